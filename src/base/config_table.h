@@ -1,0 +1,49 @@
+#ifndef RIDDLE_BASE_CONFIG_TABLE_H
+#define RIDDLE_BASE_CONFIG_TABLE_H
+
+/* Every setting, once: field, variable, default, what is allowed, what it means. docs/env.md is printed from here. */
+
+#define CONFIG_TABLE                                                                               \
+    CONFIG_SECTION("General")                                                                      \
+    CONFIG_STR(home, "RIDDLE_HOME", ".riddle",                                                     \
+               "Directory of everything Riddle keeps: ingested tables, caches, the store.")        \
+    CONFIG_ENUM(log_level, "LOG_LEVEL", "info", "debug|info|warn|error",                           \
+                "Least severe event that is logged (to standard error).")                          \
+    CONFIG_ENUM(log_format, "LOG_FORMAT", "kv", "kv|json", "One line per event: key=value, or JSON.") \
+    CONFIG_SECTION("Limits of a run")                                                              \
+    CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
+               "Wall time of a run when the request names none.")                                  \
+    CONFIG_INT(max_rows, "MAX_ROWS", 200, 1, 1000, "Rows of a result when the request names no limit.") \
+    CONFIG_BYTES(max_output_bytes, "MAX_OUTPUT_BYTES", "64k", 1025, 1000000,                       \
+                 "Bytes of standard output, of standard error and of result rows when the request names no limit.") \
+    CONFIG_BYTES(memory_bytes, "RIDDLE_MEMORY", "512m", 67108864, 1099511627776,                   \
+                 "Memory of one kernel, swap, /tmp and /workspace included.")                      \
+    CONFIG_DOUBLE(cpus, "RIDDLE_CPUS", 1.0, 0.05, 256, "Processors that one kernel may use.")      \
+    CONFIG_INT(pids, "RIDDLE_PIDS", 64, 1, 4096, "Processes and threads of one kernel.")           \
+    CONFIG_INT(open_files, "RIDDLE_OPEN_FILES", 256, 32, 65536, "Open files of one process of a kernel.") \
+    CONFIG_BYTES(file_bytes, "RIDDLE_FILE_SIZE", "64m", 65536, 1099511627776,                      \
+                 "Largest file that user code may write.")                                         \
+    CONFIG_BYTES(workspace_bytes, "RIDDLE_WORKSPACE_SIZE", "128m", 1048576, 1099511627776,         \
+                 "Size of /workspace.")                                                            \
+    CONFIG_BYTES(tmp_bytes, "RIDDLE_TMP_SIZE", "64m", 1048576, 1099511627776, "Size of /tmp.")     \
+    CONFIG_INT(inodes, "RIDDLE_INODES", 8192, 64, 10000000, "Files and directories in each of /workspace and /tmp.") \
+    CONFIG_SECTION("Sandbox")                                                                      \
+    CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
+               "Kernels kept forked and ready by the server; 0 forks one for each request.")       \
+    CONFIG_ENUM(jail, "RIDDLE_JAIL", "full", "full|partial",                                       \
+                "`full` refuses to run code when the machine denies a layer of the jail. `partial` goes on without it and " \
+                "says so: only where something else, such as a container, is the wall.")           \
+    CONFIG_INT(sandbox_uid, "RIDDLE_SANDBOX_UID", 64646, 1, 4294967293,                            \
+               "Host user and group id that kernels run as when Riddle is started by root.")       \
+    CONFIG_STR(kernel_path, "RIDDLE_KERNEL", "", "The riddle-kernel program; beside riddle when empty.") \
+    CONFIG_STR(preload, "RIDDLE_PRELOAD", "numpy,pandas,matplotlib,seaborn",                       \
+               "Python packages that the zygote imports before it forks.")                         \
+    CONFIG_SECTION("Python policy `restricted`")                                                   \
+    CONFIG_STR(python_allowed, "RIDDLE_PYTHON_ALLOWED", "",                                        \
+               "Modules allowed besides the built-in list, separated by commas.")                  \
+    CONFIG_STR(python_blocked, "RIDDLE_PYTHON_BLOCKED", "",                                        \
+               "Modules blocked besides the built-in list, separated by commas. A blocked module wins over an allowed one.") \
+    CONFIG_SECTION("The runner (`riddle-kernel --once`)")                                          \
+    CONFIG_STR(data_root, "RIDDLE_DATA_ROOT", "/data", "Directory that the paths of a RunnerRequest must be under.")
+
+#endif

@@ -1,0 +1,24 @@
+#ifndef RIDDLE_BASE_PROC_H
+#define RIDDLE_BASE_PROC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+#include "base/err.h"
+
+/* The directory of the running program (from /proc/self/exe), into ret. */
+int proc_self_dir(char *ret, size_t n, struct err *err);
+
+/* A field of /proc/<pid>/status such as "VmRSS" (in kB) or "Threads"; -1 when there is none. pid 0: self. */
+long long proc_status_value(pid_t pid, const char *field);
+
+/* "signal 9 (Killed)" / "exit status 3" for a wait(2) status. */
+void proc_describe_exit(int wait_status, char *ret, size_t n);
+
+int proc_pidfd_open(pid_t pid, struct err *err);
+int proc_pidfd_signal(int pidfd, int sig, struct err *err);
+
+/* True if `name` is an executable file on PATH. */
+bool proc_have_program(const char *name);
+
+#endif

@@ -1,0 +1,28 @@
+#ifndef RIDDLE_BASE_STR_H
+#define RIDDLE_BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/err.h"
+
+bool str_eq(const char *a, const char *b);              /* NULL equals only NULL */
+bool str_starts(const char *s, const char *prefix);
+bool str_ends(const char *s, const char *suffix);
+bool str_ieq(const char *a, const char *b);             /* ASCII case ignored */
+bool str_is_identifier(const char *s);                  /* ^[A-Za-z_][A-Za-z0-9_]*$ */
+bool str_is_utf8(const char *s, size_t len);            /* strict: no overlong form, no surrogate */
+size_t str_utf8_cut(const char *s, size_t len, size_t max_bytes); /* longest prefix <= max_bytes that ends between characters */
+
+/* Strict decimal: the whole string, no sign surprises, within [min,max]; otherwise VALIDATION naming `what`. */
+int str_parse_i64(const char *s, const char *what, long long min, long long max, long long *ret_value,
+                  struct err *err);
+/* "64k", "512m", "2g", or plain bytes; powers of 1024. */
+int str_parse_bytes(const char *s, const char *what, unsigned long long *ret_bytes, struct err *err);
+
+/* The member of `names` (count n) nearest to s by edit distance, or NULL if none is near: for "did you mean". */
+const char *str_nearest(const char *s, const char *const *names, size_t n);
+
+/* The file name of a path without directory and last extension, into ret (size n). */
+void str_stem(const char *path, char *ret, size_t n);
+
+#endif

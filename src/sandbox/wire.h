@@ -1,0 +1,74 @@
+#ifndef RIDDLE_SANDBOX_WIRE_H
+#define RIDDLE_SANDBOX_WIRE_H
+
+/*
+ * The two protocols between riddle and riddle-kernel. docs/wire.md describes both.
+ *
+ * Zygote socket (SOCK_SEQPACKET): fixed records, so that the zygote allocates nothing and touches no page that its kernels
+ * share. Control socket of a kernel (SOCK_STREAM): frames of a 32-bit little-endian length and that many bytes of JSON.
+ * The reader of either side bounds what it accepts; riddle believes nothing that a kernel says about sizes or states.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+#define WIRE_VERSION 1
+#define WIRE_MAGIC 0x6c644452u /* "RDdl" */
+
+/* ---- zygote records ---- */
+
+enum zygote_op {
+    ZYGOTE_HELLO = 1, /* zygote → riddle, once it is ready: value = pid, status = threads (must be 1) */
+    ZYGOTE_MAP,       /* zygote → riddle, root only: "write my uid_map and gid_map", answered by ZYGOTE_MAPPED */
+    ZYGOTE_MAPPED,    /* riddle → zygote */
+    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr) */
+    ZYGOTE_SPAWNED,   /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
+    _ZYGOTE_OP_MAX
+};
+
+struct zygote_record {
+    uint32_t magic;
+    uint16_t version;
+    uint16_t op;
+    int32_t status;
+    int32_t reserved;
+    int64_t value;
+};
+
+int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds, size_t n_fds,
+                struct err *err);
+/* PROTOCOL on a record of the wrong size, magic, version or op; UNAVAILABLE when the peer is gone. */
+int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
+                struct err *err);
+
+/* ---- control frames ---- */
+
+#define WIRE_REQUEST_MAX (24u << 20) /* riddle → kernel: code of 10 MB, escaped */
+#define WIRE_EVENT_MAX (64u << 20)   /* kernel → riddle */
+
+/* Writes one frame, waiting while the socket is full; fds (at most FD_PASS_MAX) travel with its first byte. */
+int wire_send(int sock, const char *json, size_t len, const int *fds, size_t n_fds, struct err *err);
+int wire_send_json(int sock, const json_t *msg, const int *fds, size_t n_fds, struct err *err);
+
+/* Collects bytes into frames without blocking. */
+struct wire_reader {
+    struct buf in;
+    size_t max_frame_bytes;
+    int fds[128];
+    size_t n_fds;
+};
+
+void wire_reader_init(struct wire_reader *r, size_t max_frame_bytes);
+void wire_reader_finish(struct wire_reader *r);
+/* Reads what is there. Returns 1 if bytes came, 0 if none are there now, UNAVAILABLE at end of file, PROTOCOL. */
+int wire_reader_fill(struct wire_reader *r, int sock, struct err *err);
+/* The next whole frame (valid until wire_reader_next_done), or false. */
+bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_len);
+void wire_reader_next_done(struct wire_reader *r);
+
+#endif
