@@ -1,0 +1,258 @@
+# Riddle is built by this one file. `make help` lists the targets.
+#
+# Source lists come from the folders, so a new file needs no edit here. A folder of src/ becomes an archive
+# ($(BUILD)/lib/<folder>.a) and a program takes from an archive only what it uses: that is how `riddle` stays free of
+# CPython and DuckDB, and `riddle-kernel` free of OpenSSL, though both share base and sandbox.
+#
+#   DEVELOPER=1                     warnings are errors
+#   SANITIZER=address,undefined     a tree of its own (build-asan) beside the plain one
+#   T=base                          only the unit tests under tests/unit/base
+#   V=1                             show the commands
+#   CC=clang BUILD=build-clang      another compiler, another tree
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# As many jobs as there are processors, unless the caller said otherwise; sub-makes share the jobserver of the first.
+ifeq ($(MAKELEVEL),0)
+ifeq ($(filter -j% --jobs%,$(shell tr '\0' ' ' </proc/$$PPID/cmdline)),)
+MAKEFLAGS += -j$(shell nproc)
+endif
+endif
+
+# ---- what is built where -----------------------------------------------------------------------------------------------
+
+SANITIZER ?=
+comma := ,
+ifeq ($(SANITIZER),)
+BUILD ?= build
+else ifeq ($(SANITIZER),address$(comma)undefined)
+BUILD ?= build-asan
+else
+BUILD ?= build-$(subst $(comma),-,$(SANITIZER))
+endif
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+DUCKDB := third_party/duckdb
+PYTHON := /usr/bin/python3
+
+ifeq ($(V),1)
+Q :=
+say = @:
+else
+Q := @
+say = @printf '  %-5s %s\n'
+endif
+
+# ---- flags -------------------------------------------------------------------------------------------------------------
+
+PACKAGES := jansson libuv libseccomp libcrypto python-3.11-embed cmocka
+MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
+pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wformat=2 -Wundef -Wpointer-arith -Wvla
+ifeq ($(DEVELOPER),1)
+WARNINGS += -Werror
+endif
+
+CFLAGS ?= -O2 -g
+HARDEN := -fstack-protector-strong -fPIE -fcf-protection
+HARDEN_LD := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack
+ifeq ($(SANITIZER),)
+HARDEN += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
+SAN :=
+else
+# No _FORTIFY_SOURCE: its wrappers hide calls from AddressSanitizer's interceptors.
+SAN := -fsanitize=$(SANITIZER) -fno-sanitize-recover=all -fno-omit-frame-pointer
+endif
+
+# Headers of others are system headers: our warnings are about our code.
+SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3.11-embed)) -isystem $(DUCKDB)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
+ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
+
+LIBS_riddle = $(call pkg,--libs,jansson libuv libcrypto)
+LIBS_kernel = $(call pkg,--libs,jansson libseccomp python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
+RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
+
+# ---- sources -----------------------------------------------------------------------------------------------------------
+
+# Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
+DIRS_riddle := cli api agent nl llm database store sandbox dataset plan net base
+DIRS_kernel := kernel sandbox plan base
+DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
+
+objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(wildcard src/$(1)/*.c)))
+archives = $(foreach d,$(1),$(if $(call objects,$(d))$(if $(filter kernel,$(d)),$(RUNTIME_O)),$(BUILD)/lib/$(d).a))
+
+# Python that runs inside the kernel is compiled into the program.
+RUNTIME_PY := $(sort $(wildcard src/kernel/runtime/*.py))
+RUNTIME_C := $(if $(RUNTIME_PY),$(BUILD)/gen/runtime_files.c)
+RUNTIME_O := $(RUNTIME_C:.c=.o)
+
+PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
+
+# A unit test is one file and one program; other .c files beside it are helpers linked into every test of that folder.
+# It links the archive of the folder that it mirrors and of those below it.
+UNIT_C := $(sort $(shell find tests/unit/$(T) -name 'test_*.c' 2>/dev/null))
+UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_C))
+BELOW_base := base
+BELOW_plan := plan base
+BELOW_net := net base
+BELOW_dataset := dataset base
+BELOW_sandbox := sandbox net base
+BELOW_kernel := $(DIRS_kernel)
+BELOW_cli := $(DIRS_riddle)
+below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
+
+# ---- programs ----------------------------------------------------------------------------------------------------------
+
+.PHONY: all
+all: $(PROGRAMS) ## Build $(BUILD)/riddle and $(BUILD)/riddle-kernel (the default)
+
+link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+
+$(BUILD)/riddle: $(BUILD)/obj/cli/main.o $(call archives,$(DIRS_riddle))
+	$(say) LD $@
+	$(Q)$(link) $(LIBS_riddle)
+
+$(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) | $(DUCKDB)/version
+	$(say) LD $@
+	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
+
+define archive_rule
+$(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(if $(filter kernel,$(1)),$(RUNTIME_O))
+	$$(say) AR $$@
+	$$(Q)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach d,$(DIRS),$(eval $(call archive_rule,$(d))))
+
+compile = mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+	$(say) CC $<
+	$(Q)$(compile)
+
+# Only the file that prints the version is compiled anew when the version changes.
+$(BUILD)/obj/cli/main.o $(BUILD)/obj/kernel/main.o: private CPPFLAGS += -DRIDDLE_VERSION='"$(VERSION)"'
+$(BUILD)/obj/cli/main.o $(BUILD)/obj/kernel/main.o: $(BUILD)/version
+
+$(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ $(RUNTIME_PY)
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | packages-present
+	$(say) CC $<
+	$(Q)$(compile)
+
+# Files that change only when what they hold changes: other flags, or another version, compile anew.
+remember = mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' >$@
+.PHONY: FORCE
+FORCE:
+$(BUILD)/flags: FORCE
+	@$(call remember,$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
+$(BUILD)/version: FORCE
+	@$(call remember,$(VERSION))
+
+$(DUCKDB)/version: scripts/fetch-duckdb
+	$(Q)scripts/fetch-duckdb
+
+.PHONY: packages-present
+packages-present:
+ifneq ($(MISSING),)
+	@echo "make: not installed: $(MISSING) (as pkg-config names them); run 'make deps'" >&2; exit 1
+endif
+
+# ---- unit tests --------------------------------------------------------------------------------------------------------
+
+$(BUILD)/obj/tests/%.o: tests/unit/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+	$(say) CC $<
+	$(Q)$(compile) -Itests/unit
+
+unit_dir = $(firstword $(subst /, ,$(patsubst tests/unit/%,%,$(1))))
+unit_helpers = $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(filter-out $(dir $(1))test_%,$(wildcard $(dir $(1))*.c)))
+define unit_rule
+$(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(1)): $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(1)) \
+		$(call unit_helpers,$(1)) $$(call archives,$$(call below,$(call unit_dir,$(1))))
+	$$(say) LD $$@
+	$$(Q)mkdir -p $$(@D) && $$(link) -lcmocka \
+		$(if $(filter kernel,$(call unit_dir,$(1))),-Wl$(comma)-rpath$(comma)$(CURDIR)/$(DUCKDB) $$(LIBS_kernel),$$(LIBS_riddle))
+endef
+$(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))
+.SECONDARY:
+
+.PHONY: unit-programs
+unit-programs: $(UNIT)
+
+# ---- what people call --------------------------------------------------------------------------------------------------
+
+ASAN := SANITIZER=address,undefined BUILD=build-asan
+
+.PHONY: help deps run test check-unit check-asan check-jail check-integration check-long check-fresh bench-kernel \
+	format lint docs install clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST)) | sed 's/$$(BUILD)/build/g'
+
+deps: ## Install the Debian packages that are missing and fetch DuckDB
+	$(Q)scripts/install-deps run build test
+	$(Q)scripts/fetch-duckdb
+
+run: ## Install what is missing, build, and serve on port 8000
+	$(Q)$(MAKE) deps
+	$(Q)$(MAKE) all
+	$(Q)exec $(BUILD)/riddle serve --port 8000
+
+test: ## Install what is missing, build both trees, and run every suite
+	$(Q)$(MAKE) deps
+	$(Q)$(MAKE) BUILD=build SANITIZER= all
+	$(Q)$(MAKE) $(ASAN) all unit-programs
+	$(Q)scripts/run-tests unit:build-asan integration:build jail:build integration:build-asan
+
+# What cannot be built does not keep the rest from being tested, but it is a failure.
+check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
+	$(Q)$(MAKE) -k unit-programs; built=$$?; scripts/run-tests unit$(T:%=/%):$(BUILD) && exit $$built
+
+check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
+	$(Q)$(MAKE) $(ASAN) all unit-programs
+	$(Q)scripts/run-tests unit:build-asan integration:build-asan
+
+check-jail: all ## What must be impossible inside the jail
+	$(Q)scripts/run-tests jail:$(BUILD)
+
+check-integration: all ## Both programs from the outside
+	$(Q)scripts/run-tests integration:$(BUILD)
+
+check-long: all ## The tests that take too long for every day
+	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
+
+check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
+	$(Q)scripts/check-fresh
+
+bench-kernel: all ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
+	$(Q)bench/kernel
+
+format: ## Format the C sources
+	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format -i
+
+lint: ## Check shell scripts, and compile everything with clang as well
+	$(Q)scripts/lint
+
+docs: $(BUILD)/riddle ## Write docs/env.md from the table of settings
+	$(Q)$(BUILD)/riddle --print-env-docs >docs/env.md.new && mv docs/env.md.new docs/env.md
+
+install: all ## Install under PREFIX (/usr/local)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle
+	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
+	install -m 644 $(DUCKDB)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
+
+clean: ## Remove every build tree (third_party stays)
+	rm -rf build build-*
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
