@@ -2,7 +2,7 @@
 #
 # Source lists come from the folders, so a new file needs no edit here. A folder of src/ becomes an archive
 # ($(BUILD)/lib/<folder>.a) and a program takes from an archive only what it uses: that is how `riddle` stays free of
-# CPython and DuckDB, and `riddle-kernel` free of OpenSSL, though both share base and sandbox.
+# CPython and DuckDB, though both share base, plan and sandbox.
 #
 #   DEVELOPER=1                     warnings are errors
 #   SANITIZER=address,undefined     a tree of its own (build-asan) beside the plain one
@@ -78,7 +78,7 @@ ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HAR
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
 LIBS_riddle = $(call pkg,--libs,jansson libuv libcrypto)
-LIBS_kernel = $(call pkg,--libs,jansson libseccomp python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
+LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
@@ -204,10 +204,13 @@ deps: ## Install the Debian packages that are missing and fetch DuckDB
 	$(Q)scripts/install-deps run build test
 	$(Q)scripts/fetch-duckdb
 
-run: ## Install what is missing, build, and serve on port 8000
+# A build without the server tells instead whether this machine can run sandboxes.
+RUN := $(if $(wildcard src/cli/serve.c),serve --port 8000,doctor)
+
+run: ## Install what is missing, build, and start Riddle on port 8000
 	$(Q)$(MAKE) deps
 	$(Q)$(MAKE) all
-	$(Q)exec $(BUILD)/riddle serve --port 8000
+	$(Q)exec $(BUILD)/riddle $(RUN)
 
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
