@@ -1,6 +1,8 @@
 #ifndef RIDDLE_BASE_FDIO_H
 #define RIDDLE_BASE_FDIO_H
 
+/* Descriptors and files. Codes: NOT_FOUND for what is missing, TOO_LARGE past a buffer's maximum, otherwise IO. */
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,8 +22,9 @@ int fd_mkdir_p(const char *path, mode_t mode, struct err *err);
 int fd_remove_tree(const char *path, struct err *err); /* never follows a symbolic link; missing is fine */
 
 /*
- * Sends len bytes with n_fds descriptors attached to the first byte; receives likewise. fd_recv_fds returns the byte count
- * (0 at end of file), closes what does not fit, and sets close-on-exec on what it returns.
+ * Sends len bytes (at least one) with n_fds descriptors attached to the first byte; receives likewise. fd_recv_fds returns
+ * the byte count (0 at end of file), closes what does not fit, and sets close-on-exec on what it returns. UNAVAILABLE when
+ * a non-blocking socket has nothing now; PROTOCOL when the kernel cut a record or its descriptors (then all are closed).
  */
 #define FD_PASS_MAX 128
 int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n_fds, struct err *err);

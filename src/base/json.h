@@ -3,13 +3,15 @@
 
 /*
  * The JSON façade over jansson: strict parsing with limits, typed getters that say what is wrong in words a caller can act
- * on, and builders. `json_t` is jansson's; reference counts are jansson's. Depth is bounded by jansson (2048) and by
- * `max_depth` here. Integers keep 64 bits. Duplicate keys are refused.
+ * on, and builders. `json_t` is jansson's; reference counts are jansson's. Integers keep 64 bits, reals are written
+ * with the fewest digits that read back the same. Duplicate keys and an escaped NUL are refused, as is text that nests
+ * deeper than JSON_MAX_DEPTH.
  */
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/buf.h"
 #include "base/err.h"
 
@@ -24,13 +26,13 @@ static inline void cleanup_json(json_t **j)
 /* INVALID_JSON with line and column. Trailing text after the value is an error. Caller owns *ret. */
 int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
-/* Compact by default. Appends to b. A value that holds invalid UTF-8 cannot exist: jansson refuses it. */
+/* Compact. Appends to b, which is unchanged on failure. Invalid UTF-8 cannot occur: jansson refuses to hold it. */
 int json_write(const json_t *j, struct buf *b, struct err *err);
 char *json_to_str(const json_t *j); /* caller frees; NULL when out of memory */
 
 /*
  * Getters on an object. A missing key (or null) yields the default; a wrong type or a value out of range is VALIDATION,
- * with the key, what was found and what is allowed. Borrowed references.
+ * with the key, what was found and what is allowed. An obj that is NULL has no keys. Borrowed references.
  */
 int json_get_str(const json_t *obj, const char *key, const char *dflt, const char **ret, struct err *err);
 int json_get_i64(const json_t *obj, const char *key, long long dflt, long long min, long long max,
@@ -45,7 +47,10 @@ int json_check_keys(const json_t *obj, const char *const *allowed, struct err *e
 
 const char *json_type_name(const json_t *j); /* "object", "array", "string", "integer", "number", "boolean", "null" */
 
-/* A JSON string from bytes of any kind: invalid UTF-8 is replaced by U+FFFD. Never NULL unless out of memory. */
+/*
+ * A JSON string from bytes of any kind: invalid UTF-8 and NUL, which json_parse refuses, are replaced by U+FFFD. NULL only
+ * when out of memory.
+ */
 json_t *json_text(const char *s, size_t len);
 
 /* {"type": err_name, "message": …} */

@@ -11,7 +11,23 @@ bool str_ends(const char *s, const char *suffix);
 bool str_ieq(const char *a, const char *b);             /* ASCII case ignored */
 bool str_is_identifier(const char *s);                  /* ^[A-Za-z_][A-Za-z0-9_]*$ */
 bool str_is_utf8(const char *s, size_t len);            /* strict: no overlong form, no surrogate */
-size_t str_utf8_cut(const char *s, size_t len, size_t max_bytes); /* longest prefix <= max_bytes that ends between characters */
+
+/* Length of the longest prefix of at most max_bytes that ends between characters. Text that fits is left as it is. */
+size_t str_utf8_cut(const char *s, size_t len, size_t max_bytes);
+
+/* Bytes of the character at s; 0 if it is none, and then *ret_bad is how many bytes one U+FFFD should stand for. */
+size_t str_utf8_next(const char *s, size_t len, size_t *ret_bad);
+
+/*
+ * s as it may stand in a message: control characters and invalid bytes become '?', what does not fit is cut with '…'.
+ * Returns ret, so that it can be an argument of err_set().
+ */
+#define STR_SHOWN_SIZE 96
+const char *str_show(const char *s, size_t len, char *ret, size_t n);
+
+/* The shortest decimal of 15 to 17 digits that reads back as v ("0.1"; "nan", "inf"). */
+#define STR_DOUBLE_SIZE 32
+void str_from_double(double v, char ret[STR_DOUBLE_SIZE]);
 
 /* Strict decimal: the whole string, no sign surprises, within [min,max]; otherwise VALIDATION naming `what`. */
 int str_parse_i64(const char *s, const char *what, long long min, long long max, long long *ret_value,
