@@ -73,7 +73,6 @@ endif
 
 # Headers of others are system headers: our warnings are about our code.
 SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3.11-embed)) -isystem $(DUCKDB)
-VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
@@ -140,10 +139,6 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
-# Only the file that prints the version is compiled anew when the version changes.
-$(BUILD)/obj/cli/main.o $(BUILD)/obj/kernel/main.o: private CPPFLAGS += -DRIDDLE_VERSION='"$(VERSION)"'
-$(BUILD)/obj/cli/main.o $(BUILD)/obj/kernel/main.o: $(BUILD)/version
-
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && scripts/embed-files $@ $(RUNTIME_PY)
@@ -152,14 +147,12 @@ $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
-# Files that change only when what they hold changes: other flags, or another version, compile anew.
-remember = mkdir -p $(@D); printf '%s\n' '$(subst ','\'',$(1))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(1))' >$@
+# A file that changes only when what it holds changes: other flags compile everything anew.
+remember = mkdir -p $(@D); echo '$(subst ','\'',$(1))' | cmp -s - $@ || echo '$(subst ','\'',$(1))' >$@
 .PHONY: FORCE
 FORCE:
 $(BUILD)/flags: FORCE
 	@$(call remember,$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
-$(BUILD)/version: FORCE
-	@$(call remember,$(VERSION))
 
 $(DUCKDB)/version: scripts/fetch-duckdb
 	$(Q)scripts/fetch-duckdb
