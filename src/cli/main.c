@@ -1,0 +1,88 @@
+/* `riddle`: the table of verbs, and what needs no verb. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "base/version.h"
+#include "cli/cli.h"
+
+/* What this binary has, beside the version. */
+#define FEATURES "+local"
+
+static const struct verb {
+    const char *name;
+    int (*fn)(const struct cli *cli, int argc, char **argv);
+    const char *summary;
+} verbs[] = {
+    { "run", cli_run, "run SQL or Python on CSV files in a sandbox" },
+    { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },
+};
+
+static void print_help(FILE *to)
+{
+    fputs("usage: riddle <verb> [options]\n\n", to);
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
+    fputs("\n"
+          "  riddle <verb> --help    what the verb takes\n"
+          "  riddle --version        version, and what this binary has\n"
+          "  riddle --print-env-docs every setting (docs/env.md)\n",
+          to);
+}
+
+static int print_env_docs(void)
+{
+    struct err err = ERR_INIT;
+    auto_buf struct buf b = BUF_INIT(1u << 20);
+    if (config_print_markdown(&b, &err) < 0 || fd_write_all(STDOUT_FILENO, buf_cstr(&b), b.len, &err) < 0) {
+        cli_complain("%s", err.message);
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *names[ARRAY_SIZE(verbs)];
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        names[i] = verbs[i].name;
+    const char *near = str_nearest(name, names, ARRAY_SIZE(verbs));
+    if (near)
+        cli_complain("unknown verb '%s'; did you mean '%s'?", name, near);
+    else
+        cli_complain("unknown verb '%s'; 'riddle --help' lists them", name);
+    return CLI_USAGE;
+}
+
+int main(int argc, char **argv)
+{
+    const struct cli cli = { .version = RIDDLE_VERSION };
+    const char *first = argc > 1 ? argv[1] : NULL;
+
+    if (!first) {
+        print_help(stderr);
+        return CLI_USAGE;
+    }
+    if (str_eq(first, "--help") || str_eq(first, "-h") || str_eq(first, "help")) {
+        print_help(stdout);
+        return CLI_OK;
+    }
+    if (str_eq(first, "--version")) {
+        printf("riddle %s %s\n", cli.version, FEATURES);
+        return CLI_OK;
+    }
+    if (str_eq(first, "--print-env-docs"))
+        return print_env_docs();
+    for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+        if (str_eq(first, verbs[i].name))
+            return verbs[i].fn(&cli, argc - 1, argv + 1);
+    if (first[0] == '-') {
+        cli_complain("unknown option '%s'; see 'riddle --help'", first);
+        return CLI_USAGE;
+    }
+    return unknown_verb(first);
+}
