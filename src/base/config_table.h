@@ -18,7 +18,7 @@
                  "Bytes of standard output, of standard error and of result rows when the request names no limit.") \
     CONFIG_BYTES(memory_bytes, "RIDDLE_MEMORY", "512m", 67108864, 1099511627776,                   \
                  "Memory of one kernel, swap, /tmp and /workspace included.")                      \
-    CONFIG_DOUBLE(cpus, "RIDDLE_CPUS", 1.0, 0.05, 256, "Processors that one kernel may use.")      \
+    CONFIG_DOUBLE(cpus, "RIDDLE_CPUS", 2.0, 0.05, 256, "Processors that one kernel may use.")      \
     CONFIG_INT(pids, "RIDDLE_PIDS", 64, 1, 4096, "Processes and threads of one kernel.")           \
     CONFIG_INT(open_files, "RIDDLE_OPEN_FILES", 256, 32, 65536, "Open files of one process of a kernel.") \
     CONFIG_BYTES(file_bytes, "RIDDLE_FILE_SIZE", "64m", 65536, 1099511627776,                      \
@@ -27,6 +27,11 @@
                  "Size of /workspace.")                                                            \
     CONFIG_BYTES(tmp_bytes, "RIDDLE_TMP_SIZE", "64m", 1048576, 1099511627776, "Size of /tmp.")     \
     CONFIG_INT(inodes, "RIDDLE_INODES", 8192, 64, 10000000, "Files and directories in each of /workspace and /tmp.") \
+    CONFIG_SECTION("Ingest of data files")                                                         \
+    CONFIG_BYTES(ingest_memory_bytes, "RIDDLE_INGEST_MEMORY", "2g", 134217728, 1099511627776,      \
+                 "Memory for turning one data file into a table.")                                 \
+    CONFIG_BYTES(ingest_file_bytes, "RIDDLE_INGEST_FILE_SIZE", "256g", 1048576, 1099511627776,     \
+                 "Largest table that an ingest may write.")                                        \
     CONFIG_SECTION("Sandbox")                                                                      \
     CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \

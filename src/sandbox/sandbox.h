@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 #include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -126,6 +127,7 @@ int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const st
                    struct sandbox **ret, struct err *err);
 void sandbox_destroy(struct sandbox *sb); /* kills the whole pid namespace and waits for it; NULL is fine */
 bool sandbox_alive(const struct sandbox *sb);
+pid_t sandbox_pid(const struct sandbox *sb); /* of its first process, as the host sees it; 0 when it is gone */
 
 /* Begins a run. One at a time: CONFLICT otherwise. */
 int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struct run_events *events,

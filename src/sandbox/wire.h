@@ -59,6 +59,7 @@ int wire_send_json(int sock, const json_t *msg, const int *fds, size_t n_fds, st
 struct wire_reader {
     struct buf in;
     size_t max_frame_bytes;
+    bool accept_fds; /* false: descriptors that come along are closed (riddle takes none from a kernel) */
     int fds[128];
     size_t n_fds;
 };

@@ -1,0 +1,6 @@
+#ifndef RIDDLE_BASE_VERSION_H
+#define RIDDLE_BASE_VERSION_H
+
+#define RIDDLE_VERSION "0.1.0"
+
+#endif

@@ -1,0 +1,145 @@
+/*
+ * The fork server. Everything slow happens once, before the hello: CPython, its packages and DuckDB are loaded and warmed, the
+ * collector is frozen, and the process confines itself. From then on it only waits for records and calls clone3, with nothing
+ * but its stack: every other page stays shared with its kernels and equal to what it was at the hello.
+ *
+ * Kernels are siblings, not children (CLONE_PARENT): riddle reaps them, and they outlive a zygote that dies.
+ */
+
+#include "kernel/zygote.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include "base/proc.h"
+#include "kernel/jail.h"
+#include "kernel/kernel.h"
+#include "kernel/python.h"
+#include "kernel/sql.h"
+#include "kernel/syscalls.h"
+#include "sandbox/wire.h"
+
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
+
+/* Asks riddle, which is root, to write our id maps, and waits until it has. */
+static int ask_for_maps(void *arg, struct err *err)
+{
+    int sock = *(int *)arg;
+    int r = zygote_send(sock, ZYGOTE_MAP, getpid(), 0, NULL, 0, err);
+    if (r < 0)
+        return r;
+    struct zygote_record rec;
+    int fds[1];
+    size_t n_fds = 0;
+    r = zygote_recv(sock, &rec, fds, 1, &n_fds, err);
+    if (r < 0)
+        return r;
+    if (rec.op != ZYGOTE_MAPPED || rec.status != 0)
+        return err_errno(err, ERR_ISOLATION, rec.status, "mapping the zygote's user id");
+    return 0;
+}
+
+/*
+ * fork(2) with namespaces. glibc keeps the thread id in the thread's descriptor and would refresh it in fork(); the kernel knows
+ * where that is, and is asked to refresh it instead.
+ */
+static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
+{
+    uint64_t tid_address = 0;
+    if (prctl(PR_GET_TID_ADDRESS, &tid_address, 0, 0, 0) < 0)
+        tid_address = 0;
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = flags | CLONE_PARENT | CLONE_PIDFD |
+                 (tid_address ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0),
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .child_tid = tid_address,
+    };
+    long pid = sys_clone3(&args, sizeof(args));
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return (pid_t)pid;
+}
+
+static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, const int fds[3],
+                       struct err *err)
+{
+    int pidfd = -1;
+    pid_t pid = clone_kernel(jail_clone_flags(parts->jail), &pidfd);
+    if (pid == 0) {
+        close(opt->sock);
+        kernel_main(parts, fds[0], fds[1], fds[2]);
+    }
+    int status = pid < 0 ? errno : 0;
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    int r = zygote_send(opt->sock, ZYGOTE_SPAWNED, pid, status, &pidfd, pid < 0 ? 0 : 1, err);
+    if (pidfd >= 0)
+        close(pidfd);
+    return r;
+}
+
+static int load(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
+{
+    int r = sql_engine_create(&parts->engine, err);
+    if (r < 0)
+        return err_wrap(err, "loading DuckDB");
+    if (!opt->python)
+        return 0;
+    r = python_init(opt->preload, parts->engine, err);
+    if (r < 0)
+        return err_wrap(err, "loading Python");
+    r = python_warm(err);
+    if (r < 0)
+        return err_wrap(err, "warming Python");
+    parts->has_python = true;
+    return 0;
+}
+
+int zygote_serve(const struct zygote_options *opt, struct err *err)
+{
+    struct jail_template jail;
+    struct kernel_parts parts = { .jail = &jail };
+    int sock = opt->sock;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
+    int r = load(opt, &parts, err);
+    if (r < 0)
+        return r;
+
+    struct jail_confine_options confine = {
+        .partial = opt->partial,
+        .parent_maps = opt->parent_maps,
+        .write_maps = ask_for_maps,
+        .arg = &sock,
+    };
+    r = jail_confine(&jail, &confine, err);
+    if (r < 0)
+        return r;
+    /* Again, because the change of credentials cleared it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    long long threads = proc_status_value(0, "Threads");
+    if (threads > 1)
+        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
+    r = zygote_send(sock, ZYGOTE_HELLO, getpid(), 1, NULL, 0, err);
+
+    while (r == 0) {
+        struct zygote_record rec;
+        int fds[3];
+        size_t n_fds = 0;
+        r = zygote_recv(sock, &rec, fds, 3, &n_fds, err);
+        if (r == -ERR_UNAVAILABLE)
+            return 0; /* riddle is gone */
+        if (r < 0)
+            break;
+        /* The one request that is permitted now. */
+        if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
+            return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
+        r = serve_spawn(opt, &parts, fds, err);
+    }
+    return r;
+}

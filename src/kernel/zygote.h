@@ -1,0 +1,18 @@
+#ifndef RIDDLE_KERNEL_ZYGOTE_H
+#define RIDDLE_KERNEL_ZYGOTE_H
+
+#include <stdbool.h>
+#include "base/err.h"
+
+struct zygote_options {
+    bool python;         /* false: DuckDB only, ready in a fraction of the time */
+    const char *preload; /* Python packages */
+    bool partial;        /* RIDDLE_JAIL=partial */
+    bool parent_maps;    /* started by root: riddle writes the id maps */
+    int sock;
+};
+
+/* Loads, confines itself, says hello, and serves until the socket closes. Returns 0 then. */
+int zygote_serve(const struct zygote_options *opt, struct err *err);
+
+#endif

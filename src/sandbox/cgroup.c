@@ -1,0 +1,382 @@
+/*
+ * Finding and using control groups. The layout below our base, in each hierarchy: riddle-<pid>/k<N>, one directory per kernel.
+ *
+ * v2 has two rules that shape this file: a controller must be enabled in every parent's cgroup.subtree_control, and a group
+ * with controllers enabled for its children may hold no process itself. So a base is only usable below a group that has the
+ * controllers enabled already (root uses the top one), or below our own group after we have moved into a leaf of our own.
+ */
+
+#include "sandbox/cgroup.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/fdio.h"
+#include "base/str.h"
+
+static const char *const controller_names[_CGROUP_CONTROLLER_MAX] = { "memory", "pids", "cpu", "freezer" };
+
+const char *cgroup_controller_name(enum cgroup_controller c)
+{
+    return controller_names[c];
+}
+
+/* ---- small files ---- */
+
+static int put(const char *dir, const char *file, const char *value, struct err *err)
+{
+    char path[CGROUP_PATH_MAX + 128];
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    return fd_write_file(path, value, err);
+}
+
+static bool get(const char *dir, const char *file, struct buf *b)
+{
+    char path[CGROUP_PATH_MAX + 128];
+    snprintf(path, sizeof(path), "%s/%s", dir, file);
+    buf_clear(b);
+    return fd_read_file(path, b, NULL) == 0;
+}
+
+/* True if `word` is one of the words of `text`, separated by spaces or commas. */
+static bool has_word(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *p = text; (p = strstr(p, word)); p += len) {
+        bool starts = p == text || strchr(" ,\n", p[-1]);
+        bool ends = p[len] == 0 || strchr(" ,\n", p[len]);
+        if (starts && ends)
+            return true;
+    }
+    return false;
+}
+
+/* The number behind "key " in a file of "key value" lines; a file that is one number has the key "". -1: none. */
+static long long stat_value(const char *dir, const char *file, const char *key)
+{
+    auto_buf struct buf b = BUF_INIT(65536);
+    if (!get(dir, file, &b))
+        return -1;
+    if (!*key)
+        return atoll(buf_cstr(&b));
+    size_t len = strlen(key);
+    for (const char *line = buf_cstr(&b); line && *line; line = strchr(line, '\n')) {
+        if (*line == '\n')
+            line++;
+        if (strncmp(line, key, len) == 0 && line[len] == ' ')
+            return atoll(line + len + 1);
+    }
+    return -1;
+}
+
+/* ---- where things are ---- */
+
+/* Our path in the hierarchy that has `controller` ("" for v2), from /proc/self/cgroup. */
+static bool own_path(const char *cgroup_file, const char *controller, char *ret, size_t n)
+{
+    char line[2048];
+    for (const char *p = cgroup_file; *p;) {
+        const char *end = strchrnul(p, '\n');
+        snprintf(line, sizeof(line), "%.*s", (int)(end - p), p);
+        p = *end ? end + 1 : end;
+        char *names = strchr(line, ':');
+        char *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *names++ = 0;
+        *path++ = 0;
+        bool match = *controller ? has_word(names, controller) : *names == 0;
+        if (match) {
+            snprintf(ret, n, "%s", path);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Mount point of the hierarchy: fstype cgroup2, or cgroup with the controller among its options. */
+static bool mount_point(const char *mountinfo, const char *controller, char *ret, size_t n)
+{
+    for (const char *p = mountinfo; *p;) {
+        const char *end = strchrnul(p, '\n');
+        char line[2048], point[CGROUP_PATH_MAX], type[64], options[512];
+        snprintf(line, sizeof(line), "%.*s", (int)(end - p), p);
+        p = *end ? end + 1 : end;
+        const char *dash = strstr(line, " - ");
+        if (!dash || sscanf(line, "%*s %*s %*s %*s %511s", point) != 1 ||
+            sscanf(dash, " - %63s %*s %511s", type, options) != 2)
+            continue;
+        bool match = *controller ? str_eq(type, "cgroup") && has_word(options, controller) : str_eq(type, "cgroup2");
+        if (match) {
+            snprintf(ret, n, "%s", point);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- making our base ---- */
+
+static void base_name(char *ret, size_t n)
+{
+    snprintf(ret, n, "riddle-%d", (int)getpid());
+}
+
+static bool make_dir(const char *path)
+{
+    return mkdir(path, 0755) == 0 || (errno == EEXIST && access(path, W_OK) == 0);
+}
+
+static void open_v1(struct cgroup_tree *t, const char *cgroup_file, const char *mountinfo)
+{
+    char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], name[64];
+    base_name(name, sizeof(name));
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (!mount_point(mountinfo, controller_names[c], point, sizeof(point)) ||
+            !own_path(cgroup_file, controller_names[c], path, sizeof(path)))
+            continue;
+        char parent[2 * CGROUP_PATH_MAX], base[2 * CGROUP_PATH_MAX + 80];
+        snprintf(parent, sizeof(parent), "%s%s", point, str_eq(path, "/") ? "" : path);
+        if (access(parent, F_OK) < 0) /* in a container the path is the host's; the mount shows our own group */
+            snprintf(parent, sizeof(parent), "%s", point);
+        snprintf(base, sizeof(base), "%s/%s", parent, name);
+        if (strlen(base) >= CGROUP_PATH_MAX || !make_dir(base))
+            continue;
+        t->at[c].version = 1;
+        snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
+    }
+}
+
+/* Tries to have `wanted` controllers for the children of a new base below `parent`. */
+static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_self, const bool *wanted)
+{
+    char name[64], base[CGROUP_PATH_MAX + 80], leaf[CGROUP_PATH_MAX + 96];
+    base_name(name, sizeof(name));
+    snprintf(base, sizeof(base), "%s/%s", parent, name);
+    snprintf(leaf, sizeof(leaf), "%s/self", base);
+    if (strlen(base) >= CGROUP_PATH_MAX || !make_dir(base))
+        return false;
+    if (move_self && (!make_dir(leaf) || put(leaf, "cgroup.procs", "0", NULL) < 0)) {
+        rmdir(leaf);
+        rmdir(base);
+        return false;
+    }
+    bool any = false;
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (!wanted[c])
+            continue;
+        if (c != CGROUP_FREEZER) { /* the freezer is part of every v2 group */
+            char word[32];
+            snprintf(word, sizeof(word), "+%s", controller_names[c]);
+            (void)put(parent, "cgroup.subtree_control", word, NULL); /* may be enabled already */
+            if (put(base, "cgroup.subtree_control", word, NULL) < 0)
+                continue;
+            any = true;
+        }
+        t->at[c].version = 2;
+        snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
+    }
+    if (any)
+        return true;
+    if (move_self)
+        (void)put(parent, "cgroup.procs", "0", NULL);
+    t->at[CGROUP_FREEZER].version = t->at[CGROUP_FREEZER].version == 2 ? 0 : t->at[CGROUP_FREEZER].version;
+    rmdir(leaf);
+    rmdir(base);
+    return false;
+}
+
+static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *mountinfo)
+{
+    char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], own[2 * CGROUP_PATH_MAX];
+    if (!mount_point(mountinfo, "", point, sizeof(point)))
+        return;
+    auto_buf struct buf controllers = BUF_INIT(4096);
+    if (!get(point, "cgroup.controllers", &controllers))
+        return;
+    bool wanted[_CGROUP_CONTROLLER_MAX], some = false;
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        wanted[c] = t->at[c].version == 0 &&
+                    (c == CGROUP_FREEZER || has_word(buf_cstr(&controllers), controller_names[c]));
+        some |= wanted[c] && c != CGROUP_FREEZER;
+    }
+    if (!some)
+        return;
+    if (open_v2_below(t, point, false, wanted))
+        return;
+    if (!own_path(cgroup_file, "", path, sizeof(path)) || str_eq(path, "/"))
+        return;
+    snprintf(own, sizeof(own), "%s%s", point, path);
+    if (strlen(own) < CGROUP_PATH_MAX)
+        (void)open_v2_below(t, own, true, wanted);
+}
+
+void cgroup_tree_open(struct cgroup_tree *t)
+{
+    memset(t, 0, sizeof(*t));
+    auto_buf struct buf cgroups = BUF_INIT(65536);
+    auto_buf struct buf mounts = BUF_INIT(4u << 20);
+    if (fd_read_file("/proc/self/cgroup", &cgroups, NULL) < 0 ||
+        fd_read_file("/proc/self/mountinfo", &mounts, NULL) < 0)
+        return;
+    open_v1(t, buf_cstr(&cgroups), buf_cstr(&mounts));
+    open_v2(t, buf_cstr(&cgroups), buf_cstr(&mounts));
+}
+
+void cgroup_tree_close(struct cgroup_tree *t)
+{
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (t->at[c].version == 0)
+            continue;
+        char path[CGROUP_PATH_MAX + 16];
+        snprintf(path, sizeof(path), "%s/self", t->at[c].base);
+        if (access(path, F_OK) == 0) {
+            char parent[CGROUP_PATH_MAX];
+            snprintf(parent, sizeof(parent), "%s", t->at[c].base);
+            *strrchr(parent, '/') = 0;
+            (void)put(parent, "cgroup.procs", "0", NULL);
+            rmdir(path);
+        }
+        rmdir(t->at[c].base);
+    }
+}
+
+/* ---- one group ---- */
+
+static void group_dir(const struct cgroup *g, enum cgroup_controller c, char *ret, size_t n)
+{
+    snprintf(ret, n, "%s/%s", g->tree->at[c].base, g->name);
+}
+
+static bool same_dir_as_earlier(const struct cgroup_tree *t, int c)
+{
+    for (int i = 0; i < c; i++)
+        if (t->at[i].version && str_eq(t->at[i].base, t->at[c].base))
+            return true;
+    return false;
+}
+
+int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err)
+{
+    if (!g->tree)
+        return 0;
+    char dir[CGROUP_PATH_MAX + 32], value[64];
+    int r = 0;
+    if (g->tree->at[CGROUP_MEMORY].version) {
+        bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
+        group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
+        snprintf(value, sizeof(value), "%lld", (long long)limits->memory_bytes);
+        r = put(dir, v1 ? "memory.limit_in_bytes" : "memory.max", value, err);
+        /* Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. */
+        if (r == 0)
+            (void)put(dir, v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max", v1 ? value : "0", NULL);
+        if (r == 0 && !v1)
+            (void)put(dir, "memory.oom.group", "1", NULL);
+    }
+    if (r == 0 && g->tree->at[CGROUP_PIDS].version) {
+        group_dir(g, CGROUP_PIDS, dir, sizeof(dir));
+        snprintf(value, sizeof(value), "%d", limits->pids);
+        r = put(dir, "pids.max", value, err);
+    }
+    if (r == 0 && g->tree->at[CGROUP_CPU].version) {
+        const long period_us = 100000;
+        long quota_us = (long)(limits->cpus * (double)period_us);
+        group_dir(g, CGROUP_CPU, dir, sizeof(dir));
+        if (g->tree->at[CGROUP_CPU].version == 1) {
+            snprintf(value, sizeof(value), "%ld", quota_us);
+            r = put(dir, "cpu.cfs_quota_us", value, err); /* the period is 100 ms by default */
+        } else {
+            snprintf(value, sizeof(value), "%ld %ld", quota_us, period_us);
+            r = put(dir, "cpu.max", value, err);
+        }
+    }
+    return r < 0 ? err_wrap(err, "setting the limits of a control group") : 0;
+}
+
+int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err)
+{
+    struct cgroup g = { .tree = t };
+    snprintf(g.name, sizeof(g.name), "k%u", t->next++);
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (t->at[c].version == 0 || same_dir_as_earlier(t, c))
+            continue;
+        char dir[CGROUP_PATH_MAX + 32];
+        group_dir(&g, c, dir, sizeof(dir));
+        if (mkdir(dir, 0755) < 0 && errno != EEXIST) {
+            int r = err_errno(err, ERR_ISOLATION, errno, "creating control group '%s'", dir);
+            cgroup_destroy(&g);
+            return r;
+        }
+    }
+    int r = cgroup_limit(&g, limits, err);
+    if (r < 0) {
+        cgroup_destroy(&g);
+        return r;
+    }
+    *ret = g;
+    return 0;
+}
+
+int cgroup_add(const struct cgroup *g, pid_t pid, struct err *err)
+{
+    if (!g->tree)
+        return 0;
+    char value[32];
+    snprintf(value, sizeof(value), "%d", (int)pid);
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
+            continue;
+        char dir[CGROUP_PATH_MAX + 32];
+        group_dir(g, c, dir, sizeof(dir));
+        int r = put(dir, "cgroup.procs", value, err);
+        if (r < 0)
+            return err_wrap(err, "moving a kernel into its control group");
+    }
+    return 0;
+}
+
+void cgroup_destroy(struct cgroup *g)
+{
+    if (!g->tree)
+        return;
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
+            continue;
+        char dir[CGROUP_PATH_MAX + 32];
+        group_dir(g, c, dir, sizeof(dir));
+        rmdir(dir);
+    }
+    g->tree = NULL;
+}
+
+long long cgroup_oom_kills(const struct cgroup *g)
+{
+    if (!g->tree || !g->tree->at[CGROUP_MEMORY].version)
+        return 0;
+    char dir[CGROUP_PATH_MAX + 32];
+    group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
+    bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
+    long long n = stat_value(dir, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
+    return n < 0 ? 0 : n;
+}
+
+long long cgroup_pids_refused(const struct cgroup *g)
+{
+    if (!g->tree || !g->tree->at[CGROUP_PIDS].version)
+        return 0;
+    char dir[CGROUP_PATH_MAX + 32];
+    group_dir(g, CGROUP_PIDS, dir, sizeof(dir));
+    long long n = stat_value(dir, "pids.events", "max");
+    return n < 0 ? 0 : n;
+}
+
+long long cgroup_peak_memory(const struct cgroup *g)
+{
+    if (!g->tree || !g->tree->at[CGROUP_MEMORY].version)
+        return -1;
+    char dir[CGROUP_PATH_MAX + 32];
+    group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
+    bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
+    return stat_value(dir, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
+}

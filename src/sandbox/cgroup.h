@@ -1,0 +1,48 @@
+#ifndef RIDDLE_SANDBOX_CGROUP_H
+#define RIDDLE_SANDBOX_CGROUP_H
+
+/*
+ * Control groups, v1, v2 or some of each. Every controller is looked for where it is; one that is not there, or not ours
+ * to write, is simply absent, and the provider falls back (rlimits, a watchdog) and says so.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/err.h"
+#include "sandbox/sandbox.h"
+
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_FREEZER, _CGROUP_CONTROLLER_MAX };
+
+#define CGROUP_PATH_MAX 512
+
+struct cgroup_tree {
+    struct {
+        int version;                /* 0: absent */
+        char base[CGROUP_PATH_MAX]; /* our directory in that hierarchy */
+    } at[_CGROUP_CONTROLLER_MAX];
+    unsigned next;
+};
+
+const char *cgroup_controller_name(enum cgroup_controller c);
+
+/* Finds what can be used and makes our directories. Never fails: what cannot be had is absent. */
+void cgroup_tree_open(struct cgroup_tree *t);
+void cgroup_tree_close(struct cgroup_tree *t); /* removes our directories */
+
+struct cgroup {
+    const struct cgroup_tree *tree; /* NULL: none */
+    char name[24];
+};
+
+int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
+int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
+int cgroup_add(const struct cgroup *g, pid_t pid, struct err *err);
+void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
+
+/* What happened inside; 0 or -1 when unknown. */
+long long cgroup_oom_kills(const struct cgroup *g);
+long long cgroup_pids_refused(const struct cgroup *g);
+long long cgroup_peak_memory(const struct cgroup *g);
+
+#endif

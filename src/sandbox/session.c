@@ -1,0 +1,606 @@
+/*
+ * A sandbox: one kernel and the run under way in it.
+ *
+ * States of a run: RUNNING until the kernel answers, its time is up, it floods its output or someone interrupts; then INTERRUPTING:
+ * SIGINT, again every 100 ms, so that a cell that swallows one gets the next; then, when it has not yielded within the grace,
+ * KILLING: SIGKILL to the first process of the pid namespace, which takes all the others with it. What is told is why the stop
+ * was begun, whether state was kept, and nothing that the kernel only claims.
+ */
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "sandbox/local_impl.h"
+
+#define INTERRUPT_GRACE_MS 800
+#define INTERRUPT_AGAIN_MS 100
+#define WATCHDOG_MS 10
+/* Output beyond the limit is cut; a cell that goes on to this many times as much is stopped. */
+#define FLOOD_FACTOR 64
+#define FLOOD_MIN_BYTES (4 << 20)
+#define DISPLAYS_MAX 64
+#define DISPLAY_BYTES_MAX (32u << 20)
+
+enum run_state { STATE_IDLE, STATE_RUNNING, STATE_INTERRUPTING, STATE_KILLING };
+
+struct sandbox {
+    struct provider *provider;
+    struct kernel_proc kernel;
+    struct wire_reader reader;
+    struct sandbox_limits limits;
+    bool ready;     /* the kernel has said that its jail is closed */
+    bool dead;      /* reaped */
+    int wait_status;
+    struct rusage usage;
+
+    enum run_state state;
+    enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
+    int64_t deadline_ms;      /* of the state */
+    int64_t kill_ms;          /* end of the grace */
+    int64_t begun_us;
+    int64_t max_output_bytes;
+    int64_t output_bytes;     /* seen, kept or not */
+    int64_t pids_refused, oom_kills;
+    struct run_events events;
+    struct run_result result; /* being collected */
+    size_t display_bytes;
+    int64_t start_us, load_us;
+    json_t *rejects;
+    bool watch_memory;
+};
+
+/* ---- names ---- */
+
+static const char *const verdict_names[_VERDICT_MAX] = {
+#define X(code, name) [VERDICT_##code] = name,
+    VERDICT_LIST(X)
+#undef X
+};
+
+const char *verdict_name(enum verdict v)
+{
+    return v < _VERDICT_MAX ? verdict_names[v] : "unknown";
+}
+
+int verdict_from_name(const char *name)
+{
+    for (int i = 0; name && i < _VERDICT_MAX; i++)
+        if (str_eq(verdict_names[i], name))
+            return i;
+    return -1;
+}
+
+void run_result_finish(struct run_result *r)
+{
+    json_decref(r->body);
+    json_decref(r->displays);
+    buf_finish(&r->out);
+    buf_finish(&r->errout);
+    memset(r, 0, sizeof(*r));
+}
+
+/* ---- start and end ---- */
+
+static json_t *start_frame(struct provider *p, const struct sandbox_start *s, int *fds, size_t *n_fds)
+{
+    json_t *mounts = json_array(), *tables = json_array();
+    for (size_t i = 0; i < s->n_shown; i++) {
+        const struct shown_file *f = &s->shown[i];
+        json_array_append_new(mounts, json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", f->target, "path", f->path,
+                                                "dev", (json_int_t)f->dev, "ino", (json_int_t)f->ino, "fd",
+                                                f->mount_fd >= 0, "writable", f->writable));
+        if (f->mount_fd >= 0)
+            fds[(*n_fds)++] = f->mount_fd;
+    }
+    for (size_t i = 0; i < s->n_tables; i++)
+        json_array_append_new(tables, json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount",
+                                                (json_int_t)s->tables[i].shown));
+    const struct sandbox_limits *l = &s->limits;
+    return json_pack("{s:s, s:s?, s:o, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s}", "op", "start",
+                     "dataset_id", s->dataset_id, "mounts", mounts, "tables", tables, "memory_bytes",
+                     (json_int_t)l->memory_bytes, "workspace_bytes", (json_int_t)l->workspace_bytes, "tmp_bytes",
+                     (json_int_t)l->tmp_bytes, "inodes", (json_int_t)l->inodes, "file_bytes",
+                     (json_int_t)l->file_bytes, "pids", l->pids, "open_files", l->open_files, "threads", s->threads,
+                     "python_allowed", p->cfg->python_allowed, "python_blocked", p->cfg->python_blocked);
+}
+
+int sandbox_start(struct provider *p, struct kernel_proc *k, const struct sandbox_start *start,
+                  struct sandbox **ret, struct err *err)
+{
+    struct sandbox *sb = calloc(1, sizeof(*sb));
+    int fds[2 * SANDBOX_FILES_MAX + 2];
+    size_t n_fds = 0;
+    auto_json json_t *frame = start_frame(p, start, fds, &n_fds);
+    int r = 0;
+    if (!sb || !frame)
+        r = err_set(err, ERR_INTERNAL, "a file name or dataset id is not valid UTF-8");
+    if (r == 0)
+        r = wire_send_json(k->control, frame, fds, n_fds, err);
+    if (r < 0) {
+        kernel_kill(k);
+        free(sb);
+        return err_wrap(err, "starting a kernel");
+    }
+    sb->provider = p;
+    sb->kernel = *k;
+    *k = (struct kernel_proc)KERNEL_PROC_NONE;
+    sb->limits = start->limits;
+    wire_reader_init(&sb->reader, WIRE_EVENT_MAX);
+    sb->watch_memory = p->cgroups.at[CGROUP_MEMORY].version == 0;
+    *ret = sb;
+    return 0;
+}
+
+void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, json_t *rejects)
+{
+    sb->start_us = start_us;
+    sb->load_us = load_us;
+    json_decref(sb->rejects);
+    sb->rejects = rejects;
+}
+
+void sandbox_destroy(struct sandbox *sb)
+{
+    if (!sb)
+        return;
+    if (sb->dead)
+        sb->kernel.pid = 0;
+    kernel_kill(&sb->kernel);
+    wire_reader_finish(&sb->reader);
+    run_result_finish(&sb->result);
+    json_decref(sb->rejects);
+    free(sb);
+}
+
+bool sandbox_alive(const struct sandbox *sb)
+{
+    return !sb->dead;
+}
+
+pid_t sandbox_pid(const struct sandbox *sb)
+{
+    return sb->dead ? 0 : sb->kernel.pid;
+}
+
+/* ---- a run ---- */
+
+int sandbox_begin_json(struct sandbox *sb, const json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
+                       const struct run_events *events, struct err *err)
+{
+    if (sb->state != STATE_IDLE)
+        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    if (sb->dead)
+        return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    int r = wire_send_json(sb->kernel.control, request, NULL, 0, err);
+    if (r < 0)
+        return err_wrap(err, "sending a request to the kernel");
+    run_result_finish(&sb->result);
+    buf_init(&sb->result.out, (size_t)max_output_bytes);
+    buf_init(&sb->result.errout, (size_t)max_output_bytes);
+    sb->result.displays = json_array();
+    sb->display_bytes = 0;
+    sb->output_bytes = 0;
+    sb->max_output_bytes = max_output_bytes;
+    sb->events = events ? *events : (struct run_events){ 0 };
+    sb->pids_refused = cgroup_pids_refused(&sb->kernel.group);
+    sb->oom_kills = cgroup_oom_kills(&sb->kernel.group);
+    sb->begun_us = clock_now_us();
+    sb->deadline_ms = clock_now_ms() + timeout_ms;
+    sb->stop_reason = VERDICT_OK;
+    sb->state = STATE_RUNNING;
+    return 0;
+}
+
+int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struct run_events *events,
+                  struct err *err)
+{
+    json_t *code = json_stringn(req->code, req->code_len);
+    if (!code)
+        return err_set(err, ERR_VALIDATION, "the code is not valid UTF-8");
+    auto_json json_t *frame =
+        json_pack("{s:s, s:s, s:o, s:b, s:b, s:I, s:I}", "op", "exec", "kind",
+                  req->kind == RUN_PYTHON ? "python" : "sql", "code", code, "restricted",
+                  req->policy == POLICY_RESTRICTED, "svg", req->svg, "max_rows", (json_int_t)req->max_rows,
+                  "max_bytes", (json_int_t)req->max_output_bytes);
+    if (!frame)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    return sandbox_begin_json(sb, frame, req->timeout_ms, req->max_output_bytes, events, err);
+}
+
+static void signal_kernel(struct sandbox *sb, int sig)
+{
+    if (!sb->dead && sb->kernel.pidfd >= 0)
+        (void)proc_pidfd_signal(sb->kernel.pidfd, sig, NULL);
+}
+
+static void begin_kill(struct sandbox *sb, enum verdict reason)
+{
+    if (sb->state != STATE_INTERRUPTING)
+        sb->stop_reason = reason;
+    sb->state = STATE_KILLING;
+    sb->deadline_ms = -1;
+    signal_kernel(sb, SIGKILL);
+}
+
+static void begin_interrupt(struct sandbox *sb, enum verdict reason)
+{
+    if (sb->state != STATE_RUNNING)
+        return;
+    int64_t now = clock_now_ms();
+    sb->state = STATE_INTERRUPTING;
+    sb->stop_reason = reason;
+    sb->deadline_ms = now + INTERRUPT_AGAIN_MS;
+    sb->kill_ms = now + INTERRUPT_GRACE_MS;
+    signal_kernel(sb, SIGINT);
+}
+
+/* After a broken protocol nothing that the kernel says can be used: it is killed, and the sandbox is dead. */
+static void sandbox_abandon(struct sandbox *sb)
+{
+    signal_kernel(sb, SIGKILL);
+    while (!sb->dead && wait4(sb->kernel.pid, &sb->wait_status, 0, &sb->usage) < 0 && errno == EINTR)
+        ;
+    sb->dead = true;
+    sb->state = STATE_IDLE;
+}
+
+void sandbox_interrupt(struct sandbox *sb)
+{
+    if (sb->state == STATE_RUNNING)
+        begin_interrupt(sb, VERDICT_KILLED);
+}
+
+/* ---- what the kernel sends ---- */
+
+static void take_output(struct sandbox *sb, bool is_stderr, const char *data, size_t len)
+{
+    struct buf *b = is_stderr ? &sb->result.errout : &sb->result.out;
+    bool *cut = is_stderr ? &sb->result.errout_truncated : &sb->result.out_truncated;
+    size_t room = (size_t)sb->max_output_bytes - b->len;
+    size_t keep = MIN_OF(len, room);
+    sb->output_bytes += (int64_t)len;
+    if (keep && buf_append(b, data, keep, NULL) == 0 && sb->events.output)
+        sb->events.output(sb->events.arg, is_stderr, data, keep);
+    if (keep < len)
+        *cut = true;
+    int64_t flood = MAX_OF((int64_t)FLOOD_MIN_BYTES, sb->max_output_bytes * FLOOD_FACTOR);
+    if (sb->output_bytes > flood)
+        begin_interrupt(sb, VERDICT_OUTPUT);
+}
+
+/* Reads a pipe until it is empty, or for a while if it never is. */
+static void drain(struct sandbox *sb, bool is_stderr)
+{
+    int *fd = is_stderr ? &sb->kernel.errout : &sb->kernel.out;
+    char chunk[65536];
+    for (int i = 0; *fd >= 0 && i < 64; i++) {
+        ssize_t n = read(*fd, chunk, sizeof(chunk));
+        if (n > 0) {
+            take_output(sb, is_stderr, chunk, (size_t)n);
+        } else if (n == 0) {
+            close(*fd);
+            *fd = -1;
+        } else {
+            return;
+        }
+    }
+}
+
+static bool is_string_array(const json_t *a)
+{
+    size_t i;
+    json_t *v;
+    if (!json_is_array(a))
+        return false;
+    json_array_foreach(a, i, v) {
+        if (!json_is_string(v))
+            return false;
+    }
+    return true;
+}
+
+/* A kernel may say anything; a result that is not of the agreed shape is not passed on. */
+static int check_result(const json_t *body, enum verdict *ret_verdict, bool *ret_interrupted, struct err *err)
+{
+    const char *name = json_string_value(json_object_get(body, "verdict"));
+    const json_t *columns = json_object_get(body, "columns"), *rows = json_object_get(body, "rows");
+    const json_t *error = json_object_get(body, "error");
+    *ret_interrupted = str_eq(name, "interrupted");
+    int v = *ret_interrupted ? VERDICT_KILLED : verdict_from_name(name);
+    bool good = v >= 0;
+    if (columns)
+        good = good && is_string_array(columns);
+    if (rows) {
+        size_t i, width = json_array_size(columns);
+        json_t *row;
+        good = good && json_is_array(rows);
+        json_array_foreach(rows, i, row) {
+            good = good && json_is_array(row) && json_array_size(row) == width;
+        }
+    }
+    if (error && !json_is_null(error))
+        good = good && json_is_string(json_object_get(error, "type")) &&
+               json_is_string(json_object_get(error, "message"));
+    if (!good)
+        return err_set(err, ERR_PROTOCOL, "the kernel sent a result of the wrong shape");
+    *ret_verdict = (enum verdict)v;
+    return 0;
+}
+
+static void set_error(struct sandbox *sb, const char *type, const char *message)
+{
+    if (!sb->result.body)
+        sb->result.body = json_pack("{s:[], s:[], s:[], s:i, s:b}", "columns", "types", "rows", "row_count", 0,
+                                    "truncated", 0);
+    json_object_set_new(sb->result.body, "error", json_pack("{s:s, s:s}", "type", type, "message", message));
+}
+
+/* The run is over and sb->result complete but for what is measured. */
+static void finish(struct sandbox *sb, struct run_result *ret)
+{
+    struct run_result *r = &sb->result;
+    r->execute_us = clock_now_us() - sb->begun_us;
+    r->start_us = sb->start_us;
+    r->load_us = sb->load_us;
+    sb->start_us = sb->load_us = 0;
+    if (sb->rejects && json_array_size(sb->rejects))
+        json_object_set(r->body, "rejects", sb->rejects);
+    json_decref(sb->rejects);
+    sb->rejects = NULL;
+    r->peak_memory_bytes = cgroup_peak_memory(&sb->kernel.group);
+    r->cpu_us = sb->dead ? (int64_t)(sb->usage.ru_utime.tv_sec + sb->usage.ru_stime.tv_sec) * 1000000 +
+                               sb->usage.ru_utime.tv_usec + sb->usage.ru_stime.tv_usec
+                         : 0;
+    *ret = *r;
+    memset(r, 0, sizeof(*r));
+    sb->state = STATE_IDLE;
+}
+
+/* The kernel answered. Decides the verdict from its word and from what we saw happen. */
+static int take_result(struct sandbox *sb, json_t *body, struct run_result *ret, struct err *err)
+{
+    struct run_result *r = &sb->result;
+    bool interrupted = false;
+    int rc = check_result(body, &r->verdict, &interrupted, err);
+    if (rc < 0)
+        return rc;
+    json_decref(r->body);
+    r->body = json_incref(body);
+    /* What it wrote before its answer is in the pipes by now. */
+    drain(sb, false);
+    drain(sb, true);
+    if (interrupted) {
+        r->interrupted = true;
+        r->verdict = sb->stop_reason == VERDICT_OK ? VERDICT_KILLED : sb->stop_reason;
+        char message[160];
+        snprintf(message, sizeof(message), "the run was interrupted; variables of earlier runs are kept");
+        set_error(sb, "KILLED", message);
+    } else if (r->verdict == VERDICT_ERROR) {
+        /* An exception whose cause is a limit is that limit's verdict. */
+        if (cgroup_oom_kills(&sb->kernel.group) > sb->oom_kills)
+            r->verdict = VERDICT_MEMORY;
+        else if (cgroup_pids_refused(&sb->kernel.group) > sb->pids_refused)
+            r->verdict = VERDICT_PROCESSES;
+    }
+    finish(sb, ret);
+    return 1;
+}
+
+static void take_display(struct sandbox *sb, json_t *data)
+{
+    static const char *const keys[] = { "text", "html", "png", "svg", "json", "data", "chart" };
+    json_t *clean = json_object();
+    size_t bytes = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+        json_t *v = json_object_get(data, keys[i]);
+        bool structured = i >= 4;
+        if (v && (structured || json_is_string(v))) {
+            json_object_set(clean, keys[i], v);
+            bytes += json_string_length(v);
+        }
+    }
+    if (json_array_size(sb->result.displays) < DISPLAYS_MAX && sb->display_bytes + bytes <= DISPLAY_BYTES_MAX) {
+        sb->display_bytes += bytes;
+        json_array_append(sb->result.displays, clean);
+        if (sb->events.display)
+            sb->events.display(sb->events.arg, clean);
+    }
+    json_decref(clean);
+}
+
+/* 1: the run ended; 0: go on; negative: the kernel broke the protocol or could not start. */
+static int take_event(struct sandbox *sb, const char *text, size_t len, struct run_result *ret, struct err *err)
+{
+    auto_json json_t *msg = NULL;
+    int r = json_parse(text, len, &msg, err);
+    if (r < 0)
+        return err_set(err, ERR_PROTOCOL, "the kernel sent something that is not JSON");
+    const char *event = json_string_value(json_object_get(msg, "event"));
+    if (str_eq(event, "ready")) {
+        sb->ready = true;
+        return 0;
+    }
+    if (str_eq(event, "failed")) {
+        const json_t *error = json_object_get(msg, "error");
+        const char *message = json_string_value(json_object_get(error, "message"));
+        const char *type = json_string_value(json_object_get(error, "type"));
+        enum err_code code = sb->ready ? ERR_INTERNAL : ERR_ISOLATION;
+        if (str_eq(type, err_name(ERR_CONFLICT)))
+            code = ERR_CONFLICT;
+        return err_set(err, code, "%s", message ? message : "the kernel failed");
+    }
+    if (sb->state == STATE_IDLE)
+        return 0; /* a word after the end of a run is nobody's */
+    if (str_eq(event, "result"))
+        return take_result(sb, msg, ret, err);
+    if (str_eq(event, "display")) {
+        take_display(sb, json_object_get(msg, "data"));
+    } else if (str_eq(event, "progress")) {
+        double f = json_number_value(json_object_get(msg, "fraction"));
+        if (sb->events.progress && isfinite(f))
+            sb->events.progress(sb->events.arg, "ingest", f < 0 ? 0 : f > 1 ? 1 : f);
+    }
+    return 0;
+}
+
+/* ---- the kernel's death ---- */
+
+static bool reap(struct sandbox *sb)
+{
+    if (sb->dead)
+        return true;
+    pid_t pid = wait4(sb->kernel.pid, &sb->wait_status, WNOHANG, &sb->usage);
+    if (pid == 0 || (pid < 0 && errno != ECHILD))
+        return false;
+    sb->dead = true;
+    return true;
+}
+
+static void describe_death(struct sandbox *sb, enum verdict *ret_verdict, char *message, size_t n)
+{
+    char how[80];
+    proc_describe_exit(sb->wait_status, how, sizeof(how));
+    int sig = WIFSIGNALED(sb->wait_status) ? WTERMSIG(sb->wait_status) : 0;
+    if (sb->state == STATE_INTERRUPTING || sb->state == STATE_KILLING) {
+        *ret_verdict = sb->stop_reason;
+        snprintf(message, n, "the run did not yield and its kernel was killed; its variables are lost");
+    } else if (cgroup_oom_kills(&sb->kernel.group) > sb->oom_kills) {
+        *ret_verdict = VERDICT_MEMORY;
+        snprintf(message, n, "the run needed more than its %lld MB of memory; its variables are lost",
+                 (long long)(sb->limits.memory_bytes >> 20));
+    } else if (sig == SIGSYS) {
+        *ret_verdict = VERDICT_POLICY;
+        snprintf(message, n, "the code made a system call that the sandbox does not allow; its variables are lost");
+    } else if (sig == SIGXFSZ) {
+        *ret_verdict = VERDICT_FILESIZE;
+        snprintf(message, n, "the code wrote a file past its size limit; its variables are lost");
+    } else {
+        *ret_verdict = VERDICT_KILLED;
+        snprintf(message, n, "the kernel ended by itself (%s); its variables are lost", how);
+    }
+}
+
+static int take_death(struct sandbox *sb, struct run_result *ret, struct err *err)
+{
+    char message[256];
+    drain(sb, false);
+    drain(sb, true);
+    if (!sb->ready && sb->state == STATE_RUNNING)
+        return err_set(err, ERR_ISOLATION, "the kernel ended while its jail was being closed");
+    enum verdict verdict;
+    describe_death(sb, &verdict, message, sizeof(message));
+    sb->result.verdict = verdict;
+    sb->result.state_lost = true;
+    json_decref(sb->result.body);
+    sb->result.body = NULL;
+    set_error(sb, "KILLED", message);
+    finish(sb, ret);
+    return 1;
+}
+
+/* ---- the loop's half ---- */
+
+size_t sandbox_poll_fds(struct sandbox *sb, struct pollfd fds[SANDBOX_POLL_MAX], int64_t *ret_deadline_ms)
+{
+    size_t n = 0;
+    const int list[] = { sb->kernel.control, sb->kernel.out, sb->kernel.errout, sb->kernel.pidfd };
+    for (size_t i = 0; i < ARRAY_SIZE(list); i++)
+        if (list[i] >= 0)
+            fds[n++] = (struct pollfd){ .fd = list[i], .events = POLLIN };
+    *ret_deadline_ms = sb->state == STATE_IDLE ? -1 : sb->deadline_ms;
+    if (sb->watch_memory && sb->state == STATE_RUNNING)
+        *ret_deadline_ms = MIN_OF(*ret_deadline_ms, clock_now_ms() + WATCHDOG_MS);
+    return n;
+}
+
+/* Memory of the whole pid namespace beyond what it shares with the zygote; children are found by their parent. */
+static int64_t used_kb(pid_t pid, int64_t shared_kb, int depth)
+{
+    long long anon = proc_status_value(pid, "RssAnon"), shmem = proc_status_value(pid, "RssShmem");
+    int64_t sum = MAX_OF(0, anon - shared_kb) + MAX_OF(0, shmem);
+    char path[64];
+    auto_buf struct buf list = BUF_INIT(65536);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
+    if (depth > 0 && fd_read_file(path, &list, NULL) == 0) {
+        char *save = NULL, *text = list.data;
+        for (char *w = text ? strtok_r(text, " ", &save) : NULL; w; w = strtok_r(NULL, " ", &save))
+            sum += used_kb((pid_t)atoi(w), shared_kb, depth - 1);
+    }
+    return sum;
+}
+
+static void check_time(struct sandbox *sb)
+{
+    int64_t now = clock_now_ms();
+    if (sb->watch_memory && sb->state == STATE_RUNNING &&
+        used_kb(sb->kernel.pid, sb->kernel.shared_kb, 4) * 1024 > sb->limits.memory_bytes)
+        begin_kill(sb, VERDICT_MEMORY);
+    if (sb->deadline_ms < 0 || now < sb->deadline_ms)
+        return;
+    if (sb->state == STATE_RUNNING) {
+        begin_interrupt(sb, VERDICT_TIMEOUT);
+    } else if (sb->state == STATE_INTERRUPTING && now >= sb->kill_ms) {
+        begin_kill(sb, sb->stop_reason);
+    } else if (sb->state == STATE_INTERRUPTING) {
+        signal_kernel(sb, SIGINT);
+        sb->deadline_ms = now + INTERRUPT_AGAIN_MS;
+    }
+}
+
+int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
+{
+    if (sb->state == STATE_IDLE)
+        return 0;
+    drain(sb, false);
+    drain(sb, true);
+    for (;;) {
+        const char *text;
+        size_t len;
+        while (wire_reader_next(&sb->reader, &text, &len)) {
+            int r = take_event(sb, text, len, ret, err);
+            wire_reader_next_done(&sb->reader);
+            if (r != 0) {
+                if (r < 0)
+                    sandbox_abandon(sb);
+                return r;
+            }
+        }
+        struct err why = ERR_INIT;
+        int r = wire_reader_fill(&sb->reader, sb->kernel.control, &why);
+        if (r == 1)
+            continue;
+        if (r == -ERR_PROTOCOL) {
+            *err = why;
+            sandbox_abandon(sb);
+            return r;
+        }
+        break;
+    }
+    if (reap(sb))
+        return take_death(sb, ret, err);
+    check_time(sb);
+    return 0;
+}
+
+int sandbox_wait(struct sandbox *sb, struct run_result *ret, struct err *err)
+{
+    for (;;) {
+        int r = sandbox_advance(sb, ret, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
+        if (sb->state == STATE_IDLE)
+            return err_set(err, ERR_CONFLICT, "no run is under way");
+        struct pollfd fds[SANDBOX_POLL_MAX];
+        int64_t deadline;
+        size_t n = sandbox_poll_fds(sb, fds, &deadline);
+        int64_t left = deadline < 0 ? -1 : MAX_OF(0, deadline - clock_now_ms());
+        poll(fds, n, (int)MIN_OF(left, 60000));
+    }
+}

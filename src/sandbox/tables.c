@@ -1,0 +1,191 @@
+/*
+ * Ingested tables: RIDDLE_HOME/tables/<sha256 of the file>.<format>.duckdb, with the report of the ingest beside it. A data file is
+ * parsed once, in a jail of its own that sees nothing but that file and an empty directory; everybody after that opens the result
+ * read-only. riddle itself only counts the bytes.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "sandbox/local_impl.h"
+
+/* Part of every file's name: a change of engine or of how files are ingested makes new files. */
+#define TABLE_FORMAT "d144-1"
+#define INGEST_TIMEOUT_MS (30 * 60 * 1000)
+#define HASH_CHUNK_BYTES (1u << 20)
+
+/* Opens a data file for what it must be: regular, readable, not empty. */
+static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, struct err *err)
+{
+    int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return err_errno(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_VALIDATION, errno, "cannot open '%s'", file->name);
+    if (fstat(fd, ret_st) < 0 || !S_ISREG(ret_st->st_mode)) {
+        close(fd);
+        return err_set(err, ERR_VALIDATION, "'%s' is %s, not a file", file->name,
+                       S_ISDIR(ret_st->st_mode) ? "a directory" : "a device or pipe");
+    }
+    return fd;
+}
+
+static int hash_file(int fd, const char *name, const struct run_events *events, off_t size, char ret_hex[65],
+                     struct err *err)
+{
+    auto_free unsigned char *chunk = malloc(HASH_CHUNK_BYTES);
+    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
+    int r = 0;
+    if (!chunk || !ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
+        r = err_set(err, ERR_NO_MEMORY, "out of memory");
+    off_t at = 0;
+    int64_t told = clock_now_ms();
+    while (r == 0) {
+        ssize_t n = read(fd, chunk, HASH_CHUNK_BYTES);
+        if (n == 0)
+            break;
+        if (n < 0) {
+            r = err_errno(err, ERR_IO, errno, "reading '%s'", name);
+        } else if (EVP_DigestUpdate(ctx, chunk, (size_t)n) != 1) {
+            r = err_set(err, ERR_INTERNAL, "hashing '%s'", name);
+        } else {
+            at += n;
+            if (events && events->progress && clock_now_ms() - told > 200) {
+                told = clock_now_ms();
+                events->progress(events->arg, "hash", size ? (double)at / (double)size : 1);
+            }
+        }
+    }
+    unsigned char digest[32];
+    if (r == 0 && EVP_DigestFinal_ex(ctx, digest, NULL) != 1)
+        r = err_set(err, ERR_INTERNAL, "hashing '%s'", name);
+    EVP_MD_CTX_free(ctx);
+    for (int i = 0; i < 32 && r == 0; i++)
+        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
+    return r;
+}
+
+static json_t *read_report(const char *path)
+{
+    auto_buf struct buf text = BUF_INIT(1u << 20);
+    json_t *report = NULL;
+    if (fd_read_file(path, &text, NULL) == 0)
+        (void)json_parse(text.data, text.len, &report, NULL);
+    return report;
+}
+
+/* A directory only this ingest uses, writable by its kernel. */
+static int make_out_dir(struct provider *p, char *ret, size_t n, struct err *err)
+{
+    char id[17];
+    id_hex(id, 16);
+    snprintf(ret, n, "%s/tables/new-%s", p->home, id);
+    if (mkdir(ret, 0700) < 0)
+        return err_errno(err, ERR_IO, errno, "creating '%s'", ret);
+    if (p->root && chown(ret, (uid_t)p->cfg->sandbox_uid, (gid_t)p->cfg->sandbox_uid) < 0) {
+        int r = err_errno(err, ERR_IO, errno, "giving '%s' to the sandbox's user", ret);
+        rmdir(ret);
+        return r;
+    }
+    return 0;
+}
+
+static int run_ingest(struct provider *p, const struct sandbox_file *file, const char *out_dir,
+                      const struct run_events *events, json_t **ret_report, struct err *err)
+{
+    struct shown_file shown[2] = { { .mount_fd = -1 }, { .mount_fd = -1 } };
+    struct sandbox_start start = { .kind = RUN_SQL, .shown = shown, .n_shown = 2 };
+    sandbox_limits_default(p->cfg, &start.limits);
+    start.limits.memory_bytes = p->cfg->ingest_memory_bytes;
+    start.limits.file_bytes = p->cfg->ingest_file_bytes;
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    start.limits.cpus = (double)cores;
+    start.threads = (int)cores;
+    char target[320];
+    snprintf(target, sizeof(target), "data/%.255s", file->name);
+    struct kernel_proc k = KERNEL_PROC_NONE;
+    struct sandbox *sb = NULL;
+    int r = shown_open(p, file->path, target, false, &shown[0], err);
+    if (r == 0)
+        r = shown_open(p, out_dir, "out", true, &shown[1], err);
+    if (r == 0)
+        r = kernel_take(p, RUN_SQL, &start.limits, &k, err);
+    if (r == 0)
+        r = sandbox_start(p, &k, &start, &sb, err);
+    struct run_result result = { 0 };
+    if (r == 0) {
+        auto_json json_t *req = json_pack("{s:s, s:s}", "op", "ingest", "name", file->name);
+        r = sandbox_begin_json(sb, req, INGEST_TIMEOUT_MS, 65536, events, err);
+    }
+    if (r == 0)
+        r = sandbox_wait(sb, &result, err);
+    if (r == 0 && result.verdict != VERDICT_OK) {
+        const char *why = json_string_value(json_object_get(json_object_get(result.body, "error"), "message"));
+        if (result.verdict == VERDICT_MEMORY)
+            why = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
+        r = err_set(err, ERR_VALIDATION, "%s: %s", file->name, why ? why : verdict_name(result.verdict));
+    }
+    if (r == 0)
+        *ret_report = json_incref(result.body);
+    run_result_finish(&result);
+    sandbox_destroy(sb);
+    shown_close(&shown[0]);
+    shown_close(&shown[1]);
+    return r;
+}
+
+/* The finished file moves to its name; its report first, so that a table is never without one. */
+static int publish(struct provider *p, const char *out_dir, const char *final_path, const char *report_path,
+                   const json_t *report, struct err *err)
+{
+    char made[4300];
+    snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
+    /* The kernel is gone, but what it left is still not trusted: no link is followed, only a plain file is taken. */
+    auto_close int fd = open(made, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    struct stat st;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
+        return err_set(err, ERR_INTERNAL, "the ingest left no table");
+    if (fchmod(fd, 0444) < 0 || (p->root && fchown(fd, 0, 0) < 0))
+        return err_errno(err, ERR_IO, errno, "taking over the ingested table");
+    auto_free char *text = json_to_str(report);
+    if (!text)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    int r = fd_replace_file(report_path, text, strlen(text), 0600, err);
+    if (r == 0 && rename(made, final_path) < 0)
+        r = err_errno(err, ERR_IO, errno, "storing the ingested table");
+    return r;
+}
+
+int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
+                  struct table_file *ret, struct err *err)
+{
+    struct stat st;
+    auto_close int fd = open_data_file(file, &st, err);
+    if (fd < 0)
+        return fd;
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "%s: File is empty", file->name);
+    char hex[65], report_path[4200];
+    int r = hash_file(fd, file->name, events, st.st_size, hex, err);
+    if (r < 0)
+        return r;
+    snprintf(ret->path, sizeof(ret->path), "%.3900s/tables/%s." TABLE_FORMAT ".duckdb", p->home, hex);
+    snprintf(report_path, sizeof(report_path), "%.3900s/tables/%s." TABLE_FORMAT ".json", p->home, hex);
+    if (access(ret->path, R_OK) == 0 && (ret->report = read_report(report_path)))
+        return 0;
+
+    char out_dir[4200];
+    r = make_out_dir(p, out_dir, sizeof(out_dir), err);
+    if (r < 0)
+        return r;
+    r = run_ingest(p, file, out_dir, events, &ret->report, err);
+    if (r == 0)
+        r = publish(p, out_dir, ret->path, report_path, ret->report, err);
+    (void)fd_remove_tree(out_dir, NULL);
+    return r;
+}
