@@ -37,9 +37,12 @@ void clock_iso8601(int64_t wall_ms, char ret[CLOCK_ISO_SIZE])
         seconds--;
     }
     gmtime_r(&seconds, &tm);
-    /* The remainders change nothing in a time that ISO 8601 can write; they bound the text for every other. */
+    /*
+     * The remainders change nothing in a time that ISO 8601 can write; they bound the text for
+     * every other.
+     */
     snprintf(ret, CLOCK_ISO_SIZE, "%04u-%02u-%02uT%02u:%02u:%02u.%03u+00:00",
-             (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100, (unsigned)tm.tm_mday % 100,
-             (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100, (unsigned)tm.tm_sec % 100,
-             (unsigned)ms % 1000);
+             (unsigned)(tm.tm_year + 1900) % 10000, (unsigned)(tm.tm_mon + 1) % 100,
+             (unsigned)tm.tm_mday % 100, (unsigned)tm.tm_hour % 100, (unsigned)tm.tm_min % 100,
+             (unsigned)tm.tm_sec % 100, (unsigned)ms % 1000);
 }

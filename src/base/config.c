@@ -1,7 +1,8 @@
 /*
- * Settings. The table of config_table.h is expanded a second time here, into rows that say how a value is read, checked
- * and documented. Loading goes: read .env, look for misspelt names, then take each setting from the environment, from .env
- * or from its default, all through the same reader, so that a default that breaks its own rule cannot hide.
+ * Settings. The table of config_table.h is expanded a second time here, into rows that say how a
+ * value is read, checked and documented. Loading goes: read .env, look for misspelt names, then
+ * take each setting from the environment, from .env or from its default, all through the same
+ * reader, so that a default that breaks its own rule cannot hide.
  */
 
 #include "base/config.h"
@@ -20,7 +21,16 @@
 
 extern char **environ;
 
-enum kind { KIND_SECTION, KIND_STR, KIND_SECRET, KIND_INT, KIND_BYTES, KIND_DOUBLE, KIND_BOOL, KIND_ENUM };
+enum kind {
+    KIND_SECTION,
+    KIND_STR,
+    KIND_SECRET,
+    KIND_INT,
+    KIND_BYTES,
+    KIND_DOUBLE,
+    KIND_BOOL,
+    KIND_ENUM,
+};
 
 struct setting {
     enum kind kind;
@@ -33,18 +43,22 @@ struct setting {
     const char *doc;
 };
 
+/* clang-format off */
 static const struct setting settings[] = {
 #define AT(field) .offset = offsetof(struct config, field)
 #define CONFIG_SECTION(title) { .kind = KIND_SECTION, .name = title },
-#define CONFIG_STR(field, env, d, text) { .kind = KIND_STR, .name = env, AT(field), .dflt = d, .doc = text },
-#define CONFIG_SECRET(field, env, d, text) { .kind = KIND_SECRET, .name = env, AT(field), .dflt = d, .doc = text },
+#define CONFIG_STR(field, env, d, text)                                                            \
+    { .kind = KIND_STR, .name = env, AT(field), .dflt = d, .doc = text },
+#define CONFIG_SECRET(field, env, d, text)                                                         \
+    { .kind = KIND_SECRET, .name = env, AT(field), .dflt = d, .doc = text },
 #define CONFIG_INT(field, env, d, lo, hi, text)                                                    \
     { .kind = KIND_INT, .name = env, AT(field), .dflt = #d, .min = lo, .max = hi, .doc = text },
 #define CONFIG_BYTES(field, env, d, lo, hi, text)                                                  \
     { .kind = KIND_BYTES, .name = env, AT(field), .dflt = d, .min = lo, .max = hi, .doc = text },
 #define CONFIG_DOUBLE(field, env, d, lo, hi, text)                                                 \
     { .kind = KIND_DOUBLE, .name = env, AT(field), .dflt = #d, .dmin = lo, .dmax = hi, .doc = text },
-#define CONFIG_BOOL(field, env, d, text) { .kind = KIND_BOOL, .name = env, AT(field), .dflt = #d, .doc = text },
+#define CONFIG_BOOL(field, env, d, text)                                                           \
+    { .kind = KIND_BOOL, .name = env, AT(field), .dflt = #d, .doc = text },
 #define CONFIG_ENUM(field, env, d, list, text)                                                     \
     { .kind = KIND_ENUM, .name = env, AT(field), .dflt = d, .choices = list, .doc = text },
     CONFIG_TABLE
@@ -58,6 +72,7 @@ static const struct setting settings[] = {
 #undef CONFIG_BOOL
 #undef CONFIG_ENUM
 };
+/* clang-format on */
 
 /* ---- .env ---- */
 
@@ -94,7 +109,10 @@ static void trim_end(char *start, char *end)
     *end = '\0';
 }
 
-/* Takes the quotes off a value in place; a pointer to a reason when it cannot. Only "…" knows escapes. */
+/*
+ * Takes the quotes off a value in place; a pointer to a reason when it cannot. Only "…" knows
+ * escapes.
+ */
 static const char *unquote(char *value)
 {
     char quote = *value, *to = value, *from = value + 1;
@@ -116,7 +134,10 @@ static const char *unquote(char *value)
     return NULL;
 }
 
-/* Splits one line. *ret has no name for a blank line or a comment. The line itself is never told: it may be a secret. */
+/*
+ * Splits one line. *ret has no name for a blank line or a comment. The line itself is never told:
+ * it may be a secret.
+ */
 static const char *split_line(char *line, struct entry *ret)
 {
     char *equals;
@@ -152,12 +173,13 @@ static int dotenv_load(struct dotenv *d, struct err *err)
 {
     size_t line = 1, n_lines = 1;
     char *p, *end;
-    int r = fd_read_file(d->path, &d->text, err);
+    struct err why = ERR_INIT; /* apart from err, because a missing file is no failure */
+    int r = fd_read_file(d->path, &d->text, &why);
 
     if (r == -ERR_NOT_FOUND)
         return 0;
     if (r < 0)
-        return err_set(err, ERR_CONFIG, "cannot take settings from '%s': %s", d->path, err ? err->message : "");
+        return err_set(err, ERR_CONFIG, "cannot take settings from '%s': %s", d->path, why.message);
     if (d->text.len == 0)
         return 0;
     p = d->text.data;
@@ -205,7 +227,10 @@ static const struct entry *dotenv_find(const struct dotenv *d, const char *name)
 
 /* ---- names ---- */
 
-/* Refuses a name with our prefix that is none of ours: a misspelt limit must not silently be no limit. */
+/*
+ * Refuses a name with our prefix that is none of ours: a misspelt limit must not silently be no
+ * limit.
+ */
 static int check_name(const char *name, struct err *err)
 {
     const char *names[ARRAY_SIZE(settings)], *nearest;
@@ -291,8 +316,9 @@ static int append_allowed(struct buf *b, const struct setting *s, struct err *er
     case KIND_ENUM:
         for (const char *p = s->choices; r == 0 && *p;) {
             size_t n = strcspn(p, "|");
+            const char *joint = p[n] ? ", " : " or ";
 
-            r = buf_printf(b, err, "%s%.*s", p == s->choices ? "" : p[n] ? ", " : " or ", (int)n, p);
+            r = buf_printf(b, err, "%s%.*s", p == s->choices ? "" : joint, (int)n, p);
             p += n + (p[n] == '|');
         }
         return r;
@@ -322,7 +348,8 @@ static bool read_double(const char *text, double min, double max, double *ret)
 
 static bool read_bool(const char *text, bool *ret)
 {
-    static const char *const yes[] = { "true", "1", "yes", "on" }, *const no[] = { "false", "0", "no", "off" };
+    static const char *const yes[] = { "true", "1", "yes", "on" };
+    static const char *const no[] = { "false", "0", "no", "off" };
 
     for (size_t i = 0; i < ARRAY_SIZE(yes); i++) {
         if (str_ieq(text, yes[i]) || str_ieq(text, no[i])) {
@@ -333,7 +360,10 @@ static bool read_bool(const char *text, bool *ret)
     return false;
 }
 
-/* A line break at the end of a key or a path comes from a file that was read carelessly, and fails far from here. */
+/*
+ * A line break at the end of a key or a path comes from a file that was read carelessly, and fails
+ * far from here.
+ */
 static bool is_clean(const char *text)
 {
     for (; *text; text++) {
@@ -391,8 +421,8 @@ static int read_value(const struct setting *s, const char *text, struct config *
         good = str_parse_i64(text, s->name, s->min, s->max, at, NULL) == 0;
         break;
     case KIND_BYTES:
-        good = str_parse_bytes(text, s->name, &bytes, NULL) == 0 && bytes >= (unsigned long long)s->min &&
-               bytes <= (unsigned long long)s->max;
+        good = str_parse_bytes(text, s->name, &bytes, NULL) == 0 &&
+               bytes >= (unsigned long long)s->min && bytes <= (unsigned long long)s->max;
         if (good)
             *(long long *)at = (long long)bytes;
         break;
@@ -407,13 +437,15 @@ static int read_value(const struct setting *s, const char *text, struct config *
         return 0;
     append_allowed(&allowed, s, NULL);
     if (s->kind == KIND_SECRET)
-        return err_set(err, ERR_CONFIG, "%s must be %s (its value is not shown)", s->name, buf_cstr(&allowed));
+        return err_set(err, ERR_CONFIG, "%s must be %s (its value is not shown)", s->name,
+                       buf_cstr(&allowed));
     return err_set(err, ERR_CONFIG, "%s is '%s', but must be %s", s->name,
                    str_show(text, strlen(text), shown, sizeof(shown)), buf_cstr(&allowed));
 }
 
 /* The text of a setting and where it came from (*ret_entry is NULL unless from .env). */
-static const char *choose(const struct setting *s, const struct dotenv *d, const struct entry **ret_entry)
+static const char *choose(const struct setting *s, const struct dotenv *d,
+                          const struct entry **ret_entry)
 {
     const char *text = getenv(s->name);
     bool is_text = s->kind == KIND_STR || s->kind == KIND_SECRET;
@@ -528,8 +560,10 @@ int config_print_markdown(struct buf *b, struct err *err)
         const struct setting *s = &settings[i];
 
         if (s->kind == KIND_SECTION)
-            r = buf_printf(b, err,
-                           "\n## %s\n\n| Variable | Default | Allowed | Meaning |\n|---|---|---|---|\n", s->name);
+            r = buf_printf(
+                b, err,
+                "\n## %s\n\n| Variable | Default | Allowed | Meaning |\n|---|---|---|---|\n",
+                s->name);
         else
             r = append_row(b, s, err);
     }

@@ -1,4 +1,7 @@
-/* The error type: bounded messages, wire names and HTTP statuses. Allocates nothing, so it is safe after fork(2). */
+/*
+ * The error type: bounded messages, wire names and HTTP statuses. Allocates nothing, so it is safe
+ * after fork(2).
+ */
 
 #include "base/err.h"
 
@@ -8,6 +11,7 @@
 #include <string.h>
 #include "base/str.h"
 
+/* clang-format off */
 static const char *const err_names[ERR_CODE_MAX] = {
     [ERR_NONE] = "OK",
 #define X(code, name, http) [ERR_##code] = name,
@@ -21,18 +25,20 @@ static const int err_statuses[ERR_CODE_MAX] = {
     ERR_LIST(X)
 #undef X
 };
+/* clang-format on */
 
 /*
- * A message is composed here and copied at the end, because the arguments may point into the message that it replaces.
- * The room behind the maximum lets the cut see whether it would split a character.
+ * A message is composed here and copied at the end, because the arguments may point into the
+ * message that it replaces. The room behind the maximum lets the cut see whether it would split a
+ * character.
  */
 struct draft {
     char text[ERR_MESSAGE_MAX + 4];
     size_t len;
 };
 
-__attribute__((format(printf, 2, 0))) static void draft_vadd(struct draft *d, const char *fmt,
-                                                             va_list args)
+PRINTF_LIKE(2, 0)
+static void draft_vadd(struct draft *d, const char *fmt, va_list args)
 {
     size_t room = sizeof(d->text) - d->len;
     int n = vsnprintf(d->text + d->len, room, fmt, args);
@@ -113,7 +119,10 @@ int err_wrap(struct err *err, const char *fmt, ...)
     va_end(args);
     draft_add(&d, ": ");
     draft_add(&d, err->message);
-    /* Wrapping what is no error is our own mistake, but returning 0 from a failure path would be a worse one. */
+    /*
+     * Wrapping what is no error is our own mistake, but returning 0 from a failure path would be a
+     * worse one.
+     */
     draft_store(&d, err->code == ERR_NONE ? ERR_INTERNAL : err->code, err);
     return -(int)err->code;
 }

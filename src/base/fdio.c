@@ -1,4 +1,7 @@
-/* Descriptors and files: whole reads and writes, atomic replacement, passing descriptors, removing trees safely. */
+/*
+ * Descriptors and files: whole reads and writes, atomic replacement, passing descriptors, removing
+ * trees safely.
+ */
 
 #include "base/fdio.h"
 
@@ -20,7 +23,10 @@
 
 /* ---- reading and writing ---- */
 
-/* Waits until fd is ready, so that a non-blocking descriptor can be used by code that wants all of it. */
+/*
+ * Waits until fd is ready, so that a non-blocking descriptor can be used by code that wants all of
+ * it.
+ */
 static int wait_ready(int fd, short events, struct err *err)
 {
     struct pollfd p = { .fd = fd, .events = events };
@@ -121,11 +127,15 @@ int fd_write_file(const char *path, const char *text, struct err *err)
     auto_close int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
     ssize_t n;
 
-    /* Creating is a second step: in /proc and in a cgroup it is denied, and the reason told should be that nothing was there. */
+    /*
+     * Creating is a second step: in /proc and in a cgroup it is denied, and the reason told should
+     * be that nothing was there.
+     */
     if (fd < 0 && errno == ENOENT) {
         fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
         if (fd < 0)
-            return err_errno(err, ERR_NOT_FOUND, errno, "'%s' does not exist and cannot be created", path);
+            return err_errno(err, ERR_NOT_FOUND, errno, "'%s' does not exist and cannot be created",
+                             path);
     }
     if (fd < 0)
         return err_errno(err, ERR_IO, errno, "cannot open '%s'", path);
@@ -139,7 +149,10 @@ int fd_write_file(const char *path, const char *text, struct err *err)
     return 0;
 }
 
-/* Makes a rename durable. Some file systems cannot sync a directory; that is no reason to report a failure. */
+/*
+ * Makes a rename durable. Some file systems cannot sync a directory; that is no reason to report a
+ * failure.
+ */
 static void sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -220,7 +233,8 @@ int fd_mkdir_p(const char *path, mode_t mode, struct err *err)
     struct stat st;
 
     if (len == 0 || len >= sizeof(part))
-        return err_errno(err, ERR_IO, len ? ENAMETOOLONG : ENOENT, "cannot create directory '%s'", path);
+        return err_errno(err, ERR_IO, len ? ENAMETOOLONG : ENOENT, "cannot create directory '%s'",
+                         path);
     memcpy(part, path, len + 1);
     while (len > 1 && part[len - 1] == '/')
         part[--len] = '\0';
@@ -251,11 +265,12 @@ int fd_mkdir_p(const char *path, mode_t mode, struct err *err)
 }
 
 /*
- * Removing a tree. What is inside may be changed by someone else while we work, so a name is never used twice for a
- * decision: a directory is entered by openat(O_NOFOLLOW) from its parent's descriptor, and whatever turns out to be no
- * directory is unlinked by name in that same directory, which cannot reach outside. A mount point is not entered: behind
- * it may be a directory of the host. A directory at the depth bound is moved up to the top of the tree and removed from
- * there, so depth costs neither stack nor descriptors.
+ * Removing a tree. What is inside may be changed by someone else while we work, so a name is never
+ * used twice for a decision: a directory is entered by openat(O_NOFOLLOW) from its parent's
+ * descriptor, and whatever turns out to be no directory is unlinked by name in that same directory,
+ * which cannot reach outside. A mount point is not entered: behind it may be a directory of the
+ * host. A directory at the depth bound is moved up to the top of the tree and removed from there,
+ * so depth costs neither stack nor descriptors.
  */
 #define REMOVE_MAX_DEPTH 64
 #define REMOVE_MAX_PASSES 100000
@@ -274,12 +289,16 @@ static int mount_of(int fd, unsigned long long *ret)
     if (statx(fd, "", AT_EMPTY_PATH, STATX_MNT_ID, &sx) < 0)
         return -errno;
     /* Before Linux 5.8 there is no mount id; the device at least tells file systems apart. */
-    *ret = (sx.stx_mask & STATX_MNT_ID) ? sx.stx_mnt_id :
-                                          ((unsigned long long)sx.stx_dev_major << 32 | sx.stx_dev_minor);
+    *ret = (sx.stx_mask & STATX_MNT_ID) ?
+               sx.stx_mnt_id :
+               ((unsigned long long)sx.stx_dev_major << 32 | sx.stx_dev_minor);
     return 0;
 }
 
-/* Opens a directory for removal, giving ourselves access to it if it is ours. -1 and errno on failure. */
+/*
+ * Opens a directory for removal, giving ourselves access to it if it is ours. -1 and errno on
+ * failure.
+ */
 static int open_dir(int parent, const char *name)
 {
     const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -306,7 +325,8 @@ static int open_dir(int parent, const char *name)
 
 static int remove_children(struct remover *rm, int dir_fd, int depth, struct err *err);
 
-static int remove_entry(struct remover *rm, int dir_fd, const char *name, int depth, struct err *err)
+static int remove_entry(struct remover *rm, int dir_fd, const char *name, int depth,
+                        struct err *err)
 {
     char shown[STR_SHOWN_SIZE];
     auto_close int fd = -1;
@@ -331,8 +351,8 @@ static int remove_entry(struct remover *rm, int dir_fd, const char *name, int de
     if (r < 0)
         return err_errno(err, ERR_IO, -r, "cannot inspect '%s' in '%s'", shown, rm->path);
     if (mount != rm->mount_id)
-        return err_set(err, ERR_IO, "will not remove '%s' in '%s': something is mounted there", shown,
-                       rm->path);
+        return err_set(err, ERR_IO, "will not remove '%s' in '%s': something is mounted there",
+                       shown, rm->path);
 
     if (depth >= REMOVE_MAX_DEPTH) {
         char aside[40] = ".removing-";
@@ -347,7 +367,8 @@ static int remove_entry(struct remover *rm, int dir_fd, const char *name, int de
     if (r < 0)
         return r;
     if (unlinkat(dir_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-        return err_errno(err, ERR_IO, errno, "cannot remove directory '%s' in '%s'", shown, rm->path);
+        return err_errno(err, ERR_IO, errno, "cannot remove directory '%s' in '%s'", shown,
+                         rm->path);
     return 0;
 }
 
@@ -411,7 +432,8 @@ union control {
     struct cmsghdr align;
 };
 
-int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n_fds, struct err *err)
+int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n_fds,
+                struct err *err)
 {
     union control control;
     struct iovec iov;
@@ -419,7 +441,8 @@ int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n
     const char *p = data;
 
     if (n_fds > FD_PASS_MAX)
-        return err_set(err, ERR_TOO_LARGE, "cannot pass %zu descriptors at once, only %d", n_fds, FD_PASS_MAX);
+        return err_set(err, ERR_TOO_LARGE, "cannot pass %zu descriptors at once, only %d", n_fds,
+                       FD_PASS_MAX);
     if (len == 0)
         return err_set(err, ERR_INVALID_INPUT, "cannot send descriptors without a byte");
     if (n_fds > 0) {
@@ -450,15 +473,15 @@ int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n
             if (r < 0)
                 return r;
         } else if (n < 0 && errno != EINTR) {
-            return err_errno(err, errno == EPIPE || errno == ECONNRESET ? ERR_UNAVAILABLE : ERR_IO, errno,
-                             "cannot send %zu bytes with %zu descriptors", len, n_fds);
+            return err_errno(err, errno == EPIPE || errno == ECONNRESET ? ERR_UNAVAILABLE : ERR_IO,
+                             errno, "cannot send %zu bytes with %zu descriptors", len, n_fds);
         }
     }
     return 0;
 }
 
-ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
-                    struct err *err)
+ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_fds,
+                    size_t *ret_n_fds, struct err *err)
 {
     union control control;
     struct iovec iov = { .iov_base = data, .iov_len = len };
@@ -495,7 +518,10 @@ ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_f
                 close(fd);
         }
     }
-    /* With part of the descriptors or of the record gone, what is left cannot be trusted to mean what was sent. */
+    /*
+     * With part of the descriptors or of the record gone, what is left cannot be trusted to mean
+     * what was sent.
+     */
     if (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
         while (kept > 0)
             close(ret_fds[--kept]);
@@ -510,7 +536,10 @@ int fd_close_all_but(int first, const int *keep, size_t n_keep, struct err *err)
 {
     unsigned from = (unsigned)MAX_OF(first, 0);
 
-    /* The lowest kept one at or above `from`, again and again: no copy to sort, so this is safe after fork(2). */
+    /*
+     * The lowest kept one at or above `from`, again and again: no copy to sort, so this is safe
+     * after fork(2).
+     */
     for (;;) {
         unsigned next = UINT_MAX;
 

@@ -1,4 +1,7 @@
-/* Random identifiers. Every call asks the kernel: there is no state that a forked process could share with its parent. */
+/*
+ * Random identifiers. Every call asks the kernel: there is no state that a forked process could
+ * share with its parent.
+ */
 
 #include "base/id.h"
 

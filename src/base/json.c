@@ -1,6 +1,6 @@
 /*
- * The JSON façade. Parsing is jansson's, with a scan before it that bounds depth. Writing is our own: jansson prints 0.1 as
- * 0.10000000000000001, and results are read by people.
+ * The JSON façade. Parsing is jansson's, with a scan before it that bounds depth. Writing is our
+ * own: jansson prints 0.1 as 0.10000000000000001, and results are read by people.
  */
 
 #include "base/json.h"
@@ -10,7 +10,10 @@
 #include <string.h>
 #include "base/str.h"
 
-/* What a writer recurses into at most: values that we build are not deeper, and a circular one ends here. */
+/*
+ * What a writer recurses into at most: values that we build are not deeper, and a circular one ends
+ * here.
+ */
 #define JSON_WRITE_MAX_DEPTH 256
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
@@ -18,8 +21,8 @@
 /* ---- parsing ---- */
 
 /*
- * Refuses text that nests deeper than the limit before anything is built from it. Brackets inside strings do not count.
- * Text that is no JSON may be misread here; then the parser refuses it.
+ * Refuses text that nests deeper than the limit before anything is built from it. Brackets inside
+ * strings do not count. Text that is no JSON may be misread here; then the parser refuses it.
  */
 static int check_depth(const char *text, size_t len, struct err *err)
 {
@@ -40,8 +43,8 @@ static int check_depth(const char *text, size_t len, struct err *err)
         } else if (c == '[' || c == '{') {
             if (++depth > JSON_MAX_DEPTH)
                 return err_set(err, ERR_INVALID_JSON,
-                               "invalid JSON at line %zu, column %zu: nested deeper than %d levels", line,
-                               i - line_start + 1, JSON_MAX_DEPTH);
+                               "invalid JSON at line %zu, column %zu: nested deeper than %d levels",
+                               line, i - line_start + 1, JSON_MAX_DEPTH);
         } else if (c == ']' || c == '}') {
             depth--;
         } else if (c == '\n') {
@@ -70,7 +73,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
     int r;
 
     if (is_blank(text, len))
-        return err_set(err, ERR_INVALID_JSON, "invalid JSON at line 1, column 1: the text is empty");
+        return err_set(err, ERR_INVALID_JSON,
+                       "invalid JSON at line 1, column 1: the text is empty");
     r = check_depth(text, len, err);
     if (r < 0)
         return r;
@@ -97,8 +101,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
     default:
         reason = str_show(e.text, strlen(e.text), shown, sizeof(shown));
     }
-    return err_set(err, ERR_INVALID_JSON, "invalid JSON at line %d, column %d: %s", MAX_OF(e.line, 1),
-                   MAX_OF(e.column, 1), reason);
+    return err_set(err, ERR_INVALID_JSON, "invalid JSON at line %d, column %d: %s",
+                   MAX_OF(e.line, 1), MAX_OF(e.column, 1), reason);
 }
 
 /* ---- writing ---- */
@@ -157,7 +161,8 @@ static int write_value(const json_t *j, int depth, struct buf *b, struct err *er
     int r;
 
     if (depth > JSON_WRITE_MAX_DEPTH)
-        return err_set(err, ERR_INTERNAL, "a JSON value is nested deeper than %d levels", JSON_WRITE_MAX_DEPTH);
+        return err_set(err, ERR_INTERNAL, "a JSON value is nested deeper than %d levels",
+                       JSON_WRITE_MAX_DEPTH);
 
     switch (j ? json_typeof(j) : JSON_NULL) {
     case JSON_OBJECT: {
@@ -236,9 +241,9 @@ char *json_to_str(const json_t *j)
 const char *json_type_name(const json_t *j)
 {
     static const char *const names[] = {
-        [JSON_OBJECT] = "object", [JSON_ARRAY] = "array", [JSON_STRING] = "string",
+        [JSON_OBJECT] = "object",   [JSON_ARRAY] = "array", [JSON_STRING] = "string",
         [JSON_INTEGER] = "integer", [JSON_REAL] = "number", [JSON_TRUE] = "boolean",
-        [JSON_FALSE] = "boolean", [JSON_NULL] = "null",
+        [JSON_FALSE] = "boolean",   [JSON_NULL] = "null",
     };
 
     return names[j ? json_typeof(j) : JSON_NULL];
@@ -254,7 +259,9 @@ static const char *found(const json_t *j, char ret[STR_SHOWN_SIZE])
     if (json_is_array(j))
         return "an array";
     if (json_is_string(j) && json_string_length(j) > STR_SHOWN_SIZE) {
-        /* Cut before it is written, so that a text of any length fits, and closed with its quote. */
+        /*
+         * Cut before it is written, so that a text of any length fits, and closed with its quote.
+         */
         char text[STR_SHOWN_SIZE - 8];
 
         str_show(json_string_value(j), json_string_length(j), text, sizeof(text));
@@ -280,12 +287,14 @@ static int member(const json_t *obj, const char *key, json_t **ret, struct err *
     json_t *j = json_object_get(obj, key);
 
     if (obj && !json_is_object(obj))
-        return err_set(err, ERR_VALIDATION, "expected an object with '%s', not %s", key, found(obj, shown));
+        return err_set(err, ERR_VALIDATION, "expected an object with '%s', not %s", key,
+                       found(obj, shown));
     *ret = json_is_null(j) ? NULL : j;
     return 0;
 }
 
-int json_get_str(const json_t *obj, const char *key, const char *dflt, const char **ret, struct err *err)
+int json_get_str(const json_t *obj, const char *key, const char *dflt, const char **ret,
+                 struct err *err)
 {
     json_t *j;
     int r = member(obj, key, &j, err);
@@ -406,7 +415,8 @@ int json_check_keys(const json_t *obj, const char *const *allowed, struct err *e
         str_show(key, strlen(key), shown, sizeof(shown));
         nearest = str_nearest(key, allowed, n);
         if (nearest)
-            return err_set(err, ERR_VALIDATION, "unknown field '%s'; did you mean '%s'?", shown, nearest);
+            return err_set(err, ERR_VALIDATION, "unknown field '%s'; did you mean '%s'?", shown,
+                           nearest);
         if (n == 0)
             return err_set(err, ERR_VALIDATION, "unknown field '%s'; none is allowed here", shown);
         for (size_t i = 0; i < n; i++) {
@@ -415,7 +425,8 @@ int json_check_keys(const json_t *obj, const char *const *allowed, struct err *e
                                buf_cstr(&list));
             }
         }
-        return err_set(err, ERR_VALIDATION, "unknown field '%s'; allowed are %s", shown, buf_cstr(&list));
+        return err_set(err, ERR_VALIDATION, "unknown field '%s'; allowed are %s", shown,
+                       buf_cstr(&list));
     }
     return 0;
 }
@@ -438,7 +449,8 @@ json_t *json_text(const char *s, size_t len)
             i += n;
             continue;
         }
-        if (buf_append(&b, s + plain, i - plain, NULL) < 0 || buf_append_str(&b, REPLACEMENT, NULL) < 0)
+        if (buf_append(&b, s + plain, i - plain, NULL) < 0 ||
+            buf_append_str(&b, REPLACEMENT, NULL) < 0)
             return NULL;
         i += MAX_OF(n, bad);
         plain = i;

@@ -1,7 +1,7 @@
 /*
- * Structured logging. A line is composed on the stack and goes out in one write(2), so that lines of several processes do
- * not mix and logging works when memory is out. A value past LOG_VALUE_MAX is cut; a field that does not fit into the
- * line is left out, and the line says so with cut=true.
+ * Structured logging. A line is composed on the stack and goes out in one write(2), so that lines
+ * of several processes do not mix and logging works when memory is out. A value past LOG_VALUE_MAX
+ * is cut; a field that does not fit into the line is left out, and the line says so with cut=true.
  */
 
 #include "base/log.h"
@@ -68,7 +68,10 @@ static void put_str(struct line *l, const char *s)
     put(l, s, strlen(s));
 }
 
-/* The control character of n bytes at s, or 0. U+0080 to U+009F are some, too: a terminal may obey them. */
+/*
+ * The control character of n bytes at s, or 0. U+0080 to U+009F are some, too: a terminal may obey
+ * them.
+ */
 static unsigned control_code(const char *s, size_t n)
 {
     unsigned char c = (unsigned char)s[0], d = (unsigned char)(n == 2 ? s[1] : 0);
@@ -78,7 +81,10 @@ static unsigned control_code(const char *s, size_t n)
     return n == 2 && c == 0xc2 && d < 0xa0 ? d : 0;
 }
 
-/* Both formats quote alike: what is inside the quotes is a JSON string, invalid bytes as U+FFFD, no control character. */
+/*
+ * Both formats quote alike: what is inside the quotes is a JSON string, invalid bytes as U+FFFD, no
+ * control character.
+ */
 static void put_quoted(struct line *l, const char *s, size_t len)
 {
     put(l, "\"", 1);

@@ -99,14 +99,16 @@ int proc_pidfd_open(pid_t pid, struct err *err)
     int fd = (int)syscall(SYS_pidfd_open, pid, 0u);
 
     if (fd < 0)
-        return err_errno(err, errno == ESRCH ? ERR_NOT_FOUND : ERR_IO, errno, "cannot open process %d", pid);
+        return err_errno(err, errno == ESRCH ? ERR_NOT_FOUND : ERR_IO, errno,
+                         "cannot open process %d", pid);
     return fd;
 }
 
 int proc_pidfd_signal(int pidfd, int sig, struct err *err)
 {
     if (syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0u) < 0)
-        return err_errno(err, errno == ESRCH ? ERR_NOT_FOUND : ERR_IO, errno, "cannot send signal %d", sig);
+        return err_errno(err, errno == ESRCH ? ERR_NOT_FOUND : ERR_IO, errno,
+                         "cannot send signal %d", sig);
     return 0;
 }
 
@@ -129,9 +131,14 @@ bool proc_have_program(const char *name)
         size_t n = strcspn(dir, ":");
         char path[PATH_MAX];
 
-        /* An empty entry means the working directory; nothing of ours should be found there by accident. */
-        if (n > 0 && snprintf(path, sizeof(path), "%.*s/%s", (int)MIN_OF(n, INT_MAX), dir, name) <
-                         (int)sizeof(path) && is_program(path))
+        /*
+         * An empty entry means the working directory; nothing of ours should be found there by
+         * accident.
+         */
+        if (n > 0 &&
+            snprintf(path, sizeof(path), "%.*s/%s", (int)MIN_OF(n, INT_MAX), dir, name) <
+                (int)sizeof(path) &&
+            is_program(path))
             return true;
         dir += n + (dir[n] == ':');
     }

@@ -1,4 +1,7 @@
-/* Strings: comparison, UTF-8, strict numbers, and text for messages. Nothing here depends on the locale or allocates. */
+/*
+ * Strings: comparison, UTF-8, strict numbers, and text for messages. Nothing here depends on the
+ * locale or allocates.
+ */
 
 #include "base/str.h"
 
@@ -121,7 +124,10 @@ size_t str_utf8_cut(const char *s, size_t len, size_t max_bytes)
 {
     if (len <= max_bytes)
         return len;
-    /* Only a whole character that spans the cut moves it; bytes that are no UTF-8 are cut where they are. */
+    /*
+     * Only a whole character that spans the cut moves it; bytes that are no UTF-8 are cut where
+     * they are.
+     */
     for (size_t back = 1; back <= 3 && back <= max_bytes; back++) {
         size_t bad, start = max_bytes - back;
 
@@ -187,8 +193,8 @@ static bool scan_digits(const char *s, unsigned long long *ret_value, const char
     return p != s;
 }
 
-int str_parse_i64(const char *s, const char *what, long long min, long long max, long long *ret_value,
-                  struct err *err)
+int str_parse_i64(const char *s, const char *what, long long min, long long max,
+                  long long *ret_value, struct err *err)
 {
     bool negative = s[0] == '-';
     const char *end = NULL;
@@ -206,8 +212,9 @@ int str_parse_i64(const char *s, const char *what, long long min, long long max,
         v = good ? (long long)digits : 0;
     }
     if (!good || v < min || v > max)
-        return err_set(err, ERR_VALIDATION, "%s is '%s', but must be a whole number between %lld and %lld",
-                       what, str_show(s, strlen(s), shown, sizeof(shown)), min, max);
+        return err_set(err, ERR_VALIDATION,
+                       "%s is '%s', but must be a whole number between %lld and %lld", what,
+                       str_show(s, strlen(s), shown, sizeof(shown)), min, max);
     *ret_value = v;
     return 0;
 }
@@ -228,8 +235,9 @@ int str_parse_bytes(const char *s, const char *what, unsigned long long *ret_byt
                !__builtin_mul_overflow(v, 1ull << (10 * (unit - units + 1)), &v);
     }
     if (!good)
-        return err_set(err, ERR_VALIDATION, "%s is '%s', but must be a size such as 65536, 64k, 512m or 2g",
-                       what, str_show(s, strlen(s), shown, sizeof(shown)));
+        return err_set(err, ERR_VALIDATION,
+                       "%s is '%s', but must be a size such as 65536, 64k, 512m or 2g", what,
+                       str_show(s, strlen(s), shown, sizeof(shown)));
     *ret_bytes = v;
     return 0;
 }
@@ -247,7 +255,10 @@ void str_from_double(double v, char ret[STR_DOUBLE_SIZE])
 
 #define NEAREST_MAX 64
 
-/* Edits that turn a into b: insert, delete, replace, swap of neighbours (optimal string alignment), case ignored. */
+/*
+ * Edits that turn a into b: insert, delete, replace, swap of neighbours (optimal string alignment),
+ * case ignored.
+ */
 static size_t edit_distance(const char *a, size_t n, const char *b, size_t m)
 {
     size_t rows[3][NEAREST_MAX + 1];
