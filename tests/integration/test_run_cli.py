@@ -1,0 +1,280 @@
+"""`riddle run` as a person types it, and `riddle` without a verb."""
+
+import csv
+import io
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import termios
+import time
+from fcntl import ioctl
+
+import pytest
+
+from conftest import PROCESS_TIMEOUT_S, RIDDLE
+
+TABLE = """\
+region  total
+──────  ─────
+east     NULL
+north    40.5
+south   20.25
+"""
+TOTALS = "SELECT region, sum(total) AS total FROM orders GROUP BY 1 ORDER BY 1"
+
+
+def test_table(programs, data):
+    done = programs.run("--sql", TOTALS, data / "orders.csv")
+    assert (done.status, done.text, done.err) == (0, TABLE, "")
+
+
+def test_relative_path_and_options_behind(programs, data):
+    done = programs.run("data/orders.csv", "--sql", TOTALS)
+    assert (done.status, done.text) == (0, TABLE)
+
+
+def test_query_on_standard_input(programs, data):
+    done = programs.run("--sql", "-", data / "orders.csv", stdin=TOTALS)
+    assert (done.status, done.text) == (0, TABLE)
+
+
+def test_csv(programs, data):
+    done = programs.run("--csv", "--sql", "SELECT id, region || ',\"x\"' AS r, total FROM orders ORDER BY id",
+                        data / "orders.csv")
+    assert done.status == 0 and done.err == ""
+    assert done.out.startswith(b'id,r,total\r\n1,"north,""x""",10.5\r\n')
+    rows = list(csv.reader(io.StringIO(done.text, newline="")))
+    assert rows[4] == ["4", 'east,"x"', ""]
+
+
+def test_json(programs, data):
+    done = programs.run("--json", "--sql", TOTALS, data / "orders.csv")
+    assert done.status == 0
+    assert done.response["rows"] == [["east", None], ["north", 40.5], ["south", 20.25]]
+    assert done.response["status"] == "success"
+
+
+def test_truncated(programs, data):
+    done = programs.run("--max-rows", "2", "--sql", "SELECT id FROM orders ORDER BY id", data / "orders.csv")
+    assert done.status == 0
+    assert done.text.endswith("1\n 2\n… first 2 rows; use --max-rows for more (at most 1000)\n")
+    done = programs.run("--csv", "--max-rows", "2", "--sql", "SELECT id FROM orders ORDER BY id", data / "orders.csv")
+    assert done.text == "id\r\n1\r\n2\r\n"
+    assert done.err == "riddle: … first 2 rows; use --max-rows for more (at most 1000)\n"
+
+
+def test_no_file(programs):
+    done = programs.run("--csv", "--sql", "SELECT 40 + 2 AS answer")
+    assert (done.status, done.text) == (0, "answer\r\n42\r\n")
+
+
+def test_table_name_given(programs, data):
+    (data / "2024-orders.csv").write_text("id\n7\n")
+    done = programs.run("--sql", "SELECT * FROM x", data / "2024-orders.csv")
+    assert done.status == 2
+    assert "invalid table name '2024-orders'" in done.err and "as in mytable=" in done.err
+    done = programs.run("--csv", "--sql", "SELECT * FROM x", f"x={data}/2024-orders.csv")
+    assert (done.status, done.text) == (0, "id\r\n7\r\n")
+
+
+def test_two_files_of_one_stem(programs, data):
+    (data / "sub").mkdir()
+    (data / "sub/orders.csv").write_text("id\n7\n")
+    done = programs.run("--sql", "SELECT 1", data / "orders.csv", data / "sub/orders.csv")
+    assert done.status == 2 and "duplicate table name 'orders': give one of the files another name" in done.err
+    done = programs.run("--csv", "--sql", "SELECT count(*) AS n FROM orders, orders2", data / "orders.csv",
+                        f"orders2={data}/sub/orders.csv")
+    assert (done.status, done.text) == (0, "n\r\n4\r\n")
+
+
+# ---- Python ----
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "plot.py"
+        path.write_text(text)
+        return path
+    return write
+
+
+def test_python(programs, data, script):
+    code = "print('working')\nresult_df = orders.groupby('region', as_index=False)['id'].count()"
+    done = programs.run("--timeout", "30", "--python", script(code), data / "orders.csv")
+    assert done.status == 0, done.err
+    assert done.text == "working\nregion  id\n──────  ──\neast     1\nnorth    2\nsouth    1\n"
+
+
+def test_python_on_standard_input(programs, data):
+    done = programs.run("--timeout", "30", "--python", "-", data / "orders.csv", stdin="len(orders)")
+    assert (done.status, done.text) == (0, "4\n")
+
+
+def test_python_csv_keeps_output_apart(programs, data, script):
+    done = programs.run("--csv", "--timeout", "30", "--python", script("print('working')\norders[['id']].head(1)"),
+                        data / "orders.csv")
+    assert (done.status, done.text) == (0, "id\r\n1\r\n")
+    assert done.err == "working\n"
+
+
+def test_figures_beside_the_script(programs, data, script, tmp_path):
+    path = script("import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()\nplt.bar(['a'], [1])\nplt.show()")
+    done = programs.run("--timeout", "30", "--svg", "--python", path, data / "orders.csv")
+    assert done.status == 0, done.err
+    names = re.findall(r"^figure: (.*)$", done.err, re.M)
+    assert names == [str(tmp_path / f"plot-{n}.{kind}") for n in (1, 2) for kind in ("png", "svg")]
+    assert (tmp_path / "plot-1.png").read_bytes().startswith(b"\x89PNG\r\n")
+    assert "<svg" in (tmp_path / "plot-2.svg").read_text()
+
+
+def test_figures_elsewhere(programs, data, tmp_path):
+    done = programs.run("--timeout", "30", "--out", "figures/new", "--python", "-", data / "orders.csv",
+                        stdin="import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()")
+    assert done.status == 0, done.err
+    assert done.err == "figure: figures/new/figure-1.png\n"
+    assert (tmp_path / "figures/new/figure-1.png").read_bytes().startswith(b"\x89PNG\r\n")
+
+
+def test_policy(programs, data, script):
+    path = script("import os\nos.getpid() > 0")
+    done = programs.run("--timeout", "30", "--python", path, data / "orders.csv")
+    assert done.status == 1 and "Blocked import: os" in done.err
+    done = programs.run("--timeout", "30", "--policy", "open", "--python", path, data / "orders.csv")
+    assert (done.status, done.text) == (0, "True\n")
+
+
+def test_traceback(programs, data, script):
+    done = programs.run("--timeout", "30", "--python", script("def f():\n    return 1 / 0\nf()\n"), data / "orders.csv")
+    assert done.status == 1 and done.text == ""
+    assert "ZeroDivisionError: division by zero" in done.err
+    assert "line 2" in done.err and "line 3" in done.err
+
+
+# ---- how it ends ----
+
+@pytest.mark.parametrize("arguments, status, words", [
+    ([], 2, "what is there to run?"),
+    (["--sql"], 2, "option '--sql' needs a value"),
+    (["--sqll", "x"], 2, "unknown option '--sqll' of 'run'; did you mean '--sql'?"),
+    (["--sql", "SELECT 1", "--python", "x.py"], 2, "--sql and --python exclude each other"),
+    (["--sql", "SELECT 1", "--csv", "--json"], 2, "--csv and --json exclude each other"),
+    (["--json", "data/orders.csv"], 2, "the whole request comes from standard input"),
+    (["--sql", "SELECT 1", "--max-rows", "0"], 2, "--max-rows"),
+    (["--sql", "SELECT 1", "--max-rows", "ten"], 2, "--max-rows is 'ten'"),
+    (["--sql", "SELECT 1", "--timeout", "61"], 2, "between 1 and 60"),
+    (["--sql", "SELECT 1", "--policy", "lax"], 2, "unknown python_policy 'lax'"),
+    (["--sql", "SELECT 1", "nothing.csv"], 2, "nothing.csv' does not exist"),
+    (["--sql", "SELECT 1", "x=data"], 2, "is a directory"),
+    (["--python", "nothing.py"], 2, "nothing.py"),
+    (["--sql", ""], 2, "SQL query is required"),
+    (["--sql", "SELECT x", "data/orders.csv"], 1, "x"),
+    (["--sql", "DROP TABLE orders", "data/orders.csv"], 1, "SELECT"),
+])
+def test_exit_status(programs, data, arguments, status, words):
+    done = programs.run(*arguments)
+    assert (done.status, done.out) == (status, b"")
+    assert done.err.startswith("riddle: ") and words in done.err
+
+
+def test_timeout(programs, data):
+    done = programs.run("--timeout", "1", "--sql", "SELECT sum(a.i * b.i) FROM range(10000000) a(i), range(1000000) b(i)",
+                        data / "orders.csv")
+    assert (done.status, done.text, done.err) == (124, "", "riddle: Query exceeded timeout of 1 seconds\n")
+
+
+def test_interrupt(programs, data):
+    """Ctrl-C ends the run, and what was printed before it is there."""
+    child = programs.start(RIDDLE, "run", "--timeout", "60", "--python", "-", data / "orders.csv")
+    try:
+        child.stdin.write(b"print('started', flush=True)\nwhile True: pass\n")
+        child.stdin.close()
+        assert child.stdout.readline() == b"started\n"
+        child.send_signal(signal.SIGINT)
+        assert child.wait(PROCESS_TIMEOUT_S) == 130
+        assert b"interrupted" in child.stderr.read()
+    finally:
+        child.kill()
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+
+
+# ---- on a terminal ----
+
+def on_terminal(programs, columns, *arguments):
+    """What `riddle` writes to a terminal of that width, and its exit status."""
+    ours, theirs = pty.openpty()
+    ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    child = programs.start_on(theirs, *arguments)
+    os.close(theirs)
+    shown = b""
+    deadline = time.monotonic() + PROCESS_TIMEOUT_S
+    try:
+        while select.select([ours], [], [], max(0, deadline - time.monotonic()))[0]:
+            try:
+                piece = os.read(ours, 65536)
+            except OSError:  # the other end is closed
+                break
+            if not piece:
+                break
+            shown += piece
+        return child.wait(PROCESS_TIMEOUT_S), shown.decode().replace("\r\n", "\n")
+    finally:
+        child.kill()
+        child.wait()
+        os.close(ours)
+
+
+def test_terminal(programs, data):
+    (data / "wide.csv").write_text("id,text\n1," + "x" * 300 + "\n2,\n")
+    status, shown = on_terminal(programs, 40, "run", "--sql", "SELECT * FROM wide ORDER BY id", data / "wide.csv")
+    assert status == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown)
+    lines = [line for line in plain.splitlines() if "ingest" not in line]
+    assert lines[1] == "──  " + "─" * 36
+    assert lines[2] == " 1  " + "x" * 35 + "…"
+    assert "\x1b[1mid\x1b[0m" in shown and "\x1b[2mNULL\x1b[0m" in shown
+
+
+def test_terminal_is_not_steered(programs, data):
+    """Neither a cell nor what Python prints can send a control sequence."""
+    (data / "evil.csv").write_text('a\n"\x1b]0;owned\x07"\n')
+    status, shown = on_terminal(programs, 80, "run", "--timeout", "30", "--python", data.parent / "evil.py",
+                                data / "evil.csv")
+    assert status == 2  # no such script yet
+    (data.parent / "evil.py").write_text("print('\\x1b[2J')\nevil\n")
+    status, shown = on_terminal(programs, 80, "run", "--timeout", "30", "--python", data.parent / "evil.py",
+                                data / "evil.csv")
+    assert status == 0, shown
+    assert "\x1b[2J" not in shown and "\x1b]0;" not in shown
+    assert "\\x1b[2J" in shown and "\\x1b]0;owned\\x07" in shown
+
+
+# ---- riddle itself ----
+
+def test_version(programs):
+    done = programs.riddle("--version")
+    assert done.status == 0 and re.fullmatch(r"riddle \S+ \+local\n", done.text)
+
+
+def test_help(programs):
+    done = programs.riddle("--help")
+    assert done.status == 0 and "  run  " in done.text and "  doctor  " in done.text
+    for verb in re.findall(r"^  ([a-z]+) ", done.text, re.M):
+        if verb != "riddle":
+            assert programs.riddle(verb, "--help").text.startswith(f"usage: riddle {verb}")
+
+
+def test_no_verb(programs):
+    done = programs.riddle()
+    assert done.status == 2 and done.out == b"" and done.err.startswith("usage: riddle")
+
+
+def test_unknown_verb(programs):
+    done = programs.riddle("docter")
+    assert (done.status, done.err) == (2, "riddle: unknown verb 'docter'; did you mean 'doctor'?\n")
+    done = programs.riddle("qqqqqqqq")
+    assert (done.status, done.err) == (2, "riddle: unknown verb 'qqqqqqqq'; 'riddle --help' lists them\n")
