@@ -321,11 +321,16 @@ static void on_display(void *arg, const json_t *data)
 
 static void print_rejects(const json_t *response)
 {
-    const json_t *rejects = json_object_get(response, "rejects");
-    json_int_t count = json_integer_value(json_object_get(rejects, "count"));
-    if (count > 0)
-        cli_complain("%" JSON_INTEGER_FORMAT " line%s could not be read and %s left out; --json lists them", count,
-                     count == 1 ? "" : "s", count == 1 ? "was" : "were");
+    size_t i;
+    json_t *file;
+    json_array_foreach(json_object_get(response, "rejects"), i, file)
+    {
+        json_int_t count = json_integer_value(json_object_get(json_object_get(file, "rejects"), "count"));
+        const char *name = json_string_value(json_object_get(file, "file"));
+        if (count > 0)
+            cli_complain("%s: %" JSON_INTEGER_FORMAT " line%s could not be read and %s left out; --json lists them",
+                         name ? name : "?", count, count == 1 ? "" : "s", count == 1 ? "was" : "were");
+    }
 }
 
 static void print_error(const json_t *response, bool tty)
@@ -478,7 +483,7 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
         if (o->format != FORMAT_JSON) {
             cli_complain("%s", err.message);
         } else {
-            response = runner_failure(NULL, &err);
+            response = runner_failure(&err);
             (void)print_response(response, &err);
         }
         return CLI_USAGE;
@@ -489,7 +494,7 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
     if (r >= 0)
         r = execute(provider, &req, s, &result, &err);
     if (r < 0) {
-        response = runner_failure(&req, &err);
+        response = runner_failure(&err);
         status = exit_status(s, response);
         if (s->format == FORMAT_JSON)
             (void)print_response(response, &err);

@@ -428,7 +428,7 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
 
     int r = runner_request_parse(cfg, flags, buf_cstr(text), text->len, &req, &err);
     if (r < 0)
-        return runner_failure(NULL, &err);
+        return runner_failure(&err);
     r = provider_open_local(cfg, &provider, &err);
     if (r >= 0)
         r = runner_open(provider, &req, NULL, &sandbox, &err);
@@ -438,7 +438,7 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
         response = runner_response(&req, &result);
         run_result_finish(&result);
     } else {
-        response = runner_failure(&req, &err);
+        response = runner_failure(&err);
     }
     sandbox_destroy(sandbox);
     provider_close(provider);
@@ -457,7 +457,7 @@ int runner_run_once(const struct config *cfg, unsigned flags, int in_fd, int out
         if (err.code == ERR_TOO_LARGE)
             err_set(&err, ERR_VALIDATION, "the request is larger than the limit of %u MB: put data into files",
                     RUNNER_REQUEST_MAX >> 20);
-        response = runner_failure(NULL, &err);
+        response = runner_failure(&err);
     } else {
         response = run_request(cfg, flags, &in);
     }

@@ -69,7 +69,7 @@ int runner_run(struct sandbox *sb, const struct runner_request *req, const struc
 
 /* RunnerResponse of a run that ended, or of a request that could not run. NULL only when out of memory. */
 json_t *runner_response(const struct runner_request *req, const struct run_result *result);
-json_t *runner_failure(const struct runner_request *req, const struct err *err); /* req may be NULL */
+json_t *runner_failure(const struct err *err);
 
 /* True if the response's status is "success". */
 bool runner_succeeded(const json_t *response);

@@ -16,13 +16,6 @@
 
 /* ---- messages of verdicts ---- */
 
-static void timeout_message(const struct runner_request *req, char *ret, size_t n)
-{
-    const char *what = req && req->run.kind == RUN_PYTHON ? "Python execution" : "Query";
-    snprintf(ret, n, "%s exceeded timeout of %lld seconds", what,
-             req ? (long long)(req->run.timeout_ms / 1000) : (long long)RUNNER_TIMEOUT_MAX_S);
-}
-
 static const char *body_message(const struct run_result *result)
 {
     return json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
@@ -38,7 +31,8 @@ static const char *describe_verdict(const struct runner_request *req, const stru
 
     switch (result->verdict) {
     case VERDICT_TIMEOUT:
-        timeout_message(req, ret, n);
+        snprintf(ret, n, "%s exceeded timeout of %lld seconds", python ? "Python execution" : "Query",
+                 (long long)(req->run.timeout_ms / 1000));
         return "RUNNER_TIMEOUT";
     case VERDICT_MEMORY:
         snprintf(ret, n,
@@ -68,12 +62,15 @@ static const char *describe_verdict(const struct runner_request *req, const stru
         if (result->interrupted)
             snprintf(ret, n, "the run was interrupted before it ended: run it again for a result");
         else
-            snprintf(ret, n, "the run was killed before it ended%s%s: run it again, and see `riddle doctor` if it repeats",
-                     own ? " by " : "", own ? own : "");
+            snprintf(ret, n, "%s: run it again, and see `riddle doctor` if it repeats",
+                     own ? own : "the run was killed before it ended");
         return "KILLED";
     case VERDICT_POLICY:
         snprintf(ret, n, "%s", own ? own : "the code is not allowed by the policy");
-        return type ? type : python ? "PYTHON_POLICY_VIOLATION" : "SQL_POLICY_VIOLATION";
+        /* A kernel that died of a forbidden system call could not name its own error. */
+        return type && str_ends(type, "_POLICY_VIOLATION") ? type
+               : python                                    ? "PYTHON_POLICY_VIOLATION"
+                                                           : "SQL_POLICY_VIOLATION";
     case VERDICT_OK:
     case VERDICT_ERROR:
     case _VERDICT_MAX:
@@ -204,12 +201,10 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
     return response;
 }
 
-json_t *runner_failure(const struct runner_request *req, const struct err *err)
+json_t *runner_failure(const struct err *err)
 {
-    char message[ERR_MESSAGE_MAX];
-    const char *status = "error", *type, *verdict = verdict_name(VERDICT_ERROR);
+    const char *type, *verdict = verdict_name(VERDICT_ERROR);
 
-    snprintf(message, sizeof(message), "%s", err->message);
     switch (err->code) {
     case ERR_INVALID_INPUT:
     case ERR_INVALID_JSON:
@@ -217,12 +212,6 @@ json_t *runner_failure(const struct runner_request *req, const struct err *err)
     case ERR_ISOLATION:
     case ERR_CONFIG:
         type = err_name(err->code);
-        break;
-    case ERR_TIMEOUT:
-        status = "timeout";
-        verdict = verdict_name(VERDICT_TIMEOUT);
-        type = "RUNNER_TIMEOUT";
-        timeout_message(req, message, sizeof(message));
         break;
     case ERR_CANCELLED:
         verdict = verdict_name(VERDICT_KILLED);
@@ -233,14 +222,14 @@ json_t *runner_failure(const struct runner_request *req, const struct err *err)
         break;
     }
     json_t *response = json_object();
-    json_object_set_new(response, "status", json_string(status));
+    json_object_set_new(response, "status", json_string("error"));
     json_object_set_new(response, "columns", json_array());
     json_object_set_new(response, "rows", json_array());
     json_object_set_new(response, "row_count", json_integer(0));
     json_object_set_new(response, "exec_time_ms", json_integer(0));
     json_object_set_new(response, "stdout_trunc", json_string(""));
     json_object_set_new(response, "stderr_trunc", json_string(""));
-    json_object_set_new(response, "error", error_object(type, message));
+    json_object_set_new(response, "error", error_object(type, err->message));
     json_object_set_new(response, "truncated", json_false());
     json_object_set_new(response, "verdict", json_string(verdict));
     json_object_set_new(response, "types", json_array());

@@ -159,8 +159,9 @@ def test_ragged(runner, data):
     (data / "ragged.csv").write_text("id,name,half\n" + good + "51,too,many,fields,here\n" + "52,x52,26.0\n")
     response = succeeded(runner(sql(data / "ragged.csv", "SELECT count(*) AS n, max(id) AS m FROM ragged")))
     assert response["rows"] == [[51, 52]]
-    assert response["rejects"]["count"] == 1
-    assert response["rejects"]["lines"][0]["line"] == 52
+    [of_file] = response["rejects"]
+    assert of_file["file"] == "ragged.csv" and of_file["rejects"]["count"] == 1
+    assert of_file["rejects"]["lines"][0]["line"] == 52
 
 
 def test_byte_order_mark(runner, data):

@@ -351,9 +351,9 @@ static void test_success(void **state)
     struct runner_request req = request_of(RUN_SQL);
     struct run_result result = {
         .verdict = VERDICT_OK,
-        .body = json_pack("{s:[ss], s:[ss], s:[[i,s],[i,n]], s:i, s:b, s:n, s:f, s:{s:i}}", "columns", "id", "name",
+        .body = json_pack("{s:[ss], s:[ss], s:[[i,s],[i,n]], s:i, s:b, s:n, s:f, s:[{s:s, s:{s:i}}]}", "columns", "id", "name",
                           "types", "BIGINT", "VARCHAR", "rows", 1, "a", 2, "row_count", 2, "truncated", 1, "error",
-                          "exec_time_ms", 12.6, "rejects", "count", 3),
+                          "exec_time_ms", 12.6, "rejects", "file", "a.csv", "rejects", "count", 3),
         .displays = json_array(),
         .start_us = 4500,
         .load_us = 250,
@@ -365,7 +365,7 @@ static void test_success(void **state)
         "{\"status\":\"success\",\"columns\":[\"id\",\"name\"],\"rows\":[[1,\"a\"],[2,null]],\"row_count\":2,"
         "\"exec_time_ms\":13,\"stdout_trunc\":\"\",\"stderr_trunc\":\"\",\"error\":null,\"truncated\":true,"
         "\"verdict\":\"ok\",\"types\":[\"BIGINT\",\"VARCHAR\"],\"stdout_truncated\":false,\"stderr_truncated\":false,"
-        "\"interrupted\":false,\"state_lost\":false,\"rejects\":{\"count\":3},"
+        "\"interrupted\":false,\"state_lost\":false,\"rejects\":[{\"file\":\"a.csv\",\"rejects\":{\"count\":3}}],"
         "\"timings_ms\":{\"start\":4.5,\"load\":0.25,\"execute\":12.6}}",
         0, NULL);
     auto_free char *got = json_to_str(response), *wanted = json_to_str(expected);
@@ -397,6 +397,8 @@ static const struct {
     { VERDICT_POLICY, RUN_PYTHON, false, "PYTHON_POLICY_VIOLATION", "Blocked import: os", "error",
       "PYTHON_POLICY_VIOLATION", "=Blocked import: os" },
     { VERDICT_POLICY, RUN_PYTHON, false, NULL, NULL, "error", "PYTHON_POLICY_VIOLATION", "not allowed by the policy" },
+    { VERDICT_POLICY, RUN_PYTHON, false, "KILLED", "a forbidden system call", "error", "PYTHON_POLICY_VIOLATION",
+      "=a forbidden system call" },
     { VERDICT_MEMORY, RUN_PYTHON, false, "PYTHON_EXECUTION_ERROR", "MemoryError", "error", "MEMORY_LIMIT",
       "memory limit of 512 MB" },
     { VERDICT_PROCESSES, RUN_PYTHON, false, NULL, NULL, "error", "PROCESS_LIMIT", "limit of 64 processes and threads" },
@@ -404,6 +406,8 @@ static const struct {
     { VERDICT_FILESIZE, RUN_PYTHON, false, NULL, NULL, "error", "FILE_SIZE_LIMIT", "limit of 64 MB" },
     { VERDICT_KILLED, RUN_PYTHON, true, NULL, NULL, "error", "KILLED", "was interrupted" },
     { VERDICT_KILLED, RUN_PYTHON, false, NULL, NULL, "error", "KILLED", "was killed before it ended" },
+    { VERDICT_KILLED, RUN_PYTHON, false, "KILLED", "the kernel ended by itself (signal 11)", "error", "KILLED",
+      "the kernel ended by itself (signal 11): run it again" },
 };
 
 static void test_every_ending(void **state)
@@ -491,13 +495,12 @@ static void test_failures(void **state)
         { ERR_IO, "error", "RUNNER_INTERNAL_ERROR", "why" },
         { ERR_UNAVAILABLE, "error", "RUNNER_INTERNAL_ERROR", "why" },
         { ERR_CANCELLED, "error", "KILLED", "why" },
-        { ERR_TIMEOUT, "timeout", "RUNNER_TIMEOUT", "Query exceeded timeout of 7 seconds" },
+        { ERR_TIMEOUT, "error", "RUNNER_INTERNAL_ERROR", "why" },
     };
-    struct runner_request req = request_of(RUN_SQL);
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct err err = ERR_INIT;
         err_set(&err, cases[i].code, "why");
-        auto_json json_t *response = runner_failure(&req, &err);
+        auto_json json_t *response = runner_failure(&err);
         assert_string_equal(text_at(response, "status"), cases[i].status);
         assert_string_equal(error_at(response, "type"), cases[i].type);
         assert_string_equal(error_at(response, "message"), cases[i].message);
