@@ -73,7 +73,7 @@ def test_request_of_thirty_megabytes(runner, orders):
 
 def test_two_statements(runner, orders):
     message = failed(runner({"files": orders, "sql": "SELECT 1; DELETE FROM orders"}), "SQL_POLICY_VIOLATION")
-    assert "one statement" in message.lower() or "one select" in message.lower()
+    assert message.startswith("Multiple SQL statements are not allowed. Send them one by one")
 
 
 def test_sql_syntax(runner, orders):
@@ -190,8 +190,8 @@ def test_one_column(runner, data):
 
 def test_header_only(runner, data):
     (data / "header.csv").write_text("id,name\n")
-    response = succeeded(runner(sql(data / "header.csv")))
-    assert response["columns"] == ["id", "name"] and response["rows"] == []
+    message = failed(runner(sql(data / "header.csv")), "VALIDATION_ERROR")
+    assert "CSV has no data rows" in message and "add rows below it" in message
 
 
 def test_ten_thousand_columns(runner, data):
@@ -210,8 +210,8 @@ def test_duplicate_header(runner, data):
 
 
 def test_other_delimiters(runner, data):
-    (data / "semi.csv").write_text('id;name;price\n1;"a;b";2,50\n2;c;3,75\n')
-    response = succeeded(runner(sql(data / "semi.csv", "SELECT id, name FROM semi ORDER BY id")))
+    (data / "prices.csv").write_text('id;name;price\n1;"a;b";2,50\n2;c;3,75\n')
+    response = succeeded(runner(sql(data / "prices.csv", "SELECT id, name FROM prices ORDER BY id")))
     assert response["rows"] == [[1, "a;b"], [2, "c"]]
 
 
