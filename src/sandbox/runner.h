@@ -20,7 +20,7 @@
 #define RUNNER_REQUEST_MAX (24u << 20) /* bytes of the request's JSON */
 #define RUNNER_RESPONSE_MAX (256u << 20)
 #define RUNNER_CODE_MAX (1u << 20)     /* bytes of sql or python_code */
-#define RUNNER_FILES_MAX 64
+#define RUNNER_FILES_MAX 63 /* what a sandbox takes */
 #define RUNNER_TIMEOUT_MAX_S 60
 #define RUNNER_ROWS_MAX 1000
 #define RUNNER_OUTPUT_MIN 1025

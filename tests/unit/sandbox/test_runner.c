@@ -296,7 +296,7 @@ static void test_too_many_files(void **state)
     for (int i = 0; i <= RUNNER_FILES_MAX; i++)
         json_array_append_new(json_object_get(request, "files"), json_object());
     assert_int_equal(runner_request_from_json(&cfg, 0, request, &req, &err), -ERR_VALIDATION);
-    assert_string_equal(err.message, "'files' has 65 entries and the limit is 64");
+    assert_string_equal(err.message, "'files' has 64 entries and the limit is 63");
 }
 
 static void check_code_of(size_t len, const char *key, const char *type, int expected)
