@@ -11,6 +11,15 @@
 #include "kernel/zygote.h"
 #include "sandbox/runner.h"
 
+#ifdef __SANITIZE_ADDRESS__
+/* The zygote starts with an empty environment, so the sanitizer's options are here. Kernels end by _exit: no leak check. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "detect_leaks=0:use_sigaltstack=0:allocator_may_return_null=1:handle_segv=1";
+}
+#endif
+
 static const char usage[] =
     "riddle-kernel: runs SQL and Python in a jail. Started by riddle; by itself it can\n"
     "  riddle-kernel --once     read one RunnerRequest (JSON) on standard input, print one RunnerResponse\n"

@@ -45,10 +45,9 @@ void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret
 /* ---- the zygote's process ---- */
 
 /* In the child: becomes the zygote. Only async-signal-safe calls. */
-static _Noreturn void exec_zygote(struct provider *p, enum run_kind kind, int sock, int stderr_fd,
-                                  char *const argv[], char *const envp[])
+static _Noreturn void exec_zygote(struct provider *p, int sock, int stderr_fd, char *const argv[],
+                                  char *const envp[])
 {
-    (void)kind;
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0);
@@ -175,7 +174,6 @@ static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
                      (char *)"LOGNAME=riddle",
                      (char *)"PYTHONHASHSEED=0",
                      cache,
-                     (char *)"ASAN_OPTIONS=detect_leaks=0:use_sigaltstack=0:allocator_may_return_null=1",
                      NULL };
 
     int pair[2], words[2];
@@ -188,7 +186,7 @@ static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
     }
     pid_t pid = fork();
     if (pid == 0)
-        exec_zygote(p, kind, pair[1], words[1], argv, envp);
+        exec_zygote(p, pair[1], words[1], argv, envp);
     close(pair[1]);
     close(words[1]);
     z->pid = pid;

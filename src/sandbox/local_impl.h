@@ -98,7 +98,22 @@ struct table_file {
     json_t *report;  /* of its ingest */
 };
 
-/* The ingested form of a data file, made now if it is not there yet. */
+#define TABLE_HASH_SIZE 65
+
+/* SHA-256 of the file, in hexadecimal. Blocks; may run in a worker thread. Refuses what is no file, and empty ones. */
+int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[TABLE_HASH_SIZE],
+                struct err *err);
+bool tables_find(struct provider *p, const char *hex, struct table_file *ret);
+
+/* An ingest under way: poll and advance its sandbox until it has a result, then finish. Both ends free it. */
+struct ingest;
+int ingest_begin(struct provider *p, const struct sandbox_file *file, const char *hex,
+                 const struct run_events *events, struct ingest **ret, struct err *err);
+struct sandbox *ingest_sandbox(struct ingest *in);
+int ingest_finish(struct ingest *in, const struct run_result *result, struct table_file *ret, struct err *err);
+void ingest_abort(struct ingest *in);
+
+/* All of it, blocking: the ingested form of a data file, made now if it is not there yet. */
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
                   struct table_file *ret, struct err *err);
 

@@ -35,8 +35,8 @@ static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, 
     return fd;
 }
 
-static int hash_file(int fd, const char *name, const struct run_events *events, off_t size, char ret_hex[65],
-                     struct err *err)
+static int hash_fd(int fd, const char *name, const struct run_events *events, off_t size,
+                   char ret_hex[TABLE_HASH_SIZE], struct err *err)
 {
     auto_free unsigned char *chunk = malloc(HASH_CHUNK_BYTES);
     EVP_MD_CTX *ctx = EVP_MD_CTX_new();
@@ -70,6 +70,27 @@ static int hash_file(int fd, const char *name, const struct run_events *events, 
     return r;
 }
 
+int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[TABLE_HASH_SIZE],
+                struct err *err)
+{
+    struct stat st;
+    auto_close int fd = open_data_file(file, &st, err);
+    if (fd < 0)
+        return fd;
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "%s: File is empty", file->name);
+    return hash_fd(fd, file->name, events, st.st_size, ret_hex, err);
+}
+
+/* ---- what is there ---- */
+
+static void table_paths(struct provider *p, const char *hex, char *table, size_t n_table, char *report,
+                        size_t n_report)
+{
+    snprintf(table, n_table, "%.3900s/tables/%s." TABLE_FORMAT ".duckdb", p->home, hex);
+    snprintf(report, n_report, "%.3900s/tables/%s." TABLE_FORMAT ".json", p->home, hex);
+}
+
 static json_t *read_report(const char *path)
 {
     auto_buf struct buf text = BUF_INIT(1u << 20);
@@ -78,6 +99,24 @@ static json_t *read_report(const char *path)
         (void)json_parse(text.data, text.len, &report, NULL);
     return report;
 }
+
+bool tables_find(struct provider *p, const char *hex, struct table_file *ret)
+{
+    char report_path[4200];
+    table_paths(p, hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
+    ret->report = access(ret->path, R_OK) == 0 ? read_report(report_path) : NULL;
+    return ret->report != NULL;
+}
+
+/* ---- making one ---- */
+
+struct ingest {
+    struct provider *provider;
+    struct sandbox *sandbox;
+    char name[256];
+    char hex[TABLE_HASH_SIZE];
+    char out_dir[4200];
+};
 
 /* A directory only this ingest uses, writable by its kernel. */
 static int make_out_dir(struct provider *p, char *ret, size_t n, struct err *err)
@@ -95,9 +134,10 @@ static int make_out_dir(struct provider *p, char *ret, size_t n, struct err *err
     return 0;
 }
 
-static int run_ingest(struct provider *p, const struct sandbox_file *file, const char *out_dir,
-                      const struct run_events *events, json_t **ret_report, struct err *err)
+static int start_ingest(struct ingest *in, const struct sandbox_file *file, const struct run_events *events,
+                        struct err *err)
 {
+    struct provider *p = in->provider;
     struct shown_file shown[2] = { { .mount_fd = -1 }, { .mount_fd = -1 } };
     struct sandbox_start start = { .kind = RUN_SQL, .shown = shown, .n_shown = 2 };
     sandbox_limits_default(p->cfg, &start.limits);
@@ -109,34 +149,56 @@ static int run_ingest(struct provider *p, const struct sandbox_file *file, const
     char target[320];
     snprintf(target, sizeof(target), "data/%.255s", file->name);
     struct kernel_proc k = KERNEL_PROC_NONE;
-    struct sandbox *sb = NULL;
     int r = shown_open(p, file->path, target, false, &shown[0], err);
     if (r == 0)
-        r = shown_open(p, out_dir, "out", true, &shown[1], err);
+        r = shown_open(p, in->out_dir, "out", true, &shown[1], err);
     if (r == 0)
         r = kernel_take(p, RUN_SQL, &start.limits, &k, err);
     if (r == 0)
-        r = sandbox_start(p, &k, &start, &sb, err);
-    struct run_result result = { 0 };
+        r = sandbox_start(p, &k, &start, &in->sandbox, err);
     if (r == 0) {
         auto_json json_t *req = json_pack("{s:s, s:s}", "op", "ingest", "name", file->name);
-        r = sandbox_begin_json(sb, req, INGEST_TIMEOUT_MS, 65536, events, err);
+        r = req ? sandbox_begin_json(in->sandbox, req, INGEST_TIMEOUT_MS, 65536, events, err)
+                : err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
     }
-    if (r == 0)
-        r = sandbox_wait(sb, &result, err);
-    if (r == 0 && result.verdict != VERDICT_OK) {
-        const char *why = json_string_value(json_object_get(json_object_get(result.body, "error"), "message"));
-        if (result.verdict == VERDICT_MEMORY)
-            why = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
-        r = err_set(err, ERR_VALIDATION, "%s: %s", file->name, why ? why : verdict_name(result.verdict));
-    }
-    if (r == 0)
-        *ret_report = json_incref(result.body);
-    run_result_finish(&result);
-    sandbox_destroy(sb);
     shown_close(&shown[0]);
     shown_close(&shown[1]);
     return r;
+}
+
+int ingest_begin(struct provider *p, const struct sandbox_file *file, const char *hex,
+                 const struct run_events *events, struct ingest **ret, struct err *err)
+{
+    struct ingest *in = calloc(1, sizeof(*in));
+    if (!in)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    in->provider = p;
+    snprintf(in->name, sizeof(in->name), "%s", file->name);
+    snprintf(in->hex, sizeof(in->hex), "%s", hex);
+    int r = make_out_dir(p, in->out_dir, sizeof(in->out_dir), err);
+    if (r == 0)
+        r = start_ingest(in, file, events, err);
+    if (r < 0) {
+        ingest_abort(in);
+        return r;
+    }
+    *ret = in;
+    return 0;
+}
+
+struct sandbox *ingest_sandbox(struct ingest *in)
+{
+    return in->sandbox;
+}
+
+void ingest_abort(struct ingest *in)
+{
+    if (!in)
+        return;
+    sandbox_destroy(in->sandbox);
+    if (*in->out_dir)
+        (void)fd_remove_tree(in->out_dir, NULL);
+    free(in);
 }
 
 /* The finished file moves to its name; its report first, so that a table is never without one. */
@@ -161,31 +223,45 @@ static int publish(struct provider *p, const char *out_dir, const char *final_pa
     return r;
 }
 
+int ingest_finish(struct ingest *in, const struct run_result *result, struct table_file *ret, struct err *err)
+{
+    char report_path[4200];
+    int r = 0;
+    if (result->verdict != VERDICT_OK) {
+        const char *why = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        if (result->verdict == VERDICT_MEMORY)
+            why = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
+        r = err_set(err, ERR_VALIDATION, "%s: %s", in->name, why ? why : verdict_name(result->verdict));
+    } else {
+        /* The kernel goes first: nothing may still write to what is published. */
+        sandbox_destroy(in->sandbox);
+        in->sandbox = NULL;
+        table_paths(in->provider, in->hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
+        r = publish(in->provider, in->out_dir, ret->path, report_path, result->body, err);
+        if (r == 0)
+            ret->report = json_incref(result->body);
+    }
+    ingest_abort(in);
+    return r;
+}
+
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
                   struct table_file *ret, struct err *err)
 {
-    struct stat st;
-    auto_close int fd = open_data_file(file, &st, err);
-    if (fd < 0)
-        return fd;
-    if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "%s: File is empty", file->name);
-    char hex[65], report_path[4200];
-    int r = hash_file(fd, file->name, events, st.st_size, hex, err);
+    char hex[TABLE_HASH_SIZE];
+    int r = tables_hash(file, events, hex, err);
+    if (r < 0 || tables_find(p, hex, ret))
+        return r;
+    struct ingest *in;
+    r = ingest_begin(p, file, hex, events, &in, err);
     if (r < 0)
         return r;
-    snprintf(ret->path, sizeof(ret->path), "%.3900s/tables/%s." TABLE_FORMAT ".duckdb", p->home, hex);
-    snprintf(report_path, sizeof(report_path), "%.3900s/tables/%s." TABLE_FORMAT ".json", p->home, hex);
-    if (access(ret->path, R_OK) == 0 && (ret->report = read_report(report_path)))
-        return 0;
-
-    char out_dir[4200];
-    r = make_out_dir(p, out_dir, sizeof(out_dir), err);
+    struct run_result result = { 0 };
+    r = sandbox_wait(in->sandbox, &result, err);
     if (r < 0)
-        return r;
-    r = run_ingest(p, file, out_dir, events, &ret->report, err);
-    if (r == 0)
-        r = publish(p, out_dir, ret->path, report_path, ret->report, err);
-    (void)fd_remove_tree(out_dir, NULL);
+        ingest_abort(in);
+    else
+        r = ingest_finish(in, &result, ret, err);
+    run_result_finish(&result);
     return r;
 }
