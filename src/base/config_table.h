@@ -35,6 +35,10 @@
     CONFIG_SECTION("Sandbox")                                                                      \
     CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \
+    CONFIG_INT(max_kernels, "RIDDLE_MAX_KERNELS", 0, 0, 10000,                                     \
+               "Kernels at once in the server; 0: as many as four fifths of the memory hold at their limit.") \
+    CONFIG_INT(queue_max, "RIDDLE_QUEUE", 256, 0, 100000,                                          \
+               "Runs that may wait for a kernel before the server answers 503.")                   \
     CONFIG_ENUM(jail, "RIDDLE_JAIL", "full", "full|partial",                                       \
                 "`full` refuses to run code when the machine denies a layer of the jail. `partial` goes on without it and " \
                 "says so: only where something else, such as a container, is the wall.")           \

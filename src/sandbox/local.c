@@ -405,20 +405,96 @@ void provider_close(struct provider *p)
     free(p);
 }
 
+bool provider_refill(struct provider *p, enum run_kind kind, struct err *err)
+{
+    if (p->n_pool[kind] >= (size_t)MIN_OF(p->cfg->pool_size, POOL_MAX))
+        return false;
+    struct sandbox_limits limits;
+    sandbox_limits_default(p->cfg, &limits);
+    if (kernel_spawn(p, kind, &limits, &p->pool[kind][p->n_pool[kind]], err) < 0)
+        return false;
+    p->n_pool[kind]++;
+    return true;
+}
+
 int provider_warm(struct provider *p, enum run_kind kind, struct err *err)
 {
     int r = zygote_ensure(p, kind, err);
-    struct sandbox_limits limits;
-    sandbox_limits_default(p->cfg, &limits);
-    while (r == 0 && p->n_pool[kind] < (size_t)MIN_OF(p->cfg->pool_size, POOL_MAX)) {
-        r = kernel_spawn(p, kind, &limits, &p->pool[kind][p->n_pool[kind]], err);
-        if (r == 0)
-            p->n_pool[kind]++;
+    struct err why = ERR_INIT;
+    while (r == 0 && provider_refill(p, kind, &why))
+        ;
+    if (r == 0 && why.code != ERR_NONE) {
+        *err = why;
+        r = -(int)why.code;
     }
     return r;
 }
 
+unsigned provider_zygote_starts(const struct provider *p)
+{
+    return p->zygotes[RUN_SQL].starts + p->zygotes[RUN_PYTHON].starts;
+}
+
 /* ---- making a sandbox ---- */
+
+/* What the kernel shall see of the files: each one's table, and for Python the file itself. */
+static int show_files(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
+                      struct sandbox_start *start, struct err *err)
+{
+    int r = 0;
+    for (size_t i = 0; i < spec->n_files && r == 0; i++) {
+        const struct sandbox_file *f = &spec->files[i];
+        char target[320];
+        snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
+        r = shown_open(p, tables[i].path, target, false, &start->shown[start->n_shown], err);
+        if (r < 0)
+            break;
+        start->tables[start->n_tables].name = f->table;
+        start->tables[start->n_tables++].shown = start->n_shown++;
+        if (spec->kind == RUN_PYTHON) {
+            snprintf(target, sizeof(target), "data/%.255s", f->name);
+            r = shown_open(p, f->path, target, false, &start->shown[start->n_shown], err);
+            if (r == 0)
+                start->n_shown++;
+        }
+    }
+    return r;
+}
+
+static json_t *collect_rejects(const struct sandbox_spec *spec, const struct table_file *tables)
+{
+    json_t *rejects = json_array();
+    for (size_t i = 0; i < spec->n_files; i++) {
+        json_t *of_file = json_object_get(tables[i].report, "rejects");
+        if (json_integer_value(json_object_get(of_file, "count")) > 0)
+            json_array_append_new(rejects, json_pack("{s:s, s:O}", "file", spec->files[i].name, "rejects", of_file));
+    }
+    return rejects;
+}
+
+int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
+                          struct sandbox **ret, struct err *err)
+{
+    auto_free struct shown_file *shown = calloc(2 * spec->n_files + 1, sizeof(*shown));
+    if (!shown)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    struct sandbox_start start = { .kind = spec->kind, .dataset_id = spec->dataset_id, .shown = shown,
+                                   .limits = spec->limits };
+    struct kernel_proc k = KERNEL_PROC_NONE;
+    int r = show_files(p, spec, tables, &start, err);
+    if (r == 0)
+        r = kernel_take(p, spec->kind, &spec->limits, &k, err);
+    if (r == 0) {
+        long cores = sysconf(_SC_NPROCESSORS_ONLN);
+        start.threads = (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, cores));
+        r = sandbox_start(p, &k, &start, ret, err);
+    }
+    if (r == 0)
+        sandbox_set_load(*ret, 0, 0, collect_rejects(spec, tables));
+    for (size_t i = 0; i < start.n_shown; i++)
+        shown_close(&shown[i]);
+    return r;
+}
 
 int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const struct run_events *events,
                    struct sandbox **ret, struct err *err)
@@ -428,53 +504,16 @@ int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const st
                        SANDBOX_FILES_MAX);
     int64_t begun = clock_now_us();
     struct table_file *tables = calloc(spec->n_files + 1, sizeof(*tables));
-    struct shown_file *shown = calloc(2 * spec->n_files + 1, sizeof(*shown));
-    struct sandbox_start start = { .kind = spec->kind, .dataset_id = spec->dataset_id, .limits = spec->limits };
-    int r = tables && shown ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
-    start.shown = shown;
-    for (size_t i = 0; i < spec->n_files && r == 0; i++) {
-        const struct sandbox_file *f = &spec->files[i];
-        char target[320];
-        r = tables_ensure(p, f, events, &tables[i], err);
-        if (r == 0) {
-            snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
-            r = shown_open(p, tables[i].path, target, false, &shown[start.n_shown], err);
-        }
-        if (r < 0)
-            break;
-        start.tables[start.n_tables].name = f->table;
-        start.tables[start.n_tables++].shown = start.n_shown++;
-        /* The file itself is for Python; SQL reads the table. */
-        if (spec->kind == RUN_PYTHON) {
-            snprintf(target, sizeof(target), "data/%.255s", f->name);
-            r = shown_open(p, f->path, target, false, &shown[start.n_shown], err);
-            if (r == 0)
-                start.n_shown++;
-        }
-    }
+    int r = tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < spec->n_files && r == 0; i++)
+        r = tables_ensure(p, &spec->files[i], events, &tables[i], err);
     int64_t loaded = clock_now_us();
-    struct kernel_proc k = KERNEL_PROC_NONE;
     if (r == 0)
-        r = kernel_take(p, spec->kind, &spec->limits, &k, err);
-    if (r == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        start.threads = (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, cores));
-        r = sandbox_start(p, &k, &start, ret, err);
-    }
-    if (r == 0) {
-        json_t *rejects = json_array();
-        for (size_t i = 0; i < spec->n_files; i++) {
-            json_t *of_file = json_object_get(tables[i].report, "rejects");
-            if (json_integer_value(json_object_get(of_file, "count")) > 0)
-                json_array_append_new(rejects, json_pack("{s:s, s:O}", "file", spec->files[i].name, "rejects", of_file));
-        }
-        sandbox_set_load(*ret, clock_now_us() - loaded, loaded - begun, rejects);
-    }
-    for (size_t i = 0; shown && i < start.n_shown; i++)
-        shown_close(&shown[i]);
+        r = sandbox_create_loaded(p, spec, tables, ret, err);
+    if (r == 0)
+        sandbox_set_load(*ret, clock_now_us() - loaded, loaded - begun, collect_rejects(spec, tables));
     for (size_t i = 0; tables && i < spec->n_files; i++)
         json_decref(tables[i].report);
-    free(shown);
     free(tables);
     return r;
 }

@@ -66,6 +66,12 @@ int shown_open(struct provider *p, const char *path, const char *target, bool wr
                struct err *err);
 void shown_close(struct shown_file *f);
 
+struct table_file;
+
+/* As sandbox_create, with every table at hand. Does not block but for a fork when the pool is empty. */
+int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
+                          struct sandbox **ret, struct err *err);
+
 /* ---- session.c ---- */
 
 struct sandbox_start {

@@ -62,6 +62,7 @@ struct sandbox_file {
     const char *name;  /* "orders.csv": no slash */
     const char *path;  /* absolute, on the host */
     const char *table; /* identifier, unique in the sandbox */
+    const char *sha256; /* of its content, in hexadecimal, if already known; NULL: to be computed */
 };
 
 struct sandbox_spec {
@@ -122,11 +123,16 @@ void provider_close(struct provider *p);
 /* Starts the zygote for this kind, waits until it is ready, and fills the pool. */
 int provider_warm(struct provider *p, enum run_kind kind, struct err *err);
 
+/* Adds one kernel to the pool if it is not full; true if it did. The fork is the caller's idle moment. */
+bool provider_refill(struct provider *p, enum run_kind kind, struct err *err);
+unsigned provider_zygote_starts(const struct provider *p); /* so far, both kinds */
+
 /* Makes a sandbox: ingests what is not ingested yet (blocking; progress through events), forks, jails. */
 int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const struct run_events *events,
                    struct sandbox **ret, struct err *err);
 void sandbox_destroy(struct sandbox *sb); /* kills the whole pid namespace and waits for it; NULL is fine */
 bool sandbox_alive(const struct sandbox *sb);
+int sandbox_pidfd(const struct sandbox *sb);
 pid_t sandbox_pid(const struct sandbox *sb); /* of its first process, as the host sees it; 0 when it is gone */
 
 /* Begins a run. One at a time: CONFLICT otherwise. */

@@ -164,6 +164,11 @@ bool sandbox_alive(const struct sandbox *sb)
     return !sb->dead;
 }
 
+int sandbox_pidfd(const struct sandbox *sb)
+{
+    return sb->kernel.pidfd;
+}
+
 pid_t sandbox_pid(const struct sandbox *sb)
 {
     return sb->dead ? 0 : sb->kernel.pid;

@@ -1,0 +1,597 @@
+/*
+ * Theory of operation. A lease goes QUEUED → HASHING (a worker thread reads the files) → INGESTING (one file after the other, each
+ * in its own jail) → IDLE ⇄ RUNNING → gone. At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
+ * who asks a thousand times does not keep another waiting. Sandboxes are polled through their descriptors, with one timer
+ * each for limits and interrupts. A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
+ */
+
+#include "sandbox/executor.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <sys/wait.h>
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "sandbox/local_impl.h"
+
+#define REFILL_MS 1
+
+enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_IDLE, LEASE_RUNNING };
+
+/* A sandbox in the loop: its descriptors and its timer. Outlives the lease until every handle is closed. */
+struct watch {
+    uv_poll_t polls[SANDBOX_POLL_MAX];
+    uv_timer_t timer;
+    int fds[SANDBOX_POLL_MAX];
+    size_t n_polls;
+    int open_handles;
+    struct lease *lease; /* NULL once stopped */
+};
+
+struct lease {
+    struct executor *ex;
+    struct lease *next, *prev; /* in the executor's list of all */
+    struct arena arena;
+    char owner[64];
+    enum lease_state state;
+    struct sandbox_spec spec;
+    char (*hashes)[TABLE_HASH_SIZE];
+    struct table_file *tables;
+    size_t at; /* file being looked at */
+    struct ingest *ingest;
+    struct sandbox *sandbox;
+    struct watch *watch;
+    struct run_events events;
+    lease_ready_fn ready;
+    lease_done_fn done;
+    void *ready_arg, *done_arg;
+    struct lease_times times;
+    int64_t since_us;
+    bool working;  /* a worker thread is using it */
+    bool released; /* while it was */
+    struct err hash_err;
+    int hash_result;
+    uv_work_t work;
+};
+
+/* A killed kernel, waiting to be reaped. */
+struct dying {
+    uv_poll_t poll;
+    struct executor *ex;
+    struct sandbox *sandbox;
+};
+
+struct executor {
+    uv_loop_t *loop;
+    const struct config *cfg;
+    struct provider *provider;
+    struct lease *all;   /* newest first */
+    size_t n_queued, n_active, n_dying;
+    size_t places, queue_max;
+    char last_owner[64]; /* whose turn it was */
+    uv_timer_t refill;
+    uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
+    uint64_t runs[_VERDICT_MAX], refused;
+    unsigned first_starts;
+    bool closing;
+};
+
+static void lease_free(struct lease *l);
+static void advance_load(struct lease *l);
+
+/* ---- watching a sandbox ---- */
+
+static void on_watch_closed(uv_handle_t *h)
+{
+    struct watch *w = h->data;
+    if (--w->open_handles == 0)
+        free(w);
+}
+
+static void watch_stop(struct lease *l)
+{
+    struct watch *w = l->watch;
+    if (!w)
+        return;
+    l->watch = NULL;
+    w->lease = NULL;
+    for (size_t i = 0; i < w->n_polls; i++)
+        uv_close((uv_handle_t *)&w->polls[i], on_watch_closed);
+    uv_close((uv_handle_t *)&w->timer, on_watch_closed);
+}
+
+static struct sandbox *current_sandbox(struct lease *l)
+{
+    return l->ingest ? ingest_sandbox(l->ingest) : l->sandbox;
+}
+
+static void step(struct lease *l);
+
+static void on_watch_poll(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    struct watch *w = h->data;
+    if (w->lease)
+        step(w->lease);
+}
+
+static void on_watch_timer(uv_timer_t *h)
+{
+    struct watch *w = h->data;
+    if (w->lease)
+        step(w->lease);
+}
+
+/* Polls what the sandbox wants polled now; a pipe that was closed meanwhile is dropped. */
+static int watch_update(struct lease *l, struct err *err)
+{
+    struct pollfd fds[SANDBOX_POLL_MAX];
+    int64_t deadline;
+    size_t n = sandbox_poll_fds(current_sandbox(l), fds, &deadline);
+    struct watch *w = l->watch;
+    bool same = w && w->n_polls == n;
+    for (size_t i = 0; same && i < n; i++)
+        same = w->fds[i] == fds[i].fd;
+    if (!same) {
+        watch_stop(l);
+        w = calloc(1, sizeof(*w));
+        if (!w)
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
+        w->lease = l;
+        uv_timer_init(l->ex->loop, &w->timer);
+        w->timer.data = w;
+        w->open_handles = 1;
+        l->watch = w;
+        for (size_t i = 0; i < n; i++) {
+            int r = uv_poll_init(l->ex->loop, &w->polls[i], fds[i].fd);
+            if (r < 0)
+                return err_set(err, ERR_INTERNAL, "watching a kernel: %s", uv_strerror(r));
+            w->polls[i].data = w;
+            w->fds[i] = fds[i].fd;
+            w->n_polls++;
+            w->open_handles++;
+            uv_poll_start(&w->polls[i], UV_READABLE, on_watch_poll);
+        }
+    }
+    if (deadline < 0)
+        uv_timer_stop(&w->timer);
+    else
+        uv_timer_start(&w->timer, on_watch_timer, (uint64_t)MAX_OF(0, deadline - clock_now_ms()), 0);
+    return 0;
+}
+
+/* ---- letting go of a kernel ---- */
+
+static void on_dying_closed(uv_handle_t *h)
+{
+    struct dying *d = h->data;
+    d->ex->n_dying--;
+    free(d);
+}
+
+static void on_dead(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    struct dying *d = h->data;
+    sandbox_destroy(d->sandbox); /* reaps at once: it is dead */
+    uv_close((uv_handle_t *)h, on_dying_closed);
+}
+
+static void retire(struct executor *ex, struct sandbox *sb)
+{
+    struct dying *d = sb && sandbox_alive(sb) ? calloc(1, sizeof(*d)) : NULL;
+    if (!d || uv_poll_init(ex->loop, &d->poll, sandbox_pidfd(sb)) < 0) {
+        free(d);
+        sandbox_destroy(sb);
+        return;
+    }
+    d->ex = ex;
+    d->sandbox = sb;
+    d->poll.data = d;
+    ex->n_dying++;
+    (void)proc_pidfd_signal(sandbox_pidfd(sb), SIGKILL, NULL);
+    uv_poll_start(&d->poll, UV_READABLE, on_dead);
+}
+
+/* ---- the queue ---- */
+
+static void unlink_lease(struct lease *l)
+{
+    struct executor *ex = l->ex;
+    if (l->prev)
+        l->prev->next = l->next;
+    else
+        ex->all = l->next;
+    if (l->next)
+        l->next->prev = l->prev;
+}
+
+/* Oldest queued lease of the owner whose name comes next after the last served; owners take turns. */
+static struct lease *next_in_turn(struct executor *ex)
+{
+    struct lease *after = NULL, *first = NULL;
+    for (struct lease *l = ex->all; l; l = l->next) { /* newest first: the last match is the oldest */
+        if (l->state != LEASE_QUEUED)
+            continue;
+        if (!first || strcmp(l->owner, first->owner) <= 0)
+            first = l;
+        if (strcmp(l->owner, ex->last_owner) > 0 && (!after || strcmp(l->owner, after->owner) <= 0))
+            after = l;
+    }
+    return after ? after : first;
+}
+
+static void on_kick(uv_idle_t *h)
+{
+    struct executor *ex = h->data;
+    uv_idle_stop(h);
+    while (!ex->closing && ex->n_active < ex->places && ex->n_queued > 0) {
+        struct lease *l = next_in_turn(ex);
+        snprintf(ex->last_owner, sizeof(ex->last_owner), "%s", l->owner);
+        ex->n_queued--;
+        ex->n_active++;
+        l->times.queue_us = clock_now_us() - l->since_us;
+        l->since_us = clock_now_us();
+        l->state = LEASE_HASHING;
+        advance_load(l);
+    }
+}
+
+static void kick(struct executor *ex)
+{
+    if (!ex->closing)
+        uv_idle_start(&ex->kick, on_kick);
+}
+
+static void on_refill(uv_timer_t *h)
+{
+    struct executor *ex = h->data;
+    struct err err = ERR_INIT;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
+        if (ex->closing || !provider_refill(ex->provider, kind, &err))
+            continue;
+        uv_timer_start(&ex->refill, on_refill, REFILL_MS, 0);
+        return;
+    }
+}
+
+static void refill_later(struct executor *ex)
+{
+    if (!ex->closing)
+        uv_timer_start(&ex->refill, on_refill, REFILL_MS, 0);
+}
+
+/* ---- loading ---- */
+
+static void fail_ready(struct lease *l, const struct err *err)
+{
+    lease_ready_fn ready = l->ready;
+    void *arg = l->ready_arg;
+    struct err copy = *err;
+    lease_release(l);
+    ready(NULL, &copy, arg);
+}
+
+static void hash_work(uv_work_t *work)
+{
+    struct lease *l = work->data;
+    l->hash_result = 0;
+    for (size_t i = 0; i < l->spec.n_files && l->hash_result == 0; i++)
+        if (!l->hashes[i][0])
+            l->hash_result = tables_hash(&l->spec.files[i], NULL, l->hashes[i], &l->hash_err);
+}
+
+static void hash_done(uv_work_t *work, int status)
+{
+    struct lease *l = work->data;
+    l->working = false;
+    if (l->released) {
+        lease_free(l);
+        return;
+    }
+    if (status < 0)
+        l->hash_result = err_set(&l->hash_err, ERR_CANCELLED, "cancelled");
+    if (l->hash_result < 0) {
+        fail_ready(l, &l->hash_err);
+        return;
+    }
+    l->state = LEASE_INGESTING;
+    advance_load(l);
+}
+
+static void finish_load(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    l->times.load_us = clock_now_us() - l->since_us;
+    int64_t begun = clock_now_us();
+    int r = sandbox_create_loaded(l->ex->provider, &l->spec, l->tables, &l->sandbox, &err);
+    l->times.start_us = clock_now_us() - begun;
+    refill_later(l->ex);
+    if (r < 0) {
+        fail_ready(l, &err);
+        return;
+    }
+    l->state = LEASE_IDLE;
+    l->ready(l, NULL, l->ready_arg);
+}
+
+/* Goes on until something has to be waited for. */
+static void advance_load(struct lease *l)
+{
+    struct executor *ex = l->ex;
+    if (l->state == LEASE_HASHING) {
+        bool known = true;
+        for (size_t i = 0; i < l->spec.n_files; i++)
+            known = known && l->hashes[i][0];
+        if (!known) {
+            l->work.data = l;
+            l->working = true;
+            if (uv_queue_work(ex->loop, &l->work, hash_work, hash_done) == 0)
+                return;
+            l->working = false;
+        }
+        l->state = LEASE_INGESTING;
+    }
+    for (; l->at < l->spec.n_files; l->at++) {
+        if (tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
+            continue;
+        struct err err = ERR_INIT;
+        int r = ingest_begin(ex->provider, &l->spec.files[l->at], l->hashes[l->at], &l->events, &l->ingest, &err);
+        if (r == 0)
+            r = watch_update(l, &err);
+        if (r < 0)
+            fail_ready(l, &err);
+        return;
+    }
+    finish_load(l);
+}
+
+/* ---- running ---- */
+
+static void step_ingest(struct lease *l)
+{
+    struct run_result result = { 0 };
+    struct err err = ERR_INIT;
+    int r = sandbox_advance(ingest_sandbox(l->ingest), &result, &err);
+    if (r == 0) {
+        (void)watch_update(l, &err);
+        return;
+    }
+    watch_stop(l);
+    if (r > 0)
+        r = ingest_finish(TAKE_PTR(l->ingest), &result, &l->tables[l->at], &err);
+    run_result_finish(&result);
+    if (r < 0) {
+        fail_ready(l, &err);
+        return;
+    }
+    l->at++;
+    advance_load(l);
+}
+
+static void step(struct lease *l)
+{
+    if (l->ingest) {
+        step_ingest(l);
+        return;
+    }
+    struct run_result result = { 0 };
+    struct err err = ERR_INIT;
+    int r = sandbox_advance(l->sandbox, &result, &err);
+    if (r == 0) {
+        (void)watch_update(l, &err);
+        return;
+    }
+    watch_stop(l);
+    l->state = LEASE_IDLE;
+    if (r > 0)
+        l->ex->runs[result.verdict]++;
+    l->done(l, r > 0 ? &result : NULL, r > 0 ? NULL : &err, l->done_arg);
+}
+
+int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done,
+              void *arg, struct err *err)
+{
+    if (l->state != LEASE_IDLE)
+        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    int r = sandbox_begin(l->sandbox, req, events, err);
+    if (r < 0)
+        return r;
+    l->done = done;
+    l->done_arg = arg;
+    l->state = LEASE_RUNNING;
+    return watch_update(l, err);
+}
+
+void lease_interrupt(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    if (l->state != LEASE_RUNNING)
+        return;
+    sandbox_interrupt(l->sandbox);
+    (void)watch_update(l, &err);
+}
+
+void lease_times(const struct lease *l, struct lease_times *ret)
+{
+    *ret = l->times;
+}
+
+bool lease_alive(const struct lease *l)
+{
+    return l->sandbox && sandbox_alive(l->sandbox);
+}
+
+/* ---- leases ---- */
+
+static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct err *err)
+{
+    l->spec = *spec;
+    size_t n = spec->n_files;
+    struct sandbox_file *files = arena_alloc(&l->arena, (n + 1) * sizeof(*files));
+    l->hashes = arena_alloc(&l->arena, (n + 1) * sizeof(*l->hashes));
+    l->tables = arena_alloc(&l->arena, (n + 1) * sizeof(*l->tables));
+    bool good = files && l->hashes && l->tables;
+    l->spec.dataset_id = spec->dataset_id ? arena_strdup(&l->arena, spec->dataset_id) : NULL;
+    for (size_t i = 0; good && i < n; i++) {
+        files[i].name = arena_strdup(&l->arena, spec->files[i].name);
+        files[i].path = arena_strdup(&l->arena, spec->files[i].path);
+        files[i].table = arena_strdup(&l->arena, spec->files[i].table);
+        if (spec->files[i].sha256)
+            snprintf(l->hashes[i], sizeof(l->hashes[i]), "%s", spec->files[i].sha256);
+        good = files[i].name && files[i].path && files[i].table;
+    }
+    l->spec.files = files;
+    return good ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
+                     const struct run_events *events, lease_ready_fn ready, void *arg, struct lease **ret,
+                     struct err *err)
+{
+    if (ex->closing)
+        return err_set(err, ERR_UNAVAILABLE, "the server is shutting down");
+    if (ex->n_queued >= ex->queue_max) {
+        ex->refused++;
+        return err_set(err, ERR_UNAVAILABLE, "the server is busy: %zu runs are waiting; try again soon", ex->n_queued);
+    }
+    if (spec->n_files > SANDBOX_FILES_MAX)
+        return err_set(err, ERR_VALIDATION, "%zu files; a sandbox takes at most %d", spec->n_files,
+                       SANDBOX_FILES_MAX);
+    struct lease *l = calloc(1, sizeof(*l));
+    if (!l)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    arena_init(&l->arena, 4u << 20);
+    l->ex = ex;
+    int r = copy_spec(l, spec, err);
+    if (r < 0) {
+        lease_free(l);
+        return r;
+    }
+    snprintf(l->owner, sizeof(l->owner), "%s", owner);
+    l->events = events ? *events : (struct run_events){ 0 };
+    l->ready = ready;
+    l->ready_arg = arg;
+    l->since_us = clock_now_us();
+    l->state = LEASE_QUEUED;
+    l->next = ex->all;
+    if (ex->all)
+        ex->all->prev = l;
+    ex->all = l;
+    ex->n_queued++;
+    kick(ex);
+    *ret = l;
+    return 0;
+}
+
+static void lease_free(struct lease *l)
+{
+    for (size_t i = 0; l->tables && i < l->spec.n_files; i++)
+        json_decref(l->tables[i].report);
+    arena_finish(&l->arena);
+    free(l);
+}
+
+void lease_release(struct lease *l)
+{
+    if (!l)
+        return;
+    struct executor *ex = l->ex;
+    watch_stop(l);
+    unlink_lease(l);
+    if (l->state == LEASE_QUEUED)
+        ex->n_queued--;
+    else
+        ex->n_active--;
+    if (l->ingest)
+        ingest_abort(TAKE_PTR(l->ingest));
+    if (l->sandbox)
+        retire(ex, TAKE_PTR(l->sandbox));
+    kick(ex);
+    if (l->working)
+        l->released = true; /* hash_done frees it */
+    else
+        lease_free(l);
+}
+
+/* ---- the executor ---- */
+
+/* As many kernels as memory holds at their limit, with a fifth left for the machine; more than that would only swap. */
+static size_t default_places(const struct config *cfg)
+{
+    struct sysinfo info;
+    if (sysinfo(&info) < 0)
+        return 8;
+    unsigned long long bytes = (unsigned long long)info.totalram * info.mem_unit / 5 * 4;
+    unsigned long long n = bytes / (unsigned long long)cfg->memory_bytes;
+    return (size_t)MAX_OF(1ull, MIN_OF(n, 1024ull));
+}
+
+int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor **ret, struct err *err)
+{
+    struct executor *ex = calloc(1, sizeof(*ex));
+    if (!ex)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    ex->loop = loop;
+    ex->cfg = cfg;
+    ex->places = cfg->max_kernels ? (size_t)cfg->max_kernels : default_places(cfg);
+    ex->queue_max = (size_t)cfg->queue_max;
+    int r = provider_open_local(cfg, &ex->provider, err);
+    for (int kind = 0; r == 0 && kind < _RUN_KIND_MAX; kind++)
+        r = provider_warm(ex->provider, kind, err);
+    if (r < 0) {
+        provider_close(ex->provider);
+        free(ex);
+        return r;
+    }
+    ex->first_starts = provider_zygote_starts(ex->provider);
+    uv_timer_init(loop, &ex->refill);
+    uv_idle_init(loop, &ex->kick);
+    ex->refill.data = ex->kick.data = ex;
+    *ret = ex;
+    return 0;
+}
+
+void executor_destroy(struct executor *ex)
+{
+    if (!ex)
+        return;
+    ex->closing = true;
+    while (ex->all)
+        lease_release(ex->all);
+    uv_close((uv_handle_t *)&ex->refill, NULL);
+    uv_close((uv_handle_t *)&ex->kick, NULL);
+    /* Everything still open in the loop at this point is ours or the caller's last word; both end by themselves. */
+    while (ex->n_dying > 0)
+        uv_run(ex->loop, UV_RUN_ONCE);
+    uv_run(ex->loop, UV_RUN_NOWAIT);
+    provider_close(ex->provider);
+    free(ex);
+}
+
+void executor_stats(const struct executor *ex, struct executor_stats *ret)
+{
+    memset(ret, 0, sizeof(*ret));
+    for (const struct lease *l = ex->all; l; l = l->next) {
+        ret->loading += l->state == LEASE_HASHING || l->state == LEASE_INGESTING;
+        ret->running += l->state == LEASE_RUNNING;
+        ret->idle += l->state == LEASE_IDLE;
+    }
+    ret->queued = ex->n_queued;
+    ret->places = ex->places;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        ret->pooled += ex->provider->n_pool[kind];
+    memcpy(ret->runs, ex->runs, sizeof(ret->runs));
+    ret->zygote_restarts = provider_zygote_starts(ex->provider) - ex->first_starts;
+    ret->refused = ex->refused;
+}
+
+bool executor_ready(const struct executor *ex)
+{
+    return !ex->closing && ex->provider->zygotes[RUN_SQL].pid > 0 && ex->provider->zygotes[RUN_PYTHON].pid > 0;
+}
