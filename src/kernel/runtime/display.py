@@ -1,0 +1,181 @@
+"""What a cell shows besides text: display(), and matplotlib's figures.
+
+Each goes to riddle as an event while the cell runs. Figures are taken at plt.show() and at the end of the cell, and closed.
+"""
+
+import base64
+import importlib.abc
+import importlib.util
+import io
+import sys
+
+import _riddle
+
+from .results import frame_html
+from .values import Converter, bounded_repr, cut, dumps, to_utf8
+
+FIGURES_MAX = 20  # of one cell
+DISPLAYS_MAX = 500  # of one cell
+PART_MAX = 4 << 20  # bytes of one representation
+
+
+class Display:
+    def __init__(self):
+        self.begin(False)
+
+    def begin(self, svg):
+        self.svg = svg
+        self.figures = self.displays = 0
+
+    def emit(self, data):
+        for stream in (sys.stdout, sys.stderr):  # what was printed before comes before
+            try:
+                stream.flush()
+            except Exception:
+                pass
+        _riddle.emit(to_utf8(dumps({"event": "display", "data": data})))
+
+    # ---- display() ----
+
+    def display(self, *objects):
+        """Shows objects as tables, pictures or text, in the order of the calls."""
+        for obj in objects:
+            self.displays += 1
+            if self.displays > DISPLAYS_MAX:
+                if self.displays == DISPLAYS_MAX + 1:
+                    note(f"display: only the first {DISPLAYS_MAX} of a cell are shown")
+                return
+            if is_figure(obj):
+                self.figure(obj)
+            else:
+                self.emit(self.parts(obj))
+
+    def parts(self, obj):
+        data = {"text": bounded_repr(obj)}
+        if isinstance(obj, type):
+            return data
+        html = frame_html(obj) or call(obj, "_repr_html_")
+        svg, png, json = call(obj, "_repr_svg_"), call(obj, "_repr_png_"), call(obj, "_repr_json_")
+        if isinstance(png, (bytes, bytearray)):
+            png = base64.b64encode(png).decode()
+        for key, part in (("html", html), ("svg", svg), ("png", png)):
+            if isinstance(part, str):
+                if len(part) > PART_MAX * 4 // 3:
+                    note(f"display: the {key} of a {type(obj).__name__} is larger than {PART_MAX >> 20} MB")
+                else:
+                    data[key] = str(part)
+        if json is not None:
+            data["json"] = Converter().plain(json[0] if isinstance(json, tuple) and json else json)
+        return data
+
+    # ---- figures ----
+
+    def show(self):
+        """Every open figure; then it is closed."""
+        pyplot = sys.modules.get("matplotlib.pyplot")
+        helpers = sys.modules.get("matplotlib._pylab_helpers")
+        if pyplot is None or helpers is None or not helpers.Gcf.figs:
+            return
+        try:
+            for manager in sorted(helpers.Gcf.get_all_fig_managers(), key=lambda m: m.num):
+                self.figure(manager.canvas.figure)
+        finally:
+            pyplot.close("all")
+
+    def figure(self, figure):
+        self.figures += 1
+        if self.figures > FIGURES_MAX:
+            if self.figures == FIGURES_MAX + 1:
+                note(f"only the first {FIGURES_MAX} figures of a cell are shown")
+            return
+        try:
+            width, height = figure.canvas.get_width_height()
+            data = {"text": f"<Figure {width}x{height}>"}
+            png = drawn(figure, "png")
+            if len(png) > PART_MAX:
+                note(f"figure {self.figures} is not shown: its PNG has more than {PART_MAX >> 20} MB")
+                return
+            data["png"] = base64.b64encode(png).decode()
+            if self.svg:
+                svg = drawn(figure, "svg")
+                if len(svg) > PART_MAX:
+                    note(f"figure {self.figures} has no SVG: it would have more than {PART_MAX >> 20} MB")
+                else:
+                    data["svg"] = svg.decode("utf-8", "replace")
+        except Exception as error:
+            note(f"figure {self.figures} could not be drawn: {type(error).__name__}: {cut(str(error), 500)}")
+            return
+        self.emit(data)
+
+
+def drawn(figure, form):
+    out = io.BytesIO()
+    figure.savefig(out, format=form, bbox_inches="tight")
+    return out.getvalue()
+
+
+def is_figure(obj):
+    module = sys.modules.get("matplotlib.figure")
+    return module is not None and isinstance(obj, module.Figure)
+
+
+def call(obj, method):
+    try:
+        function = getattr(obj, method, None)
+        return function() if callable(function) else None
+    except Exception:
+        return None
+
+
+def note(text):
+    try:
+        print(text, file=sys.stderr)
+    except Exception:
+        pass
+
+
+# ---- matplotlib, whenever it is imported ----
+
+
+class _PyplotHook(importlib.abc.MetaPathFinder):
+    """Lets the real finders find matplotlib.pyplot and changes show() once it is loaded."""
+
+    def __init__(self, hook):
+        self._hook = hook
+        self._busy = False
+
+    def find_spec(self, fullname, path=None, target=None):
+        if fullname != "matplotlib.pyplot" or self._busy:
+            return None
+        self._busy = True
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:
+            self._busy = False
+        if spec is None or spec.loader is None:
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            self._hook(module)
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+def install(display):
+    """Makes plt.show() and Figure.show() events of this display."""
+
+    def show(*args, **kwargs):
+        display.show()
+
+    def hook(pyplot):
+        pyplot.show = show  # a plain function: pyplot sets attributes of it
+        sys.modules["matplotlib.figure"].Figure.show = lambda figure, warn=True: display.figure(figure)
+
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _PyplotHook)]
+    if "matplotlib.pyplot" in sys.modules:
+        hook(sys.modules["matplotlib.pyplot"])
+    else:
+        sys.meta_path.insert(0, _PyplotHook(hook))

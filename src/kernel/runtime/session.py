@@ -1,0 +1,261 @@
+"""Cells: one persistent namespace, one event loop, one result per cell.
+
+execute() never raises for what user code does. Whatever escapes it (an interrupt while a result is being written) is turned
+into a result by the C side.
+"""
+
+import ast
+import builtins
+import gc
+import inspect
+import io
+import linecache
+import signal
+import sys
+from types import ModuleType
+
+import _riddle
+import _riddle_frames
+
+from . import display, errors, results, tables
+from .policy import Policy, PolicyViolation
+from .values import dumps, to_utf8
+
+CODE_MAX = 1 << 20  # bytes of a cell
+SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
+TRAILING = "__riddle_value__"
+_FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_MODULES = {"pd": "pandas", "np": "numpy"}
+
+
+def _no_input(prompt=""):
+    raise RuntimeError("input() is not available: a cell has no terminal to read from")
+
+
+def open_stream(fd):
+    """Text on a descriptor, a line at a time. It survives being closed by user code: the descriptor stays."""
+    raw = io.FileIO(fd, "w", closefd=False)
+    return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+
+class Session:
+    def __init__(self, table_names=(), allowed=None, blocked=None):
+        self.count = 0
+        self.loop = None
+        self.sources, self.source_size = [], 0
+        self.policy = Policy(allowed, blocked)
+        self.display = display.Display()
+        self.dfs = tables.Tables(table_names)
+        # A real module, so that dataclasses, pickle and typing find what cells define.
+        module = ModuleType("__main__")
+        sys.modules["__main__"] = module
+        self.namespace = module.__dict__
+        sql = tables.Sql(self.namespace)
+        self.namespace.update(sql=sql, display=self.display.display, dfs=self.dfs, __builtins__=builtins)
+        for name, target in _MODULES.items():
+            if target in sys.modules:
+                self.namespace[name] = sys.modules[target]
+        _riddle_frames.set_lookup(sql.lookup)
+        display.install(self.display)
+        builtins.input = _no_input
+        self.stdout, self.stderr = open_stream(1), open_stream(2)
+        sys.stdin = io.StringIO()
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+
+    # ---- one cell ----
+
+    def execute(self, code, restricted, svg, max_rows, max_bytes):
+        """Runs a cell (UTF-8 bytes) and returns the JSON members of its result (UTF-8 bytes)."""
+        verdict, error, table, trailing = self._run(code, restricted, svg)
+        shown = None
+        body = results.EMPTY
+        if error is None:
+            try:
+                if table is not None:
+                    body = results.members(table, max_rows, max_bytes)
+                if trailing is not None:
+                    shown = results.shown(trailing)
+            except Exception as failed:  # methods of the user's own classes run here
+                verdict, error = errors.of_exception(failed, f"<cell {self.count}>")
+                body, table, shown = results.EMPTY, None, None
+        self._flush()
+        if error is None and shown is None:
+            has = "true" if table is not None else "false"
+            return to_utf8(f'"verdict":"ok",{body},"error":null,"value":null,"has_result":{has}')
+        return to_utf8(
+            f'"verdict":"{verdict}",{body},"error":{dumps(error)},"value":{dumps(shown)},'
+            f'"has_result":{"true" if table is not None else "false"}'
+        )
+
+    def _run(self, code, restricted, svg):
+        """(verdict, error, table, trailing value)"""
+        if len(code) > CODE_MAX:
+            message = f"python_code has {len(code)} bytes; at most {CODE_MAX} are allowed"
+            return *errors.failure("error", errors.VALIDATION, message), None, None
+        try:
+            text = code.decode()
+        except UnicodeDecodeError as error:
+            message = f"python_code is not valid UTF-8 (byte {error.start})"
+            return *errors.failure("error", errors.VALIDATION, message), None, None
+        if not text or text.isspace():
+            return *errors.failure("error", errors.VALIDATION, "python_code is required"), None, None
+
+        self.count += 1
+        cell = f"<cell {self.count}>"
+        self._settle(svg)
+        try:
+            tree = compile(text, cell, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
+            if restricted:
+                self.policy.check(tree, self.namespace)
+            wanted = self._trailing(tree, text)
+            compiled = compile(tree, cell, "exec", _FLAGS, dont_inherit=True)
+        except PolicyViolation as violation:
+            return *errors.failure("policy", errors.POLICY, str(violation), _line_in(violation)), None, None
+        except Exception as error:
+            return *errors.of_syntax(error, restricted), None, None
+        self._remember(cell, text)
+
+        namespace = self.namespace
+        namespace["__builtins__"] = self.policy.builtins if restricted else builtins
+        before = {name: namespace[name] for name in results.NAMES if name in namespace}
+        try:
+            try:
+                self._load_names(tree, text)
+                if compiled.co_flags & inspect.CO_COROUTINE:
+                    self._run_async(eval(compiled, namespace))
+                else:
+                    exec(compiled, namespace)
+            except SystemExit as stop:
+                if stop.code not in (None, 0):
+                    raise
+            finally:
+                trailing = namespace.pop(TRAILING, None) if wanted else None
+                self.display.show()
+            assigned = self._assigned(tree, before)
+            return "ok", None, results.choose(namespace, assigned, trailing), trailing
+        except BaseException as error:
+            outcome = errors.of_exception(error, cell)
+            # The frames of the failed cell would otherwise live until the next collection.
+            error.__traceback__ = None
+            return *outcome, None, None
+
+    def _settle(self, svg):
+        """Puts right what an earlier cell may have left behind."""
+        self.display.begin(svg)
+        if self.stdout.closed:
+            self.stdout = open_stream(1)
+        if self.stderr.closed:
+            self.stderr = open_stream(2)
+        sys.stdout, sys.stderr = self.stdout, self.stderr
+        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _riddle.restore_sigint()
+
+    def _flush(self):
+        for stream in {sys.stdout, sys.stderr, self.stdout, self.stderr}:
+            try:
+                stream.flush()
+            except Exception:
+                pass
+
+    @staticmethod
+    def _trailing(tree, text):
+        """Makes the last expression an assignment, unless a semicolon follows it. Whether there is one."""
+        if not tree.body or not isinstance(tree.body[-1], ast.Expr) or text.rstrip().endswith(";"):
+            return False
+        last = tree.body[-1]
+        target = ast.Name(TRAILING, ast.Store())
+        tree.body[-1] = ast.copy_location(ast.Assign([ast.copy_location(target, last)], last.value), last)
+        return True
+
+    def _remember(self, cell, text):
+        """Gives tracebacks and inspect.getsource() the lines of the cell."""
+        # Lines as the tokenizer sees them; str.splitlines() knows many more ends of a line.
+        lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+        linecache.cache[cell] = (len(text), None, [line + "\n" for line in lines], cell)
+        self.sources.append((cell, len(text)))
+        self.source_size += len(text)
+        while self.source_size > SOURCES_MAX and len(self.sources) > 1:
+            name, size = self.sources.pop(0)
+            linecache.cache.pop(name, None)
+            self.source_size -= size
+
+    def _load_names(self, tree, text):
+        """Tables and modules that the cell names and the namespace does not have yet."""
+        namespace = self.namespace
+        missing = {n for n in (*_MODULES, *self.dfs) if n not in namespace and n in text}
+        if not missing:
+            return
+        used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        for name in missing & used:
+            if name in self.dfs:
+                namespace[name] = self.dfs[name]
+            else:
+                try:
+                    namespace[name] = __import__(_MODULES[name])
+                except ImportError:
+                    pass
+
+    def _run_async(self, coroutine):
+        import asyncio
+
+        if self.loop is None or self.loop.is_closed():
+            self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        task = self.loop.create_task(coroutine)
+        try:
+            self.loop.run_until_complete(task)
+        except BaseException:
+            if not task.done():  # interrupted between two steps
+                task.cancel()
+                try:
+                    self.loop.run_until_complete(task)
+                except BaseException:
+                    pass
+            elif not task.cancelled():
+                task.exception()
+            raise
+
+    def _assigned(self, tree, before):
+        """The result variables that this cell has bound."""
+        namespace = self.namespace
+        bound = {n for n in results.NAMES if n in namespace and (n not in before or namespace[n] is not before[n])}
+        if len(bound) == len(before) == 0:
+            return bound
+        for node in tree.body:  # bound again to the object that it had
+            targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+            for target in targets:
+                if isinstance(target, ast.Name) and target.id in results.NAMES and target.id in namespace:
+                    bound.add(target.id)
+        return bound
+
+
+def _line_in(violation):
+    digits = str(violation).rpartition("(line ")[2].rstrip(")")
+    return int(digits) if digits.isdigit() else None
+
+
+# ---- what the C side calls ----
+
+_session = None
+
+
+def start(table_names, allowed, blocked):
+    global _session
+    _session = Session(table_names, allowed, blocked)
+
+
+def execute(code, restricted, svg, max_rows, max_bytes):
+    return _session.execute(code, restricted, svg, max_rows, max_bytes)
+
+
+def after_fork():
+    """Two kernels of one zygote must not draw the same numbers. `random` sees to itself."""
+    random = sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()
+
+
+def freeze():
+    gc.collect()
+    gc.freeze()
