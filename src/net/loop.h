@@ -1,0 +1,46 @@
+#ifndef RIDDLE_NET_LOOP_H
+#define RIDDLE_NET_LOOP_H
+
+/*
+ * The event loop: a thin shell around libuv that everything of the server runs in. One thread, no locks. What blocks goes
+ * through loop_work(). `uv_loop_t` is not hidden: modules with descriptors of their own use libuv directly.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+#include "base/err.h"
+
+struct loop;
+
+int loop_create(struct loop **ret, struct err *err);
+/* Closes every handle that is still open (close callbacks run), then frees. NULL is fine. */
+void loop_destroy(struct loop *loop);
+
+uv_loop_t *loop_uv(struct loop *loop);
+
+/* Until loop_quit(), or until nothing is left to wait for. */
+void loop_run(struct loop *loop);
+void loop_quit(struct loop *loop);
+
+/* Calls fn(arg) once, soon, from the loop and not from inside the caller. In the order of the calls. */
+int loop_defer(struct loop *loop, void (*fn)(void *arg), void *arg, struct err *err);
+
+/* Calls fn(arg) once, delay_ms from now, unless cancelled before. */
+struct loop_timer;
+int loop_after(struct loop *loop, uint64_t delay_ms, void (*fn)(void *arg), void *arg,
+               struct loop_timer **ret, struct err *err);
+void loop_cancel(struct loop_timer *timer); /* not after it fired; NULL is fine */
+
+/* work(arg) in the worker pool, then done(arg) in the loop. */
+int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg), void *arg,
+              struct err *err);
+
+/*
+ * Calls fn(arg, count) for each SIGINT or SIGTERM; count is 1 for the first, so that a second one can mean "now". SIGPIPE is
+ * ignored from here on. Once per loop.
+ */
+int loop_on_stop_signal(struct loop *loop, void (*fn)(void *arg, int count), void *arg,
+                        struct err *err);
+
+#endif

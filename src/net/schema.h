@@ -1,0 +1,75 @@
+#ifndef RIDDLE_NET_SCHEMA_H
+#define RIDDLE_NET_SCHEMA_H
+
+/*
+ * JSON objects described once, as static data: a request body is validated by it (with messages that name the path, what is
+ * allowed and what was found, and the nearest known name of an unknown field) and the API description is printed from it.
+ *
+ *   static const struct schema_field limits_fields[] = {
+ *       { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .min = 1, .max = 60, .has_min = true, .has_max = true,
+ *         .dflt = "10", .doc = "Wall time." },
+ *       { .name = "mode", .types = SCHEMA_STRING, .choices = modes, .required = true, .doc = "…" },
+ *       { .name = NULL },
+ *   };
+ *   const struct schema limits_schema = { .name = "Limits", .doc = "…", .fields = limits_fields };
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/json.h"
+
+enum schema_type {
+    SCHEMA_STRING = 1 << 0,
+    SCHEMA_INTEGER = 1 << 1, /* also satisfies SCHEMA_NUMBER */
+    SCHEMA_NUMBER = 1 << 2,
+    SCHEMA_BOOLEAN = 1 << 3,
+    SCHEMA_OBJECT = 1 << 4,
+    SCHEMA_ARRAY = 1 << 5,
+    SCHEMA_NULL = 1 << 6,
+};
+#define SCHEMA_SCALAR (SCHEMA_STRING | SCHEMA_NUMBER | SCHEMA_BOOLEAN)
+#define SCHEMA_ANY 0u /* types of a field that may hold anything */
+
+/* SCHEMA_RANGE(1, 60) is the designated initialisers of a closed range. */
+#define SCHEMA_RANGE(lo, hi) .has_min = true, .min = (lo), .has_max = true, .max = (hi)
+#define SCHEMA_MIN(lo) .has_min = true, .min = (lo)
+#define SCHEMA_MAX(hi) .has_max = true, .max = (hi)
+
+struct schema_field {
+    const char *name;          /* NULL ends the list */
+    unsigned types;            /* SCHEMA_… or-ed; SCHEMA_ANY */
+    bool required;
+    bool nullable;             /* null counts as missing, and the default is put in its place */
+    bool has_min, has_max;     /* of a number; of a string's characters; of an array's items */
+    long long min, max;
+    const char *dflt;          /* JSON text put where the field is missing; NULL for none */
+    const char *const *choices; /* strings allowed, NULL-terminated; NULL for any */
+    const char *format;        /* documentation only: "date-time", "binary", … */
+    const struct schema *object; /* what an object holds; NULL for any */
+    const struct schema_field *items; /* what each item of an array is (one field; its name is not used); NULL for any */
+    const char *example;       /* JSON text; NULL for none */
+    const char *doc;
+};
+
+struct schema {
+    const char *name;          /* of components/schemas; NULL writes it in place (then it must not be recursive) */
+    const char *doc;
+    const struct schema_field *fields; /* NULL: an object of any fields */
+    bool open;                 /* unknown fields are kept; otherwise they are refused */
+    const char *example;       /* JSON text of a whole object; NULL for none */
+};
+
+/* VALIDATION at the first fault. Puts the defaults in place. `value` may be any JSON. */
+int schema_validate(const struct schema *s, json_t *value, struct err *err);
+
+/*
+ * JSON Schema (2020-12) of s. Named schemas become {"$ref": "#/components/schemas/NAME"} and are added, once each, to
+ * `components`; with components NULL everything is written in place up to the first recursion. NULL when out of memory.
+ */
+json_t *schema_to_json(const struct schema *s, json_t *components);
+json_t *schema_field_to_json(const struct schema_field *f, json_t *components);
+
+/* A text (of a path or a query) as the field's type wants it; VALIDATION otherwise. Caller owns *ret. */
+int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret, struct err *err);
+
+#endif
