@@ -181,8 +181,20 @@ endef
 $(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))
 .SECONDARY:
 
-.PHONY: unit-programs
+# Programs that tests and benchmarks drive: the sandbox interface without a server.
+TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
+
+$(BUILD)/obj/tools/%.o: tests/tools/%.c $(BUILD)/flags | packages-present
+	$(say) CC $<
+	$(Q)$(compile)
+
+$(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,sandbox base)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
+
+.PHONY: unit-programs tools
 unit-programs: $(UNIT)
+tools: $(TOOLS)
 
 # ---- what people call --------------------------------------------------------------------------------------------------
 
@@ -208,8 +220,8 @@ run: ## Install what is missing, build, and start Riddle on port 8000
 
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
-	$(Q)$(MAKE) BUILD=build SANITIZER= all
-	$(Q)$(MAKE) $(ASAN) all unit-programs
+	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
+	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan integration:build jail:build integration:build-asan
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
@@ -220,19 +232,19 @@ check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
 	$(Q)$(MAKE) $(ASAN) all unit-programs
 	$(Q)scripts/run-tests unit:build-asan integration:build-asan
 
-check-jail: all ## What must be impossible inside the jail
+check-jail: all tools ## What must be impossible inside the jail
 	$(Q)scripts/run-tests jail:$(BUILD)
 
-check-integration: all ## Both programs from the outside
+check-integration: all tools ## Both programs from the outside
 	$(Q)scripts/run-tests integration:$(BUILD)
 
-check-long: all ## The tests that take too long for every day
+check-long: all tools ## The tests that take too long for every day
 	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
 
 check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
 	$(Q)scripts/check-fresh
 
-bench-kernel: all ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
+bench-kernel: all tools ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
 	$(Q)bench/kernel
 
 format: ## Format the C sources

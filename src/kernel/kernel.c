@@ -290,7 +290,7 @@ static void answer(struct kernel *k, const json_t *req)
 {
     struct err err = ERR_INIT;
     auto_buf struct buf out = BUF_INIT(WIRE_EVENT_MAX - 4096);
-    (void)buf_append_str(&out, "{\"event\":\"result\",", NULL);
+    (void)buf_printf(&out, NULL, "{\"event\":\"result\",\"id\":%lld,", int_of(req, "id"));
     int64_t begun = clock_now_us();
     atomic_store(&interruptible.busy, true);
     int r;

@@ -8,7 +8,10 @@
 
 #include "sandbox/cgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -123,6 +126,30 @@ static void base_name(char *ret, size_t n)
     snprintf(ret, n, "riddle-%d", (int)getpid());
 }
 
+/* A riddle that was killed could not remove its groups: the next one does. `parent` is where ours is going to be. */
+static void remove_stale(const char *parent)
+{
+    DIR *dir = opendir(parent);
+    if (!dir)
+        return;
+    for (struct dirent *e; (e = readdir(dir));) {
+        int pid;
+        if (sscanf(e->d_name, "riddle-%d", &pid) != 1 || pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+            continue;
+        char path[CGROUP_PATH_MAX + 300];
+        snprintf(path, sizeof(path), "%.*s/%s", CGROUP_PATH_MAX, parent, e->d_name);
+        DIR *base = opendir(path);
+        for (struct dirent *k; base && (k = readdir(base));) {
+            if (k->d_type == DT_DIR && k->d_name[0] != '.')
+                unlinkat(dirfd(base), k->d_name, AT_REMOVEDIR);
+        }
+        if (base)
+            closedir(base);
+        rmdir(path);
+    }
+    closedir(dir);
+}
+
 static bool make_dir(const char *path)
 {
     return mkdir(path, 0755) == 0 || (errno == EEXIST && access(path, W_OK) == 0);
@@ -141,6 +168,7 @@ static void open_v1(struct cgroup_tree *t, const char *cgroup_file, const char *
         if (access(parent, F_OK) < 0) /* in a container the path is the host's; the mount shows our own group */
             snprintf(parent, sizeof(parent), "%s", point);
         snprintf(base, sizeof(base), "%s/%s", parent, name);
+        remove_stale(parent);
         if (strlen(base) >= CGROUP_PATH_MAX || !make_dir(base))
             continue;
         t->at[c].version = 1;
@@ -155,6 +183,7 @@ static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_s
     base_name(name, sizeof(name));
     snprintf(base, sizeof(base), "%s/%s", parent, name);
     snprintf(leaf, sizeof(leaf), "%s/self", base);
+    remove_stale(parent);
     if (strlen(base) >= CGROUP_PATH_MAX || !make_dir(base))
         return false;
     if (move_self && (!make_dir(leaf) || put(leaf, "cgroup.procs", "0", NULL) < 0)) {

@@ -91,8 +91,8 @@ struct sandbox_start {
 /* Takes the kernel over (also on failure), tells it what it is for, and makes a sandbox of it. */
 int sandbox_start(struct provider *p, struct kernel_proc *k, const struct sandbox_start *start,
                   struct sandbox **ret, struct err *err);
-/* As sandbox_begin, with a request frame of any kind. */
-int sandbox_begin_json(struct sandbox *sb, const json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
+/* As sandbox_begin, with a request frame of any kind (its "id" is set here). */
+int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
                        const struct run_events *events, struct err *err);
 /* Times spent before the first run, and the lines that ingests left out (an array, taken over); reported with the first result. */
 void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, json_t *rejects);

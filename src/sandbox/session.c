@@ -25,6 +25,8 @@
 /* Output beyond the limit is cut; a cell that goes on to this many times as much is stopped. */
 #define FLOOD_FACTOR 64
 #define FLOOD_MIN_BYTES (4 << 20)
+/* Frames taken in one go: a kernel that never stops sending must not keep the event loop to itself. */
+#define FRAMES_PER_ADVANCE 64
 #define DISPLAYS_MAX 64
 #define DISPLAY_BYTES_MAX (32u << 20)
 
@@ -41,6 +43,7 @@ struct sandbox {
     struct rusage usage;
 
     enum run_state state;
+    int64_t run_id;           /* echoed by the kernel: an answer to anything else is dropped */
     enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
     int64_t deadline_ms;      /* of the state */
     int64_t kill_ms;          /* end of the grace */
@@ -176,13 +179,14 @@ pid_t sandbox_pid(const struct sandbox *sb)
 
 /* ---- a run ---- */
 
-int sandbox_begin_json(struct sandbox *sb, const json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
+int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
                        const struct run_events *events, struct err *err)
 {
     if (sb->state != STATE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
     if (sb->dead)
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    json_object_set_new(request, "id", json_integer(++sb->run_id));
     int r = wire_send_json(sb->kernel.control, request, NULL, 0, err);
     if (r < 0)
         return err_wrap(err, "sending a request to the kernel");
@@ -443,6 +447,8 @@ static int take_event(struct sandbox *sb, const char *text, size_t len, struct r
     }
     if (sb->state == STATE_IDLE)
         return 0; /* a word after the end of a run is nobody's */
+    if (str_eq(event, "result") && json_integer_value(json_object_get(msg, "id")) != sb->run_id)
+        return 0;
     if (str_eq(event, "result"))
         return take_result(sb, msg, ret, err);
     if (str_eq(event, "display")) {
@@ -565,10 +571,12 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
         return 0;
     drain(sb, false);
     drain(sb, true);
-    for (;;) {
+    int frames = 0;
+    while (frames < FRAMES_PER_ADVANCE) {
         const char *text;
         size_t len;
-        while (wire_reader_next(&sb->reader, &text, &len)) {
+        while (frames < FRAMES_PER_ADVANCE && wire_reader_next(&sb->reader, &text, &len)) {
+            frames++;
             int r = take_event(sb, text, len, ret, err);
             wire_reader_next_done(&sb->reader);
             if (r != 0) {
@@ -577,6 +585,8 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
                 return r;
             }
         }
+        if (frames >= FRAMES_PER_ADVANCE)
+            break;
         struct err why = ERR_INIT;
         int r = wire_reader_fill(&sb->reader, sb->kernel.control, &why);
         if (r == 1)
@@ -588,7 +598,7 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
         }
         break;
     }
-    if (reap(sb))
+    if (frames < FRAMES_PER_ADVANCE && reap(sb))
         return take_death(sb, ret, err);
     check_time(sb);
     return 0;
