@@ -1,0 +1,474 @@
+/*
+ * A CSV file as bytes: is it text, in which encoding, and how to make it UTF-8.
+ *
+ * DuckDB reads UTF-8 and Latin-1. UTF-16 (Excel's "Unicode text") and Windows-1252 (Excel's plain CSV) are turned into UTF-8
+ * here. Files of other kinds are told by their first bytes, so that the message can name the kind.
+ */
+
+#include "kernel/csv_file.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+
+#define HEAD_BYTES (64 * 1024)
+#define BLOCK_BYTES (256 * 1024)
+
+const char *csv_encoding_name(enum csv_encoding encoding)
+{
+    static const char *const names[] = {
+        [CSV_UTF8] = "utf-8",           [CSV_UTF16_LE] = "utf-16-le",           [CSV_UTF16_BE] = "utf-16-be",
+        [CSV_LATIN1] = "latin-1",       [CSV_WINDOWS_1252] = "windows-1252",
+    };
+
+    return encoding < _CSV_ENCODING_MAX ? names[encoding] : "unknown";
+}
+
+/* ---- kinds of files ------------------------------------------------------------------------------------------------ */
+
+static const struct {
+    const char *magic;
+    size_t len;
+    const char *kind, *remedy;
+} kinds[] = {
+    { "\x1f\x8b", 2, "a gzip archive", "unpack it and send the CSV inside" },
+    { "PK\x03\x04", 4, "a ZIP archive or an Excel workbook (.xlsx)", "unpack it, or save the sheet as CSV" },
+    { "PK\x05\x06", 4, "an empty ZIP archive", "send the CSV file itself" },
+    { "PAR1", 4, "a Parquet file", "convert it to CSV" },
+    { "\xd0\xcf\x11\xe0", 4, "an old Excel or Office file (.xls)", "save the sheet as CSV" },
+    { "\x89PNG", 4, "a PNG image", "send a CSV file" },
+    { "\xff\xd8\xff", 3, "a JPEG image", "send a CSV file" },
+    { "GIF8", 4, "a GIF image", "send a CSV file" },
+    { "%PDF-", 5, "a PDF document", "send its tables as CSV" },
+    { "\x7f" "ELF", 4, "a program (ELF)", "send a CSV file" },
+    { "SQLite format 3", 15, "an SQLite database", "export its tables as CSV" },
+    { "BZh", 3, "a bzip2 archive", "unpack it and send the CSV inside" },
+    { "\xfd" "7zXZ", 5, "an xz archive", "unpack it and send the CSV inside" },
+    { "\x28\xb5\x2f\xfd", 4, "a zstd archive", "unpack it and send the CSV inside" },
+    { "7z\xbc\xaf", 4, "a 7-Zip archive", "unpack it and send the CSV inside" },
+    { "ARROW1", 6, "an Arrow file", "convert it to CSV" },
+    { "\xff\xfe\x00\x00", 4, "text in UTF-32", "save it as UTF-8" },
+    { "\x00\x00\xfe\xff", 4, "text in UTF-32", "save it as UTF-8" },
+};
+
+/* UTF-16 without a mark: text of the Latin scripts has a zero in every other byte. */
+static bool looks_like_utf16(const unsigned char *head, size_t len, size_t zero_at)
+{
+    size_t pairs = len / 2, zeros = 0;
+
+    for (size_t i = 0; i < pairs; i++) {
+        if (head[2 * i + 1 - zero_at] == 0)
+            return false;
+        zeros += head[2 * i + zero_at] == 0;
+    }
+    return pairs >= 2 && zeros * 10 >= pairs * 7;
+}
+
+static void read_first_line(const unsigned char *head, size_t len, struct csv_file *ret)
+{
+    size_t end = 0;
+    bool other_quotes = false;
+
+    while (end < len && head[end] != '\n' && head[end] != '\r')
+        end++;
+    for (size_t i = 0; i < end; i++)
+        ret->n_separators += head[i] == ',' || head[i] == ';' || head[i] == '\t' || head[i] == '|';
+    for (; end < len && isspace(head[end]); end++)
+        ;
+    ret->one_line = end == len;
+    for (size_t i = 0; i + 1 < len && !other_quotes; i++) {
+        bool boundary = i == 0 || strchr(",;\t|\n\r", head[i - 1]);
+
+        other_quotes = (head[i] == '\'' && boundary) || (head[i] == '\\' && (head[i + 1] == '"' || head[i + 1] == '\''));
+    }
+    ret->double_quotes_only = !other_quotes;
+}
+
+static int check_head(const unsigned char *head, size_t len, const char *name, struct csv_file *ret, struct err *err)
+{
+    size_t i = 0;
+
+    for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
+        if (len >= kinds[k].len && memcmp(head, kinds[k].magic, kinds[k].len) == 0) {
+            return err_set(err, ERR_VALIDATION, "'%.200s' is not a CSV file but %s; %s", name, kinds[k].kind,
+                           kinds[k].remedy);
+        }
+    }
+    if (len >= 2 && head[0] == 0xff && head[1] == 0xfe)
+        ret->encoding = CSV_UTF16_LE;
+    else if (len >= 2 && head[0] == 0xfe && head[1] == 0xff)
+        ret->encoding = CSV_UTF16_BE;
+    else if (looks_like_utf16(head, len, 1))
+        ret->encoding = CSV_UTF16_LE;
+    else if (looks_like_utf16(head, len, 0))
+        ret->encoding = CSV_UTF16_BE;
+    else {
+        const unsigned char *nul = memchr(head, 0, len);
+
+        if (nul) {
+            return err_set(err, ERR_VALIDATION,
+                           "'%.200s' is a binary file, not CSV (a NUL byte at position %zu); export it as CSV text", name,
+                           (size_t)(nul - head));
+        }
+        if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0)
+            i = 3;
+        while (i < len && isspace(head[i]))
+            i++;
+        if (i == len && len < HEAD_BYTES)
+            return err_set(err, ERR_VALIDATION, "File is empty: '%.200s' has nothing but white space; send a CSV with a header line and rows",
+                           name);
+        read_first_line(head + i, len - i, ret);
+    }
+    return 0;
+}
+
+int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, struct err *err)
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    unsigned char head[HEAD_BYTES];
+    struct csv_file file = { .encoding = CSV_UTF8 };
+    struct stat st;
+    size_t len = 0;
+
+    if (fd < 0 && errno == ENOENT)
+        return err_set(err, ERR_VALIDATION, "file '%.200s' does not exist; check its name", name);
+    if (fd < 0 && (errno == EACCES || errno == EPERM))
+        return err_set(err, ERR_VALIDATION, "file '%.200s' cannot be read: permission denied; make it readable", name);
+    if (fd < 0)
+        return err_errno(err, ERR_VALIDATION, errno, "file '%.200s' cannot be opened", name);
+    if (fstat(fd, &st) < 0)
+        return err_errno(err, ERR_IO, errno, "looking at file '%.200s'", name);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, ERR_VALIDATION, "'%.200s' is a directory; give one of the CSV files in it", name);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_VALIDATION, "'%.200s' is not a regular file; give a CSV file", name);
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "File is empty: '%.200s' has no bytes; send a CSV with a header line and rows", name);
+    file.size_bytes = st.st_size;
+    while (len < sizeof(head)) {
+        ssize_t n = read(fd, head + len, sizeof(head) - len);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return err_errno(err, ERR_VALIDATION, errno, "file '%.200s' cannot be read", name);
+        if (n == 0)
+            break;
+        len += (size_t)n;
+    }
+    {
+        int r = check_head(head, len, name, &file, err);
+
+        if (r < 0)
+            return r;
+    }
+    *ret = file;
+    return 0;
+}
+
+/* ---- whole files --------------------------------------------------------------------------------------------------- */
+
+struct mapping {
+    const unsigned char *data;
+    size_t len;
+};
+
+static void cleanup_mapping(struct mapping *m)
+{
+    if (m->data)
+        munmap((void *)m->data, m->len);
+}
+
+#define auto_mapping __attribute__((cleanup(cleanup_mapping)))
+
+static int map_file(const char *path, struct mapping *ret, struct err *err)
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    void *data;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, ERR_IO, errno, "opening the CSV file again");
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "File is empty");
+    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (data == MAP_FAILED)
+        return err_errno(err, ERR_IO, errno, "mapping the CSV file");
+    madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
+    *ret = (struct mapping){ .data = data, .len = (size_t)st.st_size };
+    return 0;
+}
+
+int csv_file_is_utf8(const char *path, bool *ret, struct err *err)
+{
+    auto_mapping struct mapping file = { 0 };
+    int r = map_file(path, &file, err);
+
+    if (r == 0)
+        *ret = str_is_utf8((const char *)file.data, file.len);
+    return r;
+}
+
+int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct err *err)
+{
+    auto_mapping struct mapping file = { 0 };
+    int r = map_file(path, &file, err);
+
+    if (r < 0)
+        return r;
+    *ret = CSV_LATIN1;
+    for (size_t i = 0; i < file.len; i++) {
+        if (file.data[i] >= 0x80 && file.data[i] <= 0x9f) {
+            *ret = CSV_WINDOWS_1252;
+            break;
+        }
+    }
+    return 0;
+}
+
+/* Windows-1252, 0x80 to 0x9f. Five bytes have no meaning there and become U+FFFD. */
+static const uint16_t windows_1252[32] = {
+    0x20ac, 0xfffd, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0xfffd, 0x017d, 0xfffd,
+    0xfffd, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0xfffd, 0x017e, 0x0178,
+};
+
+static size_t put_utf8(unsigned char *out, uint32_t c)
+{
+    if (c < 0x80) {
+        out[0] = (unsigned char)c;
+        return 1;
+    }
+    if (c < 0x800) {
+        out[0] = (unsigned char)(0xc0 | c >> 6);
+        out[1] = (unsigned char)(0x80 | (c & 63));
+        return 2;
+    }
+    if (c < 0x10000) {
+        out[0] = (unsigned char)(0xe0 | c >> 12);
+        out[1] = (unsigned char)(0x80 | (c >> 6 & 63));
+        out[2] = (unsigned char)(0x80 | (c & 63));
+        return 3;
+    }
+    out[0] = (unsigned char)(0xf0 | c >> 18);
+    out[1] = (unsigned char)(0x80 | (c >> 12 & 63));
+    out[2] = (unsigned char)(0x80 | (c >> 6 & 63));
+    out[3] = (unsigned char)(0x80 | (c & 63));
+    return 4;
+}
+
+/* The character at file.data[*pos], which moves behind it. A broken surrogate or half a unit at the end is VALIDATION. */
+static int next_char(const struct mapping *file, enum csv_encoding encoding, size_t *pos, uint32_t *ret, struct err *err)
+{
+    const unsigned char *p = file->data + *pos;
+    size_t high = encoding == CSV_UTF16_LE ? 1 : 0;
+    uint32_t c, d;
+
+    if (encoding == CSV_LATIN1 || encoding == CSV_WINDOWS_1252) {
+        *pos += 1;
+        *ret = encoding == CSV_WINDOWS_1252 && *p >= 0x80 && *p <= 0x9f ? windows_1252[*p - 0x80] : *p;
+        return 0;
+    }
+    if (file->len - *pos < 2)
+        return err_set(err, ERR_VALIDATION, "the file is cut off in the middle of a UTF-16 character; save it as UTF-8");
+    c = (uint32_t)p[high] << 8 | p[1 - high];
+    *pos += 2;
+    if (c >= 0xd800 && c <= 0xdbff && file->len - *pos >= 2) {
+        d = (uint32_t)p[2 + high] << 8 | p[3 - high];
+        if (d >= 0xdc00 && d <= 0xdfff) {
+            *pos += 2;
+            *ret = 0x10000 + ((c - 0xd800) << 10) + (d - 0xdc00);
+            return 0;
+        }
+    }
+    if (c >= 0xd800 && c <= 0xdfff) {
+        return err_set(err, ERR_VALIDATION, "the file is not valid UTF-16 (at byte %zu); save it as UTF-8", *pos - 2);
+    }
+    if (c == 0)
+        return err_set(err, ERR_VALIDATION, "the file is binary, not CSV (a NUL character at byte %zu); export it as CSV text", *pos - 2);
+    *ret = c;
+    return 0;
+}
+
+int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *out_path,
+                     bool (*must_stop)(const void *arg), const void *arg, struct err *err)
+{
+    auto_mapping struct mapping file = { 0 };
+    auto_close int out = -1;
+    auto_free unsigned char *block = malloc(BLOCK_BYTES);
+    size_t pos = 0, n = 0;
+    int r = map_file(path, &file, err);
+
+    if (r < 0)
+        return r;
+    if (!block)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for converting the file");
+    out = open(out_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (out < 0)
+        return err_errno(err, ERR_IO, errno, "making the converted file");
+    while (r == 0 && pos < file.len) {
+        bool first = pos == 0;
+        uint32_t c = 0;
+
+        r = next_char(&file, encoding, &pos, &c, err);
+        if (r < 0)
+            break;
+        if (!(first && c == 0xfeff)) /* the byte order mark is not data */
+            n += put_utf8(block + n, c);
+        if (n + 4 > BLOCK_BYTES) {
+            if (must_stop(arg))
+                return err_set(err, ERR_CANCELLED, "interrupted");
+            r = fd_write_all(out, block, n, err);
+            n = 0;
+        }
+    }
+    if (r == 0)
+        r = fd_write_all(out, block, n, err);
+    return r;
+}
+
+/* ---- decimals ------------------------------------------------------------------------------------------------------ */
+
+/* Is the whole field around the point at `at` a number, perhaps in quotes? Versions, dates and addresses are not. */
+static bool is_decimal_field(const struct mapping *file, size_t at, unsigned char separator, unsigned char quote)
+{
+    const unsigned char *d = file->data;
+    size_t left = at, right = at + 1;
+
+    while (left > 0 && isdigit(d[left - 1]))
+        left--;
+    if (left == at || right == file->len || !isdigit(d[right]))
+        return false;
+    if (left > 0 && (d[left - 1] == '-' || d[left - 1] == '+'))
+        left--;
+    while (left > 0 && (d[left - 1] == ' ' || (quote && d[left - 1] == quote)))
+        left--;
+    while (right < file->len && isdigit(d[right]))
+        right++;
+    while (right < file->len && (d[right] == ' ' || (quote && d[right] == quote)))
+        right++;
+    return (left == 0 || d[left - 1] == separator || d[left - 1] == '\n' || d[left - 1] == '\r') &&
+           (right == file->len || d[right] == separator || d[right] == '\n' || d[right] == '\r');
+}
+
+/*
+ * The search goes through the file once and knows in which column it is. Blocks of 64 bytes without a quote are taken whole:
+ * their separators and line ends are bit masks and the column of a point is a count of bits. Where there are quotes it goes
+ * byte by byte, because a separator or line end inside them is text.
+ */
+struct search {
+    struct mapping file;
+    unsigned char separator, quote; /* quote may be 0 */
+    const bool *check;
+    bool *hit;
+    size_t n_columns;
+    size_t column;
+    bool quoted;
+};
+
+static void look_at_point(struct search *s, size_t at, size_t column)
+{
+    if (column < s->n_columns && s->check[column] && !s->hit[column])
+        s->hit[column] = is_decimal_field(&s->file, at, s->separator, s->quote);
+}
+
+static void search_bytes(struct search *s, size_t from, size_t to)
+{
+    const unsigned char *d = s->file.data;
+
+    for (size_t i = from; i < to; i++) {
+        unsigned char c = d[i];
+
+        if (s->quote && c == s->quote) {
+            /* It opens at the start of a field only, so that 5" of pipe does not swallow the rest of the file. */
+            if (s->quoted)
+                s->quoted = false;
+            else if (i == 0 || d[i - 1] == s->separator || d[i - 1] == '\n' || d[i - 1] == '\r' || d[i - 1] == s->quote)
+                s->quoted = true;
+        } else if (c == '.') {
+            look_at_point(s, i, s->column);
+        } else if (!s->quoted && c == s->separator) {
+            s->column++;
+        } else if (!s->quoted && (c == '\n' || c == '\r')) {
+            s->column = 0;
+        }
+    }
+}
+
+#ifdef __SSE2__
+static uint64_t mask_of(const unsigned char *p, unsigned char c)
+{
+    __m128i wanted = _mm_set1_epi8((char)c);
+    uint64_t mask = 0;
+
+    for (int i = 0; i < 4; i++) {
+        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
+
+        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted)) << (16 * i);
+    }
+    return mask;
+}
+
+static bool search_block(struct search *s, size_t at)
+{
+    const unsigned char *p = s->file.data + at;
+    uint64_t separators, ends, points;
+
+    if (s->quoted || (s->quote && mask_of(p, s->quote)))
+        return false;
+    separators = mask_of(p, s->separator);
+    ends = mask_of(p, '\n') | mask_of(p, '\r');
+    for (points = mask_of(p, '.'); points; points &= points - 1) {
+        uint64_t before = (points & -points) - 1, line = ends & before;
+        size_t column = s->column;
+
+        if (line) { /* only the separators behind the last line end count */
+            before &= ~(UINT64_MAX >> __builtin_clzll(line));
+            column = 0;
+        }
+        look_at_point(s, at + (size_t)__builtin_ctzll(points), column + (size_t)__builtin_popcountll(separators & before));
+    }
+    if (ends) {
+        separators &= ~(UINT64_MAX >> __builtin_clzll(ends));
+        s->column = 0;
+    }
+    s->column += (size_t)__builtin_popcountll(separators);
+    return true;
+}
+#else
+static bool search_block(struct search *s, size_t at)
+{
+    (void)s;
+    (void)at;
+    return false;
+}
+#endif
+
+int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check, size_t n_columns, bool *ret_hit,
+                           struct err *err)
+{
+    auto_mapping struct mapping file = { 0 };
+    struct search s = { .separator = (unsigned char)separator, .quote = (unsigned char)quote, .check = check, .hit = ret_hit,
+                        .n_columns = n_columns };
+    size_t at = 0;
+    int r = map_file(path, &file, err);
+
+    if (r < 0)
+        return r;
+    s.file = file;
+    for (; file.len - at >= 64; at += 64) {
+        if (!search_block(&s, at))
+            search_bytes(&s, at, at + 64);
+    }
+    search_bytes(&s, at, file.len);
+    return 0;
+}

@@ -1,0 +1,52 @@
+#ifndef RIDDLE_KERNEL_CSV_FILE_H
+#define RIDDLE_KERNEL_CSV_FILE_H
+
+/* What can be said about a CSV file from its bytes, before DuckDB reads it. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/err.h"
+
+enum csv_encoding {
+    CSV_UTF8,
+    CSV_UTF16_LE,
+    CSV_UTF16_BE,
+    CSV_LATIN1,
+    CSV_WINDOWS_1252, /* Latin-1 with the letters that Windows has in place of the C1 control characters */
+    _CSV_ENCODING_MAX
+};
+
+const char *csv_encoding_name(enum csv_encoding encoding);
+
+struct csv_file {
+    int64_t size_bytes;
+    enum csv_encoding encoding; /* by its mark or pattern; CSV_UTF8 when nothing says otherwise */
+    bool double_quotes_only;    /* the head shows no sign of another quote or escape character than " */
+    bool one_line;              /* the head is one line */
+    int n_separators;           /* , ; tab | in the first line */
+};
+
+/* VALIDATION, with the kind of file and what to do, if it is no text file with something in it. `name` is the user's. */
+int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, struct err *err);
+
+int csv_file_is_utf8(const char *path, bool *ret, struct err *err);
+
+/* For a file that turned out not to be UTF-8: which of the two one-byte encodings it is. */
+int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct err *err);
+
+/*
+ * Writes the file as UTF-8 to a new file `out_path`. VALIDATION if the bytes are no text of that encoding. `must_stop` is asked
+ * now and then; if it says true the result is CANCELLED.
+ */
+int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *out_path,
+                     bool (*must_stop)(const void *arg), const void *arg, struct err *err);
+
+/*
+ * Looks for decimals in columns that are taken for integers: ret_hit[i] is set for each column i < n_columns with check[i] that
+ * has a field such as 1.5. Columns are told by separators outside of quotes, as a CSV reader does.
+ */
+int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check, size_t n_columns, bool *ret_hit,
+                           struct err *err);
+
+#endif
