@@ -10,6 +10,33 @@
     CONFIG_ENUM(log_level, "LOG_LEVEL", "info", "debug|info|warn|error",                           \
                 "Least severe event that is logged (to standard error).")                          \
     CONFIG_ENUM(log_format, "LOG_FORMAT", "kv", "kv|json", "One line per event: key=value, or JSON.") \
+    CONFIG_SECTION("Server")                                                                       \
+    CONFIG_STR(host, "RIDDLE_HOST", "127.0.0.1",                                                   \
+               "Address that the server binds. Beyond loopback it needs RIDDLE_API_KEYS, or RIDDLE_ALLOW_OPEN.") \
+    CONFIG_INT(port, "PORT", 8000, 0, 65535, "Port that the server binds; 0 takes any free one and logs it.") \
+    CONFIG_SECRET(api_keys, "RIDDLE_API_KEYS", "",                                                 \
+                  "Bearer keys as `name:key,name2:key2`, each key at least 16 characters. A name owns its threads, uploads and " \
+                  "sandboxes. Empty: no keys, and everybody is `local`.")                          \
+    CONFIG_BOOL(allow_open, "RIDDLE_ALLOW_OPEN", false,                                            \
+                "Bind beyond loopback without keys: whoever reaches the port may run code in the sandbox.") \
+    CONFIG_STR(allowed_hosts, "RIDDLE_ALLOWED_HOSTS", "",                                          \
+               "Host names that requests may name, separated by commas, besides addresses and localhost; `*` for any. " \
+               "Other names are refused: that is how DNS rebinding looks.")                        \
+    CONFIG_STR(cors_origins, "CORS_ORIGINS", "",                                                   \
+               "Origins of other sites whose pages may use the API, such as `https://app.example`, separated by commas; " \
+               "`*` for any.")                                                                     \
+    CONFIG_INT(rate_limit_window_ms, "RATE_LIMIT_WINDOW_MS", 60000, 100, 86400000,                 \
+               "Window of the rate limit.")                                                        \
+    CONFIG_INT(rate_limit_max, "RATE_LIMIT_MAX", 1200, 0, 1000000000,                              \
+               "Requests of one key, or of one address without keys, in a window; 0 for no limit.") \
+    CONFIG_INT(max_connections, "RIDDLE_MAX_CONNECTIONS", 4096, 8, 100000,                         \
+               "Connections open at once; more wait until one closes.")                            \
+    CONFIG_INT(max_input_chars, "MAX_INPUT_CHARS", 4000, 1, 1000000,                               \
+               "Characters of a question, all messages of the request together.")                  \
+    CONFIG_BYTES(max_upload_bytes, "MAX_UPLOAD_BYTES", "4g", 1024, 1099511627776,                  \
+                 "Bytes of one upload request, all its files together.")                           \
+    CONFIG_INT(stop_timeout_s, "RIDDLE_STOP_TIMEOUT_SECONDS", 10, 0, 3600,                         \
+               "How long a server that was told to stop lets requests finish before it fails them.") \
     CONFIG_SECTION("Limits of a run")                                                              \
     CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
                "Wall time of a run when the request names none.")                                  \

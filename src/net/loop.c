@@ -1,0 +1,262 @@
+/*
+ * The event loop. Deferred calls are a list that an idle handle drains: while it is not empty the idle handle is active and
+ * libuv does not sleep. A drain runs only what was there when it began, so that a call which defers itself leaves room
+ * for the descriptors.
+ */
+
+#include "net/loop.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+struct deferred {
+    struct deferred *next;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct loop {
+    uv_loop_t uv;
+    uv_idle_t idle;
+    struct deferred *first, **last;
+    struct loop_timer *timers;
+    uv_signal_t signals[2];
+    void (*on_signal)(void *arg, int count);
+    void *signal_arg;
+    int n_signals;
+};
+
+struct loop_timer {
+    uv_timer_t uv;
+    struct loop_timer *next, **prev;
+    void (*fn)(void *arg);
+    void *arg;
+};
+
+struct work {
+    uv_work_t uv;
+    void (*work)(void *arg);
+    void (*done)(void *arg);
+    void *arg;
+};
+
+static int uv_failed(struct err *err, int code, const char *what)
+{
+    return err_set(err, code == UV_ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s: %s", what, uv_strerror(code));
+}
+
+int loop_create(struct loop **ret, struct err *err)
+{
+    struct loop *loop = calloc(1, sizeof(*loop));
+    int r;
+
+    if (!loop)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the event loop");
+    r = uv_loop_init(&loop->uv);
+    if (r < 0) {
+        free(loop);
+        return uv_failed(err, r, "cannot make an event loop");
+    }
+    uv_idle_init(&loop->uv, &loop->idle);
+    loop->idle.data = loop;
+    loop->last = &loop->first;
+    *ret = loop;
+    return 0;
+}
+
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+void loop_destroy(struct loop *loop)
+{
+    if (!loop)
+        return;
+    while (loop->timers)
+        loop_cancel(loop->timers);
+    uv_walk(&loop->uv, close_handle, NULL);
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+    /* Work that was under way may have deferred calls or opened handles as it ended. */
+    while (uv_loop_close(&loop->uv) == UV_EBUSY) {
+        uv_walk(&loop->uv, close_handle, NULL);
+        uv_run(&loop->uv, UV_RUN_ONCE);
+    }
+    while (loop->first) {
+        struct deferred *d = loop->first;
+
+        loop->first = d->next;
+        free(d);
+    }
+    free(loop);
+}
+
+uv_loop_t *loop_uv(struct loop *loop)
+{
+    return &loop->uv;
+}
+
+void loop_run(struct loop *loop)
+{
+    uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void loop_quit(struct loop *loop)
+{
+    uv_stop(&loop->uv);
+}
+
+/* ---- deferred calls ---- */
+
+static void run_deferred(uv_idle_t *idle)
+{
+    struct loop *loop = idle->data;
+    struct deferred *d = loop->first;
+
+    loop->first = NULL;
+    loop->last = &loop->first;
+    while (d) {
+        struct deferred *next = d->next;
+
+        d->fn(d->arg);
+        free(d);
+        d = next;
+    }
+    if (!loop->first)
+        uv_idle_stop(idle);
+}
+
+int loop_defer(struct loop *loop, void (*fn)(void *arg), void *arg, struct err *err)
+{
+    struct deferred *d = malloc(sizeof(*d));
+
+    if (!d)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for a deferred call");
+    *d = (struct deferred){ .fn = fn, .arg = arg };
+    *loop->last = d;
+    loop->last = &d->next;
+    if (!uv_is_closing((uv_handle_t *)&loop->idle))
+        uv_idle_start(&loop->idle, run_deferred);
+    return 0;
+}
+
+/* ---- timers ---- */
+
+static void free_timer(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+void loop_cancel(struct loop_timer *timer)
+{
+    if (!timer)
+        return;
+    *timer->prev = timer->next;
+    if (timer->next)
+        timer->next->prev = timer->prev;
+    uv_close((uv_handle_t *)&timer->uv, free_timer);
+}
+
+static void timer_fired(uv_timer_t *uv)
+{
+    struct loop_timer *t = uv->data;
+    void (*fn)(void *arg) = t->fn;
+    void *arg = t->arg;
+
+    loop_cancel(t);
+    fn(arg);
+}
+
+int loop_after(struct loop *loop, uint64_t delay_ms, void (*fn)(void *arg), void *arg,
+               struct loop_timer **ret, struct err *err)
+{
+    struct loop_timer *t = malloc(sizeof(*t));
+
+    if (!t)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for a timer");
+    uv_timer_init(&loop->uv, &t->uv);
+    t->uv.data = t;
+    t->next = loop->timers;
+    t->prev = &loop->timers;
+    if (t->next)
+        t->next->prev = &t->next;
+    loop->timers = t;
+    t->fn = fn;
+    t->arg = arg;
+    uv_update_time(&loop->uv);
+    uv_timer_start(&t->uv, timer_fired, delay_ms, 0);
+    if (ret)
+        *ret = t;
+    return 0;
+}
+
+/* ---- workers ---- */
+
+static void run_work(uv_work_t *uv)
+{
+    struct work *w = uv->data;
+
+    w->work(w->arg);
+}
+
+static void work_done(uv_work_t *uv, int status)
+{
+    struct work *w = uv->data;
+
+    (void)status; /* nothing is ever cancelled */
+    w->done(w->arg);
+    free(w);
+}
+
+int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg), void *arg,
+              struct err *err)
+{
+    struct work *w = malloc(sizeof(*w));
+    int r;
+
+    if (!w)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for a piece of work");
+    *w = (struct work){ .work = work, .done = done, .arg = arg };
+    w->uv.data = w;
+    r = uv_queue_work(&loop->uv, &w->uv, run_work, work_done);
+    if (r < 0) {
+        free(w);
+        return uv_failed(err, r, "cannot queue work");
+    }
+    return 0;
+}
+
+/* ---- signals ---- */
+
+static void got_signal(uv_signal_t *uv, int signum)
+{
+    struct loop *loop = uv->data;
+
+    (void)signum;
+    loop->on_signal(loop->signal_arg, ++loop->n_signals);
+}
+
+int loop_on_stop_signal(struct loop *loop, void (*fn)(void *arg, int count), void *arg,
+                        struct err *err)
+{
+    static const int numbers[] = { SIGINT, SIGTERM };
+
+    signal(SIGPIPE, SIG_IGN);
+    loop->on_signal = fn;
+    loop->signal_arg = arg;
+    for (size_t i = 0; i < ARRAY_SIZE(numbers); i++) {
+        int r = uv_signal_init(&loop->uv, &loop->signals[i]);
+
+        if (r == 0) {
+            loop->signals[i].data = loop;
+            r = uv_signal_start(&loop->signals[i], got_signal, numbers[i]);
+            /* Waiting for a signal is no reason to go on. */
+            uv_unref((uv_handle_t *)&loop->signals[i]);
+        }
+        if (r < 0)
+            return uv_failed(err, r, "cannot handle signals");
+    }
+    return 0;
+}
