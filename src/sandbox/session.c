@@ -588,13 +588,18 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
         if (frames >= FRAMES_PER_ADVANCE)
             break;
         struct err why = ERR_INIT;
-        int r = wire_reader_fill(&sb->reader, sb->kernel.control, &why);
+        int r = sb->kernel.control < 0 ? 0 : wire_reader_fill(&sb->reader, sb->kernel.control, &why);
         if (r == 1)
             continue;
         if (r == -ERR_PROTOCOL) {
             *err = why;
             sandbox_abandon(sb);
             return r;
+        }
+        if (r == -ERR_UNAVAILABLE && sb->kernel.control >= 0) {
+            /* Without its control socket a kernel cannot answer any more; if it is not dead already, it is now. */
+            close(TAKE_FD(sb->kernel.control));
+            signal_kernel(sb, SIGKILL);
         }
         break;
     }

@@ -79,6 +79,8 @@ def warm():
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
         asyncio.set_event_loop(None)
+    if "matplotlib" in sys.modules:  # cached fonts hold open files, and a kernel starts with none
+        sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     for name in [n for n in linecache.cache if n.startswith("<cell ")]:
         del linecache.cache[name]
     sys.stdout, sys.stderr, sys.stdin = streams
