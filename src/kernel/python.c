@@ -27,6 +27,7 @@ static struct {
     PyObject *execute; /* riddle_runtime.session.execute */
     void (*emit)(void *arg, const char *json, size_t len);
     void *emit_arg;
+    pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
     struct sigaction sigint; /* as the kernel has set it */
     atomic_bool running;     /* a cell: only then does an interrupt mean anything */
 } py;
@@ -59,7 +60,7 @@ static PyObject *riddle_emit(PyObject *self, PyObject *arg)
     Py_ssize_t len;
     if (PyBytes_AsStringAndSize(arg, &data, &len) < 0)
         return NULL;
-    if (py.emit)
+    if (py.emit && py.pid == getpid())
         py.emit(py.emit_arg, data, (size_t)len);
     Py_RETURN_NONE;
 }
@@ -72,8 +73,19 @@ static PyObject *riddle_restore_sigint(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
+/* An interrupted query and the handler of SIGINT both raise KeyboardInterrupt: the second must not hit the runtime. */
+static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    (void)arg;
+    if (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef riddle_methods[] = {
     { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
+    { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS, "Forgets an interrupt that is pending." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
     { NULL, NULL, 0, NULL },
 };
@@ -238,6 +250,7 @@ int python_start(const struct python_setup *setup, struct err *err)
 {
     py.emit = setup->emit;
     py.emit_arg = setup->emit_arg;
+    py.pid = getpid();
     sigaction(SIGINT, NULL, &py.sigint);
     auto_ref PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < setup->n_tables; i++) {
@@ -301,6 +314,8 @@ int python_execute(const struct python_request *req, struct buf *ret_json, struc
                                                     req->restricted, req->svg, req->max_rows,
                                                     req->max_output_bytes);
     atomic_store(&py.running, false);
+    if (getpid() != py.pid)
+        _exit(json ? 0 : 1);
     keep_sigint();
     int r;
     if (json && PyBytes_Check(json))

@@ -30,5 +30,8 @@ class _Embedded(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     def get_source(self, fullname):
         return _sources[fullname.rpartition(".")[2]]
 
+    def get_code(self, fullname):
+        return self.source_to_code(self.get_source(fullname), f"<riddle>/{fullname.rpartition('.')[2]}.py")
+
 
 sys.meta_path.insert(0, _Embedded())

@@ -37,7 +37,7 @@ def of_syntax(error, restricted):
 
 def of_exception(error, cell):
     """(verdict, error object) of what the cell named `cell` ("<cell 3>") raised."""
-    line = line_of(error.__traceback__, cell)
+    line = line_of(error.__traceback__, cell) or getattr(error, "waiting_line", None)
     suffix = f" (line {line})" if line else ""
     if isinstance(error, KeyboardInterrupt):
         return failure("interrupted", ERROR, f"Interrupted{suffix}", line, user_traceback(error))

@@ -11,6 +11,7 @@ from .values import Converter, bounded_repr, cut, dumps, safe_text
 NAMES = ("result_df", "result_rows", "result_columns", "result", "__result__")
 COLUMNS_MAX = 16_384
 COLUMN_NAME_MAX = 1024
+COLUMN_NAMES_MAX = 1 << 20  # characters of all
 CHUNK = 256  # rows converted at a time; what lies beyond the output limit is never converted
 HTML_ROWS_MAX = 50
 HTML_BYTES_MAX = 512 * 1024
@@ -178,7 +179,7 @@ def _index_levels(pd, index, keep_labels):
             for k, name in enumerate(index.names)
         ]
     if index.name is None:
-        if isinstance(index, pd.RangeIndex):
+        if isinstance(index, pd.RangeIndex) or len(index) == 0:
             return []
         if not keep_labels and getattr(index.dtype, "kind", "O") in "iu":
             return []
@@ -237,9 +238,12 @@ def members(table, max_rows, max_bytes):
             convert.nodes = max(convert.nodes, 100_000)
         if full:
             break
+    columns = table.columns
+    if sum(map(len, columns)) > COLUMN_NAMES_MAX:
+        columns = [cut(name, 60) for name in columns]
     truncated = full or convert.was_cut or len(rows) < table.total
     return (
-        f'"columns":{dumps(table.columns)},"types":{dumps(table.types)},"rows":[{",".join(rows)}],'
+        f'"columns":{dumps(columns)},"types":{dumps(table.types)},"rows":[{",".join(rows)}],'
         f'"row_count":{len(rows)},"truncated":{"true" if truncated else "false"}'
     )
 

@@ -4,13 +4,13 @@ execute() never raises for what user code does. Whatever escapes it (an interrup
 into a result by the C side.
 """
 
+import _signal  # `signal` wraps every answer in an enum
 import ast
 import builtins
 import gc
 import inspect
 import io
 import linecache
-import signal
 import sys
 from types import ModuleType
 
@@ -25,6 +25,7 @@ CODE_MAX = 1 << 20  # bytes of a cell
 SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+_STORE = ast.Store()
 _MODULES = {"pd": "pandas", "np": "numpy"}
 
 
@@ -60,7 +61,8 @@ class Session:
         builtins.input = _no_input
         self.stdout, self.stderr = open_stream(1), open_stream(2)
         sys.stdin = io.StringIO()
-        sys.stdout, sys.stderr = self.stdout, self.stderr
+        sys.stdout = sys.__stdout__ = self.stdout
+        sys.stderr = sys.__stderr__ = self.stderr
 
     # ---- one cell ----
 
@@ -134,6 +136,8 @@ class Session:
             assigned = self._assigned(tree, before)
             return "ok", None, results.choose(namespace, assigned, trailing), trailing
         except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                _riddle.clear_interrupt()
             outcome = errors.of_exception(error, cell)
             # The frames of the failed cell would otherwise live until the next collection.
             error.__traceback__ = None
@@ -147,8 +151,8 @@ class Session:
         if self.stderr.closed:
             self.stderr = open_stream(2)
         sys.stdout, sys.stderr = self.stdout, self.stderr
-        if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if _signal.getsignal(_signal.SIGINT) is not _signal.default_int_handler:
+            _signal.signal(_signal.SIGINT, _signal.default_int_handler)
             _riddle.restore_sigint()
 
     def _flush(self):
@@ -164,8 +168,8 @@ class Session:
         if not tree.body or not isinstance(tree.body[-1], ast.Expr) or text.rstrip().endswith(";"):
             return False
         last = tree.body[-1]
-        target = ast.Name(TRAILING, ast.Store())
-        tree.body[-1] = ast.copy_location(ast.Assign([ast.copy_location(target, last)], last.value), last)
+        place = {k: getattr(last, k) for k in ("lineno", "col_offset", "end_lineno", "end_col_offset")}
+        tree.body[-1] = ast.Assign([ast.Name(TRAILING, _STORE, **place)], last.value, **place)
         return True
 
     def _remember(self, cell, text):
@@ -183,7 +187,10 @@ class Session:
     def _load_names(self, tree, text):
         """Tables and modules that the cell names and the namespace does not have yet."""
         namespace = self.namespace
-        missing = {n for n in (*_MODULES, *self.dfs) if n not in namespace and n in text}
+        # A table called `sum` must not take the function away: it is in `dfs`.
+        missing = {
+            n for n in (*_MODULES, *self.dfs) if n not in namespace and n in text and not hasattr(builtins, n)
+        }
         if not missing:
             return
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
@@ -205,8 +212,10 @@ class Session:
         task = self.loop.create_task(coroutine)
         try:
             self.loop.run_until_complete(task)
-        except BaseException:
-            if not task.done():  # interrupted between two steps
+        except BaseException as error:
+            if not task.done():  # interrupted while it waited: the traceback does not know where
+                if coroutine.cr_frame is not None:
+                    error.waiting_line = coroutine.cr_frame.f_lineno
                 task.cancel()
                 try:
                     self.loop.run_until_complete(task)

@@ -17,14 +17,18 @@ DEPTH_MAX = 24
 NODES_MAX = 200_000  # of one value: [a, a] nested 30 times is small in memory and endless on paper
 INT_MIN, INT_MAX = -(2**63), 2**63 - 1
 
-_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
+_coder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))
+# JSONEncoder makes one of these for each call; rows are many.
+_chunks = json.encoder.c_make_encoder(
+    None, _coder.default, json.encoder.encode_basestring, None, ":", ",", False, False, False
+)
 _surrogates = re.compile("[\ud800-\udfff]")
 _nul = re.compile(r"(\\\\)|\\u0000")
 
 
 def dumps(value):
     """JSON text of a plain value, without what the reader refuses."""
-    text = _encode(value)
+    text = "".join(_chunks(value, 0))
     if "\\u0000" in text:
         text = _nul.sub(lambda m: m.group(1) or "\ufffd", text)
     return text
@@ -111,10 +115,10 @@ class Converter:
                 return self.items(value.head(1000).to_dict("records"), depth)
             if isinstance(value, (pd.Series, pd.Index, pd.Categorical, pd.api.extensions.ExtensionArray)):
                 return self.items(value, depth)
-        if isinstance(value, int) and type(value).__str__ is int.__str__:
-            return self.integer(int(value))
+        if isinstance(value, int):
+            return self.integer(int.__pos__(value))
         if isinstance(value, float):
-            return float(value) if math.isfinite(value) else None
+            return float.__pos__(value) if math.isfinite(value) else None
         if isinstance(value, (range, type({}.keys()), type({}.values()), type({}.items()))):
             return self.items(value, depth)
         return self.text(safe_text(value))

@@ -65,9 +65,10 @@ def warm():
     cells = list(_CELLS)
     if "pandas" in sys.modules:
         cells += _PANDAS
+        # Frames are read by people and models, not on a terminal of 80 columns.
+        sys.modules["pandas"].set_option("display.width", 200, "display.max_columns", 50)
     if "matplotlib" in sys.modules:
         cells += _FIGURES
-    streams = sys.stdout, sys.stderr, sys.stdin
     scratch = session.Session()
     scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
     for code in cells:
@@ -83,7 +84,6 @@ def warm():
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     for name in [n for n in linecache.cache if n.startswith("<cell ")]:
         del linecache.cache[name]
-    sys.stdout, sys.stderr, sys.stdin = streams
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
     del scratch
