@@ -261,19 +261,19 @@ static bool segment_matches(const struct segment *s, const char *text, size_t le
     return s->is_param ? len > 0 : s->len == len && memcmp(s->text, text, len) == 0;
 }
 
-/* How specific a match is: literal segments count, earlier ones more. 0 when it is none. */
-static uint32_t score(const struct entry *e, const struct segment *parts, size_t n)
+/* How specific a match is: a literal segment before a parameter, earlier segments first. 0 when it is none. */
+static uint64_t score(const struct entry *e, const struct segment *parts, size_t n)
 {
-    uint32_t points = 1;
+    uint64_t points = 0;
 
     for (size_t i = 0; i < e->n; i++) {
         const struct segment *s = &e->segments[i];
 
         if (s->takes_rest)
-            return i < n ? points : 0; /* the rest may be empty: "/files/" */
+            return i < n ? points | 1ull << 2 * (SEGMENTS_MAX - i) : 0; /* the rest may be empty: "/files/" */
         if (i >= n || !segment_matches(s, parts[i].text, parts[i].len))
             return 0;
-        points += s->is_param ? 2u << (SEGMENTS_MAX - i) : 4u << (SEGMENTS_MAX - i);
+        points |= (s->is_param ? 2ull : 3ull) << 2 * (SEGMENTS_MAX - i);
     }
     return e->n == n ? points : 0;
 }
@@ -312,7 +312,7 @@ int router_match(const struct router *r, enum http_method method, const char *pa
     enum http_method wanted = method == HTTP_HEAD ? HTTP_GET : method;
     struct segment parts[SEGMENTS_MAX];
     const struct entry *best = NULL;
-    uint32_t best_score = 0;
+    uint64_t best_score = 0;
     size_t n = 0;
 
     ret->route = NULL;
@@ -332,14 +332,15 @@ int router_match(const struct router *r, enum http_method method, const char *pa
         }
     }
 
-    /* Further segments belong to the last part, which only a "{name...}" looks beyond. */
     if (len == 0 || path[0] != '/')
         return 0;
     for (const char *p = path + 1, *end = path + len;; p++) {
         const char *slash = memchr(p, '/', (size_t)(end - p));
 
-        if (n == SEGMENTS_MAX)
+        if (n == SEGMENTS_MAX) {
+            n++; /* longer than any pattern: only a "{name...}" can match */
             break;
+        }
         parts[n++] = (struct segment){ .text = p, .len = (size_t)((slash ? slash : end) - p) };
         if (!slash)
             break;
@@ -347,7 +348,7 @@ int router_match(const struct router *r, enum http_method method, const char *pa
     }
     for (size_t i = 0; i < r->n; i++) {
         const struct entry *e = &r->entries[i];
-        uint32_t points = score(e, parts, n);
+        uint64_t points = score(e, parts, n);
 
         if (points == 0)
             continue;
