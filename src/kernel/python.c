@@ -42,7 +42,8 @@ static int fail_python(struct err *err, enum err_code code, const char *what)
     PyErr_NormalizeException(&type, &value, &tb);
     auto_ref PyObject *text = value ? PyObject_Str(value) : NULL;
     const char *message = text ? PyUnicode_AsUTF8(text) : NULL;
-    int r = err_set(err, code, "%s: %s: %s", what, type ? ((PyTypeObject *)type)->tp_name : "no exception",
+    int r = err_set(err, code, "%s: %s: %s", what,
+                    type ? ((PyTypeObject *)type)->tp_name : "no exception",
                     message ? message : "no message");
     Py_XDECREF(type);
     Py_XDECREF(value);
@@ -85,7 +86,8 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
 
 static PyMethodDef riddle_methods[] = {
     { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
-    { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS, "Forgets an interrupt that is pending." },
+    { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
+      "Forgets an interrupt that is pending." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
     { NULL, NULL, 0, NULL },
 };
@@ -106,7 +108,8 @@ static PyObject *create_riddle_module(void)
 
 static int fail_status(struct err *err, PyStatus status)
 {
-    return err_set(err, ERR_INTERNAL, "starting CPython: %s", status.err_msg ? status.err_msg : "unknown failure");
+    return err_set(err, ERR_INTERNAL, "starting CPython: %s",
+                   status.err_msg ? status.err_msg : "unknown failure");
 }
 
 static int init_interpreter(struct err *err)
@@ -138,7 +141,8 @@ static int own_sigint(struct err *err)
 {
     struct sigaction saved;
     sigaction(SIGINT, NULL, &saved);
-    int r = PyRun_SimpleString("import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ndel signal\n");
+    int r = PyRun_SimpleString(
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ndel signal\n");
     sigaction(SIGINT, &saved, NULL);
     return r < 0 ? err_set(err, ERR_INTERNAL, "setting Python's handler of SIGINT") : 0;
 }
@@ -158,7 +162,8 @@ static int preload_modules(const char *list, struct err *err)
     if (!copy)
         return err_set(err, ERR_NO_MEMORY, "the list of packages");
     char *save = NULL;
-    for (char *name = strtok_r(copy, ", \t\n", &save); name; name = strtok_r(NULL, ", \t\n", &save)) {
+    for (char *name = strtok_r(copy, ", \t\n", &save); name;
+         name = strtok_r(NULL, ", \t\n", &save)) {
         auto_ref PyObject *module = PyImport_ImportModule(name);
         if (!module) {
             char what[160];
@@ -190,7 +195,9 @@ static int load_package(struct err *err)
     auto_ref PyObject *sources = runtime_sources();
     PyObject *text = sources ? PyDict_GetItemString(sources, "__init__") : NULL;
     const char *source = text ? PyUnicode_AsUTF8(text) : NULL;
-    auto_ref PyObject *code = source ? Py_CompileString(source, "<riddle>/__init__.py", Py_file_input) : NULL;
+    auto_ref PyObject *code = source ?
+                                  Py_CompileString(source, "<riddle>/__init__.py", Py_file_input) :
+                                  NULL;
     PyObject *package = code ? PyImport_AddModule(PACKAGE) : NULL;
     auto_ref PyObject *path = package ? PyList_New(0) : NULL;
     if (!path || PyModule_AddObjectRef(package, "_sources", sources) < 0 ||
@@ -246,6 +253,12 @@ void python_after_fork(void)
     (void)call_runtime(PACKAGE ".session", "after_fork", &err);
 }
 
+void python_prefault(void)
+{
+    struct err err = ERR_INIT;
+    (void)call_runtime(PACKAGE ".warm", "prefault", &err); /* it only saves time */
+}
+
 int python_start(const struct python_setup *setup, struct err *err)
 {
     py.emit = setup->emit;
@@ -259,9 +272,10 @@ int python_start(const struct python_setup *setup, struct err *err)
             return fail_python(err, ERR_INTERNAL, "naming the tables");
     }
     auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
-    auto_ref PyObject *done = session && names ? PyObject_CallMethod(session, "start", "Ozz", names, setup->policy_allowed,
-                                                                     setup->policy_blocked)
-                                               : NULL;
+    auto_ref PyObject *done = session && names ? PyObject_CallMethod(session, "start", "Ozz", names,
+                                                                     setup->policy_allowed,
+                                                                     setup->policy_blocked) :
+                                                 NULL;
     return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
 }
 
@@ -290,11 +304,12 @@ static int append_failure(struct buf *out, struct err *err)
             message = NULL;
     }
     PyErr_Clear();
-    return buf_printf(out, err,
-                      "\"verdict\":\"%s\",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false,"
-                      "\"error\":{\"type\":\"PYTHON_EXECUTION_ERROR\",\"message\":\"%s\",\"line\":null,\"traceback\":null},"
-                      "\"value\":null,\"has_result\":false",
-                      verdict, message ? message : "out of memory");
+    return buf_printf(
+        out, err,
+        "\"verdict\":\"%s\",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false,"
+        "\"error\":{\"type\":\"PYTHON_EXECUTION_ERROR\",\"message\":\"%s\",\"line\":null,\"traceback\":null},"
+        "\"value\":null,\"has_result\":false",
+        verdict, message ? message : "out of memory");
 }
 
 /* asyncio.run() and others put Python's handler in the kernel's place. */
@@ -310,9 +325,9 @@ int python_execute(const struct python_request *req, struct buf *ret_json, struc
 {
     size_t start = ret_json->len;
     atomic_store(&py.running, true);
-    auto_ref PyObject *json = PyObject_CallFunction(py.execute, "y#iiLL", req->code, (Py_ssize_t)req->code_len,
-                                                    req->restricted, req->svg, req->max_rows,
-                                                    req->max_output_bytes);
+    auto_ref PyObject *json = PyObject_CallFunction(py.execute, "y#iiLL", req->code,
+                                                    (Py_ssize_t)req->code_len, req->restricted,
+                                                    req->svg, req->max_rows, req->max_output_bytes);
     atomic_store(&py.running, false);
     if (getpid() != py.pid)
         _exit(json ? 0 : 1);

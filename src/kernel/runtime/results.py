@@ -56,6 +56,17 @@ def _column_names(namespace):
     return [label(n) for n in itertools.islice(names, COLUMNS_MAX)]
 
 
+def is_drawing(value):
+    """Whether this is what plotting calls return: the figure itself is shown, its parts are nobody's result."""
+    if isinstance(value, (list, tuple)):
+        return any(_is_artist(item) for item in value[:3])
+    return _is_artist(value)
+
+
+def _is_artist(value):
+    return type(value).__module__.startswith(("matplotlib.", "seaborn."))
+
+
 # ---- tables ----
 
 

@@ -133,6 +133,8 @@ class Session:
             finally:
                 trailing = namespace.pop(TRAILING, None) if wanted else None
                 self.display.show()
+            if self.display.figures and results.is_drawing(trailing):
+                trailing = None
             assigned = self._assigned(tree, before)
             return "ok", None, results.choose(namespace, assigned, trailing), trailing
         except BaseException as error:

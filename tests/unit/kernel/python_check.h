@@ -123,7 +123,8 @@ static inline void check_ok(const char *code)
 }
 
 /* Verdict, error type and message; columns and rows are empty. */
-static inline void check_failure(json_t *result, const char *verdict, const char *type, const char *message)
+static inline void check_failure(json_t *result, const char *verdict, const char *type,
+                                 const char *message)
 {
     auto_json json_t *r = result;
     const json_t *error = json_object_get(r, "error");
@@ -171,11 +172,12 @@ static void make_table(const char *path)
     duckdb_connection con;
     assert_int_equal(duckdb_open(path, &db), DuckDBSuccess);
     assert_int_equal(duckdb_connect(db, &con), DuckDBSuccess);
-    assert_int_equal(duckdb_query(con,
-                                  "CREATE TABLE data AS SELECT * FROM (VALUES (1, 'a', 1.5), (2, 'b', 2.5), "
-                                  "(3, 'a', 3.5)) t(id, kind, total)",
-                                  NULL),
-                     DuckDBSuccess);
+    assert_int_equal(
+        duckdb_query(con,
+                     "CREATE TABLE data AS SELECT * FROM (VALUES (1, 'a', 1.5), (2, 'b', 2.5), "
+                     "(3, 'a', 3.5)) t(id, kind, total)",
+                     NULL),
+        DuckDBSuccess);
     duckdb_disconnect(&con);
     duckdb_close(&db);
 }
@@ -190,8 +192,8 @@ static int start_python(void **state)
     snprintf(path, sizeof(path), "%s/orders.duckdb", scratch);
     make_table(path);
     setenv("RIDDLE_SECRET", "of the host", 1);
-    if (sql_engine_create(&engine, &err) < 0 || python_init("numpy,pandas,matplotlib", engine, &err) < 0 ||
-        python_warm(&err) < 0) {
+    if (sql_engine_create(&engine, &err) < 0 ||
+        python_init("numpy,pandas,matplotlib", engine, &err) < 0 || python_warm(&err) < 0) {
         print_error("starting Python: %s\n", err.message);
         return -1;
     }

@@ -25,16 +25,18 @@ static void test_one_thread(void **state)
 static void test_interpreter(void **state)
 {
     (void)state;
-    check_table("import sys\n[sys.executable, hash('riddle') == hash('riddle'), sys.flags.isolated, sys.flags.hash_randomization,"
-                " sys.flags.utf8_mode, sys.dont_write_bytecode, '/usr/lib/python3/dist-packages' in sys.path]",
-                "[\"value\"]", "[[\"/usr/bin/python3\"],[true],[1],[0],[1],[true],[true]]");
+    check_table(
+        "import sys\n[sys.executable, hash('riddle') == hash('riddle'), sys.flags.isolated, sys.flags.hash_randomization,"
+        " sys.flags.utf8_mode, sys.dont_write_bytecode, '/usr/lib/python3/dist-packages' in sys.path]",
+        "[\"value\"]", "[[\"/usr/bin/python3\"],[true],[1],[0],[1],[true],[true]]");
 }
 
 static void test_environment(void **state)
 {
     (void)state;
-    check_table("import os\nos.environ.get('RIDDLE_SECRET'), os.getenv('MPLCONFIGDIR'), os.environ['OPENBLAS_NUM_THREADS']",
-                "[\"value\"]", "[[null],[\"/tmp/matplotlib\"],[\"1\"]]");
+    check_table(
+        "import os\nos.environ.get('RIDDLE_SECRET'), os.getenv('MPLCONFIGDIR'), os.environ['OPENBLAS_NUM_THREADS']",
+        "[\"value\"]", "[[null],[\"/tmp/matplotlib\"],[\"1\"]]");
     assert_null(getenv("RIDDLE_SECRET"));
 }
 
@@ -46,8 +48,10 @@ static void test_bad_preload(void **state)
     assert_non_null(p);
     assert_non_null(fgets(line, sizeof(line), p));
     pclose(p);
-    assert_string_equal(line, "BAD_CONFIGURATION: cannot preload Python package 'no_such_package': ModuleNotFoundError: "
-                              "No module named 'no_such_package'\n");
+    assert_string_equal(
+        line,
+        "BAD_CONFIGURATION: cannot preload Python package 'no_such_package': ModuleNotFoundError: "
+        "No module named 'no_such_package'\n");
 }
 
 static int bad_preload(void)
@@ -104,7 +108,9 @@ static void test_speed(void **state)
     (void)state;
     struct err err = ERR_INIT;
     auto_buf struct buf out = BUF_INIT(1 << 20);
-    struct python_request req = { .code = "1+1", .code_len = 3, .max_rows = 200, .max_output_bytes = 65536 };
+    struct python_request req = {
+        .code = "1+1", .code_len = 3, .max_rows = 200, .max_output_bytes = 65536
+    };
     int64_t best_us = INT64_MAX;
     /* The best of many batches: the machine has other things to do too. */
     for (int batch = 0; batch < 40; batch++) {
@@ -129,7 +135,8 @@ static void test_namespace(void **state)
     (void)state;
     check_ok("x = 5\ndef twice(n):\n    return n * factor\nfactor = 2");
     check_table("[twice(x) for _ in range(2)]", "[\"value\"]", "[[10],[10]]");
-    check_ok("from dataclasses import dataclass\n@dataclass\nclass P:\n    a: 'int'\nimport pickle");
+    check_ok(
+        "from dataclasses import dataclass\n@dataclass\nclass P:\n    a: 'int'\nimport pickle");
     check_table("pickle.loads(pickle.dumps(P(3))).a", "[\"value\"]", "[[3]]");
     check_table("__name__", "[\"value\"]", "[[\"__main__\"]]");
     check_table("import inspect\ninspect.getsource(twice)", "[\"value\"]",
@@ -139,9 +146,11 @@ static void test_namespace(void **state)
 static void test_await(void **state)
 {
     (void)state;
-    check_ok("import asyncio\nqueue = asyncio.Queue()\nloop = asyncio.get_running_loop()\nawait asyncio.sleep(0)\n"
-             "task = asyncio.create_task(queue.get())");
-    check_table("await queue.put(7)\n(await task, asyncio.get_running_loop() is loop)", "[\"value\"]", "[[7],[true]]");
+    check_ok(
+        "import asyncio\nqueue = asyncio.Queue()\nloop = asyncio.get_running_loop()\nawait asyncio.sleep(0)\n"
+        "task = asyncio.create_task(queue.get())");
+    check_table("await queue.put(7)\n(await task, asyncio.get_running_loop() is loop)",
+                "[\"value\"]", "[[7],[true]]");
     check_table("async def f():\n    return 3\nasyncio.run(f())", "[\"value\"]", "[[3]]");
     check_table("await f()", "[\"value\"]", "[[3]]");
     check_failure(run("async def bad():\n    1 / 0\nawait bad()"), "error", EXECUTION,
@@ -155,14 +164,16 @@ static void test_error(void **state)
     const json_t *error = json_object_get(r, "error");
     check_json(r, "verdict", "\"error\"");
     assert_int_equal(json_integer_value(json_object_get(error, "line")), 3);
-    assert_string_equal(text_at(error, "message"),
-                        "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 3)");
+    assert_string_equal(
+        text_at(error, "message"),
+        "JSONDecodeError: Expecting property name enclosed in double quotes: line 1 column 2 (char 1) (line 3)");
     const char *tb = text_at(error, "traceback");
     assert_non_null(strstr(tb, "line 5, in <module>\n    parse('{')\n"));
     assert_non_null(strstr(tb, "line 3, in parse\n    return json.loads(t)\n"));
     assert_null(strstr(tb, "/usr/lib"));
     assert_null(strstr(tb, "riddle"));
-    check_failure(run("1\n\n1 / 0"), "error", EXECUTION, "ZeroDivisionError: division by zero (line 3)");
+    check_failure(run("1\n\n1 / 0"), "error", EXECUTION,
+                  "ZeroDivisionError: division by zero (line 3)");
     check_failure(run("raise ValueError"), "error", EXECUTION, "ValueError (line 1)");
 }
 
@@ -173,7 +184,8 @@ static void test_error_of_earlier_cell(void **state)
     auto_json json_t *r = run("\nfails()");
     const json_t *error = json_object_get(r, "error");
     assert_string_equal(text_at(error, "message"), "KeyError: 'k' (line 2)");
-    assert_non_null(strstr(text_at(error, "traceback"), "line 5, in fails\n    raise KeyError('k')\n"));
+    assert_non_null(
+        strstr(text_at(error, "traceback"), "line 5, in fails\n    raise KeyError('k')\n"));
 }
 
 static void test_hostile_errors(void **state)
@@ -181,7 +193,8 @@ static void test_hostile_errors(void **state)
     (void)state;
     check_failure(run("def f():\n    return f()\nf()"), "error", EXECUTION,
                   "RecursionError: maximum recursion depth exceeded (line 2)");
-    check_failure(run("class E(Exception):\n    def __str__(self):\n        1 / 0\nraise E"), "error", EXECUTION,
+    check_failure(run("class E(Exception):\n    def __str__(self):\n        1 / 0\nraise E"),
+                  "error", EXECUTION,
                   "E: <E object: str() failed with ZeroDivisionError> (line 4)");
     check_failure(run("raise ValueError('\\ud800\\0')"), "error", EXECUTION,
                   "ValueError: \xef\xbf\xbd\xef\xbf\xbd (line 1)");
@@ -190,7 +203,8 @@ static void test_hostile_errors(void **state)
     check_ok("raise_later = lambda: 1\nraise_later()");
     check_failure(run("raise ExceptionGroup('g', [ValueError(1)])"), "error", EXECUTION,
                   "ExceptionGroup: g (1 sub-exception) (line 1)");
-    check_failure(run("class B(BaseException): pass\nraise B('b')"), "error", EXECUTION, "B: b (line 2)");
+    check_failure(run("class B(BaseException): pass\nraise B('b')"), "error", EXECUTION,
+                  "B: b (line 2)");
     check_failure(run("raise GeneratorExit"), "error", EXECUTION, "GeneratorExit (line 1)");
 }
 
@@ -198,17 +212,20 @@ static void test_syntax(void **state)
 {
     (void)state;
     struct cell restricted = { .restricted = true };
-    check_failure(run("x = 1\ny = = 2"), "error", EXECUTION, "Invalid Python syntax: invalid syntax (line 2)");
+    check_failure(run("x = 1\ny = = 2"), "error", EXECUTION,
+                  "Invalid Python syntax: invalid syntax (line 2)");
     check_failure(run_how("x = 1\ny = = 2", restricted), "policy", VIOLATION,
                   "Invalid Python syntax: invalid syntax (line 2)");
-    check_failure(run("return 5"), "error", EXECUTION, "Invalid Python syntax: 'return' outside function (line 1)");
+    check_failure(run("return 5"), "error", EXECUTION,
+                  "Invalid Python syntax: 'return' outside function (line 1)");
     check_failure(run_bytes("x\0y", 3, (struct cell){ 0 }), "error", EXECUTION,
                   "Invalid Python syntax: source code string cannot contain null bytes");
     auto_buf struct buf deep = BUF_INIT(1 << 20);
     for (int i = 0; i < 100000; i++)
         assert_int_equal(buf_append_str(&deep, "-", NULL), 0);
     assert_int_equal(buf_append_str(&deep, "1", NULL), 0);
-    check_failure(run(deep.data), "error", EXECUTION, "Invalid Python syntax: too many nested expressions");
+    check_failure(run(deep.data), "error", EXECUTION,
+                  "Invalid Python syntax: too many nested expressions");
 }
 
 static void test_validation(void **state)
@@ -216,7 +233,8 @@ static void test_validation(void **state)
     (void)state;
     check_failure(run(""), "error", "VALIDATION_ERROR", "python_code is required");
     check_failure(run(" \n\t"), "error", "VALIDATION_ERROR", "python_code is required");
-    check_failure(run("x = '\xff'"), "error", "VALIDATION_ERROR", "python_code is not valid UTF-8 (byte 5)");
+    check_failure(run("x = '\xff'"), "error", "VALIDATION_ERROR",
+                  "python_code is not valid UTF-8 (byte 5)");
     size_t n = (1 << 20) + 1;
     auto_free char *code = malloc(n);
     assert_non_null(code);
@@ -234,7 +252,8 @@ static void test_exit(void **state)
     check_ok("import sys\nsys.exit(0)");
     check_ok("import asyncio\nawait asyncio.sleep(0)\nsys.exit()");
     check_failure(run("raise SystemExit(3)"), "error", EXECUTION, "SystemExit: 3 (line 1)");
-    check_failure(run("import sys\nsys.exit('no data')"), "error", EXECUTION, "SystemExit: no data (line 2)");
+    check_failure(run("import sys\nsys.exit('no data')"), "error", EXECUTION,
+                  "SystemExit: no data (line 2)");
     check_table("kept", "[\"value\"]", "[[1]]");
 }
 
@@ -248,8 +267,8 @@ static void test_verdicts(void **state)
     check_json(huge, "verdict", "\"memory\"");
     check_failure(run("with open('/dev/full', 'w') as f:\n    f.write('x')"), "filesize", EXECUTION,
                   "OSError: [Errno 28] No space left on device (line 1)");
-    check_failure(run("import os, errno\nraise OSError(errno.EFBIG, os.strerror(errno.EFBIG))"), "filesize", EXECUTION,
-                  "OSError: [Errno 27] File too large (line 2)");
+    check_failure(run("import os, errno\nraise OSError(errno.EFBIG, os.strerror(errno.EFBIG))"),
+                  "filesize", EXECUTION, "OSError: [Errno 27] File too large (line 2)");
     check_failure(run("raise OSError(errno.EDQUOT, 'quota')"), "filesize", EXECUTION,
                   "OSError: [Errno 122] quota (line 1)");
     check_failure(run("raise BlockingIOError(errno.EAGAIN, 'a pipe')"), "error", EXECUTION,
@@ -266,7 +285,8 @@ static void run_with_one_process(const char *code, char *ret, size_t n)
     if (pid == 0) {
         struct rlimit one = { 0, 0 };
         python_after_fork();
-        if ((geteuid() == 0 && setresuid(54321, 54321, 54321) < 0) || setrlimit(RLIMIT_NPROC, &one) < 0)
+        if ((geteuid() == 0 && setresuid(54321, 54321, 54321) < 0) ||
+            setrlimit(RLIMIT_NPROC, &one) < 0)
             _exit(1);
         start_session(NULL, NULL);
         const char *verdict = text_at(run(code), "verdict");
@@ -321,22 +341,25 @@ static void test_interrupt(void **state)
     struct sigaction sa = { .sa_handler = on_sigint }, old, now;
     sigaction(SIGINT, &sa, &old);
     start_session(NULL, NULL);
-    check_failure(run("import os\nkept = 1\nos.kill(os.getpid(), 2)\nwhile True:\n    pass"), "interrupted", EXECUTION,
-                  "Interrupted (line 3)");
-    check_table("kept", "[\"value\"]", "[[1]]");
-    check_failure(run("import asyncio\nasyncio.get_running_loop().call_soon(os.kill, os.getpid(), 2)\n"
-                      "await asyncio.sleep(3600)"),
+    check_failure(run("import os\nkept = 1\nos.kill(os.getpid(), 2)\nwhile True:\n    pass"),
                   "interrupted", EXECUTION, "Interrupted (line 3)");
+    check_table("kept", "[\"value\"]", "[[1]]");
+    check_failure(
+        run("import asyncio\nasyncio.get_running_loop().call_soon(os.kill, os.getpid(), 2)\n"
+            "await asyncio.sleep(3600)"),
+        "interrupted", EXECUTION, "Interrupted (line 3)");
     check_table("await asyncio.sleep(0, 5)", "[\"value\"]", "[[5]]");
     /* A cell that has made SIGINT its own gets it back. */
     check_ok("import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)");
-    check_failure(run("os.kill(os.getpid(), 2)\nwhile True:\n    pass"), "interrupted", EXECUTION, "Interrupted (line 1)");
+    check_failure(run("os.kill(os.getpid(), 2)\nwhile True:\n    pass"), "interrupted", EXECUTION,
+                  "Interrupted (line 1)");
     check_ok("async def f(): pass\nasyncio.run(f())");
     sigaction(SIGINT, NULL, &now);
     assert_ptr_equal(now.sa_handler, on_sigint);
     /* While a value is written, no line is to blame. */
-    check_failure(run("class Slow:\n    def __str__(self):\n        os.kill(os.getpid(), 2)\n        return ''\nresult = Slow()"),
-                  "interrupted", EXECUTION, "Interrupted");
+    check_failure(
+        run("class Slow:\n    def __str__(self):\n        os.kill(os.getpid(), 2)\n        return ''\nresult = Slow()"),
+        "interrupted", EXECUTION, "Interrupted");
     /* None that comes while nothing runs. */
     python_interrupt();
     check_ok("1 + 1");
@@ -355,10 +378,11 @@ static void test_interrupt_query(void **state)
     struct sigaction sa = { .sa_handler = on_alarm }, old;
     sigaction(SIGALRM, &sa, &old);
     /* The timer repeats, since DuckDB forgets an interrupt that comes before the query runs. */
-    check_failure(run("import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\ntry:\n"
-                      "    sql('SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7')\n"
-                      "finally:\n    signal.setitimer(signal.ITIMER_REAL, 0)"),
-                  "interrupted", EXECUTION, "Interrupted (line 4)");
+    check_failure(
+        run("import signal\nsignal.setitimer(signal.ITIMER_REAL, 0.05, 0.05)\ntry:\n"
+            "    sql('SELECT count(*) FROM range(1000000) a, range(1000000) b WHERE a.range * b.range = 7')\n"
+            "finally:\n    signal.setitimer(signal.ITIMER_REAL, 0)"),
+        "interrupted", EXECUTION, "Interrupted (line 4)");
     sigaction(SIGALRM, &old, NULL);
     check_table("sql('SELECT 1 AS one')", "[\"one\"]", "[[1]]");
 }
@@ -398,8 +422,9 @@ static void test_streams(void **state)
     check_ok("import io\nsys.stdout = io.StringIO()");
     capture(1, "print('and again')", out, sizeof(out));
     assert_string_equal(out, "and again\n");
-    check_failure(run("input('? ')"), "error", EXECUTION,
-                  "RuntimeError: input() is not available: a cell has no terminal to read from (line 1)");
+    check_failure(
+        run("input('? ')"), "error", EXECUTION,
+        "RuntimeError: input() is not available: a cell has no terminal to read from (line 1)");
 }
 
 /* ---- tables ---- */
@@ -408,37 +433,43 @@ static void test_tables(void **state)
 {
     (void)state;
     start_session(NULL, NULL);
-    check_table("len(orders), orders['total'].sum(), list(dfs), dfs['orders'] is orders", "[\"value\"]",
-                "[[3],[7.5],[[\"orders\"]],[true]]");
-    check_table("orders", "[\"id\",\"kind\",\"total\"]", "[[1,\"a\",1.5],[2,\"b\",2.5],[3,\"a\",3.5]]");
+    check_table("len(orders), orders['total'].sum(), list(dfs), dfs['orders'] is orders",
+                "[\"value\"]", "[[3],[7.5],[[\"orders\"]],[true]]");
+    check_table("orders", "[\"id\",\"kind\",\"total\"]",
+                "[[1,\"a\",1.5],[2,\"b\",2.5],[3,\"a\",3.5]]");
     /* What the user calls by that name is the user's. */
     check_ok("orders = 5");
     check_table("orders", "[\"value\"]", "[[5]]");
     check_failure(run("dfs['nothing']"), "error", EXECUTION, "KeyError: 'nothing' (line 1)");
-    check_failure(run("nothing"), "error", EXECUTION, "NameError: name 'nothing' is not defined (line 1)");
+    check_failure(run("nothing"), "error", EXECUTION,
+                  "NameError: name 'nothing' is not defined (line 1)");
 }
 
 static void test_sql(void **state)
 {
     (void)state;
     start_session(NULL, NULL);
-    check_table("sql('SELECT kind, sum(total) AS s FROM orders GROUP BY kind ORDER BY kind')", "[\"kind\",\"s\"]",
-                "[[\"a\",5.0],[\"b\",2.5]]");
+    check_table("sql('SELECT kind, sum(total) AS s FROM orders GROUP BY kind ORDER BY kind')",
+                "[\"kind\",\"s\"]", "[[\"a\",5.0],[\"b\",2.5]]");
     check_table("mine = pd.DataFrame({'id': [1, 3], 'w': [10, 30]})\n"
                 "sql('SELECT o.kind, m.w FROM orders o JOIN mine m USING (id) ORDER BY 2')",
                 "[\"kind\",\"w\"]", "[[\"a\",10],[\"a\",30]]");
     /* The dataset's tables win; a function's own frames are found. */
-    check_table("orders = pd.DataFrame({'x': [1]})\nlen(sql('SELECT * FROM orders'))", "[\"value\"]", "[[3]]");
-    check_table("def f():\n    inner = pd.DataFrame({'q': [4]})\n    return sql('SELECT q FROM inner_')\n"
-                "def g():\n    inner_ = pd.DataFrame({'q': [4]})\n    return sql('SELECT q FROM inner_')\ng()",
-                "[\"q\"]", "[[4]]");
+    check_table("orders = pd.DataFrame({'x': [1]})\nlen(sql('SELECT * FROM orders'))",
+                "[\"value\"]", "[[3]]");
+    check_table(
+        "def f():\n    inner = pd.DataFrame({'q': [4]})\n    return sql('SELECT q FROM inner_')\n"
+        "def g():\n    inner_ = pd.DataFrame({'q': [4]})\n    return sql('SELECT q FROM inner_')\ng()",
+        "[\"q\"]", "[[4]]");
     auto_json json_t *r = run("x = 1\nsql('SELEC 1')");
     const char *message = text_at(json_object_get(r, "error"), "message");
     assert_true(str_starts(message, "SqlError: Parser Error: syntax error at or near \"SELEC\""));
     assert_true(str_ends(message, "(line 2)"));
-    check_table("try:\n    sql('SELECT * FROM nowhere')\nexcept RuntimeError as e:\n    result = 'nowhere' in str(e)",
-                "[\"value\"]", "[[true]]");
-    check_failure(run("sql(5)"), "error", EXECUTION, "TypeError: sql() takes a query as text, not int (line 1)");
+    check_table(
+        "try:\n    sql('SELECT * FROM nowhere')\nexcept RuntimeError as e:\n    result = 'nowhere' in str(e)",
+        "[\"value\"]", "[[true]]");
+    check_failure(run("sql(5)"), "error", EXECUTION,
+                  "TypeError: sql() takes a query as text, not int (line 1)");
 }
 
 /* ---- policies ---- */
@@ -487,7 +518,8 @@ static void test_policy_tree(void **state)
         { "os.system('true')", "Blocked module access: os (line 1)" },
         { "pd.compat.os.getcwd()", "Blocked module access: os (line 1)" },
         { "pd.read_csv('/data/x.csv')", "Blocked method: pd.read_csv (line 1)" },
-        { "import pandas as frames\nframes.read_json('x')", "Blocked method: frames.read_json (line 2)" },
+        { "import pandas as frames\nframes.read_json('x')",
+          "Blocked method: frames.read_json (line 2)" },
         { "from pandas import read_pickle", "Blocked method: pandas.read_pickle (line 1)" },
         { "np.loadtxt('x')", "Blocked method: np.loadtxt (line 1)" },
         { "import io\nio.open('x')", "Blocked method: io.open (line 2)" },
@@ -497,7 +529,8 @@ static void test_policy_tree(void **state)
         { "().__class__", "Blocked dunder access: __class__ (line 1)" },
         { "__builtins__", "Blocked dunder access: __builtins__ (line 1)" },
         /* The first in the text is the one that is named. */
-        { "x = (\n ().__class__,\n open('y'))\nimport os", "Blocked dunder access: __class__ (line 2)" },
+        { "x = (\n ().__class__,\n open('y'))\nimport os",
+          "Blocked dunder access: __class__ (line 2)" },
         { "def f():\n    import sys", "Blocked import: sys (line 2)" },
     };
     check_policy(cases, ARRAY_SIZE(cases));
@@ -507,15 +540,19 @@ static void test_policy_allows(void **state)
 {
     (void)state;
     static const struct policy_case cases[] = {
-        { "import pandas, numpy as np, math, statistics, re, datetime, json, random, collections, itertools, functools", NULL },
-        { "import operator, string, uuid, hashlib, base64, urllib.parse, typing, dataclasses, enum, asyncio, decimal", NULL },
-        { "import fractions, time, calendar, textwrap, heapq, bisect, copy, zoneinfo, csv, io, matplotlib.pyplot as plt", NULL },
+        { "import pandas, numpy as np, math, statistics, re, datetime, json, random, collections, itertools, functools",
+          NULL },
+        { "import operator, string, uuid, hashlib, base64, urllib.parse, typing, dataclasses, enum, asyncio, decimal",
+          NULL },
+        { "import fractions, time, calendar, textwrap, heapq, bisect, copy, zoneinfo, csv, io, matplotlib.pyplot as plt",
+          NULL },
         { "from __future__ import annotations\ndef f(x: nothing): pass", NULL },
         { "from collections import Counter\nfrom urllib import parse\nparse.quote('a b')", NULL },
         /* Libraries import what they need: only the user's own imports are looked at. */
         { "pd.DataFrame({'a': [1]}).to_xml(parser='etree')", NULL },
         { "pd.DataFrame({'a': [1]}).to_html()", NULL },
-        { "class A:\n    def __init__(self):\n        super().__init__()\n        self.x = 1\nA().x", NULL },
+        { "class A:\n    def __init__(self):\n        super().__init__()\n        self.x = 1\nA().x",
+          NULL },
         { "signal = pd.Series([1, 2])\nsignal.mean()", NULL },
         { "signal.sum()", NULL },
         { "len(orders), sql('SELECT 1'), dfs['orders']", NULL },
@@ -542,7 +579,8 @@ static void test_policy_run_time(void **state)
     auto_json json_t *r = run_how("reader()", (struct cell){ .restricted = true });
     check_json(r, "rows", "[[\"/\"]]");
     check_ok("import os\nos.sep, open('/dev/null').close()");
-    check_policy((const struct policy_case[]){ { "os.sep", "Blocked module access: os (line 1)" } }, 1);
+    check_policy((const struct policy_case[]){ { "os.sep", "Blocked module access: os (line 1)" } },
+                 1);
 }
 
 static void test_policy_lists(void **state)
@@ -565,32 +603,19 @@ int main(int argc, char **argv)
     if (argc > 1 && str_eq(argv[1], "--bad-preload"))
         return bad_preload();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),
-        cmocka_unit_test(test_interpreter),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_bad_preload),
-        cmocka_unit_test(test_forks_differ),
-        cmocka_unit_test(test_speed),
-        cmocka_unit_test(test_namespace),
-        cmocka_unit_test(test_await),
-        cmocka_unit_test(test_error),
-        cmocka_unit_test(test_error_of_earlier_cell),
-        cmocka_unit_test(test_hostile_errors),
-        cmocka_unit_test(test_syntax),
-        cmocka_unit_test(test_validation),
-        cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_verdicts),
-        cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_fork_in_cell),
-        cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_interrupt_query),
-        cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tables),
-        cmocka_unit_test(test_sql),
-        cmocka_unit_test(test_policy_tree),
-        cmocka_unit_test(test_policy_allows),
-        cmocka_unit_test(test_policy_run_time),
-        cmocka_unit_test(test_policy_lists),
+        cmocka_unit_test(test_one_thread),      cmocka_unit_test(test_interpreter),
+        cmocka_unit_test(test_environment),     cmocka_unit_test(test_bad_preload),
+        cmocka_unit_test(test_forks_differ),    cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_namespace),       cmocka_unit_test(test_await),
+        cmocka_unit_test(test_error),           cmocka_unit_test(test_error_of_earlier_cell),
+        cmocka_unit_test(test_hostile_errors),  cmocka_unit_test(test_syntax),
+        cmocka_unit_test(test_validation),      cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_verdicts),        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_fork_in_cell),    cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt_query), cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tables),          cmocka_unit_test(test_sql),
+        cmocka_unit_test(test_policy_tree),     cmocka_unit_test(test_policy_allows),
+        cmocka_unit_test(test_policy_run_time), cmocka_unit_test(test_policy_lists),
     };
     return cmocka_run_group_tests(tests, start_python, stop_python);
 }

@@ -11,7 +11,8 @@ static void test_order(void **state)
     check_table("__result__ = 3\n4", "[\"value\"]", "[[3]]");
     check_table("result = 5\n__result__ = 6", "[\"value\"]", "[[5]]");
     check_table("result_rows = [[1, 2]]\nresult = 5", "[\"col_1\",\"col_2\"]", "[[1,2]]");
-    check_table("result_rows = [[1, 2], [3, 4]]\nresult_columns = ['a', 'b']", "[\"a\",\"b\"]", "[[1,2],[3,4]]");
+    check_table("result_rows = [[1, 2], [3, 4]]\nresult_columns = ['a', 'b']", "[\"a\",\"b\"]",
+                "[[1,2],[3,4]]");
     check_table("result_df = pd.DataFrame({'x': [7]})\nresult_rows = [[1]]", "[\"x\"]", "[[7]]");
     /* None is no result: the next one counts. */
     check_table("result = None\n8", "[\"value\"]", "[[8]]");
@@ -57,8 +58,8 @@ static void test_wrong_kinds(void **state)
                   "result_df must be a pandas DataFrame, not list");
     check_failure(run("result_rows = 5"), "error", "PYTHON_EXECUTION_ERROR",
                   "result_rows must be a list of rows, not int");
-    check_failure(run("result_rows = [[1]]\nresult_columns = 'a'"), "error", "PYTHON_EXECUTION_ERROR",
-                  "result_columns must be a list of names, not str");
+    check_failure(run("result_rows = [[1]]\nresult_columns = 'a'"), "error",
+                  "PYTHON_EXECUTION_ERROR", "result_columns must be a list of names, not str");
 }
 
 /* ---- as which table ---- */
@@ -75,7 +76,8 @@ static void test_shapes(void **state)
     check_table("np.array([1.5, np.nan])", "[\"value\"]", "[[1.5],[null]]");
     check_table("np.array([[1, 2], [3, 4]])", "[\"col_1\",\"col_2\"]", "[[1,2],[3,4]]");
     check_table("np.array(5)", "[\"value\"]", "[[5]]");
-    check_table("np.array([(1, 'x')], dtype=[('a', 'i4'), ('b', 'U3')])", "[\"a\",\"b\"]", "[[1,\"x\"]]");
+    check_table("np.array([(1, 'x')], dtype=[('a', 'i4'), ('b', 'U3')])", "[\"a\",\"b\"]",
+                "[[1,\"x\"]]");
     check_table("pd.Index(['p', 'q'], name='k')", "[\"k\"]", "[[\"p\"],[\"q\"]]");
     check_table("pd.DataFrame()", "[]", "[]");
 }
@@ -103,11 +105,12 @@ static void test_indexes(void **state)
 static void test_types(void **state)
 {
     (void)state;
-    auto_json json_t *r =
-        run("pd.DataFrame({'i': [1], 'f': [1.5], 's': ['x'], 'b': [True], 'd': pd.to_datetime(['2024-01-02']),"
-            " 'c': pd.Categorical(['q']), 'n': pd.array([1], dtype='Int64')})");
-    check_json(r, "types",
-               "[\"int64\",\"float64\",\"object\",\"bool\",\"datetime64[ns]\",\"category\",\"Int64\"]");
+    auto_json json_t *r = run(
+        "pd.DataFrame({'i': [1], 'f': [1.5], 's': ['x'], 'b': [True], 'd': pd.to_datetime(['2024-01-02']),"
+        " 'c': pd.Categorical(['q']), 'n': pd.array([1], dtype='Int64')})");
+    check_json(
+        r, "types",
+        "[\"int64\",\"float64\",\"object\",\"bool\",\"datetime64[ns]\",\"category\",\"Int64\"]");
     check_json(r, "rows", "[[1,1.5,\"x\",true,\"2024-01-02 00:00:00\",\"q\",1]]");
     auto_json json_t *list = run("[[1, 'x', 2.5, True, None], [2, 'y', 3, False, None]]");
     check_json(list, "types", "[\"int64\",\"str\",\"float64\",\"bool\",\"object\"]");
@@ -161,7 +164,8 @@ static void test_values(void **state)
         { "pd.DataFrame({'a': [1]})", "[{\"a\":1}]" },
         { "'\\ud800 \\x00 \\\\u0000'", "\"\xef\xbf\xbd \xef\xbf\xbd \\\\u0000\"" },
         { "type('T', (), {'__str__': lambda s: 'mine'})()", "\"mine\"" },
-        { "type('T', (), {'__str__': lambda s: 1 / 0})()", "\"<T object: str() failed with ZeroDivisionError>\"" },
+        { "type('T', (), {'__str__': lambda s: 1 / 0})()",
+          "\"<T object: str() failed with ZeroDivisionError>\"" },
         { "__import__('enum').IntEnum('E', 'A')['A']", "1" },
         { "range(3)", "[0,1,2]" },
     };
@@ -176,13 +180,16 @@ static void test_values(void **state)
 static void test_columns_of_frames(void **state)
 {
     (void)state;
-    check_table("pd.DataFrame({'f': [1.5, np.inf], 'u': np.array([1, 2**64 - 1], dtype='uint64'),"
-                " 'i': pd.array([1, None], dtype='Int64'), 'd': pd.to_datetime(['2024-01-01', None])})",
-                "[\"f\",\"u\",\"i\",\"d\"]",
-                "[[1.5,1,1,\"2024-01-01 00:00:00\"],[null,\"18446744073709551615\",null,null]]");
-    check_table("pd.DataFrame({'p': pd.period_range('2024-01', periods=1, freq='M'), 't': [pd.Timedelta(1, 'h')],"
-                " 's': pd.array(['x'], dtype='string'), 'b': pd.array([None], dtype='boolean'), 'o': [[1, {'a': None}]]})",
-                "[\"p\",\"t\",\"s\",\"b\",\"o\"]", "[[\"2024-01\",\"0 days 01:00:00\",\"x\",null,[1,{\"a\":null}]]]");
+    check_table(
+        "pd.DataFrame({'f': [1.5, np.inf], 'u': np.array([1, 2**64 - 1], dtype='uint64'),"
+        " 'i': pd.array([1, None], dtype='Int64'), 'd': pd.to_datetime(['2024-01-01', None])})",
+        "[\"f\",\"u\",\"i\",\"d\"]",
+        "[[1.5,1,1,\"2024-01-01 00:00:00\"],[null,\"18446744073709551615\",null,null]]");
+    check_table(
+        "pd.DataFrame({'p': pd.period_range('2024-01', periods=1, freq='M'), 't': [pd.Timedelta(1, 'h')],"
+        " 's': pd.array(['x'], dtype='string'), 'b': pd.array([None], dtype='boolean'), 'o': [[1, {'a': None}]]})",
+        "[\"p\",\"t\",\"s\",\"b\",\"o\"]",
+        "[[\"2024-01\",\"0 days 01:00:00\",\"x\",null,[1,{\"a\":null}]]]");
 }
 
 static void test_hostile_values(void **state)
@@ -196,8 +203,9 @@ static void test_hostile_values(void **state)
     check_ok("10 ** 5000");
     check_ok("class R:\n    def __repr__(self):\n        raise ValueError\nR()");
     check_ok("class S(str):\n    pass\nS('x')");
-    check_failure(run("class X(dict):\n    def items(self):\n        raise KeyError('mine')\nresult = [X(a=1), 2]"), "error",
-                  "PYTHON_EXECUTION_ERROR", "KeyError: 'mine' (line 3)");
+    check_failure(
+        run("class X(dict):\n    def items(self):\n        raise KeyError('mine')\nresult = [X(a=1), 2]"),
+        "error", "PYTHON_EXECUTION_ERROR", "KeyError: 'mine' (line 3)");
     auto_json json_t *r = run("'y' * 10_000_000");
     check_json(r, "row_count", "0");
     assert_true(json_is_true(json_object_get(r, "truncated")));
@@ -209,7 +217,8 @@ static void test_truncation(void **state)
     (void)state;
     auto_json json_t *all = run_how("list(range(5))", (struct cell){ .max_rows = 5 });
     assert_true(json_is_false(json_object_get(all, "truncated")));
-    auto_json json_t *some = run_how("pd.DataFrame({'a': range(1000)})", (struct cell){ .max_rows = 3 });
+    auto_json json_t *some = run_how("pd.DataFrame({'a': range(1000)})",
+                                     (struct cell){ .max_rows = 3 });
     check_json(some, "rows", "[[0],[1],[2]]");
     check_json(some, "row_count", "3");
     assert_true(json_is_true(json_object_get(some, "truncated")));
@@ -224,8 +233,9 @@ static void test_truncation(void **state)
     auto_json json_t *wide = run_how("['\\u20ac', 'x']", (struct cell){ .max_bytes = 9 });
     check_json(wide, "row_count", "1");
     /* Only what is shown is converted. */
-    check_ok("class Count:\n    n = 0\n    def __str__(self):\n        Count.n += 1\n        return 'c'\n"
-             "result = [Count() for _ in range(5000)]");
+    check_ok(
+        "class Count:\n    n = 0\n    def __str__(self):\n        Count.n += 1\n        return 'c'\n"
+        "result = [Count() for _ in range(5000)]");
     check_table("Count.n", "[\"value\"]", "[[200]]");
 }
 
@@ -268,6 +278,12 @@ static void test_figures(void **state)
     assert_null(json_object_get(event_data(0), "svg"));
     check_table("plt.get_fignums()", "[\"value\"]", "[]");
 
+    /* What plotting calls return is no result. */
+    auto_json json_t *hist = run("plt.hist([1, 2])");
+    check_json(hist, "has_result", "false");
+    check_json(hist, "value", "null");
+    check_png(0);
+
     auto_json json_t *svg = run_how("plt.plot([1])", (struct cell){ .svg = true });
     check_json(svg, "verdict", "\"ok\"");
     check_png(0);
@@ -290,7 +306,8 @@ static void test_figure_limits(void **state)
              "for i in range(22):\n    plt.figure(figsize=(1, 1))");
     assert_int_equal(json_array_size(events), 20);
     /* One that cannot be drawn does not take the others with it. */
-    check_ok("plt.figure(figsize=(1, 1)).text(0, 0, '$\\\\nonsense$')\nplt.figure(figsize=(1, 1));");
+    check_ok(
+        "plt.figure(figsize=(1, 1)).text(0, 0, '$\\\\nonsense$')\nplt.figure(figsize=(1, 1));");
     assert_int_equal(json_array_size(events), 1);
     check_table("plt.get_fignums()", "[\"value\"]", "[]");
 }
@@ -302,12 +319,14 @@ static void test_display(void **state)
     assert_int_equal(json_array_size(events), 2);
     assert_non_null(strstr(text_at(event_data(0), "html"), "<td>1</td>"));
     assert_string_equal(text_at(event_data(1), "text"), "'x'");
-    check_ok("class Rich:\n    def _repr_svg_(self): return '<svg/>'\n    def _repr_png_(self): return b'png'\n"
-             "    def _repr_json_(self): return {'n': float('nan')}\n    def _repr_html_(self): return '<i>'\n"
-             "    def __repr__(self): return 'rich'\ndisplay(Rich())");
+    check_ok(
+        "class Rich:\n    def _repr_svg_(self): return '<svg/>'\n    def _repr_png_(self): return b'png'\n"
+        "    def _repr_json_(self): return {'n': float('nan')}\n    def _repr_html_(self): return '<i>'\n"
+        "    def __repr__(self): return 'rich'\ndisplay(Rich())");
     auto_json json_t *whole = json_pack("{s:O}", "data", event_data(0));
-    check_json(whole, "data",
-               "{\"text\":\"rich\",\"html\":\"<i>\",\"svg\":\"<svg/>\",\"png\":\"cG5n\",\"json\":{\"n\":null}}");
+    check_json(
+        whole, "data",
+        "{\"text\":\"rich\",\"html\":\"<i>\",\"svg\":\"<svg/>\",\"png\":\"cG5n\",\"json\":{\"n\":null}}");
     check_ok("class Bad:\n    def _repr_html_(self): 1 / 0\ndisplay(Bad(), Bad)");
     assert_int_equal(json_array_size(events), 2);
     assert_null(json_object_get(event_data(0), "html"));
