@@ -351,6 +351,8 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     r = jail_box(parts->jail, &err);
     if (r == 0 && parts->has_python)
         python_after_fork();
+    if (r == 0 && parts->has_python && parts->pooled)
+        python_prefault();
     if (r == 0) {
         k.start = next_request(&k);
         if (!k.start)

@@ -11,6 +11,7 @@ struct kernel_parts {
     struct jail_template *jail;
     struct sql_engine *engine;
     bool has_python;
+    bool pooled; /* it will wait for its start: time to prepare */
 };
 
 /*

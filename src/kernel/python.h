@@ -22,6 +22,9 @@ int python_warm(struct err *err);
 /* In the kernel, first thing after clone3: PyOS_AfterFork_Child and what belongs to it. */
 void python_after_fork(void);
 
+/* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */
+void python_prefault(void);
+
 /*
  * In the kernel, once, before the first request. `tables` may be used by name; "policy_allowed"/"policy_blocked" extend
  * the lists. `emit` sends an event frame (whole JSON object) to riddle while a cell runs: display data.

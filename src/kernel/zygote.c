@@ -10,7 +10,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include "base/proc.h"
 #include "kernel/jail.h"
@@ -20,6 +22,9 @@
 #include "kernel/syscalls.h"
 #include "sandbox/wire.h"
 
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
@@ -64,14 +69,16 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
     return (pid_t)pid;
 }
 
-static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, const int fds[3],
-                       struct err *err)
+static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, bool pooled,
+                       const int fds[3], struct err *err)
 {
     int pidfd = -1;
     pid_t pid = clone_kernel(jail_clone_flags(parts->jail), &pidfd);
     if (pid == 0) {
+        struct kernel_parts mine = *parts;
+        mine.pooled = pooled;
         close(opt->sock);
-        kernel_main(parts, fds[0], fds[1], fds[2]);
+        kernel_main(&mine, fds[0], fds[1], fds[2]);
     }
     int status = pid < 0 ? errno : 0;
     for (int i = 0; i < 3; i++)
@@ -99,6 +106,30 @@ static int load(const struct zygote_options *opt, struct kernel_parts *parts, st
     return 0;
 }
 
+/*
+ * Huge pages where the heap is: a fork then copies dozens of entries instead of tens of thousands. A kernel that writes to such a
+ * page still copies only 4 kB of it. Best effort: an older Linux says no.
+ */
+static void collapse_heap(void)
+{
+    const uintptr_t huge = 2u << 20;
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[512];
+    while (maps && fgets(line, sizeof(line), maps)) {
+        unsigned long from, to, inode;
+        char perms[5];
+        if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, perms, &inode) != 4 || inode != 0 ||
+            strncmp(perms, "rw-p", 4) != 0)
+            continue;
+        from = (from + huge - 1) & ~(huge - 1);
+        to &= ~(huge - 1);
+        if (from < to)
+            (void)madvise((void *)from, to - from, MADV_COLLAPSE);
+    }
+    if (maps)
+        fclose(maps);
+}
+
 int zygote_serve(const struct zygote_options *opt, struct err *err)
 {
     struct jail_template jail;
@@ -109,6 +140,8 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     int r = load(opt, &parts, err);
     if (r < 0)
         return r;
+
+    collapse_heap();
 
     struct jail_confine_options confine = {
         .partial = opt->partial,
@@ -139,7 +172,7 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
         /* The one request that is permitted now. */
         if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
             return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
-        r = serve_spawn(opt, &parts, fds, err);
+        r = serve_spawn(opt, &parts, rec.value == 1, fds, err);
     }
     return r;
 }

@@ -250,9 +250,10 @@ void kernel_kill(struct kernel_proc *k)
     cgroup_destroy(&k->group);
 }
 
-static int ask_for_kernel(struct zygote *z, const int child_fds[3], struct kernel_proc *k, struct err *err)
+static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct kernel_proc *k,
+                          struct err *err)
 {
-    int r = zygote_send(z->sock, ZYGOTE_SPAWN, 0, 0, child_fds, 3, err);
+    int r = zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err);
     if (r < 0)
         return err_set(err, ERR_UNAVAILABLE, "the zygote is gone");
     struct zygote_record rec;
@@ -273,7 +274,7 @@ static int ask_for_kernel(struct zygote *z, const int child_fds[3], struct kerne
     return 0;
 }
 
-int kernel_spawn(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
+int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
                  struct kernel_proc *ret, struct err *err)
 {
     int r = zygote_ensure(p, kind, err);
@@ -293,9 +294,9 @@ int kernel_spawn(struct provider *p, enum run_kind kind, const struct sandbox_li
         fcntl(k.errout, F_SETFL, O_NONBLOCK);
         const int child_fds[3] = { control[1], out[1], errout[1] };
         struct zygote *z = &p->zygotes[kind];
-        r = ask_for_kernel(z, child_fds, &k, err);
+        r = ask_for_kernel(z, pooled, child_fds, &k, err);
         if (r == -ERR_UNAVAILABLE && k.pid == 0 && zygote_start(p, kind, err) == 0)
-            r = ask_for_kernel(z, child_fds, &k, err); /* once more with a new zygote */
+            r = ask_for_kernel(z, pooled, child_fds, &k, err); /* once more with a new zygote */
         k.shared_kb = z->anon_kb;
     }
     int *ours[] = { &control[1], &out[1], &errout[1] };
@@ -328,7 +329,7 @@ int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_lim
         }
         kernel_kill(&k);
     }
-    return kernel_spawn(p, kind, limits, ret, err);
+    return kernel_spawn(p, kind, false, limits, ret, err);
 }
 
 /* ---- the provider ---- */
@@ -411,7 +412,7 @@ bool provider_refill(struct provider *p, enum run_kind kind, struct err *err)
         return false;
     struct sandbox_limits limits;
     sandbox_limits_default(p->cfg, &limits);
-    if (kernel_spawn(p, kind, &limits, &p->pool[kind][p->n_pool[kind]], err) < 0)
+    if (kernel_spawn(p, kind, true, &limits, &p->pool[kind][p->n_pool[kind]], err) < 0)
         return false;
     p->n_pool[kind]++;
     return true;

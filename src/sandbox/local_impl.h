@@ -44,7 +44,8 @@ struct provider {
 
 /* ---- local.c ---- */
 
-int kernel_spawn(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
+/* pooled: it will wait, and may use the time to prepare itself. */
+int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
                  struct kernel_proc *ret, struct err *err);
 /* From the pool if there is one, else spawned. */
 int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,

@@ -26,7 +26,7 @@ enum zygote_op {
     ZYGOTE_HELLO = 1, /* zygote → riddle, once it is ready: value = pid, status = threads (must be 1) */
     ZYGOTE_MAP,       /* zygote → riddle, root only: "write my uid_map and gid_map", answered by ZYGOTE_MAPPED */
     ZYGOTE_MAPPED,    /* riddle → zygote */
-    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr) */
+    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr); value = 1: for the pool */
     ZYGOTE_SPAWNED,   /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
     _ZYGOTE_OP_MAX
 };
