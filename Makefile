@@ -192,7 +192,19 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,sandbox base)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
 
-.PHONY: unit-programs tools
+# Peers that a benchmark measures in the same run.
+BENCH := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
+
+$(BUILD)/obj/bench/%.o: bench/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+	$(say) CC $<
+	$(Q)$(compile)
+
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel))
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(link) -Wl,-rpath,$(CURDIR)/$(DUCKDB) $(LIBS_kernel)
+
+.PHONY: unit-programs tools bench-programs
+bench-programs: $(BENCH)
 unit-programs: $(UNIT)
 tools: $(TOOLS)
 
@@ -244,8 +256,9 @@ check-long: all tools ## The tests that take too long for every day
 check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
 	$(Q)scripts/check-fresh
 
-bench-kernel: all tools ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
-	$(Q)bench/kernel
+bench-kernel: all tools bench-programs ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
+	$(Q)scripts/install-deps run build bench
+	$(Q)bench/kernel $(BENCH_FLAGS)
 
 format: ## Format the C sources
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format -i

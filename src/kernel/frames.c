@@ -264,7 +264,13 @@ static PyObject *run_query(const char *sql)
     struct query q = { 0 };
     PyObject *list = NULL;
     bool started;
+    struct err err = ERR_INIT;
 
+    /* The kernel's first statement attaches the tables and locks the engine. */
+    if (sql_engine_ready(frames.engine, &err) < 0) {
+        PyErr_SetString(frames.error, err.message);
+        return NULL;
+    }
     /* An interrupt from before sql_begin() is Python's alone. */
     sql_begin(frames.engine);
     if (PyErr_CheckSignals() == 0) {

@@ -30,7 +30,6 @@ struct kernel {
     json_t *start; /* the specification; strings below point into it */
     struct jail_mount mounts[MAX_MOUNTS];
     size_t n_mounts;
-    bool sql_ready;
     int64_t memory_bytes;
     int threads;
 };
@@ -165,6 +164,39 @@ static int start_python(struct kernel *k, struct err *err)
     return python_start(&setup, err);
 }
 
+/* DuckDB's own limit leaves room for the rest of the process below the cgroup's. */
+static int64_t engine_memory(const struct kernel *k)
+{
+    return k->memory_bytes / 10 * 6;
+}
+
+/* Attaches the tables and locks the engine: before the first statement, whoever it comes from. */
+static int prepare_sql(void *arg, struct err *err)
+{
+    struct kernel *k = arg;
+    struct sql_table tables[MAX_MOUNTS];
+    char paths[MAX_MOUNTS][160];
+    size_t n = 0, i;
+    json_t *list = json_object_get(k->start, "tables"), *item;
+    json_array_foreach(list, i, item) {
+        long long at = int_of(item, "mount");
+        if (n >= MAX_MOUNTS || at < 0 || (size_t)at >= k->n_mounts)
+            return err_set(err, ERR_PROTOCOL, "a table without its file");
+        tables[n].name = str_of(item, "name");
+        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[n], sizeof(paths[n]));
+        n++;
+    }
+    struct sql_setup setup = {
+        .dataset_id = str_of(k->start, "dataset_id"),
+        .tables = tables,
+        .n_tables = n,
+        .memory_bytes = engine_memory(k),
+        .threads = k->threads,
+        .temp_directory = "/tmp",
+    };
+    return sql_engine_setup(k->parts->engine, &setup, err);
+}
+
 static int start(struct kernel *k, struct err *err)
 {
     int r = read_mounts(k, err);
@@ -187,56 +219,17 @@ static int start(struct kernel *k, struct err *err)
     close_mount_fds(k);
     if (r < 0)
         return r;
+    sql_engine_defer(k->parts->engine, prepare_sql, k);
     return k->parts->has_python ? start_python(k, err) : 0;
 }
 
 /* ---- requests ---- */
-
-/* DuckDB's own limit leaves room for the rest of the process below the cgroup's. */
-static int64_t engine_memory(const struct kernel *k)
-{
-    return k->memory_bytes / 10 * 6;
-}
-
-static int ready_sql(struct kernel *k, struct err *err)
-{
-    if (k->sql_ready)
-        return 0;
-    struct sql_table tables[MAX_MOUNTS];
-    char paths[MAX_MOUNTS][160];
-    size_t n = 0, i;
-    json_t *list = json_object_get(k->start, "tables"), *item;
-    json_array_foreach(list, i, item) {
-        long long at = int_of(item, "mount");
-        if (n >= MAX_MOUNTS || at < 0 || (size_t)at >= k->n_mounts)
-            return err_set(err, ERR_PROTOCOL, "a table without its file");
-        tables[n].name = str_of(item, "name");
-        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[n], sizeof(paths[n]));
-        n++;
-    }
-    struct sql_setup setup = {
-        .dataset_id = str_of(k->start, "dataset_id"),
-        .tables = tables,
-        .n_tables = n,
-        .memory_bytes = engine_memory(k),
-        .threads = k->threads,
-        .temp_directory = "/tmp",
-    };
-    int r = sql_engine_setup(k->parts->engine, &setup, err);
-    if (r == 0)
-        k->sql_ready = true;
-    return r;
-}
 
 static int run_exec(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
 {
     const json_t *code = json_object_get(req, "code");
     if (!json_is_string(code))
         return err_set(err, ERR_PROTOCOL, "a request without code");
-    /* Before any user code: Python's sql() shares the connection, which must be locked by then. */
-    int r = ready_sql(k, err);
-    if (r < 0)
-        return r;
     if (str_eq(str_of(req, "kind"), "sql")) {
         struct sql_request sql = {
             .sql = json_string_value(code),
@@ -245,7 +238,8 @@ static int run_exec(struct kernel *k, const json_t *req, struct buf *out, struct
             .max_rows = int_of(req, "max_rows"),
             .max_bytes = int_of(req, "max_bytes"),
         };
-        return sql_execute(k->parts->engine, &sql, out, err);
+        int r = sql_engine_ready(k->parts->engine, err);
+        return r < 0 ? r : sql_execute(k->parts->engine, &sql, out, err);
     }
     if (!k->parts->has_python)
         return err_set(err, ERR_PROTOCOL, "this kernel has no Python");
@@ -329,7 +323,7 @@ static void set_signals(const struct kernel_parts *parts)
 {
     interruptible.engine = parts->engine;
     interruptible.has_python = parts->has_python;
-    struct sigaction sa = { .sa_handler = on_sigint, .sa_flags = SA_RESTART };
+    struct sigaction sa = { .sa_handler = on_sigint }; /* no SA_RESTART: a blocked call must notice */
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);

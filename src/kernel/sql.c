@@ -220,6 +220,24 @@ void sql_engine_destroy(struct sql_engine *e)
     free(e);
 }
 
+void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg)
+{
+    e->prepare = prepare;
+    e->prepare_arg = arg;
+}
+
+int sql_engine_ready(struct sql_engine *e, struct err *err)
+{
+    int (*prepare)(void *, struct err *) = e->prepare;
+    if (!prepare)
+        return 0;
+    e->prepare = NULL; /* its own statements are not to wait for it */
+    int r = prepare(e->prepare_arg, err);
+    if (r < 0)
+        e->prepare = prepare;
+    return r;
+}
+
 void *sql_engine_connection(struct sql_engine *e)
 {
     return e->con;

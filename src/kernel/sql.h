@@ -37,6 +37,13 @@ struct sql_setup {
 /* In the kernel, once: limits, ATTACH … (READ_ONLY), views by name and by dataset.name, then the lock. */
 int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err);
 
+/*
+ * Postpones the setup: `prepare` (which calls sql_engine_setup) runs before the first statement of anyone. A cell that asks
+ * nothing of SQL does not wait for it.
+ */
+void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg);
+int sql_engine_ready(struct sql_engine *e, struct err *err);
+
 struct sql_request {
     const char *sql;
     size_t sql_len;

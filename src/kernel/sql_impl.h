@@ -22,6 +22,8 @@ struct sql_engine {
     char *dataset_id;                    /* the qualifier that the policy allows; NULL: none */
     char **tables;
     size_t n_tables;
+    int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
+    void *prepare_arg;
 };
 
 /*
