@@ -72,7 +72,10 @@ size_t http_server_active(const struct http_server *s); /* requests under way, e
  */
 void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(void *arg), void *arg);
 
-/* After done(), or without stop: then everything is cut. NULL is fine. */
+/*
+ * After done(), or without stop: then everything is cut. Not from inside a handler or a callback of a request. The memory goes
+ * when the loop runs next (loop_destroy() does). NULL is fine.
+ */
 void http_server_destroy(struct http_server *s);
 
 /* ---- the request ---- */
@@ -108,7 +111,10 @@ void http_body_resume(struct http_request *req); /* on_body took less than it wa
 
 /* ---- answers ---- */
 
-/* The handler returns without an answer; see the top. on_close may be NULL if the answer comes soon and in any case. */
+/*
+ * The handler returns without an answer; see the top. With on_close NULL a client that goes away is not noticed before the
+ * answer, which must come in any case and before the server is destroyed.
+ */
 void http_defer(struct http_request *req, void (*on_close)(void *arg), void *arg);
 
 /* Adds a header to the answer that comes. Name and value are copied; a value with control characters is dropped. */
@@ -125,6 +131,8 @@ void http_reply_text(struct http_request *req, int status, const char *content_t
 void http_reply_bytes(struct http_request *req, int status, const char *content_type, const void *data, size_t len);
 /* As bytes, without a copy: freed with free() when sent. */
 void http_reply_taken(struct http_request *req, int status, const char *content_type, void *data, size_t len);
+/* As taken, but never compressed: it already is. */
+void http_reply_packed(struct http_request *req, int status, const char *content_type, void *data, size_t len);
 /* As bytes that outlive the server: no copy, no compression. */
 void http_reply_static(struct http_request *req, int status, const char *content_type, const void *data, size_t len);
 /* A regular file from offset; the descriptor is taken. */
@@ -144,7 +152,7 @@ struct http_source {
     ssize_t (*read)(void *arg, char *buf, size_t max);
     void (*close)(void *arg, bool whole);
 };
-/* size: -1 when unknown. NULL (and source closed) when the request is already gone. */
+/* size: -1 when unknown. The stream lives until close() is called. */
 struct http_stream *http_reply_stream(struct http_request *req, int status, const char *content_type, int64_t size,
                                       const struct http_source *source, void *arg);
 void http_stream_ready(struct http_stream *stream);

@@ -1,0 +1,655 @@
+/*
+ * The daemon in the loop. libmicrohttpd keeps its sockets in an epoll descriptor of its own; that descriptor is polled by
+ * libuv, and MHD_run() does what is ready. MHD does not watch a connection while it is suspended, so a second epoll
+ * descriptor does: a client that goes away then ends the request (and what works for it).
+ *
+ * Time: MHD's own time-out (whole seconds without any progress) is the net below. A tick looks at every connection: one that
+ * has had no complete request for idle_timeout_ms is closed however slowly it trickles, and a body has to keep a pace.
+ */
+
+#include "net/http.h"
+
+#include <arpa/inet.h>
+#include <assert.h>
+#include <errno.h>
+#include <netdb.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/id.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "net/http_impl.h"
+
+/*
+ * Of each connection: its read buffer and parsed headers. MHD zeroes all of it after each request, so more costs time on every
+ * one. Must hold HTTP_URL_MAX and HTTP_HEADERS_MAX, or MHD answers 414 and 431 in its own, terser words.
+ */
+#define CONNECTION_MEMORY (32u * 1024)
+
+#define BACKLOG 1024
+#define FLUSH_MS 1000   /* what answers of a stopping server get to leave, past the deadline */
+#define BODY_PACE_BYTES 1024 /* per second */
+#define RUNS_IN_A_ROW 8
+
+static void run_daemon(struct http_server *s);
+
+/* ---- suspending ---- */
+
+void http_suspend(struct http_request *req)
+{
+    struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = req };
+
+    assert(!req->suspended);
+    MHD_suspend_connection(req->conn->mhd);
+    req->suspended = true;
+    /*
+     * A paused upload sees the end of its client when it reads on, and without on_close nobody could be told to drop the
+     * request.
+     */
+    if (req->body_paused || (req->state == REQUEST_HANDLING && !req->on_close))
+        return;
+    req->watched = epoll_ctl(req->server->watch_fd, EPOLL_CTL_ADD, req->conn->fd, &ev) == 0;
+    if (!req->watched)
+        log_warn("http.watch", LOG_STR("error", strerrordesc_np(errno)));
+}
+
+static void unwatch(struct http_request *req)
+{
+    if (req->watched)
+        epoll_ctl(req->server->watch_fd, EPOLL_CTL_DEL, req->conn->fd, NULL);
+    req->watched = false;
+}
+
+void http_resume(struct http_request *req)
+{
+    if (!req->suspended)
+        return;
+    req->suspended = false;
+    unwatch(req);
+    req->body_paused = false;
+    MHD_resume_connection(req->conn->mhd);
+}
+
+void http_kill(struct http_request *req)
+{
+    req->gone = true;
+    shutdown(req->conn->fd, SHUT_RDWR);
+    http_resume(req);
+}
+
+static void on_watch(uv_poll_t *poll, int status, int events)
+{
+    struct http_server *s = poll->data;
+    struct epoll_event ev[64];
+    int n;
+
+    (void)status;
+    (void)events;
+    n = epoll_wait(s->watch_fd, ev, ARRAY_SIZE(ev), 0);
+    for (int i = 0; i < n; i++) {
+        struct http_request *req = ev[i].data.ptr;
+
+        req->gone = true;
+        http_resume(req);
+    }
+}
+
+/* ---- callbacks of MHD ---- */
+
+static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
+                          enum MHD_ConnectionNotificationCode code)
+{
+    struct http_server *s = cls;
+    struct http_conn *conn;
+    const union MHD_ConnectionInfo *info;
+
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
+        conn = *context;
+        if (!conn)
+            return;
+        *conn->prev = conn->next;
+        if (conn->next)
+            conn->next->prev = conn->prev;
+        s->n_conns--;
+        metric_add(s->connections, -1);
+        free(conn);
+        *context = NULL;
+        return;
+    }
+    conn = calloc(1, sizeof(*conn));
+    *context = conn;
+    if (!conn)
+        return; /* its requests are refused */
+    conn->server = s;
+    conn->mhd = mhd;
+    conn->idle_since_ms = clock_now_ms();
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    conn->fd = info->connect_fd;
+    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    if (info->client_addr->sa_family == AF_INET6) {
+        const struct in6_addr *a = &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr;
+
+        if (IN6_IS_ADDR_V4MAPPED(a))
+            inet_ntop(AF_INET, &a->s6_addr[12], conn->peer, sizeof(conn->peer));
+        else
+            inet_ntop(AF_INET6, a, conn->peer, sizeof(conn->peer));
+    } else {
+        inet_ntop(AF_INET, &((const struct sockaddr_in *)info->client_addr)->sin_addr, conn->peer, sizeof(conn->peer));
+    }
+    conn->next = s->conns;
+    conn->prev = &s->conns;
+    if (conn->next)
+        conn->next->prev = &conn->next;
+    s->conns = conn;
+    s->n_conns++;
+    metric_add(s->connections, 1);
+}
+
+static void *on_url(void *cls, const char *url, struct MHD_Connection *mhd)
+{
+    struct http_conn *conn =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+
+    (void)cls;
+    return conn ? request_create(conn, url) : NULL;
+}
+
+static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
+                                 const char *version, const char *data, size_t *len, void **con_cls)
+{
+    struct http_request *req = *con_cls;
+
+    (void)cls;
+    (void)mhd;
+    (void)url;
+    (void)version;
+    return req ? request_access(req, method, data, len) : MHD_NO;
+}
+
+/* Paths are decoded by the router, segment by segment; MHD's decoding would cut at an encoded NUL. */
+static size_t keep_escapes(void *cls, struct MHD_Connection *mhd, char *s)
+{
+    (void)cls;
+    (void)mhd;
+    return strlen(s);
+}
+
+static struct route_stats *stats_of(struct http_request *req)
+{
+    struct http_server *s = req->server;
+
+    return &s->stats[req->match.route ? req->match.index : router_count(s->router)];
+}
+
+static void count(struct http_request *req, int status, double seconds)
+{
+    struct http_server *s = req->server;
+    struct route_stats *stats = stats_of(req);
+    const char *route = req->match.route ? req->match.route->path : "none";
+    struct metric *requests = NULL;
+    char text[16];
+    size_t i = 0;
+
+    if (!s->options.metrics)
+        return;
+    while (i < ARRAY_SIZE(stats->by_status) && stats->by_status[i].status != status && stats->by_status[i].status)
+        i++;
+    if (i < ARRAY_SIZE(stats->by_status) && stats->by_status[i].status == status) {
+        requests = stats->by_status[i].requests;
+    } else {
+        snprintf(text, sizeof(text), "%d", status);
+        /* Without a route the method is the client's choice, so it is no label. */
+        requests = metric_series(s->requests_total, route,
+                                 req->match.route ? http_method_name(req->match.route->method) : "any", text);
+        if (i < ARRAY_SIZE(stats->by_status)) {
+            stats->by_status[i].status = status;
+            stats->by_status[i].requests = requests;
+        }
+    }
+    metric_add(requests, 1);
+    if (!stats->latency)
+        stats->latency = metric_series(s->latency, route);
+    /* How long a stream was open says nothing about the server. */
+    if (!req->sse.req)
+        metric_observe(stats->latency, seconds);
+    metric_add(s->in_flight, -1);
+}
+
+static void log_access(const struct http_request *req, int status, int64_t us)
+{
+    bool quiet = req->match.route && req->match.route->flags & ROUTE_QUIET && status < 400;
+    enum log_level level = quiet ? LOG_DEBUG : status >= 500 ? LOG_WARN : LOG_INFO;
+
+    if (req->error)
+        log_at(level, "http", LOG_STR("method", req->is_head ? "HEAD" : http_method_name(req->method)),
+               LOG_STR("path", req->path), LOG_INT("status", status), LOG_DBL("ms", (double)us / 1000),
+               LOG_STR("owner", req->owner), LOG_INT("bytes", req->bytes_sent), LOG_STR("peer", req->conn->peer),
+               LOG_STR("request_id", req->id), LOG_STR("error", req->error));
+    else
+        log_at(level, "http", LOG_STR("method", req->is_head ? "HEAD" : http_method_name(req->method)),
+               LOG_STR("path", req->path), LOG_INT("status", status), LOG_DBL("ms", (double)us / 1000),
+               LOG_STR("owner", req->owner), LOG_INT("bytes", req->bytes_sent), LOG_STR("peer", req->conn->peer),
+               LOG_STR("request_id", req->id));
+}
+
+/* The end of every request, whatever happened. */
+static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code)
+{
+    struct http_request *req = *con_cls;
+    int64_t us;
+    int status;
+
+
+    (void)cls;
+    *con_cls = NULL;
+    if (!req)
+        return;
+    status = req->status;
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK && req->state != REQUEST_SENDING) {
+        status = 499; /* the client left before there was an answer */
+    } else if (status == 0) {
+        /* MHD answered by itself: the request was malformed. */
+        const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
+
+        status = info && info->http_status ? (int)info->http_status : 400;
+    }
+    req->suspended = false;
+    unwatch(req);
+    if (req->deferred && !req->replied && req->on_close) {
+        req->replied = true;
+        req->on_close(req->close_arg);
+    }
+    if (req->stream.source) {
+        const struct http_source *source = TAKE_PTR(req->stream.source);
+
+        if (source->close)
+            source->close(req->stream.arg, req->stream.ended && code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
+    }
+    us = clock_now_us() - req->start_us;
+    count(req, status, (double)us / 1e6);
+    log_access(req, status, us);
+    req->conn->req = NULL;
+    req->conn->idle_since_ms = clock_now_ms();
+    request_destroy(req);
+}
+
+static void on_mhd_message(void *cls, const char *fmt, va_list args)
+{
+    char text[256];
+
+    (void)cls;
+    if (!log_enabled(LOG_DEBUG))
+        return;
+    vsnprintf(text, sizeof(text), fmt, args);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("http.mhd", LOG_STR("message", text));
+}
+
+/* ---- running ---- */
+
+static void on_again(uv_idle_t *idle)
+{
+    uv_idle_stop(idle);
+    run_daemon(idle->data);
+}
+
+static void run_daemon(struct http_server *s)
+{
+    for (int i = 0; i < RUNS_IN_A_ROW; i++) {
+        MHD_UNSIGNED_LONG_LONG timeout_ms = 1;
+
+        MHD_run(s->daemon);
+        /* Only "at once" matters here: the tick takes care of the rest. */
+        if (MHD_get_timeout(s->daemon, &timeout_ms) != MHD_YES || timeout_ms > 0)
+            return;
+    }
+    uv_idle_start(&s->again, on_again);
+}
+
+static void on_mhd(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    run_daemon(poll->data);
+}
+
+static void fail_in_flight(struct http_server *s);
+static void finish_stop(struct http_server *s);
+
+static void check_connection(struct http_server *s, struct http_conn *conn, int64_t now_ms)
+{
+    struct http_request *req = conn->req;
+    int64_t body_ms;
+
+    if (!req || req->state == REQUEST_NEW) {
+        /* A stopping server does not wait for a request that has not begun. */
+        if (now_ms - conn->idle_since_ms >= s->options.idle_timeout_ms || (s->stopping && !req))
+            shutdown(conn->fd, SHUT_RDWR);
+        return;
+    }
+    if (req->state != REQUEST_BODY || req->body_paused)
+        return;
+    body_ms = now_ms - req->start_us / 1000;
+    if (body_ms > s->options.body_timeout_ms + (int64_t)(req->received + req->discarded) * 1000 / BODY_PACE_BYTES) {
+        reply_raw_error(req, 408, ERR_TIMEOUT, "the body came too slowly");
+        shutdown(conn->fd, SHUT_RDWR);
+    }
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct http_server *s = timer->data;
+    int64_t now_ms = clock_now_ms();
+
+    for (struct http_conn *conn = s->conns; conn; conn = conn->next)
+        check_connection(s, conn, now_ms);
+    sse_heartbeats(s, now_ms);
+    run_daemon(s);
+    if (!s->stopping)
+        return;
+    if (!s->failing && now_ms >= s->fail_at_ms)
+        fail_in_flight(s);
+    if (s->n_active == 0 || now_ms >= s->cut_at_ms)
+        finish_stop(s);
+}
+
+/* ---- set-up ---- */
+
+static int listen_on(const struct http_options *o, int *ret_fd, int *ret_port, struct err *err)
+{
+    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *list;
+    struct sockaddr_storage address;
+    socklen_t len = sizeof(address);
+    auto_close int fd = -1;
+    bool loopback = true;
+    char port[16];
+    int r;
+
+    snprintf(port, sizeof(port), "%d", o->port);
+    r = getaddrinfo(o->host, port, &hints, &list);
+    if (r != 0)
+        return err_set(err, ERR_CONFIG, "cannot bind '%s': %s", o->host, gai_strerror(r));
+    /* What is bound counts, not what it is called. */
+    if (list->ai_family == AF_INET)
+        loopback = ntohl(((struct sockaddr_in *)list->ai_addr)->sin_addr.s_addr) >> 24 == 127;
+    else
+        loopback = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)list->ai_addr)->sin6_addr);
+    if (!loopback && !guard_has_keys(o->guard) && !o->allow_open) {
+        freeaddrinfo(list);
+        return err_set(err, ERR_CONFIG,
+                       "'%s' can be reached from other machines and there are no keys: set RIDDLE_API_KEYS, or "
+                       "RIDDLE_ALLOW_OPEN=1 to let everybody run code here", o->host);
+    }
+    fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    r = fd < 0 ? -errno : 0;
+    if (r == 0) {
+        int on = 1, off = 0;
+
+        setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+        if (list->ai_family == AF_INET6)
+            setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+        if (bind(fd, list->ai_addr, list->ai_addrlen) < 0 || listen(fd, BACKLOG) < 0 ||
+            getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+            r = -errno;
+    }
+    freeaddrinfo(list);
+    if (r == -EADDRINUSE)
+        return err_set(err, ERR_IO, "port %d of %s is in use by another program; choose one with --port or PORT", o->port,
+                       o->host);
+    if (r < 0)
+        return err_errno(err, ERR_IO, -r, "cannot listen on port %d of %s", o->port, o->host);
+    *ret_port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port :
+                                                     ((struct sockaddr_in6 *)&address)->sin6_port);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
+}
+
+int http_server_create(struct loop *loop, const struct http_options *options, struct http_server **ret,
+                       struct err *err)
+{
+    struct http_server *s = calloc(1, sizeof(*s));
+    struct http_options *o;
+    int r;
+
+    if (!s)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the server");
+    s->loop = loop;
+    s->listen_fd = s->watch_fd = -1;
+    s->options = *options;
+    o = &s->options;
+    o->host = o->host && o->host[0] ? o->host : "127.0.0.1";
+    o->max_connections = o->max_connections ? o->max_connections : 1024;
+    o->idle_timeout_ms = o->idle_timeout_ms ? o->idle_timeout_ms : 60000;
+    o->body_timeout_ms = o->body_timeout_ms ? o->body_timeout_ms : 30000;
+    o->heartbeat_ms = o->heartbeat_ms ? o->heartbeat_ms : 15000;
+    id_hex(s->id_prefix, 8);
+    r = router_create(&s->router, err);
+    if (r == 0)
+        r = listen_on(o, &s->listen_fd, &s->port, err);
+    if (r == 0) {
+        s->watch_fd = epoll_create1(EPOLL_CLOEXEC);
+        if (s->watch_fd < 0)
+            r = err_errno(err, ERR_IO, errno, "cannot make an epoll descriptor");
+    }
+    if (r < 0) {
+        http_server_destroy(s);
+        return r;
+    }
+    o->host = NULL; /* not kept */
+    *ret = s;
+    return 0;
+}
+
+int http_server_add_routes(struct http_server *s, const struct route *routes, size_t n, struct err *err)
+{
+    assert(!s->daemon);
+    return router_add(s->router, routes, n, err);
+}
+
+static void make_metrics(struct http_server *s)
+{
+    struct metrics *m = s->options.metrics;
+
+    s->requests_total = metrics_counter(m, "riddle_http_requests_total", "HTTP requests by route, method and status.",
+                                        "route", "method", "status", NULL);
+    s->latency = metrics_histogram(m, "riddle_http_request_seconds", "Time from the request's first line to the end of its answer.",
+                                   metrics_latency_bounds, metrics_n_latency_bounds, "route", NULL);
+    s->connections = metric_series(metrics_gauge(m, "riddle_http_connections", "Open connections.", NULL));
+    s->in_flight = metric_series(metrics_gauge(m, "riddle_http_requests_in_flight", "Requests under way.", NULL));
+    s->streams_open = metric_series(metrics_gauge(m, "riddle_http_event_streams", "Open event streams.", NULL));
+}
+
+/* Each connection is a descriptor; leave some for files and kernels. */
+static void raise_descriptor_limit(unsigned connections)
+{
+    struct rlimit lim;
+
+    if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= connections + 512)
+        return;
+    lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? connections + 512 : MIN_OF(lim.rlim_max, connections + 512);
+    setrlimit(RLIMIT_NOFILE, &lim);
+}
+
+int http_server_start(struct http_server *s, struct err *err)
+{
+    const struct http_options *o = &s->options;
+    uint64_t tick_ms = MIN_OF(500u, MIN_OF(o->idle_timeout_ms, MIN_OF(o->body_timeout_ms, o->heartbeat_ms)) / 4 + 1);
+    uv_loop_t *uv = loop_uv(s->loop);
+    int r;
+
+    s->stats = calloc(router_count(s->router) + 1, sizeof(*s->stats));
+    if (!s->stats)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the server");
+    make_metrics(s);
+    signal(SIGPIPE, SIG_IGN);
+    raise_descriptor_limit(o->max_connections);
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_access, s,
+        MHD_OPTION_EXTERNAL_LOGGER, on_mhd_message, s,
+        MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
+        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_TIMEOUT, MAX_OF(o->idle_timeout_ms, o->body_timeout_ms) / 1000 + 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_url, s,
+        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
+        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
+        MHD_OPTION_END);
+    if (!s->daemon)
+        return err_set(err, ERR_IO, "libmicrohttpd could not be started");
+    s->listen_fd = -1; /* MHD's now */
+
+    uv_timer_init(uv, &s->tick);
+    s->handles[s->n_handles++] = (uv_handle_t *)&s->tick;
+    uv_idle_init(uv, &s->again);
+    s->handles[s->n_handles++] = (uv_handle_t *)&s->again;
+    s->mhd_poll.data = s->watch_poll.data = s->tick.data = s->again.data = s;
+    r = uv_poll_init(uv, &s->mhd_poll, MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+    if (r == 0) {
+        s->handles[s->n_handles++] = (uv_handle_t *)&s->mhd_poll;
+        r = uv_poll_init(uv, &s->watch_poll, s->watch_fd);
+    }
+    if (r < 0)
+        return err_set(err, ERR_IO, "cannot poll the server's sockets: %s", uv_strerror(r));
+    s->handles[s->n_handles++] = (uv_handle_t *)&s->watch_poll;
+    uv_poll_start(&s->mhd_poll, UV_READABLE, on_mhd);
+    uv_poll_start(&s->watch_poll, UV_READABLE, on_watch);
+    uv_timer_start(&s->tick, on_tick, tick_ms, tick_ms);
+    return 0;
+}
+
+int http_server_port(const struct http_server *s)
+{
+    return s->port;
+}
+
+const struct router *http_server_router(const struct http_server *s)
+{
+    return s->router;
+}
+
+size_t http_server_active(const struct http_server *s)
+{
+    return s->n_active;
+}
+
+/* ---- stopping ---- */
+
+void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(void *arg), void *arg)
+{
+    int fd;
+
+    if (s->stopping)
+        return;
+    s->stopping = true;
+    s->on_stopped = done;
+    s->stopped_arg = arg;
+    s->fail_at_ms = clock_now_ms() + deadline_ms;
+    s->cut_at_ms = s->fail_at_ms + FLUSH_MS;
+    fd = MHD_quiesce_daemon(s->daemon);
+    if (fd >= 0)
+        close(fd);
+    log_info("http.stopping", LOG_INT("in_flight", s->n_active), LOG_INT("deadline_ms", deadline_ms));
+    uv_timer_start(&s->tick, on_tick, 0, 20);
+}
+
+/* The deadline has passed: what waits for an answer gets one that says so. */
+static void fail_in_flight(struct http_server *s)
+{
+    struct err e = ERR_INIT;
+    struct http_request *req, *next;
+
+    s->failing = true;
+    if (s->n_active > 0)
+        log_warn("http.failing", LOG_INT("in_flight", s->n_active));
+    err_set(&e, ERR_UNAVAILABLE, "the server is stopping");
+    for (req = s->active; req; req = next) {
+        next = req->next;
+        if (req->sse.req && !req->sse.ended) {
+            sse_fail(&req->sse, &e);
+        } else if (req->state == REQUEST_HANDLING && req->deferred && !req->replied) {
+            if (req->on_close) {
+                void (*fn)(void *arg) = TAKE_PTR(req->on_close);
+
+                fn(req->close_arg);
+            }
+            http_reply_error(req, &e);
+        } else if (req->state != REQUEST_SENDING || req->stream.source) {
+            http_kill(req);
+        }
+    }
+}
+
+/* Everything is cut. MHD refuses to stop while a connection is suspended. */
+static void stop_daemon(struct http_server *s)
+{
+    struct MHD_Daemon *daemon = s->daemon;
+
+    for (struct http_request *req = s->active; req; req = req->next) {
+        req->gone = true;
+        http_resume(req);
+    }
+    MHD_stop_daemon(daemon);
+    s->daemon = NULL;
+}
+
+static void finish_stop(struct http_server *s)
+{
+    uv_timer_stop(&s->tick);
+    uv_idle_stop(&s->again);
+    uv_poll_stop(&s->mhd_poll);
+    uv_poll_stop(&s->watch_poll);
+    stop_daemon(s);
+    log_info("http.stopped");
+    if (s->on_stopped)
+        s->on_stopped(s->stopped_arg);
+}
+
+static void free_server(struct http_server *s)
+{
+    while (s->spare) {
+        struct http_request *req = s->spare;
+
+        s->spare = req->next;
+        arena_finish(&req->arena);
+        free(req);
+    }
+    if (s->listen_fd >= 0)
+        close(s->listen_fd);
+    if (s->watch_fd >= 0)
+        close(s->watch_fd);
+    router_destroy(s->router);
+    free(s->stats);
+    free(s);
+}
+
+static void on_handle_closed(uv_handle_t *h)
+{
+    struct http_server *s = h->data;
+
+    if (--s->n_handles == 0)
+        free_server(s);
+}
+
+void http_server_destroy(struct http_server *s)
+{
+    size_t n;
+
+    if (!s)
+        return;
+    n = s->n_handles;
+    for (size_t i = 0; i < n; i++)
+        uv_close(s->handles[i], on_handle_closed); /* stops them; on_handle_closed runs later, from the loop */
+    if (s->daemon)
+        stop_daemon(s);
+    if (n == 0)
+        free_server(s);
+}

@@ -1,0 +1,178 @@
+#ifndef RIDDLE_NET_HTTP_IMPL_H
+#define RIDDLE_NET_HTTP_IMPL_H
+
+/*
+ * What the files of the HTTP server share: http.c (daemon, connections, shutdown), http_request.c (checks, bodies, accessors),
+ * http_reply.c (answers), sse.c.
+ *
+ * States of a request: NEW (its URL was read) → BODY (headers passed or refused; a refused one still drains a small body, so
+ * that the connection lives on) → HANDLING (the handler ran; suspended until there is a response) → SENDING → gone in
+ * notify_completed, whatever the reason. That is the one place where on_close and the close of a stream are called from,
+ * with the exception of a server that stops.
+ */
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "net/http.h"
+#include "net/sse.h"
+
+#define HTTP_DRAIN_MAX (256u * 1024) /* body that is read and thrown away behind an error */
+#define HTTP_ARENA_MAX (4u * 1024 * 1024)
+#define HTTP_SPARE_MAX 256            /* requests kept for reuse */
+#define HTTP_GZIP_MIN 1400           /* less fits into one packet anyway */
+#define HTTP_GZIP_MAX (512u * 1024)  /* more would hold up the loop for too long */
+
+enum request_state { REQUEST_NEW, REQUEST_BODY, REQUEST_HANDLING, REQUEST_SENDING };
+
+struct http_conn {
+    struct http_server *server;
+    struct http_conn *next, **prev;
+    struct MHD_Connection *mhd;
+    struct http_request *req; /* in progress; NULL between requests */
+    int64_t idle_since_ms;
+    int fd;
+    char peer[INET6_ADDRSTRLEN];
+};
+
+struct http_stream {
+    struct http_request *req;
+    const struct http_source *source; /* NULL when closed */
+    void *arg;
+    int64_t size;       /* -1: unknown */
+    bool ended;         /* all was read */
+    bool ready_pending; /* http_stream_ready() was called while not suspended */
+};
+
+struct sse {
+    struct http_request *req;
+    struct sse *next, **prev; /* among the server's open streams */
+    struct buf queue;
+    int64_t last_sent_ms;
+    void (*on_close)(void *arg);
+    void *close_arg;
+    void (*on_drain)(void *arg);
+    void *drain_arg;
+    bool full;  /* was past SSE_QUEUE_HIGH and has not drained yet */
+    bool ended; /* by sse_end(), or because the server stops */
+    bool broken;
+};
+
+struct header {
+    struct header *next;
+    const char *name, *value;
+};
+
+struct query_item {
+    const char *name, *value;
+};
+
+struct http_request {
+    struct http_server *server;
+    struct http_conn *conn;
+    struct http_request *next, **prev; /* active, or free (next only) */
+    struct arena arena;
+    enum request_state state;
+
+    enum http_method method;
+    bool is_head, bad_method;
+    const char *url; /* raw */
+    size_t url_len, path_len;
+    char *path;
+    struct query_item *query; /* parsed at first use */
+    size_t n_query;
+    bool query_parsed;
+    struct route_match match;
+    const char *owner;
+    char id[HTTP_REQUEST_ID_SIZE];
+    const char *origin;
+
+    int64_t body_length; /* -1: chunked */
+    bool has_body;
+    uint64_t received, discarded;
+    size_t max_body;
+    struct buf body;
+    json_t *json;
+    bool body_paused, body_resumed;
+    void *data;
+    void (*destroy_data)(void *data);
+
+    bool deferred, replied, suspended, watched, gone;
+    void (*on_close)(void *arg);
+    void *close_arg;
+
+    struct MHD_Response *response;
+    int status;
+    struct header *headers, **last_header;
+    const char *error; /* message of an error answer, for the log */
+    enum err_code error_code;
+    struct http_stream stream;
+    struct sse sse;
+
+    int64_t start_us;
+    uint64_t bytes_sent;
+};
+
+struct route_stats {
+    struct metric *latency;
+    struct {
+        int status;
+        struct metric *requests;
+    } by_status[6];
+};
+
+struct http_server {
+    struct loop *loop;
+    struct http_options options;
+    struct router *router;
+    struct route_stats *stats; /* one per route, and one for what has none */
+    struct metric_family *requests_total, *latency;
+    struct metric *connections, *in_flight, *streams_open;
+    struct MHD_Daemon *daemon;
+    int listen_fd;
+    int port;
+    int watch_fd; /* epoll of suspended connections, to see clients go */
+    uv_poll_t mhd_poll, watch_poll;
+    uv_timer_t tick;
+    uv_idle_t again;
+    uv_handle_t *handles[4]; /* those that are initialised */
+    size_t n_handles;
+
+    struct http_conn *conns;
+    struct http_request *active, *spare;
+    struct sse *streams;
+    size_t n_conns, n_active, n_spare, n_streams;
+    char id_prefix[9];
+    uint32_t id_counter;
+
+    bool stopping, failing, stopped;
+    int64_t fail_at_ms, cut_at_ms;
+    void (*on_stopped)(void *arg);
+    void *stopped_arg;
+};
+
+/* ---- http.c ---- */
+
+void http_suspend(struct http_request *req);  /* from inside an MHD callback only */
+void http_resume(struct http_request *req);   /* nothing if it is not suspended */
+void http_kill(struct http_request *req);     /* cuts the connection, soon */
+
+/* ---- http_request.c ---- */
+
+struct http_request *request_create(struct http_conn *conn, const char *url);
+void request_destroy(struct http_request *req);
+enum MHD_Result request_access(struct http_request *req, const char *method, const char *data, size_t *len);
+
+/* ---- http_reply.c ---- */
+
+enum MHD_Result reply_queue(struct http_request *req);
+/* Past MHD, onto the socket, which must be closed next: for a body that does not end. */
+void reply_raw_error(struct http_request *req, int status, enum err_code code, const char *message);
+
+/* ---- sse.c ---- */
+
+void sse_heartbeats(struct http_server *s, int64_t now_ms);
+void sse_fail(struct sse *sse, const struct err *err); /* an `error` event, then the end; on_close runs */
+
+#endif

@@ -1,0 +1,351 @@
+/*
+ * Answers. A reply function makes the MHD response and marks the request as answered; reply_queue() hands it to MHD from
+ * inside MHD's own callback, now or after the suspended connection was resumed.
+ */
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <zlib.h>
+#include "base/str.h"
+#include "net/http_impl.h"
+
+#define STREAM_BLOCK_BYTES 32768
+
+/* ---- handing over ---- */
+
+/* The request has its answer (NULL: memory is out, the connection will be cut). */
+static void answer(struct http_request *req, int status, struct MHD_Response *response, uint64_t bytes)
+{
+    assert(!req->replied);
+    req->replied = true;
+    req->status = status;
+    req->response = response;
+    req->bytes_sent = req->is_head ? 0 : bytes;
+    http_resume(req);
+}
+
+static void add(struct http_request *req, const char *name, const char *value)
+{
+    MHD_add_response_header(req->response, name, value);
+}
+
+enum MHD_Result reply_queue(struct http_request *req)
+{
+    const char *cors = req->origin ? guard_cors_origin(req->server->options.guard, req->origin) : NULL;
+
+    req->state = REQUEST_SENDING;
+    for (const struct header *h = req->headers; h; h = h->next)
+        add(req, h->name, h->value);
+    add(req, "X-Request-Id", req->id);
+    add(req, "X-Content-Type-Options", "nosniff");
+    if (cors) {
+        add(req, "Access-Control-Allow-Origin", cors);
+        add(req, "Access-Control-Expose-Headers", "X-Request-Id, Retry-After, ETag");
+        add(req, "Vary", "Origin");
+    }
+    if (req->server->stopping)
+        add(req, "Connection", "close");
+    return MHD_queue_response(req->conn->mhd, (unsigned)req->status, req->response);
+}
+
+void http_defer(struct http_request *req, void (*on_close)(void *arg), void *arg)
+{
+    req->deferred = true;
+    req->on_close = on_close;
+    req->close_arg = arg;
+}
+
+void http_add_header(struct http_request *req, const char *name, const char *value)
+{
+    struct header *h = arena_alloc(&req->arena, sizeof(*h));
+
+    for (const char *p = value; *p; p++) {
+        if ((unsigned char)*p < ' ' || *p == 0x7f)
+            return;
+    }
+    if (!h)
+        return;
+    h->name = arena_strdup(&req->arena, name);
+    h->value = arena_strdup(&req->arena, value);
+    if (!h->name || !h->value)
+        return;
+    *req->last_header = h;
+    req->last_header = &h->next;
+}
+
+/* ---- bytes ---- */
+
+static void reply_buffer(struct http_request *req, int status, const char *content_type, const void *data, size_t len,
+                         enum MHD_ResponseMemoryMode mode)
+{
+    /* MHD takes no const, though it changes only what it owns. */
+    struct MHD_Response *response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)data, mode);
+
+    if (!response && mode == MHD_RESPMEM_MUST_FREE)
+        free((void *)(uintptr_t)data);
+    if (response && content_type)
+        MHD_add_response_header(response, "Content-Type", content_type);
+    answer(req, status, response, len);
+}
+
+bool http_accepts_gzip(const struct http_request *req)
+{
+    const char *p = http_header(req, "Accept-Encoding");
+
+    while (p && *p) {
+        size_t len;
+
+        p += strspn(p, " \t,");
+        len = strcspn(p, ",; \t");
+        if (len == 4 && strncasecmp(p, "gzip", 4) == 0) {
+            const char *rest = p + len + strspn(p + len, " \t");
+            double q = 1;
+
+            if (*rest == ';' && sscanf(rest, "; q=%lf", &q) == 1 && q <= 0)
+                return false;
+            return true;
+        }
+        p = strchr(p, ',');
+    }
+    return false;
+}
+
+static bool is_compressible(const char *type)
+{
+    return str_starts(type, "text/") || str_starts(type, "application/json") || strstr(type, "+json") ||
+           strstr(type, "xml") || strstr(type, "javascript");
+}
+
+/* A new buffer with the compressed bytes, or NULL when it does not pay. */
+static void *gzip(const void *data, size_t len, size_t *ret_len)
+{
+    z_stream z = { .next_in = (unsigned char *)(uintptr_t)data, .avail_in = (unsigned)len };
+    size_t room = len - len / 8; /* less gain is not worth the client's time */
+    void *out = malloc(room);
+    int r;
+
+    if (!out || deflateInit2(&z, 1, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK) {
+        free(out);
+        return NULL;
+    }
+    z.next_out = out;
+    z.avail_out = (unsigned)room;
+    r = deflate(&z, Z_FINISH);
+    *ret_len = z.total_out;
+    deflateEnd(&z);
+    if (r == Z_STREAM_END)
+        return out;
+    free(out);
+    return NULL;
+}
+
+/* True when it replied compressed. */
+static bool reply_gzip(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+{
+    size_t packed_len;
+    void *packed;
+
+    if (len < HTTP_GZIP_MIN || len > HTTP_GZIP_MAX || !content_type || !is_compressible(content_type))
+        return false;
+    http_add_header(req, "Vary", "Accept-Encoding");
+    if (!http_accepts_gzip(req))
+        return false;
+    packed = gzip(data, len, &packed_len);
+    if (!packed)
+        return false;
+    http_add_header(req, "Content-Encoding", "gzip");
+    reply_buffer(req, status, content_type, packed, packed_len, MHD_RESPMEM_MUST_FREE);
+    return true;
+}
+
+void http_reply_bytes(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+{
+    if (!reply_gzip(req, status, content_type, data, len))
+        reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_COPY);
+}
+
+void http_reply_taken(struct http_request *req, int status, const char *content_type, void *data, size_t len)
+{
+    if (reply_gzip(req, status, content_type, data, len))
+        free(data);
+    else
+        reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_FREE);
+}
+
+void http_reply_packed(struct http_request *req, int status, const char *content_type, void *data, size_t len)
+{
+    reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_FREE);
+}
+
+void http_reply_text(struct http_request *req, int status, const char *content_type, const char *text)
+{
+    http_reply_bytes(req, status, content_type, text, strlen(text));
+}
+
+void http_reply_static(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+{
+    reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_PERSISTENT);
+}
+
+void http_reply_empty(struct http_request *req, int status)
+{
+    reply_buffer(req, status, NULL, "", 0, MHD_RESPMEM_PERSISTENT);
+}
+
+void http_reply_file(struct http_request *req, int status, const char *content_type, int fd, uint64_t offset, uint64_t size)
+{
+    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset);
+
+    if (!response)
+        close(fd);
+    if (response && content_type)
+        MHD_add_response_header(response, "Content-Type", content_type);
+    answer(req, status, response, size);
+}
+
+/* ---- JSON and errors ---- */
+
+void http_reply_json(struct http_request *req, int status, json_t *taken)
+{
+    static const char no_memory[] =
+        "{\"error\":{\"type\":\"OUT_OF_MEMORY\",\"message\":\"out of memory\"},\"detail\":\"out of memory\"}";
+    auto_json json_t *json = taken;
+    auto_buf struct buf b = BUF_INIT(SIZE_MAX);
+    size_t len;
+    char *text;
+
+    if (!json || json_write(json, &b, NULL) < 0) {
+        http_reply_static(req, 500, "application/json", no_memory, sizeof(no_memory) - 1);
+        return;
+    }
+    len = b.len;
+    text = buf_take(&b);
+    http_reply_taken(req, status, "application/json", text, len);
+}
+
+static json_t *error_json(const struct err *err)
+{
+    json_t *inner = json_error(err);
+
+    return json_pack("{s:o, s:O}", "error", inner, "detail", json_object_get(inner, "message"));
+}
+
+void http_reply_error_status(struct http_request *req, int status, const struct err *err)
+{
+    req->error = arena_strdup(&req->arena, err->message);
+    req->error_code = err->code;
+    http_reply_json(req, status, error_json(err));
+}
+
+void http_reply_error(struct http_request *req, const struct err *err)
+{
+    http_reply_error_status(req, err->code == ERR_NONE ? 500 : err_http_status(err->code), err);
+}
+
+void http_reply_fail(struct http_request *req, enum err_code code, const char *fmt, ...)
+{
+    struct err e = ERR_INIT;
+    char message[ERR_MESSAGE_MAX];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    err_set(&e, code, "%s", message);
+    http_reply_error(req, &e);
+}
+
+void http_reply_busy(struct http_request *req, unsigned retry_after_s, const char *fmt, ...)
+{
+    struct err e = ERR_INIT;
+    char message[ERR_MESSAGE_MAX], seconds[16];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(message, sizeof(message), fmt, args);
+    va_end(args);
+    err_set(&e, ERR_UNAVAILABLE, "%s", message);
+    snprintf(seconds, sizeof(seconds), "%u", retry_after_s);
+    http_add_header(req, "Retry-After", seconds);
+    http_reply_error(req, &e);
+}
+
+void reply_raw_error(struct http_request *req, int status, enum err_code code, const char *message)
+{
+    struct err e = ERR_INIT;
+    auto_free char *body = NULL;
+    auto_json json_t *json = NULL;
+    char head[512];
+    int n;
+
+    err_set(&e, code, "%s", message);
+    json = error_json(&e);
+    body = json ? json_to_str(json) : NULL;
+    if (!body)
+        return;
+    n = snprintf(head, sizeof(head),
+                 "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
+                 "Connection: close\r\n\r\n",
+                 status, MHD_get_reason_phrase_for((unsigned)status), strlen(body), req->id);
+    req->status = status;
+    req->state = REQUEST_SENDING;
+    req->error = arena_strdup(&req->arena, message);
+    req->bytes_sent = strlen(body);
+    if (send(req->conn->fd, head, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE) == n)
+        (void)!send(req->conn->fd, body, strlen(body), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- streams ---- */
+
+static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
+{
+    struct http_stream *stream = cls;
+    struct http_request *req = stream->req;
+    ssize_t n;
+
+    (void)pos;
+    if (req->gone || !stream->source)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    stream->ready_pending = false;
+    n = stream->source->read(stream->arg, buf, max);
+    if (n == HTTP_STREAM_WAIT && stream->ready_pending)
+        n = stream->source->read(stream->arg, buf, max);
+    if (n > 0) {
+        req->bytes_sent += (uint64_t)n;
+        stream->ended = stream->size >= 0 && req->bytes_sent >= (uint64_t)stream->size;
+        return n;
+    }
+    switch (n) {
+    case HTTP_STREAM_WAIT:
+        http_suspend(req);
+        return 0;
+    case HTTP_STREAM_END:
+        stream->ended = true;
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    default:
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    }
+}
+
+struct http_stream *http_reply_stream(struct http_request *req, int status, const char *content_type, int64_t size,
+                                      const struct http_source *source, void *arg)
+{
+    struct http_stream *stream = &req->stream;
+    struct MHD_Response *response = MHD_create_response_from_callback(
+        size < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)size, STREAM_BLOCK_BYTES, read_stream, stream, NULL);
+
+    *stream = (struct http_stream){ .req = req, .source = source, .arg = arg, .size = size };
+    if (response && content_type)
+        MHD_add_response_header(response, "Content-Type", content_type);
+    answer(req, status, response, 0);
+    return stream;
+}
+
+void http_stream_ready(struct http_stream *stream)
+{
+    stream->ready_pending = true;
+    if (stream->req->state == REQUEST_SENDING)
+        http_resume(stream->req);
+}
