@@ -50,7 +50,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib libseccomp libcrypto python-3.11-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libseccomp libcrypto python-3.11-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -77,7 +77,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib libcrypto)
+LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto)
 LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
@@ -107,6 +107,7 @@ BELOW_plan := plan base
 BELOW_net := net base
 BELOW_dataset := dataset base
 BELOW_sandbox := sandbox net base
+BELOW_store := store base
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
@@ -154,8 +155,8 @@ FORCE:
 $(BUILD)/flags: FORCE
 	@$(call remember,$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS))
 
-$(DUCKDB)/version: scripts/fetch-duckdb
-	$(Q)scripts/fetch-duckdb
+$(DUCKDB)/version: scripts/fetch-third-party
+	$(Q)scripts/fetch-third-party duckdb
 
 .PHONY: packages-present
 packages-present:
@@ -220,7 +221,7 @@ help: ## List the targets
 
 deps: ## Install the Debian packages that are missing and fetch DuckDB
 	$(Q)scripts/install-deps run build test
-	$(Q)scripts/fetch-duckdb
+	$(Q)scripts/fetch-third-party
 
 # A build without the server tells instead whether this machine can run sandboxes.
 RUN := $(if $(wildcard src/cli/serve.c),serve --port 8000,doctor)
@@ -273,6 +274,8 @@ install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
 	install -m 644 $(DUCKDB)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
+	install -d $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
+	install -m 644 third_party/swagger-ui/* $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 
 clean: ## Remove every build tree (third_party stays)
 	rm -rf build build-*
