@@ -28,9 +28,9 @@
 
 /*
  * Of each connection: its read buffer and parsed headers. MHD zeroes all of it after each request, so more costs time on every
- * one. Must hold HTTP_URL_MAX and HTTP_HEADERS_MAX, or MHD answers 414 and 431 in its own, terser words.
+ * one. Must hold HTTP_HEADERS_MAX and what the headers are parsed into, or MHD answers 414 and 431 in its own, terser words.
  */
-#define CONNECTION_MEMORY (32u * 1024)
+#define CONNECTION_MEMORY (24u * 1024)
 
 #define BACKLOG 1024
 #define FLUSH_MS 1000   /* what answers of a stopping server get to leave, past the deadline */
@@ -72,6 +72,8 @@ void http_resume(struct http_request *req)
         return;
     req->suspended = false;
     unwatch(req);
+    if (req->body_paused)
+        req->paused_ms += clock_now_ms() - req->paused_at_ms;
     req->body_paused = false;
     MHD_resume_connection(req->conn->mhd);
 }
@@ -335,7 +337,7 @@ static void check_connection(struct http_server *s, struct http_conn *conn, int6
     }
     if (req->state != REQUEST_BODY || req->body_paused)
         return;
-    body_ms = now_ms - req->start_us / 1000;
+    body_ms = now_ms - req->start_us / 1000 - req->paused_ms;
     if (body_ms > s->options.body_timeout_ms + (int64_t)(req->received + req->discarded) * 1000 / BODY_PACE_BYTES) {
         reply_raw_error(req, 408, ERR_TIMEOUT, "the body came too slowly");
         shutdown(conn->fd, SHUT_RDWR);

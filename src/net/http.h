@@ -29,7 +29,7 @@
 #include "net/route.h"
 
 #define HTTP_URL_MAX 8192             /* 414 */
-#define HTTP_HEADERS_MAX 16384        /* 431, of all headers together */
+#define HTTP_HEADERS_MAX 16384        /* 431, of the request line and all headers together */
 #define HTTP_BODY_MAX (1024u * 1024)  /* 413, of a JSON body whose route names no maximum */
 #define HTTP_REQUEST_ID_SIZE 65
 

@@ -95,6 +95,7 @@ struct http_request {
     struct buf body;
     json_t *json;
     bool body_paused, body_resumed;
+    int64_t paused_at_ms, paused_ms; /* time that the application took, not the client */
     void *data;
     void (*destroy_data)(void *data);
 

@@ -363,7 +363,7 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
         err_set(&e, ERR_TOO_LARGE, "the URL is longer than %d bytes", HTTP_URL_MAX);
         check_framing(req, &w, NULL);
         http_reply_error_status(req, 414, &e);
-    } else if (info && info->header_size > HTTP_HEADERS_MAX + req->url_len) {
+    } else if (info && info->header_size > HTTP_HEADERS_MAX) {
         err_set(&e, ERR_TOO_LARGE, "the headers are longer than %d bytes", HTTP_HEADERS_MAX);
         check_framing(req, &w, NULL);
         http_reply_error_status(req, 431, &e);
@@ -431,6 +431,7 @@ static enum MHD_Result take_body(struct http_request *req, const char *data, siz
     *len -= (size_t)n;
     if (*len > 0 && !req->body_resumed) {
         req->body_paused = true;
+        req->paused_at_ms = clock_now_ms();
         http_suspend(req);
     }
     return MHD_YES;
