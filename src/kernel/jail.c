@@ -397,6 +397,15 @@ static int step_data(struct jail_template *t, const struct jail_spec *spec, stru
     return 0;
 }
 
+static int step_cgroup(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
+    /* riddle has moved us into our group since the clone. A namespace made now has it as its top and hides what is above. */
+    if (unshare(CLONE_NEWCGROUP) < 0)
+        return ISOLATION_ERRNO(err, "hiding the control groups");
+    return 0;
+}
+
 static int step_pivot(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
@@ -524,6 +533,7 @@ static const struct step box_steps[] = {
 static const struct step close_steps[] = {
     { "workspace", true, step_workspace },
     { "data", true, step_data },
+    { "cgroup", true, step_cgroup },
     { "pivot", true, step_pivot },
     { "limits", false, step_limits },
     { "privileges", false, step_privileges },

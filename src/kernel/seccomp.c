@@ -104,8 +104,9 @@ static const struct arg_rule {
     { SC(socketpair), 0, EACCES, 0, { AF_UNIX } },
     /* terminal and pipe questions; any other is answered as by a file that is no terminal */
     { SC(ioctl), 1, ENOTTY, 0, { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC } },
+    /* not PR_SET_PDEATHSIG: a kernel that clears it would outlive riddle */
     { SC(prctl), 0, EPERM, 0,
-      { PR_SET_NAME, PR_GET_NAME, PR_SET_PDEATHSIG, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ,
+      { PR_SET_NAME, PR_GET_NAME, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ,
         PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_GET_SECUREBITS, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK } },
 };
 

@@ -479,10 +479,11 @@ static void describe_death(struct sandbox *sb, enum verdict *ret_verdict, char *
     char how[80];
     proc_describe_exit(sb->wait_status, how, sizeof(how));
     int sig = WIFSIGNALED(sb->wait_status) ? WTERMSIG(sb->wait_status) : 0;
-    if (sb->state == STATE_INTERRUPTING || sb->state == STATE_KILLING) {
+    bool stopped = sb->state == STATE_INTERRUPTING || sb->state == STATE_KILLING;
+    if (stopped && sb->stop_reason != VERDICT_MEMORY) {
         *ret_verdict = sb->stop_reason;
         snprintf(message, n, "the run did not yield and its kernel was killed; its variables are lost");
-    } else if (cgroup_oom_kills(&sb->kernel.group) > sb->oom_kills) {
+    } else if (stopped || cgroup_oom_kills(&sb->kernel.group) > sb->oom_kills) {
         *ret_verdict = VERDICT_MEMORY;
         snprintf(message, n, "the run needed more than its %lld MB of memory; its variables are lost",
                  (long long)(sb->limits.memory_bytes >> 20));
