@@ -1,0 +1,4 @@
+SELECT
+  COUNT(*) AS "n"
+FROM "orders"
+LIMIT 200

@@ -1,0 +1,3 @@
+SELECT DISTINCT *
+FROM "orders"
+LIMIT 200

@@ -1,0 +1,6 @@
+SELECT DISTINCT
+  "status",
+  "returned"
+FROM "orders"
+ORDER BY "status" ASC
+LIMIT 200

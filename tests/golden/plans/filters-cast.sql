@@ -1,0 +1,6 @@
+SELECT *
+FROM "orders"
+WHERE
+  CAST("order_date" AS VARCHAR) LIKE '2025-09%' ESCAPE '\'
+  AND CAST("order_id" AS VARCHAR) LIKE '%1%' ESCAPE '\'
+LIMIT 200

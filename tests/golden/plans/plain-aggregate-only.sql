@@ -1,0 +1,5 @@
+SELECT
+  COUNT("order_id") AS "n",
+  SUM("total") AS "revenue"
+FROM "orders"
+LIMIT 200

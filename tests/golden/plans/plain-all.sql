@@ -1,0 +1,3 @@
+SELECT *
+FROM "orders"
+LIMIT 200

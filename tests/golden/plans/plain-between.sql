@@ -1,0 +1,5 @@
+SELECT *
+FROM "orders"
+WHERE
+  "order_date" BETWEEN '2025-09-01' AND '2025-09-30'
+LIMIT 200

@@ -1,0 +1,5 @@
+SELECT *
+FROM "orders"
+WHERE
+  "returned" = TRUE
+LIMIT 200

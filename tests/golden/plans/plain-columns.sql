@@ -1,0 +1,5 @@
+SELECT
+  "order_id",
+  "total" AS "amount"
+FROM "orders"
+LIMIT 10

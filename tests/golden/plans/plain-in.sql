@@ -1,0 +1,5 @@
+SELECT *
+FROM "orders"
+WHERE
+  "status" IN ('completed', 'returned')
+LIMIT 200

@@ -1,0 +1,5 @@
+SELECT *
+FROM "orders"
+WHERE
+  "status" LIKE '%50\%\_off\\it''s%' ESCAPE '\'
+LIMIT 200

@@ -1,0 +1,7 @@
+SELECT *
+FROM "orders"
+WHERE
+  "status" LIKE '%turn%' ESCAPE '\'
+  AND "status" LIKE 're%' ESCAPE '\'
+  AND "status" LIKE '%ed' ESCAPE '\'
+LIMIT 200

@@ -1,0 +1,5 @@
+SELECT
+  "total"
+FROM "orders"
+ORDER BY "total" ASC
+LIMIT 200

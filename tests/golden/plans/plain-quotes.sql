@@ -1,0 +1,5 @@
+SELECT *
+FROM "orders"
+WHERE
+  "status" = 'it''s ''fine'''
+LIMIT 200
