@@ -21,14 +21,14 @@
 #include "base/macros.h"
 #include "base/str.h"
 
-#define HEAD_BYTES (64 * 1024)
+#define HEAD_BYTES (256 * 1024)
 #define BLOCK_BYTES (256 * 1024)
 
 const char *csv_encoding_name(enum csv_encoding encoding)
 {
     static const char *const names[] = {
-        [CSV_UTF8] = "utf-8",           [CSV_UTF16_LE] = "utf-16-le",           [CSV_UTF16_BE] = "utf-16-be",
-        [CSV_LATIN1] = "latin-1",       [CSV_WINDOWS_1252] = "windows-1252",
+        [CSV_UTF8] = "utf-8",     [CSV_UTF16_LE] = "utf-16-le",        [CSV_UTF16_BE] = "utf-16-be",
+        [CSV_LATIN1] = "latin-1", [CSV_WINDOWS_1252] = "windows-1252",
     };
 
     return encoding < _CSV_ENCODING_MAX ? names[encoding] : "unknown";
@@ -42,7 +42,8 @@ static const struct {
     const char *kind, *remedy;
 } kinds[] = {
     { "\x1f\x8b", 2, "a gzip archive", "unpack it and send the CSV inside" },
-    { "PK\x03\x04", 4, "a ZIP archive or an Excel workbook (.xlsx)", "unpack it, or save the sheet as CSV" },
+    { "PK\x03\x04", 4, "a ZIP archive or an Excel workbook (.xlsx)",
+      "unpack it, or save the sheet as CSV" },
     { "PK\x05\x06", 4, "an empty ZIP archive", "send the CSV file itself" },
     { "PAR1", 4, "a Parquet file", "convert it to CSV" },
     { "\xd0\xcf\x11\xe0", 4, "an old Excel or Office file (.xls)", "save the sheet as CSV" },
@@ -50,10 +51,14 @@ static const struct {
     { "\xff\xd8\xff", 3, "a JPEG image", "send a CSV file" },
     { "GIF8", 4, "a GIF image", "send a CSV file" },
     { "%PDF-", 5, "a PDF document", "send its tables as CSV" },
-    { "\x7f" "ELF", 4, "a program (ELF)", "send a CSV file" },
+    { "\x7f"
+      "ELF",
+      4, "a program (ELF)", "send a CSV file" },
     { "SQLite format 3", 15, "an SQLite database", "export its tables as CSV" },
     { "BZh", 3, "a bzip2 archive", "unpack it and send the CSV inside" },
-    { "\xfd" "7zXZ", 5, "an xz archive", "unpack it and send the CSV inside" },
+    { "\xfd"
+      "7zXZ",
+      5, "an xz archive", "unpack it and send the CSV inside" },
     { "\x28\xb5\x2f\xfd", 4, "a zstd archive", "unpack it and send the CSV inside" },
     { "7z\xbc\xaf", 4, "a 7-Zip archive", "unpack it and send the CSV inside" },
     { "ARROW1", 6, "an Arrow file", "convert it to CSV" },
@@ -76,32 +81,40 @@ static bool looks_like_utf16(const unsigned char *head, size_t len, size_t zero_
 
 static void read_first_line(const unsigned char *head, size_t len, struct csv_file *ret)
 {
+    static const char separators[] = ",;\t|";
     size_t end = 0;
     bool other_quotes = false;
 
     while (end < len && head[end] != '\n' && head[end] != '\r')
         end++;
-    for (size_t i = 0; i < end; i++)
-        ret->n_separators += head[i] == ',' || head[i] == ';' || head[i] == '\t' || head[i] == '|';
+    for (const char *c = separators; *c; c++) {
+        int n = 0;
+
+        for (size_t i = 0; i < end; i++)
+            n += head[i] == (unsigned char)*c;
+        ret->n_separators = MAX_OF(ret->n_separators, n);
+    }
     for (; end < len && isspace(head[end]); end++)
         ;
     ret->one_line = end == len;
     for (size_t i = 0; i + 1 < len && !other_quotes; i++) {
         bool boundary = i == 0 || strchr(",;\t|\n\r", head[i - 1]);
 
-        other_quotes = (head[i] == '\'' && boundary) || (head[i] == '\\' && (head[i + 1] == '"' || head[i + 1] == '\''));
+        other_quotes = (head[i] == '\'' && boundary) ||
+                       (head[i] == '\\' && (head[i + 1] == '"' || head[i + 1] == '\''));
     }
     ret->double_quotes_only = !other_quotes;
 }
 
-static int check_head(const unsigned char *head, size_t len, const char *name, struct csv_file *ret, struct err *err)
+static int check_head(const unsigned char *head, size_t len, const char *name, struct csv_file *ret,
+                      struct err *err)
 {
     size_t i = 0;
 
     for (size_t k = 0; k < ARRAY_SIZE(kinds); k++) {
         if (len >= kinds[k].len && memcmp(head, kinds[k].magic, kinds[k].len) == 0) {
-            return err_set(err, ERR_VALIDATION, "'%.200s' is not a CSV file but %s; %s", name, kinds[k].kind,
-                           kinds[k].remedy);
+            return err_set(err, ERR_VALIDATION, "'%.200s' is not a CSV file but %s; %s", name,
+                           kinds[k].kind, kinds[k].remedy);
         }
     }
     if (len >= 2 && head[0] == 0xff && head[1] == 0xfe)
@@ -116,17 +129,20 @@ static int check_head(const unsigned char *head, size_t len, const char *name, s
         const unsigned char *nul = memchr(head, 0, len);
 
         if (nul) {
-            return err_set(err, ERR_VALIDATION,
-                           "'%.200s' is a binary file, not CSV (a NUL byte at position %zu); export it as CSV text", name,
-                           (size_t)(nul - head));
+            return err_set(
+                err, ERR_VALIDATION,
+                "'%.200s' is a binary file, not CSV (a NUL byte at position %zu); export it as CSV text",
+                name, (size_t)(nul - head));
         }
         if (len >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0)
             i = 3;
         while (i < len && isspace(head[i]))
             i++;
         if (i == len && len < HEAD_BYTES)
-            return err_set(err, ERR_VALIDATION, "File is empty: '%.200s' has nothing but white space; send a CSV with a header line and rows",
-                           name);
+            return err_set(
+                err, ERR_VALIDATION,
+                "File is empty: '%.200s' has nothing but white space; send a CSV with a header line and rows",
+                name);
         read_first_line(head + i, len - i, ret);
     }
     return 0;
@@ -135,28 +151,35 @@ static int check_head(const unsigned char *head, size_t len, const char *name, s
 int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, struct err *err)
 {
     auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    unsigned char head[HEAD_BYTES];
+    auto_free unsigned char *head = malloc(HEAD_BYTES);
     struct csv_file file = { .encoding = CSV_UTF8 };
     struct stat st;
     size_t len = 0;
 
+    if (!head)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for looking at file '%.200s'", name);
     if (fd < 0 && errno == ENOENT)
         return err_set(err, ERR_VALIDATION, "file '%.200s' does not exist; check its name", name);
     if (fd < 0 && (errno == EACCES || errno == EPERM))
-        return err_set(err, ERR_VALIDATION, "file '%.200s' cannot be read: permission denied; make it readable", name);
+        return err_set(err, ERR_VALIDATION,
+                       "file '%.200s' cannot be read: permission denied; make it readable", name);
     if (fd < 0)
         return err_errno(err, ERR_VALIDATION, errno, "file '%.200s' cannot be opened", name);
     if (fstat(fd, &st) < 0)
         return err_errno(err, ERR_IO, errno, "looking at file '%.200s'", name);
     if (S_ISDIR(st.st_mode))
-        return err_set(err, ERR_VALIDATION, "'%.200s' is a directory; give one of the CSV files in it", name);
+        return err_set(err, ERR_VALIDATION,
+                       "'%.200s' is a directory; give one of the CSV files in it", name);
     if (!S_ISREG(st.st_mode))
-        return err_set(err, ERR_VALIDATION, "'%.200s' is not a regular file; give a CSV file", name);
+        return err_set(err, ERR_VALIDATION, "'%.200s' is not a regular file; give a CSV file",
+                       name);
     if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "File is empty: '%.200s' has no bytes; send a CSV with a header line and rows", name);
+        return err_set(
+            err, ERR_VALIDATION,
+            "File is empty: '%.200s' has no bytes; send a CSV with a header line and rows", name);
     file.size_bytes = st.st_size;
-    while (len < sizeof(head)) {
-        ssize_t n = read(fd, head + len, sizeof(head) - len);
+    while (len < HEAD_BYTES) {
+        ssize_t n = read(fd, head + len, HEAD_BYTES - len);
 
         if (n < 0 && errno == EINTR)
             continue;
@@ -238,8 +261,9 @@ int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct 
 
 /* Windows-1252, 0x80 to 0x9f. Five bytes have no meaning there and become U+FFFD. */
 static const uint16_t windows_1252[32] = {
-    0x20ac, 0xfffd, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160, 0x2039, 0x0152, 0xfffd, 0x017d, 0xfffd,
-    0xfffd, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022, 0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0xfffd, 0x017e, 0x0178,
+    0x20ac, 0xfffd, 0x201a, 0x0192, 0x201e, 0x2026, 0x2020, 0x2021, 0x02c6, 0x2030, 0x0160,
+    0x2039, 0x0152, 0xfffd, 0x017d, 0xfffd, 0xfffd, 0x2018, 0x2019, 0x201c, 0x201d, 0x2022,
+    0x2013, 0x2014, 0x02dc, 0x2122, 0x0161, 0x203a, 0x0153, 0xfffd, 0x017e, 0x0178,
 };
 
 static size_t put_utf8(unsigned char *out, uint32_t c)
@@ -267,7 +291,8 @@ static size_t put_utf8(unsigned char *out, uint32_t c)
 }
 
 /* The character at file.data[*pos], which moves behind it. A broken surrogate or half a unit at the end is VALIDATION. */
-static int next_char(const struct mapping *file, enum csv_encoding encoding, size_t *pos, uint32_t *ret, struct err *err)
+static int next_char(const struct mapping *file, enum csv_encoding encoding, size_t *pos,
+                     uint32_t *ret, struct err *err)
 {
     const unsigned char *p = file->data + *pos;
     size_t high = encoding == CSV_UTF16_LE ? 1 : 0;
@@ -275,11 +300,13 @@ static int next_char(const struct mapping *file, enum csv_encoding encoding, siz
 
     if (encoding == CSV_LATIN1 || encoding == CSV_WINDOWS_1252) {
         *pos += 1;
-        *ret = encoding == CSV_WINDOWS_1252 && *p >= 0x80 && *p <= 0x9f ? windows_1252[*p - 0x80] : *p;
+        *ret = encoding == CSV_WINDOWS_1252 && *p >= 0x80 && *p <= 0x9f ? windows_1252[*p - 0x80] :
+                                                                          *p;
         return 0;
     }
     if (file->len - *pos < 2)
-        return err_set(err, ERR_VALIDATION, "the file is cut off in the middle of a UTF-16 character; save it as UTF-8");
+        return err_set(err, ERR_VALIDATION,
+                       "the file is cut off in the middle of a UTF-16 character; save it as UTF-8");
     c = (uint32_t)p[high] << 8 | p[1 - high];
     *pos += 2;
     if (c >= 0xd800 && c <= 0xdbff && file->len - *pos >= 2) {
@@ -291,10 +318,14 @@ static int next_char(const struct mapping *file, enum csv_encoding encoding, siz
         }
     }
     if (c >= 0xd800 && c <= 0xdfff) {
-        return err_set(err, ERR_VALIDATION, "the file is not valid UTF-16 (at byte %zu); save it as UTF-8", *pos - 2);
+        return err_set(err, ERR_VALIDATION,
+                       "the file is not valid UTF-16 (at byte %zu); save it as UTF-8", *pos - 2);
     }
     if (c == 0)
-        return err_set(err, ERR_VALIDATION, "the file is binary, not CSV (a NUL character at byte %zu); export it as CSV text", *pos - 2);
+        return err_set(
+            err, ERR_VALIDATION,
+            "the file is binary, not CSV (a NUL character at byte %zu); export it as CSV text",
+            *pos - 2);
     *ret = c;
     return 0;
 }
@@ -339,10 +370,12 @@ int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *o
 /* ---- decimals ------------------------------------------------------------------------------------------------------ */
 
 /* Is the whole field around the point at `at` a number, perhaps in quotes? Versions, dates and addresses are not. */
-static bool is_decimal_field(const struct mapping *file, size_t at, unsigned char separator, unsigned char quote)
+static bool is_decimal_field(const struct mapping *file, size_t at, unsigned char separator,
+                             unsigned char quote, bool quoted)
 {
     const unsigned char *d = file->data;
     size_t left = at, right = at + 1;
+    bool opened = false;
 
     while (left > 0 && isdigit(d[left - 1]))
         left--;
@@ -350,8 +383,10 @@ static bool is_decimal_field(const struct mapping *file, size_t at, unsigned cha
         return false;
     if (left > 0 && (d[left - 1] == '-' || d[left - 1] == '+'))
         left--;
-    while (left > 0 && (d[left - 1] == ' ' || (quote && d[left - 1] == quote)))
-        left--;
+    for (; left > 0 && (d[left - 1] == ' ' || (quote && d[left - 1] == quote)); left--)
+        opened = opened || d[left - 1] == quote;
+    if (opened != quoted) /* a line break inside the quotes is no start of a field */
+        return false;
     while (right < file->len && isdigit(d[right]))
         right++;
     while (right < file->len && (d[right] == ' ' || (quote && d[right] == quote)))
@@ -378,7 +413,7 @@ struct search {
 static void look_at_point(struct search *s, size_t at, size_t column)
 {
     if (column < s->n_columns && s->check[column] && !s->hit[column])
-        s->hit[column] = is_decimal_field(&s->file, at, s->separator, s->quote);
+        s->hit[column] = is_decimal_field(&s->file, at, s->separator, s->quote, s->quoted);
 }
 
 static void search_bytes(struct search *s, size_t from, size_t to)
@@ -392,7 +427,8 @@ static void search_bytes(struct search *s, size_t from, size_t to)
             /* It opens at the start of a field only, so that 5" of pipe does not swallow the rest of the file. */
             if (s->quoted)
                 s->quoted = false;
-            else if (i == 0 || d[i - 1] == s->separator || d[i - 1] == '\n' || d[i - 1] == '\r' || d[i - 1] == s->quote)
+            else if (i == 0 || d[i - 1] == s->separator || d[i - 1] == '\n' || d[i - 1] == '\r' ||
+                     d[i - 1] == s->quote)
                 s->quoted = true;
         } else if (c == '.') {
             look_at_point(s, i, s->column);
@@ -435,7 +471,8 @@ static bool search_block(struct search *s, size_t at)
             before &= ~(UINT64_MAX >> __builtin_clzll(line));
             column = 0;
         }
-        look_at_point(s, at + (size_t)__builtin_ctzll(points), column + (size_t)__builtin_popcountll(separators & before));
+        look_at_point(s, at + (size_t)__builtin_ctzll(points),
+                      column + (size_t)__builtin_popcountll(separators & before));
     }
     if (ends) {
         separators &= ~(UINT64_MAX >> __builtin_clzll(ends));
@@ -453,11 +490,14 @@ static bool search_block(struct search *s, size_t at)
 }
 #endif
 
-int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check, size_t n_columns, bool *ret_hit,
-                           struct err *err)
+int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check,
+                           size_t n_columns, bool *ret_hit, struct err *err)
 {
     auto_mapping struct mapping file = { 0 };
-    struct search s = { .separator = (unsigned char)separator, .quote = (unsigned char)quote, .check = check, .hit = ret_hit,
+    struct search s = { .separator = (unsigned char)separator,
+                        .quote = (unsigned char)quote,
+                        .check = check,
+                        .hit = ret_hit,
                         .n_columns = n_columns };
     size_t at = 0;
     int r = map_file(path, &file, err);

@@ -22,9 +22,10 @@ const char *csv_encoding_name(enum csv_encoding encoding);
 struct csv_file {
     int64_t size_bytes;
     enum csv_encoding encoding; /* by its mark or pattern; CSV_UTF8 when nothing says otherwise */
-    bool double_quotes_only;    /* the head shows no sign of another quote or escape character than " */
-    bool one_line;              /* the head is one line */
-    int n_separators;           /* , ; tab | in the first line */
+    bool
+        double_quotes_only; /* the head shows no sign of another quote or escape character than " */
+    bool one_line;          /* the head is one line */
+    int n_separators;       /* in the first line: as many as the commonest of , ; tab | has */
 };
 
 /* VALIDATION, with the kind of file and what to do, if it is no text file with something in it. `name` is the user's. */
@@ -46,7 +47,7 @@ int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *o
  * Looks for decimals in columns that are taken for integers: ret_hit[i] is set for each column i < n_columns with check[i] that
  * has a field such as 1.5. Columns are told by separators outside of quotes, as a CSV reader does.
  */
-int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check, size_t n_columns, bool *ret_hit,
-                           struct err *err);
+int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check,
+                           size_t n_columns, bool *ret_hit, struct err *err);
 
 #endif

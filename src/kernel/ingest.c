@@ -14,37 +14,37 @@
  *   decimals in a column of integers  DuckDB would round them without a word: the column becomes DOUBLE
  */
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/csv_dialect.h"
 #include "kernel/csv_file.h"
 #include "kernel/sql_impl.h"
 #include "kernel/sql_value.h"
 
-#define DB "__ingest" /* the attached output file */
+#define DB "__ingest"                          /* the attached output file */
 #define MAX_STATEMENT_BYTES (16 * 1024 * 1024) /* names and types of all columns are in it */
-#define MAX_COLUMNS 20000
 #define MAX_REJECTED_LINES_STORED 100000
 #define MAX_REJECTED_LINES_SHOWN 20
 #define MAX_REJECTED_TEXT_BYTES 200
 #define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
 
-struct dialect {
-    char *delimiter, *quote, *escape, *new_line, *comment, *date_format, *timestamp_format;
-    int64_t skip_rows;
-    bool has_header;
-    char **names, **types;
-    size_t n_columns;
-};
+/*
+ * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless the file is made with
+ * smaller ones, and vectors that are counted in full but hardly touched. Measured for 10,000 columns: 1,450 MB with the large
+ * blocks, 330 MB with the small ones, and 800 MB in DuckDB's own count.
+ */
+#define WIDE_COLUMNS 1000
+#define WIDE_BLOCK_BYTES 16384
+#define WIDE_COLUMN_BYTES (36 * 1024)          /* what a column takes */
+#define WIDE_COLUMN_COUNTED_BYTES (100 * 1024) /* what DuckDB counts for it */
 
 struct ingest {
     struct sql_engine *e;
@@ -54,34 +54,16 @@ struct ingest {
     enum csv_encoding encoding;
     const char *path; /* the file that DuckDB reads: csv_path or converted */
     char *converted;  /* the UTF-8 copy; removed at the end */
-    struct dialect dialect;
+    struct csv_dialect dialect;
     int64_t n_rows, n_rejected;
     char *failure; /* DuckDB's message of the last failed step */
 };
 
 /* ---- small pieces -------------------------------------------------------------------------------------------------- */
 
-static void clear_dialect(struct dialect *d)
-{
-    for (size_t i = 0; i < d->n_columns; i++) {
-        free(d->names[i]);
-        free(d->types[i]);
-    }
-    free(d->names);
-    free(d->types);
-    free(d->delimiter);
-    free(d->quote);
-    free(d->escape);
-    free(d->new_line);
-    free(d->comment);
-    free(d->date_format);
-    free(d->timestamp_format);
-    memset(d, 0, sizeof(*d));
-}
-
 static void cleanup_ingest(struct ingest *g)
 {
-    clear_dialect(&g->dialect);
+    csv_dialect_finish(&g->dialect);
     if (g->converted)
         unlink(g->converted);
     free(g->converted);
@@ -96,29 +78,6 @@ static int note_failure(struct ingest *g, const char *message, struct err *err)
     return g->failure ? 1 : err_set(err, ERR_NO_MEMORY, "out of memory for a message");
 }
 
-/* The text in a vector, or NULL. DuckDB writes "(empty)" for a character that is not used. */
-static char *copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row)
-{
-    duckdb_vector vector = duckdb_data_chunk_get_vector(chunk, column);
-    uint64_t *validity = duckdb_vector_get_validity(vector);
-    duckdb_string_t s;
-
-    if (validity && !duckdb_validity_row_is_valid(validity, row))
-        return strdup("");
-    s = ((duckdb_string_t *)duckdb_vector_get_data(vector))[row];
-    if (duckdb_string_t_length(s) == 7 && memcmp(duckdb_string_t_data(&s), "(empty)", 7) == 0)
-        return strdup("");
-    return strndup(duckdb_string_t_data(&s), duckdb_string_t_length(s));
-}
-
-/* ,name='text' */
-static int add_option(struct buf *sql, const char *name, const char *text, struct err *err)
-{
-    int r = buf_printf(sql, err, ",%s=", name);
-
-    return r < 0 ? r : sql_quote(sql, '\'', text, err);
-}
-
 static int write_error(struct ingest *g, const char *message, struct err *err)
 {
     return sql_append_failure(g->out, "error", "VALIDATION_ERROR", message, err);
@@ -130,11 +89,13 @@ static void short_reason(const char *message, char *ret, size_t size)
     const char *lines = message;
     size_t n = 0;
 
-    for (const char *kind = strstr(lines, "Error: "); kind && kind - lines < 40; kind = strstr(lines, "Error: "))
+    for (const char *kind = strstr(lines, "Error: "); kind && kind - lines < 40;
+         kind = strstr(lines, "Error: "))
         lines = kind + strlen("Error: ");
     for (; *lines && n + 1 < size; lines++) {
-        if (lines[0] == '\n' && (str_starts(lines + 1, "Possible") || str_starts(lines + 1, "\n") ||
-                                 str_starts(lines + 1, "Column") || str_starts(lines + 1, "This type")))
+        if (lines[0] == '\n' &&
+            (str_starts(lines + 1, "Possible") || str_starts(lines + 1, "\n") ||
+             str_starts(lines + 1, "Column") || str_starts(lines + 1, "This type")))
             break;
         ret[n++] = lines[0] == '\n' ? ' ' : lines[0];
     }
@@ -143,89 +104,19 @@ static void short_reason(const char *message, char *ret, size_t size)
 
 /* ---- sniffing ------------------------------------------------------------------------------------------------------ */
 
-static int read_dialect(struct ingest *g, duckdb_data_chunk chunk, struct err *err)
-{
-    struct dialect *d = &g->dialect;
-    char **texts[] = { &d->delimiter, &d->quote, &d->escape, &d->new_line, &d->comment, &d->date_format,
-                       &d->timestamp_format };
-
-    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-        *texts[i] = copy_text(chunk, i, 0);
-        if (!*texts[i])
-            return err_set(err, ERR_NO_MEMORY, "out of memory for the dialect");
-    }
-    d->skip_rows = ((uint32_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 7)))[0];
-    d->has_header = ((bool *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 8)))[0];
-    return 0;
-}
-
-static int read_sniffed(struct ingest *g, duckdb_result *result, struct err *err)
-{
-    struct dialect *d = &g->dialect;
-    idx_t n_total = duckdb_row_count(result);
-    int r = 0;
-
-    clear_dialect(d);
-    if (n_total == 0)
-        return note_failure(g, "no column was found", err);
-    if (n_total > MAX_COLUMNS)
-        return note_failure(g, "the file has too many columns", err);
-    d->names = calloc(n_total, sizeof(char *));
-    d->types = calloc(n_total, sizeof(char *));
-    if (!d->names || !d->types)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for %" PRIu64 " columns", (uint64_t)n_total);
-    while (r == 0) {
-        duckdb_data_chunk chunk = duckdb_fetch_chunk(*result);
-
-        if (!chunk)
-            break;
-        if (d->n_columns == 0)
-            r = read_dialect(g, chunk, err);
-        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++) {
-            d->names[d->n_columns] = copy_text(chunk, 9, i);
-            d->types[d->n_columns] = copy_text(chunk, 10, i);
-            d->n_columns++;
-            if (!d->names[d->n_columns - 1] || !d->types[d->n_columns - 1])
-                r = err_set(err, ERR_NO_MEMORY, "out of memory for a column");
-        }
-        duckdb_destroy_data_chunk(&chunk);
-    }
-    return r;
-}
-
-/*
- * 0 and g->dialect; 1 and g->failure if the sniffer gave up. `extra` is further options, as ",ignore_errors=true".
- * Where the head of the file shows no other quote than ", saying so halves the sniffer's work, and saves it from taking a
- * sample without any quote for a file without quotes.
- */
 static int sniff(struct ingest *g, const char *extra, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_STATEMENT_BYTES);
-    auto_result duckdb_result result = { 0 };
-    int r = buf_append_str(&sql,
-                           "SELECT Delimiter, Quote, Escape, NewLineDelimiter, Comment, DateFormat, TimestampFormat, SkipRows, "
-                           "HasHeader, c.name, c.type FROM (SELECT *, unnest(Columns) AS c FROM sniff_csv(",
-                           err);
+    auto_free char *failure = NULL;
+    int r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
+                              g->encoding == CSV_LATIN1, extra, &failure, err);
 
-    if (r == 0)
-        r = sql_quote(&sql, '\'', g->path, err);
-    if (r == 0 && g->file.double_quotes_only)
-        r = buf_append_str(&sql, ",quote='\"',escape='\"'", err);
-    if (r == 0 && g->encoding == CSV_LATIN1)
-        r = buf_append_str(&sql, ",encoding='latin-1'", err);
-    if (r == 0)
-        r = buf_printf(&sql, err, "%s))", extra);
-    if (r < 0)
-        return r;
-    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
-        return note_failure(g, duckdb_result_error(&result), err);
-    return read_sniffed(g, &result, err);
+    return r < 0 || !failure ? r : note_failure(g, failure, err);
 }
 
 static bool is_integer_type(const char *type)
 {
-    return str_eq(type, "BIGINT") || str_eq(type, "INTEGER") || str_eq(type, "HUGEINT") || str_eq(type, "SMALLINT") ||
-           str_eq(type, "TINYINT");
+    return str_eq(type, "BIGINT") || str_eq(type, "INTEGER") || str_eq(type, "HUGEINT") ||
+           str_eq(type, "SMALLINT") || str_eq(type, "TINYINT");
 }
 
 /*
@@ -234,7 +125,7 @@ static bool is_integer_type(const char *type)
  */
 static int widen_integers(struct ingest *g, struct err *err)
 {
-    struct dialect *d = &g->dialect;
+    struct csv_dialect *d = &g->dialect;
     auto_free bool *check = calloc(d->n_columns, sizeof(bool));
     auto_free bool *hit = calloc(d->n_columns, sizeof(bool));
     bool any = false;
@@ -249,7 +140,8 @@ static int widen_integers(struct ingest *g, struct err *err)
     /* A row has at least a byte and a line break for each column: below this size the sample was the whole file. */
     if (!any || g->file.size_bytes <= (int64_t)SNIFFED_ROWS * (int64_t)(d->n_columns + 1))
         return 0;
-    r = csv_file_find_decimals(g->path, d->delimiter[0], d->quote[0], check, d->n_columns, hit, err);
+    r = csv_file_find_decimals(g->path, d->delimiter[0], d->quote[0], check, d->n_columns, hit,
+                               err);
     for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
         if (hit[i]) {
             free(d->types[i]);
@@ -263,47 +155,20 @@ static int widen_integers(struct ingest *g, struct err *err)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-/* CREATE TABLE AS with everything said: nothing is guessed twice, and a second pass reads as the first. */
 static int build_statement(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
 {
-    const struct dialect *d = &g->dialect;
-    int r = buf_append_str(sql, "CREATE OR REPLACE TABLE " DB ".main.data AS SELECT * FROM read_csv(", err);
+    int r = buf_append_str(
+        sql, "CREATE OR REPLACE TABLE " DB ".main.data AS SELECT * FROM read_csv(", err);
 
     if (r == 0)
         r = sql_quote(sql, '\'', g->path, err);
     if (r == 0)
-        r = buf_printf(sql, err, ",auto_detect=false,skip=%" PRId64 ",header=%s", d->skip_rows, d->has_header ? "true" : "false");
-    if (r == 0)
-        r = add_option(sql, "delim", d->delimiter, err);
-    if (r == 0)
-        r = add_option(sql, "quote", d->quote, err);
-    if (r == 0)
-        r = add_option(sql, "escape", d->escape, err);
-    if (r == 0)
-        r = add_option(sql, "comment", d->comment, err);
-    if (r == 0 && (str_eq(d->new_line, "\\n") || str_eq(d->new_line, "\\r\\n") || str_eq(d->new_line, "\\r")))
-        r = add_option(sql, "new_line", d->new_line, err);
-    if (r == 0 && d->date_format[0])
-        r = add_option(sql, "dateformat", d->date_format, err);
-    if (r == 0 && d->timestamp_format[0])
-        r = add_option(sql, "timestampformat", d->timestamp_format, err);
+        r = csv_dialect_write_options(&g->dialect, sql, err);
     if (r == 0 && g->encoding == CSV_LATIN1)
         r = buf_append_str(sql, ",encoding='latin-1'", err);
     if (r == 0 && rejects)
         r = buf_printf(sql, err, ",store_rejects=true,rejects_limit=%d", MAX_REJECTED_LINES_STORED);
-    if (r == 0)
-        r = buf_append_str(sql, ",columns={", err);
-    for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
-        if (i)
-            r = buf_append(sql, ",", 1, err);
-        if (r == 0)
-            r = sql_quote(sql, '\'', d->names[i], err);
-        if (r == 0)
-            r = buf_append(sql, ":", 1, err);
-        if (r == 0)
-            r = sql_quote(sql, '\'', d->types[i], err);
-    }
-    return r < 0 ? r : buf_append_str(sql, "})", err);
+    return r < 0 ? r : buf_append_str(sql, ")", err);
 }
 
 /* Drives the statement task by task, so that progress can be told. */
@@ -351,7 +216,8 @@ static int read_rows(struct ingest *g, bool rejects, struct err *err)
         else if (duckdb_execute_pending(pending, &result) != DuckDBSuccess)
             r = note_failure(g, duckdb_result_error(&result), err);
         else if ((chunk = duckdb_fetch_chunk(result))) { /* one row: how many rows the table has */
-            g->n_rows = ((int64_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[0];
+            g->n_rows = ((int64_t *)duckdb_vector_get_data(
+                duckdb_data_chunk_get_vector(chunk, 0)))[0];
             duckdb_destroy_data_chunk(&chunk);
         }
     }
@@ -365,7 +231,9 @@ static int read_rows(struct ingest *g, bool rejects, struct err *err)
 
 static int drop_rejects(struct ingest *g, struct err *err)
 {
-    return sql_run(g->e, "DROP TABLE IF EXISTS temp.reject_errors;DROP TABLE IF EXISTS temp.reject_scans", err);
+    return sql_run(g->e,
+                   "DROP TABLE IF EXISTS temp.reject_errors;DROP TABLE IF EXISTS temp.reject_scans",
+                   err);
 }
 
 static int ask_number(struct ingest *g, const char *sql, int64_t *ret, struct err *err)
@@ -406,12 +274,14 @@ static int write_rejected_lines(struct ingest *g, struct err *err)
     int64_t n = 0;
     int r = 0;
 
-    snprintf(sql, sizeof(sql),
-             "SELECT line::BIGINT, coalesce(column_name, ''), error_message, coalesce(csv_line, '') FROM temp.reject_errors "
-             "ORDER BY line, column_idx LIMIT %d",
-             MAX_REJECTED_LINES_SHOWN);
+    snprintf(
+        sql, sizeof(sql),
+        "SELECT line::BIGINT, coalesce(column_name, ''), error_message, coalesce(csv_line, '') FROM temp.reject_errors "
+        "ORDER BY line, column_idx LIMIT %d",
+        MAX_REJECTED_LINES_SHOWN);
     if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
-        return err_set(err, ERR_INTERNAL, "listing rejected lines: %s", duckdb_result_error(&result));
+        return err_set(err, ERR_INTERNAL, "listing rejected lines: %s",
+                       duckdb_result_error(&result));
     for (;;) {
         duckdb_data_chunk chunk = duckdb_fetch_chunk(result);
 
@@ -421,18 +291,21 @@ static int write_rejected_lines(struct ingest *g, struct err *err)
             return r;
         }
         for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++) {
-            int64_t line = ((int64_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[i];
-            auto_free char *column = copy_text(chunk, 1, i);
-            auto_free char *reason = copy_text(chunk, 2, i);
-            auto_free char *text = copy_text(chunk, 3, i);
+            int64_t line = ((int64_t *)duckdb_vector_get_data(
+                duckdb_data_chunk_get_vector(chunk, 0)))[i];
+            auto_free char *column = sql_copy_text(chunk, 1, i);
+            auto_free char *reason = sql_copy_text(chunk, 2, i);
+            auto_free char *text = sql_copy_text(chunk, 3, i);
 
             if (!column || !reason || !text) {
                 r = err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
                 break;
             }
-            r = buf_printf(g->out, err, "%s{\"line\":%" PRId64 ",\"column\":", n++ ? "," : "", line);
+            r = buf_printf(g->out, err, "%s{\"line\":%" PRId64 ",\"column\":", n++ ? "," : "",
+                           line);
             if (r == 0)
-                r = column[0] ? write_text(g->out, column, MAX_REJECTED_TEXT_BYTES, err) : buf_append_str(g->out, "null", err);
+                r = column[0] ? write_text(g->out, column, MAX_REJECTED_TEXT_BYTES, err) :
+                                buf_append_str(g->out, "null", err);
             if (r == 0)
                 r = buf_append_str(g->out, ",\"error\":", err);
             if (r == 0)
@@ -456,7 +329,8 @@ static int read_with_rejects(struct ingest *g, struct err *err)
     if (r == 0)
         r = read_rows(g, true, err);
     if (r == 0)
-        r = ask_number(g, "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors", &g->n_rejected, err);
+        r = ask_number(g, "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors",
+                       &g->n_rejected, err);
     return r;
 }
 
@@ -473,7 +347,8 @@ static int convert(struct ingest *g, struct err *err)
     const char *dir = g->in->temp_directory;
 
     if (!dir || !dir[0])
-        return err_set(err, ERR_CONFIG, "no temporary directory to convert a %s file in", csv_encoding_name(g->encoding));
+        return err_set(err, ERR_CONFIG, "no temporary directory to convert a %s file in",
+                       csv_encoding_name(g->encoding));
     if (asprintf(&g->converted, "%s/riddle-utf8-%d.csv", dir, (int)getpid()) < 0) {
         g->converted = NULL;
         return err_set(err, ERR_NO_MEMORY, "out of memory for a path");
@@ -531,7 +406,10 @@ static bool types_are_wrong(struct ingest *g, struct err *err)
     int64_t n = 0;
 
     if (g->n_rejected == 0 ||
-        ask_number(g, "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors WHERE error_type = 'CAST'", &n, err) < 0)
+        ask_number(
+            g,
+            "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors WHERE error_type = 'CAST'",
+            &n, err) < 0)
         return false;
     return n > 1000 || n * 100 > g->n_rows + g->n_rejected;
 }
@@ -567,27 +445,34 @@ static int load(struct ingest *g, struct err *err)
     return r;
 }
 
+static int write_texts(struct buf *out, char **texts, size_t n, struct err *err)
+{
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < n; i++) {
+        if (i)
+            r = buf_append(out, ",", 1, err);
+        if (r == 0)
+            r = sql_json_text(out, texts[i], strlen(texts[i]), err);
+    }
+    return r;
+}
+
 static int write_report(struct ingest *g, struct err *err)
 {
-    const struct dialect *d = &g->dialect;
-    int r = buf_printf(g->out, err, "\"verdict\":\"ok\",\"row_count\":%" PRId64 ",\"columns\":[", g->n_rows);
+    const struct csv_dialect *d = &g->dialect;
+    int r = buf_printf(g->out, err, "\"verdict\":\"ok\",\"row_count\":%" PRId64 ",\"columns\":[",
+                       g->n_rows);
 
-    for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
-        if (i)
-            r = buf_append(g->out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(g->out, d->names[i], strlen(d->names[i]), err);
-    }
+    if (r == 0)
+        r = write_texts(g->out, d->names, d->n_columns, err);
     if (r == 0)
         r = buf_append_str(g->out, "],\"types\":[", err);
-    for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
-        if (i)
-            r = buf_append(g->out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(g->out, d->types[i], strlen(d->types[i]), err);
-    }
     if (r == 0)
-        r = buf_printf(g->out, err, "],\"rejects\":{\"count\":%" PRId64 ",\"lines\":[", g->n_rejected);
+        r = write_texts(g->out, d->types, d->n_columns, err);
+    if (r == 0)
+        r = buf_printf(g->out, err, "],\"rejects\":{\"count\":%" PRId64 ",\"lines\":[",
+                       g->n_rejected);
     if (r == 0 && g->n_rejected > 0)
         r = write_rejected_lines(g, err);
     if (r == 0)
@@ -598,9 +483,9 @@ static int write_report(struct ingest *g, struct err *err)
         r = buf_append_str(g->out, ",\"quote\":", err);
     if (r == 0)
         r = sql_json_text(g->out, d->quote, strlen(d->quote), err);
-    return r < 0 ? r
-                 : buf_printf(g->out, err, ",\"encoding\":\"%s\",\"header\":%s},\"error\":null", csv_encoding_name(g->encoding),
-                              d->has_header ? "true" : "false");
+    return r < 0 ? r :
+                   buf_printf(g->out, err, ",\"encoding\":\"%s\",\"header\":%s},\"error\":null",
+                              csv_encoding_name(g->encoding), d->has_header ? "true" : "false");
 }
 
 /* What the user is told when DuckDB could not read the file. */
@@ -612,17 +497,21 @@ static int write_load_failure(struct ingest *g, struct err *err)
     case SQL_FATAL:
         return err_set(err, ERR_INTERNAL, "DuckDB: %s", g->failure);
     case SQL_INTERRUPTED:
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR", "reading the file was interrupted", err);
+        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
+                                  "reading the file was interrupted", err);
     case SQL_NO_MEMORY:
-        snprintf(message, sizeof(message), "'%.200s' needs more memory than there is; send it in parts or raise the memory limit",
-                 g->in->name);
+        snprintf(
+            message, sizeof(message),
+            "'%.200s' needs more memory than there is; send it in parts or raise the memory limit",
+            g->in->name);
         return sql_append_failure(g->out, "memory", "VALIDATION_ERROR", message, err);
     default:
         short_reason(g->failure, reason, sizeof(reason));
-        snprintf(message, sizeof(message),
-                 "Could not parse CSV: '%.200s': %s; check its separators, quotes and line ends, or export it again as "
-                 "UTF-8 CSV",
-                 g->in->name, reason);
+        snprintf(
+            message, sizeof(message),
+            "Could not parse CSV: '%.200s': %s; check its separators, quotes and line ends, or export it again as "
+            "UTF-8 CSV",
+            g->in->name, reason);
         return write_error(g, message, err);
     }
 }
@@ -636,15 +525,48 @@ static int check_rows(struct ingest *g, struct err *err)
     if (g->n_rows > 0 && g->n_rows >= g->n_rejected)
         return 0;
     if (g->n_rejected == 0) {
-        snprintf(message, sizeof(message), "CSV has no data rows: '%.200s' has a header line only; add rows below it", g->in->name);
+        snprintf(message, sizeof(message),
+                 "CSV has no data rows: '%.200s' has a header line only; add rows below it",
+                 g->in->name);
     } else {
         snprintf(message, sizeof(message),
-                 "Could not parse CSV: %" PRId64 " of %" PRId64 " lines of '%.200s' do not fit its %zu columns; check that every "
+                 "Could not parse CSV: %" PRId64 " of %" PRId64
+                 " lines of '%.200s' do not fit its %zu columns; check that every "
                  "line has the same number of fields and one separator",
                  g->n_rejected, g->n_rejected + g->n_rows, g->in->name, g->dialect.n_columns);
     }
     r = write_error(g, message, err);
     return r < 0 ? r : 1;
+}
+
+static bool is_wide(const struct ingest *g)
+{
+    return g->file.n_separators >= WIDE_COLUMNS;
+}
+
+/* 1 when an error was written: the memory will not do. */
+static int prepare_for_width(struct ingest *g, struct err *err)
+{
+    int64_t n = (int64_t)g->file.n_separators + 1, memory = g->in->memory_bytes;
+    char message[600];
+    int r;
+
+    if (!is_wide(g))
+        return 0;
+    if (n > CSV_MAX_COLUMNS || (memory > 0 && n * WIDE_COLUMN_BYTES > memory)) {
+        int64_t most = memory > 0 ? MIN_OF(memory / WIDE_COLUMN_BYTES, (int64_t)CSV_MAX_COLUMNS) :
+                                    CSV_MAX_COLUMNS;
+
+        snprintf(message, sizeof(message),
+                 "'%.200s' has about %" PRId64 " columns; at most %" PRId64
+                 " can be read here: leave out columns, or turn columns into "
+                 "rows (name, value), or raise the memory limit",
+                 g->in->name, n, most);
+        r = write_error(g, message, err);
+        return r < 0 ? r : 1;
+    }
+    return sql_set_limits(g->e, memory > 0 ? MAX_OF(memory, n * WIDE_COLUMN_COUNTED_BYTES) : memory,
+                          1, g->in->temp_directory, err);
 }
 
 static int attach_output(struct ingest *g, struct err *err)
@@ -656,20 +578,11 @@ static int attach_output(struct ingest *g, struct err *err)
         r = sql_quote(&sql, '\'', g->in->out_path, err);
     if (r == 0)
         r = buf_append_str(&sql, " AS " DB, err);
+    if (r == 0 && is_wide(g))
+        r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
     if (r == 0)
         r = sql_run(g->e, buf_cstr(&sql), err);
     return r < 0 ? err_wrap(err, "making the table's file") : 0;
-}
-
-/* The write-ahead log must be gone: readers open the file read-only and could not replay it. */
-static int check_no_wal(const struct ingest *g, struct err *err)
-{
-    char wal[4096];
-
-    snprintf(wal, sizeof(wal), "%s.wal", g->in->out_path);
-    if (access(wal, F_OK) == 0)
-        return err_set(err, ERR_INTERNAL, "DuckDB left a write-ahead log beside the table's file");
-    return 0;
 }
 
 static void remove_output(const struct ingest *g)
@@ -681,15 +594,26 @@ static void remove_output(const struct ingest *g)
     unlink(wal);
 }
 
+/* The write-ahead log must be gone: readers open the file read-only and could not replay it. */
+static int check_no_wal(const struct ingest *g, struct err *err)
+{
+    char wal[4096];
+
+    snprintf(wal, sizeof(wal), "%s.wal", g->in->out_path);
+    return access(wal, F_OK) < 0 ?
+               0 :
+               err_set(err, ERR_INTERNAL, "DuckDB left a write-ahead log beside the table's file");
+}
+
 /* Everything between ATTACH and DETACH. *ret_made when the table is good. */
 static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
 {
     struct err failed = ERR_INIT;
     int r = load(g, &failed);
 
-    if (r == -ERR_CANCELLED) {
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR", "reading the file was interrupted", err);
-    }
+    if (r == -ERR_CANCELLED)
+        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
+                                  "reading the file was interrupted", err);
     if (r == -ERR_VALIDATION)
         return write_error(g, failed.message, err);
     if (r < 0)
@@ -724,9 +648,13 @@ static int ingest(struct ingest *g, struct err *err)
     if (r == -ERR_VALIDATION)
         return write_error(g, refusal.message, err);
     if (r == -ERR_CANCELLED)
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR", "reading the file was interrupted", err);
+        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
+                                  "reading the file was interrupted", err);
     if (r < 0)
         return err_set(err, refusal.code, "%s", refusal.message);
+    r = prepare_for_width(g, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
     remove_output(g);
     r = attach_output(g, err);
     if (r < 0)
@@ -745,18 +673,21 @@ static int ingest(struct ingest *g, struct err *err)
     return r;
 }
 
-int sql_ingest_csv(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json, struct err *err)
+int sql_ingest_csv(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json,
+                   struct err *err)
 {
-    __attribute__((cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret_json };
+    __attribute__((
+        cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret_json };
     int r = sql_set_limits(e, in->memory_bytes, in->threads, in->temp_directory, err);
 
     /* Without this DuckDB does not count; printing would go to our standard output. */
     if (r == 0)
-        r = sql_run(e,
-                    "SET enable_progress_bar_print=false;SET enable_progress_bar=true;"
-                    /* Commit straight into the file: a table that goes through the log first is written twice. */
-                    "SET wal_autocheckpoint='1KB'",
-                    err);
+        r = sql_run(
+            e,
+            "SET enable_progress_bar_print=false;SET enable_progress_bar=true;"
+            /* Commit straight into the file: a table that goes through the log first is written twice. */
+            "SET wal_autocheckpoint='1KB'",
+            err);
     if (r < 0)
         return r;
     sql_begin(e);

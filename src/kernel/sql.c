@@ -92,8 +92,8 @@ int sql_quote(struct buf *b, char q, const char *s, struct err *err)
     return r < 0 ? r : buf_append(b, &q, 1, err);
 }
 
-int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads, const char *temp_directory,
-                   struct err *err)
+int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
+                   const char *temp_directory, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
     int r = 0;
@@ -147,7 +147,8 @@ static int open_database(struct sql_engine *e, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "cannot make DuckDB's configuration");
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(settings); i++) {
         if (duckdb_set_config(config, settings[i].name, settings[i].value) != DuckDBSuccess)
-            r = err_set(err, ERR_INTERNAL, "DuckDB does not take the setting %s=%s", settings[i].name, settings[i].value);
+            r = err_set(err, ERR_INTERNAL, "DuckDB does not take the setting %s=%s",
+                        settings[i].name, settings[i].value);
     }
     if (r == 0 && duckdb_open_ext(NULL, &e->db, config, &message) != DuckDBSuccess)
         r = err_set(err, ERR_INTERNAL, "opening DuckDB: %s", message ? message : "no reason given");
@@ -156,8 +157,8 @@ static int open_database(struct sql_engine *e, struct err *err)
     return r;
 }
 
-static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree, char **ret_failure,
-                     struct err *err);
+static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree,
+                     char **ret_failure, struct err *err);
 
 int sql_engine_create(struct sql_engine **ret, struct err *err)
 {
@@ -176,11 +177,14 @@ int sql_engine_create(struct sql_engine **ret, struct err *err)
     if (r == 0)
         r = sql_run(e, "SET TimeZone='UTC'", err);
     /* Empty and default members are left out of the tree: it is a quarter of the size, and the policy needs none of them. */
-    if (r == 0 && duckdb_prepare(e->con,
-                                 "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, "
-                                 "skip_default := true)::VARCHAR",
-                                 &e->serialize) != DuckDBSuccess)
-        r = err_set(err, ERR_INTERNAL, "preparing json_serialize_sql: %s", duckdb_prepare_error(e->serialize));
+    if (r == 0 &&
+        duckdb_prepare(
+            e->con,
+            "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, "
+            "skip_default := true)::VARCHAR",
+            &e->serialize) != DuckDBSuccess)
+        r = err_set(err, ERR_INTERNAL, "preparing json_serialize_sql: %s",
+                    duckdb_prepare_error(e->serialize));
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(warm_queries); i++)
         r = sql_run(e, warm_queries[i], err);
     if (r == 0)
@@ -248,8 +252,8 @@ void *sql_engine_connection(struct sql_engine *e)
 /* Names that mean something else in front of a dot. The tables of such a dataset go by their bare names. */
 static bool is_reserved_schema(const char *name)
 {
-    return str_ieq(name, "information_schema") || str_ieq(name, "pg_catalog") || str_ieq(name, "system") ||
-           str_ieq(name, "temp");
+    return str_ieq(name, "information_schema") || str_ieq(name, "pg_catalog") ||
+           str_ieq(name, "system") || str_ieq(name, "temp");
 }
 
 /* `main.orders` and `memory.orders` resolve by themselves: the engine's own database is called memory. */
@@ -279,8 +283,8 @@ static int remember_tables(struct sql_engine *e, const struct sql_setup *setup, 
 }
 
 /* A view in schema `schema` over the one table of an attached file. */
-static int add_view(struct buf *sql, const char *schema, const char *name, const char *prefix, size_t index,
-                    struct err *err)
+static int add_view(struct buf *sql, const char *schema, const char *name, const char *prefix,
+                    size_t index, struct err *err)
 {
     int r = buf_append_str(sql, "CREATE VIEW memory.", err);
 
@@ -295,8 +299,8 @@ static int add_view(struct buf *sql, const char *schema, const char *name, const
     return r;
 }
 
-static int attach_table(struct sql_engine *e, const struct sql_table *table, const char *prefix, size_t index,
-                        bool in_dataset, struct err *err)
+static int attach_table(struct sql_engine *e, const struct sql_table *table, const char *prefix,
+                        size_t index, bool in_dataset, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
     int r = buf_append_str(&sql, "ATTACH ", err);
@@ -315,7 +319,8 @@ static int attach_table(struct sql_engine *e, const struct sql_table *table, con
 }
 
 /* Runs what the lock must refuse, and holds DuckDB to the reason that it gives. */
-static int expect_refusal(struct sql_engine *e, const char *sql, const char *reason, struct err *err)
+static int expect_refusal(struct sql_engine *e, const char *sql, const char *reason,
+                          struct err *err)
 {
     auto_result duckdb_result result = { 0 };
     const char *message;
@@ -324,7 +329,8 @@ static int expect_refusal(struct sql_engine *e, const char *sql, const char *rea
         return err_set(err, ERR_ISOLATION, "DuckDB is not locked: it ran %s", sql);
     message = duckdb_result_error(&result);
     if (!message || !strstr(message, reason)) {
-        return err_set(err, ERR_ISOLATION, "DuckDB refused '%s' for another reason than the lock: %s", sql,
+        return err_set(err, ERR_ISOLATION,
+                       "DuckDB refused '%s' for another reason than the lock: %s", sql,
                        message ? message : "none");
     }
     return 0;
@@ -355,7 +361,8 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
     int r;
 
     if (setup->n_tables > MAX_TABLES)
-        return err_set(err, ERR_VALIDATION, "%zu tables are too many; the maximum is %d", setup->n_tables, MAX_TABLES);
+        return err_set(err, ERR_VALIDATION, "%zu tables are too many; the maximum is %d",
+                       setup->n_tables, MAX_TABLES);
     r = remember_tables(e, setup, err);
     if (r == 0)
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
@@ -390,8 +397,8 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
  * The tree of a statement. If DuckDB cannot give one, *ret_failure has its message and the tree stays NULL. The statement
  * has been parsed before, so what fails here is a statement that is no SELECT, or one past some limit.
  */
-static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree, char **ret_failure,
-                     struct err *err)
+static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree,
+                     char **ret_failure, struct err *err)
 {
     auto_result duckdb_result result = { 0 };
     duckdb_data_chunk chunk;
@@ -415,10 +422,16 @@ static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t *
     }
     text = ((duckdb_string_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[0];
     /* Not json_parse(): a tree is far deeper than any document; jansson's own bound and the policy's hold here. */
-    tree = json_loadb(duckdb_string_t_data(&text), duckdb_string_t_length(text), JSON_ALLOW_NUL, &where);
+    tree = json_loadb(duckdb_string_t_data(&text), duckdb_string_t_length(text),
+                      JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL /* constants may be of 128 bits */,
+                      &where);
     duckdb_destroy_data_chunk(&chunk);
-    if (!tree)
-        failure = "the query is nested too deeply; split it into several WITH parts or shorter expressions";
+    if (!tree && json_error_code(&where) != json_error_stack_overflow)
+        failure =
+            "the query holds a constant that cannot be checked; write it as a text and cast it";
+    else if (!tree)
+        failure =
+            "the query is nested too deeply; split it into several WITH parts or shorter expressions";
     else if (!json_is_false(json_object_get(tree, "error"))) {
         failure = json_string_value(json_object_get(tree, "error_message"));
         failure = failure ? failure : "no reason given";
@@ -450,7 +463,8 @@ static int policy_failure(struct buf *out, const char *message, struct err *err)
 }
 
 /* 1 when a failure was written to out, 0 when the statement may run. */
-static int check_policy(struct sql_engine *e, const struct sql_request *req, struct buf *out, struct err *err)
+static int check_policy(struct sql_engine *e, const struct sql_request *req, struct buf *out,
+                        struct err *err)
 {
     struct sql_policy policy = { .dataset_id = e->dataset_id,
                                  .tables = (const char *const *)e->tables,
@@ -466,18 +480,23 @@ static int check_policy(struct sql_engine *e, const struct sql_request *req, str
     if (!tree) {
         first_word(req->sql, word, sizeof(word));
         if (sql_classify(e, failure) == SQL_INTERRUPTED)
-            r = sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR", "the query was interrupted", err);
+            r = sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR",
+                                   "the query was interrupted", err);
         else if (sql_classify(e, failure) == SQL_NO_MEMORY)
             r = sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", failure, err);
         else if (!strstr(failure, "Only SELECT statements"))
             r = policy_failure(out, failure, err);
         else if (str_eq(word, "explain"))
-            r = policy_failure(out, "Only SELECT/WITH queries are allowed. Leave out EXPLAIN to run the query itself.", err);
+            r = policy_failure(
+                out,
+                "Only SELECT/WITH queries are allowed. Leave out EXPLAIN to run the query itself.",
+                err);
         else {
-            r = policy_failure(out,
-                               "Only SELECT/WITH queries are allowed. The tables are read-only: ask for what you need with "
-                               "SELECT, or make new tables in Python.",
-                               err);
+            r = policy_failure(
+                out,
+                "Only SELECT/WITH queries are allowed. The tables are read-only: ask for what you need with "
+                "SELECT, or make new tables in Python.",
+                err);
         }
         return r < 0 ? r : 1;
     }
@@ -502,8 +521,8 @@ static const char *check_text(const struct sql_request *req)
     return NULL;
 }
 
-static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text, struct buf *out,
-                              struct err *err)
+static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
+                              struct buf *out, struct err *err)
 {
     auto_extracted duckdb_extracted_statements statements = NULL;
     idx_t n = duckdb_extract_statements(e->con, text, &statements);
@@ -518,15 +537,17 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
     first_word(text, word, sizeof(word));
     if (req->policy && n > 1 && str_eq(word, "pivot")) {
         /* DuckDB splits a PIVOT that must look up its values into several statements. */
-        return policy_failure(out,
-                              "this PIVOT would have to look up its values first; list them: "
-                              "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement",
-                              err);
+        return policy_failure(
+            out,
+            "this PIVOT would have to look up its values first; list them: "
+            "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement",
+            err);
     }
     if (req->policy && n > 1) {
-        return policy_failure(out,
-                              "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.",
-                              err);
+        return policy_failure(
+            out,
+            "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.",
+            err);
     }
     if (req->policy) {
         r = check_policy(e, req, out, err);
@@ -538,8 +559,10 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
         size_t begin = out->len;
 
         if (duckdb_prepare_extracted_statement(e->con, statements, i, &statement) != DuckDBSuccess)
-            return sql_write_failure(e, statement ? duckdb_prepare_error(statement) : NULL, out, err);
-        if (req->policy && duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
+            return sql_write_failure(e, statement ? duckdb_prepare_error(statement) : NULL, out,
+                                     err);
+        if (req->policy &&
+            duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
             return policy_failure(out, "Only SELECT/WITH queries are allowed.", err);
         r = sql_run_statement(e, statement, req, out, err);
         if (r < 0)
@@ -554,7 +577,8 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
     return 0;
 }
 
-int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json, struct err *err)
+int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json,
+                struct err *err)
 {
     auto_free char *text = NULL;
     const char *problem = check_text(req);

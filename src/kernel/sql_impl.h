@@ -41,10 +41,10 @@ int sql_run(struct sql_engine *e, const char *sql, struct err *err);
 int sql_quote(struct buf *b, char q, const char *s, struct err *err);
 
 enum sql_failure {
-    SQL_FAILED,      /* the query's own fault */
+    SQL_FAILED, /* the query's own fault */
     SQL_INTERRUPTED,
     SQL_NO_MEMORY,
-    SQL_FATAL,       /* DuckDB has given up this instance */
+    SQL_FATAL, /* DuckDB has given up this instance */
     _SQL_FAILURE_MAX
 };
 
@@ -59,14 +59,17 @@ int sql_append_failure(struct buf *out, const char *verdict, const char *type, c
 int sql_write_failure(struct sql_engine *e, const char *message, struct buf *out, struct err *err);
 
 /* Executes a prepared statement as a stream and writes the whole result object. */
-int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement, const struct sql_request *req,
-                      struct buf *out, struct err *err);
+int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
+                      const struct sql_request *req, struct buf *out, struct err *err);
+
+/* The text in a VARCHAR column, "" for NULL. Caller frees; NULL when out of memory. */
+char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row);
 
 /* Drops what was appended since the buffer had `len` bytes. */
 void sql_rewind(struct buf *out, size_t len);
 
 /* memory_limit, threads, temp_directory. */
-int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads, const char *temp_directory,
-                   struct err *err);
+int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
+                   const char *temp_directory, struct err *err);
 
 #endif

@@ -61,13 +61,17 @@ int sql_write_failure(struct sql_engine *e, const char *message, struct buf *out
     case SQL_FATAL:
         return err_set(err, ERR_INTERNAL, "DuckDB: %s", message);
     case SQL_INTERRUPTED:
-        return sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR", "the query was interrupted", err);
+        return sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR",
+                                  "the query was interrupted", err);
     case SQL_NO_MEMORY: {
         auto_buf struct buf text = BUF_INIT(MAX_MESSAGE_BYTES * 2);
-        int r = buf_printf(&text, err, "%.*s\nAggregate or filter earlier, or select fewer columns.",
-                           (int)str_utf8_cut(message, strlen(message), MAX_MESSAGE_BYTES / 2), message);
+        int r = buf_printf(
+            &text, err, "%.*s\nAggregate or filter earlier, or select fewer columns.",
+            (int)str_utf8_cut(message, strlen(message), MAX_MESSAGE_BYTES / 2), message);
 
-        return r < 0 ? r : sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", buf_cstr(&text), err);
+        return r < 0 ?
+                   r :
+                   sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", buf_cstr(&text), err);
     }
     default:
         return sql_append_failure(out, "error", "SQL_EXECUTION_ERROR", message, err);
@@ -93,20 +97,23 @@ static int read_columns(duckdb_result *result, struct columns *ret, struct err *
     ret->n = duckdb_column_count(result);
     ret->types = calloc(ret->n ? ret->n : 1, sizeof(struct sql_type *));
     if (!ret->types)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for %" PRIu64 " columns", (uint64_t)ret->n);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %" PRIu64 " columns",
+                       (uint64_t)ret->n);
     for (idx_t i = 0; i < ret->n; i++) {
         duckdb_logical_type type = duckdb_column_logical_type(result, i);
 
         ret->types[i] = sql_type_create(type);
         duckdb_destroy_logical_type(&type);
         if (!ret->types[i])
-            return err_set(err, ERR_NO_MEMORY, "out of memory for %" PRIu64 " columns", (uint64_t)ret->n);
+            return err_set(err, ERR_NO_MEMORY, "out of memory for %" PRIu64 " columns",
+                           (uint64_t)ret->n);
     }
     return 0;
 }
 
 /* "columns":[…],"types":[…] */
-static int write_columns(duckdb_result *result, const struct columns *columns, struct buf *out, struct err *err)
+static int write_columns(duckdb_result *result, const struct columns *columns, struct buf *out,
+                         struct err *err)
 {
     int r = buf_append_str(out, "\"columns\":[", err);
 
@@ -142,8 +149,8 @@ struct rows {
 };
 
 /* One row; *ret_full when it did not fit (out is then as before). */
-static int write_row(struct rows *rows, const struct columns *columns, duckdb_data_chunk chunk, idx_t row, bool *ret_full,
-                     struct err *err)
+static int write_row(struct rows *rows, const struct columns *columns, duckdb_data_chunk chunk,
+                     idx_t row, bool *ret_full, struct err *err)
 {
     struct buf *out = rows->out;
     size_t before = out->len;
@@ -154,11 +161,12 @@ static int write_row(struct rows *rows, const struct columns *columns, duckdb_da
         if (i)
             r = buf_append(out, ",", 1, &full);
         if (r == 0) {
-            r = sql_value_write(columns->types[i], duckdb_data_chunk_get_vector(chunk, i), row, out, &rows->truncated,
-                                &full);
+            r = sql_value_write(columns->types[i], duckdb_data_chunk_get_vector(chunk, i), row, out,
+                                &rows->truncated, &full);
         }
         if (r == 0 && out->len - rows->start > rows->max_bytes)
-            r = err_set(&full, ERR_TOO_LARGE, "the rows are larger than %zu bytes", rows->max_bytes);
+            r = err_set(&full, ERR_TOO_LARGE, "the rows are larger than %zu bytes",
+                        rows->max_bytes);
     }
     if (r == 0)
         r = buf_append(out, "]", 1, &full);
@@ -181,8 +189,8 @@ static int write_row(struct rows *rows, const struct columns *columns, duckdb_da
  * Pulls chunks until the rows or the bytes are enough. A failure of the query on the way is not an error of this function:
  * *ret_failure then has DuckDB's message.
  */
-static int write_rows(struct sql_engine *e, duckdb_result *result, const struct columns *columns, struct rows *rows,
-                      const char **ret_failure, struct err *err)
+static int write_rows(struct sql_engine *e, duckdb_result *result, const struct columns *columns,
+                      struct rows *rows, const char **ret_failure, struct err *err)
 {
     bool full = false;
     int r = 0;
@@ -220,8 +228,8 @@ void sql_rewind(struct buf *out, size_t len)
         out->data[len] = '\0';
 }
 
-int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement, const struct sql_request *req,
-                         struct buf *out, struct err *err)
+int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
+                      const struct sql_request *req, struct buf *out, struct err *err)
 {
     /* Declared in the order in which they must outlive each other: cleanups run backwards. */
     auto_pending duckdb_pending_result pending = NULL;
@@ -254,7 +262,8 @@ int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
     if (r < 0)
         return r;
     rows.start = out->len;
-    rows.max_bytes = out->max_bytes - MIN_OF(out->max_bytes, out->len + 128); /* what comes behind the rows */
+    rows.max_bytes = out->max_bytes -
+                     MIN_OF(out->max_bytes, out->len + 128); /* what comes behind the rows */
     if (req->max_bytes >= 0)
         rows.max_bytes = MIN_OF(rows.max_bytes, (size_t)req->max_bytes);
     r = write_rows(e, &result, &columns, &rows, &failure, err);
@@ -264,6 +273,18 @@ int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
         sql_rewind(out, begin);
         return sql_write_failure(e, failure, out, err);
     }
-    return buf_printf(out, err, "],\"row_count\":%" PRId64 ",\"truncated\":%s,\"error\":null", rows.n,
-                      rows.truncated ? "true" : "false");
+    return buf_printf(out, err, "],\"row_count\":%" PRId64 ",\"truncated\":%s,\"error\":null",
+                      rows.n, rows.truncated ? "true" : "false");
+}
+
+char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row)
+{
+    duckdb_vector vector = duckdb_data_chunk_get_vector(chunk, column);
+    uint64_t *validity = duckdb_vector_get_validity(vector);
+    duckdb_string_t s;
+
+    if (validity && !duckdb_validity_row_is_valid(validity, row))
+        return strdup("");
+    s = ((duckdb_string_t *)duckdb_vector_get_data(vector))[row];
+    return strndup(duckdb_string_t_data(&s), duckdb_string_t_length(s));
 }

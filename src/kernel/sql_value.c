@@ -15,288 +15,10 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/sql_value_impl.h"
 
-/* Readers of the result bound the depth of JSON (JSON_MAX_DEPTH); what is around the value needs some of it. */
-#define MAX_NESTING 40
 #define DECIMAL_SAFE_DIGITS 15
 #define BLOB_MAX_BYTES (SQL_CELL_MAX_BYTES / 4 * 3)
-
-struct sql_type {
-    duckdb_type id;
-    duckdb_type internal; /* of DECIMAL and ENUM */
-    uint8_t width, scale; /* of DECIMAL */
-    idx_t array_size;
-    char *alias; /* a named type such as JSON */
-    struct sql_type **children;
-    char **names; /* of STRUCT and UNION members, or the words of an ENUM */
-    size_t n_children, n_names;
-};
-
-/* ---- types --------------------------------------------------------------------------------------------------------- */
-
-void sql_type_destroy(struct sql_type *t)
-{
-    if (!t)
-        return;
-    for (size_t i = 0; i < t->n_children; i++)
-        sql_type_destroy(t->children[i]);
-    for (size_t i = 0; i < t->n_names; i++)
-        free(t->names[i]);
-    free(t->children);
-    free(t->names);
-    free(t->alias);
-    free(t);
-}
-
-/* DuckDB's strings have their own allocator; a copy keeps ours in one. */
-static char *take_duckdb_text(char *s)
-{
-    char *copy = s ? strdup(s) : NULL;
-
-    duckdb_free(s);
-    return copy;
-}
-
-static bool add_child(struct sql_type *t, duckdb_logical_type child)
-{
-    struct sql_type *made = sql_type_create(child);
-
-    duckdb_destroy_logical_type(&child);
-    if (!made)
-        return false;
-    t->children[t->n_children++] = made;
-    return true;
-}
-
-static bool add_name(struct sql_type *t, char *duckdb_text)
-{
-    char *copy = take_duckdb_text(duckdb_text);
-
-    if (!copy)
-        return false;
-    t->names[t->n_names++] = copy;
-    return true;
-}
-
-static bool make_room(struct sql_type *t, size_t n_children, size_t n_names)
-{
-    t->children = calloc(n_children ? n_children : 1, sizeof(*t->children));
-    t->names = calloc(n_names ? n_names : 1, sizeof(*t->names));
-    return t->children && t->names;
-}
-
-static bool read_children(struct sql_type *t, duckdb_logical_type type)
-{
-    idx_t n;
-
-    switch (t->id) {
-    case DUCKDB_TYPE_DECIMAL:
-        t->internal = duckdb_decimal_internal_type(type);
-        t->width = duckdb_decimal_width(type);
-        t->scale = duckdb_decimal_scale(type);
-        return true;
-    case DUCKDB_TYPE_ENUM:
-        t->internal = duckdb_enum_internal_type(type);
-        n = duckdb_enum_dictionary_size(type);
-        if (!make_room(t, 0, n))
-            return false;
-        for (idx_t i = 0; i < n; i++) {
-            if (!add_name(t, duckdb_enum_dictionary_value(type, i)))
-                return false;
-        }
-        return true;
-    case DUCKDB_TYPE_LIST:
-        return make_room(t, 1, 0) && add_child(t, duckdb_list_type_child_type(type));
-    case DUCKDB_TYPE_ARRAY:
-        t->array_size = duckdb_array_type_array_size(type);
-        return make_room(t, 1, 0) && add_child(t, duckdb_array_type_child_type(type));
-    case DUCKDB_TYPE_MAP:
-        return make_room(t, 2, 0) && add_child(t, duckdb_map_type_key_type(type)) &&
-               add_child(t, duckdb_map_type_value_type(type));
-    case DUCKDB_TYPE_STRUCT:
-        n = duckdb_struct_type_child_count(type);
-        if (!make_room(t, n, n))
-            return false;
-        for (idx_t i = 0; i < n; i++) {
-            if (!add_name(t, duckdb_struct_type_child_name(type, i)) ||
-                !add_child(t, duckdb_struct_type_child_type(type, i)))
-                return false;
-        }
-        return true;
-    case DUCKDB_TYPE_UNION:
-        n = duckdb_union_type_member_count(type);
-        if (!make_room(t, n, n))
-            return false;
-        for (idx_t i = 0; i < n; i++) {
-            if (!add_name(t, duckdb_union_type_member_name(type, i)) ||
-                !add_child(t, duckdb_union_type_member_type(type, i)))
-                return false;
-        }
-        return true;
-    default:
-        return true;
-    }
-}
-
-struct sql_type *sql_type_create(duckdb_logical_type type)
-{
-    struct sql_type *t = calloc(1, sizeof(*t));
-
-    if (!t)
-        return NULL;
-    t->id = duckdb_get_type_id(type);
-    t->alias = take_duckdb_text(duckdb_logical_type_get_alias(type));
-    if (!read_children(t, type)) {
-        sql_type_destroy(t);
-        return NULL;
-    }
-    return t;
-}
-
-static const char *plain_name(duckdb_type id)
-{
-    switch (id) {
-    case DUCKDB_TYPE_BOOLEAN:
-        return "BOOLEAN";
-    case DUCKDB_TYPE_TINYINT:
-        return "TINYINT";
-    case DUCKDB_TYPE_SMALLINT:
-        return "SMALLINT";
-    case DUCKDB_TYPE_INTEGER:
-        return "INTEGER";
-    case DUCKDB_TYPE_BIGINT:
-        return "BIGINT";
-    case DUCKDB_TYPE_UTINYINT:
-        return "UTINYINT";
-    case DUCKDB_TYPE_USMALLINT:
-        return "USMALLINT";
-    case DUCKDB_TYPE_UINTEGER:
-        return "UINTEGER";
-    case DUCKDB_TYPE_UBIGINT:
-        return "UBIGINT";
-    case DUCKDB_TYPE_FLOAT:
-        return "FLOAT";
-    case DUCKDB_TYPE_DOUBLE:
-        return "DOUBLE";
-    case DUCKDB_TYPE_TIMESTAMP:
-        return "TIMESTAMP";
-    case DUCKDB_TYPE_TIMESTAMP_S:
-        return "TIMESTAMP_S";
-    case DUCKDB_TYPE_TIMESTAMP_MS:
-        return "TIMESTAMP_MS";
-    case DUCKDB_TYPE_TIMESTAMP_NS:
-        return "TIMESTAMP_NS";
-    case DUCKDB_TYPE_TIMESTAMP_TZ:
-        return "TIMESTAMP WITH TIME ZONE";
-    case DUCKDB_TYPE_DATE:
-        return "DATE";
-    case DUCKDB_TYPE_TIME:
-        return "TIME";
-    case DUCKDB_TYPE_TIME_NS:
-        return "TIME_NS";
-    case DUCKDB_TYPE_TIME_TZ:
-        return "TIME WITH TIME ZONE";
-    case DUCKDB_TYPE_INTERVAL:
-        return "INTERVAL";
-    case DUCKDB_TYPE_HUGEINT:
-        return "HUGEINT";
-    case DUCKDB_TYPE_UHUGEINT:
-        return "UHUGEINT";
-    case DUCKDB_TYPE_VARCHAR:
-        return "VARCHAR";
-    case DUCKDB_TYPE_BLOB:
-        return "BLOB";
-    case DUCKDB_TYPE_UUID:
-        return "UUID";
-    case DUCKDB_TYPE_BIT:
-        return "BIT";
-    case DUCKDB_TYPE_ENUM:
-        return "ENUM";
-    case DUCKDB_TYPE_MAP:
-        return "MAP";
-    case DUCKDB_TYPE_STRUCT:
-        return "STRUCT";
-    case DUCKDB_TYPE_UNION:
-        return "UNION";
-    case DUCKDB_TYPE_BIGNUM:
-        return "BIGNUM";
-    case DUCKDB_TYPE_SQLNULL:
-        return "NULL";
-    default:
-        return "UNKNOWN";
-    }
-}
-
-static int write_name(const struct sql_type *t, struct buf *out, int depth, struct err *err)
-{
-    int r;
-
-    if (depth > MAX_NESTING)
-        return buf_append_str(out, "…", err);
-    if (t->alias)
-        return buf_append_str(out, t->alias, err);
-    switch (t->id) {
-    case DUCKDB_TYPE_DECIMAL:
-        return buf_printf(out, err, "DECIMAL(%u,%u)", t->width, t->scale);
-    case DUCKDB_TYPE_LIST:
-        r = write_name(t->children[0], out, depth + 1, err);
-        return r < 0 ? r : buf_append_str(out, "[]", err);
-    case DUCKDB_TYPE_ARRAY:
-        r = write_name(t->children[0], out, depth + 1, err);
-        return r < 0 ? r : buf_printf(out, err, "[%" PRIu64 "]", (uint64_t)t->array_size);
-    case DUCKDB_TYPE_MAP:
-    case DUCKDB_TYPE_STRUCT:
-    case DUCKDB_TYPE_UNION:
-        r = buf_printf(out, err, "%s(", plain_name(t->id));
-        for (size_t i = 0; r == 0 && i < t->n_children; i++) {
-            if (i)
-                r = buf_append_str(out, ", ", err);
-            if (r == 0 && t->n_names)
-                r = buf_printf(out, err, str_is_identifier(t->names[i]) ? "%s " : "\"%s\" ", t->names[i]);
-            if (r == 0)
-                r = write_name(t->children[i], out, depth + 1, err);
-        }
-        return r < 0 ? r : buf_append(out, ")", 1, err);
-    default:
-        return buf_append_str(out, plain_name(t->id), err);
-    }
-}
-
-int sql_type_write_name(const struct sql_type *t, struct buf *out, struct err *err)
-{
-    return write_name(t, out, 0, err);
-}
-
-static int check_type(const struct sql_type *t, const char *column, int depth, struct err *err)
-{
-    if (depth > MAX_NESTING) {
-        return err_set(err, ERR_VALIDATION,
-                       "column '%.200s' is nested more than %d levels deep; show it as text: CAST(… AS VARCHAR)",
-                       column, MAX_NESTING);
-    }
-    if (str_eq(plain_name(t->id), "UNKNOWN") && t->id != DUCKDB_TYPE_DECIMAL && t->id != DUCKDB_TYPE_LIST &&
-        t->id != DUCKDB_TYPE_ARRAY) {
-        return err_set(err, ERR_VALIDATION,
-                       "column '%.200s' has a type that cannot be shown; show it as text: CAST(… AS VARCHAR)", column);
-    }
-    if (t->id == DUCKDB_TYPE_BIGNUM) {
-        return err_set(err, ERR_VALIDATION,
-                       "column '%.200s' has type BIGNUM, which cannot be shown; show it as text: CAST(… AS VARCHAR)",
-                       column);
-    }
-    for (size_t i = 0; i < t->n_children; i++) {
-        int r = check_type(t->children[i], column, depth + 1, err);
-
-        if (r < 0)
-            return r;
-    }
-    return 0;
-}
-
-int sql_type_check(const struct sql_type *t, const char *column, struct err *err)
-{
-    return check_type(t, column, 0, err);
-}
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
 
@@ -350,7 +72,8 @@ static int write_text(struct buf *out, const char *s, size_t len, bool *ret_cut,
     return sql_json_text(out, cut, keep + strlen("…"), err);
 }
 
-static int write_base64(struct buf *out, const uint8_t *data, size_t len, bool *ret_cut, struct err *err)
+static int write_base64(struct buf *out, const uint8_t *data, size_t len, bool *ret_cut,
+                        struct err *err)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     bool cut = len > BLOB_MAX_BYTES;
@@ -366,7 +89,8 @@ static int write_base64(struct buf *out, const uint8_t *data, size_t len, bool *
     for (size_t i = 0; r == 0 && i < len; i += 3) {
         uint32_t a = data[i], b = i + 1 < len ? data[i + 1] : 0, c = i + 2 < len ? data[i + 2] : 0;
         uint32_t bits = a << 16 | b << 8 | c;
-        char quad[4] = { digits[bits >> 18], digits[bits >> 12 & 63], i + 1 < len ? digits[bits >> 6 & 63] : '=',
+        char quad[4] = { digits[bits >> 18], digits[bits >> 12 & 63],
+                         i + 1 < len ? digits[bits >> 6 & 63] : '=',
                          i + 2 < len ? digits[bits & 63] : '=' };
 
         r = buf_append(out, quad, sizeof(quad), err);
@@ -377,7 +101,8 @@ static int write_base64(struct buf *out, const uint8_t *data, size_t len, bool *
 }
 
 /* The first byte says how many bits of the second are padding. */
-static int write_bits(struct buf *out, const uint8_t *data, size_t len, bool *ret_cut, struct err *err)
+static int write_bits(struct buf *out, const uint8_t *data, size_t len, bool *ret_cut,
+                      struct err *err)
 {
     auto_free char *text = NULL;
     size_t n = 0;
@@ -453,8 +178,8 @@ static int write_decimal(struct buf *out, __int128 v, unsigned scale, struct err
         digits = padded;
         len = scale + 1;
     }
-    return buf_printf(out, err, "%s%s%.*s.%s%s", quote, v < 0 ? "-" : "", (int)(len - scale), digits,
-                      digits + len - scale, quote);
+    return buf_printf(out, err, "%s%s%.*s.%s%s", quote, v < 0 ? "-" : "", (int)(len - scale),
+                      digits, digits + len - scale, quote);
 }
 
 /* ---- dates and times ----------------------------------------------------------------------------------------------- */
@@ -478,15 +203,15 @@ static void write_days(char *text, size_t size, int64_t days)
     int64_t day = doy - (153 * mp + 2) / 5 + 1, month = mp < 10 ? mp + 3 : mp - 9;
     int64_t year = yoe + era * 400 + (month <= 2);
 
-    snprintf(text, size, "%s%04" PRId64 "-%02" PRId64 "-%02" PRId64, year < 0 ? "-" : "", year < 0 ? -year : year,
-             month, day);
+    snprintf(text, size, "%s%04" PRId64 "-%02" PRId64 "-%02" PRId64, year < 0 ? "-" : "",
+             year < 0 ? -year : year, month, day);
 }
 
 /* hh:mm:ss with 6 or 9 digits of fraction if there is one. */
 static void write_clock(char *text, size_t size, int64_t seconds, int64_t fraction, int digits)
 {
-    int n = snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, seconds / 3600, seconds / 60 % 60,
-                     seconds % 60);
+    int n = snprintf(text, size, "%02" PRId64 ":%02" PRId64 ":%02" PRId64, seconds / 3600,
+                     seconds / 60 % 60, seconds % 60);
 
     if (fraction)
         snprintf(text + n, size - (size_t)n, ".%0*" PRId64, digits, fraction);
@@ -502,7 +227,8 @@ static int write_date(struct buf *out, int32_t days, struct err *err)
     return buf_printf(out, err, "\"%s\"", text);
 }
 
-static int write_timestamp(struct buf *out, int64_t v, int64_t per_second, const char *zone, struct err *err)
+static int write_timestamp(struct buf *out, int64_t v, int64_t per_second, const char *zone,
+                           struct err *err)
 {
     char day[48], clock[48];
     int64_t seconds, fraction;
@@ -514,16 +240,19 @@ static int write_timestamp(struct buf *out, int64_t v, int64_t per_second, const
     if (per_second == 1000)
         fraction *= 1000;
     write_days(day, sizeof(day), floor_div(seconds, SECONDS_PER_DAY));
-    write_clock(clock, sizeof(clock), seconds - floor_div(seconds, SECONDS_PER_DAY) * SECONDS_PER_DAY, fraction,
+    write_clock(clock, sizeof(clock),
+                seconds - floor_div(seconds, SECONDS_PER_DAY) * SECONDS_PER_DAY, fraction,
                 per_second == NS_PER_SECOND ? 9 : 6);
     return buf_printf(out, err, "\"%sT%s%s\"", day, clock, zone);
 }
 
-static int write_time(struct buf *out, int64_t v, int64_t per_second, const char *zone, struct err *err)
+static int write_time(struct buf *out, int64_t v, int64_t per_second, const char *zone,
+                      struct err *err)
 {
     char clock[48];
 
-    write_clock(clock, sizeof(clock), v / per_second, v % per_second, per_second == NS_PER_SECOND ? 9 : 6);
+    write_clock(clock, sizeof(clock), v / per_second, v % per_second,
+                per_second == NS_PER_SECOND ? 9 : 6);
     return buf_printf(out, err, "\"%s%s\"", clock, zone);
 }
 
@@ -531,7 +260,8 @@ static int write_time_tz(struct buf *out, duckdb_time_tz v, struct err *err)
 {
     duckdb_time_tz_struct parts = duckdb_from_time_tz(v);
     int offset = abs(parts.offset);
-    int64_t us = ((int64_t)parts.time.hour * 3600 + parts.time.min * 60 + parts.time.sec) * US_PER_SECOND +
+    int64_t us = ((int64_t)parts.time.hour * 3600 + parts.time.min * 60 + parts.time.sec) *
+                     US_PER_SECOND +
                  parts.time.micros;
     char zone[32];
     int n = snprintf(zone, sizeof(zone), "%c%02d:%02d", parts.offset < 0 ? '-' : '+', offset / 3600,
@@ -563,7 +293,8 @@ static int write_interval(struct buf *out, duckdb_interval v, struct err *err)
         uint64_t us = v.micros < 0 ? -(uint64_t)v.micros : (uint64_t)v.micros;
         char clock[48];
 
-        write_clock(clock, sizeof(clock), (int64_t)(us / US_PER_SECOND), (int64_t)(us % US_PER_SECOND), 6);
+        write_clock(clock, sizeof(clock), (int64_t)(us / US_PER_SECOND),
+                    (int64_t)(us % US_PER_SECOND), 6);
         r = buf_printf(out, err, "%s%s%s", space, v.micros < 0 ? "-" : "", clock);
     }
     return r < 0 ? r : buf_append(out, "\"", 1, err);
@@ -574,8 +305,9 @@ static int write_uuid(struct buf *out, duckdb_hugeint v, struct err *err)
 {
     uint64_t hi = (uint64_t)v.upper ^ (UINT64_C(1) << 63), lo = v.lower;
 
-    return buf_printf(out, err, "\"%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64 "\"",
-                      hi >> 32, hi >> 16 & 0xffff, hi & 0xffff, lo >> 48, lo & UINT64_C(0xffffffffffff));
+    return buf_printf(
+        out, err, "\"%08" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%04" PRIx64 "-%012" PRIx64 "\"",
+        hi >> 32, hi >> 16 & 0xffff, hi & 0xffff, lo >> 48, lo & UINT64_C(0xffffffffffff));
 }
 
 /* ---- cells --------------------------------------------------------------------------------------------------------- */
@@ -585,8 +317,8 @@ static __int128 join_hugeint(duckdb_hugeint v)
     return (__int128)((unsigned __int128)(uint64_t)v.upper << 64 | v.lower);
 }
 
-static int write_list(const struct sql_type *element, duckdb_vector child, idx_t first, idx_t n, struct buf *out,
-                      bool *ret_cut, struct err *err)
+static int write_list(const struct sql_type *element, duckdb_vector child, idx_t first, idx_t n,
+                      struct buf *out, bool *ret_cut, struct err *err)
 {
     int r = buf_append(out, "[", 1, err);
 
@@ -599,8 +331,8 @@ static int write_list(const struct sql_type *element, duckdb_vector child, idx_t
     return r < 0 ? r : buf_append(out, "]", 1, err);
 }
 
-static int write_struct(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out, bool *ret_cut,
-                        struct err *err)
+static int write_struct(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,
+                        bool *ret_cut, struct err *err)
 {
     int r = buf_append(out, "{", 1, err);
     bool unnamed = t->n_children && !t->names[0][0]; /* row(1, 2) */
@@ -620,19 +352,21 @@ static int write_struct(const struct sql_type *t, duckdb_vector vector, idx_t ro
         if (r == 0)
             r = buf_append(out, ":", 1, err);
         if (r == 0)
-            r = sql_value_write(t->children[i], duckdb_struct_vector_get_child(vector, i), row, out, ret_cut, err);
+            r = sql_value_write(t->children[i], duckdb_struct_vector_get_child(vector, i), row, out,
+                                ret_cut, err);
     }
     return r < 0 ? r : buf_append(out, "}", 1, err);
 }
 
 /* An object when the keys are texts, else a list of {"key","value"}. A map is a list of structs (key, value). */
-static int write_map(const struct sql_type *t, duckdb_vector vector, duckdb_list_entry entry, struct buf *out,
-                     bool *ret_cut, struct err *err)
+static int write_map(const struct sql_type *t, duckdb_vector vector, duckdb_list_entry entry,
+                     struct buf *out, bool *ret_cut, struct err *err)
 {
     duckdb_vector pairs = duckdb_list_vector_get_child(vector);
     duckdb_vector keys = duckdb_struct_vector_get_child(pairs, 0);
     duckdb_vector values = duckdb_struct_vector_get_child(pairs, 1);
-    bool object = t->children[0]->id == DUCKDB_TYPE_VARCHAR || t->children[0]->id == DUCKDB_TYPE_ENUM;
+    bool object = t->children[0]->id == DUCKDB_TYPE_VARCHAR ||
+                  t->children[0]->id == DUCKDB_TYPE_ENUM;
     int r = buf_append(out, object ? "{" : "[", 1, err);
 
     for (idx_t i = entry.offset; r == 0 && i < entry.offset + entry.length; i++) {
@@ -652,19 +386,20 @@ static int write_map(const struct sql_type *t, duckdb_vector vector, duckdb_list
     return r < 0 ? r : buf_append(out, object ? "}" : "]", 1, err);
 }
 
-static int write_enum(const struct sql_type *t, const void *data, idx_t row, struct buf *out, struct err *err)
+static int write_enum(const struct sql_type *t, const void *data, idx_t row, struct buf *out,
+                      struct err *err)
 {
-    uint64_t index = t->internal == DUCKDB_TYPE_UTINYINT    ? ((const uint8_t *)data)[row]
-                     : t->internal == DUCKDB_TYPE_USMALLINT ? ((const uint16_t *)data)[row]
-                                                            : ((const uint32_t *)data)[row];
+    uint64_t index = t->internal == DUCKDB_TYPE_UTINYINT  ? ((const uint8_t *)data)[row] :
+                     t->internal == DUCKDB_TYPE_USMALLINT ? ((const uint16_t *)data)[row] :
+                                                            ((const uint32_t *)data)[row];
 
     if (index >= t->n_names)
         return buf_append_str(out, "null", err);
     return sql_json_text(out, t->names[index], strlen(t->names[index]), err);
 }
 
-int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out, bool *ret_cut,
-                    struct err *err)
+int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,
+                    bool *ret_cut, struct err *err)
 {
     uint64_t *validity = duckdb_vector_get_validity(vector);
     const void *data = duckdb_vector_get_data(vector);
@@ -705,10 +440,13 @@ int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, s
         return write_i128(out, false, (unsigned __int128)v.upper << 64 | v.lower, err);
     }
     case DUCKDB_TYPE_DECIMAL: {
-        __int128 v = t->internal == DUCKDB_TYPE_SMALLINT  ? ((const int16_t *)data)[row]
-                     : t->internal == DUCKDB_TYPE_INTEGER ? ((const int32_t *)data)[row]
-                     : t->internal == DUCKDB_TYPE_BIGINT  ? ((const int64_t *)data)[row]
-                                                          : join_hugeint(((const duckdb_hugeint *)data)[row]);
+        __int128 v = t->internal == DUCKDB_TYPE_SMALLINT ?
+                         ((const int16_t *)data)[row] :
+                     t->internal == DUCKDB_TYPE_INTEGER ?
+                         ((const int32_t *)data)[row] :
+                     t->internal == DUCKDB_TYPE_BIGINT ?
+                         ((const int64_t *)data)[row] :
+                         join_hugeint(((const duckdb_hugeint *)data)[row]);
 
         return write_decimal(out, v, t->scale, err);
     }
@@ -752,12 +490,12 @@ int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, s
     case DUCKDB_TYPE_LIST: {
         duckdb_list_entry entry = ((const duckdb_list_entry *)data)[row];
 
-        return write_list(t->children[0], duckdb_list_vector_get_child(vector), entry.offset, entry.length, out,
-                          ret_cut, err);
+        return write_list(t->children[0], duckdb_list_vector_get_child(vector), entry.offset,
+                          entry.length, out, ret_cut, err);
     }
     case DUCKDB_TYPE_ARRAY:
-        return write_list(t->children[0], duckdb_array_vector_get_child(vector), row * t->array_size, t->array_size,
-                          out, ret_cut, err);
+        return write_list(t->children[0], duckdb_array_vector_get_child(vector),
+                          row * t->array_size, t->array_size, out, ret_cut, err);
     case DUCKDB_TYPE_MAP:
         return write_map(t, vector, ((const duckdb_list_entry *)data)[row], out, ret_cut, err);
     case DUCKDB_TYPE_STRUCT:
@@ -769,7 +507,8 @@ int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, s
 
         if (tag >= t->n_children)
             return buf_append_str(out, "null", err);
-        return sql_value_write(t->children[tag], duckdb_struct_vector_get_child(vector, (idx_t)tag + 1), row, out,
+        return sql_value_write(t->children[tag],
+                               duckdb_struct_vector_get_child(vector, (idx_t)tag + 1), row, out,
                                ret_cut, err);
     }
     default: /* SQLNULL; others do not pass sql_type_check() */

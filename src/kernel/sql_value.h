@@ -23,8 +23,8 @@ int sql_type_check(const struct sql_type *t, const char *column, struct err *err
 #define SQL_CELL_MAX_BYTES (64 * 1024) /* of text; the rest is cut */
 
 /* Appends row `row` of the vector. *ret_cut is set (never cleared) when a text was cut. TOO_LARGE when out is full. */
-int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out, bool *ret_cut,
-                    struct err *err);
+int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,
+                    bool *ret_cut, struct err *err);
 
 /* A JSON string: quotes, escapes. The bytes must be UTF-8, as DuckDB's texts are. */
 int sql_json_text(struct buf *out, const char *s, size_t len, struct err *err);

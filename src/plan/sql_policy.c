@@ -20,29 +20,31 @@
 
 /* DuckDB's own limit for expressions is 1000; the walk takes about two levels for each of them. */
 #define MAX_DEPTH 2400
+/* Planning takes DuckDB twice as long for every level of these, and no interrupt reaches it there. */
+#define MAX_SUBQUERY_DEPTH 12
 #define MAX_NAME 200 /* bytes of a user's name that a message repeats */
 
 enum member_kind {
-    DATA,       /* names, flags, constants, types: nothing to walk */
-    EXPR,       /* expression */
-    EXPRS,      /* array of expressions */
-    EXPR_ROWS,  /* array of arrays of expressions */
-    EXPR_MAP,   /* array of {key, value: expression} */
-    NODE,       /* query node */
-    NODES,      /* array of query nodes */
-    STATEMENT,  /* {node, named_param_map} */
-    TABLE,      /* table reference */
-    CTES,       /* {map: [{key, value: {query, …}}]}: handled before all other members */
-    MODIFIER,   /* ORDER BY, LIMIT, DISTINCT */
-    MODIFIERS,  /* array of them */
-    ORDERS,     /* array of {type, null_order, expression} */
-    CASES,      /* array of {when_expr, then_expr} */
-    PIVOTS,     /* array of pivot columns */
-    ENTRIES,    /* array of pivot column entries */
-    AT_CLAUSE,  /* {unit, expr} */
-    CTE_QUERY,  /* the query of a CTE_NODE, a second copy of one in its map */
-    CTE_CHILD,  /* what uses it */
-    SELF_NODE,  /* the recursive half of a recursive CTE, which sees itself */
+    DATA,      /* names, flags, constants, types: nothing to walk */
+    EXPR,      /* expression */
+    EXPRS,     /* array of expressions */
+    EXPR_ROWS, /* array of arrays of expressions */
+    EXPR_MAP,  /* array of {key, value: expression} */
+    NODE,      /* query node */
+    NODES,     /* array of query nodes */
+    STATEMENT, /* {node, named_param_map} */
+    TABLE,     /* table reference */
+    CTES,      /* {map: [{key, value: {query, …}}]}: handled before all other members */
+    MODIFIER,  /* ORDER BY, LIMIT, DISTINCT */
+    MODIFIERS, /* array of them */
+    ORDERS,    /* array of {type, null_order, expression} */
+    CASES,     /* array of {when_expr, then_expr} */
+    PIVOTS,    /* array of pivot columns */
+    ENTRIES,   /* array of pivot column entries */
+    AT_CLAUSE, /* {unit, expr} */
+    CTE_QUERY, /* the query of a CTE_NODE, a second copy of one in its map */
+    CTE_CHILD, /* what uses it */
+    SELF_NODE, /* the recursive half of a recursive CTE, which sees itself */
 };
 
 struct member {
@@ -64,6 +66,7 @@ struct scope {
 struct walk {
     const struct sql_policy *policy;
     struct err *err;
+    int n_subqueries; /* around the expression that is being walked */
 };
 
 #define MEMBERS(...) ((const struct member[]){ __VA_ARGS__, { NULL, DATA } })
@@ -79,66 +82,76 @@ static const struct shape expressions[] = {
     { "COMPARISON", MEMBERS({ "left", EXPR }, { "right", EXPR }) },
     { "CONJUNCTION", MEMBERS({ "children", EXPRS }) },
     { "CONSTANT", MEMBERS({ "value", DATA }) },
-    { "FUNCTION", MEMBERS({ "function_name", DATA }, { "schema", DATA }, { "catalog", DATA },
-                          { "children", EXPRS }, { "filter", EXPR }, { "order_bys", MODIFIER },
-                          { "distinct", DATA }, { "is_operator", DATA }, { "export_state", DATA }) },
+    { "FUNCTION",
+      MEMBERS({ "function_name", DATA }, { "schema", DATA }, { "catalog", DATA },
+              { "children", EXPRS }, { "filter", EXPR }, { "order_bys", MODIFIER },
+              { "distinct", DATA }, { "is_operator", DATA }, { "export_state", DATA }) },
     { "LAMBDA", MEMBERS({ "lhs", EXPR }, { "expr", EXPR }, { "syntax_type", DATA }) },
     { "LAMBDA_REF", MEMBERS({ "lambda_idx", DATA }, { "column_name", DATA }) },
     { "OPERATOR", MEMBERS({ "children", EXPRS }) },
     { "POSITIONAL_REFERENCE", MEMBERS({ "index", DATA }) },
-    { "STAR", MEMBERS({ "relation_name", DATA }, { "exclude_list", DATA }, { "replace_list", EXPR_MAP },
-                      { "columns", DATA }, { "expr", EXPR }, { "qualified_exclude_list", DATA },
-                      { "rename_list", DATA }) },
+    { "STAR", MEMBERS({ "relation_name", DATA }, { "exclude_list", DATA },
+                      { "replace_list", EXPR_MAP }, { "columns", DATA }, { "expr", EXPR },
+                      { "qualified_exclude_list", DATA }, { "rename_list", DATA }) },
     { "SUBQUERY", MEMBERS({ "subquery_type", DATA }, { "subquery", STATEMENT }, { "child", EXPR },
                           { "comparison_type", DATA }) },
-    { "WINDOW", MEMBERS({ "function_name", DATA }, { "schema", DATA }, { "catalog", DATA },
-                        { "children", EXPRS }, { "partitions", EXPRS }, { "orders", ORDERS },
-                        { "start", DATA }, { "end", DATA }, { "start_expr", EXPR }, { "end_expr", EXPR },
-                        { "offset_expr", EXPR }, { "default_expr", EXPR }, { "ignore_nulls", DATA },
-                        { "filter_expr", EXPR }, { "exclude_clause", DATA }, { "distinct", DATA },
-                        { "arg_orders", ORDERS }) },
+    { "WINDOW",
+      MEMBERS({ "function_name", DATA }, { "schema", DATA }, { "catalog", DATA },
+              { "children", EXPRS }, { "partitions", EXPRS }, { "orders", ORDERS },
+              { "start", DATA }, { "end", DATA }, { "start_expr", EXPR }, { "end_expr", EXPR },
+              { "offset_expr", EXPR }, { "default_expr", EXPR }, { "ignore_nulls", DATA },
+              { "filter_expr", EXPR }, { "exclude_clause", DATA }, { "distinct", DATA },
+              { "arg_orders", ORDERS }) },
 };
-static const struct member expression_members[] = { /* of every expression */
-    { "class", DATA }, { "type", DATA }, { "alias", DATA }, { "query_location", DATA }, { NULL, DATA },
+static const struct member expression_members[] = {
+    /* of every expression */
+    { "class", DATA },          { "type", DATA }, { "alias", DATA },
+    { "query_location", DATA }, { NULL, DATA },
 };
 
 static const struct shape tables[] = {
-    { "BASE_TABLE", MEMBERS({ "schema_name", DATA }, { "table_name", DATA }, { "column_name_alias", DATA },
-                            { "catalog_name", DATA }, { "at_clause", AT_CLAUSE }) },
+    { "BASE_TABLE",
+      MEMBERS({ "schema_name", DATA }, { "table_name", DATA }, { "column_name_alias", DATA },
+              { "catalog_name", DATA }, { "at_clause", AT_CLAUSE }) },
     { "EMPTY", MEMBERS({ NULL, DATA }) },
-    { "EXPRESSION_LIST", MEMBERS({ "expected_names", DATA }, { "expected_types", DATA },
-                                 { "values", EXPR_ROWS }) },
-    { "JOIN", MEMBERS({ "left", TABLE }, { "right", TABLE }, { "condition", EXPR }, { "join_type", DATA },
-                      { "ref_type", DATA }, { "using_columns", DATA }, { "delim_flipped", DATA },
-                      { "duplicate_eliminated_columns", EXPRS }, { "is_implicit", DATA }) },
+    { "EXPRESSION_LIST",
+      MEMBERS({ "expected_names", DATA }, { "expected_types", DATA }, { "values", EXPR_ROWS }) },
+    { "JOIN",
+      MEMBERS({ "left", TABLE }, { "right", TABLE }, { "condition", EXPR }, { "join_type", DATA },
+              { "ref_type", DATA }, { "using_columns", DATA }, { "delim_flipped", DATA },
+              { "duplicate_eliminated_columns", EXPRS }, { "is_implicit", DATA }) },
     { "PIVOT", MEMBERS({ "source", TABLE }, { "aggregates", EXPRS }, { "unpivot_names", DATA },
                        { "pivots", PIVOTS }, { "groups", DATA }, { "column_name_alias", DATA },
                        { "include_nulls", DATA }) },
     { "SHOW_REF", MEMBERS({ "table_name", DATA }, { "query", NODE }, { "show_type", DATA },
                           { "catalog_name", DATA }, { "schema_name", DATA }) },
     { "SUBQUERY", MEMBERS({ "subquery", STATEMENT }, { "column_name_alias", DATA }) },
-    { "TABLE_FUNCTION", MEMBERS({ "function", EXPR }, { "column_name_alias", DATA },
-                                { "with_ordinality", DATA }) },
+    { "TABLE_FUNCTION",
+      MEMBERS({ "function", EXPR }, { "column_name_alias", DATA }, { "with_ordinality", DATA }) },
 };
 static const struct member table_members[] = {
-    { "type", DATA }, { "alias", DATA }, { "sample", DATA }, { "query_location", DATA }, { NULL, DATA },
+    { "type", DATA },           { "alias", DATA }, { "sample", DATA },
+    { "query_location", DATA }, { NULL, DATA },
 };
 
 static const struct shape nodes[] = {
-    { "SELECT_NODE", MEMBERS({ "select_list", EXPRS }, { "from_table", TABLE }, { "where_clause", EXPR },
-                             { "group_expressions", EXPRS }, { "group_sets", DATA },
-                             { "aggregate_handling", DATA }, { "having", EXPR }, { "sample", DATA },
-                             { "qualify", EXPR }) },
+    { "SELECT_NODE", MEMBERS({ "select_list", EXPRS }, { "from_table", TABLE },
+                             { "where_clause", EXPR }, { "group_expressions", EXPRS },
+                             { "group_sets", DATA }, { "aggregate_handling", DATA },
+                             { "having", EXPR }, { "sample", DATA }, { "qualify", EXPR }) },
     { "SET_OPERATION_NODE", MEMBERS({ "setop_type", DATA }, { "left", NODE }, { "right", NODE },
                                     { "setop_all", DATA }, { "children", NODES }) },
-    { "RECURSIVE_CTE_NODE", MEMBERS({ "cte_name", DATA }, { "union_all", DATA }, { "left", NODE },
-                                    { "right", SELF_NODE }, { "aliases", DATA },
-                                    { "key_targets", EXPRS }) },
+    { "RECURSIVE_CTE_NODE",
+      MEMBERS({ "cte_name", DATA }, { "union_all", DATA }, { "left", NODE }, { "right", SELF_NODE },
+              { "aliases", DATA }, { "key_targets", EXPRS }) },
     { "CTE_NODE", MEMBERS({ "cte_name", DATA }, { "query", CTE_QUERY }, { "child", CTE_CHILD },
                           { "aliases", DATA }, { "materialized", DATA }) },
 };
 static const struct member node_members[] = {
-    { "type", DATA }, { "modifiers", MODIFIERS }, { "cte_map", CTES }, { NULL, DATA },
+    { "type", DATA },
+    { "modifiers", MODIFIERS },
+    { "cte_map", CTES },
+    { NULL, DATA },
 };
 
 static const struct shape modifiers[] = {
@@ -151,21 +164,20 @@ static const struct member modifier_members[] = { { "type", DATA }, { NULL, DATA
 
 /* Objects with no "type" of their own: where they stand says what they are. */
 static const struct member no_members[] = { { NULL, DATA } };
-static const struct shape statement_shape = {
-    "statement", MEMBERS({ "node", NODE }, { "named_param_map", DATA })
-};
-static const struct shape cte_shape = {
-    "CTE", MEMBERS({ "aliases", DATA }, { "query", STATEMENT }, { "materialized", DATA },
-                   { "key_targets", EXPRS })
-};
-static const struct shape map_entry_shape = { "map entry", MEMBERS({ "key", DATA }, { "value", EXPR }) };
-static const struct shape order_shape = {
-    "order", MEMBERS({ "type", DATA }, { "null_order", DATA }, { "expression", EXPR })
-};
-static const struct shape case_shape = { "case", MEMBERS({ "when_expr", EXPR }, { "then_expr", EXPR }) };
+static const struct shape statement_shape = { "statement", MEMBERS({ "node", NODE },
+                                                                   { "named_param_map", DATA }) };
+static const struct shape cte_shape = { "CTE", MEMBERS({ "aliases", DATA }, { "query", STATEMENT },
+                                                       { "materialized", DATA },
+                                                       { "key_targets", EXPRS }) };
+static const struct shape map_entry_shape = { "map entry",
+                                              MEMBERS({ "key", DATA }, { "value", EXPR }) };
+static const struct shape order_shape = { "order", MEMBERS({ "type", DATA }, { "null_order", DATA },
+                                                           { "expression", EXPR }) };
+static const struct shape case_shape = { "case",
+                                         MEMBERS({ "when_expr", EXPR }, { "then_expr", EXPR }) };
 static const struct shape pivot_shape = {
-    "pivot", MEMBERS({ "pivot_expressions", EXPRS }, { "unpivot_names", DATA }, { "entries", ENTRIES },
-                     { "pivot_enum", DATA }, { "subquery", NODE })
+    "pivot", MEMBERS({ "pivot_expressions", EXPRS }, { "unpivot_names", DATA },
+                     { "entries", ENTRIES }, { "pivot_enum", DATA }, { "subquery", NODE })
 };
 static const struct shape entry_shape = {
     "pivot entry", MEMBERS({ "values", DATA }, { "star_expr", EXPR }, { "alias", DATA })
@@ -174,9 +186,14 @@ static const struct shape at_shape = { "AT", MEMBERS({ "unit", DATA }, { "expr",
 
 /* Operators are a class of their own; each is harmless, and one that is not listed is not known to be. */
 static const char *const operator_types[] = {
-    "OPERATOR_NOT", "OPERATOR_IS_NULL", "OPERATOR_IS_NOT_NULL", "OPERATOR_UNPACK", "OPERATOR_NULLIF",
-    "OPERATOR_COALESCE", "OPERATOR_TRY", "COMPARE_IN", "COMPARE_NOT_IN", "ARRAY_EXTRACT",
-    "ARRAY_SLICE", "STRUCT_EXTRACT", "ARRAY_CONSTRUCTOR", "ARROW", "GROUPING_FUNCTION",
+    "OPERATOR_NOT",         "OPERATOR_IS_NULL",
+    "OPERATOR_IS_NOT_NULL", "OPERATOR_UNPACK",
+    "OPERATOR_NULLIF",      "OPERATOR_COALESCE",
+    "OPERATOR_TRY",         "COMPARE_IN",
+    "COMPARE_NOT_IN",       "ARRAY_EXTRACT",
+    "ARRAY_SLICE",          "STRUCT_EXTRACT",
+    "ARRAY_CONSTRUCTOR",    "ARROW",
+    "GROUPING_FUNCTION",
 };
 
 /* ---- messages ------------------------------------------------------------------------------------------------------ */
@@ -204,8 +221,9 @@ static void list_tables(const struct sql_policy *policy, char *ret, size_t size)
 
 static int refuse_construct(struct walk *w, const char *what, const char *name)
 {
-    return err_set(w->err, ERR_VALIDATION, "this kind of SQL is not supported: %s %.*s; write it as a plain SELECT",
-                   what, MAX_NAME, name);
+    return err_set(w->err, ERR_VALIDATION,
+                   "this kind of SQL is not supported: %s %.*s; write it as a plain SELECT", what,
+                   MAX_NAME, name);
 }
 
 static const char *text_of(const json_t *obj, const char *key)
@@ -217,9 +235,9 @@ static const char *text_of(const json_t *obj, const char *key)
 
 static bool looks_like_file(const char *name)
 {
-    return strchr(name, '/') || strchr(name, '*') || strstr(name, ".csv") || strstr(name, ".parquet") ||
-           strstr(name, ".json") || strstr(name, ".tsv") || strstr(name, ".txt") || strstr(name, ".db") ||
-           strstr(name, ".xlsx");
+    return strchr(name, '/') || strchr(name, '*') || strstr(name, ".csv") ||
+           strstr(name, ".parquet") || strstr(name, ".json") || strstr(name, ".tsv") ||
+           strstr(name, ".txt") || strstr(name, ".db") || strstr(name, ".xlsx");
 }
 
 static int refuse_function(struct walk *w, const char *name)
@@ -230,22 +248,26 @@ static int refuse_function(struct walk *w, const char *name)
     if (str_starts(name, "read_") || str_starts(name, "parquet_") || str_eq(name, "glob") ||
         str_eq(name, "sniff_csv") || str_ends(name, "_scan")) {
         return err_set(w->err, ERR_VALIDATION,
-                       "reading files is not allowed: %.*s(); query a table by name (%s)", MAX_NAME, name, names);
+                       "reading files is not allowed: %.*s(); query a table by name (%s)", MAX_NAME,
+                       name, names);
     }
     if (str_eq(name, "getenv") || str_eq(name, "current_setting") || str_eq(name, "getvariable") ||
         str_eq(name, "which_secret")) {
         return err_set(w->err, ERR_VALIDATION,
-                       "reading settings is not allowed: %.*s(); query a table by name (%s)", MAX_NAME, name, names);
+                       "reading settings is not allowed: %.*s(); query a table by name (%s)",
+                       MAX_NAME, name, names);
     }
     if (str_starts(name, "duckdb_") || str_starts(name, "pragma_") || str_starts(name, "pg_") ||
         str_starts(name, "has_")) {
-        return err_set(w->err, ERR_VALIDATION,
-                       "the system catalog is not available: %.*s(); DESCRIBE <table> shows the columns of a table (%s)",
-                       MAX_NAME, name, names);
+        return err_set(
+            w->err, ERR_VALIDATION,
+            "the system catalog is not available: %.*s(); DESCRIBE <table> shows the columns of a table (%s)",
+            MAX_NAME, name, names);
     }
     if (str_eq(name, "query") || str_eq(name, "query_table") || strstr(name, "_sql")) {
         return err_set(w->err, ERR_VALIDATION,
-                       "running SQL from a text is not allowed: %.*s(); write the query itself", MAX_NAME, name);
+                       "running SQL from a text is not allowed: %.*s(); write the query itself",
+                       MAX_NAME, name);
     }
     for (size_t i = 0; i < sql_n_function_groups; i++) {
         const struct sql_function_group *g = &sql_function_groups[i];
@@ -253,13 +275,14 @@ static int refuse_function(struct walk *w, const char *name)
 
         if (nearest && strlen(nearest) > 2) {
             return err_set(w->err, ERR_VALIDATION,
-                           "function '%.*s' does not exist or is not allowed; did you mean '%s'?", MAX_NAME, name,
-                           nearest);
+                           "function '%.*s' does not exist or is not allowed; did you mean '%s'?",
+                           MAX_NAME, name, nearest);
         }
     }
-    return err_set(w->err, ERR_VALIDATION,
-                   "function '%.*s' does not exist or is not allowed; use DuckDB's ordinary functions on values and tables",
-                   MAX_NAME, name);
+    return err_set(
+        w->err, ERR_VALIDATION,
+        "function '%.*s' does not exist or is not allowed; use DuckDB's ordinary functions on values and tables",
+        MAX_NAME, name);
 }
 
 static int refuse_table(struct walk *w, const char *schema, const char *name)
@@ -272,19 +295,23 @@ static int refuse_table(struct walk *w, const char *schema, const char *name)
     list_tables(p, names, sizeof(names));
     if (!schema[0] && looks_like_file(name)) {
         return err_set(w->err, ERR_VALIDATION,
-                       "reading files is not allowed: '%.*s'; query a table by name (%s)", MAX_NAME, name, names);
+                       "reading files is not allowed: '%.*s'; query a table by name (%s)", MAX_NAME,
+                       name, names);
     }
     if (str_ieq(schema, "information_schema") || str_ieq(schema, "pg_catalog") ||
-        (!schema[0] && (str_starts(name, "duckdb_") || str_starts(name, "pg_") || str_starts(name, "sqlite_")))) {
-        return err_set(w->err, ERR_VALIDATION,
-                       "the system catalog is not available: '%.*s%s%.*s'; DESCRIBE <table> shows the columns of a table (%s)",
-                       MAX_NAME, schema, dot, MAX_NAME, name, names);
+        (!schema[0] &&
+         (str_starts(name, "duckdb_") || str_starts(name, "pg_") || str_starts(name, "sqlite_")))) {
+        return err_set(
+            w->err, ERR_VALIDATION,
+            "the system catalog is not available: '%.*s%s%.*s'; DESCRIBE <table> shows the columns of a table (%s)",
+            MAX_NAME, schema, dot, MAX_NAME, name, names);
     }
     if (nearest && !schema[0]) {
-        return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s'; did you mean '%s'?", MAX_NAME, name, nearest);
+        return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s'; did you mean '%s'?", MAX_NAME,
+                       name, nearest);
     }
-    return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s%s%.*s'; the tables are: %s", MAX_NAME, schema, dot,
-                   MAX_NAME, name, names);
+    return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s%s%.*s'; the tables are: %s",
+                   MAX_NAME, schema, dot, MAX_NAME, name, names);
 }
 
 /* ---- checks of single nodes ---------------------------------------------------------------------------------------- */
@@ -302,9 +329,10 @@ static int check_function(struct walk *w, const json_t *obj, bool in_from)
     if (in_from ? sql_function_in(&sql_table_functions, name) : sql_function_is_allowed(name))
         return 0;
     if (in_from && sql_function_is_allowed(name)) {
-        return err_set(w->err, ERR_VALIDATION,
-                       "function '%s' cannot stand in FROM here; use it in the SELECT list (in FROM: range, generate_series, unnest, repeat)",
-                       name);
+        return err_set(
+            w->err, ERR_VALIDATION,
+            "function '%s' cannot stand in FROM here; use it in the SELECT list (in FROM: range, generate_series, unnest, repeat)",
+            name);
     }
     return refuse_function(w, name);
 }
@@ -323,7 +351,8 @@ static int check_base_table(struct walk *w, const json_t *obj, const struct scop
                 return 0;
         }
     }
-    ours = !schema[0] || str_ieq(schema, "main") || (p->dataset_id && str_ieq(schema, p->dataset_id));
+    ours = !schema[0] || str_ieq(schema, "main") ||
+           (p->dataset_id && str_ieq(schema, p->dataset_id));
     if (catalog[0] && !(p->dataset_id && str_ieq(catalog, p->dataset_id)))
         ours = false;
     for (size_t i = 0; ours && i < p->n_tables; i++) {
@@ -343,15 +372,16 @@ static int check_show(struct walk *w, const json_t *obj)
     if (str_eq(name, "\"tables\"") && str_eq(text_of(obj, "show_type"), "DESCRIBE") &&
         !text_of(obj, "catalog_name")[0] && !text_of(obj, "schema_name")[0])
         return 0;
-    return err_set(w->err, ERR_VALIDATION,
-                   "only SHOW TABLES, DESCRIBE <table or query> and SUMMARIZE <table or query> are allowed, not SHOW %.*s",
-                   MAX_NAME, name);
+    return err_set(
+        w->err, ERR_VALIDATION,
+        "only SHOW TABLES, DESCRIBE <table or query> and SUMMARIZE <table or query> are allowed, not SHOW %.*s",
+        MAX_NAME, name);
 }
 
 /* ---- the walk ------------------------------------------------------------------------------------------------------ */
 
-static int walk_value(struct walk *w, const json_t *value, enum member_kind kind, const json_t *parent,
-                      const struct scope *scope, int depth);
+static int walk_value(struct walk *w, const json_t *value, enum member_kind kind,
+                      const json_t *parent, const struct scope *scope, int depth);
 
 static const struct member *find_member(const struct member *members, const char *name)
 {
@@ -378,8 +408,9 @@ static int walk_members(struct walk *w, const json_t *obj, const struct shape *s
     json_t *value;
 
     if (depth > MAX_DEPTH) {
-        return err_set(w->err, ERR_VALIDATION,
-                       "the query is nested too deeply; split it into several WITH parts or shorter expressions");
+        return err_set(
+            w->err, ERR_VALIDATION,
+            "the query is nested too deeply; split it into several WITH parts or shorter expressions");
     }
     if (!json_is_object(obj))
         return refuse_construct(w, "malformed", shape->name);
@@ -407,7 +438,8 @@ static int walk_expression(struct walk *w, const json_t *obj, const struct scope
     int r;
 
     if (str_eq(class, "PARAMETER"))
-        return err_set(w->err, ERR_VALIDATION, "query parameters (? and $1) have no value here; write the value itself");
+        return err_set(w->err, ERR_VALIDATION,
+                       "query parameters (? and $1) have no value here; write the value itself");
     if (!shape)
         return refuse_construct(w, "expression", class);
     if (str_eq(class, "FUNCTION") || str_eq(class, "WINDOW")) {
@@ -424,7 +456,16 @@ static int walk_expression(struct walk *w, const json_t *obj, const struct scope
         if (!known)
             return refuse_construct(w, "operator", type);
     }
-    return walk_members(w, obj, shape, expression_members, scope, depth);
+    if (str_eq(class, "SUBQUERY") && w->n_subqueries == MAX_SUBQUERY_DEPTH) {
+        return err_set(
+            w->err, ERR_VALIDATION,
+            "subqueries are nested more than %d deep; give the inner ones a name with WITH",
+            MAX_SUBQUERY_DEPTH);
+    }
+    w->n_subqueries += str_eq(class, "SUBQUERY");
+    r = walk_members(w, obj, shape, expression_members, scope, depth);
+    w->n_subqueries -= str_eq(class, "SUBQUERY");
+    return r;
 }
 
 static int walk_table(struct walk *w, const json_t *obj, const struct scope *scope, int depth)
@@ -467,36 +508,35 @@ static int walk_table(struct walk *w, const json_t *obj, const struct scope *sco
     return walk_members(w, obj, shape, table_members, scope, depth);
 }
 
-static int walk_node(struct walk *w, const json_t *obj, const struct scope *scope, int depth);
-
-/*
- * A query node sees the names of its cte_map; each CTE sees those before it. `index` counts the entries already in scope.
- * The recursion keeps the list on the stack.
- */
-static int walk_ctes(struct walk *w, const json_t *node, const json_t *map, size_t index,
+/* A query node sees the names of its cte_map; each CTE sees those before it. */
+static int walk_ctes(struct walk *w, const json_t *node, const json_t *map,
                      const struct shape *shape, const struct scope *scope, int depth)
 {
-    const json_t *entry = json_array_get(map, index);
-    const json_t *value = json_object_get(entry, "value");
-    struct scope inner = { .name = text_of(entry, "key"), .outer = scope };
-    const char *key;
-    json_t *unused;
-    int r;
+    size_t n = json_array_size(map);
+    auto_free struct scope *names = calloc(n ? n : 1, sizeof(*names));
 
-    if (!entry)
-        return walk_members(w, node, shape, node_members, scope, depth);
-    if (depth > MAX_DEPTH)
-        return err_set(w->err, ERR_VALIDATION, "the query has too many WITH parts; split it");
-    json_object_foreach((json_t *)entry, key, unused) {
-        if (!str_eq(key, "key") && !str_eq(key, "value"))
-            return refuse_construct(w, "WITH", key);
+    if (!names)
+        return err_set(w->err, ERR_NO_MEMORY, "out of memory for %zu WITH parts", n);
+    for (size_t i = 0; i < n; i++) {
+        const json_t *entry = json_array_get(map, i);
+        const char *key;
+        json_t *unused;
+        int r;
+
+        json_object_foreach((json_t *)entry, key, unused) {
+            if (!str_eq(key, "key") && !str_eq(key, "value"))
+                return refuse_construct(w, "WITH", key);
+        }
+        names[i] = (struct scope){ .name = text_of(entry, "key"), .outer = scope };
+        if (!names[i].name[0])
+            return refuse_construct(w, "WITH", "entry without a name");
+        r = walk_members(w, json_object_get(entry, "value"), &cte_shape, no_members, scope,
+                         depth + 1);
+        if (r < 0)
+            return r;
+        scope = &names[i];
     }
-    if (!inner.name[0])
-        return refuse_construct(w, "WITH", "entry without a name");
-    r = walk_members(w, value, &cte_shape, no_members, scope, depth + 1);
-    if (r < 0)
-        return r;
-    return walk_ctes(w, node, map, index + 1, shape, &inner, depth + 1);
+    return walk_members(w, node, shape, node_members, scope, depth);
 }
 
 static int walk_node(struct walk *w, const json_t *obj, const struct scope *scope, int depth)
@@ -515,11 +555,11 @@ static int walk_node(struct walk *w, const json_t *obj, const struct scope *scop
         if (!str_eq(key, "map") || !json_is_array(unused))
             return refuse_construct(w, "WITH", key);
     }
-    return walk_ctes(w, obj, json_object_get(cte_map, "map"), 0, shape, scope, depth);
+    return walk_ctes(w, obj, json_object_get(cte_map, "map"), shape, scope, depth);
 }
 
-static int walk_array(struct walk *w, const json_t *array, enum member_kind kind, const json_t *parent,
-                      const struct scope *scope, int depth)
+static int walk_array(struct walk *w, const json_t *array, enum member_kind kind,
+                      const json_t *parent, const struct scope *scope, int depth)
 {
     size_t i;
     json_t *value;
@@ -583,8 +623,8 @@ static int walk_cte_query(struct walk *w, const json_t *query, const json_t *nod
     return refuse_construct(w, "materialized WITH", text_of(node, "cte_name"));
 }
 
-static int walk_value(struct walk *w, const json_t *value, enum member_kind kind, const json_t *parent,
-                      const struct scope *scope, int depth)
+static int walk_value(struct walk *w, const json_t *value, enum member_kind kind,
+                      const json_t *parent, const struct scope *scope, int depth)
 {
     switch (kind) {
     case DATA:
@@ -637,11 +677,13 @@ int sql_policy_check(const struct sql_policy *policy, const json_t *tree, struct
     struct walk w = { .policy = policy, .err = err };
     const json_t *statements = json_object_get(tree, "statements");
 
-    if (!json_is_object(tree) || !json_is_false(json_object_get(tree, "error")) || !json_is_array(statements))
+    if (!json_is_object(tree) || !json_is_false(json_object_get(tree, "error")) ||
+        !json_is_array(statements))
         return err_set(err, ERR_VALIDATION, "Only SELECT/WITH queries are allowed.");
     if (json_array_size(statements) != 1) {
-        return err_set(err, ERR_VALIDATION,
-                       "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
+        return err_set(
+            err, ERR_VALIDATION,
+            "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
     }
     return walk_members(&w, json_array_get(statements, 0), &statement_shape, no_members, NULL, 0);
 }

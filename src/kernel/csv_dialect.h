@@ -1,0 +1,39 @@
+#ifndef RIDDLE_KERNEL_CSV_DIALECT_H
+#define RIDDLE_KERNEL_CSV_DIALECT_H
+
+/* How a CSV file is written: its characters, header, columns and their types. */
+
+#include <duckdb.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+
+#define CSV_MAX_COLUMNS 20000
+
+struct csv_dialect {
+    char *delimiter, *quote, *escape, *comment; /* "" when there is none */
+    char *new_line;                             /* as DuckDB spells it: \\n */
+    char *date_format, *timestamp_format;       /* "" for ISO */
+    int64_t skip_rows;
+    bool has_header;
+    char **names, **types;
+    size_t n_columns;
+};
+
+void csv_dialect_finish(struct csv_dialect *d); /* may be used again */
+
+/*
+ * 0 and *d; or 1, *d as it was and *ret_failure (caller frees) if the sniffer gave up. `extra` is further options, as
+ * ",ignore_errors=true". Where the head of the file shows no other quote than ", saying so (double_quotes_only) halves the
+ * sniffer's work, and saves it from taking a sample without any quote for a file without quotes.
+ */
+int csv_dialect_sniff(struct csv_dialect *d, duckdb_connection con, const char *path,
+                      bool double_quotes_only, bool latin1, const char *extra, char **ret_failure,
+                      struct err *err);
+
+/* ",delim=…,columns={…}" for read_csv. */
+int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, struct err *err);
+
+#endif
