@@ -1,6 +1,7 @@
 /*
  * One kernel. It boxes itself, waits to be told what it is for ("start"), closes its jail, and then answers requests one
- * at a time: "exec" runs SQL or Python, "ingest" turns a CSV into a columnar file. docs/wire.md has the frames.
+ * at a time: "exec" runs SQL or Python, "ingest" turns a data file into a table, "profile" describes one. docs/wire.md has
+ * the frames.
  *
  * SIGINT is the only way in while a request runs: it stops the query and raises KeyboardInterrupt, and is ignored when idle.
  */
@@ -18,6 +19,7 @@
 #include "base/fdio.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "kernel/profile.h"
 #include "kernel/python.h"
 #include "sandbox/wire.h"
 
@@ -280,6 +282,17 @@ static int run_ingest(struct kernel *k, const json_t *req, struct buf *out, stru
     return sql_ingest_csv(k->parts->engine, &in, out, err);
 }
 
+static int run_profile(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
+{
+    const char *table = str_of(req, "table");
+    if (!table)
+        return err_set(err, ERR_PROTOCOL, "a profile of no table");
+    int r = sql_engine_ready(k->parts->engine, err);
+    if (r == 0)
+        r = buf_append_str(out, "\"verdict\":\"ok\",\"profile\":", err);
+    return r < 0 ? r : sql_profile(k->parts->engine, table, out, err);
+}
+
 static void answer(struct kernel *k, const json_t *req)
 {
     struct err err = ERR_INIT;
@@ -292,6 +305,8 @@ static void answer(struct kernel *k, const json_t *req)
         r = run_exec(k, req, &out, &err);
     else if (str_eq(str_of(req, "op"), "ingest"))
         r = run_ingest(k, req, &out, &err);
+    else if (str_eq(str_of(req, "op"), "profile"))
+        r = run_profile(k, req, &out, &err);
     else
         r = err_set(&err, ERR_PROTOCOL, "unknown request '%s'", str_of(req, "op"));
     atomic_store(&interruptible.busy, false);

@@ -394,18 +394,32 @@ static void step(struct lease *l)
     l->done(l, r > 0 ? &result : NULL, r > 0 ? NULL : &err, l->done_arg);
 }
 
+static int running(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+{
+    l->done = done;
+    l->done_arg = arg;
+    l->state = LEASE_RUNNING;
+    return watch_update(l, err);
+}
+
 int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done,
               void *arg, struct err *err)
 {
     if (l->state != LEASE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
     int r = sandbox_begin(l->sandbox, req, events, err);
-    if (r < 0)
-        return r;
-    l->done = done;
-    l->done_arg = arg;
-    l->state = LEASE_RUNNING;
-    return watch_update(l, err);
+    return r < 0 ? r : running(l, done, arg, err);
+}
+
+int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err)
+{
+    if (l->state != LEASE_IDLE)
+        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    auto_json json_t *req = json_pack("{s:s, s:s}", "op", "profile", "table", table);
+    if (!req)
+        return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
+    int r = sandbox_begin_json(l->sandbox, req, timeout_ms, 65536, NULL, err);
+    return r < 0 ? r : running(l, done, arg, err);
 }
 
 void lease_interrupt(struct lease *l)

@@ -49,6 +49,8 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
                      struct err *err);
 int lease_run(struct lease *lease, const struct run_request *req, const struct run_events *events,
               lease_done_fn done, void *arg, struct err *err);
+/* As lease_run: describes a table of the sandbox. The result's body has "profile" (dataset_check_profile() judges it). */
+int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err);
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);

@@ -1,0 +1,219 @@
+/* Wiring of the server: settings in, an application that answers out. */
+
+#include "api/app.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "api/runs.h"
+#include "api/uploads.h"
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "dataset/generate.h"
+
+/* ---- figures for /metrics ---- */
+
+static void collect(void *arg)
+{
+    struct app *app = arg;
+    struct metrics *m = app->metrics;
+    struct executor_stats ex;
+    struct store_stats st;
+    executor_stats(app->executor, &ex);
+    store_stats(app->store, &st);
+    struct metric_family *kernels = metrics_gauge(m, "riddle_kernels", "Kernels by state.", "state", NULL);
+    metric_set(metric_series(kernels, "loading"), (double)ex.loading);
+    metric_set(metric_series(kernels, "running"), (double)ex.running);
+    metric_set(metric_series(kernels, "idle"), (double)ex.idle);
+    metric_set(metric_series(kernels, "pooled"), (double)ex.pooled);
+    metric_set(metric_series(metrics_gauge(m, "riddle_kernel_places", "Kernels that may be in use at once.", NULL)), (double)ex.places);
+    metric_set(metric_series(metrics_gauge(m, "riddle_queue_depth", "Runs that wait for a kernel.", NULL)), (double)ex.queued);
+    metric_set(metric_series(metrics_gauge(m, "riddle_zygote_restarts", "Zygotes started again since the start.", NULL)),
+               (double)ex.zygote_restarts);
+    metric_set(metric_series(metrics_gauge(m, "riddle_runs_refused", "Runs answered 503 because the queue was full.", NULL)),
+               (double)ex.refused);
+    struct metric_family *runs = metrics_gauge(m, "riddle_runs_total", "Runs by verdict.", "verdict", NULL);
+    for (int v = 0; v < _VERDICT_MAX; v++)
+        metric_set(metric_series(runs, verdict_name(v)), (double)ex.runs[v]);
+    struct metric_family *ops = metrics_gauge(m, "riddle_store_operations_total", "Operations of the store.", "kind", NULL);
+    metric_set(metric_series(ops, "write"), (double)st.writes);
+    metric_set(metric_series(ops, "read"), (double)st.reads);
+    metric_set(metric_series(ops, "commit"), (double)st.commits);
+    metric_set(metric_series(ops, "error"), (double)(st.write_errors + st.read_errors));
+    struct metric_family *seconds = metrics_gauge(m, "riddle_store_seconds_sum", "Time of the store's operations, summed.", "kind", NULL);
+    metric_set(metric_series(seconds, "write"), (double)st.write.sum_us / 1e6);
+    metric_set(metric_series(seconds, "read"), (double)st.read.sum_us / 1e6);
+    metric_set(metric_series(seconds, "commit"), (double)st.commit.sum_us / 1e6);
+}
+
+static int open_metrics(struct app *app, struct err *err)
+{
+    app->metrics = metrics_create();
+    if (!app->metrics)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    app->run_seconds = metrics_histogram(app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
+                                         metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
+    return metrics_on_collect(app->metrics, collect, app, err);
+}
+
+/* ---- datasets ---- */
+
+static int open_datasets(struct app *app, struct err *err)
+{
+    struct stat st;
+    int r = 0;
+    if (stat(app->cfg->datasets_dir, &st) < 0) {
+        log_info("datasets.generate", LOG_STR("dir", app->cfg->datasets_dir));
+        r = datasets_generate(app->cfg->datasets_dir, err);
+    }
+    struct registry *registry = NULL;
+    if (r == 0)
+        r = registry_load(app->cfg->datasets_dir, NULL, &registry, err);
+    if (r < 0)
+        return err_wrap(err, "DATASETS_DIR '%s'", app->cfg->datasets_dir);
+    size_t i;
+    json_t *note;
+    json_array_foreach(registry_notes(registry), i, note) {
+        log_warn("datasets.note", LOG_STR("note", json_string_value(note)));
+    }
+    app_set_registry(app, registry);
+    app->registry_loaded_ms = clock_now_ms();
+    return 0;
+}
+
+/* Ingests and profiles the server's own datasets in the background, one after the other, so that first questions find them ready. */
+struct warming {
+    struct app *app;
+    size_t at;
+};
+
+static void warm_next(const struct err *err, void *arg)
+{
+    struct warming *w = arg;
+    struct app *app = w->app;
+    struct err why = ERR_INIT;
+    if (err)
+        log_warn("datasets.profile", LOG_STR("error", err->message));
+    if (!app->stopping && app->registry && w->at < registry_count(app->registry)) {
+        struct dataset_handle h = { .dataset = registry_get(app->registry, w->at++), .registry = app->registry };
+        if (app_profile_dataset(app, &h, "server", warm_next, w, &why) == 0)
+            return;
+    }
+    free(w);
+}
+
+static void warm_datasets(struct app *app)
+{
+    struct warming *w = calloc(1, sizeof(*w));
+    if (w) {
+        w->app = app;
+        warm_next(NULL, w);
+    }
+}
+
+/* ---- the server ---- */
+
+static int open_docs(struct app *app, struct err *err)
+{
+    /* Beside the program when it is built, below share/ when it is installed. */
+    static const char *const places[] = { "../third_party/swagger-ui", "../share/riddle/swagger-ui" };
+    char dir[PATH_MAX], path[PATH_MAX + 64];
+    if (proc_self_dir(dir, sizeof(dir), err) < 0)
+        return 0;
+    for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+        snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
+        if (access(path, R_OK) == 0) {
+            struct static_options options = { .dir = path, .max_age_s = 3600 };
+            return static_create(&options, &app->docs, err);
+        }
+    }
+    return 0;
+}
+
+static int open_server(struct app *app, struct err *err)
+{
+    const struct config *cfg = app->cfg;
+    struct guard_options guard = { .api_keys = cfg->api_keys, .allowed_hosts = cfg->allowed_hosts,
+                                   .cors_origins = cfg->cors_origins, .window_ms = cfg->rate_limit_window_ms,
+                                   .max_requests = cfg->rate_limit_max };
+    int r = guard_create(&guard, &app->guard, err);
+    struct http_options options = { .host = cfg->host, .port = (int)cfg->port, .allow_open = cfg->allow_open,
+                                    .max_connections = (unsigned)cfg->max_connections, .guard = app->guard,
+                                    .metrics = app->metrics, .app = app };
+    if (r == 0)
+        r = http_server_create(app->loop, &options, &app->server, err);
+    const struct route_table *tables[] = { &health_routes, &dataset_routes, &upload_routes, &plan_routes, &run_routes };
+    for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
+        r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
+    return r == 0 ? http_server_start(app->server, err) : r;
+}
+
+int app_create(struct loop *loop, const struct config *cfg, struct app **ret, struct err *err)
+{
+    struct app *app = calloc(1, sizeof(*app));
+    if (!app)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    app->cfg = cfg;
+    app->loop = loop;
+    app->started_ms = clock_now_ms();
+    char home[PATH_MAX];
+    int r = fd_mkdir_p(cfg->home, 0700, err);
+    if (r == 0 && !realpath(cfg->home, home))
+        r = err_set(err, ERR_IO, "RIDDLE_HOME '%s' cannot be used", cfg->home);
+    if (r == 0) {
+        snprintf(app->home, sizeof(app->home), "%.4000s", home);
+        r = open_metrics(app, err);
+    }
+    if (r == 0)
+        r = open_datasets(app, err);
+    if (r == 0)
+        r = store_open_configured(cfg, loop_uv(loop), &app->store, err);
+    int64_t abandoned = 0;
+    if (r == 0)
+        r = store_abandon_runs_wait(app->store, "{\"type\":\"SERVER_STOPPED\",\"message\":\"The server stopped while this ran.\"}",
+                                    &abandoned, err);
+    if (r == 0)
+        r = executor_create(loop_uv(loop), cfg, &app->executor, err);
+    if (r == 0)
+        r = uploads_open(app, err);
+    if (r == 0)
+        r = open_docs(app, err);
+    if (r == 0)
+        r = open_server(app, err);
+    if (r < 0) {
+        app_destroy(app);
+        return r;
+    }
+    warm_datasets(app);
+    *ret = app;
+    return 0;
+}
+
+void app_stop(struct app *app, void (*done)(void *arg), void *arg)
+{
+    app->stopping = true;
+    http_server_stop(app->server, (unsigned)app->cfg->stop_timeout_s * 1000, done, arg);
+}
+
+void app_destroy(struct app *app)
+{
+    if (!app)
+        return;
+    app->stopping = true;
+    http_server_destroy(app->server);
+    while (app->runs)
+        run_abandon(app->runs);
+    uploads_close(app);
+    executor_destroy(app->executor);
+    store_close(app->store);
+    static_destroy(app->docs);
+    guard_destroy(app->guard);
+    metrics_destroy(app->metrics);
+    registry_unref(app->registry);
+    free(app->openapi);
+    free(app);
+}

@@ -1,0 +1,84 @@
+#ifndef RIDDLE_API_APP_H
+#define RIDDLE_API_APP_H
+
+/*
+ * The application behind the HTTP routes: what they share, and the door of src/api. One file per resource; each ends with its table
+ * of routes. Everything runs in the loop's thread.
+ */
+
+#include <stdbool.h>
+#include "base/config.h"
+#include "base/err.h"
+#include "dataset/registry.h"
+#include "net/http.h"
+#include "net/loop.h"
+#include "net/metrics.h"
+#include "net/static.h"
+#include "sandbox/executor.h"
+#include "store/store.h"
+
+struct run;
+struct upload_set;
+struct uploads;
+
+struct app {
+    const struct config *cfg;
+    struct loop *loop;
+    struct executor *executor;
+    struct store *store;
+    struct registry *registry; /* NULL until there is a directory of datasets */
+    int64_t registry_loaded_ms;
+    struct metrics *metrics;
+    struct guard *guard;
+    struct http_server *server;
+    struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
+    struct run *runs;         /* in flight */
+    struct uploads *uploads;  /* uploads.c */
+    char *openapi; /* the description, rendered once */
+    char home[4096];
+    int64_t started_ms;
+    bool stopping;
+    struct metric_family *run_seconds;
+};
+
+/* Opens everything and binds; the loop is the caller's. The server answers once the loop runs. */
+int app_create(struct loop *loop, const struct config *cfg, struct app **ret, struct err *err);
+/* Graceful stop; done(arg) when all requests have ended. */
+void app_stop(struct app *app, void (*done)(void *arg), void *arg);
+void app_destroy(struct app *app);
+
+/* ---- datasets: the registry's, and each owner's uploads ---- */
+
+/* A dataset as runs see it: it stays what it was until it is released, whatever is reloaded or deleted meanwhile. */
+struct dataset_handle {
+    const struct dataset *dataset;
+    struct registry *registry; /* a reference to where it is from: this … */
+    struct upload_set *upload; /* … or this */
+};
+
+/* NOT_FOUND "Unknown dataset_id: x". */
+int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err);
+void dataset_handle_release(struct dataset_handle *h);
+
+/* Puts a freshly read registry in place; profiles are carried over. */
+void app_set_registry(struct app *app, struct registry *fresh);
+
+/* Profiles what is not profiled yet, in a jail, then calls done (never from within the call). */
+typedef void (*profile_done_fn)(const struct err *err, void *arg);
+int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
+                        struct err *err);
+
+/* ---- routes, one table per file ---- */
+
+struct route_table {
+    const struct route *routes;
+    size_t n;
+};
+extern const struct route_table health_routes, dataset_routes, plan_routes, run_routes, upload_routes;
+
+static inline struct app *app_of(struct http_request *req)
+{
+    return http_request_app(req);
+}
+
+#endif

@@ -1,0 +1,309 @@
+/* /datasets: what can be asked about. Schemas come with a profile of the data, made once per content, in a jail. */
+
+#include <stdio.h>
+#include <string.h>
+#include "api/app.h"
+#include "api/uploads.h"
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define RELOAD_AFTER_MS 2000
+#define PROFILE_TIMEOUT_MS (10 * 60 * 1000)
+#define PROFILE_MAX_BYTES (16u << 20)
+
+/* ---- finding ---- */
+
+int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err)
+{
+    const struct dataset *d = app->registry ? registry_find(app->registry, id) : NULL;
+    *ret = (struct dataset_handle){ 0 };
+    if (d) {
+        ret->dataset = d;
+        ret->registry = registry_ref(app->registry);
+        return 0;
+    }
+    ret->upload = uploads_find(app, owner, id);
+    if (!ret->upload)
+        return err_set(err, ERR_NOT_FOUND, "Unknown dataset_id: %s", id);
+    ret->dataset = upload_set_dataset(ret->upload);
+    return 0;
+}
+
+void dataset_handle_release(struct dataset_handle *h)
+{
+    registry_unref(h->registry);
+    upload_set_unref(h->upload);
+    *h = (struct dataset_handle){ 0 };
+}
+
+/* ---- profiling ---- */
+
+struct profiling {
+    struct app *app;
+    struct dataset_handle handle;
+    char owner[64];
+    size_t at;
+    struct lease *lease;
+    profile_done_fn done;
+    void *arg;
+};
+
+static void profile_next(void *arg);
+
+static void profile_path(struct app *app, const char *sha256, char *ret, size_t n)
+{
+    snprintf(ret, n, "%s/tables/%s.profile-1.json", app->home, sha256);
+}
+
+static int attach(struct profiling *p, json_t *profile, struct err *err)
+{
+    const struct dataset_file *f = &p->handle.dataset->files[p->at];
+    if (p->handle.registry)
+        return registry_set_profile(p->handle.registry, f->sha256, profile, err);
+    return upload_set_profile(p->handle.upload, profile, err);
+}
+
+static void profile_end(struct profiling *p, const struct err *err)
+{
+    lease_release(p->lease);
+    if (p->done)
+        p->done(err, p->arg);
+    dataset_handle_release(&p->handle);
+    free(p);
+}
+
+static void profiled(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct profiling *p = arg;
+    struct err why = ERR_INIT;
+    lease_release(p->lease);
+    p->lease = NULL;
+    int r = 0;
+    if (err) {
+        why = *err;
+        r = -(int)err->code;
+    } else if (result->verdict != VERDICT_OK) {
+        r = err_set(&why, ERR_INTERNAL, "profiling '%s' ended in %s", p->handle.dataset->files[p->at].name,
+                    verdict_name(result->verdict));
+    } else {
+        json_t *profile = json_object_get(result->body, "profile");
+        r = attach(p, profile, &why);
+        auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
+        if (text) {
+            char path[4400];
+            struct err ignored = ERR_INIT;
+            profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
+            (void)fd_replace_file(path, text, strlen(text), 0600, &ignored); /* only a cache */
+        }
+    }
+    if (result)
+        run_result_finish(result);
+    if (r < 0) {
+        profile_end(p, &why);
+        return;
+    }
+    p->at++;
+    profile_next(p);
+}
+
+static void profile_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct profiling *p = arg;
+    struct err why = ERR_INIT;
+    if (err) {
+        p->lease = NULL;
+        profile_end(p, err);
+        return;
+    }
+    if (lease_profile(lease, p->handle.dataset->files[p->at].table, PROFILE_TIMEOUT_MS, profiled, p, &why) < 0)
+        profile_end(p, &why);
+}
+
+static bool profile_from_cache(struct profiling *p)
+{
+    char path[4400];
+    auto_buf struct buf text = BUF_INIT(PROFILE_MAX_BYTES);
+    auto_json json_t *profile = NULL;
+    profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
+    return fd_read_file(path, &text, NULL) == 0 && json_parse(text.data, text.len, &profile, NULL) == 0 &&
+           attach(p, profile, NULL) == 0;
+}
+
+static void profile_next(void *arg)
+{
+    struct profiling *p = arg;
+    const struct dataset *d = p->handle.dataset;
+    while (p->at < d->n_files && (d->files[p->at].profile || profile_from_cache(p)))
+        p->at++;
+    if (p->at == d->n_files) {
+        profile_end(p, NULL);
+        return;
+    }
+    const struct dataset_file *f = &d->files[p->at];
+    struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256 };
+    struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
+    struct err err = ERR_INIT;
+    sandbox_limits_default(p->app->cfg, &spec.limits);
+    spec.limits.memory_bytes = MAX_OF(spec.limits.memory_bytes, p->app->cfg->ingest_memory_bytes);
+    if (executor_acquire(p->app->executor, p->owner, &spec, NULL, profile_ready, p, &p->lease, &err) < 0)
+        profile_end(p, &err);
+}
+
+int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
+                        struct err *err)
+{
+    struct profiling *p = calloc(1, sizeof(*p));
+    if (!p)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    p->app = app;
+    p->handle.dataset = h->dataset;
+    p->handle.registry = h->registry ? registry_ref(h->registry) : NULL;
+    p->handle.upload = upload_set_ref(h->upload);
+    snprintf(p->owner, sizeof(p->owner), "%s", owner);
+    p->done = done;
+    p->arg = arg;
+    int r = loop_defer(app->loop, profile_next, p, err);
+    if (r < 0) {
+        dataset_handle_release(&p->handle);
+        free(p);
+    }
+    return r;
+}
+
+/* ---- the registry, read again when somebody looks ---- */
+
+struct reload {
+    struct app *app;
+    struct registry *previous, *fresh;
+    struct err err;
+    struct http_request *req; /* NULL: the client left */
+};
+
+static void reload_work(void *arg)
+{
+    struct reload *rl = arg;
+    (void)registry_load(rl->app->cfg->datasets_dir, rl->previous, &rl->fresh, &rl->err);
+}
+
+static json_t *all_summaries(struct app *app, const char *owner)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
+        json_array_append_new(list, dataset_summary(registry_get(app->registry, i)));
+    uploads_append_summaries(app, owner, list);
+    return json_pack("{s:o}", "datasets", list);
+}
+
+void app_set_registry(struct app *app, struct registry *fresh)
+{
+    if (app->registry)
+        registry_adopt_profiles(fresh, app->registry);
+    registry_unref(app->registry);
+    app->registry = fresh;
+}
+
+static void reload_done(void *arg)
+{
+    struct reload *rl = arg;
+    struct app *app = rl->app;
+    if (rl->fresh)
+        app_set_registry(app, rl->fresh);
+    else
+        log_warn("datasets.reload", LOG_STR("error", rl->err.message)); /* what was there stays */
+    if (rl->req)
+        http_reply_json(rl->req, 200, all_summaries(app, http_owner(rl->req)));
+    registry_unref(rl->previous);
+    free(rl);
+}
+
+static void reload_left(void *arg)
+{
+    ((struct reload *)arg)->req = NULL;
+}
+
+static void get_datasets(struct http_request *req)
+{
+    struct app *app = app_of(req);
+    int64_t now = clock_now_ms();
+    struct reload *rl = now - app->registry_loaded_ms > RELOAD_AFTER_MS ? calloc(1, sizeof(*rl)) : NULL;
+    struct err err = ERR_INIT;
+    if (rl) {
+        rl->app = app;
+        rl->req = req;
+        rl->previous = app->registry ? registry_ref(app->registry) : NULL;
+        app->registry_loaded_ms = now;
+        if (loop_work(app->loop, reload_work, reload_done, rl, &err) == 0) {
+            http_defer(req, reload_left, rl);
+            return;
+        }
+        registry_unref(rl->previous);
+        free(rl);
+    }
+    http_reply_json(req, 200, all_summaries(app, http_owner(req)));
+}
+
+/* ---- one schema ---- */
+
+struct schema_wait {
+    struct http_request *req; /* NULL: the client left */
+    struct dataset_handle handle;
+};
+
+static void schema_left(void *arg)
+{
+    ((struct schema_wait *)arg)->req = NULL;
+}
+
+static void schema_profiled(const struct err *err, void *arg)
+{
+    struct schema_wait *w = arg;
+    if (w->req && err)
+        http_reply_error(w->req, err);
+    else if (w->req)
+        http_reply_json(w->req, 200, dataset_schema_json(w->handle.dataset));
+    dataset_handle_release(&w->handle);
+    free(w);
+}
+
+static void get_schema(struct http_request *req)
+{
+    struct app *app = app_of(req);
+    struct err err = ERR_INIT;
+    struct schema_wait *w = calloc(1, sizeof(*w));
+    if (!w || app_find_dataset(app, http_owner(req), http_param(req, "dataset_id"), &w->handle, &err) < 0) {
+        free(w);
+        http_reply_fail(req, ERR_NOT_FOUND, "Dataset not found");
+        return;
+    }
+    w->req = req;
+    if (app_profile_dataset(app, &w->handle, http_owner(req), schema_profiled, w, &err) < 0) {
+        dataset_handle_release(&w->handle);
+        free(w);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, schema_left, w);
+}
+
+static const struct route_param params[] = {
+    { .field = { .name = "dataset_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 200), .doc = "A dataset, or the `file_id` of an upload." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_response list_responses[] = {
+    { 200, NULL, NULL, false, "{datasets: [{id, name, description, prompts, version_hash}]}: the server's, then your uploads." },
+    { .status = 0 } };
+static const struct route_response schema_responses[] = {
+    { 200, NULL, NULL, false, "Files, columns with types, ranges and frequent values, relationships, sample rows." }, { .status = 0 } };
+
+static const struct route routes[] = {
+    { HTTP_GET, "/datasets", get_datasets, .id = "listDatasets", .tag = "datasets", .summary = "What can be asked about",
+      .responses = list_responses },
+    { HTTP_GET, "/datasets/{dataset_id}/schema", get_schema, .id = "getDatasetSchema", .tag = "datasets",
+      .summary = "Tables, columns and what is in them", .params = params, .responses = schema_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
+};
+
+const struct route_table dataset_routes = { routes, ARRAY_SIZE(routes) };

@@ -1,0 +1,40 @@
+/* /plans: a QueryPlan as SQL, for tools. */
+
+#include "api/runs.h"
+#include "base/str.h"
+#include "plan/query_plan.h"
+
+static const struct schema_field fields[] = {
+    { .name = "plan", .types = SCHEMA_OBJECT, .required = true,
+      .example = "{\"dataset_id\":\"ecommerce\",\"table\":\"orders\",\"select\":[{\"func\":\"count\",\"column\":\"*\",\"alias\":\"n\"}]}",
+      .doc = "A QueryPlan (docs/plans.md)." },
+    { .name = NULL },
+};
+static const struct schema compile_schema = { .name = "CompileRequest", .fields = fields };
+
+static void post_compile(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    const json_t *plan = json_object_get(http_body_json(req), "plan");
+    const char *id = json_string_value(json_object_get(plan, "dataset_id"));
+    struct dataset_handle handle = { 0 };
+    auto_buf struct buf sql = BUF_INIT(1u << 20);
+    int r = id ? app_find_dataset(app_of(req), http_owner(req), id, &handle, &err) : 0;
+    if (r == 0)
+        r = app_compile_plan(handle.dataset, plan, http_arena(req), &sql, &err);
+    dataset_handle_release(&handle);
+    if (r < 0)
+        http_reply_error(req, &err);
+    else
+        http_reply_json(req, 200, json_pack("{s:s, s:O}", "sql", buf_cstr(&sql), "plan", plan));
+}
+
+static const struct route_response responses[] = { { 200, NULL, NULL, false, "{sql, plan}" }, { .status = 0 } };
+
+static const struct route routes[] = {
+    { HTTP_POST, "/plans/compile", post_compile, .id = "compilePlan", .tag = "plans",
+      .summary = "Check a plan against its dataset and show its SQL", .body = &compile_schema, .responses = responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
+};
+
+const struct route_table plan_routes = { routes, ARRAY_SIZE(routes) };

@@ -1,0 +1,452 @@
+/* /runs: start one and wait, start one and watch, look at what is kept, cancel what is under way. */
+
+#include <stdio.h>
+#include <string.h>
+#include "api/runs.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "net/sse.h"
+
+/* ---- what a request says ---- */
+
+static const char *const query_types[] = { "sql", "plan", "python", NULL };
+static const char *const policies[] = { "restricted", "open", NULL };
+static const char *const statuses[] = { "succeeded", "failed", "rejected", "timed_out", "cancelled", NULL };
+
+static const struct schema_field run_fields[] = {
+    { .name = "dataset_id", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 200), .example = "\"ecommerce\"",
+      .doc = "A dataset of GET /datasets, or the `file_id` of an upload." },
+    { .name = "query_type", .types = SCHEMA_STRING, .choices = query_types, .dflt = "\"sql\"", .doc = "What is to run." },
+    { .name = "sql", .types = SCHEMA_STRING, .nullable = true, .example = "\"SELECT count(*) AS n FROM orders\"",
+      .doc = "One SELECT or WITH; for query_type sql." },
+    { .name = "python_code", .types = SCHEMA_STRING, .nullable = true,
+      .doc = "A cell; its result is `result_df`, `result_rows`, `result`, `__result__` or the last expression. For query_type python." },
+    { .name = "plan_json", .types = SCHEMA_OBJECT, .nullable = true, .doc = "A QueryPlan; for query_type plan." },
+    { .name = "question", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(10000), .doc = "Kept with the run." },
+    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, 60),
+      .doc = "Wall time; RUN_TIMEOUT_SECONDS when missing." },
+    { .name = "max_rows", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, 1000),
+      .doc = "Rows of the result; more set `truncated`. MAX_ROWS when missing." },
+    { .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1025, 1000000),
+      .doc = "Bytes of stdout, of stderr and of the rows. MAX_OUTPUT_BYTES when missing." },
+    { .name = "python_policy", .types = SCHEMA_STRING, .choices = policies, .dflt = "\"restricted\"",
+      .doc = "`restricted` allows a list of modules, `open` whatever is installed; the jail holds either way." },
+    { .name = NULL },
+};
+static const struct schema run_schema = { .name = "RunRequest", .doc = "SQL, a plan or Python to run on a dataset.",
+                                          .fields = run_fields,
+                                          .example = "{\"dataset_id\":\"ecommerce\",\"query_type\":\"sql\",\"sql\":\"SELECT status, "
+                                                     "count(*) AS n FROM orders GROUP BY status\"}" };
+
+static const struct schema_field error_fields[] = {
+    { .name = "type", .types = SCHEMA_STRING, .doc = "SQL_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, RUNNER_TIMEOUT, …" },
+    { .name = "message", .types = SCHEMA_STRING, .doc = "What happened and what to do." },
+    { .name = NULL },
+};
+static const struct schema error_schema = { .name = "RunError", .fields = error_fields, .open = true };
+
+static const struct schema_field any_row = { .name = "", .types = SCHEMA_ARRAY };
+static const struct schema_field any_text = { .name = "", .types = SCHEMA_STRING };
+static const struct schema_field result_fields[] = {
+    { .name = "columns", .types = SCHEMA_ARRAY, .items = &any_text, .doc = "Names." },
+    { .name = "types", .types = SCHEMA_ARRAY, .items = &any_text, .doc = "Types of the columns." },
+    { .name = "rows", .types = SCHEMA_ARRAY, .items = &any_row, .doc = "Rows as arrays." },
+    { .name = "row_count", .types = SCHEMA_INTEGER, .doc = "Rows returned." },
+    { .name = "truncated", .types = SCHEMA_BOOLEAN, .doc = "There were more." },
+    { .name = "exec_time_ms", .types = SCHEMA_INTEGER, .doc = "Inside the kernel." },
+    { .name = "verdict", .types = SCHEMA_STRING, .doc = "ok, error, timeout, memory, processes, output, filesize, policy, killed." },
+    { .name = "error", .types = SCHEMA_OBJECT, .nullable = true, .object = &error_schema, .doc = "null when all went well." },
+    { .name = NULL },
+};
+static const struct schema result_schema = { .name = "RunResult", .fields = result_fields, .open = true };
+
+static const struct schema_field response_fields[] = {
+    { .name = "assistant_message", .types = SCHEMA_STRING },
+    { .name = "run_id", .types = SCHEMA_STRING, .format = "uuid" },
+    { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true },
+    { .name = "status", .types = SCHEMA_STRING, .choices = statuses },
+    { .name = "result", .types = SCHEMA_OBJECT, .object = &result_schema },
+    { .name = "details", .types = SCHEMA_OBJECT, .doc = "dataset_id, query_mode, plan_json, compiled_sql, python_code, timings_ms." },
+    { .name = NULL },
+};
+static const struct schema response_schema = { .name = "RunResponse", .fields = response_fields, .open = true };
+
+static int spec_of(struct http_request *req, struct run_spec *ret, struct err *err)
+{
+    const struct config *cfg = app_of(req)->cfg;
+    const json_t *body = http_body_json(req);
+    long long seconds, rows, bytes;
+    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, 60, &seconds, err);
+    if (r == 0)
+        r = json_get_i64(body, "max_rows", cfg->max_rows, 1, 1000, &rows, err);
+    if (r == 0)
+        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, 1025, 1000000, &bytes, err);
+    if (r < 0)
+        return r;
+    const json_t *plan = json_object_get(body, "plan_json");
+    *ret = (struct run_spec){
+        .owner = http_owner(req),
+        .dataset_id = json_string_value(json_object_get(body, "dataset_id")),
+        .query_type = json_string_value(json_object_get(body, "query_type")),
+        .sql = json_string_value(json_object_get(body, "sql")),
+        .python_code = json_string_value(json_object_get(body, "python_code")),
+        .plan = json_is_null(plan) ? NULL : plan,
+        .question = json_string_value(json_object_get(body, "question")),
+        .policy = str_eq(json_string_value(json_object_get(body, "python_policy")), "open") ? POLICY_OPEN : POLICY_RESTRICTED,
+        .timeout_ms = seconds * 1000,
+        .max_rows = rows,
+        .max_output_bytes = bytes,
+    };
+    return 0;
+}
+
+static void reply_not_started(struct http_request *req, const struct err *err)
+{
+    if (err->code == ERR_UNAVAILABLE)
+        http_reply_busy(req, 1, "%s", err->message);
+    else
+        http_reply_error(req, err);
+}
+
+/* ---- POST /runs ---- */
+
+/* One waiting client. Freed by done or by the client's leaving, whichever comes. */
+struct waiter {
+    struct http_request *req;
+    struct run *run;
+};
+
+static void waiter_done(void *arg, json_t *response, const struct err *err)
+{
+    struct waiter *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (err)
+        reply_not_started(req, err);
+    else
+        http_reply_json(req, 200, json_incref(response));
+}
+
+static void waiter_left(void *arg)
+{
+    struct waiter *w = arg;
+    run_drop(w->run);
+    free(w);
+}
+
+static void post_run(struct http_request *req)
+{
+    struct run_spec spec;
+    struct err err = ERR_INIT;
+    struct waiter *w = calloc(1, sizeof(*w));
+    int r = w ? spec_of(req, &spec, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    struct run_listener listener = { .done = waiter_done, .arg = w };
+    if (r == 0)
+        r = run_start(app_of(req), &spec, &listener, &w->run, &err);
+    if (r < 0) {
+        free(w);
+        reply_not_started(req, &err);
+        return;
+    }
+    w->req = req;
+    http_defer(req, waiter_left, w);
+}
+
+/* ---- POST /runs/stream ---- */
+
+struct watcher {
+    struct sse *sse;
+    struct run *run;
+};
+
+static void say(struct watcher *w, const char *event, json_t *data)
+{
+    struct err err = ERR_INIT;
+    (void)sse_send(w->sse, event, data, &err); /* a client that does not read is told off by the stream itself */
+}
+
+static void watcher_phase(void *arg, const char *name)
+{
+    say(arg, "status", json_pack("{s:s}", "stage", name));
+}
+
+static void watcher_output(void *arg, bool is_stderr, const char *text, size_t len)
+{
+    say(arg, "step", json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text", json_text(text, len)));
+}
+
+static void watcher_display(void *arg, const json_t *data)
+{
+    say(arg, "image", json_deep_copy(data));
+}
+
+static void watcher_progress(void *arg, const char *stage, double fraction)
+{
+    say(arg, "status", json_pack("{s:s, s:s, s:f}", "stage", "loading", "what", stage, "progress", fraction));
+}
+
+static void watcher_done(void *arg, json_t *response, const struct err *err)
+{
+    struct watcher *w = arg;
+    if (err) {
+        say(w, "error", json_pack("{s:s, s:s}", "error_type", err_name(err->code), "message", err->message));
+        say(w, "done", json_object());
+    } else {
+        say(w, "result", json_deep_copy(response));
+        say(w, "done", json_pack("{s:O}", "run_id", json_object_get(response, "run_id")));
+    }
+    sse_end(w->sse);
+    free(w);
+}
+
+static void watcher_left(void *arg)
+{
+    struct watcher *w = arg;
+    run_drop(w->run);
+    free(w);
+}
+
+static void post_run_stream(struct http_request *req)
+{
+    struct run_spec spec;
+    struct err err = ERR_INIT;
+    struct watcher *w = calloc(1, sizeof(*w));
+    int r = w ? spec_of(req, &spec, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    struct run_listener listener = { .phase = watcher_phase, .output = watcher_output, .display = watcher_display,
+                                     .progress = watcher_progress, .done = watcher_done, .arg = w };
+    /* No callback comes from within: the stream is there before the first one. */
+    if (r == 0)
+        r = run_start(app_of(req), &spec, &listener, &w->run, &err);
+    if (r < 0) {
+        free(w);
+        reply_not_started(req, &err);
+        return;
+    }
+    const char *id = run_id(w->run);
+    w->sse = http_reply_sse(req);
+    say(w, "status", json_pack("{s:s, s:s}", "stage", "queued", "run_id", id));
+    sse_on_close(w->sse, watcher_left, w);
+}
+
+/* ---- what is kept ---- */
+
+/* A request that waits for the store; gone says that the client left first. */
+struct reading {
+    struct http_request *req;
+};
+
+static void reading_left(void *arg)
+{
+    ((struct reading *)arg)->req = NULL;
+}
+
+static struct reading *begin_reading(struct http_request *req)
+{
+    struct reading *rd = calloc(1, sizeof(*rd));
+    if (rd)
+        rd->req = req;
+    return rd;
+}
+
+static void got_run(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct reading *rd = arg;
+    struct http_request *req = rd->req;
+    free(rd);
+    if (!req)
+        return;
+    if (err && err->code == ERR_NOT_FOUND) {
+        http_reply_fail(req, ERR_NOT_FOUND, "Run not found");
+        return;
+    }
+    auto_buf struct buf text = BUF_INIT(64u << 20);
+    struct err why = ERR_INIT;
+    int r = err ? -(int)err->code : record_json(RECORD_CAPSULE, &page->capsules[0], false, &text, &why);
+    if (r < 0)
+        http_reply_error(req, err ? err : &why);
+    else
+        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+}
+
+/* Hands the request over to a read of the store, or answers why not. */
+static void read_one(struct http_request *req, store_read_fn done)
+{
+    struct err err = ERR_INIT;
+    struct reading *rd = begin_reading(req);
+    int r = rd ? store_get(app_of(req)->store, RECORD_CAPSULE, http_owner(req), http_param(req, "run_id"), done, rd, &err)
+               : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0) {
+        free(rd);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, reading_left, rd);
+}
+
+static void get_run(struct http_request *req)
+{
+    read_one(req, got_run);
+}
+
+static json_t *status_json(const char *id, const char *status)
+{
+    return json_pack("{s:s, s:s}", "run_id", id, "status", status);
+}
+
+static void got_status(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct reading *rd = arg;
+    struct http_request *req = rd->req;
+    free(rd);
+    if (!req)
+        return;
+    if (err && err->code != ERR_NOT_FOUND)
+        http_reply_error(req, err);
+    else
+        http_reply_json(req, 200, status_json(http_param(req, "run_id"), err ? "not_found" : page->capsules[0].status));
+}
+
+static void get_status(struct http_request *req)
+{
+    struct run *run = run_in_flight(app_of(req), http_owner(req), http_param(req, "run_id"));
+    if (run)
+        http_reply_json(req, 200, status_json(run_id(run), run_phase_name(run_phase_of(run))));
+    else
+        read_one(req, got_status);
+}
+
+static void got_runs(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct reading *rd = arg;
+    struct http_request *req = rd->req;
+    free(rd);
+    if (!req)
+        return;
+    if (err) {
+        http_reply_error(req, err);
+        return;
+    }
+    auto_buf struct buf text = BUF_INIT(64u << 20);
+    struct err why = ERR_INIT;
+    int r = buf_append_str(&text, "{\"runs\":[", &why);
+    for (size_t i = 0; i < page->n && r == 0; i++) {
+        if (i)
+            r = buf_append_str(&text, ",", &why);
+        if (r == 0)
+            r = record_json(RECORD_CAPSULE, &page->capsules[i], true, &text, &why);
+    }
+    if (r == 0)
+        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next)
+                        : buf_append_str(&text, "],\"next\":null}", &why);
+    if (r < 0)
+        http_reply_error(req, &why);
+    else
+        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+}
+
+static void list_runs(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    char since[CLOCK_ISO_SIZE], until[CLOCK_ISO_SIZE];
+    const char *from = http_query(req, "since"), *to = http_query(req, "until");
+    int r = from ? store_parse_time(from, since, &err) : 0;
+    if (r == 0 && to)
+        r = store_parse_time(to, until, &err);
+    struct store_query query = {
+        .owner = http_owner(req),
+        .dataset_id = http_query(req, "dataset_id"),
+        .status = http_query(req, "status"),
+        .query_mode = http_query(req, "query_mode"),
+        .since = from ? since : NULL,
+        .until = to ? until : NULL,
+        .cursor = http_query(req, "cursor"),
+        .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT),
+    };
+    struct reading *rd = begin_reading(req);
+    if (r == 0)
+        r = rd ? store_list(app_of(req)->store, RECORD_CAPSULE, &query, got_runs, rd, &err)
+               : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0) {
+        free(rd);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, reading_left, rd);
+}
+
+/* ---- DELETE ---- */
+
+static void got_ended(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct reading *rd = arg;
+    struct http_request *req = rd->req;
+    free(rd);
+    if (!req)
+        return;
+    if (err && err->code == ERR_NOT_FOUND)
+        http_reply_fail(req, ERR_NOT_FOUND, "Run not found");
+    else if (err)
+        http_reply_error(req, err);
+    else
+        http_reply_fail(req, ERR_CONFLICT, "This run has already ended: %s", page->capsules[0].status);
+}
+
+static void delete_run(struct http_request *req)
+{
+    struct run *run = run_in_flight(app_of(req), http_owner(req), http_param(req, "run_id"));
+    if (!run) {
+        read_one(req, got_ended);
+        return;
+    }
+    run_cancel(run);
+    http_reply_json(req, 202, status_json(run_id(run), "cancelling"));
+}
+
+/* ---- the table ---- */
+
+static const struct route_param run_params[] = {
+    { .field = { .name = "run_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100), .doc = "The `run_id` of a run." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param list_params[] = {
+    { .in_query = true, .field = { .name = "dataset_id", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "Only runs on it." } },
+    { .in_query = true, .field = { .name = "status", .types = SCHEMA_STRING, .choices = statuses, .doc = "Only these." } },
+    { .in_query = true, .field = { .name = "query_mode", .types = SCHEMA_STRING, SCHEMA_MAX(20), .doc = "sql, plan, python or chat." } },
+    { .in_query = true, .field = { .name = "since", .types = SCHEMA_STRING, SCHEMA_MAX(40), .doc = "A date or time; from then on." } },
+    { .in_query = true, .field = { .name = "until", .types = SCHEMA_STRING, SCHEMA_MAX(40), .doc = "A date or time; before then." } },
+    { .in_query = true, .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, STORE_LIMIT_MAX), .doc = "Per page." } },
+    { .in_query = true, .field = { .name = "cursor", .types = SCHEMA_STRING, SCHEMA_MAX(STORE_CURSOR_SIZE), .doc = "`next` of a page." } },
+    { .field = { .name = NULL } },
+};
+
+static const struct route_response run_responses[] = { { 200, NULL, &response_schema, false, "How it went; a failing run is a result, too." },
+                                                       { .status = 0 } };
+static const struct route_response stream_responses[] = {
+    { 200, "text/event-stream", NULL, false, "Events: status, step (live output), image, result (a RunResponse), error, done." },
+    { .status = 0 } };
+static const struct route_response capsule_responses[] = { { 200, NULL, NULL, false, "The capsule: what ran, on what, and what came of it." },
+                                                           { .status = 0 } };
+static const struct route_response list_responses[] = { { 200, NULL, NULL, false, "{runs: […], next}: newest first." }, { .status = 0 } };
+static const struct route_response status_responses[] = { { 200, NULL, NULL, false, "{run_id, status}; `not_found` for an unknown id." },
+                                                          { .status = 0 } };
+static const struct route_response cancel_responses[] = { { 202, NULL, NULL, false, "It is being stopped; its status will be `cancelled`." },
+                                                          { .status = 0 } };
+
+#define RUN_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(FORBIDDEN))
+
+static const struct route routes[] = {
+    { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs", .summary = "Run SQL, a plan or Python on a dataset",
+      .body = &run_schema, .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = 4u << 20 },
+    { HTTP_POST, "/runs/stream", post_run_stream, .id = "streamRun", .tag = "runs", .summary = "The same, with live output",
+      .body = &run_schema, .responses = stream_responses, .errors = RUN_ERRORS, .max_body_bytes = 4u << 20 },
+    { HTTP_GET, "/runs", list_runs, .id = "listRuns", .tag = "runs", .summary = "Your runs, newest first", .params = list_params,
+      .responses = list_responses },
+    { HTTP_GET, "/runs/{run_id}", get_run, .id = "getRun", .tag = "runs", .summary = "A run and its capsule", .params = run_params,
+      .responses = capsule_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/runs/{run_id}/status", get_status, .id = "getRunStatus", .tag = "runs", .summary = "How far a run is",
+      .params = run_params, .responses = status_responses },
+    { HTTP_DELETE, "/runs/{run_id}", delete_run, .id = "cancelRun", .tag = "runs", .summary = "Cancel a run in flight",
+      .params = run_params, .responses = cancel_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) },
+};
+
+const struct route_table run_routes = { routes, ARRAY_SIZE(routes) };

@@ -1,0 +1,462 @@
+/*
+ * Runs. Life of one: checked and compiled here → a lease of a sandbox (waiting in the executor's queue, ingesting what is new) → the
+ * code runs → the capsule is stored → the answer. A capsule is stored before anybody is told the result: what was acknowledged
+ * is kept.
+ */
+
+#include "api/runs.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "plan/compile.h"
+#include "plan/query_plan.h"
+
+#define RUN_ARENA_BYTES (32u << 20)
+#define RUN_CODE_MAX (1u << 20)
+
+struct run {
+    struct app *app;
+    struct run *next, *prev;
+    struct arena arena;
+    char id[ID_UUID_SIZE];
+    char created_at[CLOCK_ISO_SIZE];
+    struct run_spec spec;
+    struct dataset_handle dataset;
+    char *compiled_sql; /* what runs when it is no Python */
+    json_t *plan;
+    struct run_listener listener;
+    bool dropped, cancelled;
+    enum run_phase phase;
+    struct lease *lease;
+    struct lease_times times;
+    int64_t begun_us;
+    json_t *response;
+};
+
+static const char *const phase_names[_RUN_PHASE_MAX] = { "queued", "loading", "running", "running" };
+
+const char *run_phase_name(enum run_phase p)
+{
+    return phase_names[p];
+}
+
+const char *run_id(const struct run *run)
+{
+    return run->id;
+}
+
+static void run_free(struct run *run)
+{
+    if (run->prev)
+        run->prev->next = run->next;
+    else if (run->app->runs == run)
+        run->app->runs = run->next;
+    if (run->next)
+        run->next->prev = run->prev;
+    lease_release(run->lease);
+    dataset_handle_release(&run->dataset);
+    json_decref(run->plan);
+    json_decref(run->response);
+    arena_finish(&run->arena);
+    free(run);
+}
+
+static void enter_phase(struct run *run, enum run_phase phase)
+{
+    run->phase = phase;
+    if (!run->dropped && run->listener.phase)
+        run->listener.phase(run->listener.arg, phase == RUN_RUNNING ? "executing" : run_phase_name(phase));
+}
+
+static void finish_run(struct run *run, const struct err *err)
+{
+    if (!run->dropped)
+        run->listener.done(run->listener.arg, err ? NULL : run->response, err);
+    run_free(run);
+}
+
+/* ---- the answer and its capsule ---- */
+
+static const char *status_of(enum verdict v)
+{
+    switch (v) {
+    case VERDICT_OK:
+        return "succeeded";
+    case VERDICT_POLICY:
+        return "rejected";
+    case VERDICT_TIMEOUT:
+        return "timed_out";
+    case VERDICT_KILLED:
+        return "cancelled";
+    default:
+        return "failed";
+    }
+}
+
+/* {type, message} for a verdict: the kernel's own error, or what the limit means. */
+static json_t *error_of(struct run *run, const struct run_result *res)
+{
+    bool python = str_eq(run->spec.query_type, "python");
+    long long seconds = (long long)(run->spec.timeout_ms + 999) / 1000;
+    json_t *own = json_object_get(res->body, "error");
+    switch (res->verdict) {
+    case VERDICT_OK:
+        return json_null();
+    case VERDICT_TIMEOUT:
+        return json_pack("{s:s, s:o}", "type", "RUNNER_TIMEOUT", "message",
+                         json_sprintf(python ? "Python execution exceeded timeout of %lld seconds"
+                                             : "Query exceeded timeout of %lld seconds", seconds));
+    case VERDICT_KILLED:
+        if (run->cancelled)
+            return json_pack("{s:s, s:s}", "type", "CANCELLED", "message", "The run was cancelled");
+        break;
+    case VERDICT_MEMORY:
+        return json_pack("{s:s, s:o}", "type", "MEMORY_LIMIT", "message",
+                         json_sprintf("The run needed more than its %lld MB of memory; select fewer rows or columns, or raise "
+                                      "RIDDLE_MEMORY", (long long)(run->app->cfg->memory_bytes >> 20)));
+    case VERDICT_OUTPUT:
+        return json_pack("{s:s, s:s}", "type", "OUTPUT_LIMIT", "message",
+                         "The code printed far more than can be shown and was stopped; print less");
+    default:
+        break;
+    }
+    return own && !json_is_null(own) ? json_incref(own)
+                                     : json_pack("{s:s, s:s}", "type", "RUNNER_INTERNAL_ERROR", "message", "The run failed");
+}
+
+static json_t *take_or(json_t *body, const char *key, json_t *dflt)
+{
+    json_t *v = json_object_get(body, key);
+    if (!v)
+        return dflt;
+    json_decref(dflt);
+    return json_incref(v);
+}
+
+static json_t *result_json(struct run *run, const struct run_result *res)
+{
+    json_t *r = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s}", "columns", take_or(res->body, "columns", json_array()),
+                          "types", take_or(res->body, "types", json_array()), "rows", take_or(res->body, "rows", json_array()),
+                          "row_count", take_or(res->body, "row_count", json_integer(0)), "truncated",
+                          take_or(res->body, "truncated", json_false()), "exec_time_ms",
+                          (json_int_t)(json_number_value(json_object_get(res->body, "exec_time_ms")) + 0.5), "error",
+                          error_of(run, res), "verdict", verdict_name(res->verdict));
+    if (!r)
+        return NULL;
+    if (str_eq(run->spec.query_type, "python")) {
+        json_object_set_new(r, "stdout", json_text(res->out.data, res->out.len));
+        json_object_set_new(r, "stderr", json_text(res->errout.data, res->errout.len));
+        json_object_set_new(r, "stdout_truncated", json_boolean(res->out_truncated));
+        json_object_set_new(r, "stderr_truncated", json_boolean(res->errout_truncated));
+        if (json_array_size(res->displays))
+            json_object_set(r, "outputs", res->displays);
+        json_t *value = json_object_get(res->body, "value");
+        if (value && !json_is_null(value))
+            json_object_set(r, "value", value);
+    }
+    json_t *rejects = json_object_get(res->body, "rejects");
+    if (rejects)
+        json_object_set(r, "rejects", rejects);
+    return r;
+}
+
+static void on_stored(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct run *run = arg;
+    if (err)
+        log_error("run.store", LOG_STR("run", run->id), LOG_STR("error", err->message));
+    finish_run(run, err);
+}
+
+static int store_run(struct run *run, const struct run_result *res, const char *status, struct err *err)
+{
+    auto_json json_t *timings = json_pack("{s:f, s:f, s:f, s:f}", "queue", (double)run->times.queue_us / 1000, "load",
+                                          (double)run->times.load_us / 1000, "start", (double)run->times.start_us / 1000,
+                                          "execute", (double)res->execute_us / 1000);
+    auto_json json_t *usage = json_pack("{s:I, s:f}", "peak_memory_bytes", (json_int_t)res->peak_memory_bytes, "cpu_ms",
+                                        (double)res->cpu_us / 1000);
+    auto_json json_t *limits =
+        json_pack("{s:s, s:I, s:I, s:I, s:I}", "python_policy", run->spec.policy == POLICY_OPEN ? "open" : "restricted",
+                  "timeout_ms", (json_int_t)run->spec.timeout_ms, "max_rows",
+                  (json_int_t)run->spec.max_rows, "max_output_bytes", (json_int_t)run->spec.max_output_bytes, "memory_bytes",
+                  (json_int_t)run->app->cfg->memory_bytes);
+    json_object_set(json_object_get(run->response, "details"), "timings_ms", timings);
+    json_t *result = json_object_get(run->response, "result"), *error = json_object_get(result, "error");
+    auto_free char *result_text = json_to_str(result);
+    auto_free char *error_text = json_is_null(error) ? NULL : json_to_str(error);
+    auto_free char *timings_text = json_to_str(timings);
+    auto_free char *usage_text = json_to_str(usage);
+    auto_free char *limits_text = json_to_str(limits);
+    auto_free char *plan_text = run->plan ? json_to_str(run->plan) : NULL;
+    struct capsule c = {
+        .run_id = run->id,
+        .owner = run->spec.owner,
+        .created_at = run->created_at,
+        .dataset_id = run->spec.dataset_id,
+        .dataset_version_hash = run->dataset.dataset->version_hash,
+        .query_mode = run->spec.query_type,
+        .status = status,
+        .verdict = verdict_name(res->verdict),
+        .exec_time_ms = json_integer_value(json_object_get(result, "exec_time_ms")),
+        .replay_of = run->spec.replay_of,
+        .question = run->spec.question,
+        .error_json = error_text,
+        .timings_json = timings_text,
+        .usage_json = usage_text,
+        .limits_json = limits_text,
+        .plan_json = plan_text,
+        .compiled_sql = run->compiled_sql,
+        .python_code = run->spec.python_code,
+        .result_json = result_text,
+    };
+    return store_put_capsule(run->app->store, &c, STORE_CREATE, on_stored, run, err);
+}
+
+/* The sandbox has done its part. */
+static void complete(struct run *run, const struct run_result *res)
+{
+    const char *status = status_of(res->verdict);
+    struct err err = ERR_INIT;
+    run->response = json_pack("{s:s, s:s, s:n, s:s, s:o, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "assistant_message",
+                              "Run submitted and executed.", "run_id", run->id, "thread_id", "status", status, "result",
+                              result_json(run, res), "details", "dataset_id", run->spec.dataset_id, "query_mode",
+                              run->spec.query_type, "plan_json", run->plan, "compiled_sql", run->compiled_sql, "python_code",
+                              run->spec.python_code);
+    int r = run->response ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    metric_observe(metric_series(run->app->run_seconds, run->spec.query_type, verdict_name(res->verdict)),
+                   (double)(clock_now_us() - run->begun_us) / 1e6);
+    run->phase = RUN_STORING;
+    if (r == 0)
+        r = store_run(run, res, status, &err);
+    if (r < 0)
+        finish_run(run, &err);
+}
+
+/* ---- the sandbox ---- */
+
+static void on_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct run *run = arg;
+    lease_release(run->lease);
+    run->lease = NULL;
+    if (err) {
+        log_error("run.sandbox", LOG_STR("run", run->id), LOG_STR("error", err->message));
+        finish_run(run, err);
+        return;
+    }
+    complete(run, result);
+    run_result_finish(result);
+}
+
+static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
+{
+    struct run *run = arg;
+    if (!run->dropped && run->listener.output)
+        run->listener.output(run->listener.arg, is_stderr, text, len);
+}
+
+static void on_display(void *arg, const json_t *data)
+{
+    struct run *run = arg;
+    if (!run->dropped && run->listener.display)
+        run->listener.display(run->listener.arg, data);
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct run *run = arg;
+    if (run->phase == RUN_QUEUED)
+        enter_phase(run, RUN_LOADING);
+    if (!run->dropped && run->listener.progress)
+        run->listener.progress(run->listener.arg, stage, fraction);
+}
+
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct run *run = arg;
+    struct err why = ERR_INIT;
+    if (err) {
+        run->lease = NULL;
+        finish_run(run, err);
+        return;
+    }
+    lease_times(lease, &run->times);
+    bool python = str_eq(run->spec.query_type, "python");
+    const char *code = python ? run->spec.python_code : run->compiled_sql;
+    struct run_request req = {
+        .kind = python ? RUN_PYTHON : RUN_SQL,
+        .code = code,
+        .code_len = strlen(code),
+        .policy = run->spec.policy,
+        .timeout_ms = run->spec.timeout_ms,
+        .max_rows = run->spec.max_rows,
+        .max_output_bytes = run->spec.max_output_bytes,
+    };
+    struct run_events events = { .output = on_output, .display = on_display, .arg = run };
+    enter_phase(run, RUN_RUNNING);
+    if (lease_run(lease, &req, &events, on_ran, run, &why) < 0)
+        finish_run(run, &why);
+    else if (run->cancelled)
+        lease_interrupt(lease);
+}
+
+void run_cancel(struct run *run)
+{
+    run->cancelled = true;
+    if (run->lease && run->phase == RUN_RUNNING)
+        lease_interrupt(run->lease);
+}
+
+void run_drop(struct run *run)
+{
+    run->dropped = true;
+    if (run->phase == RUN_QUEUED || run->phase == RUN_LOADING)
+        run_free(run); /* nothing ran: there is nothing to keep */
+    else
+        run_cancel(run);
+}
+
+void run_abandon(struct run *run)
+{
+    run_free(run);
+}
+
+/* ---- starting ---- */
+
+static char *keep(struct run *run, const char *s)
+{
+    return s ? arena_strdup(&run->arena, s) : NULL;
+}
+
+/* The dataset's schema as plans are checked against it; NULL while nothing is known about its columns. */
+static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_schema **ret, struct err *err)
+{
+    *ret = NULL;
+    for (size_t i = 0; i < d->n_files; i++)
+        if (!d->files[i].schema && !d->files[i].profile)
+            return 0;
+    auto_json json_t *schema = dataset_schema_json(d);
+    return plan_schema_parse(schema, NULL, a, ret, err);
+}
+
+int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a, struct buf *ret_sql, struct err *err)
+{
+    struct query_plan *parsed;
+    struct plan_schema *schema;
+    int r = plan_parse(plan, a, &parsed, err);
+    if (r == 0 && d && !str_eq(parsed->dataset_id, d->id))
+        r = err_set(err, ERR_VALIDATION, "the plan is for dataset '%s', the request for '%s'", parsed->dataset_id, d->id);
+    if (r == 0)
+        r = d ? plan_schema_of(d, a, &schema, err) : (schema = NULL, 0);
+    if (r == 0)
+        r = plan_check(parsed, schema, err);
+    if (r == 0)
+        r = plan_compile(parsed, schema, ret_sql, err);
+    return r;
+}
+
+static int check_spec(struct run *run, struct err *err)
+{
+    struct run_spec *s = &run->spec;
+    const char *code = NULL;
+    if (str_eq(s->query_type, "sql")) {
+        code = s->sql;
+        if (!code || !*code)
+            return err_set(err, ERR_VALIDATION, "sql is required for query_type=sql");
+        run->compiled_sql = (char *)s->sql;
+        s->python_code = NULL;
+    } else if (str_eq(s->query_type, "python")) {
+        code = s->python_code;
+        if (!code || !*code)
+            return err_set(err, ERR_VALIDATION, "python_code is required for query_type=python");
+        if (!run->app->cfg->enable_python)
+            return err_set(err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+    } else {
+        if (!run->plan || json_is_null(run->plan))
+            return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
+        auto_buf struct buf sql = BUF_INIT(RUN_CODE_MAX);
+        int r = app_compile_plan(run->dataset.dataset, run->plan, &run->arena, &sql, err);
+        if (r < 0)
+            return r;
+        run->compiled_sql = arena_strdup(&run->arena, buf_cstr(&sql));
+        s->python_code = NULL;
+        code = run->compiled_sql;
+    }
+    if (!code)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (strlen(code) > RUN_CODE_MAX)
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code), RUN_CODE_MAX);
+    return 0;
+}
+
+static int acquire(struct run *run, struct err *err)
+{
+    const struct dataset *d = run->dataset.dataset;
+    struct sandbox_file *files = arena_alloc(&run->arena, (d->n_files + 1) * sizeof(*files));
+    if (!files)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < d->n_files; i++)
+        files[i] = (struct sandbox_file){ .name = d->files[i].name, .path = d->files[i].full_path, .table = d->files[i].table,
+                                          .sha256 = d->files[i].sha256 };
+    struct sandbox_spec spec = { .kind = str_eq(run->spec.query_type, "python") ? RUN_PYTHON : RUN_SQL, .dataset_id = d->id,
+                                 .files = files, .n_files = d->n_files };
+    sandbox_limits_default(run->app->cfg, &spec.limits);
+    struct run_events events = { .progress = on_progress, .arg = run };
+    return executor_acquire(run->app->executor, run->spec.owner, &spec, &events, on_ready, run, &run->lease, err);
+}
+
+int run_start(struct app *app, const struct run_spec *spec, const struct run_listener *listener, struct run **ret,
+              struct err *err)
+{
+    struct run *run = calloc(1, sizeof(*run));
+    if (!run)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    arena_init(&run->arena, RUN_ARENA_BYTES);
+    run->app = app;
+    run->listener = *listener;
+    run->begun_us = clock_now_us();
+    id_uuid4(run->id);
+    clock_iso8601(clock_wall_ms(), run->created_at);
+    run->spec = *spec;
+    run->spec.owner = keep(run, spec->owner);
+    run->spec.dataset_id = keep(run, spec->dataset_id);
+    run->spec.query_type = keep(run, spec->query_type);
+    run->spec.sql = keep(run, spec->sql);
+    run->spec.python_code = keep(run, spec->python_code);
+    run->spec.question = keep(run, spec->question);
+    run->spec.replay_of = keep(run, spec->replay_of);
+    run->plan = json_deep_copy(spec->plan);
+    run->next = app->runs;
+    if (app->runs)
+        app->runs->prev = run;
+    app->runs = run;
+    int r = app_find_dataset(app, run->spec.owner, run->spec.dataset_id, &run->dataset, err);
+    if (r == 0)
+        r = check_spec(run, err);
+    if (r == 0)
+        r = acquire(run, err);
+    if (r < 0) {
+        run_free(run);
+        return r;
+    }
+    *ret = run;
+    return 0;
+}
+
+struct run *run_in_flight(struct app *app, const char *owner, const char *id)
+{
+    for (struct run *run = app->runs; run; run = run->next)
+        if (str_eq(run->id, id) && str_eq(run->spec.owner, owner))
+            return run;
+    return NULL;
+}
+
+enum run_phase run_phase_of(const struct run *run)
+{
+    return run->phase;
+}
