@@ -74,6 +74,11 @@
     CONFIG_STR(kernel_path, "RIDDLE_KERNEL", "", "The riddle-kernel program; beside riddle when empty.") \
     CONFIG_STR(preload, "RIDDLE_PRELOAD", "numpy,pandas,matplotlib,seaborn",                       \
                "Python packages that the zygote imports before it forks.")                         \
+    CONFIG_SECTION("Store")                                                                        \
+    CONFIG_ENUM(storage_provider, "STORAGE_PROVIDER", "sqlite", "sqlite",                          \
+                "What keeps runs, threads, messages and records of uploads.")                      \
+    CONFIG_STR(capsule_db_path, "CAPSULE_DB_PATH", "",                                             \
+               "Database file of the store `sqlite`; `riddle.db` in RIDDLE_HOME when empty.")      \
     CONFIG_SECTION("Python policy `restricted`")                                                   \
     CONFIG_STR(python_allowed, "RIDDLE_PYTHON_ALLOWED", "",                                        \
                "Modules allowed besides the built-in list, separated by commas.")                  \

@@ -1,0 +1,436 @@
+/*
+ * The threads of the store.
+ *
+ * Theory of operation. A call copies what it was given into a request and puts that into a queue. One thread takes writes: all
+ * that are queued at that moment become one transaction, so that those which arrive while a transaction is being synced
+ * share the next sync. STORE_READERS threads take reads. A finished request goes into a third queue, from which the loop's
+ * thread calls back; one that somebody waits for (*_wait) is signalled instead.
+ *
+ * When a transaction fails as a whole its writes are tried again one by one, so that one that does not fit on the disk does not
+ * take the others with it; not so when the store is locked, for that was waited for already.
+ */
+
+#include "store/dispatch.h"
+
+#include <assert.h>
+#include <signal.h>
+
+#define QUEUE_MAX 8192
+#define QUEUE_MAX_BYTES ((size_t)256 << 20)
+#define BATCH_MAX 256
+#define BATCH_MAX_BYTES ((size_t)64 << 20)
+#define REQUEST_TEXT_MAX ((size_t)128 << 10)
+
+const int64_t store_bucket_us[STORE_BUCKETS] = { 100,    250,    500,     1000,   2500,
+                                                 5000,   10000,  25000,   50000,  100000,
+                                                 250000, 500000, 1000000, 5000000 };
+
+/* ---- queues and requests ---- */
+
+static void queue_init(struct queue *q)
+{
+    *q = (struct queue){ .head = NULL };
+    q->tail = &q->head;
+}
+
+static void queue_push(struct queue *q, struct request *r)
+{
+    r->next = NULL;
+    *q->tail = r;
+    q->tail = &r->next;
+    q->n++;
+    q->bytes += r->bytes;
+}
+
+static struct request *queue_pop(struct queue *q)
+{
+    struct request *r = q->head;
+    if (!r)
+        return NULL;
+    q->head = r->next;
+    if (!q->head)
+        q->tail = &q->head;
+    q->n--;
+    q->bytes -= r->bytes;
+    r->next = NULL;
+    return r;
+}
+
+void store_page_finish(struct store_page *page)
+{
+    arena_finish(&page->arena);
+    *page = (struct store_page){ .n = 0 };
+}
+
+void request_free(struct request *r)
+{
+    if (!r)
+        return;
+    store_page_finish(&r->page);
+    arena_finish(&r->arena);
+    free(r->record);
+    free(r);
+}
+
+struct request *request_new(enum request_kind kind, enum record_type type)
+{
+    struct request *r = calloc(1, sizeof(*r));
+    if (!r)
+        return NULL;
+    r->kind = kind;
+    r->type = type;
+    r->since_us = clock_now_us();
+    arena_init(&r->arena, REQUEST_TEXT_MAX);
+    arena_init(&r->page.arena, STORE_ARENA_BYTES);
+    return r;
+}
+
+static bool is_write(const struct request *r)
+{
+    return r->kind == REQUEST_PUT || r->kind == REQUEST_REMOVE || r->kind == REQUEST_ABANDON;
+}
+
+/* ---- figures; with the lock ---- */
+
+static void histogram_add(struct store_histogram *h, int64_t us)
+{
+    size_t i = 0;
+    while (i < STORE_BUCKETS && us > store_bucket_us[i])
+        i++;
+    h->counts[i]++;
+    h->count++;
+    h->sum_us += (uint64_t)MAX_OF(us, 0);
+}
+
+/* An answer about one record; everything else is trouble of the store. */
+static bool is_answer(enum err_code code)
+{
+    return code == ERR_VALIDATION || code == ERR_CONFLICT || code == ERR_NOT_FOUND ||
+           code == ERR_TOO_LARGE;
+}
+
+static void complete(struct store *s, struct request *r)
+{
+    bool write = is_write(r);
+    pthread_mutex_lock(&s->lock);
+    histogram_add(write ? &s->stats.write : &s->stats.read, clock_now_us() - r->since_us);
+    *(write ? &s->stats.writes : &s->stats.reads) += 1;
+    if (r->result < 0)
+        *(write ? &s->stats.write_errors : &s->stats.read_errors) += 1;
+    if (r->result == 0 || !is_answer(r->err.code))
+        *(write ? &s->write_failure : &s->read_failure) = r->result == 0 ? (struct err)ERR_INIT :
+                                                                           r->err;
+    if (r->waited) {
+        r->finished = true;
+        pthread_cond_broadcast(&s->finished);
+    } else {
+        queue_push(&s->done, r);
+    }
+    bool call_back = !r->waited;
+    pthread_mutex_unlock(&s->lock); /* a request that is waited for may be gone from here on */
+    if (call_back)
+        uv_async_send(&s->async);
+}
+
+/* ---- the writer ---- */
+
+static void apply(struct store *s, struct request *r)
+{
+    r->err = (struct err)ERR_INIT;
+    switch (r->kind) {
+    case REQUEST_PUT:
+        r->result = s->ops->put(s->backend, r->type, r->record, r->mode, &r->value, &r->err);
+        return;
+    case REQUEST_REMOVE:
+        r->result = s->ops->remove(s->backend, r->type, r->owner, r->id, &r->value, &r->err);
+        return;
+    case REQUEST_ABANDON:
+        r->result = s->ops->abandon(s->backend, r->error_json, &r->value, &r->err);
+        return;
+    default:
+        abort();
+    }
+}
+
+/* One transaction of these requests. On failure nothing of them was written. */
+static int transact(struct store *s, struct request **batch, size_t n, struct err *err)
+{
+    int64_t start_us = clock_now_us();
+    if (s->ops->begin && s->ops->begin(s->backend, err) < 0) {
+        s->ops->rollback(s->backend);
+        return -(int)err->code;
+    }
+    for (size_t i = 0; i < n; i++) {
+        apply(s, batch[i]);
+        if (batch[i]->result < 0 && !is_answer(batch[i]->err.code)) {
+            *err = batch[i]->err;
+            if (s->ops->rollback)
+                s->ops->rollback(s->backend);
+            return -(int)err->code;
+        }
+    }
+    if (s->ops->commit && s->ops->commit(s->backend, err) < 0) {
+        s->ops->rollback(s->backend);
+        return -(int)err->code;
+    }
+    pthread_mutex_lock(&s->lock);
+    s->stats.commits++;
+    histogram_add(&s->stats.commit, clock_now_us() - start_us);
+    pthread_mutex_unlock(&s->lock);
+    return 0;
+}
+
+static void fail(struct request *r, const struct err *err)
+{
+    r->err = *err;
+    r->result = -err->code;
+}
+
+static void write_batch(struct store *s, struct request **batch, size_t n)
+{
+    struct request *valid[BATCH_MAX];
+    struct err err = ERR_INIT;
+    size_t n_valid = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct request *r = batch[i];
+        r->result = r->kind == REQUEST_PUT ? record_check(r->type, r->record, &r->err) : 0;
+        if (r->result == 0)
+            valid[n_valid++] = r;
+    }
+    if (n_valid > 0 && transact(s, valid, n_valid, &err) < 0) {
+        bool alone = n_valid > 1 && err.code != ERR_UNAVAILABLE;
+        for (size_t i = 0; i < n_valid; i++)
+            if (!alone || transact(s, &valid[i], 1, &err) < 0)
+                fail(valid[i], &err);
+    }
+    for (size_t i = 0; i < n; i++)
+        complete(s, batch[i]);
+}
+
+static void *writer_main(void *arg)
+{
+    struct store *s = arg;
+    struct request *batch[BATCH_MAX];
+    for (;;) {
+        size_t n = 0, bytes = 0;
+        pthread_mutex_lock(&s->lock);
+        while (!s->writes.head && !s->closing)
+            pthread_cond_wait(&s->writes_there, &s->lock);
+        while (s->writes.head && n < BATCH_MAX && bytes <= BATCH_MAX_BYTES) {
+            batch[n] = queue_pop(&s->writes);
+            bytes += batch[n++]->bytes;
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (n == 0)
+            return NULL; /* closing, and nothing is left */
+        write_batch(s, batch, n);
+    }
+}
+
+/* ---- the readers ---- */
+
+static void reverse(struct store_page *page, size_t size)
+{
+    char *items = page->items;
+    for (size_t i = 0, j = page->n; i + 1 < j; i++)
+        for (size_t k = 0, a = i * size, b = --j * size; k < size; k++, a++, b++) {
+            char t = items[a];
+            items[a] = items[b];
+            items[b] = t;
+        }
+}
+
+static int read_list(struct store *s, size_t slot, struct request *r)
+{
+    const struct record_info *info = &record_infos[r->type];
+    struct store_page *page = &r->page;
+    bool more = false;
+    const struct store_position *after = r->has_after ? &r->after : NULL;
+    int result = s->ops->list(s->backend, slot, r->type, &r->query, after, page, &more, &r->err);
+    if (result < 0)
+        return result;
+    if (more && page->n > 0)
+        cursor_print(r->type, (char *)page->items + (page->n - 1) * info->size, page->next);
+    if (r->type == RECORD_MESSAGE)
+        reverse(page, info->size);
+    return 0;
+}
+
+static void *reader_main(void *arg)
+{
+    struct reader *reader = arg;
+    struct store *s = reader->store;
+    for (;;) {
+        pthread_mutex_lock(&s->lock);
+        while (!s->reads.head && !s->closing)
+            pthread_cond_wait(&s->reads_there, &s->lock);
+        struct request *r = queue_pop(&s->reads);
+        pthread_mutex_unlock(&s->lock);
+        if (!r)
+            return NULL;
+        if (r->kind == REQUEST_GET)
+            r->result = s->ops->get(s->backend, reader->slot, r->type, r->owner, r->id, &r->page,
+                                    &r->err);
+        else if (r->kind == REQUEST_LIST)
+            r->result = read_list(s, reader->slot, r);
+        else
+            r->result = s->ops->upload_bytes(s->backend, reader->slot, r->owner, &r->value,
+                                             &r->err);
+        complete(s, r);
+    }
+}
+
+/* ---- back in the loop ---- */
+
+void dispatch_call_back(struct store *s)
+{
+    struct queue done;
+    pthread_mutex_lock(&s->lock);
+    done = s->done;
+    queue_init(&s->done);
+    pthread_mutex_unlock(&s->lock);
+    if (!done.head)
+        return;
+    for (struct request *r = done.head, *next; r; r = next) {
+        next = r->next;
+        const struct err *err = r->result < 0 ? &r->err : NULL;
+        s->pending--;
+        if (r->read)
+            r->read(err, err ? NULL : &r->page, r->arg);
+        else if (r->done)
+            r->done(err, err ? 0 : r->value, r->arg);
+        request_free(r);
+    }
+    if (s->pending == 0)
+        uv_unref((uv_handle_t *)&s->async);
+}
+
+/* ---- starting and stopping ---- */
+
+void dispatch_init(struct store *s)
+{
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->writes_there, NULL);
+    pthread_cond_init(&s->reads_there, NULL);
+    pthread_cond_init(&s->finished, NULL);
+    queue_init(&s->writes);
+    queue_init(&s->reads);
+    queue_init(&s->done);
+}
+
+void dispatch_finish(struct store *s)
+{
+    pthread_cond_destroy(&s->writes_there);
+    pthread_cond_destroy(&s->reads_there);
+    pthread_cond_destroy(&s->finished);
+    pthread_mutex_destroy(&s->lock);
+}
+
+void dispatch_stop(struct store *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->closing = true;
+    pthread_cond_broadcast(&s->writes_there);
+    pthread_cond_broadcast(&s->reads_there);
+    pthread_mutex_unlock(&s->lock);
+    if (s->has_writer)
+        pthread_join(s->writer, NULL);
+    for (size_t i = 0; i < s->n_readers; i++)
+        pthread_join(s->readers[i].thread, NULL);
+}
+
+/* Signals are for the thread of the loop: those of the store block them all. */
+int dispatch_start(struct store *s, struct err *err)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(&s->writer, NULL, writer_main, s);
+    s->has_writer = r == 0;
+    for (size_t i = 0; r == 0 && i < STORE_READERS; i++) {
+        s->readers[i] = (struct reader){ .store = s, .slot = i };
+        r = pthread_create(&s->readers[i].thread, NULL, reader_main, &s->readers[i]);
+        s->n_readers += r == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (r != 0)
+        return err_errno(err, ERR_UNAVAILABLE, r, "starting the threads of the store");
+    return 0;
+}
+
+/* ---- handing in ---- */
+
+/* Takes the request in any case. */
+static int submit(struct store *s, struct request *r, struct err *err)
+{
+    struct queue *q = is_write(r) ? &s->writes : &s->reads;
+    int result = 0;
+    assert(r->waited || s->loop);
+    pthread_mutex_lock(&s->lock);
+    if (s->closing) {
+        result = err_set(err, ERR_UNAVAILABLE, "the store is closing");
+    } else if (q->n >= QUEUE_MAX || (q->n > 0 && q->bytes + r->bytes > QUEUE_MAX_BYTES)) {
+        s->stats.refused++;
+        result = err_set(err, ERR_UNAVAILABLE,
+                         "the store is behind with its work; try again later");
+    } else {
+        queue_push(q, r);
+        pthread_cond_signal(is_write(r) ? &s->writes_there : &s->reads_there);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (result < 0)
+        request_free(r);
+    return result;
+}
+
+int dispatch_submit(struct store *s, struct request *r, struct err *err)
+{
+    if (s->pending++ == 0)
+        uv_ref((uv_handle_t *)&s->async);
+    int result = submit(s, r, err);
+    if (result < 0 && --s->pending == 0)
+        uv_unref((uv_handle_t *)&s->async);
+    return result;
+}
+
+int dispatch_wait(struct store *s, struct request *r, struct err *err)
+{
+    r->waited = true;
+    int result = submit(s, r, err);
+    if (result < 0)
+        return result;
+    pthread_mutex_lock(&s->lock);
+    while (!r->finished)
+        pthread_cond_wait(&s->finished, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    if (r->result == 0)
+        return 0;
+    if (err)
+        *err = r->err;
+    result = r->result;
+    request_free(r);
+    return result;
+}
+
+/* ---- figures ---- */
+
+void store_stats(struct store *s, struct store_stats *ret)
+{
+    pthread_mutex_lock(&s->lock);
+    *ret = s->stats;
+    ret->queued_writes = s->writes.n;
+    ret->queued_reads = s->reads.n;
+    pthread_mutex_unlock(&s->lock);
+}
+
+int store_ready(struct store *s, struct err *err)
+{
+    pthread_mutex_lock(&s->lock);
+    struct err failure = s->write_failure.code != ERR_NONE ? s->write_failure : s->read_failure;
+    pthread_mutex_unlock(&s->lock);
+    if (failure.code == ERR_NONE)
+        return 0;
+    if (err)
+        *err = failure;
+    return -(int)failure.code;
+}

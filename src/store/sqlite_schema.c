@@ -1,0 +1,274 @@
+/*
+ * The schema of the SQLite store and its way forward. PRAGMA user_version counts the steps that were taken. Each step and the
+ * new count are one transaction, and the count is read again inside it: two programs that start at once do not take a
+ * step twice.
+ */
+
+#include "store/sqlite_impl.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include "base/macros.h"
+
+/* JSON is checked here as well, because it goes into responses as it is. The constraint's name comes in the error. */
+#define JSON_COLUMN(name)                                                                          \
+    " " name " TEXT CONSTRAINT " name " CHECK (" name " IS NULL OR json_valid(" name "))"
+
+/*
+ * The heavy columns come last: SQLite reads a row from its beginning, so a list never follows the chain of pages that a
+ * large result lies in.
+ */
+static const char step_runs_and_threads[] =
+    "CREATE TABLE run_capsules ("
+    " run_id TEXT PRIMARY KEY NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " created_at TEXT NOT NULL,"
+    " dataset_id TEXT NOT NULL,"
+    " dataset_version_hash TEXT,"
+    " query_mode TEXT NOT NULL,"
+    " status TEXT NOT NULL,"
+    " verdict TEXT,"
+    " exec_time_ms INTEGER,"
+    " thread_id TEXT,"
+    " replay_of TEXT,"
+    " question TEXT," JSON_COLUMN("error_json") "," JSON_COLUMN("timings_json") "," JSON_COLUMN("usage_json") "," JSON_COLUMN("limits_json") "," JSON_COLUMN(
+        "plan_json") ","
+                     " compiled_sql TEXT,"
+                     " python_code TEXT," JSON_COLUMN(
+                         "result_json") ") STRICT;"
+                                        /* Status and mode are in the index so that filtering by them does not visit the rows. */
+                                        "CREATE INDEX run_capsules_by_time ON run_capsules (owner, created_at, run_id, status, query_mode);"
+                                        "CREATE INDEX run_capsules_by_dataset ON run_capsules (owner, dataset_id, created_at, run_id);"
+                                        "CREATE INDEX run_capsules_by_thread ON run_capsules (owner, thread_id, created_at, run_id)"
+                                        " WHERE thread_id IS NOT NULL;"
+                                        "CREATE INDEX run_capsules_in_flight ON run_capsules (run_id) WHERE status IN ('queued', 'running');"
+
+                                        "CREATE TABLE threads ("
+                                        " thread_id TEXT NOT NULL,"
+                                        " owner TEXT NOT NULL,"
+                                        " title TEXT," JSON_COLUMN("datasets_json") "," JSON_COLUMN(
+                                            "uploads_json") ","
+                                                            " created_at TEXT NOT NULL,"
+                                                            " updated_at TEXT NOT NULL,"
+                                                            " state TEXT NOT NULL,"
+                                                            " message_count INTEGER NOT NULL DEFAULT 0,"
+                                                            " PRIMARY KEY (owner, thread_id)"
+                                                            ") STRICT;"
+                                                            "CREATE INDEX threads_by_time ON threads (owner, updated_at, thread_id);"
+
+                                                            /* The reference includes the owner: no one can write into another's thread. */
+                                                            "CREATE TABLE thread_messages ("
+                                                            " id INTEGER PRIMARY KEY AUTOINCREMENT,"
+                                                            " owner TEXT NOT NULL,"
+                                                            " thread_id TEXT NOT NULL,"
+                                                            " created_at TEXT NOT NULL,"
+                                                            " dataset_id TEXT,"
+                                                            " role TEXT NOT NULL,"
+                                                            " content TEXT NOT NULL,"
+                                                            " run_id TEXT," JSON_COLUMN(
+                                                                "metadata_json") ","
+                                                                                 " FOREIGN KEY (owner, thread_id) REFERENCES threads (owner, thread_id) ON DELETE CASCADE"
+                                                                                 ") STRICT;"
+                                                                                 "CREATE INDEX thread_messages_by_thread ON thread_messages (owner, thread_id, id);"
+                                                                                 "CREATE TRIGGER thread_messages_counted AFTER INSERT ON thread_messages BEGIN"
+                                                                                 " UPDATE threads SET message_count = message_count + 1, updated_at = max(updated_at, new.created_at)"
+                                                                                 " WHERE owner = new.owner AND thread_id = new.thread_id;"
+                                                                                 " END;";
+
+static const char step_uploads[] =
+    "CREATE TABLE uploads ("
+    " file_id TEXT PRIMARY KEY NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " filename TEXT NOT NULL,"
+    " size_bytes INTEGER NOT NULL,"
+    " sha256 TEXT,"
+    " path TEXT,"
+    " \"rows\" INTEGER," JSON_COLUMN(
+        "columns_json") ","
+                        " status TEXT NOT NULL,"
+                        " error TEXT,"
+                        " created_at TEXT NOT NULL,"
+                        " expires_at TEXT"
+                        ") STRICT;"
+                        "CREATE INDEX uploads_by_time ON uploads (owner, created_at, file_id, size_bytes);"
+                        "CREATE INDEX uploads_by_expiry ON uploads (expires_at) WHERE expires_at IS NOT NULL;";
+
+const char *const sqlite_migrations[] = { step_runs_and_threads, step_uploads };
+const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
+
+/* ---- errors ---- */
+
+/* A constraint is about one record. Its text names the column, never a value. */
+static int constraint_error(int code, const char *message, const char *doing, struct err *err)
+{
+    switch (code) {
+    case SQLITE_CONSTRAINT_FOREIGNKEY:
+        return err_set(err, ERR_NOT_FOUND, "thread not found");
+    case SQLITE_CONSTRAINT_UNIQUE:
+    case SQLITE_CONSTRAINT_PRIMARYKEY:
+        return err_set(err, ERR_CONFLICT, "%s: the id is taken", doing);
+    case SQLITE_CONSTRAINT_CHECK:
+        message = strrchr(message, ' ');
+        return err_set(err, ERR_VALIDATION, "%s: '%s' is not JSON", doing,
+                       message ? message + 1 : "");
+    default:
+        return err_set(err, ERR_VALIDATION, "%s: %s", doing, message);
+    }
+}
+
+/* What the system said. SQLite passes it on for most statements, but not for a COMMIT: then its files are asked. */
+static int system_errno(sqlite3 *db)
+{
+    sqlite3_file *log = NULL;
+    int e = sqlite3_system_errno(db);
+    if (e == 0)
+        (void)sqlite3_file_control(db, "main", SQLITE_FCNTL_LAST_ERRNO, &e);
+    if (e == 0 &&
+        sqlite3_file_control(db, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log) == SQLITE_OK && log &&
+        log->pMethods)
+        (void)log->pMethods->xFileControl(log, SQLITE_FCNTL_LAST_ERRNO, &e);
+    return e;
+}
+
+int sqlite_error(sqlite3 *db, int code, const char *path, const char *doing, struct err *err)
+{
+    const char *message = db ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+    int primary = code & 0xff;
+    int system = db && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) ? system_errno(db) :
+                                                                                 0;
+
+    /* A file size limit and a quota are a full disk in other words, but SQLite calls them I/O errors. */
+    if (primary == SQLITE_IOERR && (system == ENOSPC || system == EFBIG || system == EDQUOT))
+        primary = SQLITE_FULL;
+    switch (primary) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return err_set(
+            err, ERR_UNAVAILABLE,
+            "%s: the store '%s' is locked by another program; end what has it open, then try again",
+            doing, path);
+    case SQLITE_FULL:
+        return err_set(
+            err, ERR_IO,
+            "%s: no space is left for the store '%s'; free some, or point CAPSULE_DB_PATH to another disk",
+            doing, path);
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+    case SQLITE_CANTOPEN:
+        return err_set(
+            err, ERR_IO,
+            "%s: the store '%s' cannot be written (%s); make the file and its directory writable "
+            "for this user, or set CAPSULE_DB_PATH",
+            doing, path, system ? strerror(system) : message);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+        return err_set(
+            err, ERR_IO,
+            "%s: the store '%s' is damaged or is no SQLite database (%s); put a backup in its place, "
+            "or move it away to begin with an empty one",
+            doing, path, message);
+    case SQLITE_IOERR:
+        return err_set(err, ERR_IO,
+                       "%s: the store '%s' cannot be read or written: %s; look at its disk", doing,
+                       path, system ? strerror(system) : message);
+    case SQLITE_CONSTRAINT:
+        return constraint_error(code, message, doing, err);
+    case SQLITE_TOOBIG:
+        return err_set(err, ERR_TOO_LARGE, "%s: the record is too large", doing);
+    case SQLITE_NOMEM:
+        return err_set(err, ERR_NO_MEMORY, "%s: out of memory", doing);
+    default:
+        return err_set(err, ERR_INTERNAL, "%s: the store '%s': %s", doing, path, message);
+    }
+}
+
+int sqlite_exec(sqlite3 *db, const char *path, const char *doing, const char *sql, struct err *err)
+{
+    int code = sqlite3_exec(db, sql, NULL, NULL, NULL);
+    return code == SQLITE_OK ? 0 : sqlite_error(db, code, path, doing, err);
+}
+
+int sqlite_pragma_int(sqlite3 *db, const char *path, const char *sql, int64_t *ret, struct err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int code = sqlite3_prepare_v2(db, sql, -1, &stmt, NULL);
+    if (code == SQLITE_OK)
+        code = sqlite3_step(stmt);
+    if (code == SQLITE_ROW)
+        *ret = sqlite3_column_int64(stmt, 0);
+    int r = code == SQLITE_ROW ? 0 : sqlite_error(db, code, path, "opening", err);
+    sqlite3_finalize(stmt);
+    return r;
+}
+
+/* ---- migrations ---- */
+
+/* Refuses what is not ours: a newer schema, or a database with tables of someone else. */
+static int read_version(sqlite3 *db, const char *path, int64_t *ret_version, struct err *err)
+{
+    int64_t application, objects;
+    int r = sqlite_pragma_int(db, path, "PRAGMA user_version", ret_version, err);
+    if (r == 0)
+        r = sqlite_pragma_int(db, path, "PRAGMA application_id", &application, err);
+    if (r == 0)
+        r = sqlite_pragma_int(db, path, "SELECT count(*) FROM sqlite_schema", &objects, err);
+    if (r < 0)
+        return r;
+    if (application != SQLITE_STORE_APPLICATION &&
+        (objects > 0 || *ret_version != 0 || application != 0))
+        return err_set(
+            err, ERR_CONFIG,
+            "opening: '%s' is a database of another program; set CAPSULE_DB_PATH to a file of Riddle's own",
+            path);
+    if (*ret_version > sqlite_schema_version)
+        return err_set(
+            err, ERR_CONFIG,
+            "opening: the store '%s' was written by a newer Riddle (schema %lld, this one knows %d); "
+            "use that one, or set CAPSULE_DB_PATH to another file",
+            path, (long long)*ret_version, sqlite_schema_version);
+    return 0;
+}
+
+int sqlite_check(sqlite3 *db, const char *path, struct err *err)
+{
+    int64_t version;
+    return read_version(db, path, &version, err);
+}
+
+static int take_step(sqlite3 *db, const char *path, struct err *err)
+{
+    static const char doing[] = "updating the schema";
+    char after[96];
+    int64_t version;
+    int r = sqlite_exec(db, path, doing, "BEGIN IMMEDIATE", err);
+    if (r < 0)
+        return r;
+    r = read_version(db, path, &version, err);
+    if (r == 0 && version < sqlite_schema_version) {
+        snprintf(after, sizeof(after), "PRAGMA application_id = %d; PRAGMA user_version = %d",
+                 SQLITE_STORE_APPLICATION, (int)version + 1);
+        r = sqlite_exec(db, path, doing, sqlite_migrations[version], err);
+        if (r == 0)
+            r = sqlite_exec(db, path, doing, after, err);
+    }
+    if (r == 0)
+        r = sqlite_exec(db, path, doing, "COMMIT", err);
+    if (r < 0 && !sqlite3_get_autocommit(db))
+        (void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return r;
+}
+
+int sqlite_migrate(sqlite3 *db, const char *path, struct err *err)
+{
+    for (;;) {
+        int64_t version;
+        int r = read_version(db, path, &version, err);
+        if (r < 0 || version == sqlite_schema_version)
+            return r;
+        r = take_step(db, path, err);
+        if (r < 0)
+            return r;
+    }
+}

@@ -1,0 +1,231 @@
+#ifndef RIDDLE_STORE_STORE_H
+#define RIDDLE_STORE_STORE_H
+
+/*
+ * What Riddle keeps: run capsules, threads and their messages, records of uploads. A store is opened once; nothing but open,
+ * close and the *_wait calls blocks. Work is done by threads of the store's own; callbacks come in the loop's thread,
+ * exactly once for each call that returned 0, and never from within that call.
+ *
+ * A write whose callback came with err == NULL survives `kill -9` and loss of power.
+ *
+ * Everything has an owner, and each owner sees only what is theirs: another's id is NOT_FOUND, as if it did not exist.
+ *
+ * Records handed in are copied. Records handed out live until the callback returns, or until the page is finished.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/config.h"
+#include "base/err.h"
+
+struct store;
+
+/* ---- records: NULL text and negative numbers stand for "unknown" ---- */
+
+/*
+ * Members named _json hold compact JSON text (no raw line break), as json_to_str() gives it. Times are as clock_iso8601()
+ * writes them; created_at and updated_at are filled with the present when they are NULL. A created_at once stored stays.
+ */
+
+/* What is needed to understand and repeat a run. */
+struct capsule {
+    const char *run_id, *owner, *created_at;
+    const char *dataset_id, *dataset_version_hash;
+    const char *query_mode; /* sql, plan, python, chat */
+    const char *status;     /* queued, running, then how it ended */
+    const char *verdict;
+    int64_t exec_time_ms;
+    const char *thread_id;
+    const char *replay_of; /* run that this one repeats */
+    const char *question;
+    const char *error_json, *timings_json, *usage_json;
+    /* Left out of lists: */
+    const char *limits_json, *plan_json, *compiled_sql, *python_code, *result_json;
+};
+
+struct thread {
+    const char *thread_id, *owner; /* an id is unique for its owner: clients may choose it */
+    const char *title;
+    const char *datasets_json, *uploads_json; /* arrays of ids */
+    const char *created_at, *updated_at;
+    const char *state;
+    int64_t message_count; /* kept by the store */
+};
+
+struct message {
+    int64_t id;             /* given by the store, ascending */
+    const char *owner;      /* of the thread */
+    const char *thread_id;  /* must exist, otherwise NOT_FOUND */
+    const char *created_at; /* also becomes the thread's updated_at */
+    const char *dataset_id, *role, *content, *run_id;
+    const char *metadata_json;
+};
+
+struct upload {
+    const char *file_id, *owner, *filename;
+    int64_t size_bytes;
+    const char *sha256;
+    const char *path; /* on this machine; never shown */
+    int64_t rows;
+    const char *columns_json;
+    const char *status, *error;
+    const char *created_at, *expires_at;
+};
+
+enum record_type { RECORD_CAPSULE, RECORD_THREAD, RECORD_MESSAGE, RECORD_UPLOAD, _RECORD_MAX };
+
+/*
+ * Appends the record as the API shows it: _json members as the JSON that they are, owner and paths left out. brief leaves out
+ * what a list does not carry, instead of showing it as null.
+ */
+int record_json(enum record_type type, const void *record, bool brief, struct buf *b,
+                struct err *err);
+
+/* A time that a person wrote (2026-01-31, 2026-01-31T12:00, …:00.5Z, …+02:00) as the store writes it. VALIDATION. */
+int store_parse_time(const char *text, char ret[CLOCK_ISO_SIZE], struct err *err);
+
+/* ---- open and close ---- */
+
+struct store_options {
+    const char *provider; /* NULL: sqlite */
+    const char *path;     /* of the database file; its directory is made */
+    int busy_timeout_ms;  /* how long to wait for another program's lock; 0: 5 s */
+};
+
+/* loop NULL: only the *_wait calls. Blocks: creates, migrates. CONFIG, IO or UNAVAILABLE say what to do. */
+int store_open(const struct store_options *options, uv_loop_t *loop, struct store **ret,
+               struct err *err);
+/* As the settings STORAGE_PROVIDER and CAPSULE_DB_PATH say. */
+int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct store **ret,
+                          struct err *err);
+
+/*
+ * Does what was handed in, calls every callback that is due, then closes. The memory goes with the loop's next turn, so the
+ * loop must still run once. From the loop's thread, not from a callback. Takes NULL.
+ */
+void store_close(struct store *s);
+
+/* Providers of this build, for --version: NULL past the last. */
+const char *store_provider_name(size_t i);
+
+/* ---- writes ---- */
+
+/* err is NULL on success; value is the id of a message, otherwise how many records changed. */
+typedef void (*store_done_fn)(const struct err *err, int64_t value, void *arg);
+
+enum store_mode {
+    STORE_PUT,    /* creates or replaces */
+    STORE_CREATE, /* CONFLICT if it is there */
+};
+
+/*
+ * At once: VALIDATION or TOO_LARGE for a record that cannot be kept, UNAVAILABLE when too much is queued. Later: CONFLICT for
+ * an id that is another owner's, and what open says.
+ */
+int store_put_capsule(struct store *s, const struct capsule *c, enum store_mode mode,
+                      store_done_fn done, void *arg, struct err *err);
+int store_put_thread(struct store *s, const struct thread *t, enum store_mode mode,
+                     store_done_fn done, void *arg, struct err *err);
+int store_put_upload(struct store *s, const struct upload *u, enum store_mode mode,
+                     store_done_fn done, void *arg, struct err *err);
+int store_append_message(struct store *s, const struct message *m, store_done_fn done, void *arg,
+                         struct err *err);
+int store_put_wait(struct store *s, enum record_type type, const void *record, enum store_mode mode,
+                   int64_t *ret_value, struct err *err); /* ret_value may be NULL */
+
+/* A thread goes with its messages. Messages alone cannot be removed. NOT_FOUND. */
+int store_remove(struct store *s, enum record_type type, const char *owner, const char *id,
+                 store_done_fn done, void *arg, struct err *err);
+int store_remove_wait(struct store *s, enum record_type type, const char *owner, const char *id,
+                      struct err *err);
+
+/*
+ * For the start of a server: runs that a dead one left queued or running become failed, with this error (JSON). ret_n is how
+ * many.
+ */
+int store_abandon_runs_wait(struct store *s, const char *error_json, int64_t *ret_n,
+                            struct err *err);
+
+/* ---- reads ---- */
+
+/* In place of an owner, compared by address: the operator's own tools and sweeps. A string of any content is not it. */
+extern const char store_any_owner[];
+
+#define STORE_LIMIT_DEFAULT 50
+#define STORE_LIMIT_MAX 200
+#define STORE_CURSOR_SIZE 192
+
+/* NULL filters match all. */
+struct store_query {
+    const char *owner;                            /* required */
+    const char *dataset_id, *status, *query_mode; /* capsules; status also of uploads */
+    const char *thread_id;                        /* capsules; required for messages */
+    const char *since, *until;  /* since <= time < until, by what the list is sorted by */
+    const char *expires_before; /* uploads */
+    const char *cursor;         /* a page's next */
+    int limit;                  /* 0: default; clamped to 1…STORE_LIMIT_MAX */
+};
+
+/* Newest first (threads by updated_at); messages of a page oldest first, the page being the newest ones before the cursor. */
+struct store_page {
+    union {
+        const struct capsule *capsules;
+        const struct thread *threads;
+        const struct message *messages;
+        const struct upload *uploads;
+        void *items;
+    };
+    size_t n;
+    char next[STORE_CURSOR_SIZE]; /* "" when there is no more */
+    struct arena arena;           /* what all of it lives in */
+};
+
+/* page is NULL when err is not. A get has exactly one item. */
+typedef void (*store_read_fn)(const struct err *err, const struct store_page *page, void *arg);
+
+int store_get(struct store *s, enum record_type type, const char *owner, const char *id,
+              store_read_fn done, void *arg, struct err *err);
+int store_list(struct store *s, enum record_type type, const struct store_query *query,
+               store_read_fn done, void *arg, struct err *err);
+int store_get_wait(struct store *s, enum record_type type, const char *owner, const char *id,
+                   struct store_page *ret, struct err *err);
+int store_list_wait(struct store *s, enum record_type type, const struct store_query *query,
+                    struct store_page *ret, struct err *err);
+void store_page_finish(struct store_page *page);
+
+/* value is the sum of size_bytes of the owner's uploads: for a quota. */
+int store_upload_bytes(struct store *s, const char *owner, store_done_fn done, void *arg,
+                       struct err *err);
+int store_upload_bytes_wait(struct store *s, const char *owner, int64_t *ret, struct err *err);
+
+/* ---- figures ---- */
+
+#define STORE_BUCKETS 14
+extern const int64_t store_bucket_us[STORE_BUCKETS]; /* upper bounds, inclusive */
+
+struct store_histogram {
+    uint64_t counts[STORE_BUCKETS + 1]; /* the last one holds what is above every bound */
+    uint64_t count, sum_us;
+};
+
+struct store_stats {
+    uint64_t writes, write_errors, reads, read_errors;
+    uint64_t commits; /* transactions; writes / commits is how many share one */
+    uint64_t refused; /* because too much was queued */
+    size_t queued_writes, queued_reads;
+    struct store_histogram write, read; /* from the call to the end of the work */
+    struct store_histogram commit;      /* one transaction, sync included */
+};
+void store_stats(struct store *s, struct store_stats *ret);
+
+/* 0 unless the last write or the last read failed for a reason of the store's (disk, lock); then that error. */
+int store_ready(struct store *s, struct err *err);
+
+const char *store_provider(const struct store *s);
+
+#endif
