@@ -1,0 +1,146 @@
+/* The loop: order of deferred calls, timers, workers, signals, and an end that frees what is open. */
+
+#include "base/check.h"
+#include <signal.h>
+#include <pthread.h>
+#include <unistd.h>
+#include "net/loop.h"
+
+static struct loop *loop;
+static char order[64];
+static pthread_t worker;
+
+static int setup(void **state)
+{
+    struct err e;
+
+    (void)state;
+    order[0] = '\0';
+    assert_works(loop_create(&loop, &e), &e);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    loop_destroy(loop);
+    return 0;
+}
+
+static void note(void *arg)
+{
+    strcat(order, arg);
+}
+
+static void note_and_defer(void *arg)
+{
+    struct err e;
+
+    strcat(order, arg);
+    assert_works(loop_defer(loop, note, (void *)"d", &e), &e);
+}
+
+static void test_defer(void **state)
+{
+    struct err e;
+
+    (void)state;
+    assert_works(loop_defer(loop, note, (void *)"a", &e), &e);
+    assert_works(loop_defer(loop, note_and_defer, (void *)"b", &e), &e);
+    assert_works(loop_defer(loop, note, (void *)"c", &e), &e);
+    assert_string_equal(order, "");
+    loop_run(loop);
+    assert_string_equal(order, "abcd");
+}
+
+static void test_timers(void **state)
+{
+    struct loop_timer *never;
+    struct err e;
+
+    (void)state;
+    assert_works(loop_after(loop, 20, note, (void *)"2", NULL, &e), &e);
+    assert_works(loop_after(loop, 1, note, (void *)"1", NULL, &e), &e);
+    assert_works(loop_after(loop, 5, note, (void *)"x", &never, &e), &e);
+    loop_cancel(never);
+    loop_cancel(NULL);
+    loop_run(loop);
+    assert_string_equal(order, "12");
+}
+
+static void work(void *arg)
+{
+    (void)arg;
+    worker = pthread_self();
+}
+
+static void work_done(void *arg)
+{
+    assert_false(pthread_equal(worker, pthread_self()));
+    note(arg);
+}
+
+static void test_work(void **state)
+{
+    struct err e;
+
+    (void)state;
+    assert_works(loop_work(loop, work, work_done, (void *)"w", &e), &e);
+    loop_run(loop);
+    assert_string_equal(order, "w");
+}
+
+static void on_signal(void *arg, int count)
+{
+    note(arg);
+    if (count == 2)
+        loop_quit(loop);
+    else
+        kill(getpid(), SIGTERM);
+}
+
+static void raise_interrupt(void *arg)
+{
+    (void)arg;
+    kill(getpid(), SIGINT);
+}
+
+static void test_signals(void **state)
+{
+    struct loop_timer *far;
+    struct err e;
+
+    (void)state;
+    assert_works(loop_on_stop_signal(loop, on_signal, (void *)"s", &e), &e);
+    assert_works(loop_after(loop, 60000, note, (void *)"x", &far, &e), &e);
+    assert_works(loop_defer(loop, raise_interrupt, NULL, &e), &e);
+    loop_run(loop);
+    assert_string_equal(order, "ss");
+}
+
+/* Open timers, deferred calls and work under way: nothing leaks, which AddressSanitizer checks. */
+static void test_destroy_busy(void **state)
+{
+    struct err e;
+
+    (void)state;
+    assert_works(loop_after(loop, 60000, note, (void *)"x", NULL, &e), &e);
+    assert_works(loop_defer(loop, note, (void *)"x", &e), &e);
+    assert_works(loop_work(loop, work, note_and_defer, (void *)"w", &e), &e);
+    loop_destroy(loop);
+    assert_string_equal(order, "w");
+    setup(state);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_defer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_timers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_signals, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_destroy_busy, setup, teardown),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
