@@ -38,6 +38,7 @@
 #define RUNS_IN_A_ROW 8
 
 static void run_daemon(struct http_server *s);
+static void on_again(uv_idle_t *idle);
 
 /* ---- suspending ---- */
 
@@ -76,6 +77,9 @@ void http_resume(struct http_request *req)
         req->paused_ms += clock_now_ms() - req->paused_at_ms;
     req->body_paused = false;
     MHD_resume_connection(req->conn->mhd);
+    /* Without threads MHD has no way to wake up whoever waits for its descriptor. */
+    if (!uv_is_closing((uv_handle_t *)&req->server->again))
+        uv_idle_start(&req->server->again, on_again);
 }
 
 void http_kill(struct http_request *req)

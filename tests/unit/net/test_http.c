@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "net/guard.h"
 
@@ -42,6 +43,22 @@ static void get_silent(struct http_request *req)
     (void)req; /* a handler with a bug */
 }
 
+static void in_worker(void *arg)
+{
+    (void)arg;
+}
+
+static void worker_done(void *arg)
+{
+    http_reply_json(arg, 200, json_pack("{s:b}", "worked", 1));
+}
+
+static void get_work(struct http_request *req)
+{
+    http_defer(req, NULL, NULL);
+    assert_int_equal(loop_work(http_request_loop(req), in_worker, worker_done, req, NULL), 0);
+}
+
 static const struct schema_field echo_fields[] = {
     { .name = "text", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 10) },
     { .name = "n", .types = SCHEMA_INTEGER, .dflt = "7", SCHEMA_RANGE(1, 60) },
@@ -62,6 +79,7 @@ static const struct route routes[] = {
     { HTTP_PUT, "/echo", post_echo, .id = "optional", .body = &echo_schema, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/big", get_big, .id = "big" },
     { HTTP_GET, "/silent", get_silent, .id = "silent" },
+    { HTTP_GET, "/work", get_work, .id = "work" },
 };
 
 static int setup(void **state)
@@ -202,6 +220,23 @@ static void test_unknown(void **state)
     expect_error(&r, 405, "METHOD_NOT_ALLOWED", "'this method' is not allowed on '/hello'; allowed are GET, HEAD, OPTIONS");
     ask(f.port, "GET /silent HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 500, "RUNNER_INTERNAL_ERROR", "the server gave no answer");
+}
+
+/* A late answer leaves when it is given, not when the server happens to look: its tick is 500 ms. */
+static void test_late_answers_leave_at_once(void **state)
+{
+    int64_t start_ms = clock_now_ms();
+    int fd = dial(f.port);
+    struct reply r;
+
+    (void)state;
+    for (int i = 0; i < 20; i++) {
+        put(fd, "GET /work HTTP/1.1\r\n" HOST "\r\n");
+        take(fd, &r);
+        assert_string_equal(r.body, "{\"worked\":true}");
+    }
+    close(fd);
+    assert_true(clock_now_ms() - start_ms < 20 * 500 / 2);
 }
 
 /* ---- bodies ---- */
@@ -422,6 +457,7 @@ int main(void)
         cmocka_unit_test(test_head),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_late_answers_leave_at_once),
         cmocka_unit_test(test_json_body),
         cmocka_unit_test(test_json_depth),
         cmocka_unit_test(test_chunked_body),
