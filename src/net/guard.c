@@ -1,9 +1,11 @@
 /*
- * The guard. Keys are kept as SHA-256 digests and a presented key is compared with every one of them, each in constant time,
- * so that neither the length of the right part nor the place of the match shows in the time taken.
+ * The guard. Keys are kept as SHA-256 digests and a presented key is compared with every one of
+ * them, each in constant time, so that neither the length of the right part nor the place of the
+ * match shows in the time taken.
  *
- * Rate windows live in a table of fixed size, so that many addresses cannot take memory: a caller that collides with a
- * live window of another probes a few slots further and at worst shares the oldest.
+ * Rate windows live in a table of fixed size, so that many addresses cannot take memory: a caller
+ * that collides with a live window of another probes a few slots further and at worst shares the
+ * oldest.
  */
 
 #include "net/guard.h"
@@ -90,30 +92,36 @@ static int names_parse(const char *text, struct names *ret, struct err *err)
 
 static int add_key(struct guard *g, const char *item, size_t position, struct err *err)
 {
-    static const char name_chars[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@-";
+    static const char name_chars[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.@-";
     const char *colon = strchr(item, ':');
     struct key *k = &g->keys[g->n_keys];
     size_t name_len = colon ? (size_t)(colon - item) : 0;
     size_t key_len;
 
-    if (!colon || name_len == 0 || name_len > NAME_MAX_CHARS || strspn(item, name_chars) != name_len)
-        return err_set(err, ERR_CONFIG,
-                       "RIDDLE_API_KEYS: item %zu must be 'name:key' with a name of 1 to %d letters, digits, '_', '-', '.' or '@'",
-                       position, NAME_MAX_CHARS);
+    if (!colon || name_len == 0 || name_len > NAME_MAX_CHARS ||
+        strspn(item, name_chars) != name_len)
+        return err_set(
+            err, ERR_CONFIG,
+            "RIDDLE_API_KEYS: item %zu must be 'name:key' with a name of 1 to %d letters, digits, '_', '-', '.' or '@'",
+            position, NAME_MAX_CHARS);
     key_len = strlen(colon + 1);
     if (key_len < KEY_MIN_CHARS || key_len > KEY_MAX_CHARS)
-        return err_set(err, ERR_CONFIG, "RIDDLE_API_KEYS: the key of '%.*s' must have %d to %d characters",
+        return err_set(err, ERR_CONFIG,
+                       "RIDDLE_API_KEYS: the key of '%.*s' must have %d to %d characters",
                        (int)name_len, item, KEY_MIN_CHARS, KEY_MAX_CHARS);
     for (const char *p = colon + 1; *p; p++) {
         if (*p <= ' ' || *p > '~')
-            return err_set(err, ERR_CONFIG, "RIDDLE_API_KEYS: the key of '%.*s' must be printable ASCII without blanks",
-                           (int)name_len, item);
+            return err_set(
+                err, ERR_CONFIG,
+                "RIDDLE_API_KEYS: the key of '%.*s' must be printable ASCII without blanks",
+                (int)name_len, item);
     }
     SHA256((const unsigned char *)colon + 1, key_len, k->digest);
     for (size_t i = 0; i < g->n_keys; i++) {
         if (memcmp(g->keys[i].digest, k->digest, sizeof(k->digest)) == 0)
-            return err_set(err, ERR_CONFIG, "RIDDLE_API_KEYS: '%s' and '%.*s' have the same key", g->keys[i].name,
-                           (int)name_len, item);
+            return err_set(err, ERR_CONFIG, "RIDDLE_API_KEYS: '%s' and '%.*s' have the same key",
+                           g->keys[i].name, (int)name_len, item);
     }
     k->name = strndup(item, name_len);
     if (!k->name)
@@ -128,7 +136,9 @@ static int add_keys(struct guard *g, const char *text, struct err *err)
     int r = names_parse(text, &items, err);
 
     if (r == 0 && (items.any || items.n > KEYS_MAX))
-        r = err_set(err, ERR_CONFIG, items.any ? "RIDDLE_API_KEYS: '*' is no key" : "RIDDLE_API_KEYS: too many keys");
+        r = err_set(err, ERR_CONFIG,
+                    items.any ? "RIDDLE_API_KEYS: '*' is no key" :
+                                "RIDDLE_API_KEYS: too many keys");
     if (r == 0 && items.n > 0) {
         g->keys = calloc(items.n, sizeof(*g->keys));
         if (!g->keys)
@@ -149,7 +159,8 @@ static int check_origins(const struct names *origins, struct err *err)
         char shown[STR_SHOWN_SIZE];
 
         if (!host || host == o || host[3] == '\0' || strpbrk(host + 3, "/?# "))
-            return err_set(err, ERR_CONFIG, "CORS_ORIGINS: '%s' is no origin, such as https://app.example",
+            return err_set(err, ERR_CONFIG,
+                           "CORS_ORIGINS: '%s' is no origin, such as https://app.example",
                            str_show(o, strlen(o), shown, sizeof(shown)));
     }
     return 0;
@@ -285,12 +296,15 @@ int guard_check_host(const struct guard *g, const char *host, struct err *err)
         const char *name = g->hosts.list[i];
 
         /* "*.example.org" and ".example.org" stand for every name below. */
-        if (str_ieq(name, a.host) || (str_starts(name, "*.") && ends_with_label(a.host, name + 1)) ||
+        if (str_ieq(name, a.host) ||
+            (str_starts(name, "*.") && ends_with_label(a.host, name + 1)) ||
             (name[0] == '.' && ends_with_label(a.host, name)))
             return 0;
     }
-    return err_set(err, ERR_FORBIDDEN, "host '%s' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is",
-                   str_show(a.host, strlen(a.host), shown, sizeof(shown)));
+    return err_set(
+        err, ERR_FORBIDDEN,
+        "host '%s' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is",
+        str_show(a.host, strlen(a.host), shown, sizeof(shown)));
 }
 
 /* ---- origin ---- */
@@ -326,15 +340,18 @@ const char *guard_cors_origin(const struct guard *g, const char *origin)
 }
 
 int guard_check_origin(const struct guard *g, const char *host, const char *origin,
-                       const char *fetch_site, const char *fetch_mode, bool navigable, struct err *err)
+                       const char *fetch_site, const char *fetch_mode, bool navigable,
+                       struct err *err)
 {
     char shown[STR_SHOWN_SIZE];
 
     if (origin) {
         if (is_own_origin(host, origin) || guard_cors_origin(g, origin))
             return 0;
-        return err_set(err, ERR_FORBIDDEN, "pages of '%s' may not use this server; add the origin to CORS_ORIGINS if they may",
-                       str_show(origin, strlen(origin), shown, sizeof(shown)));
+        return err_set(
+            err, ERR_FORBIDDEN,
+            "pages of '%s' may not use this server; add the origin to CORS_ORIGINS if they may",
+            str_show(origin, strlen(origin), shown, sizeof(shown)));
     }
     if (!fetch_site || str_eq(fetch_site, "same-origin") || str_eq(fetch_site, "none"))
         return 0;
@@ -405,7 +422,8 @@ static struct window *window_of(struct guard *g, uint64_t who, int64_t now_ms)
     return free_one;
 }
 
-int guard_check_rate(struct guard *g, const char *who, int64_t now_ms, unsigned *ret_retry_after_s, struct err *err)
+int guard_check_rate(struct guard *g, const char *who, int64_t now_ms, unsigned *ret_retry_after_s,
+                     struct err *err)
 {
     struct window *w;
     int64_t left_ms;
@@ -423,6 +441,7 @@ int guard_check_rate(struct guard *g, const char *who, int64_t now_ms, unsigned 
     }
     left_ms = w->start_ms + g->window_ms - now_ms;
     *ret_retry_after_s = (unsigned)((left_ms + 999) / 1000);
-    return err_set(err, ERR_RATE_LIMITED, "too many requests: %lld in %g s are allowed; try again in %u s",
+    return err_set(err, ERR_RATE_LIMITED,
+                   "too many requests: %lld in %g s are allowed; try again in %u s",
                    g->max_requests, (double)g->window_ms / 1000, *ret_retry_after_s);
 }

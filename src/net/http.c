@@ -1,10 +1,12 @@
 /*
- * The daemon in the loop. libmicrohttpd keeps its sockets in an epoll descriptor of its own; that descriptor is polled by
- * libuv, and MHD_run() does what is ready. MHD does not watch a connection while it is suspended, so a second epoll
- * descriptor does: a client that goes away then ends the request (and what works for it).
+ * The daemon in the loop. libmicrohttpd keeps its sockets in an epoll descriptor of its own; that
+ * descriptor is polled by libuv, and MHD_run() does what is ready. MHD does not watch a connection
+ * while it is suspended, so a second epoll descriptor does: a client that goes away then ends the
+ * request (and what works for it).
  *
- * Time: MHD's own time-out (whole seconds without any progress) is the net below. A tick looks at every connection: one that
- * has had no complete request for idle_timeout_ms is closed however slowly it trickles, and a body has to keep a pace.
+ * Time: MHD's own time-out (whole seconds without any progress) is the net below. A tick looks at
+ * every connection: one that has had no complete request for idle_timeout_ms is closed however
+ * slowly it trickles, and a body has to keep a pace.
  */
 
 #include "net/http.h"
@@ -26,283 +28,29 @@
 #include "base/str.h"
 #include "net/http_impl.h"
 
-/*
- * Of each connection: its read buffer and parsed headers. MHD zeroes all of it after each request, so more costs time on every
- * one. Must hold HTTP_HEADERS_MAX and what the headers are parsed into, or MHD answers 414 and 431 in its own, terser words.
- */
-#define CONNECTION_MEMORY (24u * 1024)
-
 #define BACKLOG 1024
-#define FLUSH_MS 1000   /* what answers of a stopping server get to leave, past the deadline */
+#define CROWDED_IDLE_MS 1000u
+#define FLUSH_MS 1000        /* what answers of a stopping server get to leave, past the deadline */
 #define BODY_PACE_BYTES 1024 /* per second */
 #define RUNS_IN_A_ROW 8
 
-static void run_daemon(struct http_server *s);
-static void on_again(uv_idle_t *idle);
-
-/* ---- suspending ---- */
-
-void http_suspend(struct http_request *req)
-{
-    struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = req };
-
-    assert(!req->suspended);
-    MHD_suspend_connection(req->conn->mhd);
-    req->suspended = true;
-    /*
-     * A paused upload sees the end of its client when it reads on, and without on_close nobody could be told to drop the
-     * request.
-     */
-    if (req->body_paused || (req->state == REQUEST_HANDLING && !req->on_close))
-        return;
-    req->watched = epoll_ctl(req->server->watch_fd, EPOLL_CTL_ADD, req->conn->fd, &ev) == 0;
-    if (!req->watched)
-        log_warn("http.watch", LOG_STR("error", strerrordesc_np(errno)));
-}
-
-static void unwatch(struct http_request *req)
-{
-    if (req->watched)
-        epoll_ctl(req->server->watch_fd, EPOLL_CTL_DEL, req->conn->fd, NULL);
-    req->watched = false;
-}
-
-void http_resume(struct http_request *req)
-{
-    if (!req->suspended)
-        return;
-    req->suspended = false;
-    unwatch(req);
-    if (req->body_paused)
-        req->paused_ms += clock_now_ms() - req->paused_at_ms;
-    req->body_paused = false;
-    MHD_resume_connection(req->conn->mhd);
-    /* Without threads MHD has no way to wake up whoever waits for its descriptor. */
-    if (!uv_is_closing((uv_handle_t *)&req->server->again))
-        uv_idle_start(&req->server->again, on_again);
-}
-
-void http_kill(struct http_request *req)
-{
-    req->gone = true;
-    shutdown(req->conn->fd, SHUT_RDWR);
-    http_resume(req);
-}
-
-static void on_watch(uv_poll_t *poll, int status, int events)
-{
-    struct http_server *s = poll->data;
-    struct epoll_event ev[64];
-    int n;
-
-    (void)status;
-    (void)events;
-    n = epoll_wait(s->watch_fd, ev, ARRAY_SIZE(ev), 0);
-    for (int i = 0; i < n; i++) {
-        struct http_request *req = ev[i].data.ptr;
-
-        req->gone = true;
-        http_resume(req);
-    }
-}
-
-/* ---- callbacks of MHD ---- */
-
-static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
-                          enum MHD_ConnectionNotificationCode code)
-{
-    struct http_server *s = cls;
-    struct http_conn *conn;
-    const union MHD_ConnectionInfo *info;
-
-    if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        conn = *context;
-        if (!conn)
-            return;
-        *conn->prev = conn->next;
-        if (conn->next)
-            conn->next->prev = conn->prev;
-        s->n_conns--;
-        metric_add(s->connections, -1);
-        free(conn);
-        *context = NULL;
-        return;
-    }
-    conn = calloc(1, sizeof(*conn));
-    *context = conn;
-    if (!conn)
-        return; /* its requests are refused */
-    conn->server = s;
-    conn->mhd = mhd;
-    conn->idle_since_ms = clock_now_ms();
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    conn->fd = info->connect_fd;
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-    if (info->client_addr->sa_family == AF_INET6) {
-        const struct in6_addr *a = &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr;
-
-        if (IN6_IS_ADDR_V4MAPPED(a))
-            inet_ntop(AF_INET, &a->s6_addr[12], conn->peer, sizeof(conn->peer));
-        else
-            inet_ntop(AF_INET6, a, conn->peer, sizeof(conn->peer));
-    } else {
-        inet_ntop(AF_INET, &((const struct sockaddr_in *)info->client_addr)->sin_addr, conn->peer, sizeof(conn->peer));
-    }
-    conn->next = s->conns;
-    conn->prev = &s->conns;
-    if (conn->next)
-        conn->next->prev = &conn->next;
-    s->conns = conn;
-    s->n_conns++;
-    metric_add(s->connections, 1);
-}
-
-static void *on_url(void *cls, const char *url, struct MHD_Connection *mhd)
-{
-    struct http_conn *conn =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
-
-    (void)cls;
-    return conn ? request_create(conn, url) : NULL;
-}
-
-static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const char *url, const char *method,
-                                 const char *version, const char *data, size_t *len, void **con_cls)
-{
-    struct http_request *req = *con_cls;
-
-    (void)cls;
-    (void)mhd;
-    (void)url;
-    (void)version;
-    return req ? request_access(req, method, data, len) : MHD_NO;
-}
-
-/* Paths are decoded by the router, segment by segment; MHD's decoding would cut at an encoded NUL. */
-static size_t keep_escapes(void *cls, struct MHD_Connection *mhd, char *s)
-{
-    (void)cls;
-    (void)mhd;
-    return strlen(s);
-}
-
-static struct route_stats *stats_of(struct http_request *req)
-{
-    struct http_server *s = req->server;
-
-    return &s->stats[req->match.route ? req->match.index : router_count(s->router)];
-}
-
-static void count(struct http_request *req, int status, double seconds)
-{
-    struct http_server *s = req->server;
-    struct route_stats *stats = stats_of(req);
-    const char *route = req->match.route ? req->match.route->path : "none";
-    struct metric *requests = NULL;
-    char text[16];
-    size_t i = 0;
-
-    if (!s->options.metrics)
-        return;
-    while (i < ARRAY_SIZE(stats->by_status) && stats->by_status[i].status != status && stats->by_status[i].status)
-        i++;
-    if (i < ARRAY_SIZE(stats->by_status) && stats->by_status[i].status == status) {
-        requests = stats->by_status[i].requests;
-    } else {
-        snprintf(text, sizeof(text), "%d", status);
-        /* Without a route the method is the client's choice, so it is no label. */
-        requests = metric_series(s->requests_total, route,
-                                 req->match.route ? http_method_name(req->match.route->method) : "any", text);
-        if (i < ARRAY_SIZE(stats->by_status)) {
-            stats->by_status[i].status = status;
-            stats->by_status[i].requests = requests;
-        }
-    }
-    metric_add(requests, 1);
-    if (!stats->latency)
-        stats->latency = metric_series(s->latency, route);
-    /* How long a stream was open says nothing about the server. */
-    if (!req->sse.req)
-        metric_observe(stats->latency, seconds);
-    metric_add(s->in_flight, -1);
-}
-
-static void log_access(const struct http_request *req, int status, int64_t us)
-{
-    bool quiet = req->match.route && req->match.route->flags & ROUTE_QUIET && status < 400;
-    enum log_level level = quiet ? LOG_DEBUG : status >= 500 ? LOG_WARN : LOG_INFO;
-
-    if (req->error)
-        log_at(level, "http", LOG_STR("method", req->is_head ? "HEAD" : http_method_name(req->method)),
-               LOG_STR("path", req->path), LOG_INT("status", status), LOG_DBL("ms", (double)us / 1000),
-               LOG_STR("owner", req->owner), LOG_INT("bytes", req->bytes_sent), LOG_STR("peer", req->conn->peer),
-               LOG_STR("request_id", req->id), LOG_STR("error", req->error));
-    else
-        log_at(level, "http", LOG_STR("method", req->is_head ? "HEAD" : http_method_name(req->method)),
-               LOG_STR("path", req->path), LOG_INT("status", status), LOG_DBL("ms", (double)us / 1000),
-               LOG_STR("owner", req->owner), LOG_INT("bytes", req->bytes_sent), LOG_STR("peer", req->conn->peer),
-               LOG_STR("request_id", req->id));
-}
-
-/* The end of every request, whatever happened. */
-static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls, enum MHD_RequestTerminationCode code)
-{
-    struct http_request *req = *con_cls;
-    int64_t us;
-    int status;
-
-
-    (void)cls;
-    *con_cls = NULL;
-    if (!req)
-        return;
-    status = req->status;
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK && req->state != REQUEST_SENDING) {
-        status = 499; /* the client left before there was an answer */
-    } else if (status == 0) {
-        /* MHD answered by itself: the request was malformed. */
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
-
-        status = info && info->http_status ? (int)info->http_status : 400;
-    }
-    req->suspended = false;
-    unwatch(req);
-    if (req->deferred && !req->replied && req->on_close) {
-        req->replied = true;
-        req->on_close(req->close_arg);
-    }
-    if (req->stream.source) {
-        const struct http_source *source = TAKE_PTR(req->stream.source);
-
-        if (source->close)
-            source->close(req->stream.arg, req->stream.ended && code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    }
-    us = clock_now_us() - req->start_us;
-    count(req, status, (double)us / 1e6);
-    log_access(req, status, us);
-    req->conn->req = NULL;
-    req->conn->idle_since_ms = clock_now_ms();
-    request_destroy(req);
-}
-
-static void on_mhd_message(void *cls, const char *fmt, va_list args)
-{
-    char text[256];
-
-    (void)cls;
-    if (!log_enabled(LOG_DEBUG))
-        return;
-    vsnprintf(text, sizeof(text), fmt, args);
-    text[strcspn(text, "\n")] = '\0';
-    log_debug("http.mhd", LOG_STR("message", text));
-}
-
 /* ---- running ---- */
+
+static void run_daemon(struct http_server *s);
 
 static void on_again(uv_idle_t *idle)
 {
+    struct http_server *s = idle->data;
+
     uv_idle_stop(idle);
-    run_daemon(idle->data);
+    if (s->daemon) /* it may have been stopped in between */
+        run_daemon(s);
+}
+
+void http_run_soon(struct http_server *s)
+{
+    if (!uv_is_closing((uv_handle_t *)&s->again))
+        uv_idle_start(&s->again, on_again);
 }
 
 static void run_daemon(struct http_server *s)
@@ -315,7 +63,14 @@ static void run_daemon(struct http_server *s)
         if (MHD_get_timeout(s->daemon, &timeout_ms) != MHD_YES || timeout_ms > 0)
             return;
     }
-    uv_idle_start(&s->again, on_again);
+    http_run_soon(s);
+}
+
+static void on_watch(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    conn_watch(poll->data);
 }
 
 static void on_mhd(uv_poll_t *poll, int status, int events)
@@ -334,15 +89,22 @@ static void check_connection(struct http_server *s, struct http_conn *conn, int6
     int64_t body_ms;
 
     if (!req || req->state == REQUEST_NEW) {
+        int64_t since_ms = req ? req->start_us / 1000 : conn->idle_since_ms;
+        /* When connections run out, those that do nothing go first. */
+        bool crowded = s->n_conns >= s->options.max_connections - s->options.max_connections / 16;
+        int64_t patience_ms = crowded ? MIN_OF(s->options.idle_timeout_ms, CROWDED_IDLE_MS) :
+                                        s->options.idle_timeout_ms;
+
         /* A stopping server does not wait for a request that has not begun. */
-        if (now_ms - conn->idle_since_ms >= s->options.idle_timeout_ms || (s->stopping && !req))
+        if (now_ms - since_ms >= patience_ms || (s->stopping && !req))
             shutdown(conn->fd, SHUT_RDWR);
         return;
     }
     if (req->state != REQUEST_BODY || req->body_paused)
         return;
     body_ms = now_ms - req->start_us / 1000 - req->paused_ms;
-    if (body_ms > s->options.body_timeout_ms + (int64_t)(req->received + req->discarded) * 1000 / BODY_PACE_BYTES) {
+    if (body_ms > s->options.body_timeout_ms +
+                      (int64_t)(req->received + req->discarded) * 1000 / BODY_PACE_BYTES) {
         reply_raw_error(req, 408, ERR_TIMEOUT, "the body came too slowly");
         shutdown(conn->fd, SHUT_RDWR);
     }
@@ -369,7 +131,10 @@ static void on_tick(uv_timer_t *timer)
 
 static int listen_on(const struct http_options *o, int *ret_fd, int *ret_port, struct err *err)
 {
-    struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE }, *list;
+    struct addrinfo hints = { .ai_family = AF_UNSPEC,
+                              .ai_socktype = SOCK_STREAM,
+                              .ai_flags = AI_PASSIVE },
+                    *list;
     struct sockaddr_storage address;
     socklen_t len = sizeof(address);
     auto_close int fd = -1;
@@ -388,9 +153,11 @@ static int listen_on(const struct http_options *o, int *ret_fd, int *ret_port, s
         loopback = IN6_IS_ADDR_LOOPBACK(&((struct sockaddr_in6 *)list->ai_addr)->sin6_addr);
     if (!loopback && !guard_has_keys(o->guard) && !o->allow_open) {
         freeaddrinfo(list);
-        return err_set(err, ERR_CONFIG,
-                       "'%s' can be reached from other machines and there are no keys: set RIDDLE_API_KEYS, or "
-                       "RIDDLE_ALLOW_OPEN=1 to let everybody run code here", o->host);
+        return err_set(
+            err, ERR_CONFIG,
+            "'%s' can be reached from other machines and there are no keys: set RIDDLE_API_KEYS, or "
+            "RIDDLE_ALLOW_OPEN=1 to let everybody run code here",
+            o->host);
     }
     fd = socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     r = fd < 0 ? -errno : 0;
@@ -406,8 +173,9 @@ static int listen_on(const struct http_options *o, int *ret_fd, int *ret_port, s
     }
     freeaddrinfo(list);
     if (r == -EADDRINUSE)
-        return err_set(err, ERR_IO, "port %d of %s is in use by another program; choose one with --port or PORT", o->port,
-                       o->host);
+        return err_set(err, ERR_IO,
+                       "port %d of %s is in use by another program; choose one with --port or PORT",
+                       o->port, o->host);
     if (r < 0)
         return err_errno(err, ERR_IO, -r, "cannot listen on port %d of %s", o->port, o->host);
     *ret_port = ntohs(address.ss_family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port :
@@ -416,8 +184,8 @@ static int listen_on(const struct http_options *o, int *ret_fd, int *ret_port, s
     return 0;
 }
 
-int http_server_create(struct loop *loop, const struct http_options *options, struct http_server **ret,
-                       struct err *err)
+int http_server_create(struct loop *loop, const struct http_options *options,
+                       struct http_server **ret, struct err *err)
 {
     struct http_server *s = calloc(1, sizeof(*s));
     struct http_options *o;
@@ -452,7 +220,8 @@ int http_server_create(struct loop *loop, const struct http_options *options, st
     return 0;
 }
 
-int http_server_add_routes(struct http_server *s, const struct route *routes, size_t n, struct err *err)
+int http_server_add_routes(struct http_server *s, const struct route *routes, size_t n,
+                           struct err *err)
 {
     assert(!s->daemon);
     return router_add(s->router, routes, n, err);
@@ -462,13 +231,18 @@ static void make_metrics(struct http_server *s)
 {
     struct metrics *m = s->options.metrics;
 
-    s->requests_total = metrics_counter(m, "riddle_http_requests_total", "HTTP requests by route, method and status.",
-                                        "route", "method", "status", NULL);
-    s->latency = metrics_histogram(m, "riddle_http_request_seconds", "Time from the request's first line to the end of its answer.",
+    s->requests_total = metrics_counter(m, "riddle_http_requests_total",
+                                        "HTTP requests by route, method and status.", "route",
+                                        "method", "status", NULL);
+    s->latency = metrics_histogram(m, "riddle_http_request_seconds",
+                                   "Time from the request's first line to the end of its answer.",
                                    metrics_latency_bounds, metrics_n_latency_bounds, "route", NULL);
-    s->connections = metric_series(metrics_gauge(m, "riddle_http_connections", "Open connections.", NULL));
-    s->in_flight = metric_series(metrics_gauge(m, "riddle_http_requests_in_flight", "Requests under way.", NULL));
-    s->streams_open = metric_series(metrics_gauge(m, "riddle_http_event_streams", "Open event streams.", NULL));
+    s->connections = metric_series(
+        metrics_gauge(m, "riddle_http_connections", "Open connections.", NULL));
+    s->in_flight = metric_series(
+        metrics_gauge(m, "riddle_http_requests_in_flight", "Requests under way.", NULL));
+    s->streams_open = metric_series(
+        metrics_gauge(m, "riddle_http_event_streams", "Open event streams.", NULL));
 }
 
 /* Each connection is a descriptor; leave some for files and kernels. */
@@ -478,14 +252,16 @@ static void raise_descriptor_limit(unsigned connections)
 
     if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= connections + 512)
         return;
-    lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? connections + 512 : MIN_OF(lim.rlim_max, connections + 512);
+    lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? connections + 512 :
+                                                   MIN_OF(lim.rlim_max, connections + 512);
     setrlimit(RLIMIT_NOFILE, &lim);
 }
 
 int http_server_start(struct http_server *s, struct err *err)
 {
     const struct http_options *o = &s->options;
-    uint64_t tick_ms = MIN_OF(500u, MIN_OF(o->idle_timeout_ms, MIN_OF(o->body_timeout_ms, o->heartbeat_ms)) / 4 + 1);
+    uint64_t tick_ms = MIN_OF(
+        500u, MIN_OF(o->idle_timeout_ms, MIN_OF(o->body_timeout_ms, o->heartbeat_ms)) / 4 + 1);
     uv_loop_t *uv = loop_uv(s->loop);
     int r;
 
@@ -495,20 +271,7 @@ int http_server_start(struct http_server *s, struct err *err)
     make_metrics(s);
     signal(SIGPIPE, SIG_IGN);
     raise_descriptor_limit(o->max_connections);
-    s->daemon = MHD_start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG, 0, NULL, NULL, on_access, s,
-        MHD_OPTION_EXTERNAL_LOGGER, on_mhd_message, s,
-        MHD_OPTION_LISTEN_SOCKET, s->listen_fd,
-        MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
-        MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, MAX_OF(o->idle_timeout_ms, o->body_timeout_ms) / 1000 + 1,
-        MHD_OPTION_URI_LOG_CALLBACK, on_url, s,
-        MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s,
-        MHD_OPTION_NOTIFY_COMPLETED, on_completed, s,
-        MHD_OPTION_END);
+    s->daemon = conn_start_daemon(s);
     if (!s->daemon)
         return err_set(err, ERR_IO, "libmicrohttpd could not be started");
     s->listen_fd = -1; /* MHD's now */
@@ -518,7 +281,8 @@ int http_server_start(struct http_server *s, struct err *err)
     uv_idle_init(uv, &s->again);
     s->handles[s->n_handles++] = (uv_handle_t *)&s->again;
     s->mhd_poll.data = s->watch_poll.data = s->tick.data = s->again.data = s;
-    r = uv_poll_init(uv, &s->mhd_poll, MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+    r = uv_poll_init(uv, &s->mhd_poll,
+                     MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
     if (r == 0) {
         s->handles[s->n_handles++] = (uv_handle_t *)&s->mhd_poll;
         r = uv_poll_init(uv, &s->watch_poll, s->watch_fd);
@@ -549,12 +313,17 @@ size_t http_server_active(const struct http_server *s)
 
 /* ---- stopping ---- */
 
-void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(void *arg), void *arg)
+void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(void *arg),
+                      void *arg)
 {
     int fd;
 
     if (s->stopping)
         return;
+    if (!s->daemon) { /* never started */
+        done(arg);
+        return;
+    }
     s->stopping = true;
     s->on_stopped = done;
     s->stopped_arg = arg;
@@ -563,7 +332,8 @@ void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(
     fd = MHD_quiesce_daemon(s->daemon);
     if (fd >= 0)
         close(fd);
-    log_info("http.stopping", LOG_INT("in_flight", s->n_active), LOG_INT("deadline_ms", deadline_ms));
+    log_info("http.stopping", LOG_INT("in_flight", s->n_active),
+             LOG_INT("deadline_ms", deadline_ms));
     uv_timer_start(&s->tick, on_tick, 0, 20);
 }
 
@@ -653,7 +423,8 @@ void http_server_destroy(struct http_server *s)
         return;
     n = s->n_handles;
     for (size_t i = 0; i < n; i++)
-        uv_close(s->handles[i], on_handle_closed); /* stops them; on_handle_closed runs later, from the loop */
+        uv_close(s->handles[i],
+                 on_handle_closed); /* stops them; on_handle_closed runs later, from the loop */
     if (s->daemon)
         stop_daemon(s);
     if (n == 0)

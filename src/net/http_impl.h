@@ -2,13 +2,15 @@
 #define RIDDLE_NET_HTTP_IMPL_H
 
 /*
- * What the files of the HTTP server share: http.c (daemon, connections, shutdown), http_request.c (checks, bodies, accessors),
- * http_reply.c (answers), sse.c.
+ * What the files of the HTTP server share: http.c (the loop, set-up, shutdown), http_conn.c
+ * (connections, ends of requests), http_request.c (checks, bodies, accessors), http_reply.c
+ * (answers), sse.c.
  *
- * States of a request: NEW (its URL was read) → BODY (headers passed or refused; a refused one still drains a small body, so
- * that the connection lives on) → HANDLING (the handler ran; suspended until there is a response) → SENDING → gone in
- * notify_completed, whatever the reason. That is the one place where on_close and the close of a stream are called from,
- * with the exception of a server that stops.
+ * States of a request: NEW (its URL was read) → BODY (headers passed or refused; a refused one
+ * still drains a small body, so that the connection lives on) → HANDLING (the handler ran;
+ * suspended until there is a response) → SENDING → gone in notify_completed, whatever the reason.
+ * That is the one place where on_close and the close of a stream are called from, with the
+ * exception of a server that stops.
  */
 
 #include <microhttpd.h>
@@ -20,9 +22,9 @@
 
 #define HTTP_DRAIN_MAX (256u * 1024) /* body that is read and thrown away behind an error */
 #define HTTP_ARENA_MAX (4u * 1024 * 1024)
-#define HTTP_SPARE_MAX 256            /* requests kept for reuse */
-#define HTTP_GZIP_MIN 1400           /* less fits into one packet anyway */
-#define HTTP_GZIP_MAX (512u * 1024)  /* more would hold up the loop for too long */
+#define HTTP_SPARE_MAX 256          /* requests kept for reuse */
+#define HTTP_GZIP_MIN 1400          /* less fits into one packet anyway */
+#define HTTP_GZIP_MAX (512u * 1024) /* more would hold up the loop for too long */
 
 enum request_state { REQUEST_NEW, REQUEST_BODY, REQUEST_HANDLING, REQUEST_SENDING };
 
@@ -80,9 +82,8 @@ struct http_request {
     const char *url; /* raw */
     size_t url_len, path_len;
     char *path;
-    struct query_item *query; /* parsed at first use */
+    struct query_item *query;
     size_t n_query;
-    bool query_parsed;
     struct route_match match;
     const char *owner;
     char id[HTTP_REQUEST_ID_SIZE];
@@ -147,7 +148,7 @@ struct http_server {
     char id_prefix[9];
     uint32_t id_counter;
 
-    bool stopping, failing, stopped;
+    bool stopping, failing;
     int64_t fail_at_ms, cut_at_ms;
     void (*on_stopped)(void *arg);
     void *stopped_arg;
@@ -155,15 +156,23 @@ struct http_server {
 
 /* ---- http.c ---- */
 
-void http_suspend(struct http_request *req);  /* from inside an MHD callback only */
-void http_resume(struct http_request *req);   /* nothing if it is not suspended */
-void http_kill(struct http_request *req);     /* cuts the connection, soon */
+void http_run_soon(
+    struct http_server *s); /* MHD has something to do that its descriptor does not show */
+
+/* ---- http_conn.c ---- */
+
+struct MHD_Daemon *conn_start_daemon(struct http_server *s); /* NULL when MHD refuses */
+void conn_watch(struct http_server *s);      /* ends the requests of clients that went away */
+void http_suspend(struct http_request *req); /* from inside an MHD callback only */
+void http_resume(struct http_request *req);  /* nothing if it is not suspended */
+void http_kill(struct http_request *req);    /* cuts the connection, soon */
 
 /* ---- http_request.c ---- */
 
 struct http_request *request_create(struct http_conn *conn, const char *url);
 void request_destroy(struct http_request *req);
-enum MHD_Result request_access(struct http_request *req, const char *method, const char *data, size_t *len);
+enum MHD_Result request_access(struct http_request *req, const char *method, const char *data,
+                               size_t *len);
 
 /* ---- http_reply.c ---- */
 
@@ -174,6 +183,7 @@ void reply_raw_error(struct http_request *req, int status, enum err_code code, c
 /* ---- sse.c ---- */
 
 void sse_heartbeats(struct http_server *s, int64_t now_ms);
-void sse_fail(struct sse *sse, const struct err *err); /* an `error` event, then the end; on_close runs */
+void sse_fail(struct sse *sse,
+              const struct err *err); /* an `error` event, then the end; on_close runs */
 
 #endif

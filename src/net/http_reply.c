@@ -1,6 +1,7 @@
 /*
- * Answers. A reply function makes the MHD response and marks the request as answered; reply_queue() hands it to MHD from
- * inside MHD's own callback, now or after the suspended connection was resumed.
+ * Answers. A reply function makes the MHD response and marks the request as answered; reply_queue()
+ * hands it to MHD from inside MHD's own callback, now or after the suspended connection was
+ * resumed.
  */
 
 #include <assert.h>
@@ -11,12 +12,19 @@
 #include "base/str.h"
 #include "net/http_impl.h"
 
+/*
+ * MHD's buffer of a response with a known size, which it allocates with the response. One of
+ * unknown size is sent in chunks through the connection's memory instead, so a thousand event
+ * streams do not need a thousand of these.
+ */
 #define STREAM_BLOCK_BYTES 32768
+#define CHUNKED_BLOCK_BYTES 1024
 
 /* ---- handing over ---- */
 
 /* The request has its answer (NULL: memory is out, the connection will be cut). */
-static void answer(struct http_request *req, int status, struct MHD_Response *response, uint64_t bytes)
+static void answer(struct http_request *req, int status, struct MHD_Response *response,
+                   uint64_t bytes)
 {
     assert(!req->replied);
     req->replied = true;
@@ -33,7 +41,8 @@ static void add(struct http_request *req, const char *name, const char *value)
 
 enum MHD_Result reply_queue(struct http_request *req)
 {
-    const char *cors = req->origin ? guard_cors_origin(req->server->options.guard, req->origin) : NULL;
+    const char *cors = req->origin ? guard_cors_origin(req->server->options.guard, req->origin) :
+                                     NULL;
 
     req->state = REQUEST_SENDING;
     for (const struct header *h = req->headers; h; h = h->next)
@@ -77,11 +86,12 @@ void http_add_header(struct http_request *req, const char *name, const char *val
 
 /* ---- bytes ---- */
 
-static void reply_buffer(struct http_request *req, int status, const char *content_type, const void *data, size_t len,
-                         enum MHD_ResponseMemoryMode mode)
+static void reply_buffer(struct http_request *req, int status, const char *content_type,
+                         const void *data, size_t len, enum MHD_ResponseMemoryMode mode)
 {
     /* MHD takes no const, though it changes only what it owns. */
-    struct MHD_Response *response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)data, mode);
+    struct MHD_Response *response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
+                                                                    mode);
 
     if (!response && mode == MHD_RESPMEM_MUST_FREE)
         free((void *)(uintptr_t)data);
@@ -114,8 +124,8 @@ bool http_accepts_gzip(const struct http_request *req)
 
 static bool is_compressible(const char *type)
 {
-    return str_starts(type, "text/") || str_starts(type, "application/json") || strstr(type, "+json") ||
-           strstr(type, "xml") || strstr(type, "javascript");
+    return str_starts(type, "text/") || str_starts(type, "application/json") ||
+           strstr(type, "+json") || strstr(type, "xml") || strstr(type, "javascript");
 }
 
 /* A new buffer with the compressed bytes, or NULL when it does not pay. */
@@ -142,12 +152,14 @@ static void *gzip(const void *data, size_t len, size_t *ret_len)
 }
 
 /* True when it replied compressed. */
-static bool reply_gzip(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+static bool reply_gzip(struct http_request *req, int status, const char *content_type,
+                       const void *data, size_t len)
 {
     size_t packed_len;
     void *packed;
 
-    if (len < HTTP_GZIP_MIN || len > HTTP_GZIP_MAX || !content_type || !is_compressible(content_type))
+    if (len < HTTP_GZIP_MIN || len > HTTP_GZIP_MAX || !content_type ||
+        !is_compressible(content_type))
         return false;
     http_add_header(req, "Vary", "Accept-Encoding");
     if (!http_accepts_gzip(req))
@@ -160,13 +172,15 @@ static bool reply_gzip(struct http_request *req, int status, const char *content
     return true;
 }
 
-void http_reply_bytes(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+void http_reply_bytes(struct http_request *req, int status, const char *content_type,
+                      const void *data, size_t len)
 {
     if (!reply_gzip(req, status, content_type, data, len))
         reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_COPY);
 }
 
-void http_reply_taken(struct http_request *req, int status, const char *content_type, void *data, size_t len)
+void http_reply_taken(struct http_request *req, int status, const char *content_type, void *data,
+                      size_t len)
 {
     if (reply_gzip(req, status, content_type, data, len))
         free(data);
@@ -174,17 +188,20 @@ void http_reply_taken(struct http_request *req, int status, const char *content_
         reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_FREE);
 }
 
-void http_reply_packed(struct http_request *req, int status, const char *content_type, void *data, size_t len)
+void http_reply_packed(struct http_request *req, int status, const char *content_type, void *data,
+                       size_t len)
 {
     reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_FREE);
 }
 
-void http_reply_text(struct http_request *req, int status, const char *content_type, const char *text)
+void http_reply_text(struct http_request *req, int status, const char *content_type,
+                     const char *text)
 {
     http_reply_bytes(req, status, content_type, text, strlen(text));
 }
 
-void http_reply_static(struct http_request *req, int status, const char *content_type, const void *data, size_t len)
+void http_reply_static(struct http_request *req, int status, const char *content_type,
+                       const void *data, size_t len)
 {
     reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_PERSISTENT);
 }
@@ -194,7 +211,8 @@ void http_reply_empty(struct http_request *req, int status)
     reply_buffer(req, status, NULL, "", 0, MHD_RESPMEM_PERSISTENT);
 }
 
-void http_reply_file(struct http_request *req, int status, const char *content_type, int fd, uint64_t offset, uint64_t size)
+void http_reply_file(struct http_request *req, int status, const char *content_type, int fd,
+                     uint64_t offset, uint64_t size)
 {
     struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset);
 
@@ -285,10 +303,11 @@ void reply_raw_error(struct http_request *req, int status, enum err_code code, c
     body = json ? json_to_str(json) : NULL;
     if (!body)
         return;
-    n = snprintf(head, sizeof(head),
-                 "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
-                 "Connection: close\r\n\r\n",
-                 status, MHD_get_reason_phrase_for((unsigned)status), strlen(body), req->id);
+    n = snprintf(
+        head, sizeof(head),
+        "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
+        "Connection: close\r\n\r\n",
+        status, MHD_get_reason_phrase_for((unsigned)status), strlen(body), req->id);
     req->status = status;
     req->state = REQUEST_SENDING;
     req->error = arena_strdup(&req->arena, message);
@@ -329,12 +348,14 @@ static ssize_t read_stream(void *cls, uint64_t pos, char *buf, size_t max)
     }
 }
 
-struct http_stream *http_reply_stream(struct http_request *req, int status, const char *content_type, int64_t size,
+struct http_stream *http_reply_stream(struct http_request *req, int status,
+                                      const char *content_type, int64_t size,
                                       const struct http_source *source, void *arg)
 {
     struct http_stream *stream = &req->stream;
     struct MHD_Response *response = MHD_create_response_from_callback(
-        size < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)size, STREAM_BLOCK_BYTES, read_stream, stream, NULL);
+        size < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)size,
+        size < 0 ? CHUNKED_BLOCK_BYTES : STREAM_BLOCK_BYTES, read_stream, stream, NULL);
 
     *stream = (struct http_stream){ .req = req, .source = source, .arg = arg, .size = size };
     if (response && content_type)

@@ -1,7 +1,7 @@
 /*
- * A request on its way in: the checks in their order, the body, and what handlers ask about it. MHD calls request_access()
- * once when the headers are there, then for each piece of the body, then once more at its end, and again after a
- * suspension.
+ * A request on its way in: the checks in their order, the body, and what handlers ask about it. MHD
+ * calls request_access() once when the headers are there, then for each piece of the body, then
+ * once more at its end, and again after a suspension.
  */
 
 #include <inttypes.h>
@@ -38,7 +38,9 @@ struct http_request *request_create(struct http_conn *conn, const char *url)
     req->start_us = clock_now_us();
     req->last_header = &req->headers;
     req->url_len = strlen(url);
-    /* One that is too long is refused later, with an answer; its beginning is enough for the log. */
+    /*
+     * One that is too long is refused later, with an answer; its beginning is enough for the log.
+     */
     req->url = arena_strndup(&req->arena, url, MIN_OF(req->url_len, (size_t)HTTP_URL_MAX));
     req->path_len = req->url ? strcspn(req->url, "?") : 0;
     req->path = req->url ? arena_strndup(&req->arena, req->url, req->path_len) : NULL;
@@ -93,7 +95,8 @@ struct wanted {
 };
 
 /* One walk over the headers instead of a search for each. */
-static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name, const char *value)
+static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const char *name,
+                                   const char *value)
 {
     static const struct {
         const char *name;
@@ -150,7 +153,8 @@ static bool is_media_type(const char *type, const char *want)
 {
     size_t n = strlen(want);
 
-    return strncasecmp(type, want, n) == 0 && (type[n] == '\0' || type[n] == ';' || type[n] == ' ' || type[n] == '\t');
+    return strncasecmp(type, want, n) == 0 &&
+           (type[n] == '\0' || type[n] == ';' || type[n] == ' ' || type[n] == '\t');
 }
 
 static int check_framing(struct http_request *req, const struct wanted *w, struct err *err)
@@ -161,10 +165,12 @@ static int check_framing(struct http_request *req, const struct wanted *w, struc
                        w->n_hosts > 1 ? "Host" : "Content-Length");
     /* Two readings of where the body ends are how requests are smuggled past a proxy. */
     if (w->transfer_encoding && w->content_length)
-        return err_set(err, ERR_INVALID_INPUT, "the request has both Content-Length and Transfer-Encoding");
+        return err_set(err, ERR_INVALID_INPUT,
+                       "the request has both Content-Length and Transfer-Encoding");
     if (w->transfer_encoding) {
         if (!str_ieq(w->transfer_encoding, "chunked"))
-            return err_set(err, ERR_INVALID_INPUT, "the only Transfer-Encoding supported is 'chunked'");
+            return err_set(err, ERR_INVALID_INPUT,
+                           "the only Transfer-Encoding supported is 'chunked'");
         req->has_body = true;
         req->body_length = -1;
     } else if (w->content_length) {
@@ -189,38 +195,75 @@ static int check_body(struct http_request *req, const struct wanted *w, struct e
     if (!route->body && !streamed)
         return 0; /* whatever comes is discarded */
     if (!w->content_length && !w->transfer_encoding && !(route->flags & ROUTE_BODY_OPTIONAL))
-        return err_set(err, ERR_LENGTH_REQUIRED, "a body is needed: send Content-Length or Transfer-Encoding: chunked");
+        return err_set(err, ERR_LENGTH_REQUIRED,
+                       "a body is needed: send Content-Length or Transfer-Encoding: chunked");
     if (req->body_length < 0 && route->flags & ROUTE_NEED_LENGTH)
         return err_set(err, ERR_LENGTH_REQUIRED, "a Content-Length header is needed here");
-    req->max_body = route->max_body_bytes ? route->max_body_bytes : streamed ? SIZE_MAX : HTTP_BODY_MAX;
+    req->max_body = route->max_body_bytes ? route->max_body_bytes :
+                    streamed              ? SIZE_MAX :
+                                            HTTP_BODY_MAX;
     if (req->body_length > 0 && (uint64_t)req->body_length > req->max_body)
-        return err_set(err, ERR_TOO_LARGE, "the body has %" PRId64 " bytes; at most %zu are allowed", req->body_length,
+        return err_set(err, ERR_TOO_LARGE,
+                       "the body has %" PRId64 " bytes; at most %zu are allowed", req->body_length,
                        req->max_body);
     if (!req->has_body)
         return 0;
     if (w->content_encoding && !str_ieq(w->content_encoding, "identity"))
-        return err_set(err, ERR_UNSUPPORTED_MEDIA, "a body with Content-Encoding '%s' is not supported",
-                       str_show(w->content_encoding, strlen(w->content_encoding), shown, sizeof(shown)));
+        return err_set(
+            err, ERR_UNSUPPORTED_MEDIA, "a body with Content-Encoding '%s' is not supported",
+            str_show(w->content_encoding, strlen(w->content_encoding), shown, sizeof(shown)));
     if (want && !str_eq(want, "*") && (w->content_type || streamed) &&
         (!w->content_type || !is_media_type(w->content_type, want)))
         return err_set(err, ERR_UNSUPPORTED_MEDIA, "the content type must be %s, not '%s'", want,
-                       w->content_type ? str_show(w->content_type, strlen(w->content_type), shown, sizeof(shown)) : "");
+                       w->content_type ? str_show(w->content_type, strlen(w->content_type), shown,
+                                                  sizeof(shown)) :
+                                         "");
     buf_init(&req->body, req->max_body);
+    return 0;
+}
+
+static int parse_query(struct http_request *req, struct err *err)
+{
+    const char *p = req->url + req->path_len;
+    size_t n = 1;
+
+    if (*p != '?' || p[1] == '\0')
+        return 0;
+    for (const char *c = ++p; *c; c++)
+        n += *c == '&';
+    req->query = arena_alloc(&req->arena, n * sizeof(*req->query));
+    if (!req->query)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the URL");
+    while (*p) {
+        size_t len = strcspn(p, "&"), name_len = strcspn(p, "=&");
+        const char *name = route_decode(&req->arena, p, name_len, true, err), *value = "";
+
+        if (name && name_len < len)
+            value = route_decode(&req->arena, p + name_len + 1, len - name_len - 1, true, err);
+        if (!name || !value)
+            return -(int)err->code;
+        req->query[req->n_query++] = (struct query_item){ .name = name, .value = value };
+        p += len + (p[len] == '&');
+    }
     return 0;
 }
 
 static int check_params(struct http_request *req, struct err *err)
 {
     const struct route *route = req->match.route;
+    int r = parse_query(req, err);
 
+    if (r < 0)
+        return r;
     for (const struct route_param *p = route->params; p && p->field.name; p++) {
-        const char *text = p->in_query ? http_query(req, p->field.name) : http_param(req, p->field.name);
+        const char *text = p->in_query ? http_query(req, p->field.name) :
+                                         http_param(req, p->field.name);
         auto_json json_t *value = NULL;
-        int r;
 
         if (!text) {
             if (p->in_query && p->field.required)
-                return err_set(err, ERR_VALIDATION, "query parameter '%s' is required", p->field.name);
+                return err_set(err, ERR_VALIDATION, "query parameter '%s' is required",
+                               p->field.name);
             continue;
         }
         r = schema_parse_text(&p->field, text, &value, err);
@@ -230,7 +273,8 @@ static int check_params(struct http_request *req, struct err *err)
     return 0;
 }
 
-static int check_caller(struct http_request *req, const struct wanted *w, unsigned flags, struct err *err)
+static int check_caller(struct http_request *req, const struct wanted *w, unsigned flags,
+                        struct err *err)
 {
     struct http_server *s = req->server;
     struct guard *guard = s->options.guard;
@@ -246,8 +290,8 @@ static int check_caller(struct http_request *req, const struct wanted *w, unsign
     if (!(flags & ROUTE_NO_RATE_LIMIT)) {
         struct err limited = ERR_INIT;
 
-        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : req->conn->peer, req->start_us / 1000,
-                                &retry_after_s, &limited);
+        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : req->conn->peer,
+                                req->start_us / 1000, &retry_after_s, &limited);
         if (rate < 0) {
             *err = limited;
             snprintf(text, sizeof(text), "%u", retry_after_s);
@@ -274,7 +318,8 @@ static void reply_options(struct http_request *req)
         const char *headers = http_header(req, "Access-Control-Request-Headers");
 
         http_add_header(req, "Access-Control-Allow-Methods", allow);
-        http_add_header(req, "Access-Control-Allow-Headers", headers ? headers : "Authorization, Content-Type, X-Request-Id");
+        http_add_header(req, "Access-Control-Allow-Headers",
+                        headers ? headers : "Authorization, Content-Type, X-Request-Id");
         http_add_header(req, "Access-Control-Max-Age", "600");
     }
     http_reply_empty(req, 204);
@@ -290,16 +335,21 @@ static int reply_unknown(struct http_request *req, struct err *err)
         route_allow_header(req->match.allowed, allow);
         http_add_header(req, "Allow", allow);
         return err_set(err, ERR_METHOD_NOT_ALLOWED, "'%s' is not allowed on '%s'; allowed are %s",
-                       req->bad_method ? "this method" : req->is_head ? "HEAD" : http_method_name(req->method), shown, allow);
+                       req->bad_method ? "this method" :
+                       req->is_head    ? "HEAD" :
+                                         http_method_name(req->method),
+                       shown, allow);
     }
     nearest = router_nearest(req->server->router, req->path);
     if (nearest)
         return err_set(err, ERR_NOT_FOUND, "there is no '%s'; did you mean '%s'?", shown, nearest);
-    return err_set(err, ERR_NOT_FOUND, "there is no '%s'; the API is described at /openapi.json", shown);
+    return err_set(err, ERR_NOT_FOUND, "there is no '%s'; the API is described at /openapi.json",
+                   shown);
 }
 
 /* Everything that can be said before the body. 0 to go on; otherwise an answer is there. */
-static int check_request(struct http_request *req, const struct wanted *w, const char *method, struct err *err)
+static int check_request(struct http_request *req, const struct wanted *w, const char *method,
+                         struct err *err)
 {
     struct http_server *s = req->server;
     struct guard *guard = s->options.guard;
@@ -316,18 +366,21 @@ static int check_request(struct http_request *req, const struct wanted *w, const
         return r;
     if (req->url[0] != '/' && !str_eq(req->url, "*"))
         return err_set(err, ERR_INVALID_INPUT, "the request target must begin with '/'");
-    r = router_match(s->router, req->method, req->url, req->path_len, &req->arena, &req->match, err);
+    r = router_match(s->router, req->method, req->url, req->path_len, &req->arena, &req->match,
+                     err);
     if (r < 0)
         return r;
     if (req->bad_method)
         req->match.route = NULL;
     route = req->match.route;
     r = guard_check_origin(guard, w->host, w->origin, w->fetch_site, w->fetch_mode,
-                           route && route->method == HTTP_GET && route->flags & ROUTE_NAVIGABLE, err);
+                           route && route->method == HTTP_GET && route->flags & ROUTE_NAVIGABLE,
+                           err);
     if (r < 0)
         return r;
     req->origin = w->origin;
-    if (req->method == HTTP_OPTIONS && !req->bad_method && (req->match.allowed || str_eq(req->url, "*"))) {
+    if (req->method == HTTP_OPTIONS && !req->bad_method &&
+        (req->match.allowed || str_eq(req->url, "*"))) {
         reply_options(req);
         return 0;
     }
@@ -373,8 +426,8 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
     if (!req->response)
         return MHD_YES;
     /*
-     * An answer now would make MHD close the connection. A small body is drained instead; a large one, or one that the
-     * client has not begun to send, is not waited for.
+     * An answer now would make MHD close the connection. A small body is drained instead; a large
+     * one, or one that the client has not begun to send, is not waited for.
      */
     if (req->has_body && (w.expect || req->body_length > (int64_t)HTTP_DRAIN_MAX))
         return reply_queue(req);
@@ -476,7 +529,8 @@ static enum MHD_Result handle(struct http_request *req)
     return MHD_YES;
 }
 
-enum MHD_Result request_access(struct http_request *req, const char *method, const char *data, size_t *len)
+enum MHD_Result request_access(struct http_request *req, const char *method, const char *data,
+                               size_t *len)
 {
     switch (req->state) {
     case REQUEST_NEW:
@@ -557,34 +611,8 @@ const char *http_param(const struct http_request *req, const char *name)
     return NULL;
 }
 
-/* Items that cannot be decoded, and those that memory is out for, are as if they were not there. */
-static void parse_query(struct http_request *req)
+const char *http_query(const struct http_request *req, const char *name)
 {
-    const char *p = req->url + req->path_len;
-    size_t n = 1;
-
-    req->query_parsed = true;
-    if (*p != '?' || p[1] == '\0')
-        return;
-    for (const char *c = ++p; *c; c++)
-        n += *c == '&';
-    req->query = arena_alloc(&req->arena, n * sizeof(*req->query));
-    while (req->query && *p) {
-        size_t len = strcspn(p, "&"), name_len = strcspn(p, "=&");
-        const char *name = route_decode(&req->arena, p, name_len, true, NULL);
-        const char *value =
-            name_len < len ? route_decode(&req->arena, p + name_len + 1, len - name_len - 1, true, NULL) : "";
-
-        if (name && value)
-            req->query[req->n_query++] = (struct query_item){ .name = name, .value = value };
-        p += len + (p[len] == '&');
-    }
-}
-
-const char *http_query(struct http_request *req, const char *name)
-{
-    if (!req->query_parsed)
-        parse_query(req);
     for (size_t i = 0; i < req->n_query; i++) {
         if (str_eq(req->query[i].name, name))
             return req->query[i].value;
@@ -592,14 +620,14 @@ const char *http_query(struct http_request *req, const char *name)
     return NULL;
 }
 
-long long http_query_i64(struct http_request *req, const char *name, long long dflt)
+long long http_query_i64(const struct http_request *req, const char *name, long long dflt)
 {
     const char *text = http_query(req, name);
 
     return text && text[0] ? strtoll(text, NULL, 10) : dflt;
 }
 
-bool http_query_bool(struct http_request *req, const char *name, bool dflt)
+bool http_query_bool(const struct http_request *req, const char *name, bool dflt)
 {
     const char *text = http_query(req, name);
 

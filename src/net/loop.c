@@ -1,7 +1,7 @@
 /*
- * The event loop. Deferred calls are a list that an idle handle drains: while it is not empty the idle handle is active and
- * libuv does not sleep. A drain runs only what was there when it began, so that a call which defers itself leaves room
- * for the descriptors.
+ * The event loop. Deferred calls are a list that an idle handle drains: while it is not empty the
+ * idle handle is active and libuv does not sleep. A drain runs only what was there when it began,
+ * so that a call which defers itself leaves room for the descriptors.
  */
 
 #include "net/loop.h"
@@ -42,7 +42,8 @@ struct work {
 
 static int uv_failed(struct err *err, int code, const char *what)
 {
-    return err_set(err, code == UV_ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s: %s", what, uv_strerror(code));
+    return err_set(err, code == UV_ENOMEM ? ERR_NO_MEMORY : ERR_IO, "%s: %s", what,
+                   uv_strerror(code));
 }
 
 int loop_create(struct loop **ret, struct err *err)

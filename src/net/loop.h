@@ -2,8 +2,9 @@
 #define RIDDLE_NET_LOOP_H
 
 /*
- * The event loop: a thin shell around libuv that everything of the server runs in. One thread, no locks. What blocks goes
- * through loop_work(). `uv_loop_t` is not hidden: modules with descriptors of their own use libuv directly.
+ * The event loop: a thin shell around libuv that everything of the server runs in. One thread, no
+ * locks. What blocks goes through loop_work(). `uv_loop_t` is not hidden: modules with descriptors
+ * of their own use libuv directly.
  */
 
 #include <stdbool.h>
@@ -23,7 +24,10 @@ uv_loop_t *loop_uv(struct loop *loop);
 void loop_run(struct loop *loop);
 void loop_quit(struct loop *loop);
 
-/* Calls fn(arg) once, soon, from the loop and not from inside the caller. In the order of the calls. */
+/*
+ * Calls fn(arg) once, soon, from the loop and not from inside the caller. In the order of the
+ * calls.
+ */
 int loop_defer(struct loop *loop, void (*fn)(void *arg), void *arg, struct err *err);
 
 /* Calls fn(arg) once, delay_ms from now, unless cancelled before. */
@@ -37,8 +41,8 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
               struct err *err);
 
 /*
- * Calls fn(arg, count) for each SIGINT or SIGTERM; count is 1 for the first, so that a second one can mean "now". SIGPIPE is
- * ignored from here on. Once per loop.
+ * Calls fn(arg, count) for each SIGINT or SIGTERM; count is 1 for the first, so that a second one
+ * can mean "now". SIGPIPE is ignored from here on. Once per loop.
  */
 int loop_on_stop_signal(struct loop *loop, void (*fn)(void *arg, int count), void *arg,
                         struct err *err);

@@ -1,6 +1,6 @@
 /*
- * The registry: families in the order of registration, series in a list per family found by comparing label values. Lookups
- * are for set-up; what is hot keeps its pointer.
+ * The registry: families in the order of registration, series in a list per family found by
+ * comparing label values. Lookups are for set-up; what is hot keeps its pointer.
  */
 
 #include "net/metrics.h"
@@ -22,7 +22,7 @@ struct metric {
     struct metric *next;
     const struct metric_family *family;
     char *labels[METRIC_LABELS_MAX];
-    double value;       /* sum of a histogram */
+    double value; /* sum of a histogram */
     uint64_t count;
     uint64_t buckets[]; /* not cumulative; as many as the family has bounds */
 };
@@ -97,8 +97,9 @@ void metrics_destroy(struct metrics *m)
     free(m);
 }
 
-static struct metric_family *family(struct metrics *m, enum kind kind, const char *name, const char *help,
-                                    const double *bounds, size_t n_bounds, va_list labels)
+static struct metric_family *family(struct metrics *m, enum kind kind, const char *name,
+                                    const char *help, const double *bounds, size_t n_bounds,
+                                    va_list labels)
 {
     struct metric_family *f;
     const char *label;
@@ -284,8 +285,8 @@ static int print_escaped(struct buf *b, const char *s, bool quotes, struct err *
 }
 
 /* name{label="value",…} value; `le` is the bound of a bucket or NULL. */
-static int print_sample(struct buf *b, const struct metric *s, const char *suffix, const char *le, double value,
-                        struct err *err)
+static int print_sample(struct buf *b, const struct metric *s, const char *suffix, const char *le,
+                        double value, struct err *err)
 {
     const struct metric_family *f = s->family;
     char number[STR_DOUBLE_SIZE];
@@ -328,7 +329,9 @@ static int print_histogram(struct buf *b, const struct metric *s, struct err *er
 
 int metrics_print(struct metrics *m, struct buf *b, struct err *err)
 {
-    static const char *const kinds[] = { [COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram" };
+    static const char *const kinds[] = {
+        [COUNTER] = "counter", [GAUGE] = "gauge", [HISTOGRAM] = "histogram"
+    };
     int r = 0;
 
     for (size_t i = 0; i < m->n_collectors; i++)
@@ -340,7 +343,8 @@ int metrics_print(struct metrics *m, struct buf *b, struct err *err)
         if (r == 0)
             r = buf_printf(b, err, "\n# TYPE %s %s\n", f->name, kinds[f->kind]);
         for (const struct metric *s = f->first; s && r == 0; s = s->next)
-            r = f->kind == HISTOGRAM ? print_histogram(b, s, err) : print_sample(b, s, "", NULL, s->value, err);
+            r = f->kind == HISTOGRAM ? print_histogram(b, s, err) :
+                                       print_sample(b, s, "", NULL, s->value, err);
     }
     return r;
 }

@@ -2,10 +2,11 @@
 #define RIDDLE_NET_METRICS_H
 
 /*
- * Counters, gauges and histograms in Prometheus' text format. A family is registered once by name; a series of it is found by
- * its label values and may be kept (pointers live as long as the registry). One thread.
+ * Counters, gauges and histograms in Prometheus' text format. A family is registered once by name;
+ * a series of it is found by its label values and may be kept (pointers live as long as the
+ * registry). One thread.
  *
- *   struct metric_family *runs = metrics_counter(m, "riddle_runs_total", "Runs by verdict.", "verdict", NULL);
+ *   struct metric_family *runs = metrics_counter(m, "runs_total", "Runs.", "verdict", NULL);
  *   metric_add(metric_series(runs, "ok"), 1);
  */
 
@@ -14,7 +15,8 @@
 #include "base/err.h"
 
 #define METRIC_LABELS_MAX 4
-#define METRIC_SERIES_MAX 1000 /* per family; what comes after is counted in the series whose labels are "other" */
+#define METRIC_SERIES_MAX                                                                          \
+    1000 /* per family; what comes after is counted in the series whose labels are "other" */
 
 struct metrics;
 struct metric_family;
@@ -23,23 +25,30 @@ struct metric;
 struct metrics *metrics_create(void); /* NULL when out of memory */
 void metrics_destroy(struct metrics *m);
 
-/* Label names end with NULL. Asking again for a name yields the same family. NULL only when out of memory; that is fine to use. */
-struct metric_family *metrics_counter(struct metrics *m, const char *name, const char *help, ...) __attribute__((sentinel));
-struct metric_family *metrics_gauge(struct metrics *m, const char *name, const char *help, ...) __attribute__((sentinel));
+/*
+ * Label names end with NULL. Asking again for a name yields the same family. NULL only when out of
+ * memory; that is fine to use.
+ */
+struct metric_family *metrics_counter(struct metrics *m, const char *name, const char *help, ...)
+    __attribute__((sentinel));
+struct metric_family *metrics_gauge(struct metrics *m, const char *name, const char *help, ...)
+    __attribute__((sentinel));
 /* bounds are ascending upper limits; +Inf is added. Copied. */
 struct metric_family *metrics_histogram(struct metrics *m, const char *name, const char *help,
-                                        const double *bounds, size_t n_bounds, ...) __attribute__((sentinel));
+                                        const double *bounds, size_t n_bounds, ...)
+    __attribute__((sentinel));
 
 /* As many values as the family has labels. NULL only when out of memory; that is fine to use. */
 struct metric *metric_series_(struct metric_family *f, const char *const *values, size_t n);
 #define metric_series(f, ...)                                                                      \
-    metric_series_((f), (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL },                  \
-                   sizeof((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }) / sizeof(char *) - 1)
+    metric_series_(                                                                                \
+        (f), (const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL },                             \
+        sizeof((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }) / sizeof(char *) - 1)
 
 void metric_add(struct metric *m, double v);     /* counter (v >= 0) or gauge */
 void metric_set(struct metric *m, double v);     /* gauge */
 void metric_observe(struct metric *m, double v); /* histogram */
-double metric_value(const struct metric *m);     /* counter, gauge; count of a histogram; 0 for NULL */
+double metric_value(const struct metric *m); /* counter, gauge; count of a histogram; 0 for NULL */
 
 /* fn runs before each print: to set gauges from what is known elsewhere. */
 int metrics_on_collect(struct metrics *m, void (*fn)(void *arg), void *arg, struct err *err);

@@ -1,7 +1,8 @@
 /*
- * The multipart parser: a state machine over bytes. A delimiter is "\r\n--BOUNDARY" and has its only CR at the front, so a
- * mismatch never has to look back: what was matched so far is data, and the byte in hand is looked at afresh. Matched bytes
- * that turn out to be data are given out from the delimiter's own text, since the input they came in may be gone.
+ * The multipart parser: a state machine over bytes. A delimiter is "\r\n--BOUNDARY" and has its
+ * only CR at the front, so a mismatch never has to look back: what was matched so far is data, and
+ * the byte in hand is looked at afresh. Matched bytes that turn out to be data are given out from
+ * the delimiter's own text, since the input they came in may be gone.
  */
 
 #include "net/multipart.h"
@@ -29,8 +30,9 @@ struct multipart {
     enum state state;
     char delimiter[MULTIPART_BOUNDARY_MAX + 5]; /* "\r\n--BOUNDARY" */
     size_t delimiter_len;
-    size_t matched;     /* bytes of the delimiter that the input has matched so far */
-    size_t held, given; /* after a mismatch: bytes of the delimiter that are data, and how many were taken */
+    size_t matched; /* bytes of the delimiter that the input has matched so far */
+    size_t held,
+        given; /* after a mismatch: bytes of the delimiter that are data, and how many were taken */
     size_t header_len;
     char headers[MULTIPART_HEADERS_MAX + 1];
     bool failed;
@@ -38,7 +40,10 @@ struct multipart {
 
 /* ---- set-up ---- */
 
-/* The value of `key` among the parameters of a header ("; key=value; key2=\"quoted\""); false when it is not there. */
+/*
+ * The value of `key` among the parameters of a header ("; key=value; key2=\"quoted\""); false when
+ * it is not there.
+ */
 static bool parameter(const char *header, const char *key, char *ret, size_t size, struct err *err)
 {
     const char *p = strchr(header, ';');
@@ -62,7 +67,10 @@ static bool parameter(const char *header, const char *key, char *ret, size_t siz
         wanted = name_len == key_len && strncasecmp(name, key, key_len) == 0;
         if (*p == '"') {
             for (p++; *p != '\0' && *p != '"'; p++) {
-                /* Browsers escape a quote as %22, others as \"; a backslash before anything else is itself. */
+                /*
+                 * Browsers escape a quote as %22, others as \"; a backslash before anything else is
+                 * itself.
+                 */
                 if (*p == '\\' && (p[1] == '"' || p[1] == '\\'))
                     p++;
                 if (n + 1 < size)
@@ -80,7 +88,8 @@ static bool parameter(const char *header, const char *key, char *ret, size_t siz
         }
         if (wanted) {
             if (cut)
-                err_set(err, ERR_TOO_LARGE, "'%s' of a part is longer than %zu bytes", key, size - 1);
+                err_set(err, ERR_TOO_LARGE, "'%s' of a part is longer than %zu bytes", key,
+                        size - 1);
             ret[n] = '\0';
             return true;
         }
@@ -89,8 +98,9 @@ static bool parameter(const char *header, const char *key, char *ret, size_t siz
     return false;
 }
 
-int multipart_create(const char *content_type, size_t max_parts, const struct multipart_handler *handler,
-                     void *arg, struct multipart **ret, struct err *err)
+int multipart_create(const char *content_type, size_t max_parts,
+                     const struct multipart_handler *handler, void *arg, struct multipart **ret,
+                     struct err *err)
 {
     char boundary[MULTIPART_BOUNDARY_MAX + 1];
     struct err long_boundary = ERR_INIT;
@@ -104,10 +114,12 @@ int multipart_create(const char *content_type, size_t max_parts, const struct mu
         return err_set(err, ERR_INVALID_INPUT, "the content type has no boundary");
     n = strlen(boundary);
     if (long_boundary.code != ERR_NONE || n == 0)
-        return err_set(err, ERR_INVALID_INPUT, "the boundary must have 1 to %d characters", MULTIPART_BOUNDARY_MAX);
+        return err_set(err, ERR_INVALID_INPUT, "the boundary must have 1 to %d characters",
+                       MULTIPART_BOUNDARY_MAX);
     for (size_t i = 0; i < n; i++) {
         if (boundary[i] < ' ' || boundary[i] > '~')
-            return err_set(err, ERR_INVALID_INPUT, "the boundary has characters that are not allowed");
+            return err_set(err, ERR_INVALID_INPUT,
+                           "the boundary has characters that are not allowed");
     }
     mp = calloc(1, sizeof(*mp));
     if (!mp)
@@ -115,7 +127,8 @@ int multipart_create(const char *content_type, size_t max_parts, const struct mu
     mp->handler = handler;
     mp->arg = arg;
     mp->max_parts = max_parts ? max_parts : MULTIPART_PARTS_MAX;
-    mp->delimiter_len = (size_t)snprintf(mp->delimiter, sizeof(mp->delimiter), "\r\n--%s", boundary);
+    mp->delimiter_len = (size_t)snprintf(mp->delimiter, sizeof(mp->delimiter), "\r\n--%s",
+                                         boundary);
     mp->matched = 2; /* the first delimiter needs no line break before it */
     *ret = mp;
     return 0;
@@ -128,7 +141,9 @@ void multipart_destroy(struct multipart *mp)
 
 /* ---- the headers of a part ---- */
 
-/* The last component of a path of any system, without what could harm a terminal or a file system. */
+/*
+ * The last component of a path of any system, without what could harm a terminal or a file system.
+ */
 static void clean_filename(char *name)
 {
     char *base = name, *out = name;
@@ -157,7 +172,8 @@ static bool has_control(const char *s)
 
 static int begin_part(struct multipart *mp, struct err *err)
 {
-    char name[MULTIPART_NAME_MAX + 1] = "", filename[MULTIPART_NAME_MAX + 1] = "", type[MULTIPART_NAME_MAX + 1] = "";
+    char name[MULTIPART_NAME_MAX + 1] = "", filename[MULTIPART_NAME_MAX + 1] = "",
+                                   type[MULTIPART_NAME_MAX + 1] = "";
     struct multipart_part part = { .name = name, .content_type = type };
     struct err too_long = ERR_INIT;
     bool has_name = false;
@@ -188,9 +204,12 @@ static int begin_part(struct multipart *mp, struct err *err)
             snprintf(type, sizeof(type), "%.*s", (int)sizeof(type) - 1, value);
             if (has_control(type))
                 type[0] = '\0';
-        } else if (strcasecmp(line, "content-transfer-encoding") == 0 && strcasecmp(value, "binary") != 0 &&
-                   strcasecmp(value, "8bit") != 0 && strcasecmp(value, "7bit") != 0) {
-            return err_set(err, ERR_INVALID_INPUT, "a part is encoded ('Content-Transfer-Encoding'), which is not supported");
+        } else if (strcasecmp(line, "content-transfer-encoding") == 0 &&
+                   strcasecmp(value, "binary") != 0 && strcasecmp(value, "8bit") != 0 &&
+                   strcasecmp(value, "7bit") != 0) {
+            return err_set(
+                err, ERR_INVALID_INPUT,
+                "a part is encoded ('Content-Transfer-Encoding'), which is not supported");
         }
     }
     if (too_long.code != ERR_NONE) {
@@ -199,7 +218,8 @@ static int begin_part(struct multipart *mp, struct err *err)
         return -(int)too_long.code;
     }
     if (!has_name)
-        return err_set(err, ERR_INVALID_INPUT, "a part has no name ('Content-Disposition: form-data; name=…')");
+        return err_set(err, ERR_INVALID_INPUT,
+                       "a part has no name ('Content-Disposition: form-data; name=…')");
     if (!str_is_utf8(name, strlen(name)) || has_control(name))
         return err_set(err, ERR_INVALID_INPUT, "the name of a part is not UTF-8 text");
     if (part.filename)
@@ -210,7 +230,8 @@ static int begin_part(struct multipart *mp, struct err *err)
 /* ---- feeding ---- */
 
 /* Data bytes from data[0..len); *ret_taken is how many the handler took. */
-static int give(struct multipart *mp, const char *data, size_t len, size_t *ret_taken, struct err *err)
+static int give(struct multipart *mp, const char *data, size_t len, size_t *ret_taken,
+                struct err *err)
 {
     ssize_t n = len > 0 ? mp->handler->data(mp->arg, data, len, err) : 0;
 
@@ -220,8 +241,12 @@ static int give(struct multipart *mp, const char *data, size_t len, size_t *ret_
     return 0;
 }
 
-/* Bytes of input consumed in state DATA or PREAMBLE; *ret_paused when the handler took less than it was given. */
-static ssize_t feed_data(struct multipart *mp, const char *data, size_t len, bool *ret_paused, struct err *err)
+/*
+ * Bytes of input consumed in state DATA or PREAMBLE; *ret_paused when the handler took less than it
+ * was given.
+ */
+static ssize_t feed_data(struct multipart *mp, const char *data, size_t len, bool *ret_paused,
+                         struct err *err)
 {
     size_t i = 0, taken = 0;
     int r;
@@ -318,7 +343,8 @@ static int feed_byte(struct multipart *mp, char c, struct err *err)
         return 0;
     case HEADERS:
         if (mp->header_len == MULTIPART_HEADERS_MAX)
-            return err_set(err, ERR_TOO_LARGE, "the headers of a part are longer than %d bytes", MULTIPART_HEADERS_MAX);
+            return err_set(err, ERR_TOO_LARGE, "the headers of a part are longer than %d bytes",
+                           MULTIPART_HEADERS_MAX);
         mp->headers[mp->header_len++] = c;
         if (c != '\n')
             return 0;
@@ -372,8 +398,8 @@ int multipart_finish(struct multipart *mp, struct err *err)
     if (mp->failed)
         return err_set(err, ERR_INVALID_INPUT, "the upload has already failed");
     if (mp->state != EPILOGUE)
-        return err_set(err, ERR_INVALID_INPUT, mp->state == PREAMBLE ?
-                       "the body has no part: its boundary was not found" :
-                       "the body ends before its closing boundary");
+        return err_set(err, ERR_INVALID_INPUT,
+                       mp->state == PREAMBLE ? "the body has no part: its boundary was not found" :
+                                               "the body ends before its closing boundary");
     return 0;
 }

@@ -1,6 +1,6 @@
 /*
- * The API description. Every route may answer the errors of the server itself (a bad request, no key, too many requests); they
- * are named once, as components/responses, and referred to.
+ * The API description. Every route may answer the errors of the server itself (a bad request, no
+ * key, too many requests); they are named once, as components/responses, and referred to.
  */
 
 #include "net/openapi.h"
@@ -10,22 +10,38 @@
 #include "base/str.h"
 
 static const struct schema_field error_inner_fields[] = {
-    { .name = "type", .types = SCHEMA_STRING, .required = true, .doc = "What kind of error, for programs.", .example = "\"VALIDATION_ERROR\"" },
-    { .name = "message", .types = SCHEMA_STRING, .required = true, .doc = "What is wrong, for people." },
+    { .name = "type",
+      .types = SCHEMA_STRING,
+      .required = true,
+      .doc = "What kind of error, for programs.",
+      .example = "\"VALIDATION_ERROR\"" },
+    { .name = "message",
+      .types = SCHEMA_STRING,
+      .required = true,
+      .doc = "What is wrong, for people." },
     { .name = NULL },
 };
 static const struct schema error_inner = { .fields = error_inner_fields, .open = true };
 static const struct schema_field error_fields[] = {
-    { .name = "error", .types = SCHEMA_OBJECT, .required = true, .object = &error_inner, .doc = "The error." },
+    { .name = "error",
+      .types = SCHEMA_OBJECT,
+      .required = true,
+      .object = &error_inner,
+      .doc = "The error." },
     { .name = "detail", .types = SCHEMA_STRING, .required = true, .doc = "The message again." },
     { .name = NULL },
 };
 static const struct schema error_schema = {
-    .name = "Error", .doc = "Every answer that is an error has this shape.", .fields = error_fields, .open = true,
+    .name = "Error",
+    .doc = "Every answer that is an error has this shape.",
+    .fields = error_fields,
+    .open = true,
 };
 
 /* What any route may answer, and what the server itself answers for bodies and keys. */
-#define COMMON_ERRORS (ROUTE_ERR(INVALID_INPUT) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(RATE_LIMITED) | ROUTE_ERR(INTERNAL))
+#define COMMON_ERRORS                                                                              \
+    (ROUTE_ERR(INVALID_INPUT) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(RATE_LIMITED) |                   \
+     ROUTE_ERR(INTERNAL))
 
 static json_t *error_response(int status, json_t *components)
 {
@@ -34,9 +50,11 @@ static json_t *error_response(int status, json_t *components)
 
     for (int code = ERR_NONE + 1; code < ERR_CODE_MAX; code++) {
         if (err_http_status((enum err_code)code) == status && n < sizeof(doc))
-            n += (size_t)snprintf(doc + n, sizeof(doc) - n, "%s`%s`", n ? ", " : "", err_name((enum err_code)code));
+            n += (size_t)snprintf(doc + n, sizeof(doc) - n, "%s`%s`", n ? ", " : "",
+                                  err_name((enum err_code)code));
     }
-    return json_pack("{s:s, s:{s:{s:o}}}", "description", doc, "content", "application/json", "schema",
+    return json_pack("{s:s, s:{s:{s:o}}}", "description", doc, "content", "application/json",
+                     "schema",
                      schema_to_json(&error_schema, json_object_get(components, "schemas")));
 }
 
@@ -51,10 +69,12 @@ static void add_error(json_t *responses, json_t *components, int status)
         return;
     if (!json_object_get(shared, name))
         json_object_set_new(shared, name, error_response(status, components));
-    json_object_set_new(responses, key, json_pack("{s:s+}", "$ref", "#/components/responses/", name));
+    json_object_set_new(responses, key,
+                        json_pack("{s:s+}", "$ref", "#/components/responses/", name));
 }
 
-static json_t *responses_of(const struct route *route, const struct openapi_info *info, json_t *components)
+static json_t *responses_of(const struct route *route, const struct openapi_info *info,
+                            json_t *components)
 {
     json_t *responses = json_object(), *schemas = json_object_get(components, "schemas");
     uint32_t errors = route->errors | COMMON_ERRORS;
@@ -74,8 +94,9 @@ static json_t *responses_of(const struct route *route, const struct openapi_info
                     body = json_pack("{s:s, s:o}", "type", "array", "items", body);
                 json_object_set_new(media, "schema", body);
             }
-            json_object_set_new(answer, "content",
-                                json_pack("{s:o}", a->content_type ? a->content_type : "application/json", media));
+            json_object_set_new(
+                answer, "content",
+                json_pack("{s:o}", a->content_type ? a->content_type : "application/json", media));
         }
         json_object_set_new(responses, key, answer);
     }
@@ -104,13 +125,15 @@ static json_t *parameters_of(const struct route *route, json_t *components)
 
     for (const struct route_param *p = route->params; p && p->field.name; p++) {
         struct schema_field plain = p->field;
-        json_t *parameter = json_pack("{s:s, s:s, s:b}", "name", p->field.name, "in", p->in_query ? "query" : "path",
-                                      "required", !p->in_query || p->field.required);
+        json_t *parameter = json_pack("{s:s, s:s, s:b}", "name", p->field.name, "in",
+                                      p->in_query ? "query" : "path", "required",
+                                      !p->in_query || p->field.required);
 
         if (p->field.doc)
             json_object_set_new(parameter, "description", json_string(p->field.doc));
         plain.doc = NULL;
-        json_object_set_new(parameter, "schema", schema_field_to_json(&plain, json_object_get(components, "schemas")));
+        json_object_set_new(parameter, "schema",
+                            schema_field_to_json(&plain, json_object_get(components, "schemas")));
         json_array_append_new(list, parameter);
     }
     return list;
@@ -118,18 +141,23 @@ static json_t *parameters_of(const struct route *route, json_t *components)
 
 static json_t *body_of(const struct route *route, json_t *components)
 {
-    const char *type = route->body ? "application/json" : route->consumes ? route->consumes : "application/octet-stream";
+    const char *type = route->body     ? "application/json" :
+                       route->consumes ? route->consumes :
+                                         "application/octet-stream";
     json_t *media = json_object();
 
     if (str_eq(type, "*"))
         type = "application/octet-stream";
     if (route->body || route->form)
-        json_object_set_new(media, "schema", schema_to_json(route->body ? route->body : route->form,
-                                                            json_object_get(components, "schemas")));
-    return json_pack("{s:b, s:{s:o}}", "required", !(route->flags & ROUTE_BODY_OPTIONAL), "content", type, media);
+        json_object_set_new(media, "schema",
+                            schema_to_json(route->body ? route->body : route->form,
+                                           json_object_get(components, "schemas")));
+    return json_pack("{s:b, s:{s:o}}", "required", !(route->flags & ROUTE_BODY_OPTIONAL), "content",
+                     type, media);
 }
 
-static json_t *operation_of(const struct route *route, const struct openapi_info *info, json_t *components)
+static json_t *operation_of(const struct route *route, const struct openapi_info *info,
+                            json_t *components)
 {
     json_t *op = json_pack("{s:s}", "operationId", route->id), *parameters;
 
@@ -168,11 +196,12 @@ json_t *openapi_document(const struct router *r, const struct openapi_info *info
 {
     json_t *paths = json_object(), *tags = json_array();
     json_t *components = json_pack("{s:{}, s:{}}", "schemas", "responses");
-    json_t *doc = json_pack("{s:s, s:{s:s, s:s}}", "openapi", "3.1.0", "info", "title", info->title, "version",
-                            info->version);
+    json_t *doc = json_pack("{s:s, s:{s:s, s:s}}", "openapi", "3.1.0", "info", "title", info->title,
+                            "version", info->version);
 
     if (info->description)
-        json_object_set_new(json_object_get(doc, "info"), "description", json_string(info->description));
+        json_object_set_new(json_object_get(doc, "info"), "description",
+                            json_string(info->description));
     for (size_t i = 0; i < router_count(r); i++) {
         const struct route *route = router_at(r, i);
         const char *const names[] = { "get", "head", "post", "put", "patch", "delete", "options" };

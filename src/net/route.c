@@ -1,6 +1,7 @@
 /*
- * The router. A path without parameters is found by its whole text in a small hash table. Otherwise the routes, which are
- * tens, are walked: each pattern was split once, at start, and the most specific match wins.
+ * The router. A path without parameters is found by its whole text in a small hash table. Otherwise
+ * the routes, which are tens, are walked: each pattern was split once, at start, and the most
+ * specific match wins.
  */
 
 #include "net/route.h"
@@ -35,8 +36,9 @@ struct router {
 };
 
 static const char *const method_names[_HTTP_METHOD_MAX] = {
-    [HTTP_GET] = "GET",     [HTTP_HEAD] = "HEAD",     [HTTP_POST] = "POST",       [HTTP_PUT] = "PUT",
-    [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE", [HTTP_OPTIONS] = "OPTIONS",
+    [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",
+    [HTTP_PUT] = "PUT",         [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE",
+    [HTTP_OPTIONS] = "OPTIONS",
 };
 
 const char *http_method_name(enum http_method m)
@@ -102,13 +104,14 @@ static int parse_pattern(struct entry *e, struct err *err)
         struct segment *s = &e->segments[e->n];
 
         if (e->n == SEGMENTS_MAX)
-            return err_set(err, ERR_CONFIG, "route '%s': more than %d segments", route->path, SEGMENTS_MAX);
+            return err_set(err, ERR_CONFIG, "route '%s': more than %d segments", route->path,
+                           SEGMENTS_MAX);
         *s = (struct segment){ .text = p, .len = len };
         e->n++;
         if (memchr(p, '{', len) || memchr(p, '}', len)) {
             if (p[0] != '{' || p[len - 1] != '}' || len < 3)
-                return err_set(err, ERR_CONFIG, "route '%s': a parameter is a whole segment in braces",
-                               route->path);
+                return err_set(err, ERR_CONFIG,
+                               "route '%s': a parameter is a whole segment in braces", route->path);
             s->is_param = e->has_params = true;
             s->text++;
             s->len -= 2;
@@ -116,11 +119,12 @@ static int parse_pattern(struct entry *e, struct err *err)
                 s->takes_rest = true;
                 s->len -= 3;
                 if (p[len] != '\0')
-                    return err_set(err, ERR_CONFIG, "route '%s': nothing may follow '{name...}'", route->path);
+                    return err_set(err, ERR_CONFIG, "route '%s': nothing may follow '{name...}'",
+                                   route->path);
             }
             if (!has_param(route, s->text, s->len))
-                return err_set(err, ERR_CONFIG, "route '%s': parameter '%.*s' is not declared", route->path,
-                               (int)s->len, s->text);
+                return err_set(err, ERR_CONFIG, "route '%s': parameter '%.*s' is not declared",
+                               route->path, (int)s->len, s->text);
             if (++n_params > ROUTE_PARAMS_MAX)
                 return err_set(err, ERR_CONFIG, "route '%s': more than %d parameters", route->path,
                                ROUTE_PARAMS_MAX);
@@ -171,16 +175,17 @@ int router_add(struct router *r, const struct route *routes, size_t n, struct er
         if (!route->handler)
             return err_set(err, ERR_CONFIG, "route '%s': no handler", route->path);
         if (route->method == HTTP_HEAD || route->method == HTTP_OPTIONS)
-            return err_set(err, ERR_CONFIG, "route '%s': %s is answered for every route", route->path,
-                           http_method_name(route->method));
+            return err_set(err, ERR_CONFIG, "route '%s': %s is answered for every route",
+                           route->path, http_method_name(route->method));
         if (!route->id && !(route->flags & ROUTE_HIDDEN))
             return err_set(err, ERR_CONFIG, "route '%s': no id", route->path);
         if (route->body && route->on_body)
-            return err_set(err, ERR_CONFIG, "route '%s': a body is JSON or streamed, not both", route->path);
+            return err_set(err, ERR_CONFIG, "route '%s': a body is JSON or streamed, not both",
+                           route->path);
         for (size_t k = 0; k < r->n; k++) {
             if (same_pattern(e, &r->entries[k]))
-                return err_set(err, ERR_CONFIG, "route '%s %s' is there twice", http_method_name(route->method),
-                               route->path);
+                return err_set(err, ERR_CONFIG, "route '%s %s' is there twice",
+                               http_method_name(route->method), route->path);
             if (route->id && str_eq(route->id, r->entries[k].route->id))
                 return err_set(err, ERR_CONFIG, "route id '%s' is there twice", route->id);
         }
@@ -233,7 +238,8 @@ char *route_decode(struct arena *arena, const char *s, size_t len, bool plus, st
             int low = i + 2 < len ? hex_digit(s[i + 2]) : -1;
 
             if (high < 0 || low < 0) {
-                err_set(err, ERR_INVALID_INPUT, "the URL has a '%%' that two hexadecimal digits do not follow");
+                err_set(err, ERR_INVALID_INPUT,
+                        "the URL has a '%%' that two hexadecimal digits do not follow");
                 return NULL;
             }
             out[n++] = (char)(high << 4 | low);
@@ -261,7 +267,10 @@ static bool segment_matches(const struct segment *s, const char *text, size_t le
     return s->is_param ? len > 0 : s->len == len && memcmp(s->text, text, len) == 0;
 }
 
-/* How specific a match is: a literal segment before a parameter, earlier segments first. 0 when it is none. */
+/*
+ * How specific a match is: a literal segment before a parameter, earlier segments first. 0 when it
+ * is none.
+ */
 static uint64_t score(const struct entry *e, const struct segment *parts, size_t n)
 {
     uint64_t points = 0;
@@ -270,7 +279,8 @@ static uint64_t score(const struct entry *e, const struct segment *parts, size_t
         const struct segment *s = &e->segments[i];
 
         if (s->takes_rest)
-            return i < n ? points | 1ull << 2 * (SEGMENTS_MAX - i) : 0; /* the rest may be empty: "/files/" */
+            return i < n ? points | 1ull << 2 * (SEGMENTS_MAX - i) :
+                           0; /* the rest may be empty: "/files/" */
         if (i >= n || !segment_matches(s, parts[i].text, parts[i].len))
             return 0;
         points |= (s->is_param ? 2ull : 3ull) << 2 * (SEGMENTS_MAX - i);
@@ -278,8 +288,8 @@ static uint64_t score(const struct entry *e, const struct segment *parts, size_t
     return e->n == n ? points : 0;
 }
 
-static int take_params(const struct entry *e, const struct segment *parts, const char *end, struct arena *arena,
-                       struct route_match *m, struct err *err)
+static int take_params(const struct entry *e, const struct segment *parts, const char *end,
+                       struct arena *arena, struct route_match *m, struct err *err)
 {
     for (size_t i = 0; i < e->n; i++) {
         const struct segment *s = &e->segments[i];
@@ -288,7 +298,8 @@ static int take_params(const struct entry *e, const struct segment *parts, const
         if (!s->is_param)
             continue;
         value = route_decode(arena, parts[i].text,
-                             s->takes_rest ? (size_t)(end - parts[i].text) : parts[i].len, false, err);
+                             s->takes_rest ? (size_t)(end - parts[i].text) : parts[i].len, false,
+                             err);
         if (!value)
             return err ? -(int)err->code : -ERR_INVALID_INPUT;
         m->params[m->n_params].name = s->text;
@@ -384,7 +395,8 @@ void route_allow_header(uint32_t allowed, char ret[ROUTE_ALLOW_SIZE])
     ret[0] = '\0';
     for (int i = 0; i < _HTTP_METHOD_MAX; i++) {
         if (allowed & 1u << i)
-            n += (size_t)snprintf(ret + n, ROUTE_ALLOW_SIZE - n, "%s%s", n ? ", " : "", method_names[i]);
+            n += (size_t)snprintf(ret + n, ROUTE_ALLOW_SIZE - n, "%s%s", n ? ", " : "",
+                                  method_names[i]);
     }
     assert(n < ROUTE_ALLOW_SIZE);
 }

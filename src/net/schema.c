@@ -1,6 +1,7 @@
 /*
- * Validation by a schema, and JSON Schema printed from it. The path of the value in hand ("limits.timeout", "filters[2].op")
- * is kept in one bounded buffer that grows and shrinks with the recursion; input cannot nest deeper than JSON_MAX_DEPTH.
+ * Validation by a schema, and JSON Schema printed from it. The path of the value in hand
+ * ("limits.timeout", "filters[2].op") is kept in one bounded buffer that grows and shrinks with the
+ * recursion; input cannot nest deeper than JSON_MAX_DEPTH.
  */
 
 #include "net/schema.h"
@@ -105,8 +106,9 @@ static void describe(const struct schema_field *f, struct buf *b)
         unsigned type;
         const char *name;
     } names[] = {
-        { SCHEMA_STRING, "a string" },  { SCHEMA_INTEGER, "an integer" }, { SCHEMA_NUMBER, "a number" },
-        { SCHEMA_BOOLEAN, "a boolean" }, { SCHEMA_OBJECT, "an object" },   { SCHEMA_ARRAY, "an array" },
+        { SCHEMA_STRING, "a string" },  { SCHEMA_INTEGER, "an integer" },
+        { SCHEMA_NUMBER, "a number" },  { SCHEMA_BOOLEAN, "a boolean" },
+        { SCHEMA_OBJECT, "an object" }, { SCHEMA_ARRAY, "an array" },
         { SCHEMA_NULL, "null" },
     };
     unsigned left = f->types;
@@ -143,7 +145,8 @@ static int wrong(struct check *c, const struct schema_field *f, const json_t *va
                    found(value, shown));
 }
 
-static int wrong_size(struct check *c, const struct schema_field *f, size_t n, const char *one, const char *many)
+static int wrong_size(struct check *c, const struct schema_field *f, size_t n, const char *one,
+                      const char *many)
 {
     char allowed[96];
 
@@ -231,9 +234,11 @@ static int unknown_key(struct check *c, const struct schema *s, const char *key)
     str_show(key, strlen(key), shown, sizeof(shown));
     nearest = str_nearest(key, names, n);
     if (nearest)
-        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; did you mean '%s'?", shown, where, nearest);
+        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; did you mean '%s'?", shown,
+                       where, nearest);
     if (n == 0)
-        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; none is allowed here", shown, where);
+        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; none is allowed here", shown,
+                       where);
     for (size_t i = 0; i < n; i++) {
         if (buf_printf(&list, NULL, "%s'%s'", i ? ", " : "", names[i]) < 0) {
             buf_append_str(&list, ", …", NULL);
@@ -299,7 +304,8 @@ int schema_validate(const struct schema *s, json_t *value, struct err *err)
     char shown[STR_SHOWN_SIZE];
 
     if (!json_is_object(value))
-        return err_set(err, ERR_VALIDATION, "the body must be an object, not %s", found(value, shown));
+        return err_set(err, ERR_VALIDATION, "the body must be an object, not %s",
+                       found(value, shown));
     return validate_object(&c, s, value);
 }
 
@@ -312,11 +318,11 @@ int schema_parse_text(const struct schema_field *f, const char *text, json_t **r
     int r;
 
     path_push(&c, "%s", f->name ? f->name : "value");
-    if (f->types & SCHEMA_BOOLEAN && (str_eq(text, "true") || str_eq(text, "1") || str_eq(text, "false") ||
-                                      str_eq(text, "0"))) {
+    if (f->types & SCHEMA_BOOLEAN &&
+        (str_eq(text, "true") || str_eq(text, "1") || str_eq(text, "false") || str_eq(text, "0"))) {
         j = json_boolean(text[0] == 't' || text[0] == '1');
-    } else if (f->types & (SCHEMA_INTEGER | SCHEMA_NUMBER) && text[0] != '\0' && strlen(text) < 64 &&
-               strspn(text, "+-.0123456789eE") == strlen(text)) {
+    } else if (f->types & (SCHEMA_INTEGER | SCHEMA_NUMBER) && text[0] != '\0' &&
+               strlen(text) < 64 && strspn(text, "+-.0123456789eE") == strlen(text)) {
         char *end;
         long long i;
 
@@ -475,7 +481,8 @@ static json_t *fields_to_json(const struct schema *s, json_t *components, int de
 static json_t *object_to_json(const struct schema *s, json_t *components, int depth)
 {
     if (!s->name || !components)
-        return depth > 16 ? json_pack("{s:s}", "type", "object") : fields_to_json(s, components, depth);
+        return depth > 16 ? json_pack("{s:s}", "type", "object") :
+                            fields_to_json(s, components, depth);
     if (!json_object_get(components, s->name)) {
         /* The name is taken before its fields are written: they may refer to it. */
         json_object_set_new(components, s->name, json_true());

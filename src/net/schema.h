@@ -2,11 +2,12 @@
 #define RIDDLE_NET_SCHEMA_H
 
 /*
- * JSON objects described once, as static data: a request body is validated by it (with messages that name the path, what is
- * allowed and what was found, and the nearest known name of an unknown field) and the API description is printed from it.
+ * JSON objects described once, as static data: a request body is validated by it (with messages
+ * that name the path, what is allowed and what was found, and the nearest known name of an unknown
+ * field) and the API description is printed from it.
  *
  *   static const struct schema_field limits_fields[] = {
- *       { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .min = 1, .max = 60, .has_min = true, .has_max = true,
+ *       { .name = "timeout_seconds", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 60),
  *         .dflt = "10", .doc = "Wall time." },
  *       { .name = "mode", .types = SCHEMA_STRING, .choices = modes, .required = true, .doc = "…" },
  *       { .name = NULL },
@@ -36,40 +37,47 @@ enum schema_type {
 #define SCHEMA_MAX(hi) .has_max = true, .max = (hi)
 
 struct schema_field {
-    const char *name;          /* NULL ends the list */
-    unsigned types;            /* SCHEMA_… or-ed; SCHEMA_ANY */
+    const char *name; /* NULL ends the list */
+    unsigned types;   /* SCHEMA_… or-ed; SCHEMA_ANY */
     bool required;
-    bool nullable;             /* null counts as missing, and the default is put in its place */
-    bool has_min, has_max;     /* of a number; of a string's characters; of an array's items */
+    bool nullable;         /* null counts as missing, and the default is put in its place */
+    bool has_min, has_max; /* of a number; of a string's characters; of an array's items */
     long long min, max;
-    const char *dflt;          /* JSON text put where the field is missing; NULL for none */
-    const char *const *choices; /* strings allowed, NULL-terminated; NULL for any */
-    const char *format;        /* documentation only: "date-time", "binary", … */
+    const char *dflt;            /* JSON text put where the field is missing; NULL for none */
+    const char *const *choices;  /* strings allowed, NULL-terminated; NULL for any */
+    const char *format;          /* documentation only: "date-time", "binary", … */
     const struct schema *object; /* what an object holds; NULL for any */
-    const struct schema_field *items; /* what each item of an array is (one field; its name is not used); NULL for any */
-    const char *example;       /* JSON text; NULL for none */
+    const struct schema_field
+        *items; /* what each item of an array is (one field; its name is not used); NULL for any */
+    const char *example; /* JSON text; NULL for none */
     const char *doc;
 };
 
 struct schema {
-    const char *name;          /* of components/schemas; NULL writes it in place (then it must not be recursive) */
+    const char
+        *name; /* of components/schemas; NULL writes it in place (then it must not be recursive) */
     const char *doc;
     const struct schema_field *fields; /* NULL: an object of any fields */
-    bool open;                 /* unknown fields are kept; otherwise they are refused */
-    const char *example;       /* JSON text of a whole object; NULL for none */
+    bool open;                         /* unknown fields are kept; otherwise they are refused */
+    const char *example;               /* JSON text of a whole object; NULL for none */
 };
 
 /* VALIDATION at the first fault. Puts the defaults in place. `value` may be any JSON. */
 int schema_validate(const struct schema *s, json_t *value, struct err *err);
 
 /*
- * JSON Schema (2020-12) of s. Named schemas become {"$ref": "#/components/schemas/NAME"} and are added, once each, to
- * `components`; with components NULL everything is written in place up to the first recursion. NULL when out of memory.
+ * JSON Schema (2020-12) of s. Named schemas become {"$ref": "#/components/schemas/NAME"} and are
+ * added, once each, to `components`; with components NULL everything is written in place up to the
+ * first recursion. NULL when out of memory.
  */
 json_t *schema_to_json(const struct schema *s, json_t *components);
 json_t *schema_field_to_json(const struct schema_field *f, json_t *components);
 
-/* A text (of a path or a query) as the field's type wants it; VALIDATION otherwise. Caller owns *ret. */
-int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret, struct err *err);
+/*
+ * A text (of a path or a query) as the field's type wants it; VALIDATION otherwise. Caller owns
+ * *ret.
+ */
+int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret,
+                      struct err *err);
 
 #endif

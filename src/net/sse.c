@@ -1,6 +1,7 @@
 /*
- * Event streams: a bounded queue of text that an http_stream reads from. `struct sse` is part of its request (http_impl.h) and
- * goes with it; on_close is called from the stream's close, which MHD's end of the request calls.
+ * Event streams: a bounded queue of text that an http_stream reads from. `struct sse` is part of
+ * its request (http_impl.h) and goes with it; on_close is called from the stream's close, which
+ * MHD's end of the request calls.
  */
 
 #include "net/sse.h"
@@ -163,7 +164,8 @@ void sse_end(struct sse *sse)
 
 void sse_fail(struct sse *sse, const struct err *err)
 {
-    auto_json json_t *value = json_pack("{s:o, s:s}", "error", json_error(err), "message", err->message);
+    auto_json json_t *value = json_pack("{s:o, s:s}", "error", json_error(err), "message",
+                                        err->message);
 
     if (sse->ended)
         return;
@@ -175,7 +177,8 @@ void sse_fail(struct sse *sse, const struct err *err)
 void sse_heartbeats(struct http_server *s, int64_t now_ms)
 {
     for (struct sse *sse = s->streams; sse; sse = sse->next) {
-        if (sse->ended || sse->broken || sse->queue.len > 0 || now_ms - sse->last_sent_ms < s->options.heartbeat_ms)
+        if (sse->ended || sse->broken || sse->queue.len > 0 ||
+            now_ms - sse->last_sent_ms < s->options.heartbeat_ms)
             continue;
         if (buf_append_str(&sse->queue, ": heartbeat\n\n", NULL) == 0)
             sent(sse);

@@ -1,7 +1,8 @@
 /*
- * Static files. What a request names is looked up afresh each time (a file may change under a running server), identified by
- * an ETag, and sent by the kernel from its descriptor. The compressed form of a file is made once per version by a worker
- * and kept; requests that come meanwhile get the plain form.
+ * Static files. What a request names is looked up afresh each time (a file may change under a
+ * running server), identified by an ETag, and sent by the kernel from its descriptor. The
+ * compressed form of a file is made once per version by a worker and kept; requests that come
+ * meanwhile get the plain form.
  */
 
 #include "net/static.h"
@@ -84,7 +85,8 @@ int static_create(const struct static_options *options, struct static_site **ret
             int e = errno;
 
             free(site);
-            return err_errno(err, e == ENOENT ? ERR_NOT_FOUND : ERR_IO, e, "cannot open '%s'", options->dir);
+            return err_errno(err, e == ENOENT ? ERR_NOT_FOUND : ERR_IO, e, "cannot open '%s'",
+                             options->dir);
         }
     }
     site->options.dir = NULL; /* not kept */
@@ -151,7 +153,8 @@ const char *static_content_type(const char *path)
 
 static bool is_compressible(const char *type)
 {
-    return str_starts(type, "text/") || str_eq(type, "application/json") || strstr(type, "xml") || strstr(type, "wasm");
+    return str_starts(type, "text/") || str_eq(type, "application/json") || strstr(type, "xml") ||
+           strstr(type, "wasm");
 }
 
 /* ---- finding ---- */
@@ -192,7 +195,8 @@ static bool find_in_dir(struct static_site *site, const char *path, struct found
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return false;
     snprintf(ret->etag, sizeof(ret->etag), "%llx-%llx", (unsigned long long)st.st_size,
-             (unsigned long long)st.st_mtim.tv_sec * 1000000000ull + (unsigned long long)st.st_mtim.tv_nsec);
+             (unsigned long long)st.st_mtim.tv_sec * 1000000000ull +
+                 (unsigned long long)st.st_mtim.tv_nsec);
     ret->len = (size_t)st.st_size;
     ret->fd = TAKE_FD(fd);
     return true;
@@ -210,7 +214,8 @@ static bool find(struct static_site *site, const char *path, struct found *ret)
             continue;
         ret->data = f->data;
         ret->len = f->len;
-        snprintf(ret->etag, sizeof(ret->etag), "%zx-%llx", f->len, (unsigned long long)fnv(f->data, f->len));
+        snprintf(ret->etag, sizeof(ret->etag), "%zx-%llx", f->len,
+                 (unsigned long long)fnv(f->data, f->len));
         return true;
     }
     return site->dir_fd >= 0 && find_in_dir(site, path, ret);
@@ -226,8 +231,8 @@ void static_page_headers(struct http_request *req, const char *csp)
     http_add_header(req, "Cross-Origin-Opener-Policy", "same-origin");
 }
 
-static void add_headers(struct static_site *site, struct http_request *req, const struct found *f, const char *type,
-                        bool packed)
+static void add_headers(struct static_site *site, struct http_request *req, const struct found *f,
+                        const char *type, bool packed)
 {
     char text[ETAG_SIZE + 8];
 
@@ -319,7 +324,8 @@ static void pack(void *arg)
     deflateEnd(&z);
 }
 
-static void reply_plain(struct static_site *site, struct http_request *req, struct found *f, const char *type)
+static void reply_plain(struct static_site *site, struct http_request *req, struct found *f,
+                        const char *type)
 {
     add_headers(site, req, f, type, false);
     if (f->data)
@@ -328,8 +334,8 @@ static void reply_plain(struct static_site *site, struct http_request *req, stru
         http_reply_file(req, 200, type, TAKE_FD(f->fd), 0, f->len);
 }
 
-static void reply_packed(struct static_site *site, struct http_request *req, const struct found *f, const char *type,
-                         const struct packed *p)
+static void reply_packed(struct static_site *site, struct http_request *req, const struct found *f,
+                         const char *type, const struct packed *p)
 {
     void *copy = malloc(p->len);
 
@@ -377,7 +383,8 @@ static void forget_request(void *arg)
 }
 
 /* True when a worker will answer. */
-static bool start_packing(struct static_site *site, struct http_request *req, struct found *f, const char *type)
+static bool start_packing(struct static_site *site, struct http_request *req, struct found *f,
+                          const char *type)
 {
     struct packed *p = calloc(1, sizeof(*p));
     struct job *job = calloc(1, sizeof(*job));
@@ -388,7 +395,13 @@ static bool start_packing(struct static_site *site, struct http_request *req, st
         goto fail;
     memcpy(p->etag, f->etag, sizeof(p->etag));
     p->in_work = true;
-    *job = (struct job){ .site = site, .entry = p, .req = req, .content_type = type, .fd = f->fd, .data = f->data, .len = f->len };
+    *job = (struct job){ .site = site,
+                         .entry = p,
+                         .req = req,
+                         .content_type = type,
+                         .fd = f->fd,
+                         .data = f->data,
+                         .len = f->len };
     if (loop_work(http_request_loop(req), pack, pack_done, job, NULL) < 0)
         goto fail;
     f->fd = -1;
@@ -424,14 +437,16 @@ void static_reply(struct static_site *site, struct http_request *req, const char
 
     if (!find(site, path, &f) &&
         !(site->options.fallback && wants_html(req) && find(site, site->options.fallback, &f))) {
-        http_reply_fail(req, ERR_NOT_FOUND, "there is no file '%s'", str_show(path, strlen(path), shown, sizeof(shown)));
+        http_reply_fail(req, ERR_NOT_FOUND, "there is no file '%s'",
+                        str_show(path, strlen(path), shown, sizeof(shown)));
         return;
     }
     type = static_content_type(f.path);
     if (is_known(req, &f)) {
         add_headers(site, req, &f, type, false);
         http_reply_empty(req, 304);
-    } else if (!is_compressible(type) || f.len < GZIP_MIN_BYTES || f.len > GZIP_MAX_BYTES || !http_accepts_gzip(req)) {
+    } else if (!is_compressible(type) || f.len < GZIP_MIN_BYTES || f.len > GZIP_MAX_BYTES ||
+               !http_accepts_gzip(req)) {
         reply_plain(site, req, &f, type);
     } else {
         p = packed_of(site, &f);

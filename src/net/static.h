@@ -2,8 +2,9 @@
 #define RIDDLE_NET_STATIC_H
 
 /*
- * Static files, from a directory or from memory, with ETag and If-None-Match, content type by extension, gzip (compressed once,
- * in the worker pool, and kept) and the security headers of pages. A route with a "{path...}" parameter hands over here.
+ * Static files, from a directory or from memory, with ETag and If-None-Match, content type by
+ * extension, gzip (compressed once, in the worker pool, and kept) and the security headers of
+ * pages. A route with a "{path...}" parameter hands over here.
  */
 
 #include <stdbool.h>
@@ -18,12 +19,12 @@ struct static_file {
 };
 
 struct static_options {
-    const char *dir;                 /* a directory; symbolic links that lead out of it are not followed */
+    const char *dir; /* a directory; symbolic links that lead out of it are not followed */
     const struct static_file *files; /* or files in memory, which outlive the server */
     const char *index;               /* served for the empty path; NULL: "index.html" */
-    const char *fallback;            /* served (200) for paths that are not there, if the client wants HTML; NULL: 404 */
-    const char *csp;                 /* Content-Security-Policy of pages; NULL: STATIC_CSP */
-    unsigned max_age_s;              /* 0: clients ask again each time (and get 304) */
+    const char *fallback; /* served for what is not there, if the client wants HTML; NULL: 404 */
+    const char *csp;      /* Content-Security-Policy of pages; NULL: STATIC_CSP */
+    unsigned max_age_s;   /* 0: clients ask again each time (and get 304) */
 };
 
 #define STATIC_CSP                                                                                 \
@@ -35,7 +36,9 @@ struct static_site;
 int static_create(const struct static_options *options, struct static_site **ret, struct err *err);
 void static_destroy(struct static_site *site);
 
-/* Answers the request with the file of this path (decoded, relative; "" is the index), 304 or 404. */
+/*
+ * Answers the request with the file of this path (decoded, relative; "" is the index), 304 or 404.
+ */
 void static_reply(struct static_site *site, struct http_request *req, const char *path);
 
 /* Headers of an HTML answer that a handler makes itself. */

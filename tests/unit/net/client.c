@@ -85,7 +85,8 @@ void await(sem_t *event)
 
 int dial(int port)
 {
-    struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port),
+    struct sockaddr_in to = { .sin_family = AF_INET,
+                              .sin_port = htons((uint16_t)port),
                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
@@ -144,10 +145,12 @@ const char *header_of(const struct reply *r, const char *name)
     static char value[2048];
     size_t n = strlen(name);
 
-    for (const char *line = strstr(r->head, "\r\n"); line && line[2] != '\r'; line = strstr(line + 2, "\r\n")) {
+    for (const char *line = strstr(r->head, "\r\n"); line && line[2] != '\r';
+         line = strstr(line + 2, "\r\n")) {
         if (strncasecmp(line + 2, name, n) != 0 || line[2 + n] != ':')
             continue;
-        snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + 2 + n + 2, "\r"), line + 2 + n + 2);
+        snprintf(value, sizeof(value), "%.*s", (int)strcspn(line + 2 + n + 2, "\r"),
+                 line + 2 + n + 2);
         return value;
     }
     return NULL;
@@ -245,8 +248,9 @@ void expect_error(const struct reply *r, int status, const char *type, const cha
     struct err e;
 
     assert_works(json_parse(r->body, r->len, &j, &e), &e);
-    assert_int_equal(json_unpack(j, "{s:{s:s, s:s}, s:s}", "error", "type", &got_type, "message", &got_message,
-                                 "detail", &detail), 0);
+    assert_int_equal(json_unpack(j, "{s:{s:s, s:s}, s:s}", "error", "type", &got_type, "message",
+                                 &got_message, "detail", &detail),
+                     0);
     assert_string_equal(got_message, message);
     assert_string_equal(got_type, type);
     assert_string_equal(detail, message);

@@ -2,8 +2,8 @@
 #define RIDDLE_TESTS_UNIT_NET_CLIENT_H
 
 /*
- * A server in a thread of its own and a client of raw sockets in the test's. The test never touches what the loop owns, except
- * through in_loop().
+ * A server in a thread of its own and a client of raw sockets in the test's. The test never touches
+ * what the loop owns, except through in_loop().
  */
 
 #include <pthread.h>
@@ -11,7 +11,8 @@
 #include "base/check.h"
 #include "net/http.h"
 
-#define PATIENCE_MS 10000 /* how long a test waits for what must come; it never waits for time to pass */
+#define PATIENCE_MS                                                                                \
+    10000 /* how long a test waits for what must come; it never waits for time to pass */
 
 struct fixture {
     struct loop *loop;
@@ -27,7 +28,7 @@ struct fixture {
 
 /* Set options in f->options before. */
 void fixture_start(struct fixture *f, const struct route *routes, size_t n);
-void fixture_stop(struct fixture *f); /* at once */
+void fixture_stop(struct fixture *f);                              /* at once */
 void in_loop(struct fixture *f, void (*fn)(void *arg), void *arg); /* waits until fn has run */
 
 void await(sem_t *event); /* fails the test when it does not come */
@@ -44,8 +45,12 @@ void put(int fd, const char *text);
 void put_bytes(int fd, const void *data, size_t len);
 /* One whole answer: by Content-Length, chunked, or until the end. */
 void take(int fd, struct reply *ret);
-void take_head_only(int fd, struct reply *ret); /* of a HEAD request, or the beginning of a stream */
-/* Reads until `text` has been seen in what came since the last call; ret (65536 bytes) has all that came. */
+void take_head_only(int fd,
+                    struct reply *ret); /* of a HEAD request, or the beginning of a stream */
+/*
+ * Reads until `text` has been seen in what came since the last call; ret (65536 bytes) has all that
+ * came.
+ */
 void take_until(int fd, const char *text, char *ret);
 void expect_closed(int fd);
 /* Value of a header of the answer, or NULL; the buffer is shared. */

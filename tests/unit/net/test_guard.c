@@ -16,13 +16,19 @@ static struct guard *make(struct guard_options o)
 static void test_hosts(void **state)
 {
     struct guard *g = make((struct guard_options){ .allowed_hosts = "riddle.example , *.lan" });
-    static const char *const good[] = { "localhost",     "localhost:8000", "LOCALHOST.",       "127.0.0.1:8000", "[::1]:8000",
-                                        "a.localhost",   "192.168.0.7",    "riddle.example:1", "Riddle.Example", "x.lan",
-                                        "[fe80::1]" };
-    static const char *const foreign[] = { "evil.example", "evil.example:8000", "localhost.evil.example", "riddle.example.evil",
-                                           "xlan", "notlocalhost", "127.0.0.1.evil.example", "2130706433", "0x7f.1" };
-    static const char *const malformed[] = { "a b", "user@localhost", "localhost:", "localhost:80:80", "localhost:99999999",
-                                             "[::1", "[::1]x", ":80", "localhost/x", "localhost:8x" };
+    static const char *const good[] = { "localhost",      "localhost:8000",   "LOCALHOST.",
+                                        "127.0.0.1:8000", "[::1]:8000",       "a.localhost",
+                                        "192.168.0.7",    "riddle.example:1", "Riddle.Example",
+                                        "x.lan",          "[fe80::1]" };
+    static const char *const foreign[] = {
+        "evil.example", "evil.example:8000", "localhost.evil.example", "riddle.example.evil",
+        "xlan",         "notlocalhost",      "127.0.0.1.evil.example", "2130706433",
+        "0x7f.1"
+    };
+    static const char *const malformed[] = {
+        "a b",  "user@localhost", "localhost:", "localhost:80:80", "localhost:99999999",
+        "[::1", "[::1]x",         ":80",        "localhost/x",     "localhost:8x"
+    };
     char message[256];
     struct err e;
 
@@ -30,20 +36,24 @@ static void test_hosts(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(good); i++)
         assert_works(guard_check_host(g, good[i], &e), &e);
     for (size_t i = 0; i < ARRAY_SIZE(foreign); i++) {
-        snprintf(message, sizeof(message),
-                 "host '%.*s' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is",
-                 (int)strcspn(foreign[i], ":"), foreign[i]);
+        snprintf(
+            message, sizeof(message),
+            "host '%.*s' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is",
+            (int)strcspn(foreign[i], ":"), foreign[i]);
         assert_fails(guard_check_host(g, foreign[i], &e), &e, ERR_FORBIDDEN, message);
     }
     for (size_t i = 0; i < ARRAY_SIZE(malformed); i++) {
         if (str_eq(malformed[i], "localhost:")) /* an empty port is none */
             assert_works(guard_check_host(g, malformed[i], &e), &e);
         else
-            assert_fails(guard_check_host(g, malformed[i], &e), &e, ERR_INVALID_INPUT, "the Host header is malformed");
+            assert_fails(guard_check_host(g, malformed[i], &e), &e, ERR_INVALID_INPUT,
+                         "the Host header is malformed");
     }
-    assert_fails(guard_check_host(g, NULL, &e), &e, ERR_INVALID_INPUT, "the request has no Host header");
-    assert_fails(guard_check_host(NULL, "evil.example", &e), &e, ERR_FORBIDDEN,
-                 "host 'evil.example' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is");
+    assert_fails(guard_check_host(g, NULL, &e), &e, ERR_INVALID_INPUT,
+                 "the request has no Host header");
+    assert_fails(
+        guard_check_host(NULL, "evil.example", &e), &e, ERR_FORBIDDEN,
+        "host 'evil.example' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is");
     guard_destroy(g);
     g = make((struct guard_options){ .allowed_hosts = "*" });
     assert_works(guard_check_host(g, "evil.example", &e), &e);
@@ -52,7 +62,8 @@ static void test_hosts(void **state)
 
 static void test_origins(void **state)
 {
-    struct guard *g = make((struct guard_options){ .cors_origins = "https://app.example,http://b:3000" });
+    struct guard *g = make(
+        (struct guard_options){ .cors_origins = "https://app.example,http://b:3000" });
     static const struct {
         const char *host, *origin, *site, *mode;
         bool navigable;
@@ -75,19 +86,24 @@ static void test_origins(void **state)
         { "localhost:8000", NULL, "none", "navigate", false, NULL },
         { "localhost:8000", NULL, "same-origin", "no-cors", false, NULL },
         { "localhost:8000", NULL, "cross-site", "navigate", true, NULL },
-        { "localhost:8000", NULL, "cross-site", "navigate", false, "pages of other sites may not use this server" },
-        { "localhost:8000", NULL, "cross-site", "no-cors", true, "pages of other sites may not use this server" },
-        { "localhost:8000", NULL, "same-site", "no-cors", false, "pages of other sites may not use this server" },
+        { "localhost:8000", NULL, "cross-site", "navigate", false,
+          "pages of other sites may not use this server" },
+        { "localhost:8000", NULL, "cross-site", "no-cors", true,
+          "pages of other sites may not use this server" },
+        { "localhost:8000", NULL, "same-site", "no-cors", false,
+          "pages of other sites may not use this server" },
     };
     struct err e;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         if (cases[i].message)
-            assert_fails(guard_check_origin(g, cases[i].host, cases[i].origin, cases[i].site, cases[i].mode, cases[i].navigable, &e),
+            assert_fails(guard_check_origin(g, cases[i].host, cases[i].origin, cases[i].site,
+                                            cases[i].mode, cases[i].navigable, &e),
                          &e, ERR_FORBIDDEN, cases[i].message);
         else
-            assert_works(guard_check_origin(g, cases[i].host, cases[i].origin, cases[i].site, cases[i].mode, cases[i].navigable, &e),
+            assert_works(guard_check_origin(g, cases[i].host, cases[i].origin, cases[i].site,
+                                            cases[i].mode, cases[i].navigable, &e),
                          &e);
     }
     assert_string_equal(guard_cors_origin(g, "https://app.example"), "https://app.example");
@@ -95,13 +111,16 @@ static void test_origins(void **state)
     guard_destroy(g);
     g = make((struct guard_options){ .cors_origins = "*" });
     assert_string_equal(guard_cors_origin(g, "https://any.example"), "*");
-    assert_works(guard_check_origin(g, "localhost", "https://any.example", "cross-site", "cors", false, &e), &e);
+    assert_works(
+        guard_check_origin(g, "localhost", "https://any.example", "cross-site", "cors", false, &e),
+        &e);
     guard_destroy(g);
 }
 
 static void test_keys(void **state)
 {
-    struct guard *g = make((struct guard_options){ .api_keys = "ann:0123456789abcdef, bob:fedcba9876543210" });
+    struct guard *g = make(
+        (struct guard_options){ .api_keys = "ann:0123456789abcdef, bob:fedcba9876543210" });
     static const struct {
         const char *authorization, *x_api_key, *owner, *message;
     } cases[] = {
@@ -123,11 +142,12 @@ static void test_keys(void **state)
     assert_true(guard_has_keys(g));
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         if (cases[i].owner) {
-            assert_works(guard_check_key(g, cases[i].authorization, cases[i].x_api_key, &owner, &e), &e);
+            assert_works(guard_check_key(g, cases[i].authorization, cases[i].x_api_key, &owner, &e),
+                         &e);
             assert_string_equal(owner, cases[i].owner);
         } else {
-            assert_fails(guard_check_key(g, cases[i].authorization, cases[i].x_api_key, &owner, &e), &e, ERR_UNAUTHORIZED,
-                         cases[i].message);
+            assert_fails(guard_check_key(g, cases[i].authorization, cases[i].x_api_key, &owner, &e),
+                         &e, ERR_UNAUTHORIZED, cases[i].message);
         }
     }
     guard_destroy(g);
@@ -148,12 +168,15 @@ static void test_bad_settings(void **state)
           "RIDDLE_API_KEYS: item 1 must be 'name:key' with a name of 1 to 64 letters, digits, '_', '-', '.' or '@'" },
         { { .api_keys = "a:0123456789abcdef,b c:0123456789abcdef" },
           "RIDDLE_API_KEYS: item 2 must be 'name:key' with a name of 1 to 64 letters, digits, '_', '-', '.' or '@'" },
-        { { .api_keys = "ann:short" }, "RIDDLE_API_KEYS: the key of 'ann' must have 16 to 512 characters" },
+        { { .api_keys = "ann:short" },
+          "RIDDLE_API_KEYS: the key of 'ann' must have 16 to 512 characters" },
         { { .api_keys = "ann:0123456789 abcdef" },
           "RIDDLE_API_KEYS: the key of 'ann' must be printable ASCII without blanks" },
-        { { .api_keys = "ann:0123456789abcdef,bob:0123456789abcdef" }, "RIDDLE_API_KEYS: 'ann' and 'bob' have the same key" },
+        { { .api_keys = "ann:0123456789abcdef,bob:0123456789abcdef" },
+          "RIDDLE_API_KEYS: 'ann' and 'bob' have the same key" },
         { { .api_keys = "*" }, "RIDDLE_API_KEYS: '*' is no key" },
-        { { .cors_origins = "app.example" }, "CORS_ORIGINS: 'app.example' is no origin, such as https://app.example" },
+        { { .cors_origins = "app.example" },
+          "CORS_ORIGINS: 'app.example' is no origin, such as https://app.example" },
         { { .cors_origins = "https://app.example/" },
           "CORS_ORIGINS: 'https://app.example/' is no origin, such as https://app.example" },
     };
@@ -188,7 +211,10 @@ static void test_rate(void **state)
     guard_destroy(g);
 }
 
-/* More callers than the table holds: none is refused for another's requests while there is room in its slots. */
+/*
+ * More callers than the table holds: none is refused for another's requests while there is room in
+ * its slots.
+ */
 static void test_many_callers(void **state)
 {
     struct guard *g = make((struct guard_options){ .window_ms = 1000, .max_requests = 1000000 });
@@ -221,8 +247,9 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),        cmocka_unit_test(test_origins), cmocka_unit_test(test_keys),
-        cmocka_unit_test(test_bad_settings), cmocka_unit_test(test_rate),    cmocka_unit_test(test_many_callers),
+        cmocka_unit_test(test_hosts),    cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_keys),     cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_rate),     cmocka_unit_test(test_many_callers),
         cmocka_unit_test(test_loopback),
     };
 

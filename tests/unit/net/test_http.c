@@ -20,9 +20,10 @@ static void get_item(struct http_request *req)
 {
     const char *q = http_query(req, "q");
 
-    http_reply_json(req, 200, json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", http_param(req, "id"), "q", q ? q : "",
-                                        "limit", (json_int_t)http_query_i64(req, "limit", 10), "owner", http_owner(req),
-                                        "app", http_request_app(req)));
+    http_reply_json(req, 200,
+                    json_pack("{s:s, s:s, s:I, s:s, s:s}", "id", http_param(req, "id"), "q",
+                              q ? q : "", "limit", (json_int_t)http_query_i64(req, "limit", 10),
+                              "owner", http_owner(req), "app", http_request_app(req)));
 }
 
 static void post_echo(struct http_request *req)
@@ -68,7 +69,8 @@ static const struct schema echo_schema = { .name = "Echo", .fields = echo_fields
 
 static const struct route_param item_params[] = {
     { .field = { .name = "id", .types = SCHEMA_STRING, SCHEMA_MAX(8) } },
-    { .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 100) }, .in_query = true },
+    { .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 100) },
+      .in_query = true },
     { .field = { .name = NULL } },
 };
 
@@ -76,7 +78,8 @@ static const struct route routes[] = {
     { HTTP_GET, "/hello", get_hello, .id = "hello" },
     { HTTP_GET, "/items/{id}", get_item, .id = "item", .params = item_params },
     { HTTP_POST, "/echo", post_echo, .id = "echo", .body = &echo_schema, .max_body_bytes = 200 },
-    { HTTP_PUT, "/echo", post_echo, .id = "optional", .body = &echo_schema, .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_PUT, "/echo", post_echo, .id = "optional", .body = &echo_schema,
+      .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/big", get_big, .id = "big" },
     { HTTP_GET, "/silent", get_silent, .id = "silent" },
     { HTTP_GET, "/work", get_work, .id = "work" },
@@ -122,17 +125,25 @@ static void test_parameters(void **state)
 
     (void)state;
     ask(f.port, "GET /items/a%2Fb?q=x+%26y&limit=20&q=2 HTTP/1.1\r\n" HOST "\r\n", &r);
-    assert_string_equal(r.body, "{\"id\":\"a/b\",\"q\":\"x &y\",\"limit\":20,\"owner\":\"local\",\"app\":\"the app\"}");
+    assert_string_equal(
+        r.body,
+        "{\"id\":\"a/b\",\"q\":\"x &y\",\"limit\":20,\"owner\":\"local\",\"app\":\"the app\"}");
     ask(f.port, "GET /items/a?limit=101 HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 400, "VALIDATION_ERROR", "'limit' must be an integer between 1 and 100, not 101");
+    expect_error(&r, 400, "VALIDATION_ERROR",
+                 "'limit' must be an integer between 1 and 100, not 101");
     ask(f.port, "GET /items/a?limit=ten HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 400, "VALIDATION_ERROR", "'limit' must be an integer between 1 and 100, not \"ten\"");
+    expect_error(&r, 400, "VALIDATION_ERROR",
+                 "'limit' must be an integer between 1 and 100, not \"ten\"");
     ask(f.port, "GET /items/123456789 HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 400, "VALIDATION_ERROR", "'id' must have at most 8 characters, not 9");
     ask(f.port, "GET /items/a%00b HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 400, "INVALID_INPUT", "the URL has an encoded NUL character");
     ask(f.port, "GET /items/a%f HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 400, "INVALID_INPUT", "the URL has a '%' that two hexadecimal digits do not follow");
+    expect_error(&r, 400, "INVALID_INPUT",
+                 "the URL has a '%' that two hexadecimal digits do not follow");
+    ask(f.port, "GET /items/a?limit=%zz HTTP/1.1\r\n" HOST "\r\n", &r);
+    expect_error(&r, 400, "INVALID_INPUT",
+                 "the URL has a '%' that two hexadecimal digits do not follow");
     ask(f.port, "GET /items/%ff HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 400, "INVALID_INPUT", "the URL is not UTF-8");
 }
@@ -212,17 +223,22 @@ static void test_unknown(void **state)
     ask(f.port, "GET /helo HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 404, "NOT_FOUND", "there is no '/helo'; did you mean '/hello'?");
     ask(f.port, "GET /completely/else HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 404, "NOT_FOUND", "there is no '/completely/else'; the API is described at /openapi.json");
+    expect_error(&r, 404, "NOT_FOUND",
+                 "there is no '/completely/else'; the API is described at /openapi.json");
     ask(f.port, "DELETE /hello HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 405, "METHOD_NOT_ALLOWED", "'DELETE' is not allowed on '/hello'; allowed are GET, HEAD, OPTIONS");
+    expect_error(&r, 405, "METHOD_NOT_ALLOWED",
+                 "'DELETE' is not allowed on '/hello'; allowed are GET, HEAD, OPTIONS");
     assert_string_equal(header_of(&r, "Allow"), "GET, HEAD, OPTIONS");
     ask(f.port, "BREW /hello HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 405, "METHOD_NOT_ALLOWED", "'this method' is not allowed on '/hello'; allowed are GET, HEAD, OPTIONS");
+    expect_error(&r, 405, "METHOD_NOT_ALLOWED",
+                 "'this method' is not allowed on '/hello'; allowed are GET, HEAD, OPTIONS");
     ask(f.port, "GET /silent HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 500, "RUNNER_INTERNAL_ERROR", "the server gave no answer");
 }
 
-/* A late answer leaves when it is given, not when the server happens to look: its tick is 500 ms. */
+/*
+ * A late answer leaves when it is given, not when the server happens to look: its tick is 500 ms.
+ */
 static void test_late_answers_leave_at_once(void **state)
 {
     int64_t start_ms = clock_now_ms();
@@ -245,7 +261,8 @@ static void post(const char *headers, const char *body, struct reply *r)
 {
     char request[2048];
 
-    snprintf(request, sizeof(request), "POST /echo HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n%s", headers,
+    snprintf(request, sizeof(request),
+             "POST /echo HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n%s", headers,
              strlen(body), body);
     ask(f.port, request, r);
 }
@@ -269,7 +286,8 @@ static void test_json_body(void **state)
     post("", "[1]", &r);
     expect_error(&r, 400, "VALIDATION_ERROR", "the body must be an object, not an array");
     post("", "{\"text\":", &r);
-    expect_error(&r, 400, "INVALID_JSON", "invalid JSON at line 1, column 8: unexpected token near end of file");
+    expect_error(&r, 400, "INVALID_JSON",
+                 "invalid JSON at line 1, column 8: unexpected token near end of file");
     post("", "", &r);
     expect_error(&r, 400, "INVALID_JSON", "invalid JSON at line 1, column 1: the text is empty");
 }
@@ -282,7 +300,8 @@ static void test_json_depth(void **state)
     (void)state;
     memset(deep, '[', 65);
     post("", deep, &r);
-    expect_error(&r, 400, "INVALID_JSON", "invalid JSON at line 1, column 65: nested deeper than 64 levels");
+    expect_error(&r, 400, "INVALID_JSON",
+                 "invalid JSON at line 1, column 65: nested deeper than 64 levels");
 }
 
 static void test_chunked_body(void **state)
@@ -290,8 +309,10 @@ static void test_chunked_body(void **state)
     struct reply r;
 
     (void)state;
-    ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
-                "8\r\n{\"text\":\r\n5\r\n\"abc\"\r\n1\r\n}\r\n0\r\n\r\n", &r);
+    ask(f.port,
+        "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n"
+        "8\r\n{\"text\":\r\n5\r\n\"abc\"\r\n1\r\n}\r\n0\r\n\r\n",
+        &r);
     assert_int_equal(r.status, 201);
     assert_string_equal(r.body, "{\"text\":\"abc\",\"n\":7}");
 }
@@ -311,17 +332,25 @@ static void test_refused_bodies(void **state)
 
     (void)state;
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "\r\n", &r);
-    expect_error(&r, 411, "LENGTH_REQUIRED", "a body is needed: send Content-Length or Transfer-Encoding: chunked");
+    expect_error(&r, 411, "LENGTH_REQUIRED",
+                 "a body is needed: send Content-Length or Transfer-Encoding: chunked");
     post("Content-Type: text/plain\r\n", "{\"text\":\"a\"}", &r);
-    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE", "the content type must be application/json, not 'text/plain'");
+    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE",
+                 "the content type must be application/json, not 'text/plain'");
     post("Content-Encoding: gzip\r\n", "{\"text\":\"a\"}", &r);
-    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE", "a body with Content-Encoding 'gzip' is not supported");
-    ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 201\r\nExpect: 100-continue\r\n\r\n", &r);
+    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE",
+                 "a body with Content-Encoding 'gzip' is not supported");
+    ask(f.port,
+        "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 201\r\nExpect: 100-continue\r\n\r\n", &r);
     expect_error(&r, 413, "TOO_LARGE", "the body has 201 bytes; at most 200 are allowed");
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5000000000\r\n\r\n", &r);
     expect_error(&r, 413, "TOO_LARGE", "the body has 5000000000 bytes; at most 200 are allowed");
-    ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", &r);
-    expect_error(&r, 400, "INVALID_INPUT", "the request has both Content-Length and Transfer-Encoding");
+    ask(f.port,
+        "POST /echo HTTP/1.1\r\n" HOST
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        &r);
+    expect_error(&r, 400, "INVALID_INPUT",
+                 "the request has both Content-Length and Transfer-Encoding");
 }
 
 static void test_endless_body(void **state)
@@ -434,15 +463,17 @@ static void test_binding(void **state)
 
     (void)state;
     assert_works(loop_create(&loop, &e), &e);
-    assert_fails(http_server_create(loop, &o, &s, &e), &e, ERR_CONFIG,
-                 "'0.0.0.0' can be reached from other machines and there are no keys: set RIDDLE_API_KEYS, or "
-                 "RIDDLE_ALLOW_OPEN=1 to let everybody run code here");
+    assert_fails(
+        http_server_create(loop, &o, &s, &e), &e, ERR_CONFIG,
+        "'0.0.0.0' can be reached from other machines and there are no keys: set RIDDLE_API_KEYS, or "
+        "RIDDLE_ALLOW_OPEN=1 to let everybody run code here");
     o.allow_open = true;
     assert_works(http_server_create(loop, &o, &s, &e), &e);
     http_server_destroy(s);
     o = (struct http_options){ .port = f.port };
     snprintf(message, sizeof(message),
-             "port %d of 127.0.0.1 is in use by another program; choose one with --port or PORT", f.port);
+             "port %d of 127.0.0.1 is in use by another program; choose one with --port or PORT",
+             f.port);
     assert_fails(http_server_create(loop, &o, &s, &e), &e, ERR_IO, message);
     loop_destroy(loop);
 }
@@ -450,24 +481,15 @@ static void test_binding(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json),
-        cmocka_unit_test(test_parameters),
-        cmocka_unit_test(test_request_id),
-        cmocka_unit_test(test_keep_alive_and_pipelining),
-        cmocka_unit_test(test_head),
-        cmocka_unit_test(test_options),
-        cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_late_answers_leave_at_once),
-        cmocka_unit_test(test_json_body),
-        cmocka_unit_test(test_json_depth),
-        cmocka_unit_test(test_chunked_body),
-        cmocka_unit_test(test_optional_body),
-        cmocka_unit_test(test_refused_bodies),
-        cmocka_unit_test(test_endless_body),
-        cmocka_unit_test(test_long_url),
-        cmocka_unit_test(test_long_headers),
-        cmocka_unit_test(test_malformed),
-        cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_json),           cmocka_unit_test(test_parameters),
+        cmocka_unit_test(test_request_id),     cmocka_unit_test(test_keep_alive_and_pipelining),
+        cmocka_unit_test(test_head),           cmocka_unit_test(test_options),
+        cmocka_unit_test(test_unknown),        cmocka_unit_test(test_late_answers_leave_at_once),
+        cmocka_unit_test(test_json_body),      cmocka_unit_test(test_json_depth),
+        cmocka_unit_test(test_chunked_body),   cmocka_unit_test(test_optional_body),
+        cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_endless_body),
+        cmocka_unit_test(test_long_url),       cmocka_unit_test(test_long_headers),
+        cmocka_unit_test(test_malformed),      cmocka_unit_test(test_gzip),
         cmocka_unit_test(test_binding),
     };
 

@@ -1,4 +1,7 @@
-/* What takes its time: deferred answers, clients that go, event streams, generated and uploaded bodies, slow clients, stopping. */
+/*
+ * What takes its time: deferred answers, clients that go, event streams, generated and uploaded
+ * bodies, slow clients, stopping.
+ */
 
 #include "client.h"
 
@@ -110,8 +113,8 @@ static const struct http_source pieces = { .read = read_piece, .close = piece_cl
 static void get_pieces(struct http_request *req)
 {
     left = 2500;
-    body_stream = http_reply_stream(req, 200, "text/plain", http_query(req, "sized") ? 2500 : -1, &pieces,
-                                    (void *)"generator");
+    body_stream = http_reply_stream(req, 200, "text/plain", http_query(req, "sized") ? 2500 : -1,
+                                    &pieces, (void *)"generator");
 }
 
 static void piece_ready(void *arg)
@@ -175,8 +178,8 @@ static const struct route routes[] = {
     { HTTP_GET, "/work", get_work, .id = "work" },
     { HTTP_GET, "/events", get_events, .id = "events" },
     { HTTP_GET, "/pieces", get_pieces, .id = "pieces" },
-    { HTTP_POST, "/upload", post_upload, .id = "upload", .consumes = "text/plain", .max_body_bytes = 100,
-      .on_headers = upload_begins, .on_body = upload_data },
+    { HTTP_POST, "/upload", post_upload, .id = "upload", .consumes = "text/plain",
+      .max_body_bytes = 100, .on_headers = upload_begins, .on_body = upload_data },
 };
 
 static int setup(void **state)
@@ -298,7 +301,8 @@ static void test_events(void **state)
     assert_string_equal(header_of(&r, "Cache-Control"), "no-cache, no-transform");
     in_loop(&f, send_two, NULL);
     take_until(fd, "event: done\ndata: {\"type\":\"done\"}\n\n", text);
-    assert_non_null(strstr(text, "event: token\ndata: {\"type\":\"token\",\"text\":\"a\\nb\"}\n\n"));
+    assert_non_null(
+        strstr(text, "event: token\ndata: {\"type\":\"token\",\"text\":\"a\\nb\"}\n\n"));
     /* Nothing is sent: the next that comes is a heartbeat. */
     take_until(fd, ": heartbeat\n\n", text);
     in_loop(&f, end_stream, NULL);
@@ -373,7 +377,8 @@ static void test_pieces(void **state)
 
     (void)state;
     for (int sized = 0; sized < 2; sized++) {
-        put(fd, sized ? "GET /pieces?sized=1 HTTP/1.1\r\n" HOST "\r\n" : "GET /pieces HTTP/1.1\r\n" HOST "\r\n");
+        put(fd, sized ? "GET /pieces?sized=1 HTTP/1.1\r\n" HOST "\r\n" :
+                        "GET /pieces HTTP/1.1\r\n" HOST "\r\n");
         for (int i = 0; i < 3; i++) {
             await(&started);
             in_loop(&f, piece_ready, NULL);
@@ -426,9 +431,11 @@ static void test_upload(void **state)
     put(fd, UPLOAD "X-Refuse: 1\r\nContent-Length: 3\r\n\r\nabc");
     take(fd, &r);
     expect_error(&r, 409, "CONFLICT", "refused by its headers");
-    put(fd, "POST /upload HTTP/1.1\r\n" HOST "Content-Type: text/csv\r\nContent-Length: 3\r\n\r\nabc");
+    put(fd,
+        "POST /upload HTTP/1.1\r\n" HOST "Content-Type: text/csv\r\nContent-Length: 3\r\n\r\nabc");
     take(fd, &r);
-    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE", "the content type must be text/plain, not 'text/csv'");
+    expect_error(&r, 415, "UNSUPPORTED_MEDIA_TYPE",
+                 "the content type must be text/plain, not 'text/csv'");
     put(fd, UPLOAD "Content-Length: 101\r\nExpect: 100-continue\r\n\r\n");
     take(fd, &r);
     expect_error(&r, 413, "TOO_LARGE", "the body has 101 bytes; at most 100 are allowed");
@@ -481,9 +488,12 @@ static void test_counted(void **state)
     ask(f.port, "GET /at-once HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n", &r);
     ask(f.port, "GET /none-such HTTP/1.1\r\n" HOST "\r\n", &r);
     in_loop(&f, print_metrics, &b);
-    assert_non_null(strstr(b.data, "riddle_http_requests_total{route=\"/at-once\",method=\"GET\",status=\"200\"} "));
-    assert_non_null(strstr(b.data, "riddle_http_requests_total{route=\"none\",method=\"any\",status=\"404\"} "));
-    assert_non_null(strstr(b.data, "riddle_http_requests_total{route=\"/wait\",method=\"GET\",status=\"499\"} 1\n"));
+    assert_non_null(strstr(
+        b.data, "riddle_http_requests_total{route=\"/at-once\",method=\"GET\",status=\"200\"} "));
+    assert_non_null(strstr(
+        b.data, "riddle_http_requests_total{route=\"none\",method=\"any\",status=\"404\"} "));
+    assert_non_null(strstr(
+        b.data, "riddle_http_requests_total{route=\"/wait\",method=\"GET\",status=\"499\"} 1\n"));
     assert_non_null(strstr(b.data, "riddle_http_request_seconds_count{route=\"/at-once\"} "));
     assert_non_null(strstr(b.data, "\nriddle_http_event_streams 0\n"));
     assert_non_null(strstr(b.data, "\nriddle_http_requests_in_flight 0\n"));
@@ -524,8 +534,10 @@ static void test_stop(void **state)
     expect_error(&r, 503, "UNAVAILABLE", "the server is stopping");
     assert_string_equal(header_of(&r, "Connection"), "close");
     take_until(events, "0\r\n\r\n", text);
-    assert_non_null(strstr(text, "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"UNAVAILABLE\",\"message\":"
-                                 "\"the server is stopping\"},\"message\":\"the server is stopping\"}\n\n"));
+    assert_non_null(strstr(
+        text,
+        "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"UNAVAILABLE\",\"message\":"
+        "\"the server is stopping\"},\"message\":\"the server is stopping\"}\n\n"));
     await(&closed);
     await(&closed);
     await(&stopped);

@@ -54,7 +54,8 @@ static void test_keys(void **state)
     ask(f.port, "GET /owner HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 401, "UNAUTHORIZED", "a key is needed: 'Authorization: Bearer KEY'");
     assert_string_equal(header_of(&r, "WWW-Authenticate"), "Bearer realm=\"riddle\"");
-    ask(f.port, "GET /owner HTTP/1.1\r\n" HOST "Authorization: Bearer 0123456789abcdeg\r\n\r\n", &r);
+    ask(f.port, "GET /owner HTTP/1.1\r\n" HOST "Authorization: Bearer 0123456789abcdeg\r\n\r\n",
+        &r);
     expect_error(&r, 401, "UNAUTHORIZED", "the key is not known");
     ask(f.port, "GET /public HTTP/1.1\r\n" HOST "\r\n", &r);
     assert_string_equal(r.body, "{\"owner\":\"-\"}");
@@ -65,16 +66,22 @@ static void test_keys(void **state)
     expect_error(&r, 401, "UNAUTHORIZED", "a key is needed: 'Authorization: Bearer KEY'");
 }
 
-/* A page of evil.example whose name was made to point at 127.0.0.1: the browser sends the request, with that name. */
+/*
+ * A page of evil.example whose name was made to point at 127.0.0.1: the browser sends the request,
+ * with that name.
+ */
 static void test_dns_rebinding(void **state)
 {
     struct reply r;
 
     (void)state;
     start((struct guard_options){ .allowed_hosts = "riddle.lan" });
-    ask(f.port, "GET /owner HTTP/1.1\r\nHost: evil.example:8000\r\nOrigin: http://evil.example:8000\r\n\r\n", &r);
-    expect_error(&r, 403, "FORBIDDEN",
-                 "host 'evil.example' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is");
+    ask(f.port,
+        "GET /owner HTTP/1.1\r\nHost: evil.example:8000\r\nOrigin: http://evil.example:8000\r\n\r\n",
+        &r);
+    expect_error(
+        &r, 403, "FORBIDDEN",
+        "host 'evil.example' is not one of this server's names; add it to RIDDLE_ALLOWED_HOSTS if it is");
     ask(f.port, "GET /public HTTP/1.1\r\nHost: evil.example\r\n\r\n", &r);
     assert_int_equal(r.status, 403);
     ask(f.port, "GET /owner HTTP/1.1\r\nHost: riddle.lan\r\n\r\n", &r);
@@ -87,15 +94,28 @@ static void test_cross_site(void **state)
 
     (void)state;
     start((struct guard_options){ .api_keys = NULL });
-    ask(f.port, "POST /owner HTTP/1.1\r\n" HOST "Origin: http://evil.example\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}", &r);
-    expect_error(&r, 403, "FORBIDDEN",
-                 "pages of 'http://evil.example' may not use this server; add the origin to CORS_ORIGINS if they may");
+    ask(f.port,
+        "POST /owner HTTP/1.1\r\n" HOST
+        "Origin: http://evil.example\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\n{}",
+        &r);
+    expect_error(
+        &r, 403, "FORBIDDEN",
+        "pages of 'http://evil.example' may not use this server; add the origin to CORS_ORIGINS if they may");
     assert_null(header_of(&r, "Access-Control-Allow-Origin"));
-    ask(f.port, "GET /owner HTTP/1.1\r\n" HOST "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n", &r);
+    ask(f.port,
+        "GET /owner HTTP/1.1\r\n" HOST
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: no-cors\r\n\r\n",
+        &r);
     expect_error(&r, 403, "FORBIDDEN", "pages of other sites may not use this server");
-    ask(f.port, "GET /page HTTP/1.1\r\n" HOST "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n\r\n", &r);
+    ask(f.port,
+        "GET /page HTTP/1.1\r\n" HOST
+        "Sec-Fetch-Site: cross-site\r\nSec-Fetch-Mode: navigate\r\n\r\n",
+        &r);
     assert_int_equal(r.status, 200);
-    ask(f.port, "OPTIONS /owner HTTP/1.1\r\n" HOST "Origin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n", &r);
+    ask(f.port,
+        "OPTIONS /owner HTTP/1.1\r\n" HOST
+        "Origin: http://evil.example\r\nAccess-Control-Request-Method: POST\r\n\r\n",
+        &r);
     assert_int_equal(r.status, 403);
 }
 
@@ -104,13 +124,18 @@ static void test_cors(void **state)
     struct reply r;
 
     (void)state;
-    start((struct guard_options){ .cors_origins = "https://app.example", .api_keys = "ann:0123456789abcdef" });
-    ask(f.port, "OPTIONS /owner HTTP/1.1\r\n" HOST "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n"
-                "Access-Control-Request-Headers: authorization,content-type\r\n\r\n", &r);
+    start((struct guard_options){ .cors_origins = "https://app.example",
+                                  .api_keys = "ann:0123456789abcdef" });
+    ask(f.port,
+        "OPTIONS /owner HTTP/1.1\r\n" HOST
+        "Origin: https://app.example\r\nAccess-Control-Request-Method: POST\r\n"
+        "Access-Control-Request-Headers: authorization,content-type\r\n\r\n",
+        &r);
     assert_int_equal(r.status, 204);
     assert_string_equal(header_of(&r, "Access-Control-Allow-Origin"), "https://app.example");
     assert_string_equal(header_of(&r, "Access-Control-Allow-Methods"), "GET, HEAD, POST, OPTIONS");
-    assert_string_equal(header_of(&r, "Access-Control-Allow-Headers"), "authorization,content-type");
+    assert_string_equal(header_of(&r, "Access-Control-Allow-Headers"),
+                        "authorization,content-type");
     assert_string_equal(header_of(&r, "Vary"), "Origin");
     ask(f.port, "GET /owner HTTP/1.1\r\n" HOST ANN "Origin: https://app.example\r\n\r\n", &r);
     assert_int_equal(r.status, 200);
@@ -126,13 +151,15 @@ static void test_rate(void **state)
     struct reply r;
 
     (void)state;
-    start((struct guard_options){ .window_ms = 3600000, .max_requests = 2, .api_keys = "ann:0123456789abcdef" });
+    start((struct guard_options){
+        .window_ms = 3600000, .max_requests = 2, .api_keys = "ann:0123456789abcdef" });
     for (int i = 0; i < 2; i++) {
         ask(f.port, "GET /owner HTTP/1.1\r\n" HOST ANN "\r\n", &r);
         assert_int_equal(r.status, 200);
     }
     ask(f.port, "GET /owner HTTP/1.1\r\n" HOST ANN "\r\n", &r);
-    expect_error(&r, 429, "RATE_LIMITED", "too many requests: 2 in 3600 s are allowed; try again in 3600 s");
+    expect_error(&r, 429, "RATE_LIMITED",
+                 "too many requests: 2 in 3600 s are allowed; try again in 3600 s");
     assert_string_equal(header_of(&r, "Retry-After"), "3600");
     ask(f.port, "GET /public HTTP/1.1\r\n" HOST ANN "\r\n", &r);
     assert_int_equal(r.status, 200);
@@ -148,8 +175,10 @@ static void test_rate(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_keys, teardown),       cmocka_unit_test_teardown(test_dns_rebinding, teardown),
-        cmocka_unit_test_teardown(test_cross_site, teardown), cmocka_unit_test_teardown(test_cors, teardown),
+        cmocka_unit_test_teardown(test_keys, teardown),
+        cmocka_unit_test_teardown(test_dns_rebinding, teardown),
+        cmocka_unit_test_teardown(test_cross_site, teardown),
+        cmocka_unit_test_teardown(test_cors, teardown),
         cmocka_unit_test_teardown(test_rate, teardown),
     };
 

@@ -1,4 +1,6 @@
-/* The loop: order of deferred calls, timers, workers, signals, and an end that frees what is open. */
+/*
+ * The loop: order of deferred calls, timers, workers, signals, and an end that frees what is open.
+ */
 
 #include "base/check.h"
 #include <signal.h>

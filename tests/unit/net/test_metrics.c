@@ -16,9 +16,11 @@ static void test_print(void **state)
 {
     static const double bounds[] = { 0.1, 1 };
     struct metrics *m = metrics_create();
-    struct metric_family *runs = metrics_counter(m, "runs_total", "Runs by\nverdict \\.", "verdict", "kind", NULL);
+    struct metric_family *runs = metrics_counter(m, "runs_total", "Runs by\nverdict \\.", "verdict",
+                                                 "kind", NULL);
     struct metric *open = metric_series(metrics_gauge(m, "open", "Open.", NULL));
-    struct metric *time = metric_series(metrics_histogram(m, "time_seconds", "Time.", bounds, 2, "route", NULL), "/a");
+    struct metric *time = metric_series(
+        metrics_histogram(m, "time_seconds", "Time.", bounds, 2, "route", NULL), "/a");
 
     (void)state;
     metric_add(metric_series(runs, "ok", "sql"), 1);
@@ -107,8 +109,9 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_print),   cmocka_unit_test(test_same_family), cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_collect), cmocka_unit_test(test_none),
+        cmocka_unit_test(test_print),   cmocka_unit_test(test_same_family),
+        cmocka_unit_test(test_bounded), cmocka_unit_test(test_collect),
+        cmocka_unit_test(test_none),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,7 +17,8 @@ static int on_begin(void *arg, const struct multipart_part *part, struct err *er
 
     if (log->refuse)
         return err_set(err, ERR_CONFLICT, "refused");
-    return buf_printf(&log->b, err, "<%s|%s|%s:", part->name, part->filename ? part->filename : "-", part->content_type);
+    return buf_printf(&log->b, err, "<%s|%s|%s:", part->name, part->filename ? part->filename : "-",
+                      part->content_type);
 }
 
 static ssize_t on_data(void *arg, const char *data, size_t len, struct err *err)
@@ -36,7 +37,9 @@ static int on_end(void *arg, struct err *err)
     return buf_append_str(&log->b, ">", err);
 }
 
-static const struct multipart_handler handler = { .begin = on_begin, .data = on_data, .end = on_end };
+static const struct multipart_handler handler = { .begin = on_begin,
+                                                  .data = on_data,
+                                                  .end = on_end };
 
 static struct log new_log(void)
 {
@@ -63,7 +66,8 @@ static const char body[] =
     "content-disposition: form-data; name=files; filename=\"C:\\\\dir\\\\o \\\"1\\\".csv\"\r\nContent-Type: text/csv\r\n\r\n"
     "x,y\r\n1,2\r\r\n--Xy\r\n--XyY\r\n-\r\n--XyZ\r\nContent-Disposition: form-data; name=\"empty\"; filename=\"../../etc/passwd\"\r\n\r\n"
     "\r\n--XyZ--\r\nepilogue --XyZ";
-static const char parsed[] = "<a|-|:plain><files|o \"1\".csv|text/csv:x,y\r\n1,2\r\r\n--Xy\r\n--XyY\r\n-><empty|passwd|:>";
+static const char parsed[] =
+    "<a|-|:plain><files|o \"1\".csv|text/csv:x,y\r\n1,2\r\r\n--Xy\r\n--XyY\r\n-><empty|passwd|:>";
 
 static void test_every_piece_size(void **state)
 {
@@ -91,7 +95,8 @@ static void test_cut_at_every_byte(void **state)
 
         assert_works(multipart_create(TYPE, 0, &handler, &log, &mp, &e), &e);
         assert_int_equal(multipart_feed(mp, body, cut, &e), cut);
-        assert_int_equal(multipart_feed(mp, body + cut, sizeof(body) - 1 - cut, &e), sizeof(body) - 1 - cut);
+        assert_int_equal(multipart_feed(mp, body + cut, sizeof(body) - 1 - cut, &e),
+                         sizeof(body) - 1 - cut);
         assert_works(multipart_finish(mp, &e), &e);
         assert_string_equal(buf_cstr(&log.b), parsed);
         multipart_destroy(mp);
@@ -133,7 +138,8 @@ static void test_truncated(void **state)
 
         assert_works(multipart_create(TYPE, 0, &handler, &log, &mp, &e), &e);
         assert_fails(feed(mp, body, len, 7, &e), &e, ERR_INVALID_INPUT,
-                     begun ? "the body ends before its closing boundary" : "the body has no part: its boundary was not found");
+                     begun ? "the body ends before its closing boundary" :
+                             "the body has no part: its boundary was not found");
         multipart_destroy(mp);
         buf_finish(&log.b);
     }
@@ -147,22 +153,30 @@ static void test_content_types(void **state)
         const char *message;
     } cases[] = {
         { NULL, ERR_UNSUPPORTED_MEDIA, "the content type must be multipart/form-data" },
-        { "application/json", ERR_UNSUPPORTED_MEDIA, "the content type must be multipart/form-data" },
-        { "multipart/form-dataX; boundary=a", ERR_UNSUPPORTED_MEDIA, "the content type must be multipart/form-data" },
+        { "application/json", ERR_UNSUPPORTED_MEDIA,
+          "the content type must be multipart/form-data" },
+        { "multipart/form-dataX; boundary=a", ERR_UNSUPPORTED_MEDIA,
+          "the content type must be multipart/form-data" },
         { "multipart/form-data", ERR_INVALID_INPUT, "the content type has no boundary" },
-        { "multipart/form-data; boundary=", ERR_INVALID_INPUT, "the boundary must have 1 to 70 characters" },
-        { "multipart/form-data; boundary=\"\"", ERR_INVALID_INPUT, "the boundary must have 1 to 70 characters" },
+        { "multipart/form-data; boundary=", ERR_INVALID_INPUT,
+          "the boundary must have 1 to 70 characters" },
+        { "multipart/form-data; boundary=\"\"", ERR_INVALID_INPUT,
+          "the boundary must have 1 to 70 characters" },
         { "multipart/form-data; boundary=12345678901234567890123456789012345678901234567890123456789012345678901",
           ERR_INVALID_INPUT, "the boundary must have 1 to 70 characters" },
-        { "multipart/form-data; boundary=a\x01", ERR_INVALID_INPUT, "the boundary has characters that are not allowed" },
+        { "multipart/form-data; boundary=a\x01", ERR_INVALID_INPUT,
+          "the boundary has characters that are not allowed" },
     };
     struct multipart *mp;
     struct err e;
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
-        assert_fails(multipart_create(cases[i].type, 0, &handler, NULL, &mp, &e), &e, cases[i].code, cases[i].message);
-    assert_works(multipart_create("Multipart/Form-Data; charset=x; Boundary=\"a b\"", 0, &handler, NULL, &mp, &e), &e);
+        assert_fails(multipart_create(cases[i].type, 0, &handler, NULL, &mp, &e), &e, cases[i].code,
+                     cases[i].message);
+    assert_works(multipart_create("Multipart/Form-Data; charset=x; Boundary=\"a b\"", 0, &handler,
+                                  NULL, &mp, &e),
+                 &e);
     multipart_destroy(mp);
 }
 
@@ -175,7 +189,8 @@ static void fails(const char *text, size_t max_parts, int code, const char *mess
     assert_works(multipart_create(TYPE, max_parts, &handler, &log, &mp, &e), &e);
     assert_fails(feed(mp, text, strlen(text), 5, &e), &e, code, message);
     /* A parser that failed stays so. */
-    assert_fails((int)multipart_feed(mp, "x", 1, &e), &e, ERR_INVALID_INPUT, "the upload has already failed");
+    assert_fails((int)multipart_feed(mp, "x", 1, &e), &e, ERR_INVALID_INPUT,
+                 "the upload has already failed");
     multipart_destroy(mp);
     buf_finish(&log.b);
 }
@@ -190,15 +205,21 @@ static void test_malformed(void **state)
     fails("--XyZ\rx", 0, ERR_INVALID_INPUT, "a boundary is not followed by a line break");
     fails("--XyZ-x", 0, ERR_INVALID_INPUT, "a boundary is followed by a single '-'");
     fails("--XyZ\r\n\r\ndata", 0, ERR_INVALID_INPUT, "a part has no headers");
-    fails("--XyZ\r\nnonsense\r\n\r\n", 0, ERR_INVALID_INPUT, "a part has a header line without ':'");
-    fails("--XyZ\r\nX: y\r\n\r\n", 0, ERR_INVALID_INPUT, "a part has no name ('Content-Disposition: form-data; name=…')");
-    fails("--XyZ\r\nContent-Disposition: attachment; name=a\r\n\r\n", 0, ERR_INVALID_INPUT, "a part is no form-data");
+    fails("--XyZ\r\nnonsense\r\n\r\n", 0, ERR_INVALID_INPUT,
+          "a part has a header line without ':'");
+    fails("--XyZ\r\nX: y\r\n\r\n", 0, ERR_INVALID_INPUT,
+          "a part has no name ('Content-Disposition: form-data; name=…')");
+    fails("--XyZ\r\nContent-Disposition: attachment; name=a\r\n\r\n", 0, ERR_INVALID_INPUT,
+          "a part is no form-data");
     fails("--XyZ\r\nContent-Disposition: form-data; name=\"\xff\"\r\n\r\n", 0, ERR_INVALID_INPUT,
           "the name of a part is not UTF-8 text");
-    fails("--XyZ\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\n", 0, ERR_INVALID_INPUT,
-          "a part is encoded ('Content-Transfer-Encoding'), which is not supported");
-    fails("--XyZ\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n--XyZ\r\nContent-Disposition: form-data; name=b\r\n\r\n", 1,
-          ERR_TOO_LARGE, "more than 1 parts");
+    fails(
+        "--XyZ\r\nContent-Disposition: form-data; name=a\r\nContent-Transfer-Encoding: base64\r\n\r\n",
+        0, ERR_INVALID_INPUT,
+        "a part is encoded ('Content-Transfer-Encoding'), which is not supported");
+    fails(
+        "--XyZ\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n--XyZ\r\nContent-Disposition: form-data; name=b\r\n\r\n",
+        1, ERR_TOO_LARGE, "more than 1 parts");
 
     n = (size_t)sprintf(text, "--XyZ\r\nContent-Disposition: form-data; name=\"");
     memset(text + n, 'n', 256);
@@ -229,8 +250,14 @@ static void test_file_names(void **state)
     static const struct {
         const char *sent, *got;
     } cases[] = {
-        { "a.csv", "a.csv" },       { "/abs/b.csv", "b.csv" }, { "C:\\x\\c.csv", "c.csv" }, { "..", ".." },
-        { "a\x01\x1f\x7f.csv", "a.csv" }, { "\xff.csv", "_.csv" },  { "\xc3\xa4.csv", "\xc3\xa4.csv" }, { "dir/", "" },
+        { "a.csv", "a.csv" },
+        { "/abs/b.csv", "b.csv" },
+        { "C:\\x\\c.csv", "c.csv" },
+        { "..", ".." },
+        { "a\x01\x1f\x7f.csv", "a.csv" },
+        { "\xff.csv", "_.csv" },
+        { "\xc3\xa4.csv", "\xc3\xa4.csv" },
+        { "dir/", "" },
     };
 
     (void)state;
@@ -240,8 +267,10 @@ static void test_file_names(void **state)
         struct multipart *mp;
         struct err e;
 
-        snprintf(text, sizeof(text), "--XyZ\r\nContent-Disposition: form-data; name=f; filename=\"%s\"\r\n\r\n\r\n--XyZ--",
-                 cases[i].sent);
+        snprintf(
+            text, sizeof(text),
+            "--XyZ\r\nContent-Disposition: form-data; name=f; filename=\"%s\"\r\n\r\n\r\n--XyZ--",
+            cases[i].sent);
         snprintf(expected, sizeof(expected), "<f|%s|:>", cases[i].got);
         assert_works(multipart_create(TYPE, 0, &handler, &log, &mp, &e), &e);
         assert_works(feed(mp, text, strlen(text), 3, &e), &e);
@@ -254,8 +283,9 @@ static void test_file_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_piece_size), cmocka_unit_test(test_cut_at_every_byte), cmocka_unit_test(test_pauses),
-        cmocka_unit_test(test_truncated),        cmocka_unit_test(test_content_types),     cmocka_unit_test(test_malformed),
+        cmocka_unit_test(test_every_piece_size), cmocka_unit_test(test_cut_at_every_byte),
+        cmocka_unit_test(test_pauses),           cmocka_unit_test(test_truncated),
+        cmocka_unit_test(test_content_types),    cmocka_unit_test(test_malformed),
         cmocka_unit_test(test_callback_fails),   cmocka_unit_test(test_file_names),
     };
 

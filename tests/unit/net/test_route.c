@@ -10,8 +10,14 @@ static void nothing(struct http_request *req)
     (void)req;
 }
 
-#define PARAM(n) { .field = { .name = n, .types = SCHEMA_STRING } }
-#define END { .field = { .name = NULL } }
+#define PARAM(n)                                                                                   \
+    {                                                                                              \
+        .field = {.name = n, .types = SCHEMA_STRING }                                              \
+    }
+#define END                                                                                        \
+    {                                                                                              \
+        .field = {.name = NULL }                                                                   \
+    }
 static const struct route_param id_params[] = { PARAM("id"), END };
 static const struct route_param two_params[] = { PARAM("id"), PARAM("part"), END };
 static const struct route_param path_params[] = { PARAM("path"), END };
@@ -59,8 +65,8 @@ static const char *match(enum http_method method, const char *path, char params[
     assert_works(router_match(router, method, path, strlen(path), &arena, &m, &e), &e);
     params[0] = '\0';
     for (size_t i = 0; i < m.n_params; i++)
-        n += (size_t)snprintf(params + n, 256 - n, "%.*s=%s ", (int)m.params[i].name_len, m.params[i].name,
-                              m.params[i].value);
+        n += (size_t)snprintf(params + n, 256 - n, "%.*s=%s ", (int)m.params[i].name_len,
+                              m.params[i].name, m.params[i].value);
     if (m.route)
         assert_ptr_equal(m.route, router_at(router, m.index));
     return m.route ? m.route->id : "-";
@@ -128,7 +134,9 @@ static void test_allowed(void **state)
         struct err e;
 
         arena_init(&arena, 1 << 20);
-        assert_works(router_match(router, HTTP_PATCH, cases[i].path, strlen(cases[i].path), &arena, &m, &e), &e);
+        assert_works(
+            router_match(router, HTTP_PATCH, cases[i].path, strlen(cases[i].path), &arena, &m, &e),
+            &e);
         assert_null(m.route);
         route_allow_header(m.allowed, allow);
         assert_string_equal(allow, cases[i].allow);
@@ -155,8 +163,9 @@ static void test_bad_paths(void **state)
         struct err e;
 
         arena_init(&arena, 1 << 20);
-        assert_fails(router_match(router, HTTP_GET, cases[i].path, strlen(cases[i].path), &arena, &m, &e), &e,
-                     ERR_INVALID_INPUT, cases[i].message);
+        assert_fails(
+            router_match(router, HTTP_GET, cases[i].path, strlen(cases[i].path), &arena, &m, &e),
+            &e, ERR_INVALID_INPUT, cases[i].message);
     }
 }
 
@@ -183,20 +192,26 @@ static void test_bad_routes(void **state)
     static const struct schema body = { .name = "B" };
 
     (void)state;
-    refused((struct route){ HTTP_GET, "runs", nothing, .id = "x" }, "route 'runs': a path begins with '/'");
-    refused((struct route){ HTTP_GET, "/x/{id", nothing, .id = "x" }, "route '/x/{id': a parameter is a whole segment in braces");
+    refused((struct route){ HTTP_GET, "runs", nothing, .id = "x" },
+            "route 'runs': a path begins with '/'");
+    refused((struct route){ HTTP_GET, "/x/{id", nothing, .id = "x" },
+            "route '/x/{id': a parameter is a whole segment in braces");
     refused((struct route){ HTTP_GET, "/x/a{id}", nothing, .id = "x" },
             "route '/x/a{id}': a parameter is a whole segment in braces");
-    refused((struct route){ HTTP_GET, "/x/{id}", nothing, .id = "x" }, "route '/x/{id}': parameter 'id' is not declared");
+    refused((struct route){ HTTP_GET, "/x/{id}", nothing, .id = "x" },
+            "route '/x/{id}': parameter 'id' is not declared");
     refused((struct route){ HTTP_GET, "/x/{path...}/y", nothing, .id = "x", .params = path_params },
             "route '/x/{path...}/y': nothing may follow '{name...}'");
     refused((struct route){ HTTP_GET, "/runs/{path}", nothing, .id = "x", .params = path_params },
             "route 'GET /runs/{path}' is there twice");
-    refused((struct route){ HTTP_GET, "/x", nothing, .id = "list" }, "route id 'list' is there twice");
+    refused((struct route){ HTTP_GET, "/x", nothing, .id = "list" },
+            "route id 'list' is there twice");
     refused((struct route){ HTTP_GET, "/x", nothing, .id = NULL }, "route '/x': no id");
     refused((struct route){ HTTP_GET, "/x", .id = "x" }, "route '/x': no handler");
-    refused((struct route){ HTTP_HEAD, "/x", nothing, .id = "x" }, "route '/x': HEAD is answered for every route");
-    refused((struct route){ HTTP_POST, "/x", nothing, .id = "x", .body = &body, .on_body = (void *)nothing },
+    refused((struct route){ HTTP_HEAD, "/x", nothing, .id = "x" },
+            "route '/x': HEAD is answered for every route");
+    refused((struct route){ HTTP_POST, "/x", nothing, .id = "x", .body = &body,
+                            .on_body = (void *)nothing },
             "route '/x': a body is JSON or streamed, not both");
 }
 
@@ -204,20 +219,27 @@ static void test_bad_routes(void **state)
 
 static void test_openapi(void **state)
 {
-    static const struct schema_field fields[] = { { .name = "sql", .types = SCHEMA_STRING, .required = true }, { .name = NULL } };
-    static const struct schema body = { .name = "RunRequest", .fields = fields }, answer = { .name = "Run", .open = true };
-    static const struct route_response answers[] = { { .status = 201, .body = &answer, .doc = "The run." }, { .status = 0 } };
-    static const struct route_response many[] = { { .status = 200, .body = &answer, .is_array = true }, { .status = 0 } };
+    static const struct schema_field fields[] = {
+        { .name = "sql", .types = SCHEMA_STRING, .required = true }, { .name = NULL }
+    };
+    static const struct schema body = { .name = "RunRequest", .fields = fields },
+                               answer = { .name = "Run", .open = true };
+    static const struct route_response answers[] = {
+        { .status = 201, .body = &answer, .doc = "The run." }, { .status = 0 }
+    };
+    static const struct route_response many[] = {
+        { .status = 200, .body = &answer, .is_array = true }, { .status = 0 }
+    };
     static const struct route_param params[] = {
         { .field = { .name = "path", .types = SCHEMA_STRING, .doc = "Where." } },
         { .field = { .name = "limit", .types = SCHEMA_INTEGER, .dflt = "10" }, .in_query = true },
         END,
     };
     static const struct route table[] = {
-        { HTTP_POST, "/runs", nothing, .id = "createRun", .tag = "runs", .summary = "Run.", .body = &body,
-          .responses = answers, .errors = ROUTE_ERR(NOT_FOUND) },
-        { HTTP_GET, "/files/{path...}", nothing, .id = "getFile", .tag = "runs", .params = params, .responses = many,
-          .flags = ROUTE_PUBLIC },
+        { HTTP_POST, "/runs", nothing, .id = "createRun", .tag = "runs", .summary = "Run.",
+          .body = &body, .responses = answers, .errors = ROUTE_ERR(NOT_FOUND) },
+        { HTTP_GET, "/files/{path...}", nothing, .id = "getFile", .tag = "runs", .params = params,
+          .responses = many, .flags = ROUTE_PUBLIC },
         { HTTP_GET, "/page", nothing, .flags = ROUTE_HIDDEN },
     };
     const struct openapi_info info = { .title = "Riddle", .version = "1", .has_keys = true };
@@ -239,32 +261,43 @@ static void test_openapi(void **state)
     })
     assert_string_equal(TEXT(doc, "{s:s}", "openapi"), "3.1.0");
     assert_int_equal(json_object_size(json_object_get(doc, "paths")), 2);
-    assert_int_equal(json_unpack(doc, "{s:{s:{s:o}, s:{s:o}}}", "paths", "/runs", "post", &post, "/files/{path}", "get", &get), 0);
+    assert_int_equal(json_unpack(doc, "{s:{s:{s:o}, s:{s:o}}}", "paths", "/runs", "post", &post,
+                                 "/files/{path}", "get", &get),
+                     0);
     assert_string_equal(TEXT(post, "{s:s}", "operationId"), "createRun");
-    assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:s}}}}}", "requestBody", "content", "application/json", "schema", "$ref"),
+    assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:s}}}}}", "requestBody", "content",
+                             "application/json", "schema", "$ref"),
                         "#/components/schemas/RunRequest");
-    assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:{s:s}}}}}}", "responses", "201", "content", "application/json", "schema", "$ref"),
+    assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:{s:s}}}}}}", "responses", "201", "content",
+                             "application/json", "schema", "$ref"),
                         "#/components/schemas/Run");
-    static const char *const statuses[] = { "201", "400", "401", "403", "404", "411", "413", "415", "429", "500" };
+    static const char *const statuses[] = { "201", "400", "401", "403", "404",
+                                            "411", "413", "415", "429", "500" };
     assert_int_equal(json_object_size(json_object_get(post, "responses")), ARRAY_SIZE(statuses));
     for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
         assert_non_null(json_object_get(json_object_get(post, "responses"), statuses[i]));
-    assert_string_equal(TEXT(doc, "{s:{s:{s:{s:s}}}}", "components", "responses", "Error404", "description"), "`NOT_FOUND`");
+    assert_string_equal(
+        TEXT(doc, "{s:{s:{s:{s:s}}}}", "components", "responses", "Error404", "description"),
+        "`NOT_FOUND`");
     assert_int_equal(json_array_size(json_object_get(get, "security")), 0);
     assert_non_null(json_object_get(get, "security"));
     assert_string_equal(TEXT(get, "{s:[{s:s}]}", "parameters", "in"), "path");
-    assert_string_equal(TEXT(json_array_get(json_object_get(get, "parameters"), 1), "{s:s}", "in"), "query");
-    assert_string_equal(TEXT(get, "{s:{s:{s:{s:{s:{s:s}}}}}}", "responses", "200", "content", "application/json", "schema", "type"),
+    assert_string_equal(TEXT(json_array_get(json_object_get(get, "parameters"), 1), "{s:s}", "in"),
+                        "query");
+    assert_string_equal(TEXT(get, "{s:{s:{s:{s:{s:{s:s}}}}}}", "responses", "200", "content",
+                             "application/json", "schema", "type"),
                         "array");
-    assert_string_equal(TEXT(doc, "{s:{s:{s:{s:s}}}}", "components", "securitySchemes", "key", "scheme"), "bearer");
+    assert_string_equal(
+        TEXT(doc, "{s:{s:{s:{s:s}}}}", "components", "securitySchemes", "key", "scheme"), "bearer");
     assert_int_equal(json_array_size(json_object_get(doc, "tags")), 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_match),      cmocka_unit_test(test_allowed),    cmocka_unit_test(test_bad_paths),
-        cmocka_unit_test(test_nearest),    cmocka_unit_test(test_bad_routes), cmocka_unit_test(test_openapi),
+        cmocka_unit_test(test_match),      cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_bad_paths),  cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_bad_routes), cmocka_unit_test(test_openapi),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

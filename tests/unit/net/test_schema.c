@@ -1,4 +1,7 @@
-/* Schemas: what they refuse and in which words, the defaults they put in, the JSON Schema they print. */
+/*
+ * Schemas: what they refuse and in which words, the defaults they put in, the JSON Schema they
+ * print.
+ */
 
 #include "base/check.h"
 #include "net/schema.h"
@@ -12,7 +15,9 @@ static const struct schema_field filter_fields[] = {
     { .name = "any_of", .types = SCHEMA_ARRAY, .items = &filter_item, SCHEMA_MAX(2) },
     { .name = NULL },
 };
-static const struct schema filter_schema = { .name = "Filter", .doc = "A filter.", .fields = filter_fields };
+static const struct schema filter_schema = { .name = "Filter",
+                                             .doc = "A filter.",
+                                             .fields = filter_fields };
 
 static const struct schema_field limits_fields[] = {
     { .name = "timeout", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 60), .dflt = "10" },
@@ -23,7 +28,12 @@ static const struct schema limits_schema = { .fields = limits_fields };
 
 static const struct schema_field plain_item = { .types = SCHEMA_STRING, SCHEMA_MAX(3) };
 static const struct schema_field fields[] = {
-    { .name = "name", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 5), .doc = "The name.", .example = "\"Ann\"" },
+    { .name = "name",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, 5),
+      .doc = "The name.",
+      .example = "\"Ann\"" },
     { .name = "mode", .types = SCHEMA_STRING, .choices = modes, .dflt = "\"fast\"" },
     { .name = "note", .types = SCHEMA_STRING, .nullable = true, .dflt = "\"none\"" },
     { .name = "tags", .types = SCHEMA_ARRAY, .items = &plain_item, SCHEMA_RANGE(1, 3) },
@@ -67,14 +77,18 @@ static void test_accepts(void **state)
 {
     (void)state;
     accepts("{\"name\":\"a\"}", "{\"name\":\"a\",\"mode\":\"fast\",\"note\":\"none\"}");
-    accepts("{\"name\":\"a\",\"note\":null,\"mode\":\"slow\"}", "{\"name\":\"a\",\"note\":\"none\",\"mode\":\"slow\"}");
+    accepts("{\"name\":\"a\",\"note\":null,\"mode\":\"slow\"}",
+            "{\"name\":\"a\",\"note\":\"none\",\"mode\":\"slow\"}");
     /* Characters count, not bytes. */
-    accepts("{\"name\":\"\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"share\":0}}",
-            "{\"name\":\"\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"share\":0,\"timeout\":10}}");
-    accepts("{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"extra\":[{\"x\":null}],\"filter\":null}",
-            "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"extra\":[{\"x\":null}],\"filter\":null}");
-    accepts("{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"value\":1.5}]}}",
-            "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"value\":1.5}]}}");
+    accepts(
+        "{\"name\":\"\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"share\":0}}",
+        "{\"name\":\"\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xe2\x82\xac\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"share\":0,\"timeout\":10}}");
+    accepts(
+        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"extra\":[{\"x\":null}],\"filter\":null}",
+        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"extra\":[{\"x\":null}],\"filter\":null}");
+    accepts(
+        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"value\":1.5}]}}",
+        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"value\":1.5}]}}");
 }
 
 static void test_refuses(void **state)
@@ -85,29 +99,40 @@ static void test_refuses(void **state)
     refuses("{\"name\":null}", "'name' must be a string, not null");
     refuses("{\"name\":\"\"}", "'name' must not be empty");
     refuses("{\"name\":\"123456\"}", "'name' must have 1 to 5 characters, not 6");
-    refuses("{\"name\":\"a\",\"mode\":\"medium\"}", "'mode' must be one of \"fast\", \"slow\", not \"medium\"");
+    refuses("{\"name\":\"a\",\"mode\":\"medium\"}",
+            "'mode' must be one of \"fast\", \"slow\", not \"medium\"");
     refuses("{\"name\":\"a\",\"mode\":1}", "'mode' must be one of \"fast\", \"slow\", not 1");
     refuses("{\"name\":\"a\",\"tags\":[]}", "'tags' must not be empty");
-    refuses("{\"name\":\"a\",\"tags\":[\"a\",\"b\",\"c\",\"d\"]}", "'tags' must have 1 to 3 items, not 4");
+    refuses("{\"name\":\"a\",\"tags\":[\"a\",\"b\",\"c\",\"d\"]}",
+            "'tags' must have 1 to 3 items, not 4");
     refuses("{\"name\":\"a\",\"tags\":[\"a\",true]}", "'tags[1]' must be a string, not true");
-    refuses("{\"name\":\"a\",\"tags\":[\"a\",\"long\"]}", "'tags[1]' must have at most 3 characters, not 4");
+    refuses("{\"name\":\"a\",\"tags\":[\"a\",\"long\"]}",
+            "'tags[1]' must have at most 3 characters, not 4");
     refuses("{\"name\":\"a\",\"limits\":[]}", "'limits' must be an object, not an array");
-    refuses("{\"name\":\"a\",\"limits\":{\"timeout\":61}}", "'limits.timeout' must be an integer between 1 and 60, not 61");
-    refuses("{\"name\":\"a\",\"limits\":{\"timeout\":1.5}}", "'limits.timeout' must be an integer between 1 and 60, not 1.5");
-    refuses("{\"name\":\"a\",\"limits\":{\"share\":-0.5}}", "'limits.share' must be a number of at least 0, not -0.5");
-    refuses("{\"name\":\"a\",\"limits\":{\"timout\":1}}", "unknown field 'timout' in 'limits'; did you mean 'timeout'?");
-    refuses("{\"name\":\"a\",\"limits\":{\"zzzzzzzz\":1}}", "unknown field 'zzzzzzzz' in 'limits'; allowed are 'timeout', 'share'");
+    refuses("{\"name\":\"a\",\"limits\":{\"timeout\":61}}",
+            "'limits.timeout' must be an integer between 1 and 60, not 61");
+    refuses("{\"name\":\"a\",\"limits\":{\"timeout\":1.5}}",
+            "'limits.timeout' must be an integer between 1 and 60, not 1.5");
+    refuses("{\"name\":\"a\",\"limits\":{\"share\":-0.5}}",
+            "'limits.share' must be a number of at least 0, not -0.5");
+    refuses("{\"name\":\"a\",\"limits\":{\"timout\":1}}",
+            "unknown field 'timout' in 'limits'; did you mean 'timeout'?");
+    refuses("{\"name\":\"a\",\"limits\":{\"zzzzzzzz\":1}}",
+            "unknown field 'zzzzzzzz' in 'limits'; allowed are 'timeout', 'share'");
     refuses("{\"name\":\"a\",\"filter\":{\"column\":\"c\",\"value\":[]}}",
             "'filter.value' must be a string, a number, a boolean or null, not an array");
-    refuses("{\"name\":\"a\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"any_of\":[{}]}]}}",
-            "'filter.any_of[0].any_of[0].column' is required");
+    refuses(
+        "{\"name\":\"a\",\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"any_of\":[{}]}]}}",
+        "'filter.any_of[0].any_of[0].column' is required");
     refuses("{\"name\":\"a\",\"on\":\"yes\"}", "'on' must be a boolean, not \"yes\"");
-    refuses("{\"name\":\"a\\u0001\\n\xe2\x80\xae\xc3\xa4zzz\"}", "'name' must have 1 to 5 characters, not 8");
+    refuses("{\"name\":\"a\\u0001\\n\xe2\x80\xae\xc3\xa4zzz\"}",
+            "'name' must have 1 to 5 characters, not 8");
 }
 
 static void test_open(void **state)
 {
-    static const struct schema open = { .fields = limits_fields, .open = true }, any = { .name = "Any" };
+    static const struct schema open = { .fields = limits_fields, .open = true },
+                               any = { .name = "Any" };
     auto_json json_t *j = parse("{\"timeout\":1,\"other\":2}");
     struct err e;
 
@@ -119,10 +144,14 @@ static void test_open(void **state)
 
 static void test_text(void **state)
 {
-    static const struct schema_field number = { .name = "n", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 5) };
+    static const struct schema_field number = { .name = "n",
+                                                .types = SCHEMA_INTEGER,
+                                                SCHEMA_RANGE(1, 5) };
     static const struct schema_field real = { .name = "r", .types = SCHEMA_NUMBER };
     static const struct schema_field flag = { .name = "f", .types = SCHEMA_BOOLEAN };
-    static const struct schema_field text = { .name = "t", .types = SCHEMA_STRING, .choices = modes };
+    static const struct schema_field text = { .name = "t",
+                                              .types = SCHEMA_STRING,
+                                              .choices = modes };
     static const struct {
         const struct schema_field *field;
         const char *text, *json, *message;
@@ -132,7 +161,8 @@ static void test_text(void **state)
         { &number, "", NULL, "'n' must be an integer between 1 and 5, not \"\"" },
         { &number, "2x", NULL, "'n' must be an integer between 1 and 5, not \"2x\"" },
         { &number, "1e0", NULL, "'n' must be an integer between 1 and 5, not \"1e0\"" },
-        { &number, "99999999999999999999", NULL, "'n' must be an integer between 1 and 5, not \"99999999999999999999\"" },
+        { &number, "99999999999999999999", NULL,
+          "'n' must be an integer between 1 and 5, not \"99999999999999999999\"" },
         { &real, "1.5", "1.5", NULL },
         { &real, "2", "2", NULL },
         { &real, "nan", NULL, "'r' must be a number, not \"nan\"" },
@@ -156,7 +186,8 @@ static void test_text(void **state)
             got = json_to_str(j);
             assert_string_equal(got, cases[i].json);
         } else {
-            assert_fails(schema_parse_text(cases[i].field, cases[i].text, &j, &e), &e, ERR_VALIDATION, cases[i].message);
+            assert_fails(schema_parse_text(cases[i].field, cases[i].text, &j, &e), &e,
+                         ERR_VALIDATION, cases[i].message);
         }
     }
 }
@@ -200,8 +231,9 @@ static void test_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepts), cmocka_unit_test(test_refuses),     cmocka_unit_test(test_open),
-        cmocka_unit_test(test_text),    cmocka_unit_test(test_json_schema), cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_accepts),     cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_open),        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_json_schema), cmocka_unit_test(test_in_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

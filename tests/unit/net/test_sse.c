@@ -18,11 +18,13 @@ static void formats(const char *event, const char *value, const char *text)
 static void test_format(void **state)
 {
     (void)state;
-    formats("token", "{\"text\":\"a\\n\\nb\\r\"}", "event: token\ndata: {\"type\":\"token\",\"text\":\"a\\n\\nb\\r\"}\n\n");
+    formats("token", "{\"text\":\"a\\n\\nb\\r\"}",
+            "event: token\ndata: {\"type\":\"token\",\"text\":\"a\\n\\nb\\r\"}\n\n");
     formats("done", NULL, "event: done\ndata: {\"type\":\"done\"}\n\n");
     formats("step", "[1,2]", "event: step\ndata: {\"type\":\"step\",\"value\":[1,2]}\n\n");
     /* The name wins over a member of the same key. */
-    formats("result", "{\"a\":1,\"type\":\"table\"}", "event: result\ndata: {\"type\":\"result\",\"a\":1}\n\n");
+    formats("result", "{\"a\":1,\"type\":\"table\"}",
+            "event: result\ndata: {\"type\":\"result\",\"a\":1}\n\n");
 }
 
 static void test_appends_or_leaves_alone(void **state)

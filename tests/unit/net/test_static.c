@@ -19,7 +19,9 @@ static void get_file(struct http_request *req)
     static_reply(http_query(req, "memory") ? memory : site, req, http_param(req, "path"));
 }
 
-static const struct route_param params[] = { { .field = { .name = "path", .types = SCHEMA_STRING } }, { .field = { .name = NULL } } };
+static const struct route_param params[] = {
+    { .field = { .name = "path", .types = SCHEMA_STRING } }, { .field = { .name = NULL } }
+};
 static const struct route routes[] = {
     { HTTP_GET, "/{path...}", get_file, .params = params, .flags = ROUTE_HIDDEN | ROUTE_NAVIGABLE },
 };
@@ -35,7 +37,8 @@ static void write_file(const char *name, const char *text)
 
 static int setup(void **state)
 {
-    static const struct static_file files[] = { { "index.html", "<p>memory</p>", 13 }, { NULL, NULL, 0 } };
+    static const struct static_file files[] = { { "index.html", "<p>memory</p>", 13 },
+                                                { NULL, NULL, 0 } };
     struct static_options o = { .dir = dir, .fallback = "index.html", .max_age_s = 0 };
     struct static_options m = { .files = files, .max_age_s = 60, .csp = "default-src 'none'" };
     char path[160];
@@ -74,7 +77,8 @@ static void get(const char *path, const char *headers, struct reply *r)
 {
     char request[1024];
 
-    snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", path, headers);
+    snprintf(request, sizeof(request), "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", path,
+             headers);
     ask(f.port, request, r);
 }
 
@@ -118,8 +122,16 @@ static void test_missing(void **state)
 
 static void test_no_way_out(void **state)
 {
-    static const char *const paths[] = { "/../etc/passwd", "/..%2f..%2fetc/passwd", "/%2fetc/passwd", "/sub/../index.html",
-                                         "/link", "/.secret", "/sub/%2e%2e/index.html", "/sub//data.csv", "/sub", "/sub/",
+    static const char *const paths[] = { "/../etc/passwd",
+                                         "/..%2f..%2fetc/passwd",
+                                         "/%2fetc/passwd",
+                                         "/sub/../index.html",
+                                         "/link",
+                                         "/.secret",
+                                         "/sub/%2e%2e/index.html",
+                                         "/sub//data.csv",
+                                         "/sub",
+                                         "/sub/",
                                          "/..%5cx" };
     struct reply r;
 
@@ -156,7 +168,9 @@ static void test_etag(void **state)
 static void expect_script(const struct reply *r)
 {
     static unsigned char plain[65536];
-    z_stream z = { .next_in = (unsigned char *)(uintptr_t)r->body, .avail_in = (unsigned)r->len, .next_out = plain,
+    z_stream z = { .next_in = (unsigned char *)(uintptr_t)r->body,
+                   .avail_in = (unsigned)r->len,
+                   .next_out = plain,
                    .avail_out = sizeof(plain) };
 
     assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
@@ -201,14 +215,16 @@ static void test_no_directory(void **state)
     struct err e;
 
     (void)state;
-    assert_fails(static_create(&o, &s, &e), &e, ERR_NOT_FOUND, "cannot open '/nonexistent/dir': No such file or directory");
+    assert_fails(static_create(&o, &s, &e), &e, ERR_NOT_FOUND,
+                 "cannot open '/nonexistent/dir': No such file or directory");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files), cmocka_unit_test(test_missing), cmocka_unit_test(test_no_way_out),
-        cmocka_unit_test(test_etag),  cmocka_unit_test(test_gzip),    cmocka_unit_test(test_no_directory),
+        cmocka_unit_test(test_files),      cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_no_way_out), cmocka_unit_test(test_etag),
+        cmocka_unit_test(test_gzip),       cmocka_unit_test(test_no_directory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);
