@@ -204,16 +204,33 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel))
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(link) -Wl,-rpath,$(CURDIR)/$(DUCKDB) $(LIBS_kernel)
 
+# A fuzzer is one file with LLVMFuzzerTestOneInput(). As a test it replays tests/fuzz/corpus/<name>; `make fuzz` lets it search.
+FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_C))
+FUZZ_LIBS := $(call archives,$(filter-out cli,$(DIRS_riddle)))
+
+$(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | packages-present
+	$(say) CC $<
+	$(Q)$(compile)
+
+$(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/obj/fuzz/%.o $(BUILD)/obj/fuzz/replay.o $(FUZZ_LIBS)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
+
+$(BUILD)/libfuzzer/%: $(BUILD)/obj/fuzz/%.o $(FUZZ_LIBS)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D) && $(link) -fsanitize=fuzzer $(LIBS_riddle)
+
 .PHONY: unit-programs tools bench-programs
 bench-programs: $(BENCH)
-unit-programs: $(UNIT)
+unit-programs: $(UNIT) $(if $(T),,$(FUZZ))
 tools: $(TOOLS)
 
 # ---- what people call --------------------------------------------------------------------------------------------------
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-jail check-integration check-long check-fresh bench-kernel \
+.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel \
 	format lint docs install clean
 
 help: ## List the targets
@@ -235,7 +252,7 @@ test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan integration:build jail:build integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build jail:build integration:build-asan
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
@@ -243,7 +260,18 @@ check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
 
 check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
 	$(Q)$(MAKE) $(ASAN) all unit-programs
-	$(Q)scripts/run-tests unit:build-asan integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan
+
+SECONDS ?= 600
+FUZZ_DICT = $(wildcard tests/fuzz/$(F).dict)
+
+fuzz: ## Fuzz one entry of tests/fuzz with clang's libFuzzer: F=plan SECONDS=600
+	@[[ -n "$(F)" && -f "tests/fuzz/fuzz_$(F).c" ]] || \
+		{ echo "make: F names a fuzzer: $(FUZZ_C:tests/fuzz/fuzz_%.c=%)" >&2; exit 2; }
+	$(Q)$(MAKE) CC=clang BUILD=build-fuzz SANITIZER=fuzzer-no-link,address,undefined build-fuzz/libfuzzer/fuzz_$(F)
+	$(Q)mkdir -p build-fuzz/corpus/$(F)
+	$(Q)build-fuzz/libfuzzer/fuzz_$(F) -max_total_time=$(SECONDS) -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
+		-artifact_prefix=build-fuzz/$(F)- $(FUZZ_DICT:%=-dict=%) build-fuzz/corpus/$(F) tests/fuzz/corpus/$(F)
 
 check-jail: all tools ## What must be impossible inside the jail
 	$(Q)scripts/run-tests jail:$(BUILD)

@@ -221,10 +221,7 @@ static bool is_plain_column(const struct plan_item *item)
     return item->operand.what->kind == EXPR_COLUMN;
 }
 
-/*
- * The item that bears the alias, if the place may name it. In group_by the alias of a plain column stands for it, unless
- * that column is grouped by its own name: then the name of the alias means a column that happens to have it.
- */
+/* The item that bears the alias, if the place may name it. */
 static bool find_alias(const struct standpoint *at, const struct expr *e, struct target *ret)
 {
     const struct query_plan *plan = at->scope->plan;
@@ -239,13 +236,21 @@ static bool find_alias(const struct standpoint *at, const struct expr *e, struct
             continue;
         if (at->place == PLACE_GROUP && expr_has_aggregate(item->operand.what))
             return false;
-        if (at->place == PLACE_GROUP && is_plain_column(item))
-            for (size_t k = 0; k < plan->n_group_by; k++)
-                if (str_ieq(plan->group_by[k]->name, item->operand.what->name))
-                    return false;
         *ret = (struct target){ .item = item, .index = i };
         return true;
     }
+    return false;
+}
+
+/*
+ * In group_by the alias of a plain column stands for it, unless that column is grouped by its own name: then the name of the
+ * alias rather means a column that happens to have it.
+ */
+static bool is_grouped_by_name(const struct query_plan *plan, const struct plan_item *item)
+{
+    for (size_t i = 0; i < plan->n_group_by && is_plain_column(item); i++)
+        if (str_ieq(plan->group_by[i]->name, item->operand.what->name))
+            return true;
     return false;
 }
 
@@ -261,6 +266,8 @@ int scope_resolve(const struct standpoint *at, const struct expr *e, struct targ
     if (has_alias && !alias_first && !at->scope->schema)
         alias_first = !is_plain_column(alias.item) &&
                       !uses_column_named(alias.item->operand.what, alias.item->alias);
+    if (has_alias && at->place == PLACE_GROUP && is_grouped_by_name(at->scope->plan, alias.item))
+        alias_first = false;
     if (!has_alias || !alias_first) {
         int r = find_column(at->scope, e, ret, err);
         if (r != 0)
