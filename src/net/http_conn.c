@@ -273,6 +273,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
     request_destroy(req);
 }
 
+PRINTF_LIKE(2, 0)
 static void on_mhd_message(void *cls, const char *fmt, va_list args)
 {
     char text[256];
