@@ -183,9 +183,9 @@ static int check_condition(struct walk *w, const struct standpoint *at, const st
     if (r < 0)
         return r;
     if (!f->has_op)
-        return check_is_known(t) && t != TYPE_BOOL ?
-                   check_mismatch(w, at, "a filter without 'op'", "a condition", e, t) :
-                   0;
+        return check_is_condition(t) ?
+                   0 :
+                   check_mismatch(w, at, "a filter without 'op'", "a condition", e, t);
     if (is_pattern(f->op))
         return 0;
     if (f->ignore_case && t != TYPE_UNKNOWN && t != TYPE_TEXT)

@@ -32,6 +32,12 @@ bool check_is_known(enum plan_type t)
     return t != TYPE_UNKNOWN && t != TYPE_OTHER;
 }
 
+/* Many a table has its truth values as 0 and 1, and the engine takes them. */
+bool check_is_condition(enum plan_type t)
+{
+    return !check_is_known(t) || t == TYPE_BOOL || t == TYPE_INTEGER;
+}
+
 /* Digits at *s, at least min and at most max of them, as a number; -1 if there are none. */
 static int scan_digits(const char **s, int min, int max)
 {
@@ -336,7 +342,7 @@ static int visit_binary(struct walk *w, const struct standpoint *at, const struc
     case OP_AND:
     case OP_OR:
         for (int i = 0; i < 2; i++)
-            if (check_is_known(t[i]) && t[i] != TYPE_BOOL)
+            if (!check_is_condition(t[i]))
                 return check_mismatch(w, at, who, "a condition", e->args[i], t[i]);
         return 0;
     case OP_CONCAT:
@@ -349,6 +355,9 @@ static int visit_binary(struct walk *w, const struct standpoint *at, const struc
     case OP_MOD:
         return visit_arithmetic(w, at, e, t, ret);
     default:
+        if ((t[0] == TYPE_INTEGER && t[1] == TYPE_BOOL) ||
+            (t[0] == TYPE_BOOL && t[1] == TYPE_INTEGER))
+            return 0;
         return check_same(w, at, who, e->args[0], t[0], e->args[1], t[1]);
     }
 }
@@ -395,7 +404,7 @@ static int visit_case(struct walk *w, const struct standpoint *at, const struct 
         int r = check_visit(w, at, e->args[2 * i], grouped, &t);
         if (r < 0)
             return r;
-        if (check_is_known(t) && t != TYPE_BOOL)
+        if (!check_is_condition(t))
             return check_mismatch(w, at, "'when'", "a condition", e->args[2 * i], t);
     }
     /* then, then, …, else: gathered, so that they are compared as a list. */
@@ -524,7 +533,7 @@ static int visit_inner(struct walk *w, const struct standpoint *at, const struct
         *ret = t;
         return 0;
     case EXPR_NOT:
-        if (check_is_known(t) && t != TYPE_BOOL)
+        if (!check_is_condition(t))
             return check_mismatch(w, at, "'not'", "a condition", e->args[0], t);
         return 0;
     case EXPR_LIKE:

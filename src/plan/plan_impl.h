@@ -93,6 +93,7 @@ bool check_is_grouped_item(const struct scope *s, size_t index);
 bool check_is_number(enum plan_type t);
 bool check_is_time(enum plan_type t);
 bool check_is_known(enum plan_type t);
+bool check_is_condition(enum plan_type t);
 bool check_is_date_text(const char *s);
 bool check_is_number_text(const char *s, bool integer);
 bool check_is_bool_text(const char *s);
