@@ -38,7 +38,7 @@ int main(int argc, char **argv)
     struct sql_engine *engine;
     if (argc != 4)
         return 2;
-    if (sql_engine_create(&engine, &err) < 0 || python_init(argv[2], engine, &err) < 0 || python_warm(&err) < 0) {
+    if (sql_engine_create(&engine, &err) < 0 || sql_engine_warm(engine, &err) < 0 || python_init(argv[2], engine, &err) < 0 || python_warm(&err) < 0) {
         fprintf(stderr, "bare_fork: %s\n", err.message);
         return 1;
     }

@@ -492,6 +492,8 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
     if (r >= 0)
         r = provider_open_local(cfg, &provider, &err);
     if (r >= 0)
+        provider_one_shot(provider, req.run.code);
+    if (r >= 0)
         r = execute(provider, &req, s, &result, &err);
     if (r < 0) {
         response = runner_failure(&err);

@@ -32,7 +32,7 @@ static int fail(const struct err *err)
     return 1;
 }
 
-/* --zygote=sql|python [--preload=LIST] [--partial] [--parent-maps]; the socket is descriptor 3. */
+/* --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps]; the socket is descriptor 3. */
 static int run_zygote(int argc, char **argv)
 {
     struct zygote_options opt = { .preload = "", .sock = 3 };
@@ -41,6 +41,8 @@ static int run_zygote(int argc, char **argv)
     for (int i = 2; i < argc; i++) {
         if (str_starts(argv[i], "--preload="))
             opt.preload = argv[i] + strlen("--preload=");
+        else if (str_eq(argv[i], "--one-shot"))
+            opt.one_shot = true;
         else if (str_eq(argv[i], "--partial"))
             opt.partial = true;
         else if (str_eq(argv[i], "--parent-maps"))

@@ -245,6 +245,11 @@ int python_warm(struct err *err)
     return call_runtime(PACKAGE ".warm", "warm", err);
 }
 
+int python_settle(struct err *err)
+{
+    return call_runtime(PACKAGE ".warm", "settle", err);
+}
+
 void python_after_fork(void)
 {
     struct err err = ERR_INIT;

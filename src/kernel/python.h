@@ -18,6 +18,8 @@
 int python_init(const char *preload, struct sql_engine *engine, struct err *err);
 /* In the zygote, last: run the common paths once, collect, gc.freeze(). */
 int python_warm(struct err *err);
+/* Instead, in a zygote for a single run: only what a kernel relies on. */
+int python_settle(struct err *err);
 
 /* In the kernel, first thing after clone3: PyOS_AfterFork_Child and what belongs to it. */
 void python_after_fork(void);

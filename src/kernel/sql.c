@@ -162,9 +162,6 @@ static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t *
 
 int sql_engine_create(struct sql_engine **ret, struct err *err)
 {
-    static const char warm_tree[] = "SELECT k, sum(x) FROM warm GROUP BY k";
-    auto_json json_t *tree = NULL;
-    auto_free char *failure = NULL;
     struct sql_engine *e = calloc(1, sizeof(*e));
     int r;
 
@@ -185,18 +182,28 @@ int sql_engine_create(struct sql_engine **ret, struct err *err)
             &e->serialize) != DuckDBSuccess)
         r = err_set(err, ERR_INTERNAL, "preparing json_serialize_sql: %s",
                     duckdb_prepare_error(e->serialize));
-    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(warm_queries); i++)
-        r = sql_run(e, warm_queries[i], err);
-    if (r == 0)
-        r = serialize(e, warm_tree, sizeof(warm_tree) - 1, &tree, &failure, err);
-    if (r == 0 && !tree)
-        r = err_set(err, ERR_INTERNAL, "json_serialize_sql does not work: %s", failure);
     if (r < 0) {
         sql_engine_destroy(e);
         return err_wrap(err, "starting the SQL engine");
     }
     *ret = e;
     return 0;
+}
+
+int sql_engine_warm(struct sql_engine *e, struct err *err)
+{
+    static const char warm_tree[] = "SELECT k, sum(x) FROM warm GROUP BY k";
+    auto_json json_t *tree = NULL;
+    auto_free char *failure = NULL;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(warm_queries); i++)
+        r = sql_run(e, warm_queries[i], err);
+    if (r == 0)
+        r = serialize(e, warm_tree, sizeof(warm_tree) - 1, &tree, &failure, err);
+    if (r == 0 && !tree)
+        r = err_set(err, ERR_INTERNAL, "json_serialize_sql does not work: %s", failure);
+    return r < 0 ? err_wrap(err, "warming the SQL engine") : 0;
 }
 
 static void forget_tables(struct sql_engine *e)

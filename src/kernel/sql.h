@@ -16,8 +16,10 @@
 
 struct sql_engine;
 
-/* In the zygote: opens DuckDB with one thread and warms parser, planner and executor. */
+/* In the zygote: opens DuckDB with one thread. */
 int sql_engine_create(struct sql_engine **ret, struct err *err);
+/* In a zygote that will serve many kernels: runs parser, planner and executor once, so that none of them does it first. */
+int sql_engine_warm(struct sql_engine *e, struct err *err);
 void sql_engine_destroy(struct sql_engine *e);
 
 struct sql_table {

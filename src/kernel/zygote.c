@@ -92,6 +92,8 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
 static int load(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
 {
     int r = sql_engine_create(&parts->engine, err);
+    if (r == 0 && !opt->one_shot)
+        r = sql_engine_warm(parts->engine, err);
     if (r < 0)
         return err_wrap(err, "loading DuckDB");
     if (!opt->python)
@@ -99,7 +101,7 @@ static int load(const struct zygote_options *opt, struct kernel_parts *parts, st
     r = python_init(opt->preload, parts->engine, err);
     if (r < 0)
         return err_wrap(err, "loading Python");
-    r = python_warm(err);
+    r = opt->one_shot ? python_settle(err) : python_warm(err);
     if (r < 0)
         return err_wrap(err, "warming Python");
     parts->has_python = true;
@@ -141,7 +143,8 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     if (r < 0)
         return r;
 
-    collapse_heap();
+    if (!opt->one_shot)
+        collapse_heap();
 
     struct jail_confine_options confine = {
         .partial = opt->partial,

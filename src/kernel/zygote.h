@@ -7,6 +7,7 @@
 struct zygote_options {
     bool python;         /* false: DuckDB only, ready in a fraction of the time */
     const char *preload; /* Python packages */
+    bool one_shot;       /* for a kernel or two: what pays off only with many is left out */
     bool partial;        /* RIDDLE_JAIL=partial */
     bool parent_maps;    /* started by root: riddle writes the id maps */
     int sock;

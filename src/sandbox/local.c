@@ -154,13 +154,15 @@ static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
     z->starts++;
 
     char preload[1200], cache[4200];
-    snprintf(preload, sizeof(preload), "--preload=%s", p->cfg->preload);
+    snprintf(preload, sizeof(preload), "--preload=%s", p->one_shot && !p->plots ? "" : p->cfg->preload);
     snprintf(cache, sizeof(cache), "MPLCONFIGDIR=%s/cache/matplotlib", p->home);
     char *argv[8] = { (char *)"riddle-kernel", (char *)(kind == RUN_PYTHON ? "--zygote=python" : "--zygote=sql"),
                       preload };
     size_t n = 3;
     if (str_eq(p->cfg->jail, "partial"))
         argv[n++] = (char *)"--partial";
+    if (p->one_shot)
+        argv[n++] = (char *)"--one-shot";
     if (p->root)
         argv[n++] = (char *)"--parent-maps";
     argv[n] = NULL;
@@ -391,6 +393,14 @@ int provider_open_local(const struct config *cfg, struct provider **ret, struct 
     cgroup_tree_open(&p->cgroups);
     *ret = p;
     return 0;
+}
+
+void provider_one_shot(struct provider *p, const char *code)
+{
+    static const char *const words[] = { "plot", "seaborn", "sns.", "plt." };
+    p->one_shot = true;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        p->plots = p->plots || strstr(code, words[i]);
 }
 
 void provider_close(struct provider *p)

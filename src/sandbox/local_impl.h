@@ -36,6 +36,8 @@ struct provider {
     char kernel_path[4096];
     char home[4096]; /* absolute */
     bool root;       /* started by root: kernels run as cfg->sandbox_uid */
+    bool one_shot;   /* see provider_one_shot() */
+    bool plots;      /* … and the code wants its plotting packages */
     struct cgroup_tree cgroups;
     struct zygote zygotes[_RUN_KIND_MAX];
     struct kernel_proc pool[_RUN_KIND_MAX][POOL_MAX];

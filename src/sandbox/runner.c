@@ -431,6 +431,8 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
         return runner_failure(&err);
     r = provider_open_local(cfg, &provider, &err);
     if (r >= 0)
+        provider_one_shot(provider, req.run.code);
+    if (r >= 0)
         r = runner_open(provider, &req, NULL, &sandbox, &err);
     if (r >= 0)
         r = runner_run(sandbox, &req, NULL, NULL, &result, &err);

@@ -120,6 +120,11 @@ void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret
 /* Starts nothing yet: zygotes start on first use, or at once by provider_warm(). ISOLATION when the jail cannot hold. */
 int provider_open_local(const struct config *cfg, struct provider **ret, struct err *err);
 void provider_close(struct provider *p);
+/*
+ * For a command that runs `code` and ends: zygotes then load only what the code seems to need, and warm nothing. Packages that
+ * they did not load are imported by the kernel itself; plotting ones are loaded here, where their font cache is.
+ */
+void provider_one_shot(struct provider *p, const char *code);
 /* Starts the zygote for this kind, waits until it is ready, and fills the pool. */
 int provider_warm(struct provider *p, enum run_kind kind, struct err *err);
 

@@ -61,7 +61,7 @@ class WarmError(Exception):
 
 
 def warm():
-    """Runs the cells in a session that is then forgotten, and leaves the environment that kernels shall have."""
+    """Runs the cells in a session that is then forgotten."""
     cells = list(_CELLS)
     if "pandas" in sys.modules:
         cells += _PANDAS
@@ -87,6 +87,13 @@ def warm():
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
     del scratch
+    session.freeze()
+
+
+def settle():
+    """Leaves the environment that kernels shall have, and every object as garbage collection need never look at it again."""
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
     session.freeze()
 
 
