@@ -115,7 +115,8 @@ static int build_template(struct err *err)
         if (fd < 0)
             return ISOLATION_ERRNO(err, "creating '%s'", to);
         close(fd);
-        int r = bind_readonly(from, to, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+        /* Writing to a device is not writing to its file system: the node's mode and times are what this protects. */
+        int r = bind_readonly(from, to, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
         if (r < 0)
             return r;
     }
@@ -162,6 +163,21 @@ static int namespace_inodes(const char *proc, uint64_t ret[JAIL_NS_COUNT], struc
     return 0;
 }
 
+/* Whoever wrote the map: who we are outside must not be the machine's root, or the files of root would be ours. */
+static int check_outside_id(struct err *err)
+{
+    auto_buf struct buf map = BUF_INIT(4096);
+    unsigned long inside = 1, outside = 0, count = 0;
+    int r = fd_read_file("/proc/self/uid_map", &map, err);
+    if (r < 0)
+        return err_set(err, ERR_ISOLATION, "reading the map of user ids: %s", err->message);
+    if (sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &count) != 3 || inside != 0 || count != 1)
+        return err_set(err, ERR_ISOLATION, "the map of user ids is not of one id");
+    if (outside == 0)
+        return err_set(err, ERR_ISOLATION, "the user namespace would make kernels root of this machine");
+    return 0;
+}
+
 static int enter_own_tree(const struct jail_confine_options *opt, struct err *err)
 {
     uid_t uid = geteuid();
@@ -169,6 +185,8 @@ static int enter_own_tree(const struct jail_confine_options *opt, struct err *er
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
         return ISOLATION_ERRNO(err, "entering a user namespace");
     int r = opt->parent_maps ? opt->write_maps(opt->arg, err) : write_own_maps(uid, gid, 0, "/proc", err);
+    if (r == 0)
+        r = check_outside_id(err);
     if (r < 0)
         return r;
     if (opt->parent_maps && setgroups(0, NULL) < 0)

@@ -13,15 +13,21 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local_impl.h"
+#include "sandbox/watchdog.h"
 
 #define INTERRUPT_GRACE_MS 800
 #define INTERRUPT_AGAIN_MS 100
+/* Without control groups memory is looked at this often, or more seldom where looking takes long. */
 #define WATCHDOG_MS 10
+#define WATCHDOG_SHARE 10
+/* A request that the kernel does not take at once is offered again after this while. */
+#define REQUEST_AGAIN_MS 2
 /* Output beyond the limit is cut; a cell that goes on to this many times as much is stopped. */
 #define FLOOD_FACTOR 64
 #define FLOOD_MIN_BYTES (4 << 20)
@@ -52,11 +58,15 @@ struct sandbox {
     int64_t output_bytes;     /* seen, kept or not */
     int64_t pids_refused, oom_kills;
     struct run_events events;
+    struct buf request;       /* the frame of the run, and how much of it has been sent */
+    size_t request_sent;
     struct run_result result; /* being collected */
     size_t display_bytes;
     int64_t start_us, load_us;
     json_t *rejects;
-    bool watch_memory;
+    bool watch_memory;  /* no control group does */
+    int64_t watch_at_ms; /* next look */
+    bool held;          /* stopped until the next run: nobody watches an idle kernel */
 };
 
 /* ---- names ---- */
@@ -136,6 +146,7 @@ int sandbox_start(struct provider *p, struct kernel_proc *k, const struct sandbo
     *k = (struct kernel_proc)KERNEL_PROC_NONE;
     sb->limits = start->limits;
     wire_reader_init(&sb->reader, WIRE_EVENT_MAX);
+    buf_init(&sb->request, WIRE_REQUEST_MAX + 4);
     sb->watch_memory = p->cgroups.at[CGROUP_MEMORY].version == 0;
     *ret = sb;
     return 0;
@@ -157,6 +168,7 @@ void sandbox_destroy(struct sandbox *sb)
         sb->kernel.pid = 0;
     kernel_kill(&sb->kernel);
     wire_reader_finish(&sb->reader);
+    buf_finish(&sb->request);
     run_result_finish(&sb->result);
     json_decref(sb->rejects);
     free(sb);
@@ -179,6 +191,55 @@ pid_t sandbox_pid(const struct sandbox *sb)
 
 /* ---- a run ---- */
 
+/*
+ * Sends what the kernel takes now. User code may have left it so that it takes nothing ever: the rest waits, and the run's time
+ * goes on. 0, or UNAVAILABLE when nobody is there to take it.
+ */
+static int send_request(struct sandbox *sb, struct err *err)
+{
+    while (sb->request_sent < sb->request.len && sb->kernel.control >= 0) {
+        ssize_t n = send(sb->kernel.control, sb->request.data + sb->request_sent, sb->request.len - sb->request_sent,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            sb->request_sent += (size_t)n;
+        else if (n < 0 && errno != EINTR)
+            return errno == EAGAIN ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
+    }
+    return 0;
+}
+
+static int write_request(struct sandbox *sb, const json_t *request, struct err *err)
+{
+    buf_clear(&sb->request);
+    sb->request_sent = 0;
+    int r = buf_append(&sb->request, "\0\0\0\0", 4, err);
+    if (r == 0)
+        r = json_write(request, &sb->request, err);
+    if (r < 0)
+        return err_wrap(err, "sending a request to the kernel");
+    size_t len = sb->request.len - 4;
+    for (int i = 0; i < 4; i++)
+        sb->request.data[i] = (char)(len >> (8 * i));
+    return 0;
+}
+
+/* Without control groups an idle kernel does nothing: what its cells left running would take memory unseen. */
+static void hold(struct sandbox *sb)
+{
+    if (!sb->watch_memory || sb->dead || sb->kernel.pidfd < 0)
+        return;
+    sb->held = true;
+    if (!watchdog_stop(sb->kernel.pid, sb->limits.pids))
+        (void)proc_pidfd_signal(sb->kernel.pidfd, SIGKILL, NULL);
+}
+
+static void release(struct sandbox *sb)
+{
+    if (sb->held)
+        watchdog_continue(sb->kernel.pid, sb->limits.pids);
+    sb->held = false;
+}
+
 int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
                        const struct run_events *events, struct err *err)
 {
@@ -187,9 +248,12 @@ int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, 
     if (sb->dead)
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     json_object_set_new(request, "id", json_integer(++sb->run_id));
-    int r = wire_send_json(sb->kernel.control, request, NULL, 0, err);
+    int r = write_request(sb, request, err);
+    if (r == 0)
+        r = send_request(sb, err);
     if (r < 0)
-        return err_wrap(err, "sending a request to the kernel");
+        return r;
+    release(sb);
     run_result_finish(&sb->result);
     buf_init(&sb->result.out, (size_t)max_output_bytes);
     buf_init(&sb->result.errout, (size_t)max_output_bytes);
@@ -202,6 +266,7 @@ int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, 
     sb->oom_kills = cgroup_oom_kills(&sb->kernel.group);
     sb->begun_us = clock_now_us();
     sb->deadline_ms = clock_now_ms() + timeout_ms;
+    sb->watch_at_ms = clock_now_ms() + WATCHDOG_MS;
     sb->stop_reason = VERDICT_OK;
     sb->state = STATE_RUNNING;
     return 0;
@@ -370,6 +435,9 @@ static void finish(struct sandbox *sb, struct run_result *ret)
     *ret = *r;
     memset(r, 0, sizeof(*r));
     sb->state = STATE_IDLE;
+    buf_clear(&sb->request);
+    sb->request_sent = 0;
+    hold(sb);
 }
 
 /* The kernel answered. Decides the verdict from its word and from what we saw happen. */
@@ -527,37 +595,43 @@ size_t sandbox_poll_fds(struct sandbox *sb, struct pollfd fds[SANDBOX_POLL_MAX],
         if (list[i] >= 0)
             fds[n++] = (struct pollfd){ .fd = list[i], .events = POLLIN };
     *ret_deadline_ms = sb->state == STATE_IDLE ? -1 : sb->deadline_ms;
+    if (sb->state != STATE_RUNNING && sb->state != STATE_INTERRUPTING)
+        return n;
+    const char *text;
+    size_t len;
+    int64_t now = clock_now_ms();
     if (sb->watch_memory && sb->state == STATE_RUNNING)
-        *ret_deadline_ms = MIN_OF(*ret_deadline_ms, clock_now_ms() + WATCHDOG_MS);
+        *ret_deadline_ms = MIN_OF(*ret_deadline_ms, sb->watch_at_ms);
+    if (sb->request_sent < sb->request.len && sb->kernel.control >= 0) {
+        fds[0].events |= POLLOUT;
+        *ret_deadline_ms = MIN_OF(*ret_deadline_ms, now + REQUEST_AGAIN_MS); /* for loops that only wait for input */
+    }
+    /* Frames that are here already make no descriptor readable. */
+    if (wire_reader_next(&sb->reader, &text, &len))
+        *ret_deadline_ms = now;
     return n;
 }
 
-/* Memory of the whole pid namespace beyond what it shares with the zygote; children are found by their parent. */
-static int64_t used_kb(pid_t pid, int64_t shared_kb, int depth)
+static void check_memory(struct sandbox *sb, int64_t now)
 {
-    long long anon = proc_status_value(pid, "RssAnon"), shmem = proc_status_value(pid, "RssShmem");
-    int64_t sum = MAX_OF(0, anon - shared_kb) + MAX_OF(0, shmem);
-    char path[64];
-    auto_buf struct buf list = BUF_INIT(65536);
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/children", (int)pid, (int)pid);
-    if (depth > 0 && fd_read_file(path, &list, NULL) == 0) {
-        char *save = NULL, *text = list.data;
-        for (char *w = text ? strtok_r(text, " ", &save) : NULL; w; w = strtok_r(NULL, " ", &save))
-            sum += used_kb((pid_t)atoi(w), shared_kb, depth - 1);
-    }
-    return sum;
+    if (!sb->watch_memory || sb->state != STATE_RUNNING || now < sb->watch_at_ms)
+        return;
+    int64_t begun_us = clock_now_us();
+    if (watchdog_used_kb(sb->kernel.pid, sb->limits.pids, sb->kernel.shared_kb) * 1024 > sb->limits.memory_bytes)
+        begin_kill(sb, VERDICT_MEMORY);
+    sb->watch_at_ms = now + MAX_OF((int64_t)WATCHDOG_MS, (clock_now_us() - begun_us) * WATCHDOG_SHARE / 1000);
 }
 
 static void check_time(struct sandbox *sb)
 {
     int64_t now = clock_now_ms();
-    if (sb->watch_memory && sb->state == STATE_RUNNING &&
-        used_kb(sb->kernel.pid, sb->kernel.shared_kb, 4) * 1024 > sb->limits.memory_bytes)
-        begin_kill(sb, VERDICT_MEMORY);
+    check_memory(sb, now);
     if (sb->deadline_ms < 0 || now < sb->deadline_ms)
         return;
     if (sb->state == STATE_RUNNING) {
-        begin_interrupt(sb, VERDICT_TIMEOUT);
+        /* A process that the machine killed for its memory is often what the others wait for in vain. */
+        bool oom = cgroup_oom_kills(&sb->kernel.group) > sb->oom_kills;
+        begin_interrupt(sb, oom ? VERDICT_MEMORY : VERDICT_TIMEOUT);
     } else if (sb->state == STATE_INTERRUPTING && now >= sb->kill_ms) {
         begin_kill(sb, sb->stop_reason);
     } else if (sb->state == STATE_INTERRUPTING) {
@@ -570,6 +644,8 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
 {
     if (sb->state == STATE_IDLE)
         return 0;
+    struct err unsent = ERR_INIT;
+    (void)send_request(sb, &unsent); /* its death is noticed below */
     drain(sb, false);
     drain(sb, true);
     int frames = 0;

@@ -1,0 +1,134 @@
+"""Who the code is: nobody on the host, nobody with rights inside, in namespaces of its own, with four descriptors."""
+
+import os
+import socket
+import subprocess
+
+import pytest
+from conftest import KERNEL, PLAIN_ID, SANDBOX_ID, failed, status_of
+
+NAMESPACES = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"]
+
+
+def test_ids(box, user):
+    assert box.tells("tell([os.getresuid(), os.getresgid(), os.getgroups()])")[:2] == [[1000] * 3, [1000] * 3]
+    host = SANDBOX_ID if user == "root" else PLAIN_ID if os.geteuid() == 0 else os.getuid()
+    status = status_of(box.pid)
+    assert status["Uid"].split() == [str(host)] * 4
+    if user == "root":
+        assert status["Gid"].split() == [str(host)] * 4 and status["Groups"] == ""
+
+
+def test_kernels_are_never_root_of_the_machine():
+    """A zygote of root's that nobody gave another id refuses to serve: inside, /dev/null and all of root's files would be its own."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can start a zygote as root")
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, its:
+        os.set_inheritable(its.fileno(), True)
+        done = subprocess.run(["/usr/bin/python3", "-c", "import os, sys; fd = int(sys.argv[1]); os.dup2(fd, 3); "
+                               "os.execv(sys.argv[2], ['riddle-kernel', '--zygote=sql'])", str(its.fileno()), str(KERNEL)],
+                              pass_fds=[its.fileno()], env={}, capture_output=True, text=True, timeout=60)
+        its.close()
+        assert ours.recv(100) == b""  # no hello
+    assert done.returncode == 1
+    assert done.stderr == ("riddle-kernel: the user namespace would make kernels root of this machine; "
+                           "'riddle doctor' tells what to do\n")
+
+
+def test_no_supplementary_group_has_a_name(box):
+    """Groups that a user namespace could not drop are mapped to nobody."""
+    assert set(box.tells("tell(os.getgroups())")) <= {65534}
+
+
+def test_privileges(box):
+    said = box.tells("tell(dict(line.split(':\\t', 1) for line in open('/proc/self/status').read().splitlines()))")
+    for kind in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(said[kind], 16) == 0, kind
+    assert (said["NoNewPrivs"], said["Seccomp"]) == ("1", "2")
+    assert (said["Pid"], said["PPid"], said["NSpid"], said["TracerPid"]) == ("1", "0", "1", "0")
+
+
+def test_securebits(box):
+    """NOROOT, NO_SETUID_FIXUP and NO_CAP_AMBIENT_RAISE are set and locked; KEEP_CAPS is locked off."""
+    assert box.tells("tell(syscall(157, 27, 0, 0, 0, 0))") == 0b11101111
+
+
+def test_hostname(box):
+    assert box.tells("tell([os.uname().nodename, socket.gethostname()])") == ["riddle", "riddle"]
+    assert box.tells("tell(attempt(socket.sethostname, 'other'))") == failed("PermissionError", "EPERM")
+
+
+def test_namespaces(box, driver):
+    mine = {name: os.readlink(f"/proc/{os.getpid()}/ns/{name}") for name in NAMESPACES}
+    inside = box.tells(f"tell({{name: os.readlink('/proc/self/ns/' + name) for name in {NAMESPACES}}})")
+    zygote = driver.call(op="zygotes")["python"]
+    assert {name for name in NAMESPACES if inside[name] == mine[name]} == set()
+    assert {name for name in NAMESPACES if inside[name] == os.readlink(f"/proc/{zygote}/ns/{name}")} == set()
+
+
+def test_sandboxes_share_no_namespace(make_box):
+    ask = f"tell({{name: os.readlink('/proc/self/ns/' + name) for name in {NAMESPACES}}})"
+    first, second = make_box().tells(ask), make_box().tells(ask)
+    assert {name for name in NAMESPACES if first[name] == second[name]} == set()
+
+
+def test_namespaces_of_others_cannot_be_opened(box):
+    said = box.tells("""tell({name: attempt(os.open, "/proc/self/ns/" + name, os.O_RDONLY) for name in os.listdir("/proc/self/ns")})""")
+    # One's own can be held, which is of no use: setns is not allowed (test_syscalls).
+    for name, how in said.items():
+        assert "returned" in how or how["errno"] == "EACCES", (name, how)
+
+
+def test_descriptors(box):
+    """Nothing but what a kernel needs: standard input from nowhere, two pipes and the control socket."""
+    said = box.tells("""
+names = os.listdir("/proc/self/fd")  # and the descriptor of this look, which is closed by then
+tell({n: os.readlink(f"/proc/self/fd/{n}") for n in names if os.path.lexists(f"/proc/self/fd/{n}")})""")
+    assert sorted(said) == ["0", "1", "2", "3"]
+    assert said["0"] == "/dev/null" or said["0"].endswith("/null")
+    assert said["1"].startswith("pipe:") and said["2"].startswith("pipe:") and said["3"].startswith("socket:")
+    assert said["1"] != said["2"]
+
+
+def test_descriptors_are_the_same_with_files(make_box, orders):
+    """Descriptors that were passed for mounts are gone before user code runs."""
+    box = make_box(files=orders)
+    assert box.tells("""
+names = os.listdir("/proc/self/fd")
+tell([n for n in names if os.path.lexists(f"/proc/self/fd/{n}") and os.readlink(f"/proc/self/fd/{n}")[0] != "/"])""") == ["1", "2", "3"]
+
+
+def test_standard_input_is_empty(box):
+    assert box.tells("tell(os.read(0, 10).decode())") == ""
+
+
+def test_pipes_of_output_lead_only_out(box):
+    """The ends that riddle reads cannot be opened for reading through /proc, and the pipes cannot be widened beyond the limit."""
+    said = box.tells("""
+import fcntl
+tell({"read": attempt(os.read, 1, 1), "reopen": attempt(os.open, "/proc/self/fd/1", os.O_RDONLY | os.O_NONBLOCK),
+      "grow": attempt(fcntl.fcntl, 1, 1031, 1 << 30)})""")
+    assert said["read"] == failed("OSError", "EBADF")
+    # A pipe of one's own may be reopened; what is in it is what one wrote.
+    assert "returned" in said["reopen"] or said["reopen"]["errno"] == "EACCES"
+    assert said["grow"] == failed("PermissionError", "EPERM")
+
+
+def test_user_namespace_maps_one_id(box):
+    said = box.tells("tell([open('/proc/self/uid_map').read().split(), open('/proc/self/gid_map').read().split(), "
+                     "open('/proc/self/setgroups').read().strip()])")
+    assert said == [["1000", "0", "1"], ["1000", "0", "1"], "deny"] or said[0][0] == "1000" and said[0][2] == "1", said
+    assert said[0][2] == said[1][2] == "1" and said[2] == "deny"
+
+
+@pytest.mark.parametrize("name", ["RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_RTPRIO", "RLIMIT_NICE"])
+def test_limits_of_resources(box, name):
+    soft, hard = box.tells(f"import resource; tell(resource.getrlimit(resource.{name}))")
+    assert soft == hard == {"RLIMIT_MEMLOCK": 65536}.get(name, 0)
+
+
+def test_control_group_is_not_shown(box):
+    """The cgroup namespace makes its own group the top one."""
+    said = box.tells("tell(open('/proc/self/cgroup').read())")
+    assert {line.split(":", 2)[2] for line in said.splitlines()} == {"/"}, said
