@@ -34,9 +34,15 @@
     CONFIG_INT(max_input_chars, "MAX_INPUT_CHARS", 4000, 1, 1000000,                               \
                "Characters of a question, all messages of the request together.")                  \
     CONFIG_BYTES(max_upload_bytes, "MAX_UPLOAD_BYTES", "4g", 1024, 1099511627776,                  \
-                 "Bytes of one upload request, all its files together.")                           \
+                 "Bytes of one uploaded file.")                                                    \
+    CONFIG_BYTES(upload_quota_bytes, "UPLOAD_QUOTA_BYTES", "20g", 0, 1125899906842624,             \
+                 "Bytes of all uploads of one owner; 0 for no limit.")                             \
+    CONFIG_INT(upload_ttl_s, "UPLOAD_TTL_SECONDS", 2592000, 0, 3153600000,                         \
+               "How long an upload is kept (30 days); 0: until it is deleted.")                    \
     CONFIG_INT(stop_timeout_s, "RIDDLE_STOP_TIMEOUT_SECONDS", 10, 0, 3600,                         \
                "How long a server that was told to stop lets requests finish before it fails them.") \
+    CONFIG_BOOL(enable_python, "ENABLE_PYTHON_EXECUTION", true,                                    \
+                "Whether requests may run Python; SQL and plans always may.")                      \
     CONFIG_SECTION("Limits of a run")                                                              \
     CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
                "Wall time of a run when the request names none.")                                  \
@@ -54,6 +60,9 @@
                  "Size of /workspace.")                                                            \
     CONFIG_BYTES(tmp_bytes, "RIDDLE_TMP_SIZE", "64m", 1048576, 1099511627776, "Size of /tmp.")     \
     CONFIG_INT(inodes, "RIDDLE_INODES", 8192, 64, 10000000, "Files and directories in each of /workspace and /tmp.") \
+    CONFIG_SECTION("Datasets")                                                                     \
+    CONFIG_STR(datasets_dir, "DATASETS_DIR", "datasets",                                           \
+               "Directory of the datasets: registry.json and a folder of CSV files for each.")     \
     CONFIG_SECTION("Ingest of data files")                                                         \
     CONFIG_BYTES(ingest_memory_bytes, "RIDDLE_INGEST_MEMORY", "2g", 134217728, 1099511627776,      \
                  "Memory for turning one data file into a table.")                                 \

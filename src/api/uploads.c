@@ -1,0 +1,342 @@
+/* /upload and /uploads: files that people bring, and how they get on. */
+
+#include "api/uploads.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "api/uploads_impl.h"
+#include "base/str.h"
+#include "net/sse.h"
+
+#define LIST_DEFAULT 50
+#define LIST_MAX 200
+
+static void not_found(struct http_request *req)
+{
+    const char *id = http_param(req, "file_id");
+    char shown[STR_SHOWN_SIZE];
+    http_reply_fail(req, ERR_NOT_FOUND,
+                    "file_id '%s' not found. Upload a file first via POST /upload",
+                    str_show(id, strlen(id), shown, sizeof(shown)));
+}
+
+/* The upload that the path names; NULL: it was answered that there is none. */
+static struct upload_set *asked_for(struct http_request *req)
+{
+    struct upload_set *set = uploads_lookup(app_of(req)->uploads, http_owner(req),
+                                            http_param(req, "file_id"));
+    if (!set)
+        not_found(req);
+    return set;
+}
+
+static void list_uploads(struct http_request *req)
+{
+    const char *owner = http_owner(req), *cursor = http_query(req, "cursor"),
+               *status = http_query(req, "status");
+    long long limit = http_query_i64(req, "limit", LIST_DEFAULT), n = 0;
+    struct upload_set *set = app_of(req)->uploads->newest;
+    const char *last = NULL, *next = NULL;
+    if (cursor) {
+        while (set && !(str_eq(set->dataset.id, cursor) && upload_set_visible(set, owner)))
+            set = set->next;
+        if (!set) {
+            http_reply_fail(
+                req, ERR_VALIDATION,
+                "cursor is not one that a list of uploads gave, or that upload is gone");
+            return;
+        }
+        set = set->next;
+    }
+    json_t *list = json_array();
+    for (; set; set = set->next) {
+        if (!upload_set_visible(set, owner) ||
+            (status && !str_eq(status, upload_status_name(set->status))))
+            continue;
+        if (n++ == limit) {
+            next = last;
+            break;
+        }
+        last = set->dataset.id;
+        json_array_append_new(list, upload_json(set));
+    }
+    http_reply_json(req, 200, json_pack("{s:o, s:s?}", "uploads", list, "next", next));
+}
+
+static void get_upload(struct http_request *req)
+{
+    struct upload_set *set = asked_for(req);
+    if (!set)
+        return;
+    http_reply_json(req, 200, upload_json(set));
+    upload_set_unref(set);
+}
+
+/* ---- events ---- */
+
+struct follower {
+    struct sse *sse;
+    struct upload_set *set;
+    struct upload_watcher watcher;
+};
+
+static void follower_free(struct follower *fo)
+{
+    upload_unwatch(&fo->watcher);
+    upload_set_unref(fo->set);
+    free(fo);
+}
+
+static void follower_left(void *arg)
+{
+    follower_free(arg);
+}
+
+/* Tells how it stands; ends the stream when there is nothing more to come. */
+static void follower_tell(struct upload_set *set, void *arg)
+{
+    struct follower *fo = arg;
+    struct err err = ERR_INIT; /* a client that does not read is told off by the stream itself */
+    if (set->deleting)
+        (void)sse_send(fo->sse, "error",
+                       json_pack("{s:s, s:s}", "error_type", err_name(ERR_NOT_FOUND), "message",
+                                 "The upload was deleted"),
+                       &err);
+    else
+        (void)sse_send(fo->sse, "status", upload_json(set), &err);
+    if (set->status == UPLOAD_PROCESSING && !set->deleting)
+        return;
+    (void)sse_send(fo->sse, "done",
+                   json_pack("{s:s, s:s}", "file_id", set->dataset.id, "status",
+                             set->deleting ? "deleted" : upload_status_name(set->status)),
+                   &err);
+    sse_end(fo->sse);
+    follower_free(fo);
+}
+
+static void get_events(struct http_request *req)
+{
+    struct upload_set *set = asked_for(req);
+    struct follower *fo = set ? calloc(1, sizeof(*fo)) : NULL;
+    if (!set)
+        return;
+    if (!fo) {
+        upload_set_unref(set);
+        http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
+        return;
+    }
+    fo->set = set;
+    fo->watcher = (struct upload_watcher){ .changed = follower_tell, .arg = fo };
+    fo->sse = http_reply_sse(req);
+    sse_on_close(fo->sse, follower_left, fo);
+    upload_watch(set, &fo->watcher);
+    follower_tell(set, fo);
+}
+
+/* ---- deleting ---- */
+
+struct deleting {
+    struct http_request *req; /* NULL: the client left */
+    char file_id[32];
+};
+
+static void delete_left(void *arg)
+{
+    ((struct deleting *)arg)->req = NULL;
+}
+
+static void deleted(const struct err *err, void *arg)
+{
+    struct deleting *d = arg;
+    if (d->req && err)
+        http_reply_error(d->req, err);
+    else if (d->req)
+        http_reply_json(d->req, 200,
+                        json_pack("{s:o, s:s}", "message",
+                                  json_sprintf("Upload %s deleted", d->file_id), "file_id",
+                                  d->file_id));
+    free(d);
+}
+
+static void delete_upload(struct http_request *req)
+{
+    struct upload_set *set = asked_for(req);
+    struct err err = ERR_INIT;
+    if (!set)
+        return;
+    struct deleting *d = calloc(1, sizeof(*d));
+    int r = d ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        d->req = req;
+        snprintf(d->file_id, sizeof(d->file_id), "%s", set->dataset.id);
+        r = upload_set_delete(set, deleted, d, &err);
+    }
+    upload_set_unref(set);
+    if (r < 0) {
+        free(d);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, delete_left, d);
+}
+
+/* ---- the table ---- */
+
+static const char *const statuses[] = { "processing", "ready", "failed", NULL };
+
+static const struct route_param upload_params[] = {
+    { .in_query = true,
+      .field = { .name = "wait",
+                 .types = SCHEMA_BOOLEAN,
+                 .dflt = "true",
+                 .doc = "`false` answers 202 as soon as the files are stored; "
+                        "follow them at /uploads/{file_id}." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param file_params[] = {
+    { .field = { .name = "file_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 64),
+                 .doc = "The `file_id` of an upload." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param list_params[] = {
+    { .in_query = true,
+      .field = { .name = "status",
+                 .types = SCHEMA_STRING,
+                 .choices = statuses,
+                 .doc = "Only these." } },
+    { .in_query = true,
+      .field = { .name = "limit",
+                 .types = SCHEMA_INTEGER,
+                 SCHEMA_RANGE(1, LIST_MAX),
+                 .doc = "Per page." } },
+    { .in_query = true,
+      .field = { .name = "cursor",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 64),
+                 .doc = "`next` of a page." } },
+    { .field = { .name = NULL } },
+};
+
+static const struct schema_field file_part = { .types = SCHEMA_STRING, .format = "binary" };
+static const struct schema_field form_fields[] = {
+    { .name = "files",
+      .types = SCHEMA_ARRAY,
+      .items = &file_part,
+      .required = true,
+      SCHEMA_RANGE(1, UPLOAD_FILES_MAX),
+      .doc = "One or more files: CSV, TSV, gzipped CSV, JSON, NDJSON, Parquet or XLSX." },
+    { .name = NULL },
+};
+static const struct schema form_schema = { .name = "UploadForm",
+                                           .fields = form_fields,
+                                           .open = true };
+
+static const struct schema_field text_item = { .types = SCHEMA_STRING };
+
+static const struct schema_field entry_fields[] = {
+    { .name = "file_id",
+      .types = SCHEMA_STRING,
+      .doc = "Also its `dataset_id` in /runs and /datasets." },
+    { .name = "filename", .types = SCHEMA_STRING },
+    { .name = "size_bytes", .types = SCHEMA_INTEGER },
+    { .name = "rows", .types = SCHEMA_INTEGER, .nullable = true },
+    { .name = "columns",
+      .types = SCHEMA_ARRAY,
+      .items = &text_item,
+      .nullable = true,
+      .doc = "Names." },
+    { .name = "table", .types = SCHEMA_STRING, .doc = "The name to query it by." },
+    { .name = NULL },
+};
+static const struct schema entry_schema = { .name = "UploadedFile",
+                                            .fields = entry_fields,
+                                            .open = true };
+static const struct schema_field entry_item = { .types = SCHEMA_OBJECT, .object = &entry_schema };
+
+static const struct schema_field error_fields[] = {
+    { .name = "filename", .types = SCHEMA_STRING },
+    { .name = "error", .types = SCHEMA_STRING },
+    { .name = NULL },
+};
+static const struct schema error_schema = { .name = "UploadError", .fields = error_fields };
+static const struct schema_field error_item = { .types = SCHEMA_OBJECT, .object = &error_schema };
+
+static const struct schema_field response_fields[] = {
+    { .name = "message", .types = SCHEMA_STRING },
+    { .name = "files", .types = SCHEMA_ARRAY, .items = &entry_item },
+    { .name = "errors",
+      .types = SCHEMA_ARRAY,
+      .items = &error_item,
+      .doc = "Files that could not be used; missing when all could." },
+    { .name = NULL },
+};
+static const struct schema response_schema = { .name = "UploadResponse",
+                                               .fields = response_fields };
+
+static const struct schema_field upload_fields[] = {
+    { .name = "file_id", .types = SCHEMA_STRING },
+    { .name = "filename", .types = SCHEMA_STRING },
+    { .name = "size_bytes", .types = SCHEMA_INTEGER },
+    { .name = "table", .types = SCHEMA_STRING, .doc = "The name to query it by." },
+    { .name = "status", .types = SCHEMA_STRING, .choices = statuses },
+    { .name = "progress", .types = SCHEMA_NUMBER, .doc = "0 to 1, while it is being read." },
+    { .name = "rows", .types = SCHEMA_INTEGER, .nullable = true },
+    { .name = "columns", .types = SCHEMA_ARRAY, .items = &text_item, .nullable = true },
+    { .name = "error", .types = SCHEMA_STRING, .nullable = true },
+    { .name = "created_at", .types = SCHEMA_STRING, .format = "date-time" },
+    { .name = "expires_at",
+      .types = SCHEMA_STRING,
+      .format = "date-time",
+      .nullable = true,
+      .doc = "null: never." },
+    { .name = NULL },
+};
+static const struct schema upload_schema = { .name = "Upload", .fields = upload_fields };
+
+static const struct route_response post_responses[] = {
+    { 200, NULL, &response_schema, false, "At least one file is ready; `errors` has the others." },
+    { 202, NULL, &response_schema, false, "With `wait=false`: stored, and being read." },
+    { .status = 0 }
+};
+static const struct route_response get_responses[] = {
+    { 200, NULL, &upload_schema, false, "How it stands." }, { .status = 0 }
+};
+static const struct route_response list_responses[] = {
+    { 200, NULL, NULL, false, "{uploads: […], next}: newest first." }, { .status = 0 }
+};
+static const struct route_response event_responses[] = {
+    { 200, "text/event-stream", NULL, false,
+      "Events: status (an Upload) whenever it gets on, error, done." },
+    { .status = 0 }
+};
+static const struct route_response delete_responses[] = {
+    { 200, NULL, NULL, false, "{message, file_id}" }, { .status = 0 }
+};
+
+static const struct route routes[] = {
+    { HTTP_POST, "/upload", upload_receive_end, .id = "uploadFiles", .tag = "uploads",
+      .summary = "Upload data files",
+      .doc = "Each file becomes a dataset whose id is its `file_id`. When no file can be used the "
+             "answer is 400 with "
+             "`{detail: {errors: [{filename, error}]}}`.",
+      .params = upload_params, .consumes = "multipart/form-data", .form = &form_schema,
+      .responses = post_responses,
+      .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA) |
+                ROUTE_ERR(UNAVAILABLE),
+      .on_headers = upload_receive_headers, .on_body = upload_receive_body },
+    { HTTP_GET, "/uploads", list_uploads, .id = "listUploads", .tag = "uploads",
+      .summary = "Your uploads, newest first", .params = list_params, .responses = list_responses },
+    { HTTP_GET, "/uploads/{file_id}", get_upload, .id = "getUpload", .tag = "uploads",
+      .summary = "An upload and how it gets on", .params = file_params, .responses = get_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/uploads/{file_id}/events", get_events, .id = "followUpload", .tag = "uploads",
+      .summary = "The same as events, until it is ready or has failed", .params = file_params,
+      .responses = event_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_DELETE, "/uploads/{file_id}", delete_upload, .id = "deleteUpload", .tag = "uploads",
+      .summary = "Delete an upload", .doc = "Runs that are under way on it still finish.",
+      .params = file_params, .responses = delete_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+};
+
+const struct route_table upload_routes = { routes, ARRAY_SIZE(routes) };
