@@ -23,6 +23,7 @@ struct cli {
 };
 
 int cli_run(const struct cli *cli, int argc, char **argv);
+int cli_datasets(const struct cli *cli, int argc, char **argv);
 int cli_plan(const struct cli *cli, int argc, char **argv);
 int cli_doctor(const struct cli *cli, int argc, char **argv);
 

@@ -19,6 +19,7 @@ static const struct verb {
     const char *summary;
 } verbs[] = {
     { "run", cli_run, "run SQL or Python on CSV files in a sandbox" },
+    { "datasets", cli_datasets, "write the bundled datasets, list those that there are" },
     { "plan", cli_plan, "compile or check a QueryPlan" },
     { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },
 };
