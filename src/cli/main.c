@@ -18,7 +18,9 @@ static const struct verb {
     int (*fn)(const struct cli *cli, int argc, char **argv);
     const char *summary;
 } verbs[] = {
+    { "serve", cli_serve, "start the server" },
     { "run", cli_run, "run SQL or Python on CSV files in a sandbox" },
+    { "replay", cli_replay, "run a stored run again and compare" },
     { "datasets", cli_datasets, "write the bundled datasets, list those that there are" },
     { "plan", cli_plan, "compile or check a QueryPlan" },
     { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },

@@ -319,6 +319,15 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
     return 0;
 }
 
+void kernel_prepare(struct provider *p, enum run_kind kind)
+{
+    struct sandbox_limits limits;
+    struct err err = ERR_INIT;
+    sandbox_limits_default(p->cfg, &limits);
+    if (p->n_pool[kind] == 0 && kernel_spawn(p, kind, false, &limits, &p->pool[kind][0], &err) == 0)
+        p->n_pool[kind] = 1;
+}
+
 int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
                 struct kernel_proc *ret, struct err *err)
 {

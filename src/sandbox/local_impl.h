@@ -52,6 +52,8 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
 /* From the pool if there is one, else spawned. */
 int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
                 struct kernel_proc *ret, struct err *err);
+/* Forks one into an empty pool, best effort. */
+void kernel_prepare(struct provider *p, enum run_kind kind);
 void kernel_kill(struct kernel_proc *k); /* kills, waits, closes, removes its group */
 
 /* ---- shown.c: host files in a jail ---- */

@@ -256,6 +256,9 @@ int tables_ensure(struct provider *p, const struct sandbox_file *file, const str
     r = ingest_begin(p, file, hex, events, &in, err);
     if (r < 0)
         return r;
+    /* The kernel that the table is for is forked meanwhile, on another processor. */
+    if (p->one_shot)
+        kernel_prepare(p, RUN_SQL);
     struct run_result result = { 0 };
     r = sandbox_wait(in->sandbox, &result, err);
     if (r < 0)
