@@ -32,19 +32,19 @@ static void collect(void *arg)
     metric_set(metric_series(kernels, "pooled"), (double)ex.pooled);
     metric_set(metric_series(metrics_gauge(m, "riddle_kernel_places", "Kernels that may be in use at once.", NULL)), (double)ex.places);
     metric_set(metric_series(metrics_gauge(m, "riddle_queue_depth", "Runs that wait for a kernel.", NULL)), (double)ex.queued);
-    metric_set(metric_series(metrics_gauge(m, "riddle_zygote_restarts", "Zygotes started again since the start.", NULL)),
+    metric_set(metric_series(metrics_counter(m, "riddle_zygote_restarts_total", "Zygotes started again since the start.", NULL)),
                (double)ex.zygote_restarts);
-    metric_set(metric_series(metrics_gauge(m, "riddle_runs_refused", "Runs answered 503 because the queue was full.", NULL)),
+    metric_set(metric_series(metrics_counter(m, "riddle_runs_refused_total", "Runs answered 503 because the queue was full.", NULL)),
                (double)ex.refused);
-    struct metric_family *runs = metrics_gauge(m, "riddle_runs_total", "Runs by verdict.", "verdict", NULL);
+    struct metric_family *runs = metrics_counter(m, "riddle_runs_total", "Runs by verdict.", "verdict", NULL);
     for (int v = 0; v < _VERDICT_MAX; v++)
         metric_set(metric_series(runs, verdict_name(v)), (double)ex.runs[v]);
-    struct metric_family *ops = metrics_gauge(m, "riddle_store_operations_total", "Operations of the store.", "kind", NULL);
+    struct metric_family *ops = metrics_counter(m, "riddle_store_operations_total", "Operations of the store.", "kind", NULL);
     metric_set(metric_series(ops, "write"), (double)st.writes);
     metric_set(metric_series(ops, "read"), (double)st.reads);
     metric_set(metric_series(ops, "commit"), (double)st.commits);
     metric_set(metric_series(ops, "error"), (double)(st.write_errors + st.read_errors));
-    struct metric_family *seconds = metrics_gauge(m, "riddle_store_seconds_sum", "Time of the store's operations, summed.", "kind", NULL);
+    struct metric_family *seconds = metrics_counter(m, "riddle_store_seconds_total", "Time of the store's operations, summed.", "kind", NULL);
     metric_set(metric_series(seconds, "write"), (double)st.write.sum_us / 1e6);
     metric_set(metric_series(seconds, "read"), (double)st.read.sum_us / 1e6);
     metric_set(metric_series(seconds, "commit"), (double)st.commit.sum_us / 1e6);

@@ -98,17 +98,18 @@ static const struct route_response health_responses[] = {
     { 503, NULL, NULL, false, "{status: unavailable, store, sandbox}" },
     { .status = 0 } };
 static const struct route_response metrics_responses[] = { { 200, METRICS_CONTENT_TYPE, NULL, false, "Prometheus text." }, { .status = 0 } };
-static const struct route_response json_responses[] = { { 200, NULL, NULL, false, "" }, { .status = 0 } };
+static const struct route_response root_responses[] = { { 200, NULL, NULL, false, "{status, version, docs, endpoints}" }, { .status = 0 } };
+static const struct route_response openapi_responses[] = { { 200, NULL, NULL, false, "OpenAPI 3.1." }, { .status = 0 } };
 
 static const struct route routes[] = {
-    { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are", .responses = json_responses,
+    { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are", .responses = root_responses,
       .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/healthz", get_healthz, .id = "health", .tag = "server", .summary = "Whether the server can work",
       .responses = health_responses, .flags = ROUTE_PUBLIC | ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
     { HTTP_GET, "/metrics", get_metrics, .id = "metrics", .tag = "server", .summary = "Figures for Prometheus",
       .responses = metrics_responses, .flags = ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
     { HTTP_GET, "/openapi.json", get_openapi, .id = "openapi", .tag = "server", .summary = "This description",
-      .responses = json_responses, .flags = ROUTE_PUBLIC },
+      .responses = openapi_responses, .flags = ROUTE_PUBLIC },
     { HTTP_GET, "/docs", get_docs, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/docs/start.js", get_docs_script, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },
     { HTTP_GET, "/docs/assets/{path...}", get_docs_file, .params = file_params, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },

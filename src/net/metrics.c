@@ -233,7 +233,7 @@ void metric_set(struct metric *m, double v)
 {
     if (!m)
         return;
-    assert(m->family->kind == GAUGE);
+    assert(m->family->kind == GAUGE || m->family->kind == COUNTER);
     m->value = v;
 }
 

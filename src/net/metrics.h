@@ -46,7 +46,7 @@ struct metric *metric_series_(struct metric_family *f, const char *const *values
         sizeof((const char *const[]){ __VA_ARGS__ __VA_OPT__(, ) NULL }) / sizeof(char *) - 1)
 
 void metric_add(struct metric *m, double v);     /* counter (v >= 0) or gauge */
-void metric_set(struct metric *m, double v);     /* gauge */
+void metric_set(struct metric *m, double v);     /* gauge, or a counter that is kept elsewhere */
 void metric_observe(struct metric *m, double v); /* histogram */
 double metric_value(const struct metric *m); /* counter, gauge; count of a histogram; 0 for NULL */
 
