@@ -398,8 +398,9 @@ static void delete_run(struct http_request *req)
         read_one(req, got_ended);
         return;
     }
+    json_t *answer = status_json(run_id(run), "cancelling");
     run_cancel(run);
-    http_reply_json(req, 202, status_json(run_id(run), "cancelling"));
+    http_reply_json(req, 202, answer);
 }
 
 /* ---- the table ---- */

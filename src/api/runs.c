@@ -301,15 +301,20 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     enter_phase(run, RUN_RUNNING);
     if (lease_run(lease, &req, &events, on_ran, run, &why) < 0)
         finish_run(run, &why);
-    else if (run->cancelled)
-        lease_interrupt(lease);
 }
 
 void run_cancel(struct run *run)
 {
     run->cancelled = true;
-    if (run->lease && run->phase == RUN_RUNNING)
+    if (run->phase == RUN_RUNNING) {
         lease_interrupt(run->lease);
+    } else if (run->phase == RUN_QUEUED || run->phase == RUN_LOADING) {
+        /* It need not wait for a kernel to be told that it is not to run. */
+        struct run_result nothing = { .verdict = VERDICT_KILLED };
+        lease_times(run->lease, &run->times);
+        lease_release(TAKE_PTR(run->lease));
+        complete(run, &nothing);
+    }
 }
 
 void run_drop(struct run *run)

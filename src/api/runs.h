@@ -44,7 +44,7 @@ int run_start(struct app *app, const struct run_spec *spec, const struct run_lis
 const char *run_id(const struct run *run);
 /* Nobody listens any more: the run is interrupted and its capsule still stored. No callback comes after this. */
 void run_drop(struct run *run);
-/* Interrupts; done still comes, with verdict killed. */
+/* Interrupts; done still comes, with verdict killed. The run may be gone when this returns. */
 void run_cancel(struct run *run);
 
 /* At the end of the server: forgets the run without a word. */
