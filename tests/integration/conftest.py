@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from api import generate_sets
+from server import Server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve()
@@ -115,3 +117,12 @@ def runner(request, programs, data):
 @pytest.fixture
 def orders(data):
     return [{"name": "orders.csv", "path": str(data / "orders.csv")}]
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """One server with the bundled datasets, for all tests that need no settings of their own."""
+    server = Server(tmp_path_factory.mktemp("shared"), RATE_LIMIT_MAX=0)
+    generate_sets(server)
+    with server:
+        yield server

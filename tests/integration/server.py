@@ -99,7 +99,7 @@ class Server:
             line = lines.get(timeout=START_TIMEOUT_S).decode()
         except queue.Empty:
             line = "nothing"
-        ready = re.match(r"Riddle is ready: http://127\.0\.0\.1:(\d+)", line)
+        ready = re.match(r"Riddle is ready: http://(?:127\.0\.0\.1|localhost):(\d+)", line)
         if not ready:
             self.process.kill()
             self.process.wait()
