@@ -66,7 +66,8 @@ static void add_children(struct family *f, pid_t pid)
 }
 
 /* Calls visit() for each, before its children are looked for. */
-static void family_walk(struct family *f, pid_t first, void (*visit)(pid_t first, pid_t pid, void *arg), void *arg)
+static void family_walk(struct family *f, pid_t first,
+                        void (*visit)(pid_t first, pid_t pid, void *arg), void *arg)
 {
     f->n = 0;
     f->pids[f->n++] = first;

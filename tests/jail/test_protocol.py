@@ -117,7 +117,7 @@ def test_result_while_the_code_goes_on(pair, driver):
     done = liar.run(f"say(result({THIS_RUN}))\n{DEAF}")
     assert done["verdict"] == "ok"
     begun = time.monotonic()
-    done = liar.run("1", timeout_ms=300)
+    done = liar.run("1", timeout_ms=150)
     assert (done["verdict"], done["state_lost"]) == ("timeout", True), done
     assert time.monotonic() - begun < 3
 
@@ -128,7 +128,7 @@ def test_large_request_to_a_kernel_that_does_not_listen(pair, driver):
     done = liar.run(f"say(result({THIS_RUN}))\n{DEAF}")
     assert done["verdict"] == "ok"
     begun = time.monotonic()
-    done = liar.run("x = '" + "x" * 1000000 + "'", timeout_ms=300, timeout_s=15)
+    done = liar.run("x = '" + "x" * 1000000 + "'", timeout_ms=150, timeout_s=15)
     assert (done["verdict"], done["state_lost"]) == ("timeout", True), done
     assert time.monotonic() - begun < 3
 
@@ -140,7 +140,7 @@ def test_large_request_to_a_kernel_that_listens(box):
 def test_length_without_a_frame(pair):
     """The true answer becomes part of the frame that was announced, and the run ends with its time."""
     liar, _ = pair
-    done = liar.run("say(struct.pack('<I', 64 << 20))", timeout_ms=500)
+    done = liar.run("say(struct.pack('<I', 64 << 20))", timeout_ms=150)
     assert (done["verdict"], done["state_lost"]) == ("timeout", True), done
 
 
@@ -154,7 +154,7 @@ def test_flood_of_frames(pair, driver, code):
     """Riddle goes on measuring time while it reads, and keeps no more than it allows itself."""
     liar, _ = pair
     before, begun = resident(driver), time.monotonic()
-    done = liar.run(code, timeout_ms=700)
+    done = liar.run(code, timeout_ms=300)
     assert done["verdict"] == "timeout", {k: v for k, v in done.items() if k != "displays"}
     assert time.monotonic() - begun < 5
     assert len(done["displays"]) <= 64

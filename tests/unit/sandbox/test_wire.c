@@ -247,7 +247,8 @@ static void test_send_refuses(void **state)
     struct ends e = make_ends(SOCK_STREAM);
     assert_int_equal(wire_send(e.here, "", 0, NULL, 0, &err), -ERR_TOO_LARGE);
     assert_string_equal(err.message, "a message of 0 bytes does not fit the control socket");
-    assert_int_equal(wire_send(e.here, "", (size_t)WIRE_EVENT_MAX + 1, NULL, 0, &err), -ERR_TOO_LARGE);
+    assert_int_equal(wire_send(e.here, "", (size_t)WIRE_EVENT_MAX + 1, NULL, 0, &err),
+                     -ERR_TOO_LARGE);
     char byte;
     assert_int_equal(recv(e.there, &byte, 1, 0), -1); /* nothing was sent */
     close_ends(e);
@@ -354,7 +355,8 @@ static void test_record(void **state)
 
 static struct zygote_record good_record(void)
 {
-    return (struct zygote_record){ .magic = WIRE_MAGIC, .version = WIRE_VERSION, .op = ZYGOTE_HELLO };
+    return (
+        struct zygote_record){ .magic = WIRE_MAGIC, .version = WIRE_VERSION, .op = ZYGOTE_HELLO };
 }
 
 /* Sends raw bytes with a descriptor; the record is refused so, and the descriptor not kept. */
