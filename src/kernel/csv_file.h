@@ -25,6 +25,7 @@ struct csv_file {
     bool
         double_quotes_only; /* the head shows no sign of another quote or escape character than " */
     bool one_line;          /* the head is one line */
+    char separator;         /* the only one of , ; tab | that every line of the head has equally often; 0: not certain */
     int n_separators;       /* in the first line: as many as the commonest of , ; tab | has */
 };
 

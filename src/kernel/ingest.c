@@ -42,6 +42,7 @@
  * blocks, 330 MB with the small ones, and 800 MB in DuckDB's own count.
  */
 #define WIDE_COLUMNS 1000
+#define SMALL_FILE_BYTES (4 << 20)
 #define WIDE_BLOCK_BYTES 16384
 #define WIDE_COLUMN_BYTES (36 * 1024)          /* what a column takes */
 #define WIDE_COLUMN_COUNTED_BYTES (100 * 1024) /* what DuckDB counts for it */
@@ -107,8 +108,13 @@ static void short_reason(const char *message, char *ret, size_t size)
 static int sniff(struct ingest *g, const char *extra, struct err *err)
 {
     auto_free char *failure = NULL;
-    int r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
-                              g->encoding == CSV_LATIN1, extra, &failure, err);
+    char separator[16] = "";
+    int r;
+
+    if (g->file.separator && !*extra)
+        snprintf(separator, sizeof(separator), ",delim='%c'", g->file.separator);
+    r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
+                          g->encoding == CSV_LATIN1, *separator ? separator : extra, &failure, err);
 
     return r < 0 || !failure ? r : note_failure(g, failure, err);
 }
@@ -582,6 +588,9 @@ static int attach_output(struct ingest *g, struct err *err)
         r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
     if (r == 0)
         r = sql_run(g->e, buf_cstr(&sql), err);
+    /* Compressing a small table takes as long as reading it, and saves a few hundred kilobytes. */
+    if (r == 0 && g->file.size_bytes < SMALL_FILE_BYTES)
+        r = sql_run(g->e, "SET force_compression='uncompressed'", err);
     return r < 0 ? err_wrap(err, "making the table's file") : 0;
 }
 

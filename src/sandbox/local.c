@@ -27,6 +27,7 @@
 
 #define ZYGOTE_START_MS 60000
 #define SPAWN_MS 10000
+#define SMALL_TABLES_BYTES (8 << 20)
 
 void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret)
 {
@@ -492,6 +493,19 @@ static json_t *collect_rejects(const struct sandbox_spec *spec, const struct tab
     return rejects;
 }
 
+/* One is faster as long as the tables are small: more only pay off over many row groups. */
+static int engine_threads(const struct sandbox_spec *spec, const struct table_file *tables)
+{
+    off_t bytes = 0;
+    for (size_t i = 0; i < spec->n_files; i++) {
+        struct stat st;
+        if (stat(tables[i].path, &st) == 0)
+            bytes += st.st_size;
+    }
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    return bytes < SMALL_TABLES_BYTES ? 1 : (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, cores));
+}
+
 int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
                           struct sandbox **ret, struct err *err)
 {
@@ -505,8 +519,7 @@ int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, c
     if (r == 0)
         r = kernel_take(p, spec->kind, &spec->limits, &k, err);
     if (r == 0) {
-        long cores = sysconf(_SC_NPROCESSORS_ONLN);
-        start.threads = (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, cores));
+        start.threads = engine_threads(spec, tables);
         r = sandbox_start(p, &k, &start, ret, err);
     }
     if (r == 0)
