@@ -244,6 +244,12 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
     struct run *run = arg;
     lease_release(run->lease);
     run->lease = NULL;
+    if (err && run->cancelled) {
+        /* The interrupt came while the kernel was still setting itself up: a broken sandbox, but what was asked for. */
+        struct run_result nothing = { .verdict = VERDICT_KILLED };
+        complete(run, &nothing);
+        return;
+    }
     if (err) {
         log_error("run.sandbox", LOG_STR("run", run->id), LOG_STR("error", err->message));
         finish_run(run, err);
