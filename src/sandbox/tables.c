@@ -222,7 +222,12 @@ static int publish(struct provider *p, const char *out_dir, const char *final_pa
     if (!text)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     int r = fd_replace_file(report_path, text, strlen(text), 0600, err);
-    if (r == 0 && rename(made, final_path) < 0)
+    /*
+     * Two may ingest the same contents at once. The first one's table stays: it is as good, and a kernel that is about to mount a
+     * file cannot when its name is given to another.
+     */
+    if (r == 0 && renameat2(AT_FDCWD, made, AT_FDCWD, final_path, RENAME_NOREPLACE) < 0 && errno != EEXIST &&
+        (errno != EINVAL || rename(made, final_path) < 0)) /* EINVAL: a file system that only knows rename */
         r = err_errno(err, ERR_IO, errno, "storing the ingested table");
     return r;
 }
