@@ -296,10 +296,15 @@ int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, st
         bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
         group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
         snprintf(value, sizeof(value), "%lld", (long long)limits->memory_bytes);
+        /*
+         * Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. In v1 the
+         * one may never be below the other: raising needs it first, lowering last.
+         */
+        const char *swap = v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
+        (void)put(dir, swap, v1 ? value : "0", NULL);
         r = put(dir, v1 ? "memory.limit_in_bytes" : "memory.max", value, err);
-        /* Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. */
         if (r == 0)
-            (void)put(dir, v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max", v1 ? value : "0", NULL);
+            (void)put(dir, swap, v1 ? value : "0", NULL);
         if (r == 0 && !v1)
             (void)put(dir, "memory.oom.group", "1", NULL);
     }

@@ -1,6 +1,7 @@
 /*
  * Theory of operation. A lease goes QUEUED → HASHING (a worker thread reads the files) → INGESTING (one file after the other, each
- * in its own jail) → IDLE ⇄ RUNNING → gone. At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
+ * in its own jail) → STARTING → IDLE ⇄ RUNNING → gone. Kernels come from the pool only: it is filled by the worker pool, one fork
+ * at a time, so that neither a fork nor the start of a new zygote ever holds up the loop. At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
  * who asks a thousand times does not keep another waiting. Sandboxes are polled through their descriptors, with one timer
  * each for limits and interrupts. A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
  */
@@ -19,9 +20,7 @@
 #include "base/str.h"
 #include "sandbox/local_impl.h"
 
-#define REFILL_MS 1
-
-enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_IDLE, LEASE_RUNNING };
+enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
 
 /* A sandbox in the loop: its descriptors and its timer. Outlives the lease until every handle is closed. */
 struct watch {
@@ -44,8 +43,10 @@ struct lease {
     struct table_file *tables;
     size_t at; /* file being looked at */
     struct ingest *ingest;
+    struct ending *ending; /* the ingest's kernel is being killed */
     struct sandbox *sandbox;
     struct watch *watch;
+    bool waits_for_kernel;
     struct run_events events;
     lease_ready_fn ready;
     lease_done_fn done;
@@ -57,6 +58,26 @@ struct lease {
     struct err hash_err;
     int hash_result;
     uv_work_t work;
+};
+
+/* An ingest that is over: its table is published when its kernel is surely gone. */
+struct ending {
+    uv_poll_t poll;
+    struct executor *ex;
+    struct lease *lease; /* NULL: released meanwhile */
+    struct ingest *ingest;
+    struct run_result result;
+};
+
+/* A fork under way in the worker pool. */
+struct spawning {
+    uv_work_t work;
+    struct executor *ex;
+    enum run_kind kind;
+    struct sandbox_limits limits;
+    struct kernel_proc kernel;
+    struct err err;
+    int result;
 };
 
 /* A killed kernel, waiting to be reaped. */
@@ -74,7 +95,8 @@ struct executor {
     size_t n_queued, n_active, n_dying;
     size_t places, queue_max;
     char last_owner[64]; /* whose turn it was */
-    uv_timer_t refill;
+    struct spawning spawning;
+    bool is_spawning, zygotes_good;
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
     uint64_t runs[_VERDICT_MAX], refused;
     unsigned first_starts;
@@ -248,22 +270,90 @@ static void kick(struct executor *ex)
         uv_idle_start(&ex->kick, on_kick);
 }
 
-static void on_refill(uv_timer_t *h)
+/* ---- the pool ---- */
+
+static bool kernel_wanted(const struct executor *ex, enum run_kind kind)
 {
-    struct executor *ex = h->data;
-    struct err err = ERR_INIT;
-    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
-        if (ex->closing || !provider_refill(ex->provider, kind, &err))
-            continue;
-        uv_timer_start(&ex->refill, on_refill, REFILL_MS, 0);
-        return;
-    }
+    for (const struct lease *l = ex->all; l; l = l->next)
+        if (l->waits_for_kernel && (l->state == LEASE_INGESTING ? RUN_SQL : l->spec.kind) == kind)
+            return true;
+    return false;
 }
 
-static void refill_later(struct executor *ex)
+static void spawn_work(uv_work_t *work)
 {
-    if (!ex->closing)
-        uv_timer_start(&ex->refill, on_refill, REFILL_MS, 0);
+    struct spawning *s = work->data;
+    s->result = kernel_spawn(s->ex->provider, s->kind, true, &s->limits, &s->kernel, &s->err);
+}
+
+static void fill_pool(struct executor *ex);
+static void fail_ready(struct lease *l, const struct err *err);
+
+/* The oldest one that waits for this kind of kernel goes on; or, if there is none to be had, every one is told. */
+static void serve_waiting(struct executor *ex, enum run_kind kind, const struct err *err)
+{
+    struct lease *oldest;
+    do {
+        oldest = NULL;
+        for (struct lease *l = ex->all; l; l = l->next)
+            if (l->waits_for_kernel && (l->state == LEASE_INGESTING ? RUN_SQL : l->spec.kind) == kind)
+                oldest = l;
+        if (!oldest)
+            return;
+        oldest->waits_for_kernel = false;
+        if (err)
+            fail_ready(oldest, err);
+        else
+            advance_load(oldest);
+    } while (err || ex->provider->n_pool[kind] > 0);
+}
+
+static void spawn_done(uv_work_t *work, int status)
+{
+    struct spawning *s = work->data;
+    struct executor *ex = s->ex;
+    ex->is_spawning = false;
+    if (status < 0 || ex->closing) {
+        if (status == 0 && s->result == 0)
+            kernel_kill(&s->kernel);
+        return;
+    }
+    ex->zygotes_good = s->result == 0;
+    if (s->result == 0)
+        ex->provider->pool[s->kind][ex->provider->n_pool[s->kind]++] = s->kernel;
+    struct err err = s->err;
+    serve_waiting(ex, s->kind, s->result < 0 ? &err : NULL);
+    if (s->result == 0)
+        fill_pool(ex);
+}
+
+/* Forks one more kernel if the pool is short of one, those that somebody waits for first. */
+static void fill_pool(struct executor *ex)
+{
+    size_t size = (size_t)MIN_OF(ex->cfg->pool_size, POOL_MAX - 1);
+    int best = -1;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
+        if (kernel_wanted(ex, kind))
+            best = kind;
+        else if (best < 0 && ex->provider->n_pool[kind] < size)
+            best = kind;
+    }
+    if (ex->closing || ex->is_spawning || best < 0)
+        return;
+    struct spawning *s = &ex->spawning;
+    *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)best, .work.data = s, .kernel = KERNEL_PROC_NONE };
+    sandbox_limits_default(ex->cfg, &s->limits);
+    ex->is_spawning = uv_queue_work(ex->loop, &s->work, spawn_work, spawn_done) == 0;
+}
+
+/* True if a kernel of this kind can be taken now; otherwise the lease will be called again when one can. */
+static bool kernel_at_hand(struct lease *l, enum run_kind kind)
+{
+    if (l->ex->provider->n_pool[kind] > 0)
+        return true;
+    l->waits_for_kernel = true;
+    fill_pool(l->ex);
+    return false;
 }
 
 /* ---- loading ---- */
@@ -307,11 +397,16 @@ static void hash_done(uv_work_t *work, int status)
 static void finish_load(struct lease *l)
 {
     struct err err = ERR_INIT;
-    l->times.load_us = clock_now_us() - l->since_us;
-    int64_t begun = clock_now_us();
+    if (l->state != LEASE_STARTING) {
+        l->state = LEASE_STARTING;
+        l->times.load_us = clock_now_us() - l->since_us;
+        l->since_us = clock_now_us();
+    }
+    if (!kernel_at_hand(l, l->spec.kind))
+        return;
     int r = sandbox_create_loaded(l->ex->provider, &l->spec, l->tables, &l->sandbox, &err);
-    l->times.start_us = clock_now_us() - begun;
-    refill_later(l->ex);
+    l->times.start_us = clock_now_us() - l->since_us;
+    fill_pool(l->ex);
     if (r < 0) {
         fail_ready(l, &err);
         return;
@@ -340,8 +435,11 @@ static void advance_load(struct lease *l)
     for (; l->at < l->spec.n_files; l->at++) {
         if (tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
             continue;
+        if (!kernel_at_hand(l, RUN_SQL))
+            return;
         struct err err = ERR_INIT;
         int r = ingest_begin(ex->provider, &l->spec.files[l->at], l->hashes[l->at], &l->events, &l->ingest, &err);
+        fill_pool(ex);
         if (r == 0)
             r = watch_update(l, &err);
         if (r < 0)
@@ -353,6 +451,62 @@ static void advance_load(struct lease *l)
 
 /* ---- running ---- */
 
+static void on_ending_closed(uv_handle_t *h)
+{
+    struct ending *e = h->data;
+    e->ex->n_dying--;
+    free(e);
+}
+
+/* The ingest's kernel is gone: what it left can be published, or is thrown away. */
+static void on_ended(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    struct ending *e = h->data;
+    struct lease *l = e->lease;
+    struct err err = ERR_INIT;
+    uv_poll_stop(h);
+    if (!l) {
+        ingest_abort(e->ingest);
+        run_result_finish(&e->result);
+        uv_close((uv_handle_t *)h, on_ending_closed);
+        return;
+    }
+    l->ending = NULL;
+    int r = ingest_finish(e->ingest, &e->result, &l->tables[l->at], &err);
+    run_result_finish(&e->result);
+    uv_close((uv_handle_t *)h, on_ending_closed);
+    if (r < 0) {
+        fail_ready(l, &err);
+        return;
+    }
+    l->at++;
+    advance_load(l);
+}
+
+static void end_ingest(struct lease *l, struct run_result *result)
+{
+    struct err err = ERR_INIT;
+    struct ending *e = calloc(1, sizeof(*e));
+    int pidfd = sandbox_pidfd(ingest_sandbox(l->ingest));
+    if (!e || uv_poll_init(l->ex->loop, &e->poll, pidfd) < 0) {
+        free(e);
+        run_result_finish(result);
+        err_set(&err, ERR_NO_MEMORY, "out of memory");
+        fail_ready(l, &err);
+        return;
+    }
+    e->poll.data = e;
+    e->ex = l->ex;
+    e->ex->n_dying++;
+    e->lease = l;
+    e->ingest = TAKE_PTR(l->ingest);
+    e->result = *result;
+    l->ending = e;
+    (void)proc_pidfd_signal(pidfd, SIGKILL, NULL);
+    uv_poll_start(&e->poll, UV_READABLE, on_ended);
+}
+
 static void step_ingest(struct lease *l)
 {
     struct run_result result = { 0 };
@@ -363,15 +517,10 @@ static void step_ingest(struct lease *l)
         return;
     }
     watch_stop(l);
-    if (r > 0)
-        r = ingest_finish(TAKE_PTR(l->ingest), &result, &l->tables[l->at], &err);
-    run_result_finish(&result);
-    if (r < 0) {
+    if (r < 0)
         fail_ready(l, &err);
-        return;
-    }
-    l->at++;
-    advance_load(l);
+    else
+        end_ingest(l, &result);
 }
 
 static void step(struct lease *l)
@@ -524,6 +673,8 @@ void lease_release(struct lease *l)
         ex->n_active--;
     if (l->ingest)
         ingest_abort(TAKE_PTR(l->ingest));
+    if (l->ending)
+        l->ending->lease = NULL; /* on_ended cleans up */
     if (l->sandbox)
         retire(ex, TAKE_PTR(l->sandbox));
     kick(ex);
@@ -563,12 +714,30 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
         free(ex);
         return r;
     }
+    /* From here on only the worker talks to the zygotes. */
+    ex->provider->pool_only = true;
     ex->first_starts = provider_zygote_starts(ex->provider);
-    uv_timer_init(loop, &ex->refill);
+    ex->zygotes_good = true;
     uv_idle_init(loop, &ex->kick);
-    ex->refill.data = ex->kick.data = ex;
+    ex->kick.data = ex;
     *ret = ex;
     return 0;
+}
+
+/* Whoever waits for a lease or for a result is told that nothing will come of it. */
+static void tell_the_end(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    err_set(&err, ERR_CANCELLED, "the server is shutting down");
+    if (l->state < LEASE_IDLE) {
+        fail_ready(l, &err);
+    } else if (l->state == LEASE_RUNNING) {
+        watch_stop(l);
+        l->state = LEASE_IDLE;
+        l->done(l, NULL, &err, l->done_arg);
+    } else {
+        lease_release(l);
+    }
 }
 
 void executor_destroy(struct executor *ex)
@@ -577,11 +746,10 @@ void executor_destroy(struct executor *ex)
         return;
     ex->closing = true;
     while (ex->all)
-        lease_release(ex->all);
-    uv_close((uv_handle_t *)&ex->refill, NULL);
+        tell_the_end(ex->all);
     uv_close((uv_handle_t *)&ex->kick, NULL);
     /* Everything still open in the loop at this point is ours or the caller's last word; both end by themselves. */
-    while (ex->n_dying > 0)
+    while (ex->n_dying > 0 || ex->is_spawning)
         uv_run(ex->loop, UV_RUN_ONCE);
     uv_run(ex->loop, UV_RUN_NOWAIT);
     provider_close(ex->provider);
@@ -592,7 +760,7 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
 {
     memset(ret, 0, sizeof(*ret));
     for (const struct lease *l = ex->all; l; l = l->next) {
-        ret->loading += l->state == LEASE_HASHING || l->state == LEASE_INGESTING;
+        ret->loading += l->state > LEASE_QUEUED && l->state < LEASE_IDLE;
         ret->running += l->state == LEASE_RUNNING;
         ret->idle += l->state == LEASE_IDLE;
     }
@@ -607,5 +775,5 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
 
 bool executor_ready(const struct executor *ex)
 {
-    return !ex->closing && ex->provider->zygotes[RUN_SQL].pid > 0 && ex->provider->zygotes[RUN_PYTHON].pid > 0;
+    return !ex->closing && ex->zygotes_good;
 }

@@ -341,6 +341,8 @@ int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_lim
         }
         kernel_kill(&k);
     }
+    if (p->pool_only)
+        return err_set(err, ERR_UNAVAILABLE, "the waiting kernel was gone; try again");
     return kernel_spawn(p, kind, false, limits, ret, err);
 }
 

@@ -36,6 +36,7 @@ struct provider {
     char kernel_path[4096];
     char home[4096]; /* absolute */
     bool root;       /* started by root: kernels run as cfg->sandbox_uid */
+    bool pool_only;  /* kernels are forked elsewhere: take only what is there */
     bool one_shot;   /* see provider_one_shot() */
     bool plots;      /* … and the code wants its plotting packages */
     struct cgroup_tree cgroups;
