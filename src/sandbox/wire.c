@@ -146,7 +146,8 @@ bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_
     if (r->in.len < 4)
         return false;
     size_t len = frame_len(r);
-    if (len > r->max_frame_bytes || r->in.len < 4 + len)
+    /* One that may not be is refused by the next fill. */
+    if (len == 0 || len > r->max_frame_bytes || r->in.len < 4 + len)
         return false;
     *ret_json = r->in.data + 4;
     *ret_len = len;
