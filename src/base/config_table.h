@@ -73,6 +73,8 @@
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \
     CONFIG_INT(max_kernels, "RIDDLE_MAX_KERNELS", 0, 0, 10000,                                     \
                "Kernels at once in the server; 0: as many as four fifths of the memory hold at their limit.") \
+    CONFIG_INT(idle_kernels, "RIDDLE_IDLE_KERNELS", 16, 0, 64,                                     \
+               "SQL kernels kept up to a minute for the next query of the same owner on the same tables.") \
     CONFIG_INT(queue_max, "RIDDLE_QUEUE", 256, 0, 100000,                                          \
                "Runs that may wait for a kernel before the server answers 503.")                   \
     CONFIG_ENUM(jail, "RIDDLE_JAIL", "full", "full|partial",                                       \

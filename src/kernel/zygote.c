@@ -158,6 +158,7 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     /* Again, because the change of credentials cleared it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    prctl(PR_SET_NAME, opt->python ? "riddle-zygote-p" : "riddle-zygote-s", 0, 0, 0);
     long long threads = proc_status_value(0, "Threads");
     if (threads > 1)
         return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);

@@ -1,7 +1,8 @@
 /*
  * Theory of operation. A lease goes QUEUED → HASHING (a worker thread reads the files) → INGESTING (one file after the other, each
  * in its own jail) → STARTING → IDLE ⇄ RUNNING → gone. Kernels come from the pool only: it is filled by the worker pool, one fork
- * at a time, so that neither a fork nor the start of a new zygote ever holds up the loop. At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
+ * at a time, so that neither a fork nor the start of a new zygote ever holds up the loop. A SQL sandbox that is given back in good
+ * order is kept a while for the same owner's next query on the same tables (idle_cache.h). At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
  * who asks a thousand times does not keep another waiting. Sandboxes are polled through their descriptors, with one timer
  * each for limits and interrupts. A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
  */
@@ -18,7 +19,11 @@
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "sandbox/idle_cache.h"
 #include "sandbox/local_impl.h"
+
+#define IDLE_KEPT_MS 60000
+#define SWEEP_MS 10000
 
 enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
 
@@ -47,6 +52,8 @@ struct lease {
     struct sandbox *sandbox;
     struct watch *watch;
     bool waits_for_kernel;
+    bool spoilt; /* a run ended badly: not for reuse */
+    char key[IDLE_KEY_SIZE];
     struct run_events events;
     lease_ready_fn ready;
     lease_done_fn done;
@@ -97,6 +104,8 @@ struct executor {
     char last_owner[64]; /* whose turn it was */
     struct spawning spawning;
     bool is_spawning, zygotes_good;
+    struct idle_cache idle;
+    uv_timer_t sweep; /* lets go of what was idle too long */
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
     uint64_t runs[_VERDICT_MAX], refused;
     unsigned first_starts;
@@ -206,7 +215,9 @@ static void on_dead(uv_poll_t *h, int status, int events)
 
 static void retire(struct executor *ex, struct sandbox *sb)
 {
-    struct dying *d = sb && sandbox_alive(sb) ? calloc(1, sizeof(*d)) : NULL;
+    if (!sb)
+        return;
+    struct dying *d = sandbox_alive(sb) ? calloc(1, sizeof(*d)) : NULL;
     if (!d || uv_poll_init(ex->loop, &d->poll, sandbox_pidfd(sb)) < 0) {
         free(d);
         sandbox_destroy(sb);
@@ -262,6 +273,14 @@ static void on_kick(uv_idle_t *h)
         l->state = LEASE_HASHING;
         advance_load(l);
     }
+}
+
+static void on_sweep(uv_timer_t *h)
+{
+    struct executor *ex = h->data;
+    struct sandbox *sb;
+    while ((sb = idle_cache_expire(&ex->idle, clock_now_ms() - IDLE_KEPT_MS)))
+        retire(ex, sb);
 }
 
 static void kick(struct executor *ex)
@@ -394,6 +413,19 @@ static void hash_done(uv_work_t *work, int status)
     advance_load(l);
 }
 
+/* One that was given back; those that died meanwhile are let go. */
+static struct sandbox *take_idle(struct lease *l)
+{
+    struct sandbox *sb;
+    while ((sb = idle_cache_take(&l->ex->idle, l->key))) {
+        struct pollfd pfd = { .fd = sandbox_pidfd(sb), .events = POLLIN };
+        if (poll(&pfd, 1, 0) == 0)
+            return sb;
+        retire(l->ex, sb);
+    }
+    return NULL;
+}
+
 static void finish_load(struct lease *l)
 {
     struct err err = ERR_INIT;
@@ -401,6 +433,13 @@ static void finish_load(struct lease *l)
         l->state = LEASE_STARTING;
         l->times.load_us = clock_now_us() - l->since_us;
         l->since_us = clock_now_us();
+    }
+    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[65])l->hashes, l->key))
+        l->sandbox = take_idle(l);
+    if (l->sandbox) {
+        l->state = LEASE_IDLE;
+        l->ready(l, NULL, l->ready_arg);
+        return;
     }
     if (!kernel_at_hand(l, l->spec.kind))
         return;
@@ -540,6 +579,7 @@ static void step(struct lease *l)
     l->state = LEASE_IDLE;
     if (r > 0)
         l->ex->runs[result.verdict]++;
+    l->spoilt = l->spoilt || r < 0 || (result.verdict != VERDICT_OK && result.verdict != VERDICT_ERROR && result.verdict != VERDICT_POLICY);
     l->done(l, r > 0 ? &result : NULL, r > 0 ? NULL : &err, l->done_arg);
 }
 
@@ -675,7 +715,9 @@ void lease_release(struct lease *l)
         ingest_abort(TAKE_PTR(l->ingest));
     if (l->ending)
         l->ending->lease = NULL; /* on_ended cleans up */
-    if (l->sandbox)
+    if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing && sandbox_alive(l->sandbox))
+        retire(ex, idle_cache_put(&ex->idle, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
+    else if (l->sandbox)
         retire(ex, TAKE_PTR(l->sandbox));
     kick(ex);
     if (l->working)
@@ -718,6 +760,11 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
     ex->provider->pool_only = true;
     ex->first_starts = provider_zygote_starts(ex->provider);
     ex->zygotes_good = true;
+    idle_cache_init(&ex->idle, (size_t)cfg->idle_kernels);
+    uv_timer_init(loop, &ex->sweep);
+    ex->sweep.data = ex;
+    uv_timer_start(&ex->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
+    uv_unref((uv_handle_t *)&ex->sweep);
     uv_idle_init(loop, &ex->kick);
     ex->kick.data = ex;
     *ret = ex;
@@ -747,6 +794,10 @@ void executor_destroy(struct executor *ex)
     ex->closing = true;
     while (ex->all)
         tell_the_end(ex->all);
+    struct sandbox *sb;
+    while ((sb = idle_cache_expire(&ex->idle, INT64_MAX)))
+        retire(ex, sb);
+    uv_close((uv_handle_t *)&ex->sweep, NULL);
     uv_close((uv_handle_t *)&ex->kick, NULL);
     /* Everything still open in the loop at this point is ours or the caller's last word; both end by themselves. */
     while (ex->n_dying > 0 || ex->is_spawning)
@@ -765,6 +816,7 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
         ret->idle += l->state == LEASE_IDLE;
     }
     ret->queued = ex->n_queued;
+    ret->idle += ex->idle.n;
     ret->places = ex->places;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         ret->pooled += ex->provider->n_pool[kind];
