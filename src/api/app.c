@@ -189,6 +189,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         return r;
     }
     warm_datasets(app);
+    app_watch_datasets(app);
     *ret = app;
     return 0;
 }
@@ -204,6 +205,7 @@ void app_destroy(struct app *app)
     if (!app)
         return;
     app->stopping = true;
+    loop_cancel(app->reload_timer);
     http_server_destroy(app->server);
     while (app->runs)
         run_abandon(app->runs);

@@ -28,6 +28,7 @@ struct app {
     struct store *store;
     struct registry *registry; /* NULL until there is a directory of datasets */
     int64_t registry_loaded_ms;
+    struct loop_timer *reload_timer;
     struct metrics *metrics;
     struct guard *guard;
     struct http_server *server;
@@ -62,6 +63,9 @@ void dataset_handle_release(struct dataset_handle *h);
 
 /* Puts a freshly read registry in place; profiles are carried over. */
 void app_set_registry(struct app *app, struct registry *fresh);
+
+/* From now on looks for new datasets by itself, until the server stops. */
+void app_watch_datasets(struct app *app);
 
 /* Profiles what is not profiled yet, in a jail, then calls done (never from within the call). */
 typedef void (*profile_done_fn)(const struct err *err, void *arg);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 
 #define RELOAD_AFTER_MS 2000
+#define RELOAD_EVERY_MS 5000
 #define PROFILE_TIMEOUT_MS (10 * 60 * 1000)
 #define PROFILE_MAX_BYTES (16u << 20)
 
@@ -222,6 +223,36 @@ static void reload_done(void *arg)
 static void reload_left(void *arg)
 {
     ((struct reload *)arg)->req = NULL;
+}
+
+/* Every few seconds: a folder that was dropped in is known soon, whether or not anybody asks for the list. */
+static void look_again(void *arg)
+{
+    struct app *app = arg;
+    struct err err = ERR_INIT;
+    app->reload_timer = NULL;
+    if (app->stopping)
+        return;
+    app_watch_datasets(app);
+    if (clock_now_ms() - app->registry_loaded_ms <= RELOAD_AFTER_MS)
+        return;
+    struct reload *rl = calloc(1, sizeof(*rl));
+    if (!rl)
+        return;
+    rl->app = app;
+    rl->previous = app->registry ? registry_ref(app->registry) : NULL;
+    app->registry_loaded_ms = clock_now_ms();
+    if (loop_work(app->loop, reload_work, reload_done, rl, &err) < 0) {
+        registry_unref(rl->previous);
+        free(rl);
+    }
+}
+
+void app_watch_datasets(struct app *app)
+{
+    struct err err = ERR_INIT;
+    if (loop_after(app->loop, RELOAD_EVERY_MS, look_again, app, &app->reload_timer, &err) < 0)
+        log_warn("datasets.watch", LOG_STR("error", err.message));
 }
 
 static void get_datasets(struct http_request *req)

@@ -2,9 +2,11 @@
  * Theory of operation. A lease goes QUEUED → HASHING (a worker thread reads the files) → INGESTING (one file after the other, each
  * in its own jail) → STARTING → IDLE ⇄ RUNNING → gone. Kernels come from the pool only: it is filled by the worker pool, one fork
  * at a time, so that neither a fork nor the start of a new zygote ever holds up the loop. A SQL sandbox that is given back in good
- * order is kept a while for the same owner's next query on the same tables (idle_cache.h). At most `places` leases are past QUEUED; the queue serves owners in turn, so that one
- * who asks a thousand times does not keep another waiting. Sandboxes are polled through their descriptors, with one timer
- * each for limits and interrupts. A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
+ * order is kept a while for the same owner's next query on the same tables (idle_cache.h).
+ *
+ * At most `places` leases are past QUEUED; the queue serves owners in turn, so that one who asks a thousand times does not keep
+ * another waiting. Sandboxes are polled through their descriptors, with one timer each for limits and interrupts
+ * (executor_watch.c). A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
  */
 
 #include "sandbox/executor.h"
@@ -15,221 +17,16 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 #include <sys/wait.h>
-#include "base/arena.h"
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "sandbox/idle_cache.h"
-#include "sandbox/local_impl.h"
+#include "sandbox/executor_impl.h"
 
 #define IDLE_KEPT_MS 60000
 #define SWEEP_MS 10000
 
-enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
-
-/* A sandbox in the loop: its descriptors and its timer. Outlives the lease until every handle is closed. */
-struct watch {
-    uv_poll_t polls[SANDBOX_POLL_MAX];
-    uv_timer_t timer;
-    int fds[SANDBOX_POLL_MAX];
-    size_t n_polls;
-    int open_handles;
-    struct lease *lease; /* NULL once stopped */
-};
-
-struct lease {
-    struct executor *ex;
-    struct lease *next, *prev; /* in the executor's list of all */
-    struct arena arena;
-    char owner[64];
-    enum lease_state state;
-    struct sandbox_spec spec;
-    char (*hashes)[TABLE_HASH_SIZE];
-    struct table_file *tables;
-    size_t at; /* file being looked at */
-    struct ingest *ingest;
-    struct ending *ending; /* the ingest's kernel is being killed */
-    struct sandbox *sandbox;
-    struct watch *watch;
-    bool waits_for_kernel;
-    bool spoilt; /* a run ended badly: not for reuse */
-    char key[IDLE_KEY_SIZE];
-    struct run_events events;
-    lease_ready_fn ready;
-    lease_done_fn done;
-    void *ready_arg, *done_arg;
-    struct lease_times times;
-    int64_t since_us;
-    bool working;  /* a worker thread is using it */
-    bool released; /* while it was */
-    struct err hash_err;
-    int hash_result;
-    uv_work_t work;
-};
-
-/* An ingest that is over: its table is published when its kernel is surely gone. */
-struct ending {
-    uv_poll_t poll;
-    struct executor *ex;
-    struct lease *lease; /* NULL: released meanwhile */
-    struct ingest *ingest;
-    struct run_result result;
-};
-
-/* A fork under way in the worker pool. */
-struct spawning {
-    uv_work_t work;
-    struct executor *ex;
-    enum run_kind kind;
-    struct sandbox_limits limits;
-    struct kernel_proc kernel;
-    struct err err;
-    int result;
-};
-
-/* A killed kernel, waiting to be reaped. */
-struct dying {
-    uv_poll_t poll;
-    struct executor *ex;
-    struct sandbox *sandbox;
-};
-
-struct executor {
-    uv_loop_t *loop;
-    const struct config *cfg;
-    struct provider *provider;
-    struct lease *all;   /* newest first */
-    size_t n_queued, n_active, n_dying;
-    size_t places, queue_max;
-    char last_owner[64]; /* whose turn it was */
-    struct spawning spawning;
-    bool is_spawning, zygotes_good;
-    struct idle_cache idle;
-    uv_timer_t sweep; /* lets go of what was idle too long */
-    uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
-    uint64_t runs[_VERDICT_MAX], refused;
-    unsigned first_starts;
-    bool closing;
-};
-
 static void lease_free(struct lease *l);
 static void advance_load(struct lease *l);
-
-/* ---- watching a sandbox ---- */
-
-static void on_watch_closed(uv_handle_t *h)
-{
-    struct watch *w = h->data;
-    if (--w->open_handles == 0)
-        free(w);
-}
-
-static void watch_stop(struct lease *l)
-{
-    struct watch *w = l->watch;
-    if (!w)
-        return;
-    l->watch = NULL;
-    w->lease = NULL;
-    for (size_t i = 0; i < w->n_polls; i++)
-        uv_close((uv_handle_t *)&w->polls[i], on_watch_closed);
-    uv_close((uv_handle_t *)&w->timer, on_watch_closed);
-}
-
-static struct sandbox *current_sandbox(struct lease *l)
-{
-    return l->ingest ? ingest_sandbox(l->ingest) : l->sandbox;
-}
-
-static void step(struct lease *l);
-
-static void on_watch_poll(uv_poll_t *h, int status, int events)
-{
-    (void)status, (void)events;
-    struct watch *w = h->data;
-    if (w->lease)
-        step(w->lease);
-}
-
-static void on_watch_timer(uv_timer_t *h)
-{
-    struct watch *w = h->data;
-    if (w->lease)
-        step(w->lease);
-}
-
-/* Polls what the sandbox wants polled now; a pipe that was closed meanwhile is dropped. */
-static int watch_update(struct lease *l, struct err *err)
-{
-    struct pollfd fds[SANDBOX_POLL_MAX];
-    int64_t deadline;
-    size_t n = sandbox_poll_fds(current_sandbox(l), fds, &deadline);
-    struct watch *w = l->watch;
-    bool same = w && w->n_polls == n;
-    for (size_t i = 0; same && i < n; i++)
-        same = w->fds[i] == fds[i].fd;
-    if (!same) {
-        watch_stop(l);
-        w = calloc(1, sizeof(*w));
-        if (!w)
-            return err_set(err, ERR_NO_MEMORY, "out of memory");
-        w->lease = l;
-        uv_timer_init(l->ex->loop, &w->timer);
-        w->timer.data = w;
-        w->open_handles = 1;
-        l->watch = w;
-        for (size_t i = 0; i < n; i++) {
-            int r = uv_poll_init(l->ex->loop, &w->polls[i], fds[i].fd);
-            if (r < 0)
-                return err_set(err, ERR_INTERNAL, "watching a kernel: %s", uv_strerror(r));
-            w->polls[i].data = w;
-            w->fds[i] = fds[i].fd;
-            w->n_polls++;
-            w->open_handles++;
-            uv_poll_start(&w->polls[i], UV_READABLE, on_watch_poll);
-        }
-    }
-    if (deadline < 0)
-        uv_timer_stop(&w->timer);
-    else
-        uv_timer_start(&w->timer, on_watch_timer, (uint64_t)MAX_OF(0, deadline - clock_now_ms()), 0);
-    return 0;
-}
-
-/* ---- letting go of a kernel ---- */
-
-static void on_dying_closed(uv_handle_t *h)
-{
-    struct dying *d = h->data;
-    d->ex->n_dying--;
-    free(d);
-}
-
-static void on_dead(uv_poll_t *h, int status, int events)
-{
-    (void)status, (void)events;
-    struct dying *d = h->data;
-    sandbox_destroy(d->sandbox); /* reaps at once: it is dead */
-    uv_close((uv_handle_t *)h, on_dying_closed);
-}
-
-static void retire(struct executor *ex, struct sandbox *sb)
-{
-    if (!sb)
-        return;
-    struct dying *d = sandbox_alive(sb) ? calloc(1, sizeof(*d)) : NULL;
-    if (!d || uv_poll_init(ex->loop, &d->poll, sandbox_pidfd(sb)) < 0) {
-        free(d);
-        sandbox_destroy(sb);
-        return;
-    }
-    d->ex = ex;
-    d->sandbox = sb;
-    d->poll.data = d;
-    ex->n_dying++;
-    (void)proc_pidfd_signal(sandbox_pidfd(sb), SIGKILL, NULL);
-    uv_poll_start(&d->poll, UV_READABLE, on_dead);
-}
 
 /* ---- the queue ---- */
 
@@ -368,6 +165,7 @@ static void fill_pool(struct executor *ex)
 /* True if a kernel of this kind can be taken now; otherwise the lease will be called again when one can. */
 static bool kernel_at_hand(struct lease *l, enum run_kind kind)
 {
+    kernel_pool_trim(l->ex->provider, kind);
     if (l->ex->provider->n_pool[kind] > 0)
         return true;
     l->waits_for_kernel = true;
@@ -454,6 +252,33 @@ static void finish_load(struct lease *l)
     l->ready(l, NULL, l->ready_arg);
 }
 
+/* True if another lease is making the table that this one needs next. */
+static bool is_being_made(const struct lease *l)
+{
+    for (const struct lease *o = l->ex->all; o; o = o->next)
+        if (o != l && (o->ingest || o->ending) && str_eq(o->hashes[o->at], l->hashes[l->at]))
+            return true;
+    return false;
+}
+
+/* An ingest ended, well or not: whoever waited for that table looks again, once. */
+static void wake_for_table(struct executor *ex, const char *hash)
+{
+    for (struct lease *l = ex->all; l; l = l->next) {
+        l->woken = l->waits_for_table && str_eq(l->hashes[l->at], hash);
+        l->waits_for_table = l->waits_for_table && !l->woken;
+    }
+    for (struct lease *l = ex->all; l;) {
+        if (!l->woken) {
+            l = l->next;
+            continue;
+        }
+        l->woken = false;
+        advance_load(l);
+        l = ex->all; /* the list may have changed */
+    }
+}
+
 /* Goes on until something has to be waited for. */
 static void advance_load(struct lease *l)
 {
@@ -474,6 +299,10 @@ static void advance_load(struct lease *l)
     for (; l->at < l->spec.n_files; l->at++) {
         if (tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
             continue;
+        if (is_being_made(l)) {
+            l->waits_for_table = true;
+            return;
+        }
         if (!kernel_at_hand(l, RUN_SQL))
             return;
         struct err err = ERR_INIT;
@@ -512,15 +341,19 @@ static void on_ended(uv_poll_t *h, int status, int events)
         return;
     }
     l->ending = NULL;
+    char hash[TABLE_HASH_SIZE];
+    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    struct executor *ex = l->ex;
     int r = ingest_finish(e->ingest, &e->result, &l->tables[l->at], &err);
     run_result_finish(&e->result);
     uv_close((uv_handle_t *)h, on_ending_closed);
     if (r < 0) {
         fail_ready(l, &err);
-        return;
+    } else {
+        l->at++;
+        advance_load(l);
     }
-    l->at++;
-    advance_load(l);
+    wake_for_table(ex, hash);
 }
 
 static void end_ingest(struct lease *l, struct run_result *result)
@@ -562,7 +395,7 @@ static void step_ingest(struct lease *l)
         end_ingest(l, &result);
 }
 
-static void step(struct lease *l)
+void executor_step(struct lease *l)
 {
     if (l->ingest) {
         step_ingest(l);
@@ -659,7 +492,7 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
 {
     if (ex->closing)
         return err_set(err, ERR_UNAVAILABLE, "the server is shutting down");
-    if (ex->n_queued >= ex->queue_max) {
+    if (ex->n_active + ex->n_queued >= ex->places + ex->queue_max) {
         ex->refused++;
         return err_set(err, ERR_UNAVAILABLE, "the server is busy: %zu runs are waiting; try again soon", ex->n_queued);
     }
@@ -711,6 +544,7 @@ void lease_release(struct lease *l)
         ex->n_queued--;
     else
         ex->n_active--;
+    bool made_table = l->ingest || l->ending;
     if (l->ingest)
         ingest_abort(TAKE_PTR(l->ingest));
     if (l->ending)
@@ -720,6 +554,8 @@ void lease_release(struct lease *l)
     else if (l->sandbox)
         retire(ex, TAKE_PTR(l->sandbox));
     kick(ex);
+    if (made_table && !ex->closing)
+        wake_for_table(ex, l->hashes[l->at]); /* somebody else has to make it */
     if (l->working)
         l->released = true; /* hash_done frees it */
     else

@@ -320,6 +320,18 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
     return 0;
 }
 
+static bool is_gone(const struct kernel_proc *k)
+{
+    struct pollfd pfd = { .fd = k->pidfd, .events = POLLIN };
+    return poll(&pfd, 1, 0) != 0;
+}
+
+void kernel_pool_trim(struct provider *p, enum run_kind kind)
+{
+    while (p->n_pool[kind] > 0 && is_gone(&p->pool[kind][p->n_pool[kind] - 1]))
+        kernel_kill(&p->pool[kind][--p->n_pool[kind]]);
+}
+
 void kernel_prepare(struct provider *p, enum run_kind kind)
 {
     struct sandbox_limits limits;
@@ -334,8 +346,7 @@ int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_lim
 {
     while (p->n_pool[kind] > 0) {
         struct kernel_proc k = p->pool[kind][--p->n_pool[kind]];
-        struct pollfd pfd = { .fd = k.pidfd, .events = POLLIN };
-        if (poll(&pfd, 1, 0) == 0 && cgroup_limit(&k.group, limits, err) == 0) {
+        if (!is_gone(&k) && cgroup_limit(&k.group, limits, err) == 0) {
             *ret = k;
             return 0;
         }

@@ -53,6 +53,8 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
 /* From the pool if there is one, else spawned. */
 int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
                 struct kernel_proc *ret, struct err *err);
+/* Lets go of those at the end of the pool that died. */
+void kernel_pool_trim(struct provider *p, enum run_kind kind);
 /* Forks one into an empty pool, best effort. */
 void kernel_prepare(struct provider *p, enum run_kind kind);
 void kernel_kill(struct kernel_proc *k); /* kills, waits, closes, removes its group */

@@ -15,6 +15,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -53,7 +54,7 @@ struct sandbox {
     enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
     int64_t deadline_ms;      /* of the state */
     int64_t kill_ms;          /* end of the grace */
-    int64_t begun_us;
+    int64_t begun_us, cpu_begun_us;
     int64_t max_output_bytes;
     int64_t output_bytes;     /* seen, kept or not */
     int64_t pids_refused, oom_kills;
@@ -191,6 +192,20 @@ pid_t sandbox_pid(const struct sandbox *sb)
 
 /* ---- a run ---- */
 
+/* Processor time of the kernel so far, its ended children not included while it lives. */
+static int64_t cpu_us(const struct sandbox *sb)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (sb->dead)
+        return (int64_t)(sb->usage.ru_utime.tv_sec + sb->usage.ru_stime.tv_sec) * 1000000 + sb->usage.ru_utime.tv_usec +
+               sb->usage.ru_stime.tv_usec;
+    if (clock_getcpuclockid(sb->kernel.pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        return 0;
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+
 /*
  * Sends what the kernel takes now. User code may have left it so that it takes nothing ever: the rest waits, and the run's time
  * goes on. 0, or UNAVAILABLE when nobody is there to take it.
@@ -265,6 +280,7 @@ int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, 
     sb->pids_refused = cgroup_pids_refused(&sb->kernel.group);
     sb->oom_kills = cgroup_oom_kills(&sb->kernel.group);
     sb->begun_us = clock_now_us();
+    sb->cpu_begun_us = cpu_us(sb);
     sb->deadline_ms = clock_now_ms() + timeout_ms;
     sb->watch_at_ms = clock_now_ms() + WATCHDOG_MS;
     sb->stop_reason = VERDICT_OK;
@@ -429,9 +445,7 @@ static void finish(struct sandbox *sb, struct run_result *ret)
     json_decref(sb->rejects);
     sb->rejects = NULL;
     r->peak_memory_bytes = cgroup_peak_memory(&sb->kernel.group);
-    r->cpu_us = sb->dead ? (int64_t)(sb->usage.ru_utime.tv_sec + sb->usage.ru_stime.tv_sec) * 1000000 +
-                               sb->usage.ru_utime.tv_usec + sb->usage.ru_stime.tv_usec
-                         : 0;
+    r->cpu_us = MAX_OF(0, cpu_us(sb) - sb->cpu_begun_us);
     *ret = *r;
     memset(r, 0, sizeof(*r));
     sb->state = STATE_IDLE;
