@@ -78,7 +78,7 @@ ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HAR
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
 LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto)
-LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
+LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
@@ -207,7 +207,8 @@ $(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel))
 # A fuzzer is one file with LLVMFuzzerTestOneInput(). As a test it replays tests/fuzz/corpus/<name>; `make fuzz` lets it search.
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
 FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_C))
-FUZZ_LIBS := $(call archives,$(filter-out cli,$(DIRS_riddle)))
+# From the kernel only what needs neither CPython nor DuckDB.
+FUZZ_LIBS := $(call archives,$(filter-out cli,$(DIRS_riddle)) kernel)
 
 $(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<
@@ -230,7 +231,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel \
+.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel bench-server \
 	format lint docs install clean
 
 help: ## List the targets
@@ -288,6 +289,10 @@ check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
 bench-kernel: all tools bench-programs ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/kernel $(BENCH_FLAGS)
+
+bench-server: all ## Measure requests, runs, load, streams and uploads against FastAPI and Docker
+	$(Q)scripts/install-deps run build bench
+	$(Q)bench/server $(BENCH_FLAGS)
 
 format: ## Format the C sources
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format -i

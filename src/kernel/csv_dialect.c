@@ -32,6 +32,34 @@ void csv_dialect_finish(struct csv_dialect *d)
     memset(d, 0, sizeof(*d));
 }
 
+int csv_dialect_init(struct csv_dialect *d, const char *delimiter, const char *quote, size_t max_columns,
+                     struct err *err)
+{
+    *d = (struct csv_dialect){ .delimiter = strdup(delimiter),
+                               .quote = strdup(quote),
+                               .escape = strdup(quote),
+                               .comment = strdup(""),
+                               .new_line = strdup("\\n"),
+                               .date_format = strdup(""),
+                               .timestamp_format = strdup(""),
+                               .names = calloc(max_columns + 1, sizeof(char *)),
+                               .types = calloc(max_columns + 1, sizeof(char *)) };
+    if (!d->delimiter || !d->quote || !d->escape || !d->comment || !d->new_line || !d->date_format ||
+        !d->timestamp_format || !d->names || !d->types)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the dialect");
+    return 0;
+}
+
+int csv_dialect_add_column(struct csv_dialect *d, const char *name, const char *type, struct err *err)
+{
+    d->names[d->n_columns] = strdup(name);
+    d->types[d->n_columns] = strdup(type);
+    d->n_columns++;
+    return d->names[d->n_columns - 1] && d->types[d->n_columns - 1] ?
+               0 :
+               err_set(err, ERR_NO_MEMORY, "out of memory for a column");
+}
+
 static int give_up(char **ret_failure, const char *message, struct err *err)
 {
     *ret_failure = strdup(message ? message : "DuckDB gave no reason");
@@ -103,9 +131,11 @@ int csv_dialect_sniff(struct csv_dialect *d, duckdb_connection con, const char *
         err);
 
     if (r == 0)
-        r = sql_quote(&sql, '\'', path, err);
+        r = sql_quote_path(&sql, path, err);
     if (r == 0 && double_quotes_only)
         r = buf_append_str(&sql, ",quote='\"',escape='\"'", err);
+    if (r == 0) /* whatever the name ends with */
+        r = buf_append_str(&sql, ",compression='none'", err);
     if (r == 0 && latin1)
         r = buf_append_str(&sql, ",encoding='latin-1'", err);
     if (r == 0)
@@ -127,7 +157,7 @@ static int add_option(struct buf *sql, const char *name, const char *text, struc
 
 int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, struct err *err)
 {
-    int r = buf_printf(sql, err, ",auto_detect=false,skip=%" PRId64 ",header=%s", d->skip_rows,
+    int r = buf_printf(sql, err, ",compression='none',auto_detect=false,skip=%" PRId64 ",header=%s", d->skip_rows,
                        d->has_header ? "true" : "false");
 
     if (r == 0)

@@ -22,6 +22,11 @@ struct csv_dialect {
     size_t n_columns;
 };
 
+/* One that is known: no header line, \\n, ISO dates; and its columns, of which there is room for max_columns. */
+int csv_dialect_init(struct csv_dialect *d, const char *delimiter, const char *quote, size_t max_columns,
+                     struct err *err);
+int csv_dialect_add_column(struct csv_dialect *d, const char *name, const char *type, struct err *err);
+
 void csv_dialect_finish(struct csv_dialect *d); /* may be used again */
 
 /*

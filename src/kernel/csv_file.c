@@ -41,12 +41,15 @@ static const struct {
     size_t len;
     const char *kind, *remedy;
 } kinds[] = {
-    { "\x1f\x8b", 2, "a gzip archive", "unpack it and send the CSV inside" },
-    { "PK\x03\x04", 4, "a ZIP archive or an Excel workbook (.xlsx)",
-      "unpack it, or save the sheet as CSV" },
     { "PK\x05\x06", 4, "an empty ZIP archive", "send the CSV file itself" },
-    { "PAR1", 4, "a Parquet file", "convert it to CSV" },
-    { "\xd0\xcf\x11\xe0", 4, "an old Excel or Office file (.xls)", "save the sheet as CSV" },
+    { "PARE", 4, "an encrypted Parquet file", "write it without encryption" },
+    { "\xd0\xcf\x11\xe0", 4, "an old Excel file (.xls), or a workbook with a password",
+      "save it as .xlsx without a password, or the sheet as CSV" },
+    { "<!DOCTYPE html", 14, "an HTML page", "save its table as .xlsx or CSV" },
+    { "<!doctype html", 14, "an HTML page", "save its table as .xlsx or CSV" },
+    { "<html", 5, "an HTML page", "save its table as .xlsx or CSV" },
+    { "<table", 6, "an HTML page", "save its table as .xlsx or CSV" },
+    { "<?xml", 5, "an XML document", "save it as .xlsx or CSV" },
     { "\x89PNG", 4, "a PNG image", "send a CSV file" },
     { "\xff\xd8\xff", 3, "a JPEG image", "send a CSV file" },
     { "GIF8", 4, "a GIF image", "send a CSV file" },

@@ -1,11 +1,13 @@
 /*
- * CSV → columnar file, once.
+ * A data file → columnar file, once.
  *
- * Theory of operation. The bytes are looked at first (csv_file.c): what is no text is refused by its kind, UTF-16 becomes UTF-8.
- * Then DuckDB's sniffer finds the dialect, the header and the types from a sample. Then one CREATE TABLE AS reads the whole
- * file with exactly that, into an attached database file, which is checkpointed and detached.
+ * Theory of operation. What kind of file it is and what must be done before DuckDB can read it is formats.c's part; JSON and
+ * Parquet are read by DuckDB as they are then, a workbook has become CSV with columns that are known. The bytes of a CSV are looked
+ * at first (csv_file.c): what is no text is refused by its kind, UTF-16 becomes UTF-8. Then DuckDB's sniffer finds the dialect, the
+ * header and the types from a sample. Then one CREATE TABLE AS reads the whole file with exactly that, into an attached database
+ * file, which is checkpointed and detached.
  *
- * What can go wrong on the way, and what is done about it:
+ * What can go wrong with a CSV on the way, and what is done about it:
  *   bytes that are not UTF-8          read again as Latin-1, or as Windows-1252 turned into UTF-8
  *   lines that do not fit             read again with a list of rejected lines, which is reported
  *   many values that are not of the   sniffed again over the whole file, so that the column gets a type that holds them
@@ -25,16 +27,15 @@
 #include "base/str.h"
 #include "kernel/csv_dialect.h"
 #include "kernel/csv_file.h"
-#include "kernel/sql_impl.h"
+#include "kernel/ingest_impl.h"
 #include "kernel/sql_value.h"
 
-#define DB "__ingest"                          /* the attached output file */
 #define MAX_STATEMENT_BYTES (16 * 1024 * 1024) /* names and types of all columns are in it */
 #define MAX_REJECTED_LINES_STORED 100000
-#define MAX_REJECTED_LINES_SHOWN 20
-#define MAX_REJECTED_TEXT_BYTES 200
 #define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
+#define PREPARING_SHARE 0.6      /* of the progress, for what is unpacked or converted first */
+#define LINE_BYTES (2000 * 1000) /* longer lines than this DuckDB must be told of */
 
 /*
  * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless the file is made with
@@ -47,24 +48,12 @@
 #define WIDE_COLUMN_BYTES (36 * 1024)          /* what a column takes */
 #define WIDE_COLUMN_COUNTED_BYTES (100 * 1024) /* what DuckDB counts for it */
 
-struct ingest {
-    struct sql_engine *e;
-    const struct sql_ingest *in;
-    struct buf *out;
-    struct csv_file file;
-    enum csv_encoding encoding;
-    const char *path; /* the file that DuckDB reads: csv_path or converted */
-    char *converted;  /* the UTF-8 copy; removed at the end */
-    struct csv_dialect dialect;
-    int64_t n_rows, n_rejected;
-    char *failure; /* DuckDB's message of the last failed step */
-};
-
 /* ---- small pieces -------------------------------------------------------------------------------------------------- */
 
 static void cleanup_ingest(struct ingest *g)
 {
     csv_dialect_finish(&g->dialect);
+    data_source_finish(&g->source);
     if (g->converted)
         unlink(g->converted);
     free(g->converted);
@@ -79,42 +68,20 @@ static int note_failure(struct ingest *g, const char *message, struct err *err)
     return g->failure ? 1 : err_set(err, ERR_NO_MEMORY, "out of memory for a message");
 }
 
-static int write_error(struct ingest *g, const char *message, struct err *err)
-{
-    return sql_append_failure(g->out, "error", "VALIDATION_ERROR", message, err);
-}
-
-/* The first line of DuckDB's message, without its class; the rest of it is about options that the user does not have. */
-static void short_reason(const char *message, char *ret, size_t size)
-{
-    const char *lines = message;
-    size_t n = 0;
-
-    for (const char *kind = strstr(lines, "Error: "); kind && kind - lines < 40;
-         kind = strstr(lines, "Error: "))
-        lines = kind + strlen("Error: ");
-    for (; *lines && n + 1 < size; lines++) {
-        if (lines[0] == '\n' &&
-            (str_starts(lines + 1, "Possible") || str_starts(lines + 1, "\n") ||
-             str_starts(lines + 1, "Column") || str_starts(lines + 1, "This type")))
-            break;
-        ret[n++] = lines[0] == '\n' ? ' ' : lines[0];
-    }
-    ret[str_utf8_cut(ret, n, MIN_OF(n, (size_t)400))] = '\0';
-}
-
 /* ---- sniffing ------------------------------------------------------------------------------------------------------ */
 
 static int sniff(struct ingest *g, const char *extra, struct err *err)
 {
     auto_free char *failure = NULL;
-    char separator[16] = "";
+    char options[128], separator = g->source.tabs ? '\t' : *extra ? 0 : g->file.separator;
     int r;
 
-    if (g->file.separator && !*extra)
-        snprintf(separator, sizeof(separator), ",delim='%c'", g->file.separator);
+    if (separator)
+        snprintf(options, sizeof(options), ",delim='%c'%s", separator, extra);
+    else
+        snprintf(options, sizeof(options), "%s", extra);
     r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
-                          g->encoding == CSV_LATIN1, *separator ? separator : extra, &failure, err);
+                          g->encoding == CSV_LATIN1, options, &failure, err);
 
     return r < 0 || !failure ? r : note_failure(g, failure, err);
 }
@@ -161,20 +128,74 @@ static int widen_integers(struct ingest *g, struct err *err)
 
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-static int build_statement(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
+/* A sheet's lines: short ones are padded, and one that is longer than DuckDB expects is announced. */
+static int write_sheet_options(const struct xlsx_table *t, struct buf *sql, struct err *err)
 {
-    int r = buf_append_str(
-        sql, "CREATE OR REPLACE TABLE " DB ".main.data AS SELECT * FROM read_csv(", err);
+    int r = 0;
+
+    if (t->ragged) /* DuckDB cannot find the lines' beginnings in parallel if it has to count fields as well */
+        r = buf_append_str(
+            sql, t->has_line_breaks ? ",null_padding=true,parallel=false" : ",null_padding=true",
+            err);
+    if (r == 0 && t->longest_row > LINE_BYTES)
+        r = buf_printf(sql, err, ",max_line_size=%zu,buffer_size=%zu", t->longest_row + 1024,
+                       2 * t->longest_row + 4096);
+    return r;
+}
+
+static int write_csv_source(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
+{
+    int r = buf_append_str(sql, "read_csv(", err);
 
     if (r == 0)
-        r = sql_quote(sql, '\'', g->path, err);
+        r = sql_quote_path(sql, g->path, err);
     if (r == 0)
         r = csv_dialect_write_options(&g->dialect, sql, err);
     if (r == 0 && g->encoding == CSV_LATIN1)
         r = buf_append_str(sql, ",encoding='latin-1'", err);
+    if (r == 0 && g->source.format == DATA_XLSX)
+        r = write_sheet_options(&g->source.sheet, sql, err);
     if (r == 0 && rejects)
         r = buf_printf(sql, err, ",store_rejects=true,rejects_limit=%d", MAX_REJECTED_LINES_STORED);
     return r < 0 ? r : buf_append_str(sql, ")", err);
+}
+
+/* Columns of a sheet with nothing in them, not even a name, are read but not kept. */
+static int write_exclusions(const struct xlsx_table *t, struct buf *sql, struct err *err)
+{
+    const char *before = " EXCLUDE (";
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < t->n_columns; i++) {
+        if (!t->columns[i].empty)
+            continue;
+        r = buf_append_str(sql, before, err);
+        if (r == 0)
+            r = sql_quote(sql, '"', t->columns[i].name, err);
+        before = ",";
+    }
+    return r < 0 || before[0] == ' ' ? r : buf_append_str(sql, ")", err);
+}
+
+static int build_statement(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
+{
+    int r = buf_append_str(sql, "CREATE OR REPLACE TABLE " INGEST_DB ".main.data AS SELECT *", err);
+
+    if (r == 0)
+        r = write_exclusions(&g->source.sheet, sql, err);
+    if (r == 0)
+        r = buf_append_str(sql, " FROM ", err);
+    if (r < 0)
+        return r;
+    return ingest_is_delimited(g) ? write_csv_source(g, rejects, sql, err) :
+                                    data_source_write_sql(&g->source, -1, g->sparse, sql, err);
+}
+
+static void tell_progress(struct ingest *g, double fraction)
+{
+    if (g->in->progress)
+        g->in->progress(g->in->progress_arg,
+                        MIN_OF(g->progress_base + fraction * (1 - g->progress_base), 1.0));
 }
 
 /* Drives the statement task by task, so that progress can be told. */
@@ -193,7 +214,7 @@ static void drive(struct ingest *g, duckdb_pending_result pending)
             double percent = duckdb_query_progress(g->e->con).percentage;
 
             if (percent >= 0)
-                g->in->progress(g->in->progress_arg, MIN_OF(percent / 100, 1.0));
+                tell_progress(g, percent / 100);
             next_ms = clock_now_ms() + PROGRESS_INTERVAL_MS;
         }
     }
@@ -257,76 +278,6 @@ static int ask_number(struct ingest *g, const char *sql, int64_t *ret, struct er
     return 0;
 }
 
-/* Lines come back as they are in the file, so their bytes may be anything. */
-static int write_text(struct buf *out, const char *text, size_t max, struct err *err)
-{
-    size_t len = strlen(text);
-    bool cut = len > max;
-    auto_json json_t *safe = json_text(text, cut ? str_utf8_cut(text, len, max) : len);
-    auto_buf struct buf line = BUF_INIT(4 * MAX_REJECTED_TEXT_BYTES + 4096);
-    int r;
-
-    if (!safe)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
-    r = buf_printf(&line, err, "%s%s", json_string_value(safe), cut ? "…" : "");
-    return r < 0 ? r : sql_json_text(out, buf_cstr(&line), line.len, err);
-}
-
-/* [{"line","column","error","text"}…] */
-static int write_rejected_lines(struct ingest *g, struct err *err)
-{
-    auto_result duckdb_result result = { 0 };
-    char sql[300];
-    int64_t n = 0;
-    int r = 0;
-
-    snprintf(
-        sql, sizeof(sql),
-        "SELECT line::BIGINT, coalesce(column_name, ''), error_message, coalesce(csv_line, '') FROM temp.reject_errors "
-        "ORDER BY line, column_idx LIMIT %d",
-        MAX_REJECTED_LINES_SHOWN);
-    if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
-        return err_set(err, ERR_INTERNAL, "listing rejected lines: %s",
-                       duckdb_result_error(&result));
-    for (;;) {
-        duckdb_data_chunk chunk = duckdb_fetch_chunk(result);
-
-        if (!chunk || r < 0) {
-            if (chunk)
-                duckdb_destroy_data_chunk(&chunk);
-            return r;
-        }
-        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++) {
-            int64_t line = ((int64_t *)duckdb_vector_get_data(
-                duckdb_data_chunk_get_vector(chunk, 0)))[i];
-            auto_free char *column = sql_copy_text(chunk, 1, i);
-            auto_free char *reason = sql_copy_text(chunk, 2, i);
-            auto_free char *text = sql_copy_text(chunk, 3, i);
-
-            if (!column || !reason || !text) {
-                r = err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
-                break;
-            }
-            r = buf_printf(g->out, err, "%s{\"line\":%" PRId64 ",\"column\":", n++ ? "," : "",
-                           line);
-            if (r == 0)
-                r = column[0] ? write_text(g->out, column, MAX_REJECTED_TEXT_BYTES, err) :
-                                buf_append_str(g->out, "null", err);
-            if (r == 0)
-                r = buf_append_str(g->out, ",\"error\":", err);
-            if (r == 0)
-                r = write_text(g->out, reason, MAX_REJECTED_TEXT_BYTES, err);
-            if (r == 0)
-                r = buf_append_str(g->out, ",\"text\":", err);
-            if (r == 0)
-                r = write_text(g->out, text, MAX_REJECTED_TEXT_BYTES, err);
-            if (r == 0)
-                r = buf_append(g->out, "}", 1, err);
-        }
-        duckdb_destroy_data_chunk(&chunk);
-    }
-}
-
 /* Reads again and keeps a list of the lines that do not fit. 0 or 1 as read_rows(). */
 static int read_with_rejects(struct ingest *g, struct err *err)
 {
@@ -360,7 +311,7 @@ static int convert(struct ingest *g, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a path");
     }
     g->path = g->converted;
-    return csv_file_to_utf8(g->in->csv_path, g->encoding, g->converted, stop_asked, g->e, err);
+    return csv_file_to_utf8(g->source.path, g->encoding, g->converted, stop_asked, g->e, err);
 }
 
 /*
@@ -421,7 +372,7 @@ static bool types_are_wrong(struct ingest *g, struct err *err)
 }
 
 /* 0: the table is there; 1: g->failure. */
-static int load(struct ingest *g, struct err *err)
+static int load_csv(struct ingest *g, struct err *err)
 {
     int r = find_dialect(g, err);
 
@@ -432,10 +383,10 @@ static int load(struct ingest *g, struct err *err)
     if (r == 1) {
         r = is_encoding_failure(g, err);
         if (r == 1) {
-            r = csv_file_one_byte_encoding(g->in->csv_path, &g->encoding, err);
+            r = csv_file_one_byte_encoding(g->source.path, &g->encoding, err);
             if (r == 0 && g->encoding == CSV_WINDOWS_1252)
                 r = convert(g, err);
-            return r < 0 ? r : load(g, err); /* once: the encoding is no longer UTF-8 */
+            return r < 0 ? r : load_csv(g, err); /* once: the encoding is no longer UTF-8 */
         }
         if (r == 0)
             r = 1;
@@ -451,98 +402,44 @@ static int load(struct ingest *g, struct err *err)
     return r;
 }
 
-static int write_texts(struct buf *out, char **texts, size_t n, struct err *err)
+/* Names and types of what was made. */
+static int describe_table(struct ingest *g, struct err *err)
 {
+    auto_result duckdb_result result = { 0 };
+    struct csv_dialect *d = &g->dialect;
     int r = 0;
 
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        if (i)
-            r = buf_append(out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(out, texts[i], strlen(texts[i]), err);
+    if (duckdb_query(g->e->con,
+                     "SELECT column_name, column_type FROM (DESCRIBE " INGEST_DB ".main.data)",
+                     &result) != DuckDBSuccess)
+        return err_set(err, ERR_INTERNAL, "describing the table: %s", duckdb_result_error(&result));
+    csv_dialect_finish(d);
+    d->names = calloc(duckdb_row_count(&result) + 1, sizeof(char *));
+    d->types = calloc(duckdb_row_count(&result) + 1, sizeof(char *));
+    if (!d->names || !d->types)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the columns");
+    while (r == 0) {
+        duckdb_data_chunk chunk = duckdb_fetch_chunk(result);
+
+        if (!chunk)
+            break;
+        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++) {
+            d->names[d->n_columns] = sql_copy_text(chunk, 0, i);
+            d->types[d->n_columns] = sql_copy_text(chunk, 1, i);
+            d->n_columns++;
+            if (!d->names[d->n_columns - 1] || !d->types[d->n_columns - 1])
+                r = err_set(err, ERR_NO_MEMORY, "out of memory for a column");
+        }
+        duckdb_destroy_data_chunk(&chunk);
     }
     return r;
 }
 
-static int write_report(struct ingest *g, struct err *err)
+static int load(struct ingest *g, struct err *err)
 {
-    const struct csv_dialect *d = &g->dialect;
-    int r = buf_printf(g->out, err, "\"verdict\":\"ok\",\"row_count\":%" PRId64 ",\"columns\":[",
-                       g->n_rows);
+    int r = g->source.format == DATA_CSV ? load_csv(g, err) : read_rows(g, false, err);
 
-    if (r == 0)
-        r = write_texts(g->out, d->names, d->n_columns, err);
-    if (r == 0)
-        r = buf_append_str(g->out, "],\"types\":[", err);
-    if (r == 0)
-        r = write_texts(g->out, d->types, d->n_columns, err);
-    if (r == 0)
-        r = buf_printf(g->out, err, "],\"rejects\":{\"count\":%" PRId64 ",\"lines\":[",
-                       g->n_rejected);
-    if (r == 0 && g->n_rejected > 0)
-        r = write_rejected_lines(g, err);
-    if (r == 0)
-        r = buf_append_str(g->out, "]},\"dialect\":{\"delimiter\":", err);
-    if (r == 0)
-        r = sql_json_text(g->out, d->delimiter, strlen(d->delimiter), err);
-    if (r == 0)
-        r = buf_append_str(g->out, ",\"quote\":", err);
-    if (r == 0)
-        r = sql_json_text(g->out, d->quote, strlen(d->quote), err);
-    return r < 0 ? r :
-                   buf_printf(g->out, err, ",\"encoding\":\"%s\",\"header\":%s},\"error\":null",
-                              csv_encoding_name(g->encoding), d->has_header ? "true" : "false");
-}
-
-/* What the user is told when DuckDB could not read the file. */
-static int write_load_failure(struct ingest *g, struct err *err)
-{
-    char reason[512], message[1024];
-
-    switch (sql_classify(g->e, g->failure)) {
-    case SQL_FATAL:
-        return err_set(err, ERR_INTERNAL, "DuckDB: %s", g->failure);
-    case SQL_INTERRUPTED:
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
-                                  "reading the file was interrupted", err);
-    case SQL_NO_MEMORY:
-        snprintf(
-            message, sizeof(message),
-            "'%.200s' needs more memory than there is; send it in parts or raise the memory limit",
-            g->in->name);
-        return sql_append_failure(g->out, "memory", "VALIDATION_ERROR", message, err);
-    default:
-        short_reason(g->failure, reason, sizeof(reason));
-        snprintf(
-            message, sizeof(message),
-            "Could not parse CSV: '%.200s': %s; check its separators, quotes and line ends, or export it again as "
-            "UTF-8 CSV",
-            g->in->name, reason);
-        return write_error(g, message, err);
-    }
-}
-
-/* Is what was read a table? 1 when an error was written instead. */
-static int check_rows(struct ingest *g, struct err *err)
-{
-    char message[600];
-    int r;
-
-    if (g->n_rows > 0 && g->n_rows >= g->n_rejected)
-        return 0;
-    if (g->n_rejected == 0) {
-        snprintf(message, sizeof(message),
-                 "CSV has no data rows: '%.200s' has a header line only; add rows below it",
-                 g->in->name);
-    } else {
-        snprintf(message, sizeof(message),
-                 "Could not parse CSV: %" PRId64 " of %" PRId64
-                 " lines of '%.200s' do not fit its %zu columns; check that every "
-                 "line has the same number of fields and one separator",
-                 g->n_rejected, g->n_rejected + g->n_rows, g->in->name, g->dialect.n_columns);
-    }
-    r = write_error(g, message, err);
-    return r < 0 ? r : 1;
+    return r != 0 || g->source.format == DATA_CSV ? r : describe_table(g, err);
 }
 
 static bool is_wide(const struct ingest *g)
@@ -568,7 +465,7 @@ static int prepare_for_width(struct ingest *g, struct err *err)
                  " can be read here: leave out columns, or turn columns into "
                  "rows (name, value), or raise the memory limit",
                  g->in->name, n, most);
-        r = write_error(g, message, err);
+        r = ingest_write_error(g, message, err);
         return r < 0 ? r : 1;
     }
     return sql_set_limits(g->e, memory > 0 ? MAX_OF(memory, n * WIDE_COLUMN_COUNTED_BYTES) : memory,
@@ -583,7 +480,7 @@ static int attach_output(struct ingest *g, struct err *err)
     if (r == 0)
         r = sql_quote(&sql, '\'', g->in->out_path, err);
     if (r == 0)
-        r = buf_append_str(&sql, " AS " DB, err);
+        r = buf_append_str(&sql, " AS " INGEST_DB, err);
     if (r == 0 && is_wide(g))
         r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
     if (r == 0)
@@ -624,38 +521,147 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
         return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
                                   "reading the file was interrupted", err);
     if (r == -ERR_VALIDATION)
-        return write_error(g, failed.message, err);
+        return ingest_write_error(g, failed.message, err);
     if (r < 0)
         return err_set(err, failed.code, "%s", failed.message);
     if (r == 1)
-        return write_load_failure(g, err);
-    r = check_rows(g, err);
+        return ingest_write_failure(g, err);
+    r = ingest_check_rows(g, err);
     if (r != 0)
         return r < 0 ? r : 0;
-    r = sql_run(g->e, "CHECKPOINT " DB, err);
+    r = sql_run(g->e, "CHECKPOINT " INGEST_DB, err);
     if (r == 0)
-        r = write_report(g, err);
+        r = ingest_write_report(g, err);
     *ret_made = r == 0;
     return r;
 }
+
+/* ---- what comes first ---------------------------------------------------------------------------------------------- */
+
+static bool hook_must_stop(const void *arg)
+{
+    return sql_must_stop(((const struct ingest *)arg)->e);
+}
+
+static void hook_progress(void *arg, double fraction)
+{
+    struct ingest *g = arg;
+    int64_t now = clock_now_ms();
+
+    if (!g->in->progress || now < g->next_progress_ms)
+        return;
+    g->next_progress_ms = now + PROGRESS_INTERVAL_MS;
+    g->in->progress(g->in->progress_arg, MIN_OF(fraction, 1.0) * PREPARING_SHARE);
+}
+
+static int look_at_csv(struct ingest *g, struct err *err)
+{
+    int r = csv_file_inspect(g->source.path, g->in->name, &g->file, err);
+
+    if (r < 0)
+        return r;
+    g->encoding = g->file.encoding;
+    if (g->encoding != CSV_UTF8)
+        r = convert(g, err);
+    if (r == 0 && g->converted) /* look at the text now that it can be read */
+        r = csv_file_inspect(g->converted, g->in->name, &g->file, err);
+    return r;
+}
+
+/* The lines that were written of a sheet need no sniffer: everything about them is known. */
+static int take_sheet(struct ingest *g, struct err *err)
+{
+    const struct xlsx_table *t = &g->source.sheet;
+    struct csv_dialect *d = &g->dialect;
+    int r = csv_dialect_init(d, ",", "\"", t->n_columns, err);
+
+    for (size_t i = 0; r == 0 && i < t->n_columns; i++)
+        r = csv_dialect_add_column(d, t->columns[i].name, t->columns[i].type, err);
+    if (r < 0)
+        return r;
+    g->file.n_separators = t->n_columns ? (int)t->n_columns - 1 : 0;
+    if (t->n_rows > 0)
+        return 0;
+    if (t->has_header)
+        return err_set(
+            err, ERR_VALIDATION,
+            "Sheet has no data rows: '%.60s' in '%.200s' has a header only; add rows below it",
+            t->sheet, g->in->name);
+    return err_set(
+        err, ERR_VALIDATION,
+        "File is empty: the sheet '%.60s' in '%.200s' has no cells; the first visible sheet is the one that is read",
+        t->sheet, g->in->name);
+}
+
+/* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
+static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(64 * 1024);
+    auto_result duckdb_result result = { 0 };
+    int r = buf_append_str(&sql, "SELECT count(*)::BIGINT FROM (DESCRIBE SELECT * FROM ", err);
+
+    if (r == 0)
+        r = data_source_write_sql(&g->source, SNIFFED_ROWS, g->sparse, &sql, err);
+    if (r == 0)
+        r = buf_append_str(&sql, ")", err);
+    if (r < 0)
+        return r;
+    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
+        return note_failure(g, duckdb_result_error(&result), err);
+    *ret = duckdb_value_int64(&result, 0, 0);
+    return 0;
+}
+
+/* Records with more keys than most of them use look like maps to DuckDB: then it is told that they are not. */
+static int look_at_records(struct ingest *g, struct err *err)
+{
+    int64_t n = 1;
+    int r = count_columns(g, &n, err);
+
+    if (r == 1 && strstr(g->failure, "expected records")) {
+        g->sparse = true;
+        r = count_columns(g, &n, err);
+    }
+    g->file.n_separators = (int)MIN_OF(n, (int64_t)CSV_MAX_COLUMNS + 1) - 1;
+    return r;
+}
+
+/* 0: ready to be read; 1: g->failure. */
+static int prepare(struct ingest *g, struct err *err)
+{
+    const struct data_hooks hooks = { .must_stop = hook_must_stop,
+                                      .progress = hook_progress,
+                                      .arg = g };
+    int r = data_source_prepare(&g->source, g->in, &hooks, err);
+
+    if (r < 0)
+        return r;
+    g->path = g->source.path;
+    if (g->source.n_scratch > 0)
+        g->progress_base = PREPARING_SHARE;
+    switch (g->source.format) {
+    case DATA_CSV:
+        return look_at_csv(g, err);
+    case DATA_XLSX:
+        return take_sheet(g, err);
+    default:
+        return look_at_records(g, err);
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------------------- */
 
 static int ingest(struct ingest *g, struct err *err)
 {
     struct err refusal = ERR_INIT, ignored = ERR_INIT;
     size_t begin = g->out->len;
     bool made = false;
-    int r = csv_file_inspect(g->in->csv_path, g->in->name, &g->file, &refusal);
+    int r = prepare(g, &refusal);
 
-    if (r == 0) {
-        g->encoding = g->file.encoding;
-        g->path = g->in->csv_path;
-        if (g->encoding != CSV_UTF8)
-            r = convert(g, &refusal);
-        if (r == 0 && g->converted) /* look at the text now that it can be read */
-            r = csv_file_inspect(g->converted, g->in->name, &g->file, &refusal);
-    }
+    if (r == 1)
+        return ingest_write_failure(g, err);
     if (r == -ERR_VALIDATION)
-        return write_error(g, refusal.message, err);
+        return ingest_write_error(g, refusal.message, err);
     if (r == -ERR_CANCELLED)
         return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
                                   "reading the file was interrupted", err);
@@ -671,7 +677,7 @@ static int ingest(struct ingest *g, struct err *err)
     r = fill_output(g, &made, err);
     if (drop_rejects(g, r < 0 ? &ignored : err) < 0 && r == 0)
         r = -err->code;
-    if (sql_run(g->e, "DETACH " DB, r < 0 ? &ignored : err) < 0 && r == 0)
+    if (sql_run(g->e, "DETACH " INGEST_DB, r < 0 ? &ignored : err) < 0 && r == 0)
         r = -err->code;
     if (r == 0 && made)
         r = check_no_wal(g, err);
@@ -682,8 +688,8 @@ static int ingest(struct ingest *g, struct err *err)
     return r;
 }
 
-int sql_ingest_csv(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json,
-                   struct err *err)
+int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json,
+               struct err *err)
 {
     __attribute__((
         cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret_json };

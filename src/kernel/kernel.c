@@ -264,22 +264,22 @@ static void ingest_progress(void *arg, double fraction)
 
 static int run_ingest(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
 {
-    char csv[600], db[600];
+    char file[600], db[600];
     if (k->n_mounts < 2)
         return err_set(err, ERR_PROTOCOL, "an ingest without its file");
     const char *out_dir = jail_path(k->parts->jail, &k->mounts[1], db, sizeof(db));
     char out_path[700];
     snprintf(out_path, sizeof(out_path), "%s/table.duckdb", out_dir);
     struct sql_ingest in = {
-        .csv_path = jail_path(k->parts->jail, &k->mounts[0], csv, sizeof(csv)),
+        .path = jail_path(k->parts->jail, &k->mounts[0], file, sizeof(file)),
         .name = str_of(req, "name"),
         .out_path = out_path,
         .threads = k->threads,
         .memory_bytes = engine_memory(k),
-        .temp_directory = "/tmp",
+        .temp_directory = out_dir, /* on a disk, where /tmp is memory; what is left in it goes with it */
         .progress = ingest_progress,
     };
-    return sql_ingest_csv(k->parts->engine, &in, out, err);
+    return sql_ingest(k->parts->engine, &in, out, err);
 }
 
 static int run_profile(struct kernel *k, const json_t *req, struct buf *out, struct err *err)

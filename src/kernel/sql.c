@@ -92,6 +92,17 @@ int sql_quote(struct buf *b, char q, const char *s, struct err *err)
     return r < 0 ? r : buf_append(b, &q, 1, err);
 }
 
+int sql_quote_path(struct buf *b, const char *path, struct err *err)
+{
+    auto_buf struct buf escaped = BUF_INIT(MAX_SETUP_BYTES);
+    int r = 0;
+
+    for (; r == 0 && *path; path++)
+        r = strchr("*?[", *path) ? buf_printf(&escaped, err, "[%c]", *path) :
+                                   buf_append(&escaped, path, 1, err);
+    return r < 0 ? r : sql_quote(b, '\'', buf_cstr(&escaped), err);
+}
+
 int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
                    const char *temp_directory, struct err *err)
 {

@@ -69,23 +69,26 @@ int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf 
 void sql_interrupt(struct sql_engine *e);
 
 struct sql_ingest {
-    const char *csv_path; /* inside the jail */
-    const char *name;     /* the user's file name, for messages */
+    const char *path;     /* inside the jail */
+    const char *name;     /* the user's file name, for messages; its ending decides where the content does not */
     const char *out_path; /* the file to make */
     int threads;
     int64_t memory_bytes;
-    const char *temp_directory;
+    const char *temp_directory; /* where it may spill, and what is unpacked or converted lies meanwhile */
     void (*progress)(void *arg, double fraction); /* may be NULL; at most ten times a second */
     void *progress_arg;
 };
 
 /*
- * CSV → columnar file with one table `data`. Members (no braces) of the report go to ret_json:
+ * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX → columnar file with one table `data`. Members (no braces)
+ * of the report go to ret_json:
  *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"rejects":{"count":N,"lines":[{"line","column","error","text"}…≤20]},
- *   "dialect":{"delimiter","quote","encoding","header"},"error":null
+ *   "dialect":{"format":"csv|tsv|json|ndjson|parquet|xlsx","compression"?:"gzip",…},"error":null
+ * with "delimiter", "quote", "encoding", "header" for csv and tsv; "sheet", "sheets" (visible ones), "header", "title_rows" (left out
+ * above it) for xlsx; "records" (the keys that lead to the array) for json where the array is inside an object;
  * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": says what is wrong with the file and what to do}.
  */
-int sql_ingest_csv(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json, struct err *err);
+int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json, struct err *err);
 
 /* For Python's sql(): the raw handle (a duckdb_connection). */
 void *sql_engine_connection(struct sql_engine *e);

@@ -40,6 +40,9 @@ int sql_run(struct sql_engine *e, const char *sql, struct err *err);
 /* Appends s between quotes q (' or "), doubling those inside. */
 int sql_quote(struct buf *b, char q, const char *s, struct err *err);
 
+/* Appends the path as a literal that means this file only, whatever characters of a pattern are in it. */
+int sql_quote_path(struct buf *b, const char *path, struct err *err);
+
 enum sql_failure {
     SQL_FAILED, /* the query's own fault */
     SQL_INTERRUPTED,

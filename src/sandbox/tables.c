@@ -17,7 +17,7 @@
 #include "sandbox/local_impl.h"
 
 /* Part of every file's name: a change of engine or of how files are ingested makes new files. */
-#define TABLE_FORMAT "d144-1"
+#define TABLE_FORMAT "d144-2"
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000)
 /* Below this DuckDB's threads only get in each other's way: one is twice as fast. */
 #define SMALL_FILE_BYTES (16 << 20)

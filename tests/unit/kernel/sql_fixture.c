@@ -79,7 +79,7 @@ json_t *fixture_ingest(struct sql_engine *e, const char *csv, const char *out_na
 {
     auto_buf struct buf out = BUF_INIT(16 << 20);
     char out_path[256];
-    struct sql_ingest in = { .csv_path = csv[0] == '/' ? csv : fixture_path(csv),
+    struct sql_ingest in = { .path = csv[0] == '/' ? csv : fixture_path(csv),
                              .name = csv,
                              .out_path = out_path,
                              .threads = 2,
@@ -88,7 +88,7 @@ json_t *fixture_ingest(struct sql_engine *e, const char *csv, const char *out_na
     struct err err = ERR_INIT;
 
     snprintf(out_path, sizeof(out_path), "%s", fixture_path(out_name));
-    if (sql_ingest_csv(e, &in, &out, &err) < 0)
+    if (sql_ingest(e, &in, &out, &err) < 0)
         fail_msg("the engine failed on %s: %s", csv, err.message);
     return parse_members(&out);
 }

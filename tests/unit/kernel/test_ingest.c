@@ -102,7 +102,7 @@ static void test_plain(void **state)
     assert_json(result, "types", "[\"BIGINT\",\"DATE\",\"DOUBLE\",\"BOOLEAN\",\"VARCHAR\"]");
     assert_json(result, "rejects", "{\"count\":0,\"lines\":[]}");
     assert_json(result, "dialect",
-                "{\"delimiter\":\",\",\"quote\":\"\\\"\",\"encoding\":\"utf-8\",\"header\":true}");
+                "{\"format\":\"csv\",\"delimiter\":\",\",\"quote\":\"\\\"\",\"encoding\":\"utf-8\",\"header\":true}");
     assert_json(result, "error", "null");
     json_decref(result);
     assert_output(true);
@@ -373,10 +373,16 @@ static void test_bad_files(void **state)
         { BYTES("\x7f"
                 "ELF\2\1\1\0"),
           "a program (ELF)" },
-        { BYTES("\x1f\x8b\x08\0\0\0"), "a gzip archive; unpack it" },
-        { BYTES("PK\x03\x04\x14\0"),
-          "a ZIP archive or an Excel workbook (.xlsx); unpack it, or save the sheet as CSV" },
-        { BYTES("PAR1\x15\0"), "a Parquet file; convert it to CSV" },
+        { BYTES("\x1f\x8b\x08\0\0\0"), "a gzip file that ends in the middle" },
+        { BYTES("\x1f\x8b\x09\0\0\0\0\0\0\0"), "a gzip file that is damaged" },
+        { BYTES("PK\x03\x04\x14\0"), "it is a ZIP archive without its directory" },
+        { BYTES("PK\x05\x06\0\0"), "an empty ZIP archive" },
+        { BYTES("PAR1\x15\0"), "Could not parse Parquet: 'in.csv'" },
+        { BYTES("PARE\x15\0"), "an encrypted Parquet file" },
+        { BYTES("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),
+          "an old Excel file (.xls), or a workbook with a password; save it as .xlsx without a password, or the sheet as CSV" },
+        { BYTES("<!DOCTYPE html><table>"), "an HTML page; save its table as .xlsx or CSV" },
+        { BYTES("<?xml version=\"1.0\"?><a/>"), "an XML document" },
         { BYTES("%PDF-1.4\n"), "a PDF document" },
         { BYTES("SQLite format 3\0"), "an SQLite database; export its tables as CSV" },
         { BYTES("\xff\xfe\0\0a\0\0\0"), "UTF-32; save it as UTF-8" },
@@ -526,7 +532,7 @@ static void test_progress_and_interrupt(void **state)
     auto_buf struct buf out = BUF_INIT(1 << 20);
     struct progress progress = { 0 };
     char csv[256], db[256];
-    struct sql_ingest in = { .csv_path = csv,
+    struct sql_ingest in = { .path = csv,
                              .name = "large.csv",
                              .out_path = db,
                              .threads = 1,
@@ -541,7 +547,7 @@ static void test_progress_and_interrupt(void **state)
     write_large();
     snprintf(csv, sizeof(csv), "%s", fixture_path("large.csv"));
     snprintf(db, sizeof(db), "%s", fixture_path("out.db"));
-    assert_int_equal(sql_ingest_csv(engine, &in, &out, &err), 0);
+    assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
     assert_non_null(strstr(buf_cstr(&out), "\"row_count\":1500000"));
     assert_true(progress.n > 0);
     assert_true(progress.last > 0);
@@ -549,7 +555,7 @@ static void test_progress_and_interrupt(void **state)
     /* The interrupt comes from within: in the middle of the work, whatever the speed of the machine. */
     buf_clear(&out);
     in.progress = on_progress_interrupt;
-    assert_int_equal(sql_ingest_csv(engine, &in, &out, &err), 0);
+    assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
     assert_non_null(strstr(buf_cstr(&out), "\"verdict\":\"interrupted\""));
     assert_output(false);
     /* The engine is as good as before. */
@@ -564,7 +570,7 @@ static void test_memory(void **state)
     auto_buf struct buf out = BUF_INIT(1 << 20);
     char csv[256], db[256];
     struct sql_ingest in = {
-        .csv_path = csv, .name = "in.csv", .out_path = db, .threads = 1, .memory_bytes = 4 << 20
+        .path = csv, .name = "in.csv", .out_path = db, .threads = 1, .memory_bytes = 4 << 20
     };
     struct err err = ERR_INIT;
 
@@ -572,7 +578,7 @@ static void test_memory(void **state)
     fixture_write("in.csv", "a,b\n1,2\n", 8);
     snprintf(csv, sizeof(csv), "%s", fixture_path("in.csv"));
     snprintf(db, sizeof(db), "%s", fixture_path("out.db"));
-    assert_int_equal(sql_ingest_csv(engine, &in, &out, &err), 0);
+    assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
     assert_non_null(strstr(buf_cstr(&out), "\"verdict\":\"memory\""));
     assert_non_null(strstr(buf_cstr(&out), "needs more memory than there is"));
     assert_output(false);

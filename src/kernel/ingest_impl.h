@@ -1,0 +1,48 @@
+#ifndef RIDDLE_KERNEL_INGEST_IMPL_H
+#define RIDDLE_KERNEL_INGEST_IMPL_H
+
+/* What the ingest (ingest.c) and the words about it (ingest_report.c) share. */
+
+#include "kernel/csv_dialect.h"
+#include "kernel/csv_file.h"
+#include "kernel/formats.h"
+#include "kernel/sql_impl.h"
+
+#define INGEST_DB "__ingest" /* the attached output file */
+
+struct ingest {
+    struct sql_engine *e;
+    const struct sql_ingest *in;
+    struct buf *out;
+    struct csv_file file;
+    enum csv_encoding encoding;
+    struct data_source source;
+    const char *path; /* the file that DuckDB reads: the source's, or converted */
+    char *converted;  /* the UTF-8 copy of a CSV; removed at the end */
+    struct csv_dialect dialect;
+    bool sparse; /* JSON: most records lack most keys */
+    double progress_base;
+    int64_t next_progress_ms;
+    int64_t n_rows, n_rejected;
+    char *failure; /* DuckDB's message of the last failed step */
+};
+
+/* CSV, or what has become CSV. */
+static inline bool ingest_is_delimited(const struct ingest *g)
+{
+    return g->source.format == DATA_CSV || g->source.format == DATA_XLSX;
+}
+
+/* A result that says what is wrong with the file. */
+int ingest_write_error(struct ingest *g, const char *message, struct err *err);
+
+/* What the user is told when DuckDB could not read the file, by g->failure. */
+int ingest_write_failure(struct ingest *g, struct err *err);
+
+/* Is what was read a table? 1 when an error was written instead. */
+int ingest_check_rows(struct ingest *g, struct err *err);
+
+/* The result of an ingest that went well. */
+int ingest_write_report(struct ingest *g, struct err *err);
+
+#endif
