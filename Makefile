@@ -216,11 +216,11 @@ $(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | packages-present
 
 $(FUZZ): $(BUILD)/fuzz/%: $(BUILD)/obj/fuzz/%.o $(BUILD)/obj/fuzz/replay.o $(FUZZ_LIBS)
 	$(say) LD $@
-	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
+	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle) -lm
 
 $(BUILD)/libfuzzer/%: $(BUILD)/obj/fuzz/%.o $(FUZZ_LIBS)
 	$(say) LD $@
-	$(Q)mkdir -p $(@D) && $(link) -fsanitize=fuzzer $(LIBS_riddle)
+	$(Q)mkdir -p $(@D) && $(link) -fsanitize=fuzzer $(LIBS_riddle) -lm
 
 .PHONY: unit-programs tools bench-programs
 bench-programs: $(BENCH)
