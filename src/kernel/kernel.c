@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -357,6 +358,7 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     if (r < 0)
         _exit(1);
     set_signals(parts);
+    prctl(PR_SET_NAME, "riddle-kernel", 0, 0, 0);
     r = jail_box(parts->jail, &err);
     if (r == 0 && parts->has_python)
         python_after_fork();
