@@ -49,7 +49,8 @@ def test_sql_groups(shared):
     assert {k: v for k, v in body["details"].items() if k != "timings_ms"} == {
         "dataset_id": "ecommerce", "query_mode": "sql", "plan_json": None, "python_code": None,
         "compiled_sql": "SELECT status, count(*) AS n, sum(total) AS total FROM orders GROUP BY status ORDER BY status"}
-    assert set(body["details"]["timings_ms"]) == {"queue", "load", "start", "execute"}
+    timings = body["details"]["timings_ms"]
+    assert set(timings) == {"queue", "load", "start", "execute", "kernel"} and 0 < timings["kernel"] <= timings["execute"]
 
 
 def test_sql_joins(shared):

@@ -1,0 +1,95 @@
+"""What the benchmarks share: the table of results, a Docker daemon to compare with, and data."""
+
+import os
+import random
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
+IMAGE = "riddle-bench:latest"
+
+
+def p50(values):
+    return statistics.median(values)
+
+
+class Table:
+    def __init__(self):
+        self.rows = []
+
+    def add(self, what, ours, peer, ratio, bar, met):
+        self.rows.append((what, ours, peer, ratio, bar, "" if met is None else "met" if met else "MISSED"))
+        print("  ".join(str(c) for c in self.rows[-1]), flush=True)
+
+    def show(self):
+        head = ("what", "Riddle", "peer", "ratio", "bar", "")
+        widths = [max(len(str(r[i])) for r in self.rows + [head]) for i in range(len(head))]
+        print()
+        for row in [head, tuple("-" * w for w in widths)] + self.rows:
+            print("  ".join(str(c).ljust(w) for c, w in zip(row, widths)).rstrip())
+
+
+class Docker:
+    """A dockerd of our own, without bridge and iptables, on a socket in a temporary directory; the image is kept between runs."""
+
+    def __init__(self):
+        self.store = os.path.join(os.environ.get("XDG_CACHE_HOME", "/var/tmp"), "riddle-bench-docker")
+        self.dir = tempfile.mkdtemp(prefix="riddle-dockerd-")
+        os.makedirs(self.store, exist_ok=True)
+        self.socket = f"unix://{self.dir}/docker.sock"
+        self.log = open(f"{self.dir}/log", "w")
+        self.daemon = subprocess.Popen(
+            ["/usr/sbin/dockerd", "--iptables=false", "--ip6tables=false", "--bridge=none", "-H", self.socket, "--data-root", self.store,
+             "--exec-root", f"{self.dir}/exec", "--pidfile", f"{self.dir}/pid"], stdout=self.log, stderr=self.log)
+        until = time.time() + 60
+        while subprocess.run(self.cli("info"), capture_output=True).returncode:
+            if self.daemon.poll() is not None or time.time() > until:
+                sys.exit(f"bench: dockerd does not start:\n{open(self.log.name).read()[-2000:]}")
+            time.sleep(0.2)
+
+    def cli(self, *args):
+        client = "/usr/bin/docker" if os.path.exists("/usr/bin/docker") else "docker"
+        return [client, "-H", self.socket, *args]
+
+    def image(self):
+        if subprocess.run(self.cli("image", "inspect", IMAGE), capture_output=True).returncode == 0:
+            return
+        print("bench: making a Docker image with Debian's python3-pandas; this is done once …", flush=True)
+        tree = tempfile.mkdtemp(prefix="riddle-image-", dir="/var/tmp")
+        mirror = subprocess.run(["apt-get", "indextargets", "--format", "$(REPO_URI)", "Codename: bookworm"],
+                                capture_output=True, text=True).stdout.split()
+        subprocess.run(["debootstrap", "--variant=minbase", "--include=python3-pandas", "bookworm", tree, *mirror[:1]],
+                       check=True, stdout=subprocess.DEVNULL)
+        tar = subprocess.Popen(["tar", "-C", tree, "-c", "."], stdout=subprocess.PIPE)
+        subprocess.run(self.cli("import", "-", IMAGE), stdin=tar.stdout, check=True, stdout=subprocess.DEVNULL)
+        tar.wait()
+        shutil.rmtree(tree)
+
+    def run_ms(self, code, *options):
+        """A container for this Python, from the command to its end."""
+        begun = time.perf_counter()
+        subprocess.run(self.cli("run", "--rm", "--network", "none", "--read-only", "--memory", "512m", *options, IMAGE, "python3",
+                                "-c", code), check=True, stdout=subprocess.DEVNULL)
+        return (time.perf_counter() - begun) * 1000
+
+    def close(self):
+        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.wait(30)
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+def make_csv(path, rows):
+    rng = random.Random(7)
+    categories = ["books", "toys", "food", "home", "garden", "music", "games", "tools"]
+    with open(path, "w") as f:
+        f.write("id,day,customer,category,amount,quantity\n")
+        for base in range(0, rows, 10000):
+            f.write("".join(f"{i},2024-{i % 12 + 1:02d}-{i % 28 + 1:02d},c{rng.randrange(50000)},{categories[i % 8]},"
+                            f"{rng.randrange(100000) / 100},{i % 9 + 1}\n" for i in range(base, min(rows, base + 10000))))
