@@ -99,16 +99,10 @@ static bool describe(struct upload_set *set)
     return text != NULL;
 }
 
-/* "sales.csv.gz" is the table "sales". */
 static void table_name(const char *name, char *ret, size_t n)
 {
-    char stem[UPLOAD_NAME_SIZE], again[UPLOAD_NAME_SIZE];
+    char stem[UPLOAD_NAME_SIZE];
     str_stem(name, stem, sizeof(stem));
-    size_t len = strlen(name);
-    if (len > 3 && str_ieq(name + len - 3, ".gz")) {
-        str_stem(stem, again, sizeof(again));
-        memcpy(stem, again, sizeof(stem));
-    }
     dataset_safe_name(stem, "data", true, ret, n);
 }
 

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /* ---- comparison ---- */
 
@@ -322,6 +323,9 @@ void str_stem(const char *path, char *ret, size_t n)
     start = end;
     while (start > 0 && path[start - 1] != '/')
         start--;
+    /* "orders.csv.gz" is a compressed "orders.csv". */
+    if (end - start > 3 && strncasecmp(path + end - 3, ".gz", 3) == 0 && memchr(path + start + 1, '.', end - start - 4))
+        end -= 3;
     for (size_t i = end; i > start + 1; i--) { /* a leading dot begins a name, not an extension */
         if (path[i - 1] == '.') {
             end = i - 1;

@@ -38,7 +38,7 @@ int str_parse_bytes(const char *s, const char *what, unsigned long long *ret_byt
 /* The member of `names` (count n) nearest to s by edit distance, or NULL if none is near: for "did you mean". */
 const char *str_nearest(const char *s, const char *const *names, size_t n);
 
-/* The file name of a path without directory and last extension, into ret (size n). */
+/* The file name of a path without directory and last extension (and a ".gz" behind that), into ret (size n). */
 void str_stem(const char *path, char *ret, size_t n);
 
 #endif

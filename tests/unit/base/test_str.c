@@ -230,7 +230,9 @@ static void test_stem(void **state)
     } cases[] = {
         { "/data/orders.csv", "orders" },
         { "orders", "orders" },
-        { "a/b.tar.gz", "b.tar" },
+        { "a/b.csv.gz", "b" },
+        { "a/b.c.csv.GZ", "b.c" },
+        { "b.gz", "b" },
         { ".hidden", ".hidden" },
         { "x/.env.csv", ".env" },
         { "dir/", "dir" },
