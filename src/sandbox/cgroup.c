@@ -331,7 +331,8 @@ int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, st
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err)
 {
     struct cgroup g = { .tree = t };
-    snprintf(g.name, sizeof(g.name), "k%u", t->next++);
+    /* Kernels of both kinds are forked in threads of their own. */
+    snprintf(g.name, sizeof(g.name), "k%u", __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
         if (t->at[c].version == 0 || same_dir_as_earlier(t, c))
             continue;

@@ -128,7 +128,7 @@ static void spawn_done(uv_work_t *work, int status)
 {
     struct spawning *s = work->data;
     struct executor *ex = s->ex;
-    ex->is_spawning = false;
+    ex->is_spawning[s->kind] = false;
     if (status < 0 || ex->closing) {
         if (status == 0 && s->result == 0)
             kernel_kill(&s->kernel);
@@ -143,23 +143,19 @@ static void spawn_done(uv_work_t *work, int status)
         fill_pool(ex);
 }
 
-/* Forks one more kernel if the pool is short of one, those that somebody waits for first. */
+/* Forks one more kernel of each kind that the pool is short of, or that somebody waits for. */
 static void fill_pool(struct executor *ex)
 {
     size_t size = (size_t)MIN_OF(ex->cfg->pool_size, POOL_MAX - 1);
-    int best = -1;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
-        if (kernel_wanted(ex, kind))
-            best = kind;
-        else if (best < 0 && ex->provider->n_pool[kind] < size)
-            best = kind;
+        bool short_of_one = ex->provider->n_pool[kind] < size || kernel_wanted(ex, kind);
+        if (ex->closing || ex->is_spawning[kind] || !short_of_one)
+            continue;
+        struct spawning *s = &ex->spawning[kind];
+        *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)kind, .work.data = s, .kernel = KERNEL_PROC_NONE };
+        sandbox_limits_default(ex->cfg, &s->limits);
+        ex->is_spawning[kind] = uv_queue_work(ex->loop, &s->work, spawn_work, spawn_done) == 0;
     }
-    if (ex->closing || ex->is_spawning || best < 0)
-        return;
-    struct spawning *s = &ex->spawning;
-    *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)best, .work.data = s, .kernel = KERNEL_PROC_NONE };
-    sandbox_limits_default(ex->cfg, &s->limits);
-    ex->is_spawning = uv_queue_work(ex->loop, &s->work, spawn_work, spawn_done) == 0;
 }
 
 /* True if a kernel of this kind can be taken now; otherwise the lease will be called again when one can. */
@@ -584,9 +580,10 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
     ex->cfg = cfg;
     ex->places = cfg->max_kernels ? (size_t)cfg->max_kernels : default_places(cfg);
     ex->queue_max = (size_t)cfg->queue_max;
+    /* The SQL zygote is up in no time and shows that jails hold on this machine; Python's starts while the server serves. */
     int r = provider_open_local(cfg, &ex->provider, err);
-    for (int kind = 0; r == 0 && kind < _RUN_KIND_MAX; kind++)
-        r = provider_warm(ex->provider, kind, err);
+    if (r == 0)
+        r = provider_warm(ex->provider, RUN_SQL, err);
     if (r < 0) {
         provider_close(ex->provider);
         free(ex);
@@ -594,7 +591,7 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
     }
     /* From here on only the worker talks to the zygotes. */
     ex->provider->pool_only = true;
-    ex->first_starts = provider_zygote_starts(ex->provider);
+    ex->first_starts = provider_zygote_starts(ex->provider) + 1;
     ex->zygotes_good = true;
     idle_cache_init(&ex->idle, (size_t)cfg->idle_kernels);
     uv_timer_init(loop, &ex->sweep);
@@ -603,6 +600,7 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
     uv_unref((uv_handle_t *)&ex->sweep);
     uv_idle_init(loop, &ex->kick);
     ex->kick.data = ex;
+    fill_pool(ex);
     *ret = ex;
     return 0;
 }
@@ -636,7 +634,7 @@ void executor_destroy(struct executor *ex)
     uv_close((uv_handle_t *)&ex->sweep, NULL);
     uv_close((uv_handle_t *)&ex->kick, NULL);
     /* Everything still open in the loop at this point is ours or the caller's last word; both end by themselves. */
-    while (ex->n_dying > 0 || ex->is_spawning)
+    while (ex->n_dying > 0 || ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON])
         uv_run(ex->loop, UV_RUN_ONCE);
     uv_run(ex->loop, UV_RUN_NOWAIT);
     provider_close(ex->provider);
@@ -657,7 +655,8 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         ret->pooled += ex->provider->n_pool[kind];
     memcpy(ret->runs, ex->runs, sizeof(ret->runs));
-    ret->zygote_restarts = provider_zygote_starts(ex->provider) - ex->first_starts;
+    unsigned starts = provider_zygote_starts(ex->provider);
+    ret->zygote_restarts = starts > ex->first_starts ? starts - ex->first_starts : 0;
     ret->refused = ex->refused;
 }
 

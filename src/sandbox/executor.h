@@ -17,7 +17,7 @@
 struct executor;
 struct lease;
 
-/* Starts both zygotes (blocking, before the loop runs). */
+/* Starts the SQL zygote (blocking, some tens of milliseconds); Python's comes up while the loop runs. */
 int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor **ret, struct err *err);
 /* Releases everything and kills what is left. The loop must still be there. */
 void executor_destroy(struct executor *ex);
@@ -27,7 +27,7 @@ struct executor_stats {
     uint64_t runs[_VERDICT_MAX], zygote_restarts, refused;
 };
 void executor_stats(const struct executor *ex, struct executor_stats *ret);
-/* True when both zygotes answer. */
+/* True unless the last fork failed. */
 bool executor_ready(const struct executor *ex);
 
 /* Time in each stage so far, in microseconds. */

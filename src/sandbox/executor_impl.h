@@ -88,8 +88,9 @@ struct executor {
     size_t n_queued, n_active, n_dying;
     size_t places, queue_max;
     char last_owner[64]; /* whose turn it was */
-    struct spawning spawning;
-    bool is_spawning, zygotes_good;
+    struct spawning spawning[_RUN_KIND_MAX]; /* one fork at a time of each kind: a zygote that starts holds up only its own */
+    bool is_spawning[_RUN_KIND_MAX];
+    bool zygotes_good;
     struct idle_cache idle;
     uv_timer_t sweep; /* lets go of what was idle too long */
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
