@@ -241,7 +241,7 @@ static void set_name(struct xml *x, const char *name, size_t len)
 
 static int read_tag(struct xml *x, struct err *err)
 {
-    size_t end;
+    size_t end = 0;
     int r = find_tag_end(x, &end, err);
 
     if (r < 0)

@@ -67,7 +67,7 @@ static int find_end(const struct zip *z, size_t *ret_at, struct err *err)
 
 static int find_directory(const struct zip *z, struct directory *ret, struct err *err)
 {
-    size_t end;
+    size_t end = 0;
     int r = find_end(z, &end, err);
 
     if (r < 0)
