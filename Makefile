@@ -77,7 +77,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto)
+LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto) -lm
 LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 

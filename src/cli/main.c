@@ -19,6 +19,7 @@ static const struct verb {
     const char *summary;
 } verbs[] = {
     { "serve", cli_serve, "start the server" },
+    { "ask", cli_ask, "answer a question about files in plain English, without a model" },
     { "run", cli_run, "run SQL or Python on CSV files in a sandbox" },
     { "replay", cli_replay, "run a stored run again and compare" },
     { "datasets", cli_datasets, "write the bundled datasets, list those that there are" },

@@ -1,0 +1,367 @@
+/*
+ * `riddle ask`: a question in English about files, answered without a model, a server or a key. The planner (src/nl) makes a
+ * QueryPlan of it, the plan's SQL runs in a sandbox; what was understood and what was run is shown with the answer.
+ */
+
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "cli/ask_data.h"
+#include "cli/cli.h"
+#include "cli/table.h"
+#include "plan/compile.h"
+#include "sandbox/runner.h"
+
+#define BATCH_MAX_BYTES (256u << 20)
+#define BATCH_MAX_LINES 200000
+#define ANSWER_ROWS 1000
+
+static const char usage[] =
+    "usage: riddle ask \"QUESTION\" [options] [TABLE=]FILE …\n"
+    "       riddle ask --batch QUESTIONS.jsonl\n"
+    "\n"
+    "Answers a question about tables without a model. When two readings are close it asks which is meant; when it has none it\n"
+    "says so and offers questions that work on this data.\n"
+    "\n"
+    "  --sql            show what would be run, and don't run it\n"
+    "  --json           everything as JSON: status, reading, plan, sql, columns, rows, chart, choices, suggestions\n"
+    "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …]} a line; answers in the same order ('-': standard input)\n"
+    "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
+    "\n"
+    "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
+
+static const struct option long_options[] = {
+    { "sql", no_argument, NULL, 's' },        { "json", no_argument, NULL, 'j' }, { "batch", required_argument, NULL, 'b' },
+    { "candidates", no_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+};
+
+struct options {
+    bool sql_only, json, candidates;
+    const char *batch;
+};
+
+/* ---- one question ---- */
+
+static json_t *choices_json(const struct nl_answer *answer)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < answer->n_choices; i++)
+        json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", answer->choices[i].reading, "plan", answer->choices[i].plan,
+                                              "probability", answer->choices[i].probability));
+    return list;
+}
+
+/* The answer as one object. Failures of the run become status "error". */
+static json_t *answer_json(struct ask_data *d, const char *question, bool run)
+{
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    struct nl_answer answer = { .status = NL_DECLINED };
+    auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
+    json_t *out = json_object();
+
+    arena_init(&a, NL_ARENA_BYTES);
+    int r = nl_plan(d->schema, question, &a, &answer, &err);
+    json_object_set_new(out, "status", json_string(nl_status_names[answer.status]));
+    if (r >= 0 && answer.plan)
+        r = ask_data_compile(d, answer.plan, &sql, &err);
+    if (r >= 0 && answer.plan) {
+        json_object_set_new(out, "reading", json_string(answer.reading));
+        json_object_set_new(out, "probability", json_real(answer.probability));
+        json_object_set_new(out, "plan", json_incref(answer.plan));
+        json_object_set_new(out, "sql", json_string(buf_cstr(&sql)));
+        if (answer.chart)
+            json_object_set_new(out, "chart", json_incref(answer.chart));
+    }
+    if (r >= 0 && answer.status == NL_ANSWERED && run) {
+        auto_json json_t *body = NULL;
+        static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
+        r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
+        for (size_t i = 0; i < ARRAY_SIZE(keys) && r >= 0; i++)
+            if (json_object_get(body, keys[i]))
+                json_object_set(out, keys[i], json_object_get(body, keys[i]));
+    }
+    if (answer.n_choices)
+        json_object_set_new(out, "choices", choices_json(&answer));
+    if (answer.n_suggestions) {
+        json_t *list = json_array();
+        for (size_t i = 0; i < answer.n_suggestions; i++)
+            json_array_append_new(list, json_string(answer.suggestions[i]));
+        json_object_set_new(out, "suggestions", list);
+    }
+    if (r < 0) {
+        json_object_set_new(out, "status", json_string("error"));
+        json_object_set_new(out, "error", json_error(&err));
+    }
+    nl_answer_finish(&answer);
+    return out;
+}
+
+/* ---- for people ---- */
+
+static void print_sentence(const json_t *answer)
+{
+    const json_t *rows = json_object_get(answer, "rows"), *columns = json_object_get(answer, "columns");
+    const char *reading = json_string_value(json_object_get(answer, "reading"));
+    size_t n = json_array_size(rows);
+    if (n == 1 && json_array_size(columns) == 1) {
+        json_t *v = json_array_get(json_array_get(rows, 0), 0);
+        auto_free char *text = json_is_string(v) ? strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+        auto_buf struct buf b = BUF_INIT(1u << 20);
+        if (text && table_append_visible(&b, text, strlen(text), false, NULL) >= 0)
+            printf("%s: %s\n\n", json_string_value(json_array_get(columns, 0)), buf_cstr(&b));
+    } else if (n == 0) {
+        printf("No row fits: %s.\n\n", reading);
+    } else {
+        printf("%zu %s\n\n", n, n == 1 ? "row" : "rows");
+    }
+}
+
+static int print_answer(const json_t *answer, const struct options *o)
+{
+    const char *status = json_string_value(json_object_get(answer, "status"));
+    const char *sql = json_string_value(json_object_get(answer, "sql"));
+    size_t i;
+    json_t *v;
+    struct err err = ERR_INIT;
+    auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
+
+    if (o->json) {
+        if (json_write(answer, &out, &err) < 0 || buf_append_str(&out, "\n", &err) < 0 || fd_write_all(STDOUT_FILENO, out.data, out.len, &err) < 0)
+            cli_complain("%s", err.message);
+        return str_eq(status, "answered") ? CLI_OK : CLI_FAILED;
+    }
+    if (str_eq(status, "error")) {
+        cli_complain("%s", json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
+        return CLI_FAILED;
+    }
+    if (str_eq(status, "declined")) {
+        puts("I can't read this one. Here is what I can:");
+        json_array_foreach(json_object_get(answer, "suggestions"), i, v)
+            printf("  %s\n", json_string_value(v));
+        return CLI_FAILED;
+    }
+    if (str_eq(status, "asked")) {
+        puts("Which do you mean?");
+        json_array_foreach(json_object_get(answer, "choices"), i, v)
+            printf("  %zu. %s\n", i + 1, json_string_value(json_object_get(v, "reading")));
+        return CLI_FAILED;
+    }
+    if (!o->sql_only) {
+        struct table_style style;
+        table_style_for(STDOUT_FILENO, &style);
+        print_sentence(answer);
+        if (json_array_size(json_object_get(answer, "rows")) > 0) {
+            if (table_render(json_object_get(answer, "columns"), json_object_get(answer, "types"), json_object_get(answer, "rows"), &style, &out,
+                             &err) < 0) {
+                cli_complain("%s", err.message);
+                return CLI_FAILED;
+            }
+            printf("%s\n", buf_cstr(&out));
+        }
+    }
+    printf("Understood: %s\n\n%s\n", json_string_value(json_object_get(answer, "reading")), sql);
+    return CLI_OK;
+}
+
+static int ask_one(const struct config *cfg, const struct options *o, const char *question, char **files, size_t n_files)
+{
+    struct err err = ERR_INIT;
+    struct provider *provider = NULL;
+    struct ask_data data;
+    int status = CLI_FAILED;
+    int r = provider_open_local(cfg, &provider, &err);
+    if (r >= 0) {
+        provider_one_shot(provider, "");
+        r = ask_data_open(provider, cfg, (const char *const *)files, n_files, NULL, &data, &err);
+    }
+    if (r >= 0) {
+        auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
+        status = print_answer(answer, o);
+        ask_data_finish(&data);
+    } else {
+        cli_complain("%s", err.message);
+        status = err.code == ERR_VALIDATION || err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED;
+    }
+    provider_close(provider);
+    return status;
+}
+
+/* ---- many ---- */
+
+struct line {
+    json_t *request;
+    char *files; /* the list as text: what lines are grouped by */
+    json_t *answer;
+};
+
+/* Every reading with what it gives, so that the trainer can tell the right ones. */
+static json_t *candidates_json(struct ask_data *d, const char *question)
+{
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    json_t *list = NULL, *c;
+    size_t i;
+    arena_init(&a, NL_ARENA_BYTES);
+    if (nl_candidates(d->schema, question, &a, &list, &err) < 0)
+        return json_array();
+    json_array_foreach(list, i, c)
+    {
+        auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
+        auto_json json_t *body = NULL;
+        int r = ask_data_compile(d, json_object_get(c, "plan"), &sql, &err);
+        if (r >= 0)
+            r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
+        json_object_set_new(c, "sql", json_string(buf_cstr(&sql)));
+        if (r >= 0)
+            json_object_set(c, "rows", json_object_get(body, "rows"));
+        else
+            json_object_set_new(c, "error", json_string(err.message));
+        json_object_del(c, "plan");
+    }
+    return list;
+}
+
+static void answer_group(struct provider *p, const struct config *cfg, const struct options *o, struct line *lines, const size_t *which, size_t n)
+{
+    struct err err = ERR_INIT;
+    struct ask_data data;
+    const char *files[RUNNER_FILES_MAX];
+    size_t n_files = 0, i;
+    json_t *v;
+    json_array_foreach(json_object_get(lines[which[0]].request, "files"), i, v)
+        if (n_files < RUNNER_FILES_MAX && json_is_string(v))
+            files[n_files++] = json_string_value(v);
+    int r = ask_data_open(p, cfg, files, n_files, NULL, &data, &err);
+    for (i = 0; i < n; i++) {
+        struct line *l = &lines[which[i]];
+        const char *question = json_string_value(json_object_get(l->request, "question"));
+        if (r >= 0 && question) {
+            l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) : answer_json(&data, question, !o->sql_only);
+        } else {
+            if (r >= 0)
+                (void)err_set(&err, ERR_VALIDATION, "the line has no question");
+            l->answer = json_pack("{s:s, s:o}", "status", "error", "error", json_error(&err));
+        }
+        json_object_set(l->answer, "id", json_object_get(l->request, "id"));
+    }
+    if (r >= 0)
+        ask_data_finish(&data);
+}
+
+static int read_lines(const char *path, struct line **ret, size_t *ret_n, struct err *err)
+{
+    auto_buf struct buf text = BUF_INIT(BATCH_MAX_BYTES);
+    int r = str_eq(path, "-") ? fd_read_to_end(STDIN_FILENO, &text, err) : fd_read_file(path, &text, err);
+    size_t n = 0, number = 0;
+    struct line *lines = calloc(BATCH_MAX_LINES, sizeof(*lines));
+    *ret = lines;
+    *ret_n = 0;
+    if (!lines)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (const char *p = buf_cstr(&text); r >= 0 && *p;) {
+        size_t len = strcspn(p, "\n");
+        number++;
+        if (len > 0 && strspn(p, " \t\r") < len) {
+            if (n == BATCH_MAX_LINES)
+                return err_set(err, ERR_TOO_LARGE, "more than %d lines", BATCH_MAX_LINES);
+            r = json_parse(p, len, &lines[n].request, err);
+            if (r < 0)
+                return err_wrap(err, "line %zu", number);
+            lines[n].files = json_to_str(json_object_get(lines[n].request, "files"));
+            *ret_n = ++n;
+        }
+        p += len + (p[len] == '\n');
+    }
+    return r;
+}
+
+static int ask_batch(const struct config *cfg, const struct options *o)
+{
+    struct err err = ERR_INIT;
+    struct provider *provider = NULL;
+    struct line *lines = NULL;
+    size_t n = 0, *which = NULL;
+    int r = read_lines(o->batch, &lines, &n, &err);
+    if (r >= 0)
+        r = provider_open_local(cfg, &provider, &err);
+    which = calloc(n + 1, sizeof(*which));
+    if (r >= 0 && !which)
+        r = err_set(&err, ERR_NO_MEMORY, "out of memory");
+    /* Questions about the same files are asked together, however the lines are mixed; the output keeps their order. */
+    for (size_t i = 0, printed = 0; i < n && r >= 0; i++) {
+        size_t k = 0;
+        for (size_t j = i; j < n && !lines[i].answer; j++)
+            if (!lines[j].answer && str_eq(lines[j].files, lines[i].files))
+                which[k++] = j;
+        if (k > 0)
+            answer_group(provider, cfg, o, lines, which, k);
+        for (; printed < n && lines[printed].answer && r >= 0; printed++) {
+            auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
+            r = json_write(lines[printed].answer, &out, &err);
+            if (r >= 0)
+                r = buf_append_str(&out, "\n", &err);
+            if (r >= 0)
+                r = fd_write_all(STDOUT_FILENO, out.data, out.len, &err);
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        json_decref(lines[i].request);
+        json_decref(lines[i].answer);
+        free(lines[i].files);
+    }
+    free(lines);
+    free(which);
+    provider_close(provider);
+    if (r < 0)
+        cli_complain("%s", err.message);
+    return r < 0 ? (err.code == ERR_INVALID_JSON ? CLI_USAGE : CLI_FAILED) : CLI_OK;
+}
+
+int cli_ask(const struct cli *cli, int argc, char **argv)
+{
+    struct options o = { .batch = NULL };
+    struct config cfg;
+    int c;
+    (void)cli;
+    opterr = 0;
+    optind = 0;
+    while ((c = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
+        switch (c) {
+        case 's':
+            o.sql_only = true;
+            break;
+        case 'j':
+            o.json = true;
+            break;
+        case 'b':
+            o.batch = optarg;
+            break;
+        case 'c':
+            o.candidates = true;
+            break;
+        case 'h':
+            fputs(usage, stdout);
+            return CLI_OK;
+        default:
+            return cli_bad_option("ask", argv, long_options);
+        }
+    }
+    int left = argc - optind;
+    if (o.batch ? left > 0 : left < 2) {
+        cli_complain(o.batch ? "with --batch questions and files come from its lines" :
+                               "a question and the files that it is about are needed; see 'riddle ask --help'");
+        return CLI_USAGE;
+    }
+    int status = cli_load_config(&cfg);
+    if (status != CLI_OK)
+        return status;
+    status = o.batch ? ask_batch(&cfg, &o) : ask_one(&cfg, &o, argv[optind], argv + optind + 1, (size_t)left - 1);
+    config_finish(&cfg);
+    return status;
+}

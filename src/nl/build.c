@@ -1,0 +1,429 @@
+/* From a reading to its QueryPlan, to words, and to a picture. */
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+#define EXPR_BYTES 3000
+
+/* ---- names ---- */
+
+/* The column as a plan names it. */
+static const char *path_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, struct arena *a)
+{
+    const struct nl_column *c = nl_col(s, ref);
+    return r->scope.n > 1 ? arena_printf(a, "%s.%s", s->tables[ref.table].name, c->name) : c->name;
+}
+
+static int append_quoted(struct buf *b, const char *s, char quote)
+{
+    int r = buf_append(b, &quote, 1, NULL);
+    for (; *s && r >= 0; s++) {
+        r = buf_append(b, s, 1, NULL);
+        if (*s == quote && r >= 0)
+            r = buf_append(b, s, 1, NULL);
+    }
+    return r < 0 ? r : buf_append(b, &quote, 1, NULL);
+}
+
+/* The column as an expression has it; as a number if it is a text that holds numbers. */
+static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, bool number, struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
+    const struct nl_column *c = nl_col(s, ref);
+    number = number && c->numeric_text;
+    if (number)
+        (void)buf_append_str(&b, "cast(replace(", NULL);
+    if (r->scope.n > 1) {
+        (void)append_quoted(&b, s->tables[ref.table].name, '"');
+        (void)buf_append_str(&b, ".", NULL);
+    }
+    (void)append_quoted(&b, c->name, '"');
+    if (number)
+        (void)buf_append_str(&b, ", ',', '') as double)", NULL);
+    return arena_strdup(a, buf_cstr(&b));
+}
+
+const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
+{
+    const struct nl_column *c = nl_col(s, item->ref);
+    char name[128];
+    if (r->diff && item->func == FUNC_SUM)
+        return "difference";
+    if (item->is_share)
+        return "percentage";
+    if (item->func == FUNC_COUNT && !c)
+        return "row_count";
+    if (!c)
+        return "value";
+    if (item->bucket >= 0)
+        snprintf(name, sizeof(name), "%s", plan_bucket_names[item->bucket]);
+    else
+        snprintf(name, sizeof(name), "%s_%s", item->func == FUNC_COUNT_DISTINCT ? "distinct" : item->func == FUNC_SUM ? "total" : plan_func_names[item->func],
+                 c->name);
+    for (char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
+            *p = '_';
+    /* A cut in the middle of a character is no name. */
+    name[str_utf8_cut(name, strlen(name), 60)] = '\0';
+    return arena_strdup(a, name);
+}
+
+/* ---- the plan ---- */
+
+static json_t *number_json(double n)
+{
+    return n == floor(n) && fabs(n) < 9e15 ? json_integer((json_int_t)n) : json_real(n);
+}
+
+static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a);
+
+static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a)
+{
+    const struct nl_column *c = nl_col(s, f->ref);
+    json_t *j = json_object();
+    enum plan_filter_op op = f->op;
+    if (f->having >= 0) {
+        json_object_set_new(j, "func", json_string(plan_func_names[f->having]));
+        if (c && c->numeric_text)
+            json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
+        else
+            json_object_set_new(j, "column", json_string(c ? path_of(s, r, f->ref, a) : "*"));
+    } else if (c->numeric_text && f->n_numbers > 0) {
+        json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
+    } else {
+        json_object_set_new(j, "column", json_string(path_of(s, r, f->ref, a)));
+    }
+    json_t *value = NULL;
+    bool negate_outside = false;
+    if (op == FILTER_EQ && f->n_texts > 1) {
+        op = f->negated ? FILTER_NOT_IN : FILTER_IN;
+        value = json_array();
+        for (int i = 0; i < f->n_texts; i++)
+            json_array_append_new(value, json_text(f->text[i], strlen(f->text[i])));
+    } else if (f->n_texts > 0) {
+        if (f->negated && op == FILTER_EQ)
+            op = FILTER_NE;
+        else if (f->negated && op == FILTER_CONTAINS)
+            op = FILTER_NOT_CONTAINS;
+        else
+            negate_outside = f->negated;
+        if (c->is_flag && (str_eq(f->text[0], "true") || str_eq(f->text[0], "false")))
+            value = json_boolean(str_eq(f->text[0], "true"));
+        else
+            value = json_text(f->text[0], strlen(f->text[0]));
+    } else if (op == FILTER_BETWEEN) {
+        value = json_array();
+        json_array_append_new(value, number_json(f->number[0]));
+        json_array_append_new(value, number_json(f->number[1]));
+    } else if (f->n_numbers > 0) {
+        value = number_json(f->number[0]);
+    }
+    json_object_set_new(j, "op", json_string(plan_filter_op_names[op]));
+    if (value)
+        json_object_set_new(j, "value", value);
+    if (op == FILTER_CONTAINS || op == FILTER_NOT_CONTAINS || op == FILTER_STARTSWITH || op == FILTER_ENDSWITH)
+        json_object_set_new(j, "ignore_case", json_true());
+    if (negate_outside) {
+        json_t *outer = json_object();
+        json_object_set_new(outer, "not", j);
+        return outer;
+    }
+    return j;
+}
+
+/* A filter as an expression, for shares. NULL: cannot be said. */
+static bool append_condition(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct buf *b, struct arena *a)
+{
+    const char *name = expr_of(s, r, f->ref, f->n_numbers > 0, a);
+    char number[STR_DOUBLE_SIZE];
+    if (f->having >= 0 || !name)
+        return false;
+    if (f->negated && buf_append_str(b, "not (", NULL) < 0)
+        return false;
+    if (nl_col(s, f->ref)->is_flag && f->n_texts == 1) {
+        if (buf_printf(b, NULL, "%s = %s", name, f->text[0]) < 0)
+            return false;
+    } else if (f->n_texts > 0 && f->op <= FILTER_GE) {
+        if (buf_printf(b, NULL, f->n_texts > 1 ? "%s in (" : "%s ", name) < 0)
+            return false;
+        if (f->n_texts == 1 && buf_printf(b, NULL, "%s ", plan_filter_op_names[f->op]) < 0)
+            return false;
+        for (int i = 0; i < f->n_texts; i++)
+            if ((i > 0 && buf_append_str(b, ", ", NULL) < 0) || append_quoted(b, f->text[i], '\'') < 0)
+                return false;
+        if (f->n_texts > 1 && buf_append_str(b, ")", NULL) < 0)
+            return false;
+    } else if (f->n_numbers == 1 && f->op <= FILTER_GE) {
+        str_from_double(f->number[0], number);
+        if (buf_printf(b, NULL, "%s %s %s", name, plan_filter_op_names[f->op], number) < 0)
+            return false;
+    } else if (f->op == FILTER_BETWEEN) {
+        if (buf_printf(b, NULL, "%s between %.15g and %.15g", name, f->number[0], f->number[1]) < 0)
+            return false;
+    } else {
+        return false;
+    }
+    return !f->negated || buf_append_str(b, ")", NULL) >= 0;
+}
+
+static const char *share_expr(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
+    if (buf_append_str(&b, "100.0 * sum(case when ", NULL) < 0)
+        return NULL;
+    for (int i = 0; i < r->n_filters; i++) {
+        if (i > 0 && buf_append_str(&b, r->filters[i].is_or ? " or " : " and ", NULL) < 0)
+            return NULL;
+        if (!append_condition(s, r, &r->filters[i], &b, a))
+            return NULL;
+    }
+    if (buf_append_str(&b, " then 1 else 0 end) / count(*)", NULL) < 0)
+        return NULL;
+    return arena_strdup(a, buf_cstr(&b));
+}
+
+static const char *difference_expr(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
+    const struct nl_filter *f = &r->filters[0];
+    const char *key = expr_of(s, r, f->ref, false, a), *value = expr_of(s, r, ref, true, a);
+    if (buf_append_str(&b, "abs(", NULL) < 0)
+        return NULL;
+    for (int i = 0; i < 2; i++)
+        if (buf_printf(&b, NULL, "%smax(case when %s = ", i ? " - " : "", key) < 0 || append_quoted(&b, f->text[i], '\'') < 0 ||
+            buf_printf(&b, NULL, " then %s end)", value) < 0)
+            return NULL;
+    if (buf_append_str(&b, ")", NULL) < 0)
+        return NULL;
+    return arena_strdup(a, buf_cstr(&b));
+}
+
+static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
+{
+    json_t *j = json_object();
+    const struct nl_column *c = nl_col(s, item->ref);
+    if (item->is_share) {
+        const char *e = share_expr(s, r, a);
+        if (!e) {
+            json_decref(j);
+            return NULL;
+        }
+        json_object_set_new(j, "expr", json_string(e));
+    } else if (r->diff && item->func == FUNC_SUM) {
+        const char *e = difference_expr(s, r, item->ref, a);
+        if (!e) {
+            json_decref(j);
+            return NULL;
+        }
+        json_object_set_new(j, "expr", json_string(e));
+    } else if (item->bucket >= 0) {
+        json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
+        json_object_set_new(j, "bucket", json_string(plan_bucket_names[item->bucket]));
+    } else if (item->func < 0) {
+        json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
+        return j;
+    } else {
+        json_object_set_new(j, "func", json_string(plan_func_names[item->func]));
+        if (c && c->numeric_text && item->func != FUNC_COUNT && item->func != FUNC_COUNT_DISTINCT)
+            json_object_set_new(j, "expr", json_string(expr_of(s, r, item->ref, true, a)));
+        else
+            json_object_set_new(j, "column", json_string(c ? path_of(s, r, item->ref, a) : "*"));
+    }
+    json_object_set_new(j, "alias", json_string(nl_alias(s, r, item, a)));
+    return j;
+}
+
+static void put_filters(const struct nl_schema *s, const struct nl_reading *r, bool having, json_t *plan, struct arena *a)
+{
+    json_t *list = json_array(), *group = NULL;
+    bool skip = !having && (r->share || r->diff);
+    for (int i = 0; i < r->n_filters && !skip; i++) {
+        const struct nl_filter *f = &r->filters[i];
+        if ((f->having >= 0) != having)
+            continue;
+        bool more = i + 1 < r->n_filters && r->filters[i + 1].is_or && (r->filters[i + 1].having >= 0) == having;
+        if (f->is_or && group) {
+            json_array_append_new(group, filter_json(s, r, f, a));
+        } else if (more) {
+            group = json_array();
+            json_t *o = json_object();
+            json_object_set_new(o, "or", group);
+            json_array_append_new(list, o);
+            json_array_append_new(group, filter_json(s, r, f, a));
+        } else {
+            group = NULL;
+            json_array_append_new(list, filter_json(s, r, f, a));
+        }
+        if (!more)
+            group = NULL;
+    }
+    if (json_array_size(list))
+        json_object_set_new(plan, having ? "having" : "filters", list);
+    else
+        json_decref(list);
+}
+
+json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
+{
+    json_t *plan = json_object(), *select = json_array(), *group = json_array(), *order = json_array();
+    json_object_set_new(plan, "dataset_id", json_string(s->dataset_id));
+    json_object_set_new(plan, "table", json_string(s->tables[r->scope.tables[0]].name));
+    json_object_set_new(plan, "select", select);
+    json_object_set_new(plan, "group_by", group);
+    json_object_set_new(plan, "order_by", order);
+    for (int i = 0; i < r->n_select; i++) {
+        json_t *item = item_json(s, r, &r->select[i], a);
+        if (!item) {
+            json_decref(plan);
+            return NULL;
+        }
+        json_array_append_new(select, item);
+    }
+    if (r->scope.n > 1) {
+        const struct nl_link_key *k = r->scope.key;
+        auto_buf struct buf on = BUF_INIT(EXPR_BYTES);
+        struct nl_ref from = { k->from_table, k->from_column }, to = { k->to_table, k->to_column };
+        (void)buf_printf(&on, NULL, "%s = %s", expr_of(s, r, from, false, a), expr_of(s, r, to, false, a));
+        json_object_set_new(plan, "joins", json_pack("[{s:s, s:s}]", "table", s->tables[r->scope.tables[1]].name, "on", buf_cstr(&on)));
+    }
+    if (r->distinct)
+        json_object_set_new(plan, "distinct", json_true());
+    put_filters(s, r, false, plan, a);
+    put_filters(s, r, true, plan, a);
+    for (int i = 0; i < r->n_group; i++)
+        json_array_append_new(group, json_string(r->group[i].bucket >= 0 ? nl_alias(s, r, &r->group[i], a) : path_of(s, r, r->group[i].ref, a)));
+    for (int i = 0; i < r->n_order; i++) {
+        const struct nl_item *o = &r->order[i];
+        const struct nl_column *c = nl_col(s, o->ref);
+        const char *e;
+        bool shown = false;
+        for (int k = 0; k < r->n_select; k++)
+            shown |= r->select[k].func == o->func && r->select[k].ref.table == o->ref.table && r->select[k].ref.column == o->ref.column;
+        if (o->bucket >= 0 || (o->func >= 0 && shown))
+            e = nl_alias(s, r, o, a);
+        else if (o->func >= 0)
+            e = c ? arena_printf(a, "%s(%s)", plan_func_names[o->func], expr_of(s, r, o->ref, true, a)) : "count(*)";
+        else
+            e = c->numeric_text && !r->distinct ? expr_of(s, r, o->ref, true, a) : path_of(s, r, o->ref, a);
+        json_array_append_new(order, json_pack("{s:s, s:s}", "expr", e, "direction", r->order_dir[i] < 0 ? "desc" : "asc"));
+    }
+    /* Time runs from left to right unless the question wants another order. */
+    if (r->n_order == 0 && r->n_group > 0 && r->group[0].bucket >= 0)
+        json_array_append_new(order, json_pack("{s:s}", "expr", nl_alias(s, r, &r->group[0], a)));
+    if (json_array_size(select) == 0)
+        json_object_del(plan, "select");
+    if (json_array_size(group) == 0)
+        json_object_del(plan, "group_by");
+    if (json_array_size(order) == 0)
+        json_object_del(plan, "order_by");
+    json_object_set_new(plan, "limit", json_integer(r->limit > 0 ? MIN_OF(r->limit, PLAN_LIMIT_MAX) : PLAN_LIMIT_MAX));
+    return plan;
+}
+
+/* ---- in words ---- */
+
+static void say_item(const struct nl_schema *s, const struct nl_item *item, struct buf *b)
+{
+    static const char *const words[_PLAN_FUNC_MAX] = {
+        [FUNC_COUNT] = "number of",  [FUNC_COUNT_DISTINCT] = "number of different", [FUNC_SUM] = "sum of", [FUNC_AVG] = "average of",
+        [FUNC_MIN] = "least",        [FUNC_MAX] = "greatest",  [FUNC_MEDIAN] = "median of", [FUNC_MODE] = "most frequent",
+        [FUNC_STDDEV] = "standard deviation of", [FUNC_VARIANCE] = "variance of", [FUNC_QUANTILE] = "quantile of",
+    };
+    const struct nl_column *c = nl_col(s, item->ref);
+    if (item->is_share)
+        (void)buf_append_str(b, "percentage of rows", NULL);
+    else if (!c)
+        (void)buf_append_str(b, "number of rows", NULL);
+    else if (item->func >= 0)
+        (void)buf_printf(b, NULL, "%s `%s`", words[item->func], c->name);
+    else if (item->bucket >= 0)
+        (void)buf_printf(b, NULL, "%s of `%s`", plan_bucket_names[item->bucket], c->name);
+    else
+        (void)buf_printf(b, NULL, "`%s`", c->name);
+}
+
+static void say_filter(const struct nl_schema *s, const struct nl_filter *f, struct buf *b)
+{
+    const struct nl_column *c = nl_col(s, f->ref);
+    if (f->having >= 0)
+        say_item(s, &(struct nl_item){ .ref = f->ref, .func = f->having, .bucket = -1 }, b);
+    else
+        (void)buf_printf(b, NULL, "`%s`", c->name);
+    const char *op = f->op == FILTER_IS_NULL ? "is empty" : f->op == FILTER_IS_NOT_NULL ? "is not empty" : plan_filter_op_names[f->op];
+    (void)buf_printf(b, NULL, " %s%s", f->negated ? "not " : "", op);
+    for (int i = 0; i < f->n_texts; i++)
+        (void)buf_printf(b, NULL, "%s'%s'", i ? " or " : " ", f->text[i]);
+    for (int i = 0; i < f->n_numbers; i++)
+        (void)buf_printf(b, NULL, "%s%.15g", i ? " and " : " ", f->number[i]);
+}
+
+const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(4000);
+    bool first = true;
+    if (r->distinct)
+        (void)buf_append_str(&b, "different ", NULL);
+    if (r->n_select == 0)
+        (void)buf_append_str(&b, "all columns", NULL);
+    for (int i = 0; i < r->n_select; i++) {
+        bool grouped = false;
+        for (int k = 0; k < r->n_group; k++)
+            grouped |= r->select[i].func < 0 && r->select[i].ref.table == r->group[k].ref.table && r->select[i].ref.column == r->group[k].ref.column;
+        if (grouped || (r->select[i].hidden_key && !first))
+            continue;
+        if (!first)
+            (void)buf_append_str(&b, ", ", NULL);
+        if (r->diff && r->select[i].func == FUNC_SUM)
+            (void)buf_append_str(&b, "difference in ", NULL);
+        say_item(s, &r->select[i], &b);
+        first = false;
+    }
+    if (first && r->n_group > 0)
+        (void)buf_append_str(&b, "groups", NULL);
+    for (int i = 0; i < r->n_group; i++) {
+        (void)buf_append_str(&b, i ? " and " : " by ", NULL);
+        say_item(s, &r->group[i], &b);
+    }
+    (void)buf_printf(&b, NULL, " of `%s`", s->tables[r->scope.tables[0]].name);
+    if (r->scope.n > 1)
+        (void)buf_printf(&b, NULL, " with `%s`", s->tables[r->scope.tables[1]].name);
+    for (int i = 0; i < r->n_filters; i++) {
+        (void)buf_append_str(&b, i == 0 ? " where " : r->filters[i].is_or ? " or " : " and ", NULL);
+        say_filter(s, &r->filters[i], &b);
+    }
+    for (int i = 0; i < r->n_order; i++) {
+        (void)buf_append_str(&b, i ? ", then " : ", ordered by ", NULL);
+        say_item(s, &r->order[i], &b);
+        (void)buf_append_str(&b, r->order_dir[i] < 0 ? " downwards" : "", NULL);
+    }
+    if (r->limit > 0)
+        (void)buf_printf(&b, NULL, ", %s %d", r->n_order ? "top" : "first", r->limit);
+    return arena_strdup(a, buf_cstr(&b));
+}
+
+/* ---- a picture ---- */
+
+json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
+{
+    const struct nl_item *y = NULL;
+    for (int i = 0; i < r->n_select && !y; i++)
+        if (r->select[i].func >= 0)
+            y = &r->select[i];
+    if (r->n_group == 0 || r->n_group > 2 || !y || r->limit == 1)
+        return NULL;
+    const struct nl_item *x = &r->group[0], *series = r->n_group > 1 ? &r->group[1] : NULL;
+    bool temporal = x->bucket >= 0 || nl_is_date(nl_col(s, x->ref)) || nl_is_year(nl_col(s, x->ref));
+    const char *xn = x->bucket >= 0 ? nl_alias(s, r, x, a) : nl_col(s, x->ref)->name;
+    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", temporal ? "line" : "bar", "x", "field", xn, "type",
+                          temporal ? "temporal" : "nominal", "y", "field", nl_alias(s, r, y, a), "type", "quantitative");
+    if (j && series)
+        json_object_set_new(j, "series", json_pack("{s:s, s:s}", "field", series->bucket >= 0 ? nl_alias(s, r, series, a) : nl_col(s, series->ref)->name,
+                                                   "type", "nominal"));
+    return j;
+}

@@ -1,0 +1,385 @@
+/*
+ * Linking: which words of a question speak of what. Every span that could be a column, a value, a table, a number, a date or a
+ * phrase gets a weight; the mentions are the spans that do not overlap and weigh the most together.
+ */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+#define MAX_SPANS 600
+#define MAX_COLUMN_TOKENS 6
+#define MAX_VALUE_TOKENS 9
+
+struct spans {
+    struct nl_mention m[MAX_SPANS];
+    double weight[MAX_SPANS];
+    int n;
+};
+
+static struct nl_mention *add_span(struct spans *sp, enum nl_kind kind, int start, int end, double weight)
+{
+    if (sp->n == MAX_SPANS)
+        return NULL;
+    sp->weight[sp->n] = weight;
+    struct nl_mention *m = &sp->m[sp->n++];
+    *m = (struct nl_mention){ .kind = kind, .start = start, .end = end, .ref = { -1, -1 }, .other = { -1, -1 }, .table = -1 };
+    return m;
+}
+
+/* ---- columns ---- */
+
+static bool is_glue(const struct nl_token *t)
+{
+    return str_eq(t->text, "of") || str_eq(t->text, "the") || str_eq(t->text, "per") || str_eq(t->text, "in") || str_eq(t->text, "and");
+}
+
+/* How well tokens [i, end) name the column; 0 if one of them does not belong to it. */
+static double column_score(const struct nl_name *n, const struct nl_tokens *q, int i, int end)
+{
+    double total = 0, matched = 0, quality = 0;
+    bool taken[NL_MAX_WORDS] = { false };
+    int words = 0;
+    for (int w = 0; w < n->n; w++)
+        total += n->weights[w];
+    for (int k = i; k < end; k++) {
+        double best = 0;
+        int at = -1, run = 1;
+        for (int w = 0; w < n->n; w++) {
+            if (taken[w])
+                continue;
+            double m = nl_word_match(n->words[w], n->stems[w], &q->t[k]);
+            size_t len = strlen(q->t[k].text);
+            if (k + 1 < end && strncmp(n->words[w], q->t[k].text, len) == 0 && len >= 2 &&
+                nl_edit_distance(n->words[w] + len, q->t[k + 1].text, 1) <= (strlen(q->t[k + 1].text) > 4)) {
+                m = 1.01; /* "phone number" for phonenumber */
+                best = m;
+                at = w;
+                run = 2;
+            } else if (m > best) {
+                best = m;
+                at = w;
+                run = 1;
+            }
+        }
+        if (best < 0.5) {
+            if (k > i && k + 1 < end && is_glue(&q->t[k]))
+                continue;
+            return 0;
+        }
+        taken[at] = true;
+        matched += n->weights[at];
+        quality += MIN_OF(best, 1) * run;
+        words += run;
+        k += run - 1;
+    }
+    return words ? quality / words * (0.35 + 0.65 * matched / total) : 0;
+}
+
+static void link_columns(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i < q->n; i++) {
+        if (q->t[i].quoted)
+            continue;
+        for (int end = i + 1; end <= q->n && end - i <= MAX_COLUMN_TOKENS; end++) {
+            if (q->t[end - 1].quoted)
+                break;
+            if (end - 1 > i && is_glue(&q->t[end - 1]))
+                continue;
+            struct nl_ref best = { -1, -1 }, other = { -1, -1 };
+            double score = 0, other_score = 0;
+            for (int t = 0; t < scope->n; t++)
+                for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
+                    const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
+                    double x = column_score(&col->words, q, i, end);
+                    if (x == 0)
+                        continue;
+                    if (t > 0)
+                        x *= 0.97; /* the first table's own columns first */
+                    bool says_id = false;
+                    for (int k = i; k < end; k++)
+                        says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") || str_eq(q->t[k].stem, "number") ||
+                                   str_eq(q->t[k].stem, "key") || str_eq(q->t[k].stem, "identifier");
+                    if (col->is_id && !says_id)
+                        x *= 0.6;
+                    if (x > score) {
+                        other = best;
+                        other_score = score;
+                        best = (struct nl_ref){ scope->tables[t], c };
+                        score = x;
+                    } else if (x > other_score) {
+                        other = (struct nl_ref){ scope->tables[t], c };
+                        other_score = x;
+                    }
+                }
+            if (score < 0.35 || (q->t[i].is_stop && end == i + 1 && score < 0.85))
+                continue;
+            double content = 0;
+            for (int k = i; k < end; k++)
+                content += q->t[k].is_stop ? 0.8 : 1;
+            struct nl_mention *m = add_span(sp, KIND_COLUMN, i, end, content * score * score + 0.02);
+            if (!m)
+                return;
+            m->ref = best;
+            m->score = score;
+            if (other_score > 0.8 * score) {
+                m->other = other;
+                m->other_score = other_score;
+            }
+        }
+    }
+}
+
+/* ---- values ---- */
+
+static bool in_scope(const struct nl_scope *scope, int table)
+{
+    for (int i = 0; i < scope->n; i++)
+        if (scope->tables[i] == table)
+            return true;
+    return false;
+}
+
+static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key, struct spans *sp, int i, int end,
+                       double weight)
+{
+    struct nl_mention *m = NULL;
+    for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
+        if (!in_scope(scope, v->table))
+            continue;
+        if (!m) {
+            m = add_span(sp, KIND_VALUE, i, end, weight);
+            if (!m)
+                return;
+            m->ref = (struct nl_ref){ v->table, v->column };
+            m->text = v->text;
+            m->score = 1;
+        } else if (v->table != m->ref.table || v->column != m->ref.column) {
+            const struct nl_column *had = nl_col(s, m->ref), *now = &s->tables[v->table].columns[v->column];
+            m->other = (struct nl_ref){ v->table, v->column };
+            /* Names first, and of the first table. */
+            if ((now->is_name && !had->is_name) || (v->table == scope->tables[0] && m->ref.table != v->table)) {
+                m->other = m->ref;
+                m->ref = (struct nl_ref){ v->table, v->column };
+                m->text = v->text;
+            }
+        }
+    }
+}
+
+static void link_values(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    char key[2 * NL_VALUE_MAX_BYTES];
+    for (int i = 0; i < q->n; i++) {
+        size_t n = 0;
+        int content = 0, capitals = 0;
+        for (int end = i + 1; end <= q->n && end - i <= MAX_VALUE_TOKENS; end++) {
+            const struct nl_token *t = &q->t[end - 1];
+            int w = snprintf(key + n, sizeof(key) - n, "%s%s", n ? " " : "", t->stem);
+            if (w < 0 || n + (size_t)w >= sizeof(key))
+                break;
+            n += (size_t)w;
+            content += !t->is_stop;
+            capitals += t->capital && i > 0;
+            if (t->quoted && end > i + 1)
+                break;
+            if (t->quoted) {
+                int before = sp->n;
+                link_value(s, scope, key, sp, i, end, 3);
+                if (sp->n == before) {
+                    struct nl_mention *m = add_span(sp, KIND_TEXT, i, end, 2.5);
+                    if (m) {
+                        m->text = t->raw;
+                        m->score = 1;
+                    }
+                }
+                break;
+            }
+            if (content == 0 && !(capitals && end - i == 1 && strlen(t->text) > 1 && end < 0))
+                continue;
+            if (end == i + 1 && t->is_number)
+                continue;
+            double weight = end == i + 1 ? (capitals ? 1.3 : 0.93) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
+            link_value(s, scope, key, sp, i, end, weight);
+        }
+    }
+}
+
+/* A column of genders that has letters: "female" is F. */
+static void link_genders(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    static const struct {
+        const char *word, *letter, *full;
+    } genders[] = { { "female", "f", "female" }, { "male", "m", "male" },     { "woman", "f", "female" }, { "man", "m", "male" },
+                    { "girl", "f", "female" },   { "boy", "m", "male" } };
+    for (int i = 0; i < q->n; i++)
+        for (size_t g = 0; g < ARRAY_SIZE(genders); g++) {
+            if (!str_eq(q->t[i].stem, genders[g].word) && !str_starts(genders[g].word, q->t[i].stem))
+                continue;
+            if (strlen(q->t[i].stem) + 1 < strlen(genders[g].word))
+                continue;
+            for (int t = 0; t < scope->n; t++)
+                for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
+                    const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
+                    if (col->n_values == 0 || col->n_values > 4 || col->type != TYPE_TEXT)
+                        continue;
+                    for (size_t v = 0; v < col->n_values; v++)
+                        if (str_ieq(col->values[v], genders[g].letter) || str_ieq(col->values[v], genders[g].full)) {
+                            struct nl_mention *m = add_span(sp, KIND_VALUE, i, i + 1, 1.2);
+                            if (m) {
+                                m->ref = (struct nl_ref){ scope->tables[t], c };
+                                m->text = col->values[v];
+                                m->score = 0.9;
+                            }
+                        }
+                }
+        }
+}
+
+/* ---- tables, numbers, dates, phrases ---- */
+
+static double table_score(const struct nl_table *t, const struct nl_tokens *q, int i, int end)
+{
+    double x = column_score(&t->words, q, i, end);
+    return x;
+}
+
+static void link_tables(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i < q->n; i++)
+        for (int end = i + 1; end <= q->n && end - i <= 4; end++) {
+            if (q->t[end - 1].quoted)
+                break;
+            for (int t = 0; t < scope->n; t++) {
+                double x = table_score(&s->tables[scope->tables[t]], q, i, end);
+                if (x < 0.45)
+                    continue;
+                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * x * x);
+                if (m) {
+                    m->table = scope->tables[t];
+                    m->score = x;
+                }
+            }
+        }
+}
+
+double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_tokens *q)
+{
+    double best = 0;
+    for (int i = 0; i < q->n; i++)
+        for (int end = i + 1; end <= q->n && end - i <= 4; end++)
+            if (!q->t[i].quoted && !q->t[end - 1].quoted)
+                best = MAX_OF(best, table_score(&s->tables[table], q, i, end));
+    return best;
+}
+
+static void link_numbers(const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i < q->n; i++) {
+        char from[11], to[11];
+        int n = nl_read_date(q, i, from, to);
+        if (n > 0) {
+            struct nl_mention *m = add_span(sp, KIND_DATE, i, i + n, 1.5 * n);
+            if (m) {
+                memcpy(m->from, from, sizeof(from));
+                memcpy(m->to, to, sizeof(to));
+            }
+        }
+        if (!q->t[i].is_number || q->t[i].quoted)
+            continue;
+        /* "one" is mostly no number. */
+        struct nl_mention *m = add_span(sp, KIND_NUMBER, i, i + 1, str_eq(q->t[i].text, "one") ? 0.3 : 0.7);
+        if (m) {
+            m->number = q->t[i].number;
+            m->text = q->t[i].raw;
+        }
+    }
+}
+
+static int phrase_at(const struct nl_phrase *p, const struct nl_tokens *q, int i)
+{
+    const char *w = p->words;
+    int n = 0;
+    while (*w) {
+        size_t len = strcspn(w, " ");
+        if (i + n >= q->n || q->t[i + n].quoted || strlen(q->t[i + n].text) != len || strncmp(q->t[i + n].text, w, len) != 0)
+            return 0;
+        n++;
+        w += len;
+        w += *w == ' ';
+    }
+    return n;
+}
+
+static void link_phrases(const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i < q->n; i++)
+        for (size_t p = 0; p < nl_n_phrases; p++) {
+            if (nl_phrases[p].words[0] != q->t[i].text[0])
+                continue;
+            int n = phrase_at(&nl_phrases[p], q, i);
+            if (n == 0)
+                continue;
+            struct nl_mention *m = add_span(sp, KIND_MARK, i, i + n, 0.6 * n + 0.05 * (n - 1));
+            if (m) {
+                m->mark = nl_phrases[p].mark;
+                m->arg = nl_phrases[p].arg;
+                m->hint = nl_phrases[p].hint;
+                m->score = 1;
+            }
+        }
+}
+
+/* ---- choosing ---- */
+
+int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, unsigned alternate,
+            struct arena *a, struct nl_mentions *ret, struct err *err)
+{
+    struct spans *sp = arena_alloc(a, sizeof(*sp));
+    if (!sp)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    sp->n = 0;
+    link_columns(s, scope, q, sp);
+    link_values(s, scope, q, sp);
+    link_genders(s, scope, q, sp);
+    link_tables(s, scope, q, sp);
+    link_numbers(q, sp);
+    link_phrases(q, sp);
+
+    double best[NL_MAX_TOKENS + 1] = { 0 };
+    int pick[NL_MAX_TOKENS + 1];
+    for (int e = 1; e <= q->n; e++) {
+        best[e] = best[e - 1];
+        pick[e] = -1;
+        for (int k = 0; k < sp->n; k++)
+            if (sp->m[k].end == e && best[sp->m[k].start] + sp->weight[k] > best[e] + 1e-9) {
+                best[e] = best[sp->m[k].start] + sp->weight[k];
+                pick[e] = k;
+            }
+    }
+    int order[NL_MAX_TOKENS], n = 0;
+    for (int e = q->n; e > 0;) {
+        if (pick[e] < 0) {
+            e--;
+            continue;
+        }
+        order[n++] = pick[e];
+        e = sp->m[pick[e]].start;
+    }
+    ret->n = 0;
+    while (n > 0 && ret->n < NL_MAX_MENTIONS) {
+        struct nl_mention *m = &ret->m[ret->n++];
+        *m = sp->m[order[--n]];
+        if (alternate && (m->kind == KIND_COLUMN || m->kind == KIND_VALUE) && m->other.table >= 0) {
+            struct nl_ref other = m->other;
+            m->other = m->ref;
+            m->ref = other;
+            if (m->kind == KIND_COLUMN)
+                m->score = m->other_score;
+        }
+    }
+    return 0;
+}

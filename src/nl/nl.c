@@ -1,0 +1,263 @@
+/* The planner as others see it: candidates over scopes and variants, their probabilities, and what follows from them. */
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+/* Below this nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
+#define ANSWER_PROBABILITY 0.5
+#define ASK_PROBABILITY 0.15
+#define SCOPE_MAX 4
+
+const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
+
+const char *const nl_feature_names[_FEATURE_MAX] = {
+#define X(id, name) [FEATURE_##id] = name,
+#include "nl/features.inc"
+#undef X
+};
+
+const double nl_weights[_FEATURE_MAX] = {
+#define W(id, weight) [FEATURE_##id] = weight,
+#include "nl/weights.inc"
+#undef W
+};
+
+struct candidates {
+    struct nl_candidate *c[NL_MAX_CANDIDATES];
+    int n;
+};
+
+static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, struct candidates *all, struct arena *a)
+{
+    c->plan = nl_build_plan(s, &c->reading, a);
+    if (!c->plan)
+        return 0;
+    c->score = 0;
+    for (int f = 0; f < _FEATURE_MAX; f++)
+        c->score += nl_weights[f] * c->features[f];
+    auto_free char *key = json_to_str(c->plan);
+    c->key = key ? arena_strdup(a, key) : NULL;
+    if (!c->key)
+        return -1;
+    for (int i = 0; i < all->n; i++)
+        if (str_eq(all->c[i]->key, c->key)) {
+            /* One plan that is reached in two ways is judged by the better one. */
+            if (c->score > all->c[i]->score) {
+                memcpy(all->c[i]->features, c->features, sizeof(c->features));
+                all->c[i]->score = c->score;
+            }
+            json_decref(c->plan);
+            c->plan = NULL;
+            return 0;
+        }
+    if (all->n == NL_MAX_CANDIDATES) {
+        json_decref(c->plan);
+        c->plan = NULL;
+        return 0;
+    }
+    all->c[all->n++] = c;
+    return 1;
+}
+
+static int read_variants(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, const double *table_scores,
+                         struct arena *a, struct candidates *all, struct err *err)
+{
+    /* Alone and in pairs: three things that are all meant otherwise is no reading of a question. */
+    for (unsigned v = 0; v < _VARIANT_END; v++) {
+        if (__builtin_popcount(v) > 2)
+            continue;
+        struct nl_candidate *c = arena_alloc(a, sizeof(*c));
+        if (!c)
+            return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+        int r = nl_read(s, scope, q, v, table_scores, a, c, err);
+        if (r < 0)
+            return r;
+        if (r == 0 && add_candidate(s, c, all, a) < 0)
+            return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    }
+    return 0;
+}
+
+static const struct nl_link_key *key_between(const struct nl_schema *s, int a, int b)
+{
+    for (int i = 0; i < s->n_keys; i++) {
+        const struct nl_link_key *k = &s->keys[i];
+        if ((k->from_table == a && k->to_table == b) || (k->from_table == b && k->to_table == a))
+            return k;
+    }
+    return NULL;
+}
+
+/* How much of the question a table's own words, columns and values explain: which tables are worth a closer look. */
+static double explains(const struct nl_schema *s, int t, const struct nl_tokens *q, double mentioned, struct arena *a, struct err *err)
+{
+    struct nl_scope scope = { .tables = { t }, .n = 1 };
+    struct nl_mentions *m = arena_alloc(a, sizeof(*m));
+    double x = mentioned * 0.8;
+    if (!m || nl_link(s, &scope, q, 0, a, m, err) < 0)
+        return -1;
+    for (int i = 0; i < m->n; i++)
+        if (m->m[i].kind == KIND_COLUMN || m->m[i].kind == KIND_VALUE)
+            x += (m->m[i].end - m->m[i].start) * m->m[i].score * m->m[i].score;
+    return x;
+}
+
+static int find_candidates(const struct nl_schema *s, const char *question, struct arena *a, struct candidates *all, struct err *err)
+{
+    struct nl_tokens *q = arena_alloc(a, sizeof(*q));
+    double said[NL_MAX_TABLES], worth[NL_MAX_TABLES];
+    int order[NL_MAX_TABLES];
+    if (!q)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    if (strlen(question) > NL_QUESTION_MAX_BYTES || !str_is_utf8(question, strlen(question)))
+        return err_set(err, ERR_VALIDATION, "a question is UTF-8 text of at most %d bytes", NL_QUESTION_MAX_BYTES);
+    int r = nl_tokenize(question, a, q, err);
+    if (r < 0)
+        return r;
+    for (int t = 0; t < s->n_tables; t++) {
+        said[t] = nl_table_mentioned(s, t, q);
+        worth[t] = s->n_tables > 1 ? explains(s, t, q, said[t], a, err) : 1;
+        if (worth[t] < 0)
+            return -(int)err->code;
+        int k = t;
+        for (; k > 0 && worth[order[k - 1]] < worth[t]; k--)
+            order[k] = order[k - 1];
+        order[k] = t;
+    }
+    for (int i = 0; i < MIN_OF(s->n_tables, SCOPE_MAX) && r >= 0; i++) {
+        struct nl_scope scope = { .tables = { order[i] }, .n = 1 };
+        if (i > 0 && worth[order[i]] < 0.6 * worth[order[0]])
+            break;
+        r = read_variants(s, &scope, q, said, a, all, err);
+    }
+    /* The best two tables together, if they join and neither explains everything. */
+    for (int i = 0; i < 2 && s->n_tables > 1 && r >= 0; i++) {
+        int x = order[i], y = order[1 - i];
+        const struct nl_link_key *key = key_between(s, x, y);
+        if (!key || worth[y] < 0.5)
+            continue;
+        struct nl_scope scope = { .tables = { x, y }, .n = 2, .key = key };
+        r = read_variants(s, &scope, q, said, a, all, err);
+    }
+    if (r < 0)
+        return r;
+    /* Softmax with "none of these" as one more candidate of score 0. */
+    double max = 0, sum;
+    for (int i = 0; i < all->n; i++)
+        max = MAX_OF(max, all->c[i]->score);
+    sum = exp(-max);
+    for (int i = 0; i < all->n; i++)
+        sum += exp(all->c[i]->score - max);
+    for (int i = 0; i < all->n; i++)
+        all->c[i]->probability = exp(all->c[i]->score - max) / sum;
+    for (int i = 1; i < all->n; i++)
+        for (int k = i; k > 0 && all->c[k]->probability > all->c[k - 1]->probability; k--) {
+            struct nl_candidate *swap = all->c[k];
+            all->c[k] = all->c[k - 1];
+            all->c[k - 1] = swap;
+        }
+    return 0;
+}
+
+static void drop(struct candidates *all)
+{
+    for (int i = 0; i < all->n; i++)
+        json_decref(all->c[i]->plan);
+    all->n = 0;
+}
+
+/* ---- what works on this data ---- */
+
+static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *ret)
+{
+    const struct nl_table *best = NULL;
+    for (int t = 0; t < s->n_tables; t++)
+        if (!best || s->tables[t].n_columns > best->n_columns)
+            best = &s->tables[t];
+    if (!best)
+        return;
+    const struct nl_column *measure = NULL, *category = NULL;
+    for (int c = 0; c < best->n_columns; c++) {
+        const struct nl_column *x = &best->columns[c];
+        if (!measure && x->is_numeric && !x->is_id && !nl_is_year(x))
+            measure = x;
+        if (x->type == TYPE_TEXT && !x->numeric_text && !x->is_id && x->n_values > 1 && (!category || x->n_values < category->n_values))
+            category = x;
+    }
+    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in \"%s\"?", best->name);
+    if (measure)
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?", measure->name);
+    if (measure && category)
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "total %s by %s", measure->name, category->name);
+    else if (category)
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?", category->name);
+    if (ret->n_suggestions < 3 && best->n_columns > 0)
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s", best->columns[0].name);
+}
+
+int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, struct nl_answer *ret, struct err *err)
+{
+    struct candidates all = { .n = 0 };
+    int r = find_candidates(s, question, a, &all, err);
+    if (r < 0) {
+        drop(&all);
+        return r;
+    }
+    *ret = (struct nl_answer){ .status = NL_DECLINED };
+    const struct nl_candidate *best = all.n ? all.c[0] : NULL;
+    if (best && best->probability >= ANSWER_PROBABILITY)
+        ret->status = NL_ANSWERED;
+    else if (all.n > 1 && all.c[1]->probability >= ASK_PROBABILITY)
+        ret->status = NL_ASKED;
+    if (ret->status == NL_DECLINED) {
+        suggest(s, a, ret);
+    } else {
+        ret->plan = json_incref(best->plan);
+        ret->reading = nl_describe(s, &best->reading, a);
+        ret->probability = best->probability;
+        ret->chart = nl_chart(s, &best->reading, a);
+    }
+    for (int i = 0; i < all.n && ret->status == NL_ASKED && ret->n_choices < NL_CHOICES_MAX; i++)
+        if (all.c[i]->probability >= ASK_PROBABILITY / 2)
+            ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = nl_describe(s, &all.c[i]->reading, a),
+                                                                 .plan = json_incref(all.c[i]->plan),
+                                                                 .probability = all.c[i]->probability };
+    drop(&all);
+    return 0;
+}
+
+void nl_answer_finish(struct nl_answer *answer)
+{
+    json_decref(answer->plan);
+    json_decref(answer->chart);
+    for (size_t i = 0; i < answer->n_choices; i++)
+        json_decref(answer->choices[i].plan);
+    *answer = (struct nl_answer){ .status = NL_DECLINED };
+}
+
+int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret, struct err *err)
+{
+    struct candidates all = { .n = 0 };
+    int r = find_candidates(s, question, a, &all, err);
+    if (r < 0) {
+        drop(&all);
+        return r;
+    }
+    json_t *list = json_array();
+    for (int i = 0; i < all.n; i++) {
+        json_t *features = json_object();
+        for (int f = 0; f < _FEATURE_MAX; f++)
+            if (all.c[i]->features[f] != 0)
+                json_object_set_new(features, nl_feature_names[f], json_real(all.c[i]->features[f]));
+        json_array_append_new(list, json_pack("{s:O, s:s, s:o, s:f}", "plan", all.c[i]->plan, "reading", nl_describe(s, &all.c[i]->reading, a),
+                                              "features", features, "score", all.c[i]->score));
+    }
+    drop(&all);
+    *ret = list;
+    return 0;
+}

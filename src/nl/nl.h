@@ -1,0 +1,84 @@
+#ifndef RIDDLE_NL_NL_H
+#define RIDDLE_NL_NL_H
+
+/*
+ * The planner without a model: an English question about tables becomes a QueryPlan, or a question
+ * back, or an honest refusal. docs/planner.md tells how it works and how well.
+ *
+ *   nl_schema_create()           what there is to ask about
+ *   nl_schema_add_table() …      tables, columns, and values that the columns have
+ *   nl_schema_finish()           makes the index that words are looked up in
+ *   nl_plan()                    as often as one likes; changes nothing in the schema
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "plan/expr.h"
+
+#define NL_QUESTION_MAX_BYTES 2000
+#define NL_VALUES_PER_COLUMN 1000
+#define NL_VALUE_MAX_BYTES 120
+#define NL_CHOICES_MAX 3
+#define NL_SCHEMA_ARENA_BYTES (256u << 20)
+/* What nl_plan() takes from the arena at most; one of this size suffices for any question. */
+#define NL_ARENA_BYTES (32u << 20)
+
+struct nl_schema;
+
+int nl_schema_create(const char *dataset_id, struct nl_schema **ret, struct err *err);
+void nl_schema_destroy(struct nl_schema *s); /* NULL is fine */
+/* Strings are copied. n_rows: -1 if not known. Both return an index, or a negative error. */
+int nl_schema_add_table(struct nl_schema *s, const char *name, long long n_rows, struct err *err);
+int nl_schema_add_column(struct nl_schema *s, int table, const char *name, const char *sql_type,
+                         struct err *err);
+/*
+ * A value that the column has; those past NL_VALUES_PER_COLUMN and those that are too long are left
+ * out.
+ */
+int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *value,
+                        struct err *err);
+/* Least and greatest of a date column, as ISO text: "last 30 days" are those of the data. */
+int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *min,
+                        const char *max, struct err *err);
+/* "from" and "to" are "table.column". Evident ones are found without. */
+int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to,
+                               struct err *err);
+int nl_schema_finish(struct nl_schema *s, struct err *err);
+
+enum nl_status { NL_ANSWERED, NL_ASKED, NL_DECLINED, _NL_STATUS_MAX };
+extern const char *const nl_status_names[_NL_STATUS_MAX];
+
+struct nl_choice {
+    const char *reading;
+    json_t *plan; /* owned by the answer */
+    double probability;
+};
+
+struct nl_answer {
+    enum nl_status status;
+    json_t *plan;          /* of the best reading; NULL when declined */
+    const char *reading;   /* "sum of `amount` by `category`, top 5"; NULL when declined */
+    double probability;    /* that this reading is the one that was meant */
+    struct nl_choice choices[NL_CHOICES_MAX]; /* when asked: two or more */
+    size_t n_choices;
+    const char *suggestions[3]; /* when declined: questions that work on this data */
+    size_t n_suggestions;
+    json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
+};
+
+/* Strings live in the arena. VALIDATION when the question is too long or not UTF-8. */
+int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, struct nl_answer *ret,
+            struct err *err);
+void nl_answer_finish(struct nl_answer *answer);
+
+/*
+ * For the trainer: every candidate as {"plan", "reading", "features": {name: value}, "score"}. New
+ * reference.
+ */
+int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
+                  struct err *err);
+
+#endif

@@ -1,0 +1,318 @@
+#ifndef RIDDLE_NL_NL_IMPL_H
+#define RIDDLE_NL_NL_IMPL_H
+
+/* What the files of the planner share. The way of a question: token.c → link.c → parse.c → build.c, score.c → nl.c. */
+
+#include "nl/nl.h"
+#include "plan/query_plan.h"
+
+#define NL_MAX_TOKENS 96
+#define NL_MAX_MENTIONS 96
+#define NL_MAX_WORDS 10  /* of a name */
+#define NL_MAX_TABLES 64 /* of a schema */
+#define NL_MAX_SELECT 12
+#define NL_MAX_FILTERS 12
+#define NL_MAX_CANDIDATES 48
+#define NL_SCOPE_TABLES 2
+
+/* ---- schema ---- */
+
+struct nl_name {
+    const char *words[NL_MAX_WORDS];
+    const char *stems[NL_MAX_WORDS];
+    double weights[NL_MAX_WORDS];
+    int n;
+};
+
+struct nl_column {
+    const char *name;
+    const char *sql_type;
+    enum plan_type type;
+    struct nl_name words;
+    bool is_id;        /* named as a key */
+    bool is_name;      /* what rows are called by */
+    bool is_numeric;   /* numbers, or texts nearly all of which read as numbers */
+    bool numeric_text; /* the latter */
+    bool is_flag;      /* boolean, or two values such as yes and no */
+    bool many_values;  /* not all are known */
+    const char *min, *max;
+    const char **values;
+    size_t n_values, cap_values;
+};
+
+struct nl_table {
+    const char *name;
+    long long n_rows;
+    struct nl_name words;
+    struct nl_column *columns;
+    int n_columns, cap_columns;
+};
+
+struct nl_value {
+    struct nl_value *next;
+    const char *key; /* stems with a space between them */
+    int table, column;
+    const char *text;
+};
+
+struct nl_link_key { /* two tables join where these columns are equal */
+    int from_table, from_column, to_table, to_column;
+    bool declared;
+};
+
+struct nl_schema {
+    struct arena arena;
+    const char *dataset_id;
+    struct nl_table tables[NL_MAX_TABLES];
+    int n_tables;
+    struct nl_link_key *keys;
+    int n_keys, cap_keys;
+    struct nl_value **buckets;
+    size_t n_buckets;
+    bool finished;
+};
+
+/* The first value of this key, or the next after one. NULL: none. */
+const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key, const struct nl_value *after);
+
+/* ---- tokens ---- */
+
+struct nl_token {
+    const char *text; /* lower case */
+    const char *stem;
+    const char *raw;
+    bool quoted;  /* the whole is between quotes, and may hold several words */
+    bool capital;
+    bool is_stop; /* carries no meaning of its own */
+    bool is_number;
+    bool is_ordinal;
+    bool comma_after, comma_before;
+    double number;
+};
+
+struct nl_tokens {
+    struct nl_token t[NL_MAX_TOKENS];
+    int n;
+};
+
+int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, struct err *err);
+/* The stem of a word in lower case, in the arena. NULL when it is full. */
+const char *nl_stem(struct arena *a, const char *word);
+bool nl_is_stop(const char *word);
+/* snake_case, camelCase and spaced names into words. */
+int nl_split_name(struct arena *a, const char *name, struct nl_name *ret);
+bool nl_number_word(const char *word, double *ret);
+int nl_edit_distance(const char *a, const char *b, int limit);
+/* How well a word of a name and a word of a question agree, 0 to 1. */
+double nl_word_match(const char *name_word, const char *name_stem, const struct nl_token *t);
+bool nl_synonyms(const char *stem_a, const char *stem_b);
+/* Lower-cased, punctuation dropped, stems with a space between: what values are looked up by. */
+const char *nl_value_key(struct arena *a, const char *text);
+
+/* ---- mentions ---- */
+
+enum nl_mark {
+    MARK_NONE,
+    MARK_COUNT,    /* how many, number of */
+    MARK_AGG,      /* arg: enum plan_func */
+    MARK_SUPER,    /* arg: 1 greatest, -1 least */
+    MARK_COMMON,   /* most common; arg: 1, -1 */
+    MARK_CMP,      /* arg: enum plan_filter_op */
+    MARK_BETWEEN,
+    MARK_GROUP,    /* each, per */
+    MARK_BY,       /* by */
+    MARK_ORDER,    /* sorted by */
+    MARK_ALPHA,
+    MARK_ASC,
+    MARK_DESC,
+    MARK_DISTINCT,
+    MARK_NOT,
+    MARK_OR,
+    MARK_AND,
+    MARK_WHERE,    /* what follows narrows */
+    MARK_CONTAINS, /* arg: enum plan_filter_op */
+    MARK_NULL,
+    MARK_SHARE,
+    MARK_TOP,      /* arg: 1 top, -1 bottom */
+    MARK_BUCKET,   /* arg: enum plan_bucket */
+    MARK_LAST,     /* last 30 days */
+    MARK_WHO,
+    MARK_WHEN,
+    MARK_HOWMUCH,
+    MARK_TREND,
+    MARK_DIFF,     /* difference between, how many more */
+    MARK_FIRSTROW, /* arg: 1 first, -1 last */
+    MARK_AFTER,    /* next after, previous */
+    _MARK_MAX
+};
+
+struct nl_phrase {
+    const char *words; /* separated by a space */
+    enum nl_mark mark;
+    int arg;
+    const char *hint; /* stems of the columns that an adjective speaks of, '|' between; '-' before one: the other way */
+};
+extern const struct nl_phrase nl_phrases[];
+extern const size_t nl_n_phrases;
+
+enum nl_kind { KIND_MARK, KIND_COLUMN, KIND_VALUE, KIND_NUMBER, KIND_TABLE, KIND_DATE, KIND_TEXT };
+
+struct nl_ref { /* a column of the scope; table < 0: none */
+    int table, column;
+};
+
+struct nl_mention {
+    enum nl_kind kind;
+    int start, end; /* tokens */
+    double score;
+    struct nl_ref ref;
+    struct nl_ref other; /* a column that fits nearly as well; table < 0: none */
+    double other_score;
+    enum nl_mark mark;
+    int arg;
+    const char *hint;
+    const char *text; /* VALUE, TEXT */
+    double number;
+    int table;
+    char from[11], to[11]; /* DATE: first day, last day */
+    bool used;
+};
+
+struct nl_mentions {
+    struct nl_mention m[NL_MAX_MENTIONS];
+    int n;
+};
+
+struct nl_scope {
+    int tables[NL_SCOPE_TABLES];
+    int n;
+    const struct nl_link_key *key; /* how the second joins */
+};
+
+/* Which words of the question speak of what in the scope; `alternate` takes the second best of ambiguous columns. */
+int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
+            unsigned alternate, struct arena *a, struct nl_mentions *ret, struct err *err);
+/* How well a table's name is spoken of, 0 to 1. */
+double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_tokens *q);
+/* A date or a range of days that starts at token i; returns how many tokens it takes, 0 for none. */
+int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11]);
+/* day + n, both ISO. False if `day` is none. */
+bool nl_add_days(const char *day, int n, char ret[11]);
+
+/* ---- readings ---- */
+
+struct nl_item {
+    struct nl_ref ref;   /* table < 0: rows, for count */
+    int func;            /* enum plan_func, -1: the plain column */
+    int bucket;          /* enum plan_bucket, -1: none */
+    bool is_share;       /* percentage of rows for which share_filter holds */
+    bool hidden_key;     /* shown only because rows are ordered by it */
+};
+
+struct nl_filter {
+    struct nl_ref ref;
+    enum plan_filter_op op;
+    const char *text[8];
+    int n_texts;
+    double number[2];
+    int n_numbers;
+    bool is_or;   /* joined to the one before by or */
+    bool negated;
+    int having;   /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
+};
+
+struct nl_reading {
+    struct nl_scope scope;
+    struct nl_item select[NL_MAX_SELECT];
+    int n_select;
+    bool distinct;
+    struct nl_filter filters[NL_MAX_FILTERS];
+    int n_filters;
+    struct nl_item group[3];
+    int n_group;
+    struct nl_item order[3];
+    int order_dir[3];
+    int n_order;
+    int limit; /* 0: none */
+    bool share; /* of the rows: the filters move into the numerator */
+    int diff;  /* difference of two rows' values: filters[0] and [1] name them */
+};
+
+enum nl_feature {
+#define X(id, name) FEATURE_##id,
+#include "nl/features.inc"
+#undef X
+    _FEATURE_MAX
+};
+extern const char *const nl_feature_names[_FEATURE_MAX];
+extern const double nl_weights[_FEATURE_MAX];
+
+struct nl_candidate {
+    struct nl_reading reading;
+    double features[_FEATURE_MAX];
+    double score;
+    double probability;
+    json_t *plan;
+    char *key; /* the plan as text */
+};
+
+/* The variants of a reading that parse.c is asked for. */
+enum nl_variant {
+    VARIANT_DISTINCT = 1 << 0,   /* the other way than the words say */
+    VARIANT_COUNT = 1 << 1,      /* the count's second meaning */
+    VARIANT_SUPER = 1 << 2,      /* the superlative's second meaning */
+    VARIANT_DEFAULT = 1 << 3,    /* other columns where none are named */
+    VARIANT_GROUP = 1 << 4,      /* group by a column that is merely shown, or don't */
+    VARIANT_ALTERNATE = 1 << 5,  /* the second best of ambiguous columns */
+    _VARIANT_END = 1 << 6
+};
+
+/* A reading in the making. Passes over the mentions take what they understand (`used`) and leave the rest to the next. */
+struct nl_parse {
+    const struct nl_schema *s;
+    const struct nl_tokens *q;
+    unsigned variant;
+    struct nl_mentions mentions;
+    struct nl_reading *r;
+    double *f; /* features */
+    struct arena *arena;
+    int filter_at[NL_MAX_FILTERS]; /* the mention that each filter came from */
+};
+
+/* Mention i, or NULL when there is none. */
+static inline struct nl_mention *nl_at(struct nl_parse *p, int i)
+{
+    return i >= 0 && i < p->mentions.n ? &p->mentions.m[i] : NULL;
+}
+static inline bool nl_is_mark(const struct nl_mention *m, enum nl_mark mark)
+{
+    return m && m->kind == KIND_MARK && m->mark == mark;
+}
+/* Words between the ends of two mentions that are neither empty nor understood. */
+int nl_gap(const struct nl_parse *p, const struct nl_mention *a, const struct nl_mention *b);
+bool nl_is_date(const struct nl_column *c);
+bool nl_is_year(const struct nl_column *c);
+/* The column that an adjective's hint speaks of; *ret_reversed if it runs the other way. */
+bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret, bool *ret_reversed);
+bool nl_date_column(struct nl_parse *p, struct nl_ref *ret);
+struct nl_filter *nl_add_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op, int mention);
+void nl_read_filters(struct nl_parse *p);
+
+/* 0 and a reading with its features; 1 when these words make none. */
+int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
+            unsigned variant, const double *table_scores, struct arena *a, struct nl_candidate *ret,
+            struct err *err);
+
+json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
+const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
+json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
+/* What an item is called in the result. */
+const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
+                     const struct nl_item *item, struct arena *a);
+
+static inline const struct nl_column *nl_col(const struct nl_schema *s, struct nl_ref ref)
+{
+    return ref.table < 0 ? NULL : &s->tables[ref.table].columns[ref.column];
+}
+
+#endif

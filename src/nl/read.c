@@ -1,0 +1,882 @@
+/*
+ * From mentions to a reading. The filters take their words first (read_filters.c); then order, superlatives, groups, aggregates
+ * and counts take theirs, and the columns that are left are what the question wants to see. Where words allow two
+ * meanings, the variant chooses, and the features tell which was chosen: scores decide, not this file.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+#define TOP_DEFAULT 10
+
+struct shape {
+    struct nl_parse *p;
+    struct nl_item super; /* what a superlative is about; func FUNC_COUNT: rows */
+    int super_dir;        /* 0: there is none */
+    int super_at;
+    int super2_dir;       /* "maximum and minimum" */
+    bool super_count, super_bare, super_hinted;
+    int limit;
+    bool wants_distinct, wants_count, count_distinct, has_group_mark, is_top;
+    struct nl_mention *counted;
+    struct nl_ref default_ref;
+    bool who;
+};
+
+static struct nl_item plain(struct nl_ref ref)
+{
+    return (struct nl_item){ .ref = ref, .func = -1, .bucket = -1 };
+}
+
+static struct nl_item aggregate(struct nl_ref ref, int func)
+{
+    return (struct nl_item){ .ref = ref, .func = func, .bucket = -1 };
+}
+
+static const struct nl_ref no_ref = { -1, -1 };
+
+static bool same_ref(struct nl_ref a, struct nl_ref b)
+{
+    return a.table == b.table && a.column == b.column;
+}
+
+static void add_select(struct nl_reading *r, struct nl_item item)
+{
+    for (int i = 0; i < r->n_select; i++)
+        if (same_ref(r->select[i].ref, item.ref) && r->select[i].func == item.func && r->select[i].bucket == item.bucket)
+            return;
+    if (r->n_select < NL_MAX_SELECT)
+        r->select[r->n_select++] = item;
+}
+
+static void add_group(struct nl_reading *r, struct nl_item item)
+{
+    for (int i = 0; i < r->n_group; i++)
+        if (same_ref(r->group[i].ref, item.ref) && r->group[i].bucket == item.bucket)
+            return;
+    if (r->n_group < (int)ARRAY_SIZE(r->group))
+        r->group[r->n_group++] = item;
+}
+
+static void add_order(struct nl_reading *r, struct nl_item item, int dir)
+{
+    if (r->n_order < (int)ARRAY_SIZE(r->order)) {
+        r->order_dir[r->n_order] = dir;
+        r->order[r->n_order++] = item;
+    }
+}
+
+static bool is_column(const struct nl_mention *m)
+{
+    return m && m->kind == KIND_COLUMN;
+}
+
+static bool is_measure(const struct nl_parse *p, const struct nl_mention *m)
+{
+    const struct nl_column *c = is_column(m) ? nl_col(p->s, m->ref) : NULL;
+    return c && (c->is_numeric || nl_is_date(c)) && !c->is_id;
+}
+
+/* ---- order ---- */
+
+static void read_order(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        bool by = nl_is_mark(m, MARK_ORDER), alpha = nl_is_mark(m, MARK_ALPHA);
+        bool dir_of = (nl_is_mark(m, MARK_ASC) || nl_is_mark(m, MARK_DESC));
+        if (m->used || !(by || alpha || dir_of))
+            continue;
+        int dir = nl_is_mark(m, MARK_DESC) || (alpha && m->arg < 0) || (by && m->arg == 1) ? -1 : 1;
+        int func = -1, found = -1;
+        bool count = false, reversed = false;
+        struct nl_ref ref = no_ref;
+        for (int k = i + 1; k < p->mentions.n && k <= i + 5; k++) {
+            struct nl_mention *n = nl_at(p, k);
+            if (nl_is_mark(n, MARK_DESC) || nl_is_mark(n, MARK_ASC) || nl_is_mark(n, MARK_ALPHA)) {
+                if (nl_is_mark(n, MARK_DESC))
+                    dir = -1;
+                n->used = true;
+            } else if (nl_is_mark(n, MARK_AGG) && found < 0) {
+                func = n->arg;
+                n->used = true;
+            } else if (nl_is_mark(n, MARK_COUNT) && found < 0) {
+                count = n->used = true;
+            } else if (is_column(n) && found < 0 && !n->used) {
+                found = k;
+                ref = n->ref;
+                n->used = true;
+            } else if (n->kind == KIND_TABLE && count) {
+                n->used = true;
+            } else if (!nl_is_mark(n, MARK_BY) && !nl_is_mark(n, MARK_ORDER) && n->kind != KIND_TABLE) {
+                break;
+            } else {
+                n->used = n->used || nl_is_mark(n, MARK_BY) || nl_is_mark(n, MARK_ORDER);
+            }
+        }
+        if (found < 0 && !count && m->hint && nl_hint_column(p, m->hint, &ref, &reversed))
+            found = i;
+        if (reversed)
+            dir = -dir;
+        m->used = true;
+        if (count) {
+            add_order(p->r, aggregate(no_ref, FUNC_COUNT), dir);
+        } else if (found >= 0) {
+            add_order(p->r, aggregate(ref, func), dir);
+            struct nl_mention *and_ = nl_at(p, found + 1), *second = nl_at(p, found + 2);
+            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && by) {
+                second->used = and_->used = true;
+                add_order(p->r, plain(second->ref), dir);
+            }
+        } else {
+            /* By what is shown first, as soon as that is known. */
+            add_order(p->r, (struct nl_item){ .ref = { -2, -2 }, .func = -1, .bucket = -1 }, dir);
+        }
+    }
+}
+
+/* ---- superlatives ---- */
+
+static int number_beside(struct nl_parse *p, int i)
+{
+    struct nl_mention *b = nl_at(p, i - 1), *a = nl_at(p, i + 1), *m = nl_at(p, i);
+    if (b && b->kind == KIND_NUMBER && !b->used && m->start - b->end <= 1 && b->number >= 1 && b->number <= 1000) {
+        b->used = true;
+        return (int)b->number;
+    }
+    if (a && a->kind == KIND_NUMBER && !a->used && a->start == m->end && a->number >= 1 && a->number <= 1000) {
+        a->used = true;
+        return (int)a->number;
+    }
+    return 0;
+}
+
+static void read_super(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (m->used || m->kind != KIND_MARK)
+            continue;
+        if (m->mark == MARK_COMMON && !sh->super_dir) {
+            sh->super_dir = m->arg;
+            sh->super_at = i;
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            sh->limit = number_beside(p, i);
+            m->used = true;
+            continue;
+        }
+        if (m->mark == MARK_TOP && !sh->super_dir) {
+            int n = number_beside(p, i);
+            sh->is_top = m->used = true;
+            sh->super_dir = m->arg;
+            sh->super_at = i;
+            sh->limit = n ? n : TOP_DEFAULT;
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            continue;
+        }
+        bool row = m->mark == MARK_LAST;
+        if (m->mark != MARK_SUPER && !row)
+            continue;
+        if (sh->super_dir) {
+            struct nl_mention *and_ = nl_at(p, i - 1);
+            if (nl_is_mark(and_, MARK_AND) && !sh->super2_dir && !row) {
+                sh->super2_dir = m->arg;
+                m->used = true;
+                struct nl_mention *next = nl_at(p, i + 1);
+                if (sh->super.ref.table < 0 && is_measure(p, next) && !next->used) {
+                    sh->super = plain(next->ref);
+                    sh->super_count = sh->super_bare = false;
+                    next->used = true;
+                } else if (is_column(next) && same_ref(next->ref, sh->super.ref)) {
+                    next->used = true;
+                }
+            } else if (sh->super_bare && sh->is_top) {
+                continue;
+            }
+            continue;
+        }
+        int dir = row ? (m->arg < 0 ? 1 : -1) : m->arg;
+        int n = number_beside(p, i);
+        struct nl_mention *next = nl_at(p, i + 1);
+        if (next && next->kind == KIND_NUMBER && next->used)
+            next = nl_at(p, i + 2);
+        bool near = next && nl_gap(p, m, next) <= 1 && next->start - m->end <= 3;
+        bool reversed = false;
+        struct nl_ref ref;
+        sh->super_dir = dir;
+        sh->super_at = i;
+        sh->limit = n;
+        m->used = true;
+        if (near && nl_is_mark(next, MARK_COUNT)) {
+            struct nl_mention *what = nl_at(p, i + 2);
+            next->used = true;
+            if (what && is_measure(p, what) && !what->used && what->score > 0.8) {
+                sh->super = plain(what->ref);
+                what->used = true;
+            } else {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = true;
+                if (what && (what->kind == KIND_TABLE || is_column(what)) && nl_gap(p, next, what) == 0)
+                    what->used = true;
+            }
+        } else if (near && nl_is_mark(next, MARK_AGG)) {
+            struct nl_mention *what = nl_at(p, i + 2);
+            next->used = true;
+            if (what && is_measure(p, what)) {
+                sh->super = aggregate(what->ref, next->arg);
+                what->used = true;
+            } else {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = true;
+            }
+        } else if (near && is_measure(p, next) && !next->used) {
+            sh->super = plain(next->ref);
+            next->used = true;
+        } else if (m->hint && nl_hint_column(p, m->hint, &ref, &reversed)) {
+            sh->super = plain(ref);
+            sh->super_hinted = true;
+            if (reversed)
+                sh->super_dir = -dir;
+        } else if (row) {
+            if (nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
+                sh->super = plain(ref);
+                sh->super_hinted = true;
+            } else if (dir < 0) {
+                sh->super = (struct nl_item){ .ref = { -3, -3 }, .func = -1, .bucket = -1 };
+                p->f[FEATURE_ROW_ORDER] += 1;
+            } else {
+                sh->super_dir = 0;
+                m->used = false;
+            }
+        } else if (near && (next->kind == KIND_TABLE || is_column(next)) && !next->used && str_eq(p->q->t[m->start].text, m->arg > 0 ? "most" : "fewest")) {
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            next->used = true;
+        } else {
+            /* A number that was spoken of elsewhere, or how often. */
+            for (int k = i + 2; k < p->mentions.n && k < i + 4 && sh->super.func == 0; k++)
+                if (is_measure(p, nl_at(p, k)) && !nl_at(p, k)->used) {
+                    sh->super = plain(nl_at(p, k)->ref);
+                    nl_at(p, k)->used = true;
+                }
+            if (sh->super.func == 0) {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = sh->super_bare = true;
+            }
+        }
+    }
+}
+
+/* ---- groups ---- */
+
+static bool key_of_table(const struct nl_schema *s, int table, struct nl_ref *ret)
+{
+    const struct nl_table *t = &s->tables[table];
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_name)
+            return *ret = (struct nl_ref){ table, c }, true;
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_id)
+            return *ret = (struct nl_ref){ table, c }, true;
+    return false;
+}
+
+static void read_groups(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        struct nl_ref ref;
+        if (nl_is_mark(m, MARK_TREND) || (nl_is_mark(m, MARK_BUCKET) && m->hint)) {
+            if (!m->used && nl_date_column(p, &ref)) {
+                struct nl_item item = plain(ref);
+                item.bucket = nl_is_mark(m, MARK_TREND) ? BUCKET_MONTH : m->arg;
+                add_group(p->r, item);
+                m->used = sh->has_group_mark = true;
+            }
+            continue;
+        }
+        bool by = nl_is_mark(m, MARK_BY), each = nl_is_mark(m, MARK_GROUP);
+        if (m->used || (!by && !each) || !next)
+            continue;
+        if (nl_is_mark(next, MARK_DISTINCT))
+            next = nl_at(p, i + 2);
+        if (!next || next->start - m->end > 3 || nl_gap(p, m, next) > 1)
+            continue;
+        if (nl_is_mark(next, MARK_BUCKET) && nl_date_column(p, &ref)) {
+            struct nl_item item = plain(ref);
+            item.bucket = next->arg;
+            add_group(p->r, item);
+            m->used = next->used = sh->has_group_mark = true;
+        } else if (by && sh->is_top && is_measure(p, next)) {
+            continue; /* read_top() */
+        } else if (is_column(next) && !next->used && (each || !is_measure(p, next) || nl_is_year(nl_col(p->s, next->ref)))) {
+            struct nl_item item = plain(next->ref);
+            if (nl_is_date(nl_col(p->s, next->ref)) && by)
+                item.bucket = -1;
+            add_group(p->r, item);
+            m->used = next->used = sh->has_group_mark = true;
+            struct nl_mention *and_ = nl_at(p, i + 2), *second = nl_at(p, i + 3);
+            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && !is_measure(p, second)) {
+                add_group(p->r, plain(second->ref));
+                and_->used = second->used = true;
+            }
+        } else if (each && next->kind == KIND_TABLE && key_of_table(p->s, next->table, &ref)) {
+            struct nl_mention *after = nl_at(p, i + 2);
+            m->used = next->used = sh->has_group_mark = true;
+            if (is_column(after) && after->start == next->end && !after->used && !is_measure(p, after)) {
+                ref = after->ref; /* "each student's city" */
+                after->used = true;
+            } else {
+                p->f[FEATURE_GROUP_TABLE] += 1;
+            }
+            add_group(p->r, plain(ref));
+        }
+    }
+}
+
+/* "top 5 categories by spend": the total of the number, for each. */
+static void read_top(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n && sh->is_top; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        if (!nl_is_mark(m, MARK_BY) || m->used || !next)
+            continue;
+        int func = FUNC_SUM;
+        if (nl_is_mark(next, MARK_AGG)) {
+            func = next->arg;
+            next->used = true;
+            next = nl_at(p, i + 2);
+        } else if (nl_is_mark(next, MARK_COUNT)) {
+            next->used = m->used = true;
+            if (nl_at(p, i + 2))
+                nl_at(p, i + 2)->used = true;
+            continue;
+        }
+        if (is_measure(p, next) && !next->used) {
+            sh->super = aggregate(next->ref, func);
+            sh->super_count = false;
+            m->used = next->used = true;
+        }
+    }
+}
+
+/* ---- aggregates and counts ---- */
+
+static void read_aggregates(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        bool agg = nl_is_mark(m, MARK_AGG), much = nl_is_mark(m, MARK_HOWMUCH);
+        if (m->used || (!agg && !much))
+            continue;
+        int func = much ? FUNC_SUM : m->arg;
+        for (int k = i + 1; k < p->mentions.n && k <= i + 4; k++) {
+            struct nl_mention *n = nl_at(p, k);
+            if (n->kind == KIND_MARK && (n->mark == MARK_AND || n->mark == MARK_AGG || n->mark == MARK_SUPER || n->mark == MARK_DISTINCT ||
+                                         n->mark == MARK_GROUP))
+                continue;
+            if (n->kind == KIND_MARK && n->mark == MARK_COUNT)
+                continue;
+            if (n->kind == KIND_TABLE)
+                continue;
+            if (!is_column(n))
+                break;
+            const struct nl_column *c = nl_col(p->s, n->ref);
+            if (!c->is_numeric && !c->is_flag) {
+                p->f[FEATURE_AGG_NOT_NUMERIC] += 1;
+                if (func != FUNC_AVG && func != FUNC_SUM)
+                    break;
+                continue;
+            }
+            p->f[FEATURE_AGG_ID] += c->is_id;
+            add_select(p->r, aggregate(n->ref, func));
+            m->used = n->used = true;
+            /* "average age and weight" */
+            struct nl_mention *and_ = nl_at(p, k + 1), *second = nl_at(p, k + 2);
+            if (nl_is_mark(and_, MARK_AND) && is_measure(p, second) && !second->used && second->start - n->end <= 2 && agg) {
+                add_select(p->r, aggregate(second->ref, func));
+                second->used = true;
+            }
+            break;
+        }
+        /* The superlative beside it has the column: "average, maximum and minimum price" */
+        if (!m->used && sh->super_dir && !sh->super_count && sh->super.ref.table >= 0 && sh->super_at - i <= 2 && sh->super_at > i) {
+            add_select(p->r, aggregate(sh->super.ref, func));
+            m->used = true;
+        }
+    }
+}
+
+static void read_counts(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (m->used || !nl_is_mark(m, MARK_COUNT) || sh->wants_count)
+            continue;
+        m->used = sh->wants_count = true;
+        struct nl_mention *next = nl_at(p, i + 1);
+        if (nl_is_mark(next, MARK_DISTINCT)) {
+            sh->count_distinct = next->used = true;
+            next = nl_at(p, i + 2);
+        }
+        if (next && nl_gap(p, m, next) <= 1 && !next->used && (is_column(next) || next->kind == KIND_TABLE)) {
+            struct nl_mention *after = nl_at(p, p->mentions.n > i + 2 ? i + 2 : -1);
+            sh->counted = next;
+            next->used = true;
+            if (next->kind == KIND_TABLE && is_column(after) && after->start == next->end && !after->used && sh->count_distinct) {
+                sh->counted = after;
+                after->used = true;
+            }
+        }
+    }
+}
+
+/* The count as an item: rows, different values, or a column that already holds numbers. */
+static void place_count(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    bool other = p->variant & VARIANT_COUNT;
+    const struct nl_column *c = is_column(sh->counted) ? nl_col(p->s, sh->counted->ref) : NULL;
+    if (c && c->is_numeric && !c->is_id && !sh->count_distinct) {
+        p->f[FEATURE_COUNT_NUMERIC] += 1;
+        if (!other && p->r->n_filters > 0) {
+            p->f[FEATURE_COUNT_COLUMN] += 1;
+            add_select(p->r, plain(sh->counted->ref));
+        } else {
+            p->f[FEATURE_SUM_FOR_COUNT] += 1;
+            add_select(p->r, aggregate(sh->counted->ref, FUNC_SUM));
+        }
+        return;
+    }
+    bool distinct = c && sh->count_distinct;
+    if (other)
+        distinct = c ? !distinct : false;
+    if (distinct) {
+        p->f[sh->count_distinct ? FEATURE_DISTINCT_SAID : FEATURE_COUNT_DISTINCT] += 1;
+        add_select(p->r, aggregate(sh->counted->ref, FUNC_COUNT_DISTINCT));
+    } else {
+        p->f[FEATURE_COUNT_ROWS] += 1;
+        if (sh->count_distinct)
+            p->f[FEATURE_DISTINCT_DROPPED] += 1;
+        if (c)
+            p->f[FEATURE_COUNT_OF_NAME] += c->is_name || c->is_id ? 0.5 : 1;
+        add_select(p->r, aggregate(no_ref, FUNC_COUNT));
+    }
+}
+
+/* ---- putting it together ---- */
+
+static bool has_aggregate(const struct nl_reading *r)
+{
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func >= 0)
+            return true;
+    return false;
+}
+
+static void add_defaults(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_reading *r = p->r;
+    bool other = p->variant & VARIANT_DEFAULT;
+    const struct nl_table *t = &p->s->tables[r->scope.tables[0]];
+    int names = 0;
+    if (r->n_select > 0)
+        return;
+    if (!other) {
+        for (int c = 0; c < t->n_columns && names < 2; c++)
+            if (t->columns[c].is_name) {
+                add_select(r, plain((struct nl_ref){ r->scope.tables[0], c }));
+                names++;
+            }
+        /* No name: the first text, which in a hand-made table is what the row is about. */
+        for (int c = 0; c < t->n_columns && names == 0; c++)
+            if (t->columns[c].type == TYPE_TEXT && !t->columns[c].is_id && !t->columns[c].numeric_text) {
+                add_select(r, plain((struct nl_ref){ r->scope.tables[0], c }));
+                names++;
+            }
+        p->f[FEATURE_DEFAULT_NAME] += 1;
+    }
+    if (r->n_select == 0)
+        p->f[FEATURE_DEFAULT_ALL] += 1;
+    p->f[FEATURE_WHO] += sh->who && !other;
+}
+
+static void place_super(struct shape *sh, bool others_shown)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_reading *r = p->r;
+    bool flip = p->variant & VARIANT_SUPER;
+    if (!sh->super_dir)
+        return;
+    if (sh->super.ref.table == -3) {
+        r->limit = sh->limit ? sh->limit : 1;
+        return;
+    }
+    if (!sh->super_count && sh->super.func < 0) {
+        /* Of a column: its greatest value, or the row that has it. */
+        struct nl_mention *m = nl_at(p, sh->super_at), *before = nl_at(p, sh->super_at - 1);
+        bool with = before && before->kind == KIND_MARK && (before->mark == MARK_WHERE || before->mark == MARK_WHO);
+        for (int k = m->start - 1; k >= 0 && k >= m->start - 2; k--)
+            with |= str_eq(p->q->t[k].text, "has") || str_eq(p->q->t[k].text, "have") || str_eq(p->q->t[k].text, "had") ||
+                    str_eq(p->q->t[k].text, "with");
+        bool value = !others_shown && !with && !sh->super_hinted && sh->limit <= 1;
+        if (sh->super2_dir || sh->has_group_mark || has_aggregate(r))
+            value = true;
+        if (flip)
+            value = !value;
+        if (value) {
+            p->f[FEATURE_SUPER_AGG] += 1;
+            p->f[FEATURE_SUPER_AGG_WITH_SELECT] += others_shown && !sh->has_group_mark;
+            add_select(r, aggregate(sh->super.ref, sh->super_dir > 0 ? FUNC_MAX : FUNC_MIN));
+            if (sh->super2_dir)
+                add_select(r, aggregate(sh->super.ref, sh->super2_dir > 0 ? FUNC_MAX : FUNC_MIN));
+            return;
+        }
+    } else if (flip && !sh->is_top) {
+        p->f[FEATURE_UNUSED_SUPER] += 1;
+        return;
+    }
+    p->f[FEATURE_SUPER_HINTED] += sh->super_hinted;
+    p->f[sh->super_count ? FEATURE_SUPER_COUNT : FEATURE_SUPER_ORDER] += 1;
+    add_order(r, sh->super, sh->super_dir > 0 ? -1 : 1);
+    r->limit = sh->limit ? sh->limit : 1;
+}
+
+static void assemble(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_reading *r = p->r;
+    bool others = false;
+
+    if (sh->wants_count)
+        place_count(sh);
+    /* What is left is what is to be shown; a flag is a condition instead. */
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (!is_column(m) || m->used)
+            continue;
+        const struct nl_column *c = nl_col(p->s, m->ref);
+        bool is_condition = c->is_flag && (sh->wants_count || r->n_select > 0 || i > 0);
+        m->used = true;
+        if (is_condition) {
+            struct nl_filter *f = nl_add_filter(p, m->ref, FILTER_EQ, i);
+            if (f)
+                f->text[f->n_texts++] = nl_is_mark(nl_at(p, i - 1), MARK_NOT) ? "false" : "true";
+            if (nl_is_mark(nl_at(p, i - 1), MARK_NOT))
+                nl_at(p, i - 1)->used = true;
+            continue;
+        }
+        others = true;
+        add_select(r, plain(m->ref));
+    }
+    bool order_aggregate = sh->super_dir && (sh->super_count || sh->super.func >= 0) && !(p->variant & VARIANT_SUPER && !sh->is_top);
+    place_super(sh, others || (sh->wants_count && r->n_select > 0));
+    for (int i = 0; i < r->n_order; i++)
+        order_aggregate |= r->order[i].func >= 0;
+    bool having = false;
+    for (int i = 0; i < r->n_filters; i++)
+        having |= r->filters[i].having >= 0;
+
+    bool aggregates = has_aggregate(r);
+    if (aggregates || order_aggregate || having) {
+        /* Columns beside an aggregate are what it is for. */
+        bool implied = false;
+        if (r->n_select == 0 && r->n_group == 0)
+            add_defaults(sh);
+        if (!(p->variant & VARIANT_GROUP) || r->n_group == 0)
+            for (int i = 0; i < r->n_select; i++)
+                if (r->select[i].func < 0) {
+                    add_group(r, r->select[i]);
+                    implied = true;
+                }
+        if (sh->has_group_mark)
+            p->f[FEATURE_GROUP_SAID] += 1;
+        if (implied)
+            p->f[FEATURE_GROUP_IMPLIED] += 1;
+        if (r->n_group == 0 && !aggregates)
+            p->f[FEATURE_HAVING_NO_GROUP] += 1;
+        if (p->variant & VARIANT_GROUP && r->n_group > 0) {
+            p->f[FEATURE_GROUP_DROPPED] += 1;
+            int n = 0; /* only what was said is grouped by; other plain columns go */
+            for (int i = 0; i < r->n_select; i++)
+                if (r->select[i].func >= 0)
+                    r->select[n++] = r->select[i];
+            r->n_select = n;
+        }
+        /* The groups come first in the result. */
+        struct nl_item shown[NL_MAX_SELECT];
+        int n = 0;
+        for (int i = 0; i < r->n_group; i++)
+            shown[n++] = r->group[i];
+        for (int i = 0; i < r->n_select && n < NL_MAX_SELECT; i++)
+            if (r->select[i].func >= 0)
+                shown[n++] = r->select[i];
+        for (int i = 0; i < r->n_order && n < NL_MAX_SELECT; i++) {
+            bool there = false;
+            for (int k = 0; k < n; k++)
+                there |= same_ref(shown[k].ref, r->order[i].ref) && shown[k].func == r->order[i].func;
+            if (!there && r->order[i].func >= 0)
+                shown[n++] = r->order[i];
+        }
+        memcpy(r->select, shown, sizeof(shown));
+        r->n_select = n;
+        /* An order by a plain column of a grouped table is by its total; its only row otherwise. */
+        for (int i = 0; i < r->n_order; i++) {
+            bool grouped = r->order[i].func >= 0 || r->order[i].ref.table < 0;
+            for (int k = 0; k < r->n_group; k++)
+                grouped |= same_ref(r->group[k].ref, r->order[i].ref);
+            if (!grouped)
+                r->order[i].func = FUNC_MAX;
+        }
+    } else {
+        for (int i = 0; i < r->n_group; i++) /* "the name of each student": nothing to group */
+            add_select(r, r->group[i]);
+        r->n_group = 0;
+        add_defaults(sh);
+        r->distinct = sh->wants_distinct != ((p->variant & VARIANT_DISTINCT) != 0);
+        if (r->n_select == 0)
+            r->distinct = false;
+        if (r->distinct)
+            p->f[sh->wants_distinct ? FEATURE_DISTINCT_SAID : FEATURE_DISTINCT_UNSAID] += 1;
+        else if (sh->wants_distinct)
+            p->f[FEATURE_DISTINCT_DROPPED] += 1;
+        if (r->distinct && !sh->wants_distinct && r->n_filters > 0)
+            p->f[FEATURE_DISTINCT_FILTERED] += 1;
+        if (r->distinct)
+            for (int i = 0; i < r->n_order; i++)
+                if (r->order[i].ref.table >= 0)
+                    add_select(r, r->order[i]);
+    }
+    for (int i = 0; i < r->n_order; i++)
+        if (r->order[i].ref.table == -2)
+            r->order[i] = r->n_select ? r->select[0] : plain((struct nl_ref){ r->scope.tables[0], 0 });
+    /* What rows are ordered by is shown with them. */
+    if (r->n_select > 0 && !r->distinct && r->n_group == 0 && !has_aggregate(r))
+        for (int i = 0; i < r->n_order; i++)
+            if (r->order[i].func < 0 && r->order[i].ref.table >= 0) {
+                struct nl_item key = r->order[i];
+                key.hidden_key = true;
+                add_select(r, key);
+            }
+}
+
+static void read_share(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (!nl_is_mark(m, MARK_SHARE) || m->used)
+            continue;
+        for (int k = i - 1; k <= i + 2; k++) {
+            struct nl_mention *c = nl_at(p, k);
+            const struct nl_column *col = is_column(c) && !c->used ? nl_col(p->s, c->ref) : NULL;
+            if (col && (col->is_flag)) {
+                add_select(p->r, aggregate(c->ref, FUNC_AVG));
+                c->used = m->used = true;
+                p->f[FEATURE_IS_SHARE] += 1;
+                return;
+            }
+        }
+        if (p->r->n_filters > 0 && m->arg == 0) {
+            p->r->share = m->used = true;
+            p->f[FEATURE_IS_SHARE] += 1;
+            add_select(p->r, (struct nl_item){ .ref = no_ref, .func = FUNC_AVG, .bucket = -1, .is_share = true });
+            return;
+        }
+    }
+}
+
+/* "difference in points between A and B", "how many more points did A have than B" */
+static void read_difference(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (!nl_is_mark(m, MARK_DIFF))
+            continue;
+        struct nl_filter *f = &p->r->filters[0];
+        if (p->r->n_filters != 1 || f->n_texts != 2 || f->negated)
+            continue;
+        for (int k = 0; k < p->mentions.n; k++) {
+            struct nl_mention *c = nl_at(p, k);
+            if (is_column(c) && !c->used && nl_col(p->s, c->ref)->is_numeric) {
+                p->r->diff = 1;
+                add_select(p->r, aggregate(c->ref, FUNC_SUM));
+                c->used = m->used = true;
+                p->f[FEATURE_IS_DIFF] += 1;
+                return;
+            }
+        }
+    }
+}
+
+/* ---- features of what was left ---- */
+
+static void judge(struct shape *sh, const double *table_scores)
+{
+    struct nl_parse *p = sh->p;
+    double *f = p->f, links = 0, quality = 0;
+    bool covered[NL_MAX_TOKENS] = { false };
+    int words = 0, unused = 0;
+
+    f[FEATURE_BIAS] = 1;
+    for (int i = 0; i < p->mentions.n; i++) {
+        const struct nl_mention *m = nl_at(p, i);
+        for (int k = m->start; k < m->end; k++)
+            covered[k] = true;
+        if (m->kind == KIND_COLUMN) {
+            links++;
+            quality += m->score;
+            f[FEATURE_LINK_WEAK] += m->score < 0.7;
+            if (m->other.table >= 0) {
+                f[FEATURE_LINK_AMBIGUOUS] += 1;
+                if (p->variant & VARIANT_ALTERNATE)
+                    f[FEATURE_ALTERNATE_GAP] += m->other_score - m->score;
+            }
+            f[FEATURE_UNUSED_COLUMN] += !m->used;
+        }
+        if (m->used || m->kind == KIND_COLUMN || m->kind == KIND_TABLE)
+            continue;
+        if (m->kind == KIND_NUMBER || m->kind == KIND_DATE) {
+            f[FEATURE_UNUSED_NUMBER] += str_eq(p->q->t[m->start].text, "one") ? 0.3 : 1;
+            continue;
+        }
+        if (m->kind != KIND_MARK) {
+            f[FEATURE_UNUSED_OTHER] += 1;
+            continue;
+        }
+        switch (m->mark) {
+        case MARK_NOT:
+            f[FEATURE_UNUSED_NOT] += 1;
+            break;
+        case MARK_OR:
+            f[FEATURE_UNUSED_OR] += 1;
+            break;
+        case MARK_CMP:
+        case MARK_BETWEEN:
+        case MARK_CONTAINS:
+        case MARK_NULL:
+            f[FEATURE_UNUSED_CMP] += 1;
+            break;
+        case MARK_GROUP:
+            f[FEATURE_UNUSED_GROUP] += p->r->n_group == 0 && !sh->wants_count ? 0.3 : 1;
+            break;
+        case MARK_SUPER:
+        case MARK_COMMON:
+        case MARK_TOP:
+            f[FEATURE_UNUSED_SUPER] += 1;
+            break;
+        case MARK_AGG:
+        case MARK_HOWMUCH:
+            f[FEATURE_UNUSED_AGG] += 1;
+            break;
+        case MARK_COUNT:
+            f[FEATURE_UNUSED_COUNT] += 1;
+            break;
+        case MARK_ORDER:
+        case MARK_ASC:
+        case MARK_DESC:
+        case MARK_ALPHA:
+            f[FEATURE_UNUSED_ORDER] += 1;
+            break;
+        case MARK_DIFF:
+        case MARK_AFTER:
+        case MARK_SHARE:
+        case MARK_LAST:
+            f[FEATURE_UNSUPPORTED] += 1;
+            break;
+        case MARK_BUCKET:
+        case MARK_TREND:
+            f[FEATURE_UNUSED_OTHER] += 1;
+            break;
+        default:
+            break;
+        }
+    }
+    for (int i = 0; i < p->q->n; i++) {
+        const struct nl_token *t = &p->q->t[i];
+        if (t->is_stop)
+            continue;
+        words++;
+        if (!covered[i]) {
+            unused++;
+            f[FEATURE_UNUSED_CAPITAL] += (t->capital && i > 0) || t->quoted;
+        }
+    }
+    f[FEATURE_UNUSED_WORDS] = MIN_OF(unused, 3);
+    f[FEATURE_UNUSED_WORDS_2] = MAX_OF(unused - 3, 0) > 4 ? 4 : MAX_OF(unused - 3, 0);
+    f[FEATURE_UNUSED_SHARE] = words ? (double)unused / words : 0;
+    f[FEATURE_LINK_QUALITY] = links ? quality / links : 0.7;
+    f[FEATURE_ALTERNATE] = (p->variant & VARIANT_ALTERNATE) != 0;
+    f[FEATURE_N_FILTERS] = MIN_OF(p->r->n_filters, 4);
+    f[FEATURE_NO_FILTER] = p->r->n_filters == 0;
+    f[FEATURE_MANY_SELECT] = MAX_OF(p->r->n_select - 3, 0);
+    f[FEATURE_JOINED] = p->r->scope.n > 1;
+    f[FEATURE_LONG] = MAX_OF(p->q->n - 12, 0) / 5.0;
+    f[FEATURE_SINGLE_TABLE] = p->s->n_tables == 1;
+    if (p->s->n_tables > 1) {
+        double mine = table_scores[p->r->scope.tables[0]], best = 0;
+        for (int t = 0; t < p->s->n_tables; t++)
+            if (t != p->r->scope.tables[0] && !(p->r->scope.n > 1 && t == p->r->scope.tables[1]))
+                best = MAX_OF(best, table_scores[t]);
+        f[FEATURE_TABLE_SCORE] = mine;
+        f[FEATURE_TABLE_OTHER_BETTER] = MAX_OF(best - mine, 0);
+        f[FEATURE_TABLE_NOT_SAID] = mine < 0.4;
+    }
+    static const char *const auxiliaries[] = { "is", "are", "was", "were", "did", "does", "do", "has", "have" };
+    for (size_t i = 0; i < ARRAY_SIZE(auxiliaries) && p->q->n > 0; i++)
+        f[FEATURE_YES_NO] += str_eq(p->q->t[0].text, auxiliaries[i]);
+    for (int i = 0; i < p->r->n_filters; i++)
+        f[FEATURE_HAS_HAVING] += p->r->filters[i].having >= 0;
+}
+
+int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, unsigned variant,
+            const double *table_scores, struct arena *a, struct nl_candidate *ret, struct err *err)
+{
+    struct nl_parse *p = arena_alloc(a, sizeof(*p));
+    if (!p)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    *ret = (struct nl_candidate){ .reading = { .scope = *scope } };
+    *p = (struct nl_parse){ .s = s, .q = q, .variant = variant, .r = &ret->reading, .f = ret->features, .arena = a };
+    struct shape sh = { .p = p, .super = { .ref = no_ref } };
+    int r = nl_link(s, scope, q, variant & VARIANT_ALTERNATE, a, &p->mentions, err);
+    if (r < 0)
+        return r;
+    bool any = false;
+    for (int i = 0; i < p->mentions.n; i++) {
+        const struct nl_mention *m = nl_at(p, i);
+        any |= m->kind != KIND_MARK && m->kind != KIND_NUMBER;
+        sh.who |= nl_is_mark(m, MARK_WHO) && i == 0;
+        any |= nl_is_mark(m, MARK_COUNT) || nl_is_mark(m, MARK_COMMON);
+    }
+    if (!any)
+        return 1;
+    nl_read_filters(p);
+    read_difference(&sh);
+    read_order(&sh);
+    read_super(&sh);
+    read_groups(&sh);
+    read_top(&sh);
+    read_share(&sh);
+    read_aggregates(&sh);
+    read_counts(&sh);
+    for (int i = 0; i < p->mentions.n; i++)
+        if (nl_is_mark(nl_at(p, i), MARK_DISTINCT) && !nl_at(p, i)->used)
+            sh.wants_distinct = nl_at(p, i)->used = true;
+    assemble(&sh);
+    judge(&sh, table_scores);
+    return 0;
+}

@@ -1,0 +1,274 @@
+/* What there is to ask about: tables, columns and values, and the index that words are looked up in. */
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+#include "plan/plan_schema.h"
+
+#define BUCKETS 8192
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "the schema does not fit into memory");
+}
+
+int nl_schema_create(const char *dataset_id, struct nl_schema **ret, struct err *err)
+{
+    struct nl_schema *s = calloc(1, sizeof(*s));
+    if (!s)
+        return no_memory(err);
+    arena_init(&s->arena, NL_SCHEMA_ARENA_BYTES);
+    s->dataset_id = arena_strdup(&s->arena, dataset_id ? dataset_id : "data");
+    if (!s->dataset_id) {
+        nl_schema_destroy(s);
+        return no_memory(err);
+    }
+    *ret = s;
+    return 0;
+}
+
+void nl_schema_destroy(struct nl_schema *s)
+{
+    if (!s)
+        return;
+    arena_finish(&s->arena);
+    free(s);
+}
+
+/* A larger copy of an array, in the arena; what was there before stays in it until the end. */
+static void *grow(struct arena *a, const void *old, size_t n, size_t *cap, size_t size)
+{
+    size_t more = *cap ? *cap * 2 : 8;
+    void *p = arena_alloc(a, more * size);
+    if (p && n)
+        memcpy(p, old, n * size);
+    if (p)
+        *cap = more;
+    return p;
+}
+
+int nl_schema_add_table(struct nl_schema *s, const char *name, long long n_rows, struct err *err)
+{
+    if (s->n_tables == NL_MAX_TABLES)
+        return err_set(err, ERR_TOO_LARGE, "more than %d tables", NL_MAX_TABLES);
+    struct nl_table *t = &s->tables[s->n_tables];
+    *t = (struct nl_table){ .name = arena_strdup(&s->arena, name), .n_rows = n_rows };
+    if (!t->name || nl_split_name(&s->arena, name, &t->words) < 0)
+        return no_memory(err);
+    return s->n_tables++;
+}
+
+int nl_schema_add_column(struct nl_schema *s, int table, const char *name, const char *sql_type,
+                         struct err *err)
+{
+    struct nl_table *t = &s->tables[table];
+    if (t->n_columns == PLAN_MAX_COLUMNS)
+        return err_set(err, ERR_TOO_LARGE, "more than %d columns", PLAN_MAX_COLUMNS);
+    if (t->n_columns == t->cap_columns) {
+        size_t cap = (size_t)t->cap_columns;
+        struct nl_column *more = grow(&s->arena, t->columns, (size_t)t->n_columns, &cap, sizeof(*more));
+        if (!more)
+            return no_memory(err);
+        t->columns = more;
+        t->cap_columns = (int)cap;
+    }
+    struct nl_column *c = &t->columns[t->n_columns];
+    *c = (struct nl_column){ .name = arena_strdup(&s->arena, name),
+                             .sql_type = arena_strdup(&s->arena, sql_type),
+                             .type = plan_type_from_name(sql_type) };
+    if (!c->name || !c->sql_type || nl_split_name(&s->arena, name, &c->words) < 0)
+        return no_memory(err);
+    return t->n_columns++;
+}
+
+int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *value, struct err *err)
+{
+    struct nl_column *c = &s->tables[table].columns[column];
+    size_t len = strlen(value);
+    if (c->n_values == NL_VALUES_PER_COLUMN) {
+        c->many_values = true;
+        return 0;
+    }
+    if (len == 0 || len > NL_VALUE_MAX_BYTES)
+        return 0;
+    if (c->n_values == c->cap_values) {
+        const char **more = grow(&s->arena, c->values, c->n_values, &c->cap_values, sizeof(*more));
+        if (!more)
+            return no_memory(err);
+        c->values = more;
+    }
+    c->values[c->n_values] = arena_strndup(&s->arena, value, len);
+    return c->values[c->n_values++] ? 0 : no_memory(err);
+}
+
+int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *min, const char *max,
+                        struct err *err)
+{
+    struct nl_column *c = &s->tables[table].columns[column];
+    c->min = arena_strdup(&s->arena, min);
+    c->max = arena_strdup(&s->arena, max);
+    return c->min && c->max ? 0 : no_memory(err);
+}
+
+/* ---- joins ---- */
+
+static int add_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
+{
+    for (int i = 0; i < s->n_keys; i++) {
+        const struct nl_link_key *k = &s->keys[i];
+        bool same = k->from_table == key.from_table && k->to_table == key.to_table;
+        bool turned = k->from_table == key.to_table && k->to_table == key.from_table;
+        if (same || turned)
+            return 0; /* the first is the best: declared ones come first */
+    }
+    if (s->n_keys == s->cap_keys) {
+        size_t cap = (size_t)s->cap_keys;
+        struct nl_link_key *more = grow(&s->arena, s->keys, (size_t)s->n_keys, &cap, sizeof(*more));
+        if (!more)
+            return no_memory(err);
+        s->keys = more;
+        s->cap_keys = (int)cap;
+    }
+    s->keys[s->n_keys++] = key;
+    return 0;
+}
+
+static bool find_column(const struct nl_schema *s, const char *path, int *ret_table, int *ret_column)
+{
+    for (int t = 0; t < s->n_tables; t++) {
+        size_t n = strlen(s->tables[t].name);
+        if (strncasecmp(path, s->tables[t].name, n) != 0 || path[n] != '.')
+            continue;
+        for (int c = 0; c < s->tables[t].n_columns; c++)
+            if (str_ieq(s->tables[t].columns[c].name, path + n + 1)) {
+                *ret_table = t;
+                *ret_column = c;
+                return true;
+            }
+    }
+    return false;
+}
+
+int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to, struct err *err)
+{
+    struct nl_link_key k = { .declared = true };
+    if (!find_column(s, from, &k.from_table, &k.from_column) || !find_column(s, to, &k.to_table, &k.to_column))
+        return err_set(err, ERR_VALIDATION, "relationship '%s' to '%s' names a column that is not there", from, to);
+    return add_key(s, k, err);
+}
+
+/* Columns of one name that is a key's, or one that names the other table's key. */
+static int find_keys(struct nl_schema *s, struct err *err)
+{
+    for (int a = 0; a < s->n_tables; a++)
+        for (int b = 0; b < s->n_tables; b++)
+            for (int i = 0; i < s->tables[a].n_columns && a != b; i++) {
+                const struct nl_column *x = &s->tables[a].columns[i];
+                for (int j = 0; j < s->tables[b].n_columns && x->is_id; j++) {
+                    const struct nl_column *y = &s->tables[b].columns[j];
+                    if (!str_ieq(x->name, y->name) || (x->type == TYPE_TEXT) != (y->type == TYPE_TEXT))
+                        continue;
+                    if (str_ieq(x->name, "id"))
+                        continue;
+                    int r = add_key(s, (struct nl_link_key){ a, i, b, j, false }, err);
+                    if (r < 0)
+                        return r;
+                }
+            }
+    return 0;
+}
+
+/* ---- what columns are ---- */
+
+static bool name_has(const struct nl_name *n, const char *word)
+{
+    for (int i = 0; i < n->n; i++)
+        if (strcmp(n->words[i], word) == 0)
+            return true;
+    return false;
+}
+
+static bool reads_as_number(const char *v)
+{
+    bool digit = false;
+    for (const char *p = v + (*v == '-' || *v == '+'); *p; p++) {
+        if (isdigit((unsigned char)*p))
+            digit = true;
+        else if (*p != ',' && *p != '.')
+            return false;
+    }
+    return digit;
+}
+
+static void classify(const struct nl_table *t, struct nl_column *c)
+{
+    size_t numbers = 0;
+    for (size_t i = 0; i < c->n_values; i++)
+        numbers += reads_as_number(c->values[i]);
+    bool number_type = c->type == TYPE_INTEGER || c->type == TYPE_NUMBER;
+    c->numeric_text = c->type == TYPE_TEXT && c->n_values > 2 && numbers * 10 >= c->n_values * 7;
+    c->is_numeric = number_type || c->numeric_text;
+    c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") || (c->words.n == 1 && name_has(&c->words, "code"));
+    c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title"));
+    c->is_flag = c->type == TYPE_BOOL;
+    for (int i = 0; i < c->words.n; i++)
+        for (int j = 0; j < t->words.n && c->words.n > 1; j++)
+            if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)
+                c->words.weights[i] = 0.25;
+}
+
+static size_t hash_of(const char *key, size_t n_buckets)
+{
+    size_t h = 1469598103934665603u;
+    for (; *key; key++)
+        h = (h ^ (unsigned char)*key) * 1099511628211u;
+    return h % n_buckets;
+}
+
+static int index_value(struct nl_schema *s, int table, int column, const char *text, struct err *err)
+{
+    const char *key = nl_value_key(&s->arena, text);
+    struct nl_value *v = arena_alloc(&s->arena, sizeof(*v));
+    if (!key || !v)
+        return no_memory(err);
+    if (!*key)
+        return 0;
+    struct nl_value **bucket = &s->buckets[hash_of(key, s->n_buckets)];
+    *v = (struct nl_value){ .next = *bucket, .key = key, .table = table, .column = column, .text = text };
+    *bucket = v;
+    return 0;
+}
+
+const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key, const struct nl_value *after)
+{
+    const struct nl_value *v = after ? after->next : s->buckets[hash_of(key, s->n_buckets)];
+    for (; v; v = v->next)
+        if (strcmp(v->key, key) == 0)
+            return v;
+    return NULL;
+}
+
+int nl_schema_finish(struct nl_schema *s, struct err *err)
+{
+    s->n_buckets = BUCKETS;
+    s->buckets = arena_alloc(&s->arena, s->n_buckets * sizeof(*s->buckets));
+    if (!s->buckets)
+        return no_memory(err);
+    for (int t = 0; t < s->n_tables; t++)
+        for (int c = 0; c < s->tables[t].n_columns; c++) {
+            struct nl_column *col = &s->tables[t].columns[c];
+            classify(&s->tables[t], col);
+            for (size_t i = 0; i < col->n_values; i++) {
+                int r = index_value(s, t, c, col->values[i], err);
+                if (r < 0)
+                    return r;
+            }
+        }
+    int r = find_keys(s, err);
+    s->finished = r >= 0;
+    return r;
+}

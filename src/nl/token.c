@@ -1,0 +1,444 @@
+/* Words: of questions, of names, of values. Stems, numbers in words, edit distance, and how well two words agree. */
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+#define WORD_MAX_BYTES 64
+
+static const char *const stop_words[] = {
+    "a",     "an",    "the",   "of",    "is",    "are",   "was",   "were",    "be",     "been",   "do",       "does",
+    "did",   "have",  "has",   "had",   "we",    "us",    "me",    "i",       "you",    "my",     "our",      "your",
+    "their", "its",   "his",   "her",   "it",    "they",  "them",  "he",      "she",    "there",  "here",     "this",
+    "these", "those", "that",  "which", "who",   "whom",  "whose", "what",    "when",   "where",  "how",      "show",
+    "list",  "find",  "give",  "return", "tell", "display", "get", "please",  "can",    "could",  "would",    "will",
+    "for",   "from",  "with",  "to",    "in",    "on",    "at",    "by",      "as",     "and",    "or",       "all",
+    "any",   "some",  "s",     "also",  "so",    "if",    "than",  "then",    "much",   "many",   "such",     "only",
+    "just",  "into",  "out",   "up",    "about", "own",   "ever",  "both",    "along",  "corresponding", "respective",
+    "different", "distinct", "every", "each", "per", "through", "during", "within", "between", "among", "across",
+    "number", "total", "count", "result", "results", "record", "records", "row", "rows", "listed", "contain", "contains",
+    "exist", "exists", "available", "currently", "respectively", "together", "associated", "based", "order", "sorted",
+    "ordered", "sort", "called", "named", "retrieve", "report", "select", "determine", "calculate", "compute", "provide",
+    "want", "know", "like", "see", "look", "take", "make", "made", "not", "no", "yes", "but", "other", "used", "use",
+    "using", "including", "include", "whole", "overall", "entire", "database", "table", "data", "dataset", "information",
+    "info", "details", "having", "being", "one", "ones", "belong", "belongs", "given", "itself", "kind", "kinds",
+    "present", "existing", "possible", "recorded", "registered", "stored", "shown", "appear", "appears", "value",
+    "values", "same", "least", "most", "more", "less", "s'", "after", "before", "first", "last", "play", "played",
+};
+
+bool nl_is_stop(const char *word)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(stop_words); i++)
+        if (strcmp(stop_words[i], word) == 0)
+            return true;
+    return false;
+}
+
+static const struct {
+    const char *word, *stem;
+} irregular[] = {
+    { "people", "person" }, { "men", "man" },       { "women", "woman" },  { "children", "child" }, { "feet", "foot" },
+    { "teeth", "tooth" },   { "mice", "mouse" },    { "news", "news" },    { "series", "series" },  { "species", "species" },
+    { "born", "birth" },    { "sold", "sell" },     { "paid", "pay" },     { "spent", "spend" },    { "bought", "buy" },
+    { "won", "win" },       { "lost", "loss" },     { "media", "media" },  { "status", "status" },  { "statuses", "status" },
+    { "address", "address" }, { "bus", "bus" },     { "buses", "bus" },    { "taught", "teach" },   { "held", "hold" },
+    { "wives", "wife" },    { "lives", "liv" },     { "movie", "movi" },   { "movies", "movi" },    { "his", "his" },
+    { "this", "this" },     { "is", "is" },         { "was", "was" },      { "has", "has" },        { "us", "us" },
+    { "min", "minimum" },   { "max", "maximum" },   { "avg", "averag" },   { "qty", "quantiti" },   { "num", "number" },
+    { "nbr", "number" },    { "dob", "birth" },     { "wins", "win" },     { "losses", "loss" },    { "countries", "country" },
+};
+
+const char *nl_stem(struct arena *a, const char *word)
+{
+    char w[WORD_MAX_BYTES];
+    size_t n = strlen(word);
+    for (size_t i = 0; i < ARRAY_SIZE(irregular); i++)
+        if (strcmp(irregular[i].word, word) == 0)
+            return irregular[i].stem;
+    if (n >= sizeof(w) || n < 3 || isdigit((unsigned char)word[0]))
+        return arena_strdup(a, word);
+    memcpy(w, word, n + 1);
+    if (n > 3 && w[n - 1] == 's') {
+        if (n > 4 && strcmp(w + n - 3, "ies") == 0) {
+            strcpy(w + n - 3, "y");
+            n -= 2;
+        } else if (n > 4 && (strcmp(w + n - 4, "sses") == 0 || strcmp(w + n - 4, "ches") == 0 ||
+                             strcmp(w + n - 4, "shes") == 0 || strcmp(w + n - 3, "xes") == 0 ||
+                             strcmp(w + n - 3, "zes") == 0)) {
+            w[n -= 2] = '\0';
+        } else if (w[n - 2] != 's' && w[n - 2] != 'u' && w[n - 2] != 'i') {
+            w[--n] = '\0';
+        }
+    }
+    if (n > 5 && strcmp(w + n - 3, "ing") == 0) {
+        w[n -= 3] = '\0';
+        if (n > 3 && w[n - 1] == w[n - 2] && w[n - 1] != 's' && w[n - 1] != 'l')
+            w[--n] = '\0';
+    } else if (n > 4 && strcmp(w + n - 2, "ed") == 0) {
+        w[n -= 2] = '\0';
+        if (n > 3 && w[n - 1] == w[n - 2] && w[n - 1] != 's' && w[n - 1] != 'l')
+            w[--n] = '\0';
+    }
+    if (n > 3 && w[n - 1] == 'e')
+        w[--n] = '\0';
+    return arena_strdup(a, w);
+}
+
+/* ---- numbers ---- */
+
+static const char *const number_words[] = { "zero",    "one",     "two",       "three",    "four",     "five",    "six",
+                                            "seven",   "eight",   "nine",      "ten",      "eleven",   "twelve",  "thirteen",
+                                            "fourteen", "fifteen", "sixteen",  "seventeen", "eighteen", "nineteen" };
+static const char *const ten_words[] = { "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety" };
+static const char *const ordinal_words[] = { "zeroth", "first", "second", "third", "fourth",  "fifth",   "sixth",
+                                             "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth" };
+
+bool nl_number_word(const char *word, double *ret)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(number_words); i++)
+        if (strcmp(word, number_words[i]) == 0)
+            return *ret = (double)i, true;
+    for (size_t i = 0; i < ARRAY_SIZE(ten_words); i++)
+        if (strcmp(word, ten_words[i]) == 0)
+            return *ret = (double)(20 + 10 * i), true;
+    if (strcmp(word, "hundred") == 0)
+        return *ret = 100, true;
+    if (strcmp(word, "thousand") == 0)
+        return *ret = 1000, true;
+    if (strcmp(word, "million") == 0)
+        return *ret = 1e6, true;
+    if (strcmp(word, "billion") == 0)
+        return *ret = 1e9, true;
+    return false;
+}
+
+/* "1,234.5", "$40", "12k", "30%", "3rd". */
+static bool read_number(const char *w, double *ret, bool *ret_ordinal)
+{
+    char digits[WORD_MAX_BYTES];
+    size_t n = 0;
+    bool seen = false, point = false;
+    *ret_ordinal = false;
+    if (*w == '$')
+        w++;
+    if (*w == '-' && isdigit((unsigned char)w[1]))
+        digits[n++] = *w++;
+    for (; *w && n + 1 < sizeof(digits); w++) {
+        if (isdigit((unsigned char)*w)) {
+            digits[n++] = *w;
+            seen = true;
+        } else if (*w == '.' && !point && isdigit((unsigned char)w[1])) {
+            digits[n++] = *w;
+            point = true;
+        } else if (*w == ',' && seen && isdigit((unsigned char)w[1])) {
+            continue;
+        } else {
+            break;
+        }
+    }
+    if (!seen)
+        return false;
+    digits[n] = '\0';
+    *ret = strtod(digits, NULL);
+    if (!*w || strcmp(w, "%") == 0)
+        return true;
+    if (strcmp(w, "k") == 0)
+        return *ret *= 1e3, true;
+    if (strcmp(w, "m") == 0)
+        return *ret *= 1e6, true;
+    if (strcmp(w, "st") == 0 || strcmp(w, "nd") == 0 || strcmp(w, "rd") == 0 || strcmp(w, "th") == 0)
+        return *ret_ordinal = true;
+    return false;
+}
+
+/* ---- questions ---- */
+
+static bool is_word_byte(unsigned char c)
+{
+    return isalnum(c) || c >= 0x80 || c == '_' || c == '$' || c == '%' || c == '&' || c == '+' || c == '@';
+}
+
+static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t len, bool quoted)
+{
+    if (q->n == NL_MAX_TOKENS || len == 0)
+        return 0;
+    struct nl_token *t = &q->t[q->n];
+    *t = (struct nl_token){ .quoted = quoted };
+    char *lower = arena_strndup(a, s, len);
+    t->raw = arena_strndup(a, s, len);
+    if (!lower || !t->raw)
+        return -1;
+    for (char *c = lower; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    t->capital = isupper((unsigned char)s[0]);
+    t->text = lower;
+    t->stem = quoted ? nl_value_key(a, lower) : nl_stem(a, lower);
+    if (!t->stem)
+        return -1;
+    t->is_number = read_number(lower, &t->number, &t->is_ordinal);
+    if (!t->is_number && !quoted) {
+        t->is_number = nl_number_word(lower, &t->number);
+        for (size_t i = 3; i < ARRAY_SIZE(ordinal_words); i++)
+            if (strcmp(lower, ordinal_words[i]) == 0) {
+                t->is_number = t->is_ordinal = true;
+                t->number = (double)i;
+            }
+    }
+    t->is_stop = !quoted && nl_is_stop(lower);
+    q->n++;
+    return 0;
+}
+
+/* "two million", "twenty five": one number. */
+static void join_numbers(struct nl_tokens *q)
+{
+    int n = 0;
+    for (int i = 0; i < q->n; i++) {
+        struct nl_token *t = &q->t[i], *before = n > 0 ? &q->t[n - 1] : NULL;
+        bool is_word = t->is_number && isalpha((unsigned char)t->text[0]) && !t->is_ordinal;
+        if (before && before->is_number && is_word && !before->is_ordinal && !before->comma_after) {
+            if (t->number >= 100 && before->number < t->number) {
+                before->number *= t->number;
+                continue;
+            }
+            if (t->number < 10 && before->number >= 20 && before->number < 100 && isalpha((unsigned char)before->text[0])) {
+                before->number += t->number;
+                continue;
+            }
+        }
+        q->t[n++] = *t;
+    }
+    q->n = n;
+}
+
+int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, struct err *err)
+{
+    const char *p = question;
+    ret->n = 0;
+    while (*p) {
+        size_t quote = 0, close_len = 0;
+        const char *close = NULL;
+        if (*p == '"') {
+            quote = close_len = 1;
+            close = strchr(p + 1, '"');
+        } else if (strncmp(p, "\xe2\x80\x9c", 3) == 0) {
+            quote = close_len = 3;
+            close = strstr(p + 3, "\xe2\x80\x9d");
+        } else if ((*p == '\'' || *p == '`') && (p == question || p[-1] == ' ' || p[-1] == '(')) {
+            quote = close_len = 1;
+            for (close = strchr(p + 1, '\''); close && is_word_byte((unsigned char)close[1]);)
+                close = strchr(close + 1, '\'');
+        }
+        if (close && close > p + quote && close - p < 200) {
+            if (add_token(a, ret, p + quote, (size_t)(close - p) - quote, true) < 0)
+                return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+            p = close + close_len;
+            continue;
+        }
+        if (!is_word_byte((unsigned char)*p) && !(*p == '-' && isdigit((unsigned char)p[1]) && (p == question || p[-1] == ' '))) {
+            if (*p == ',' || *p == ';')
+                if (ret->n > 0)
+                    ret->t[ret->n - 1].comma_after = true;
+            if ((*p == '<' || *p == '>' || *p == '=' || *p == '!')) {
+                size_t len = p[1] == '=' ? 2 : 1;
+                if (!(len == 1 && *p == '!') && add_token(a, ret, p, len, false) < 0)
+                    return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+                p += len;
+                continue;
+            }
+            p++;
+            continue;
+        }
+        const char *start = p++;
+        while (is_word_byte((unsigned char)*p) ||
+               ((*p == '.' || *p == ',') && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1])) ||
+               (*p == '-' && is_word_byte((unsigned char)p[-1]) && is_word_byte((unsigned char)p[1]) &&
+                (isdigit((unsigned char)p[-1]) || isdigit((unsigned char)p[1]))) ||
+               (*p == '/' && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1])) ||
+               (*p == '.' && isalpha((unsigned char)p[1]) && p - start == 1))
+            p++;
+        if (add_token(a, ret, start, (size_t)(p - start), false) < 0)
+            return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+        if (*p == '\'' && (p[1] == 's' || p[1] == 'S') && !is_word_byte((unsigned char)p[2]))
+            p += 2;
+        else if (*p == '\'' && (p[1] == 't' || p[1] == 'T')) {
+            /* don't, isn't, hasn't */
+            if (add_token(a, ret, "not", 3, false) < 0)
+                return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+            p += 2;
+        }
+    }
+    join_numbers(ret);
+    for (int i = 1; i < ret->n; i++)
+        ret->t[i].comma_before = ret->t[i - 1].comma_after;
+    return 0;
+}
+
+const char *nl_value_key(struct arena *a, const char *text)
+{
+    char out[2 * NL_VALUE_MAX_BYTES], word[WORD_MAX_BYTES];
+    size_t n = 0, w = 0;
+    for (const char *p = text;; p++) {
+        unsigned char c = (unsigned char)*p;
+        bool inside = (isalnum(c) || c >= 0x80) || (c == '.' && w > 0 && isdigit((unsigned char)p[1]) && isdigit((unsigned char)p[-1]));
+        if (inside && w + 1 < sizeof(word)) {
+            word[w++] = (char)tolower(c);
+            continue;
+        }
+        if (c == ',' && w > 0 && isdigit((unsigned char)p[1]) && isdigit((unsigned char)p[-1]))
+            continue;
+        if (w > 0) {
+            word[w] = '\0';
+            const char *stem = nl_stem(a, word);
+            if (!stem || n + strlen(stem) + 2 > sizeof(out))
+                break;
+            n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%s", n ? " " : "", stem);
+            w = 0;
+        }
+        if (!c)
+            break;
+    }
+    out[n] = '\0';
+    return arena_strdup(a, out);
+}
+
+/* ---- names ---- */
+
+static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size_t len)
+{
+    if (n->n == NL_MAX_WORDS || len == 0)
+        return 0;
+    char *w = arena_strndup(a, s, len);
+    if (!w)
+        return -1;
+    for (char *c = w; *c; c++)
+        *c = (char)tolower((unsigned char)*c);
+    /* fname and lname are what people write for first and last name. */
+    static const struct {
+        const char *word, *a, *b;
+    } split[] = { { "fname", "first", "name" }, { "lname", "last", "name" }, { "firstname", "first", "name" },
+                  { "lastname", "last", "name" }, { "forename", "first", "name" }, { "surname", "last", "name" },
+                  { "dob", "birth", "date" }, { "zipcode", "zip", "code" }, { "birthdate", "birth", "date" } };
+    for (size_t i = 0; i < ARRAY_SIZE(split); i++)
+        if (strcmp(split[i].word, w) == 0)
+            return add_name_word(a, n, split[i].a, strlen(split[i].a)) < 0 ? -1
+                                                                          : add_name_word(a, n, split[i].b, strlen(split[i].b));
+    n->words[n->n] = w;
+    n->stems[n->n] = nl_stem(a, w);
+    bool light = nl_is_stop(w) && strcmp(w, "number") != 0 && strcmp(w, "total") != 0 && strcmp(w, "count") != 0;
+    n->weights[n->n] = light ? 0.15 : 1;
+    return n->stems[n->n++] ? 0 : -1;
+}
+
+int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
+{
+    const char *p = name;
+    ret->n = 0;
+    while (*p) {
+        while (*p && !isalnum((unsigned char)*p) && (unsigned char)*p < 0x80 && *p != '#' && *p != '%')
+            p++;
+        const char *start = p;
+        if (*p == '#' || *p == '%') {
+            if (add_name_word(a, ret, *p == '#' ? "number" : "percentage", *p == '#' ? 6 : 10) < 0)
+                return -1;
+            p++;
+            continue;
+        }
+        while (isalnum((unsigned char)*p) || (unsigned char)*p >= 0x80) {
+            p++;
+            bool camel = isupper((unsigned char)*p) && islower((unsigned char)p[-1]);
+            bool acronym = isupper((unsigned char)*p) && isupper((unsigned char)p[-1]) && islower((unsigned char)p[1]) &&
+                           p[1] != 's';
+            bool digit = isdigit((unsigned char)*p) && isalpha((unsigned char)p[-1]) && p - start > 2;
+            if (camel || acronym || digit)
+                break;
+        }
+        /* "StuID", "courseid": the key at the end is a word of its own. */
+        size_t len = (size_t)(p - start);
+        if (len > 4 && strncasecmp(p - 2, "id", 2) == 0 && (isupper((unsigned char)p[-2]) || strchr("etnrky", tolower((unsigned char)p[-3])) != NULL) &&
+            !isalnum((unsigned char)*p)) {
+            if (add_name_word(a, ret, start, len - 2) < 0 || add_name_word(a, ret, "id", 2) < 0)
+                return -1;
+        } else if (add_name_word(a, ret, start, len) < 0) {
+            return -1;
+        }
+    }
+    return 0;
+}
+
+int nl_edit_distance(const char *a, const char *b, int limit)
+{
+    int la = (int)strlen(a), lb = (int)strlen(b);
+    int row[3][WORD_MAX_BYTES + 1];
+    if (la >= WORD_MAX_BYTES || lb >= WORD_MAX_BYTES || abs(la - lb) > limit)
+        return limit + 1;
+    for (int j = 0; j <= lb; j++)
+        row[0][j] = j;
+    for (int i = 1; i <= la; i++) {
+        int *now = row[i % 3], *before = row[(i + 2) % 3], *two = row[(i + 1) % 3], least = i;
+        now[0] = i;
+        for (int j = 1; j <= lb; j++) {
+            int d = MIN_OF(before[j] + 1, now[j - 1] + 1);
+            d = MIN_OF(d, before[j - 1] + (a[i - 1] != b[j - 1]));
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+                d = MIN_OF(d, two[j - 2] + 1);
+            now[j] = d;
+            least = MIN_OF(least, d);
+        }
+        if (least > limit)
+            return limit + 1;
+    }
+    return row[la % 3][lb];
+}
+
+/* "dept" for "department": the letters in order, from the same first one, few of them vowels. */
+static bool abbreviates(const char *shorter, const char *word)
+{
+    size_t n = strlen(shorter);
+    if (n < 3 || n + 2 > strlen(word) || shorter[0] != word[0])
+        return false;
+    if (strncmp(shorter, word, n) == 0)
+        return true;
+    const char *p = word;
+    int vowels = 0;
+    for (const char *s = shorter; *s; s++) {
+        p = strchr(p, *s);
+        if (!p++)
+            return false;
+        vowels += strchr("aeiou", *s) != NULL;
+    }
+    return vowels <= 1 && n <= 5;
+}
+
+double nl_word_match(const char *w, const char *stem, const struct nl_token *t)
+{
+    if (strcmp(stem, t->stem) == 0 || strcmp(w, t->text) == 0)
+        return 1;
+    if (nl_synonyms(stem, t->stem))
+        return 0.75;
+    size_t nw = strlen(w), nt = strlen(t->text);
+    if (t->is_number || isdigit((unsigned char)w[0]) || nt < 3)
+        return 0;
+    if (abbreviates(w, t->text))
+        return 0.8;
+    if (t->is_stop)
+        return 0;
+    if (abbreviates(t->text, w) && nt >= 4)
+        return 0.75;
+    if (nw >= 5 && nt >= 5 && nl_edit_distance(w, t->text, 2) <= (nw >= 8 ? 2 : 1) && w[0] == t->text[0])
+        return 0.75;
+    if (nt >= 4 && nw > nt && (strcmp(w + nw - nt, t->text) == 0 || strncmp(w, t->text, nt) == 0))
+        return 0.65;
+    /* One word family: "employment", "employed". */
+    size_t ns = strlen(stem), nq = strlen(t->stem), same = 0;
+    while (same < ns && same < nq && stem[same] == t->stem[same])
+        same++;
+    if (same >= 5 && same + 4 >= ns && same + 4 >= nq)
+        return 0.6;
+    return 0;
+}
