@@ -1,6 +1,7 @@
 """Runs over HTTP: figures that are right, failures that say what failed, cancelling, streams, queues, capsules and their replay."""
 
 import base64
+import datetime
 import json
 from collections import Counter, defaultdict
 
@@ -462,10 +463,11 @@ def fill(server, bodies):
     return calls
 
 
-def start_of(answer):
-    """When a run left the queue: runs of one place cannot start together."""
+def start_of(server, answer):
+    """When a run left the queue, in seconds: runs of one place cannot start together."""
     body = done(answer)
-    return body["result"]["rows"][0][0], body["details"]["timings_ms"]["queue"]
+    created = server.get(f"/runs/{body['run_id']}", key=KEY_B if body["result"]["rows"][0][0].startswith("b") else KEY_A).json["created_at"]
+    return body["result"]["rows"][0][0], datetime.datetime.fromisoformat(created).timestamp() + body["details"]["timings_ms"]["queue"] / 1000
 
 
 def test_queue_full(quick):
@@ -488,13 +490,14 @@ def test_owners_take_turns(quick):
     with watching(quick, run_body("shop", FOREVER_SQL, timeout_seconds=60)) as gate:
         gate.executing()
         order = [("a1", KEY_A), ("a2", KEY_A), ("a3", KEY_A), ("b1", KEY_B)]
-        calls = fill(quick, [(run_body("shop", f"SELECT '{name}' AS i"), key) for name, key in order])
+        # Long enough that the order of two starts shows in milliseconds.
+        calls = fill(quick, [(run_body("shop", f"SELECT '{name}' AS i, count(*) AS n FROM range(50000000)"), key) for name, key in order])
         quick.delete(f"/runs/{gate.run_id}")
         answers = [call.result() for call in calls]
-    # b came last and waited less than a's second, which came before it.
-    waited = dict(start_of(answer) for answer in answers)
-    assert waited["b1"] < waited["a2"] < waited["a3"]
-    assert waited["a1"] < waited["a2"]
+    # b came last, and its turn came before a's second, which came before it.
+    started = dict(start_of(quick, answer) for answer in answers)
+    assert started["b1"] < started["a2"] + 0.002  # created_at has milliseconds
+    assert started["a1"] < started["a2"] + 0.002 and started["a2"] < started["a3"] + 0.002
 
 
 def test_a_queued_run_can_be_cancelled(quick):
