@@ -47,6 +47,29 @@ struct options {
 
 /* ---- one question ---- */
 
+/* Times as SQL writes them, "2024-03-01 10:30:00", not as JSON schemas do. */
+static void respell_times(json_t *body)
+{
+    const json_t *types = json_object_get(body, "types");
+    size_t i, c;
+    json_t *row;
+    for (c = 0; c < json_array_size(types); c++) {
+        if (plan_type_from_name(json_string_value(json_array_get(types, c))) != TYPE_TIMESTAMP)
+            continue;
+        json_array_foreach(json_object_get(body, "rows"), i, row)
+        {
+            json_t *v = json_array_get(row, c);
+            char text[64];
+            if (!json_is_string(v) || json_string_length(v) >= sizeof(text) || json_string_length(v) < 11)
+                continue;
+            memcpy(text, json_string_value(v), json_string_length(v) + 1);
+            if (text[10] == 'T')
+                text[10] = ' ';
+            json_string_set(v, text);
+        }
+    }
+}
+
 static json_t *choices_json(const struct nl_answer *answer)
 {
     json_t *list = json_array();
@@ -82,6 +105,8 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
         auto_json json_t *body = NULL;
         static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
         r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
+        if (r >= 0)
+            respell_times(body);
         for (size_t i = 0; i < ARRAY_SIZE(keys) && r >= 0; i++)
             if (json_object_get(body, keys[i]))
                 json_object_set(out, keys[i], json_object_get(body, keys[i]));
@@ -218,6 +243,8 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
         if (r >= 0)
             r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
         json_object_set_new(c, "sql", json_string(buf_cstr(&sql)));
+        if (r >= 0)
+            respell_times(body);
         if (r >= 0)
             json_object_set(c, "rows", json_object_get(body, "rows"));
         else

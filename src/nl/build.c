@@ -38,14 +38,14 @@ static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r
     const struct nl_column *c = nl_col(s, ref);
     number = number && c->numeric_text;
     if (number)
-        (void)buf_append_str(&b, "cast(replace(", NULL);
+        (void)buf_append_str(&b, "cast(replace(replace(replace(", NULL);
     if (r->scope.n > 1) {
         (void)append_quoted(&b, s->tables[ref.table].name, '"');
         (void)buf_append_str(&b, ".", NULL);
     }
     (void)append_quoted(&b, c->name, '"');
     if (number)
-        (void)buf_append_str(&b, ", ',', '') as double)", NULL);
+        (void)buf_append_str(&b, ", ',', ''), '$', ''), '%', '') as double)", NULL);
     return arena_strdup(a, buf_cstr(&b));
 }
 
@@ -127,7 +127,7 @@ static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r
     json_object_set_new(j, "op", json_string(plan_filter_op_names[op]));
     if (value)
         json_object_set_new(j, "value", value);
-    if (op == FILTER_CONTAINS || op == FILTER_NOT_CONTAINS || op == FILTER_STARTSWITH || op == FILTER_ENDSWITH)
+    if (!f->is_literal && (op == FILTER_CONTAINS || op == FILTER_NOT_CONTAINS || op == FILTER_STARTSWITH || op == FILTER_ENDSWITH))
         json_object_set_new(j, "ignore_case", json_true());
     if (negate_outside) {
         json_t *outer = json_object();

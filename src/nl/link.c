@@ -99,6 +99,11 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         continue;
                     if (t > 0)
                         x *= 0.97; /* the first table's own columns first */
+                    if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
+                        continue; /* "number of students" counts */
+                    if (col->words.n == 1 && t == 0 && s->tables[scope->tables[0]].words.n == 1 &&
+                        str_eq(col->words.stems[0], s->tables[scope->tables[0]].words.stems[0]) && !str_eq(q->t[i].text, col->words.words[0]))
+                        x *= 0.9; /* the plural is the table */
                     bool says_id = false;
                     for (int k = i; k < end; k++)
                         says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") || str_eq(q->t[k].stem, "number") ||
@@ -129,6 +134,34 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                 m->other = other;
                 m->other_score = other_score;
             }
+        }
+    }
+}
+
+/* "first and last name", "start and end dates": the head belongs to both. */
+static void link_coordinated(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i + 3 < q->n; i++) {
+        bool full = str_eq(q->t[i].text, "full") && str_eq(q->t[i + 1].stem, "nam");
+        if (!full && (!str_eq(q->t[i + 1].text, "and") || q->t[i].quoted || q->t[i + 2].quoted || q->t[i + 3].quoted))
+            continue;
+        struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[i + 3] }, .n = 2 };
+        for (int half = 0; half <= full; half++) {
+            if (full)
+                pair->t[0] = (struct nl_token){ .text = half ? "last" : "first", .stem = half ? "last" : "first", .raw = "" };
+            if (full)
+                pair->t[1] = q->t[i + 1];
+            for (int t = 0; t < scope->n; t++)
+                for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
+                    double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
+                    if (x < 0.8)
+                        continue;
+                    struct nl_mention *m = add_span(sp, KIND_COLUMN, i + half, i + half + 1, 1.3);
+                    if (m) {
+                        m->ref = (struct nl_ref){ scope->tables[t], c };
+                        m->score = x;
+                    }
+                }
         }
     }
 }
@@ -202,7 +235,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 continue;
             if (end == i + 1 && t->is_number)
                 continue;
-            double weight = end == i + 1 ? (capitals ? 1.3 : 0.93) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
+            double weight = end == i + 1 ? (capitals ? 1.3 : 0.9) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
             link_value(s, scope, key, sp, i, end, weight);
         }
     }
@@ -343,6 +376,7 @@ int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struc
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     sp->n = 0;
     link_columns(s, scope, q, sp);
+    link_coordinated(s, scope, q, sp);
     link_values(s, scope, q, sp);
     link_genders(s, scope, q, sp);
     link_tables(s, scope, q, sp);

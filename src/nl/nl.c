@@ -67,6 +67,14 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
 static int read_variants(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, const double *table_scores,
                          struct arena *a, struct candidates *all, struct err *err)
 {
+    struct nl_mentions *mentions[2] = { arena_alloc(a, sizeof(**mentions)), arena_alloc(a, sizeof(**mentions)) };
+    if (!mentions[0] || !mentions[1])
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    for (unsigned alternate = 0; alternate < 2; alternate++) {
+        int r = nl_link(s, scope, q, alternate, a, mentions[alternate], err);
+        if (r < 0)
+            return r;
+    }
     /* Alone and in pairs: three things that are all meant otherwise is no reading of a question. */
     for (unsigned v = 0; v < _VARIANT_END; v++) {
         if (__builtin_popcount(v) > 2)
@@ -74,7 +82,7 @@ static int read_variants(const struct nl_schema *s, const struct nl_scope *scope
         struct nl_candidate *c = arena_alloc(a, sizeof(*c));
         if (!c)
             return err_set(err, ERR_NO_MEMORY, "the question does not fit");
-        int r = nl_read(s, scope, q, v, table_scores, a, c, err);
+        int r = nl_read(s, scope, q, v, mentions[(v & VARIANT_ALTERNATE) != 0], table_scores, a, c, err);
         if (r < 0)
             return r;
         if (r == 0 && add_candidate(s, c, all, a) < 0)

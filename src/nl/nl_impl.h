@@ -34,6 +34,7 @@ struct nl_column {
     bool is_numeric;   /* numbers, or texts nearly all of which read as numbers */
     bool numeric_text; /* the latter */
     bool is_flag;      /* boolean, or two values such as yes and no */
+    bool is_unique;    /* no value comes twice */
     bool many_values;  /* not all are known */
     const char *min, *max;
     const char **values;
@@ -143,6 +144,7 @@ enum nl_mark {
     MARK_DIFF,     /* difference between, how many more */
     MARK_FIRSTROW, /* arg: 1 first, -1 last */
     MARK_AFTER,    /* next after, previous */
+    MARK_MORE,     /* which is higher; arg: 1, -1 */
     _MARK_MAX
 };
 
@@ -218,6 +220,7 @@ struct nl_filter {
     int n_numbers;
     bool is_or;   /* joined to the one before by or */
     bool negated;
+    bool is_literal; /* a text that was quoted: its case counts */
     int having;   /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
 };
 
@@ -300,8 +303,8 @@ void nl_read_filters(struct nl_parse *p);
 
 /* 0 and a reading with its features; 1 when these words make none. */
 int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
-            unsigned variant, const double *table_scores, struct arena *a, struct nl_candidate *ret,
-            struct err *err);
+            unsigned variant, const struct nl_mentions *mentions, const double *table_scores,
+            struct arena *a, struct nl_candidate *ret, struct err *err);
 
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);

@@ -183,7 +183,10 @@ static void read_super(struct shape *sh)
             continue;
         }
         bool row = m->mark == MARK_LAST;
-        if (m->mark != MARK_SUPER && !row)
+        bool more = false; /* "which is higher, a or b" */
+        for (int k = 0; k < p->r->n_filters && m->mark == MARK_MORE; k++)
+            more |= p->r->filters[k].n_texts == 2;
+        if (m->mark != MARK_SUPER && !row && !more)
             continue;
         if (sh->super_dir) {
             struct nl_mention *and_ = nl_at(p, i - 1);
@@ -208,6 +211,15 @@ static void read_super(struct shape *sh)
         struct nl_mention *next = nl_at(p, i + 1);
         if (next && next->kind == KIND_NUMBER && next->used)
             next = nl_at(p, i + 2);
+        struct nl_mention *twin = nl_at(p, i + 2);
+        if (nl_is_mark(next, MARK_AND) && nl_is_mark(twin, MARK_SUPER) && nl_at(p, i + 3)) {
+            sh->super2_dir = twin->arg;
+            twin->used = next->used = true;
+            next = nl_at(p, i + 3);
+            m = twin;
+            i += 2;
+            nl_at(p, i - 2)->used = true;
+        }
         bool near = next && nl_gap(p, m, next) <= 1 && next->start - m->end <= 3;
         bool reversed = false;
         struct nl_ref ref;
@@ -240,6 +252,9 @@ static void read_super(struct shape *sh)
         } else if (near && is_measure(p, next) && !next->used) {
             sh->super = plain(next->ref);
             next->used = true;
+        } else if (m->hint && is_measure(p, nl_at(p, i - 1)) && nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
+            sh->super = plain(nl_at(p, i - 1)->ref);
+            nl_at(p, i - 1)->used = true;
         } else if (m->hint && nl_hint_column(p, m->hint, &ref, &reversed)) {
             sh->super = plain(ref);
             sh->super_hinted = true;
@@ -451,7 +466,12 @@ static void place_count(struct shape *sh)
     const struct nl_column *c = is_column(sh->counted) ? nl_col(p->s, sh->counted->ref) : NULL;
     if (c && c->is_numeric && !c->is_id && !sh->count_distinct) {
         p->f[FEATURE_COUNT_NUMERIC] += 1;
-        if (!other && p->r->n_filters > 0) {
+        if (nl_is_year(c) != ((p->variant & VARIANT_DEFAULT) != 0)) {
+            p->f[FEATURE_COUNT_ROWS] += 1;
+            add_select(p->r, aggregate(no_ref, other ? FUNC_COUNT_DISTINCT : FUNC_COUNT));
+            if (other)
+                p->r->select[p->r->n_select - 1].ref = sh->counted->ref;
+        } else if (!other && p->r->n_filters > 0) {
             p->f[FEATURE_COUNT_COLUMN] += 1;
             add_select(p->r, plain(sh->counted->ref));
         } else {
@@ -596,7 +616,8 @@ static void assemble(struct shape *sh)
         bool implied = false;
         if (r->n_select == 0 && r->n_group == 0)
             add_defaults(sh);
-        if (!(p->variant & VARIANT_GROUP) || r->n_group == 0)
+        bool drop = p->variant & VARIANT_GROUP && r->n_group == 0 && aggregates && !order_aggregate && !having;
+        if (!drop && (!(p->variant & VARIANT_GROUP) || r->n_group == 0))
             for (int i = 0; i < r->n_select; i++)
                 if (r->select[i].func < 0) {
                     add_group(r, r->select[i]);
@@ -608,7 +629,7 @@ static void assemble(struct shape *sh)
             p->f[FEATURE_GROUP_IMPLIED] += 1;
         if (r->n_group == 0 && !aggregates)
             p->f[FEATURE_HAVING_NO_GROUP] += 1;
-        if (p->variant & VARIANT_GROUP && r->n_group > 0) {
+        if (drop || (p->variant & VARIANT_GROUP && r->n_group > 0 && !implied)) {
             p->f[FEATURE_GROUP_DROPPED] += 1;
             int n = 0; /* only what was said is grouped by; other plain columns go */
             for (int i = 0; i < r->n_select; i++)
@@ -646,7 +667,11 @@ static void assemble(struct shape *sh)
             add_select(r, r->group[i]);
         r->n_group = 0;
         add_defaults(sh);
-        r->distinct = sh->wants_distinct != ((p->variant & VARIANT_DISTINCT) != 0);
+        bool repeats = true; /* a column without repetitions is distinct anyway */
+        for (int i = 0; i < r->n_select; i++)
+            repeats &= !nl_col(p->s, r->select[i].ref)->is_unique;
+        p->f[FEATURE_SHOWS_REPEATED] += r->n_select == 1 && repeats && !sh->wants_distinct && r->n_filters == 0;
+        r->distinct = repeats && sh->wants_distinct != ((p->variant & VARIANT_DISTINCT) != 0);
         if (r->n_select == 0)
             r->distinct = false;
         if (r->distinct)
@@ -844,7 +869,7 @@ static void judge(struct shape *sh, const double *table_scores)
 }
 
 int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, unsigned variant,
-            const double *table_scores, struct arena *a, struct nl_candidate *ret, struct err *err)
+            const struct nl_mentions *mentions, const double *table_scores, struct arena *a, struct nl_candidate *ret, struct err *err)
 {
     struct nl_parse *p = arena_alloc(a, sizeof(*p));
     if (!p)
@@ -852,10 +877,8 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     *ret = (struct nl_candidate){ .reading = { .scope = *scope } };
     *p = (struct nl_parse){ .s = s, .q = q, .variant = variant, .r = &ret->reading, .f = ret->features, .arena = a };
     struct shape sh = { .p = p, .super = { .ref = no_ref } };
-    int r = nl_link(s, scope, q, variant & VARIANT_ALTERNATE, a, &p->mentions, err);
-    if (r < 0)
-        return r;
-    bool any = false;
+    p->mentions = *mentions;
+    bool any = s->n_tables == 1;
     for (int i = 0; i < p->mentions.n; i++) {
         const struct nl_mention *m = nl_at(p, i);
         any |= m->kind != KIND_MARK && m->kind != KIND_NUMBER;
@@ -864,6 +887,13 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     }
     if (!any)
         return 1;
+    /* "the name of the studio" is the studio. */
+    for (int i = 0; i + 1 < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        if (is_column(m) && m->end == m->start + 1 && str_eq(q->t[m->start].stem, "nam") && m->score < 0.95 && is_column(next) &&
+            nl_col(s, next->ref)->type == TYPE_TEXT && next->start - m->end <= 3 && m->end < q->n && str_eq(q->t[m->end].text, "of"))
+            m->used = true;
+    }
     nl_read_filters(p);
     read_difference(&sh);
     read_order(&sh);

@@ -305,6 +305,13 @@ static void read_comparisons(struct nl_parse *p)
         /* "5 years or more": one mention may stand between. */
         if (postfix && n && n->kind != KIND_NUMBER)
             n = nl_at(p, --j);
+        struct nl_mention *between = n;
+        if (!postfix && comparable(p, n) && nl_at(p, i + 2) && nl_at(p, i + 2)->kind == KIND_NUMBER &&
+            nl_at(p, i + 2)->start - n->end <= 1) {
+            between->used = m->used = nl_at(p, i + 2)->used = true; /* "above age 46", "after the year 1989" */
+            number_filter(p, between->ref, (enum plan_filter_op)m->arg, nl_at(p, i + 2)->number, i);
+            continue;
+        }
         if (!n || n->used || (n->kind != KIND_NUMBER && n->kind != KIND_DATE))
             continue;
         if (abs(postfix ? m->start - n->end : n->start - m->end) > 3)
@@ -403,7 +410,7 @@ static void read_texts(struct nl_parse *p)
             text = what->kind == KIND_VALUE ? p->q->t[what->start].raw : what->text;
         else if (what && nl_is_mark(what, MARK_CONTAINS))
             continue;
-        else if (m->end < p->q->n && !p->q->t[m->end].is_stop && strlen(p->q->t[m->end].raw) <= 2) {
+        else if (m->end < p->q->n && (!p->q->t[m->end].is_stop || p->q->t[m->end].capital) && strlen(p->q->t[m->end].raw) <= 2) {
             text = p->q->t[m->end].raw; /* "starts with A" */
             what = NULL;
         }
@@ -418,8 +425,10 @@ static void read_texts(struct nl_parse *p)
         bool negated = is_negated(p, i);
         struct nl_filter *f = nl_add_filter(p, ref, (enum plan_filter_op)m->arg, i);
         add_text(f, text);
-        if (f)
+        if (f) {
             f->negated = negated;
+            f->is_literal = what ? p->q->t[what->start].quoted : true;
+        }
         m->used = true;
         if (what)
             what->used = true;
@@ -592,6 +601,14 @@ static void read_numbers(struct nl_parse *p)
             m->used = before->used = true;
             number_filter(p, last->ref, FILTER_EQ, m->number, i);
             p->r->filters[p->r->n_filters - 1].is_or = true;
+        } else if (after && after->kind == KIND_TABLE && after->start == m->end && m->number <= 20 && !nl_is_mark(before, MARK_COUNT)) {
+            struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, FILTER_EQ, i);
+            if (f) {
+                f->having = FUNC_COUNT;
+                f->number[f->n_numbers++] = m->number;
+            }
+            m->used = after->used = true;
+            p->f[FEATURE_HAVING_COUNT] += 1;
         } else if (comparable(p, after) && after->start - m->end <= 0) {
             m->used = after->used = true;
             number_filter(p, after->ref, FILTER_EQ, m->number, i);

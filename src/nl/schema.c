@@ -198,7 +198,7 @@ static bool reads_as_number(const char *v)
     for (const char *p = v + (*v == '-' || *v == '+'); *p; p++) {
         if (isdigit((unsigned char)*p))
             digit = true;
-        else if (*p != ',' && *p != '.')
+        else if (*p != ',' && *p != '.' && *p != '$' && *p != '%')
             return false;
     }
     return digit;
@@ -215,6 +215,7 @@ static void classify(const struct nl_table *t, struct nl_column *c)
     c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") || (c->words.n == 1 && name_has(&c->words, "code"));
     c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title"));
     c->is_flag = c->type == TYPE_BOOL;
+    c->is_unique = t->n_rows > 0 && !c->many_values && c->n_values >= (size_t)t->n_rows;
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
             if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)

@@ -328,6 +328,10 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
         if (strcmp(split[i].word, w) == 0)
             return add_name_word(a, n, split[i].a, strlen(split[i].a)) < 0 ? -1
                                                                           : add_name_word(a, n, split[i].b, strlen(split[i].b));
+    size_t w_len = strlen(w);
+    if (w_len >= 3 && w_len <= 4 && strcmp(w + w_len - 2, "id") == 0 && strcmp(w, "paid") != 0 && strcmp(w, "said") != 0 &&
+        strcmp(w, "grid") != 0 && strcmp(w, "bid") != 0 && strcmp(w, "kid") != 0 && strcmp(w, "acid") != 0)
+        return add_name_word(a, n, s, len - 2) < 0 ? -1 : add_name_word(a, n, "id", 2);
     n->words[n->n] = w;
     n->stems[n->n] = nl_stem(a, w);
     bool light = nl_is_stop(w) && strcmp(w, "number") != 0 && strcmp(w, "total") != 0 && strcmp(w, "count") != 0;
