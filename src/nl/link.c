@@ -290,7 +290,7 @@ static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
                 double x = table_score(&s->tables[scope->tables[t]], q, i, end);
                 if (x < 0.45)
                     continue;
-                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * x * x);
+                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * x);
                 if (m) {
                     m->table = scope->tables[t];
                     m->score = x;

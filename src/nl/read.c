@@ -142,6 +142,33 @@ static void read_order(struct shape *sh)
 
 /* ---- superlatives ---- */
 
+/* "average, minimum and maximum price": several of one column. */
+static void read_chain(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        int funcs[6], n = 0, k = i;
+        for (; k < p->mentions.n && n < 6; k++) {
+            struct nl_mention *m = nl_at(p, k);
+            if (m->used)
+                break;
+            if (nl_is_mark(m, MARK_AGG))
+                funcs[n++] = m->arg;
+            else if (nl_is_mark(m, MARK_SUPER))
+                funcs[n++] = m->arg > 0 ? FUNC_MAX : FUNC_MIN;
+            else if (n == 0 || (!nl_is_mark(m, MARK_AND) && !nl_is_mark(m, MARK_COUNT)))
+                break;
+        }
+        struct nl_mention *column = nl_at(p, k);
+        if (n < 2 || !is_measure(p, column) || column->used || nl_gap(p, nl_at(p, k - 1), column) > 0)
+            continue;
+        for (int f = 0; f < n; f++)
+            add_select(p->r, aggregate(column->ref, funcs[f]));
+        for (int m = i; m <= k; m++)
+            nl_at(p, m)->used = true;
+    }
+}
+
 static int number_beside(struct nl_parse *p, int i)
 {
     struct nl_mention *b = nl_at(p, i - 1), *a = nl_at(p, i + 1), *m = nl_at(p, i);
@@ -515,6 +542,12 @@ static void add_defaults(struct shape *sh)
     int names = 0;
     if (r->n_select > 0)
         return;
+    for (int i = 0; i < p->q->n; i++) /* "all information about" */
+        if (str_eq(p->q->t[i].text, "information") || str_eq(p->q->t[i].text, "everything") || str_eq(p->q->t[i].text, "info") ||
+            str_eq(p->q->t[i].text, "details")) {
+            other = !other;
+            break;
+        }
     if (!other) {
         for (int c = 0; c < t->n_columns && names < 2; c++)
             if (t->columns[c].is_name) {
@@ -532,6 +565,20 @@ static void add_defaults(struct shape *sh)
     if (r->n_select == 0)
         p->f[FEATURE_DEFAULT_ALL] += 1;
     p->f[FEATURE_WHO] += sh->who && !other;
+}
+
+/* "the 3 counties with the smallest population" */
+static void read_how_many(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < sh->super_at && sh->super_dir && sh->limit == 0; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        if (m->kind == KIND_NUMBER && !m->used && m->number >= 1 && m->number <= 1000 && next && next->start - m->end <= 1 &&
+            (next->kind == KIND_TABLE || is_column(next))) {
+            sh->limit = (int)m->number;
+            m->used = true;
+        }
+    }
 }
 
 static void place_super(struct shape *sh, bool others_shown)
@@ -627,6 +674,20 @@ static void assemble(struct shape *sh)
             p->f[FEATURE_GROUP_SAID] += 1;
         if (implied)
             p->f[FEATURE_GROUP_IMPLIED] += 1;
+        if (implied && !sh->has_group_mark && !order_aggregate && !having && aggregates) {
+            /* "how many rooms have a king bed": what comes behind the count is hardly what it is for. */
+            int what = -1, column = -1;
+            for (int i = 0; i < p->mentions.n; i++) {
+                const struct nl_mention *m = nl_at(p, i);
+                if (what < 0 && (nl_is_mark(m, MARK_COUNT) || nl_is_mark(m, MARK_AGG) || nl_is_mark(m, MARK_SUPER)))
+                    what = i;
+                for (int k = 0; k < r->n_group && column < 0; k++)
+                    if (is_column(m) && same_ref(m->ref, r->group[k].ref))
+                        column = i;
+            }
+            p->f[FEATURE_GROUP_AFTER] += column > what;
+            p->f[FEATURE_GROUP_BEFORE] += column < what;
+        }
         if (r->n_group == 0 && !aggregates)
             p->f[FEATURE_HAVING_NO_GROUP] += 1;
         if (drop || (p->variant & VARIANT_GROUP && r->n_group > 0 && !implied)) {
@@ -897,7 +958,9 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     nl_read_filters(p);
     read_difference(&sh);
     read_order(&sh);
+    read_chain(&sh);
     read_super(&sh);
+    read_how_many(&sh);
     read_groups(&sh);
     read_top(&sh);
     read_share(&sh);

@@ -194,6 +194,26 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         before->used = true;
         before = nl_at(p, MIN_OF(at, number) - 2);
     }
+    /* "over 20 years old", "under 40 years of age"; "more than 3 times" */
+    int past = MAX_OF(cmp, num)->end;
+    bool years_old = past + 1 < p->q->n && str_eq(p->q->t[past].stem, "year") &&
+                     (str_eq(p->q->t[past + 1].text, "old") || str_eq(p->q->t[past + 1].text, "of"));
+    if (years_old && nl_hint_column(p, "ag", &ref, &reversed)) {
+        cmp->used = num->used = true;
+        for (int k = MAX_OF(at, number) + 1; k < p->mentions.n && nl_at(p, k)->start <= past + 1; k++)
+            nl_at(p, k)->used = true;
+        number_filter(p, ref, op, num->number, at);
+        return;
+    }
+    if (past < p->q->n && str_eq(p->q->t[past].text, "times")) {
+        struct nl_filter *f = nl_add_filter(p, ref, op, at);
+        if (f) {
+            f->having = FUNC_COUNT;
+            f->number[f->n_numbers++] = num->number;
+        }
+        cmp->used = num->used = true;
+        return;
+    }
     bool adjacent_before = comparable(p, before) && nl_gap(p, before, MIN_OF(cmp, num)) == 0;
     int after_distance = after ? after->start - MAX_OF(cmp, num)->end : 99;
     bool adjacent_after = comparable(p, after) && after_distance <= 1 && !p->q->t[after->start - 1].comma_after;
@@ -259,6 +279,8 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
             }
         }
         p->f[FEATURE_GUESSED_COLUMN] += 1;
+        if (ref.table < 0 && num->number > 5 && num->number <= 120)
+            nl_hint_column(p, "ag", &ref, &reversed);
         if (ref.table < 0) {
             if (num->number <= 20 && num->number == floor(num->number)) {
                 struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
@@ -576,6 +598,14 @@ static void read_dates(struct nl_parse *p)
     }
 }
 
+static bool has_superlative(struct nl_parse *p)
+{
+    for (int i = 0; i < p->mentions.n; i++)
+        if (nl_is_mark(nl_at(p, i), MARK_SUPER) || nl_is_mark(nl_at(p, i), MARK_COMMON))
+            return true;
+    return false;
+}
+
 static void read_numbers(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -594,14 +624,21 @@ static void read_numbers(struct nl_parse *p)
             continue;
         const struct nl_column *b = before && before->kind == KIND_COLUMN ? nl_col(p->s, before->ref) : NULL;
         struct nl_filter *last = p->r->n_filters ? &p->r->filters[p->r->n_filters - 1] : NULL;
-        if (b && nl_gap(p, before, m) == 0) {
+        bool years_old = m->end + 1 < p->q->n && str_eq(p->q->t[m->end].stem, "year") && str_eq(p->q->t[m->end + 1].text, "old");
+        bool reversed;
+        if (years_old && nl_hint_column(p, "ag", &ref, &reversed)) {
+            m->used = true;
+            for (int k = i + 1; k < p->mentions.n && nl_at(p, k)->start <= m->end + 1; k++)
+                nl_at(p, k)->used = true;
+            number_filter(p, ref, FILTER_EQ, m->number, i);
+        } else if (b && nl_gap(p, before, m) == 0) {
             m->used = before->used = true;
             number_filter(p, before->ref, negated ? FILTER_NE : FILTER_EQ, m->number, i);
         } else if (nl_is_mark(before, MARK_OR) && last && last->n_numbers == 1 && last->op == FILTER_EQ && p->filter_at[p->r->n_filters - 1] == i - 2) {
             m->used = before->used = true;
             number_filter(p, last->ref, FILTER_EQ, m->number, i);
             p->r->filters[p->r->n_filters - 1].is_or = true;
-        } else if (after && after->kind == KIND_TABLE && after->start == m->end && m->number <= 20 && !nl_is_mark(before, MARK_COUNT)) {
+        } else if (after && after->kind == KIND_TABLE && after->start == m->end && m->number <= 20 && !nl_is_mark(before, MARK_COUNT) && !has_superlative(p)) {
             struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, FILTER_EQ, i);
             if (f) {
                 f->having = FUNC_COUNT;

@@ -334,7 +334,10 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
         return add_name_word(a, n, s, len - 2) < 0 ? -1 : add_name_word(a, n, "id", 2);
     n->words[n->n] = w;
     n->stems[n->n] = nl_stem(a, w);
-    bool light = nl_is_stop(w) && strcmp(w, "number") != 0 && strcmp(w, "total") != 0 && strcmp(w, "count") != 0;
+    static const char *const small[] = { "of", "the", "in", "by", "for", "and", "to", "at", "on", "a", "is", "or", "per" };
+    bool light = false;
+    for (size_t i = 0; i < ARRAY_SIZE(small); i++)
+        light |= strcmp(small[i], w) == 0;
     n->weights[n->n] = light ? 0.15 : 1;
     return n->stems[n->n++] ? 0 : -1;
 }
