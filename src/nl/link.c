@@ -181,7 +181,7 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
-        if (!in_scope(scope, v->table))
+        if (!in_scope(scope, v->table) || v->is_part)
             continue;
         if (!m) {
             m = add_span(sp, KIND_VALUE, i, end, weight);
@@ -203,12 +203,34 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
     }
 }
 
+/* A word that is in no value as a whole, but in values of one column. */
+static void link_part(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_token *t, struct spans *sp, int i)
+{
+    struct nl_ref ref = { -1, -1 };
+    for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v; v = nl_find_value(s, t->stem, v)) {
+        if (!in_scope(scope, v->table))
+            continue;
+        if (!v->is_part || (ref.table >= 0 && (ref.table != v->table || ref.column != v->column)))
+            return;
+        ref = (struct nl_ref){ v->table, v->column };
+    }
+    struct nl_mention *m = ref.table >= 0 ? add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) : NULL;
+    if (m) {
+        m->ref = ref;
+        m->text = t->text;
+        m->is_part = true;
+        m->score = 0.5;
+    }
+}
+
 static void link_values(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
 {
     char key[2 * NL_VALUE_MAX_BYTES];
     for (int i = 0; i < q->n; i++) {
         size_t n = 0;
         int content = 0, capitals = 0;
+        if (!q->t[i].is_stop && !q->t[i].quoted && !q->t[i].is_number)
+            link_part(s, scope, &q->t[i], sp, i);
         for (int end = i + 1; end <= q->n && end - i <= MAX_VALUE_TOKENS; end++) {
             const struct nl_token *t = &q->t[end - 1];
             int w = snprintf(key + n, sizeof(key) - n, "%s%s", n ? " " : "", t->stem);

@@ -54,6 +54,7 @@ struct nl_value {
     const char *key; /* stems with a space between them */
     int table, column;
     const char *text;
+    bool is_part; /* the key is only one word of it */
 };
 
 struct nl_link_key { /* two tables join where these columns are equal */
@@ -178,6 +179,7 @@ struct nl_mention {
     int table;
     char from[11], to[11]; /* DATE: first day, last day */
     bool used;
+    bool is_part; /* VALUE: `text` is a word that values of the column contain */
 };
 
 struct nl_mentions {

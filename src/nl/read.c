@@ -201,6 +201,12 @@ static void read_super(struct shape *sh)
         }
         if (m->mark == MARK_TOP && !sh->super_dir) {
             int n = number_beside(p, i);
+            struct nl_mention *beside = nl_at(p, i + 1);
+            if (n == 0 && is_measure(p, beside) && beside->start - m->end <= 2 && !beside->used) {
+                m->mark = MARK_SUPER; /* "the top speed" */
+                i--;
+                continue;
+            }
             sh->is_top = m->used = true;
             sh->super_dir = m->arg;
             sh->super_at = i;
@@ -759,6 +765,30 @@ static void assemble(struct shape *sh)
             }
 }
 
+/* A table that ends with its own total must not count it as one more row. */
+static void leave_out_totals(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    const struct nl_table *t = &p->s->tables[p->r->scope.tables[0]];
+    if (p->r->n_order == 0 && !has_aggregate(p->r))
+        return;
+    for (int c = 0; c < t->n_columns && c < 3; c++)
+        for (size_t v = 0; v < t->columns[c].n_values; v++) {
+            const char *x = t->columns[c].values[v];
+            if (!str_ieq(x, "total") && !str_ieq(x, "totals") && !str_ieq(x, "total:") && !str_ieq(x, "grand total"))
+                continue;
+            for (int i = 0; i < p->r->n_filters; i++)
+                if (p->r->filters[i].ref.column == c && p->r->filters[i].ref.table == p->r->scope.tables[0])
+                    return;
+            struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ p->r->scope.tables[0], c }, FILTER_EQ, p->mentions.n);
+            if (f) {
+                f->text[f->n_texts++] = x;
+                f->negated = true;
+            }
+            return;
+        }
+}
+
 static void read_share(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -970,6 +1000,7 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
         if (nl_is_mark(nl_at(p, i), MARK_DISTINCT) && !nl_at(p, i)->used)
             sh.wants_distinct = nl_at(p, i)->used = true;
     assemble(&sh);
+    leave_out_totals(&sh);
     judge(&sh, table_scores);
     return 0;
 }

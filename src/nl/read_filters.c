@@ -484,7 +484,7 @@ static bool column_has(const struct nl_parse *p, struct nl_ref ref, const char *
 {
     const char *key = nl_value_key(p->arena, text);
     for (const struct nl_value *v = key ? nl_find_value(p->s, key, NULL) : NULL; v; v = nl_find_value(p->s, key, v))
-        if (v->table == ref.table && v->column == ref.column) {
+        if (!v->is_part && v->table == ref.table && v->column == ref.column) {
             *ret = v->text;
             return true;
         }
@@ -530,6 +530,14 @@ static void read_values(struct nl_parse *p)
         }
         m->used = true;
         negated = negated || is_negated(p, i);
+        if (m->is_part) {
+            struct nl_filter *part = nl_add_filter(p, m->ref, FILTER_CONTAINS, i);
+            add_text(part, m->text);
+            if (part)
+                part->negated = negated;
+            p->f[FEATURE_VALUE_PART] += 1;
+            continue;
+        }
         struct nl_filter *last = p->r->n_filters ? &p->r->filters[p->r->n_filters - 1] : NULL;
         if (last && last->ref.table == ref.table && last->ref.column == ref.column && last->op == FILTER_EQ && last->n_texts > 0 &&
             last->n_numbers == 0 && last->negated == negated) {
@@ -657,7 +665,7 @@ static void read_numbers(struct nl_parse *p)
             /* The only column that has this value. */
             const char *key = nl_value_key(p->arena, m->text);
             const struct nl_value *v = key ? nl_find_value(p->s, key, NULL) : NULL;
-            while (v && v->table != p->r->scope.tables[0])
+            while (v && (v->is_part || v->table != p->r->scope.tables[0]))
                 v = nl_find_value(p->s, key, v);
             if (v && m->number > 20) {
                 m->used = true;

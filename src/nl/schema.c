@@ -9,7 +9,9 @@
 #include "nl/nl_impl.h"
 #include "plan/plan_schema.h"
 
-#define BUCKETS 8192
+#define BUCKETS 16384
+#define PART_WORDS_MAX 6
+#define PART_MIN_BYTES 4
 
 static int no_memory(struct err *err)
 {
@@ -230,18 +232,37 @@ static size_t hash_of(const char *key, size_t n_buckets)
     return h % n_buckets;
 }
 
-static int index_value(struct nl_schema *s, int table, int column, const char *text, struct err *err)
+static int index_key(struct nl_schema *s, int table, int column, const char *text, const char *key, bool is_part, struct err *err)
 {
-    const char *key = nl_value_key(&s->arena, text);
     struct nl_value *v = arena_alloc(&s->arena, sizeof(*v));
     if (!key || !v)
         return no_memory(err);
     if (!*key)
         return 0;
     struct nl_value **bucket = &s->buckets[hash_of(key, s->n_buckets)];
-    *v = (struct nl_value){ .next = *bucket, .key = key, .table = table, .column = column, .text = text };
+    *v = (struct nl_value){ .next = *bucket, .key = key, .table = table, .column = column, .text = text, .is_part = is_part };
     *bucket = v;
     return 0;
+}
+
+/* By the whole, and by each longer word of a few: "Spielberg" is found in "Steven Spielberg". */
+static int index_value(struct nl_schema *s, int table, int column, const char *text, struct err *err)
+{
+    const char *key = nl_value_key(&s->arena, text);
+    int r = index_key(s, table, column, text, key, false, err), words = 1;
+    for (const char *p = key; p && *p; p++)
+        words += *p == ' ';
+    for (const char *p = key; p && *p && words > 1 && words <= PART_WORDS_MAX && r >= 0;) {
+        size_t n = strcspn(p, " ");
+        const char *word = arena_strndup(&s->arena, p, n);
+        if (!word)
+            return no_memory(err);
+        if (n >= PART_MIN_BYTES && !nl_is_stop(word))
+            r = index_key(s, table, column, text, word, true, err);
+        p += n;
+        p += *p == ' ';
+    }
+    return r;
 }
 
 const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key, const struct nl_value *after)
