@@ -20,8 +20,9 @@ static void child(const char *code, int out)
     auto_buf struct buf json = BUF_INIT(1u << 20);
     struct python_setup setup = { .policy_allowed = "", .policy_blocked = "" };
     struct python_request req = { .code = code, .code_len = strlen(code), .max_rows = 200, .max_output_bytes = 65536 };
-    python_after_fork();
-    int r = python_start(&setup, &err);
+    int r = python_prepare(&err);
+    if (r == 0)
+        r = python_start(&setup, &err);
     if (r == 0)
         r = python_execute(&req, &json, &err);
     if (r < 0) {

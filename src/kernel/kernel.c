@@ -360,10 +360,10 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     set_signals(parts);
     prctl(PR_SET_NAME, "riddle-kernel", 0, 0, 0);
     r = jail_box(parts->jail, &err);
-    if (r == 0 && parts->has_python)
-        python_after_fork();
     if (r == 0 && parts->has_python && parts->pooled)
         python_prefault();
+    if (r == 0 && parts->has_python)
+        r = python_prepare(&err);
     if (r == 0) {
         k.start = next_request(&k);
         if (!k.start)
@@ -383,6 +383,8 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     while ((req = next_request(&k))) {
         answer(&k, req);
         json_decref(req);
+        if (parts->has_python)
+            python_idle();
     }
     _exit(0);
 }

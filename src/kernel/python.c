@@ -250,12 +250,16 @@ int python_settle(struct err *err)
     return call_runtime(PACKAGE ".warm", "settle", err);
 }
 
-void python_after_fork(void)
+int python_prepare(struct err *err)
+{
+    return call_runtime(PACKAGE ".session", "prepare", err);
+}
+
+void python_idle(void)
 {
     struct err err = ERR_INIT;
-    PyOS_AfterFork_Child();
     /* Without it a kernel still works; it only draws the numbers that others draw too. */
-    (void)call_runtime(PACKAGE ".session", "after_fork", &err);
+    (void)call_runtime(PACKAGE ".session", "idle", &err);
 }
 
 void python_prefault(void)

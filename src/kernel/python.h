@@ -21,8 +21,13 @@ int python_warm(struct err *err);
 /* Instead, in a zygote for a single run: only what a kernel relies on. */
 int python_settle(struct err *err);
 
-/* In the kernel, first thing after clone3: PyOS_AfterFork_Child and what belongs to it. */
-void python_after_fork(void);
+/*
+ * In the kernel, after clone3 and before it knows what it is for: makes the session. PyOS_AfterFork_Child is not called: the
+ * zygote has one thread and holds no lock, so there is nothing to mend, and it would write to hundreds of shared pages.
+ */
+int python_prepare(struct err *err);
+/* In the kernel, whenever an answer has been sent: what can wait until then (seeding the random generators). */
+void python_idle(void);
 
 /* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */
 void python_prefault(void);

@@ -253,16 +253,19 @@ void kernel_kill(struct kernel_proc *k)
     cgroup_destroy(&k->group);
 }
 
-static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct kernel_proc *k,
-                          struct err *err)
+static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct err *err)
 {
-    int r = zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err);
-    if (r < 0)
+    if (zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0)
         return err_set(err, ERR_UNAVAILABLE, "the zygote is gone");
+    return 0;
+}
+
+static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *err)
+{
     struct zygote_record rec;
     int pidfd = -1;
     size_t n_fds = 0;
-    r = wait_record(z, SPAWN_MS, &rec, &pidfd, 1, &n_fds, err);
+    int r = wait_record(z, SPAWN_MS, &rec, &pidfd, 1, &n_fds, err);
     if (r < 0)
         return r;
     if (rec.op != ZYGOTE_SPAWNED || (rec.status == 0 && n_fds != 1)) {
@@ -297,17 +300,27 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
         fcntl(k.errout, F_SETFL, O_NONBLOCK);
         const int child_fds[3] = { control[1], out[1], errout[1] };
         struct zygote *z = &p->zygotes[kind];
-        r = ask_for_kernel(z, pooled, child_fds, &k, err);
-        if (r == -ERR_UNAVAILABLE && k.pid == 0 && zygote_start(p, kind, err) == 0)
-            r = ask_for_kernel(z, pooled, child_fds, &k, err); /* once more with a new zygote */
+        r = ask_for_kernel(z, pooled, child_fds, err);
+        /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
+        struct err why = ERR_INIT;
+        int made = cgroup_create(&p->cgroups, limits, &k.group, &why);
+        if (r == 0)
+            r = receive_kernel(z, &k, err);
+        if (r == -ERR_UNAVAILABLE && k.pid == 0 && zygote_start(p, kind, err) == 0) {
+            r = ask_for_kernel(z, pooled, child_fds, err); /* once more with a new zygote */
+            if (r == 0)
+                r = receive_kernel(z, &k, err);
+        }
+        if (r == 0 && made < 0) {
+            *err = why;
+            r = made;
+        }
         k.shared_kb = z->anon_kb;
     }
     int *ours[] = { &control[1], &out[1], &errout[1] };
     for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
         if (*ours[i] >= 0)
             close(*ours[i]);
-    if (r == 0)
-        r = cgroup_create(&p->cgroups, limits, &k.group, err);
     if (r == 0)
         r = cgroup_add(&k.group, k.pid, err);
     if (r < 0) {

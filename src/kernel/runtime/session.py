@@ -40,13 +40,13 @@ def open_stream(fd):
 
 
 class Session:
-    def __init__(self, table_names=(), allowed=None, blocked=None):
+    def __init__(self):
         self.count = 0
         self.loop = None
         self.sources, self.source_size = [], 0
-        self.policy = Policy(allowed, blocked)
+        self.policy = Policy(None, None)
         self.display = display.Display()
-        self.dfs = tables.Tables(table_names)
+        self.dfs = tables.Tables(())
         # A real module, so that dataclasses, pickle and typing find what cells define.
         module = ModuleType("__main__")
         sys.modules["__main__"] = module
@@ -63,6 +63,10 @@ class Session:
         sys.stdin = io.StringIO()
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
+
+    def configure(self, table_names, allowed, blocked):
+        self.policy = Policy(allowed, blocked)
+        self.dfs = self.namespace["dfs"] = tables.Tables(table_names)
 
     # ---- one cell ----
 
@@ -251,20 +255,43 @@ def _line_in(violation):
 _session = None
 
 
+def prepare():
+    """The session of this kernel, before it is known what for."""
+    global _session, _seeded
+    _session = Session()
+    _seeded = False
+
+
 def start(table_names, allowed, blocked):
-    global _session
-    _session = Session(table_names, allowed, blocked)
+    _session.configure(table_names, allowed, blocked)
 
 
 def execute(code, restricted, svg, max_rows, max_bytes):
+    if not _seeded and any(word in code for word in _CHANCE):
+        seed()
     return _session.execute(code, restricted, svg, max_rows, max_bytes)
 
 
-def after_fork():
-    """Two kernels of one zygote must not draw the same numbers. `random` sees to itself."""
-    random = sys.modules.get("numpy.random")
-    if random is not None:
-        random.seed()
+# ---- chance ----
+
+# Two kernels of one zygote must not draw the same numbers. Seeding takes as long as a small cell, so a first cell waits for it only
+# if it looks like one that draws; every later one finds it done (idle() runs when an answer has been sent).
+_CHANCE = (b"rand", b"sampl", b"shuffl", b"choice", b"bootstrap", b"noise", b"sklearn", b"scipy", b"statsmodels", b"seaborn", b"sns")
+_seeded = False
+
+
+def seed():
+    global _seeded
+    _seeded = True
+    for name in ("random", "numpy.random"):
+        module = sys.modules.get(name)
+        if module is not None:
+            module.seed()
+
+
+def idle():
+    if not _seeded:
+        seed()
 
 
 def freeze():

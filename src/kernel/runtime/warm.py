@@ -76,6 +76,9 @@ def warm():
         answer = scratch.execute(code.encode(), False, True, 200, 65536).decode()
         if not answer.startswith(expect):
             raise WarmError(f"{code!r} gave {answer[:600]}")
+    # CPython rewrites the code of a function while it runs for the first few times; kernels shall find that done.
+    for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
+        scratch.execute(code.encode(), False, False, 200, 65536)
     scratch.execute(b"import math\nmath.pi", True, False, 200, 65536)
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
@@ -101,7 +104,9 @@ def prefault():
     """In a kernel that waits in the pool: touches what a first cell touches, so that its copies of those pages are made by then."""
     scratch = session.Session()
     scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
-    for code in ("1 + 1", *(_PANDAS[:3] if "pandas" in sys.modules else ())):
+    cells = ("1 + 1", "import pandas as pd", *_PANDAS[:3]) if "pandas" in sys.modules else ("1 + 1",)
+    scratch.configure((), "", "")
+    for code in cells * 3:
         scratch.execute(code.encode(), False, False, 200, 65536)
     for name in [n for n in linecache.cache if n.startswith("<cell ")]:
         del linecache.cache[name]

@@ -161,7 +161,7 @@ static void start_session(const char *allowed, const char *blocked)
         .policy_blocked = blocked,
         .emit = collect_event,
     };
-    if (python_start(&setup, &err) < 0)
+    if (python_prepare(&err) < 0 || python_start(&setup, &err) < 0)
         fail_msg("python_start: %s", err.message);
 }
 

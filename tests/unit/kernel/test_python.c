@@ -72,7 +72,6 @@ static void draw_in_fork(char *ret, size_t n)
     pid_t pid = fork();
     assert_true(pid >= 0);
     if (pid == 0) {
-        python_after_fork();
         start_session(NULL, NULL);
         json_t *r = run("import random\nresult = f'{random.random()} {np.random.rand()}'");
         char *text = json_dumps(json_object_get(r, "rows"), 0);
@@ -284,7 +283,6 @@ static void run_with_one_process(const char *code, char *ret, size_t n)
     assert_true(pid >= 0);
     if (pid == 0) {
         struct rlimit one = { 0, 0 };
-        python_after_fork();
         if ((geteuid() == 0 && setresuid(54321, 54321, 54321) < 0) ||
             setrlimit(RLIMIT_NPROC, &one) < 0)
             _exit(1);
