@@ -102,31 +102,6 @@ static void test_forks_differ(void **state)
     assert_string_not_equal(a, b);
 }
 
-static void test_speed(void **state)
-{
-    (void)state;
-    struct err err = ERR_INIT;
-    auto_buf struct buf out = BUF_INIT(1 << 20);
-    struct python_request req = {
-        .code = "1+1", .code_len = 3, .max_rows = 200, .max_output_bytes = 65536
-    };
-    int64_t best_us = INT64_MAX;
-    /* The best of many batches: the machine has other things to do too. */
-    for (int batch = 0; batch < 40; batch++) {
-        int64_t begun = clock_now_us();
-        for (int i = 0; i < 50; i++) {
-            buf_clear(&out);
-            assert_int_equal(python_execute(&req, &out, &err), 0);
-        }
-        int64_t took = clock_now_us() - begun;
-        best_us = took < best_us ? took : best_us;
-    }
-    print_message("1+1: %.1f us\n", (double)best_us / 50);
-#ifndef SANITIZED
-    assert_in_range(best_us, 1, 40 * 50);
-#endif
-}
-
 /* ---- cells ---- */
 
 static void test_namespace(void **state)
@@ -603,7 +578,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_thread),      cmocka_unit_test(test_interpreter),
         cmocka_unit_test(test_environment),     cmocka_unit_test(test_bad_preload),
-        cmocka_unit_test(test_forks_differ),    cmocka_unit_test(test_speed),
+        cmocka_unit_test(test_forks_differ),
         cmocka_unit_test(test_namespace),       cmocka_unit_test(test_await),
         cmocka_unit_test(test_error),           cmocka_unit_test(test_error_of_earlier_cell),
         cmocka_unit_test(test_hostile_errors),  cmocka_unit_test(test_syntax),
