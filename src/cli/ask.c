@@ -70,13 +70,60 @@ static void respell_times(json_t *body)
     }
 }
 
+#define ASKED_ABOUT_MIN 0.05 /* a reading that is less likely is not offered */
+#define CLEAR_PROBABILITY 0.97 /* others need not be tried */
+#define TRIED_MIN 0.02
+
 static json_t *choices_json(const struct nl_answer *answer)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < answer->n_choices; i++)
-        json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", answer->choices[i].reading, "plan", answer->choices[i].plan,
-                                              "probability", answer->choices[i].probability));
+    for (size_t i = 0; i < answer->n_choices && json_array_size(list) < 3; i++)
+        if (answer->choices[i].probability >= ASKED_ABOUT_MIN)
+            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", answer->choices[i].reading, "plan", answer->choices[i].plan,
+                                                  "probability", answer->choices[i].probability));
     return list;
+}
+
+/* One reading, run. A reading that cannot be run is none. */
+struct trial {
+    struct buf sql;
+    json_t *body;
+};
+
+/*
+ * Tries the likely readings, so that what they give can help to decide: see nl_settle(). trials are in the order of the choices
+ * afterwards.
+ */
+static void try_readings(struct ask_data *d, struct nl_answer *answer, struct trial trials[NL_CHOICES_MAX], bool run)
+{
+    const json_t *rows[NL_CHOICES_MAX] = { NULL };
+    size_t order[NL_CHOICES_MAX], n = answer->n_choices;
+    struct trial was[NL_CHOICES_MAX];
+    for (size_t i = 0; i < n; i++) {
+        struct err err = ERR_INIT;
+        const struct nl_choice *c = &answer->choices[i];
+        if (i > 0 && (!run || c->probability < TRIED_MIN || answer->choices[0].probability > CLEAR_PROBABILITY))
+            continue;
+        if (ask_data_compile(d, c->plan, &trials[i].sql, &err) < 0 || !run)
+            continue;
+        if (ask_data_run(d, buf_cstr(&trials[i].sql), ANSWER_ROWS, &trials[i].body, &err) < 0)
+            continue;
+        respell_times(trials[i].body);
+        rows[i] = json_object_get(trials[i].body, "rows");
+    }
+    if (!run)
+        return;
+    nl_settle(answer, rows, order);
+    memcpy(was, trials, sizeof(was));
+    bool kept[NL_CHOICES_MAX] = { false };
+    for (size_t i = 0; i < answer->n_choices; i++) {
+        trials[i] = was[order[i]];
+        kept[order[i]] = true;
+    }
+    size_t at = answer->n_choices;
+    for (size_t i = 0; i < n; i++)
+        if (!kept[i])
+            trials[at++] = was[i]; /* twins: only to be freed */
 }
 
 /* The answer as one object. Failures of the run become status "error". */
@@ -85,35 +132,36 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
     struct err err = ERR_INIT;
     auto_arena struct arena a;
     struct nl_answer answer = { .status = NL_DECLINED };
-    auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
+    struct trial trials[NL_CHOICES_MAX];
     json_t *out = json_object();
 
     arena_init(&a, NL_ARENA_BYTES);
+    for (size_t i = 0; i < NL_CHOICES_MAX; i++)
+        trials[i] = (struct trial){ .sql = BUF_INIT(PLAN_SQL_MAX_BYTES) };
     int r = nl_plan(d->schema, question, &a, &answer, &err);
+    if (r >= 0)
+        try_readings(d, &answer, trials, run);
+    const struct nl_choice *best = &answer.choices[0];
     json_object_set_new(out, "status", json_string(nl_status_names[answer.status]));
-    if (r >= 0 && answer.plan)
-        r = ask_data_compile(d, answer.plan, &sql, &err);
-    if (r >= 0 && answer.plan) {
-        json_object_set_new(out, "reading", json_string(answer.reading));
-        json_object_set_new(out, "probability", json_real(answer.probability));
-        json_object_set_new(out, "plan", json_incref(answer.plan));
-        json_object_set_new(out, "sql", json_string(buf_cstr(&sql)));
-        if (answer.chart)
-            json_object_set_new(out, "chart", json_incref(answer.chart));
-    }
-    if (r >= 0 && answer.status == NL_ANSWERED && run) {
-        auto_json json_t *body = NULL;
+    if (r >= 0 && answer.status == NL_ANSWERED) {
+        json_object_set_new(out, "reading", json_string(best->reading));
+        json_object_set_new(out, "probability", json_real(best->probability));
+        json_object_set_new(out, "plan", json_incref(best->plan));
+        json_object_set_new(out, "sql", json_string(buf_cstr(&trials[0].sql)));
+        if (best->chart)
+            json_object_set_new(out, "chart", json_incref(best->chart));
         static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
-        r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
-        if (r >= 0)
-            respell_times(body);
-        for (size_t i = 0; i < ARRAY_SIZE(keys) && r >= 0; i++)
-            if (json_object_get(body, keys[i]))
-                json_object_set(out, keys[i], json_object_get(body, keys[i]));
+        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+            if (json_object_get(trials[0].body, keys[i]))
+                json_object_set(out, keys[i], json_object_get(trials[0].body, keys[i]));
+        if (run && !trials[0].body) { /* say why it failed, which the trial did not keep */
+            auto_json json_t *body = NULL;
+            r = ask_data_run(d, buf_cstr(&trials[0].sql), ANSWER_ROWS, &body, &err);
+        }
     }
-    if (answer.n_choices)
+    if (r >= 0 && answer.status == NL_ASKED)
         json_object_set_new(out, "choices", choices_json(&answer));
-    if (answer.n_suggestions) {
+    if (r >= 0 && answer.status == NL_DECLINED) {
         json_t *list = json_array();
         for (size_t i = 0; i < answer.n_suggestions; i++)
             json_array_append_new(list, json_string(answer.suggestions[i]));
@@ -122,6 +170,10 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
     if (r < 0) {
         json_object_set_new(out, "status", json_string("error"));
         json_object_set_new(out, "error", json_error(&err));
+    }
+    for (size_t i = 0; i < NL_CHOICES_MAX; i++) {
+        buf_finish(&trials[i].sql);
+        json_decref(trials[i].body);
     }
     nl_answer_finish(&answer);
     return out;
@@ -247,6 +299,8 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
             respell_times(body);
         if (r >= 0)
             json_object_set(c, "rows", json_object_get(body, "rows"));
+        if (r >= 0)
+            nl_result_features(json_is_true(json_object_get(c, "expects_one")), json_object_get(body, "rows"), json_object_get(c, "features"));
         else
             json_object_set_new(c, "error", json_string(err.message));
         json_object_del(c, "plan");

@@ -8,9 +8,6 @@
 #include "base/str.h"
 #include "nl/nl_impl.h"
 
-/* Below this nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
-#define ANSWER_PROBABILITY 0.5
-#define ASK_PROBABILITY 0.15
 #define SCOPE_MAX 4
 
 const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
@@ -30,6 +27,7 @@ const double nl_weights[_FEATURE_MAX] = {
 struct candidates {
     struct nl_candidate *c[NL_MAX_CANDIDATES];
     int n;
+    bool expects_one;
 };
 
 static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, struct candidates *all, struct arena *a)
@@ -127,6 +125,7 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     int r = nl_tokenize(question, a, q, err);
     if (r < 0)
         return r;
+    all->expects_one = nl_expects_one(q);
     for (int t = 0; t < s->n_tables; t++) {
         said[t] = nl_table_mentioned(s, t, q);
         worth[t] = s->n_tables > 1 ? explains(s, t, q, said[t], a, err) : 1;
@@ -154,17 +153,8 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     }
     if (r < 0)
         return r;
-    /* Softmax with "none of these" as one more candidate of score 0. */
-    double max = 0, sum;
-    for (int i = 0; i < all->n; i++)
-        max = MAX_OF(max, all->c[i]->score);
-    sum = exp(-max);
-    for (int i = 0; i < all->n; i++)
-        sum += exp(all->c[i]->score - max);
-    for (int i = 0; i < all->n; i++)
-        all->c[i]->probability = exp(all->c[i]->score - max) / sum;
     for (int i = 1; i < all->n; i++)
-        for (int k = i; k > 0 && all->c[k]->probability > all->c[k - 1]->probability; k--) {
+        for (int k = i; k > 0 && all->c[k]->score > all->c[k - 1]->score; k--) {
             struct nl_candidate *swap = all->c[k];
             all->c[k] = all->c[k - 1];
             all->c[k - 1] = swap;
@@ -216,36 +206,22 @@ int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, st
         drop(&all);
         return r;
     }
-    *ret = (struct nl_answer){ .status = NL_DECLINED };
-    const struct nl_candidate *best = all.n ? all.c[0] : NULL;
-    if (best && best->probability >= ANSWER_PROBABILITY)
-        ret->status = NL_ANSWERED;
-    else if (all.n > 1 && all.c[1]->probability >= ASK_PROBABILITY)
-        ret->status = NL_ASKED;
-    if (ret->status == NL_DECLINED) {
-        suggest(s, a, ret);
-    } else {
-        ret->plan = json_incref(best->plan);
-        ret->reading = nl_describe(s, &best->reading, a);
-        ret->probability = best->probability;
-        ret->chart = nl_chart(s, &best->reading, a);
+    *ret = (struct nl_answer){ .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one };
+    for (int i = 0; i < all.n; i++) {
+        const struct nl_candidate *c = all.c[i];
+        if (i >= NL_CHOICES_MAX) {
+            ret->others += exp(c->score);
+            continue;
+        }
+        ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = nl_describe(s, &c->reading, a),
+                                                             .plan = json_incref(c->plan),
+                                                             .chart = nl_chart(s, &c->reading, a),
+                                                             .score = c->score };
     }
-    for (int i = 0; i < all.n && ret->status == NL_ASKED && ret->n_choices < NL_CHOICES_MAX; i++)
-        if (all.c[i]->probability >= ASK_PROBABILITY / 2)
-            ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = nl_describe(s, &all.c[i]->reading, a),
-                                                                 .plan = json_incref(all.c[i]->plan),
-                                                                 .probability = all.c[i]->probability };
+    nl_decide(ret);
+    suggest(s, a, ret);
     drop(&all);
     return 0;
-}
-
-void nl_answer_finish(struct nl_answer *answer)
-{
-    json_decref(answer->plan);
-    json_decref(answer->chart);
-    for (size_t i = 0; i < answer->n_choices; i++)
-        json_decref(answer->choices[i].plan);
-    *answer = (struct nl_answer){ .status = NL_DECLINED };
 }
 
 int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret, struct err *err)
@@ -262,7 +238,7 @@ int nl_candidates(const struct nl_schema *s, const char *question, struct arena 
         for (int f = 0; f < _FEATURE_MAX; f++)
             if (all.c[i]->features[f] != 0)
                 json_object_set_new(features, nl_feature_names[f], json_real(all.c[i]->features[f]));
-        json_array_append_new(list, json_pack("{s:O, s:s, s:o, s:f}", "plan", all.c[i]->plan, "reading", nl_describe(s, &all.c[i]->reading, a),
+        json_array_append_new(list, json_pack("{s:b, s:O, s:s, s:o, s:f}", "expects_one", all.expects_one, "plan", all.c[i]->plan, "reading", nl_describe(s, &all.c[i]->reading, a),
                                               "features", features, "score", all.c[i]->score));
     }
     drop(&all);

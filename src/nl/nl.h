@@ -21,7 +21,7 @@
 #define NL_QUESTION_MAX_BYTES 2000
 #define NL_VALUES_PER_COLUMN 1000
 #define NL_VALUE_MAX_BYTES 120
-#define NL_CHOICES_MAX 3
+#define NL_CHOICES_MAX 5
 #define NL_SCHEMA_ARENA_BYTES (256u << 20)
 /* What nl_plan() takes from the arena at most; one of this size suffices for any question. */
 #define NL_ARENA_BYTES (32u << 20)
@@ -52,21 +52,21 @@ enum nl_status { NL_ANSWERED, NL_ASKED, NL_DECLINED, _NL_STATUS_MAX };
 extern const char *const nl_status_names[_NL_STATUS_MAX];
 
 struct nl_choice {
-    const char *reading;
-    json_t *plan; /* owned by the answer */
-    double probability;
+    const char *reading; /* "sum of `amount` by `category`, top 5" */
+    json_t *plan;        /* owned by the answer, like the chart */
+    json_t *chart;       /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
+    double score;
+    double probability; /* that this is what was meant */
 };
 
 struct nl_answer {
     enum nl_status status;
-    json_t *plan;          /* of the best reading; NULL when declined */
-    const char *reading;   /* "sum of `amount` by `category`, top 5"; NULL when declined */
-    double probability;    /* that this reading is the one that was meant */
-    struct nl_choice choices[NL_CHOICES_MAX]; /* when asked: two or more */
+    struct nl_choice choices[NL_CHOICES_MAX]; /* the best first; may be none */
     size_t n_choices;
+    double others;    /* weight of what is not among the choices, "none of these" included */
+    bool expects_one; /* the question speaks of one thing: "what is", "who has" */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
-    json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
 };
 
 /* Strings live in the arena. VALIDATION when the question is too long or not UTF-8. */
@@ -75,9 +75,17 @@ int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, st
 void nl_answer_finish(struct nl_answer *answer);
 
 /*
+ * Decides again, knowing what the readings give. rows[i] belongs to choices[i]: an array of rows, or NULL if it was not run or
+ * failed. Readings that give the same rows are one answer, and an empty one speaks against its reading. The choices are
+ * put in a new order; ret_order[i] is where choice i was before.
+ */
+void nl_settle(struct nl_answer *answer, const json_t *const *rows, size_t ret_order[NL_CHOICES_MAX]);
+
+/*
  * For the trainer: every candidate as {"plan", "reading", "features": {name: value}, "score"}. New
  * reference.
  */
+void nl_result_features(bool expects_one, const json_t *rows, json_t *features);
 int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
                   struct err *err);
 

@@ -256,7 +256,6 @@ struct nl_candidate {
     struct nl_reading reading;
     double features[_FEATURE_MAX];
     double score;
-    double probability;
     json_t *plan;
     char *key; /* the plan as text */
 };
@@ -311,6 +310,8 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
+bool nl_expects_one(const struct nl_tokens *q);
+void nl_decide(struct nl_answer *answer);
 /* What an item is called in the result. */
 const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
                      const struct nl_item *item, struct arena *a);
