@@ -114,7 +114,7 @@ static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r
         else
             negate_outside = f->negated;
         if (c->is_flag && (str_eq(f->text[0], "true") || str_eq(f->text[0], "false")))
-            value = json_boolean(str_eq(f->text[0], "true"));
+            value = c->type == TYPE_BOOL ? json_boolean(str_eq(f->text[0], "true")) : json_integer(str_eq(f->text[0], "true"));
         else
             value = json_text(f->text[0], strlen(f->text[0]));
     } else if (op == FILTER_BETWEEN) {
@@ -147,7 +147,8 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
     if (f->negated && buf_append_str(b, "not (", NULL) < 0)
         return false;
     if (nl_col(s, f->ref)->is_flag && f->n_texts == 1) {
-        if (buf_printf(b, NULL, "%s = %s", name, f->text[0]) < 0)
+        const char *bit = nl_col(s, f->ref)->type == TYPE_BOOL ? f->text[0] : str_eq(f->text[0], "true") ? "1" : "0";
+        if (buf_printf(b, NULL, "%s = %s", name, bit) < 0)
             return false;
     } else if (f->n_texts > 0 && f->op <= FILTER_GE) {
         if (buf_printf(b, NULL, f->n_texts > 1 ? "%s in (" : "%s ", name) < 0)

@@ -152,6 +152,10 @@ static void read_chain(struct shape *sh)
             struct nl_mention *m = nl_at(p, k);
             if (m->used)
                 break;
+            /* "best average score" is one, "minimum, average and maximum score" are three */
+            bool joined = n == 0 || k == i || nl_is_mark(nl_at(p, k - 1), MARK_AND) || p->q->t[nl_at(p, k - 1)->end - 1].comma_after;
+            if (!joined && (nl_is_mark(m, MARK_AGG) || nl_is_mark(m, MARK_SUPER)))
+                break;
             if (nl_is_mark(m, MARK_AGG))
                 funcs[n++] = m->arg;
             else if (nl_is_mark(m, MARK_SUPER))
@@ -310,6 +314,12 @@ static void read_super(struct shape *sh)
             next->used = true;
         } else {
             /* A number that was spoken of elsewhere, or how often. */
+            struct nl_mention *behind = nl_at(p, i - 1);
+            if (is_measure(p, behind) && !behind->used && !near && i > 1 && nl_gap(p, behind, m) == 0) {
+                sh->super = aggregate(behind->ref, FUNC_SUM); /* "which customers spent the most" */
+                behind->used = true;
+                continue;
+            }
             for (int k = i + 2; k < p->mentions.n && k < i + 4 && sh->super.func == 0; k++)
                 if (is_measure(p, nl_at(p, k)) && !nl_at(p, k)->used) {
                     sh->super = plain(nl_at(p, k)->ref);
@@ -373,7 +383,12 @@ static void read_groups(struct shape *sh)
             add_group(p->r, item);
             m->used = next->used = sh->has_group_mark = true;
             struct nl_mention *and_ = nl_at(p, i + 2), *second = nl_at(p, i + 3);
-            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && !is_measure(p, second)) {
+            if (nl_is_mark(and_, MARK_AND) && nl_is_mark(second, MARK_BUCKET) && nl_date_column(p, &ref)) {
+                struct nl_item bucket = plain(ref);
+                bucket.bucket = second->arg;
+                add_group(p->r, bucket);
+                and_->used = second->used = true;
+            } else if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && !is_measure(p, second)) {
                 add_group(p->r, plain(second->ref));
                 and_->used = second->used = true;
             }

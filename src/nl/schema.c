@@ -216,7 +216,10 @@ static void classify(const struct nl_table *t, struct nl_column *c)
     c->is_numeric = number_type || c->numeric_text;
     c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") || (c->words.n == 1 && name_has(&c->words, "code"));
     c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title"));
-    c->is_flag = c->type == TYPE_BOOL;
+    bool bits = c->type == TYPE_INTEGER && c->n_values > 0 && c->n_values <= 2;
+    for (size_t i = 0; i < c->n_values && bits; i++)
+        bits = str_eq(c->values[i], "0") || str_eq(c->values[i], "1");
+    c->is_flag = c->type == TYPE_BOOL || (bits && c->n_values == 2);
     c->is_unique = t->n_rows > 0 && !c->many_values && c->n_values >= (size_t)t->n_rows;
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
