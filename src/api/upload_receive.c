@@ -12,12 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "api/uploads_impl.h"
 #include "base/fdio.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -37,7 +37,7 @@ struct incoming {
     int64_t size;
     /* The worker's while it is busy: */
     int fd;
-    EVP_MD_CTX *hash;
+    struct hash hash;
     char sha256[HASH_HEX_SIZE];
     /* After the body: */
     struct upload_set *set; /* NULL when there is an error instead */
@@ -106,7 +106,7 @@ static void free_incoming(struct incoming *f)
 {
     if (f->fd >= 0)
         close(f->fd);
-    EVP_MD_CTX_free(f->hash);
+    hash_drop(&f->hash);
     upload_unwatch(&f->watcher);
     upload_set_unref(f->set);
     free(f);
@@ -153,25 +153,17 @@ static int open_part(struct incoming *f, struct err *err)
     if (f->fd < 0)
         return err_errno(err, ERR_IO, errno, "storing '%s'", f->filename);
     (void)fchmod(f->fd, 0644);
-    f->hash = EVP_MD_CTX_new();
-    if (!f->hash || EVP_DigestInit_ex(f->hash, EVP_sha256(), NULL) != 1)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    return 0;
+    return hash_begin(&f->hash, err);
 }
 
 static int close_part(struct incoming *f, struct err *err)
 {
-    unsigned char digest[32];
     if (fdatasync(f->fd) < 0)
         return err_errno(err, ERR_IO, errno, "storing '%s'", f->filename);
     int fd = TAKE_FD(f->fd);
     if (close(fd) < 0)
         return err_errno(err, ERR_IO, errno, "storing '%s'", f->filename);
-    if (EVP_DigestFinal_ex(f->hash, digest, NULL) != 1)
-        return err_set(err, ERR_INTERNAL, "hashing '%s'", f->filename);
-    for (int i = 0; i < 32; i++)
-        snprintf(f->sha256 + 2 * i, 3, "%02x", digest[i]);
-    return 0;
+    return hash_end(&f->hash, f->sha256, err);
 }
 
 static int write_chunk(const struct chunk *c, struct err *err)
@@ -180,8 +172,8 @@ static int write_chunk(const struct chunk *c, struct err *err)
     int r = f->fd < 0 ? open_part(f, err) : 0;
     if (r == 0 && c->len > 0) {
         r = fd_write_all(f->fd, c->data, c->len, err);
-        if (r == 0 && EVP_DigestUpdate(f->hash, c->data, c->len) != 1)
-            r = err_set(err, ERR_INTERNAL, "hashing '%s'", f->filename);
+        if (r == 0)
+            r = hash_update(&f->hash, c->data, c->len, err);
         if (r < 0)
             err_wrap(err, "storing '%s'", f->filename);
     }

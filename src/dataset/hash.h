@@ -11,13 +11,9 @@
 #include <stddef.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/hash.h"
 
-#define HASH_HEX_SIZE 65
 #define HASH_VERSION_SIZE (sizeof("sha256:") - 1 + HASH_HEX_SIZE)
-
-int hash_bytes(const void *data, size_t len, char ret_hex[HASH_HEX_SIZE], struct err *err);
-int hash_fd(int fd, char ret_hex[HASH_HEX_SIZE],
-            struct err *err); /* from where it stands to its end */
 
 /* Appends "hex  name\n". */
 int hash_add_line(struct buf *lines, const char *hex, const char *name, struct err *err);

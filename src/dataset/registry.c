@@ -195,7 +195,7 @@ static int inspect_file(struct registry *r, const struct registry *previous, str
         memcpy(f->sha256, hash, sizeof(f->sha256));
         return 0;
     }
-    n = hash_fd(fd, f->sha256, err);
+    n = hash_fd(fd, NULL, NULL, f->sha256, err);
     return n < 0 ? err_wrap(err, "file '%s'", shown) : 0;
 }
 

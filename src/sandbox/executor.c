@@ -228,7 +228,7 @@ static void finish_load(struct lease *l)
         l->times.load_us = clock_now_us() - l->since_us;
         l->since_us = clock_now_us();
     }
-    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[65])l->hashes, l->key))
+    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[HASH_HEX_SIZE])l->hashes, l->key))
         l->sandbox = take_idle(l);
     if (l->sandbox) {
         l->state = LEASE_IDLE;
@@ -337,7 +337,7 @@ static void on_ended(uv_poll_t *h, int status, int events)
         return;
     }
     l->ending = NULL;
-    char hash[TABLE_HASH_SIZE];
+    char hash[HASH_HEX_SIZE];
     snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
     struct executor *ex = l->ex;
     int r = ingest_finish(e->ingest, &e->result, &l->tables[l->at], &err);

@@ -28,7 +28,7 @@ struct lease {
     char owner[64];
     enum lease_state state;
     struct sandbox_spec spec;
-    char (*hashes)[TABLE_HASH_SIZE];
+    char (*hashes)[HASH_HEX_SIZE];
     struct table_file *tables;
     size_t at; /* file being looked at */
     struct ingest *ingest;

@@ -2,10 +2,10 @@
 
 #include "sandbox/idle_cache.h"
 
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/buf.h"
+#include "base/hash.h"
 #include "base/str.h"
 
 void idle_cache_init(struct idle_cache *c, size_t max)
@@ -14,7 +14,7 @@ void idle_cache_init(struct idle_cache *c, size_t max)
     c->max = MIN_OF(max, (size_t)IDLE_CACHE_MAX);
 }
 
-bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[65], char ret[IDLE_KEY_SIZE])
+bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[HASH_HEX_SIZE], char ret[IDLE_KEY_SIZE])
 {
     /* A length before each text: no two different lists read the same. */
     auto_buf struct buf b = BUF_INIT(1u << 20);
@@ -27,12 +27,7 @@ bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const ch
             return false;
         r = buf_printf(&b, NULL, "%zu:%s %s ", strlen(spec->files[i].table), spec->files[i].table, hashes[i]);
     }
-    unsigned char digest[32];
-    if (r < 0 || EVP_Digest(b.data, b.len, digest, NULL, EVP_sha256(), NULL) != 1)
-        return false;
-    for (int i = 0; i < 32; i++)
-        snprintf(ret + 2 * i, 3, "%02x", digest[i]);
-    return true;
+    return r == 0 && hash_bytes(b.data, b.len, ret, NULL) == 0;
 }
 
 static struct sandbox *remove_at(struct idle_cache *c, size_t i)

@@ -8,10 +8,11 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include "base/hash.h"
 #include "sandbox/sandbox.h"
 
 #define IDLE_CACHE_MAX 64
-#define IDLE_KEY_SIZE 65
+#define IDLE_KEY_SIZE HASH_HEX_SIZE
 
 struct idle_cache {
     struct {
@@ -25,7 +26,7 @@ struct idle_cache {
 void idle_cache_init(struct idle_cache *c, size_t max);
 
 /* The key of what a sandbox is for: owner, dataset, tables by content, limits. False if a content is not known. */
-bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[65], char ret[IDLE_KEY_SIZE]);
+bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[HASH_HEX_SIZE], char ret[IDLE_KEY_SIZE]);
 
 /* One for this key, which is then the caller's; NULL if there is none. */
 struct sandbox *idle_cache_take(struct idle_cache *c, const char *key);

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include "base/fdio.h"
+#include "base/hash.h"
 #include <sys/types.h>
 #include "sandbox/cgroup.h"
 #include "sandbox/sandbox.h"
@@ -112,10 +113,8 @@ struct table_file {
     json_t *report;  /* of its ingest */
 };
 
-#define TABLE_HASH_SIZE 65
-
 /* SHA-256 of the file, in hexadecimal. Blocks; may run in a worker thread. Refuses what is no file, and empty ones. */
-int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[TABLE_HASH_SIZE],
+int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[HASH_HEX_SIZE],
                 struct err *err);
 bool tables_find(struct provider *p, const char *hex, struct table_file *ret);
 

@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,7 +20,6 @@
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000)
 /* Below this DuckDB's threads only get in each other's way: one is twice as fast. */
 #define SMALL_FILE_BYTES (16 << 20)
-#define HASH_CHUNK_BYTES (1u << 20)
 
 /* Opens a data file for what it must be: regular, readable, not empty. */
 static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, struct err *err)
@@ -37,42 +35,23 @@ static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, 
     return fd;
 }
 
-static int hash_fd(int fd, const char *name, const struct run_events *events, off_t size,
-                   char ret_hex[TABLE_HASH_SIZE], struct err *err)
+/* Progress of hashing, told now and then. */
+struct telling {
+    const struct run_events *events;
+    int64_t size, told_ms;
+};
+
+static void tell(void *arg, int64_t bytes)
 {
-    auto_free unsigned char *chunk = malloc(HASH_CHUNK_BYTES);
-    EVP_MD_CTX *ctx = EVP_MD_CTX_new();
-    int r = 0;
-    if (!chunk || !ctx || EVP_DigestInit_ex(ctx, EVP_sha256(), NULL) != 1)
-        r = err_set(err, ERR_NO_MEMORY, "out of memory");
-    off_t at = 0;
-    int64_t told = clock_now_ms();
-    while (r == 0) {
-        ssize_t n = read(fd, chunk, HASH_CHUNK_BYTES);
-        if (n == 0)
-            break;
-        if (n < 0) {
-            r = err_errno(err, ERR_IO, errno, "reading '%s'", name);
-        } else if (EVP_DigestUpdate(ctx, chunk, (size_t)n) != 1) {
-            r = err_set(err, ERR_INTERNAL, "hashing '%s'", name);
-        } else {
-            at += n;
-            if (events && events->progress && clock_now_ms() - told > 200) {
-                told = clock_now_ms();
-                events->progress(events->arg, "hash", size ? (double)at / (double)size : 1);
-            }
-        }
-    }
-    unsigned char digest[32];
-    if (r == 0 && EVP_DigestFinal_ex(ctx, digest, NULL) != 1)
-        r = err_set(err, ERR_INTERNAL, "hashing '%s'", name);
-    EVP_MD_CTX_free(ctx);
-    for (int i = 0; i < 32 && r == 0; i++)
-        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
-    return r;
+    struct telling *t = arg;
+    int64_t now = clock_now_ms();
+    if (!t->events || !t->events->progress || now - t->told_ms < 200)
+        return;
+    t->told_ms = now;
+    t->events->progress(t->events->arg, "hash", t->size > 0 ? MIN_OF(1.0, (double)bytes / (double)t->size) : 1);
 }
 
-int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[TABLE_HASH_SIZE],
+int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[HASH_HEX_SIZE],
                 struct err *err)
 {
     struct stat st;
@@ -81,7 +60,9 @@ int tables_hash(const struct sandbox_file *file, const struct run_events *events
         return fd;
     if (st.st_size == 0)
         return err_set(err, ERR_VALIDATION, "%s: File is empty", file->name);
-    return hash_fd(fd, file->name, events, st.st_size, ret_hex, err);
+    struct telling t = { .events = events, .size = st.st_size, .told_ms = clock_now_ms() };
+    int r = hash_fd(fd, tell, &t, ret_hex, err);
+    return r < 0 ? err_wrap(err, "'%s'", file->name) : 0;
 }
 
 /* ---- what is there ---- */
@@ -116,7 +97,7 @@ struct ingest {
     struct provider *provider;
     struct sandbox *sandbox;
     char name[256];
-    char hex[TABLE_HASH_SIZE];
+    char hex[HASH_HEX_SIZE];
     char out_dir[4200];
 };
 
@@ -257,7 +238,7 @@ int ingest_finish(struct ingest *in, const struct run_result *result, struct tab
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
                   struct table_file *ret, struct err *err)
 {
-    char hex[TABLE_HASH_SIZE];
+    char hex[HASH_HEX_SIZE];
     int r = tables_hash(file, events, hex, err);
     if (r < 0 || tables_find(p, hex, ret))
         return r;

@@ -73,7 +73,7 @@ def test_proc_shows_only_own_processes(box, driver):
 def test_links_of_proc_stay_inside(box):
     """cwd and root of every process that can be seen are directories of the jail."""
     said = box.tells("""tell({
-        "root": sorted(os.listdir("/proc/self/root")), "above": sorted(os.listdir("/proc/1/root/../../..")),
+        "root": sorted(os.listdir("/proc/self/root")), "above": sorted(os.listdir("/proc/1/root" + "/../../..")),
         "cwd": os.readlink("/proc/1/cwd"), "task": os.readlink("/proc/self/task/1/cwd"),
         "passwd": attempt(open, "/proc/1/root/etc/passwd"), "dev_fd": attempt(open, "/dev/fd/../root/etc/passwd"),
     })""")

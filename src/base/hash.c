@@ -1,0 +1,81 @@
+/* SHA-256 by OpenSSL. */
+
+#include "base/hash.h"
+
+#include <errno.h>
+#include <openssl/evp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <unistd.h>
+#include "base/macros.h"
+
+#define CHUNK_BYTES (1u << 20)
+
+int hash_begin(struct hash *h, struct err *err)
+{
+    h->state = EVP_MD_CTX_new();
+    if (h->state && EVP_DigestInit_ex(h->state, EVP_sha256(), NULL) == 1)
+        return 0;
+    hash_drop(h);
+    return err_set(err, ERR_NO_MEMORY, "out of memory for a hash");
+}
+
+int hash_update(struct hash *h, const void *data, size_t len, struct err *err)
+{
+    return EVP_DigestUpdate(h->state, data, len) == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-256 failed");
+}
+
+int hash_end(struct hash *h, char ret_hex[HASH_HEX_SIZE], struct err *err)
+{
+    unsigned char digest[32];
+    bool good = EVP_DigestFinal_ex(h->state, digest, NULL) == 1;
+    hash_drop(h);
+    if (!good)
+        return err_set(err, ERR_INTERNAL, "SHA-256 failed");
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(ret_hex + 2 * i, 3, "%02x", digest[i]);
+    return 0;
+}
+
+void hash_drop(struct hash *h)
+{
+    EVP_MD_CTX_free(h->state);
+    h->state = NULL;
+}
+
+int hash_bytes(const void *data, size_t len, char ret_hex[HASH_HEX_SIZE], struct err *err)
+{
+    struct hash h;
+    int r = hash_begin(&h, err);
+    if (r == 0)
+        r = hash_update(&h, data, len, err);
+    if (r == 0)
+        return hash_end(&h, ret_hex, err);
+    hash_drop(&h);
+    return r;
+}
+
+int hash_fd(int fd, void (*on_read)(void *arg, int64_t bytes), void *arg, char ret_hex[HASH_HEX_SIZE], struct err *err)
+{
+    auto_free unsigned char *chunk = malloc(CHUNK_BYTES);
+    struct hash h = { NULL };
+    int64_t total = 0;
+    int r = chunk ? hash_begin(&h, err) : err_set(err, ERR_NO_MEMORY, "out of memory for a hash");
+    while (r == 0) {
+        ssize_t n = read(fd, chunk, CHUNK_BYTES);
+        if (n == 0)
+            return hash_end(&h, ret_hex, err);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0) {
+            r = err_errno(err, ERR_IO, errno, "cannot read");
+            break;
+        }
+        r = hash_update(&h, chunk, (size_t)n, err);
+        total += n;
+        if (on_read)
+            on_read(arg, total);
+    }
+    hash_drop(&h);
+    return r;
+}
