@@ -1,5 +1,6 @@
 /*
- * Finding and using control groups. The layout below our base, in each hierarchy: riddle-<pid>/k<N>, one directory per kernel.
+ * Finding and using control groups. The layout below our base, in each hierarchy: riddle-<pid namespace>-<pid>/k<N>, one
+ * directory per kernel.
  *
  * v2 has two rules that shape this file: a controller must be enabled in every parent's cgroup.subtree_control, and a group
  * with controllers enabled for its children may hold no process itself. So a base is only usable below a group that has the
@@ -55,24 +56,6 @@ static bool has_word(const char *text, const char *word)
     return false;
 }
 
-/* The number behind "key " in a file of "key value" lines; a file that is one number has the key "". -1: none. */
-static long long stat_value(const char *dir, const char *file, const char *key)
-{
-    auto_buf struct buf b = BUF_INIT(65536);
-    if (!get(dir, file, &b))
-        return -1;
-    if (!*key)
-        return atoll(buf_cstr(&b));
-    size_t len = strlen(key);
-    for (const char *line = buf_cstr(&b); line && *line; line = strchr(line, '\n')) {
-        if (*line == '\n')
-            line++;
-        if (strncmp(line, key, len) == 0 && line[len] == ' ')
-            return atoll(line + len + 1);
-    }
-    return -1;
-}
-
 /* ---- where things are ---- */
 
 /* Our path in the hierarchy that has `controller` ("" for v2), from /proc/self/cgroup. */
@@ -121,9 +104,16 @@ static bool mount_point(const char *mountinfo, const char *controller, char *ret
 
 /* ---- making our base ---- */
 
+/* Pids mean something within their namespace only, and a hierarchy may be shared between several: both are in the name. */
+static unsigned long pid_namespace(void)
+{
+    struct stat st;
+    return stat("/proc/self/ns/pid", &st) == 0 ? (unsigned long)st.st_ino : 0;
+}
+
 static void base_name(char *ret, size_t n)
 {
-    snprintf(ret, n, "riddle-%d", (int)getpid());
+    snprintf(ret, n, "riddle-%lu-%d", pid_namespace(), (int)getpid());
 }
 
 /* A riddle that was killed could not remove its groups: the next one does. `parent` is where ours is going to be. */
@@ -133,8 +123,10 @@ static void remove_stale(const char *parent)
     if (!dir)
         return;
     for (struct dirent *e; (e = readdir(dir));) {
+        unsigned long space;
         int pid;
-        if (sscanf(e->d_name, "riddle-%d", &pid) != 1 || pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
+        if (sscanf(e->d_name, "riddle-%lu-%d", &space, &pid) != 2 || space != pid_namespace() || pid <= 0 ||
+            kill(pid, 0) == 0 || errno != ESRCH)
             continue;
         char path[CGROUP_PATH_MAX + 300];
         snprintf(path, sizeof(path), "%.*s/%s", CGROUP_PATH_MAX, parent, e->d_name);
@@ -330,7 +322,8 @@ int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, st
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err)
 {
-    struct cgroup g = { .tree = t };
+    struct cgroup g = CGROUP_NONE;
+    g.tree = t;
     /* Kernels of both kinds are forked in threads of their own. */
     snprintf(g.name, sizeof(g.name), "k%u", __atomic_fetch_add(&t->next, 1, __ATOMIC_RELAXED));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
@@ -375,6 +368,9 @@ void cgroup_destroy(struct cgroup *g)
 {
     if (!g->tree)
         return;
+    for (int f = 0; f < _CGROUP_FIGURE_MAX; f++)
+        if (g->fds[f] >= 0)
+            close(TAKE_FD(g->fds[f]));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
         if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
             continue;
@@ -385,33 +381,55 @@ void cgroup_destroy(struct cgroup *g)
     g->tree = NULL;
 }
 
-long long cgroup_oom_kills(const struct cgroup *g)
-{
-    if (!g->tree || !g->tree->at[CGROUP_MEMORY].version)
-        return 0;
-    char dir[CGROUP_PATH_MAX + 32];
-    group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
-    bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
-    long long n = stat_value(dir, v1 ? "memory.oom_control" : "memory.events", "oom_kill");
-    return n < 0 ? 0 : n;
-}
+/* ---- figures ---- */
 
-long long cgroup_pids_refused(const struct cgroup *g)
-{
-    if (!g->tree || !g->tree->at[CGROUP_PIDS].version)
-        return 0;
-    char dir[CGROUP_PATH_MAX + 32];
-    group_dir(g, CGROUP_PIDS, dir, sizeof(dir));
-    long long n = stat_value(dir, "pids.events", "max");
-    return n < 0 ? 0 : n;
-}
+static const struct {
+    enum cgroup_controller controller;
+    const char *v1, *v2; /* files */
+    const char *key;     /* of "key value" lines; "": the file is the number */
+} figures[_CGROUP_FIGURE_MAX] = {
+    [CGROUP_OOM_KILLS] = { CGROUP_MEMORY, "memory.oom_control", "memory.events", "oom_kill" },
+    [CGROUP_PIDS_REFUSED] = { CGROUP_PIDS, "pids.events", "pids.events", "max" },
+    [CGROUP_PEAK_MEMORY] = { CGROUP_MEMORY, "memory.max_usage_in_bytes", "memory.peak", "" },
+};
 
-long long cgroup_peak_memory(const struct cgroup *g)
+/* -1: unknown. */
+static long long figure(struct cgroup *g, enum cgroup_figure f)
 {
-    if (!g->tree || !g->tree->at[CGROUP_MEMORY].version)
+    enum cgroup_controller c = figures[f].controller;
+    char text[4096];
+    if (!g->tree || !g->tree->at[c].version)
         return -1;
-    char dir[CGROUP_PATH_MAX + 32];
-    group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
-    bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
-    return stat_value(dir, v1 ? "memory.max_usage_in_bytes" : "memory.peak", "");
+    if (g->fds[f] < 0) {
+        char dir[CGROUP_PATH_MAX + 32], path[CGROUP_PATH_MAX + 128];
+        group_dir(g, c, dir, sizeof(dir));
+        snprintf(path, sizeof(path), "%s/%s", dir, g->tree->at[c].version == 1 ? figures[f].v1 : figures[f].v2);
+        g->fds[f] = open(path, O_RDONLY | O_CLOEXEC);
+    }
+    ssize_t n = g->fds[f] < 0 ? -1 : pread(g->fds[f], text, sizeof(text) - 1, 0);
+    if (n <= 0)
+        return -1;
+    text[n] = 0;
+    size_t len = strlen(figures[f].key);
+    if (len == 0)
+        return atoll(text);
+    for (const char *line = text; *line; line = strchrnul(line, '\n') + (*strchrnul(line, '\n') != 0))
+        if (strncmp(line, figures[f].key, len) == 0 && line[len] == ' ')
+            return atoll(line + len + 1);
+    return -1;
+}
+
+long long cgroup_oom_kills(struct cgroup *g)
+{
+    return MAX_OF(0, figure(g, CGROUP_OOM_KILLS));
+}
+
+long long cgroup_pids_refused(struct cgroup *g)
+{
+    return MAX_OF(0, figure(g, CGROUP_PIDS_REFUSED));
+}
+
+long long cgroup_peak_memory(struct cgroup *g)
+{
+    return figure(g, CGROUP_PEAK_MEMORY);
 }

@@ -30,10 +30,16 @@ const char *cgroup_controller_name(enum cgroup_controller c);
 void cgroup_tree_open(struct cgroup_tree *t);
 void cgroup_tree_close(struct cgroup_tree *t); /* removes our directories */
 
+/* What is asked of a group again and again; the files stay open. */
+enum cgroup_figure { CGROUP_OOM_KILLS, CGROUP_PIDS_REFUSED, CGROUP_PEAK_MEMORY, _CGROUP_FIGURE_MAX };
+
 struct cgroup {
     const struct cgroup_tree *tree; /* NULL: none */
     char name[24];
+    int fds[_CGROUP_FIGURE_MAX]; /* -1: not opened yet */
 };
+
+#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 } }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
@@ -41,8 +47,8 @@ int cgroup_add(const struct cgroup *g, pid_t pid, struct err *err);
 void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
 
 /* What happened inside; 0 or -1 when unknown. */
-long long cgroup_oom_kills(const struct cgroup *g);
-long long cgroup_pids_refused(const struct cgroup *g);
-long long cgroup_peak_memory(const struct cgroup *g);
+long long cgroup_oom_kills(struct cgroup *g);
+long long cgroup_pids_refused(struct cgroup *g);
+long long cgroup_peak_memory(struct cgroup *g);
 
 #endif

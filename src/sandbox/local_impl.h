@@ -28,7 +28,7 @@ struct kernel_proc {
     int64_t shared_kb;
 };
 
-#define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1 }
+#define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE }
 #define POOL_MAX 256
 #define SANDBOX_FILES_MAX 63 /* each may need two descriptors; FD_PASS_MAX in all */
 
