@@ -51,7 +51,7 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
         for (int w = 0; w < n->n; w++) {
             if (taken[w])
                 continue;
-            double m = nl_word_match(n->words[w], n->stems[w], &q->t[k]);
+            double m = nl_word_match(n, w, &q->t[k]);
             size_t len = strlen(q->t[k].text);
             if (k + 1 < end && strncmp(n->words[w], q->t[k].text, len) == 0 && len >= 2 &&
                 nl_edit_distance(n->words[w] + len, q->t[k + 1].text, 1) <= (strlen(q->t[k + 1].text) > 4)) {
@@ -299,7 +299,7 @@ static void link_genders(const struct nl_schema *s, const struct nl_scope *scope
 static double table_score(const struct nl_table *t, const struct nl_tokens *q, int i, int end)
 {
     double x = column_score(&t->words, q, i, end);
-    return x;
+    return end == i + 1 && q->t[i].is_stop && x < 0.95 ? 0 : x; /* "total" is no word for a table of sales */
 }
 
 static void link_tables(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
@@ -390,8 +390,7 @@ static void link_phrases(const struct nl_tokens *q, struct spans *sp)
 
 /* ---- choosing ---- */
 
-int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, unsigned alternate,
-            struct arena *a, struct nl_mentions *ret, struct err *err)
+int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct arena *a, struct nl_mentions *ret, struct err *err)
 {
     struct spans *sp = arena_alloc(a, sizeof(*sp));
     if (!sp)
@@ -429,13 +428,23 @@ int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struc
     while (n > 0 && ret->n < NL_MAX_MENTIONS) {
         struct nl_mention *m = &ret->m[ret->n++];
         *m = sp->m[order[--n]];
-        if (alternate && (m->kind == KIND_COLUMN || m->kind == KIND_VALUE) && m->other.table >= 0) {
-            struct nl_ref other = m->other;
-            m->other = m->ref;
-            m->ref = other;
-            if (m->kind == KIND_COLUMN)
-                m->score = m->other_score;
-        }
     }
     return 0;
+}
+
+void nl_alternate(struct nl_mentions *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        struct nl_mention *m = &all->m[i];
+        if ((m->kind != KIND_COLUMN && m->kind != KIND_VALUE) || m->other.table < 0)
+            continue;
+        struct nl_ref other = m->other;
+        double score = m->other_score;
+        m->other = m->ref;
+        m->ref = other;
+        if (m->kind == KIND_COLUMN) {
+            m->other_score = m->score;
+            m->score = score;
+        }
+    }
 }

@@ -68,11 +68,11 @@ static int read_variants(const struct nl_schema *s, const struct nl_scope *scope
     struct nl_mentions *mentions[2] = { arena_alloc(a, sizeof(**mentions)), arena_alloc(a, sizeof(**mentions)) };
     if (!mentions[0] || !mentions[1])
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
-    for (unsigned alternate = 0; alternate < 2; alternate++) {
-        int r = nl_link(s, scope, q, alternate, a, mentions[alternate], err);
-        if (r < 0)
-            return r;
-    }
+    int linked = nl_link(s, scope, q, a, mentions[0], err);
+    if (linked < 0)
+        return linked;
+    *mentions[1] = *mentions[0];
+    nl_alternate(mentions[1]);
     /* Alone and in pairs: three things that are all meant otherwise is no reading of a question. */
     for (unsigned v = 0; v < _VARIANT_END; v++) {
         if (__builtin_popcount(v) > 2)
@@ -105,7 +105,7 @@ static double explains(const struct nl_schema *s, int t, const struct nl_tokens 
     struct nl_scope scope = { .tables = { t }, .n = 1 };
     struct nl_mentions *m = arena_alloc(a, sizeof(*m));
     double x = mentioned * 0.8;
-    if (!m || nl_link(s, &scope, q, 0, a, m, err) < 0)
+    if (!m || nl_link(s, &scope, q, a, m, err) < 0)
         return -1;
     for (int i = 0; i < m->n; i++)
         if (m->m[i].kind == KIND_COLUMN || m->m[i].kind == KIND_VALUE)

@@ -3,6 +3,8 @@
 
 /* What the files of the planner share. The way of a question: token.c → link.c → parse.c → build.c, score.c → nl.c. */
 
+#include <stdint.h>
+
 #include "nl/nl.h"
 #include "plan/query_plan.h"
 
@@ -21,6 +23,7 @@ struct nl_name {
     const char *words[NL_MAX_WORDS];
     const char *stems[NL_MAX_WORDS];
     double weights[NL_MAX_WORDS];
+    uint64_t synonyms[NL_MAX_WORDS][2]; /* a bit for each group that the word belongs to */
     int n;
 };
 
@@ -89,6 +92,7 @@ struct nl_token {
     bool is_number;
     bool is_ordinal;
     bool comma_after, comma_before;
+    uint64_t synonyms[2];
     double number;
 };
 
@@ -106,8 +110,8 @@ int nl_split_name(struct arena *a, const char *name, struct nl_name *ret);
 bool nl_number_word(const char *word, double *ret);
 int nl_edit_distance(const char *a, const char *b, int limit);
 /* How well a word of a name and a word of a question agree, 0 to 1. */
-double nl_word_match(const char *name_word, const char *name_stem, const struct nl_token *t);
-bool nl_synonyms(const char *stem_a, const char *stem_b);
+double nl_word_match(const struct nl_name *name, int word, const struct nl_token *t);
+void nl_synonym_groups(const char *stem, uint64_t ret[2]);
 /* Lower-cased, punctuation dropped, stems with a space between: what values are looked up by. */
 const char *nl_value_key(struct arena *a, const char *text);
 
@@ -193,9 +197,11 @@ struct nl_scope {
     const struct nl_link_key *key; /* how the second joins */
 };
 
-/* Which words of the question speak of what in the scope; `alternate` takes the second best of ambiguous columns. */
+/* Which words of the question speak of what in the scope. */
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
-            unsigned alternate, struct arena *a, struct nl_mentions *ret, struct err *err);
+            struct arena *a, struct nl_mentions *ret, struct err *err);
+/* Takes the second best of whatever is ambiguous. */
+void nl_alternate(struct nl_mentions *m);
 /* How well a table's name is spoken of, 0 to 1. */
 double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_tokens *q);
 /* A date or a range of days that starts at token i; returns how many tokens it takes, 0 for none. */

@@ -623,6 +623,7 @@ static void place_super(struct shape *sh, bool others_shown)
         bool value = !others_shown && !with && !sh->super_hinted && sh->limit <= 1;
         if (sh->super2_dir || sh->has_group_mark || has_aggregate(r))
             value = true;
+        p->f[FEATURE_SUPER_FLIPPED] += flip;
         if (flip)
             value = !value;
         if (value) {
@@ -719,6 +720,9 @@ static void assemble(struct shape *sh)
                     r->select[n++] = r->select[i];
             r->n_select = n;
         }
+        /* The most common value is a value. */
+        if (order_aggregate && nl_is_mark(nl_at(p, sh->super_at), MARK_COMMON) && sh->super_dir && r->n_group == 1 && r->group[0].ref.table >= 0)
+            nl_add_filter(p, r->group[0].ref, FILTER_IS_NOT_NULL, p->mentions.n);
         /* The groups come first in the result. */
         struct nl_item shown[NL_MAX_SELECT];
         int n = 0;
@@ -984,7 +988,7 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     *p = (struct nl_parse){ .s = s, .q = q, .variant = variant, .r = &ret->reading, .f = ret->features, .arena = a };
     struct shape sh = { .p = p, .super = { .ref = no_ref } };
     p->mentions = *mentions;
-    bool any = s->n_tables == 1;
+    bool any = false;
     for (int i = 0; i < p->mentions.n; i++) {
         const struct nl_mention *m = nl_at(p, i);
         any |= m->kind != KIND_MARK && m->kind != KIND_NUMBER;

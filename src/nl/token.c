@@ -180,6 +180,7 @@ static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t
     t->stem = quoted ? nl_value_key(a, lower) : nl_stem(a, lower);
     if (!t->stem)
         return -1;
+    nl_synonym_groups(t->stem, t->synonyms);
     t->is_number = read_number(lower, &t->number, &t->is_ordinal);
     if (!t->is_number && !quoted) {
         t->is_number = nl_number_word(lower, &t->number);
@@ -339,7 +340,11 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
     for (size_t i = 0; i < ARRAY_SIZE(small); i++)
         light |= strcmp(small[i], w) == 0;
     n->weights[n->n] = light ? 0.15 : 1;
-    return n->stems[n->n++] ? 0 : -1;
+    if (!n->stems[n->n])
+        return -1;
+    nl_synonym_groups(n->stems[n->n], n->synonyms[n->n]);
+    n->n++;
+    return 0;
 }
 
 int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
@@ -422,11 +427,12 @@ static bool abbreviates(const char *shorter, const char *word)
     return vowels <= 1 && n <= 5;
 }
 
-double nl_word_match(const char *w, const char *stem, const struct nl_token *t)
+double nl_word_match(const struct nl_name *name, int word, const struct nl_token *t)
 {
+    const char *w = name->words[word], *stem = name->stems[word];
     if (strcmp(stem, t->stem) == 0 || strcmp(w, t->text) == 0)
         return 1;
-    if (nl_synonyms(stem, t->stem))
+    if ((name->synonyms[word][0] & t->synonyms[0]) || (name->synonyms[word][1] & t->synonyms[1]))
         return 0.75;
     size_t nw = strlen(w), nt = strlen(t->text);
     if (t->is_number || isdigit((unsigned char)w[0]) || nt < 3)

@@ -1,5 +1,6 @@
 /* The planner's English: phrases that say what to do, and words that mean the same. Nothing here is about any one dataset. */
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -478,13 +479,12 @@ static bool group_has(const char *group, const char *stem, size_t n)
     return false;
 }
 
-bool nl_synonyms(const char *a, const char *b)
+void nl_synonym_groups(const char *stem, uint64_t ret[2])
 {
-    size_t na = strlen(a), nb = strlen(b);
-    if (na < 2 || nb < 2)
-        return false;
-    for (size_t i = 0; i < ARRAY_SIZE(synonym_groups); i++)
-        if (group_has(synonym_groups[i], a, na) && group_has(synonym_groups[i], b, nb))
-            return true;
-    return false;
+    static_assert(ARRAY_SIZE(synonym_groups) <= 128, "a bit for each group");
+    size_t n = strlen(stem);
+    ret[0] = ret[1] = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(synonym_groups) && n >= 2; i++)
+        if (group_has(synonym_groups[i], stem, n))
+            ret[i / 64] |= (uint64_t)1 << (i % 64);
 }
