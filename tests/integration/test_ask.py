@@ -1,0 +1,107 @@
+"""`riddle ask` from the outside: figures worked out here from the CSV files, not by the planner."""
+
+import csv
+import json
+import os
+import subprocess
+from collections import defaultdict
+
+import pytest
+from conftest import RIDDLE
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("sets")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("RIDDLE_")}
+    subprocess.run([RIDDLE, "datasets", "generate", directory], check=True, capture_output=True, env=environment)
+    return directory
+
+
+def rows_of(path):
+    with open(path, encoding="utf-8", newline="") as f:
+        return list(csv.DictReader(f))
+
+
+def ask(programs, question, *files):
+    done = programs.riddle("ask", "--json", question, *files)
+    assert done.status == 0, (done.text, done.err)
+    return done.response
+
+
+def totals(rows, key, value):
+    out = defaultdict(float)
+    for r in rows:
+        out[r[key]] += float(r[value])
+    return out
+
+
+def test_top_categories_by_spend(programs, sets):
+    path = sets / "transactions/transactions.csv"
+    want = sorted(totals(rows_of(path), "category", "amount").items(), key=lambda p: -p[1])[:5]
+    answer = ask(programs, "What are the top 5 categories by spend?", path)
+    assert [r[0] for r in answer["rows"]] == [k for k, _ in want]
+    assert [r[1] for r in answer["rows"]] == pytest.approx([v for _, v in want])
+    assert answer["chart"]["mark"] == "bar"
+    assert "sum of `amount` by `category`" in answer["reading"]
+
+
+def test_spend_each_month(programs, sets):
+    path = sets / "transactions/transactions.csv"
+    months = defaultdict(float)
+    for r in rows_of(path):
+        months[r["date"][:7]] += float(r["amount"])
+    answer = ask(programs, "How much was spent each month?", path)
+    assert [r[0][:7] for r in answer["rows"]] == sorted(months)
+    assert [r[1] for r in answer["rows"]] == pytest.approx([months[m] for m in sorted(months)])
+
+
+def test_average_resolution_time_by_category(programs, sets):
+    path = sets / "support/tickets.csv"
+    values = defaultdict(list)
+    for r in rows_of(path):
+        if r["resolution_time_hours"]:
+            values[r["category"]].append(float(r["resolution_time_hours"]))
+    answer = ask(programs, "What is the average resolution time by category?", path)
+    assert {r[0]: r[1] for r in answer["rows"]} == pytest.approx({k: sum(v) / len(v) for k, v in values.items()})
+
+
+def test_a_question_that_makes_no_sense_is_declined(programs, sets):
+    done = programs.riddle("ask", "--json", "why does the purple elephant dream of thunder", sets / "transactions/transactions.csv")
+    assert done.status == 1
+    answer = done.response
+    assert answer["status"] == "declined"
+    assert len(answer["suggestions"]) == 3
+
+
+def test_sql_shows_and_does_not_run(programs, sets):
+    done = programs.riddle("ask", "--sql", "total amount by category", sets / "transactions/transactions.csv")
+    assert done.status == 0
+    assert 'SUM("amount")' in done.text and "Housing" not in done.text
+
+
+def test_batch_keeps_the_order(programs, sets, tmp_path):
+    a, b = sets / "transactions/transactions.csv", sets / "support/tickets.csv"
+    lines = [{"id": 1, "question": "total amount by category", "files": [str(a)]},
+             {"id": 2, "question": "how many tickets are there?", "files": [str(b)]},
+             {"id": 3, "question": "total amount by category", "files": [str(tmp_path / "none.csv")]},
+             {"id": 4, "question": "total amount by category", "files": [str(a)]}]
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("".join(json.dumps(l) + "\n" for l in lines))
+    done = programs.riddle("ask", "--batch", batch)
+    assert done.status == 0
+    answers = [json.loads(l) for l in done.text.splitlines()]
+    assert [(x["id"], x["status"]) for x in answers] == [(1, "answered"), (2, "answered"), (3, "error"), (4, "answered")]
+    assert answers[1]["rows"] == [[len(rows_of(b))]]
+    assert answers[2]["error"]["type"] == "NOT_FOUND"
+
+
+@pytest.mark.parametrize("arguments, message", [
+    (["how many?"], "a question and the files"),
+    (["--batch", "x.jsonl", "file.csv"], "with --batch"),
+    (["how many rows?", "missing.csv"], "missing.csv"),
+])
+def test_wrong_requests(programs, arguments, message):
+    done = programs.riddle("ask", *arguments)
+    assert done.status == 2
+    assert message in done.err
