@@ -9,6 +9,7 @@
 #include "nl/nl_impl.h"
 
 #define SCOPE_MAX 4
+#define UNSUPPORTED_PENALTY 6
 
 const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
 
@@ -38,6 +39,9 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
     c->score = 0;
     for (int f = 0; f < _FEATURE_MAX; f++)
         c->score += nl_weights[f] * c->features[f];
+    /* A rule and no weight: words that are known not to be understood are never left out of an answer. */
+    if (c->features[FEATURE_UNSUPPORTED] > 0)
+        c->score -= UNSUPPORTED_PENALTY;
     auto_free char *key = json_to_str(c->plan);
     c->key = key ? arena_strdup(a, key) : NULL;
     if (!c->key)
