@@ -75,7 +75,6 @@ const struct nl_phrase nl_phrases[] = {
     { "priciest", MARK_SUPER, 1, "pric|cost|fe|charg" },
     { "richest", MARK_SUPER, 1, "money|revenu|salary|incom|wealth|worth" },
     { "minimum", MARK_SUPER, -1, NULL },
-    { "mininum", MARK_SUPER, -1, NULL },
     { "minimal", MARK_SUPER, -1, NULL },
     { "min", MARK_SUPER, -1, NULL },
     { "lowest", MARK_SUPER, -1, "altitud|elevation|height" },

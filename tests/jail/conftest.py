@@ -5,6 +5,8 @@ jail stands in their way. Sandboxes are made by build/tests/tools/sandbox_driver
 zygote therefore starts once for each. The driver's environment holds a planted secret that no cell may ever see.
 """
 
+import atexit
+import functools
 import json
 import os
 import secrets
@@ -86,6 +88,21 @@ class DriverDied(Exception):
     """The driver ended, or said nothing in time."""
 
 
+@functools.cache
+def programs_for_plain():
+    """The programs where anybody can run them: the tree may lie below a directory that only its owner may enter."""
+    tree = Path(tempfile.mkdtemp(prefix="riddle-jail-"))
+    atexit.register(shutil.rmtree, tree, ignore_errors=True)
+    for path in (DRIVER.relative_to(BUILD), KERNEL.relative_to(BUILD)):
+        (tree / "build" / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(BUILD / path, tree / "build" / path)
+    (tree / "third_party/duckdb").mkdir(parents=True)  # where riddle-kernel looks for it: beside build
+    shutil.copy(ROOT / "third_party/duckdb/libduckdb.so", tree / "third_party/duckdb")
+    for path in (tree, *tree.rglob("*")):
+        path.chmod(0o755)
+    return tree / "build"
+
+
 class Driver:
     """The process that stands for the server: it makes sandboxes and runs cells in them."""
 
@@ -93,9 +110,11 @@ class Driver:
         self.user, self.home = user, home
         # Nothing of the person's own settings, which riddle would take for its own; ASAN_OPTIONS and the like stay.
         env = {k: v for k, v in os.environ.items() if not k.startswith("RIDDLE_")}
-        env.update(RIDDLE_HOME=str(home), RIDDLE_KERNEL=str(KERNEL), JAIL_TEST_SECRET=SECRET)
-        command = [str(DRIVER)]
-        if user == "plain" and os.geteuid() == 0:
+        drops = user == "plain" and os.geteuid() == 0
+        build = programs_for_plain() if drops else BUILD
+        env.update(RIDDLE_HOME=str(home), RIDDLE_KERNEL=str(build / KERNEL.name), JAIL_TEST_SECRET=SECRET)
+        command = [str(build / DRIVER.relative_to(BUILD))]
+        if drops:
             command = ["setpriv", f"--reuid={PLAIN_ID}", f"--regid={PLAIN_ID}", "--clear-groups", *command]
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, cwd=home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
