@@ -25,6 +25,7 @@
 #define INTERRUPT_GRACE_MS 800
 #define INTERRUPT_AGAIN_MS 100
 /* Without control groups memory is looked at this often, or more seldom where looking takes long. */
+#define SPIN_US 200
 #define WATCHDOG_MS 10
 #define WATCHDOG_SHARE 10
 /* A request that the kernel does not take at once is offered again after this while. */
@@ -700,8 +701,19 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
     return 0;
 }
 
+/* Most answers to a live kernel come sooner than a sleeping processor wakes up: looks a moment before it sleeps. */
+static void look_a_moment(const struct pollfd *fds, size_t n)
+{
+    int64_t until = clock_now_us() + SPIN_US;
+    struct pollfd copy[SANDBOX_POLL_MAX];
+    memcpy(copy, fds, n * sizeof(*fds));
+    while (poll(copy, n, 0) == 0 && clock_now_us() < until)
+        ;
+}
+
 int sandbox_wait(struct sandbox *sb, struct run_result *ret, struct err *err)
 {
+    bool looked = false;
     for (;;) {
         int r = sandbox_advance(sb, ret, err);
         if (r != 0)
@@ -711,6 +723,9 @@ int sandbox_wait(struct sandbox *sb, struct run_result *ret, struct err *err)
         struct pollfd fds[SANDBOX_POLL_MAX];
         int64_t deadline;
         size_t n = sandbox_poll_fds(sb, fds, &deadline);
+        if (!looked)
+            look_a_moment(fds, n);
+        looked = true;
         int64_t left = deadline < 0 ? -1 : MAX_OF(0, deadline - clock_now_ms());
         poll(fds, n, (int)MIN_OF(left, 60000));
     }
