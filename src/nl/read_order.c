@@ -1,0 +1,258 @@
+/* The words that put rows in order: "sorted by", "the highest", "top five", "minimum and maximum". */
+
+#include <string.h>
+
+#include "base/str.h"
+#include "nl/shape.h"
+
+/* ---- order ---- */
+
+void nl_read_order(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        bool by = nl_is_mark(m, MARK_ORDER), alpha = nl_is_mark(m, MARK_ALPHA);
+        bool dir_of = (nl_is_mark(m, MARK_ASC) || nl_is_mark(m, MARK_DESC));
+        if (m->used || !(by || alpha || dir_of))
+            continue;
+        int dir = nl_is_mark(m, MARK_DESC) || (alpha && m->arg < 0) || (by && m->arg == 1) ? -1 : 1;
+        int func = -1, found = -1;
+        bool count = false, reversed = false;
+        struct nl_ref ref = no_ref;
+        for (int k = i + 1; k < p->mentions.n && k <= i + 5; k++) {
+            struct nl_mention *n = nl_at(p, k);
+            if (nl_is_mark(n, MARK_DESC) || nl_is_mark(n, MARK_ASC) || nl_is_mark(n, MARK_ALPHA)) {
+                if (nl_is_mark(n, MARK_DESC))
+                    dir = -1;
+                n->used = true;
+            } else if (nl_is_mark(n, MARK_AGG) && found < 0) {
+                func = n->arg;
+                n->used = true;
+            } else if (nl_is_mark(n, MARK_COUNT) && found < 0) {
+                count = n->used = true;
+            } else if (is_column(n) && found < 0 && !n->used) {
+                found = k;
+                ref = n->ref;
+                n->used = true;
+            } else if (n->kind == KIND_TABLE && count) {
+                n->used = true;
+            } else if (!nl_is_mark(n, MARK_BY) && !nl_is_mark(n, MARK_ORDER) && n->kind != KIND_TABLE) {
+                break;
+            } else {
+                n->used = n->used || nl_is_mark(n, MARK_BY) || nl_is_mark(n, MARK_ORDER);
+            }
+        }
+        if (found < 0 && !count && m->hint && nl_hint_column(p, m->hint, &ref, &reversed))
+            found = i;
+        if (reversed)
+            dir = -dir;
+        m->used = true;
+        if (count) {
+            add_order(p->r, aggregate(no_ref, FUNC_COUNT), dir);
+        } else if (found >= 0) {
+            add_order(p->r, aggregate(ref, func), dir);
+            struct nl_mention *and_ = nl_at(p, found + 1), *second = nl_at(p, found + 2);
+            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && by) {
+                second->used = and_->used = true;
+                add_order(p->r, plain(second->ref), dir);
+            }
+        } else {
+            /* By what is shown first, as soon as that is known. */
+            add_order(p->r, (struct nl_item){ .ref = { -2, -2 }, .func = -1, .bucket = -1 }, dir);
+        }
+    }
+}
+
+/* ---- superlatives ---- */
+
+/* "average, minimum and maximum price": several of one column. */
+void nl_read_chain(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        int funcs[6], n = 0, k = i;
+        for (; k < p->mentions.n && n < 6; k++) {
+            struct nl_mention *m = nl_at(p, k);
+            if (m->used)
+                break;
+            /* "best average score" is one, "minimum, average and maximum score" are three */
+            bool joined = n == 0 || k == i || nl_is_mark(nl_at(p, k - 1), MARK_AND) || p->q->t[nl_at(p, k - 1)->end - 1].comma_after;
+            if (!joined && (nl_is_mark(m, MARK_AGG) || nl_is_mark(m, MARK_SUPER)))
+                break;
+            if (nl_is_mark(m, MARK_AGG))
+                funcs[n++] = m->arg;
+            else if (nl_is_mark(m, MARK_SUPER))
+                funcs[n++] = m->arg > 0 ? FUNC_MAX : FUNC_MIN;
+            else if (n == 0 || (!nl_is_mark(m, MARK_AND) && !nl_is_mark(m, MARK_COUNT)))
+                break;
+        }
+        struct nl_mention *column = nl_at(p, k);
+        if (n < 2 || !is_measure(p, column) || column->used || nl_gap(p, nl_at(p, k - 1), column) > 0)
+            continue;
+        for (int f = 0; f < n; f++)
+            add_select(p->r, aggregate(column->ref, funcs[f]));
+        for (int m = i; m <= k; m++)
+            nl_at(p, m)->used = true;
+    }
+}
+
+static int number_beside(struct nl_parse *p, int i)
+{
+    struct nl_mention *b = nl_at(p, i - 1), *a = nl_at(p, i + 1), *m = nl_at(p, i);
+    if (b && b->kind == KIND_NUMBER && !b->used && m->start - b->end <= 1 && b->number >= 1 && b->number <= 1000) {
+        b->used = true;
+        return (int)b->number;
+    }
+    if (a && a->kind == KIND_NUMBER && !a->used && a->start == m->end && a->number >= 1 && a->number <= 1000) {
+        a->used = true;
+        return (int)a->number;
+    }
+    return 0;
+}
+
+void nl_read_super(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (m->used || m->kind != KIND_MARK)
+            continue;
+        if (m->mark == MARK_COMMON && !sh->super_dir) {
+            sh->super_dir = m->arg;
+            sh->super_at = i;
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            sh->limit = number_beside(p, i);
+            m->used = true;
+            continue;
+        }
+        if (m->mark == MARK_TOP && !sh->super_dir) {
+            int n = number_beside(p, i);
+            struct nl_mention *beside = nl_at(p, i + 1);
+            if (n == 0 && is_measure(p, beside) && beside->start - m->end <= 2 && !beside->used) {
+                m->mark = MARK_SUPER; /* "the top speed" */
+                i--;
+                continue;
+            }
+            sh->is_top = m->used = true;
+            sh->super_dir = m->arg;
+            sh->super_at = i;
+            sh->limit = n ? n : TOP_DEFAULT;
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            continue;
+        }
+        bool row = m->mark == MARK_LAST;
+        bool more = false; /* "which is higher, a or b" */
+        for (int k = 0; k < p->r->n_filters && m->mark == MARK_MORE; k++)
+            more |= p->r->filters[k].n_texts == 2;
+        if (m->mark != MARK_SUPER && !row && !more)
+            continue;
+        if (sh->super_dir) {
+            struct nl_mention *and_ = nl_at(p, i - 1);
+            if (nl_is_mark(and_, MARK_AND) && !sh->super2_dir && !row) {
+                sh->super2_dir = m->arg;
+                m->used = true;
+                struct nl_mention *next = nl_at(p, i + 1);
+                if (sh->super.ref.table < 0 && is_measure(p, next) && !next->used) {
+                    sh->super = plain(next->ref);
+                    sh->super_count = sh->super_bare = false;
+                    next->used = true;
+                } else if (is_column(next) && same_ref(next->ref, sh->super.ref)) {
+                    next->used = true;
+                }
+            } else if (sh->super_bare && sh->is_top) {
+                continue;
+            }
+            continue;
+        }
+        int dir = row ? (m->arg < 0 ? 1 : -1) : m->arg;
+        int n = number_beside(p, i);
+        struct nl_mention *next = nl_at(p, i + 1);
+        if (next && next->kind == KIND_NUMBER && next->used)
+            next = nl_at(p, i + 2);
+        struct nl_mention *twin = nl_at(p, i + 2);
+        if (nl_is_mark(next, MARK_AND) && nl_is_mark(twin, MARK_SUPER) && nl_at(p, i + 3)) {
+            sh->super2_dir = twin->arg;
+            twin->used = next->used = true;
+            next = nl_at(p, i + 3);
+            m = twin;
+            i += 2;
+            nl_at(p, i - 2)->used = true;
+        }
+        bool near = next && nl_gap(p, m, next) <= 1 && next->start - m->end <= 3;
+        bool reversed = false;
+        struct nl_ref ref;
+        sh->super_dir = dir;
+        sh->super_at = i;
+        sh->limit = n;
+        m->used = true;
+        if (near && nl_is_mark(next, MARK_COUNT)) {
+            struct nl_mention *what = nl_at(p, i + 2);
+            next->used = true;
+            if (what && is_measure(p, what) && !what->used && what->score > 0.8) {
+                sh->super = plain(what->ref);
+                what->used = true;
+            } else {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = true;
+                if (what && (what->kind == KIND_TABLE || is_column(what)) && nl_gap(p, next, what) == 0)
+                    what->used = true;
+            }
+        } else if (near && nl_is_mark(next, MARK_AGG)) {
+            struct nl_mention *what = nl_at(p, i + 2);
+            next->used = true;
+            if (what && is_measure(p, what)) {
+                sh->super = aggregate(what->ref, next->arg);
+                what->used = true;
+            } else {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = true;
+            }
+        } else if (near && is_measure(p, next) && !next->used) {
+            sh->super = plain(next->ref);
+            next->used = true;
+        } else if (m->hint && is_measure(p, nl_at(p, i - 1)) && nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
+            sh->super = plain(nl_at(p, i - 1)->ref);
+            nl_at(p, i - 1)->used = true;
+        } else if (m->hint && nl_hint_column(p, m->hint, &ref, &reversed)) {
+            sh->super = plain(ref);
+            sh->super_hinted = true;
+            if (reversed)
+                sh->super_dir = -dir;
+        } else if (row) {
+            if (nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
+                sh->super = plain(ref);
+                sh->super_hinted = true;
+            } else if (dir < 0) {
+                sh->super = (struct nl_item){ .ref = { -3, -3 }, .func = -1, .bucket = -1 };
+                p->f[FEATURE_ROW_ORDER] += 1;
+            } else {
+                sh->super_dir = 0;
+                m->used = false;
+            }
+        } else if (near && (next->kind == KIND_TABLE || is_column(next)) && !next->used && str_eq(p->q->t[m->start].text, m->arg > 0 ? "most" : "fewest")) {
+            sh->super = aggregate(no_ref, FUNC_COUNT);
+            sh->super_count = true;
+            next->used = true;
+        } else {
+            /* A number that was spoken of elsewhere, or how often. */
+            struct nl_mention *behind = nl_at(p, i - 1);
+            if (is_measure(p, behind) && !behind->used && !near && i > 1 && nl_gap(p, behind, m) == 0) {
+                sh->super = aggregate(behind->ref, FUNC_SUM); /* "which customers spent the most" */
+                behind->used = true;
+                continue;
+            }
+            for (int k = i + 2; k < p->mentions.n && k < i + 4 && sh->super.func == 0; k++)
+                if (is_measure(p, nl_at(p, k)) && !nl_at(p, k)->used) {
+                    sh->super = plain(nl_at(p, k)->ref);
+                    nl_at(p, k)->used = true;
+                }
+            if (sh->super.func == 0) {
+                sh->super = aggregate(no_ref, FUNC_COUNT);
+                sh->super_count = sh->super_bare = true;
+            }
+        }
+    }
+}

@@ -1,0 +1,85 @@
+#ifndef RIDDLE_NL_SHAPE_H
+#define RIDDLE_NL_SHAPE_H
+
+/* What the files that make a reading share: the shape found so far, and small steps towards a reading. */
+
+#include "base/macros.h"
+#include "nl/nl_impl.h"
+
+#define TOP_DEFAULT 10 /* "the top products" */
+
+struct shape {
+    struct nl_parse *p;
+    struct nl_item super; /* what a superlative is about; func FUNC_COUNT: rows */
+    int super_dir;        /* 0: there is none */
+    int super_at;
+    int super2_dir;       /* "maximum and minimum" */
+    bool super_count, super_bare, super_hinted;
+    int limit;
+    bool wants_distinct, wants_count, count_distinct, has_group_mark, is_top;
+    struct nl_mention *counted;
+    struct nl_ref default_ref;
+    bool who;
+};
+
+static inline struct nl_item plain(struct nl_ref ref)
+{
+    return (struct nl_item){ .ref = ref, .func = -1, .bucket = -1 };
+}
+
+static inline struct nl_item aggregate(struct nl_ref ref, int func)
+{
+    return (struct nl_item){ .ref = ref, .func = func, .bucket = -1 };
+}
+
+static const struct nl_ref no_ref = { -1, -1 };
+
+static inline bool same_ref(struct nl_ref a, struct nl_ref b)
+{
+    return a.table == b.table && a.column == b.column;
+}
+
+static inline void add_select(struct nl_reading *r, struct nl_item item)
+{
+    for (int i = 0; i < r->n_select; i++)
+        if (same_ref(r->select[i].ref, item.ref) && r->select[i].func == item.func && r->select[i].bucket == item.bucket)
+            return;
+    if (r->n_select < NL_MAX_SELECT)
+        r->select[r->n_select++] = item;
+}
+
+static inline void add_group(struct nl_reading *r, struct nl_item item)
+{
+    for (int i = 0; i < r->n_group; i++)
+        if (same_ref(r->group[i].ref, item.ref) && r->group[i].bucket == item.bucket)
+            return;
+    if (r->n_group < (int)ARRAY_SIZE(r->group))
+        r->group[r->n_group++] = item;
+}
+
+static inline void add_order(struct nl_reading *r, struct nl_item item, int dir)
+{
+    if (r->n_order < (int)ARRAY_SIZE(r->order)) {
+        r->order_dir[r->n_order] = dir;
+        r->order[r->n_order++] = item;
+    }
+}
+
+static inline bool is_column(const struct nl_mention *m)
+{
+    return m && m->kind == KIND_COLUMN;
+}
+
+static inline bool is_measure(const struct nl_parse *p, const struct nl_mention *m)
+{
+    const struct nl_column *c = is_column(m) ? nl_col(p->s, m->ref) : NULL;
+    return c && (c->is_numeric || nl_is_date(c)) && !c->is_id;
+}
+
+/* ---- read_order.c ---- */
+
+void nl_read_order(struct shape *sh);
+void nl_read_chain(struct shape *sh);
+void nl_read_super(struct shape *sh);
+
+#endif
