@@ -138,7 +138,7 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
     arena_init(&a, NL_ARENA_BYTES);
     for (size_t i = 0; i < NL_CHOICES_MAX; i++)
         trials[i] = (struct trial){ .sql = BUF_INIT(PLAN_SQL_MAX_BYTES) };
-    int r = nl_plan(d->schema, question, &a, &answer, &err);
+    int r = nl_plan(d->schema, question, NULL, &a, &answer, &err);
     if (r >= 0)
         try_readings(d, &answer, trials, run);
     const struct nl_choice *best = &answer.choices[0];

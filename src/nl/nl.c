@@ -202,8 +202,10 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
         ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s", best->columns[0].name);
 }
 
-int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, struct nl_answer *ret, struct err *err)
+int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
+            struct err *err)
 {
+    (void)ctx;
     struct candidates all = { .n = 0 };
     int r = find_candidates(s, question, a, &all, err);
     if (r < 0) {

@@ -69,9 +69,20 @@ struct nl_answer {
     size_t n_suggestions;
 };
 
-/* Strings live in the arena. VALIDATION when the question is too long or not UTF-8. */
-int nl_plan(const struct nl_schema *s, const char *question, struct arena *a, struct nl_answer *ret,
-            struct err *err);
+/*
+ * What was asked just before, for questions that lean on it ("and by region?", "only the returned ones", "as a chart"). A
+ * question that is complete in itself is read without. Both may be NULL; both are the caller's.
+ */
+struct nl_context {
+    const json_t *previous_plan; /* a plan that nl_plan() gave, or any other over the same tables */
+    const char *previous_question;
+};
+
+/*
+ * Strings live in the arena. ctx: NULL when nothing came before. VALIDATION when the question is too long or not UTF-8.
+ */
+int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+            struct arena *a, struct nl_answer *ret, struct err *err);
 void nl_answer_finish(struct nl_answer *answer);
 
 /*

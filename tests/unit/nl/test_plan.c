@@ -43,7 +43,7 @@ static void sql_of(const struct nl_schema *s, const char *question, char *ret, s
     struct query_plan *plan;
     arena_init(&a, NL_ARENA_BYTES);
     arena_init(&b, PLAN_ARENA_BYTES);
-    assert_int_equal(nl_plan(s, question, &a, &answer, &err), 0);
+    assert_int_equal(nl_plan(s, question, NULL, &a, &answer, &err), 0);
     assert_true(answer.n_choices > 0);
     assert_int_equal(plan_parse(answer.choices[0].plan, &b, &plan, &err), 0);
     assert_int_equal(plan_compile(plan, NULL, &sql, &err), 0);
@@ -109,7 +109,7 @@ static void test_nonsense_is_declined(void **state)
     struct nl_schema *s = schema_of_shop();
     (void)state;
     arena_init(&a, NL_ARENA_BYTES);
-    assert_int_equal(nl_plan(s, "does the purple elephant dream of quantum thunder tonight, and why would anybody care", &a, &answer, &err), 0);
+    assert_int_equal(nl_plan(s, "does the purple elephant dream of quantum thunder tonight, and why would anybody care", NULL, &a, &answer, &err), 0);
     assert_int_equal(answer.status, NL_DECLINED);
     assert_int_equal(answer.n_suggestions, 3);
     nl_answer_finish(&answer);
@@ -127,9 +127,9 @@ static void test_bad_questions(void **state)
     arena_init(&a, NL_ARENA_BYTES);
     memset(longer, 'a', NL_QUESTION_MAX_BYTES + 1);
     longer[NL_QUESTION_MAX_BYTES + 1] = '\0';
-    assert_int_equal(nl_plan(s, longer, &a, &answer, &err), -ERR_VALIDATION);
-    assert_int_equal(nl_plan(s, "caf\xe9", &a, &answer, &err), -ERR_VALIDATION);
-    assert_int_equal(nl_plan(s, "", &a, &answer, &err), 0);
+    assert_int_equal(nl_plan(s, longer, NULL, &a, &answer, &err), -ERR_VALIDATION);
+    assert_int_equal(nl_plan(s, "caf\xe9", NULL, &a, &answer, &err), -ERR_VALIDATION);
+    assert_int_equal(nl_plan(s, "", NULL, &a, &answer, &err), 0);
     assert_int_equal(answer.status == NL_ANSWERED, 0);
     nl_answer_finish(&answer);
     test_free(longer);
@@ -172,7 +172,7 @@ static void test_planning_time(void **state)
         struct nl_answer answer;
         arena_init(&a, NL_ARENA_BYTES);
         int64_t start = clock_now_us();
-        assert_int_equal(nl_plan(s, "what is the average measure of part 7 for each measure of part 8 in ascending order?", &a, &answer, &err), 0);
+        assert_int_equal(nl_plan(s, "what is the average measure of part 7 for each measure of part 8 in ascending order?", NULL, &a, &answer, &err), 0);
         best_us = MIN_OF(best_us, clock_now_us() - start);
         nl_answer_finish(&answer);
     }
