@@ -109,6 +109,7 @@ BELOW_dataset := dataset base
 BELOW_sandbox := sandbox net base
 BELOW_store := store base
 BELOW_nl := nl dataset plan base
+BELOW_agent := agent nl llm store sandbox dataset plan net base
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/reading.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -19,7 +20,6 @@
 
 #define BATCH_MAX_BYTES (256u << 20)
 #define BATCH_MAX_LINES 200000
-#define ANSWER_ROWS 1000
 
 static const char usage[] =
     "usage: riddle ask \"QUESTION\" [options] [TABLE=]FILE …\n"
@@ -47,136 +47,25 @@ struct options {
 
 /* ---- one question ---- */
 
-/* Times as SQL writes them, "2024-03-01 10:30:00", not as JSON schemas do. */
-static void respell_times(json_t *body)
-{
-    const json_t *types = json_object_get(body, "types");
-    size_t i, c;
-    json_t *row;
-    for (c = 0; c < json_array_size(types); c++) {
-        if (plan_type_from_name(json_string_value(json_array_get(types, c))) != TYPE_TIMESTAMP)
-            continue;
-        json_array_foreach(json_object_get(body, "rows"), i, row)
-        {
-            json_t *v = json_array_get(row, c);
-            char text[64];
-            if (!json_is_string(v) || json_string_length(v) >= sizeof(text) || json_string_length(v) < 11)
-                continue;
-            memcpy(text, json_string_value(v), json_string_length(v) + 1);
-            if (text[10] == 'T')
-                text[10] = ' ';
-            json_string_set(v, text);
-        }
-    }
-}
-
-#define ASKED_ABOUT_MIN 0.05 /* a reading that is less likely is not offered */
-#define CLEAR_PROBABILITY 0.97 /* others need not be tried */
-#define TRIED_MIN 0.02
-
-static json_t *choices_json(const struct nl_answer *answer)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < answer->n_choices && json_array_size(list) < 3; i++)
-        if (answer->choices[i].probability >= ASKED_ABOUT_MIN)
-            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", answer->choices[i].reading, "plan", answer->choices[i].plan,
-                                                  "probability", answer->choices[i].probability));
-    return list;
-}
-
-/* One reading, run. A reading that cannot be run is none. */
-struct trial {
-    struct buf sql;
-    json_t *body;
-};
-
-/*
- * Tries the likely readings, so that what they give can help to decide: see nl_settle(). trials are in the order of the choices
- * afterwards.
- */
-static void try_readings(struct ask_data *d, struct nl_answer *answer, struct trial trials[NL_CHOICES_MAX], bool run)
-{
-    const json_t *rows[NL_CHOICES_MAX] = { NULL };
-    size_t order[NL_CHOICES_MAX], n = answer->n_choices;
-    struct trial was[NL_CHOICES_MAX];
-    for (size_t i = 0; i < n; i++) {
-        struct err err = ERR_INIT;
-        const struct nl_choice *c = &answer->choices[i];
-        if (i > 0 && (!run || c->probability < TRIED_MIN || answer->choices[0].probability > CLEAR_PROBABILITY))
-            continue;
-        if (ask_data_compile(d, c->plan, &trials[i].sql, &err) < 0 || !run)
-            continue;
-        if (ask_data_run(d, buf_cstr(&trials[i].sql), ANSWER_ROWS, &trials[i].body, &err) < 0)
-            continue;
-        respell_times(trials[i].body);
-        rows[i] = json_object_get(trials[i].body, "rows");
-    }
-    if (!run)
-        return;
-    nl_settle(answer, rows, order);
-    memcpy(was, trials, sizeof(was));
-    bool kept[NL_CHOICES_MAX] = { false };
-    for (size_t i = 0; i < answer->n_choices; i++) {
-        trials[i] = was[order[i]];
-        kept[order[i]] = true;
-    }
-    size_t at = answer->n_choices;
-    for (size_t i = 0; i < n; i++)
-        if (!kept[i])
-            trials[at++] = was[i]; /* twins: only to be freed */
-}
-
-/* The answer as one object. Failures of the run become status "error". */
+/* The answer as one object; new reference. Failures become status "error". */
 static json_t *answer_json(struct ask_data *d, const char *question, bool run)
 {
     struct err err = ERR_INIT;
-    auto_arena struct arena a;
-    struct nl_answer answer = { .status = NL_DECLINED };
-    struct trial trials[NL_CHOICES_MAX];
-    json_t *out = json_object();
-
-    arena_init(&a, NL_ARENA_BYTES);
-    for (size_t i = 0; i < NL_CHOICES_MAX; i++)
-        trials[i] = (struct trial){ .sql = BUF_INIT(PLAN_SQL_MAX_BYTES) };
-    int r = nl_plan(d->schema, question, NULL, &a, &answer, &err);
-    if (r >= 0)
-        try_readings(d, &answer, trials, run);
-    const struct nl_choice *best = &answer.choices[0];
-    json_object_set_new(out, "status", json_string(nl_status_names[answer.status]));
-    if (r >= 0 && answer.status == NL_ANSWERED) {
-        json_object_set_new(out, "reading", json_string(best->reading));
-        json_object_set_new(out, "probability", json_real(best->probability));
-        json_object_set_new(out, "plan", json_incref(best->plan));
-        json_object_set_new(out, "sql", json_string(buf_cstr(&trials[0].sql)));
-        if (best->chart)
-            json_object_set_new(out, "chart", json_incref(best->chart));
-        static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
-        for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
-            if (json_object_get(trials[0].body, keys[i]))
-                json_object_set(out, keys[i], json_object_get(trials[0].body, keys[i]));
-        if (run && !trials[0].body) { /* say why it failed, which the trial did not keep */
-            auto_json json_t *body = NULL;
-            r = ask_data_run(d, buf_cstr(&trials[0].sql), ANSWER_ROWS, &body, &err);
-        }
+    struct reading *reading = NULL;
+    const char *sql;
+    int64_t max_rows;
+    int r = reading_begin(d->catalog, question, NULL, run, &reading, &err);
+    if (r < 0)
+        return json_pack("{s:s, s:o}", "status", "error", "error", json_error(&err));
+    while ((sql = reading_next_sql(reading, &max_rows))) {
+        auto_json json_t *body = NULL;
+        err = (struct err)ERR_INIT;
+        (void)ask_data_run(d, sql, max_rows, &body, &err);
+        reading_feed(reading, body, &err);
     }
-    if (r >= 0 && answer.status == NL_ASKED)
-        json_object_set_new(out, "choices", choices_json(&answer));
-    if (r >= 0 && answer.status == NL_DECLINED) {
-        json_t *list = json_array();
-        for (size_t i = 0; i < answer.n_suggestions; i++)
-            json_array_append_new(list, json_string(answer.suggestions[i]));
-        json_object_set_new(out, "suggestions", list);
-    }
-    if (r < 0) {
-        json_object_set_new(out, "status", json_string("error"));
-        json_object_set_new(out, "error", json_error(&err));
-    }
-    for (size_t i = 0; i < NL_CHOICES_MAX; i++) {
-        buf_finish(&trials[i].sql);
-        json_decref(trials[i].body);
-    }
-    nl_answer_finish(&answer);
-    return out;
+    json_t *answer = json_copy((json_t *)(uintptr_t)reading_answer(reading));
+    reading_destroy(reading);
+    return answer;
 }
 
 /* ---- for people ---- */
@@ -285,24 +174,24 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
     json_t *list = NULL, *c;
     size_t i;
     arena_init(&a, NL_ARENA_BYTES);
-    if (nl_candidates(d->schema, question, &a, &list, &err) < 0)
+    if (nl_candidates(catalog_schema(d->catalog), question, &a, &list, &err) < 0)
         return json_array();
     json_array_foreach(list, i, c)
     {
         auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
-        auto_json json_t *body = NULL;
-        int r = ask_data_compile(d, json_object_get(c, "plan"), &sql, &err);
+        auto_json json_t *body = NULL, *spelled = NULL;
+        int r = catalog_compile(d->catalog, json_object_get(c, "plan"), &sql, &err);
         if (r >= 0)
-            r = ask_data_run(d, buf_cstr(&sql), ANSWER_ROWS, &body, &err);
+            r = ask_data_run(d, buf_cstr(&sql), READING_ROWS_MAX, &body, &err);
         json_object_set_new(c, "sql", json_string(buf_cstr(&sql)));
-        if (r >= 0)
-            respell_times(body);
-        if (r >= 0)
-            json_object_set(c, "rows", json_object_get(body, "rows"));
-        if (r >= 0)
-            nl_result_features(json_is_true(json_object_get(c, "expects_one")), json_object_get(body, "rows"), json_object_get(c, "features"));
-        else
+        if (r >= 0) {
+            spelled = reading_respell_times(body);
+            json_object_set(c, "rows", json_object_get(spelled, "rows"));
+            nl_result_features(json_is_true(json_object_get(c, "expects_one")), json_object_get(spelled, "rows"),
+                               json_object_get(c, "features"));
+        } else {
             json_object_set_new(c, "error", json_string(err.message));
+        }
         json_object_del(c, "plan");
     }
     return list;

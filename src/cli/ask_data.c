@@ -1,4 +1,4 @@
-/* Files to ask about. Their values are looked at by SQL inside the sandbox, never here. */
+/* Files to ask about. What they hold is looked at by SQL inside the sandbox, never here. */
 
 #include <errno.h>
 #include <limits.h>
@@ -10,18 +10,12 @@
 #include "base/str.h"
 #include "cli/ask_data.h"
 #include "dataset/dataset.h"
-#include "plan/compile.h"
 #include "sandbox/runner.h"
-
-#define RUN_TIMEOUT_MS 30000
-#define OUTPUT_MAX_BYTES (16 << 20)
-#define INDEX_ROWS_MAX 200000
-#define PLAIN_COLUMNS_MAX 400 /* whose values are looked at */
 
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err)
 {
-    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = RUN_TIMEOUT_MS,
-                               .max_rows = max_rows, .max_output_bytes = OUTPUT_MAX_BYTES };
+    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
+                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
     struct run_result result = { .verdict = VERDICT_OK };
     int r = sandbox_begin(d->sandbox, &req, NULL, err);
     if (r >= 0)
@@ -38,98 +32,20 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
     return r;
 }
 
-/* ---- what the tables hold ---- */
-
-static int append_name(struct buf *b, const char *name, struct err *err)
+static int read_catalog(struct ask_data *d, const struct sandbox_file *files, size_t n_files, struct err *err)
 {
-    int r = buf_append_str(b, "\"", err);
-    for (; *name && r >= 0; name++)
-        r = buf_append(b, *name == '"' ? "\"\"" : name, *name == '"' ? 2 : 1, err);
-    return r < 0 ? r : buf_append_str(b, "\"", err);
-}
-
-/* One query for all columns of a table: each text's different values, each date's ends, and the number of rows. */
-static int index_query(const char *table, const json_t *columns, const json_t *types, struct buf *b, struct err *err)
-{
-    size_t n = MIN_OF(json_array_size(columns), (size_t)PLAIN_COLUMNS_MAX);
-    int r = buf_append_str(b, "SELECT -1 AS c, CAST(count(*) AS VARCHAR) AS v, NULL AS w FROM ", err);
-    if (r >= 0)
-        r = append_name(b, table, err);
-    for (size_t i = 0; i < n && r >= 0; i++) {
-        const char *name = json_string_value(json_array_get(columns, i));
-        enum plan_type type = plan_type_from_name(json_string_value(json_array_get(types, i)));
-        bool date = type == TYPE_DATE || type == TYPE_TIMESTAMP;
-        if (!date && type != TYPE_TEXT && type != TYPE_INTEGER)
-            continue;
-        int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : 200;
-        if (date)
-            r = buf_printf(b, err, " UNION ALL SELECT %zu, CAST(min(", i);
-        else
-            r = buf_printf(b, err, " UNION ALL SELECT %zu, CAST(v AS VARCHAR), NULL FROM (SELECT ", i);
+    const char *tables[RUNNER_FILES_MAX], *sql;
+    int64_t max_rows;
+    for (size_t i = 0; i < n_files; i++)
+        tables[i] = files[i].table;
+    int r = catalog_create("data", tables, n_files, NULL, &d->catalog, err);
+    while (r >= 0 && (sql = catalog_next_sql(d->catalog, &max_rows))) {
+        auto_json json_t *body = NULL;
+        r = ask_data_run(d, sql, max_rows, &body, err);
         if (r >= 0)
-            r = append_name(b, name, err);
-        if (date && r >= 0)
-            r = buf_append_str(b, ") AS VARCHAR), CAST(max(", err);
-        if (date && r >= 0)
-            r = append_name(b, name, err);
-        if (r >= 0)
-            r = buf_append_str(b, date ? ") AS VARCHAR) FROM " : " AS v, count(*) AS n FROM ", err);
-        if (r >= 0)
-            r = append_name(b, table, err);
-        if (r >= 0 && !date)
-            r = buf_printf(b, err, " GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v LIMIT %d)", limit);
+            r = catalog_feed(d->catalog, body, err);
     }
     return r;
-}
-
-static int add_table(struct ask_data *d, const char *table, json_t *short_schema, struct err *err)
-{
-    auto_buf struct buf sql = BUF_INIT(4u << 20);
-    auto_json json_t *shape = NULL, *values = NULL;
-    int r = buf_append_str(&sql, "SELECT * FROM ", err);
-    if (r >= 0)
-        r = append_name(&sql, table, err);
-    if (r >= 0)
-        r = buf_append_str(&sql, " LIMIT 0", err);
-    if (r >= 0)
-        r = ask_data_run(d, buf_cstr(&sql), 1, &shape, err);
-    if (r < 0)
-        return r;
-    const json_t *columns = json_object_get(shape, "columns"), *types = json_object_get(shape, "types");
-    buf_clear(&sql);
-    r = index_query(table, columns, types, &sql, err);
-    if (r >= 0)
-        r = ask_data_run(d, buf_cstr(&sql), INDEX_ROWS_MAX, &values, err);
-    if (r < 0)
-        return r;
-    const json_t *rows = json_object_get(values, "rows");
-    const char *count = json_string_value(json_array_get(json_array_get(rows, 0), 1));
-    int t = nl_schema_add_table(d->schema, table, count ? atoll(count) : -1, err);
-    if (t < 0)
-        return t;
-    json_t *short_table = json_object();
-    json_object_set_new(short_schema, table, short_table);
-    for (size_t i = 0; i < json_array_size(columns) && r >= 0; i++) {
-        const char *name = json_string_value(json_array_get(columns, i)), *type = json_string_value(json_array_get(types, i));
-        if (!name || !type)
-            return err_set(err, ERR_PROTOCOL, "a column of '%s' has no name or type", table);
-        r = nl_schema_add_column(d->schema, t, name, type, err);
-        json_object_set_new(short_table, name, json_string(type));
-    }
-    size_t i;
-    json_t *row;
-    json_array_foreach(rows, i, row)
-    {
-        json_int_t c = json_integer_value(json_array_get(row, 0));
-        const char *v = json_string_value(json_array_get(row, 1)), *w = json_string_value(json_array_get(row, 2));
-        if (c < 0 || !v || r < 0 || c >= (json_int_t)json_array_size(columns))
-            continue;
-        if (w)
-            r = nl_schema_set_range(d->schema, t, (int)c, v, w, err);
-        else
-            r = nl_schema_add_value(d->schema, t, (int)c, v, err);
-    }
-    return r < 0 ? r : 0;
 }
 
 /* ---- opening ---- */
@@ -167,29 +83,21 @@ int ask_data_open(struct provider *p, const struct config *cfg, const char *cons
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
     struct sandbox_file list[RUNNER_FILES_MAX];
-    auto_json json_t *schema = json_object();
-    json_t *tables = json_object();
+    auto_arena struct arena a;
     int r = 0;
 
-    json_object_set_new(schema, "tables", tables);
     *ret = (struct ask_data){ .sandbox = NULL };
-    arena_init(&ret->arena, 64u << 20);
+    arena_init(&a, 1u << 20);
     if (n_files == 0 || n_files > RUNNER_FILES_MAX)
         r = err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n_files, RUNNER_FILES_MAX);
     for (size_t i = 0; i < n_files && r >= 0; i++)
-        r = name_file(&ret->arena, files[i], i, list, err);
+        r = name_file(&a, files[i], i, list, err);
     spec.files = list;
     sandbox_limits_default(cfg, &spec.limits);
     if (r >= 0)
         r = sandbox_create(p, &spec, events, &ret->sandbox, err);
     if (r >= 0)
-        r = nl_schema_create("data", &ret->schema, err);
-    for (size_t i = 0; i < n_files && r >= 0; i++)
-        r = add_table(ret, list[i].table, tables, err);
-    if (r >= 0)
-        r = nl_schema_finish(ret->schema, err);
-    if (r >= 0)
-        r = plan_schema_parse(schema, NULL, &ret->arena, &ret->plan_schema, err);
+        r = read_catalog(ret, list, n_files, err);
     if (r < 0)
         ask_data_finish(ret);
     return r;
@@ -198,31 +106,6 @@ int ask_data_open(struct provider *p, const struct config *cfg, const char *cons
 void ask_data_finish(struct ask_data *d)
 {
     sandbox_destroy(d->sandbox);
-    nl_schema_destroy(d->schema);
-    arena_finish(&d->arena);
+    catalog_unref(d->catalog);
     *d = (struct ask_data){ .sandbox = NULL };
-}
-
-int ask_data_compile(struct ask_data *d, const json_t *plan, struct buf *ret_sql, struct err *err)
-{
-    auto_arena struct arena a;
-    struct query_plan *parsed = NULL;
-    arena_init(&a, PLAN_ARENA_BYTES);
-    size_t before = ret_sql->len;
-    int r = plan_parse(plan, &a, &parsed, err);
-    if (r >= 0)
-        r = plan_compile(parsed, d->plan_schema, ret_sql, err);
-    if (r < 0)
-        return r;
-    /*
-     * A limit that nobody asked for is only the size of the answer, which the run has too; without it rows that are equal in
-     * what they are ordered by keep the order of the file.
-     */
-    static const char tail[] = "\nLIMIT 1000";
-    size_t len = ret_sql->len - before;
-    if (parsed->limit == PLAN_LIMIT_MAX && len > sizeof(tail) && str_ends(buf_cstr(ret_sql), tail)) {
-        ret_sql->len -= sizeof(tail) - 1;
-        ret_sql->data[ret_sql->len] = '\0';
-    }
-    return 0;
 }

@@ -1,18 +1,14 @@
 #ifndef RIDDLE_CLI_ASK_DATA_H
 #define RIDDLE_CLI_ASK_DATA_H
 
-/* Files to ask about: a sandbox that holds them as tables, and what the planner has to know of them, read from it once. */
+/* Files to ask about: a sandbox that holds them as tables, and what is known of them, read from it once. */
 
-#include "base/arena.h"
-#include "nl/nl.h"
-#include "plan/plan_schema.h"
+#include "agent/catalog.h"
 #include "sandbox/sandbox.h"
 
 struct ask_data {
-    struct arena arena;
     struct sandbox *sandbox;
-    struct nl_schema *schema;
-    struct plan_schema *plan_schema;
+    struct catalog *catalog;
 };
 
 /* Paths may be "TABLE=PATH". On failure *ret needs no finish. */
@@ -22,7 +18,5 @@ void ask_data_finish(struct ask_data *d);
 
 /* Runs SQL; VALIDATION with the kernel's words when it failed. The body is {"columns", "types", "rows", …}; new reference. */
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err);
-/* The SQL of a plan. */
-int ask_data_compile(struct ask_data *d, const json_t *plan, struct buf *ret_sql, struct err *err);
 
 #endif

@@ -1,0 +1,476 @@
+/*
+ * Reading a catalog. Per table one query gives its columns and a few rows, and one gives everything about all its columns, as
+ * rows of five texts: what the row is about (c: the column, k: which kind of row), and v, w, x, n.
+ *
+ *   c = -1  k = 0   n: rows of the table
+ *   c       k = 1   v, w, x: least, greatest, mean; n: how many are not null
+ *   c       k = 2   v: a value; n: how often it occurs
+ */
+
+#include "agent/catalog.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "plan/compile.h"
+
+#define VALUES_ROWS_MAX 200000
+#define INTEGER_VALUES 200
+#define LISTED_INTEGERS 50        /* a number with more different values has no top list */
+#define LOOKED_AT_COLUMNS 400     /* of a table; of the rest only name and type are known */
+#define SQL_MAX_BYTES (4u << 20)
+#define ARENA_BYTES (64u << 20)
+
+enum step { STEP_SHAPE, STEP_VALUES, STEP_DONE };
+enum row_kind { ROW_TABLE, ROW_RANGE, ROW_VALUE };
+
+struct catalog {
+    unsigned refs;
+    struct arena arena;
+    const char *dataset_id;
+    const char **tables;
+    size_t n_tables;
+    json_t *relationships; /* array */
+
+    size_t table; /* being read */
+    enum step step;
+    struct buf sql;
+    json_t *columns, *types; /* of that table */
+
+    struct nl_schema *nl;
+    struct plan_schema *plan;
+    json_t *described;
+    json_t *short_schema; /* for plan_schema_parse() */
+};
+
+static int no_memory(struct err *err)
+{
+    return err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- the queries ---- */
+
+static int append_name(struct buf *b, const char *name, struct err *err)
+{
+    int r = buf_append_str(b, "\"", err);
+    for (; *name && r >= 0; name++)
+        r = buf_append(b, *name == '"' ? "\"\"" : name, *name == '"' ? 2 : 1, err);
+    return r < 0 ? r : buf_append_str(b, "\"", err);
+}
+
+/* fmt with each "%n" replaced by the column and each "%t" by the table, both quoted. */
+static int append_sql(struct buf *b, const char *fmt, const char *column, const char *table, struct err *err)
+{
+    int r = 0;
+    while (*fmt && r >= 0) {
+        size_t n = strcspn(fmt, "%");
+        r = buf_append(b, fmt, n, err);
+        fmt += n;
+        if (r >= 0 && *fmt == '%') {
+            r = append_name(b, fmt[1] == 'n' ? column : table, err);
+            fmt += 2;
+        }
+    }
+    return r;
+}
+
+static int shape_query(struct catalog *c, struct err *err)
+{
+    buf_clear(&c->sql);
+    int r = append_sql(&c->sql, "SELECT * FROM %t LIMIT ", NULL, c->tables[c->table], err);
+    return r < 0 ? r : buf_printf(&c->sql, err, "%d", CATALOG_SAMPLE_ROWS);
+}
+
+static enum plan_type column_type(const struct catalog *c, size_t i)
+{
+    return plan_type_from_name(json_string_value(json_array_get(c->types, i)));
+}
+
+static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, struct err *err)
+{
+    const char *low = "NULL, NULL, NULL, ";
+    if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
+        low = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), NULL, ";
+    else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
+        low = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), CAST(avg(%n) AS VARCHAR), ";
+    int r = buf_printf(b, err, " UNION ALL SELECT %zu, %d, ", i, ROW_RANGE);
+    if (r >= 0)
+        r = append_sql(b, low, column, table, err);
+    return r < 0 ? r : append_sql(b, "count(%n) FROM %t", column, table, err);
+}
+
+/*
+ * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
+ * way here and are still left out by it.
+ */
+static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, struct err *err)
+{
+    int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
+    int r = buf_printf(b, err, " UNION ALL SELECT %zu, %d, ", i, ROW_VALUE);
+    if (r >= 0 && type == TYPE_TEXT)
+        r = buf_printf(b, err, "left(CAST(v AS VARCHAR), %d)", NL_VALUE_MAX_BYTES + 1);
+    else if (r >= 0)
+        r = buf_append_str(b, "CAST(v AS VARCHAR)", err);
+    if (r >= 0)
+        r = append_sql(b, ", NULL, NULL, n FROM (SELECT %n AS v, count(*) AS n FROM %t", column, table, err);
+    return r < 0 ? r : buf_printf(b, err, " GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v LIMIT %d)", limit);
+}
+
+/* Ranges come before values: a cut answer then lacks the less important. */
+static int facts_query(struct catalog *c, struct err *err)
+{
+    const char *table = c->tables[c->table];
+    size_t n = MIN_OF(json_array_size(c->columns), (size_t)LOOKED_AT_COLUMNS);
+    buf_clear(&c->sql);
+    int r = buf_printf(&c->sql, err, "SELECT -1 AS c, %d AS k, NULL AS v, NULL AS w, NULL AS x, count(*) AS n FROM ", ROW_TABLE);
+    if (r >= 0)
+        r = append_name(&c->sql, table, err);
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = range_query(&c->sql, json_string_value(json_array_get(c->columns, i)), table, i, column_type(c, i), err);
+    for (size_t i = 0; i < n && r >= 0; i++) {
+        enum plan_type type = column_type(c, i);
+        if (type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL)
+            r = values_query(&c->sql, json_string_value(json_array_get(c->columns, i)), table, i, type, err);
+    }
+    return r;
+}
+
+/* ---- what comes back ---- */
+
+/* Text as a number of JSON; NULL if it is none or not finite. */
+static json_t *number_of(const char *text)
+{
+    char *end;
+    errno = 0;
+    long long i = strtoll(text, &end, 10);
+    if (errno == 0 && end != text && *end == '\0')
+        return json_integer(i);
+    double d = strtod(text, &end);
+    return end != text && *end == '\0' && isfinite(d) ? json_real(d) : NULL;
+}
+
+static json_t *shown_text(const char *text)
+{
+    size_t len = strlen(text), at = 0;
+    for (int i = 0; i < CATALOG_TEXT_CHARACTERS && at < len; i++) {
+        size_t bad, n = str_utf8_next(text + at, len - at, &bad);
+        at += n ? n : bad;
+    }
+    if (at >= len)
+        return json_string(text);
+    auto_free char *cut = malloc(at + sizeof("…"));
+    if (!cut)
+        return NULL;
+    memcpy(cut, text, at);
+    memcpy(cut + at, "…", sizeof("…"));
+    return json_string(cut);
+}
+
+static json_t *shown_rows(const json_t *rows)
+{
+    json_t *out = json_array(), *row, *cell;
+    size_t i, k;
+    json_array_foreach(rows, i, row)
+    {
+        json_t *list = json_array();
+        json_array_foreach(row, k, cell)
+        {
+            if (json_is_string(cell))
+                json_array_append_new(list, shown_text(json_string_value(cell)));
+            else
+                json_array_append(list, cell);
+        }
+        json_array_append_new(out, list);
+    }
+    return out;
+}
+
+static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
+{
+    const char *table = c->tables[c->table];
+    json_t *columns = json_object_get(body, "columns"), *types = json_object_get(body, "types");
+    size_t n = json_array_size(columns);
+    if (n == 0 || json_array_size(types) != n)
+        return err_set(err, ERR_PROTOCOL, "the columns of table '%s' did not come with their types", table);
+    if (n > PLAN_MAX_COLUMNS)
+        return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table, PLAN_MAX_COLUMNS);
+    json_t *list = json_array(), *short_table = json_object();
+    json_t *described = json_pack("{s:s, s:n, s:o, s:o}", "name", table, "row_count", "columns", list, "sample_rows",
+                                  shown_rows(json_object_get(body, "rows")));
+    json_array_append_new(json_object_get(c->described, "tables"), described);
+    json_object_set_new(json_object_get(c->short_schema, "tables"), table, short_table);
+    for (size_t i = 0; i < n; i++) {
+        const char *name = json_string_value(json_array_get(columns, i)), *type = json_string_value(json_array_get(types, i));
+        if (!name || !type)
+            return err_set(err, ERR_PROTOCOL, "a column of '%s' has no name or type", table);
+        if (json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "type", type)) < 0 ||
+            json_object_set_new(short_table, name, json_string(type)) < 0)
+            return no_memory(err);
+    }
+    c->columns = json_incref(columns);
+    c->types = json_incref(types);
+    return 0;
+}
+
+static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low, const char *high, const char *mean,
+                           long long n)
+{
+    bool number = type == TYPE_INTEGER || type == TYPE_NUMBER;
+    if (n_rows > n)
+        json_object_set_new(column, "nulls", json_integer(n_rows - n));
+    /* A number that JSON has no form for leaves its member out: json_object_set_new() refuses NULL. */
+    if (low && high) {
+        json_object_set_new(column, "min", number ? number_of(low) : json_string(low));
+        json_object_set_new(column, "max", number ? number_of(high) : json_string(high));
+    }
+    if (mean)
+        json_object_set_new(column, "mean", number_of(mean));
+}
+
+static void describe_value(json_t *column, enum plan_type type, const char *value, long long n)
+{
+    json_t *top = json_object_get(column, "top");
+    if (!top) {
+        top = json_array();
+        json_object_set_new(column, "top", top);
+    }
+    json_object_set_new(column, "distinct", json_integer(json_integer_value(json_object_get(column, "distinct")) + 1));
+    if (json_array_size(top) == CATALOG_TOP_VALUES)
+        return;
+    json_t *v = type == TYPE_INTEGER ? number_of(value) : type == TYPE_BOOL ? json_boolean(str_eq(value, "true")) : shown_text(value);
+    json_array_append_new(top, json_pack("{s:o, s:I}", "value", v, "count", (json_int_t)n));
+}
+
+/* The answer lists values only so far; what it was cut at is not their number. */
+static void finish_column(json_t *column, enum plan_type type, bool is_cut)
+{
+    json_int_t distinct = json_integer_value(json_object_get(column, "distinct"));
+    json_int_t most = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN : INTEGER_VALUES - 1;
+    if (distinct > most || (is_cut && distinct > 0)) {
+        json_object_del(column, "distinct");
+        json_object_set_new(column, "distinct_more_than", json_integer(MIN_OF(distinct - 1, most)));
+    }
+    if (type == TYPE_INTEGER && distinct > LISTED_INTEGERS)
+        json_object_del(column, "top");
+}
+
+static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
+{
+    const char *table = c->tables[c->table];
+    const json_t *rows = json_object_get(body, "rows");
+    json_t *described = json_array_get(json_object_get(c->described, "tables"), c->table);
+    json_t *columns = json_object_get(described, "columns"), *row;
+    size_t i, n_columns = json_array_size(c->columns);
+    long long n_rows = -1;
+    json_array_foreach(rows, i, row)
+        if (json_integer_value(json_array_get(row, 1)) == ROW_TABLE)
+            n_rows = json_integer_value(json_array_get(row, 5));
+    if (n_rows < 0)
+        return err_set(err, ERR_PROTOCOL, "the rows of table '%s' were not counted", table);
+    json_object_set_new(described, "row_count", json_integer(n_rows));
+
+    int t = nl_schema_add_table(c->nl, table, n_rows, err), r = 0;
+    if (t < 0)
+        return t;
+    for (i = 0; i < n_columns && r >= 0; i++)
+        r = nl_schema_add_column(c->nl, t, json_string_value(json_array_get(c->columns, i)),
+                                 json_string_value(json_array_get(c->types, i)), err);
+    json_array_foreach(rows, i, row)
+    {
+        json_int_t at = json_integer_value(json_array_get(row, 0)), kind = json_integer_value(json_array_get(row, 1));
+        const char *v = json_string_value(json_array_get(row, 2)), *w = json_string_value(json_array_get(row, 3));
+        long long n = json_integer_value(json_array_get(row, 5));
+        if (at < 0 || at >= (json_int_t)n_columns || r < 0)
+            continue;
+        enum plan_type type = column_type(c, (size_t)at);
+        json_t *column = json_array_get(columns, (size_t)at);
+        if (kind == ROW_RANGE) {
+            describe_range(column, type, n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
+            if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
+                r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
+        } else if (kind == ROW_VALUE && v) {
+            describe_value(column, type, v, n);
+            if (type != TYPE_BOOL)
+                r = nl_schema_add_value(c->nl, t, (int)at, v, err);
+        }
+    }
+    for (i = 0; i < n_columns && r >= 0; i++)
+        finish_column(json_array_get(columns, i), column_type(c, i), json_is_true(json_object_get(body, "truncated")));
+    return r < 0 ? r : 0;
+}
+
+/* ---- the end ---- */
+
+static void take_relationships(struct catalog *c)
+{
+    json_t *kept = json_array(), *notes = json_array(), *rel;
+    size_t i;
+    json_array_foreach(c->relationships, i, rel)
+    {
+        struct err why = ERR_INIT;
+        const char *from = json_string_value(json_object_get(rel, "from")), *to = json_string_value(json_object_get(rel, "to"));
+        int r = from && to ? nl_schema_add_relationship(c->nl, from, to, &why) :
+                             err_set(&why, ERR_VALIDATION, "a relationship has no 'from' or 'to'");
+        if (r >= 0)
+            json_array_append(kept, rel);
+        else
+            json_array_append_new(notes, json_string(why.message));
+    }
+    json_object_set(c->described, "relationships", kept);
+    json_object_set_new(c->short_schema, "relationships", kept);
+    if (json_array_size(notes) > 0)
+        json_object_set(c->described, "notes", notes);
+    json_decref(notes);
+}
+
+static int finish(struct catalog *c, struct err *err)
+{
+    take_relationships(c);
+    int r = nl_schema_finish(c->nl, err);
+    if (r >= 0)
+        r = plan_schema_parse(c->short_schema, NULL, &c->arena, &c->plan, err);
+    if (r < 0)
+        return r;
+    json_decref(TAKE_PTR(c->short_schema));
+    json_decref(TAKE_PTR(c->relationships));
+    buf_finish(&c->sql);
+    c->step = STEP_DONE;
+    return 0;
+}
+
+int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
+{
+    int r;
+    if (c->step == STEP_DONE)
+        return err_set(err, ERR_CONFLICT, "the catalog is finished");
+    if (c->step == STEP_SHAPE) {
+        r = feed_shape(c, body, err);
+        if (r >= 0)
+            r = facts_query(c, err);
+        c->step = STEP_VALUES;
+        return r;
+    }
+    r = feed_facts(c, body, err);
+    json_decref(TAKE_PTR(c->columns));
+    json_decref(TAKE_PTR(c->types));
+    if (r < 0)
+        return r;
+    c->step = STEP_SHAPE;
+    return ++c->table == c->n_tables ? finish(c, err) : shape_query(c, err);
+}
+
+/* ---- life ---- */
+
+int catalog_create(const char *dataset_id, const char *const *tables, size_t n_tables, const json_t *relationships,
+                   struct catalog **ret, struct err *err)
+{
+    struct catalog *c = calloc(1, sizeof(*c));
+    int r = 0;
+    if (!c)
+        return no_memory(err);
+    c->refs = 1;
+    arena_init(&c->arena, ARENA_BYTES);
+    buf_init(&c->sql, SQL_MAX_BYTES);
+    c->dataset_id = arena_strdup(&c->arena, dataset_id);
+    c->tables = arena_alloc(&c->arena, MAX_OF(n_tables, (size_t)1) * sizeof(*c->tables));
+    c->relationships = json_is_array(relationships) ? json_deep_copy(relationships) : json_array();
+    c->described = json_pack("{s:s, s:[]}", "dataset_id", dataset_id, "tables");
+    c->short_schema = json_pack("{s:s, s:{}}", "id", dataset_id, "tables");
+    if (!c->dataset_id || !c->tables || !c->relationships || !c->described || !c->short_schema)
+        r = no_memory(err);
+    for (size_t i = 0; i < n_tables && r >= 0; i++) {
+        c->tables[c->n_tables++] = arena_strdup(&c->arena, tables[i]);
+        if (!c->tables[i])
+            r = no_memory(err);
+    }
+    if (r >= 0 && n_tables == 0)
+        r = err_set(err, ERR_VALIDATION, "there is no table to ask about");
+    if (r >= 0)
+        r = nl_schema_create(dataset_id, &c->nl, err);
+    if (r >= 0)
+        r = shape_query(c, err);
+    if (r < 0) {
+        catalog_unref(c);
+        return r;
+    }
+    *ret = c;
+    return 0;
+}
+
+struct catalog *catalog_ref(struct catalog *c)
+{
+    c->refs++;
+    return c;
+}
+
+void catalog_unref(struct catalog *c)
+{
+    if (!c || --c->refs > 0)
+        return;
+    json_decref(c->relationships);
+    json_decref(c->columns);
+    json_decref(c->types);
+    json_decref(c->described);
+    json_decref(c->short_schema);
+    nl_schema_destroy(c->nl);
+    buf_finish(&c->sql);
+    arena_finish(&c->arena);
+    free(c);
+}
+
+const char *catalog_next_sql(const struct catalog *c, int64_t *ret_max_rows)
+{
+    if (c->step == STEP_DONE)
+        return NULL;
+    *ret_max_rows = c->step == STEP_SHAPE ? CATALOG_SAMPLE_ROWS : VALUES_ROWS_MAX;
+    return buf_cstr(&c->sql);
+}
+
+const char *catalog_dataset_id(const struct catalog *c)
+{
+    return c->dataset_id;
+}
+
+const struct nl_schema *catalog_schema(const struct catalog *c)
+{
+    return c->nl;
+}
+
+const struct plan_schema *catalog_plan_schema(const struct catalog *c)
+{
+    return c->plan;
+}
+
+const json_t *catalog_describe(const struct catalog *c)
+{
+    return c->described;
+}
+
+int catalog_compile(const struct catalog *c, const json_t *plan, struct buf *ret_sql, struct err *err)
+{
+    auto_arena struct arena a;
+    struct query_plan *parsed = NULL;
+    arena_init(&a, PLAN_ARENA_BYTES);
+    size_t before = ret_sql->len;
+    int r = plan_parse(plan, &a, &parsed, err);
+    if (r >= 0)
+        r = plan_compile(parsed, c->plan, ret_sql, err);
+    if (r < 0)
+        return r;
+    /*
+     * A limit that nobody asked for is only the size of the answer, which the run has too; without it rows that are equal in
+     * what they are ordered by keep the order of the file.
+     */
+    static const char tail[] = "\nLIMIT 1000";
+    size_t len = ret_sql->len - before;
+    if (parsed->limit == PLAN_LIMIT_MAX && len > sizeof(tail) && str_ends(buf_cstr(ret_sql), tail)) {
+        ret_sql->len -= sizeof(tail) - 1;
+        ret_sql->data[ret_sql->len] = '\0';
+    }
+    return 0;
+}

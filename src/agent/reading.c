@@ -1,0 +1,249 @@
+/* One question answered without a model: see reading.h. The planner decides (nl_plan, nl_settle); this file keeps the books. */
+
+#include "agent/reading.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/arena.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "plan/compile.h"
+
+#define OFFERED_MIN 0.05       /* a reading that is less likely is not offered */
+#define OFFERED_CHOICES 3
+#define CLEAR_PROBABILITY 0.97 /* others need not be tried */
+#define TRIED_MIN 0.02
+
+/* A reading that is run. One that cannot be is none, unless it is the best. */
+struct trial {
+    struct buf sql;
+    json_t *body;
+    bool is_tried;
+    struct err why; /* of one that failed */
+};
+
+struct reading {
+    struct catalog *catalog;
+    struct arena arena;
+    struct nl_answer plans;
+    struct trial trials[NL_CHOICES_MAX]; /* in the order of the choices */
+    size_t at;                           /* the trial under way */
+    bool run, is_settled;
+    json_t *answer;
+};
+
+/* ---- times ---- */
+
+static bool is_time(const json_t *types, size_t column)
+{
+    const char *type = json_string_value(json_array_get(types, column));
+    return type && plan_type_from_name(type) == TYPE_TIMESTAMP;
+}
+
+json_t *reading_respell_times(const json_t *body)
+{
+    json_t *borrowed = (json_t *)(uintptr_t)body; /* only its reference count changes */
+    const json_t *types = json_object_get(body, "types");
+    size_t i, c, n = json_array_size(types);
+    json_t *row;
+    for (c = 0; c < n && !is_time(types, c);)
+        c++;
+    if (c == n)
+        return json_incref(borrowed);
+    json_t *copy = json_copy(borrowed), *rows = json_deep_copy(json_object_get(body, "rows"));
+    if (!copy || !rows || json_object_set_new(copy, "rows", rows) < 0) {
+        json_decref(copy);
+        return json_incref(borrowed);
+    }
+    for (; c < n; c++) {
+        if (!is_time(types, c))
+            continue;
+        json_array_foreach(rows, i, row)
+        {
+            json_t *v = json_array_get(row, c);
+            char text[64];
+            if (!json_is_string(v) || json_string_length(v) >= sizeof(text) || json_string_length(v) < 11)
+                continue;
+            memcpy(text, json_string_value(v), json_string_length(v) + 1);
+            if (text[10] == 'T')
+                text[10] = ' ';
+            json_string_set(v, text);
+        }
+    }
+    return copy;
+}
+
+/* ---- the answer ---- */
+
+static json_t *choices_json(const struct nl_answer *plans)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < plans->n_choices && json_array_size(list) < OFFERED_CHOICES; i++)
+        if (plans->choices[i].probability >= OFFERED_MIN)
+            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", plans->choices[i].reading, "plan", plans->choices[i].plan,
+                                                  "probability", plans->choices[i].probability));
+    return list;
+}
+
+static void tell_best(const struct reading *r, json_t *out)
+{
+    static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
+    const struct nl_choice *best = &r->plans.choices[0];
+    const struct trial *t = &r->trials[0];
+    json_object_set_new(out, "reading", json_string(best->reading));
+    json_object_set_new(out, "probability", json_real(best->probability));
+    json_object_set(out, "plan", best->plan);
+    json_object_set_new(out, "sql", json_string(buf_cstr(&t->sql)));
+    if (best->chart)
+        json_object_set(out, "chart", best->chart);
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_object_get(t->body, keys[i]))
+            json_object_set(out, keys[i], json_object_get(t->body, keys[i]));
+}
+
+static void tell_error(json_t *out, const struct err *why)
+{
+    json_object_set_new(out, "status", json_string("error"));
+    json_object_set_new(out, "error", json_error(why));
+}
+
+/* Everything is known. */
+static void conclude(struct reading *r)
+{
+    json_t *out = json_object();
+    json_object_set_new(out, "status", json_string(nl_status_names[r->plans.status]));
+    if (r->plans.status == NL_ANSWERED) {
+        tell_best(r, out);
+        if (r->trials[0].why.code != ERR_NONE)
+            tell_error(out, &r->trials[0].why);
+    } else if (r->plans.status == NL_ASKED) {
+        json_object_set_new(out, "choices", choices_json(&r->plans));
+    } else {
+        json_t *list = json_array();
+        for (size_t i = 0; i < r->plans.n_suggestions; i++)
+            json_array_append_new(list, json_string(r->plans.suggestions[i]));
+        json_object_set_new(out, "suggestions", list);
+    }
+    r->answer = out;
+}
+
+/* ---- trials ---- */
+
+/* Puts the trials into the order that the choices have now. */
+static void settle(struct reading *r)
+{
+    const json_t *rows[NL_CHOICES_MAX] = { NULL };
+    size_t order[NL_CHOICES_MAX], n = r->plans.n_choices, at;
+    struct trial was[NL_CHOICES_MAX];
+    bool kept[NL_CHOICES_MAX] = { false };
+    for (size_t i = 0; i < n; i++)
+        rows[i] = json_object_get(r->trials[i].body, "rows");
+    nl_settle(&r->plans, rows, order);
+    memcpy(was, r->trials, sizeof(was));
+    for (at = 0; at < r->plans.n_choices; at++) {
+        r->trials[at] = was[order[at]];
+        kept[order[at]] = true;
+    }
+    for (size_t i = 0; i < n; i++)
+        if (!kept[i])
+            r->trials[at++] = was[i]; /* twins: only to be freed */
+    r->is_settled = true;
+}
+
+static bool is_worth_trying(const struct reading *r, size_t i)
+{
+    if (i == 0)
+        return true;
+    return r->run && r->plans.choices[i].probability >= TRIED_MIN && r->plans.choices[0].probability <= CLEAR_PROBABILITY;
+}
+
+/* Goes to the next trial that can be run; concludes when there is none. */
+static void go_on(struct reading *r)
+{
+    for (; !r->is_settled && r->at < r->plans.n_choices; r->at++) {
+        struct trial *t = &r->trials[r->at];
+        if (!is_worth_trying(r, r->at))
+            continue;
+        t->is_tried = true;
+        if (catalog_compile(r->catalog, r->plans.choices[r->at].plan, &t->sql, &t->why) >= 0 && r->run)
+            return;
+    }
+    if (r->run && !r->is_settled) {
+        settle(r);
+        /* What was too unlikely to try may have become the best. */
+        struct trial *best = &r->trials[0];
+        if (r->plans.status == NL_ANSWERED && !best->is_tried) {
+            best->is_tried = true;
+            r->at = 0;
+            if (catalog_compile(r->catalog, r->plans.choices[0].plan, &best->sql, &best->why) >= 0)
+                return;
+        }
+    }
+    conclude(r);
+}
+
+int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret, struct err *err)
+{
+    struct reading *r = calloc(1, sizeof(*r));
+    struct err why = ERR_INIT;
+    if (!r)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    r->catalog = catalog_ref(c);
+    r->run = run;
+    r->plans.status = NL_DECLINED;
+    arena_init(&r->arena, NL_ARENA_BYTES);
+    for (size_t i = 0; i < NL_CHOICES_MAX; i++)
+        buf_init(&r->trials[i].sql, PLAN_SQL_MAX_BYTES);
+    if (nl_plan(catalog_schema(c), question, ctx, &r->arena, &r->plans, &why) >= 0) {
+        go_on(r);
+    } else {
+        r->answer = json_object();
+        tell_error(r->answer, &why);
+    }
+    *ret = r;
+    return 0;
+}
+
+void reading_destroy(struct reading *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < NL_CHOICES_MAX; i++) {
+        buf_finish(&r->trials[i].sql);
+        json_decref(r->trials[i].body);
+    }
+    nl_answer_finish(&r->plans);
+    arena_finish(&r->arena);
+    json_decref(r->answer);
+    catalog_unref(r->catalog);
+    free(r);
+}
+
+const char *reading_next_sql(const struct reading *r, int64_t *ret_max_rows)
+{
+    if (r->answer)
+        return NULL;
+    *ret_max_rows = READING_ROWS_MAX;
+    return buf_cstr(&r->trials[r->at].sql);
+}
+
+void reading_feed(struct reading *r, const json_t *body, const struct err *why)
+{
+    struct trial *t = &r->trials[r->at];
+    if (r->answer)
+        return;
+    if (body)
+        t->body = reading_respell_times(body);
+    else if (why && why->code != ERR_NONE)
+        t->why = *why;
+    else
+        (void)err_set(&t->why, ERR_INTERNAL, "the query gave neither rows nor a reason");
+    r->at++;
+    go_on(r);
+}
+
+const json_t *reading_answer(const struct reading *r)
+{
+    return r->answer;
+}
