@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "agent/reading.h"
+#include "agent/summary.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -70,22 +71,30 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
 
 /* ---- for people ---- */
 
-static void print_sentence(const json_t *answer)
+/* Names of columns and values come from the data: what a terminal would obey is shown instead. */
+static int print_visible(const char *before, const char *text, const char *after, struct err *err)
 {
-    const json_t *rows = json_object_get(answer, "rows"), *columns = json_object_get(answer, "columns");
-    const char *reading = json_string_value(json_object_get(answer, "reading"));
-    size_t n = json_array_size(rows);
-    if (n == 1 && json_array_size(columns) == 1) {
-        json_t *v = json_array_get(json_array_get(rows, 0), 0);
-        auto_free char *text = json_is_string(v) ? strdup(json_string_value(v)) : json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-        auto_buf struct buf b = BUF_INIT(1u << 20);
-        if (text && table_append_visible(&b, text, strlen(text), false, NULL) >= 0)
-            printf("%s: %s\n\n", json_string_value(json_array_get(columns, 0)), buf_cstr(&b));
-    } else if (n == 0) {
-        printf("No row fits: %s.\n\n", reading);
-    } else {
-        printf("%zu %s\n\n", n, n == 1 ? "row" : "rows");
-    }
+    auto_buf struct buf b = BUF_INIT(1u << 20);
+    int r = table_append_visible(&b, text, strlen(text), true, err);
+    if (r >= 0)
+        printf("%s%s%s", before, buf_cstr(&b), after);
+    return r;
+}
+
+static int print_result(const json_t *answer, struct err *err)
+{
+    struct table_style style;
+    auto_buf struct buf sentence = BUF_INIT(1u << 20), table = BUF_INIT(RUNNER_RESPONSE_MAX);
+    const json_t *rows = json_object_get(answer, "rows");
+    table_style_for(STDOUT_FILENO, &style);
+    int r = summary_write(answer, "plan", NULL, &sentence, err);
+    if (r >= 0)
+        r = print_visible("", buf_cstr(&sentence), "\n\n", err);
+    if (r >= 0 && json_array_size(rows) > 0)
+        r = table_render(json_object_get(answer, "columns"), json_object_get(answer, "types"), rows, &style, &table, err);
+    if (r >= 0 && table.len > 0)
+        printf("%s\n", buf_cstr(&table));
+    return r;
 }
 
 static int print_answer(const json_t *answer, const struct options *o)
@@ -109,30 +118,26 @@ static int print_answer(const json_t *answer, const struct options *o)
     if (str_eq(status, "declined")) {
         puts("I can't read this one. Here is what I can:");
         json_array_foreach(json_object_get(answer, "suggestions"), i, v)
-            printf("  %s\n", json_string_value(v));
+            (void)print_visible("  ", json_string_value(v), "\n", &err);
         return CLI_FAILED;
     }
     if (str_eq(status, "asked")) {
         puts("Which do you mean?");
         json_array_foreach(json_object_get(answer, "choices"), i, v)
-            printf("  %zu. %s\n", i + 1, json_string_value(json_object_get(v, "reading")));
+        {
+            printf("  %zu. ", i + 1);
+            (void)print_visible("", json_string_value(json_object_get(v, "reading")), "\n", &err);
+        }
         return CLI_FAILED;
     }
-    if (!o->sql_only) {
-        struct table_style style;
-        table_style_for(STDOUT_FILENO, &style);
-        print_sentence(answer);
-        if (json_array_size(json_object_get(answer, "rows")) > 0) {
-            if (table_render(json_object_get(answer, "columns"), json_object_get(answer, "types"), json_object_get(answer, "rows"), &style, &out,
-                             &err) < 0) {
-                cli_complain("%s", err.message);
-                return CLI_FAILED;
-            }
-            printf("%s\n", buf_cstr(&out));
-        }
-    }
-    printf("Understood: %s\n\n%s\n", json_string_value(json_object_get(answer, "reading")), sql);
-    return CLI_OK;
+    int r = o->sql_only ? 0 : print_result(answer, &err);
+    if (r >= 0)
+        r = print_visible("Understood: ", json_string_value(json_object_get(answer, "reading")), "\n\n", &err);
+    if (r >= 0)
+        r = print_visible("", sql, "\n", &err);
+    if (r < 0)
+        cli_complain("%s", err.message);
+    return r < 0 ? CLI_FAILED : CLI_OK;
 }
 
 static int ask_one(const struct config *cfg, const struct options *o, const char *question, char **files, size_t n_files)

@@ -74,6 +74,25 @@ def test_a_question_that_makes_no_sense_is_declined(programs, sets):
     assert len(answer["suggestions"]) == 3
 
 
+def test_the_answer_in_words(programs, sets):
+    path = sets / "transactions/transactions.csv"
+    want = sorted(totals(rows_of(path), "category", "amount").items(), key=lambda p: -p[1])[:5]
+    done = programs.riddle("ask", "What are the top 5 categories by spend?", path)
+    assert done.status == 0, done.err
+    (name, most), (last, least) = want[0], want[-1]
+    figures = [f"{round(x, 2):,.2f}".rstrip("0").rstrip(".") for x in (most, least)]
+    assert done.text.startswith(f"Of 5 rows, {name} has the largest total amount ({figures[0]}) and {last} the smallest ({figures[1]}).\n")
+    assert "Understood: sum of `amount` by `category`" in done.text
+
+
+def test_names_cannot_command_a_terminal(programs, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("city,\x1b[31mred\nParis,1\nRome,2\n")
+    done = programs.riddle("ask", "show everything", path)  # the suggestions name the column
+    assert "red" in done.text
+    assert b"\x1b" not in done.out
+
+
 def test_sql_shows_and_does_not_run(programs, sets):
     done = programs.riddle("ask", "--sql", "total amount by category", sets / "transactions/transactions.csv")
     assert done.status == 0

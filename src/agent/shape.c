@@ -1,0 +1,220 @@
+/* What the columns of a result are: see shape.h. */
+
+#include "agent/shape.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "plan/plan_schema.h"
+
+#define JUDGED_CELLS 1000 /* of a column without a type */
+
+bool shape_is_date(const char *s)
+{
+    for (int i = 0; i < 10; i++)
+        if (i == 4 || i == 7 ? s[i] != '-' : !isdigit((unsigned char)s[i]))
+            return false;
+    if (s[10] == '\0')
+        return true;
+    return (s[10] == 'T' || s[10] == ' ') && isdigit((unsigned char)s[11]) && isdigit((unsigned char)s[12]) && s[13] == ':';
+}
+
+bool shape_number(const json_t *cell, double *ret)
+{
+    if (json_is_number(cell)) {
+        *ret = json_number_value(cell);
+        return true;
+    }
+    const char *text = json_string_value(cell);
+    if (!text || !(isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]))))
+        return false;
+    if (strspn(text, "-0123456789.eE+") != strlen(text))
+        return false;
+    char *end;
+    double v = strtod(text, &end);
+    if (*end != '\0' || !isfinite(v))
+        return false;
+    *ret = v;
+    return true;
+}
+
+/* ---- kinds ---- */
+
+static enum shape_kind kind_of_cells(const json_t *rows, size_t column)
+{
+    bool seen[_SHAPE_KIND_MAX] = { false };
+    size_t i, kinds = 0;
+    json_t *row;
+    json_array_foreach(rows, i, row)
+    {
+        const json_t *cell = json_array_get(row, column);
+        if (i == JUDGED_CELLS)
+            break;
+        if (json_is_integer(cell))
+            seen[SHAPE_INTEGER] = true;
+        else if (json_is_real(cell))
+            seen[SHAPE_NUMBER] = true;
+        else if (json_is_boolean(cell))
+            seen[SHAPE_BOOL] = true;
+        else if (json_is_string(cell))
+            seen[shape_is_date(json_string_value(cell)) ? SHAPE_TIME : SHAPE_TEXT] = true;
+        else if (cell && !json_is_null(cell))
+            seen[SHAPE_OTHER] = true;
+    }
+    if (seen[SHAPE_NUMBER])
+        seen[SHAPE_INTEGER] = false;
+    if (seen[SHAPE_TEXT])
+        seen[SHAPE_TIME] = false;
+    enum shape_kind found = SHAPE_OTHER;
+    for (int k = 0; k < _SHAPE_KIND_MAX; k++)
+        if (seen[k]) {
+            kinds++;
+            found = (enum shape_kind)k;
+        }
+    return kinds == 1 ? found : SHAPE_OTHER;
+}
+
+enum shape_kind shape_kind_of(const json_t *result, size_t column)
+{
+    static const struct {
+        const char *prefix;
+        enum shape_kind kind;
+    } pandas[] = {
+        { "datetime64", SHAPE_TIME }, { "period", SHAPE_TIME }, { "int", SHAPE_INTEGER }, { "uint", SHAPE_INTEGER },
+        { "float", SHAPE_NUMBER },    { "bool", SHAPE_BOOL },
+    };
+    const char *type = json_string_value(json_array_get(json_object_get(result, "types"), column));
+    switch (type ? plan_type_from_name(type) : TYPE_UNKNOWN) {
+    case TYPE_INTEGER:
+        return SHAPE_INTEGER;
+    case TYPE_NUMBER:
+        return strcasestr(type, "hugeint") || strcasestr(type, "ubigint") ? SHAPE_INTEGER : SHAPE_NUMBER;
+    case TYPE_DATE:
+    case TYPE_TIMESTAMP:
+        return SHAPE_TIME;
+    case TYPE_TEXT:
+        return SHAPE_TEXT;
+    case TYPE_BOOL:
+        return SHAPE_BOOL;
+    default:
+        break;
+    }
+    /* What follows tells "int64" and "Float32" from "INTERVAL" and "INTEGER[]". */
+    for (size_t i = 0; type && i < ARRAY_SIZE(pandas); i++) {
+        size_t n = strlen(pandas[i].prefix);
+        bool counted = pandas[i].kind == SHAPE_INTEGER || pandas[i].kind == SHAPE_NUMBER;
+        if (strncasecmp(type, pandas[i].prefix, n) == 0 && (!counted || strspn(type + n, "0123456789") == strlen(type + n)))
+            return pandas[i].kind;
+    }
+    return kind_of_cells(json_object_get(result, "rows"), column);
+}
+
+/* True if the name has the word: "order_id", "ID", "customerId". */
+static bool has_word(const char *name, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = name; *p; p++) {
+        bool starts = p == name || !isalpha((unsigned char)p[-1]) || (islower((unsigned char)p[-1]) && isupper((unsigned char)*p));
+        if (starts && strncasecmp(p, word, n) == 0 && !islower((unsigned char)p[n]))
+            return true;
+    }
+    return false;
+}
+
+bool shape_is_label(const json_t *result, size_t column)
+{
+    static const char *const words[] = { "id", "year", "month", "quarter", "week", "day", "weekday", "hour", "zip", "code", "key", "rank" };
+    const char *name = json_string_value(json_array_get(json_object_get(result, "columns"), column));
+    if (!name || shape_kind_of(result, column) != SHAPE_INTEGER)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        /* "day_count", "hours_total" are counted, not named. */
+        if (has_word(name, words[i]) && !has_word(name, "count") && !has_word(name, "total") && !has_word(name, "sum") && !has_word(name, "avg"))
+            return true;
+    }
+    return false;
+}
+
+/* ---- words ---- */
+
+static int append_grouped(struct buf *b, const char *digits, struct err *err)
+{
+    size_t whole = strcspn(digits, "."), i = 0;
+    int r = 0;
+    if (digits[0] == '-')
+        r = buf_append(b, digits, 1, err), i = 1;
+    for (; i < whole && r >= 0; i++) {
+        r = buf_append(b, digits + i, 1, err);
+        if (r >= 0 && i + 1 < whole && (whole - i - 1) % 3 == 0)
+            r = buf_append_str(b, ",", err);
+    }
+    return r < 0 ? r : buf_append_str(b, digits + whole, err);
+}
+
+int shape_append_number(struct buf *b, const json_t *cell, struct err *err)
+{
+    char text[64];
+    double v;
+    if (json_is_integer(cell)) {
+        snprintf(text, sizeof(text), "%lld", (long long)json_integer_value(cell));
+        return append_grouped(b, text, err);
+    }
+    const char *long_text = json_string_value(cell);
+    if (long_text && strspn(long_text, "-0123456789") == strlen(long_text))
+        return append_grouped(b, long_text, err); /* more digits than a double has */
+    if (!shape_number(cell, &v))
+        return buf_append_str(b, "no value", err);
+    if (v != 0 && (fabs(v) >= 1e15 || fabs(v) < 1e-6)) {
+        str_from_double(v, text);
+        return buf_append_str(b, text, err);
+    }
+    /* Two places, or three digits that are not zero for what is small. */
+    int places = 2;
+    for (double a = fabs(v); a > 0 && a < 0.1 && places < 9; a *= 10)
+        places++;
+    if (fabs(v) < 1 && v != 0)
+        places++;
+    snprintf(text, sizeof(text), "%.*f", places, v);
+    if (strchr(text, '.')) {
+        size_t n = strlen(text);
+        while (text[n - 1] == '0')
+            text[--n] = '\0';
+        if (text[n - 1] == '.')
+            text[--n] = '\0';
+    }
+    return append_grouped(b, str_eq(text, "-0") ? "0" : text, err);
+}
+
+void shape_words(const char *column, char ret[SHAPE_WORDS_SIZE])
+{
+    static const struct {
+        const char *start, *word;
+    } starts[] = { { "avg_", "average " }, { "num_", "number of " },      { "sum_", "total " },
+                   { "max_", "greatest " }, { "min_", "least " }, { "n_", "number of " } };
+    static const struct {
+        const char *whole, *words;
+    } wholes[] = { { "count_star()", "count" }, { "row_count", "number of rows" }, { "n", "count" } };
+    char shown[STR_SHOWN_SIZE];
+    const char *rest = column, *start = "";
+    for (size_t i = 0; i < ARRAY_SIZE(wholes); i++)
+        if (str_ieq(column, wholes[i].whole)) {
+            snprintf(ret, SHAPE_WORDS_SIZE, "%s", wholes[i].words);
+            return;
+        }
+    for (size_t i = 0; i < ARRAY_SIZE(starts) && rest == column; i++)
+        if (strncasecmp(column, starts[i].start, strlen(starts[i].start)) == 0) {
+            start = starts[i].word;
+            rest = column + strlen(starts[i].start);
+        }
+    str_show(rest, strlen(rest), shown, sizeof(shown) - 16);
+    snprintf(ret, SHAPE_WORDS_SIZE, "%s%s", start, shown);
+    for (char *p = ret; *p; p++)
+        if (*p == '_')
+            *p = ' ';
+}

@@ -1,0 +1,442 @@
+/* A sentence about a result. The shape of the result chooses the sentence; nothing is computed but counts and extremes. */
+
+#include "agent/summary.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "agent/shape.h"
+#include "base/macros.h"
+#include "base/str.h"
+
+#define FEW_ROWS 5
+#define FEW_COLUMNS 6
+#define LABELS_MAX 2
+#define REASON_MAX_BYTES 600
+
+struct text {
+    const json_t *result, *columns, *rows;
+    size_t n_columns, n_rows;
+    bool truncated;
+    const char *reading;
+    struct buf *b;
+    struct err *err;
+};
+
+/* ---- pieces ---- */
+
+static int put(struct text *t, const char *s)
+{
+    return buf_append_str(t->b, s, t->err);
+}
+
+static int put_count(struct text *t, size_t n, const char *one, const char *many)
+{
+    auto_json json_t *number = json_integer((json_int_t)n);
+    int r = shape_append_number(t->b, number, t->err);
+    return r < 0 ? r : buf_printf(t->b, t->err, " %s", n == 1 ? one : many);
+}
+
+static const char *column_name(const struct text *t, size_t column)
+{
+    const char *name = json_string_value(json_array_get(t->columns, column));
+    return name ? name : "value";
+}
+
+static int put_name(struct text *t, size_t column)
+{
+    char words[SHAPE_WORDS_SIZE];
+    shape_words(column_name(t, column), words);
+    return put(t, words);
+}
+
+static const json_t *cell_of(const struct text *t, size_t row, size_t column)
+{
+    return json_array_get(json_array_get(t->rows, row), column);
+}
+
+/* Midnight is said only where other hours are. */
+static bool is_all_midnight(const struct text *t, size_t column)
+{
+    for (size_t i = 0; i < t->n_rows; i++) {
+        const char *s = json_string_value(cell_of(t, i, column));
+        if (s && (strlen(s) < 19 || strncmp(s + 11, "00:00:00", 8) != 0))
+            return false;
+    }
+    return true;
+}
+
+static int put_cell(struct text *t, size_t row, size_t column)
+{
+    const json_t *cell = cell_of(t, row, column);
+    enum shape_kind kind = shape_kind_of(t->result, column);
+    char shown[STR_SHOWN_SIZE];
+    double number;
+    if (!cell || json_is_null(cell))
+        return put(t, "no value");
+    if (json_is_boolean(cell))
+        return put(t, json_is_true(cell) ? "yes" : "no");
+    if (json_is_integer(cell) && shape_is_label(t->result, column))
+        return buf_printf(t->b, t->err, "%lld", (long long)json_integer_value(cell));
+    if (json_is_number(cell) || ((kind == SHAPE_NUMBER || kind == SHAPE_INTEGER) && shape_number(cell, &number)))
+        return shape_append_number(t->b, cell, t->err);
+    if (json_is_string(cell) && json_string_length(cell) == 0)
+        return put(t, "(empty)");
+    if (json_is_string(cell)) {
+        str_show(json_string_value(cell), json_string_length(cell), shown, sizeof(shown));
+        if (kind == SHAPE_TIME && strlen(shown) > 10 && shown[10] == 'T')
+            shown[10] = ' ';
+        if (kind == SHAPE_TIME && strlen(shown) > 10 && is_all_midnight(t, column))
+            shown[10] = '\0';
+        return put(t, shown);
+    }
+    auto_free char *text = json_to_str(cell);
+    return text ? put(t, str_show(text, strlen(text), shown, sizeof(shown))) : err_set(t->err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- one row ---- */
+
+static bool is_count_name(const char *name, char ret_what[SHAPE_WORDS_SIZE])
+{
+    static const char *const bare[] = { "count", "n", "total", "total_count", "row_count", "count_star()", "cnt" };
+    static const char *const starts[] = { "total_", "count_", "num_", "number_of_", "n_" };
+    ret_what[0] = '\0';
+    for (size_t i = 0; i < ARRAY_SIZE(bare); i++)
+        if (str_ieq(name, bare[i]))
+            return true;
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+        if (strncasecmp(name, starts[i], strlen(starts[i])) == 0 && str_ends(name, "s")) {
+            shape_words(name + strlen(starts[i]), ret_what);
+            return true;
+        }
+    if (str_ends(name, "_count") && strlen(name) > 6) {
+        char stem[SHAPE_WORDS_SIZE];
+        snprintf(stem, sizeof(stem), "%.*s", (int)MIN_OF(strlen(name) - 6, sizeof(stem) - 1), name);
+        shape_words(stem, ret_what);
+        if (!str_ends(ret_what, "s") && strlen(ret_what) + 2 < SHAPE_WORDS_SIZE)
+            strcat(ret_what, "s");
+        return true;
+    }
+    return false;
+}
+
+static int put_one_cell(struct text *t)
+{
+    char what[SHAPE_WORDS_SIZE];
+    const json_t *cell = cell_of(t, 0, 0);
+    size_t at = t->b->len;
+    int r;
+    if (json_is_integer(cell) && is_count_name(column_name(t, 0), what)) {
+        bool one = json_integer_value(cell) == 1;
+        if (*what) {
+            if (one && str_ends(what, "s") && !str_ends(what, "ss"))
+                what[strlen(what) - 1] = '\0';
+            r = put(t, one ? "There is " : "There are ");
+            if (r >= 0)
+                r = put_cell(t, 0, 0);
+            return r < 0 ? r : buf_printf(t->b, t->err, " %s.", what);
+        }
+        r = put(t, "The count is ");
+    } else if (!cell || json_is_null(cell)) {
+        r = put(t, "There is no ");
+        if (r >= 0)
+            r = put_name(t, 0);
+        return r < 0 ? r : put(t, ": nothing to compute it from.");
+    } else {
+        r = put_name(t, 0);
+        if (r >= 0)
+            r = put(t, ": ");
+        if (r >= 0)
+            t->b->data[at] = (char)toupper((unsigned char)t->b->data[at]);
+    }
+    if (r >= 0)
+        r = put_cell(t, 0, 0);
+    return r < 0 ? r : put(t, ".");
+}
+
+/* "city Paris, total amount 1,234.5" */
+static int put_pairs(struct text *t, size_t row)
+{
+    int r = 0;
+    for (size_t i = 0; i < MIN_OF(t->n_columns, (size_t)FEW_COLUMNS) && r >= 0; i++) {
+        if (i > 0)
+            r = put(t, ", ");
+        if (r >= 0)
+            r = put_name(t, i);
+        if (r >= 0)
+            r = put(t, " ");
+        if (r >= 0)
+            r = put_cell(t, row, i);
+    }
+    if (r >= 0 && t->n_columns > FEW_COLUMNS) {
+        r = put(t, ", and ");
+        if (r >= 0)
+            r = put_count(t, t->n_columns - FEW_COLUMNS, "more column", "more columns");
+    }
+    return r < 0 ? r : put(t, ".");
+}
+
+/* ---- one number for each of several things ---- */
+
+/* Labels first, one number last. False if the columns are otherwise. */
+static bool is_measured(const struct text *t)
+{
+    if (t->n_columns < 2 || t->n_columns > LABELS_MAX + 1)
+        return false;
+    size_t y = t->n_columns - 1;
+    enum shape_kind kind = shape_kind_of(t->result, y);
+    if ((kind != SHAPE_INTEGER && kind != SHAPE_NUMBER) || shape_is_label(t->result, y))
+        return false;
+    for (size_t i = 0; i < y; i++) {
+        kind = shape_kind_of(t->result, i);
+        if (kind == SHAPE_NUMBER || kind == SHAPE_OTHER || (kind == SHAPE_INTEGER && !shape_is_label(t->result, i) && y > 1))
+            return false;
+    }
+    return true;
+}
+
+struct extremes {
+    size_t low, high;            /* rows */
+    size_t n_low, n_high, n;     /* how many have that; how many have any */
+    bool falls, rises;           /* in the order of the rows */
+};
+
+static struct extremes find_extremes(const struct text *t)
+{
+    struct extremes x = { .falls = true, .rises = true };
+    double low = 0, high = 0, last = 0, v;
+    for (size_t i = 0; i < t->n_rows; i++) {
+        if (!shape_number(cell_of(t, i, t->n_columns - 1), &v))
+            continue;
+        x.falls &= x.n == 0 || v <= last;
+        x.rises &= x.n == 0 || v >= last;
+        last = v;
+        if (x.n == 0 || v < low)
+            x.low = i, low = v, x.n_low = 0;
+        if (x.n == 0 || v > high)
+            x.high = i, high = v, x.n_high = 0;
+        x.n_low += v == low;
+        x.n_high += v == high;
+        x.n++;
+    }
+    return x;
+}
+
+/* Different values, or one that all rows have. */
+static bool has_extremes(const struct text *t)
+{
+    struct extremes x = find_extremes(t);
+    return x.n > 1 && (x.n_high < x.n || x.n == t->n_rows);
+}
+
+/* "Paris", "Paris / Toys" for two labels; what shares the extreme is said. */
+static int put_label(struct text *t, size_t row, size_t n_same)
+{
+    int r = 0;
+    for (size_t i = 0; i + 1 < t->n_columns && r >= 0; i++) {
+        if (i > 0)
+            r = put(t, " / ");
+        if (r < 0)
+            break;
+        const json_t *cell = cell_of(t, row, i);
+        enum shape_kind kind = shape_kind_of(t->result, i);
+        /* A number or a truth that names something needs its column to be understood. */
+        if (kind == SHAPE_INTEGER || kind == SHAPE_BOOL || !cell || json_is_null(cell)) {
+            r = put_name(t, i);
+            if (r >= 0)
+                r = put(t, " ");
+        }
+        if (r >= 0)
+            r = put_cell(t, row, i);
+    }
+    if (r >= 0 && n_same > 1) {
+        r = put(t, " and ");
+        if (r >= 0)
+            r = put_count(t, n_same - 1, "other", "others");
+    }
+    return r;
+}
+
+static int put_extreme(struct text *t, const char *word, size_t row, size_t n_same, bool is_first)
+{
+    int r = put_label(t, row, n_same);
+    if (r >= 0 && is_first)
+        r = put(t, n_same > 1 ? " have" : " has");
+    if (r >= 0)
+        r = buf_printf(t->b, t->err, " the %s", word);
+    if (r >= 0 && is_first) {
+        r = put(t, " ");
+        if (r >= 0)
+            r = put_name(t, t->n_columns - 1);
+    }
+    if (r >= 0)
+        r = put(t, " (");
+    if (r >= 0)
+        r = put_cell(t, row, t->n_columns - 1);
+    return r < 0 ? r : put(t, ")");
+}
+
+static int put_span(struct text *t)
+{
+    int r = put(t, "From ");
+    if (r >= 0)
+        r = put_cell(t, 0, 0);
+    if (r >= 0)
+        r = put(t, " to ");
+    if (r >= 0)
+        r = put_cell(t, t->n_rows - 1, 0);
+    return r < 0 ? r : put(t, ", ");
+}
+
+static bool is_span(const struct text *t)
+{
+    if (t->n_columns != 2 || shape_kind_of(t->result, 0) != SHAPE_TIME || !json_is_string(cell_of(t, 0, 0)))
+        return false;
+    for (size_t i = 1; i < t->n_rows; i++) {
+        const char *before = json_string_value(cell_of(t, i - 1, 0)), *s = json_string_value(cell_of(t, i, 0));
+        if (!before || !s || strcmp(before, s) >= 0)
+            return false;
+    }
+    return true;
+}
+
+static int put_same(struct text *t, size_t row)
+{
+    int r = put(t, t->truncated ? "The first " : "All ");
+    if (r >= 0)
+        r = put_count(t, t->n_rows, "row has", "rows have");
+    if (r >= 0)
+        r = put(t, " the same ");
+    if (r >= 0)
+        r = put_name(t, t->n_columns - 1);
+    if (r >= 0)
+        r = put(t, " (");
+    if (r >= 0)
+        r = put_cell(t, row, t->n_columns - 1);
+    return r < 0 ? r : put(t, ").");
+}
+
+static int put_measured(struct text *t)
+{
+    struct extremes x = find_extremes(t);
+    bool span = is_span(t);
+    int r = 0;
+    if (x.n_high == t->n_rows)
+        return put_same(t, x.high);
+    if (span) {
+        r = put_span(t);
+    } else if (!t->truncated) {
+        r = put(t, "Of ");
+        if (r >= 0)
+            r = put_count(t, t->n_rows, "row", "rows");
+        if (r >= 0)
+            r = put(t, ", ");
+    } else if (!x.falls && !x.rises) {
+        r = put(t, "Of the rows that were kept, ");
+    }
+    if (r < 0)
+        return r;
+    /* The end that the rows are ordered by comes first; of cut rows only that one is known. */
+    bool low_first = x.rises && !span;
+    r = put_extreme(t, low_first ? "smallest" : "largest", low_first ? x.low : x.high, low_first ? x.n_low : x.n_high, true);
+    if (r >= 0 && (!t->truncated || (!x.falls && !x.rises))) {
+        r = put(t, " and ");
+        if (r >= 0)
+            r = put_extreme(t, low_first ? "largest" : "smallest", low_first ? x.high : x.low, low_first ? x.n_high : x.n_low, false);
+    }
+    return r < 0 ? r : put(t, ".");
+}
+
+/* ---- the rest ---- */
+
+static int put_error(struct text *t, const json_t *error)
+{
+    const char *message = json_string_value(json_object_get(error, "message"));
+    int r = put(t, "This could not be run: ");
+    if (r >= 0)
+        r = message && *message ? buf_append(t->b, message, str_utf8_cut(message, strlen(message), REASON_MAX_BYTES), t->err) :
+                                  put(t, "no reason was given");
+    if (r >= 0 && !str_ends(buf_cstr(t->b), "."))
+        r = put(t, ".");
+    return r;
+}
+
+static int put_empty(struct text *t)
+{
+    if (!t->reading)
+        return put(t, "No row fits.");
+    int r = put(t, "No row fits: ");
+    if (r >= 0)
+        r = put(t, t->reading);
+    return r < 0 ? r : put(t, ".");
+}
+
+static int put_table(struct text *t, const char *language)
+{
+    bool few = t->n_rows <= FEW_ROWS && !t->truncated;
+    int r;
+    if (few && t->n_columns <= FEW_COLUMNS) {
+        r = put_count(t, t->n_rows, "row", "rows");
+        if (r >= 0)
+            r = put(t, ". The first: ");
+        return r < 0 ? r : put_pairs(t, 0);
+    }
+    r = put(t, str_eq(language, "python") ? "The code gave " : "The query gave ");
+    if (r >= 0)
+        r = put_count(t, t->n_rows, "row", "rows");
+    if (r >= 0)
+        r = put(t, " with ");
+    if (r >= 0)
+        r = put_count(t, t->n_columns, "column", "columns");
+    return r < 0 ? r : put(t, ".");
+}
+
+int summary_write(const json_t *result, const char *language, const char *reading, struct buf *b, struct err *err)
+{
+    const json_t *error = json_object_get(result, "error");
+    struct text t = { .result = result, .columns = json_object_get(result, "columns"), .rows = json_object_get(result, "rows"),
+                      .truncated = json_is_true(json_object_get(result, "truncated")), .reading = reading, .b = b, .err = err };
+    size_t before = b->len;
+    bool names_reading = reading != NULL;
+    int r;
+    t.n_columns = json_array_size(t.columns);
+    t.n_rows = json_array_size(t.rows);
+    if (json_is_object(error)) {
+        r = put_error(&t, error);
+        names_reading = false;
+    } else if (t.n_columns == 0) {
+        r = put(&t, str_eq(language, "python") ? "The code ran and gave no table." : "The query gave no columns.");
+        names_reading = false;
+    } else if (t.n_rows == 0) {
+        r = put_empty(&t);
+        names_reading = false;
+    } else if (t.n_rows == 1 && t.n_columns == 1 && !t.truncated) {
+        r = put_one_cell(&t);
+    } else if (t.n_rows == 1 && !t.truncated) {
+        r = put(&t, "One row: ");
+        if (r >= 0)
+            r = put_pairs(&t, 0);
+    } else if (is_measured(&t) && has_extremes(&t)) {
+        r = put_measured(&t);
+    } else {
+        r = put_table(&t, language);
+    }
+    if (r >= 0 && t.truncated && !json_is_object(error)) {
+        r = put(&t, " Only the first ");
+        if (r >= 0)
+            r = put_count(&t, t.n_rows, "row was kept; there are more.", "rows were kept; there are more.");
+    }
+    if (r >= 0 && names_reading) {
+        r = put(&t, " Read as: ");
+        if (r >= 0)
+            r = put(&t, reading);
+        if (r >= 0)
+            r = put(&t, ".");
+    }
+    if (r < 0 && b->data) {
+        b->len = before;
+        b->data[before] = '\0';
+    }
+    return r;
+}
