@@ -185,7 +185,7 @@ static void hash_work(uv_work_t *work)
     struct lease *l = work->data;
     l->hash_result = 0;
     for (size_t i = 0; i < l->spec.n_files && l->hash_result == 0; i++)
-        if (!l->hashes[i][0])
+        if (!l->hashes[i][0] && !l->spec.files[i].raw)
             l->hash_result = tables_hash(&l->spec.files[i], NULL, l->hashes[i], &l->hash_err);
 }
 
@@ -282,7 +282,7 @@ static void advance_load(struct lease *l)
     if (l->state == LEASE_HASHING) {
         bool known = true;
         for (size_t i = 0; i < l->spec.n_files; i++)
-            known = known && l->hashes[i][0];
+            known = known && (l->hashes[i][0] || l->spec.files[i].raw);
         if (!known) {
             l->work.data = l;
             l->working = true;
@@ -293,7 +293,7 @@ static void advance_load(struct lease *l)
         l->state = LEASE_INGESTING;
     }
     for (; l->at < l->spec.n_files; l->at++) {
-        if (tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
+        if (l->spec.files[l->at].raw || tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
             continue;
         if (is_being_made(l)) {
             l->waits_for_table = true;
@@ -406,16 +406,17 @@ void executor_step(struct lease *l)
     }
     watch_stop(l);
     l->state = LEASE_IDLE;
-    if (r > 0)
+    if (r > 0 && !l->is_file_op)
         l->ex->runs[result.verdict]++;
     l->spoilt = l->spoilt || r < 0 || (result.verdict != VERDICT_OK && result.verdict != VERDICT_ERROR && result.verdict != VERDICT_POLICY);
     l->done(l, r > 0 ? &result : NULL, r > 0 ? NULL : &err, l->done_arg);
 }
 
-static int running(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+int executor_running(struct lease *l, lease_done_fn done, void *arg, struct err *err)
 {
     l->done = done;
     l->done_arg = arg;
+    l->is_file_op = false;
     l->state = LEASE_RUNNING;
     return watch_update(l, err);
 }
@@ -426,7 +427,7 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
     if (l->state != LEASE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
     int r = sandbox_begin(l->sandbox, req, events, err);
-    return r < 0 ? r : running(l, done, arg, err);
+    return r < 0 ? r : executor_running(l, done, arg, err);
 }
 
 int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err)
@@ -437,7 +438,7 @@ int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_
     if (!req)
         return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
     int r = sandbox_begin_json(l->sandbox, req, timeout_ms, 65536, NULL, err);
-    return r < 0 ? r : running(l, done, arg, err);
+    return r < 0 ? r : executor_running(l, done, arg, err);
 }
 
 void lease_interrupt(struct lease *l)
@@ -473,10 +474,11 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
     for (size_t i = 0; good && i < n; i++) {
         files[i].name = arena_strdup(&l->arena, spec->files[i].name);
         files[i].path = arena_strdup(&l->arena, spec->files[i].path);
-        files[i].table = arena_strdup(&l->arena, spec->files[i].table);
+        files[i].raw = spec->files[i].raw;
+        files[i].table = files[i].raw ? NULL : arena_strdup(&l->arena, spec->files[i].table);
         if (spec->files[i].sha256)
             snprintf(l->hashes[i], sizeof(l->hashes[i]), "%s", spec->files[i].sha256);
-        good = files[i].name && files[i].path && files[i].table;
+        good = files[i].name && files[i].path && (files[i].table || files[i].raw);
     }
     l->spec.files = files;
     return good ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -495,6 +497,8 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     if (spec->n_files > SANDBOX_FILES_MAX)
         return err_set(err, ERR_VALIDATION, "%zu files; a sandbox takes at most %d", spec->n_files,
                        SANDBOX_FILES_MAX);
+    if (sandbox_files_check(spec, err) < 0)
+        return -(int)err->code;
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return err_set(err, ERR_NO_MEMORY, "out of memory");

@@ -51,6 +51,20 @@ int lease_run(struct lease *lease, const struct run_request *req, const struct r
               lease_done_fn done, void *arg, struct err *err);
 /* As lease_run: describes a table of the sandbox. The result's body has "profile" (dataset_check_profile() judges it). */
 int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err);
+
+/* As lease_run: what is in /workspace now. The result's body has "files" and "files_truncated". */
+int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
+/*
+ * Files of /workspace between runs, a piece at a time, as sandbox_read_file() and sandbox_write_file(). CONFLICT at once while a run or
+ * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
+ * sandbox is still good. Of a write the piece has only the file's new size.
+ */
+typedef void (*lease_file_fn)(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg);
+int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
+                    struct err *err);
+/* The data is copied. */
+int lease_write_file(struct lease *lease, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
+                     struct err *err);
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);

@@ -1,13 +1,14 @@
 #ifndef RIDDLE_SANDBOX_EXECUTOR_IMPL_H
 #define RIDDLE_SANDBOX_EXECUTOR_IMPL_H
 
-/* What executor.c and executor_watch.c share. */
+/* What executor.c, executor_files.c and executor_watch.c share. */
 
 #include <uv.h>
 #include "base/arena.h"
 #include "sandbox/executor.h"
 #include "sandbox/idle_cache.h"
 #include "sandbox/local_impl.h"
+#include "sandbox/workspace.h"
 
 enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
 
@@ -44,6 +45,10 @@ struct lease {
     lease_ready_fn ready;
     lease_done_fn done;
     void *ready_arg, *done_arg;
+    bool is_file_op; /* what is under way is no run */
+    struct workspace_op file_op;
+    lease_file_fn file_done;
+    void *file_arg;
     struct lease_times times;
     int64_t since_us;
     bool working;  /* a worker thread is using it */
@@ -110,5 +115,7 @@ void retire(struct executor *ex, struct sandbox *sb);
 /* ---- executor.c ---- */
 
 void executor_step(struct lease *l);
+/* Something has begun in the lease's sandbox: it is watched until its result comes. */
+int executor_running(struct lease *l, lease_done_fn done, void *arg, struct err *err);
 
 #endif

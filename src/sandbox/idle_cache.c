@@ -23,6 +23,8 @@ bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const ch
     int r = buf_printf(&b, NULL, "%zu:%s %zu:%s %lld %f %d %d ", strlen(owner), owner, strlen(dataset), dataset,
                        (long long)l->memory_bytes, l->cpus, l->pids, l->open_files);
     for (size_t i = 0; i < spec->n_files && r == 0; i++) {
+        if (spec->files[i].raw)
+            continue; /* SQL does not see it */
         if (!hashes[i][0])
             return false;
         r = buf_printf(&b, NULL, "%zu:%s %s ", strlen(spec->files[i].table), spec->files[i].table, hashes[i]);

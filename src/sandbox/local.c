@@ -24,6 +24,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local_impl.h"
+#include "sandbox/workspace.h"
 
 #define ZYGOTE_START_MS 60000
 #define SPAWN_MS 10000
@@ -492,12 +493,18 @@ static int show_files(struct provider *p, const struct sandbox_spec *spec, const
     for (size_t i = 0; i < spec->n_files && r == 0; i++) {
         const struct sandbox_file *f = &spec->files[i];
         char target[320];
-        snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
-        r = shown_open(p, tables[i].path, target, false, &start->shown[start->n_shown], err);
+        if (f->raw) {
+            r = tables_check_raw(f, err);
+        } else {
+            snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
+            r = shown_open(p, tables[i].path, target, false, &start->shown[start->n_shown], err);
+        }
         if (r < 0)
             break;
-        start->tables[start->n_tables].name = f->table;
-        start->tables[start->n_tables++].shown = start->n_shown++;
+        if (!f->raw) {
+            start->tables[start->n_tables].name = f->table;
+            start->tables[start->n_tables++].shown = start->n_shown++;
+        }
         if (spec->kind == RUN_PYTHON) {
             snprintf(target, sizeof(target), "data/%.255s", f->name);
             r = shown_open(p, f->path, target, false, &start->shown[start->n_shown], err);
@@ -525,7 +532,7 @@ static int engine_threads(const struct sandbox_spec *spec, const struct table_fi
     off_t bytes = 0;
     for (size_t i = 0; i < spec->n_files; i++) {
         struct stat st;
-        if (stat(tables[i].path, &st) == 0)
+        if (!spec->files[i].raw && stat(tables[i].path, &st) == 0)
             bytes += st.st_size;
     }
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
@@ -561,11 +568,13 @@ int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const st
     if (spec->n_files > SANDBOX_FILES_MAX)
         return err_set(err, ERR_VALIDATION, "%zu files; a sandbox takes at most %d", spec->n_files,
                        SANDBOX_FILES_MAX);
+    if (sandbox_files_check(spec, err) < 0)
+        return -(int)err->code;
     int64_t begun = clock_now_us();
     struct table_file *tables = calloc(spec->n_files + 1, sizeof(*tables));
     int r = tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < spec->n_files && r == 0; i++)
-        r = tables_ensure(p, &spec->files[i], events, &tables[i], err);
+        r = spec->files[i].raw ? 0 : tables_ensure(p, &spec->files[i], events, &tables[i], err);
     int64_t loaded = clock_now_us();
     if (r == 0)
         r = sandbox_create_loaded(p, spec, tables, ret, err);

@@ -116,6 +116,8 @@ struct table_file {
 /* SHA-256 of the file, in hexadecimal. Blocks; may run in a worker thread. Refuses what is no file, and empty ones. */
 int tables_hash(const struct sandbox_file *file, const struct run_events *events, char ret_hex[HASH_HEX_SIZE],
                 struct err *err);
+/* A file that is only shown must be a readable regular one, but may be empty. */
+int tables_check_raw(const struct sandbox_file *file, struct err *err);
 bool tables_find(struct provider *p, const char *hex, struct table_file *ret);
 
 /* An ingest under way: poll and advance its sandbox until it has a result, then finish. Both ends free it. */

@@ -57,12 +57,13 @@ struct sandbox_limits {
     int64_t inodes;
 };
 
-/* A file of the host that the sandbox sees as /data/<name>; `table` is the name it is queried by. */
+/* A file of the host that the sandbox sees as /data/<name>; `table` is the name it is queried by. A raw one is only seen. */
 struct sandbox_file {
     const char *name;  /* "orders.csv": no slash */
     const char *path;  /* absolute, on the host */
-    const char *table; /* identifier, unique in the sandbox */
+    const char *table; /* identifier, unique in the sandbox; NULL if raw */
     const char *sha256; /* of its content, in hexadecimal, if already known; NULL: to be computed */
+    bool raw;           /* of any kind and any name that can stand below /data: not ingested, no table, and Python's only */
 };
 
 struct sandbox_spec {
@@ -98,7 +99,8 @@ struct run_result {
     bool state_lost;  /* the kernel is gone, and with it its variables */
     /*
      * Checked result of the kernel: "columns", "types", "rows", "row_count", "truncated", "value", "error"
-     * ({"type","message","line"?,"traceback"?}), "exec_time_ms", "rejects"?. Never NULL after success.
+     * ({"type","message","line"?,"traceback"?}), "exec_time_ms", "rejects"?; of Python while its kernel lives also "files", what is in
+     * /workspace ({"path","size","modified" in Unix ms}, sorted by path), and "files_truncated". Never NULL after success.
      */
     json_t *body;
     json_t *displays; /* array of display data */
@@ -152,5 +154,30 @@ int sandbox_advance(struct sandbox *sb, struct run_result *ret, struct err *err)
 void sandbox_interrupt(struct sandbox *sb);
 /* Blocks until the run ends. */
 int sandbox_wait(struct sandbox *sb, struct run_result *ret, struct err *err);
+
+/*
+ * Files of a live sandbox's /workspace, between runs: CONFLICT while one is under way. A path is relative to /workspace or below it,
+ * without '..'. VALIDATION for another, and for a link, a directory or anything else that is no regular file; NOT_FOUND. Whatever
+ * the code in the sandbox has made of its files, nothing outside its /workspace is ever read or written. All of these block.
+ */
+#define FILE_PIECE_MAX (1 << 20)
+
+struct file_piece {
+    const char *data; /* of a read, len bytes */
+    size_t len;
+    int64_t size; /* of the file, now */
+    bool end;     /* nothing follows this piece */
+};
+
+/* At most max_bytes, and at most FILE_PIECE_MAX. The piece points into `data`, which must be able to hold it. */
+int sandbox_read_file(struct sandbox *sb, const char *path, int64_t offset, int64_t max_bytes, struct buf *data,
+                      struct file_piece *ret, struct err *err);
+/*
+ * Writes a whole file or, with append, the next piece of one; directories are made as needed. TOO_LARGE for a piece beyond
+ * FILE_PIECE_MAX and for one that the sandbox's limits have no room for, of which then nothing is left.
+ */
+int sandbox_write_file(struct sandbox *sb, const char *path, const void *data, size_t len, bool append, struct err *err);
+/* The result's body has "files" and "files_truncated" as after a run. */
+int sandbox_list_files(struct sandbox *sb, struct run_result *ret, struct err *err);
 
 #endif

@@ -21,6 +21,7 @@
 #include "base/str.h"
 #include "sandbox/local_impl.h"
 #include "sandbox/watchdog.h"
+#include "sandbox/workspace.h"
 
 #define INTERRUPT_GRACE_MS 800
 #define INTERRUPT_AGAIN_MS 100
@@ -66,6 +67,7 @@ struct sandbox {
     size_t display_bytes;
     int64_t start_us, load_us;
     json_t *rejects;
+    bool is_exec;             /* only a run tells what loading took and left out */
     bool watch_memory;  /* no control group does */
     int64_t watch_at_ms; /* next look */
     bool held;          /* stopped until the next run: nobody watches an idle kernel */
@@ -264,6 +266,7 @@ int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, 
     if (sb->dead)
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     json_object_set_new(request, "id", json_integer(++sb->run_id));
+    sb->is_exec = str_eq(json_string_value(json_object_get(request, "op")), "exec");
     int r = write_request(sb, request, err);
     if (r == 0)
         r = send_request(sb, err);
@@ -419,7 +422,7 @@ static int check_result(const json_t *body, enum verdict *ret_verdict, bool *ret
     if (error && !json_is_null(error))
         good = good && json_is_string(json_object_get(error, "type")) &&
                json_is_string(json_object_get(error, "message"));
-    if (!good)
+    if (!good || !workspace_files_ok(body))
         return err_set(err, ERR_PROTOCOL, "the kernel sent a result of the wrong shape");
     *ret_verdict = (enum verdict)v;
     return 0;
@@ -438,13 +441,15 @@ static void finish(struct sandbox *sb, struct run_result *ret)
 {
     struct run_result *r = &sb->result;
     r->execute_us = clock_now_us() - sb->begun_us;
-    r->start_us = sb->start_us;
-    r->load_us = sb->load_us;
-    sb->start_us = sb->load_us = 0;
-    if (sb->rejects && json_array_size(sb->rejects))
-        json_object_set(r->body, "rejects", sb->rejects);
-    json_decref(sb->rejects);
-    sb->rejects = NULL;
+    if (sb->is_exec) {
+        r->start_us = sb->start_us;
+        r->load_us = sb->load_us;
+        sb->start_us = sb->load_us = 0;
+        if (sb->rejects && json_array_size(sb->rejects))
+            json_object_set(r->body, "rejects", sb->rejects);
+        json_decref(sb->rejects);
+        sb->rejects = NULL;
+    }
     r->peak_memory_bytes = cgroup_peak_memory(&sb->kernel.group);
     r->cpu_us = MAX_OF(0, cpu_us(sb) - sb->cpu_begun_us);
     *ret = *r;

@@ -35,6 +35,13 @@ static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, 
     return fd;
 }
 
+int tables_check_raw(const struct sandbox_file *file, struct err *err)
+{
+    struct stat st;
+    auto_close int fd = open_data_file(file, &st, err);
+    return fd < 0 ? fd : 0;
+}
+
 /* Progress of hashing, told now and then. */
 struct telling {
     const struct run_events *events;

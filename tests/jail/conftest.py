@@ -6,6 +6,7 @@ zygote therefore starts once for each. The driver's environment holds a planted 
 """
 
 import atexit
+import base64
 import functools
 import json
 import os
@@ -204,6 +205,30 @@ class Box:
         if done.get("verdict") != "ok":
             pytest.fail(f"{done.get('verdict')}: {(done.get('body') or {}).get('error') or done}", pytrace=False)
         return json.loads(done["stdout"])
+
+    def files(self):
+        """What is in /workspace, by path, and whether all of it is told."""
+        done = self.driver.call(op="list_files", sandbox=self.number)
+        assert done.get("verdict") == "ok", done
+        return {f["path"]: f["size"] for f in done["body"]["files"]}, not done["body"]["files_truncated"]
+
+    def read_piece(self, path, **more):
+        """The driver's answer, whatever it is."""
+        return self.driver.call(op="read_file", sandbox=self.number, path=path, **more)
+
+    def read_file(self, path, piece=MB):
+        data = b""
+        while True:
+            answer = self.read_piece(path, offset=len(data), max_bytes=piece)
+            assert "data" in answer, answer
+            data += base64.b64decode(answer["data"])
+            if answer["end"]:
+                return data
+
+    def write_file(self, path, data, **more):
+        """The driver's answer, whatever it is."""
+        data = base64.b64encode(data).decode()
+        return self.driver.call(op="write_file", sandbox=self.number, path=path, data=data, **more)
 
     def processes(self):
         """All that are in the process table."""

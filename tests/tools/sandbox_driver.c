@@ -2,13 +2,17 @@
  * Drives the sandbox interface from a test: one JSON request per line on standard input, one JSON answer per line on standard
  * output. It is what a server does with sandboxes, without the server.
  *
- *   {"op":"create","kind":"python","files":[{"name","path","table"}],"limits":{…},"dataset_id"?} → {"sandbox":N,"pid":P,"us":T}
+ *   {"op":"create","kind":"python","files":[{"name","path","table","raw"?}],"limits":{…},"dataset_id"?} → {"sandbox":N,"pid":P,"us":T}
  *   {"op":"run","sandbox":N,"kind":"python","code":"…","policy":"open","timeout_ms":…,"interrupt_after_ms"?} → {"verdict",…}
+ *   {"op":"begin",…} as run, without waiting · {"op":"wait","sandbox":N} → as run
+ *   {"op":"list_files","sandbox":N} → {"verdict",…} · {"op":"read_file","sandbox":N,"path","offset"?,"max_bytes"?} → {"data","size","end"}
+ *   {"op":"write_file","sandbox":N,"path","data","append"?} → {"ok"}; data is base64
  *   {"op":"destroy","sandbox":N} · {"op":"zygotes"} → {"sql":pid,"python":pid}
  */
 
 #include <stdio.h>
 #include <string.h>
+#include "base/base64.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/json.h"
@@ -51,7 +55,8 @@ static json_t *create(const json_t *req, struct err *err)
     json_array_foreach(json_object_get(req, "files"), i, f) {
         files[spec.n_files++] = (struct sandbox_file){ .name = json_string_value(json_object_get(f, "name")),
                                                        .path = json_string_value(json_object_get(f, "path")),
-                                                       .table = json_string_value(json_object_get(f, "table")) };
+                                                       .table = json_string_value(json_object_get(f, "table")),
+                                                       .raw = json_is_true(json_object_get(f, "raw")) };
     }
     int n = 0;
     while (n < SANDBOXES_MAX && sandboxes[n])
@@ -89,7 +94,19 @@ static int wait_run(struct sandbox *sb, int64_t interrupt_after_ms, struct run_r
     }
 }
 
-static json_t *run(struct sandbox *sb, const json_t *req, struct err *err)
+static json_t *describe(struct sandbox *sb, struct run_result *res, int64_t us)
+{
+    json_t *answer = json_pack(
+        "{s:s, s:b, s:b, s:O, s:O, s:o, s:o, s:b, s:b, s:b, s:I, s:I}", "verdict", verdict_name(res->verdict),
+        "interrupted", res->interrupted, "state_lost", res->state_lost, "body", res->body, "displays", res->displays,
+        "stdout", json_text(res->out.data, res->out.len), "stderr", json_text(res->errout.data, res->errout.len),
+        "stdout_truncated", res->out_truncated, "stderr_truncated", res->errout_truncated, "alive", sandbox_alive(sb),
+        "us", (json_int_t)us, "peak_memory_bytes", (json_int_t)res->peak_memory_bytes);
+    run_result_finish(res);
+    return answer;
+}
+
+static json_t *run(struct sandbox *sb, const json_t *req, bool wait, struct err *err)
 {
     const json_t *code = json_object_get(req, "code");
     struct run_request r = {
@@ -105,17 +122,35 @@ static json_t *run(struct sandbox *sb, const json_t *req, struct err *err)
     };
     struct run_result res = { 0 };
     int64_t begun = clock_now_us();
-    if (sandbox_begin(sb, &r, NULL, err) < 0 || wait_run(sb, number(req, "interrupt_after_ms", -1), &res, err) < 0)
+    if (sandbox_begin(sb, &r, NULL, err) < 0)
         return NULL;
-    int64_t us = clock_now_us() - begun;
-    json_t *answer = json_pack(
-        "{s:s, s:b, s:b, s:O, s:O, s:o, s:o, s:b, s:b, s:b, s:I, s:I}", "verdict", verdict_name(res.verdict),
-        "interrupted", res.interrupted, "state_lost", res.state_lost, "body", res.body, "displays", res.displays,
-        "stdout", json_text(res.out.data, res.out.len), "stderr", json_text(res.errout.data, res.errout.len),
-        "stdout_truncated", res.out_truncated, "stderr_truncated", res.errout_truncated, "alive", sandbox_alive(sb),
-        "us", (json_int_t)us, "peak_memory_bytes", (json_int_t)res.peak_memory_bytes);
-    run_result_finish(&res);
-    return answer;
+    if (!wait)
+        return json_pack("{s:b}", "ok", 1);
+    if (wait_run(sb, number(req, "interrupt_after_ms", -1), &res, err) < 0)
+        return NULL;
+    return describe(sb, &res, clock_now_us() - begun);
+}
+
+static json_t *read_file(struct sandbox *sb, const json_t *req, struct err *err)
+{
+    auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX), text = BUF_INIT(4 * FILE_PIECE_MAX);
+    struct file_piece piece;
+    const char *path = json_string_value(json_object_get(req, "path"));
+    if (sandbox_read_file(sb, path, number(req, "offset", 0), number(req, "max_bytes", FILE_PIECE_MAX), &data, &piece, err) < 0 ||
+        base64_encode(piece.data, piece.len, &text, err) < 0)
+        return NULL;
+    return json_pack("{s:s, s:I, s:b}", "data", buf_cstr(&text), "size", (json_int_t)piece.size, "end", piece.end);
+}
+
+static json_t *write_file(struct sandbox *sb, const json_t *req, struct err *err)
+{
+    auto_buf struct buf data = BUF_INIT(4 * FILE_PIECE_MAX);
+    const json_t *text = json_object_get(req, "data");
+    const char *path = json_string_value(json_object_get(req, "path"));
+    if (base64_decode(json_string_value(text), json_string_length(text), &data, err) < 0 ||
+        sandbox_write_file(sb, path, data.data, data.len, json_is_true(json_object_get(req, "append")), err) < 0)
+        return NULL;
+    return json_pack("{s:b}", "ok", 1);
 }
 
 static json_t *answer(const json_t *req, struct err *err)
@@ -133,8 +168,17 @@ static json_t *answer(const json_t *req, struct err *err)
         err_set(err, ERR_NOT_FOUND, "no sandbox %lld", n);
         return NULL;
     }
-    if (str_eq(op, "run"))
-        return run(sandboxes[n], req, err);
+    struct run_result res = { 0 };
+    if (str_eq(op, "run") || str_eq(op, "begin"))
+        return run(sandboxes[n], req, str_eq(op, "run"), err);
+    if (str_eq(op, "wait"))
+        return sandbox_wait(sandboxes[n], &res, err) < 0 ? NULL : describe(sandboxes[n], &res, 0);
+    if (str_eq(op, "list_files"))
+        return sandbox_list_files(sandboxes[n], &res, err) < 0 ? NULL : describe(sandboxes[n], &res, 0);
+    if (str_eq(op, "read_file"))
+        return read_file(sandboxes[n], req, err);
+    if (str_eq(op, "write_file"))
+        return write_file(sandboxes[n], req, err);
     if (str_eq(op, "destroy")) {
         sandbox_destroy(sandboxes[n]);
         sandboxes[n] = NULL;

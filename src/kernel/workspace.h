@@ -1,0 +1,23 @@
+#ifndef RIDDLE_KERNEL_WORKSPACE_H
+#define RIDDLE_KERNEL_WORKSPACE_H
+
+/*
+ * Files of /workspace, from inside the jail. What lies there is user code's, and its processes may go on changing it meanwhile: no link
+ * is followed, nothing but regular files and directories is opened for good, no open waits.
+ *
+ * `root` is "/workspace", or NULL where the jail has none of its own. Each function appends members of a JSON object; a file that is not
+ * there or is not for reading is a "verdict":"error", not a failure.
+ */
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+/* ,"files":[{"path","size","modified"}…],"files_truncated":true|false — with a comma in front. Nothing without a root. */
+int workspace_list(const char *root, struct buf *out, struct err *err);
+/* A request {"path","offset","max_bytes"}: "verdict","size","data" (base64). */
+int workspace_read(const char *root, const json_t *req, struct buf *out, struct err *err);
+/* A request {"path","data","append"}: "verdict","size". What was written of a piece that does not fit is taken back. */
+int workspace_write(const char *root, const json_t *req, struct buf *out, struct err *err);
+
+#endif

@@ -1,0 +1,240 @@
+/*
+ * riddle's side of files in /workspace. User code can make its kernel say anything, so every member of an answer is checked before it is
+ * passed on: a path cannot climb, a piece is no longer than was asked for, and one that brings nothing is the last.
+ */
+
+#include "sandbox/workspace.h"
+
+#include <string.h>
+#include "base/base64.h"
+#include "base/str.h"
+#include "sandbox/local_impl.h"
+
+/* ---- paths ---- */
+
+bool workspace_name_ok(const char *name, size_t len)
+{
+    if (len == 0 || len > WORKSPACE_NAME_MAX || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))))
+        return false;
+    /* Names end up in headers and on terminals. */
+    for (size_t i = 0; i < len; i++)
+        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f || name[i] == '/')
+            return false;
+    return str_is_utf8(name, len);
+}
+
+bool workspace_path_ok(const char *path, size_t len)
+{
+    size_t depth = 0;
+    if (len == 0 || len > WORKSPACE_PATH_MAX)
+        return false;
+    for (const char *at = path, *end = path + len; at <= end; depth++) {
+        const char *slash = memchr(at, '/', (size_t)(end - at));
+        const char *stop = slash ? slash : end;
+        if (!workspace_name_ok(at, (size_t)(stop - at)))
+            return false;
+        at = stop + 1;
+    }
+    return depth <= WORKSPACE_DEPTH_MAX;
+}
+
+int workspace_path(const char *path, char ret[WORKSPACE_PATH_MAX + 1], struct err *err)
+{
+    char shown[STR_SHOWN_SIZE];
+    const char *at = path;
+    if (str_starts(at, "/workspace/"))
+        at += strlen("/workspace/");
+    while (str_starts(at, "./"))
+        at += 2;
+    size_t len = strlen(at);
+    if (!workspace_path_ok(at, len))
+        return err_set(err, ERR_VALIDATION,
+                       "'%s' is no path of a file in /workspace: give names of at most %d bytes with '/' between them, at most %d "
+                       "of them and %d bytes in all, without '..'",
+                       str_show(path, strlen(path), shown, sizeof(shown)), WORKSPACE_NAME_MAX, WORKSPACE_DEPTH_MAX,
+                       WORKSPACE_PATH_MAX);
+    memcpy(ret, at, len + 1);
+    return 0;
+}
+
+/* ---- what a kernel lists ---- */
+
+bool workspace_files_ok(const json_t *body)
+{
+    const json_t *files = json_object_get(body, "files"), *cut = json_object_get(body, "files_truncated");
+    if (cut && !json_is_boolean(cut))
+        return false;
+    if (!files)
+        return true;
+    if (!json_is_array(files) || json_array_size(files) > WORKSPACE_FILES_MAX)
+        return false;
+    const char *before = NULL;
+    size_t i;
+    json_t *f;
+    json_array_foreach(files, i, f) {
+        const json_t *path = json_object_get(f, "path"), *size = json_object_get(f, "size"),
+                     *modified = json_object_get(f, "modified");
+        if (json_object_size(f) != 3 || !json_is_string(path) || !json_is_integer(size) || !json_is_integer(modified) ||
+            json_integer_value(size) < 0 || !workspace_path_ok(json_string_value(path), json_string_length(path)))
+            return false;
+        if (before && strcmp(before, json_string_value(path)) >= 0)
+            return false;
+        before = json_string_value(path);
+    }
+    return true;
+}
+
+/* ---- requests ---- */
+
+json_t *workspace_read_request(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret_op, struct err *err)
+{
+    char clean[WORKSPACE_PATH_MAX + 1];
+    if (workspace_path(path, clean, err) < 0)
+        return NULL;
+    if (offset < 0 || max_bytes < 1) {
+        err_set(err, ERR_VALIDATION, "a piece of a file begins at 0 or later and has at least one byte");
+        return NULL;
+    }
+    *ret_op = (struct workspace_op){ .offset = offset, .max_bytes = MIN_OF(max_bytes, (int64_t)FILE_PIECE_MAX) };
+    json_t *req = json_pack("{s:s, s:s, s:I, s:I}", "op", "read", "path", clean, "offset", (json_int_t)offset, "max_bytes",
+                            (json_int_t)ret_op->max_bytes);
+    if (!req)
+        err_set(err, ERR_NO_MEMORY, "out of memory");
+    return req;
+}
+
+json_t *workspace_write_request(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret_op,
+                                struct err *err)
+{
+    char clean[WORKSPACE_PATH_MAX + 1];
+    if (workspace_path(path, clean, err) < 0)
+        return NULL;
+    if (len > FILE_PIECE_MAX) {
+        err_set(err, ERR_TOO_LARGE, "a piece of %zu bytes; a file is written in pieces of at most %d", len, FILE_PIECE_MAX);
+        return NULL;
+    }
+    *ret_op = (struct workspace_op){ .write = true };
+    auto_buf struct buf text = BUF_INIT(2 * FILE_PIECE_MAX);
+    if (base64_encode(data, len, &text, err) < 0)
+        return NULL;
+    json_t *req = json_pack("{s:s, s:s, s:s, s:b}", "op", "write", "path", clean, "data", buf_cstr(&text), "append", append);
+    if (!req)
+        err_set(err, ERR_NO_MEMORY, "out of memory");
+    return req;
+}
+
+json_t *workspace_list_request(void)
+{
+    return json_pack("{s:s}", "op", "list");
+}
+
+/* ---- answers ---- */
+
+static int answer_failure(const struct run_result *result, struct err *err)
+{
+    static const enum err_code known[] = { ERR_NOT_FOUND, ERR_VALIDATION, ERR_TOO_LARGE, ERR_UNAVAILABLE };
+    const json_t *error = json_object_get(result->body, "error");
+    const json_t *message = json_object_get(error, "message");
+    char shown[ERR_MESSAGE_MAX] = "the kernel gave no reason";
+    if (json_is_string(message))
+        str_show(json_string_value(message), json_string_length(message), shown, sizeof(shown));
+    enum err_code code = ERR_IO;
+    if (result->verdict == VERDICT_TIMEOUT)
+        return err_set(err, ERR_TIMEOUT, "the kernel did not answer within %d s; its variables are lost", WORKSPACE_TIMEOUT_MS / 1000);
+    if (result->verdict == VERDICT_MEMORY)
+        code = ERR_TOO_LARGE;
+    else if (result->state_lost)
+        code = ERR_UNAVAILABLE;
+    else if (result->verdict != VERDICT_ERROR)
+        code = ERR_CANCELLED;
+    else
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+            if (str_eq(json_string_value(json_object_get(error, "type")), err_name(known[i])))
+                code = known[i];
+    return err_set(err, code, "%s", shown);
+}
+
+int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct buf *data, struct file_piece *ret,
+                     struct err *err)
+{
+    if (result->verdict != VERDICT_OK)
+        return answer_failure(result, err);
+    const json_t *size = json_object_get(result->body, "size"), *text = json_object_get(result->body, "data");
+    struct file_piece piece = { .size = json_integer_value(size), .end = true };
+    bool good = json_is_integer(size) && piece.size >= 0;
+    buf_clear(data);
+    if (good && !op->write) {
+        struct err why = ERR_INIT;
+        good = json_is_string(text) && base64_decode(json_string_value(text), json_string_length(text), data, &why) == 0 &&
+               (int64_t)data->len <= op->max_bytes;
+        piece.data = buf_cstr(data);
+        piece.len = data->len;
+        /* Worked out, not believed: whoever reads piece by piece must come to an end. */
+        piece.end = piece.len == 0 || op->offset >= piece.size - (int64_t)piece.len;
+    }
+    if (!good)
+        return err_set(err, ERR_PROTOCOL, "the kernel's answer about a file is of the wrong shape");
+    *ret = piece;
+    return 0;
+}
+
+/* ---- blocking ---- */
+
+static int wait_for(struct sandbox *sb, json_t *request, struct run_result *ret, struct err *err)
+{
+    int r = sandbox_begin_json(sb, request, WORKSPACE_TIMEOUT_MS, 65536, NULL, err);
+    return r < 0 ? r : sandbox_wait(sb, ret, err);
+}
+
+static int do_op(struct sandbox *sb, json_t *request, const struct workspace_op *op, struct buf *data, struct file_piece *ret,
+                 struct err *err)
+{
+    struct run_result result = { 0 };
+    int r = wait_for(sb, request, &result, err);
+    if (r == 0)
+        r = workspace_answer(op, &result, data, ret, err);
+    run_result_finish(&result);
+    return r;
+}
+
+int sandbox_read_file(struct sandbox *sb, const char *path, int64_t offset, int64_t max_bytes, struct buf *data,
+                      struct file_piece *ret, struct err *err)
+{
+    struct workspace_op op;
+    auto_json json_t *request = workspace_read_request(path, offset, max_bytes, &op, err);
+    return request ? do_op(sb, request, &op, data, ret, err) : -(int)err->code;
+}
+
+int sandbox_write_file(struct sandbox *sb, const char *path, const void *data, size_t len, bool append, struct err *err)
+{
+    struct workspace_op op;
+    struct file_piece piece;
+    auto_buf struct buf none = BUF_INIT(1);
+    auto_json json_t *request = workspace_write_request(path, data, len, append, &op, err);
+    return request ? do_op(sb, request, &op, &none, &piece, err) : -(int)err->code;
+}
+
+int sandbox_list_files(struct sandbox *sb, struct run_result *ret, struct err *err)
+{
+    auto_json json_t *request = workspace_list_request();
+    return request ? wait_for(sb, request, ret, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- files of a specification ---- */
+
+int sandbox_files_check(const struct sandbox_spec *spec, struct err *err)
+{
+    char shown[STR_SHOWN_SIZE];
+    for (size_t i = 0; i < spec->n_files; i++) {
+        const char *name = spec->files[i].name;
+        size_t len = strlen(name);
+        str_show(name, len, shown, sizeof(shown));
+        if (spec->files[i].raw && (len == 0 || len > WORKSPACE_NAME_MAX || strchr(name, '/') || str_eq(name, ".") ||
+                                   str_eq(name, "..") || str_eq(name, ".tables") || !str_is_utf8(name, len)))
+            return err_set(err, ERR_VALIDATION, "'%s' cannot be the name of a file in /data", shown);
+        for (size_t k = 0; k < i && spec->kind == RUN_PYTHON; k++)
+            if (str_eq(spec->files[k].name, name))
+                return err_set(err, ERR_VALIDATION, "two files are named '%s': give one of them another name", shown);
+    }
+    return 0;
+}

@@ -1,0 +1,58 @@
+#ifndef RIDDLE_SANDBOX_WORKSPACE_H
+#define RIDDLE_SANDBOX_WORKSPACE_H
+
+/*
+ * Files of a live sandbox's /workspace: what both sides of the wire agree on, and riddle's side of it. The kernel does the reading and
+ * writing inside its own jail (src/kernel/workspace.c); riddle never opens any of these files, it only checks what it is told.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "sandbox/sandbox.h"
+
+#define WORKSPACE_FILES_MAX 200  /* listed after a run */
+#define WORKSPACE_DEPTH_MAX 8    /* names in a path */
+#define WORKSPACE_PATH_MAX 512   /* bytes of a path */
+#define WORKSPACE_NAME_MAX 255
+
+/* One name of a path: UTF-8 without control characters, not "", "." or "..". */
+bool workspace_name_ok(const char *name, size_t len);
+/* Names with single slashes between them, within the limits above. */
+bool workspace_path_ok(const char *path, size_t len);
+/*
+ * A caller's path as the kernel takes it, relative to /workspace: "/workspace/" and "./" in front are dropped. VALIDATION for
+ * what could lead, or only seems to lead, anywhere else.
+ */
+int workspace_path(const char *path, char ret[WORKSPACE_PATH_MAX + 1], struct err *err);
+
+/* Whether "files" and "files_truncated" of a kernel's result, if there, are of the agreed shape: sorted, each path once. */
+bool workspace_files_ok(const json_t *body);
+
+/* ---- requests and their answers, for whoever waits for them in whatever way ---- */
+
+struct workspace_op {
+    bool write;
+    int64_t offset, max_bytes; /* of a read */
+};
+
+json_t *workspace_read_request(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret_op, struct err *err);
+json_t *workspace_write_request(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret_op,
+                                struct err *err);
+json_t *workspace_list_request(void);
+/* What came of it. The piece's data is in `data`, which is emptied first. */
+int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct buf *data, struct file_piece *ret,
+                     struct err *err);
+
+/* A kernel that takes longer than this for a piece is stopped like one whose run takes too long. */
+#define WORKSPACE_TIMEOUT_MS 10000
+
+/* ---- files of a specification ---- */
+
+/* VALIDATION for a raw file whose name cannot stand below /data, and for two files of one name there. */
+int sandbox_files_check(const struct sandbox_spec *spec, struct err *err);
+
+#endif
