@@ -50,7 +50,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libseccomp libcrypto python-3.11-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libseccomp libcrypto python-3.11-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -77,7 +77,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto) -lm
+LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd libcurl zlib sqlite3 libcrypto) -lm
 LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
@@ -108,6 +108,7 @@ BELOW_net := net base
 BELOW_dataset := dataset base
 BELOW_sandbox := sandbox net base
 BELOW_store := store base
+BELOW_llm := llm net base
 BELOW_nl := nl dataset plan base
 BELOW_agent := agent nl llm store sandbox dataset plan net base
 BELOW_kernel := $(DIRS_kernel)
@@ -184,14 +185,14 @@ endef
 $(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))
 .SECONDARY:
 
-# Programs that tests and benchmarks drive: the sandbox interface without a server.
+# Programs that tests and benchmarks drive: the interfaces of sandboxes and of models without a server.
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
 
 $(BUILD)/obj/tools/%.o: tests/tools/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
-$(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,sandbox base)
+$(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,sandbox llm net base)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
 

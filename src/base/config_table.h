@@ -90,6 +90,25 @@
                 "What keeps runs, threads, messages and records of uploads.")                      \
     CONFIG_STR(capsule_db_path, "CAPSULE_DB_PATH", "",                                             \
                "Database file of the store `sqlite`; `riddle.db` in RIDDLE_HOME when empty.")      \
+    CONFIG_SECTION("Models")                                                                       \
+    CONFIG_ENUM(llm_provider, "LLM_PROVIDER", "auto", "auto|openai|anthropic|builtin",             \
+                "Who answers questions. `auto`: OpenAI if it has a key or a base URL, else Anthropic likewise, else `builtin`, " \
+                "which is the planner that needs no model.")                                       \
+    CONFIG_SECRET(openai_api_key, "OPENAI_API_KEY", "", "Key of OpenAI; a compatible server of your own may need none.") \
+    CONFIG_STR(openai_base_url, "OPENAI_BASE_URL", "https://api.openai.com/v1",                    \
+               "Where `/chat/completions` is: OpenAI, or any server that speaks its protocol.")    \
+    CONFIG_STR(openai_model, "OPENAI_MODEL", "gpt-4o-mini", "Model to ask there.")                 \
+    CONFIG_SECRET(anthropic_api_key, "ANTHROPIC_API_KEY", "", "Key of Anthropic.")                 \
+    CONFIG_STR(anthropic_base_url, "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "Where `/v1/messages` is.") \
+    CONFIG_STR(anthropic_model, "ANTHROPIC_MODEL", "claude-sonnet-4-5", "Model to ask there.")     \
+    CONFIG_INT(llm_timeout_s, "LLM_TIMEOUT_SECONDS", 120, 1, 3600,                                 \
+               "Time of one call of a model, its retries included.")                               \
+    CONFIG_INT(llm_max_tokens, "LLM_MAX_TOKENS", 4096, 16, 1000000, "Tokens that a model may answer in one call.") \
+    CONFIG_INT(llm_max_retries, "LLM_MAX_RETRIES", 3, 0, 10,                                       \
+               "How often a call is tried again when a model's server is busy or cannot be reached.") \
+    CONFIG_STR(ssl_cert_file, "SSL_CERT_FILE", "",                                                 \
+               "Certificates to trust when Riddle calls others, instead of the system's.")         \
+    CONFIG_STR(curl_ca_bundle, "CURL_CA_BUNDLE", "", "The same; wins over SSL_CERT_FILE.")         \
     CONFIG_SECTION("Python policy `restricted`")                                                   \
     CONFIG_STR(python_allowed, "RIDDLE_PYTHON_ALLOWED", "",                                        \
                "Modules allowed besides the built-in list, separated by commas.")                  \

@@ -31,7 +31,12 @@
     X(ISOLATION, "ISOLATION_UNAVAILABLE", 500)                                                     \
     X(PROTOCOL, "PROTOCOL_ERROR", 502)                                                             \
     X(UNAVAILABLE, "UNAVAILABLE", 503)                                                             \
-    X(TIMEOUT, "TIMEOUT", 504)
+    X(TIMEOUT, "TIMEOUT", 504)                                                                     \
+    X(LLM_RATE_LIMITED, "LLM_RATE_LIMITED", 429)                                                   \
+    X(LLM_REJECTED, "LLM_REJECTED", 502)                                                           \
+    X(LLM_BAD_RESPONSE, "LLM_BAD_RESPONSE", 502)                                                   \
+    X(LLM_UNAVAILABLE, "LLM_UNAVAILABLE", 503)                                                     \
+    X(LLM_TIMEOUT, "LLM_TIMEOUT", 504)
 
 enum err_code {
     ERR_NONE = 0,
