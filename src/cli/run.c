@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
+#include "cli/save.h"
 #include "cli/table.h"
 #include "sandbox/runner.h"
 
@@ -34,8 +35,8 @@ enum format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 struct options {
     const char *sql;
     const char *python; /* path of the script, "-" for standard input */
-    const char *timeout, *max_rows, *policy, *out;
-    bool svg;
+    const char *timeout, *max_rows, *policy, *out, *save;
+    bool svg, force;
     enum format format;
     char **files;
     size_t n_files;
@@ -46,7 +47,8 @@ struct screen {
     enum format format;
     bool out_tty, err_tty;
     struct figures figures;
-    bool lost_figure;
+    struct save save; /* no directory: what is left in /workspace goes with it */
+    bool lost_figure, lost_file;
     bool stopped; /* by Ctrl-C */
     int64_t progress_since_ms; /* 0: nothing loads */
     bool progress_shown;
@@ -67,6 +69,8 @@ static const char usage[] =
     "  --policy NAME    of Python: restricted (the default) or open\n"
     "  --out DIR        where figures are saved (beside the script; the working directory when there is none)\n"
     "  --svg            figures as SVG too\n"
+    "  --save DIR       copies the files that Python code left in its working directory to DIR\n"
+    "  --force          --save replaces files that are there\n"
     "\n"
     "Exit status: 0 success, 1 the run failed, 2 the request is wrong, 124 time ran out, 130 interrupted.\n";
 
@@ -76,6 +80,7 @@ static const struct option long_options[] = {
     { "max-rows", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
     { "policy", required_argument, NULL, 'P' },  { "svg", no_argument, NULL, 'v' },
     { "out", required_argument, NULL, 'o' },     { "help", no_argument, NULL, 'h' },
+    { "save", required_argument, NULL, 'S' },    { "force", no_argument, NULL, 'f' },
     { NULL, 0, NULL, 0 },
 };
 
@@ -117,6 +122,12 @@ static int parse_options(int argc, char **argv, struct options *ret)
         case 'o':
             ret->out = optarg;
             break;
+        case 'S':
+            ret->save = optarg;
+            break;
+        case 'f':
+            ret->force = true;
+            break;
         case 'h':
             fputs(usage, stdout);
             return CLI_OK;
@@ -140,9 +151,13 @@ static int parse_options(int argc, char **argv, struct options *ret)
         return CLI_USAGE;
     }
     if (!ret->sql && !ret->python &&
-        (ret->n_files > 0 || ret->max_rows || ret->timeout || ret->policy || ret->out || ret->svg)) {
+        (ret->n_files > 0 || ret->max_rows || ret->timeout || ret->policy || ret->out || ret->svg || ret->save)) {
         cli_complain("with --json alone the whole request comes from standard input: leave out files and other options, or "
                      "give --sql or --python");
+        return CLI_USAGE;
+    }
+    if ((ret->save && !ret->python) || (ret->force && !ret->save)) {
+        cli_complain("%s", ret->force && !ret->save ? "--force belongs to --save DIR" : "--save belongs to --python: SQL leaves no files");
         return CLI_USAGE;
     }
     return -1;
@@ -452,6 +467,11 @@ static int execute(struct provider *provider, const struct runner_request *req, 
     if (r >= 0)
         r = runner_run(sandbox, req, &events, &stop, ret, err);
     progress_clear(s);
+    struct err why = ERR_INIT;
+    if (r >= 0 && s->save.directory && !ret->state_lost && save_files(&s->save, sandbox, ret->body, &why) < 0) {
+        cli_complain("%s", why.message);
+        s->lost_file = true;
+    }
     sandbox_destroy(sandbox);
     cleanup_close(&stop.fd);
     s->stopped = stop.count > 0;
@@ -516,7 +536,7 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
             cli_complain("%s", err.message);
             status = CLI_FAILED;
         }
-        if (status == CLI_OK && s->lost_figure)
+        if (status == CLI_OK && (s->lost_figure || s->lost_file))
             status = CLI_FAILED;
         run_result_finish(&result);
     }
@@ -563,6 +583,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
             .out_tty = isatty(STDOUT_FILENO),
             .err_tty = isatty(STDERR_FILENO),
             .figures = { .directory = directory, .stem = stem },
+            .save = { .directory = o.save, .force = o.force, .max_bytes = cfg.workspace_bytes },
         };
         status = run_short_form(&cfg, &o, &screen);
     }

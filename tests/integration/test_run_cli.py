@@ -138,6 +138,76 @@ def test_figures_elsewhere(programs, data, tmp_path):
     assert (tmp_path / "figures/new/figure-1.png").read_bytes().startswith(b"\x89PNG\r\n")
 
 
+WRITES = """import os
+os.makedirs("sub/deep")
+open("report.csv", "w").write("a\\n1\\n")
+open("sub/deep/big.bin", "wb").write(bytes(range(256)) * 5000)
+open("empty", "w")
+os.symlink("/etc/passwd", "link")
+print("done")
+"""
+
+
+def save(programs, code, *more):
+    return programs.run("--timeout", "30", "--policy", "open", "--python", "-", "--save", "out/new", *more, stdin=code)
+
+
+def test_save(programs, tmp_path):
+    done = save(programs, WRITES)
+    assert (done.status, done.text) == (0, "done\n"), done.err
+    assert done.err == "file: out/new/empty\nfile: out/new/report.csv\nfile: out/new/sub/deep/big.bin\n"
+    out = tmp_path / "out/new"
+    assert sorted(str(p.relative_to(out)) for p in out.rglob("*") if not p.is_dir()) == ["empty", "report.csv", "sub/deep/big.bin"]
+    assert (out / "report.csv").read_text() == "a\n1\n" and (out / "sub/deep/big.bin").read_bytes() == bytes(range(256)) * 5000
+    assert (out / "report.csv").stat().st_mode & 0o777 == 0o644
+
+
+def test_save_replaces_nothing_unasked(programs, tmp_path):
+    out = tmp_path / "out/new"
+    out.mkdir(parents=True)
+    (out / "report.csv").write_text("mine")
+    done = save(programs, WRITES)
+    assert done.status == 1
+    assert done.err == "riddle: 'out/new/report.csv' is there already and nothing was saved; --force replaces it\n"
+    assert [p.name for p in out.iterdir()] == ["report.csv"] and (out / "report.csv").read_text() == "mine"
+    done = save(programs, WRITES, "--force")
+    assert done.status == 0 and (out / "report.csv").read_text() == "a\n1\n"
+    assert not [p for p in out.rglob("*") if p.name.startswith(".riddle-")]
+
+
+def test_save_follows_no_link(programs, tmp_path):
+    """Neither of a file, which is replaced itself, nor of a directory."""
+    out, other = tmp_path / "out/new", tmp_path / "other"
+    out.mkdir(parents=True)
+    other.mkdir()
+    (other / "kept").write_text("mine")
+    (out / "report.csv").symlink_to(other / "kept")
+    assert save(programs, WRITES).status == 1
+    done = save(programs, WRITES, "--force")
+    assert done.status == 0 and (out / "report.csv").read_text() == "a\n1\n" and not (out / "report.csv").is_symlink()
+    (out / "empty").unlink()
+    (out / "sub/deep/big.bin").unlink()
+    (out / "sub/deep").rmdir()
+    (out / "sub/deep").symlink_to(other)
+    done = save(programs, WRITES, "--force")
+    assert done.status == 1 and "saving 'sub/deep/big.bin': directory 'deep'" in done.err
+    assert [p.name for p in other.iterdir()] == ["kept"] and (other / "kept").read_text() == "mine"
+
+
+def test_save_of_a_run_that_fails(programs, tmp_path):
+    done = save(programs, "open('partial.txt', 'w').write('x')\n1 / 0")
+    assert done.status == 1 and "file: out/new/partial.txt" in done.err and "ZeroDivisionError" in done.err
+    assert (tmp_path / "out/new/partial.txt").read_text() == "x"
+
+
+def test_save_says_what_is_missing(programs, tmp_path):
+    done = save(programs, "for i in range(201): open(f'f{i}', 'w')\nopen('x', 'wb').truncate(1 << 20)")
+    assert done.status == 1 and "riddle: not everything in /workspace was saved" in done.err
+    assert len(list((tmp_path / "out/new").iterdir())) == 200
+    done = save(programs, "for i in range(5): open(f's{i}', 'wb').truncate(60 << 20)")
+    assert done.status == 1 and "the files are larger than all of /workspace may be" in done.err
+
+
 def test_policy(programs, data, script):
     path = script("import os\nos.getpid() > 0")
     done = programs.run("--timeout", "30", "--python", path, data / "orders.csv")
@@ -162,6 +232,9 @@ def test_traceback(programs, data, script):
     (["--sql", "SELECT 1", "--python", "x.py"], 2, "--sql and --python exclude each other"),
     (["--sql", "SELECT 1", "--csv", "--json"], 2, "--csv and --json exclude each other"),
     (["--json", "data/orders.csv"], 2, "the whole request comes from standard input"),
+    (["--json", "--save", "x"], 2, "the whole request comes from standard input"),
+    (["--sql", "SELECT 1", "--save", "x"], 2, "--save belongs to --python: SQL leaves no files"),
+    (["--python", "-", "--force"], 2, "--force belongs to --save DIR"),
     (["--sql", "SELECT 1", "--max-rows", "0"], 2, "--max-rows"),
     (["--sql", "SELECT 1", "--max-rows", "ten"], 2, "--max-rows is 'ten'"),
     (["--sql", "SELECT 1", "--timeout", "61"], 2, "between 1 and 60"),
