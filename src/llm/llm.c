@@ -158,11 +158,12 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
     llm->max_retries = (unsigned)cfg->llm_max_retries;
     r = choose(llm, cfg, err);
     if (r == 0 && !llm_is_builtin(llm)) {
-        client_origin(llm->target.url, llm->origin);
-        if (!llm->origin[0])
-            r = err_set(err, ERR_CONFIG, "%s must be an http or https URL", llm->target.url_setting);
-        if (r == 0)
-            r = client_create(loop, *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file, &llm->client, err);
+        r = client_create(loop, *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file, &llm->client, err);
+        if (r == 0) {
+            client_origin(llm->target.url, llm->origin);
+            if (!llm->origin[0])
+                r = err_set(err, ERR_CONFIG, "%s must be an http or https URL", llm->target.url_setting);
+        }
         if (r == 0 && llm->provider->quirks)
             llm->quirks = llm->provider->quirks(llm->target.model);
     }

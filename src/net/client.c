@@ -17,7 +17,6 @@
 #include "net/client.h"
 
 #include <assert.h>
-#include <curl/curl.h>
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,6 +26,7 @@
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/str.h"
+#include "net/curl_lib.h"
 
 #define CONNECT_TIMEOUT_MS 10000
 #define DRAIN_MS 500
@@ -97,10 +97,10 @@ static void request_free(struct client_request *r)
     }
     if (r->easy) {
         if (r->state != QUEUED)
-            curl_multi_remove_handle(r->client->multi, r->easy);
-        curl_easy_cleanup(r->easy);
+            curl_lib.multi_remove_handle(r->client->multi, r->easy);
+        curl_lib.easy_cleanup(r->easy);
     }
-    curl_slist_free_all(r->headers);
+    curl_lib.slist_free_all(r->headers);
     free(r->body);
     free(r);
 }
@@ -131,7 +131,7 @@ static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, void
     (void)easy;
     if (what == CURL_POLL_REMOVE) {
         if (w) {
-            curl_multi_assign(c->multi, fd, NULL);
+            curl_lib.multi_assign(c->multi, fd, NULL);
             uv_poll_stop(&w->poll);
             uv_close((uv_handle_t *)&w->poll, watch_closed);
         }
@@ -146,7 +146,7 @@ static int socket_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, void
         w->client = c;
         w->fd = fd;
         w->poll.data = w;
-        curl_multi_assign(c->multi, fd, w);
+        curl_lib.multi_assign(c->multi, fd, w);
     }
     if (what & CURL_POLL_IN)
         events |= UV_READABLE;
@@ -176,19 +176,18 @@ static int timer_wanted(CURLM *multi, long timeout_ms, void *arg)
 
 int client_create(uv_loop_t *loop, const char *ca_file, struct client **ret, struct err *err)
 {
-    static bool initialised; /* one thread makes clients: the loop's */
     struct client *c;
+    int r = curl_lib_load(err);
 
-    if (!initialised && curl_global_init(CURL_GLOBAL_DEFAULT) != 0)
-        return err_set(err, ERR_INTERNAL, "libcurl cannot start");
-    initialised = true;
+    if (r < 0)
+        return r;
     c = calloc(1, sizeof(*c));
     if (!c)
         return err_set(err, ERR_NO_MEMORY, "out of memory for an HTTP client");
-    c->multi = curl_multi_init();
+    c->multi = curl_lib.multi_init();
     c->ca_file = ca_file && *ca_file ? strdup(ca_file) : NULL;
     if (!c->multi || (ca_file && *ca_file && !c->ca_file)) {
-        curl_multi_cleanup(c->multi);
+        curl_lib.multi_cleanup(c->multi);
         client_free(c);
         return err_set(err, ERR_NO_MEMORY, "out of memory for an HTTP client");
     }
@@ -197,11 +196,11 @@ int client_create(uv_loop_t *loop, const char *ca_file, struct client **ret, str
     uv_timer_init(loop, &c->drain_timer);
     c->timer.data = c->drain_timer.data = c;
     c->open_handles = 2;
-    curl_multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, socket_wanted);
-    curl_multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
-    curl_multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, timer_wanted);
-    curl_multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
-    curl_multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 16L); /* idle ones that are kept */
+    curl_lib.multi_setopt(c->multi, CURLMOPT_SOCKETFUNCTION, socket_wanted);
+    curl_lib.multi_setopt(c->multi, CURLMOPT_SOCKETDATA, c);
+    curl_lib.multi_setopt(c->multi, CURLMOPT_TIMERFUNCTION, timer_wanted);
+    curl_lib.multi_setopt(c->multi, CURLMOPT_TIMERDATA, c);
+    curl_lib.multi_setopt(c->multi, CURLMOPT_MAXCONNECTS, 16L); /* idle ones that are kept */
     *ret = c;
     return 0;
 }
@@ -210,7 +209,7 @@ static void client_close(struct client *c)
 {
     while (c->requests)
         request_free(c->requests);
-    curl_multi_cleanup(c->multi);
+    curl_lib.multi_cleanup(c->multi);
     c->multi = NULL;
     uv_close((uv_handle_t *)&c->timer, handle_closed);
     uv_close((uv_handle_t *)&c->drain_timer, handle_closed);
@@ -248,7 +247,7 @@ static void read_retry_after(struct client_request *r, const char *value)
         if (!(seconds >= 0))
             return;
     } else {
-        time_t at = curl_getdate(value, NULL);
+        time_t at = curl_lib.getdate(value, NULL);
 
         if (at == (time_t)-1)
             return;
@@ -304,7 +303,7 @@ static void note_status(struct client_request *r)
 {
     long status = 0;
 
-    if (r->resp.status == 0 && curl_easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
+    if (r->resp.status == 0 && curl_lib.easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
         r->resp.status = (int)status;
 }
 
@@ -346,7 +345,7 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 
 static void describe_failure(struct client_request *r, CURLcode code, struct err *err)
 {
-    const char *why = r->curl_error[0] ? r->curl_error : curl_easy_strerror(code);
+    const char *why = r->curl_error[0] ? r->curl_error : curl_lib.easy_strerror(code);
     char shown[200];
 
     if (r->failure.code != ERR_NONE) {
@@ -442,11 +441,11 @@ static void tell_done(struct client_request *r, enum state next, const struct er
 static void begin(struct client_request *r)
 {
     r->state = RUNNING;
-    if (curl_multi_add_handle(r->client->multi, r->easy) != CURLM_OK) {
+    if (curl_lib.multi_add_handle(r->client->multi, r->easy) != CURLM_OK) {
         struct err err = ERR_INIT;
 
         err_set(&err, ERR_INTERNAL, "libcurl refuses a request to %s", r->origin);
-        curl_easy_cleanup(TAKE_PTR(r->easy));
+        curl_lib.easy_cleanup(TAKE_PTR(r->easy));
         tell_done(r, DEAD, &err);
     }
 }
@@ -463,13 +462,13 @@ static void settle(struct client *c)
             tell_done(r, DRAINING, NULL);
         } else if ((r = find_state(c, QUEUED))) {
             begin(r);
-        } else if ((m = curl_multi_info_read(c->multi, &left))) {
+        } else if ((m = curl_lib.multi_info_read(c->multi, &left))) {
             struct err err = ERR_INIT;
             CURLcode code = m->data.result;
 
             if (m->msg != CURLMSG_DONE)
                 continue;
-            curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &r);
+            curl_lib.easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &r);
             if (r->state == RUNNING) {
                 if (code != CURLE_OK)
                     describe_failure(r, code, &err);
@@ -489,7 +488,7 @@ static void act(struct client *c, curl_socket_t fd, int events)
     int running;
 
     c->acting = true;
-    curl_multi_socket_action(c->multi, fd, events, &running);
+    curl_lib.multi_socket_action(c->multi, fd, events, &running);
     settle(c);
     c->acting = false;
     if (c->destroyed)
@@ -501,27 +500,32 @@ static void act(struct client *c, curl_socket_t fd, int events)
 /* 0 and the parts; libcurl's own reading of a URL, so that it is the one that is connected to. */
 static int parse_url(const char *url, char ret_origin[CLIENT_ORIGIN_SIZE], bool *ret_loopback, struct err *err)
 {
-    CURLU *u = curl_url();
+    CURLU *u;
     char *scheme = NULL, *host = NULL, *port = NULL;
-    bool good = u && curl_url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
-                curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-                curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host &&
-                (str_ieq(scheme, "http") || str_ieq(scheme, "https"));
+    bool good;
+    int r = curl_lib_load(err);
 
     ret_origin[0] = '\0';
     *ret_loopback = false;
+    if (r < 0)
+        return r;
+    u = curl_lib.url();
+    good = u && curl_lib.url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
+                curl_lib.url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                curl_lib.url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host &&
+                (str_ieq(scheme, "http") || str_ieq(scheme, "https"));
     if (good) {
         char shown[128];
 
-        curl_url_get(u, CURLUPART_PORT, &port, 0);
+        curl_lib.url_get(u, CURLUPART_PORT, &port, 0);
         snprintf(ret_origin, CLIENT_ORIGIN_SIZE, "%s://%s%s%s", scheme, str_show(host, strlen(host), shown, sizeof(shown)),
                  port ? ":" : "", port ? port : "");
         *ret_loopback = str_ieq(host, "localhost") || str_starts(host, "127.") || str_eq(host, "[::1]");
     }
-    curl_free(scheme);
-    curl_free(host);
-    curl_free(port);
-    curl_url_cleanup(u);
+    curl_lib.free(scheme);
+    curl_lib.free(host);
+    curl_lib.free(port);
+    curl_lib.url_cleanup(u);
     return good ? 0 : err_set(err, ERR_INVALID_INPUT, "not an http or https URL");
 }
 
@@ -535,7 +539,7 @@ void client_origin(const char *url, char ret[CLIENT_ORIGIN_SIZE])
 static int set_headers(struct client_request *r, const struct client_options *o, struct err *err)
 {
     /* No "Expect: 100-continue": it costs a round trip, and a second where a server does not know it. */
-    struct curl_slist *list = curl_slist_append(NULL, "Expect:");
+    struct curl_slist *list = curl_lib.slist_append(NULL, "Expect:");
 
     for (size_t i = 0; list && i < o->n_headers; i++) {
         const struct client_header *h = &o->headers[i];
@@ -543,14 +547,14 @@ static int set_headers(struct client_request *r, const struct client_options *o,
         struct curl_slist *longer;
 
         if (h->value[strcspn(h->value, "\r\n")] != '\0') {
-            curl_slist_free_all(list);
+            curl_lib.slist_free_all(list);
             return err_set(err, ERR_INVALID_INPUT, "the header '%s' has a line break in its value", h->name);
         }
-        longer = asprintf(&line, "%s: %s", h->name, h->value) < 0 ? NULL : curl_slist_append(list, line);
+        longer = asprintf(&line, "%s: %s", h->name, h->value) < 0 ? NULL : curl_lib.slist_append(list, line);
         if (line)
             explicit_bzero(line, strlen(line));
         if (!longer)
-            curl_slist_free_all(list);
+            curl_lib.slist_free_all(list);
         list = longer;
     }
     if (!list)
@@ -564,7 +568,7 @@ static int set_up(struct client_request *r, const struct client_options *o, bool
     CURL *e = r->easy;
     bool good = true;
 
-#define SET(option, value) good = good && curl_easy_setopt(e, CURLOPT_##option, value) == CURLE_OK
+#define SET(option, value) good = good && curl_lib.easy_setopt(e, CURLOPT_##option, value) == CURLE_OK
     SET(NOSIGNAL, 1L);
     SET(QUICK_EXIT, 1L); /* a name server that is silent must not hold up the loop */
     SET(PROTOCOLS_STR, "http,https");
@@ -614,7 +618,7 @@ int client_start(struct client *c, const struct client_options *o, const struct 
     r->max_body_bytes = o->max_body_bytes;
     code = parse_url(o->url, r->origin, &loopback, err);
     if (code == 0) {
-        r->easy = curl_easy_init();
+        r->easy = curl_lib.easy_init();
         r->body = malloc(o->body_len + 1);
         if (!r->easy || !r->body)
             code = err_set(err, ERR_NO_MEMORY, "out of memory for a request to %s", r->origin);
@@ -635,7 +639,7 @@ int client_start(struct client *c, const struct client_options *o, const struct 
         r->next->prev = &r->next;
     c->requests = r;
     if (!c->acting) {
-        if (curl_multi_add_handle(c->multi, r->easy) != CURLM_OK) {
+        if (curl_lib.multi_add_handle(c->multi, r->easy) != CURLM_OK) {
             request_free(r);
             return err_set(err, ERR_INTERNAL, "libcurl refuses a request");
         }
@@ -652,7 +656,7 @@ void client_cancel(struct client_request *r)
         return;
     if (r->client->acting) {
         if (r->state == QUEUED && r->easy) /* request_free must not take out what was never in */
-            curl_easy_cleanup(TAKE_PTR(r->easy));
+            curl_lib.easy_cleanup(TAKE_PTR(r->easy));
         r->state = DEAD;
     } else {
         request_free(r);
