@@ -77,7 +77,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd libcurl zlib sqlite3 libcrypto) -lm
+LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto) -lm
 LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
@@ -254,6 +254,7 @@ run: ## Install what is missing, build, and start Riddle on port 8000
 
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
+	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build jail:build integration:build-asan
@@ -263,7 +264,8 @@ check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
 	$(Q)$(MAKE) -k unit-programs; built=$$?; scripts/run-tests unit$(T:%=/%):$(BUILD) && exit $$built
 
 check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
-	$(Q)$(MAKE) $(ASAN) all unit-programs
+	$(Q)scripts/fetch-third-party aimock
+	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan
 
 SECONDS ?= 600
@@ -281,9 +283,11 @@ check-jail: all tools ## What must be impossible inside the jail
 	$(Q)scripts/run-tests jail:$(BUILD)
 
 check-integration: all tools ## Both programs from the outside
+	$(Q)scripts/fetch-third-party aimock
 	$(Q)scripts/run-tests integration:$(BUILD)
 
 check-long: all tools ## The tests that take too long for every day
+	$(Q)scripts/fetch-third-party aimock
 	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
 
 check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from api import generate_sets
+from model import start_model  # noqa: F401 (a fixture)
 from server import Server
 
 ROOT = Path(__file__).resolve().parent.parent.parent
