@@ -417,9 +417,37 @@ static int visit_case(struct walk *w, const struct standpoint *at, const struct 
     return visit_alike(w, at, &list, grouped, "'case'", ret);
 }
 
+static int visit_window(struct walk *w, const struct standpoint *at, const struct expr *e,
+                        bool grouped, enum plan_type *ret)
+{
+    const char *name = e->call->name;
+    bool shown = at->place == PLACE_SELECT || at->place == PLACE_ORDER;
+    bool share = str_eq(name, "share");
+
+    if (at->in_aggregate || at->no_aggregate || w->in_window)
+        return err_set(w->err, ERR_VALIDATION, "%s() cannot stand inside an aggregate or another function over rows", name);
+    if (!shown && (share || at->place != PLACE_WHERE))
+        return err_set(w->err, ERR_VALIDATION, "%s() belongs in 'select' or 'order_by'%s", name, share ? "" : " or 'filters'");
+    if (!shown && w->aggregated)
+        return err_set(w->err, ERR_VALIDATION, "%s() cannot filter a plan that aggregates", name);
+    w->columns++; /* all of them depend on the rows */
+    enum plan_type t = TYPE_INTEGER;
+    w->in_window = true;
+    int r = e->n_args > 0 ? check_visit(w, at, e->args[0], grouped, &t) : 0;
+    w->in_window = false;
+    if (r < 0)
+        return r;
+    if (share && t != TYPE_UNKNOWN && !check_is_number(t))
+        return check_mismatch(w, at, "share()", "a number", e->args[0], t);
+    *ret = share ? TYPE_NUMBER : t;
+    return 0;
+}
+
 static int visit_call(struct walk *w, const struct standpoint *at, const struct expr *e,
                       bool grouped, enum plan_type *ret)
 {
+    if (expr_is_window(e->call))
+        return visit_window(w, at, e, grouped, ret);
     const struct expr_function *f = e->call;
     enum plan_type first = TYPE_UNKNOWN, t = TYPE_UNKNOWN;
     char who[40];

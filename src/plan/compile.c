@@ -185,8 +185,26 @@ static int put_date_add(struct printer *p, const struct standpoint *at, const st
     return r < 0 ? r : put(p, ")");
 }
 
+/* In the order of the table: the engine keeps it where nothing sorts. */
+static int put_window(struct printer *p, const struct standpoint *at, const struct expr *e)
+{
+    if (str_eq(e->call->name, "row_number"))
+        return put(p, "row_number() OVER ()");
+    bool share = str_eq(e->call->name, "share");
+    int r = put(p, share ? "(100.0 * " : str_eq(e->call->name, "next") ? "lead(" : "lag(");
+    if (r >= 0)
+        r = put_expr(p, at, e->args[0], share ? BIND_ATOM : BIND_OR);
+    if (r >= 0 && share)
+        r = put(p, " / SUM(");
+    if (r >= 0 && share)
+        r = put_expr(p, at, e->args[0], BIND_OR);
+    return r < 0 ? r : put(p, share ? ") OVER ())" : ") OVER ()");
+}
+
 static int put_call(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
+    if (expr_is_window(e->call))
+        return put_window(p, at, e);
     if (str_eq(e->call->name, "date_add"))
         return put_date_add(p, at, e);
     int r = buf_printf(p->out, p->err, "%s(", e->call->name);
@@ -482,14 +500,28 @@ static int put_filter(struct printer *p, const struct standpoint *at, const stru
     return r < 0 ? r : put(p, ")");
 }
 
-static int put_filters(struct printer *p, const struct standpoint *at, const char *clause,
+static bool looks_around(const struct plan_filter *f)
+{
+    if (f->kind == FILTER_CONDITION)
+        return expr_has_window(f->operand.what);
+    for (size_t i = 0; i < (f->kind == FILTER_NOT ? 1 : f->n_parts); i++)
+        if (looks_around(&f->parts[i]))
+            return true;
+    return false;
+}
+
+/* Those that look at other rows have a clause of their own, behind the others. */
+static int put_filters(struct printer *p, const struct standpoint *at, const char *clause, bool around,
                        const struct plan_filter *filters, size_t n)
 {
-    int r = n > 0 ? buf_printf(p->out, p->err, "\n%s\n  ", clause) : 0;
+    int r = 0;
+    bool any = false;
 
     for (size_t i = 0; i < n && r >= 0; i++) {
-        if (i > 0)
-            r = put(p, "\n  AND ");
+        if (looks_around(&filters[i]) != around)
+            continue;
+        r = any ? put(p, "\n  AND ") : buf_printf(p->out, p->err, "\n%s\n  ", clause);
+        any = true;
         if (r >= 0)
             r = put_filter(p, at, &filters[i]);
     }
@@ -609,11 +641,13 @@ int plan_compile(const struct query_plan *plan, const struct plan_schema *schema
     if (r >= 0)
         r = put_from(&p, &scope);
     if (r >= 0)
-        r = put_filters(&p, &where, "WHERE", plan->filters, plan->n_filters);
+        r = put_filters(&p, &where, "WHERE", false, plan->filters, plan->n_filters);
     if (r >= 0)
         r = put_group_by(&p, &scope);
     if (r >= 0)
-        r = put_filters(&p, &having, "HAVING", plan->having, plan->n_having);
+        r = put_filters(&p, &having, "HAVING", false, plan->having, plan->n_having);
+    if (r >= 0)
+        r = put_filters(&p, &where, "QUALIFY", true, plan->filters, plan->n_filters);
     if (r >= 0)
         r = put_order_by(&p, &scope);
     if (r >= 0)

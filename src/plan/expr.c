@@ -91,6 +91,16 @@ bool expr_has_aggregate(const struct expr *e)
     return false;
 }
 
+bool expr_has_window(const struct expr *e)
+{
+    if (e->kind == EXPR_CALL && expr_is_window(e->call))
+        return true;
+    for (size_t i = 0; i < e->n_args; i++)
+        if (expr_has_window(e->args[i]))
+            return true;
+    return false;
+}
+
 bool expr_has_column(const struct expr *e)
 {
     if (e->kind == EXPR_COLUMN || e->kind == EXPR_AGGREGATE)

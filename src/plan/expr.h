@@ -169,6 +169,10 @@ bool expr_is_plain_name(const char *s);
 #define EXPR_DOUBLE_SIZE 48
 void expr_from_double(double v, char ret[EXPR_DOUBLE_SIZE]);
 
+/* Looks at other rows than its own: next(), previous(), row_number(), share(). */
+bool expr_is_window(const struct expr_function *f);
+bool expr_has_window(const struct expr *e);
+
 /* The unit of date_diff(), date_trunc() and date_add(); false if s is none. */
 bool expr_is_unit(const char *s);
 

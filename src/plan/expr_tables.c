@@ -90,8 +90,22 @@ const struct expr_function expr_functions[] = {
     { "today", 0, 0, "", 'D' },
     { "week", 1, 1, "d", 'i' },
     { "year", 1, 1, "d", 'i' },
+    /* over the rows of the result */
+    { "next", 1, 1, "a", '1' },
+    { "previous", 1, 1, "a", '1' },
+    { "row_number", 0, 0, "", 'i' },
+    { "share", 1, 1, "n", 'n' },
 };
 const size_t expr_n_functions = ARRAY_SIZE(expr_functions);
+
+bool expr_is_window(const struct expr_function *f)
+{
+    static const char *const names[] = { "next", "previous", "row_number", "share" };
+    for (size_t i = 0; f && i < ARRAY_SIZE(names); i++)
+        if (str_eq(f->name, names[i]))
+            return true;
+    return false;
+}
 
 bool expr_is_unit(const char *s)
 {

@@ -81,6 +81,7 @@ struct walk {
     int depth;
     int alias_depth;
     int columns; /* columns and aggregates met so far */
+    bool in_window;
 };
 
 /* Checks the tree and gives its type. `grouped`: the columns in it need not be in group_by. */
