@@ -31,12 +31,37 @@ static int append_quoted(struct buf *b, const char *s, char quote)
     return r < 0 ? r : buf_append(b, &quote, 1, NULL);
 }
 
+/* A flag that is a text, as 1 and 0. */
+static bool is_text_flag(const struct nl_column *c)
+{
+    return c && c->is_flag && c->type == TYPE_TEXT;
+}
+
+static const char *part_expr(int part, const char *date, struct arena *a)
+{
+    static const char *const functions[] = { "dayname(%s)", "dayofweek(%s)", "hour(%s)", "monthname(%s)" };
+    const char *end = strchr(functions[part - PART_WEEKDAY], '%');
+    size_t n = (size_t)(end - functions[part - PART_WEEKDAY]);
+    return arena_printf(a, "%.*s%s)", (int)n, functions[part - PART_WEEKDAY], date);
+}
+
 /* The column as an expression has it; as a number if it is a text that holds numbers. */
 static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, bool number, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_column *c = nl_col(s, ref);
+    if (c->formula) {
+        const struct nl_formula *f = c->formula;
+        struct nl_ref quantity = { ref.table, f->quantity }, price = { ref.table, f->price }, discount = { ref.table, f->discount };
+        const char *q = expr_of(s, r, quantity, false, a), *p = expr_of(s, r, price, false, a);
+        if (f->discount < 0)
+            return arena_printf(a, "%s * %s", q, p);
+        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, expr_of(s, r, discount, false, a), f->percent ? " / 100.0" : "");
+    }
+    bool flag = number && is_text_flag(c);
     number = number && c->numeric_text;
+    if (flag)
+        (void)buf_append_str(&b, "case when ", NULL);
     if (number)
         (void)buf_append_str(&b, "cast(replace(replace(replace(", NULL);
     if (r->scope.n > 1) {
@@ -46,6 +71,15 @@ static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r
     (void)append_quoted(&b, c->name, '"');
     if (number)
         (void)buf_append_str(&b, ", ',', ''), '$', ''), '%', '') as double)", NULL);
+    if (flag) {
+        auto_buf struct buf name = BUF_INIT(EXPR_BYTES);
+        (void)buf_append_str(&name, buf_cstr(&b) + strlen("case when "), NULL);
+        (void)buf_append_str(&b, " = ", NULL);
+        (void)append_quoted(&b, c->yes, '\'');
+        (void)buf_printf(&b, NULL, " then 1 when %s = ", buf_cstr(&name));
+        (void)append_quoted(&b, c->no, '\'');
+        (void)buf_append_str(&b, " then 0 end", NULL);
+    }
     return arena_strdup(a, buf_cstr(&b));
 }
 
@@ -55,13 +89,16 @@ const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r, cons
     char name[128];
     if (r->diff && item->func == FUNC_SUM)
         return "difference";
-    if (item->is_share)
+    if (item->is_share || item->is_part)
         return "percentage";
     if (item->func == FUNC_COUNT && !c)
         return "row_count";
     if (!c)
         return "value";
-    if (item->bucket >= 0)
+    static const char *const parts[] = { "weekday", "weekday_number", "hour_of_day", "month_name" };
+    if (item->bucket >= PART_WEEKDAY)
+        snprintf(name, sizeof(name), "%s", parts[item->bucket - PART_WEEKDAY]);
+    else if (item->bucket >= 0)
         snprintf(name, sizeof(name), "%s", plan_bucket_names[item->bucket]);
     else
         snprintf(name, sizeof(name), "%s_%s", item->func == FUNC_COUNT_DISTINCT ? "distinct" : item->func == FUNC_SUM ? "total" : plan_func_names[item->func],
@@ -90,11 +127,16 @@ static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r
     enum plan_filter_op op = f->op;
     if (f->having >= 0) {
         json_object_set_new(j, "func", json_string(plan_func_names[f->having]));
-        if (c && c->numeric_text)
+        if (c && (c->numeric_text || c->formula))
             json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
         else
             json_object_set_new(j, "column", json_string(c ? path_of(s, r, f->ref, a) : "*"));
-    } else if (c->numeric_text && f->n_numbers > 0) {
+    } else if (f->part) {
+        json_object_set_new(j, "expr", json_string(part_expr(f->part, expr_of(s, r, f->ref, false, a), a)));
+    } else if (f->around) {
+        json_object_set_new(j, "expr",
+                            json_string(arena_printf(a, "%s(%s)", f->around < 0 ? "previous" : "next", expr_of(s, r, f->ref, false, a))));
+    } else if (c->formula || (c->numeric_text && f->n_numbers > 0)) {
         json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
     } else {
         json_object_set_new(j, "column", json_string(path_of(s, r, f->ref, a)));
@@ -114,7 +156,9 @@ static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r
         else
             negate_outside = f->negated;
         if (c->is_flag && (str_eq(f->text[0], "true") || str_eq(f->text[0], "false")))
-            value = c->type == TYPE_BOOL ? json_boolean(str_eq(f->text[0], "true")) : json_integer(str_eq(f->text[0], "true"));
+            value = c->type == TYPE_BOOL ? json_boolean(str_eq(f->text[0], "true")) :
+                    c->type == TYPE_TEXT ? json_string(str_eq(f->text[0], "true") ? c->yes : c->no) :
+                                           json_integer(str_eq(f->text[0], "true"));
         else
             value = json_text(f->text[0], strlen(f->text[0]));
     } else if (op == FILTER_BETWEEN) {
@@ -140,13 +184,15 @@ static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r
 /* A filter as an expression, for shares. NULL: cannot be said. */
 static bool append_condition(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct buf *b, struct arena *a)
 {
-    const char *name = expr_of(s, r, f->ref, f->n_numbers > 0, a);
+    const char *name = f->having >= 0 ? NULL : expr_of(s, r, f->ref, f->n_numbers > 0, a);
     char number[STR_DOUBLE_SIZE];
-    if (f->having >= 0 || !name)
+    if (!name || f->around)
         return false;
+    if (f->part)
+        name = part_expr(f->part, name, a);
     if (f->negated && buf_append_str(b, "not (", NULL) < 0)
         return false;
-    if (nl_col(s, f->ref)->is_flag && f->n_texts == 1) {
+    if (nl_col(s, f->ref)->is_flag && nl_col(s, f->ref)->type != TYPE_TEXT && f->n_texts == 1) {
         const char *bit = nl_col(s, f->ref)->type == TYPE_BOOL ? f->text[0] : str_eq(f->text[0], "true") ? "1" : "0";
         if (buf_printf(b, NULL, "%s = %s", name, bit) < 0)
             return false;
@@ -173,18 +219,26 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
     return !f->negated || buf_append_str(b, ")", NULL) >= 0;
 }
 
-static const char *share_expr(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
+/* Of the rows, or of the sum of a column. */
+static const char *share_expr(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref of, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
+    const char *what = of.table >= 0 ? expr_of(s, r, of, true, a) : "1";
+    bool first = true;
     if (buf_append_str(&b, "100.0 * sum(case when ", NULL) < 0)
         return NULL;
     for (int i = 0; i < r->n_filters; i++) {
-        if (i > 0 && buf_append_str(&b, r->filters[i].is_or ? " or " : " and ", NULL) < 0)
+        if (!r->filters[i].in_share)
+            continue;
+        if (!first && buf_append_str(&b, r->filters[i].is_or ? " or " : " and ", NULL) < 0)
             return NULL;
         if (!append_condition(s, r, &r->filters[i], &b, a))
             return NULL;
+        first = false;
     }
-    if (buf_append_str(&b, " then 1 else 0 end) / count(*)", NULL) < 0)
+    if (first || buf_printf(&b, NULL, " then %s else 0 end) / ", what) < 0)
+        return NULL;
+    if (of.table >= 0 ? buf_printf(&b, NULL, "sum(%s)", what) < 0 : buf_append_str(&b, "count(*)", NULL) < 0)
         return NULL;
     return arena_strdup(a, buf_cstr(&b));
 }
@@ -210,7 +264,7 @@ static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, 
     json_t *j = json_object();
     const struct nl_column *c = nl_col(s, item->ref);
     if (item->is_share) {
-        const char *e = share_expr(s, r, a);
+        const char *e = share_expr(s, r, item->ref, a);
         if (!e) {
             json_decref(j);
             return NULL;
@@ -223,15 +277,25 @@ static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, 
             return NULL;
         }
         json_object_set_new(j, "expr", json_string(e));
+    } else if (item->is_part) {
+        const char *sum = c ? arena_printf(a, "share(sum(%s))", expr_of(s, r, item->ref, true, a)) : "share(count(*))";
+        json_object_set_new(j, "expr", json_string(sum));
+    } else if (item->bucket >= PART_WEEKDAY) {
+        json_object_set_new(j, "expr", json_string(part_expr(item->bucket, expr_of(s, r, item->ref, false, a), a)));
     } else if (item->bucket >= 0) {
         json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
         json_object_set_new(j, "bucket", json_string(plan_bucket_names[item->bucket]));
+    } else if (item->func < 0 && c->formula) {
+        json_object_set_new(j, "expr", json_string(expr_of(s, r, item->ref, false, a)));
+        json_object_set_new(j, "alias", json_string(c->name));
+        return j;
     } else if (item->func < 0) {
         json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
         return j;
     } else {
         json_object_set_new(j, "func", json_string(plan_func_names[item->func]));
-        if (c && c->numeric_text && item->func != FUNC_COUNT && item->func != FUNC_COUNT_DISTINCT)
+        bool counts = item->func == FUNC_COUNT || item->func == FUNC_COUNT_DISTINCT;
+        if (c && (c->formula || (!counts && (c->numeric_text || is_text_flag(c)))))
             json_object_set_new(j, "expr", json_string(expr_of(s, r, item->ref, true, a)));
         else
             json_object_set_new(j, "column", json_string(c ? path_of(s, r, item->ref, a) : "*"));
@@ -243,10 +307,10 @@ static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, 
 static void put_filters(const struct nl_schema *s, const struct nl_reading *r, bool having, json_t *plan, struct arena *a)
 {
     json_t *list = json_array(), *group = NULL;
-    bool skip = !having && (r->share || r->diff);
+    bool skip = !having && r->diff;
     for (int i = 0; i < r->n_filters && !skip; i++) {
         const struct nl_filter *f = &r->filters[i];
-        if ((f->having >= 0) != having)
+        if ((f->having >= 0) != having || (r->share && f->in_share))
             continue;
         bool more = i + 1 < r->n_filters && r->filters[i + 1].is_or && (r->filters[i + 1].having >= 0) == having;
         if (f->is_or && group) {
@@ -315,8 +379,21 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         json_array_append_new(order, json_pack("{s:s, s:s}", "expr", e, "direction", r->order_dir[i] < 0 ? "desc" : "asc"));
     }
     /* Time runs from left to right unless the question wants another order. */
-    if (r->n_order == 0 && r->n_group > 0 && r->group[0].bucket >= 0)
-        json_array_append_new(order, json_pack("{s:s}", "expr", nl_alias(s, r, &r->group[0], a)));
+    for (int i = 0; i < r->n_group && r->n_order == 0; i++) {
+        const struct nl_item *g = &r->group[i];
+        if (g->bucket < 0)
+            continue;
+        const char *e = nl_alias(s, r, g, a), *date = expr_of(s, r, g->ref, false, a);
+        if (g->bucket == PART_WEEKDAY) /* weeks begin on Monday */
+            e = arena_printf(a, "min((dayofweek(%s) + 6) %% 7)", date);
+        else if (g->bucket == PART_MONTH)
+            e = arena_printf(a, "min(month(%s))", date);
+        json_array_append_new(order, json_pack("{s:s}", "expr", e));
+        for (int k = 0; k < r->n_group; k++)
+            if (r->group[k].bucket < 0)
+                json_array_append_new(order, json_pack("{s:s}", "expr", path_of(s, r, r->group[k].ref, a)));
+        break;
+    }
     if (json_array_size(select) == 0)
         json_object_del(plan, "select");
     if (json_array_size(group) == 0)
@@ -337,8 +414,13 @@ static void say_item(const struct nl_schema *s, const struct nl_item *item, stru
         [FUNC_STDDEV] = "standard deviation of", [FUNC_VARIANCE] = "variance of", [FUNC_QUANTILE] = "quantile of",
     };
     const struct nl_column *c = nl_col(s, item->ref);
-    if (item->is_share)
+    static const char *const parts[] = { "weekday", "number of the weekday", "hour of the day", "month of the year" };
+    if ((item->is_share || item->is_part) && c)
+        (void)buf_printf(b, NULL, "percentage of `%s`", c->name);
+    else if (item->is_share || item->is_part)
         (void)buf_append_str(b, "percentage of rows", NULL);
+    else if (item->bucket >= PART_WEEKDAY)
+        (void)buf_printf(b, NULL, "%s of `%s`", parts[item->bucket - PART_WEEKDAY], c->name);
     else if (!c)
         (void)buf_append_str(b, "number of rows", NULL);
     else if (item->func >= 0)
@@ -351,11 +433,12 @@ static void say_item(const struct nl_schema *s, const struct nl_item *item, stru
 
 static void say_filter(const struct nl_schema *s, const struct nl_filter *f, struct buf *b)
 {
-    const struct nl_column *c = nl_col(s, f->ref);
     if (f->having >= 0)
         say_item(s, &(struct nl_item){ .ref = f->ref, .func = f->having, .bucket = -1 }, b);
     else
-        (void)buf_printf(b, NULL, "`%s`", c->name);
+        say_item(s, &(struct nl_item){ .ref = f->ref, .func = -1, .bucket = f->part ? f->part : -1 }, b);
+    if (f->around)
+        (void)buf_printf(b, NULL, " of the row %s it", f->around < 0 ? "before" : "after");
     const char *op = f->op == FILTER_IS_NULL ? "is empty" : f->op == FILTER_IS_NOT_NULL ? "is not empty" : plan_filter_op_names[f->op];
     (void)buf_printf(b, NULL, " %s%s", f->negated ? "not " : "", op);
     for (int i = 0; i < f->n_texts; i++)

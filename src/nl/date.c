@@ -116,3 +116,56 @@ bool nl_add_days(const char *day, int n, char ret[11])
     put(ret, out.tm_year + 1900, out.tm_mon + 1, out.tm_mday);
     return true;
 }
+
+int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11])
+{
+    static const char *const before[] = { "in", "since", "until", "before", "after", "of", "from", "during", "for", "about", "to", "and", "by" };
+    const struct nl_token *t = &q->t[i];
+    int m = month_of(t);
+    bool led = false;
+    for (size_t k = 0; k < ARRAY_SIZE(before) && i > 0; k++)
+        led |= strcmp(q->t[i - 1].text, before[k]) == 0;
+    /* "may" and "march" are verbs too, and "mar" may be anything. */
+    if (m == 0 || (!led && (m == 5 || m == 3 || strlen(t->text) <= 4)))
+        return 0;
+    put(from, 0, m, 1);
+    put(to, 0, m, days_of(2001, m));
+    return 1;
+}
+
+bool nl_place_month(const char *max, char from[11], char to[11])
+{
+    int y, m, d, month;
+    if (!max || sscanf(max, "%4d-%2d-%2d", &y, &m, &d) != 3 || sscanf(from, "%*4d-%2d", &month) != 1 || month < 1 || month > 12)
+        return false;
+    y -= month > m;
+    if (!valid(y, month, 1))
+        return false;
+    put(from, y, month, 1);
+    put(to, y, month, days_of(y, month));
+    return true;
+}
+
+bool nl_add_hours(const char *at, int n, char ret[20])
+{
+    int y, m, d, hour = 0, minute = 0, second = 0;
+    if (!at || sscanf(at, "%4d-%2d-%2d%*1c%2d:%2d:%2d", &y, &m, &d, &hour, &minute, &second) < 3 || !valid(y, m, d))
+        return false;
+    struct tm tm = { .tm_year = y - 1900, .tm_mon = m - 1, .tm_mday = d, .tm_hour = hour + n, .tm_min = minute, .tm_sec = second }, out;
+    time_t then = timegm(&tm);
+    return gmtime_r(&then, &out) && strftime(ret, 20, "%Y-%m-%d %H:%M:%S", &out) > 0;
+}
+
+bool nl_add_months(const char *day, int n, char ret[11])
+{
+    int y, m, d;
+    if (!day || sscanf(day, "%4d-%2d-%2d", &y, &m, &d) != 3 || !valid(y, m, d))
+        return false;
+    int at = y * 12 + m - 1 + n;
+    y = at / 12;
+    m = at % 12 + 1;
+    if (!valid(y, m, 1))
+        return false;
+    put(ret, y, m, MIN_OF(d, days_of(y, m)));
+    return true;
+}

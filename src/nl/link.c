@@ -37,6 +37,18 @@ static bool is_glue(const struct nl_token *t)
     return str_eq(t->text, "of") || str_eq(t->text, "the") || str_eq(t->text, "per") || str_eq(t->text, "in") || str_eq(t->text, "and");
 }
 
+/* "csat" for "customer satisfaction": beginnings of both words. */
+static bool is_contraction(const char *word, const struct nl_token *a, const struct nl_token *b)
+{
+    size_t n = strlen(word);
+    if (n < 3 || n > 6 || a->is_stop || b->is_stop || a->is_number || b->is_number || a->text[0] != word[0])
+        return false;
+    for (size_t k = 1; k < n && k <= 3; k++)
+        if (strncmp(word, a->text, k) == 0 && strncmp(word + k, b->text, n - k) == 0 && strlen(a->text) > k && strlen(b->text) > n - k)
+            return true;
+    return false;
+}
+
 /* How well tokens [i, end) name the column; 0 if one of them does not belong to it. */
 static double column_score(const struct nl_name *n, const struct nl_tokens *q, int i, int end)
 {
@@ -53,6 +65,12 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
                 continue;
             double m = nl_word_match(n, w, &q->t[k]);
             size_t len = strlen(q->t[k].text);
+            if (k + 1 < end && m < 0.8 && is_contraction(n->words[w], &q->t[k], &q->t[k + 1]) && best < 0.85) {
+                best = 0.85;
+                at = w;
+                run = 2;
+                continue;
+            }
             if (k + 1 < end && strncmp(n->words[w], q->t[k].text, len) == 0 && len >= 2 &&
                 nl_edit_distance(n->words[w] + len, q->t[k + 1].text, 1) <= (strlen(q->t[k + 1].text) > 4)) {
                 m = 1.01; /* "phone number" for phonenumber */
@@ -97,6 +115,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                     double x = column_score(&col->words, q, i, end);
                     if (x == 0)
                         continue;
+                    if (col->formula)
+                        x *= 0.78; /* a column that has it comes before one that is computed */
                     if (t > 0)
                         x *= 0.97; /* the first table's own columns first */
                     if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
@@ -109,7 +129,7 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") || str_eq(q->t[k].stem, "number") ||
                                    str_eq(q->t[k].stem, "key") || str_eq(q->t[k].stem, "identifier");
                     if (col->is_id && !says_id)
-                        x *= 0.6;
+                        x *= 0.7;
                     if (x > score) {
                         other = best;
                         other_score = score;
@@ -176,8 +196,8 @@ static bool in_scope(const struct nl_scope *scope, int table)
     return false;
 }
 
-static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key, struct spans *sp, int i, int end,
-                       double weight)
+static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key, const char *spelled, struct spans *sp,
+                       int i, int end, double weight)
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
@@ -192,9 +212,12 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
             m->score = 1;
         } else if (v->table != m->ref.table || v->column != m->ref.column) {
             const struct nl_column *had = nl_col(s, m->ref), *now = &s->tables[v->table].columns[v->column];
+            bool exact = spelled && str_ieq(v->text, spelled), was_exact = spelled && str_ieq(m->text, spelled);
+            if (was_exact && !exact)
+                continue; /* "Engineering" is no "Engineer" */
             m->other = (struct nl_ref){ v->table, v->column };
             /* Names first, and of the first table. */
-            if ((now->is_name && !had->is_name) || (v->table == scope->tables[0] && m->ref.table != v->table)) {
+            if ((exact && !was_exact) || (now->is_name && !had->is_name) || (v->table == scope->tables[0] && m->ref.table != v->table)) {
                 m->other = m->ref;
                 m->ref = (struct nl_ref){ v->table, v->column };
                 m->text = v->text;
@@ -243,7 +266,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 break;
             if (t->quoted) {
                 int before = sp->n;
-                link_value(s, scope, key, sp, i, end, 3);
+                link_value(s, scope, key, t->text, sp, i, end, 3);
                 if (sp->n == before) {
                     struct nl_mention *m = add_span(sp, KIND_TEXT, i, end, 2.5);
                     if (m) {
@@ -258,7 +281,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
             if (end == i + 1 && t->is_number)
                 continue;
             double weight = end == i + 1 ? (capitals ? 1.3 : 0.9) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
-            link_value(s, scope, key, sp, i, end, weight);
+            link_value(s, scope, key, end == i + 1 ? t->text : NULL, sp, i, end, weight);
         }
     }
 }
@@ -312,7 +335,7 @@ static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
                 double x = table_score(&s->tables[scope->tables[t]], q, i, end);
                 if (x < 0.45)
                     continue;
-                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * x);
+                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * (x > 0.8 ? x : x * x));
                 if (m) {
                     m->table = scope->tables[t];
                     m->score = x;
@@ -331,11 +354,17 @@ double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_
     return best;
 }
 
-static void link_numbers(const struct nl_tokens *q, struct spans *sp)
+static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
 {
+    bool dates = false;
+    for (int t = 0; t < scope->n; t++)
+        for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++)
+            dates |= nl_is_date(&s->tables[scope->tables[t]].columns[c]);
     for (int i = 0; i < q->n; i++) {
         char from[11], to[11];
         int n = nl_read_date(q, i, from, to);
+        if (n == 0 && dates && !q->t[i].quoted)
+            n = nl_read_month(q, i, from, to);
         if (n > 0) {
             struct nl_mention *m = add_span(sp, KIND_DATE, i, i + n, 1.5 * n);
             if (m) {
@@ -401,7 +430,7 @@ int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struc
     link_values(s, scope, q, sp);
     link_genders(s, scope, q, sp);
     link_tables(s, scope, q, sp);
-    link_numbers(q, sp);
+    link_numbers(s, scope, q, sp);
     link_phrases(q, sp);
 
     double best[NL_MAX_TOKENS + 1] = { 0 };

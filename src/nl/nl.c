@@ -9,6 +9,8 @@
 #include "nl/nl_impl.h"
 
 #define SCOPE_MAX 4
+#define PAIRED_MAX 3 /* of the tables that explain most, each with each */
+#define PAIRED_WORTH 0.15
 #define UNSUPPORTED_PENALTY 6
 
 const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
@@ -146,15 +148,19 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
             break;
         r = read_variants(s, &scope, q, said, a, all, err);
     }
-    /* The best two tables together, if they join and neither explains everything. */
-    for (int i = 0; i < 2 && s->n_tables > 1 && r >= 0; i++) {
-        int x = order[i], y = order[1 - i];
-        const struct nl_link_key *key = key_between(s, x, y);
-        if (!key || worth[y] < 0.5)
-            continue;
-        struct nl_scope scope = { .tables = { x, y }, .n = 2, .key = key };
-        r = read_variants(s, &scope, q, said, a, all, err);
-    }
+    /* Pairs of the best ones that join. The many come first: each of their rows has one of the others. */
+    int best = MIN_OF(s->n_tables, PAIRED_MAX);
+    for (int i = 0; i < best; i++)
+        for (int k = i + 1; k < best && r >= 0; k++) {
+            const struct nl_link_key *key = key_between(s, order[i], order[k]);
+            if (!key || worth[order[k]] < PAIRED_WORTH)
+                continue;
+            struct nl_scope scope = { .tables = { key->from_table, key->to_table }, .n = 2, .key = key };
+            r = read_variants(s, &scope, q, said, a, all, err);
+            scope = (struct nl_scope){ .tables = { key->to_table, key->from_table }, .n = 2, .key = key };
+            if (r >= 0)
+                r = read_variants(s, &scope, q, said, a, all, err);
+        }
     if (r < 0)
         return r;
     for (int i = 1; i < all->n; i++)

@@ -14,7 +14,7 @@
 #define NL_MAX_TABLES 64 /* of a schema */
 #define NL_MAX_SELECT 12
 #define NL_MAX_FILTERS 12
-#define NL_MAX_CANDIDATES 48
+#define NL_MAX_CANDIDATES 96
 #define NL_SCOPE_TABLES 2
 
 /* ---- schema ---- */
@@ -25,6 +25,11 @@ struct nl_name {
     double weights[NL_MAX_WORDS];
     uint64_t synonyms[NL_MAX_WORDS][2]; /* a bit for each group that the word belongs to */
     int n;
+};
+
+struct nl_formula { /* quantity * price * (1 - discount) */
+    int quantity, price, discount; /* columns; discount < 0: none */
+    bool percent;                  /* the discount is 15, not 0.15 */
 };
 
 struct nl_column {
@@ -39,6 +44,10 @@ struct nl_column {
     bool is_flag;      /* boolean, or two values such as yes and no */
     bool is_unique;    /* no value comes twice */
     bool many_values;  /* not all are known */
+    bool is_key;       /* an id that every row has its own of, as far as is known */
+    bool is_rate;      /* averaged rather than summed up: prices, scores, temperatures */
+    const char *yes, *no; /* the values of a flag, as the column has them */
+    const struct nl_formula *formula; /* computed from others of its table; NULL for a column of the data */
     const char *min, *max;
     const char **values;
     size_t n_values, cap_values;
@@ -107,6 +116,7 @@ const char *nl_stem(struct arena *a, const char *word);
 bool nl_is_stop(const char *word);
 /* snake_case, camelCase and spaced names into words. */
 int nl_split_name(struct arena *a, const char *name, struct nl_name *ret);
+void nl_lighten_units(struct nl_name *n);
 bool nl_number_word(const char *word, double *ret);
 int nl_edit_distance(const char *a, const char *b, int limit);
 /* How well a word of a name and a word of a question agree, 0 to 1. */
@@ -150,8 +160,13 @@ enum nl_mark {
     MARK_FIRSTROW, /* arg: 1 first, -1 last */
     MARK_AFTER,    /* next after, previous */
     MARK_MORE,     /* which is higher; arg: 1, -1 */
+    MARK_TIMES,    /* working hours, weekends; arg: enum nl_times */
+    MARK_OUT,      /* out of stock */
+    MARK_COMPARE,  /* how does … differ */
     _MARK_MAX
 };
+
+enum nl_times { TIMES_WORK, TIMES_WEEKEND, TIMES_WEEKDAYS, TIMES_DAY /* + 0 for Sunday … */ };
 
 struct nl_phrase {
     const char *words; /* separated by a space */
@@ -206,16 +221,28 @@ void nl_alternate(struct nl_mentions *m);
 double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_tokens *q);
 /* A date or a range of days that starts at token i; returns how many tokens it takes, 0 for none. */
 int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11]);
+/* A month without its year: as nl_read_date(), of the year 0. */
+int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11]);
+/* Puts the latest year into [from, to] for which it begins by `max`, the last day of the data. */
+bool nl_place_month(const char *max, char from[11], char to[11]);
+/* "2024-03-01 10:00:00" or a day, some hours earlier. */
+bool nl_add_hours(const char *at, int n, char ret[20]);
+/* day, n months earlier or later. */
+bool nl_add_months(const char *day, int n, char ret[11]);
 /* day + n, both ISO. False if `day` is none. */
 bool nl_add_days(const char *day, int n, char ret[11]);
 
 /* ---- readings ---- */
 
+/* Parts of a date that repeat, beside the buckets of enum plan_bucket. */
+enum nl_part { PART_WEEKDAY = 100, PART_WEEKDAY_NUMBER, PART_HOUR, PART_MONTH };
+
 struct nl_item {
     struct nl_ref ref;   /* table < 0: rows, for count */
     int func;            /* enum plan_func, -1: the plain column */
-    int bucket;          /* enum plan_bucket, -1: none */
-    bool is_share;       /* percentage of rows for which share_filter holds */
+    int bucket;          /* enum plan_bucket or nl_part, -1: none */
+    bool is_share;       /* percentage of rows (or of the sum of ref) for which the filters hold */
+    bool is_part;        /* percentage of what all groups have together */
     bool hidden_key;     /* shown only because rows are ordered by it */
 };
 
@@ -229,6 +256,9 @@ struct nl_filter {
     bool is_or;   /* joined to the one before by or */
     bool negated;
     bool is_literal; /* a text that was quoted: its case counts */
+    int part;     /* enum nl_part: this part of the date is compared; 0: the whole */
+    bool in_share; /* counted in a share; the others say of what */
+    int around;   /* -1, 1: it is the row before or after that fits */
     int having;   /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
 };
 
@@ -303,6 +333,10 @@ int nl_gap(const struct nl_parse *p, const struct nl_mention *a, const struct nl
 bool nl_is_date(const struct nl_column *c);
 bool nl_is_year(const struct nl_column *c);
 /* The column that an adjective's hint speaks of; *ret_reversed if it runs the other way. */
+/* The id that names rows of the table, e.g. sensor_id of sensors. False if there is none. */
+bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret);
+/* What "the value of an order" means. */
+bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret, bool *ret_reversed);
 bool nl_date_column(struct nl_parse *p, struct nl_ref *ret);
 struct nl_filter *nl_add_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op, int mention);

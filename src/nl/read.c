@@ -10,6 +10,8 @@
 #include "base/str.h"
 #include "nl/shape.h"
 
+#define TABLE_SAID 0.6 /* a table that is spoken of no better is not missed */
+
 /* ---- groups ---- */
 
 static bool key_of_table(const struct nl_schema *s, int table, struct nl_ref *ret)
@@ -24,22 +26,57 @@ static bool key_of_table(const struct nl_schema *s, int table, struct nl_ref *re
     return false;
 }
 
+/* "develop", "over time": by month, if no other unit was said and there are months to speak of. */
+static void read_trend(struct shape *sh, int at)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_ref ref;
+    struct nl_mention *m = nl_at(p, at);
+    bool timed = false;
+    for (int k = 0; k < p->r->n_group; k++)
+        timed |= p->r->group[k].bucket >= 0 || nl_is_year(nl_col(p->s, p->r->group[k].ref));
+    if (!timed) {
+        if (!nl_date_column(p, &ref))
+            return;
+        const struct nl_column *c = nl_col(p->s, ref);
+        char later[11];
+        struct nl_item item = plain(ref);
+        item.bucket = BUCKET_MONTH;
+        if (c->min && c->max && nl_add_months(c->min, 2, later) && strncmp(later, c->max, 10) > 0)
+            item.bucket = BUCKET_DAY;
+        add_group(p->r, item);
+    }
+    m->used = sh->has_group_mark = sh->has_by = true;
+}
+
 static void read_groups(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
+    int trend = -1;
     for (int i = 0; i < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
         struct nl_ref ref;
-        if (nl_is_mark(m, MARK_TREND) || (nl_is_mark(m, MARK_BUCKET) && m->hint)) {
+        if (nl_is_mark(m, MARK_COMPARE)) {
+            sh->compare = m->arg + 1;
+            continue;
+        }
+        if (nl_is_mark(m, MARK_TREND)) {
+            trend = i;
+            continue;
+        }
+        if (nl_is_mark(m, MARK_BUCKET) && m->hint) {
             if (!m->used && nl_date_column(p, &ref)) {
                 struct nl_item item = plain(ref);
-                item.bucket = nl_is_mark(m, MARK_TREND) ? BUCKET_MONTH : m->arg;
+                item.bucket = m->arg;
                 add_group(p->r, item);
-                m->used = sh->has_group_mark = true;
+                m->used = sh->has_group_mark = sh->has_by = true;
             }
             continue;
         }
         bool by = nl_is_mark(m, MARK_BY), each = nl_is_mark(m, MARK_GROUP);
+        if (sh->compare && nl_is_mark(m, MARK_BETWEEN) && is_column(next))
+            each = true;
+        bool summed = by || str_eq(p->q->t[m->start].text, "per") || str_eq(p->q->t[m->start].text, "across") || sh->compare;
         if (m->used || (!by && !each) || !next)
             continue;
         if (nl_is_mark(next, MARK_DISTINCT))
@@ -50,7 +87,12 @@ static void read_groups(struct shape *sh)
             struct nl_item item = plain(ref);
             item.bucket = next->arg;
             add_group(p->r, item);
-            m->used = next->used = sh->has_group_mark = true;
+            m->used = next->used = sh->has_group_mark = sh->has_by = true;
+            struct nl_mention *and_ = nl_at(p, i + 2), *second = nl_at(p, i + 3);
+            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && !is_measure(p, second)) {
+                add_group(p->r, plain(second->ref));
+                and_->used = second->used = true;
+            }
         } else if (by && sh->is_top && is_measure(p, next)) {
             continue; /* read_top() */
         } else if (is_column(next) && !next->used && (each || !is_measure(p, next) || nl_is_year(nl_col(p->s, next->ref)))) {
@@ -59,7 +101,12 @@ static void read_groups(struct shape *sh)
                 item.bucket = -1;
             add_group(p->r, item);
             m->used = next->used = sh->has_group_mark = true;
+            sh->has_by |= summed;
             struct nl_mention *and_ = nl_at(p, i + 2), *second = nl_at(p, i + 3);
+            if (nl_is_mark(and_, MARK_AND) && (nl_is_mark(second, MARK_BY) || nl_is_mark(second, MARK_GROUP)) && second->start == and_->end) {
+                second->used = true; /* "by zone and by day" */
+                second = nl_at(p, i + 4);
+            }
             if (nl_is_mark(and_, MARK_AND) && nl_is_mark(second, MARK_BUCKET) && nl_date_column(p, &ref)) {
                 struct nl_item bucket = plain(ref);
                 bucket.bucket = second->arg;
@@ -81,6 +128,27 @@ static void read_groups(struct shape *sh)
             add_group(p->r, plain(ref));
         }
     }
+    if (trend >= 0)
+        read_trend(sh, trend);
+    if (!sh->compare)
+        return;
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        if (!nl_is_mark(m, MARK_COMPARE))
+            continue;
+        m->used = true;
+        /* "distribution of status": how many of each */
+        if (sh->compare == 2 && is_column(next) && !next->used && !is_measure(p, next) && p->r->n_group == 0) {
+            add_group(p->r, plain(next->ref));
+            next->used = sh->has_group_mark = sh->has_by = true;
+        }
+    }
+    /* "compare the sales of Books and Toys" */
+    for (int i = 0; i < p->r->n_filters && p->r->n_group == 0; i++)
+        if (p->r->filters[i].n_texts > 1 && p->r->filters[i].op == FILTER_EQ && !p->r->filters[i].negated) {
+            add_group(p->r, plain(p->r->filters[i].ref));
+            sh->has_group_mark = sh->has_by = true;
+        }
 }
 
 /* "top 5 categories by spend": the total of the number, for each. */
@@ -103,9 +171,14 @@ static void read_top(struct shape *sh)
             continue;
         }
         if (is_measure(p, next) && !next->used) {
-            sh->super = aggregate(next->ref, func);
-            sh->super_count = false;
             m->used = next->used = true;
+            sh->super = aggregate(next->ref, func);
+            if (func == FUNC_SUM && nl_col(p->s, next->ref)->is_rate)
+                sh->super.func = FUNC_AVG;
+            if (func == FUNC_SUM && p->r->n_group == 0 && asks_for_rows(p))
+                sh->super = plain(next->ref);
+            sh->super_hinted = sh->super.func < 0; /* the rows, not their greatest value */
+            sh->super_count = false;
         }
     }
 }
@@ -150,6 +223,15 @@ static void read_aggregates(struct shape *sh)
             }
             break;
         }
+        /* "average order value" */
+        struct nl_mention *what = nl_at(p, i + 1);
+        struct nl_ref main;
+        bool of_table = what && what->kind == KIND_TABLE && what->start - m->end <= 1;
+        if (!m->used && (of_table || much) && !sh->super_dir && nl_main_measure(p->s, of_table ? what->table : p->r->scope.tables[0], &main)) {
+            add_select(p->r, aggregate(main, func));
+            m->used = true;
+            p->f[FEATURE_DEFAULT_MEASURE] += 1;
+        }
         /* The superlative beside it has the column: "average, maximum and minimum price" */
         if (!m->used && sh->super_dir && !sh->super_count && sh->super.ref.table >= 0 && sh->super_at - i <= 2 && sh->super_at > i) {
             add_select(p->r, aggregate(sh->super.ref, func));
@@ -189,7 +271,7 @@ static void place_count(struct shape *sh)
     struct nl_parse *p = sh->p;
     bool other = p->variant & VARIANT_COUNT;
     const struct nl_column *c = is_column(sh->counted) ? nl_col(p->s, sh->counted->ref) : NULL;
-    if (c && c->is_numeric && !c->is_id && !sh->count_distinct) {
+    if (c && c->is_numeric && !c->is_id && !c->is_flag && !sh->count_distinct) {
         p->f[FEATURE_COUNT_NUMERIC] += 1;
         if (nl_is_year(c) != ((p->variant & VARIANT_DEFAULT) != 0)) {
             p->f[FEATURE_COUNT_ROWS] += 1;
@@ -205,11 +287,35 @@ static void place_count(struct shape *sh)
         }
         return;
     }
+    if (c && c->is_flag && !sh->count_distinct && !other) {
+        struct nl_filter *f = nl_add_filter(p, sh->counted->ref, FILTER_EQ, 0);
+        if (f)
+            f->text[f->n_texts++] = "true";
+        add_select(p->r, aggregate(no_ref, FUNC_COUNT));
+        p->f[FEATURE_COUNT_FLAG] += 1;
+        return;
+    }
+    const struct nl_link_key *key = p->r->scope.key;
+    if (sh->counted && sh->counted->kind == KIND_TABLE && p->r->scope.n > 1 && key->to_table == sh->counted->table) {
+        /* A join repeats the rows of the one for each of the many. */
+        p->f[FEATURE_COUNT_ROWS] += 1;
+        add_select(p->r, aggregate((struct nl_ref){ key->to_table, key->to_column }, FUNC_COUNT_DISTINCT));
+        return;
+    }
+    struct nl_ref own;
+    if (sh->counted && sh->counted->kind == KIND_TABLE && p->r->scope.n == 1 && !other && nl_own_id(p->s, sh->counted->table, &own) &&
+        !nl_col(p->s, own)->is_key && p->s->tables[sh->counted->table].n_rows >= LARGE_ROWS) {
+        /* Sensors that have many readings each. */
+        p->f[FEATURE_COUNT_ENTITY] += 1;
+        add_select(p->r, aggregate(own, FUNC_COUNT_DISTINCT));
+        return;
+    }
     bool distinct = c && sh->count_distinct;
     if (other)
         distinct = c ? !distinct : false;
     if (distinct) {
         p->f[sh->count_distinct ? FEATURE_DISTINCT_SAID : FEATURE_COUNT_DISTINCT] += 1;
+        p->f[FEATURE_COUNT_ENTITY] += c->is_id && !c->is_key;
         add_select(p->r, aggregate(sh->counted->ref, FUNC_COUNT_DISTINCT));
     } else {
         p->f[FEATURE_COUNT_ROWS] += 1;
@@ -236,26 +342,46 @@ static void add_defaults(struct shape *sh)
     struct nl_parse *p = sh->p;
     struct nl_reading *r = p->r;
     bool other = p->variant & VARIANT_DEFAULT;
-    const struct nl_table *t = &p->s->tables[r->scope.tables[0]];
-    int names = 0;
+    int names = 0, table = r->scope.tables[0];
+    for (int i = p->mentions.n - 1; i >= 0; i--) /* of two tables the one that is spoken of first */
+        if (nl_at(p, i)->kind == KIND_TABLE)
+            table = nl_at(p, i)->table;
+    const struct nl_table *t = &p->s->tables[table];
+    struct nl_ref own;
+    bool has_name = false;
     if (r->n_select > 0)
         return;
+    bool all = false;
     for (int i = 0; i < p->q->n; i++) /* "all information about" */
-        if (str_eq(p->q->t[i].text, "information") || str_eq(p->q->t[i].text, "everything") || str_eq(p->q->t[i].text, "info") ||
-            str_eq(p->q->t[i].text, "details")) {
-            other = !other;
-            break;
+        all |= str_eq(p->q->t[i].text, "information") || str_eq(p->q->t[i].text, "everything") || str_eq(p->q->t[i].text, "info") ||
+               str_eq(p->q->t[i].text, "details");
+    if (all)
+        other = !other;
+    for (int c = 0; c < t->n_columns; c++)
+        has_name |= t->columns[c].is_name;
+    if (!has_name && !all && nl_own_id(p->s, table, &own)) {
+        bool alone = sh->counts_rows || (other && nl_col(p->s, own)->is_key);
+        p->f[alone && !sh->counts_rows ? FEATURE_DEFAULT_KEY_ONLY : FEATURE_DEFAULT_KEY] += 1;
+        /* Rows without a name of their own are shown as they are; of things with many rows, which they are. */
+        if (!nl_col(p->s, own)->is_key && !other) {
+            add_select(r, plain(own));
+            sh->wants_distinct = true;
+            return;
         }
+        if (alone)
+            add_select(r, plain(own));
+        return;
+    }
     if (!other) {
         for (int c = 0; c < t->n_columns && names < 2; c++)
             if (t->columns[c].is_name) {
-                add_select(r, plain((struct nl_ref){ r->scope.tables[0], c }));
+                add_select(r, plain((struct nl_ref){ table, c }));
                 names++;
             }
         /* No name: the first text, which in a hand-made table is what the row is about. */
         for (int c = 0; c < t->n_columns && names == 0; c++)
             if (t->columns[c].type == TYPE_TEXT && !t->columns[c].is_id && !t->columns[c].numeric_text) {
-                add_select(r, plain((struct nl_ref){ r->scope.tables[0], c }));
+                add_select(r, plain((struct nl_ref){ table, c }));
                 names++;
             }
         p->f[FEATURE_DEFAULT_NAME] += 1;
@@ -277,6 +403,26 @@ static void read_how_many(struct shape *sh)
             m->used = true;
         }
     }
+}
+
+static bool is_plural(const struct nl_token *t)
+{
+    size_t n = strlen(t->text);
+    return n > 3 && t->text[n - 1] == 's' && t->text[n - 2] != 's' && !str_eq(t->stem, t->text);
+}
+
+/* "Which customers spent the most" is a list where there are many; in a small table it is the first one. */
+static int how_many_best(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    if (p->s->tables[p->r->scope.tables[0]].n_rows < MANY_ROWS)
+        return 1;
+    for (int i = 0; i < p->mentions.n; i++) {
+        const struct nl_mention *m = nl_at(p, i);
+        if (m->kind == KIND_TABLE || (is_column(m) && !is_measure(p, m)))
+            return is_plural(&p->q->t[m->end - 1]) ? TOP_DEFAULT : 1;
+    }
+    return 1;
 }
 
 static void place_super(struct shape *sh, bool others_shown)
@@ -316,9 +462,98 @@ static void place_super(struct shape *sh, bool others_shown)
         return;
     }
     p->f[FEATURE_SUPER_HINTED] += sh->super_hinted;
-    p->f[sh->super_count ? FEATURE_SUPER_COUNT : FEATURE_SUPER_ORDER] += 1;
+    bool common = nl_is_mark(nl_at(p, sh->super_at), MARK_COMMON);
+    p->f[!sh->super_count ? FEATURE_SUPER_ORDER : common ? FEATURE_SUPER_COMMON :
+         sh->super_bare ? FEATURE_SUPER_COUNT : FEATURE_SUPER_COUNT_SAID] += 1;
     add_order(r, sh->super, sh->super_dir > 0 ? -1 : 1);
-    r->limit = sh->limit ? sh->limit : 1;
+    r->limit = sh->limit ? sh->limit : how_many_best(sh);
+}
+
+/* "revenue by region" is its sum for each, "temperature by room" the average, "orders by status" how many there are. */
+static void imply_aggregate(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_reading *r = p->r;
+    int n = 0;
+    for (int i = 0; i < r->n_select; i++) { /* "hires per year": the day that is put into years */
+        bool bucketed = false;
+        for (int k = 0; k < r->n_group; k++)
+            bucketed |= r->group[k].bucket >= 0 && same_ref(r->group[k].ref, r->select[i].ref) && r->select[i].bucket < 0;
+        if (!bucketed)
+            r->select[n++] = r->select[i];
+    }
+    r->n_select = n;
+    bool any = false, table = sh->compare > 0 || r->n_select == 0;
+    for (int i = 0; i < r->n_select; i++) {
+        const struct nl_column *c = nl_col(p->s, r->select[i].ref);
+        if (r->select[i].bucket >= 0 || !c->is_numeric || c->is_id || nl_is_year(c))
+            continue;
+        r->select[i].func = c->is_rate || c->is_flag ? FUNC_AVG : FUNC_SUM;
+        any = true;
+    }
+    if (!any && table && r->n_group > 0) {
+        add_select(r, aggregate(no_ref, FUNC_COUNT));
+        p->f[FEATURE_IMPLIED_COUNT] += 1;
+        any = true;
+    } else {
+        p->f[FEATURE_IMPLIED_AGG] += any;
+    }
+}
+
+/* Who a key belongs to, if the other table of the scope tells: products by their name, not only by their number. */
+static void name_groups(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_reading *r = p->r;
+    const struct nl_link_key *k = r->scope.key;
+    int n = r->n_group;
+    for (int i = 0; i < n && r->scope.n > 1; i++) {
+        struct nl_ref ref = r->group[i].ref, name;
+        bool from = ref.table == k->from_table && ref.column == k->from_column, to = ref.table == k->to_table && ref.column == k->to_column;
+        if ((!from && !to) || r->group[i].bucket >= 0)
+            continue;
+        const struct nl_table *t = &p->s->tables[k->to_table];
+        for (int c = 0; c < t->n_columns; c++)
+            if (t->columns[c].is_name) {
+                name = (struct nl_ref){ k->to_table, c };
+                add_group(r, plain(name));
+                p->f[FEATURE_GROUP_NAMED] += 1;
+                break;
+            }
+    }
+}
+
+/* "which products" are shown with their names, even if only their number is called product. */
+static void name_id(struct shape *sh, const struct nl_mention *m)
+{
+    struct nl_parse *p = sh->p;
+    const struct nl_table *t = &p->s->tables[m->ref.table];
+    if (!t->columns[m->ref.column].is_key)
+        return;
+    for (int k = m->start; k < m->end; k++)
+        if (str_eq(p->q->t[k].stem, "id") || str_eq(p->q->t[k].stem, "number") || str_eq(p->q->t[k].stem, "code"))
+            return;
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_name) {
+            add_select(p->r, plain((struct nl_ref){ m->ref.table, c }));
+            return;
+        }
+}
+
+/* "revenue in France": of many rows nobody wants a list of bare numbers. */
+static bool only_numbers(struct shape *sh)
+{
+    const struct nl_parse *p = sh->p;
+    const struct nl_reading *r = p->r;
+    if (r->n_select == 0 || r->n_group > 0 || sh->super_dir || sh->wants_count || r->n_order > 0 || has_aggregate(r) ||
+        p->s->tables[r->scope.tables[0]].n_rows < LARGE_ROWS)
+        return false;
+    for (int i = 0; i < r->n_select; i++) {
+        const struct nl_column *c = nl_col(p->s, r->select[i].ref);
+        if (!c->is_numeric || c->is_id || c->is_flag || nl_is_year(c))
+            return false;
+    }
+    return true;
 }
 
 static void assemble(struct shape *sh)
@@ -347,7 +582,12 @@ static void assemble(struct shape *sh)
         }
         others = true;
         add_select(r, plain(m->ref));
+        name_id(sh, m);
     }
+    if (sh->has_by && !has_aggregate(r) && !sh->super_dir)
+        imply_aggregate(sh);
+    else if (only_numbers(sh) && !(p->variant & VARIANT_GROUP))
+        imply_aggregate(sh);
     bool order_aggregate = sh->super_dir && (sh->super_count || sh->super.func >= 0) && !(p->variant & VARIANT_SUPER && !sh->is_top);
     place_super(sh, others || (sh->wants_count && r->n_select > 0));
     for (int i = 0; i < r->n_order; i++)
@@ -360,6 +600,7 @@ static void assemble(struct shape *sh)
     if (aggregates || order_aggregate || having) {
         /* Columns beside an aggregate are what it is for. */
         bool implied = false;
+        sh->counts_rows = true;
         if (r->n_select == 0 && r->n_group == 0)
             add_defaults(sh);
         bool drop = p->variant & VARIANT_GROUP && r->n_group == 0 && aggregates && !order_aggregate && !having;
@@ -400,6 +641,13 @@ static void assemble(struct shape *sh)
         /* The most common value is a value. */
         if (order_aggregate && nl_is_mark(nl_at(p, sh->super_at), MARK_COMMON) && sh->super_dir && r->n_group == 1 && r->group[0].ref.table >= 0)
             nl_add_filter(p, r->group[0].ref, FILTER_IS_NOT_NULL, p->mentions.n);
+        name_groups(sh);
+        for (int i = 0; i < r->n_group; i++) {
+            bool named = false;
+            for (int k = 0; k < p->s->n_keys && r->scope.n == 1; k++)
+                named |= same_ref(r->group[i].ref, (struct nl_ref){ p->s->keys[k].from_table, p->s->keys[k].from_column });
+            p->f[FEATURE_GROUP_UNNAMED] += named;
+        }
         /* The groups come first in the result. */
         struct nl_item shown[NL_MAX_SELECT];
         int n = 0;
@@ -435,6 +683,8 @@ static void assemble(struct shape *sh)
             repeats &= !nl_col(p->s, r->select[i].ref)->is_unique;
         p->f[FEATURE_SHOWS_REPEATED] += r->n_select == 1 && repeats && !sh->wants_distinct && r->n_filters == 0;
         r->distinct = repeats && sh->wants_distinct != ((p->variant & VARIANT_DISTINCT) != 0);
+        p->f[FEATURE_LARGE_REPEATED] +=
+            r->n_select == 1 && repeats && !r->distinct && r->limit == 0 && p->s->tables[r->scope.tables[0]].n_rows >= LARGE_ROWS;
         if (r->n_select == 0)
             r->distinct = false;
         if (r->distinct)
@@ -485,14 +735,36 @@ static void leave_out_totals(struct shape *sh)
         }
 }
 
+/*
+ * Which filters a share counts, and which say of what: "what percentage of the orders from Paris were returned". Those behind the
+ * verb are counted; days belong to the whole.
+ */
+static void split_share(struct nl_parse *p, int share, int only)
+{
+    static const char *const verbs[] = { "is", "are", "was", "were", "goes", "go", "went", "has", "have", "had", "come", "comes", "came", "did" };
+    int verb = -1, counted = 0;
+    for (int i = nl_at(p, share)->end; i < p->q->n && verb < 0; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(verbs); k++)
+            if (str_eq(p->q->t[i].text, verbs[k]))
+                verb = i;
+    for (int pass = 0; pass < 2 && counted == 0; pass++)
+        for (int i = 0; i < p->r->n_filters; i++) {
+            struct nl_filter *f = &p->r->filters[i];
+            const struct nl_mention *m = nl_at(p, p->filter_at[i]);
+            bool days = nl_is_date(nl_col(p->s, f->ref)) || f->having >= 0;
+            f->in_share = only >= 0 ? p->filter_at[i] == only : !days && (pass > 0 || verb < 0 || (m && m->start > verb));
+            counted += f->in_share;
+        }
+}
+
 static void read_share(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
     for (int i = 0; i < p->mentions.n; i++) {
-        struct nl_mention *m = nl_at(p, i);
+        struct nl_mention *m = nl_at(p, i), *before = nl_at(p, i - 1);
         if (!nl_is_mark(m, MARK_SHARE) || m->used)
             continue;
-        for (int k = i - 1; k <= i + 2; k++) {
+        for (int k = i - 1; k <= i + (m->arg == 0 ? 4 : 2); k++) {
             struct nl_mention *c = nl_at(p, k);
             const struct nl_column *col = is_column(c) && !c->used ? nl_col(p->s, c->ref) : NULL;
             if (col && (col->is_flag)) {
@@ -502,10 +774,32 @@ static void read_share(struct shape *sh)
                 return;
             }
         }
-        if (p->r->n_filters > 0 && m->arg == 0) {
+        bool named = m->arg == 1 && before && before->kind == KIND_VALUE && before->used && nl_gap(p, before, m) == 0;
+        struct nl_item item = { .ref = no_ref, .func = FUNC_AVG, .bucket = -1, .is_share = true };
+        for (int k = i + 1; k <= i + 2 && m->arg == 0; k++) {
+            struct nl_mention *c = nl_at(p, k);
+            if (is_measure(p, c) && !c->used && nl_col(p->s, c->ref)->is_numeric && !nl_col(p->s, c->ref)->is_rate) {
+                item.ref = c->ref; /* of the money, not of the rows */
+                c->used = true;
+                break;
+            }
+        }
+        if (p->r->n_filters > 0 && (m->arg == 0 || named) && (p->r->n_group == 0 || named || !sh->has_by)) {
+            split_share(p, i, named ? i - 1 : -1);
             p->r->share = m->used = true;
             p->f[FEATURE_IS_SHARE] += 1;
-            add_select(p->r, (struct nl_item){ .ref = no_ref, .func = FUNC_AVG, .bucket = -1, .is_share = true });
+            add_select(p->r, item);
+            return;
+        }
+        if (p->r->n_group > 0 && m->arg == 0) {
+            struct nl_item whole = aggregate(item.ref, item.ref.table >= 0 ? FUNC_SUM : FUNC_COUNT);
+            item = whole;
+            item.is_part = true;
+            m->used = true;
+            p->f[FEATURE_IS_SHARE] += 1;
+            add_select(p->r, whole);
+            if (p->r->n_select < NL_MAX_SELECT)
+                p->r->select[p->r->n_select++] = item;
             return;
         }
     }
@@ -586,6 +880,10 @@ static void judge(struct shape *sh, const double *table_scores)
         case MARK_GROUP:
             f[FEATURE_UNUSED_GROUP] += p->r->n_group == 0 && !sh->wants_count ? 0.3 : 1;
             break;
+        case MARK_BY: /* "by category", and there is none */
+            f[FEATURE_UNUSED_BY] += m->end < p->q->n && !p->q->t[m->end].is_stop && !p->q->t[m->end].capital &&
+                                    !(i + 1 < p->mentions.n && nl_at(p, i + 1)->start == m->end);
+            break;
         case MARK_SUPER:
         case MARK_COMMON:
         case MARK_TOP:
@@ -612,6 +910,9 @@ static void judge(struct shape *sh, const double *table_scores)
             break;
         case MARK_BUCKET:
         case MARK_TREND:
+        case MARK_TIMES:
+        case MARK_OUT:
+        case MARK_COMPARE:
             f[FEATURE_UNUSED_OTHER] += 1;
             break;
         default:
@@ -637,12 +938,18 @@ static void judge(struct shape *sh, const double *table_scores)
     f[FEATURE_NO_FILTER] = p->r->n_filters == 0;
     f[FEATURE_MANY_SELECT] = MAX_OF(p->r->n_select - 3, 0);
     f[FEATURE_JOINED] = p->r->scope.n > 1;
+    /* A join repeats the rows of the one: sums over them would be too large. */
+    for (int i = 0; i < p->r->n_select && p->r->scope.n > 1; i++)
+        if (p->r->select[i].func == FUNC_SUM && p->r->select[i].ref.table == p->r->scope.key->to_table)
+            f[FEATURE_UNSUPPORTED] += 1;
+    f[FEATURE_LISTS] = p->r->n_group > 0 || p->r->limit > 1;
     f[FEATURE_LONG] = MAX_OF(p->q->n - 12, 0) / 5.0;
     f[FEATURE_SINGLE_TABLE] = p->s->n_tables == 1;
+    f[FEATURE_ONLY_TABLE_SAID] = p->s->n_tables == 1 ? table_scores[0] : 0;
     if (p->s->n_tables > 1) {
         double mine = table_scores[p->r->scope.tables[0]], best = 0;
         for (int t = 0; t < p->s->n_tables; t++)
-            if (t != p->r->scope.tables[0] && !(p->r->scope.n > 1 && t == p->r->scope.tables[1]))
+            if (table_scores[t] >= TABLE_SAID && t != p->r->scope.tables[0] && !(p->r->scope.n > 1 && t == p->r->scope.tables[1]))
                 best = MAX_OF(best, table_scores[t]);
         f[FEATURE_TABLE_SCORE] = mine;
         f[FEATURE_TABLE_OTHER_BETTER] = MAX_OF(best - mine, 0);

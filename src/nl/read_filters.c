@@ -432,7 +432,8 @@ static void read_texts(struct nl_parse *p)
             text = what->kind == KIND_VALUE ? p->q->t[what->start].raw : what->text;
         else if (what && nl_is_mark(what, MARK_CONTAINS))
             continue;
-        else if (m->end < p->q->n && (!p->q->t[m->end].is_stop || p->q->t[m->end].capital) && strlen(p->q->t[m->end].raw) <= 2) {
+        else if (m->end < p->q->n && (!p->q->t[m->end].is_stop || p->q->t[m->end].capital) &&
+                 (strlen(p->q->t[m->end].raw) <= 2 || !what || what->start > m->end)) {
             text = p->q->t[m->end].raw; /* "starts with A" */
             what = NULL;
         }
@@ -463,9 +464,18 @@ static void read_empty(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i);
+        struct nl_mention *c = nl_at(p, i - 1), *after = nl_at(p, i + 1);
+        bool none = nl_is_mark(m, MARK_NOT) && !m->used && (m->arg == 1 || str_eq(p->q->t[m->start].text, "without"));
+        if (none && after && after->kind == KIND_COLUMN && !after->used && after->start - m->end <= 1 && !nl_col(p->s, after->ref)->is_flag) {
+            struct nl_mention *then = nl_at(p, i + 2); /* "no score above 3" is something else */
+            if (!then || (then->kind != KIND_VALUE && then->kind != KIND_NUMBER && !nl_is_mark(then, MARK_CMP))) {
+                m->used = after->used = true;
+                nl_add_filter(p, after->ref, FILTER_IS_NULL, i);
+            }
+            continue;
+        }
         if (!nl_is_mark(m, MARK_NULL))
             continue;
-        struct nl_mention *c = nl_at(p, i - 1), *after = nl_at(p, i + 1);
         bool negated = false;
         if (nl_is_mark(c, MARK_NOT)) {
             negated = c->used = true;
@@ -553,10 +563,75 @@ static void read_values(struct nl_parse *p)
     }
 }
 
+/* "during working hours", "on Mondays" */
+static void read_times(struct nl_parse *p)
+{
+    static const char *const days[] = { "Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday" };
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        struct nl_ref ref;
+        if (!nl_is_mark(m, MARK_TIMES) || !nl_date_column(p, &ref))
+            continue;
+        m->used = true;
+        if (m->arg == TIMES_WORK && nl_col(p->s, ref)->type == TYPE_TIMESTAMP) {
+            struct nl_filter *f = nl_add_filter(p, ref, FILTER_BETWEEN, i);
+            if (f) { /* 9:00 to 16:59 */
+                f->part = PART_HOUR;
+                f->number[f->n_numbers++] = 9;
+                f->number[f->n_numbers++] = 16;
+            }
+        }
+        if (m->arg >= TIMES_DAY) {
+            struct nl_filter *f = nl_add_filter(p, ref, FILTER_EQ, i);
+            add_text(f, days[m->arg - TIMES_DAY]);
+            if (f)
+                f->part = PART_WEEKDAY;
+            continue;
+        }
+        struct nl_filter *f = nl_add_filter(p, ref, FILTER_BETWEEN, i);
+        if (f) {
+            f->part = PART_WEEKDAY_NUMBER;
+            f->negated = m->arg == TIMES_WEEKEND;
+            f->number[f->n_numbers++] = 1;
+            f->number[f->n_numbers++] = 5;
+        }
+    }
+}
+
+/* "out of stock": none is left. */
+static void read_out(struct nl_parse *p)
+{
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i), *next = nl_at(p, i + 1);
+        if (!nl_is_mark(m, MARK_OUT) || !next || next->kind != KIND_COLUMN || next->start != m->end || next->used)
+            continue;
+        const struct nl_column *c = nl_col(p->s, next->ref);
+        if (!c->is_numeric || c->is_id)
+            continue;
+        struct nl_filter *f = nl_add_filter(p, next->ref, FILTER_LE, i);
+        if (f)
+            f->number[f->n_numbers++] = 0;
+        m->used = next->used = true;
+    }
+}
+
+/* "in March": the last one that the data has. */
+static void place_months(struct nl_parse *p)
+{
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        struct nl_ref ref;
+        if (m->kind == KIND_DATE && str_starts(m->from, "0000") &&
+            (!nl_date_column(p, &ref) || !nl_place_month(nl_col(p->s, ref)->max, m->from, m->to)))
+            m->used = true; /* no date to speak of */
+    }
+}
+
 /* "last 30 days": of the data, whose last day the column's range tells. */
 static void read_recent(struct nl_parse *p)
 {
-    static const int days[] = { [BUCKET_HOUR] = 1, [BUCKET_DAY] = 1, [BUCKET_WEEK] = 7, [BUCKET_MONTH] = 30, [BUCKET_QUARTER] = 91, [BUCKET_YEAR] = 365 };
+    static const int days[] = { [BUCKET_HOUR] = 0, [BUCKET_DAY] = 1, [BUCKET_WEEK] = 7, [BUCKET_YEAR] = 0 };
+    static const int months_of[] = { [BUCKET_MONTH] = 1, [BUCKET_QUARTER] = 3, [BUCKET_YEAR] = 12 };
     for (int i = 0; i < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i), *n = nl_at(p, i + 1), *unit = nl_at(p, i + 2);
         struct nl_ref ref;
@@ -579,13 +654,22 @@ static void read_recent(struct nl_parse *p)
                 bucket = (int)u;
         if (bucket < 0 || !nl_date_column(p, &ref) || !nl_col(p->s, ref)->max)
             continue;
-        char from[11];
-        if (!nl_add_days(nl_col(p->s, ref)->max, -(int)(count * days[bucket]) + 1, from))
+        char from[20];
+        const char *max = nl_col(p->s, ref)->max;
+        bool hours = bucket == BUCKET_HOUR, months = bucket == BUCKET_MONTH || bucket == BUCKET_QUARTER || bucket == BUCKET_YEAR;
+        bool placed = count >= 1 && count <= 10000;
+        if (hours)
+            placed = placed && nl_add_hours(max, -(int)count, from);
+        else if (months) /* up to the same day of the month */
+            placed = placed && nl_add_months(max, -(int)(count * months_of[bucket]), from) && nl_add_days(from, 1, from);
+        else
+            placed = placed && nl_add_days(max, -(int)(count * days[bucket]) + 1, from);
+        if (!placed)
             continue;
         m->used = n->used = true;
         if (unit && unit->start == next)
             unit->used = true;
-        add_text(nl_add_filter(p, ref, FILTER_GE, i), arena_strdup(p->arena, from));
+        add_text(nl_add_filter(p, ref, hours ? FILTER_GT : FILTER_GE, i), arena_strdup(p->arena, from));
     }
 }
 
@@ -614,6 +698,15 @@ static bool has_superlative(struct nl_parse *p)
     return false;
 }
 
+/* "in 2024", where there are days or years to find it in. */
+static bool is_year_number(struct nl_parse *p, const struct nl_mention *m)
+{
+    struct nl_ref ref;
+    const char *before = m->start > 0 ? p->q->t[m->start - 1].text : "";
+    return m->number >= 1500 && m->number <= 2100 && (str_eq(before, "in") || str_eq(before, "of") || str_eq(before, "during")) &&
+           (year_column(p, &ref) || nl_date_column(p, &ref));
+}
+
 static void read_numbers(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -639,7 +732,7 @@ static void read_numbers(struct nl_parse *p)
             for (int k = i + 1; k < p->mentions.n && nl_at(p, k)->start <= m->end + 1; k++)
                 nl_at(p, k)->used = true;
             number_filter(p, ref, FILTER_EQ, m->number, i);
-        } else if (b && nl_gap(p, before, m) == 0) {
+        } else if (b && nl_gap(p, before, m) == 0 && !(is_year_number(p, m) && !nl_is_year(b) && !nl_is_date(b) && b->type == TYPE_TEXT)) {
             m->used = before->used = true;
             number_filter(p, before->ref, negated ? FILTER_NE : FILTER_EQ, m->number, i);
         } else if (nl_is_mark(before, MARK_OR) && last && last->n_numbers == 1 && last->op == FILTER_EQ && p->filter_at[p->r->n_filters - 1] == i - 2) {
@@ -701,6 +794,9 @@ static void read_or(struct nl_parse *p)
 
 void nl_read_filters(struct nl_parse *p)
 {
+    place_months(p);
+    read_times(p);
+    read_out(p);
     read_recent(p);
     read_ranges(p);
     read_comparisons(p);

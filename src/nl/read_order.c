@@ -111,6 +111,30 @@ static int number_beside(struct nl_parse *p, int i)
     return 0;
 }
 
+/*
+ * "open the longest", "were offline the longest": the state is a value, and how long it lasted is told by when its rows began, or
+ * by how many there are where a thing has a row for each time that it was looked at.
+ */
+static bool longest_state(struct shape *sh, int i)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_mention *m = nl_at(p, i), *before = nl_at(p, i - 1);
+    struct nl_ref own, date;
+    if (!before || before->kind != KIND_VALUE || !before->used || nl_gap(p, before, m) > 0 || !str_eq(p->q->t[m->end - 1].text, "longest") ||
+        !nl_date_column(p, &date) || !nl_own_id(p->s, p->r->scope.tables[0], &own))
+        return false;
+    p->f[FEATURE_HINT] += 1;
+    if (nl_col(p->s, own)->is_key) {
+        sh->super = plain(date);
+        sh->super_dir = -1;
+        sh->super_hinted = true;
+    } else {
+        sh->super = aggregate(no_ref, FUNC_COUNT);
+        sh->super_count = true;
+    }
+    return true;
+}
+
 void nl_read_super(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -182,13 +206,17 @@ void nl_read_super(struct shape *sh)
             nl_at(p, i - 2)->used = true;
         }
         bool near = next && nl_gap(p, m, next) <= 1 && next->start - m->end <= 3;
+        if (near && next->kind == KIND_MARK && next->mark != MARK_COUNT && next->mark != MARK_AGG)
+            near = false;
         bool reversed = false;
         struct nl_ref ref;
         sh->super_dir = dir;
         sh->super_at = i;
         sh->limit = n;
         m->used = true;
-        if (near && nl_is_mark(next, MARK_COUNT)) {
+        if (longest_state(sh, i)) {
+            continue;
+        } else if (near && nl_is_mark(next, MARK_COUNT)) {
             struct nl_mention *what = nl_at(p, i + 2);
             next->used = true;
             if (what && is_measure(p, what) && !what->used && what->score > 0.8) {
@@ -240,8 +268,13 @@ void nl_read_super(struct shape *sh)
             /* A number that was spoken of elsewhere, or how often. */
             struct nl_mention *behind = nl_at(p, i - 1);
             if (is_measure(p, behind) && !behind->used && !near && i > 1 && nl_gap(p, behind, m) == 0) {
-                sh->super = aggregate(behind->ref, FUNC_SUM); /* "which customers spent the most" */
+                /* "which customers spent the most" */
+                sh->super = aggregate(behind->ref, nl_col(p->s, behind->ref)->is_rate ? FUNC_AVG : FUNC_SUM);
                 behind->used = true;
+                if (asks_for_rows(p)) {
+                    sh->super = plain(behind->ref);
+                    sh->super_hinted = true;
+                }
                 continue;
             }
             for (int k = i + 2; k < p->mentions.n && k < i + 4 && sh->super.func == 0; k++)

@@ -12,6 +12,7 @@
 #define BUCKETS 16384
 #define PART_WORDS_MAX 6
 #define PART_MIN_BYTES 4
+#define INTEGER_VALUES 200
 
 static int no_memory(struct err *err)
 {
@@ -84,6 +85,7 @@ int nl_schema_add_column(struct nl_schema *s, int table, const char *name, const
                              .type = plan_type_from_name(sql_type) };
     if (!c->name || !c->sql_type || nl_split_name(&s->arena, name, &c->words) < 0)
         return no_memory(err);
+    nl_lighten_units(&c->words);
     return t->n_columns++;
 }
 
@@ -176,7 +178,10 @@ static int find_keys(struct nl_schema *s, struct err *err)
                         continue;
                     if (str_ieq(x->name, "id"))
                         continue;
-                    int r = add_key(s, (struct nl_link_key){ a, i, b, j, false }, err);
+                    struct nl_link_key key = { a, i, b, j, false };
+                    if (x->is_key && !y->is_key) /* from the many to the one */
+                        key = (struct nl_link_key){ b, j, a, i, false };
+                    int r = add_key(s, key, err);
                     if (r < 0)
                         return r;
                 }
@@ -206,6 +211,35 @@ static bool reads_as_number(const char *v)
     return digit;
 }
 
+static bool stem_in(const struct nl_name *n, const char *const *stems, size_t n_stems)
+{
+    for (int i = 0; i < n->n; i++)
+        for (size_t k = 0; k < n_stems; k++)
+            if (strcmp(n->stems[i], stems[k]) == 0)
+                return true;
+    return false;
+}
+#define STEM_IN(name, ...) stem_in((name), (const char *const[]){ __VA_ARGS__ }, ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+
+/* Yes and no in one of their spellings. */
+static void find_flag(struct nl_column *c)
+{
+    static const char *const pairs[][2] = { { "yes", "no" }, { "y", "n" }, { "true", "false" }, { "t", "f" }, { "1", "0" } };
+    bool bits = c->type == TYPE_INTEGER && c->n_values == 2, text = c->type == TYPE_TEXT && c->n_values == 2;
+    if (c->type == TYPE_BOOL) {
+        c->is_flag = true;
+        c->yes = "true";
+        c->no = "false";
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(pairs) && (bits || text); i++)
+        for (int turned = 0; turned < 2; turned++)
+            if (str_ieq(c->values[turned], pairs[i][0]) && str_ieq(c->values[!turned], pairs[i][1]) && (text || i == 4)) {
+                c->is_flag = true;
+                c->yes = c->values[turned];
+                c->no = c->values[!turned];
+            }
+}
+
 static void classify(const struct nl_table *t, struct nl_column *c)
 {
     size_t numbers = 0;
@@ -215,16 +249,94 @@ static void classify(const struct nl_table *t, struct nl_column *c)
     c->numeric_text = c->type == TYPE_TEXT && c->n_values > 2 && numbers * 10 >= c->n_values * 7;
     c->is_numeric = number_type || c->numeric_text;
     c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") || (c->words.n == 1 && name_has(&c->words, "code"));
-    c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title"));
-    bool bits = c->type == TYPE_INTEGER && c->n_values > 0 && c->n_values <= 2;
-    for (size_t i = 0; i < c->n_values && bits; i++)
-        bits = str_eq(c->values[i], "0") || str_eq(c->values[i], "1");
-    c->is_flag = c->type == TYPE_BOOL || (bits && c->n_values == 2);
+    c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title")) &&
+                 !name_has(&c->words, "job") && !name_has(&c->words, "file");
+    find_flag(c);
     c->is_unique = t->n_rows > 0 && !c->many_values && c->n_values >= (size_t)t->n_rows;
+    /* Of numbers no more than INTEGER_VALUES are known: a first column of ids with that many is taken for a key. */
+    bool many = c->n_values == 0 || c->many_values || (c->type == TYPE_INTEGER && c->n_values >= INTEGER_VALUES);
+    c->is_key = c->is_id && (c->is_unique || (t->columns == c && many));
+    c->is_rate = STEM_IN(&c->words, "pct", "percent", "percentag", "rat", "ratio", "scor", "temperatur", "temp", "pressur", "humidity",
+                         "vibration", "speed", "ag", "pric", "level", "height", "weight", "averag", "mean", "grad", "discount", "latitud",
+                         "longitud", "degre", "rank", "csat", "satisfaction", "rating", "voltag", "intensity", "margin", "efficiency",
+                         "duration", "tim", "length", "delay", "latency", "index", "siz") ||
+                 STEM_IN(&c->words, "hpa", "kpa", "kw", "mw", "mph", "kph", "kmh", "rpm", "db", "hz", "ppm");
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
             if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)
                 c->words.weights[i] = 0.25;
+}
+
+/* A table of prices and quantities has a revenue, unless it has a column for that already. */
+static int add_revenue(struct nl_schema *s, int table, struct err *err)
+{
+    struct nl_table *t = &s->tables[table];
+    struct nl_formula f = { -1, -1, -1, false };
+    for (int i = 0; i < t->n_columns; i++) {
+        const struct nl_column *c = &t->columns[i];
+        bool number = c->type == TYPE_INTEGER || c->type == TYPE_NUMBER;
+        if (!number || c->is_id || c->is_flag)
+            continue;
+        if (STEM_IN(&c->words, "total", "amount", "revenu", "sal", "subtotal", "turnover", "valu", "spend"))
+            return 0;
+        if (STEM_IN(&c->words, "discount")) {
+            f.discount = i;
+            f.percent = c->type == TYPE_INTEGER || STEM_IN(&c->words, "pct", "percent", "percentag");
+        } else if (STEM_IN(&c->words, "quantity", "quantiti", "unit") && !STEM_IN(&c->words, "pric", "cost")) {
+            f.quantity = f.quantity == -1 ? i : -2;
+        } else if (STEM_IN(&c->words, "pric")) {
+            f.price = f.price == -1 ? i : -2;
+        }
+    }
+    if (f.quantity < 0 || f.price < 0)
+        return 0;
+    int c = nl_schema_add_column(s, table, "revenue", "DOUBLE", err);
+    struct nl_formula *formula = c < 0 ? NULL : arena_alloc(&s->arena, sizeof(*formula));
+    if (c < 0)
+        return err->code == ERR_TOO_LARGE ? 0 : c;
+    if (!formula)
+        return no_memory(err);
+    *formula = f;
+    t->columns[c].formula = formula;
+    t->columns[c].is_numeric = true;
+    return 0;
+}
+
+bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret)
+{
+    const struct nl_table *t = &s->tables[table];
+    int best = -1;
+    for (int c = 0; c < t->n_columns; c++) {
+        const struct nl_column *x = &t->columns[c];
+        bool mine = x->words.n == 1 && x->is_id;
+        for (int i = 0; i < x->words.n && !mine; i++)
+            for (int j = 0; j < t->words.n && x->is_id; j++)
+                mine |= strcmp(x->words.stems[i], t->words.stems[j]) == 0;
+        if (mine && (best < 0 || (x->is_key && !t->columns[best].is_key)))
+            best = c;
+    }
+    if (best < 0 && t->n_columns > 0 && t->columns[0].is_key)
+        best = 0;
+    *ret = (struct nl_ref){ table, best };
+    return best >= 0;
+}
+
+bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
+{
+    static const char *const words[] = { "revenu", "total", "amount", "sal", "valu", "spend", "pric", "cost", "fee", "salary", "pay", "incom", "budget" };
+    const struct nl_table *t = &s->tables[table];
+    int only = -1;
+    for (size_t w = 0; w < ARRAY_SIZE(words); w++)
+        for (int c = 0; c < t->n_columns; c++)
+            if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag && stem_in(&t->columns[c].words, &words[w], 1)) {
+                *ret = (struct nl_ref){ table, c };
+                return true;
+            }
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag && !nl_is_year(&t->columns[c]))
+            only = only == -1 ? c : -2;
+    *ret = (struct nl_ref){ table, only };
+    return only >= 0;
 }
 
 static size_t hash_of(const char *key, size_t n_buckets)
@@ -294,6 +406,8 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
             }
         }
     int r = find_keys(s, err);
+    for (int t = 0; t < s->n_tables && r >= 0; t++)
+        r = add_revenue(s, t, err);
     s->finished = r >= 0;
     return r;
 }

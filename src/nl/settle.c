@@ -11,7 +11,7 @@
 #include "nl/nl_impl.h"
 
 /* Below the first nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
-#define ANSWER_PROBABILITY 0.45
+#define ANSWER_PROBABILITY 0.5
 #define ASK_PROBABILITY 0.12
 #define SCORE_MAX 40.0
 
@@ -29,7 +29,14 @@ bool nl_expects_one(const struct nl_tokens *q)
     return false;
 }
 
-static void judge_rows(bool expects_one, const json_t *rows, double *f)
+/* Many rows are no surprise where groups or the best few are wanted. */
+static bool lists(const json_t *plan)
+{
+    json_int_t limit = json_integer_value(json_object_get(plan, "limit"));
+    return json_array_size(json_object_get(plan, "group_by")) > 0 || (limit > 1 && limit < PLAN_LIMIT_MAX);
+}
+
+static void judge_rows(bool expects_one, bool listed, const json_t *rows, double *f)
 {
     size_t n = json_array_size(rows), i;
     const json_t *first = json_array_get(rows, 0);
@@ -41,15 +48,15 @@ static void judge_rows(bool expects_one, const json_t *rows, double *f)
     f[FEATURE_RESULT_NULL] = all_null;
     f[FEATURE_RESULT_ZERO] = n == 1 && json_array_size(first) == 1 && json_is_number(json_array_get(first, 0)) &&
                              json_number_value(json_array_get(first, 0)) == 0;
-    f[FEATURE_RESULT_MANY] = n > 1 ? log10((double)n) : 0;
-    f[FEATURE_RESULT_MANY_FOR_ONE] = expects_one && n > 1;
+    f[FEATURE_RESULT_MANY] = n > 1 && !listed ? log10((double)n) : 0;
+    f[FEATURE_RESULT_MANY_FOR_ONE] = expects_one && n > 1 && !listed;
     f[FEATURE_RESULT_ONE] = n == 1;
 }
 
 void nl_result_features(bool expects_one, const json_t *rows, json_t *features)
 {
     double f[_FEATURE_MAX] = { 0 };
-    judge_rows(expects_one, rows, f);
+    judge_rows(expects_one, json_object_get(features, nl_feature_names[FEATURE_LISTS]) != NULL, rows, f);
     for (int i = 0; i < _FEATURE_MAX; i++)
         if (f[i] != 0)
             json_object_set_new(features, nl_feature_names[i], json_real(f[i]));
@@ -83,7 +90,7 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
         order[i] = i;
         if (!rows[i])
             continue;
-        judge_rows(a->expects_one, rows[i], f);
+        judge_rows(a->expects_one, lists(a->choices[i].plan), rows[i], f);
         for (int k = 0; k < _FEATURE_MAX; k++)
             a->choices[i].score += nl_weights[k] * f[k];
     }

@@ -7,6 +7,8 @@
 #include "nl/nl_impl.h"
 
 #define TOP_DEFAULT 10 /* "the top products" */
+#define MANY_ROWS 500
+#define LARGE_ROWS 100 /* no longer a table that one reads as a whole */
 
 struct shape {
     struct nl_parse *p;
@@ -17,8 +19,10 @@ struct shape {
     bool super_count, super_bare, super_hinted;
     int limit;
     bool wants_distinct, wants_count, count_distinct, has_group_mark, is_top;
+    bool has_by;          /* grouped by "by", "per" or a unit of time: what is shown is summed up for each */
+    int compare;          /* 1: how does … differ; 2: distribution of … */
     struct nl_mention *counted;
-    struct nl_ref default_ref;
+    bool counts_rows;     /* groups are wanted, so that something has to be grouped by */
     bool who;
 };
 
@@ -74,6 +78,19 @@ static inline bool is_measure(const struct nl_parse *p, const struct nl_mention 
 {
     const struct nl_column *c = is_column(m) ? nl_col(p->s, m->ref) : NULL;
     return c && (c->is_numeric || nl_is_date(c)) && !c->is_id;
+}
+
+/* Rows are what is asked for: no other column is spoken of that they could be put together by. */
+static inline bool asks_for_rows(const struct nl_parse *p)
+{
+    struct nl_ref own;
+    for (int i = 0; i < p->mentions.n; i++)
+        if (is_column(&p->mentions.m[i]) && !p->mentions.m[i].used && !is_measure(p, &p->mentions.m[i]))
+            return false;
+    for (int i = 0; i < p->mentions.n; i++) /* rows of the other table come many times */
+        if (p->mentions.m[i].kind == KIND_TABLE && p->mentions.m[i].table != p->r->scope.tables[0])
+            return false;
+    return p->r->scope.n == 1 && nl_own_id(p->s, p->r->scope.tables[0], &own) && nl_col(p->s, own)->is_key;
 }
 
 /* ---- read_order.c ---- */

@@ -29,6 +29,8 @@ static const char *const stop_words[] = {
     "info", "details", "having", "being", "one", "ones", "belong", "belongs", "given", "itself", "kind", "kinds",
     "present", "existing", "possible", "recorded", "registered", "stored", "shown", "appear", "appears", "value",
     "values", "same", "least", "most", "more", "less", "s'", "after", "before", "first", "last", "play", "played",
+    "still", "came", "come", "comes", "arrived", "went", "go", "goes", "happened", "occurred", "detected", "placed", "our", "level",
+    "levels", "currently", "s", "what's", "during", "ago", "seen", "let", "now", "really", "did", "draw", "plot", "chart",
 };
 
 bool nl_is_stop(const char *word)
@@ -49,7 +51,7 @@ static const struct {
     { "address", "address" }, { "bus", "bus" },     { "buses", "bus" },    { "taught", "teach" },   { "held", "hold" },
     { "wives", "wife" },    { "lives", "liv" },     { "movie", "movi" },   { "movies", "movi" },    { "his", "his" },
     { "this", "this" },     { "is", "is" },         { "was", "was" },      { "has", "has" },        { "us", "us" },
-    { "min", "minimum" },   { "max", "maximum" },   { "avg", "averag" },   { "qty", "quantiti" },   { "num", "number" },
+    { "min", "minimum" },   { "max", "maximum" },   { "avg", "averag" },   { "qty", "quantity" },   { "num", "number" },
     { "nbr", "number" },    { "dob", "birth" },     { "wins", "win" },     { "losses", "loss" },    { "countries", "country" },
 };
 
@@ -339,7 +341,7 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
     bool light = false;
     for (size_t i = 0; i < ARRAY_SIZE(small); i++)
         light |= strcmp(small[i], w) == 0;
-    n->weights[n->n] = light ? 0.15 : 1;
+    n->weights[n->n] = light ? 0.15 : n->n > 0 && strcmp(w, "id") == 0 ? 0.35 : 1;
     if (!n->stems[n->n])
         return -1;
     nl_synonym_groups(n->stems[n->n], n->synonyms[n->n]);
@@ -381,6 +383,22 @@ int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
         }
     }
     return 0;
+}
+
+/* temperature_c, weight_kg, battery_pct: nobody says the unit. */
+void nl_lighten_units(struct nl_name *n)
+{
+    static const char *const units[] = { "c", "f", "k", "pct", "percent", "hpa", "pa", "kpa", "mm", "cm", "m", "km", "kg", "g", "mg", "lb",
+                                         "lbs", "usd", "eur", "gbp", "hours", "hrs", "hour", "minutes", "mins", "seconds", "sec", "secs", "ms",
+                                         "s", "days", "kwh", "kw", "mw", "mph", "kph", "kmh", "ft", "sqft", "sqm", "mb", "gb", "flag" };
+    for (int i = n->n - 1; i > 0; i--) {
+        bool unit = false;
+        for (size_t k = 0; k < ARRAY_SIZE(units); k++)
+            unit |= strcmp(units[k], n->words[i]) == 0;
+        if (!unit)
+            break;
+        n->weights[i] = 0.2;
+    }
 }
 
 int nl_edit_distance(const char *a, const char *b, int limit)
@@ -452,6 +470,6 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
     while (same < ns && same < nq && stem[same] == t->stem[same])
         same++;
     if (same >= 5 && same + 4 >= ns && same + 4 >= nq)
-        return 0.6;
+        return same >= 6 ? 0.7 : 0.6;
     return 0;
 }
