@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "api/chats.h"
 #include "api/runs.h"
 #include "api/uploads.h"
 #include "base/clock.h"
@@ -16,6 +17,32 @@
 #include "dataset/generate.h"
 
 /* ---- figures for /metrics ---- */
+
+static void collect_chats(struct app *app)
+{
+    struct agent_stats chats;
+    struct llm_stats llm;
+    struct metrics *m = app->metrics;
+    agent_stats(app->agent, &chats);
+    llm_stats(app->llm, &llm);
+    struct metric_family *threads = metrics_gauge(m, "riddle_threads", "Threads in memory, and those with a living kernel.", "state", NULL);
+    metric_set(metric_series(threads, "open"), (double)chats.chats);
+    metric_set(metric_series(threads, "hot"), (double)chats.hot);
+    metric_set(metric_series(metrics_gauge(m, "riddle_turns", "Messages being answered or waiting.", NULL)), (double)chats.turns);
+    struct metric_family *turns = metrics_counter(m, "riddle_turns_total", "Messages by how they ended.", "outcome", NULL);
+    metric_set(metric_series(turns, "answered"), (double)chats.answered);
+    metric_set(metric_series(turns, "failed"), (double)chats.failed);
+    metric_set(metric_series(metrics_counter(m, "riddle_threads_evicted_total", "Kernels with variables given up for others.", NULL)),
+               (double)chats.evicted);
+    struct metric_family *calls = metrics_counter(m, "riddle_llm_calls_total", "Calls of the model.", "outcome", NULL);
+    metric_set(metric_series(calls, "ok"), (double)(llm.calls - llm.failures));
+    metric_set(metric_series(calls, "failed"), (double)llm.failures);
+    metric_set(metric_series(calls, "retried"), (double)llm.retries);
+    struct metric_family *tokens = metrics_counter(m, "riddle_llm_tokens_total", "Tokens that the model counted.", "direction", NULL);
+    metric_set(metric_series(tokens, "in"), (double)llm.input_tokens);
+    metric_set(metric_series(tokens, "out"), (double)llm.output_tokens);
+    metric_set(metric_series(metrics_counter(m, "riddle_llm_cost_usd_total", "Cost of calls whose price is known.", NULL)), llm.cost_usd);
+}
 
 static void collect(void *arg)
 {
@@ -48,6 +75,7 @@ static void collect(void *arg)
     metric_set(metric_series(seconds, "write"), (double)st.write.sum_us / 1e6);
     metric_set(metric_series(seconds, "read"), (double)st.read.sum_us / 1e6);
     metric_set(metric_series(seconds, "commit"), (double)st.commit.sum_us / 1e6);
+    collect_chats(app);
 }
 
 static int open_metrics(struct app *app, struct err *err)
@@ -146,7 +174,7 @@ static int open_server(struct app *app, struct err *err)
                                     .metrics = app->metrics, .app = app };
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
-    const struct route_table *tables[] = { &health_routes, &dataset_routes, &upload_routes, &plan_routes, &run_routes };
+    const struct route_table *tables[] = { &health_routes, &dataset_routes, &upload_routes, &plan_routes, &run_routes, &chat_routes };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;
@@ -181,6 +209,12 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = uploads_open(app, err);
     if (r == 0)
+        r = llm_create(loop_uv(loop), cfg, &app->llm, err);
+    struct agent_env env = { .loop = loop, .cfg = cfg, .executor = app->executor, .store = app->store, .llm = app->llm,
+                             .resolve = app_resolve_data, .arg = app };
+    if (r == 0)
+        r = agent_create(&env, &app->agent, err);
+    if (r == 0)
         r = open_docs(app, err);
     if (r == 0)
         r = open_server(app, err);
@@ -210,8 +244,11 @@ void app_destroy(struct app *app)
     while (app->runs)
         run_abandon(app->runs);
     uploads_close(app);
+    agent_stop(app->agent);
+    llm_destroy(app->llm);
     executor_destroy(app->executor);
-    store_close(app->store);
+    store_close(app->store); /* calls back whoever still waits for it */
+    agent_destroy(app->agent);
     static_destroy(app->docs);
     guard_destroy(app->guard);
     metrics_destroy(app->metrics);

@@ -7,6 +7,7 @@
  */
 
 #include <stdbool.h>
+#include "agent/agent.h"
 #include "base/config.h"
 #include "base/err.h"
 #include "dataset/registry.h"
@@ -35,6 +36,8 @@ struct app {
     struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
     struct run *runs;         /* in flight */
     struct uploads *uploads;  /* uploads.c */
+    struct llm *llm;
+    struct agent *agent;      /* threads and who answers in them */
     char *openapi; /* the description, rendered once */
     char home[4096];
     int64_t started_ms;
@@ -78,7 +81,7 @@ struct route_table {
     const struct route *routes;
     size_t n;
 };
-extern const struct route_table health_routes, dataset_routes, plan_routes, run_routes, upload_routes;
+extern const struct route_table health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "plan/compile.h"
 #include "plan/query_plan.h"
+#include "sandbox/outcome.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
 #define RUN_CODE_MAX (1u << 20)
@@ -80,89 +81,6 @@ static void finish_run(struct run *run, const struct err *err)
 
 /* ---- the answer and its capsule ---- */
 
-static const char *status_of(enum verdict v)
-{
-    switch (v) {
-    case VERDICT_OK:
-        return "succeeded";
-    case VERDICT_POLICY:
-        return "rejected";
-    case VERDICT_TIMEOUT:
-        return "timed_out";
-    case VERDICT_KILLED:
-        return "cancelled";
-    default:
-        return "failed";
-    }
-}
-
-/* {type, message} for a verdict: the kernel's own error, or what the limit means. */
-static json_t *error_of(struct run *run, const struct run_result *res)
-{
-    bool python = str_eq(run->spec.query_type, "python");
-    long long seconds = (long long)(run->spec.timeout_ms + 999) / 1000;
-    json_t *own = json_object_get(res->body, "error");
-    switch (res->verdict) {
-    case VERDICT_OK:
-        return json_null();
-    case VERDICT_TIMEOUT:
-        return json_pack("{s:s, s:o}", "type", "RUNNER_TIMEOUT", "message",
-                         json_sprintf(python ? "Python execution exceeded timeout of %lld seconds"
-                                             : "Query exceeded timeout of %lld seconds", seconds));
-    case VERDICT_KILLED:
-        if (run->cancelled)
-            return json_pack("{s:s, s:s}", "type", "CANCELLED", "message", "The run was cancelled");
-        break;
-    case VERDICT_MEMORY:
-        return json_pack("{s:s, s:o}", "type", "MEMORY_LIMIT", "message",
-                         json_sprintf("The run needed more than its %lld MB of memory; select fewer rows or columns, or raise "
-                                      "RIDDLE_MEMORY", (long long)(run->app->cfg->memory_bytes >> 20)));
-    case VERDICT_OUTPUT:
-        return json_pack("{s:s, s:s}", "type", "OUTPUT_LIMIT", "message",
-                         "The code printed far more than can be shown and was stopped; print less");
-    default:
-        break;
-    }
-    return own && !json_is_null(own) ? json_incref(own)
-                                     : json_pack("{s:s, s:s}", "type", "RUNNER_INTERNAL_ERROR", "message", "The run failed");
-}
-
-static json_t *take_or(json_t *body, const char *key, json_t *dflt)
-{
-    json_t *v = json_object_get(body, key);
-    if (!v)
-        return dflt;
-    json_decref(dflt);
-    return json_incref(v);
-}
-
-static json_t *result_json(struct run *run, const struct run_result *res)
-{
-    json_t *r = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s}", "columns", take_or(res->body, "columns", json_array()),
-                          "types", take_or(res->body, "types", json_array()), "rows", take_or(res->body, "rows", json_array()),
-                          "row_count", take_or(res->body, "row_count", json_integer(0)), "truncated",
-                          take_or(res->body, "truncated", json_false()), "exec_time_ms",
-                          (json_int_t)(json_number_value(json_object_get(res->body, "exec_time_ms")) + 0.5), "error",
-                          error_of(run, res), "verdict", verdict_name(res->verdict));
-    if (!r)
-        return NULL;
-    if (str_eq(run->spec.query_type, "python")) {
-        json_object_set_new(r, "stdout", json_text(res->out.data, res->out.len));
-        json_object_set_new(r, "stderr", json_text(res->errout.data, res->errout.len));
-        json_object_set_new(r, "stdout_truncated", json_boolean(res->out_truncated));
-        json_object_set_new(r, "stderr_truncated", json_boolean(res->errout_truncated));
-        if (json_array_size(res->displays))
-            json_object_set(r, "outputs", res->displays);
-        json_t *value = json_object_get(res->body, "value");
-        if (value && !json_is_null(value))
-            json_object_set(r, "value", value);
-    }
-    json_t *rejects = json_object_get(res->body, "rejects");
-    if (rejects)
-        json_object_set(r, "rejects", rejects);
-    return r;
-}
-
 static void on_stored(const struct err *err, int64_t value, void *arg)
 {
     (void)value;
@@ -221,11 +139,13 @@ static int store_run(struct run *run, const struct run_result *res, const char *
 /* The sandbox has done its part. */
 static void complete(struct run *run, const struct run_result *res)
 {
-    const char *status = status_of(res->verdict);
+    struct outcome_of of = { .kind = str_eq(run->spec.query_type, "python") ? RUN_PYTHON : RUN_SQL, .timeout_ms = run->spec.timeout_ms,
+                             .memory_bytes = run->app->cfg->memory_bytes, .cancelled = run->cancelled };
+    const char *status = outcome_status(&of, res->verdict);
     struct err err = ERR_INIT;
     run->response = json_pack("{s:s, s:s, s:n, s:s, s:o, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "assistant_message",
                               "Run submitted and executed.", "run_id", run->id, "thread_id", "status", status, "result",
-                              result_json(run, res), "details", "dataset_id", run->spec.dataset_id, "query_mode",
+                              outcome_result(&of, res), "details", "dataset_id", run->spec.dataset_id, "query_mode",
                               run->spec.query_type, "plan_json", run->plan, "compiled_sql", run->compiled_sql, "python_code",
                               run->spec.python_code);
     int r = run->response ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
@@ -336,7 +256,19 @@ void run_drop(struct run *run)
 
 void run_abandon(struct run *run)
 {
-    run_free(run);
+    if (run->phase != RUN_STORING) {
+        run_free(run);
+        return;
+    }
+    /* The store still calls back; until then it is nobody's. */
+    run->dropped = true;
+    if (run->next)
+        run->next->prev = run->prev;
+    if (run->prev)
+        run->prev->next = run->next;
+    else
+        run->app->runs = run->next;
+    run->next = run->prev = NULL;
 }
 
 /* ---- starting ---- */

@@ -43,6 +43,18 @@
                "How long a server that was told to stop lets requests finish before it fails them.") \
     CONFIG_BOOL(enable_python, "ENABLE_PYTHON_EXECUTION", true,                                    \
                 "Whether requests may run Python; SQL and plans always may.")                      \
+    CONFIG_SECTION("Chat")                                                                         \
+    CONFIG_INT(thread_history_window, "THREAD_HISTORY_WINDOW", 12, 0, 200,                         \
+               "Messages of a thread that a model is shown with a new one.")                       \
+    CONFIG_INT(agent_max_calls, "AGENT_MAX_CALLS", 10, 1, 100,                                     \
+               "Calls of the model for one message.")                                              \
+    CONFIG_INT(agent_max_tokens, "AGENT_MAX_TOKENS", 200000, 1000, 100000000,                      \
+               "Tokens, in and out, for one message.")                                             \
+    CONFIG_INT(agent_timeout_s, "AGENT_TIMEOUT_SECONDS", 180, 5, 3600,                             \
+               "Time for one message, model and code together.")                                   \
+    CONFIG_INT(hot_threads, "RIDDLE_HOT_THREADS", 128, 1, 10000,                                   \
+               "Threads whose Python variables are kept in a living kernel at once. Beyond it, and when memory is short, the least " \
+               "recently used gives its kernel up; its next answer says so.")                      \
     CONFIG_SECTION("Limits of a run")                                                              \
     CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
                "Wall time of a run when the request names none.")                                  \

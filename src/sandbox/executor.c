@@ -27,6 +27,7 @@
 
 static void lease_free(struct lease *l);
 static void advance_load(struct lease *l);
+static void unpark(struct lease *l);
 
 /* ---- the queue ---- */
 
@@ -426,6 +427,7 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
 {
     if (l->state != LEASE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    unpark(l);
     int r = sandbox_begin(l->sandbox, req, events, err);
     return r < 0 ? r : executor_running(l, done, arg, err);
 }
@@ -453,6 +455,27 @@ void lease_interrupt(struct lease *l)
 void lease_times(const struct lease *l, struct lease_times *ret)
 {
     *ret = l->times;
+}
+
+int lease_park(struct lease *l)
+{
+    if (l->state != LEASE_IDLE || !lease_alive(l))
+        return -ERR_CONFLICT;
+    if (!l->parked) {
+        l->parked = true;
+        l->ex->n_active--;
+        kick(l->ex);
+    }
+    return 0;
+}
+
+/* Back among the active ones. It need not queue again: its memory is already taken. */
+static void unpark(struct lease *l)
+{
+    if (l->parked) {
+        l->parked = false;
+        l->ex->n_active++;
+    }
 }
 
 bool lease_alive(const struct lease *l)
@@ -542,7 +565,7 @@ void lease_release(struct lease *l)
     unlink_lease(l);
     if (l->state == LEASE_QUEUED)
         ex->n_queued--;
-    else
+    else if (!l->parked)
         ex->n_active--;
     bool made_table = l->ingest || l->ending;
     if (l->ingest)

@@ -69,6 +69,11 @@ int lease_write_file(struct lease *lease, const char *path, const void *data, si
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);
 bool lease_alive(const struct lease *lease);
+/*
+ * Between runs, a sandbox that is kept for its variables: it makes room for others until its next run. Negative when there is nothing
+ * to keep: release it.
+ */
+int lease_park(struct lease *lease);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 

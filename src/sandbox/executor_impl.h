@@ -40,6 +40,7 @@ struct lease {
     bool waits_for_table; /* another lease is making it */
     bool woken;
     bool spoilt; /* a run ended badly: not for reuse */
+    bool parked; /* idle and not counted among the active */
     char key[IDLE_KEY_SIZE];
     struct run_events events;
     lease_ready_fn ready;

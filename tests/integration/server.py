@@ -87,7 +87,7 @@ class Server:
         self.process = None
 
     def start(self):
-        env = {k: v for k, v in os.environ.items() if not k.startswith("RIDDLE_")}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("RIDDLE_", "OPENAI_", "ANTHROPIC_", "LLM_"))}
         env.update(RIDDLE_HOME=str(self.home), DATASETS_DIR=str(self.datasets), **{k: str(v) for k, v in self.settings.items()})
         self.log = self.directory / "log"
         with self.log.open("ab") as log:

@@ -1,0 +1,140 @@
+#ifndef RIDDLE_AGENT_AGENT_H
+#define RIDDLE_AGENT_AGENT_H
+
+/*
+ * Chats: a person's messages about their data, and what answers them. A chat has data (tables), a history, and a kernel whose
+ * variables live from message to message. A turn is one message and its answer: `SQL: …` and `PYTHON: …` run as they are; anything
+ * else goes to the model, or, when there is none, to the planner (src/nl). Turns of one chat are answered in the order they came.
+ *
+ * Nothing here blocks. Callbacks come in the loop's thread and never from within the call that asked for them.
+ *
+ * What a chat acknowledged is kept: an answer is given once its capsule and its two messages are in the store.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/arena.h"
+#include "base/config.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "llm/llm.h"
+#include "net/loop.h"
+#include "sandbox/executor.h"
+#include "store/store.h"
+
+#define CHAT_ID_MAX 100
+
+struct agent;
+struct chat;
+struct turn;
+
+/* The data of a chat, as its user's files. Made by agent_env.resolve; agent_data_finish() frees it. */
+struct agent_data {
+    struct arena arena;        /* of the strings and the files */
+    const char *dataset_id;    /* of capsules; qualifies table names */
+    const char *version_hash;  /* of capsules */
+    const char *key;           /* same key, same contents: what is learnt about the tables is shared by it */
+    struct sandbox_file *files;
+    size_t n_files;
+    json_t *relationships;     /* as a registry has them; may be NULL */
+    json_t *prompts;           /* questions to try; may be NULL */
+    void (*release)(void *held); /* keeps the files from going away until it is called */
+    void *held;
+};
+
+void agent_data_init(struct agent_data *d);
+void agent_data_finish(struct agent_data *d);
+
+struct agent_env {
+    struct loop *loop;
+    const struct config *cfg;
+    struct executor *executor;
+    struct store *store; /* NULL: nothing is kept but in memory */
+    struct llm *llm;
+    /*
+     * The files behind ids of datasets and uploads (arrays of strings, either may be NULL) for this owner's chat. NOT_FOUND names the id.
+     */
+    int (*resolve)(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                   struct agent_data *ret, struct err *err);
+    void *arg;
+};
+
+int agent_create(const struct agent_env *env, struct agent **ret, struct err *err);
+/* Ends everything without a word to listeners; before the executor and the model go. NULL is fine. */
+void agent_stop(struct agent *a);
+/* After agent_stop() and after the store is closed, which still calls back. NULL is fine. */
+void agent_destroy(struct agent *a);
+
+struct agent_stats {
+    size_t chats, hot, turns;
+    uint64_t answered, failed;
+    uint64_t evicted; /* kernels with variables given up for others */
+};
+void agent_stats(const struct agent *a, struct agent_stats *ret);
+
+/* ---- chats ---- */
+
+struct chat_spec {
+    const char *owner;
+    const char *thread_id; /* NULL: one is made up */
+    const char *title;     /* may be NULL */
+    const json_t *datasets, *uploads; /* arrays of ids; may be NULL */
+};
+
+/* chat is NULL when err is not. It is the callee's reference: chat_unref(). */
+typedef void (*chat_fn)(struct chat *chat, const struct err *err, void *arg);
+
+/* Finds the data at once (NOT_FOUND), then stores the new chat. */
+int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg, struct err *err);
+/* NOT_FOUND comes by the callback. */
+int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err);
+/* A chat that is in memory already, or NULL; borrowed. */
+struct chat *chat_find(struct agent *a, const char *owner, const char *thread_id);
+struct chat *chat_ref(struct chat *c);
+void chat_unref(struct chat *c); /* NULL is fine */
+
+const char *chat_id(const struct chat *c);
+const struct agent_data *chat_data(const struct chat *c); /* NULL while it has none */
+bool chat_is_hot(const struct chat *c); /* it has a kernel */
+int64_t chat_message_count(const struct chat *c);
+
+/* Other data from the next turn on. What Python holds is kept only if the data is the same. */
+int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);
+/* Finds the data again, because files were added or removed; a kernel with variables gets new files in its /workspace. */
+void chat_refresh_data(struct chat *c);
+
+/* Something said before, elsewhere: context for the next turn, not kept. */
+void chat_recall(struct chat *c, const char *role, const char *content);
+/* Gets the kernel now rather than with the first code; done comes in any case. Before the first message only. */
+void chat_warm(struct chat *c, void (*done)(void *arg, bool is_hot), void *arg);
+
+/* Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes when it is gone. */
+int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err);
+
+/* The kernel of the chat, for reading what code left in /workspace between turns; NULL when there is none or it is busy. */
+struct lease *chat_lease(struct chat *c);
+
+/* ---- turns ---- */
+
+/*
+ * Events: status {stage, text}, token {text}, tool_call {id, name, input}, step {stream, text}, code_run {language, code, output, exec_ms,
+ * status, error?}, image {png, …}. data is borrowed.
+ *
+ * The answer has what every form of the API shows: thread_id, run_id, assistant_message, status, result, details, code_runs, images,
+ * files, chart, reading, choices, suggestions, flagged, state_lost, model, usage, llm_calls, timings_ms. Borrowed.
+ */
+struct turn_listener {
+    void (*event)(void *arg, const char *type, json_t *data); /* may be NULL */
+    void (*done)(void *arg, json_t *answer, const struct err *err);
+    void *arg;
+};
+
+/* UNAVAILABLE when too many wait; VALIDATION for an empty or too long message. */
+int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
+/* Nobody listens any more: the turn is stopped and what came of it still stored. */
+void turn_drop(struct turn *t);
+/* Stops it; done still comes, with status cancelled. */
+void turn_cancel(struct turn *t);
+
+#endif

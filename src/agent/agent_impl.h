@@ -1,0 +1,200 @@
+#ifndef RIDDLE_AGENT_AGENT_IMPL_H
+#define RIDDLE_AGENT_AGENT_IMPL_H
+
+/* What the files of the agent share: chats (chat.c), their kernels (bench.c), turns (turn.c) and who answers (answer_*.c). */
+
+#include "agent/agent.h"
+#include "agent/catalog.h"
+#include "agent/reading.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/id.h"
+
+#define TURNS_QUEUED_MAX 32        /* of one chat */
+#define TURN_ARENA_BYTES (64u << 20)
+#define TURN_TEXT_MAX (1u << 20)
+#define CODE_MAX_BYTES (1u << 20)
+#define CATALOGS_KEPT 64
+
+/* ---- bench.c: the kernel of a chat ---- */
+
+/* result is borrowed; err is set instead when there was no kernel to run it. */
+typedef void (*bench_done_fn)(void *arg, const struct run_result *result, const struct err *err);
+
+struct bench_job {
+    enum run_kind kind;
+    char *code;
+    int64_t timeout_ms, max_rows, max_output_bytes;
+    struct run_events events;
+    bench_done_fn done;
+    void *arg;
+};
+
+/*
+ * Python gets a kernel that the chat keeps; SQL runs there, too, once it is there, because it may ask about DataFrames. Until then SQL runs
+ * in a kernel that the executor lends for one statement, and never waits for Python to come up.
+ */
+struct bench {
+    struct lease *lease;   /* kept */
+    struct lease *lent;    /* while a statement waits or runs */
+    struct lease *running; /* the one of these that runs the job */
+    bool ready;            /* the kept one is there */
+    bool has_state;  /* a cell ran in it */
+    bool lost;       /* since the last answer, variables went away */
+    const char *lost_why;
+    bool has_job;
+    struct bench_job job;
+    void (*when_ready)(void *arg, bool is_hot);
+    void *when_ready_arg;
+    int64_t since_us, restore_us; /* of the last kernel that had to be got; -1: it was there */
+};
+
+void bench_init(struct chat *c);
+/* One job at a time. job->code is copied. done never comes from within. */
+int bench_run(struct chat *c, const struct bench_job *job, struct err *err);
+/* Gets Python's kernel ahead of the first cell, without waiting for it. */
+void bench_prepare(struct chat *c);
+void bench_interrupt(struct chat *c);
+/* Forgets the job and gives the kernel up. why (static text, or NULL) is told with the next answer if variables went with it. */
+void bench_drop(struct chat *c, const char *why);
+bool bench_is_hot(const struct chat *c);
+/* Calls once when the kernel that was prepared is there or cannot be had; soon if there is none to wait for. */
+void bench_when_ready(struct chat *c, void (*fn)(void *arg, bool is_hot), void *arg);
+
+/* ---- chat.c ---- */
+
+struct chat {
+    struct agent *agent;
+    struct chat *next, *prev;
+    unsigned refs;
+    char id[CHAT_ID_MAX + 1];
+    char owner[64];
+    json_t *datasets, *uploads;
+    struct agent_data data;
+    bool has_data, deleted;
+    struct catalog *catalog; /* NULL until a turn needed it */
+    json_t *history;         /* [{role, content, code?}], the newest last, as many as the window */
+    int64_t message_count;
+    json_t *last_plan;       /* of the last answer, for follow-ups */
+    char *last_question;
+    struct bench bench;
+    struct turn *turns; /* the first one runs */
+    int64_t used_ms;
+};
+
+struct catalog_entry {
+    char *key;
+    struct catalog *catalog;
+    int64_t used_ms;
+};
+
+struct agent {
+    struct agent_env env;
+    struct chat *chats;
+    struct catalog_entry catalogs[CATALOGS_KEPT];
+    size_t n_catalogs;
+    struct loop_timer *sweep;
+    struct agent_stats stats;
+    bool closing;
+};
+
+/* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
+void agent_trim(struct agent *a, const struct chat *keep);
+void chat_remember(struct chat *c, const char *role, const char *content, const char *code);
+struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
+void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
+
+/* ---- turn.c ---- */
+
+/* A piece of code that a turn ran and shows. */
+struct turn_run {
+    const char *language; /* sql, plan, python */
+    json_t *plan;
+    const char *code;
+    bool among_frames; /* SQL that is tried again where DataFrames are */
+};
+
+typedef void (*turn_next_fn)(struct turn *t);
+
+struct turn {
+    struct chat *chat;
+    struct turn *next;
+    struct arena arena;
+    char run_id[ID_UUID_SIZE], created_at[CLOCK_ISO_SIZE];
+    const char *message;
+    struct turn_listener listener;
+    bool dropped, cancelled, timed_out, started, finishing;
+    bool streamed; /* words went out as they came */
+    int64_t begun_us, call_begun_us, deadline_ms;
+    struct loop_timer *timer;
+
+    /* What came of it. */
+    const char *mode; /* sql, plan, python, chat */
+    const char *status;
+    struct buf text;
+    json_t *plan;
+    const char *sql, *python;
+    json_t *result; /* of the last code that ran; NULL while none did */
+    json_t *results; /* every result that text may quote */
+    json_t *code_runs, *images, *files;
+    json_t *extra; /* reading, chart, choices, suggestions, warning */
+    struct err failure; /* why there is no answer */
+    bool failed;
+    json_t *usage;
+
+    /* The code under way. */
+    struct turn_run run;
+    json_t *first_failure; /* of SQL that is tried again */
+    turn_next_fn after_run;
+
+    /* Time. */
+    json_t *llm_ms, *exec_ms;
+    int64_t first_token_us, restore_us;
+    unsigned n_llm;
+
+    /* Learning about the tables. */
+    turn_next_fn after_catalog;
+    struct catalog *catalog;
+
+    struct reading *reading; /* answer_planner.c */
+    const char *planner_note;
+    struct model_talk *talk; /* answer_model.c */
+
+    unsigned stores; /* writes under way */
+    struct err store_err;
+};
+
+void turn_begin(struct turn *t);
+void turn_free(struct turn *t);
+/* Tells the listener; taken is released. */
+void turn_say(struct turn *t, const char *type, json_t *taken);
+void turn_stage(struct turn *t, const char *stage, const char *text);
+/* Runs code, shows it, and calls next; the outcome is in result. */
+void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next);
+/* Shows code that ran by turn_query(). */
+void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan, double exec_ms);
+/* After waiting for anything: true if the turn was stopped meanwhile, and then it has ended. */
+bool turn_should_stop(struct turn *t);
+/* Runs SQL whose result only the caller sees. */
+int turn_query(struct turn *t, const char *sql, int64_t max_rows, bench_done_fn done, struct err *err);
+/* The catalog of the chat's data, then next. */
+void turn_need_catalog(struct turn *t, turn_next_fn next);
+/* Plan → SQL by what the catalog says. */
+int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struct err *err);
+void turn_set_plan(struct turn *t, json_t *plan);
+/* No answer: what went wrong. Ends the turn. */
+void turn_fail(struct turn *t, const struct err *err);
+/* The answer is complete: stores it and tells it. */
+void turn_finish(struct turn *t);
+/* A sentence about the result, by no model. */
+void turn_summarise(struct turn *t);
+const struct config *turn_cfg(const struct turn *t);
+
+/* ---- who answers ---- */
+
+void answer_by_planner(struct turn *t);
+void answer_by_model(struct turn *t);
+void model_talk_destroy(struct turn *t);
+void model_cancel(struct turn *t);
+
+#endif

@@ -1,0 +1,153 @@
+/* Answers without a model: the planner reads the question, its readings are tried, and the one that is clearly meant is shown. */
+
+#include <string.h>
+#include "agent/agent_impl.h"
+#include "agent/chart.h"
+#include "agent/summary.h"
+#include "base/str.h"
+
+static void step(struct turn *t);
+
+static void on_rows(void *arg, const struct run_result *result, const struct err *err)
+{
+    struct turn *t = arg;
+    if (t->chat->bench.restore_us >= 0)
+        t->restore_us += t->chat->bench.restore_us;
+    if (turn_should_stop(t))
+        return;
+    if (err) {
+        turn_fail(t, err);
+        return;
+    }
+    struct err why = ERR_INIT;
+    bool ok = result->verdict == VERDICT_OK;
+    json_array_append_new(t->exec_ms, json_real((double)result->execute_us / 1000));
+    if (!ok) {
+        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        err_set(&why, result->verdict == VERDICT_TIMEOUT ? ERR_TIMEOUT : ERR_INTERNAL, "%s",
+                message ? message : verdict_name(result->verdict));
+    }
+    reading_feed(t->reading, ok ? result->body : NULL, ok ? NULL : &why);
+    step(t);
+}
+
+/* {columns, …} of the answer as a run's result has it, with no more rows than a run may give. */
+static json_t *result_of(struct turn *t, const json_t *answer)
+{
+    static const char *const keys[] = { "columns", "types", "rows", "row_count", "truncated" };
+    json_t *r = json_object();
+    double ms = json_number_value(json_array_get(t->exec_ms, 0));
+    for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
+        if (json_object_get(answer, keys[i]))
+            json_object_set_new(r, keys[i], json_copy(json_object_get(answer, keys[i])));
+    json_t *rows = json_object_get(r, "rows");
+    size_t most = (size_t)turn_cfg(t)->max_rows;
+    if (json_array_size(rows) > most) {
+        while (json_array_size(rows) > most)
+            json_array_remove(rows, json_array_size(rows) - 1);
+        json_object_set_new(r, "row_count", json_integer((json_int_t)most));
+        json_object_set_new(r, "truncated", json_true());
+    }
+    json_object_set_new(r, "exec_time_ms", json_integer((json_int_t)(ms + 0.5)));
+    json_object_set_new(r, "error", json_null());
+    json_object_set_new(r, "verdict", json_string("ok"));
+    return r;
+}
+
+static void answered(struct turn *t, const json_t *answer)
+{
+    const char *sql = json_string_value(json_object_get(answer, "sql"));
+    t->mode = "plan";
+    t->status = "succeeded";
+    t->sql = arena_strdup(&t->arena, sql ? sql : "");
+    turn_set_plan(t, json_object_get(answer, "plan"));
+    t->result = result_of(t, answer);
+    json_array_append(t->results, t->result);
+    json_object_set(t->extra, "reading", json_object_get(answer, "reading"));
+    json_t *chart = chart_suggest(t->result, json_object_get(answer, "chart"));
+    if (chart)
+        json_object_set_new(t->extra, "chart", chart);
+    turn_show_run(t, "plan", t->sql, t->plan, json_number_value(json_array_get(t->exec_ms, 0)));
+    turn_summarise(t);
+}
+
+static void asked(struct turn *t, const json_t *answer)
+{
+    struct err err = ERR_INIT;
+    size_t i;
+    json_t *choice;
+    json_object_set(t->extra, "choices", json_object_get(answer, "choices"));
+    (void)buf_append_str(&t->text, "I can read this in more than one way. Which do you mean?", &err);
+    json_array_foreach(json_object_get(answer, "choices"), i, choice)
+        (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1, json_string_value(json_object_get(choice, "reading")));
+}
+
+static void declined(struct turn *t, const json_t *answer)
+{
+    struct err err = ERR_INIT;
+    size_t i;
+    json_t *q, *suggestions = json_object_get(answer, "suggestions");
+    json_object_set(t->extra, "suggestions", suggestions);
+    (void)buf_append_str(&t->text, "I can't read this one without a model.", &err);
+    if (json_array_size(suggestions))
+        (void)buf_append_str(&t->text, " Questions about this data that I can answer:", &err);
+    json_array_foreach(suggestions, i, q) (void)buf_printf(&t->text, &err, "\n- %s", json_string_value(q));
+}
+
+static void settle(struct turn *t)
+{
+    const json_t *answer = reading_answer(t->reading);
+    const char *status = json_string_value(json_object_get(answer, "status"));
+    if (t->planner_note && !str_eq(status, "answered")) {
+        turn_fail(t, &t->failure); /* it was only a second chance: the first failure is the one to tell */
+        return;
+    }
+    if (str_eq(status, "answered")) {
+        answered(t, answer);
+    } else if (str_eq(status, "asked")) {
+        asked(t, answer);
+    } else if (str_eq(status, "declined")) {
+        declined(t, answer);
+    } else {
+        const char *message = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
+        struct err err = ERR_INIT;
+        err_set(&err, ERR_INTERNAL, "%s", message ? message : "the question could not be planned");
+        turn_fail(t, &err);
+        return;
+    }
+    if (t->planner_note) {
+        struct err ignored = ERR_INIT;
+        json_object_set_new(t->extra, "warning", json_string(t->planner_note));
+        (void)buf_printf(&t->text, &ignored, "\n\n(%s)", t->planner_note);
+    }
+    turn_finish(t);
+}
+
+static void step(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    int64_t max_rows = 0;
+    const char *sql = reading_next_sql(t->reading, &max_rows);
+    if (!sql)
+        settle(t);
+    else if (turn_query(t, sql, max_rows, on_rows, &err) < 0)
+        turn_fail(t, &err);
+}
+
+static void begin(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    struct chat *c = t->chat;
+    struct nl_context context = { .previous_plan = c->last_plan, .previous_question = c->last_question };
+    if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading, &err) < 0) {
+        turn_fail(t, &err);
+        return;
+    }
+    turn_stage(t, "executing", "Running the query...");
+    step(t);
+}
+
+void answer_by_planner(struct turn *t)
+{
+    turn_need_catalog(t, begin);
+}

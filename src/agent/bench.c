@@ -1,0 +1,224 @@
+/* The kernel of a chat: got when the first code needs it, kept while Python holds variables. */
+
+#include <string.h>
+#include "agent/agent_impl.h"
+#include "base/log.h"
+#include "base/str.h"
+
+void bench_init(struct chat *c)
+{
+    c->bench = (struct bench){ .restore_us = -1 };
+}
+
+bool bench_is_hot(const struct chat *c)
+{
+    return c->bench.lease && c->bench.ready && lease_alive(c->bench.lease);
+}
+
+static void end_job(struct chat *c, const struct run_result *result, const struct err *err)
+{
+    struct bench *b = &c->bench;
+    struct bench_job job = b->job;
+    b->has_job = false;
+    b->job = (struct bench_job){ 0 };
+    free(job.code);
+    job.done(job.arg, result, err);
+}
+
+static void give_up_kernel(struct chat *c, const char *why)
+{
+    struct bench *b = &c->bench;
+    if (!b->lease)
+        return;
+    lease_release(TAKE_PTR(b->lease));
+    if (b->has_state) {
+        b->lost = true;
+        b->lost_why = why;
+    }
+    b->ready = b->has_state = false;
+}
+
+static void on_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    struct chat *c = chat_ref(arg);
+    struct bench *b = &c->bench;
+    b->running = NULL;
+    if (lease == b->lent)
+        lease_release(TAKE_PTR(b->lent));
+    else if (err || result->state_lost || !lease_alive(b->lease))
+        give_up_kernel(c, "the code that ran last ended its sandbox");
+    else if (lease_park(b->lease) < 0)
+        give_up_kernel(c, "its sandbox broke");
+    c->used_ms = clock_now_ms();
+    end_job(c, result, err);
+    if (result)
+        run_result_finish(result);
+    chat_unref(c);
+}
+
+static void start_job(struct chat *c, struct lease *lease)
+{
+    struct bench *b = &c->bench;
+    struct err err = ERR_INIT;
+    struct run_request req = {
+        .kind = b->job.kind,
+        .code = b->job.code,
+        .code_len = strlen(b->job.code),
+        .policy = POLICY_OPEN,
+        .timeout_ms = b->job.timeout_ms,
+        .max_rows = b->job.max_rows,
+        .max_output_bytes = b->job.max_output_bytes,
+    };
+    struct run_events events = b->job.events;
+    b->running = lease;
+    if (b->job.kind == RUN_PYTHON)
+        b->has_state = true;
+    if (lease_run(lease, &req, &events, on_ran, c, &err) < 0) {
+        b->running = NULL;
+        if (lease == b->lent)
+            lease_release(TAKE_PTR(b->lent));
+        else
+            give_up_kernel(c, "its sandbox broke");
+        end_job(c, NULL, &err);
+    }
+}
+
+static void tell_ready(void *arg)
+{
+    struct chat *c = arg;
+    void (*fn)(void *, bool) = TAKE_PTR(c->bench.when_ready);
+    if (fn && !c->agent->closing)
+        fn(c->bench.when_ready_arg, bench_is_hot(c));
+    if (!c->agent->closing)
+        chat_unref(c);
+}
+
+void bench_when_ready(struct chat *c, void (*fn)(void *arg, bool is_hot), void *arg)
+{
+    struct err err = ERR_INIT;
+    c->bench.when_ready = fn;
+    c->bench.when_ready_arg = arg;
+    if (c->bench.lease && !c->bench.ready)
+        return;
+    chat_ref(c);
+    if (loop_defer(c->agent->env.loop, tell_ready, c, &err) < 0)
+        tell_ready(c);
+}
+
+static void on_lent(struct lease *lease, const struct err *err, void *arg)
+{
+    struct chat *c = chat_ref(arg);
+    struct bench *b = &c->bench;
+    struct err why = ERR_INIT;
+    b->restore_us = clock_now_us() - b->since_us;
+    if (err) {
+        why = *err;
+        b->lent = NULL; /* it is gone already */
+        end_job(c, NULL, &why);
+    } else {
+        start_job(c, lease);
+    }
+    chat_unref(c);
+}
+
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct chat *c = chat_ref(arg);
+    struct bench *b = &c->bench;
+    struct err why = ERR_INIT;
+    bool awaited = b->has_job && !b->running && !b->lent;
+    b->ready = !err;
+    if (awaited)
+        b->restore_us = clock_now_us() - b->since_us;
+    if (err) {
+        why = *err;
+        b->lease = NULL; /* it is gone already */
+        if (awaited)
+            end_job(c, NULL, &why);
+    } else if (awaited) {
+        start_job(c, lease);
+    } else if (lease_park(lease) < 0) {
+        give_up_kernel(c, NULL);
+    }
+    agent_trim(c->agent, c);
+    tell_ready(chat_ref(c));
+    chat_unref(c);
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct chat *c = arg;
+    const struct run_events *ev = &c->bench.job.events;
+    if (c->bench.has_job && ev->progress)
+        ev->progress(ev->arg, stage, fraction);
+}
+
+static int get_kernel(struct chat *c, enum run_kind kind, lease_ready_fn ready, struct lease **ret, struct err *err)
+{
+    const struct agent_env *env = &c->agent->env;
+    struct sandbox_spec spec = { .kind = kind, .dataset_id = c->data.dataset_id, .files = c->data.files,
+                                 .n_files = c->data.n_files };
+    struct run_events events = { .progress = on_progress, .arg = c };
+    sandbox_limits_default(env->cfg, &spec.limits);
+    c->bench.since_us = clock_now_us();
+    return executor_acquire(env->executor, c->owner, &spec, &events, ready, c, ret, err);
+}
+
+int bench_run(struct chat *c, const struct bench_job *job, struct err *err)
+{
+    struct bench *b = &c->bench;
+    int r = 0;
+    if (b->has_job)
+        return err_set(err, ERR_CONFLICT, "this chat is busy with other code");
+    if (b->ready && !lease_alive(b->lease))
+        give_up_kernel(c, "its sandbox ended");
+    b->job = *job;
+    b->job.code = strdup(job->code);
+    if (!b->job.code)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    b->has_job = true;
+    b->restore_us = -1;
+    if (b->ready)
+        start_job(c, b->lease);
+    else if (job->kind == RUN_SQL) /* need not wait for Python */
+        r = get_kernel(c, RUN_SQL, on_lent, &b->lent, err);
+    else if (!b->lease)
+        r = get_kernel(c, RUN_PYTHON, on_ready, &b->lease, err);
+    if (r < 0) {
+        free(TAKE_PTR(b->job.code));
+        b->has_job = false;
+    }
+    return r;
+}
+
+void bench_prepare(struct chat *c)
+{
+    struct err err = ERR_INIT;
+    if (!c->bench.lease && get_kernel(c, RUN_PYTHON, on_ready, &c->bench.lease, &err) < 0)
+        log_debug("agent.prepare", LOG_STR("error", err.message)); /* the first cell will say so itself */
+}
+
+void bench_interrupt(struct chat *c)
+{
+    struct bench *b = &c->bench;
+    struct err err = ERR_INIT;
+    if (b->running) {
+        lease_interrupt(b->running);
+    } else if (b->has_job) {
+        err_set(&err, ERR_CANCELLED, "cancelled before it ran");
+        lease_release(TAKE_PTR(b->lent));
+        end_job(c, NULL, &err);
+    }
+}
+
+void bench_drop(struct chat *c, const char *why)
+{
+    struct bench *b = &c->bench;
+    lease_release(TAKE_PTR(b->lent));
+    give_up_kernel(c, why);
+    b->running = NULL;
+    if (b->has_job) {
+        b->has_job = false;
+        free(TAKE_PTR(b->job.code));
+    }
+}

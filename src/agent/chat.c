@@ -1,0 +1,570 @@
+/*
+ * Chats in memory. One is there while somebody holds it, while a turn of it waits or runs, or while its kernel lives; otherwise it is only
+ * in the store, and chat_open() brings it back with the newest part of its history.
+ */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include "agent/agent_impl.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define SWEEP_MS 10000
+#define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
+
+/* ---- data ---- */
+
+void agent_data_init(struct agent_data *d)
+{
+    *d = (struct agent_data){ 0 };
+    arena_init(&d->arena, 16u << 20);
+}
+
+void agent_data_finish(struct agent_data *d)
+{
+    if (d->release)
+        d->release(d->held);
+    json_decref(d->relationships);
+    json_decref(d->prompts);
+    arena_finish(&d->arena);
+    *d = (struct agent_data){ 0 };
+}
+
+static void drop_data(struct chat *c)
+{
+    if (c->has_data)
+        agent_data_finish(&c->data);
+    c->has_data = false;
+    catalog_unref(TAKE_PTR(c->catalog));
+}
+
+static int find_data(struct chat *c, struct err *err)
+{
+    struct agent_data fresh;
+    const struct agent_env *env = &c->agent->env;
+    agent_data_init(&fresh);
+    int r = env->resolve(env->arg, c->owner, c->id, c->datasets, c->uploads, &fresh, err);
+    if (r < 0) {
+        agent_data_finish(&fresh);
+        return r;
+    }
+    if (c->has_data && str_eq(c->data.key, fresh.key)) {
+        agent_data_finish(&fresh);
+        return 0;
+    }
+    if (c->has_data)
+        bench_drop(c, "the chat's data changed");
+    drop_data(c);
+    c->data = fresh;
+    c->has_data = true;
+    json_decref(TAKE_PTR(c->last_plan));
+    return 0;
+}
+
+static bool same_ids(const json_t *a, const json_t *b)
+{
+    return json_array_size(a) == json_array_size(b) && (json_array_size(a) == 0 || json_equal(a, b));
+}
+
+int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
+{
+    if (c->has_data && same_ids(c->datasets, datasets) && same_ids(c->uploads, uploads))
+        return 0;
+    json_t *old_datasets = c->datasets, *old_uploads = c->uploads;
+    c->datasets = json_deep_copy(datasets);
+    c->uploads = json_deep_copy(uploads);
+    int r = find_data(c, err);
+    if (r < 0) {
+        json_decref(c->datasets);
+        json_decref(c->uploads);
+        c->datasets = old_datasets;
+        c->uploads = old_uploads;
+        return r;
+    }
+    json_decref(old_datasets);
+    json_decref(old_uploads);
+    return 0;
+}
+
+void chat_refresh_data(struct chat *c)
+{
+    struct err err = ERR_INIT;
+    if (find_data(c, &err) < 0)
+        log_warn("agent.data", LOG_STR("thread", c->id), LOG_STR("error", err.message));
+}
+
+/* ---- catalogs that chats on the same data share ---- */
+
+struct catalog *agent_known_catalog(struct agent *a, const char *key)
+{
+    for (size_t i = 0; i < a->n_catalogs; i++)
+        if (str_eq(a->catalogs[i].key, key)) {
+            a->catalogs[i].used_ms = clock_now_ms();
+            return catalog_ref(a->catalogs[i].catalog);
+        }
+    return NULL;
+}
+
+void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog)
+{
+    size_t at = a->n_catalogs;
+    char *copy = strdup(key);
+    if (!copy)
+        return;
+    if (at == CATALOGS_KEPT) {
+        at = 0;
+        for (size_t i = 1; i < a->n_catalogs; i++)
+            if (a->catalogs[i].used_ms < a->catalogs[at].used_ms)
+                at = i;
+        free(a->catalogs[at].key);
+        catalog_unref(a->catalogs[at].catalog);
+    } else {
+        a->n_catalogs++;
+    }
+    a->catalogs[at] = (struct catalog_entry){ .key = copy, .catalog = catalog_ref(catalog), .used_ms = clock_now_ms() };
+}
+
+/* ---- life ---- */
+
+static void chat_free(struct chat *c)
+{
+    if (c->prev)
+        c->prev->next = c->next;
+    else if (c->agent->chats == c)
+        c->agent->chats = c->next;
+    if (c->next)
+        c->next->prev = c->prev;
+    bench_drop(c, NULL);
+    drop_data(c);
+    json_decref(c->datasets);
+    json_decref(c->uploads);
+    json_decref(c->history);
+    json_decref(c->last_plan);
+    free(c->last_question);
+    free(c);
+}
+
+/* Nobody needs it in memory any more. */
+static void maybe_free(struct chat *c)
+{
+    /* A loss that is still to be told of is remembered here only. */
+    bool kept = (c->bench.lease || c->bench.lost) && !c->deleted && !c->agent->closing;
+    if (c->refs == 0 && !c->turns && !kept && (c->agent->env.store || c->deleted || c->agent->closing))
+        chat_free(c);
+}
+
+struct chat *chat_ref(struct chat *c)
+{
+    c->refs++;
+    return c;
+}
+
+void chat_unref(struct chat *c)
+{
+    if (c && --c->refs == 0)
+        maybe_free(c);
+}
+
+static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
+{
+    struct chat *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    c->agent = a;
+    c->refs = 1;
+    snprintf(c->id, sizeof(c->id), "%s", id);
+    snprintf(c->owner, sizeof(c->owner), "%s", owner);
+    c->history = json_array();
+    c->used_ms = clock_now_ms();
+    bench_init(c);
+    c->next = a->chats;
+    if (a->chats)
+        a->chats->prev = c;
+    a->chats = c;
+    return c;
+}
+
+struct chat *chat_find(struct agent *a, const char *owner, const char *thread_id)
+{
+    for (struct chat *c = a->chats; c; c = c->next)
+        if (!c->deleted && str_eq(c->id, thread_id) && str_eq(c->owner, owner))
+            return c;
+    return NULL;
+}
+
+const char *chat_id(const struct chat *c)
+{
+    return c->id;
+}
+
+const struct agent_data *chat_data(const struct chat *c)
+{
+    return c->has_data ? &c->data : NULL;
+}
+
+bool chat_is_hot(const struct chat *c)
+{
+    return bench_is_hot(c);
+}
+
+int64_t chat_message_count(const struct chat *c)
+{
+    return c->message_count;
+}
+
+struct lease *chat_lease(struct chat *c)
+{
+    return bench_is_hot(c) && !c->bench.running ? c->bench.lease : NULL;
+}
+
+void chat_remember(struct chat *c, const char *role, const char *content, const char *code)
+{
+    size_t keep = (size_t)c->agent->env.cfg->thread_history_window;
+    json_array_append_new(c->history, json_pack("{s:s, s:s, s:s*}", "role", role, "content", content, "code", code));
+    while (json_array_size(c->history) > keep)
+        json_array_remove(c->history, 0);
+}
+
+void chat_recall(struct chat *c, const char *role, const char *content)
+{
+    if (role && content)
+        chat_remember(c, role, content, NULL);
+}
+
+void chat_warm(struct chat *c, void (*done)(void *arg, bool is_hot), void *arg)
+{
+    if (c->agent->env.cfg->enable_python && !c->agent->closing)
+        bench_prepare(c);
+    bench_when_ready(c, done, arg);
+}
+
+/* ---- opening ---- */
+
+/* A chat on its way from or to the store. */
+struct opening {
+    struct agent *agent;
+    struct chat *chat; /* the one made, or NULL until its record came */
+    char owner[64], id[CHAT_ID_MAX + 1];
+    chat_fn done;
+    void *arg;
+};
+
+static void open_end(struct opening *o, struct chat *chat, const struct err *err)
+{
+    if (o->agent->closing || !o->done)
+        chat_unref(chat);
+    else
+        o->done(chat, err, o->arg);
+    free(o);
+}
+
+static void open_soon(void *arg)
+{
+    struct opening *o = arg;
+    open_end(o, TAKE_PTR(o->chat), NULL);
+}
+
+static void on_created(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct opening *o = arg;
+    struct chat *c = TAKE_PTR(o->chat);
+    if (err) {
+        c->deleted = true;
+        chat_unref(c);
+        c = NULL;
+    }
+    open_end(o, c, err);
+}
+
+static int check_id(const char *id, struct err *err)
+{
+    size_t n = strlen(id);
+    if (n == 0 || n > CHAT_ID_MAX)
+        return err_set(err, ERR_VALIDATION, "a thread_id has 1 to %d characters", CHAT_ID_MAX);
+    for (const char *p = id; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("-_.:", *p)))
+            return err_set(err, ERR_VALIDATION, "a thread_id has only letters, digits and - _ . :");
+    return 0;
+}
+
+int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg, struct err *err)
+{
+    char id[CHAT_ID_MAX + 1];
+    if (spec->thread_id) {
+        int r = check_id(spec->thread_id, err);
+        if (r < 0)
+            return r;
+        snprintf(id, sizeof(id), "%s", spec->thread_id);
+    } else {
+        id_hex(id, 12);
+    }
+    if (chat_find(a, spec->owner, id))
+        return err_set(err, ERR_CONFLICT, "there is a thread '%s' already", id);
+    struct opening *o = calloc(1, sizeof(*o));
+    struct chat *c = chat_new(a, spec->owner, id);
+    if (!o || !c) {
+        free(o);
+        chat_unref(c);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    *o = (struct opening){ .agent = a, .chat = c, .done = done, .arg = arg };
+    int r = chat_set_data(c, spec->datasets, spec->uploads, err);
+    if (r == 0 && !a->env.store) {
+        r = loop_defer(a->env.loop, open_soon, o, err);
+    } else if (r == 0) {
+        auto_free char *datasets = json_to_str(spec->datasets ? spec->datasets : json_null());
+        auto_free char *uploads = json_to_str(spec->uploads ? spec->uploads : json_null());
+        struct thread record = { .thread_id = id, .owner = spec->owner, .title = spec->title,
+                                 .datasets_json = spec->datasets ? datasets : NULL,
+                                 .uploads_json = spec->uploads ? uploads : NULL, .state = "open" };
+        r = store_put_thread(a->env.store, &record, STORE_CREATE, on_created, o, err);
+    }
+    if (r < 0) {
+        free(o);
+        c->deleted = true;
+        chat_unref(c);
+    }
+    return r;
+}
+
+static void on_history(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct opening *o = arg;
+    struct chat *c = TAKE_PTR(o->chat);
+    if (err) {
+        chat_unref(c);
+        open_end(o, NULL, err);
+        return;
+    }
+    for (size_t i = 0; i < page->n; i++) {
+        const struct message *m = &page->messages[i];
+        auto_json json_t *meta = NULL;
+        if (m->metadata_json)
+            (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
+        if (m->role && m->content)
+            chat_remember(c, m->role, m->content, json_string_value(json_object_get(meta, "code")));
+        if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python")) {
+            c->bench.lost = true;
+            c->bench.lost_why = "the server has been started anew since";
+        }
+        json_t *plan = json_object_get(meta, "plan");
+        if (plan && str_eq(m->role, "assistant")) {
+            json_decref(c->last_plan);
+            c->last_plan = json_incref(plan);
+        }
+    }
+    open_end(o, c, NULL);
+}
+
+static void on_record(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct opening *o = arg;
+    struct agent *a = o->agent;
+    struct err why = ERR_INIT;
+    if (err || a->closing) {
+        if (err && err->code == ERR_NOT_FOUND)
+            err_set(&why, ERR_NOT_FOUND, "Thread not found");
+        else if (err)
+            why = *err;
+        open_end(o, NULL, &why);
+        return;
+    }
+    struct chat *c = chat_find(a, o->owner, o->id); /* somebody else was quicker */
+    if (c) {
+        open_end(o, chat_ref(c), NULL);
+        return;
+    }
+    const struct thread *t = &page->threads[0];
+    c = chat_new(a, o->owner, o->id);
+    int r = c ? 0 : err_set(&why, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        auto_json json_t *datasets = NULL, *uploads = NULL;
+        if (t->datasets_json)
+            (void)json_parse(t->datasets_json, strlen(t->datasets_json), &datasets, NULL);
+        if (t->uploads_json)
+            (void)json_parse(t->uploads_json, strlen(t->uploads_json), &uploads, NULL);
+        c->message_count = MAX_OF(t->message_count, 0);
+        c->datasets = TAKE_PTR(datasets);
+        c->uploads = TAKE_PTR(uploads);
+        r = find_data(c, &why);
+        if (r == -ERR_NOT_FOUND)
+            r = 0; /* its data is gone, its history is not: the next turn says so */
+    }
+    struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = (int)a->env.cfg->thread_history_window };
+    o->chat = c;
+    if (r == 0)
+        r = store_list(a->env.store, RECORD_MESSAGE, &query, on_history, o, &why);
+    if (r < 0) {
+        chat_unref(TAKE_PTR(o->chat));
+        open_end(o, NULL, &why);
+    }
+}
+
+int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err)
+{
+    int r = check_id(thread_id, err);
+    if (r < 0)
+        return err_set(err, ERR_NOT_FOUND, "Thread not found");
+    struct opening *o = calloc(1, sizeof(*o));
+    if (!o)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *o = (struct opening){ .agent = a, .done = done, .arg = arg };
+    snprintf(o->owner, sizeof(o->owner), "%s", owner);
+    snprintf(o->id, sizeof(o->id), "%s", thread_id);
+    struct chat *c = chat_find(a, owner, thread_id);
+    if (c) {
+        o->chat = chat_ref(c);
+        r = loop_defer(a->env.loop, open_soon, o, err);
+    } else if (a->env.store) {
+        r = store_get(a->env.store, RECORD_THREAD, owner, thread_id, on_record, o, err);
+    } else {
+        r = err_set(err, ERR_NOT_FOUND, "Thread not found");
+    }
+    if (r < 0) {
+        chat_unref(o->chat);
+        free(o);
+    }
+    return r;
+}
+
+int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err)
+{
+    struct chat *c = chat_find(a, owner, thread_id);
+    int r = a->env.store ? store_remove(a->env.store, RECORD_THREAD, owner, thread_id, done, arg, err) : 0;
+    if (r == 0 && c) {
+        chat_ref(c);
+        c->deleted = true;
+        for (struct turn *t = c->turns, *next; t; t = next) {
+            next = t->next;
+            turn_cancel(t);
+        }
+        if (!c->turns)
+            bench_drop(c, NULL);
+        chat_unref(c);
+    }
+    return r;
+}
+
+/* ---- who may keep a kernel ---- */
+
+static bool memory_is_short(void)
+{
+    FILE *f = fopen("/proc/meminfo", "re");
+    unsigned long long total = 0, available = 0;
+    char line[128];
+    while (f && fgets(line, sizeof(line), f) && !(total && available)) {
+        (void)sscanf(line, "MemTotal: %llu", &total);
+        (void)sscanf(line, "MemAvailable: %llu", &available);
+    }
+    if (f)
+        fclose(f);
+    return total && available && available < total / 5;
+}
+
+static struct chat *least_recent(struct agent *a, const struct chat *keep)
+{
+    struct chat *oldest = NULL;
+    for (struct chat *c = a->chats; c; c = c->next)
+        if (c != keep && bench_is_hot(c) && !c->turns && (!oldest || c->used_ms < oldest->used_ms))
+            oldest = c;
+    return oldest;
+}
+
+static void evict(struct agent *a, struct chat *c, const char *why)
+{
+    if (c->bench.has_state)
+        a->stats.evicted++;
+    chat_ref(c);
+    bench_drop(c, why);
+    chat_unref(c);
+}
+
+void agent_trim(struct agent *a, const struct chat *keep)
+{
+    size_t hot = 0, most = (size_t)a->env.cfg->hot_threads;
+    struct chat *c;
+    for (c = a->chats; c; c = c->next)
+        hot += bench_is_hot(c);
+    while (hot > most && (c = least_recent(a, keep))) {
+        evict(a, c, "its sandbox was given up to make room for other threads");
+        hot--;
+    }
+    if (memory_is_short() && (c = least_recent(a, keep)))
+        evict(a, c, "its sandbox was given up because memory was short");
+}
+
+static void on_sweep(void *arg)
+{
+    struct agent *a = arg;
+    struct err err = ERR_INIT;
+    int64_t now = clock_now_ms();
+    for (struct chat *c = a->chats, *next; c; c = next) {
+        next = c->next;
+        if (bench_is_hot(c) && !c->turns && !c->bench.has_state && now - c->used_ms > STATELESS_KERNEL_MS)
+            evict(a, c, NULL);
+    }
+    agent_trim(a, NULL);
+    (void)loop_after(a->env.loop, SWEEP_MS, on_sweep, a, &a->sweep, &err);
+}
+
+/* ---- the agent ---- */
+
+int agent_create(const struct agent_env *env, struct agent **ret, struct err *err)
+{
+    struct agent *a = calloc(1, sizeof(*a));
+    if (!a)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    a->env = *env;
+    int r = loop_after(env->loop, SWEEP_MS, on_sweep, a, &a->sweep, err);
+    if (r < 0) {
+        free(a);
+        return r;
+    }
+    *ret = a;
+    return 0;
+}
+
+void agent_stop(struct agent *a)
+{
+    if (!a || a->closing)
+        return;
+    a->closing = true;
+    loop_cancel(a->sweep);
+    for (struct chat *c = a->chats; c; c = c->next) {
+        if (c->turns)
+            model_talk_destroy(c->turns);
+        bench_drop(c, NULL);
+    }
+}
+
+void agent_destroy(struct agent *a)
+{
+    if (!a)
+        return;
+    agent_stop(a);
+    while (a->chats) {
+        struct chat *c = a->chats;
+        while (c->turns)
+            turn_free(c->turns);
+        chat_free(c);
+    }
+    for (size_t i = 0; i < a->n_catalogs; i++) {
+        free(a->catalogs[i].key);
+        catalog_unref(a->catalogs[i].catalog);
+    }
+    free(a);
+}
+
+void agent_stats(const struct agent *a, struct agent_stats *ret)
+{
+    *ret = a->stats;
+    for (const struct chat *c = a->chats; c; c = c->next) {
+        ret->chats++;
+        ret->hot += bench_is_hot(c);
+        for (const struct turn *t = c->turns; t; t = t->next)
+            ret->turns++;
+    }
+}

@@ -1,0 +1,141 @@
+/* The data of a chat: the files of the datasets and uploads it names, as one sandbox sees them. */
+
+#include <stdio.h>
+#include <string.h>
+#include "api/chats.h"
+#include "base/hash.h"
+#include "base/str.h"
+#include "sandbox/runner.h"
+
+#define DATASETS_MAX 16
+#define DEFAULT_DATASET "transactions"
+
+/* What keeps the files from going away while the chat may use them. */
+struct held {
+    size_t n;
+    struct dataset_handle handles[DATASETS_MAX];
+};
+
+static void let_go(void *arg)
+{
+    struct held *h = arg;
+    for (size_t i = 0; i < h->n; i++)
+        dataset_handle_release(&h->handles[i]);
+    free(h);
+}
+
+static bool table_taken(const struct agent_data *d, const char *table)
+{
+    for (size_t i = 0; i < d->n_files; i++)
+        if (str_ieq(d->files[i].table, table) || str_ieq(d->files[i].name, table))
+            return true;
+    return false;
+}
+
+static bool name_taken(const struct agent_data *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_files; i++)
+        if (str_ieq(d->files[i].name, name))
+            return true;
+    return false;
+}
+
+static int add_file(struct agent_data *d, const struct dataset_file *f, struct err *err)
+{
+    char table[DATASET_TABLE_MAX + 8], name[300];
+    if (d->n_files == RUNNER_FILES_MAX)
+        return err_set(err, ERR_VALIDATION, "a thread takes at most %d files", RUNNER_FILES_MAX);
+    snprintf(table, sizeof(table), "%s", f->table);
+    for (unsigned n = 2; table_taken(d, table) && n < 100; n++)
+        snprintf(table, sizeof(table), "%.56s_%u", f->table, n);
+    const char *dot = strrchr(f->name, '.');
+    snprintf(name, sizeof(name), "%s", f->name);
+    if (name_taken(d, name))
+        snprintf(name, sizeof(name), "%s%s", table, dot ? dot : "");
+    d->files[d->n_files++] = (struct sandbox_file){ .name = arena_strdup(&d->arena, name),
+                                                    .path = arena_strdup(&d->arena, f->full_path),
+                                                    .table = arena_strdup(&d->arena, table),
+                                                    .sha256 = f->sha256[0] ? arena_strdup(&d->arena, f->sha256) : NULL };
+    const struct sandbox_file *last = &d->files[d->n_files - 1];
+    return last->name && last->path && last->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+static int add_dataset(struct app *app, const char *owner, const char *id, bool is_upload, struct held *held, struct agent_data *d,
+                       struct err *err)
+{
+    if (held->n == DATASETS_MAX)
+        return err_set(err, ERR_VALIDATION, "a thread takes at most %d datasets and uploads", DATASETS_MAX);
+    struct dataset_handle *h = &held->handles[held->n];
+    int r = app_find_dataset(app, owner, id, h, err);
+    if (r == -ERR_NOT_FOUND && is_upload)
+        return err_set(err, ERR_NOT_FOUND, "file_id '%.100s' not found. Upload a file first via POST /upload", id);
+    if (r < 0)
+        return r;
+    held->n++;
+    for (size_t i = 0; i < h->dataset->n_files && r == 0; i++)
+        r = add_file(d, &h->dataset->files[i], err);
+    for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
+        json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
+                                                          h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
+    if (!d->dataset_id)
+        d->dataset_id = arena_strdup(&d->arena, h->dataset->id);
+    if (json_array_size(d->prompts) == 0)
+        json_array_extend(d->prompts, h->dataset->prompts);
+    return r;
+}
+
+/* Same tables with the same contents have the same key. */
+static int make_key(struct agent_data *d, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(1u << 20);
+    int r = buf_printf(&b, err, "%s", d->dataset_id);
+    for (size_t i = 0; i < d->n_files && r == 0; i++)
+        r = buf_printf(&b, err, " %s=%s:%s", d->files[i].name, d->files[i].table ? d->files[i].table : "",
+                       d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path);
+    if (r == 0 && !(d->key = arena_strdup(&d->arena, buf_cstr(&b))))
+        r = err_set(err, ERR_NO_MEMORY, "out of memory");
+    return r;
+}
+
+int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                     struct agent_data *ret, struct err *err)
+{
+    (void)thread_id;
+    struct app *app = arg;
+    struct held *held = calloc(1, sizeof(*held));
+    size_t i;
+    json_t *id;
+    int r = 0;
+    ret->files = arena_alloc(&ret->arena, (RUNNER_FILES_MAX + 1) * sizeof(*ret->files));
+    ret->relationships = json_array();
+    ret->prompts = json_array();
+    if (!held || !ret->files) {
+        free(held);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    ret->held = held;
+    ret->release = let_go;
+    json_array_foreach(datasets, i, id)
+        if (r == 0)
+            r = add_dataset(app, owner, json_string_value(id), false, held, ret, err);
+    json_array_foreach(uploads, i, id)
+        if (r == 0)
+            r = add_dataset(app, owner, json_string_value(id), true, held, ret, err);
+    if (r == 0 && !datasets && json_array_size(uploads) == 0 && app->registry && registry_count(app->registry) > 0) {
+        const struct dataset *d = registry_find(app->registry, DEFAULT_DATASET);
+        r = add_dataset(app, owner, d ? d->id : registry_get(app->registry, 0)->id, false, held, ret, err);
+    }
+    if (!ret->dataset_id)
+        ret->dataset_id = "files";
+    if (r == 0)
+        r = make_key(ret, err);
+    if (r == 0) {
+        char hash[HASH_HEX_SIZE];
+        if (hash_bytes(ret->key, strlen(ret->key), hash, err) < 0)
+            return -ERR_INTERNAL;
+        ret->version_hash = held->n == 1 && held->handles[0].dataset->version_hash[0]
+                                ? arena_strdup(&ret->arena, held->handles[0].dataset->version_hash)
+                                : arena_printf(&ret->arena, "sha256:%s", hash);
+    }
+    return r;
+}

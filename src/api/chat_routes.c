@@ -1,0 +1,479 @@
+/* /chat and /thread: messages, threads, histories. */
+
+#include <stdio.h>
+#include <string.h>
+#include "api/chats.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/str.h"
+
+/* ---- /chat ---- */
+
+static const char *const roles[] = { "user", "assistant", "system", NULL };
+static const struct schema_field said_fields[] = {
+    { .name = "role", .types = SCHEMA_STRING, .required = true, .choices = roles },
+    { .name = "content", .types = SCHEMA_STRING, .required = true },
+    { .name = NULL },
+};
+static const struct schema said_schema = { .name = "ChatMessage", .fields = said_fields, .open = true };
+static const struct schema_field said_item = { .name = "", .types = SCHEMA_OBJECT, .object = &said_schema };
+static const struct schema_field id_item = { .name = "", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 200) };
+
+static const struct schema_field chat_fields[] = {
+    { .name = "dataset_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 200), .example = "\"ecommerce\"",
+      .doc = "A dataset of GET /datasets, or the `file_id` of an upload. A thread keeps its data when this is missing." },
+    { .name = "message", .types = SCHEMA_STRING, .nullable = true, .example = "\"What is the return rate by category?\"",
+      .doc = "A question, `SQL: …` or `PYTHON: …`." },
+    { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100),
+      .doc = "Goes on with that thread; one is made when it is missing or unknown." },
+    { .name = "messages", .types = SCHEMA_ARRAY, .nullable = true, .items = &said_item, SCHEMA_MAX(200),
+      .doc = "The conversation of a session, the new message last; instead of `message`." },
+    { .name = "session_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100), .doc = "Whose files and variables are used." },
+    { .name = NULL },
+};
+static const struct schema chat_schema = {
+    .name = "ChatRequest", .doc = "A message about a dataset, or a session's conversation.", .fields = chat_fields,
+    .example = "{\"dataset_id\":\"ecommerce\",\"message\":\"How many orders per status?\"}" };
+
+static const char *text_of(const json_t *body, const char *key)
+{
+    return json_string_value(json_object_get(body, key));
+}
+
+static size_t characters(const char *s)
+{
+    size_t n = 0;
+    for (; s && *s; s++)
+        n += ((unsigned char)*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void serve_session(struct http_request *req, bool stream)
+{
+    const json_t *body = http_body_json(req), *messages = json_object_get(body, "messages");
+    size_t n = json_array_size(messages), length = 0, i;
+    json_t *m;
+    const json_t *last = json_array_get(messages, n - 1);
+    json_array_foreach(messages, i, m) length += characters(text_of(m, "content"));
+    if (n == 0 || !str_eq(text_of(last, "role"), "user")) {
+        http_reply_fail(req, ERR_VALIDATION, n == 0 ? "Please provide at least one message." : "The last message must be the user's.");
+        return;
+    }
+    if (length > (size_t)app_of(req)->cfg->max_input_chars) {
+        http_reply_fail(req, ERR_VALIDATION, "Message too long. Please shorten your request and try again.");
+        return;
+    }
+    auto_json json_t *none = json_array();
+    struct chat_request ask = { .form = FORM_SESSION, .stream = stream, .message = text_of(last, "content"),
+                                .thread_id = text_of(body, "session_id"), .may_create = true, .id_prefix = "session-", .datasets = none,
+                                .messages = messages };
+    chat_serve(req, &ask);
+}
+
+static void serve_chat(struct http_request *req, bool stream)
+{
+    const json_t *body = http_body_json(req);
+    const char *dataset = text_of(body, "dataset_id"), *message = text_of(body, "message");
+    if (json_is_array(json_object_get(body, "messages"))) {
+        serve_session(req, stream);
+        return;
+    }
+    if (!message) {
+        http_reply_fail(req, ERR_VALIDATION, "message is required (or messages, for a session)");
+        return;
+    }
+    auto_json json_t *datasets = dataset ? json_pack("[s]", dataset) : NULL;
+    struct chat_request ask = { .form = FORM_CHAT, .stream = stream, .message = message, .thread_id = text_of(body, "thread_id"),
+                                .may_create = true, .id_prefix = "thread-", .datasets = datasets, .set_data = dataset != NULL };
+    chat_serve(req, &ask);
+}
+
+static void post_chat(struct http_request *req)
+{
+    serve_chat(req, false);
+}
+
+static void post_chat_stream(struct http_request *req)
+{
+    serve_chat(req, true);
+}
+
+/* ---- /thread/{id}/message ---- */
+
+static const struct schema_field message_fields[] = {
+    { .name = "message", .types = SCHEMA_STRING, .required = true, .example = "\"top 5 categories by amount\"",
+      .doc = "A question, `SQL: …` or `PYTHON: …`." },
+    { .name = NULL },
+};
+static const struct schema message_schema = { .name = "ThreadMessage", .fields = message_fields };
+
+static void serve_thread(struct http_request *req, bool stream)
+{
+    struct chat_request ask = { .form = FORM_THREAD, .stream = stream, .message = text_of(http_body_json(req), "message"),
+                                .thread_id = http_param(req, "thread_id") };
+    chat_serve(req, &ask);
+}
+
+static void post_message(struct http_request *req)
+{
+    serve_thread(req, false);
+}
+
+static void post_message_stream(struct http_request *req)
+{
+    serve_thread(req, true);
+}
+
+/* ---- POST /thread/new ---- */
+
+static const struct schema_field new_fields[] = {
+    { .name = "file_ids", .types = SCHEMA_ARRAY, .nullable = true, .items = &id_item, SCHEMA_MAX(16), .doc = "Uploads to ask about." },
+    { .name = "datasets", .types = SCHEMA_ARRAY, .nullable = true, .items = &id_item, SCHEMA_MAX(16), .doc = "Datasets to ask about." },
+    { .name = "title", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(200) },
+    { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100), .doc = "An id of your own; must be new." },
+    { .name = NULL },
+};
+static const struct schema new_schema = { .name = "NewThread", .doc = "What a new thread is about; the bundled transactions when nothing is named.",
+                                          .fields = new_fields };
+
+/* A request that waits for the agent or the store. */
+struct waiting {
+    struct http_request *req; /* NULL: the client left */
+    struct chat *chat;
+    int64_t begun_us, created_us;
+};
+
+static void waiting_left(void *arg)
+{
+    ((struct waiting *)arg)->req = NULL;
+}
+
+static struct waiting *wait_for(struct http_request *req)
+{
+    struct waiting *w = calloc(1, sizeof(*w));
+    if (w) {
+        w->req = req;
+        w->begun_us = clock_now_us();
+    }
+    return w;
+}
+
+static void deferred(struct http_request *req, struct waiting *w, int r, struct err *err)
+{
+    if (r < 0) {
+        free(w);
+        if (err->code == ERR_UNAVAILABLE)
+            http_reply_busy(req, 1, "%s", err->message);
+        else
+            http_reply_error(req, err);
+    } else {
+        http_defer(req, waiting_left, w);
+    }
+}
+
+static void on_warm(void *arg, bool is_hot)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    const struct agent_data *d = chat_data(w->chat);
+    json_t *files = json_array();
+    int64_t now = clock_now_us();
+    for (size_t i = 0; d && i < d->n_files; i++)
+        json_array_append_new(files, json_string(d->files[i].name));
+    json_t *answer = json_pack("{s:s, s:s, s:s, s:o, s:s, s:O, s:{s:f, s:f, s:f}}", "thread_id", chat_id(w->chat), "container_status",
+                               is_hot ? "hot" : "cold", "workspace", "/workspace", "attached_files", files, "dataset_id",
+                               d ? d->dataset_id : "", "prompts", d && d->prompts ? d->prompts : json_null(), "timings_ms", "schema_build",
+                               (double)(w->created_us - w->begun_us) / 1000, "container_startup", (double)(now - w->created_us) / 1000,
+                               "total", (double)(now - w->begun_us) / 1000);
+    chat_unref(w->chat);
+    free(w);
+    if (req)
+        http_reply_json(req, 200, answer);
+    else
+        json_decref(answer);
+}
+
+static void on_new(struct chat *chat, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    if (err) {
+        if (w->req)
+            http_reply_error(w->req, err);
+        free(w);
+        return;
+    }
+    w->chat = chat;
+    w->created_us = clock_now_us();
+    chat_warm(chat, on_warm, w);
+}
+
+static void post_thread(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    const json_t *body = http_body_json(req), *datasets = json_object_get(body, "datasets"), *uploads = json_object_get(body, "file_ids");
+    struct waiting *w = wait_for(req);
+    struct chat_spec spec = { .owner = http_owner(req), .thread_id = text_of(body, "thread_id"), .title = text_of(body, "title"),
+                              .datasets = json_array_size(datasets) ? datasets : NULL,
+                              .uploads = json_array_size(uploads) ? uploads : NULL };
+    int r = w ? chat_create(app_of(req)->agent, &spec, on_new, w, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* ---- looking at threads ---- */
+
+static const char *sandbox_status(struct app *app, const char *owner, const char *id)
+{
+    const struct chat *c = chat_find(app->agent, owner, id);
+    return c && chat_is_hot(c) ? "hot" : "cold";
+}
+
+static void reply_read_error(struct http_request *req, const struct err *err)
+{
+    if (err->code == ERR_NOT_FOUND)
+        http_reply_fail(req, ERR_NOT_FOUND, "Thread not found");
+    else
+        http_reply_error(req, err);
+}
+
+static void got_status(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err) {
+        reply_read_error(req, err);
+        return;
+    }
+    const struct thread *t = &page->threads[0];
+    http_reply_json(req, 200, json_pack("{s:s, s:s, s:I, s:s?, s:s?, s:s?}", "thread_id", t->thread_id, "sandbox_status",
+                                        sandbox_status(app_of(req), http_owner(req), t->thread_id), "message_count",
+                                        (json_int_t)t->message_count, "title", t->title, "created_at", t->created_at, "updated_at",
+                                        t->updated_at));
+}
+
+static void get_status(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_status, w, &err)
+              : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void got_threads(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err) {
+        http_reply_error(req, err);
+        return;
+    }
+    json_t *threads = json_object(), *order = json_array();
+    for (size_t i = 0; i < page->n; i++) {
+        const struct thread *t = &page->threads[i];
+        const struct chat *c = chat_find(app_of(req)->agent, http_owner(req), t->thread_id);
+        json_object_set_new(threads, t->thread_id,
+                            json_pack("{s:I, s:s, s:b, s:s?, s:s?}", "message_count", (json_int_t)t->message_count, "sandbox_status",
+                                      c && chat_is_hot(c) ? "hot" : "cold", "cached", c != NULL, "title", t->title, "updated_at",
+                                      t->updated_at));
+        json_array_append_new(order, json_string(t->thread_id));
+    }
+    http_reply_json(req, 200, json_pack("{s:o, s:o, s:s?}", "threads", threads, "order", order, "next", *page->next ? page->next : NULL));
+}
+
+static void list_threads(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    struct store_query query = { .owner = http_owner(req), .cursor = http_query(req, "cursor"),
+                                 .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT) };
+    int r = w ? store_list(app_of(req)->store, RECORD_THREAD, &query, got_threads, w, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* No messages: of a new thread, or of none. */
+static void got_silent_thread(const struct err *err, const struct store_page *page, void *arg)
+{
+    (void)page;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err)
+        reply_read_error(req, err);
+    else
+        http_reply_json(req, 200, json_pack("{s:s, s:[], s:n}", "thread_id", http_param(req, "thread_id"), "messages", "before"));
+}
+
+/* Both histories: with all that is kept of each message, or only who said what. */
+static void reply_messages(struct waiting *w, const struct err *err, const struct store_page *page, bool brief)
+{
+    struct http_request *req = w->req;
+    struct err unread = ERR_INIT;
+    if (req && !err && page->n == 0 &&
+        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_silent_thread, w, &unread) == 0)
+        return;
+    free(w);
+    if (!req)
+        return;
+    if (err || unread.code) {
+        reply_read_error(req, err ? err : &unread);
+        return;
+    }
+    auto_buf struct buf text = BUF_INIT(64u << 20);
+    auto_json json_t *id = json_string(http_param(req, "thread_id"));
+    struct err why = ERR_INIT;
+    int r = buf_append_str(&text, "{\"thread_id\":", &why);
+    auto_free char *quoted = json_dumps(id, JSON_ENCODE_ANY);
+    if (r == 0)
+        r = buf_append_str(&text, quoted ? quoted : "null", &why);
+    if (r == 0)
+        r = buf_append_str(&text, ",\"messages\":[", &why);
+    for (size_t i = 0; i < page->n && r == 0; i++) {
+        const struct message *m = &page->messages[i];
+        if (i)
+            r = buf_append_str(&text, ",", &why);
+        if (r == 0 && brief) {
+            auto_json json_t *one = json_pack("{s:s, s:s, s:s?}", "role", m->role, "content", m->content ? m->content : "", "run_id",
+                                              m->run_id);
+            r = json_write(one, &text, &why);
+        } else if (r == 0) {
+            r = record_json(RECORD_MESSAGE, m, false, &text, &why);
+        }
+    }
+    if (r == 0)
+        r = *page->next ? buf_printf(&text, &why, "],\"before\":\"%s\"}", page->next) : buf_append_str(&text, "],\"before\":null}", &why);
+    if (r < 0)
+        http_reply_error(req, &why);
+    else
+        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+}
+
+static void got_messages(const struct err *err, const struct store_page *page, void *arg)
+{
+    reply_messages(arg, err, page, false);
+}
+
+static void got_history(const struct err *err, const struct store_page *page, void *arg)
+{
+    reply_messages(arg, err, page, true);
+}
+
+static void list_messages(struct http_request *req, int limit, store_read_fn got)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    struct store_query query = { .owner = http_owner(req), .thread_id = http_param(req, "thread_id"), .cursor = http_query(req, "cursor"),
+                                 .limit = limit };
+    int r = w ? store_list(app_of(req)->store, RECORD_MESSAGE, &query, got, w, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void get_messages(struct http_request *req)
+{
+    long long limit = http_query_i64(req, "limit", 50);
+    list_messages(req, (int)MAX_OF(1, MIN_OF(limit, STORE_LIMIT_MAX)), got_messages);
+}
+
+static void get_history(struct http_request *req)
+{
+    list_messages(req, STORE_LIMIT_MAX, got_history);
+}
+
+static void deleted(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err)
+        reply_read_error(req, err);
+    else
+        http_reply_json(req, 200, json_pack("{s:s, s:b}", "thread_id", http_param(req, "thread_id"), "deleted", 1));
+}
+
+static void delete_thread(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? chat_delete(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), deleted, w, &err)
+              : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* ---- the table ---- */
+
+static const struct route_param thread_params[] = {
+    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100), .doc = "The `thread_id` of a thread." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param messages_params[] = {
+    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100), .doc = "The `thread_id` of a thread." } },
+    { .in_query = true, .field = { .name = "limit", .types = SCHEMA_INTEGER, .doc = "The newest so many, at most 200; 50 when missing." } },
+    { .in_query = true, .field = { .name = "cursor", .types = SCHEMA_STRING, SCHEMA_MAX(STORE_CURSOR_SIZE), .doc = "`before` of a page." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param list_params[] = {
+    { .in_query = true, .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, STORE_LIMIT_MAX), .doc = "Per page." } },
+    { .in_query = true, .field = { .name = "cursor", .types = SCHEMA_STRING, SCHEMA_MAX(STORE_CURSOR_SIZE), .doc = "`next` of a page." } },
+    { .field = { .name = NULL } },
+};
+
+static const char events_doc[] = "Events: status {stage, text}, token {text}, tool_call {name, input}, step (live output), code_run {language, "
+                                 "code, output, exec_ms}, image {png}, result, error, done.";
+static const struct route_response chat_responses[] = {
+    { 200, NULL, NULL, false, "{assistant_message, run_id, thread_id, status, result, details, code_runs, chart, images, files, timings_ms}; "
+                              "with `messages`: {reply, images} besides." },
+    { .status = 0 } };
+static const struct route_response thread_message_responses[] = {
+    { 200, NULL, NULL, false, "{response, thread_id, container_state, openai_calls, total_ms, timings_ms, code_runs, result, chart, images, files}" },
+    { .status = 0 } };
+static const struct route_response stream_responses[] = { { 200, "text/event-stream", NULL, false, events_doc }, { .status = 0 } };
+static const struct route_response new_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, container_status, workspace, attached_files, dataset_id, prompts, timings_ms}" }, { .status = 0 } };
+static const struct route_response status_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, sandbox_status: hot or cold, message_count}" }, { .status = 0 } };
+static const struct route_response history_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, messages: [{role, content}]}, oldest first" }, { .status = 0 } };
+static const struct route_response messages_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, messages: [{id, created_at, dataset_id, role, content, run_id, metadata}]}, oldest first" },
+    { .status = 0 } };
+static const struct route_response threads_responses[] = {
+    { 200, NULL, NULL, false, "{threads: {id: {message_count, sandbox_status, cached}}, order, next}" }, { .status = 0 } };
+static const struct route_response delete_responses[] = { { 200, NULL, NULL, false, "{thread_id, deleted}" }, { .status = 0 } };
+
+#define CHAT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(CONFLICT))
+
+static const struct route routes[] = {
+    { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset", .body = &chat_schema,
+      .responses = chat_responses, .errors = CHAT_ERRORS },
+    { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat", .summary = "The same, as it comes",
+      .body = &chat_schema, .responses = stream_responses, .errors = CHAT_ERRORS },
+    { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads", .summary = "Begin a thread", .body = &new_schema,
+      .responses = new_responses, .errors = CHAT_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads", .summary = "Say something in a thread",
+      .params = thread_params, .body = &message_schema, .responses = thread_message_responses, .errors = CHAT_ERRORS },
+    { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage", .tag = "threads",
+      .summary = "The same, as it comes", .params = thread_params, .body = &message_schema, .responses = stream_responses,
+      .errors = CHAT_ERRORS },
+    { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads", .summary = "A thread and its sandbox",
+      .params = thread_params, .responses = status_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory", .tag = "threads", .summary = "Who said what",
+      .params = thread_params, .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads", .summary = "Your threads, the last used first",
+      .params = list_params, .responses = threads_responses },
+    { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages", .tag = "threads",
+      .summary = "Messages with their runs", .params = messages_params, .responses = messages_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads", .summary = "Forget a thread",
+      .params = thread_params, .responses = delete_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+};
+
+const struct route_table chat_routes = { routes, ARRAY_SIZE(routes) };

@@ -1,0 +1,39 @@
+#ifndef RIDDLE_API_CHATS_H
+#define RIDDLE_API_CHATS_H
+
+/*
+ * Messages to chats, in the three forms that clients know. One thread model is beneath all of them (src/agent); only the shape of what
+ * comes back differs:
+ *
+ *   FORM_THREAD   /thread/{id}/message: {response, code_runs, timings_ms, …}
+ *   FORM_CHAT     /chat with dataset_id and message: {assistant_message, result, details, …}
+ *   FORM_SESSION  /chat with messages and session_id: {reply, images}
+ */
+
+#include "agent/agent.h"
+#include "api/app.h"
+
+enum chat_form { FORM_THREAD, FORM_CHAT, FORM_SESSION };
+
+/* What a request asks for. Strings and arrays are borrowed from it. */
+struct chat_request {
+    enum chat_form form;
+    bool stream;
+    const char *message;
+    const char *thread_id;    /* NULL: a new thread */
+    bool may_create;          /* a thread_id that is unknown becomes a new thread of that name */
+    const char *id_prefix;    /* of a new thread's id */
+    const json_t *datasets;   /* of a new thread, or other data for an old one; NULL: the default, or what it has */
+    const json_t *uploads;
+    bool set_data;            /* the data named above replaces what an existing thread has */
+    const json_t *messages;   /* FORM_SESSION: what was said before, for a thread that knows of nothing */
+};
+
+/* Answers the request, now or later. */
+void chat_serve(struct http_request *req, const struct chat_request *ask);
+
+/* agent_env.resolve of the server: arg is the app. */
+int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                     struct agent_data *ret, struct err *err);
+
+#endif
