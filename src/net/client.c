@@ -17,7 +17,7 @@
 #include "net/client.h"
 
 #include <assert.h>
-#include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -181,6 +181,8 @@ int client_create(uv_loop_t *loop, const char *ca_file, struct client **ret, str
 
     if (r < 0)
         return r;
+    /* OpenSSL writes to sockets as to files: a peer that is gone must be an error, not the end of the process. */
+    signal(SIGPIPE, SIG_IGN);
     c = calloc(1, sizeof(*c));
     if (!c)
         return err_set(err, ERR_NO_MEMORY, "out of memory for an HTTP client");

@@ -52,7 +52,7 @@ struct client_events {
     void *arg;
 };
 
-/* ca_file: certificates to trust instead of the system's; NULL or "" for those. */
+/* ca_file: certificates to trust instead of the system's; NULL or "" for those. SIGPIPE is ignored from here on. */
 int client_create(uv_loop_t *loop, const char *ca_file, struct client **ret, struct err *err);
 /* Cancels what is under way; NULL is fine. The loop must still run once. */
 void client_destroy(struct client *c);
