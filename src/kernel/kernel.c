@@ -23,6 +23,7 @@
 #include "kernel/profile.h"
 #include "kernel/python.h"
 #include "kernel/workspace.h"
+#include "sandbox/sandbox.h"
 #include "sandbox/wire.h"
 
 #define CONTROL_FD 3
@@ -31,6 +32,7 @@
 struct kernel {
     const struct kernel_parts *parts;
     struct wire_reader reader;
+    struct buf bytes; /* that came with the request */
     json_t *start; /* the specification; strings below point into it */
     struct jail_mount mounts[MAX_MOUNTS];
     size_t n_mounts;
@@ -79,21 +81,36 @@ static void send_failed(const struct err *err)
 
 /* ---- frames ---- */
 
-/* Waits for the next frame and parses it. NULL when riddle has closed the socket. */
+static bool next_frame(struct kernel *k, const char **ret_text, size_t *ret_len)
+{
+    while (!wire_reader_next(&k->reader, ret_text, ret_len)) {
+        struct err err = ERR_INIT;
+        if (wire_reader_fill(&k->reader, CONTROL_FD, &err) < 0)
+            return false;
+    }
+    return true;
+}
+
+/* Waits for the next request and parses it; bytes in front of it are kept for it. NULL when riddle has closed the socket. */
 static json_t *next_request(struct kernel *k)
 {
     const char *text;
     size_t len;
-    while (!wire_reader_next(&k->reader, &text, &len)) {
-        struct err err = ERR_INIT;
-        if (wire_reader_fill(&k->reader, CONTROL_FD, &err) < 0)
-            return NULL;
-    }
     json_t *req = NULL;
     struct err err = ERR_INIT;
-    if (json_parse(text, len, &req, &err) < 0)
-        return NULL;
-    wire_reader_next_done(&k->reader);
+    buf_clear(&k->bytes);
+    while (!req) {
+        if (!next_frame(k, &text, &len))
+            return NULL;
+        if (wire_is_bytes(text, len)) {
+            buf_clear(&k->bytes);
+            if (buf_append(&k->bytes, text + 1, len - 1, &err) < 0)
+                return NULL;
+        } else if (json_parse(text, len, &req, &err) < 0) {
+            return NULL;
+        }
+        wire_reader_next_done(&k->reader);
+    }
     return req;
 }
 
@@ -325,9 +342,9 @@ static void answer(struct kernel *k, const json_t *req)
     else if (str_eq(str_of(req, "op"), "list"))
         r = run_list(k, &out, &err);
     else if (str_eq(str_of(req, "op"), "read"))
-        r = workspace_read(workspace_root(k), req, &out, &err);
+        r = workspace_read(workspace_root(k), req, emit, NULL, &out, &err);
     else if (str_eq(str_of(req, "op"), "write"))
-        r = workspace_write(workspace_root(k), req, &out, &err);
+        r = workspace_write(workspace_root(k), req, k->bytes.data, k->bytes.len, &out, &err);
     else
         r = err_set(&err, ERR_PROTOCOL, "unknown request '%s'", str_of(req, "op"));
     atomic_store(&interruptible.busy, false);
@@ -374,6 +391,7 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     k.parts = parts;
     wire_reader_init(&k.reader, WIRE_REQUEST_MAX);
     k.reader.accept_fds = true;
+    buf_init(&k.bytes, FILE_PIECE_MAX);
     int r = take_fds(control_fd, stdout_fd, stderr_fd, &err);
     if (r < 0)
         _exit(1);

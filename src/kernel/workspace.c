@@ -18,7 +18,6 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
-#include "base/base64.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "sandbox/workspace.h"
@@ -255,9 +254,11 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
     if (offset >= st.st_size)
         return 0;
     int r = buf_reserve(piece, (size_t)MIN_OF(max, st.st_size - offset), why);
-    while (r == 0 && (int64_t)piece->len < max) {
+    const size_t start = piece->len;
+    while (r == 0 && (int64_t)(piece->len - start) < max) {
         char chunk[65536];
-        ssize_t n = pread(fd, chunk, (size_t)MIN_OF((int64_t)sizeof(chunk), max - (int64_t)piece->len), offset + (int64_t)piece->len);
+        int64_t got = (int64_t)(piece->len - start);
+        ssize_t n = pread(fd, chunk, (size_t)MIN_OF((int64_t)sizeof(chunk), max - got), offset + got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -269,7 +270,8 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
     return r;
 }
 
-int workspace_read(const char *root, const json_t *req, struct buf *out, struct err *err)
+int workspace_read(const char *root, const json_t *req, void (*emit)(void *arg, const char *frame, size_t len), void *arg,
+                   struct buf *out, struct err *err)
 {
     struct err why = ERR_INIT;
     auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX + 65536);
@@ -278,19 +280,21 @@ int workspace_read(const char *root, const json_t *req, struct buf *out, struct 
     int64_t max = json_integer_value(json_object_get(req, "max_bytes"));
     if (!json_is_string(json_object_get(req, "path")) || offset < 0 || max < 1 || max > FILE_PIECE_MAX)
         return err_set(err, ERR_PROTOCOL, "a read of nothing");
+    int r = buf_append(&piece, "", 1, err); /* what tells bytes from JSON */
+    if (r < 0)
+        return r;
     if (read_piece(root, req, &piece, &size, &why) < 0)
         return append_refusal(out, &why, err);
-    int r = buf_printf(out, err, "\"verdict\":\"ok\",\"size\":%lld,\"data\":\"", (long long)size);
-    if (r == 0)
-        r = base64_encode(piece.data, piece.len, out, err);
-    return r < 0 ? r : buf_append_str(out, "\"", err);
+    if (piece.len > 1)
+        emit(arg, piece.data, piece.len);
+    return buf_printf(out, err, "\"verdict\":\"ok\",\"size\":%lld,\"bytes\":%zu", (long long)size, piece.len - 1);
 }
 
 /* All of it, or nothing: what a full file system took is cut off again. */
-static int write_all(int fd, int dir, const char *name, int64_t start, const struct buf *piece, struct err *why)
+static int write_all(int fd, int dir, const char *name, int64_t start, const char *data, size_t len, struct err *why)
 {
-    for (size_t at = 0; at < piece->len;) {
-        ssize_t n = pwrite(fd, piece->data + at, piece->len - at, start + (int64_t)at);
+    for (size_t at = 0; at < len;) {
+        ssize_t n = pwrite(fd, data + at, len - at, start + (int64_t)at);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0) {
@@ -303,7 +307,8 @@ static int write_all(int fd, int dir, const char *name, int64_t start, const str
     return 0;
 }
 
-static int write_piece(const char *root, const char *path, bool append, const struct buf *piece, int64_t *ret_size, struct err *why)
+static int write_piece(const char *root, const char *path, bool append, const char *data, size_t len, int64_t *ret_size,
+                       struct err *why)
 {
     const char *name;
     struct stat st;
@@ -318,27 +323,22 @@ static int write_piece(const char *root, const char *path, bool append, const st
     if (!append && ftruncate(fd, 0) < 0)
         return err_errno(why, ERR_IO, errno, "emptying '%s'", name);
     int64_t start = append ? st.st_size : 0;
-    int r = write_all(fd, dir, name, start, piece, why);
+    int r = write_all(fd, dir, name, start, data, len, why);
     if (r < 0 && is_new)
         (void)unlinkat(dir, name, 0);
-    *ret_size = start + (int64_t)piece->len;
+    *ret_size = start + (int64_t)len;
     return r;
 }
 
-int workspace_write(const char *root, const json_t *req, struct buf *out, struct err *err)
+int workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct buf *out, struct err *err)
 {
     struct err why = ERR_INIT;
-    auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX + 3);
-    const json_t *data = json_object_get(req, "data");
     const char *path = json_string_value(json_object_get(req, "path"));
     int64_t size = 0;
-    if (!path || !json_is_string(data))
+    if (!path)
         return err_set(err, ERR_PROTOCOL, "a write of nothing");
-    int r = base64_decode(json_string_value(data), json_string_length(data), &piece, err);
-    if (r < 0)
-        return err_wrap(err, "a write");
     mode_t mask = umask(022); /* a cell may have changed it so that what we make could not be read */
-    r = write_piece(root, path, json_is_true(json_object_get(req, "append")), &piece, &size, &why);
+    int r = write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len, &size, &why);
     umask(mask);
     if (r < 0)
         return append_refusal(out, &why, err);

@@ -15,9 +15,10 @@
 
 /* ,"files":[{"path","size","modified"}…],"files_truncated":true|false — with a comma in front. Nothing without a root. */
 int workspace_list(const char *root, struct buf *out, struct err *err);
-/* A request {"path","offset","max_bytes"}: "verdict","size","data" (base64). */
-int workspace_read(const char *root, const json_t *req, struct buf *out, struct err *err);
-/* A request {"path","data","append"}: "verdict","size". What was written of a piece that does not fit is taken back. */
-int workspace_write(const char *root, const json_t *req, struct buf *out, struct err *err);
+/* A request {"path","offset","max_bytes"}: "verdict","size","bytes", the length of the piece; the piece itself, behind a NUL, goes to emit. */
+int workspace_read(const char *root, const json_t *req, void (*emit)(void *arg, const char *frame, size_t len), void *arg,
+                   struct buf *out, struct err *err);
+/* A request {"path","append"} and the bytes that came with it: "verdict","size". A piece that does not fit is taken back. */
+int workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct buf *out, struct err *err);
 
 #endif

@@ -5,42 +5,16 @@
 static void on_piece(struct lease *l, struct run_result *result, const struct err *err, void *arg)
 {
     (void)arg;
-    lease_file_fn done = l->file_done;
-    void *done_arg = l->file_arg;
+    struct run_result own = result ? *result : (struct run_result){ 0 };
     struct err why = ERR_INIT;
     struct file_piece piece;
-    auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX);
-    int r = 0;
+    bool good = result && workspace_answer(&l->file_op, &own, &piece, &why) == 0;
     if (!result)
         why = *err;
-    else
-        r = workspace_answer(&l->file_op, result, &data, &piece, &why);
-    if (result)
-        run_result_finish(result);
     if (why.code == ERR_PROTOCOL)
         l->spoilt = true;
-    bool good = result && r == 0;
-    done(l, good ? &piece : NULL, good ? NULL : &why, done_arg); /* may release the lease */
-}
-
-static int begin(struct lease *l, json_t *request, lease_done_fn done, void *arg, struct err *err)
-{
-    int r = sandbox_begin_json(l->sandbox, request, WORKSPACE_TIMEOUT_MS, 65536, NULL, err);
-    if (r == 0)
-        r = executor_running(l, done, arg, err);
-    l->is_file_op = true;
-    return r;
-}
-
-static int begin_piece(struct lease *l, json_t *request, const struct workspace_op *op, lease_file_fn done, void *arg,
-                       struct err *err)
-{
-    if (!request)
-        return -(int)err->code;
-    l->file_op = *op;
-    l->file_done = done;
-    l->file_arg = arg;
-    return begin(l, request, on_piece, NULL, err);
+    l->file_done(l, good ? &piece : NULL, good ? NULL : &why, l->file_arg); /* may release the lease */
+    run_result_finish(&own);
 }
 
 static int check_idle(const struct lease *l, struct err *err)
@@ -48,13 +22,32 @@ static int check_idle(const struct lease *l, struct err *err)
     return l->state == LEASE_IDLE ? 0 : err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
 }
 
+static int watch(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+{
+    int r = executor_running(l, done, arg, err);
+    l->is_file_op = true;
+    return r;
+}
+
+/* Takes the operation's request over. */
+static int begin(struct lease *l, struct workspace_op *op, lease_file_fn done, void *arg, struct err *err)
+{
+    int r = workspace_begin(l->sandbox, op, err);
+    json_decref(op->request);
+    if (r < 0)
+        return r;
+    l->file_op = (struct workspace_op){ .write = op->write, .offset = op->offset, .max_bytes = op->max_bytes };
+    l->file_done = done;
+    l->file_arg = arg;
+    return watch(l, on_piece, NULL, err);
+}
+
 int lease_list_files(struct lease *l, lease_done_fn done, void *arg, struct err *err)
 {
     int r = check_idle(l, err);
-    if (r < 0)
-        return r;
-    auto_json json_t *request = workspace_list_request();
-    return request ? begin(l, request, done, arg, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0)
+        r = workspace_begin_list(l->sandbox, err);
+    return r < 0 ? r : watch(l, done, arg, err);
 }
 
 int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
@@ -62,10 +55,9 @@ int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t m
 {
     struct workspace_op op;
     int r = check_idle(l, err);
-    if (r < 0)
-        return r;
-    auto_json json_t *request = workspace_read_request(path, offset, max_bytes, &op, err);
-    return begin_piece(l, request, &op, done, arg, err);
+    if (r == 0)
+        r = workspace_read_op(path, offset, max_bytes, &op, err);
+    return r < 0 ? r : begin(l, &op, done, arg, err);
 }
 
 int lease_write_file(struct lease *l, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
@@ -73,9 +65,10 @@ int lease_write_file(struct lease *l, const char *path, const void *data, size_t
 {
     struct workspace_op op;
     int r = check_idle(l, err);
+    if (r == 0)
+        r = workspace_write_op(path, data, len, append, &op, err);
     if (r < 0)
         return r;
     l->spoilt = true; /* it holds something of its owner's now: not for the next lease */
-    auto_json json_t *request = workspace_write_request(path, data, len, append, &op, err);
-    return begin_piece(l, request, &op, done, arg, err);
+    return begin(l, &op, done, arg, err);
 }

@@ -103,6 +103,9 @@ int sandbox_start(struct provider *p, struct kernel_proc *k, const struct sandbo
 /* As sandbox_begin, with a request frame of any kind (its "id" is set here). */
 int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
                        const struct run_events *events, struct err *err);
+/* … with bytes in front of the frame, and at most so many in front of its answer. */
+int sandbox_begin_bytes(struct sandbox *sb, json_t *request, const void *bytes, size_t n_bytes, size_t max_bytes_back,
+                        int64_t timeout_ms, int64_t max_output_bytes, const struct run_events *events, struct err *err);
 /* Times spent before the first run, and the lines that ingests left out (an array, taken over); reported with the first result. */
 void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, json_t *rejects);
 

@@ -104,6 +104,7 @@ struct run_result {
      */
     json_t *body;
     json_t *displays; /* array of display data */
+    struct buf bytes; /* that came with the answer to a request for some */
     struct buf out, errout;
     bool out_truncated, errout_truncated;
     /* By stage, in microseconds: queue, start (fork and jail), load (hash and ingest), execute. */

@@ -98,6 +98,7 @@ void run_result_finish(struct run_result *r)
 {
     json_decref(r->body);
     json_decref(r->displays);
+    buf_finish(&r->bytes);
     buf_finish(&r->out);
     buf_finish(&r->errout);
     memset(r, 0, sizeof(*r));
@@ -226,18 +227,35 @@ static int send_request(struct sandbox *sb, struct err *err)
     return 0;
 }
 
-static int write_request(struct sandbox *sb, const json_t *request, struct err *err)
+/* The length of the frame that begins at `at` and ends here. */
+static void close_frame(struct buf *b, size_t at)
 {
-    buf_clear(&sb->request);
+    size_t len = b->len - at - 4;
+    for (size_t i = 0; i < 4; i++)
+        b->data[at + i] = (char)(len >> (8 * i));
+}
+
+static int write_request(struct sandbox *sb, const json_t *request, const void *bytes, size_t n_bytes, struct err *err)
+{
+    struct buf *b = &sb->request;
+    buf_clear(b);
     sb->request_sent = 0;
-    int r = buf_append(&sb->request, "\0\0\0\0", 4, err);
+    int r = 0;
+    if (n_bytes) {
+        r = buf_append(b, "\0\0\0\0", 5, err); /* a length, and the NUL that says bytes */
+        if (r == 0)
+            r = buf_append(b, bytes, n_bytes, err);
+        if (r == 0)
+            close_frame(b, 0);
+    }
+    size_t at = b->len;
     if (r == 0)
-        r = json_write(request, &sb->request, err);
+        r = buf_append(b, "\0\0\0\0", 4, err);
+    if (r == 0)
+        r = json_write(request, b, err);
     if (r < 0)
         return err_wrap(err, "sending a request to the kernel");
-    size_t len = sb->request.len - 4;
-    for (int i = 0; i < 4; i++)
-        sb->request.data[i] = (char)(len >> (8 * i));
+    close_frame(b, at);
     return 0;
 }
 
@@ -261,19 +279,26 @@ static void release(struct sandbox *sb)
 int sandbox_begin_json(struct sandbox *sb, json_t *request, int64_t timeout_ms, int64_t max_output_bytes,
                        const struct run_events *events, struct err *err)
 {
+    return sandbox_begin_bytes(sb, request, NULL, 0, 0, timeout_ms, max_output_bytes, events, err);
+}
+
+int sandbox_begin_bytes(struct sandbox *sb, json_t *request, const void *bytes, size_t n_bytes, size_t max_bytes_back,
+                        int64_t timeout_ms, int64_t max_output_bytes, const struct run_events *events, struct err *err)
+{
     if (sb->state != STATE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
     if (sb->dead)
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     json_object_set_new(request, "id", json_integer(++sb->run_id));
     sb->is_exec = str_eq(json_string_value(json_object_get(request, "op")), "exec");
-    int r = write_request(sb, request, err);
+    int r = write_request(sb, request, bytes, n_bytes, err);
     if (r == 0)
         r = send_request(sb, err);
     if (r < 0)
         return r;
     release(sb);
     run_result_finish(&sb->result);
+    buf_init(&sb->result.bytes, max_bytes_back);
     buf_init(&sb->result.out, (size_t)max_output_bytes);
     buf_init(&sb->result.errout, (size_t)max_output_bytes);
     sb->result.displays = json_array();
@@ -512,10 +537,21 @@ static void take_display(struct sandbox *sb, json_t *data)
     json_decref(clean);
 }
 
+/* Those of the answer that follows. More than was asked for, or any that nobody asked for, are nobody's. */
+static void take_bytes(struct sandbox *sb, const char *bytes, size_t len)
+{
+    buf_clear(&sb->result.bytes);
+    (void)buf_append(&sb->result.bytes, bytes, len, NULL);
+}
+
 /* 1: the run ended; 0: go on; negative: the kernel broke the protocol or could not start. */
 static int take_event(struct sandbox *sb, const char *text, size_t len, struct run_result *ret, struct err *err)
 {
     auto_json json_t *msg = NULL;
+    if (wire_is_bytes(text, len)) {
+        take_bytes(sb, text + 1, len - 1);
+        return 0;
+    }
     int r = json_parse(text, len, &msg, err);
     if (r < 0)
         return err_set(err, ERR_PROTOCOL, "the kernel sent something that is not JSON");

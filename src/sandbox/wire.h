@@ -55,6 +55,12 @@ int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fd
 int wire_send(int sock, const char *json, size_t len, const int *fds, size_t n_fds, struct err *err);
 int wire_send_json(int sock, const json_t *msg, const int *fds, size_t n_fds, struct err *err);
 
+/* A frame that begins with a NUL, as no JSON does, carries the bytes behind it: of the next frame's request or answer. */
+static inline bool wire_is_bytes(const char *frame, size_t len)
+{
+    return len > 0 && frame[0] == '\0';
+}
+
 /* Collects bytes into frames without blocking. */
 struct wire_reader {
     struct buf in;

@@ -6,7 +6,6 @@
 #include "sandbox/workspace.h"
 
 #include <string.h>
-#include "base/base64.h"
 #include "base/str.h"
 #include "sandbox/local_impl.h"
 
@@ -86,46 +85,49 @@ bool workspace_files_ok(const json_t *body)
 
 /* ---- requests ---- */
 
-json_t *workspace_read_request(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret_op, struct err *err)
+int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret, struct err *err)
 {
     char clean[WORKSPACE_PATH_MAX + 1];
-    if (workspace_path(path, clean, err) < 0)
-        return NULL;
-    if (offset < 0 || max_bytes < 1) {
-        err_set(err, ERR_VALIDATION, "a piece of a file begins at 0 or later and has at least one byte");
-        return NULL;
-    }
-    *ret_op = (struct workspace_op){ .offset = offset, .max_bytes = MIN_OF(max_bytes, (int64_t)FILE_PIECE_MAX) };
-    json_t *req = json_pack("{s:s, s:s, s:I, s:I}", "op", "read", "path", clean, "offset", (json_int_t)offset, "max_bytes",
-                            (json_int_t)ret_op->max_bytes);
-    if (!req)
-        err_set(err, ERR_NO_MEMORY, "out of memory");
-    return req;
+    int r = workspace_path(path, clean, err);
+    if (r < 0)
+        return r;
+    if (offset < 0 || max_bytes < 1)
+        return err_set(err, ERR_VALIDATION, "a piece of a file begins at 0 or later and has at least one byte");
+    struct workspace_op op = { .offset = offset, .max_bytes = MIN_OF(max_bytes, (int64_t)FILE_PIECE_MAX) };
+    op.request = json_pack("{s:s, s:s, s:I, s:I}", "op", "read", "path", clean, "offset", (json_int_t)offset, "max_bytes",
+                           (json_int_t)op.max_bytes);
+    if (!op.request)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *ret = op;
+    return 0;
 }
 
-json_t *workspace_write_request(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret_op,
-                                struct err *err)
+int workspace_write_op(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret, struct err *err)
 {
     char clean[WORKSPACE_PATH_MAX + 1];
-    if (workspace_path(path, clean, err) < 0)
-        return NULL;
-    if (len > FILE_PIECE_MAX) {
-        err_set(err, ERR_TOO_LARGE, "a piece of %zu bytes; a file is written in pieces of at most %d", len, FILE_PIECE_MAX);
-        return NULL;
-    }
-    *ret_op = (struct workspace_op){ .write = true };
-    auto_buf struct buf text = BUF_INIT(2 * FILE_PIECE_MAX);
-    if (base64_encode(data, len, &text, err) < 0)
-        return NULL;
-    json_t *req = json_pack("{s:s, s:s, s:s, s:b}", "op", "write", "path", clean, "data", buf_cstr(&text), "append", append);
-    if (!req)
-        err_set(err, ERR_NO_MEMORY, "out of memory");
-    return req;
+    int r = workspace_path(path, clean, err);
+    if (r < 0)
+        return r;
+    if (len > FILE_PIECE_MAX)
+        return err_set(err, ERR_TOO_LARGE, "a piece of %zu bytes; a file is written in pieces of at most %d", len, FILE_PIECE_MAX);
+    struct workspace_op op = { .write = true, .data = data, .len = len };
+    op.request = json_pack("{s:s, s:s, s:b}", "op", "write", "path", clean, "append", append);
+    if (!op.request)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *ret = op;
+    return 0;
 }
 
-json_t *workspace_list_request(void)
+int workspace_begin(struct sandbox *sb, const struct workspace_op *op, struct err *err)
 {
-    return json_pack("{s:s}", "op", "list");
+    return sandbox_begin_bytes(sb, op->request, op->data, op->len, (size_t)op->max_bytes, WORKSPACE_TIMEOUT_MS, 65536, NULL, err);
+}
+
+int workspace_begin_list(struct sandbox *sb, struct err *err)
+{
+    auto_json json_t *request = json_pack("{s:s}", "op", "list");
+    return request ? sandbox_begin_json(sb, request, WORKSPACE_TIMEOUT_MS, 65536, NULL, err) :
+                     err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- answers ---- */
@@ -154,21 +156,18 @@ static int answer_failure(const struct run_result *result, struct err *err)
     return err_set(err, code, "%s", shown);
 }
 
-int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct buf *data, struct file_piece *ret,
-                     struct err *err)
+int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct file_piece *ret, struct err *err)
 {
     if (result->verdict != VERDICT_OK)
         return answer_failure(result, err);
-    const json_t *size = json_object_get(result->body, "size"), *text = json_object_get(result->body, "data");
+    const json_t *size = json_object_get(result->body, "size"), *bytes = json_object_get(result->body, "bytes");
     struct file_piece piece = { .size = json_integer_value(size), .end = true };
     bool good = json_is_integer(size) && piece.size >= 0;
-    buf_clear(data);
-    if (good && !op->write) {
-        struct err why = ERR_INIT;
-        good = json_is_string(text) && base64_decode(json_string_value(text), json_string_length(text), data, &why) == 0 &&
-               (int64_t)data->len <= op->max_bytes;
-        piece.data = buf_cstr(data);
-        piece.len = data->len;
+    if (!op->write) {
+        piece.data = buf_cstr(&result->bytes);
+        piece.len = result->bytes.len;
+        /* Bytes that came for something else, or were too many to be taken, do not add up. */
+        good = good && json_is_integer(bytes) && json_integer_value(bytes) == (json_int_t)piece.len && (int64_t)piece.len <= op->max_bytes;
         /* Worked out, not believed: whoever reads piece by piece must come to an end. */
         piece.end = piece.len == 0 || op->offset >= piece.size - (int64_t)piece.len;
     }
@@ -180,44 +179,52 @@ int workspace_answer(const struct workspace_op *op, const struct run_result *res
 
 /* ---- blocking ---- */
 
-static int wait_for(struct sandbox *sb, json_t *request, struct run_result *ret, struct err *err)
+/* The piece points into *ret_result. */
+static int do_op(struct sandbox *sb, struct workspace_op *op, struct run_result *ret_result, struct file_piece *ret, struct err *err)
 {
-    int r = sandbox_begin_json(sb, request, WORKSPACE_TIMEOUT_MS, 65536, NULL, err);
-    return r < 0 ? r : sandbox_wait(sb, ret, err);
-}
-
-static int do_op(struct sandbox *sb, json_t *request, const struct workspace_op *op, struct buf *data, struct file_piece *ret,
-                 struct err *err)
-{
-    struct run_result result = { 0 };
-    int r = wait_for(sb, request, &result, err);
+    int r = workspace_begin(sb, op, err);
+    json_decref(op->request);
     if (r == 0)
-        r = workspace_answer(op, &result, data, ret, err);
-    run_result_finish(&result);
-    return r;
+        r = sandbox_wait(sb, ret_result, err);
+    return r < 0 ? r : workspace_answer(op, ret_result, ret, err);
 }
 
 int sandbox_read_file(struct sandbox *sb, const char *path, int64_t offset, int64_t max_bytes, struct buf *data,
                       struct file_piece *ret, struct err *err)
 {
     struct workspace_op op;
-    auto_json json_t *request = workspace_read_request(path, offset, max_bytes, &op, err);
-    return request ? do_op(sb, request, &op, data, ret, err) : -(int)err->code;
+    struct run_result result = { 0 };
+    struct file_piece piece;
+    int r = workspace_read_op(path, offset, max_bytes, &op, err);
+    if (r == 0)
+        r = do_op(sb, &op, &result, &piece, err);
+    buf_clear(data);
+    if (r == 0)
+        r = buf_append(data, piece.data, piece.len, err);
+    if (r == 0) {
+        piece.data = buf_cstr(data);
+        *ret = piece;
+    }
+    run_result_finish(&result);
+    return r;
 }
 
 int sandbox_write_file(struct sandbox *sb, const char *path, const void *data, size_t len, bool append, struct err *err)
 {
     struct workspace_op op;
+    struct run_result result = { 0 };
     struct file_piece piece;
-    auto_buf struct buf none = BUF_INIT(1);
-    auto_json json_t *request = workspace_write_request(path, data, len, append, &op, err);
-    return request ? do_op(sb, request, &op, &none, &piece, err) : -(int)err->code;
+    int r = workspace_write_op(path, data, len, append, &op, err);
+    if (r == 0)
+        r = do_op(sb, &op, &result, &piece, err);
+    run_result_finish(&result);
+    return r;
 }
 
 int sandbox_list_files(struct sandbox *sb, struct run_result *ret, struct err *err)
 {
-    auto_json json_t *request = workspace_list_request();
-    return request ? wait_for(sb, request, ret, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    int r = workspace_begin_list(sb, err);
+    return r < 0 ? r : sandbox_wait(sb, ret, err);
 }
 
 /* ---- files of a specification ---- */

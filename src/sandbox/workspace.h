@@ -35,17 +35,20 @@ bool workspace_files_ok(const json_t *body);
 /* ---- requests and their answers, for whoever waits for them in whatever way ---- */
 
 struct workspace_op {
+    json_t *request; /* the caller's to free */
     bool write;
+    const void *data; /* of a write, borrowed */
+    size_t len;
     int64_t offset, max_bytes; /* of a read */
 };
 
-json_t *workspace_read_request(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret_op, struct err *err);
-json_t *workspace_write_request(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret_op,
-                                struct err *err);
-json_t *workspace_list_request(void);
-/* What came of it. The piece's data is in `data`, which is emptied first. */
-int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct buf *data, struct file_piece *ret,
-                     struct err *err);
+int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret, struct err *err);
+int workspace_write_op(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret, struct err *err);
+/* Sends it; CONFLICT while a run is under way. */
+int workspace_begin(struct sandbox *sb, const struct workspace_op *op, struct err *err);
+int workspace_begin_list(struct sandbox *sb, struct err *err);
+/* What came of it. The piece points into the result. */
+int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct file_piece *ret, struct err *err);
 
 /* A kernel that takes longer than this for a piece is stopped like one whose run takes too long. */
 #define WORKSPACE_TIMEOUT_MS 10000

@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/base64.h"
 #include "base/json.h"
 #include "sandbox/workspace.h"
 
@@ -48,19 +47,19 @@ static void try_answer(json_t *body, int64_t offset, int64_t max_bytes, enum ver
     struct err err = ERR_INIT;
     struct file_piece piece;
     struct workspace_op op = { .write = write, .offset = offset, .max_bytes = max_bytes };
-    struct run_result result = { .verdict = verdict, .body = json_incref(body) };
-    auto_buf struct buf got = BUF_INIT(1u << 20), again = BUF_INIT(2u << 20);
-    int r = workspace_answer(&op, &result, &got, &piece, &err);
+    struct run_result result = { .verdict = verdict, .body = json_incref(body), .bytes = BUF_INIT(300) };
+    static const char filler[300];
+    json_int_t n = json_integer_value(json_object_get(body, "bytes"));
+    if (n > 0 && n < 300 && buf_append(&result.bytes, filler, (size_t)n, NULL) < 0)
+        abort();
+    int r = workspace_answer(&op, &result, &piece, &err);
 
     if (r < 0 && (err.code == ERR_NONE || !err.message[0]))
         abort();
     if (r == 0 && (verdict != VERDICT_OK || piece.size < 0 || (int64_t)piece.len > max_bytes || (piece.len == 0 && !piece.end)))
         abort();
-    if (r == 0 && !write) {
-        const char *text = json_string_value(json_object_get(body, "data"));
-        if (base64_encode(piece.data, piece.len, &again, &err) < 0 || strcmp(buf_cstr(&again), text) != 0)
-            abort();
-    }
+    if (r == 0 && !write && (json_int_t)piece.len != n)
+        abort();
     run_result_finish(&result);
 }
 

@@ -396,30 +396,34 @@ def test_lie_about_files(make_box, name):
 
 
 SHAPE = "the kernel's answer about a file is of the wrong shape"
-ANSWERS = {
-    "no data": ({"verdict": "ok", "size": 1}, "PROTOCOL_ERROR", SHAPE),
-    "no size": ({"verdict": "ok", "data": "QQ=="}, "PROTOCOL_ERROR", SHAPE),
-    "size below zero": ({"verdict": "ok", "size": -5, "data": "QQ=="}, "PROTOCOL_ERROR", SHAPE),
-    "no base64": ({"verdict": "ok", "size": 1, "data": "Q"}, "PROTOCOL_ERROR", SHAPE),
-    "more than asked for": ({"verdict": "ok", "size": 1 << 40, "data": "QUFBQQ=="}, "PROTOCOL_ERROR", SHAPE),
-    "code of riddle's": ({"verdict": "error", "error": {"type": "FORBIDDEN", "message": "a\nb\x1b[2J"}}, "IO_ERROR", "a?b?[2J"),
-    "no reason": ({"verdict": "error"}, "IO_ERROR", "the kernel gave no reason"),
-    "another verdict": ({"verdict": "policy", "error": {"type": "x", "message": "m"}}, "CANCELLED", "m"),
+ANSWERS = {  # bytes, the frame behind them, and what becomes of it
+    "no count": (b"A", {"verdict": "ok", "size": 1}, "PROTOCOL_ERROR", SHAPE),
+    "no size": (b"A", {"verdict": "ok", "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
+    "size below zero": (b"A", {"verdict": "ok", "size": -5, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
+    "fewer than it says": (b"A", {"verdict": "ok", "size": 9, "bytes": 2}, "PROTOCOL_ERROR", SHAPE),
+    "more than it says": (b"AB", {"verdict": "ok", "size": 9, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
+    "none": (None, {"verdict": "ok", "size": 9, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
+    "more than asked for": (b"AAAA", {"verdict": "ok", "size": 1 << 40, "bytes": 4}, "PROTOCOL_ERROR", SHAPE),
+    "far more than asked for": (b"A" * (32 << 20), {"verdict": "ok", "size": 1 << 40, "bytes": 32 << 20}, "PROTOCOL_ERROR", SHAPE),
+    "code of riddle's": (b"A", {"verdict": "error", "error": {"type": "FORBIDDEN", "message": "a\nb\x1b[2J"}}, "IO_ERROR", "a?b?[2J"),
+    "no reason": (None, {"verdict": "error"}, "IO_ERROR", "the kernel gave no reason"),
+    "another verdict": (None, {"verdict": "policy", "error": {"type": "x", "message": "m"}}, "CANCELLED", "m"),
 }
-STUBBORN = {"verdict": "ok", "size": 1 << 60, "data": ""}
+STUBBORN = {"verdict": "ok", "size": 1 << 60, "bytes": 0}
 
 
-def lying_box(make_box, answer):
+def lying_box(make_box, data, answer):
     """A kernel whose code has ended its run for riddle, and answers the next requests itself."""
     box = make_box()
     assert box.run(FRAMES + f"""
 ANSWER = json.loads({json.dumps(json.dumps(answer))})
+DATA = {'b""' if data is None else f"frame(bytes(1) + {data[:1]!r} * {len(data)})"}
 def lie():
     while True:
         head = os.read(3, 4)
         text = b""
         while len(text) < struct.unpack("<I", head)[0]: text += os.read(3, 1 << 20)
-        say(frame(dict(ANSWER, event="result", id=json.loads(text)["id"])))
+        say(DATA + frame(dict(ANSWER, event="result", id=json.loads(text)["id"])))
 say(result(2))
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 lie()""")["verdict"] == "ok"
@@ -428,16 +432,27 @@ lie()""")["verdict"] == "ok"
 
 @pytest.mark.parametrize("name", ANSWERS)
 def test_lie_about_a_file(make_box, driver, name):
-    answer, kind, words = ANSWERS[name]
-    box = lying_box(make_box, answer)
+    data, answer, kind, words = ANSWERS[name]
+    box = lying_box(make_box, data, answer)
     assert refusal(box.read_piece("a", max_bytes=3), kind) == words
     assert driver.alive()
 
 
 def test_lie_that_would_never_end(make_box):
     """A file that is said to go on and brings nothing is at its end."""
-    box = lying_box(make_box, STUBBORN)
+    box = lying_box(make_box, None, STUBBORN)
     assert box.read_piece("a") == {"data": "", "size": 1 << 60, "end": True}
+
+
+def test_bytes_that_nobody_asked_for(make_box):
+    """In a run they are dropped; in front of the true ones they are not taken for them."""
+    box = make_box()
+    box.run(FRAMES)
+    done = box.run("open('a', 'w').write('true')\nsay(frame(bytes(1) + b'forged')); say(frame(bytes(1))); say(frame(bytes(1 << 20)))")
+    assert done["verdict"] == "ok"
+    assert box.run("if os.fork() == 0:\n    time.sleep(0.1); say(frame(bytes(1) + b'forged')); os._exit(0)")["verdict"] == "ok"
+    time.sleep(0.3)
+    assert box.read_file("a") == b"true"
 
 
 def test_kernel_that_does_not_answer(make_box):

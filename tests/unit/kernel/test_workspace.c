@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include "base/base64.h"
 #include "base/check.h"
 #include "base/fdio.h"
 #include "base/json.h"
@@ -61,22 +60,33 @@ static json_t *list(void)
     return object_of(&out);
 }
 
+static char emitted[256];
+static size_t n_emitted;
+
+static void emit(void *arg, const char *frame, size_t len)
+{
+    (void)arg;
+    assert_true(len > 1 && len <= sizeof(emitted) && frame[0] == '\0');
+    memcpy(emitted, frame + 1, len - 1);
+    n_emitted = len - 1;
+}
+
 static json_t *read_file(const char *path)
 {
     struct err err;
+    n_emitted = 0;
     auto_buf struct buf out = BUF_INIT(4u << 20);
     auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", path, "offset", 0, "max_bytes", 1 << 20);
-    assert_works(workspace_read(root, req, &out, &err), &err);
+    assert_works(workspace_read(root, req, emit, NULL, &out, &err), &err);
     return object_of(&out);
 }
 
 static json_t *write_file(const char *path, const char *text)
 {
     struct err err;
-    auto_buf struct buf out = BUF_INIT(1u << 20), data = BUF_INIT(1u << 20);
-    assert_works(base64_encode(text, strlen(text), &data, &err), &err);
-    auto_json json_t *req = json_pack("{s:s, s:s}", "path", path, "data", buf_cstr(&data));
-    assert_works(workspace_write(root, req, &out, &err), &err);
+    auto_buf struct buf out = BUF_INIT(1u << 20);
+    auto_json json_t *req = json_pack("{s:s}", "path", path);
+    assert_works(workspace_write(root, req, text, strlen(text), &out, &err), &err);
     return object_of(&out);
 }
 
@@ -172,16 +182,16 @@ static void test_paths(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         struct err err;
         auto_buf struct buf out = BUF_INIT(1u << 20);
-        auto_json json_t *req = json_pack("{s:o, s:i, s:i, s:s}", "path", json_text(bad[i], strlen(bad[i])), "offset", 0, "max_bytes",
-                                          10, "data", "");
-        assert_works(workspace_read(root, req, &out, &err), &err);
+        auto_json json_t *req = json_pack("{s:o, s:i, s:i}", "path", json_text(bad[i], strlen(bad[i])), "offset", 0, "max_bytes",
+                                          10);
+        assert_works(workspace_read(root, req, emit, NULL, &out, &err), &err);
         if (strchr(bad[i], '\xff')) { /* JSON cannot say it */
             assert_refused(object_of(&out), "NOT_FOUND", "there is no 'a\xef\xbf\xbd' in /workspace");
             continue;
         }
         assert_refused(object_of(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
         buf_clear(&out);
-        assert_works(workspace_write(root, req, &out, &err), &err);
+        assert_works(workspace_write(root, req, "x", 1, &out, &err), &err);
         assert_refused(object_of(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
     }
 }
@@ -197,11 +207,10 @@ static void test_requests_of_the_wrong_shape(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(reads); i++) {
         auto_json json_t *req = NULL;
         assert_works(json_parse(reads[i], strlen(reads[i]), &req, &err), &err);
-        assert_fails(workspace_read(root, req, &out, &err), &err, ERR_PROTOCOL, "a read of nothing");
-        assert_fails(workspace_write(root, req, &out, &err), &err, ERR_PROTOCOL, "a write of nothing");
+        assert_fails(workspace_read(root, req, emit, NULL, &out, &err), &err, ERR_PROTOCOL, "a read of nothing");
+        if (i < 2)
+            assert_fails(workspace_write(root, req, "x", 1, &out, &err), &err, ERR_PROTOCOL, "a write of nothing");
     }
-    auto_json json_t *req = json_pack("{s:s, s:s}", "path", "a", "data", "no base64");
-    assert_fails(workspace_write(root, req, &out, &err), &err, ERR_VALIDATION, "a write: not valid base64");
 }
 
 static void test_list(void **state)
@@ -215,6 +224,15 @@ static void test_list(void **state)
     json_decref(made);
     put("a", "1");
     put("sub-x", "");
+    json_t *got = read_file("sub/dir/b");
+    assert_int_equal(json_integer_value(json_object_get(got, "bytes")), 5);
+    assert_int_equal(n_emitted, 5);
+    assert_memory_equal(emitted, "12345", 5);
+    json_decref(got);
+    got = read_file("sub-x");
+    assert_int_equal(json_integer_value(json_object_get(got, "bytes")), 0);
+    assert_int_equal(n_emitted, 0);
+    json_decref(got);
     auto_json json_t *all = list();
     auto_free char *text = json_to_str(json_object_get(all, "files"));
     assert_non_null(strstr(text, "{\"path\":\"a\",\"size\":1,\"modified\":"));
@@ -233,11 +251,11 @@ static void test_no_workspace(void **state)
     auto_buf struct buf out = BUF_INIT(1000);
     assert_works(workspace_list(NULL, &out, &err), &err);
     assert_int_equal(out.len, 0);
-    auto_json json_t *req = json_pack("{s:s, s:i, s:i, s:s}", "path", "a", "offset", 0, "max_bytes", 1, "data", "");
-    assert_works(workspace_read(NULL, req, &out, &err), &err);
+    auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", "a", "offset", 0, "max_bytes", 1);
+    assert_works(workspace_read(NULL, req, emit, NULL, &out, &err), &err);
     assert_refused(object_of(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
     buf_clear(&out);
-    assert_works(workspace_write(NULL, req, &out, &err), &err);
+    assert_works(workspace_write(NULL, req, "x", 1, &out, &err), &err);
     assert_refused(object_of(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
 }
 

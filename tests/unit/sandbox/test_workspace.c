@@ -70,13 +70,18 @@ static void test_files(void **state)
     }
 }
 
-static int answer(bool write, int64_t offset, const char *text, enum verdict verdict, struct buf *data, struct file_piece *ret,
+static char piece_data[8]; /* of the last answer that was taken */
+
+static int answer(bool write, int64_t offset, const char *text, const char *bytes, enum verdict verdict, struct file_piece *ret,
                   struct err *err)
 {
     struct workspace_op op = { .write = write, .offset = offset, .max_bytes = 4 };
-    struct run_result result = { .verdict = verdict, .body = parse(text), .state_lost = verdict == VERDICT_MEMORY };
+    struct run_result result = { .verdict = verdict, .body = parse(text), .state_lost = verdict == VERDICT_MEMORY, .bytes = BUF_INIT(100) };
+    assert_int_equal(buf_append_str(&result.bytes, bytes, NULL), 0);
     *err = (struct err)ERR_INIT;
-    int r = workspace_answer(&op, &result, data, ret, err);
+    int r = workspace_answer(&op, &result, ret, err);
+    if (r == 0 && ret->data)
+        memcpy(piece_data, ret->data, ret->len);
     run_result_finish(&result);
     return r;
 }
@@ -86,26 +91,26 @@ static void test_answers(void **state)
     (void)state;
     struct err err;
     struct file_piece p;
-    auto_buf struct buf data = BUF_INIT(100);
-    assert_works(answer(false, 0, "{\"size\":10,\"data\":\"QUJD\"}", VERDICT_OK, &data, &p, &err), &err);
+    assert_works(answer(false, 0, "{\"size\":10,\"bytes\":3}", "ABC", VERDICT_OK, &p, &err), &err);
     assert_int_equal(p.len, 3);
-    assert_memory_equal(p.data, "ABC", 3);
+    assert_memory_equal(piece_data, "ABC", 3);
     assert_int_equal(p.size, 10);
     assert_false(p.end);
-    assert_works(answer(false, 7, "{\"size\":10,\"data\":\"QUJD\"}", VERDICT_OK, &data, &p, &err), &err);
+    assert_works(answer(false, 7, "{\"size\":10,\"bytes\":3}", "ABC", VERDICT_OK, &p, &err), &err);
     assert_true(p.end);
     /* Nothing more is nothing more, whatever its size is said to be; sums do not overflow. */
-    assert_works(answer(false, 0, "{\"size\":9223372036854775807,\"data\":\"\"}", VERDICT_OK, &data, &p, &err), &err);
+    assert_works(answer(false, 0, "{\"size\":9223372036854775807,\"bytes\":0}", "", VERDICT_OK, &p, &err), &err);
     assert_true(p.end && p.len == 0);
-    assert_works(answer(false, INT64_MAX, "{\"size\":0,\"data\":\"QUJD\"}", VERDICT_OK, &data, &p, &err), &err);
+    assert_works(answer(false, INT64_MAX, "{\"size\":0,\"bytes\":3}", "ABC", VERDICT_OK, &p, &err), &err);
     assert_true(p.end);
-    assert_works(answer(true, 0, "{\"size\":10}", VERDICT_OK, &data, &p, &err), &err);
-    assert_true(p.size == 10 && p.len == 0);
-    static const char *const bad[] = { "{}", "{\"size\":1}", "{\"data\":\"\"}", "{\"size\":\"1\",\"data\":\"\"}",
-                                       "{\"size\":-1,\"data\":\"\"}", "{\"size\":1,\"data\":\"QUI\"}", "{\"size\":1,\"data\":5}",
-                                       "{\"size\":99,\"data\":\"QUJDREU=\"}" };
+    assert_works(answer(true, 0, "{\"size\":10}", "", VERDICT_OK, &p, &err), &err);
+    assert_true(p.size == 10 && p.len == 0 && !p.data);
+    static const char *const bad[] = { "{}", "{\"size\":3}", "{\"bytes\":3}", "{\"size\":\"3\",\"bytes\":3}", "{\"size\":-1,\"bytes\":3}",
+                                       "{\"size\":3,\"bytes\":2}", "{\"size\":3,\"bytes\":4}", "{\"size\":3,\"bytes\":\"ABC\"}",
+                                       "{\"size\":3,\"bytes\":0}" };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
-        assert_int_equal(answer(false, 0, bad[i], VERDICT_OK, &data, &p, &err), -ERR_PROTOCOL);
+        assert_int_equal(answer(false, 0, bad[i], "ABC", VERDICT_OK, &p, &err), -ERR_PROTOCOL);
+    assert_int_equal(answer(false, 0, "{\"size\":99,\"bytes\":5}", "ABCDE", VERDICT_OK, &p, &err), -ERR_PROTOCOL);
 }
 
 static void test_failures(void **state)
@@ -113,18 +118,17 @@ static void test_failures(void **state)
     (void)state;
     struct err err;
     struct file_piece p;
-    auto_buf struct buf data = BUF_INIT(100);
 #define E(type) "{\"error\":{\"type\":\"" type "\",\"message\":\"m\"}}"
-    assert_int_equal(answer(false, 0, E("NOT_FOUND"), VERDICT_ERROR, &data, &p, &err), -ERR_NOT_FOUND);
-    assert_int_equal(answer(false, 0, E("VALIDATION_ERROR"), VERDICT_ERROR, &data, &p, &err), -ERR_VALIDATION);
-    assert_int_equal(answer(true, 0, E("TOO_LARGE"), VERDICT_ERROR, &data, &p, &err), -ERR_TOO_LARGE);
+    assert_int_equal(answer(false, 0, E("NOT_FOUND"), "", VERDICT_ERROR, &p, &err), -ERR_NOT_FOUND);
+    assert_int_equal(answer(false, 0, E("VALIDATION_ERROR"), "", VERDICT_ERROR, &p, &err), -ERR_VALIDATION);
+    assert_int_equal(answer(true, 0, E("TOO_LARGE"), "", VERDICT_ERROR, &p, &err), -ERR_TOO_LARGE);
     assert_string_equal(err.message, "m");
-    assert_int_equal(answer(false, 0, E("UNAUTHORIZED"), VERDICT_ERROR, &data, &p, &err), -ERR_IO);
-    assert_int_equal(answer(false, 0, "{\"error\":{\"message\":\"a\\u001bb\"}}", VERDICT_ERROR, &data, &p, &err), -ERR_IO);
+    assert_int_equal(answer(false, 0, E("UNAUTHORIZED"), "", VERDICT_ERROR, &p, &err), -ERR_IO);
+    assert_int_equal(answer(false, 0, "{\"error\":{\"message\":\"a\\u001bb\"}}", "", VERDICT_ERROR, &p, &err), -ERR_IO);
     assert_string_equal(err.message, "a?b");
-    assert_int_equal(answer(true, 0, E("KILLED"), VERDICT_MEMORY, &data, &p, &err), -ERR_TOO_LARGE);
-    assert_int_equal(answer(true, 0, E("KILLED"), VERDICT_TIMEOUT, &data, &p, &err), -ERR_TIMEOUT);
-    assert_int_equal(answer(true, 0, E("NOT_FOUND"), VERDICT_KILLED, &data, &p, &err), -ERR_CANCELLED);
+    assert_int_equal(answer(true, 0, E("KILLED"), "", VERDICT_MEMORY, &p, &err), -ERR_TOO_LARGE);
+    assert_int_equal(answer(true, 0, E("KILLED"), "", VERDICT_TIMEOUT, &p, &err), -ERR_TIMEOUT);
+    assert_int_equal(answer(true, 0, E("NOT_FOUND"), "", VERDICT_KILLED, &p, &err), -ERR_CANCELLED);
 }
 
 static void test_requests(void **state)
@@ -133,19 +137,18 @@ static void test_requests(void **state)
     struct err err = ERR_INIT;
     struct workspace_op op;
     static char large[FILE_PIECE_MAX + 1];
-    auto_json json_t *read = workspace_read_request("/workspace/a", 5, INT64_MAX, &op, &err);
+    assert_works(workspace_read_op("/workspace/a", 5, INT64_MAX, &op, &err), &err);
     assert_int_equal(op.max_bytes, FILE_PIECE_MAX);
-    assert_string_equal(json_string_value(json_object_get(read, "path")), "a");
-    assert_null(workspace_read_request("a", -1, 1, &op, &err));
-    assert_int_equal(err.code, ERR_VALIDATION);
-    assert_null(workspace_read_request("a", 0, 0, &op, &err));
-    assert_null(workspace_write_request("../a", "x", 1, false, &op, &err));
-    assert_int_equal(err.code, ERR_VALIDATION);
-    assert_null(workspace_write_request("a", large, sizeof(large), false, &op, &err));
-    assert_int_equal(err.code, ERR_TOO_LARGE);
-    auto_json json_t *write = workspace_write_request("a", large, FILE_PIECE_MAX, true, &op, &err);
-    assert_true(op.write && json_is_true(json_object_get(write, "append")));
-    assert_int_equal(json_string_length(json_object_get(write, "data")), (FILE_PIECE_MAX + 2) / 3 * 4);
+    assert_string_equal(json_string_value(json_object_get(op.request, "path")), "a");
+    json_decref(op.request);
+    assert_int_equal(workspace_read_op("a", -1, 1, &op, &err), -ERR_VALIDATION);
+    assert_int_equal(workspace_read_op("a", 0, 0, &op, &err), -ERR_VALIDATION);
+    assert_int_equal(workspace_write_op("../a", "x", 1, false, &op, &err), -ERR_VALIDATION);
+    assert_int_equal(workspace_write_op("a", large, sizeof(large), false, &op, &err), -ERR_TOO_LARGE);
+    err = (struct err)ERR_INIT;
+    assert_works(workspace_write_op("a", large, FILE_PIECE_MAX, true, &op, &err), &err);
+    assert_true(op.write && op.len == FILE_PIECE_MAX && json_is_true(json_object_get(op.request, "append")));
+    json_decref(op.request);
 }
 
 int main(void)
