@@ -89,12 +89,15 @@ DIRS_kernel := kernel sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
 objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(wildcard src/$(1)/*.c)))
-archives = $(foreach d,$(1),$(if $(call objects,$(d))$(if $(filter kernel,$(d)),$(RUNTIME_O)),$(BUILD)/lib/$(d).a))
+archives = $(foreach d,$(1),$(if $(call objects,$(d))$(EMBEDDED_$(d)),$(BUILD)/lib/$(d).a))
 
 # Python that runs inside the kernel is compiled into the program.
 RUNTIME_PY := $(sort $(wildcard src/kernel/runtime/*.py))
 RUNTIME_C := $(if $(RUNTIME_PY),$(BUILD)/gen/runtime_files.c)
-RUNTIME_O := $(RUNTIME_C:.c=.o)
+EMBEDDED_kernel := $(RUNTIME_C:.c=.o)
+# So is the Python that riddle itself sends to a kernel.
+CELLS_PY := $(sort $(wildcard src/agent/*.py))
+EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
 
@@ -131,7 +134,7 @@ $(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
 
 define archive_rule
-$(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(if $(filter kernel,$(1)),$(RUNTIME_O))
+$(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(EMBEDDED_$(1))
 	$$(say) AR $$@
 	$$(Q)mkdir -p $$(@D) && rm -f $$@ && $$(AR) rcs $$@ $$^
 endef
@@ -145,7 +148,11 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
 
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
-	$(Q)mkdir -p $(@D) && scripts/embed-files $@ $(RUNTIME_PY)
+	$(Q)mkdir -p $(@D) && scripts/embed-files kernel/runtime.h runtime_files $@ $(RUNTIME_PY)
+
+$(BUILD)/gen/cell_files.c: scripts/embed-files $(CELLS_PY)
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/embed-files agent/draw.h cell_files $@ $(CELLS_PY)
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<

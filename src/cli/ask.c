@@ -8,11 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/draw.h"
 #include "agent/reading.h"
 #include "agent/summary.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "cli/ask_chart.h"
 #include "cli/ask_data.h"
 #include "cli/cli.h"
 #include "cli/table.h"
@@ -31,19 +33,21 @@ static const char usage[] =
     "\n"
     "  --sql            show what would be run, and don't run it\n"
     "  --json           everything as JSON: status, reading, plan, sql, columns, rows, chart, choices, suggestions\n"
+    "  --chart FILE     draw the answer as well, as FILE.png or FILE.svg; --force replaces a file that is there\n"
     "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …]} a line; answers in the same order ('-': standard input)\n"
     "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
     "\n"
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
 static const struct option long_options[] = {
-    { "sql", no_argument, NULL, 's' },        { "json", no_argument, NULL, 'j' }, { "batch", required_argument, NULL, 'b' },
-    { "candidates", no_argument, NULL, 'c' }, { "help", no_argument, NULL, 'h' }, { NULL, 0, NULL, 0 },
+    { "sql", no_argument, NULL, 's' },        { "json", no_argument, NULL, 'j' },         { "batch", required_argument, NULL, 'b' },
+    { "candidates", no_argument, NULL, 'c' }, { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
+    { "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
 };
 
 struct options {
-    bool sql_only, json, candidates;
-    const char *batch;
+    bool sql_only, json, candidates, force;
+    const char *batch, *chart;
 };
 
 /* ---- one question ---- */
@@ -140,6 +144,18 @@ static int print_answer(const json_t *answer, const struct options *o)
     return r < 0 ? CLI_FAILED : CLI_OK;
 }
 
+static int write_chart(struct provider *p, const struct config *cfg, const struct options *o, const json_t *answer)
+{
+    struct err err = ERR_INIT;
+    fflush(stdout);
+    if (ask_chart_write(p, cfg, answer, o->chart, o->force, &err) < 0) {
+        cli_complain("%s", err.message);
+        return CLI_FAILED;
+    }
+    fprintf(stderr, "chart: %s\n", o->chart);
+    return CLI_OK;
+}
+
 static int ask_one(const struct config *cfg, const struct options *o, const char *question, char **files, size_t n_files)
 {
     struct err err = ERR_INIT;
@@ -148,12 +164,14 @@ static int ask_one(const struct config *cfg, const struct options *o, const char
     int status = CLI_FAILED;
     int r = provider_open_local(cfg, &provider, &err);
     if (r >= 0) {
-        provider_one_shot(provider, "");
+        provider_one_shot(provider, o->chart ? draw_code() : "");
         r = ask_data_open(provider, cfg, (const char *const *)files, n_files, NULL, &data, &err);
     }
     if (r >= 0) {
         auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
         status = print_answer(answer, o);
+        if (o->chart && status == CLI_OK)
+            status = write_chart(provider, cfg, o, answer);
         ask_data_finish(&data);
     } else {
         cli_complain("%s", err.message);
@@ -320,6 +338,12 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
         case 'c':
             o.candidates = true;
             break;
+        case 'C':
+            o.chart = optarg;
+            break;
+        case 'f':
+            o.force = true;
+            break;
         case 'h':
             fputs(usage, stdout);
             return CLI_OK;
@@ -331,6 +355,15 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
     if (o.batch ? left > 0 : left < 2) {
         cli_complain(o.batch ? "with --batch questions and files come from its lines" :
                                "a question and the files that it is about are needed; see 'riddle ask --help'");
+        return CLI_USAGE;
+    }
+    struct err err = ERR_INIT;
+    if (o.chart && (o.batch || o.sql_only)) {
+        cli_complain("--chart draws one answer, which --%s does not give", o.batch ? "batch" : "sql");
+        return CLI_USAGE;
+    }
+    if (o.chart && ask_chart_check(o.chart, o.force, &err) < 0) {
+        cli_complain("%s", err.message);
         return CLI_USAGE;
     }
     int status = cli_load_config(&cfg);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/chart.h"
+#include "agent/draw.h"
 #include "base/macros.h"
 #include "shop.h"
 
@@ -120,8 +121,33 @@ static void test_the_encoding(void **state)
     assert_non_null(json_object_get(json_object_get(bars, "encoding"), "xOffset"));
 }
 
+static void test_drawing(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    auto_buf struct buf b = BUF_INIT(1u << 16);
+    auto_json json_t *result = json_of("{'columns':['a'],'rows':[[1]],'types':['BIGINT']}"), *spec = json_of("{'title':'t'}");
+    assert_non_null(strstr(draw_code(), DRAW_INPUT));
+    assert_non_null(strstr(draw_code(), DRAW_OUTPUT));
+    assert_int_equal(draw_input(result, spec, "png", &b, &err), 0);
+    assert_string_equal(buf_cstr(&b), "{\"format\":\"png\",\"spec\":{\"title\":\"t\"},\"result\":{\"columns\":[\"a\"],\"rows\":[[1]]}}");
+    assert_int_equal(draw_input(spec, spec, "png", &b, &err), -ERR_VALIDATION);
+    static const struct {
+        const char *format, *data;
+        size_t len;
+        int want;
+    } cases[] = {
+        { "png", "\x89PNG\r\n\x1a\nrest", 12, 0 },          { "png", "\x89PNG", 4, -ERR_PROTOCOL },
+        { "svg", "<?xml version='1.0'?><svg/>", 27, 0 },      { "svg", "<?xml version='1.0'?><html/>", 28, -ERR_PROTOCOL },
+        { "svg", "\x89PNG\r\n\x1a\nrest", 12, -ERR_PROTOCOL }, { "png", "", 0, -ERR_PROTOCOL },
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_int_equal(draw_check(cases[i].format, cases[i].data, cases[i].len, &err), cases[i].want);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_kinds), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_the_encoding) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_kinds), cmocka_unit_test(test_many_rows), cmocka_unit_test(test_the_encoding),
+                                        cmocka_unit_test(test_drawing) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
