@@ -83,10 +83,22 @@ static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r
     return arena_strdup(a, buf_cstr(&b));
 }
 
+const char *nl_func_alias(int func, const char *column, struct arena *a)
+{
+    char name[160];
+    snprintf(name, sizeof(name), "%s_%.120s", func == FUNC_COUNT_DISTINCT ? "distinct" : func == FUNC_SUM ? "total" : plan_func_names[func], column);
+    for (char *p = name; *p; p++)
+        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
+            *p = '_';
+    /* A cut in the middle of a character is no name. */
+    name[str_utf8_cut(name, strlen(name), 60)] = '\0';
+    return arena_strdup(a, name);
+}
+
 const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
 {
+    static const char *const parts[] = { "weekday", "weekday_number", "hour_of_day", "month_name" };
     const struct nl_column *c = nl_col(s, item->ref);
-    char name[128];
     if (r->diff && item->func == FUNC_SUM)
         return "difference";
     if (item->is_share || item->is_part)
@@ -95,20 +107,11 @@ const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r, cons
         return "row_count";
     if (!c)
         return "value";
-    static const char *const parts[] = { "weekday", "weekday_number", "hour_of_day", "month_name" };
     if (item->bucket >= PART_WEEKDAY)
-        snprintf(name, sizeof(name), "%s", parts[item->bucket - PART_WEEKDAY]);
-    else if (item->bucket >= 0)
-        snprintf(name, sizeof(name), "%s", plan_bucket_names[item->bucket]);
-    else
-        snprintf(name, sizeof(name), "%s_%s", item->func == FUNC_COUNT_DISTINCT ? "distinct" : item->func == FUNC_SUM ? "total" : plan_func_names[item->func],
-                 c->name);
-    for (char *p = name; *p; p++)
-        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-            *p = '_';
-    /* A cut in the middle of a character is no name. */
-    name[str_utf8_cut(name, strlen(name), 60)] = '\0';
-    return arena_strdup(a, name);
+        return parts[item->bucket - PART_WEEKDAY];
+    if (item->bucket >= 0)
+        return plan_bucket_names[item->bucket];
+    return nl_func_alias(item->func, c->name, a);
 }
 
 /* ---- the plan ---- */
@@ -118,9 +121,7 @@ static json_t *number_json(double n)
     return n == floor(n) && fabs(n) < 9e15 ? json_integer((json_int_t)n) : json_real(n);
 }
 
-static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a);
-
-static json_t *filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a)
+json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a)
 {
     const struct nl_column *c = nl_col(s, f->ref);
     json_t *j = json_object();
@@ -259,7 +260,7 @@ static const char *difference_expr(const struct nl_schema *s, const struct nl_re
     return arena_strdup(a, buf_cstr(&b));
 }
 
-static json_t *item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
+json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
 {
     json_t *j = json_object();
     const struct nl_column *c = nl_col(s, item->ref);
@@ -314,16 +315,16 @@ static void put_filters(const struct nl_schema *s, const struct nl_reading *r, b
             continue;
         bool more = i + 1 < r->n_filters && r->filters[i + 1].is_or && (r->filters[i + 1].having >= 0) == having;
         if (f->is_or && group) {
-            json_array_append_new(group, filter_json(s, r, f, a));
+            json_array_append_new(group, nl_filter_json(s, r, f, a));
         } else if (more) {
             group = json_array();
             json_t *o = json_object();
             json_object_set_new(o, "or", group);
             json_array_append_new(list, o);
-            json_array_append_new(group, filter_json(s, r, f, a));
+            json_array_append_new(group, nl_filter_json(s, r, f, a));
         } else {
             group = NULL;
-            json_array_append_new(list, filter_json(s, r, f, a));
+            json_array_append_new(list, nl_filter_json(s, r, f, a));
         }
         if (!more)
             group = NULL;
@@ -343,7 +344,7 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
     json_object_set_new(plan, "group_by", group);
     json_object_set_new(plan, "order_by", order);
     for (int i = 0; i < r->n_select; i++) {
-        json_t *item = item_json(s, r, &r->select[i], a);
+        json_t *item = nl_item_json(s, r, &r->select[i], a);
         if (!item) {
             json_decref(plan);
             return NULL;

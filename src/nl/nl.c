@@ -119,6 +119,13 @@ static double explains(const struct nl_schema *s, int t, const struct nl_tokens 
     return x;
 }
 
+static int check_question(const char *question, struct err *err)
+{
+    if (strlen(question) > NL_QUESTION_MAX_BYTES || !str_is_utf8(question, strlen(question)))
+        return err_set(err, ERR_VALIDATION, "a question is UTF-8 text of at most %d bytes", NL_QUESTION_MAX_BYTES);
+    return 0;
+}
+
 static int find_candidates(const struct nl_schema *s, const char *question, struct arena *a, struct candidates *all, struct err *err)
 {
     struct nl_tokens *q = arena_alloc(a, sizeof(*q));
@@ -126,9 +133,10 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     int order[NL_MAX_TABLES];
     if (!q)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
-    if (strlen(question) > NL_QUESTION_MAX_BYTES || !str_is_utf8(question, strlen(question)))
-        return err_set(err, ERR_VALIDATION, "a question is UTF-8 text of at most %d bytes", NL_QUESTION_MAX_BYTES);
-    int r = nl_tokenize(question, a, q, err);
+    int r = check_question(question, err);
+    if (r < 0)
+        return r;
+    r = nl_tokenize(question, a, q, err);
     if (r < 0)
         return r;
     all->expects_one = nl_expects_one(q);
@@ -211,9 +219,13 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
 int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
             struct err *err)
 {
-    (void)ctx;
     struct candidates all = { .n = 0 };
-    int r = find_candidates(s, question, a, &all, err);
+    int r = check_question(question, err);
+    if (r >= 0 && ctx && ctx->previous_plan)
+        r = nl_follow(s, question, ctx, a, ret, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    r = find_candidates(s, question, a, &all, err);
     if (r < 0) {
         drop(&all);
         return r;

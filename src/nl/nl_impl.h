@@ -304,7 +304,8 @@ enum nl_variant {
     VARIANT_DEFAULT = 1 << 3,    /* other columns where none are named */
     VARIANT_GROUP = 1 << 4,      /* group by a column that is merely shown, or don't */
     VARIANT_ALTERNATE = 1 << 5,  /* the second best of ambiguous columns */
-    _VARIANT_END = 1 << 6
+    _VARIANT_END = 1 << 6,
+    VARIANT_FRAGMENT = 1 << 7 /* no whole question: words that say what to do suffice */
 };
 
 /* A reading in the making. Passes over the mentions take what they understand (`used`) and leave the rest to the next. */
@@ -347,6 +348,15 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
             unsigned variant, const struct nl_mentions *mentions, const double *table_scores,
             struct arena *a, struct nl_candidate *ret, struct err *err);
 
+/* A question that leans on the one before. 1 and an answer; 0 when it does not, or is not understood. */
+#define FOLLOW_OTHERS 0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
+int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
+              struct err *err);
+
+json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a);
+json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a);
+/* "avg", "amount" → avg_amount */
+const char *nl_func_alias(int func, const char *column, struct arena *a);
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);

@@ -979,7 +979,7 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
         sh.who |= nl_is_mark(m, MARK_WHO) && i == 0;
         any |= nl_is_mark(m, MARK_COUNT) || nl_is_mark(m, MARK_COMMON);
     }
-    if (!any)
+    if (!any && !(variant & VARIANT_FRAGMENT))
         return 1;
     /* "the name of the studio" is the studio. */
     for (int i = 0; i + 1 < p->mentions.n; i++) {

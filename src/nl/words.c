@@ -262,6 +262,7 @@ const struct nl_phrase nl_phrases[] = {
     { "except", MARK_NOT, 0, NULL },
     { "except for", MARK_NOT, 0, NULL },
     { "leave out", MARK_NOT, 0, NULL },
+    { "exclude", MARK_NOT, 0, NULL },
     { "leaving out", MARK_NOT, 0, NULL },
     { "apart from", MARK_NOT, 0, NULL },
     { "excluding", MARK_NOT, 0, NULL },

@@ -1,0 +1,570 @@
+/*
+ * Questions that lean on the one before: "and by region?", "only the returned ones", "as a chart", "top 3 instead". The words are read
+ * like any others, over the tables of the previous plan, and what they say is put into a copy of it. A question that stands on
+ * its own, and one with words that mean nothing here, is left to the ordinary way.
+ */
+
+#include <string.h>
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/shape.h"
+
+struct follow {
+    const struct nl_schema *s;
+    struct arena *a;
+    struct nl_scope scope;
+    struct nl_tokens *words; /* those that say something, without the ones that only lean */
+    struct nl_mentions mentions;
+    struct nl_candidate read;
+    json_t *plan; /* the copy */
+    const char *mark; /* of the chart that is wanted; "": any; NULL: none */
+    bool adds;        /* "also by" */
+    bool changed;
+    int content; /* words that mean something */
+};
+
+/* ---- does it lean? ---- */
+
+static bool is_one_of(const char *word, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(word, list[i]))
+            return true;
+    return false;
+}
+#define ONE_OF(word, ...) is_one_of((word), (const char *const[]){ __VA_ARGS__ }, ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+
+static const char *chart_word(const char *w)
+{
+    static const char *const kinds[][2] = { { "bar", "bar" },   { "bars", "bar" },     { "column", "bar" },    { "line", "line" }, { "pie", "arc" },
+                                            { "donut", "arc" }, { "scatter", "point" }, { "area", "area" }, { "histogram", "bar" } };
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (str_eq(kinds[i][0], w))
+            return kinds[i][1];
+    return NULL;
+}
+
+static bool is_chart(const char *w)
+{
+    return ONE_OF(w, "chart", "graph", "plot", "diagram", "histogram", "picture", "figure", "visualize", "visualise", "draw");
+}
+
+/* Takes out what only says that this goes on from before. False if the question stands on its own. */
+static bool strip(const struct nl_tokens *q, struct follow *f)
+{
+    bool leans = false;
+    int i = 0;
+    f->words->n = 0;
+    while (i < q->n && ONE_OF(q->t[i].text, "and", "also", "now", "but", "then", "ok", "okay", "please", "no", "so")) {
+        leans = true;
+        f->adds |= str_eq(q->t[i].text, "also");
+        i++;
+    }
+    if (i + 1 < q->n && ONE_OF(q->t[i].text, "what", "how") && str_eq(q->t[i + 1].text, "about")) {
+        leans = true;
+        i += 1; /* "about" stays: "about March" */
+    } else if (i < q->n && ONE_OF(q->t[i].text, "what", "which", "who", "how", "when", "where", "whose", "is", "are", "does", "do", "did", "list")) {
+        return false;
+    }
+    /* Fragments: no subject and no verb of their own. */
+    leans |= i < q->n && ONE_OF(q->t[i].text, "only", "just", "without", "except", "excluding", "exclude", "as", "by", "per", "sort", "sorted", "order",
+                                "ordered", "same", "make", "split", "for", "in", "since", "before", "after", "until", "group", "grouped", "limit",
+                                "ascending", "descending", "reverse", "remove", "drop", "leave");
+    for (; i < q->n; i++) {
+        const struct nl_token *t = &q->t[i];
+        const char *kind = t->quoted ? NULL : chart_word(t->text);
+        if (kind && i + 1 < q->n && is_chart(q->t[i + 1].text))
+            f->mark = kind;
+        else if (!t->quoted && is_chart(t->text))
+            f->mark = f->mark && *f->mark ? f->mark : kind ? kind : "";
+        else if (!t->quoted && ONE_OF(t->text, "instead", "ones", "those", "them", "it", "that", "same", "again"))
+            leans |= !str_eq(t->text, "that");
+        else
+            f->words->t[f->words->n++] = *t;
+    }
+    for (int k = 0; k < f->words->n; k++)
+        f->content += !f->words->t[k].is_stop;
+    leans |= f->mark && f->content == 0;
+    /* "top 3" */
+    leans |= f->words->n <= 3 && f->words->n >= 2 && ONE_OF(f->words->t[f->words->n - 2].text, "top", "bottom") && f->words->t[f->words->n - 1].is_number;
+    return leans && (f->words->n > 0 || f->mark);
+}
+
+static int table_of(const struct nl_schema *s, const char *name)
+{
+    for (int t = 0; name && t < s->n_tables; t++)
+        if (str_ieq(s->tables[t].name, name))
+            return t;
+    return -1;
+}
+
+static bool find_scope(struct follow *f)
+{
+    const json_t *joins = json_object_get(f->plan, "joins");
+    int t = table_of(f->s, json_string_value(json_object_get(f->plan, "table")));
+    if (t < 0 || json_array_size(joins) > 1)
+        return false;
+    f->scope = (struct nl_scope){ .tables = { t }, .n = 1 };
+    if (json_array_size(joins) == 0)
+        return true;
+    int other = table_of(f->s, json_string_value(json_object_get(json_array_get(joins, 0), "table")));
+    f->scope.tables[1] = other;
+    f->scope.n = 2;
+    for (int i = 0; i < f->s->n_keys && other >= 0; i++) {
+        const struct nl_link_key *k = &f->s->keys[i];
+        if ((k->from_table == t && k->to_table == other) || (k->from_table == other && k->to_table == t))
+            f->scope.key = k;
+    }
+    return f->scope.key != NULL;
+}
+
+/* ---- the plan before ---- */
+
+static bool is_aggregate(const json_t *item)
+{
+    const char *e = json_string_value(json_object_get(item, "expr"));
+    return json_object_get(item, "func") || (e && (strstr(e, "sum(") || strstr(e, "count(") || strstr(e, "avg(")));
+}
+
+static const char *name_of(const json_t *item)
+{
+    const char *alias = json_string_value(json_object_get(item, "alias"));
+    return alias ? alias : json_string_value(json_object_get(item, "column"));
+}
+
+static const json_t *first_aggregate(const json_t *plan)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(plan, "select"), i, item)
+        if (is_aggregate(item))
+            return item;
+    return NULL;
+}
+
+static bool has_mark(const struct follow *f, enum nl_mark mark)
+{
+    for (int i = 0; i < f->mentions.n; i++)
+        if (f->mentions.m[i].kind == KIND_MARK && f->mentions.m[i].mark == mark)
+            return true;
+    return false;
+}
+
+static json_t *list_of(json_t *plan, const char *key)
+{
+    json_t *list = json_object_get(plan, key);
+    if (!json_is_array(list)) {
+        list = json_array();
+        json_object_set_new(plan, key, list);
+    }
+    return list;
+}
+
+/* ---- changes ---- */
+
+static const char *filter_subject(const json_t *filter)
+{
+    const json_t *inner = json_object_get(filter, "not");
+    const char *column = json_string_value(json_object_get(inner ? inner : filter, "column"));
+    return column ? column : json_string_value(json_object_get(inner ? inner : filter, "expr"));
+}
+
+static bool narrows(const json_t *filter)
+{
+    const char *op = json_string_value(json_object_get(filter, "op"));
+    return op && !str_eq(op, "!=") && !str_eq(op, "not_in") && !json_object_get(filter, "not");
+}
+
+static void put_filters(struct follow *f)
+{
+    struct nl_reading *r = &f->read.reading;
+    auto_json json_t *fresh = json_array();
+    size_t i;
+    json_t *filter;
+    for (int k = 0; k < f->mentions.n && !has_mark(f, MARK_BY) && !has_mark(f, MARK_GROUP); k++) { /* "only the returned ones" */
+        const struct nl_mention *m = &f->mentions.m[k];
+        bool known = m->kind != KIND_COLUMN || !nl_col(f->s, m->ref)->is_flag || r->n_filters == NL_MAX_FILTERS;
+        for (int n = 0; n < r->n_filters; n++)
+            known |= same_ref(r->filters[n].ref, m->ref);
+        if (!known)
+            r->filters[r->n_filters++] = (struct nl_filter){ .ref = m->ref, .op = FILTER_EQ, .having = -1, .n_texts = 1,
+                                                             .text = { k > 0 && nl_is_mark(m - 1, MARK_NOT) ? "false" : "true" } };
+    }
+    for (int k = 0; k < r->n_filters; k++)
+        if (r->filters[k].having < 0)
+            json_array_append_new(fresh, nl_filter_json(f->s, r, &r->filters[k], f->a));
+    if (json_array_size(fresh) == 0)
+        return;
+    json_t *list = list_of(f->plan, "filters");
+    /* Another value of the same column takes the place of the one before. */
+    json_array_foreach(fresh, i, filter)
+    {
+        const char *subject = filter_subject(filter);
+        for (size_t k = json_array_size(list); k-- > 0 && narrows(filter);) {
+            const char *old = filter_subject(json_array_get(list, k));
+            if (old && subject && str_ieq(old, subject) && narrows(json_array_get(list, k)))
+                json_array_remove(list, k);
+        }
+    }
+    json_array_extend(list, fresh);
+    f->changed = true;
+}
+
+static void put_group(struct follow *f)
+{
+    struct nl_reading *r = &f->read.reading;
+    struct nl_item items[ARRAY_SIZE(r->group)];
+    int n = 0;
+    for (int k = 0; k < r->n_group; k++)
+        items[n++] = r->group[k];
+    for (int k = 0; n == 0 && k < r->n_select && n < (int)ARRAY_SIZE(items); k++) /* "each region" */
+        if (r->select[k].func < 0 && has_mark(f, MARK_GROUP))
+            items[n++] = r->select[k];
+    if (n == 0 || !(has_mark(f, MARK_BY) || has_mark(f, MARK_GROUP) || has_mark(f, MARK_BUCKET) || has_mark(f, MARK_TREND)) || has_mark(f, MARK_ORDER))
+        return;
+    const json_t *old = json_object_get(f->plan, "select");
+    json_t *select = json_array(), *group = json_array(), *item;
+    size_t i;
+    bool timed = false;
+    json_array_foreach(old, i, item)
+        if (f->adds && !is_aggregate(item)) {
+            json_array_append(select, item);
+            json_array_append_new(group, json_string(name_of(item)));
+        }
+    for (int k = 0; k < n; k++) {
+        json_t *j = nl_item_json(f->s, r, &items[k], f->a);
+        if (!j)
+            continue;
+        json_array_append_new(group, json_string(name_of(j)));
+        json_array_append_new(select, j);
+        timed |= items[k].bucket >= 0;
+    }
+    bool any = false;
+    json_array_foreach(old, i, item)
+        if (is_aggregate(item)) {
+            json_array_append(select, item);
+            any = true;
+        }
+    if (!any)
+        json_array_append_new(select, json_pack("{s:s, s:s, s:s}", "func", "count", "column", "*", "alias", "row_count"));
+    json_object_set_new(f->plan, "select", select);
+    json_object_set_new(f->plan, "group_by", group);
+    json_object_del(f->plan, "distinct");
+    /* An order by what is no longer there goes. */
+    json_t *order = list_of(f->plan, "order_by");
+    for (size_t k = json_array_size(order); k-- > 0;) {
+        const char *e = json_string_value(json_object_get(json_array_get(order, k), "expr"));
+        bool there = false;
+        json_array_foreach(select, i, item)
+            there |= e && name_of(item) && str_ieq(name_of(item), e) && is_aggregate(item);
+        if (!there || timed)
+            json_array_remove(order, k);
+    }
+    if (timed)
+        json_array_append_new(order, json_pack("{s:s}", "expr", name_of(json_array_get(select, 0))));
+    if (json_array_size(order) == 0) {
+        json_object_del(f->plan, "order_by");
+        json_object_set_new(f->plan, "limit", json_integer(PLAN_LIMIT_MAX));
+    }
+    f->changed = true;
+}
+
+/* "and the average?": another function of the same number, or of one that is named. */
+static void put_aggregate(struct follow *f)
+{
+    const struct nl_reading *r = &f->read.reading;
+    int func = -1;
+    for (int i = 0; i < f->mentions.n; i++) {
+        const struct nl_mention *m = &f->mentions.m[i];
+        if (nl_is_mark(m, MARK_AGG))
+            func = m->arg;
+        else if (nl_is_mark(m, MARK_SUPER))
+            func = m->arg > 0 ? FUNC_MAX : FUNC_MIN;
+        else if (nl_is_mark(m, MARK_COUNT))
+            func = FUNC_COUNT;
+    }
+    if (func < 0 || has_mark(f, MARK_ORDER) || has_mark(f, MARK_TOP))
+        return;
+    struct nl_ref ref = { -1, -1 };
+    for (int i = 0; i < f->mentions.n && func != FUNC_COUNT; i++) {
+        const struct nl_mention *m = &f->mentions.m[i];
+        if (m->kind == KIND_COLUMN && nl_col(f->s, m->ref)->is_numeric && !nl_col(f->s, m->ref)->is_id)
+            ref = m->ref;
+    }
+    const json_t *was = first_aggregate(f->plan);
+    const char *column = json_string_value(json_object_get(was, "column"));
+    json_t *item = NULL;
+    if (ref.table < 0 && func != FUNC_COUNT && was && column && !str_eq(column, "*")) {
+        const char *dot = strrchr(column, '.');
+        item = json_pack("{s:s, s:s, s:s}", "func", plan_func_names[func], "column", column, "alias",
+                         nl_func_alias(func, dot ? dot + 1 : column, f->a));
+    } else if (ref.table < 0 && func != FUNC_COUNT && was && json_object_get(was, "func") && json_object_get(was, "expr")) {
+        item = json_deep_copy(was);
+        json_object_set_new(item, "func", json_string(plan_func_names[func]));
+        json_object_set_new(item, "alias", json_string(arena_printf(f->a, "%s_value", plan_func_names[func])));
+    } else {
+        if (ref.table < 0 && func != FUNC_COUNT && !nl_main_measure(f->s, f->scope.tables[0], &ref))
+            return;
+        item = nl_item_json(f->s, r, &(struct nl_item){ .ref = ref, .func = func, .bucket = -1 }, f->a);
+    }
+    if (!item)
+        return;
+    const json_t *old = json_object_get(f->plan, "select");
+    json_t *select = json_array(), *x;
+    size_t i;
+    json_array_foreach(old, i, x)
+        if (!is_aggregate(x) && json_array_size(json_object_get(f->plan, "group_by")) > 0)
+            json_array_append(select, x);
+    const char *before = was ? name_of(was) : NULL;
+    json_array_foreach(json_object_get(f->plan, "order_by"), i, x)
+        if (before && str_eq(json_string_value(json_object_get(x, "expr")), before))
+            json_object_set(x, "expr", json_object_get(item, "alias"));
+    json_array_append_new(select, item);
+    json_object_set_new(f->plan, "select", select);
+    json_object_del(f->plan, "having");
+    json_object_del(f->plan, "distinct");
+    f->changed = true;
+}
+
+/* What is shown of this column, or the column itself. */
+static const char *order_name(struct follow *f, const struct nl_item *o)
+{
+    const char *column = o->ref.table >= 0 ? nl_col(f->s, o->ref)->name : "*";
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(f->plan, "select"), i, item)
+    {
+        const char *of = json_string_value(json_object_get(item, "column")), *dot = of ? strrchr(of, '.') : NULL;
+        if (of && str_ieq(dot ? dot + 1 : of, column))
+            return name_of(item);
+    }
+    if (o->ref.table < 0)
+        return first_aggregate(f->plan) ? name_of(first_aggregate(f->plan)) : NULL;
+    return json_array_size(json_object_get(f->plan, "group_by")) > 0 ? NULL : column;
+}
+
+static void put_order(struct follow *f)
+{
+    const struct nl_reading *r = &f->read.reading;
+    if (!has_mark(f, MARK_ORDER) && !has_mark(f, MARK_ASC) && !has_mark(f, MARK_DESC) && !has_mark(f, MARK_ALPHA))
+        return;
+    const char *name = NULL;
+    int dir = has_mark(f, MARK_DESC) ? -1 : 1;
+    for (int i = 0; i < r->n_order && !name; i++) {
+        bool named = false;
+        for (int k = 0; k < f->mentions.n; k++)
+            named |= f->mentions.m[k].kind == KIND_COLUMN && same_ref(f->mentions.m[k].ref, r->order[i].ref);
+        name = named || r->order[i].func == FUNC_COUNT ? order_name(f, &r->order[i]) : NULL;
+        dir = r->order_dir[i];
+    }
+    if (!name) {
+        const json_t *was = json_array_get(json_object_get(f->plan, "order_by"), 0), *a = first_aggregate(f->plan);
+        name = json_string_value(json_object_get(was, "expr"));
+        if (!name && a)
+            name = name_of(a);
+    }
+    if (!name)
+        return;
+    const char *kept = arena_strdup(f->a, name);
+    json_object_set_new(f->plan, "order_by", json_pack("[{s:s, s:s}]", "expr", kept, "direction", dir < 0 ? "desc" : "asc"));
+    f->changed = true;
+}
+
+static void put_limit(struct follow *f)
+{
+    int top = 0, n = 0;
+    for (int i = 0; i < f->mentions.n; i++) {
+        const struct nl_mention *m = &f->mentions.m[i], *next = i + 1 < f->mentions.n ? m + 1 : NULL;
+        bool few = nl_is_mark(m, MARK_TOP) || nl_is_mark(m, MARK_LAST);
+        if (few && next && next->kind == KIND_NUMBER && next->start == m->end && next->number >= 1 && next->number <= PLAN_LIMIT_MAX) {
+            bool unit = next + 1 < f->mentions.m + f->mentions.n && nl_is_mark(next + 1, MARK_BUCKET);
+            if (unit)
+                continue; /* "last 30 days" */
+            top = nl_is_mark(m, MARK_TOP) ? m->arg : 1;
+            n = (int)next->number;
+        }
+    }
+    if (n == 0)
+        return;
+    json_object_set_new(f->plan, "limit", json_integer(n));
+    json_t *order = json_object_get(f->plan, "order_by");
+    const json_t *a = first_aggregate(f->plan);
+    if (json_array_size(order) == 0 && a)
+        json_object_set_new(f->plan, "order_by", json_pack("[{s:s, s:s}]", "expr", name_of(a), "direction", top < 0 ? "asc" : "desc"));
+    else if (top < 0 && json_array_size(order) > 0)
+        json_object_set_new(json_array_get(order, 0), "direction", json_string("asc"));
+    f->changed = true;
+}
+
+/* ---- words for it, and a picture ---- */
+
+static void say_json_item(const json_t *item, struct buf *b)
+{
+    const char *func = json_string_value(json_object_get(item, "func")), *column = json_string_value(json_object_get(item, "column"));
+    const char *bucket = json_string_value(json_object_get(item, "bucket")), *e = json_string_value(json_object_get(item, "expr"));
+    static const char *const words[][2] = { { "sum", "sum of" },           { "avg", "average of" }, { "count", "number of" }, { "min", "least" },
+                                            { "max", "greatest" },         { "median", "median of" }, { "count_distinct", "number of different" },
+                                            { "stddev", "standard deviation of" } };
+    for (size_t i = 0; func && i < ARRAY_SIZE(words); i++)
+        if (str_eq(func, words[i][0]))
+            func = words[i][1];
+    if (func && column && str_eq(column, "*"))
+        (void)buf_append_str(b, "number of rows", NULL);
+    else
+        (void)buf_printf(b, NULL, "%s%s%s%s`%s`", func ? func : "", func ? " " : "", bucket ? bucket : "", bucket ? " of " : "",
+                         column ? column : e ? e : "?");
+}
+
+static void say_json_filter(const json_t *filter, struct buf *b)
+{
+    static const char *const groups[] = { "or", "and" };
+    size_t i;
+    json_t *x;
+    for (size_t g = 0; g < 2; g++)
+        json_array_foreach(json_object_get(filter, groups[g]), i, x)
+        {
+            if (i > 0)
+                (void)buf_printf(b, NULL, " %s ", groups[g]);
+            say_json_filter(x, b);
+        }
+    if (json_object_get(filter, "not")) {
+        (void)buf_append_str(b, "not ", NULL);
+        say_json_filter(json_object_get(filter, "not"), b);
+    }
+    const char *subject = filter_subject(filter);
+    if (!subject || json_object_get(filter, "not"))
+        return;
+    (void)buf_printf(b, NULL, "`%s` %s", subject, json_string_value(json_object_get(filter, "op")));
+    json_t *v = json_object_get(filter, "value");
+    auto_free char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
+    if (json_is_string(v))
+        (void)buf_printf(b, NULL, " '%s'", json_string_value(v));
+    else if (text)
+        (void)buf_printf(b, NULL, " %s", text);
+}
+
+static const char *describe(const struct follow *f)
+{
+    auto_buf struct buf b = BUF_INIT(4000);
+    const json_t *group = json_object_get(f->plan, "group_by"), *select = json_object_get(f->plan, "select");
+    size_t i, said = 0;
+    json_t *item;
+    json_array_foreach(select, i, item)
+    {
+        if (json_array_size(group) > 0 && !is_aggregate(item))
+            continue;
+        (void)buf_append_str(&b, said++ ? ", " : "", NULL);
+        say_json_item(item, &b);
+    }
+    if (said == 0)
+        (void)buf_append_str(&b, json_array_size(group) > 0 ? "groups" : "all columns", NULL);
+    said = 0;
+    json_array_foreach(select, i, item)
+        if (json_array_size(group) > 0 && !is_aggregate(item)) {
+            (void)buf_append_str(&b, said++ ? " and " : " by ", NULL);
+            say_json_item(item, &b);
+        }
+    (void)buf_printf(&b, NULL, " of `%s`", json_string_value(json_object_get(f->plan, "table")));
+    json_array_foreach(json_object_get(f->plan, "filters"), i, item)
+    {
+        (void)buf_append_str(&b, i ? " and " : " where ", NULL);
+        say_json_filter(item, &b);
+    }
+    json_array_foreach(json_object_get(f->plan, "order_by"), i, item)
+        (void)buf_printf(&b, NULL, "%s`%s`%s", i ? ", then " : ", ordered by ", json_string_value(json_object_get(item, "expr")),
+                         str_eq(json_string_value(json_object_get(item, "direction")), "desc") ? " downwards" : "");
+    json_int_t limit = json_integer_value(json_object_get(f->plan, "limit"));
+    if (limit > 0 && limit < PLAN_LIMIT_MAX)
+        (void)buf_printf(&b, NULL, ", top %lld", (long long)limit);
+    return arena_strdup(f->a, buf_cstr(&b));
+}
+
+/* From the plan, for whoever made it. NULL when it has nothing to draw. */
+static json_t *draw(const struct follow *f)
+{
+    const json_t *x = NULL, *y = NULL, *series = NULL;
+    size_t i;
+    json_t *item;
+    json_array_foreach(json_object_get(f->plan, "select"), i, item)
+    {
+        bool number = is_aggregate(item);
+        const char *column = json_string_value(json_object_get(item, "column"));
+        for (int c = 0; !first_aggregate(f->plan) && column && c < f->s->tables[f->scope.tables[0]].n_columns; c++) {
+            const struct nl_column *col = &f->s->tables[f->scope.tables[0]].columns[c];
+            number |= str_ieq(col->name, column) && col->is_numeric && !col->is_id;
+        }
+        if (number && !y)
+            y = item;
+        else if (!number && !x)
+            x = item;
+        else if (!number && !series)
+            series = item;
+    }
+    if (!x || !y || !name_of(x) || !name_of(y))
+        return NULL;
+    bool temporal = json_object_get(x, "bucket") != NULL;
+    const char *mark = f->mark && *f->mark ? f->mark : temporal ? "line" : "bar";
+    const char *column = json_string_value(json_object_get(x, "column")), *dot = column ? strrchr(column, '.') : NULL;
+    const char *xn = json_object_get(x, "alias") ? name_of(x) : dot ? dot + 1 : name_of(x);
+    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", mark, "x", "field", xn, "type", temporal ? "temporal" : "nominal", "y", "field",
+                          name_of(y), "type", "quantitative");
+    if (j && series && name_of(series))
+        json_object_set_new(j, "series", json_pack("{s:s, s:s}", "field", name_of(series), "type", "nominal"));
+    return j;
+}
+
+/* Every word has to have had its part. */
+static bool understood(struct follow *f)
+{
+    bool covered[NL_MAX_TOKENS] = { false };
+    for (int i = 0; i < f->mentions.n; i++)
+        for (int k = f->mentions.m[i].start; k < f->mentions.m[i].end; k++)
+            covered[k] = true;
+    for (int i = 0; i < f->words->n; i++)
+        if (!covered[i] && !f->words->t[i].is_stop && !ONE_OF(f->words->t[i].text, "exclude", "remove", "drop", "leave", "split", "make", "group", "limit"))
+            return false;
+    return true;
+}
+
+int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
+              struct err *err)
+{
+    struct follow *f = arena_alloc(a, sizeof(*f));
+    struct nl_tokens *q = arena_alloc(a, sizeof(*q));
+    double said[NL_MAX_TABLES] = { 0 };
+    if (!f || !q)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    *f = (struct follow){ .s = s, .a = a, .words = arena_alloc(a, sizeof(*f->words)) };
+    if (!f->words)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    int r = nl_tokenize(question, a, q, err);
+    if (r < 0)
+        return r;
+    if (!json_is_object(ctx->previous_plan) || !strip(q, f))
+        return 0;
+    f->plan = json_deep_copy(ctx->previous_plan);
+    if (f->plan && find_scope(f)) {
+        r = nl_link(s, &f->scope, f->words, a, &f->mentions, err);
+        int found = r < 0 ? r : nl_read(s, &f->scope, f->words, VARIANT_FRAGMENT, &f->mentions, said, a, &f->read, err);
+        r = found < 0 ? found : 0;
+        if (r == 0 && understood(f)) {
+            put_filters(f);
+            put_group(f);
+            put_aggregate(f);
+            put_order(f);
+            put_limit(f);
+        }
+    }
+    json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ? draw(f) : NULL;
+    /* A chart of what has none is no answer. */
+    bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f);
+    if (!done) {
+        json_decref(f->plan);
+        json_decref(chart);
+        return r;
+    }
+    *ret = (struct nl_answer){ .status = NL_ANSWERED, .n_choices = 1, .others = FOLLOW_OTHERS };
+    ret->choices[0] = (struct nl_choice){ .reading = describe(f), .plan = f->plan, .chart = chart, .score = 0, .probability = 1 / (1 + FOLLOW_OTHERS) };
+    return 1;
+}
