@@ -241,7 +241,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel bench-server \
+.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel bench-server bench-chat \
 	format lint docs install clean
 
 help: ## List the targets
@@ -307,6 +307,10 @@ bench-kernel: all tools bench-programs ## Measure start-up, latency, memory and 
 bench-server: all ## Measure requests, runs, load, streams and uploads against FastAPI and Docker
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/server $(BENCH_FLAGS)
+
+bench-chat: all ## Measure first events, answers without a model, riddle ask, and many threads at once
+	$(Q)scripts/install-deps run build bench
+	$(Q)bench/chat $(BENCH_FLAGS)
 
 format: ## Format the C sources
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format -i

@@ -42,8 +42,10 @@ struct bench {
     bool has_state;  /* a cell ran in it */
     bool lost;       /* since the last answer, variables went away */
     const char *lost_why;
-    bool has_job;
+    bool has_job, admitted, waits; /* a job; it may run; it waits for others to end */
+    struct chat *next_waiting;
     struct bench_job job;
+    struct err failed; /* why the job could not begin */
     void (*when_ready)(void *arg, bool is_hot);
     void *when_ready_arg;
     int64_t since_us, restore_us; /* of the last kernel that had to be got; -1: it was there */
@@ -93,6 +95,12 @@ struct agent {
     struct chat *chats;
     struct catalog_entry catalogs[CATALOGS_KEPT];
     size_t n_catalogs;
+    /*
+     * Code of at most so many chats runs at once: more would only make all of them slow, and run into their time limits. A chat has one
+     * place in the queue, whatever it has to run.
+     */
+    size_t n_jobs, jobs_max;
+    struct chat *waiting, **waiting_end;
     struct loop_timer *sweep;
     struct agent_stats stats;
     bool closing;

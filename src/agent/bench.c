@@ -15,15 +15,61 @@ bool bench_is_hot(const struct chat *c)
     return c->bench.lease && c->bench.ready && lease_alive(c->bench.lease);
 }
 
-static void end_job(struct chat *c, const struct run_result *result, const struct err *err)
+/* ---- whose turn it is to run ---- */
+
+static void admit(struct chat *c);
+
+static void leave_queue(struct chat *c)
+{
+    struct agent *a = c->agent;
+    struct chat **at = &a->waiting;
+    while (*at && *at != c)
+        at = &(*at)->bench.next_waiting;
+    if (*at) {
+        *at = c->bench.next_waiting;
+        if (a->waiting_end == &c->bench.next_waiting)
+            a->waiting_end = at;
+    }
+    c->bench.next_waiting = NULL;
+    c->bench.waits = false;
+}
+
+static void admit_waiting(struct agent *a)
+{
+    while (a->waiting && a->n_jobs < a->jobs_max && !a->closing) {
+        struct chat *c = chat_ref(a->waiting);
+        leave_queue(c);
+        admit(c);
+        chat_unref(c);
+    }
+}
+
+/* The job is over, or will never be: its place is free. */
+static struct bench_job take_job(struct chat *c)
 {
     struct bench *b = &c->bench;
     struct bench_job job = b->job;
-    b->has_job = false;
+    if (b->waits)
+        leave_queue(c);
+    if (b->admitted)
+        c->agent->n_jobs--;
+    b->has_job = b->admitted = false;
     b->job = (struct bench_job){ 0 };
-    free(job.code);
-    job.done(job.arg, result, err);
+    free(TAKE_PTR(job.code));
+    return job;
 }
+
+static void end_job(struct chat *c, const struct run_result *result, const struct err *err)
+{
+    struct agent *a = c->agent;
+    struct bench_job job = take_job(c);
+    job.done(job.arg, result, err);
+    admit_waiting(a);
+}
+
+/* ---- running ---- */
+
+static void tell_failure(void *arg);
 
 static void give_up_kernel(struct chat *c, const char *why)
 {
@@ -79,7 +125,10 @@ static void start_job(struct chat *c, struct lease *lease)
             lease_release(TAKE_PTR(b->lent));
         else
             give_up_kernel(c, "its sandbox broke");
-        end_job(c, NULL, &err);
+        b->failed = err; /* never from within the call that asked for it */
+        struct err ignored = ERR_INIT;
+        if (loop_defer(c->agent->env.loop, tell_failure, chat_ref(c), &ignored) < 0)
+            tell_failure(c);
     }
 }
 
@@ -126,7 +175,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     struct chat *c = chat_ref(arg);
     struct bench *b = &c->bench;
     struct err why = ERR_INIT;
-    bool awaited = b->has_job && !b->running && !b->lent;
+    bool awaited = b->admitted && !b->running && !b->lent;
     b->ready = !err;
     if (awaited)
         b->restore_us = clock_now_us() - b->since_us;
@@ -164,31 +213,55 @@ static int get_kernel(struct chat *c, enum run_kind kind, lease_ready_fn ready, 
     return executor_acquire(env->executor, c->owner, &spec, &events, ready, c, ret, err);
 }
 
+static void tell_failure(void *arg)
+{
+    struct chat *c = arg;
+    struct bench *b = &c->bench;
+    if (b->has_job && b->failed.code != ERR_NONE && !c->agent->closing)
+        end_job(c, NULL, &b->failed);
+    if (!c->agent->closing)
+        chat_unref(c);
+}
+
+static void admit(struct chat *c)
+{
+    struct bench *b = &c->bench;
+    struct err ignored = ERR_INIT;
+    int r = 0;
+    b->admitted = true;
+    b->failed = (struct err)ERR_INIT;
+    c->agent->n_jobs++;
+    if (b->ready && !lease_alive(b->lease))
+        give_up_kernel(c, "its sandbox ended");
+    if (b->ready)
+        start_job(c, b->lease);
+    else if (b->job.kind == RUN_SQL) /* need not wait for Python */
+        r = get_kernel(c, RUN_SQL, on_lent, &b->lent, &b->failed);
+    else if (!b->lease)
+        r = get_kernel(c, RUN_PYTHON, on_ready, &b->lease, &b->failed);
+    if (r < 0 && loop_defer(c->agent->env.loop, tell_failure, chat_ref(c), &ignored) < 0)
+        tell_failure(c);
+}
+
 int bench_run(struct chat *c, const struct bench_job *job, struct err *err)
 {
     struct bench *b = &c->bench;
-    int r = 0;
     if (b->has_job)
         return err_set(err, ERR_CONFLICT, "this chat is busy with other code");
-    if (b->ready && !lease_alive(b->lease))
-        give_up_kernel(c, "its sandbox ended");
     b->job = *job;
     b->job.code = strdup(job->code);
     if (!b->job.code)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     b->has_job = true;
     b->restore_us = -1;
-    if (b->ready)
-        start_job(c, b->lease);
-    else if (job->kind == RUN_SQL) /* need not wait for Python */
-        r = get_kernel(c, RUN_SQL, on_lent, &b->lent, err);
-    else if (!b->lease)
-        r = get_kernel(c, RUN_PYTHON, on_ready, &b->lease, err);
-    if (r < 0) {
-        free(TAKE_PTR(b->job.code));
-        b->has_job = false;
+    if (c->agent->n_jobs < c->agent->jobs_max) {
+        admit(c);
+    } else {
+        b->waits = true;
+        *c->agent->waiting_end = c;
+        c->agent->waiting_end = &b->next_waiting;
     }
-    return r;
+    return 0;
 }
 
 void bench_prepare(struct chat *c)
@@ -218,7 +291,7 @@ void bench_drop(struct chat *c, const char *why)
     give_up_kernel(c, why);
     b->running = NULL;
     if (b->has_job) {
-        b->has_job = false;
-        free(TAKE_PTR(b->job.code));
+        (void)take_job(c);
+        admit_waiting(c->agent);
     }
 }

@@ -518,6 +518,8 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     a->env = *env;
+    a->waiting_end = &a->waiting;
+    a->jobs_max = (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
     int r = loop_after(env->loop, SWEEP_MS, on_sweep, a, &a->sweep, err);
     if (r < 0) {
         free(a);

@@ -268,3 +268,27 @@ def test_least_used_thread_gives_its_kernel_up(tmp_path):
         answer = say(server, threads[0], "PYTHON: 'mine' in globals()")
         assert answer["result"]["rows"] == [[False]] and answer["state_lost"] and "room" in answer["state_lost_reason"]
         assert say(server, threads[2], "PYTHON: mine")["result"]["rows"] == [[2]]
+
+
+def test_many_threads_do_not_mix(server):
+    """Each has data, variables and questions of its own; what comes back must be its own, too."""
+    n, wrong = 40, []
+
+    def chat(i):
+        name = f"mix{i}"
+        thread = server.post("/thread/new", {"datasets": ["sales"], "thread_id": name}).json["thread_id"]
+        said = [say(server, thread, f"PYTHON: mine = {i}"), say(server, thread, f"SQL: SELECT {i} AS i, sum(amount) AS s FROM sales"),
+                say(server, thread, "PYTHON: print(mine, flush=True)"), say(server, thread, "how many rows are there?")]
+        seen = (said[1]["result"]["rows"], said[2]["code_runs"][0]["output"], said[3]["result"]["rows"])
+        if seen != ([[i, 105]], f"{i}\n", [[4]]) or any(a["thread_id"] != name for a in said):
+            wrong.append((i, seen))
+        history = server.get(f"/thread/{thread}/history").json["messages"]
+        if history[0]["content"] != f"PYTHON: mine = {i}" or len(history) != 8:
+            wrong.append((i, history))
+
+    workers = [threading.Thread(target=chat, args=(i,)) for i in range(n)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong, wrong[:3]
