@@ -91,13 +91,13 @@ DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(wildcard src/$(1)/*.c)))
 archives = $(foreach d,$(1),$(if $(call objects,$(d))$(EMBEDDED_$(d)),$(BUILD)/lib/$(d).a))
 
-# Python that runs inside the kernel is compiled into the program.
+# Files that are compiled into a program: the Python inside the kernel, the Python that riddle sends to one, and the page.
 RUNTIME_PY := $(sort $(wildcard src/kernel/runtime/*.py))
-RUNTIME_C := $(if $(RUNTIME_PY),$(BUILD)/gen/runtime_files.c)
-EMBEDDED_kernel := $(RUNTIME_C:.c=.o)
-# So is the Python that riddle itself sends to a kernel.
 CELLS_PY := $(sort $(wildcard src/agent/*.py))
+PAGE_FILES := $(sort $(wildcard web/ui.*))
+EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
 EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
+EMBEDDED_api := $(BUILD)/gen/page_files.o
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
 
@@ -148,11 +148,15 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
 
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
-	$(Q)mkdir -p $(@D) && scripts/embed-files kernel/runtime.h runtime_files $@ $(RUNTIME_PY)
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ kernel/runtime.h runtime_file $(RUNTIME_PY)
 
 $(BUILD)/gen/cell_files.c: scripts/embed-files $(CELLS_PY)
 	$(say) GEN $@
-	$(Q)mkdir -p $(@D) && scripts/embed-files agent/draw.h cell_files $@ $(CELLS_PY)
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ agent/draw.h cell_file $(CELLS_PY)
+
+$(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_FILES)
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ net/static.h static_file $(PAGE_FILES)
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<
@@ -241,7 +245,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-long check-fresh bench-kernel bench-server bench-chat \
+.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-browser check-long check-fresh bench-kernel bench-server bench-chat \
 	format lint docs install clean
 
 help: ## List the targets
@@ -264,7 +268,7 @@ test: ## Install what is missing, build both trees, and run every suite
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build jail:build integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build browser:build jail:build integration:build-asan
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
@@ -292,6 +296,9 @@ check-jail: all tools ## What must be impossible inside the jail
 check-integration: all tools ## Both programs from the outside
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)scripts/run-tests integration:$(BUILD)
+
+check-browser: all ## The page in Chromium
+	$(Q)scripts/run-tests browser:$(BUILD)
 
 check-long: all tools ## The tests that take too long for every day
 	$(Q)scripts/fetch-third-party aimock

@@ -174,7 +174,8 @@ static int open_server(struct app *app, struct err *err)
                                     .metrics = app->metrics, .app = app };
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
-    const struct route_table *tables[] = { &health_routes, &dataset_routes, &upload_routes, &plan_routes, &run_routes, &chat_routes };
+    const struct route_table *tables[] = { &page_routes, &health_routes, &dataset_routes, &upload_routes,
+                                           &plan_routes, &run_routes,    &chat_routes };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;
@@ -217,6 +218,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = open_docs(app, err);
     if (r == 0)
+        r = pages_open(app, err);
+    if (r == 0)
         r = open_server(app, err);
     if (r < 0) {
         app_destroy(app);
@@ -250,6 +253,7 @@ void app_destroy(struct app *app)
     store_close(app->store); /* calls back whoever still waits for it */
     agent_destroy(app->agent);
     static_destroy(app->docs);
+    static_destroy(app->page);
     guard_destroy(app->guard);
     metrics_destroy(app->metrics);
     registry_unref(app->registry);

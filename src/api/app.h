@@ -34,6 +34,7 @@ struct app {
     struct guard *guard;
     struct http_server *server;
     struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
+    struct static_site *page; /* pages.c */
     struct run *runs;         /* in flight */
     struct uploads *uploads;  /* uploads.c */
     struct llm *llm;
@@ -75,13 +76,16 @@ typedef void (*profile_done_fn)(const struct err *err, void *arg);
 int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
                         struct err *err);
 
+/* The page's files, from within the program; static_destroy(app->page). */
+int pages_open(struct app *app, struct err *err);
+
 /* ---- routes, one table per file ---- */
 
 struct route_table {
     const struct route *routes;
     size_t n;
 };
-extern const struct route_table health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes;
+extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

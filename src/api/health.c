@@ -1,4 +1,4 @@
-/* What operators and documentation need: /healthz, /metrics, /openapi.json, /docs, /. */
+/* What operators and documentation need: /healthz, /metrics, /openapi.json, /docs. */
 
 #include <stdio.h>
 #include <string.h>
@@ -82,13 +82,6 @@ static void get_docs_file(struct http_request *req)
         http_reply_fail(req, ERR_NOT_FOUND, "no such file");
 }
 
-static void get_root(struct http_request *req)
-{
-    http_reply_json(req, 200, json_pack("{s:s, s:s, s:s, s:{s:s, s:s, s:s, s:s, s:s}}", "status", "ok", "version", RIDDLE_VERSION,
-                                        "docs", "/docs", "endpoints", "datasets", "/datasets", "upload", "/upload", "runs", "/runs",
-                                        "plans", "/plans/compile", "openapi", "/openapi.json"));
-}
-
 static const struct route_param file_params[] = {
     { .field = { .name = "path", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "A file of the page." } },
     { .field = { .name = NULL } },
@@ -98,12 +91,9 @@ static const struct route_response health_responses[] = {
     { 503, NULL, NULL, false, "{status: unavailable, store, sandbox}" },
     { .status = 0 } };
 static const struct route_response metrics_responses[] = { { 200, METRICS_CONTENT_TYPE, NULL, false, "Prometheus text." }, { .status = 0 } };
-static const struct route_response root_responses[] = { { 200, NULL, NULL, false, "{status, version, docs, endpoints}" }, { .status = 0 } };
 static const struct route_response openapi_responses[] = { { 200, NULL, NULL, false, "OpenAPI 3.1." }, { .status = 0 } };
 
 static const struct route routes[] = {
-    { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are", .responses = root_responses,
-      .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/healthz", get_healthz, .id = "health", .tag = "server", .summary = "Whether the server can work",
       .responses = health_responses, .flags = ROUTE_PUBLIC | ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
     { HTTP_GET, "/metrics", get_metrics, .id = "metrics", .tag = "server", .summary = "Figures for Prometheus",

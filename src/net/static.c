@@ -421,7 +421,7 @@ fail:
 
 /* ---- answering ---- */
 
-static bool wants_html(const struct http_request *req)
+bool static_wants_html(const struct http_request *req)
 {
     const char *accept = http_header(req, "Accept");
 
@@ -436,7 +436,7 @@ void static_reply(struct static_site *site, struct http_request *req, const char
     struct found f;
 
     if (!find(site, path, &f) &&
-        !(site->options.fallback && wants_html(req) && find(site, site->options.fallback, &f))) {
+        !(site->options.fallback && static_wants_html(req) && find(site, site->options.fallback, &f))) {
         http_reply_fail(req, ERR_NOT_FOUND, "there is no file '%s'",
                         str_show(path, strlen(path), shown, sizeof(shown)));
         return;

@@ -44,6 +44,9 @@ void static_reply(struct static_site *site, struct http_request *req, const char
 /* Headers of an HTML answer that a handler makes itself. */
 void static_page_headers(struct http_request *req, const char *csp);
 
+/* True for browsers that open a page; programs get JSON at the same address. */
+bool static_wants_html(const struct http_request *req);
+
 const char *static_content_type(const char *path);
 
 #endif

@@ -1,0 +1,381 @@
+"""The page in a real browser: what a person does, and what they then see."""
+
+import json
+import re
+
+import pytest
+
+from server import Server
+
+IDLE = "!document.querySelector('[aria-busy]') && document.getElementById('stop').hidden"
+
+
+def ask(page, question, wait=True):
+    """Types a question and presses Enter; the selector of the turn that it became."""
+    count = page.eval("document.querySelectorAll('.turn').length") + 1
+    page.click("#question")
+    page.type(question)
+    page.press("Enter")
+    page.wait(f"document.querySelectorAll('.turn').length === {count}")
+    if wait:
+        page.wait(IDLE)
+    return ".turn:last-child"
+
+
+def choose(page, name):
+    page.click("#sets button", name)
+    page.wait(f"document.querySelector('#sets [aria-pressed=true] b').innerText === {json.dumps(name)}")
+
+
+def upload(page, path, *more):
+    page.choose_files("#file", path, *more)
+    page.wait(f"document.querySelector('#sets [aria-pressed=true] b')?.innerText === {json.dumps(path.name)} "
+              "&& document.getElementById('uploading').hidden")
+
+
+def cells(page, turn):
+    return page.eval(f"[...document.querySelectorAll('{turn} tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
+
+
+def events(*pairs):
+    return "".join(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in pairs)
+
+
+def stays_inside(page):
+    return page.eval("document.documentElement.scrollWidth <= window.innerWidth && document.body.scrollWidth <= window.innerWidth")
+
+
+# ---- loading ----
+
+
+def test_loads_from_its_own_server_only(page, server):
+    own = f"http://127.0.0.1:{server.port}/"
+    assert page.requests[:3] == [own, f"{own}ui/ui.css", f"{own}ui/ui.js"]
+    assert all(url.startswith((own, "data:image/svg+xml")) for url in page.requests)
+    assert page.problems == []
+    assert page.eval("document.title") == "Riddle"
+    assert page.eval("getComputedStyle(document.getElementById('send')).backgroundColor") == "rgb(15, 118, 110)"  # the style came
+    page.wait("document.activeElement.id === 'question'")
+
+
+def test_policy_lets_nothing_else_in(page):
+    """What text could do if it ever became markup: nothing."""
+    for attempt in ("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.hit = 1'}))",
+                    "document.body.setAttribute('onclick', 'window.hit = 1'), document.body.click()",
+                    "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.2:9/x.png'}))"):
+        before = len(page.problems)
+        page.eval(f"void ({attempt})")
+        page.wait("true")
+        while len(page.problems) == before:
+            page.browser.pump(5)
+        assert "Content Security Policy" in page.problems[-1]
+    assert page.eval("window.hit") is None
+
+
+def test_every_control_has_a_name(page):
+    nameless = page.eval("[...document.querySelectorAll('button, input, textarea, progress, a')].filter(e => !e.textContent.trim() && "
+                         "!e.labels?.length && !e.getAttribute('aria-label')).map(e => e.outerHTML)")
+    assert nameless == []
+
+
+# ---- asking ----
+
+
+def test_choose_ask_and_see(page):
+    choose(page, "E-commerce Orders")
+    prompts = page.texts("#chips button")
+    assert len(prompts) == 4
+    turn = ask(page, "SQL: SELECT status, count(*) AS orders, sum(total) AS revenue FROM orders GROUP BY status ORDER BY status")
+    assert page.texts(f"{turn} th") == ["status", "orders", "revenue"]
+    rows = cells(page, turn)
+    assert [row[0] for row in rows] == ["cancelled", "completed", "returned"]
+    assert all(re.fullmatch(r"\d{1,3}(,\d{3})*", row[1]) and re.fullmatch(r"\d{1,3}(,\d{3})+\.\d\d", row[2]) for row in rows)
+    assert page.eval(f"getComputedStyle(document.querySelector('{turn} td:nth-child(3)')).textAlign") == "right"
+    assert page.wait(f"document.querySelectorAll('{turn} .chart rect').length") == 3
+    assert page.eval(f"document.querySelector('{turn} .chart rect title').textContent").startswith("cancelled: ")
+    page.click(f"{turn} summary")
+    assert "GROUP BY status" in page.text(f"{turn} .ran pre")
+    assert page.text("#about") == "E-commerce Orders"
+    assert page.problems == []
+
+
+def test_a_question_in_words(page, server):
+    choose(page, "Support Tickets")
+    turn = ask(page, "how many tickets by priority?")
+    rows = {row[0]: int(row[1].replace(",", "")) for row in cells(page, turn)}
+    truth = server.sql("support", "SELECT priority, count(*) FROM tickets GROUP BY 1").json["result"]["rows"]
+    assert rows == {name: n for name, n in truth}
+    assert page.wait(f"document.querySelectorAll('{turn} .chart rect').length") == len(truth)
+    assert "Built-in planner" in page.text(f"{turn} .meta")
+
+
+def test_example_prompt_is_one_click(page):
+    choose(page, "Personal Transactions")
+    prompt = page.texts("#chips button")[0]
+    page.click("#chips button")
+    page.wait(f"document.querySelectorAll('.turn').length === 1 && {IDLE}")
+    assert page.text(".turn .question") == prompt
+    assert not page.visible(".problem") and page.text(".turn .answer")
+
+
+def test_what_cannot_be_read_offers_what_can(page):
+    choose(page, "Personal Transactions")
+    turn = ask(page, "flumox the garblewicket")
+    offered = page.texts(f"{turn} .chips button")
+    assert len(offered) >= 1
+    page.click(f"{turn} .chips button")
+    page.wait(f"document.querySelectorAll('.turn').length === 2 && {IDLE}")
+    assert page.text(".turn:last-child .question") == offered[0]
+    assert page.visible(".turn:last-child .rows, .turn:last-child .stat"), page.text(".turn:last-child")
+
+
+def test_python_prints_and_draws(page):
+    turn = ask(page, "PYTHON: import matplotlib.pyplot as plt\nplt.plot([1, 2, 3])\nplt.show()\nprint('a', 6 * 7)")
+    assert page.text(f"{turn} .output") == "a 42"
+    assert page.wait(f"document.querySelector('{turn} img').naturalWidth") > 200
+    page.reload()
+    assert page.wait("document.querySelector('.turn img').naturalWidth") > 200  # it is kept with the run
+
+
+def test_enter_sends_and_shift_enter_does_not(page):
+    page.click("#question")
+    page.type("SQL: SELECT 1 AS one,")
+    page.press("Enter", shift=True)
+    page.type("2 AS two")
+    assert page.eval("document.getElementById('question').value") == "SQL: SELECT 1 AS one,\n2 AS two"
+    assert page.eval("document.querySelectorAll('.turn').length") == 0
+    page.press("Enter")
+    page.wait(f"document.querySelectorAll('.turn').length === 1 && {IDLE}")
+    assert cells(page, ".turn") == [["1", "2"]]
+
+
+# ---- files ----
+
+
+def test_upload_and_ask(page, tmp_path):
+    path = tmp_path / "fruit.csv"
+    path.write_text("name,colour,grams\napple,red,182\npear,green,178\ncherry,red,8\n")
+    upload(page, path)
+    turn = ask(page, "total grams by colour")
+    assert sorted(cells(page, turn)) == [["green", "178"], ["red", "190"]]
+    assert page.text("#about") == "fruit.csv"
+
+
+def test_a_file_that_cannot_be_read_is_told(page, tmp_path):
+    path = tmp_path / "empty.csv"
+    path.write_text("")
+    page.choose_files("#file", path)
+    assert "empty.csv" in page.wait("document.querySelector('#notice .problem')?.innerText") and "empty" in page.text("#notice").lower()
+    assert not page.visible("#uploading")
+
+
+def test_hostile_data_stays_text(page, tmp_path):
+    long = "x" * 5000
+    path = tmp_path / "hostile.csv"
+    path.write_text('"<b id=hit>name</b>",note,big\n'
+                    f'"<script>window.hit=1</script>","<img src=x onerror=window.hit=2>",9007199254740993\n'
+                    f'"{long}","</textarea><svg onload=window.hit=3>",-9223372036854775807\n')
+    upload(page, path)
+    page.size(390, 800, phone=True)
+    turn = ask(page, "SQL: SELECT * FROM hostile")
+    assert page.texts(f"{turn} th")[0] == "<b id=hit>name</b>"
+    rows = cells(page, turn)
+    assert rows[0] == ["<script>window.hit=1</script>", "<img src=x onerror=window.hit=2>", "9,007,199,254,740,993"]
+    bars = page.wait(f"[...document.querySelectorAll('{turn} .chart rect title')].map(t => t.textContent)")
+    assert len(bars) == 2 and "9,007,199,254,740,993" in bars[0]  # a value too large for a number is drawn all the same
+    assert rows[1][0] == "x" * 400 + "…" and rows[1][2] == "-9,223,372,036,854,775,807"
+    assert page.eval("[window.hit ?? null, document.getElementById('hit'), document.querySelectorAll('.answer script, .answer img').length]") == [None, None, 0]
+    assert stays_inside(page)
+    page.reload()
+    page.wait("document.querySelector('.turn tbody')")
+    assert cells(page, ".turn")[0] == rows[0] and page.eval("window.hit") is None
+    page.click("#new")
+    page.wait("!document.getElementById('start').hidden")
+    assert stays_inside(page)
+
+
+# ---- threads ----
+
+
+def test_reload_goes_on_with_the_thread(page):
+    choose(page, "E-commerce Orders")
+    ask(page, "PYTHON: kept = 41")
+    ask(page, "SQL: SELECT status, count(*) AS n FROM orders GROUP BY 1 ORDER BY 1")
+    before = cells(page, ".turn:last-child")
+    page.reload()
+    page.wait("document.querySelectorAll('.turn').length === 2 && document.querySelector('.turn:last-child tbody')")
+    assert page.texts(".question")[0] == "PYTHON: kept = 41"
+    assert cells(page, ".turn:last-child") == before
+    assert page.wait("document.querySelectorAll('.turn:last-child .chart rect').length") == 3
+    assert page.text("#about") == "E-commerce Orders"
+    turn = ask(page, "PYTHON: print(kept + 1)")
+    assert page.text(f"{turn} .output") == "42"
+
+
+def test_new_thread_and_back(page):
+    question = "SQL: SELECT 4711 AS marker, 2 AS more"
+    ask(page, question)
+    page.click("#new")
+    page.wait("!document.getElementById('start').hidden && document.querySelectorAll('.turn').length === 0")
+    page.reload()
+    page.wait("!document.getElementById('start').hidden")
+    page.click("#earlier button", "4711")
+    page.wait("document.querySelector('.turn tbody')")
+    assert page.text(".question") == question and cells(page, ".turn") == [["4,711", "2"]]
+
+
+def test_delete_thread(page, server):
+    ask(page, "SQL: SELECT 1 AS one")
+    thread = page.eval("JSON.parse(localStorage['riddle.thread']).id")
+    assert server.get(f"/thread/{thread}/history").status == 200
+    page.click("#delete")
+    page.wait("!document.getElementById('start').hidden && document.querySelectorAll('.turn').length === 0")
+    assert server.get(f"/thread/{thread}/history").status == 404
+    assert page.eval("localStorage['riddle.thread'] ?? null") is None
+
+
+def test_a_thread_that_is_gone_is_no_obstacle(page):
+    page.eval("void localStorage.setItem('riddle.thread', JSON.stringify({ id: 'nosuchthread', name: 'x' }))")
+    page.reload()
+    page.wait("!document.getElementById('start').hidden")
+    assert not page.visible("#notice")
+
+
+def test_stop(page):
+    turn = ask(page, "PYTHON: print('begun', flush=True)\nwhile True: pass", wait=False)
+    page.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")
+    assert page.visible("#stop") and not page.visible("#send")
+    page.click("#stop")
+    page.wait(IDLE)
+    assert "Stopped before it was finished." in page.text(turn)
+    turn = ask(page, "PYTHON: print('again')")  # the turn before it has really ended
+    assert page.text(f"{turn} .output") == "again"
+
+
+# ---- what goes wrong ----
+
+
+def test_a_query_that_fails_is_told_and_can_be_edited(page):
+    turn = ask(page, "SQL: SELECT * FROM nowhere")
+    assert "nowhere" in page.text(f"{turn} .problem") and page.visible("#send")
+    page.click(f"{turn} .problem button", "Edit")
+    assert page.eval("document.getElementById('question').value") == "SQL: SELECT * FROM nowhere"
+
+
+def test_server_gone_and_back(blank, tmp_path):
+    own = Server(tmp_path, RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0)
+    (own.datasets / "t").mkdir()
+    (own.datasets / "t" / "t.csv").write_text("a\n1\n2\n")
+    with own:
+        blank.open(f"http://127.0.0.1:{own.port}/ui")
+        blank.wait("!document.getElementById('start').hidden")
+    turn = ask(blank, "how many rows?")
+    assert blank.text(f"{turn} .problem span") == "The server can't be reached. Is it still running?"
+    assert blank.texts(f"{turn} .problem button") == ["Try again"]
+
+
+def test_key_is_asked_for_and_kept_for_the_tab(blank, tmp_path):
+    with Server(tmp_path, RIDDLE_API_KEYS="ann:secret-key-of-ann", RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0) as own:
+        address = f"http://127.0.0.1:{own.port}/"
+        blank.open(address)
+        for key in ("wrong", "secret-key-of-ann"):
+            blank.wait("document.getElementById('key').open")
+            blank.type(key)
+            blank.press("Enter")
+            blank.wait("!document.getElementById('key').open || document.getElementById('key-value').value === ''")
+        blank.wait("!document.getElementById('start').hidden")
+        assert blank.eval("[Object.values(localStorage), Object.values(sessionStorage)]") == [[], ['"secret-key-of-ann"']]
+        path = tmp_path / "mine.csv"
+        path.write_text("a\n1\n2\n")
+        upload(blank, path)
+        blank.reload()
+        blank.wait("!document.getElementById('start').hidden")
+        assert not blank.visible("#key") and blank.texts("#sets b")[0] == "mine.csv"
+
+
+@pytest.mark.parametrize("stream, said", [
+    ("event: status\ndata: {\"type\":\"status\",\"text\":\"Thinking\"}\n\n", "The connection was cut before the answer was complete."),
+    (events(("error", {"message": "the model is <b>tired</b>"}), ("done", {})), "the model is <b>tired</b>"),
+], ids=["cut", "error"])
+def test_streams_that_end_badly(page, stream, said):
+    page.fake("/message/stream", stream, "text/event-stream")
+    turn = ask(page, "anything")
+    assert page.text(f"{turn} .problem span") == said
+    assert page.visible("#send") and page.texts(f"{turn} .problem button") == ["Try again"]
+
+
+# ---- what a model may answer ----
+
+
+def test_words_of_a_model(page):
+    text = "Ünïts: **<b>1</b>** and `x<y`, sold 3,999.\n\n- one\n- two\n\n1. first\n\n```\nlet <i>x</i>\n```"
+    flag = {"text": "3,999", "offset": len(text[:text.index("3,999")].encode())}
+    page.fake("/message/stream", events(("token", {"text": "Ün"}), ("done", {
+        "response": text, "status": "succeeded", "flagged": [flag], "model": "m-1", "total_ms": 1234, "result": {"columns": [], "rows": []}})),
+        "text/event-stream")
+    turn = ask(page, "anything")
+    assert page.texts(f"{turn} mark") == ["3,999"] and "in no result" in page.text(f"{turn} .doubt")
+    assert page.texts(f"{turn} strong") == ["<b>1</b>"] and page.texts(f"{turn} p code") == ["x<y"]
+    assert page.texts(f"{turn} li") == ["one", "two", "first"] and page.text(f"{turn} .text pre").strip() == "let <i>x</i>"
+    assert page.text(f"{turn} .meta") == "m-1 · 1.2 s"
+
+
+def test_a_choice_runs_its_own_plan(page):
+    plan = {"dataset_id": "ecommerce", "table": "orders", "select": [{"func": "count", "column": "*", "alias": "n"}]}
+    page.fake("/message/stream", events(("done", {"response": "Which?\n1. count of rows\n2. other", "status": "succeeded", "choices": [
+        {"reading": "count of `orders`", "plan": plan}, {"reading": "other", "plan": plan}]})), "text/event-stream")
+    turn = ask(page, "anything")
+    assert page.text(f"{turn} .text") == "Which?" and page.texts(f"{turn} .chips button") == ["count of orders", "other"]
+    page.fakes.clear()
+    page.click(f"{turn} .chips button")
+    page.wait(f"document.querySelectorAll('.turn').length === 2 && {IDLE}")
+    assert page.text(".turn:last-child .question") == "count of orders"
+    assert re.fullmatch(r"[\d,]+\nn", page.text(".turn:last-child .stat"))
+    assert 'FROM "orders"' in page.eval("document.querySelector('.turn:last-child .ran pre').textContent")
+
+
+ROWS = {"columns": ["when", "kind", "value"], "types": ["DATE", "VARCHAR", "DOUBLE"],
+        "rows": [[f"2024-0{m}-01", kind, m * factor] for m in range(1, 7) for kind, factor in (("a", 1.5), ("b", -2))]}
+
+
+@pytest.mark.parametrize("mark, encoding, selector, count", [
+    ("bar", {"x": {"field": "when", "type": "nominal"}, "y": {"field": "value", "type": "quantitative"}, "color": {"field": "kind"}}, "rect", 12),
+    ("line", {"x": {"field": "when", "type": "temporal"}, "y": {"field": "value", "type": "quantitative"}, "color": {"field": "kind"}}, "path", 2),
+    ("point", {"x": {"field": "value", "type": "quantitative"}, "y": {"field": "value", "type": "quantitative"}}, "circle", 12),
+    ("arc", {"theta": {"field": "value", "type": "quantitative"}, "color": {"field": "when", "type": "nominal"}}, "path", 12),
+], ids=["bar", "line", "point", "arc"])
+def test_charts(page, mark, encoding, selector, count):
+    chart = {"mark": mark, "encoding": encoding, "data": {"name": "result"}}
+    page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "chart": chart, "result": ROWS})), "text/event-stream")
+    turn = ask(page, "anything")
+    drawn = page.wait(f"[...document.querySelectorAll('{turn} .chart {selector}')].map(e => e.outerHTML)")
+    assert len(drawn) == count and not [d for d in drawn if "NaN" in d or "undefined" in d or 'height="-' in d]
+    if mark == "line":
+        assert {"Jan 2024", "Jun 2024"} <= set(page.eval(f"[...document.querySelectorAll('{turn} svg text')].map(t => t.textContent)"))
+    if mark in ("bar", "line"):
+        assert page.texts(f"{turn} .legend span") == ["a", "b"]
+    outside = page.eval(f"""(box => [...document.querySelectorAll('{turn} .chart {selector}')].filter(e => {{
+        const r = e.getBoundingClientRect(); return r.left < box.left - 4 || r.right > box.right + 4 || r.top < box.top - 4 || r.bottom > box.bottom + 4;
+    }}).length)(document.querySelector('{turn} .chart svg').getBoundingClientRect())""")
+    assert outside == 0
+    page.size(390, 800, phone=True)
+    page.wait(f"document.querySelector('{turn} .chart svg').viewBox.baseVal.width < 390")
+    assert stays_inside(page) and page.problems == []
+
+
+# ---- small and dark ----
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_phone(page, scheme):
+    page.scheme(scheme)
+    page.size(360, 700, phone=True)
+    assert stays_inside(page)
+    ask(page, "SQL: SELECT *, 'a rather long text that goes on and on' AS words FROM orders LIMIT 30")
+    ask(page, "SQL: SELECT " + ", ".join(f"{n} AS a_column_with_a_long_name_{n}" for n in range(20)))
+    ask(page, "PYTHON: print('w' * 500)")
+    assert stays_inside(page)
+    paper, ink = page.eval("[getComputedStyle(document.documentElement).backgroundColor, getComputedStyle(document.documentElement).color]"
+                           ".map(c => c.match(/\\d+/g).reduce((a, b) => a + +b, 0))")
+    assert (paper < ink) == (scheme == "dark")
+    assert page.problems == []
