@@ -221,7 +221,8 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
     if (json_parse(data, len, &body, &why) < 0)
         return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent an event that cannot be read: %s", why.message);
     if (!json_is_object(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due", json_type_name(body));
+        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due",
+                       json_type_name(body));
     type = json_string_value(json_object_get(body, "type"));
     type = type ? type : name;
     if (llm_complaint_read(body, &complaint))

@@ -101,7 +101,9 @@ static json_t *tools_json(const struct llm_request *req)
 
 static json_t *request(const struct llm_target *t, const struct llm_request *req)
 {
-    static const char *const choices[] = { [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "required" };
+    static const char *const choices[] = {
+        [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "required"
+    };
     json_t *messages = json_array();
     json_t *body = json_pack("{s:s, s:o, s:b}", "model", t->model, "messages", messages, "stream", 1);
     int64_t max_tokens = req->max_tokens > 0 ? req->max_tokens : t->max_tokens;
@@ -216,7 +218,8 @@ static int take_body(struct llm_draft *d, const json_t *body, const char *member
     size_t i;
 
     if (!json_is_object(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due", json_type_name(body));
+        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due",
+                       json_type_name(body));
     if (llm_complaint_read(body, &complaint))
         return llm_complaint_err(&complaint, d->secret, err);
     if (choices && !json_is_null(choices) && !json_is_array(choices))
