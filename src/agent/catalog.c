@@ -1,10 +1,12 @@
 /*
- * Reading a catalog. Per table one query gives its columns and a few rows, and one gives everything about all its columns, as
- * rows of five texts: what the row is about (c: the column, k: which kind of row), and v, w, x, n.
+ * Reading a catalog. Per table one query gives its columns, a few rows and their number, and one gives everything about all its
+ * columns, as rows: what a row is about (c: the column, k: which kind of row), and v, w, x, n, d.
  *
- *   c = -1  k = 0   n: rows of the table
- *   c       k = 1   v, w, x: least, greatest, mean; n: how many are not null
+ *   c       k = 1   v, w, x: least, greatest, mean; n: how many are not null; d: different ones among the first
  *   c       k = 2   v: a value; n: how often it occurs
+ *
+ * Of a large table the two kinds are asked for one after the other. The values of a column that hardly repeats are not worth
+ * grouping: d tells which those are.
  */
 
 #include "agent/catalog.h"
@@ -23,11 +25,14 @@
 #define INTEGER_VALUES 200
 #define LISTED_INTEGERS 50        /* a number with more different values has no top list */
 #define LOOKED_AT_COLUMNS 400     /* of a table; of the rest only name and type are known */
+#define SMALL_ROWS 100000         /* up to here all is asked for at once */
+#define PROBED_ROWS 20000         /* a look at so many tells columns that repeat from those that hardly do */
+#define HARDLY_REPEATS 0.9        /* different values among those */
 #define SQL_MAX_BYTES (4u << 20)
 #define ARENA_BYTES (64u << 20)
 
-enum step { STEP_SHAPE, STEP_VALUES, STEP_DONE };
-enum row_kind { ROW_TABLE, ROW_RANGE, ROW_VALUE };
+enum step { STEP_SHAPE, STEP_RANGES, STEP_VALUES, STEP_DONE };
+enum row_kind { ROW_RANGE = 1, ROW_VALUE = 2 };
 
 struct catalog {
     unsigned refs;
@@ -41,6 +46,8 @@ struct catalog {
     enum step step;
     struct buf sql;
     json_t *columns, *types; /* of that table */
+    long long n_rows;
+    bool *repeats; /* of its columns; NULL while that is not known */
 
     struct nl_schema *nl;
     struct plan_schema *plan;
@@ -82,7 +89,7 @@ static int append_sql(struct buf *b, const char *fmt, const char *column, const 
 static int shape_query(struct catalog *c, struct err *err)
 {
     buf_clear(&c->sql);
-    int r = append_sql(&c->sql, "SELECT * FROM %t LIMIT ", NULL, c->tables[c->table], err);
+    int r = append_sql(&c->sql, "SELECT *, (SELECT count(*) FROM %t) FROM %t LIMIT ", NULL, c->tables[c->table], err);
     return r < 0 ? r : buf_printf(&c->sql, err, "%d", CATALOG_SAMPLE_ROWS);
 }
 
@@ -91,52 +98,70 @@ static enum plan_type column_type(const struct catalog *c, size_t i)
     return plan_type_from_name(json_string_value(json_array_get(c->types, i)));
 }
 
-static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, struct err *err)
+static bool has_values(enum plan_type type)
 {
-    const char *low = "NULL, NULL, NULL, ";
+    return type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL;
+}
+
+static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe, struct err *err)
+{
+    const char *range = "NULL, NULL, NULL, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
-        low = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), NULL, ";
+        range = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), NULL, ";
     else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
-        low = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), CAST(avg(%n) AS VARCHAR), ";
-    int r = buf_printf(b, err, " UNION ALL SELECT %zu, %d, ", i, ROW_RANGE);
+        range = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), CAST(avg(%n) AS VARCHAR), ";
+    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_RANGE);
     if (r >= 0)
-        r = append_sql(b, low, column, table, err);
-    return r < 0 ? r : append_sql(b, "count(%n) FROM %t", column, table, err);
+        r = append_sql(b, range, column, table, err);
+    if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
+        r = append_sql(b, "count(%n), (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ", column, table, err);
+        if (r >= 0)
+            r = buf_printf(b, err, "%d)) FROM ", PROBED_ROWS);
+        return r < 0 ? r : append_name(b, table, err);
+    }
+    return r < 0 ? r : append_sql(b, "count(%n), NULL FROM %t", column, table, err);
 }
 
 /*
  * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
  * way here and are still left out by it.
  */
-static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, struct err *err)
+static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats, struct err *err)
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
-    int r = buf_printf(b, err, " UNION ALL SELECT %zu, %d, ", i, ROW_VALUE);
+    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
     if (r >= 0 && type == TYPE_TEXT)
         r = buf_printf(b, err, "left(CAST(v AS VARCHAR), %d)", NL_VALUE_MAX_BYTES + 1);
     else if (r >= 0)
         r = buf_append_str(b, "CAST(v AS VARCHAR)", err);
     if (r >= 0)
-        r = append_sql(b, ", NULL, NULL, n FROM (SELECT %n AS v, count(*) AS n FROM %t", column, table, err);
-    return r < 0 ? r : buf_printf(b, err, " GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v LIMIT %d)", limit);
+        r = buf_append_str(b, ", NULL, NULL, n, NULL FROM (SELECT ", err);
+    if (r >= 0 && !repeats)
+        r = append_sql(b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL", column, table, err);
+    else if (r >= 0)
+        r = append_sql(b, "%n AS v, count(*) AS n FROM %t GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v", column, table, err);
+    if (r >= 0 && !repeats)
+        r = buf_printf(b, err, " LIMIT %d)", PROBED_ROWS);
+    return r < 0 ? r : buf_printf(b, err, " LIMIT %d)", limit);
+}
+
+static const char *column_name(const struct catalog *c, size_t i)
+{
+    return json_string_value(json_array_get(c->columns, i));
 }
 
 /* Ranges come before values: a cut answer then lacks the less important. */
-static int facts_query(struct catalog *c, struct err *err)
+static int facts_query(struct catalog *c, bool ranges, bool values, struct err *err)
 {
     const char *table = c->tables[c->table];
     size_t n = MIN_OF(json_array_size(c->columns), (size_t)LOOKED_AT_COLUMNS);
+    int r = 0;
     buf_clear(&c->sql);
-    int r = buf_printf(&c->sql, err, "SELECT -1 AS c, %d AS k, NULL AS v, NULL AS w, NULL AS x, count(*) AS n FROM ", ROW_TABLE);
-    if (r >= 0)
-        r = append_name(&c->sql, table, err);
-    for (size_t i = 0; i < n && r >= 0; i++)
-        r = range_query(&c->sql, json_string_value(json_array_get(c->columns, i)), table, i, column_type(c, i), err);
-    for (size_t i = 0; i < n && r >= 0; i++) {
-        enum plan_type type = column_type(c, i);
-        if (type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL)
-            r = values_query(&c->sql, json_string_value(json_array_get(c->columns, i)), table, i, type, err);
-    }
+    for (size_t i = 0; i < n && r >= 0 && ranges; i++)
+        r = range_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
+    for (size_t i = 0; i < n && r >= 0 && values; i++)
+        if (has_values(column_type(c, i)))
+            r = values_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !c->repeats || c->repeats[i], err);
     return r;
 }
 
@@ -171,7 +196,7 @@ static json_t *shown_text(const char *text)
     return json_string(cut);
 }
 
-static json_t *shown_rows(const json_t *rows)
+static json_t *shown_rows(const json_t *rows, size_t n_columns)
 {
     json_t *out = json_array(), *row, *cell;
     size_t i, k;
@@ -180,6 +205,8 @@ static json_t *shown_rows(const json_t *rows)
         json_t *list = json_array();
         json_array_foreach(row, k, cell)
         {
+            if (k == n_columns)
+                break;
             if (json_is_string(cell))
                 json_array_append_new(list, shown_text(json_string_value(cell)));
             else
@@ -190,18 +217,34 @@ static json_t *shown_rows(const json_t *rows)
     return out;
 }
 
+static int add_table(struct catalog *c, struct err *err)
+{
+    int r = nl_schema_add_table(c->nl, c->tables[c->table], c->n_rows, err);
+    for (size_t i = 0; i < json_array_size(c->columns) && r >= 0; i++)
+        r = nl_schema_add_column(c->nl, (int)c->table, column_name(c, i), json_string_value(json_array_get(c->types, i)), err);
+    return r < 0 ? r : 0;
+}
+
 static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
 {
     const char *table = c->tables[c->table];
-    json_t *columns = json_object_get(body, "columns"), *types = json_object_get(body, "types");
+    const json_t *rows = json_object_get(body, "rows");
+    json_t *columns = json_copy(json_object_get(body, "columns")), *types = json_copy(json_object_get(body, "types"));
     size_t n = json_array_size(columns);
-    if (n == 0 || json_array_size(types) != n)
+    c->columns = columns;
+    c->types = types;
+    if (n < 2 || json_array_size(types) != n)
         return err_set(err, ERR_PROTOCOL, "the columns of table '%s' did not come with their types", table);
+    /* The last is the number of rows, which no row means that there are none. */
+    n--;
+    json_array_remove(columns, n);
+    json_array_remove(types, n);
+    c->n_rows = json_integer_value(json_array_get(json_array_get(rows, 0), n));
     if (n > PLAN_MAX_COLUMNS)
         return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table, PLAN_MAX_COLUMNS);
     json_t *list = json_array(), *short_table = json_object();
-    json_t *described = json_pack("{s:s, s:n, s:o, s:o}", "name", table, "row_count", "columns", list, "sample_rows",
-                                  shown_rows(json_object_get(body, "rows")));
+    json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count", (json_int_t)c->n_rows, "columns", list, "sample_rows",
+                                  shown_rows(rows, n));
     json_array_append_new(json_object_get(c->described, "tables"), described);
     json_object_set_new(json_object_get(c->short_schema, "tables"), table, short_table);
     for (size_t i = 0; i < n; i++) {
@@ -212,9 +255,7 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
             json_object_set_new(short_table, name, json_string(type)) < 0)
             return no_memory(err);
     }
-    c->columns = json_incref(columns);
-    c->types = json_incref(types);
-    return 0;
+    return add_table(c, err);
 }
 
 static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low, const char *high, const char *mean,
@@ -247,50 +288,43 @@ static void describe_value(json_t *column, enum plan_type type, const char *valu
 }
 
 /* The answer lists values only so far; what it was cut at is not their number. */
-static void finish_column(json_t *column, enum plan_type type, bool is_cut)
+static void finish_column(json_t *column, enum plan_type type, bool repeats, bool is_cut)
 {
     json_int_t distinct = json_integer_value(json_object_get(column, "distinct"));
     json_int_t most = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN : INTEGER_VALUES - 1;
-    if (distinct > most || (is_cut && distinct > 0)) {
+    if (distinct > most || !repeats || (is_cut && distinct > 0)) {
         json_object_del(column, "distinct");
-        json_object_set_new(column, "distinct_more_than", json_integer(MIN_OF(distinct - 1, most)));
+        json_object_set_new(column, "distinct_more_than", json_integer(repeats ? MIN_OF(distinct - 1, most) : most));
     }
-    if (type == TYPE_INTEGER && distinct > LISTED_INTEGERS)
+    if ((type == TYPE_INTEGER && distinct > LISTED_INTEGERS) || !repeats)
         json_object_del(column, "top");
 }
 
 static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
 {
-    const char *table = c->tables[c->table];
     const json_t *rows = json_object_get(body, "rows");
-    json_t *described = json_array_get(json_object_get(c->described, "tables"), c->table);
-    json_t *columns = json_object_get(described, "columns"), *row;
+    json_t *columns = json_object_get(json_array_get(json_object_get(c->described, "tables"), c->table), "columns"), *row;
     size_t i, n_columns = json_array_size(c->columns);
-    long long n_rows = -1;
-    json_array_foreach(rows, i, row)
-        if (json_integer_value(json_array_get(row, 1)) == ROW_TABLE)
-            n_rows = json_integer_value(json_array_get(row, 5));
-    if (n_rows < 0)
-        return err_set(err, ERR_PROTOCOL, "the rows of table '%s' were not counted", table);
-    json_object_set_new(described, "row_count", json_integer(n_rows));
-
-    int t = nl_schema_add_table(c->nl, table, n_rows, err), r = 0;
-    if (t < 0)
-        return t;
-    for (i = 0; i < n_columns && r >= 0; i++)
-        r = nl_schema_add_column(c->nl, t, json_string_value(json_array_get(c->columns, i)),
-                                 json_string_value(json_array_get(c->types, i)), err);
+    int r = 0, t = (int)c->table;
+    if (!json_is_array(rows))
+        return err_set(err, ERR_PROTOCOL, "the query about table '%s' gave no rows", c->tables[c->table]);
+    if (c->step == STEP_RANGES)
+        c->repeats = calloc(n_columns, sizeof(*c->repeats));
+    if (c->step == STEP_RANGES && !c->repeats)
+        return no_memory(err);
     json_array_foreach(rows, i, row)
     {
         json_int_t at = json_integer_value(json_array_get(row, 0)), kind = json_integer_value(json_array_get(row, 1));
         const char *v = json_string_value(json_array_get(row, 2)), *w = json_string_value(json_array_get(row, 3));
         long long n = json_integer_value(json_array_get(row, 5));
-        if (at < 0 || at >= (json_int_t)n_columns || r < 0)
+        if (at < 0 || at >= (json_int_t)n_columns || r < 0 || !json_is_array(row))
             continue;
         enum plan_type type = column_type(c, (size_t)at);
         json_t *column = json_array_get(columns, (size_t)at);
         if (kind == ROW_RANGE) {
-            describe_range(column, type, n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
+            describe_range(column, type, c->n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
+            if (c->step == STEP_RANGES)
+                c->repeats[at] = n <= PROBED_ROWS || (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
             if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
                 r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
         } else if (kind == ROW_VALUE && v) {
@@ -299,8 +333,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
                 r = nl_schema_add_value(c->nl, t, (int)at, v, err);
         }
     }
-    for (i = 0; i < n_columns && r >= 0; i++)
-        finish_column(json_array_get(columns, i), column_type(c, i), json_is_true(json_object_get(body, "truncated")));
+    for (i = 0; i < n_columns && r >= 0 && c->step == STEP_VALUES; i++)
+        finish_column(json_array_get(columns, i), column_type(c, i), !c->repeats || c->repeats[i], json_is_true(json_object_get(body, "truncated")));
     return r < 0 ? r : 0;
 }
 
@@ -343,23 +377,38 @@ static int finish(struct catalog *c, struct err *err)
     return 0;
 }
 
-int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
+static void leave_table(struct catalog *c)
 {
-    int r;
-    if (c->step == STEP_DONE)
-        return err_set(err, ERR_CONFLICT, "the catalog is finished");
-    if (c->step == STEP_SHAPE) {
-        r = feed_shape(c, body, err);
-        if (r >= 0)
-            r = facts_query(c, err);
-        c->step = STEP_VALUES;
-        return r;
-    }
-    r = feed_facts(c, body, err);
     json_decref(TAKE_PTR(c->columns));
     json_decref(TAKE_PTR(c->types));
-    if (r < 0)
-        return r;
+    free(TAKE_PTR(c->repeats));
+}
+
+int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
+{
+    int r = 0;
+    switch (c->step) {
+    case STEP_SHAPE:
+        r = feed_shape(c, body, err);
+        c->step = c->n_rows > SMALL_ROWS ? STEP_RANGES : STEP_VALUES;
+        return r < 0 ? r : facts_query(c, true, c->step == STEP_VALUES, err);
+    case STEP_RANGES:
+        r = feed_facts(c, body, err);
+        c->step = STEP_VALUES;
+        if (r >= 0)
+            r = facts_query(c, false, true, err);
+        if (r < 0 || c->sql.len > 0)
+            return r;
+        break; /* no column has values to ask for */
+    case STEP_VALUES:
+        r = feed_facts(c, body, err);
+        if (r < 0)
+            return r;
+        break;
+    case STEP_DONE:
+        return err_set(err, ERR_CONFLICT, "the catalog is finished");
+    }
+    leave_table(c);
     c->step = STEP_SHAPE;
     return ++c->table == c->n_tables ? finish(c, err) : shape_query(c, err);
 }
@@ -412,9 +461,8 @@ void catalog_unref(struct catalog *c)
 {
     if (!c || --c->refs > 0)
         return;
+    leave_table(c);
     json_decref(c->relationships);
-    json_decref(c->columns);
-    json_decref(c->types);
     json_decref(c->described);
     json_decref(c->short_schema);
     nl_schema_destroy(c->nl);

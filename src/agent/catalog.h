@@ -6,7 +6,7 @@
  * and for people. All of it is read by SQL that somebody else runs, so that an event loop and a command can both do it:
  *
  *   catalog_create()                      names the tables
- *   while ((sql = catalog_next_sql(…)))   two queries for each table
+ *   while ((sql = catalog_next_sql(…)))   two queries for each table, three for a large one
  *       catalog_feed(…)                   with the answer; a failure is the end of the catalog
  *   catalog_schema() …                    afterwards; nothing changes any more, so threads may share one
  */

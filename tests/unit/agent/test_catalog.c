@@ -21,7 +21,7 @@ static void test_two_queries_a_table(void **state)
     static const char *const tables[] = { "sales", "a \"b\"" };
     int64_t rows = 0;
     assert_int_equal(catalog_create("shop", tables, 2, NULL, &c, &err), 0);
-    assert_string_equal(catalog_next_sql(c, &rows), "SELECT * FROM \"sales\" LIMIT 3");
+    assert_string_equal(catalog_next_sql(c, &rows), "SELECT *, (SELECT count(*) FROM \"sales\") FROM \"sales\" LIMIT 3");
     assert_int_equal(rows, 3);
     feed_catalog(c, SALES_SHAPE);
     const char *sql = catalog_next_sql(c, &rows);
@@ -32,9 +32,9 @@ static void test_two_queries_a_table(void **state)
     assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"sales\" GROUP BY 1"));
     assert_null(strstr(sql, "SELECT \"amount\" AS v"));
     feed_catalog(c, SALES_FACTS);
-    assert_string_equal(catalog_next_sql(c, &rows), "SELECT * FROM \"a \"\"b\"\"\" LIMIT 3");
-    feed_catalog(c, "{'columns':['x'],'types':['DOUBLE'],'rows':[]}");
-    feed_catalog(c, "{'rows':[[-1,0,null,null,null,0],[0,1,null,null,null,0]]}");
+    assert_string_equal(catalog_next_sql(c, &rows), "SELECT *, (SELECT count(*) FROM \"a \"\"b\"\"\") FROM \"a \"\"b\"\"\" LIMIT 3");
+    feed_catalog(c, "{'columns':['x','n'],'types':['DOUBLE','BIGINT'],'rows':[]}");
+    feed_catalog(c, "{'rows':[[0,1,null,null,null,0,null]]}");
     assert_null(catalog_next_sql(c, &rows));
     assert_int_equal(catalog_plan_schema(c)->n_tables, 2);
     assert_int_equal(catalog_feed(c, NULL, &err), -ERR_CONFLICT);
@@ -69,8 +69,7 @@ static void test_many_values(void **state)
         static const char *const tables[] = { "t" };
         json_t *rows = json_array(), *body = json_pack("{s:o, s:b}", "rows", rows, "truncated", cut);
         assert_int_equal(catalog_create("d", tables, 1, NULL, &c, &err), 0);
-        feed_catalog(c, "{'columns':['name','n'],'types':['VARCHAR','INTEGER'],'rows':[]}");
-        json_array_append_new(rows, json_pack("[i,i,n,n,n,i]", -1, 0, 5000));
+        feed_catalog(c, "{'columns':['name','n','rows'],'types':['VARCHAR','INTEGER','BIGINT'],'rows':[['v1',1,5000]]}");
         for (int i = 0; i < (cut ? 500 : NL_VALUES_PER_COLUMN + 1); i++) {
             char value[16];
             snprintf(value, sizeof(value), "v%d", i);
@@ -93,6 +92,42 @@ static void test_many_values(void **state)
     }
 }
 
+/* What hardly repeats is not grouped, and has no top list. */
+static void test_a_large_table(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct catalog *c = NULL;
+    static const char *const tables[] = { "t" };
+    int64_t rows;
+    assert_int_equal(catalog_create("d", tables, 1, NULL, &c, &err), 0);
+    feed_catalog(c, "{'columns':['ref','city','x','n'],'types':['VARCHAR','VARCHAR','DOUBLE','BIGINT'],'rows':[['R1','Paris',1.5,1000000]]}");
+    const char *sql = catalog_next_sql(c, &rows);
+    assert_non_null(strstr(sql, "SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000"));
+    assert_null(strstr(sql, "SELECT \"x\" AS v"));
+    assert_null(strstr(sql, "GROUP BY"));
+    feed_catalog(c, "{'rows':[[0,1,null,null,null,1000000,19990],[1,1,null,null,null,900000,2],[2,1,'1','2','1.5',1000000,null]]}");
+    sql = catalog_next_sql(c, &rows);
+    assert_non_null(strstr(sql, "SELECT DISTINCT v, 1 AS n FROM (SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000) LIMIT 1001)"));
+    assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"t\" GROUP BY 1"));
+    feed_catalog(c, "{'rows':[[0,2,'R1',null,null,1,null],[1,2,'Paris',null,null,800000,null],[1,2,'Rome',null,null,100000,null]]}");
+    assert_null(catalog_next_sql(c, &rows));
+    const json_t *columns = json_object_get(json_array_get(json_object_get(catalog_describe(c), "tables"), 0), "columns");
+    assert_null(json_object_get(json_array_get(columns, 0), "top"));
+    assert_null(json_object_get(json_array_get(columns, 0), "distinct"));
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(columns, 0), "distinct_more_than")), NL_VALUES_PER_COLUMN);
+    assert_int_equal(json_array_size(json_object_get(json_array_get(columns, 1), "top")), 2);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(columns, 1), "nulls")), 100000);
+    assert_true(json_real_value(json_object_get(json_array_get(columns, 2), "mean")) == 1.5);
+    catalog_unref(c);
+    /* Without a column that has values there is nothing more to ask. */
+    assert_int_equal(catalog_create("d", tables, 1, NULL, &c, &err), 0);
+    feed_catalog(c, "{'columns':['x','n'],'types':['DOUBLE','BIGINT'],'rows':[[1.5,1000000]]}");
+    feed_catalog(c, "{'rows':[[0,1,'1','2','1.5',1000000,null]]}");
+    assert_null(catalog_next_sql(c, &rows));
+    catalog_unref(c);
+}
+
 static void test_relationships(void **state)
 {
     (void)state;
@@ -101,10 +136,10 @@ static void test_relationships(void **state)
     static const char *const tables[] = { "orders", "items" };
     auto_json json_t *rels = json_of("[{'from':'items.order','to':'orders.number','type':'many-to-one'},{'from':'items.nothing','to':'orders.number'}]");
     assert_int_equal(catalog_create("shop", tables, 2, rels, &c, &err), 0);
-    feed_catalog(c, "{'columns':['number','city'],'types':['BIGINT','VARCHAR'],'rows':[]}");
-    feed_catalog(c, "{'rows':[[-1,0,null,null,null,0]]}");
-    feed_catalog(c, "{'columns':['order','price'],'types':['BIGINT','DOUBLE'],'rows':[]}");
-    feed_catalog(c, "{'rows':[[-1,0,null,null,null,0]]}");
+    feed_catalog(c, "{'columns':['number','city','n'],'types':['BIGINT','VARCHAR','BIGINT'],'rows':[]}");
+    feed_catalog(c, "{'rows':[]}");
+    feed_catalog(c, "{'columns':['order','price','n'],'types':['BIGINT','DOUBLE','BIGINT'],'rows':[]}");
+    feed_catalog(c, "{'rows':[]}");
     assert_int_equal(catalog_plan_schema(c)->n_relationships, 1);
     assert_int_equal(json_array_size(json_object_get(catalog_describe(c), "relationships")), 1);
     const json_t *notes = json_object_get(catalog_describe(c), "notes");
@@ -129,8 +164,9 @@ static void test_answers_that_are_none(void **state)
     } cases[] = {
         { "{}", NULL, ERR_PROTOCOL },
         { "{'columns':['a'],'types':[]}", NULL, ERR_PROTOCOL },
-        { "{'columns':['a'],'types':[1],'rows':[]}", NULL, ERR_PROTOCOL },
-        { "{'columns':['a'],'types':['DATE'],'rows':[]}", "{'rows':[]}", ERR_PROTOCOL },
+        { "{'columns':['a'],'types':['DATE']}", NULL, ERR_PROTOCOL },
+        { "{'columns':['a','n'],'types':[1,'BIGINT'],'rows':[]}", NULL, ERR_PROTOCOL },
+        { "{'columns':['a','n'],'types':['DATE','BIGINT'],'rows':[]}", "{}", ERR_PROTOCOL },
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct err err = ERR_INIT;
@@ -149,8 +185,8 @@ static void test_answers_that_are_none(void **state)
     struct catalog *c = NULL;
     static const char *const tables[] = { "t" };
     assert_int_equal(catalog_create("d", tables, 1, NULL, &c, &err), 0);
-    feed_catalog(c, "{'columns':['a'],'types':['VARCHAR'],'rows':[]}");
-    feed_catalog(c, "{'rows':[[-1,0,null,null,null,3],[7,2,'x',null,null,1],[-5,1,'x','y',null,1],['a','b'],5]}");
+    feed_catalog(c, "{'columns':['a','n'],'types':['VARCHAR','BIGINT'],'rows':[]}");
+    feed_catalog(c, "{'rows':[[7,2,'x',null,null,1],[-5,1,'x','y',null,1],['a','b'],5]}");
     assert_int_equal(catalog_create("d", NULL, 0, NULL, &c, &err), -ERR_VALIDATION);
     catalog_unref(c);
 }
@@ -159,7 +195,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_two_queries_a_table), cmocka_unit_test(test_the_description), cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
+        cmocka_unit_test(test_a_large_table), cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
