@@ -23,11 +23,11 @@
 
 #define VALUES_ROWS_MAX 200000
 #define INTEGER_VALUES 200
-#define LISTED_INTEGERS 50        /* a number with more different values has no top list */
-#define LOOKED_AT_COLUMNS 400     /* of a table; of the rest only name and type are known */
-#define SMALL_ROWS 100000         /* up to here all is asked for at once */
-#define PROBED_ROWS 20000         /* a look at so many tells columns that repeat from those that hardly do */
-#define HARDLY_REPEATS 0.9        /* different values among those */
+#define LISTED_INTEGERS 50    /* a number with more different values has no top list */
+#define LOOKED_AT_COLUMNS 400 /* of a table; of the rest only name and type are known */
+#define SMALL_ROWS 100000     /* up to here all is asked for at once */
+#define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
+#define HARDLY_REPEATS 0.9    /* different values among those */
 #define SQL_MAX_BYTES (4u << 20)
 #define ARENA_BYTES (64u << 20)
 
@@ -103,7 +103,8 @@ static bool has_values(enum plan_type type)
     return type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL;
 }
 
-static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe, struct err *err)
+static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe,
+                       struct err *err)
 {
     const char *range = "NULL, NULL, NULL, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
@@ -114,7 +115,8 @@ static int range_query(struct buf *b, const char *column, const char *table, siz
     if (r >= 0)
         r = append_sql(b, range, column, table, err);
     if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
-        r = append_sql(b, "count(%n), (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ", column, table, err);
+        r = append_sql(b, "count(%n), (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ", column,
+                       table, err);
         if (r >= 0)
             r = buf_printf(b, err, "%d)) FROM ", PROBED_ROWS);
         return r < 0 ? r : append_name(b, table, err);
@@ -126,7 +128,8 @@ static int range_query(struct buf *b, const char *column, const char *table, siz
  * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
  * way here and are still left out by it.
  */
-static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats, struct err *err)
+static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats,
+                        struct err *err)
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
@@ -139,7 +142,8 @@ static int values_query(struct buf *b, const char *column, const char *table, si
     if (r >= 0 && !repeats)
         r = append_sql(b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL", column, table, err);
     else if (r >= 0)
-        r = append_sql(b, "%n AS v, count(*) AS n FROM %t GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v", column, table, err);
+        r = append_sql(b, "%n AS v, count(*) AS n FROM %t GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v", column, table,
+                       err);
     if (r >= 0 && !repeats)
         r = buf_printf(b, err, " LIMIT %d)", PROBED_ROWS);
     return r < 0 ? r : buf_printf(b, err, " LIMIT %d)", limit);
@@ -200,11 +204,9 @@ static json_t *shown_rows(const json_t *rows, size_t n_columns)
 {
     json_t *out = json_array(), *row, *cell;
     size_t i, k;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         json_t *list = json_array();
-        json_array_foreach(row, k, cell)
-        {
+        json_array_foreach(row, k, cell) {
             if (k == n_columns)
                 break;
             if (json_is_string(cell))
@@ -243,8 +245,8 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
     if (n > PLAN_MAX_COLUMNS)
         return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table, PLAN_MAX_COLUMNS);
     json_t *list = json_array(), *short_table = json_object();
-    json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count", (json_int_t)c->n_rows, "columns", list, "sample_rows",
-                                  shown_rows(rows, n));
+    json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count", (json_int_t)c->n_rows, "columns", list,
+                                  "sample_rows", shown_rows(rows, n));
     json_array_append_new(json_object_get(c->described, "tables"), described);
     json_object_set_new(json_object_get(c->short_schema, "tables"), table, short_table);
     for (size_t i = 0; i < n; i++) {
@@ -258,8 +260,8 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
     return add_table(c, err);
 }
 
-static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low, const char *high, const char *mean,
-                           long long n)
+static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low, const char *high,
+                           const char *mean, long long n)
 {
     bool number = type == TYPE_INTEGER || type == TYPE_NUMBER;
     if (n_rows > n)
@@ -283,7 +285,9 @@ static void describe_value(json_t *column, enum plan_type type, const char *valu
     json_object_set_new(column, "distinct", json_integer(json_integer_value(json_object_get(column, "distinct")) + 1));
     if (json_array_size(top) == CATALOG_TOP_VALUES)
         return;
-    json_t *v = type == TYPE_INTEGER ? number_of(value) : type == TYPE_BOOL ? json_boolean(str_eq(value, "true")) : shown_text(value);
+    json_t *v = type == TYPE_INTEGER ? number_of(value) :
+                type == TYPE_BOOL    ? json_boolean(str_eq(value, "true")) :
+                                       shown_text(value);
     json_array_append_new(top, json_pack("{s:o, s:I}", "value", v, "count", (json_int_t)n));
 }
 
@@ -312,8 +316,7 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
         c->repeats = calloc(n_columns, sizeof(*c->repeats));
     if (c->step == STEP_RANGES && !c->repeats)
         return no_memory(err);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         json_int_t at = json_integer_value(json_array_get(row, 0)), kind = json_integer_value(json_array_get(row, 1));
         const char *v = json_string_value(json_array_get(row, 2)), *w = json_string_value(json_array_get(row, 3));
         long long n = json_integer_value(json_array_get(row, 5));
@@ -324,7 +327,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
         if (kind == ROW_RANGE) {
             describe_range(column, type, c->n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
             if (c->step == STEP_RANGES)
-                c->repeats[at] = n <= PROBED_ROWS || (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
+                c->repeats[at] = n <= PROBED_ROWS ||
+                                 (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
             if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
                 r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
         } else if (kind == ROW_VALUE && v) {
@@ -334,7 +338,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
         }
     }
     for (i = 0; i < n_columns && r >= 0 && c->step == STEP_VALUES; i++)
-        finish_column(json_array_get(columns, i), column_type(c, i), !c->repeats || c->repeats[i], json_is_true(json_object_get(body, "truncated")));
+        finish_column(json_array_get(columns, i), column_type(c, i), !c->repeats || c->repeats[i],
+                      json_is_true(json_object_get(body, "truncated")));
     return r < 0 ? r : 0;
 }
 
@@ -344,8 +349,7 @@ static void take_relationships(struct catalog *c)
 {
     json_t *kept = json_array(), *notes = json_array(), *rel;
     size_t i;
-    json_array_foreach(c->relationships, i, rel)
-    {
+    json_array_foreach(c->relationships, i, rel) {
         struct err why = ERR_INIT;
         const char *from = json_string_value(json_object_get(rel, "from")), *to = json_string_value(json_object_get(rel, "to"));
         int r = from && to ? nl_schema_add_relationship(c->nl, from, to, &why) :

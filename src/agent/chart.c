@@ -15,9 +15,9 @@
 #include "base/str.h"
 
 #define NONE ((size_t)-1)
-#define COLUMNS_MAX 8      /* of a result that is drawn without a hint */
+#define COLUMNS_MAX 8 /* of a result that is drawn without a hint */
 #define LONG_LABEL_BYTES 10
-#define STEPS_MIN 3        /* years, months: so many make a line */
+#define STEPS_MIN 3 /* years, months: so many make a line */
 #define NAMED_BY_KEY_MAX 30
 #define FIELD_MAX_BYTES 1024
 
@@ -147,7 +147,8 @@ static bool take_hint(struct picture *p, const json_t *hint)
     if (!p->kind || p->x == NONE || p->y == NONE)
         return false;
     /* A line joins what follows in time; other things stand beside each other. */
-    if (str_eq(p->kind, "line") && shape_kind_of(p->result, p->x) != SHAPE_TIME && !is_steps(p, p->x) && !is_number_column(p, p->x))
+    if (str_eq(p->kind, "line") && shape_kind_of(p->result, p->x) != SHAPE_TIME && !is_steps(p, p->x) &&
+        !is_number_column(p, p->x))
         p->kind = "bar";
     return fits(p);
 }
@@ -217,7 +218,10 @@ static bool choose(struct picture *p)
     p->x = at.number[0];
     p->y = at.number[1];
     /* A whole number that counts upwards is a group of its own: 1 item, 2 items, 3 items. */
-    p->kind = shape_kind_of(p->result, p->x) == SHAPE_INTEGER && at.n_numbers == 2 && p->n_rows <= NAMED_BY_KEY_MAX && is_rising(p, p->x) ? "bar" : "point";
+    p->kind = shape_kind_of(p->result, p->x) == SHAPE_INTEGER && at.n_numbers == 2 && p->n_rows <= NAMED_BY_KEY_MAX &&
+                      is_rising(p, p->x) ?
+                  "bar" :
+                  "point";
     return at.n_numbers <= 3 && fits(p);
 }
 
@@ -310,7 +314,9 @@ static json_t *encode(const struct picture *p)
 
 json_t *chart_suggest(const json_t *result, const json_t *hint)
 {
-    struct picture p = { .result = result, .columns = json_object_get(result, "columns"), .rows = json_object_get(result, "rows") };
+    struct picture p = { .result = result,
+                         .columns = json_object_get(result, "columns"),
+                         .rows = json_object_get(result, "rows") };
     size_t i;
     json_t *column;
     p.n_rows = json_array_size(p.rows);
@@ -321,9 +327,11 @@ json_t *chart_suggest(const json_t *result, const json_t *hint)
             return NULL;
     if (!take_hint(&p, hint) && !choose(&p))
         return NULL;
-    json_t *meta = json_pack("{s:s, s:O, s:O}", "kind", p.kind, "x", json_array_get(p.columns, p.x), "y", json_array_get(p.columns, p.y));
+    json_t *meta = json_pack("{s:s, s:O, s:O}", "kind", p.kind, "x", json_array_get(p.columns, p.x), "y",
+                             json_array_get(p.columns, p.y));
     if (p.series != NONE)
         json_object_set(meta, "series", json_array_get(p.columns, p.series));
-    return json_pack("{s:s, s:o, s:{s:s}, s:{s:s, s:b}, s:o, s:o}", "$schema", "https://vega.github.io/schema/vega-lite/v5.json", "title",
-                     title_of(&p), "data", "name", "result", "mark", "type", p.kind, "tooltip", 1, "encoding", encode(&p), "usermeta", meta);
+    return json_pack("{s:s, s:o, s:{s:s}, s:{s:s, s:b}, s:o, s:o}", "$schema", "https://vega.github.io/schema/vega-lite/v5.json",
+                     "title", title_of(&p), "data", "name", "result", "mark", "type", p.kind, "tooltip", 1, "encoding",
+                     encode(&p), "usermeta", meta);
 }

@@ -1,9 +1,9 @@
 /*
  * Figures in a text against figures in results.
  *
- * All that the results and the question hold goes into three sorted lists: the numbers themselves; what two of them give (sums,
- * differences, ratios); and what two of them give as a percentage. A figure of the text is looked up with the tolerance that its own
- * digits imply: "1.2k" is anything that rounds to it. Signs are ignored: "fell by 12" is -12.
+ * All that the results and the question hold goes into three sorted lists: the numbers themselves; what two of them give
+ * (sums, differences, ratios); and what two of them give as a percentage. A figure of the text is looked up with the tolerance
+ * that its own digits imply: "1.2k" is anything that rounds to it. Signs are ignored: "fell by 12" is -12.
  *
  * Pairs are taken where a person would take them: within a row, within a column (all pairs of a short one; of a long one each
  * cell with its neighbour, the ends and the extremes), in a result that is small altogether, and between results of one row.
@@ -57,8 +57,8 @@ static size_t read_digits(const char *p, struct figure *ret)
         if (n + 1 >= sizeof(digits) - 8)
             return 0;
         digits[n++] = p[i++];
-        if (p[i] == ',' && isdigit((unsigned char)p[i + 1]) && isdigit((unsigned char)p[i + 2]) && isdigit((unsigned char)p[i + 3]) &&
-            !isdigit((unsigned char)p[i + 4]) && n > 0)
+        if (p[i] == ',' && isdigit((unsigned char)p[i + 1]) && isdigit((unsigned char)p[i + 2]) &&
+            isdigit((unsigned char)p[i + 3]) && !isdigit((unsigned char)p[i + 4]) && n > 0)
             i++;
     }
     whole = n;
@@ -78,7 +78,8 @@ static size_t read_digits(const char *p, struct figure *ret)
         if (digits[k] != '0')
             last = k + 1;
     ret->round_unit = places > 0 || last == 0 ? ret->unit : pow(10, (double)(whole - last));
-    if ((p[i] == 'e' || p[i] == 'E') && (isdigit((unsigned char)p[i + 1]) || ((p[i + 1] == '-' || p[i + 1] == '+') && isdigit((unsigned char)p[i + 2])))) {
+    if ((p[i] == 'e' || p[i] == 'E') &&
+        (isdigit((unsigned char)p[i + 1]) || ((p[i + 1] == '-' || p[i + 1] == '+') && isdigit((unsigned char)p[i + 2])))) {
         char *end;
         double power = strtod(p + i + 1, &end);
         if (fabs(power) < 300) {
@@ -97,8 +98,9 @@ static size_t read_suffix(const char *p, struct figure *f)
         const char *word;
         double scale;
         bool spaced; /* may stand apart */
-    } scales[] = { { "k", 1e3, false },       { "thousand", 1e3, true }, { "mn", 1e6, true },       { "m", 1e6, false }, { "million", 1e6, true },
-                   { "bn", 1e9, true },       { "b", 1e9, false },       { "billion", 1e9, true },  { "trillion", 1e12, true } };
+    } scales[] = { { "k", 1e3, false }, { "thousand", 1e3, true }, { "mn", 1e6, true },
+                   { "m", 1e6, false }, { "million", 1e6, true },  { "bn", 1e9, true },
+                   { "b", 1e9, false }, { "billion", 1e9, true },  { "trillion", 1e12, true } };
     const char *q = p + strspn(p, " ");
     if (*q == '%' || is_word(q, "percent") || is_word(q, "pct")) {
         f->percent = true;
@@ -119,7 +121,7 @@ static size_t read_suffix(const char *p, struct figure *f)
     return 0;
 }
 
-/* The first figure at or after `at`; false if there is none. Digits that belong to a name ("Q3", "SEN-001") are passed over if asked. */
+/* The first figure at or after `at`; false if there is none. Digits of a name ("Q3", "SEN-001") are passed over if asked. */
 static bool next_figure(const char *text, size_t at, bool skip_names, struct figure *ret)
 {
     for (; text[at]; at++) {
@@ -295,11 +297,9 @@ static void add_result(struct known *k, const json_t *result)
     json_array_foreach(columns, i, name)
         if (json_is_string(name))
             add_text(k, json_string_value(name));
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         size_t n = 0;
-        json_array_foreach(row, c, cell)
-        {
+        json_array_foreach(row, c, cell) {
             if (shape_number(cell, &v)) {
                 add(k, &k->direct, v);
                 if (n < ROW_CELLS)
@@ -387,7 +387,8 @@ static bool has_date(const struct known *k, int year, int month, int day)
 
 static bool is_hedged(const char *text, size_t start)
 {
-    static const char *const words[] = { "about", "around", "roughly", "approximately", "nearly", "almost", "over", "under", "than", "some", "circa", "~" };
+    static const char *const words[] = { "about", "around", "roughly", "approximately", "nearly", "almost",
+                                         "over",  "under",  "than",    "some",          "circa",  "~" };
     /* Past the sign of a currency, and one word back. */
     while (start > 0 && !isalnum((unsigned char)text[start - 1]) && text[start - 1] != ' ' && text[start - 1] != '~')
         start--;
@@ -395,7 +396,8 @@ static bool is_hedged(const char *text, size_t start)
         start--;
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         size_t n = strlen(words[i]);
-        if (start >= n && strncasecmp(text + start - n, words[i], n) == 0 && (start == n || !isalpha((unsigned char)text[start - n - 1]) || n == 1))
+        if (start >= n && strncasecmp(text + start - n, words[i], n) == 0 &&
+            (start == n || !isalpha((unsigned char)text[start - n - 1]) || n == 1))
             return true;
     }
     return false;
@@ -408,7 +410,8 @@ static bool is_numbering(const char *text, const struct figure *f, const struct 
     if (!f->is_integer || f->percent || f->has_scale)
         return false;
     const char *behind = text + end;
-    if (f->n_digits <= 3 && (*behind == '.' || *behind == ')') && (isspace((unsigned char)behind[1]) || behind[1] == '\0' || behind[1] == '*')) {
+    if (f->n_digits <= 3 && (*behind == '.' || *behind == ')') &&
+        (isspace((unsigned char)behind[1]) || behind[1] == '\0' || behind[1] == '*')) {
         size_t at = start;
         while (at > 0 && strchr(" \t#*->|(_", text[at - 1]))
             at--;
@@ -568,7 +571,8 @@ json_t *claims_unfounded(const char *text, const json_t *const *results, size_t 
         if (!founded) {
             auto_free char *copy = strndup(text + f.start, f.len);
             if (copy)
-                json_array_append_new(out, json_pack("{s:s, s:f, s:I}", "text", copy, "value", f.value, "offset", (json_int_t)f.start));
+                json_array_append_new(
+                    out, json_pack("{s:s, s:f, s:I}", "text", copy, "value", f.value, "offset", (json_int_t)f.start));
         }
         at = f.start + MAX_OF(f.len, (size_t)1);
     }

@@ -13,9 +13,9 @@
 #define CLAIMS_MAX 100
 
 /*
- * results: {"columns", "rows", "row_count"?} each; an entry may be NULL. question: what was asked, whose figures may be repeated; NULL if
- * there is none. An array of {"text": "1,234.5", "value": 1234.5, "offset": bytes}, in the order of the text, at most CLAIMS_MAX. New
- * reference; NULL when out of memory.
+ * results: {"columns", "rows", "row_count"?} each; an entry may be NULL. question: what was asked, whose figures may be
+ * repeated; NULL if there is none. An array of {"text": "1,234.5", "value": 1234.5, "offset": bytes}, in the order of the
+ * text, at most CLAIMS_MAX. New reference; NULL when out of memory.
  */
 json_t *claims_unfounded(const char *text, const json_t *const *results, size_t n, const char *question);
 

@@ -12,9 +12,9 @@
 #include "base/macros.h"
 #include "base/str.h"
 
-#define NESTING_MAX 8    /* of schemas that types are set by */
+#define NESTING_MAX 8 /* of schemas that types are set by */
 #define WRAPPERS_MAX 3
-#define STRING_LEVELS 2  /* JSON in a string in a string */
+#define STRING_LEVELS 2 /* JSON in a string in a string */
 
 struct span {
     const char *s;
@@ -82,7 +82,7 @@ static size_t skip_space(struct span t, size_t i)
 static int mend(struct span t, struct buf *b, bool *ret_cut, size_t *ret_used, struct err *err)
 {
     char open[JSON_MAX_DEPTH];
-    size_t depth = 0, whole = 0; /* whole: length of b behind the last member that is certain */
+    size_t depth = 0, whole = 0;              /* whole: length of b behind the last member that is certain */
     bool in_string = false, is_value = false; /* is_value: behind a colon of the object itself */
     int r = 0;
     *ret_cut = false;
@@ -220,8 +220,7 @@ static void set_types(json_t *object, const json_t *schema, int depth)
     const char *key;
     if (depth == NESTING_MAX || !json_is_object(properties))
         return;
-    json_object_foreach(properties, key, property)
-    {
+    json_object_foreach(properties, key, property) {
         json_t *v = json_object_get(object, key), *better = NULL, *item;
         const char *type = type_of(property);
         size_t i;
@@ -229,7 +228,8 @@ static void set_types(json_t *object, const json_t *schema, int depth)
             continue;
         if (json_is_string(v) && !str_eq(type, "string"))
             better = from_text(json_string_value(v), json_string_length(v), type);
-        else if (json_is_real(v) && str_eq(type, "integer") && json_real_value(v) == floor(json_real_value(v)) && fabs(json_real_value(v)) < 1e15)
+        else if (json_is_real(v) && str_eq(type, "integer") && json_real_value(v) == floor(json_real_value(v)) &&
+                 fabs(json_real_value(v)) < 1e15)
             better = json_integer((json_int_t)json_real_value(v));
         if (better)
             json_object_set_new(object, key, better);
@@ -257,11 +257,11 @@ static int check_required(const json_t *object, const json_t *schema, bool cut, 
 {
     size_t i;
     json_t *name;
-    json_array_foreach(json_object_get(schema, "required"), i, name)
-    {
+    json_array_foreach(json_object_get(schema, "required"), i, name) {
         const char *key = json_string_value(name);
         if (key && !json_object_get(object, key))
-            return err_set(err, ERR_VALIDATION, cut ? "the text was cut off before '%.200s' was complete" : "'%.200s' is required", key);
+            return err_set(err, ERR_VALIDATION,
+                           cut ? "the text was cut off before '%.200s' was complete" : "'%.200s' is required", key);
     }
     return 0;
 }
@@ -302,8 +302,8 @@ int coerce_object(const char *text, size_t len, const json_t *schema, json_t **r
         json_t *held = NULL;
         const char *name = only_required_text(schema);
         /* Text that may be JSON is; otherwise it is what the one member should say. */
-        if (inner.len > 0 && (inner.s[0] == '{' || inner.s[0] == '"' || inner.s[0] == '`') && find_value(inner, &held, &cut, &ignored) >= 0 &&
-            (json_is_object(held) || json_is_string(held)) && !cut) {
+        if (inner.len > 0 && (inner.s[0] == '{' || inner.s[0] == '"' || inner.s[0] == '`') &&
+            find_value(inner, &held, &cut, &ignored) >= 0 && (json_is_object(held) || json_is_string(held)) && !cut) {
             json_decref(v);
             v = held;
         } else {
@@ -391,7 +391,8 @@ static json_t *plan_of(json_t *object)
     if (json_is_object(plan))
         return json_incref(plan);
     bool bare = json_is_string(json_object_get(object, "table")) && !json_object_get(object, "sql") &&
-                (json_object_get(object, "select") || json_object_get(object, "dataset_id") || json_object_get(object, "group_by"));
+                (json_object_get(object, "select") || json_object_get(object, "dataset_id") ||
+                 json_object_get(object, "group_by"));
     return bare ? json_incref(object) : NULL;
 }
 
@@ -424,14 +425,16 @@ static int draft_of_object(json_t *object, json_t **ret, struct err *err)
     if (mode && n == 1) {
         if (plan)
             return make_draft("plan", "plan", json_incref(plan), message, ret, err);
-        return sql ? make_draft("sql", "sql", code_of(sql), message, ret, err) : make_draft("python", "python_code", code_of(python), message, ret, err);
+        return sql ? make_draft("sql", "sql", code_of(sql), message, ret, err) :
+                     make_draft("python", "python_code", code_of(python), message, ret, err);
     }
     if (mode)
         return err_set(err, ERR_VALIDATION, "mode '%s' needs '%s'", mode, str_ieq(mode, "python") ? "python_code" : mode);
     if (n == 0 && message)
         return make_draft("chat", NULL, NULL, message, ret, err);
-    return err_set(err, ERR_VALIDATION, n ? "'query_mode' is needed to tell which of plan, sql and python_code is meant" :
-                                            "the object has none of plan, sql, python_code and assistant_message");
+    return err_set(err, ERR_VALIDATION,
+                   n ? "'query_mode' is needed to tell which of plan, sql and python_code is meant" :
+                       "the object has none of plan, sql, python_code and assistant_message");
 }
 
 /* The object inside {"parsed": …} and the like. Takes the reference and gives one. */
@@ -460,7 +463,8 @@ static json_t *unwrap_draft(json_t *object)
 /* The text around a block, as the message. */
 static char *text_around(struct span t, const struct block *block)
 {
-    struct span before = trim((struct span){ t.s, block->start }), after = trim((struct span){ t.s + block->end, t.len - block->end });
+    struct span before = trim((struct span){ t.s, block->start }),
+                after = trim((struct span){ t.s + block->end, t.len - block->end });
     auto_buf struct buf b = BUF_INIT(COERCE_MAX_BYTES + 16);
     (void)buf_append(&b, before.s, before.len, NULL);
     if (before.len && after.len)
@@ -472,7 +476,8 @@ static char *text_around(struct span t, const struct block *block)
 /* 1: it was one, and *ret is set; 0: it is no such text. */
 static int draft_of_blocks(struct span t, json_t **ret, struct err *err)
 {
-    static const char *const sql[] = { "sql", "duckdb", "postgresql", "sqlite", NULL }, *const python[] = { "python", "py", "python3", NULL };
+    static const char *const sql[] = { "sql", "duckdb", "postgresql", "sqlite", NULL }, *const python[] = { "python", "py",
+                                                                                                            "python3", NULL };
     struct block found = { .start = 0 }, block;
     bool is_sql = false;
     size_t n = 0;

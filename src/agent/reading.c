@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "plan/compile.h"
 
-#define OFFERED_MIN 0.05       /* a reading that is less likely is not offered */
+#define OFFERED_MIN 0.05 /* a reading that is less likely is not offered */
 #define OFFERED_CHOICES 3
 #define CLEAR_PROBABILITY 0.97 /* others need not be tried */
 #define TRIED_MIN 0.02
@@ -59,8 +59,7 @@ json_t *reading_respell_times(const json_t *body)
     for (; c < n; c++) {
         if (!is_time(types, c))
             continue;
-        json_array_foreach(rows, i, row)
-        {
+        json_array_foreach(rows, i, row) {
             json_t *v = json_array_get(row, c);
             char text[64];
             if (!json_is_string(v) || json_string_length(v) >= sizeof(text) || json_string_length(v) < 11)
@@ -81,8 +80,8 @@ static json_t *choices_json(const struct nl_answer *plans)
     json_t *list = json_array();
     for (size_t i = 0; i < plans->n_choices && json_array_size(list) < OFFERED_CHOICES; i++)
         if (plans->choices[i].probability >= OFFERED_MIN)
-            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", plans->choices[i].reading, "plan", plans->choices[i].plan,
-                                                  "probability", plans->choices[i].probability));
+            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", plans->choices[i].reading, "plan",
+                                                  plans->choices[i].plan, "probability", plans->choices[i].probability));
     return list;
 }
 
@@ -183,7 +182,8 @@ static void go_on(struct reading *r)
     conclude(r);
 }
 
-int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret, struct err *err)
+int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret,
+                  struct err *err)
 {
     struct reading *r = calloc(1, sizeof(*r));
     struct err why = ERR_INIT;

@@ -24,7 +24,8 @@ struct reading;
  * Without `run` nothing is to be run: the answer has the SQL and no rows. A question that cannot be planned at all gives an
  * answer with status "error"; negative only when out of memory.
  */
-int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret, struct err *err);
+int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret,
+                  struct err *err);
 void reading_destroy(struct reading *r); /* NULL is fine */
 
 /* The query to run next; NULL when the answer is there. */
@@ -33,10 +34,10 @@ const char *reading_next_sql(const struct reading *r, int64_t *ret_max_rows);
 void reading_feed(struct reading *r, const json_t *body, const struct err *why);
 
 /*
- * {"status": "answered", "reading", "probability", "plan", "sql", "chart"?, and with `run` "columns", "types", "rows", "row_count",
- * "truncated"}, {"status": "asked", "choices": [{"reading", "plan", "probability"}]}, {"status": "declined", "suggestions": [text]} or
- * {"status": "error", "error": {"type", "message"}}, which has what is known of the reading beside it. "chart" is a hint as
- * nl.h has it. Borrowed; NULL before the end.
+ * {"status": "answered", "reading", "probability", "plan", "sql", "chart"?, and with `run` "columns", "types", "rows",
+ * "row_count", "truncated"}, {"status": "asked", "choices": [{"reading", "plan", "probability"}]}, {"status": "declined",
+ * "suggestions": [text]} or {"status": "error", "error": {"type", "message"}}, which has what is known of the reading beside
+ * it. "chart" is a hint as nl.h has it. Borrowed; NULL before the end.
  */
 const json_t *reading_answer(const struct reading *r);
 

@@ -51,8 +51,7 @@ static enum shape_kind kind_of_cells(const json_t *rows, size_t column)
     bool seen[_SHAPE_KIND_MAX] = { false };
     size_t i, kinds = 0;
     json_t *row;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         const json_t *cell = json_array_get(row, column);
         if (i == JUDGED_CELLS)
             break;
@@ -86,8 +85,8 @@ enum shape_kind shape_kind_of(const json_t *result, size_t column)
         const char *prefix;
         enum shape_kind kind;
     } pandas[] = {
-        { "datetime64", SHAPE_TIME }, { "period", SHAPE_TIME }, { "int", SHAPE_INTEGER }, { "uint", SHAPE_INTEGER },
-        { "float", SHAPE_NUMBER },    { "bool", SHAPE_BOOL },
+        { "datetime64", SHAPE_TIME }, { "period", SHAPE_TIME },  { "int", SHAPE_INTEGER },
+        { "uint", SHAPE_INTEGER },    { "float", SHAPE_NUMBER }, { "bool", SHAPE_BOOL },
     };
     const char *type = json_string_value(json_array_get(json_object_get(result, "types"), column));
     switch (type ? plan_type_from_name(type) : TYPE_UNKNOWN) {
@@ -120,7 +119,8 @@ static bool has_word(const char *name, const char *word)
 {
     size_t n = strlen(word);
     for (const char *p = name; *p; p++) {
-        bool starts = p == name || !isalpha((unsigned char)p[-1]) || (islower((unsigned char)p[-1]) && isupper((unsigned char)*p));
+        bool starts = p == name || !isalpha((unsigned char)p[-1]) ||
+                      (islower((unsigned char)p[-1]) && isupper((unsigned char)*p));
         if (starts && strncasecmp(p, word, n) == 0 && !islower((unsigned char)p[n]))
             return true;
     }
@@ -129,13 +129,15 @@ static bool has_word(const char *name, const char *word)
 
 bool shape_is_label(const json_t *result, size_t column)
 {
-    static const char *const words[] = { "id", "year", "month", "quarter", "week", "day", "weekday", "hour", "zip", "code", "key", "rank" };
+    static const char *const words[] = { "id",      "year", "month", "quarter", "week", "day",
+                                         "weekday", "hour", "zip",   "code",    "key",  "rank" };
     const char *name = json_string_value(json_array_get(json_object_get(result, "columns"), column));
     if (!name || shape_kind_of(result, column) != SHAPE_INTEGER)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         /* "day_count", "hours_total" are counted, not named. */
-        if (has_word(name, words[i]) && !has_word(name, "count") && !has_word(name, "total") && !has_word(name, "sum") && !has_word(name, "avg"))
+        if (has_word(name, words[i]) && !has_word(name, "count") && !has_word(name, "total") && !has_word(name, "sum") &&
+            !has_word(name, "avg"))
             return true;
     }
     return false;
@@ -195,8 +197,8 @@ void shape_words(const char *column, char ret[SHAPE_WORDS_SIZE])
 {
     static const struct {
         const char *start, *word;
-    } starts[] = { { "avg_", "average " }, { "num_", "number of " },      { "sum_", "total " },
-                   { "max_", "greatest " }, { "min_", "least " }, { "n_", "number of " } };
+    } starts[] = { { "avg_", "average " },  { "num_", "number of " }, { "sum_", "total " },
+                   { "max_", "greatest " }, { "min_", "least " },     { "n_", "number of " } };
     static const struct {
         const char *whole, *words;
     } wholes[] = { { "count_star()", "count" }, { "row_count", "number of rows" }, { "n", "count" } };

@@ -197,9 +197,9 @@ static bool is_measured(const struct text *t)
 }
 
 struct extremes {
-    size_t low, high;            /* rows */
-    size_t n_low, n_high, n;     /* how many have that; how many have any */
-    bool falls, rises;           /* in the order of the rows */
+    size_t low, high;        /* rows */
+    size_t n_low, n_high, n; /* how many have that; how many have any */
+    bool falls, rises;       /* in the order of the rows */
 };
 
 static struct extremes find_extremes(const struct text *t)
@@ -343,7 +343,8 @@ static int put_measured(struct text *t)
     if (r >= 0 && (!t->truncated || (!x.falls && !x.rises))) {
         r = put(t, " and ");
         if (r >= 0)
-            r = put_extreme(t, low_first ? "largest" : "smallest", low_first ? x.high : x.low, low_first ? x.n_high : x.n_low, false);
+            r = put_extreme(t, low_first ? "largest" : "smallest", low_first ? x.high : x.low, low_first ? x.n_high : x.n_low,
+                            false);
     }
     return r < 0 ? r : put(t, ".");
 }
@@ -395,8 +396,13 @@ static int put_table(struct text *t, const char *language)
 int summary_write(const json_t *result, const char *language, const char *reading, struct buf *b, struct err *err)
 {
     const json_t *error = json_object_get(result, "error");
-    struct text t = { .result = result, .columns = json_object_get(result, "columns"), .rows = json_object_get(result, "rows"),
-                      .truncated = json_is_true(json_object_get(result, "truncated")), .reading = reading, .b = b, .err = err };
+    struct text t = { .result = result,
+                      .columns = json_object_get(result, "columns"),
+                      .rows = json_object_get(result, "rows"),
+                      .truncated = json_is_true(json_object_get(result, "truncated")),
+                      .reading = reading,
+                      .b = b,
+                      .err = err };
     size_t before = b->len;
     bool names_reading = reading != NULL;
     int r;

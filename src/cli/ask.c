@@ -40,9 +40,10 @@ static const char usage[] =
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
 static const struct option long_options[] = {
-    { "sql", no_argument, NULL, 's' },        { "json", no_argument, NULL, 'j' },         { "batch", required_argument, NULL, 'b' },
-    { "candidates", no_argument, NULL, 'c' }, { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
-    { "help", no_argument, NULL, 'h' },       { NULL, 0, NULL, 0 },
+    { "sql", no_argument, NULL, 's' },         { "json", no_argument, NULL, 'j' },
+    { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
+    { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
+    { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
 struct options {
@@ -111,7 +112,8 @@ static int print_answer(const json_t *answer, const struct options *o)
     auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
 
     if (o->json) {
-        if (json_write(answer, &out, &err) < 0 || buf_append_str(&out, "\n", &err) < 0 || fd_write_all(STDOUT_FILENO, out.data, out.len, &err) < 0)
+        if (json_write(answer, &out, &err) < 0 || buf_append_str(&out, "\n", &err) < 0 ||
+            fd_write_all(STDOUT_FILENO, out.data, out.len, &err) < 0)
             cli_complain("%s", err.message);
         return str_eq(status, "answered") ? CLI_OK : CLI_FAILED;
     }
@@ -127,8 +129,7 @@ static int print_answer(const json_t *answer, const struct options *o)
     }
     if (str_eq(status, "asked")) {
         puts("Which do you mean?");
-        json_array_foreach(json_object_get(answer, "choices"), i, v)
-        {
+        json_array_foreach(json_object_get(answer, "choices"), i, v) {
             printf("  %zu. ", i + 1);
             (void)print_visible("", json_string_value(json_object_get(v, "reading")), "\n", &err);
         }
@@ -199,8 +200,7 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
     arena_init(&a, NL_ARENA_BYTES);
     if (nl_candidates(catalog_schema(d->catalog), question, &a, &list, &err) < 0)
         return json_array();
-    json_array_foreach(list, i, c)
-    {
+    json_array_foreach(list, i, c) {
         auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
         auto_json json_t *body = NULL, *spelled = NULL;
         int r = catalog_compile(d->catalog, json_object_get(c, "plan"), &sql, &err);
@@ -220,7 +220,8 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
     return list;
 }
 
-static void answer_group(struct provider *p, const struct config *cfg, const struct options *o, struct line *lines, const size_t *which, size_t n)
+static void answer_group(struct provider *p, const struct config *cfg, const struct options *o, struct line *lines,
+                         const size_t *which, size_t n)
 {
     struct err err = ERR_INIT;
     struct ask_data data;
@@ -235,7 +236,8 @@ static void answer_group(struct provider *p, const struct config *cfg, const str
         struct line *l = &lines[which[i]];
         const char *question = json_string_value(json_object_get(l->request, "question"));
         if (r >= 0 && question) {
-            l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) : answer_json(&data, question, !o->sql_only);
+            l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
+                                        answer_json(&data, question, !o->sql_only);
         } else {
             if (r >= 0)
                 (void)err_set(&err, ERR_VALIDATION, "the line has no question");

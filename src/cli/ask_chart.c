@@ -63,8 +63,13 @@ static int get_output(struct sandbox *sb, struct buf *image, struct err *err)
 static int run_code(struct sandbox *sb, struct err *err)
 {
     const char *code = draw_code();
-    struct run_request req = { .kind = RUN_PYTHON, .code = code, .code_len = strlen(code), .policy = POLICY_OPEN,
-                               .timeout_ms = DRAW_TIMEOUT_MS, .max_rows = 1, .max_output_bytes = 1 << 16 };
+    struct run_request req = { .kind = RUN_PYTHON,
+                               .code = code,
+                               .code_len = strlen(code),
+                               .policy = POLICY_OPEN,
+                               .timeout_ms = DRAW_TIMEOUT_MS,
+                               .max_rows = 1,
+                               .max_output_bytes = 1 << 16 };
     struct run_result result = { .verdict = VERDICT_OK };
     int r = sandbox_begin(sb, &req, NULL, err);
     if (r >= 0)
@@ -90,14 +95,16 @@ static int write_new(const char *path, const struct buf *image, struct err *err)
     return r;
 }
 
-int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force, struct err *err)
+int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force,
+                    struct err *err)
 {
     auto_json json_t *spec = chart_suggest(answer, json_object_get(answer, "chart"));
     auto_buf struct buf input = BUF_INIT(DRAW_MAX_BYTES), image = BUF_INIT(DRAW_MAX_BYTES);
     struct sandbox_spec sandbox_spec = { .kind = RUN_PYTHON };
     struct sandbox *sb = NULL;
     if (!spec)
-        return err_set(err, ERR_VALIDATION, "no chart fits this answer: it takes at least two rows, with one number for each name or time");
+        return err_set(err, ERR_VALIDATION,
+                       "no chart fits this answer: it takes at least two rows, with one number for each name or time");
     const char *format = format_of(path);
     int r = draw_input(answer, spec, format, &input, err);
     sandbox_limits_default(cfg, &sandbox_spec.limits);

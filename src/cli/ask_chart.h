@@ -15,6 +15,7 @@ int ask_chart_check(const char *path, bool force, struct err *err);
 /*
  * Draws in a sandbox of its own and writes the file, which is whole or not there. VALIDATION when no chart fits the answer.
  */
-int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force, struct err *err);
+int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force,
+                    struct err *err);
 
 #endif

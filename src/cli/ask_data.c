@@ -14,8 +14,12 @@
 
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err)
 {
-    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
-                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
+    struct run_request req = { .kind = RUN_SQL,
+                               .code = sql,
+                               .code_len = strlen(sql),
+                               .timeout_ms = CATALOG_TIMEOUT_MS,
+                               .max_rows = max_rows,
+                               .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
     struct run_result result = { .verdict = VERDICT_OK };
     int r = sandbox_begin(d->sandbox, &req, NULL, err);
     if (r >= 0)

@@ -40,7 +40,9 @@ static void check_object(const char *text, size_t len, const json_t *schema)
 
 static void check_draft(const char *text, size_t len)
 {
-    static const char *const modes[][2] = { { "plan", "plan" }, { "sql", "sql" }, { "python", "python_code" }, { "chat", "message" } };
+    static const char *const modes[][2] = {
+        { "plan", "plan" }, { "sql", "sql" }, { "python", "python_code" }, { "chat", "message" }
+    };
     struct err err = ERR_INIT;
     auto_json json_t *draft = NULL;
     if (coerce_draft(text, len, &draft, &err) < 0) {
@@ -63,15 +65,15 @@ static void check_draft(const char *text, size_t len)
 /* The figures of the same text, against a result. */
 static void check_claims(const char *text)
 {
-    auto_json json_t *result = json_pack("{s:[s,s], s:[[s,f],[s,i]]}", "columns", "month", "n", "rows", "2024-03-01", 12.5, "x 7", 1200);
+    auto_json json_t *result = json_pack("{s:[s,s], s:[[s,f],[s,i]]}", "columns", "month", "n", "rows", "2024-03-01", 12.5, "x 7",
+                                         1200);
     const json_t *results[] = { result };
     auto_json json_t *list = claims_unfounded(text, results, 1, "top 5?");
     size_t i;
     json_t *v;
     if (!list || json_array_size(list) > CLAIMS_MAX)
         abort();
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         const char *s = json_string_value(json_object_get(v, "text"));
         size_t at = (size_t)json_integer_value(json_object_get(v, "offset"));
         if (at + strlen(s) > strlen(text) || memcmp(text + at, s, strlen(s)) != 0)
@@ -81,8 +83,9 @@ static void check_claims(const char *text)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const char schema_text[] = "{\"properties\":{\"sql\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},\"list\":{\"type\":\"array\","
-                                      "\"items\":{\"properties\":{\"x\":{\"type\":\"number\"}}}}},\"required\":[\"sql\"]}";
+    static const char schema_text[] =
+        "{\"properties\":{\"sql\":{\"type\":\"string\"},\"n\":{\"type\":\"integer\"},\"list\":{\"type\":\"array\","
+        "\"items\":{\"properties\":{\"x\":{\"type\":\"number\"}}}}},\"required\":[\"sql\"]}";
     auto_json json_t *schema = json_loads(schema_text, 0, NULL);
     char *text = malloc(size + 1); /* of exactly its size, so that one byte too far is seen */
     if (!text || !schema)

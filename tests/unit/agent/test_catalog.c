@@ -32,7 +32,8 @@ static void test_two_queries_a_table(void **state)
     assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"sales\" GROUP BY 1"));
     assert_null(strstr(sql, "SELECT \"amount\" AS v"));
     feed_catalog(c, SALES_FACTS);
-    assert_string_equal(catalog_next_sql(c, &rows), "SELECT *, (SELECT count(*) FROM \"a \"\"b\"\"\") FROM \"a \"\"b\"\"\" LIMIT 3");
+    assert_string_equal(catalog_next_sql(c, &rows),
+                        "SELECT *, (SELECT count(*) FROM \"a \"\"b\"\"\") FROM \"a \"\"b\"\"\" LIMIT 3");
     feed_catalog(c, "{'columns':['x','n'],'types':['DOUBLE','BIGINT'],'rows':[]}");
     feed_catalog(c, "{'rows':[[0,1,null,null,null,0,null]]}");
     assert_null(catalog_next_sql(c, &rows));
@@ -101,16 +102,22 @@ static void test_a_large_table(void **state)
     static const char *const tables[] = { "t" };
     int64_t rows;
     assert_int_equal(catalog_create("d", tables, 1, NULL, &c, &err), 0);
-    feed_catalog(c, "{'columns':['ref','city','x','n'],'types':['VARCHAR','VARCHAR','DOUBLE','BIGINT'],'rows':[['R1','Paris',1.5,1000000]]}");
+    feed_catalog(
+        c,
+        "{'columns':['ref','city','x','n'],'types':['VARCHAR','VARCHAR','DOUBLE','BIGINT'],'rows':[['R1','Paris',1.5,1000000]]}");
     const char *sql = catalog_next_sql(c, &rows);
     assert_non_null(strstr(sql, "SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000"));
     assert_null(strstr(sql, "SELECT \"x\" AS v"));
     assert_null(strstr(sql, "GROUP BY"));
-    feed_catalog(c, "{'rows':[[0,1,null,null,null,1000000,19990],[1,1,null,null,null,900000,2],[2,1,'1','2','1.5',1000000,null]]}");
+    feed_catalog(c,
+                 "{'rows':[[0,1,null,null,null,1000000,19990],[1,1,null,null,null,900000,2],[2,1,'1','2','1.5',1000000,null]]}");
     sql = catalog_next_sql(c, &rows);
-    assert_non_null(strstr(sql, "SELECT DISTINCT v, 1 AS n FROM (SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000) LIMIT 1001)"));
+    assert_non_null(strstr(
+        sql,
+        "SELECT DISTINCT v, 1 AS n FROM (SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000) LIMIT 1001)"));
     assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"t\" GROUP BY 1"));
-    feed_catalog(c, "{'rows':[[0,2,'R1',null,null,1,null],[1,2,'Paris',null,null,800000,null],[1,2,'Rome',null,null,100000,null]]}");
+    feed_catalog(c,
+                 "{'rows':[[0,2,'R1',null,null,1,null],[1,2,'Paris',null,null,800000,null],[1,2,'Rome',null,null,100000,null]]}");
     assert_null(catalog_next_sql(c, &rows));
     const json_t *columns = json_object_get(json_array_get(json_object_get(catalog_describe(c), "tables"), 0), "columns");
     assert_null(json_object_get(json_array_get(columns, 0), "top"));
@@ -134,7 +141,8 @@ static void test_relationships(void **state)
     struct err err = ERR_INIT;
     struct catalog *c = NULL;
     static const char *const tables[] = { "orders", "items" };
-    auto_json json_t *rels = json_of("[{'from':'items.order','to':'orders.number','type':'many-to-one'},{'from':'items.nothing','to':'orders.number'}]");
+    auto_json json_t *rels = json_of(
+        "[{'from':'items.order','to':'orders.number','type':'many-to-one'},{'from':'items.nothing','to':'orders.number'}]");
     assert_int_equal(catalog_create("shop", tables, 2, rels, &c, &err), 0);
     feed_catalog(c, "{'columns':['number','city','n'],'types':['BIGINT','VARCHAR','BIGINT'],'rows':[]}");
     feed_catalog(c, "{'rows':[]}");
@@ -146,8 +154,9 @@ static void test_relationships(void **state)
     assert_int_equal(json_array_size(notes), 1);
     assert_non_null(strstr(json_string_value(json_array_get(notes, 0)), "items.nothing"));
     auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
-    auto_json json_t *plan = json_of("{'dataset_id':'shop','table':'items','joins':[{'table':'orders'}],'select':[{'column':'city'},"
-                                     "{'func':'sum','column':'price','alias':'total'}],'group_by':['city'],'limit':1000}");
+    auto_json json_t *plan = json_of(
+        "{'dataset_id':'shop','table':'items','joins':[{'table':'orders'}],'select':[{'column':'city'},"
+        "{'func':'sum','column':'price','alias':'total'}],'group_by':['city'],'limit':1000}");
     if (catalog_compile(c, plan, &sql, &err) < 0)
         fail_msg("%s", err.message);
     assert_non_null(strstr(buf_cstr(&sql), "JOIN \"orders\""));
@@ -194,8 +203,9 @@ static void test_answers_that_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_queries_a_table), cmocka_unit_test(test_the_description), cmocka_unit_test(test_many_values),
-        cmocka_unit_test(test_a_large_table), cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
+        cmocka_unit_test(test_two_queries_a_table), cmocka_unit_test(test_the_description),
+        cmocka_unit_test(test_many_values),         cmocka_unit_test(test_a_large_table),
+        cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

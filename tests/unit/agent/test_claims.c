@@ -12,10 +12,10 @@
 #include "base/macros.h"
 #include "shop.h"
 
-#define SALES \
-    "{'columns':['category','total_amount','rate'],'types':['VARCHAR','DOUBLE','DOUBLE'],'row_count':3," \
+#define SALES                                                                                                                    \
+    "{'columns':['category','total_amount','rate'],'types':['VARCHAR','DOUBLE','DOUBLE'],'row_count':3,"                         \
     "'rows':[['Housing',12345.678,0.4567],['Food',2345.5,0.25],['Level 7 items',100,0.1]]}"
-#define MONTHS \
+#define MONTHS                                                                                                                          \
     "{'columns':['month','n'],'types':['DATE','BIGINT'],'row_count':4,'rows':[['2024-01-01',120],['2024-02-01',150],['2024-03-01',90]," \
     "['2024-04-15',-30]]}"
 
@@ -29,8 +29,7 @@ static void unfounded(const char *text, const char *result, const char *question
     json_t *v;
     assert_non_null(list);
     ret[0] = '\0';
-    json_array_foreach(list, i, v)
-    {
+    json_array_foreach(list, i, v) {
         const char *s = json_string_value(json_object_get(v, "text"));
         size_t at = (size_t)json_integer_value(json_object_get(v, "offset"));
         assert_memory_equal(text + at, s, strlen(s));
@@ -123,6 +122,7 @@ static void test_a_large_result(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_figures), cmocka_unit_test(test_between_results), cmocka_unit_test(test_a_large_result) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_figures), cmocka_unit_test(test_between_results),
+                                        cmocka_unit_test(test_a_large_result) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,8 +30,9 @@ static void test_answered(void **state)
     (void)state;
     struct catalog *c = catalog_of_sales();
     struct reading *r = begin(c, "total amount by city", true);
-    auto_json json_t *body = json_of("{'columns':['city','total_amount'],'types':['VARCHAR','DOUBLE'],'rows':[['Rome',20.0],['Paris',21.0]],"
-                                     "'row_count':2,'truncated':false}");
+    auto_json json_t *body = json_of(
+        "{'columns':['city','total_amount'],'types':['VARCHAR','DOUBLE'],'rows':[['Rome',20.0],['Paris',21.0]],"
+        "'row_count':2,'truncated':false}");
     int64_t rows = 0;
     const char *sql;
     bool seen = false;
@@ -120,8 +121,9 @@ static void test_a_question_that_is_too_long(void **state)
 static void test_times(void **state)
 {
     (void)state;
-    auto_json json_t *body = json_of("{'columns':['a','t'],'types':['VARCHAR','TIMESTAMP'],'rows':[['2024-01-01T10:00:00','2024-01-01T10:00:00'],"
-                                     "['x',null]],'row_count':2}");
+    auto_json json_t *body = json_of(
+        "{'columns':['a','t'],'types':['VARCHAR','TIMESTAMP'],'rows':[['2024-01-01T10:00:00','2024-01-01T10:00:00'],"
+        "['x',null]],'row_count':2}");
     auto_json json_t *before = json_deep_copy(body), *got = reading_respell_times(body);
     assert_true(json_equal(body, before));
     auto_json json_t *want = json_of("[['2024-01-01T10:00:00','2024-01-01 10:00:00'],['x',null]]");
@@ -135,9 +137,12 @@ static void test_times(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_answered), cmocka_unit_test(test_not_run),
-        cmocka_unit_test(test_failed_run), cmocka_unit_test(test_declined),
-        cmocka_unit_test(test_a_question_that_is_too_long), cmocka_unit_test(test_times),
+        cmocka_unit_test(test_answered),
+        cmocka_unit_test(test_not_run),
+        cmocka_unit_test(test_failed_run),
+        cmocka_unit_test(test_declined),
+        cmocka_unit_test(test_a_question_that_is_too_long),
+        cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

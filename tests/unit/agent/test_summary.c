@@ -21,19 +21,23 @@ static void test_sentences(void **state)
     static const struct {
         const char *result, *language, *reading, *want;
     } cases[] = {
-        { "{'columns':[],'rows':[],'error':{'type':'X','message':'no such column'}}", "sql", "r", "This could not be run: no such column." },
+        { "{'columns':[],'rows':[],'error':{'type':'X','message':'no such column'}}", "sql", "r",
+          "This could not be run: no such column." },
         { "{'columns':['a'],'rows':[],'error':null}", "sql", NULL, "No row fits." },
         { "{'columns':['a'],'rows':[]}", "plan", "all columns of `t`", "No row fits: all columns of `t`." },
         { "{'columns':[],'rows':[]}", "python", NULL, "The code ran and gave no table." },
         { "{'columns':['total_orders'],'rows':[[4018]]}", "sql", NULL, "There are 4,018 orders." },
         { "{'columns':['order_count'],'rows':[[1]]}", "sql", NULL, "There is 1 order." },
-        { "{'columns':['row_count'],'rows':[[0]]}", "plan", "number of rows of `t`", "The count is 0. Read as: number of rows of `t`." },
+        { "{'columns':['row_count'],'rows':[[0]]}", "plan", "number of rows of `t`",
+          "The count is 0. Read as: number of rows of `t`." },
         { "{'columns':['avg_price'],'types':['DOUBLE'],'rows':[[1234.5678]]}", "sql", NULL, "Average price: 1,234.57." },
         { "{'columns':['total_amount'],'types':['DOUBLE'],'rows':[[-1234567.5]]}", "sql", NULL, "Total amount: -1,234,567.5." },
         { "{'columns':['rate'],'types':['DOUBLE'],'rows':[[0.034567]]}", "sql", NULL, "Rate: 0.0346." },
-        { "{'columns':['total'],'types':['HUGEINT'],'rows':[['123456789012345678901']]}", "sql", NULL, "Total: 123,456,789,012,345,678,901." },
+        { "{'columns':['total'],'types':['HUGEINT'],'rows':[['123456789012345678901']]}", "sql", NULL,
+          "Total: 123,456,789,012,345,678,901." },
         { "{'columns':['max_date'],'types':['DATE'],'rows':[['2024-01-05']]}", "sql", NULL, "Greatest date: 2024-01-05." },
-        { "{'columns':['sum_x'],'types':['DOUBLE'],'rows':[[null]]}", "sql", NULL, "There is no total x: nothing to compute it from." },
+        { "{'columns':['sum_x'],'types':['DOUBLE'],'rows':[[null]]}", "sql", NULL,
+          "There is no total x: nothing to compute it from." },
         { "{'columns':['year'],'types':['BIGINT'],'rows':[[2024]]}", "sql", NULL, "Year: 2024." },
         { "{" TWO "'rows':[['Paris',1500]]}", "sql", NULL, "One row: city Paris, total amount 1,500." },
         { "{" TWO "'rows':[['Paris',1500.25],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
@@ -43,7 +47,8 @@ static void test_sentences(void **state)
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
           "Of 3 rows, Paris and 1 other have the largest total amount (20) and Oslo the smallest (3)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0]]}", "sql", NULL, "All 2 rows have the same total amount (20)." },
-        { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',null]]}", "sql", NULL, "3 rows. The first: city Paris, total amount 20." },
+        { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',null]]}", "sql", NULL,
+          "3 rows. The first: city Paris, total amount 20." },
         { "{" TWO "'rows':[['Paris',30.0],['Rome',20.0]],'truncated':true}", "sql", NULL,
           "Paris has the largest total amount (30). Only the first 2 rows were kept; there are more." },
         { "{" TWO "'rows':[['Paris',10.0],['Rome',20.0],['Oslo',15.0]],'truncated':true}", "sql", NULL,
@@ -54,12 +59,12 @@ static void test_sentences(void **state)
           "sql", NULL, "From 2024-01-01 to 2024-03-01, 2024-02-01 has the largest count (7) and 2024-01-01 the smallest (5)." },
         { "{'columns':['year','n'],'types':['BIGINT','BIGINT'],'rows':[[2023,5],[2024,7]]}", "sql", NULL,
           "Of 2 rows, year 2023 has the smallest count (5) and year 2024 the largest (7)." },
-        { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['Rome','a',9],['Rome',null,7],['Oslo','a',1]]}", "sql", NULL,
-          "Of 3 rows, Rome / a has the largest count (9) and Oslo / a the smallest (1)." },
+        { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['Rome','a',9],['Rome',null,7],['Oslo','a',1]]}",
+          "sql", NULL, "Of 3 rows, Rome / a has the largest count (9) and Oslo / a the smallest (1)." },
         { "{'columns':['a','b','c'],'types':['VARCHAR','BIGINT','DOUBLE'],'rows':[['x',1000,2.5],['y',2,3]]}", "sql", NULL,
           "2 rows. The first: a x, b 1,000, c 2.5." },
-        { "{'columns':['a','b','c'],'rows':[['x',1,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true]]}", "python", NULL,
-          "The code gave 6 rows with 3 columns." },
+        { "{'columns':['a','b','c'],'rows':[['x',1,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true]]}",
+          "python", NULL, "The code gave 6 rows with 3 columns." },
         { "{'columns':['a'],'rows':[['one\\nline']]}", "sql", NULL, "A: one?line." },
         { "{'columns':['x','y'],'types':['object','float64'],'rows':[['a',1.5],['b',0.5]]}", "python", NULL,
           "Of 2 rows, a has the largest y (1.5) and b the smallest (0.5)." },
@@ -87,11 +92,12 @@ static void test_a_full_buffer_is_left_as_it_was(void **state)
 static void test_kinds(void **state)
 {
     (void)state;
-    auto_json json_t *r = json_of("{'columns':['id','order_count','x','d','t','m','l','i','h'],"
-                                  "'types':['BIGINT','int64','object','datetime64[ns]','category','object','INTEGER[]','INTERVAL','UHUGEINT'],"
-                                  "'rows':[[1,2,1.5,'2024-01-01 00:00:00','a',1,[1],'1 day','99999999999999999999'],[2,2,2,null,'b','x',null,null,null]]}");
-    static const enum shape_kind want[] = { SHAPE_INTEGER, SHAPE_INTEGER, SHAPE_NUMBER, SHAPE_TIME, SHAPE_TEXT, SHAPE_OTHER,
-                                            SHAPE_OTHER,   SHAPE_TEXT,    SHAPE_INTEGER };
+    auto_json json_t *r = json_of(
+        "{'columns':['id','order_count','x','d','t','m','l','i','h'],"
+        "'types':['BIGINT','int64','object','datetime64[ns]','category','object','INTEGER[]','INTERVAL','UHUGEINT'],"
+        "'rows':[[1,2,1.5,'2024-01-01 00:00:00','a',1,[1],'1 day','99999999999999999999'],[2,2,2,null,'b','x',null,null,null]]}");
+    static const enum shape_kind want[] = { SHAPE_INTEGER, SHAPE_INTEGER, SHAPE_NUMBER, SHAPE_TIME,   SHAPE_TEXT,
+                                            SHAPE_OTHER,   SHAPE_OTHER,   SHAPE_TEXT,   SHAPE_INTEGER };
     for (size_t i = 0; i < ARRAY_SIZE(want); i++)
         assert_int_equal(shape_kind_of(r, i), want[i]);
     assert_true(shape_is_label(r, 0));
