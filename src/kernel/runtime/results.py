@@ -12,6 +12,7 @@ NAMES = ("result_df", "result_rows", "result_columns", "result", "__result__")
 COLUMNS_MAX = 16_384
 COLUMN_NAME_MAX = 1024
 COLUMN_NAMES_MAX = 1 << 20  # characters of all
+NARROW = 32  # columns: each of so few is taken as a Series at once
 CHUNK = 256  # rows converted at a time; what lies beyond the output limit is never converted
 HTML_ROWS_MAX = 50
 HTML_BYTES_MAX = 512 * 1024
@@ -154,39 +155,57 @@ def of_array(np, pd, value):
 
 
 def of_series(pd, series):
+    # Without a frame around it: making one takes longer than all the rest.
     name = "value" if series.name is None else series.name
-    frame = pd.DataFrame({0: series}, copy=False)
-    return of_frame(pd, frame, names=[label(name)], keep_labels=True)
+    return _table(_index_levels(pd, series.index, True), [label(name)], [series], len(series))
 
 
-def of_frame(pd, frame, names=None, keep_labels=False):
-    index = frame.index
-    leading = _index_levels(pd, index, keep_labels)
+def of_frame(pd, frame):
+    leading = _index_levels(pd, frame.index, False)
     width = max(COLUMNS_MAX - len(leading), 0)
-    if names is None:
-        names = [label(c) for c in frame.columns[:width]]
-    types = [cut(str(t), COLUMN_NAME_MAX) for t in frame.dtypes.iloc[:width]]
-    names = [name for name, _ in leading] + names
-    types = [str(level(0, 0).dtype) for _, level in leading] + types
+    names = [label(c) for c in (frame.columns if len(frame.columns) <= width else frame.columns[:width])]
+    if len(names) <= NARROW:
+        return _table(leading, names, [series for _, series in frame.items()], len(frame))
+    types = [text for _, text, _ in leading] + [type_text(t) for t in frame.dtypes.iloc[:width]]
 
     def source(convert, i, j):
         part = frame.iloc[i:j, :width]
-        columns = [column(convert, level(i, j)) for _, level in leading]
+        columns = [column(convert, level(i, j)) for _, _, level in leading]
         columns += [column(convert, series) for _, series in part.items()]
-        return list(map(list, zip(*columns))) if columns else [[] for _ in range(len(part))]
+        return list(map(list, zip(*columns)))
 
-    return Table(names, types, len(frame), source)
+    return Table([name for name, _, _ in leading] + names, types, len(frame), source)
+
+
+def _table(leading, names, columns, total):
+    """The table of some index levels and a few Series."""
+
+    def source(convert, i, j):
+        out = [column(convert, level(i, j)) for _, _, level in leading]
+        out += [column(convert, series if j - i == total else series.iloc[i:j]) for series in columns]
+        return list(map(list, zip(*out))) if out else [[] for _ in range(i, j)]
+
+    types = [text for _, text, _ in leading] + [type_text(series.dtype) for series in columns]
+    return Table([name for name, _, _ in leading] + names, types, total, source)
+
+
+def type_text(dtype):
+    return cut(str(dtype), COLUMN_NAME_MAX)
 
 
 def _index_levels(pd, index, keep_labels):
-    """(name, values(i, j)) of the index levels that carry data.
+    """(name, type, values(i, j)) of the index levels that carry data.
 
     Integer labels without a name are what filtering and sorting leave of row numbers: they say nothing about a frame, but
     in a series (value_counts() of integers) they are the data.
     """
     if isinstance(index, pd.MultiIndex):
         return [
-            (label(f"level_{k}" if name is None else name), lambda i, j, k=k: index[i:j].get_level_values(k))
+            (
+                label(f"level_{k}" if name is None else name),
+                type_text(index[:0].get_level_values(k).dtype),
+                lambda i, j, k=k: index[i:j].get_level_values(k),
+            )
             for k, name in enumerate(index.names)
         ]
     if index.name is None:
@@ -194,7 +213,8 @@ def _index_levels(pd, index, keep_labels):
             return []
         if not keep_labels and getattr(index.dtype, "kind", "O") in "iu":
             return []
-    return [(label("index" if index.name is None else index.name), lambda i, j: index[i:j])]
+    name = label("index" if index.name is None else index.name)
+    return [(name, type_text(index.dtype), lambda i, j: index if j - i == len(index) else index[i:j])]
 
 
 def label(name):
