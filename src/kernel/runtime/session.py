@@ -48,24 +48,33 @@ class Session:
         self.display = display.Display()
         self.dfs = tables.Tables(())
         # A real module, so that dataclasses, pickle and typing find what cells define.
-        module = ModuleType("__main__")
-        sys.modules["__main__"] = module
-        self.namespace = module.__dict__
-        sql = tables.Sql(self.namespace)
-        self.namespace.update(sql=sql, display=self.display.display, dfs=self.dfs, __builtins__=builtins)
+        self.module = ModuleType("__main__")
+        self.namespace = self.module.__dict__
+        self.sql = tables.Sql(self.namespace)
+        self.namespace.update(sql=self.sql, display=self.display.display, dfs=self.dfs, __builtins__=builtins)
         for name, target in _MODULES.items():
             if target in sys.modules:
                 self.namespace[name] = sys.modules[target]
-        _riddle_frames.set_lookup(sql.lookup)
+        self.stdout = self.stderr = None
+        self.install()
+
+    def install(self):
+        """Makes this the session that libraries meet: __main__, plt.show(), frames by name in SQL."""
+        sys.modules["__main__"] = self.module
+        _riddle_frames.set_lookup(self.sql.lookup)
         display.install(self.display)
         builtins.input = _no_input
-        self.stdout, self.stderr = open_stream(1), open_stream(2)
         sys.stdin = io.StringIO()
+
+    def open(self):
+        """Takes the descriptors of this process as its output."""
+        self.stdout, self.stderr = open_stream(1), open_stream(2)
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
 
     def configure(self, table_names, allowed, blocked):
-        self.policy = Policy(allowed, blocked)
+        if allowed or blocked:  # else the one that the zygote has made
+            self.policy = Policy(allowed, blocked)
         self.dfs = self.namespace["dfs"] = tables.Tables(table_names)
 
     # ---- one cell ----
@@ -255,11 +264,25 @@ def _line_in(violation):
 _session = None
 
 
-def prepare():
-    """The session of this kernel, before it is known what for."""
-    global _session, _seeded
+def make():
+    """In the zygote: the session of every kernel that is forked from it. Nothing in it belongs to a process yet."""
+    global _session
     _session = Session()
+
+
+def prepare():
+    """In a kernel, before it is known what for."""
+    global _seeded
+    if _session is None:
+        make()
+    _session.open()
     _seeded = False
+
+
+def reinstall():
+    """After another session has been used."""
+    if _session is not None:
+        _session.install()
 
 
 def start(table_names, allowed, blocked):

@@ -76,6 +76,7 @@ def warm():
         answer = scratch.execute(code.encode(), False, True, 200, 65536).decode()
         if not answer.startswith(expect):
             raise WarmError(f"{code!r} gave {answer[:600]}")
+    session.make()
     # CPython rewrites the code of a function while it runs for the first few times; kernels shall find that done.
     for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
         scratch.execute(code.encode(), False, False, 200, 65536)
@@ -97,6 +98,7 @@ def settle():
     """Leaves the environment that kernels shall have, and every object as garbage collection need never look at it again."""
     os.environ.clear()
     os.environ.update(ENVIRONMENT)
+    session.make()
     session.freeze()
 
 
@@ -110,3 +112,4 @@ def prefault():
         scratch.execute(code.encode(), False, False, 200, 65536)
     for name in [n for n in linecache.cache if n.startswith("<cell ")]:
         del linecache.cache[name]
+    session.reinstall()
