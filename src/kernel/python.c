@@ -16,6 +16,7 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/arenas.h"
 #include "kernel/frames.h"
 #include "kernel/frames_impl.h"
 #include "kernel/runtime.h"
@@ -222,6 +223,7 @@ static int call_runtime(const char *module_name, const char *function, struct er
 int python_init(const char *preload, struct sql_engine *engine, struct err *err)
 {
     set_environment();
+    arenas_install();
     if (PyImport_AppendInittab("_riddle", create_riddle_module) < 0)
         return err_set(err, ERR_NO_MEMORY, "registering a Python module");
     int r = init_interpreter(err);

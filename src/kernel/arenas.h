@@ -1,0 +1,12 @@
+#ifndef RIDDLE_KERNEL_ARENAS_H
+#define RIDDLE_KERNEL_ARENAS_H
+
+/*
+ * Where CPython's small objects live: one range of addresses instead of a mapping per arena wherever there is a gap between
+ * libraries. Neighbouring arenas share huge pages, so that a fork copies fewer entries.
+ */
+
+/* Before CPython starts. Best effort: without the range, arenas are where they always were. */
+void arenas_install(void);
+
+#endif
