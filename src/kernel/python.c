@@ -264,6 +264,12 @@ void python_idle(void)
     (void)call_runtime(PACKAGE ".session", "idle", &err);
 }
 
+void python_rehearse(void)
+{
+    struct err err = ERR_INIT;
+    (void)call_runtime(PACKAGE ".warm", "rehearse", &err); /* as below */
+}
+
 void python_prefault(void)
 {
     struct err err = ERR_INIT;

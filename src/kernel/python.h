@@ -29,6 +29,9 @@ int python_prepare(struct err *err);
 /* In the kernel, whenever an answer has been sent: what can wait until then (seeding the random generators). */
 void python_idle(void);
 
+/* What kernels do until the answer of a first cell, in a child of the zygote that then ends: to see which pages it takes. */
+void python_rehearse(void);
+
 /* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */
 void python_prefault(void);
 

@@ -11,10 +11,12 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include "base/proc.h"
+#include "kernel/hot_pages.h"
 #include "kernel/jail.h"
 #include "kernel/kernel.h"
 #include "kernel/python.h"
@@ -132,6 +134,13 @@ static void collapse_heap(void)
         fclose(maps);
 }
 
+/* A free of this size merges the small chunks that are free all over the heap: once, instead of in every kernel. */
+static void merge_free_chunks(void)
+{
+    void *volatile p = malloc(100 << 10); /* volatile, or the compiler sees no use in it */
+    free(p);
+}
+
 int zygote_serve(const struct zygote_options *opt, struct err *err)
 {
     struct jail_template jail;
@@ -143,8 +152,11 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     if (r < 0)
         return r;
 
+    merge_free_chunks();
     if (!opt->one_shot)
         collapse_heap();
+    if (!opt->one_shot && parts.has_python)
+        hot_pages_pin(python_rehearse);
 
     struct jail_confine_options confine = {
         .partial = opt->partial,
