@@ -336,6 +336,15 @@ int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, st
             cgroup_destroy(&g);
             return r;
         }
+        /* Opened now, while the kernel is being cloned: it waits for what comes after. */
+        char path[CGROUP_PATH_MAX + 64];
+        snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
+        g.procs[c] = open(path, O_WRONLY | O_CLOEXEC);
+        if (g.procs[c] < 0) {
+            int r = err_errno(err, ERR_ISOLATION, errno, "opening '%s'", path);
+            cgroup_destroy(&g);
+            return r;
+        }
     }
     int r = cgroup_limit(&g, limits, err);
     if (r < 0) {
@@ -346,22 +355,24 @@ int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, st
     return 0;
 }
 
-int cgroup_add(const struct cgroup *g, pid_t pid, struct err *err)
+int cgroup_add(struct cgroup *g, pid_t pid, struct err *err)
 {
     if (!g->tree)
         return 0;
     char value[32];
-    snprintf(value, sizeof(value), "%d", (int)pid);
+    int len = snprintf(value, sizeof(value), "%d", (int)pid), r = 0;
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
+        if (g->procs[c] < 0)
             continue;
-        char dir[CGROUP_PATH_MAX + 32];
-        group_dir(g, c, dir, sizeof(dir));
-        int r = put(dir, "cgroup.procs", value, err);
-        if (r < 0)
-            return err_wrap(err, "moving a kernel into its control group");
+        ssize_t n;
+        do
+            n = write(g->procs[c], value, (size_t)len);
+        while (n < 0 && errno == EINTR);
+        if (n < 0 && r == 0)
+            r = err_errno(err, ERR_IO, errno, "moving a kernel into its control group for %s", controller_names[c]);
+        close(TAKE_FD(g->procs[c]));
     }
-    return 0;
+    return r;
 }
 
 void cgroup_destroy(struct cgroup *g)
@@ -371,6 +382,9 @@ void cgroup_destroy(struct cgroup *g)
     for (int f = 0; f < _CGROUP_FIGURE_MAX; f++)
         if (g->fds[f] >= 0)
             close(TAKE_FD(g->fds[f]));
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++)
+        if (g->procs[c] >= 0)
+            close(TAKE_FD(g->procs[c]));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
         if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
             continue;

@@ -37,13 +37,14 @@ struct cgroup {
     const struct cgroup_tree *tree; /* NULL: none */
     char name[24];
     int fds[_CGROUP_FIGURE_MAX]; /* -1: not opened yet */
+    int procs[_CGROUP_CONTROLLER_MAX]; /* cgroup.procs, from the making of the group until a kernel is in it */
 };
 
-#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 } }
+#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .procs = { -1, -1, -1, -1 } }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
-int cgroup_add(const struct cgroup *g, pid_t pid, struct err *err);
+int cgroup_add(struct cgroup *g, pid_t pid, struct err *err);
 void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
 
 /* What happened inside; 0 or -1 when unknown. */
