@@ -124,6 +124,30 @@ static const char *str_of(const json_t *obj, const char *key)
     return json_string_value(json_object_get(obj, key));
 }
 
+/* ---- join ---- */
+
+/* The first frame: control groups that a process may enter by itself, as descriptors of their files. */
+static int join_groups(struct kernel *k, struct err *err)
+{
+    json_t *req = next_request(k);
+    if (!req)
+        _exit(0);
+    size_t n = (size_t)int_of(req, "groups");
+    bool good = str_eq(str_of(req, "op"), "join") && n <= k->reader.n_fds;
+    json_decref(req);
+    if (!good)
+        return err_set(err, ERR_PROTOCOL, "the first request must be 'join'");
+    for (size_t i = 0; i < n; i++) {
+        if (write(k->reader.fds[i], "0", 1) != 1)
+            return err_errno(err, ERR_ISOLATION, errno, "entering a control group");
+        close(k->reader.fds[i]);
+    }
+    /* Those of the next frame may have come with the end of this one. */
+    k->reader.n_fds -= n;
+    memmove(k->reader.fds, k->reader.fds + n, k->reader.n_fds * sizeof(k->reader.fds[0]));
+    return 0;
+}
+
 /* ---- start ---- */
 
 static int read_mounts(struct kernel *k, struct err *err)
@@ -397,7 +421,9 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
         _exit(1);
     set_signals(parts);
     prctl(PR_SET_NAME, "riddle-kernel", 0, 0, 0);
-    r = jail_box(parts->jail, &err);
+    r = join_groups(&k, &err);
+    if (r == 0)
+        r = jail_box(parts->jail, &err);
     if (r == 0 && parts->has_python && parts->pooled)
         python_prefault();
     if (r == 0 && parts->has_python)
@@ -407,7 +433,7 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
         if (!k.start)
             _exit(0);
         if (!str_eq(str_of(k.start, "op"), "start"))
-            r = err_set(&err, ERR_PROTOCOL, "the first request must be 'start'");
+            r = err_set(&err, ERR_PROTOCOL, "the second request must be 'start'");
     }
     if (r == 0)
         r = start(&k, &err);

@@ -338,9 +338,9 @@ int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, st
         }
         /* Opened now, while the kernel is being cloned: it waits for what comes after. */
         char path[CGROUP_PATH_MAX + 64];
-        snprintf(path, sizeof(path), "%s/cgroup.procs", dir);
-        g.procs[c] = open(path, O_WRONLY | O_CLOEXEC);
-        if (g.procs[c] < 0) {
+        snprintf(path, sizeof(path), "%s/%s", dir, t->at[c].version == 1 ? "tasks" : "cgroup.procs");
+        g.members[c] = open(path, O_WRONLY | O_CLOEXEC);
+        if (g.members[c] < 0) {
             int r = err_errno(err, ERR_ISOLATION, errno, "opening '%s'", path);
             cgroup_destroy(&g);
             return r;
@@ -355,22 +355,30 @@ int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, st
     return 0;
 }
 
+size_t cgroup_join_fds(const struct cgroup *g, int ret[_CGROUP_CONTROLLER_MAX])
+{
+    size_t n = 0;
+    for (int c = 0; g->tree && c < _CGROUP_CONTROLLER_MAX; c++)
+        if (g->members[c] >= 0 && g->tree->at[c].version == 1)
+            ret[n++] = g->members[c];
+    return n;
+}
+
 int cgroup_add(struct cgroup *g, pid_t pid, struct err *err)
 {
-    if (!g->tree)
-        return 0;
     char value[32];
     int len = snprintf(value, sizeof(value), "%d", (int)pid), r = 0;
-    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (g->procs[c] < 0)
+    for (int c = 0; g->tree && c < _CGROUP_CONTROLLER_MAX; c++) {
+        if (g->members[c] < 0)
             continue;
-        ssize_t n;
-        do
-            n = write(g->procs[c], value, (size_t)len);
-        while (n < 0 && errno == EINTR);
+        ssize_t n = 0;
+        if (g->tree->at[c].version == 2)
+            do
+                n = write(g->members[c], value, (size_t)len);
+            while (n < 0 && errno == EINTR);
         if (n < 0 && r == 0)
             r = err_errno(err, ERR_IO, errno, "moving a kernel into its control group for %s", controller_names[c]);
-        close(TAKE_FD(g->procs[c]));
+        close(TAKE_FD(g->members[c]));
     }
     return r;
 }
@@ -383,8 +391,8 @@ void cgroup_destroy(struct cgroup *g)
         if (g->fds[f] >= 0)
             close(TAKE_FD(g->fds[f]));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++)
-        if (g->procs[c] >= 0)
-            close(TAKE_FD(g->procs[c]));
+        if (g->members[c] >= 0)
+            close(TAKE_FD(g->members[c]));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
         if (g->tree->at[c].version == 0 || same_dir_as_earlier(g->tree, c))
             continue;

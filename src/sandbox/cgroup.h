@@ -37,13 +37,19 @@ struct cgroup {
     const struct cgroup_tree *tree; /* NULL: none */
     char name[24];
     int fds[_CGROUP_FIGURE_MAX]; /* -1: not opened yet */
-    int procs[_CGROUP_CONTROLLER_MAX]; /* cgroup.procs, from the making of the group until a kernel is in it */
+    int members[_CGROUP_CONTROLLER_MAX]; /* the file a kernel gets in by, until it is in */
 };
 
-#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .procs = { -1, -1, -1, -1 } }
+#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1, -1 } }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
+/*
+ * Two ways in. Moving another process waits for every processor to have passed a quiet point, which takes milliseconds; a thread
+ * that moves itself does not, but only v1 lets it. So a kernel is given what cgroup_join_fds() says and writes "0" to each, and
+ * cgroup_add() moves it where it cannot do so itself. Both before it is told what it is for.
+ */
+size_t cgroup_join_fds(const struct cgroup *g, int ret[_CGROUP_CONTROLLER_MAX]);
 int cgroup_add(struct cgroup *g, pid_t pid, struct err *err);
 void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
 

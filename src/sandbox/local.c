@@ -3,7 +3,7 @@
  *
  * Theory of operation. riddle starts `riddle-kernel --zygote=sql|python` on first use and keeps a socket to it. A kernel is asked for
  * with three descriptors (control socket, stdout, stderr); the zygote clones it as riddle's own child and answers with a pidfd.
- * riddle puts it into its control group and only then tells it what it is for; until then it does nothing. A zygote that died
+ * It enters its control group, or riddle puts it there, and only then is it told what it is for; until then it does nothing. A zygote that died
  * is started again at the next request; its kernels live on.
  */
 
@@ -261,6 +261,16 @@ static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3],
     return 0;
 }
 
+/* The first thing a kernel reads: the control groups that it is to enter. */
+static int send_groups(const struct kernel_proc *k, struct err *err)
+{
+    int fds[_CGROUP_CONTROLLER_MAX];
+    size_t n = cgroup_join_fds(&k->group, fds);
+    char frame[64];
+    int len = snprintf(frame, sizeof(frame), "{\"op\":\"join\",\"groups\":%zu}", n);
+    return wire_send(k->control, frame, (size_t)len, fds, n, err);
+}
+
 static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *err)
 {
     struct zygote_record rec;
@@ -305,6 +315,8 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
         /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
         struct err why = ERR_INIT;
         int made = cgroup_create(&p->cgroups, limits, &k.group, &why);
+        if (made == 0)
+            made = send_groups(&k, &why);
         if (r == 0)
             r = receive_kernel(z, &k, err);
         if (r == -ERR_UNAVAILABLE && k.pid == 0 && zygote_start(p, kind, err) == 0) {
@@ -444,6 +456,9 @@ void provider_close(struct provider *p)
 {
     if (!p)
         return;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        if (p->zygotes[kind].pid > 0) /* they end while the kernels do */
+            kill(p->zygotes[kind].pid, SIGKILL);
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
         while (p->n_pool[kind] > 0)
             kernel_kill(&p->pool[kind][--p->n_pool[kind]]);
