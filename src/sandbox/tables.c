@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -193,6 +194,23 @@ void ingest_abort(struct ingest *in)
     free(in);
 }
 
+/* Without waiting for the disk: a table whose report is lost or cut off is made anew. */
+static int write_report(const char *path, const char *text, struct err *err)
+{
+    char id[17], tmp[4300];
+    id_hex(id, 16);
+    snprintf(tmp, sizeof(tmp), "%s.tmp-%s", path, id);
+    auto_close int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, ERR_IO, errno, "creating '%s'", tmp);
+    int r = fd_write_all(fd, text, strlen(text), err);
+    if (r == 0 && rename(tmp, path) < 0)
+        r = err_errno(err, ERR_IO, errno, "storing '%s'", path);
+    if (r < 0)
+        unlink(tmp);
+    return r;
+}
+
 /* The finished file moves to its name; its report first, so that a table is never without one. */
 static int publish(struct provider *p, const char *out_dir, const char *final_path, const char *report_path,
                    const json_t *report, struct err *err)
@@ -209,7 +227,7 @@ static int publish(struct provider *p, const char *out_dir, const char *final_pa
     auto_free char *text = json_to_str(report);
     if (!text)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    int r = fd_replace_file(report_path, text, strlen(text), 0600, err);
+    int r = write_report(report_path, text, err);
     /*
      * Two may ingest the same contents at once. The first one's table stays: it is as good, and a kernel that is about to mount a
      * file cannot when its name is given to another.
@@ -242,11 +260,93 @@ int ingest_finish(struct ingest *in, const struct run_result *result, struct tab
     return r;
 }
 
+/* ---- hash and ingest at once ---- */
+
+/*
+ * Hashing a large file takes a tenth of the time that reading it as a table does, and its result is only needed for the name of
+ * that. So it is done in a thread beside the ingest, unless a file of this size has been ingested before and may be this one.
+ */
+struct hashing {
+    const struct sandbox_file *file;
+    char hex[HASH_HEX_SIZE];
+    int result;
+    struct err err;
+};
+
+static void *hash_beside(void *arg)
+{
+    struct hashing *h = arg;
+    h->result = tables_hash(h->file, NULL, h->hex, &h->err);
+    return NULL;
+}
+
+/* An empty file says that there was one of so many bytes: a hint, so nothing depends on its being there. */
+static void size_path(struct provider *p, off_t size, char *ret, size_t n)
+{
+    snprintf(ret, n, "%.3900s/tables/%lld.size", p->home, (long long)size);
+}
+
+static bool is_new_and_large(struct provider *p, const struct sandbox_file *file)
+{
+    struct stat st;
+    char path[4200];
+    if (stat(file->path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size < SMALL_FILE_BYTES)
+        return false;
+    size_path(p, st.st_size, path, sizeof(path));
+    return access(path, F_OK) < 0;
+}
+
+static void note_size(struct provider *p, const struct sandbox_file *file)
+{
+    struct stat st;
+    char path[4200];
+    if (stat(file->path, &st) < 0 || st.st_size < SMALL_FILE_BYTES)
+        return;
+    size_path(p, st.st_size, path, sizeof(path));
+    int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd >= 0)
+        close(fd);
+}
+
+static int ingest_and_hash(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
+                           struct table_file *ret, struct err *err)
+{
+    struct hashing h = { .file = file, .err = ERR_INIT };
+    struct run_result result = { 0 };
+    struct ingest *in = NULL;
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, hash_beside, &h) != 0)
+        return err_set(err, ERR_UNAVAILABLE, "starting a thread");
+    int r = ingest_begin(p, file, "", events, &in, err);
+    if (r == 0)
+        r = sandbox_wait(in->sandbox, &result, err);
+    pthread_join(thread, NULL);
+    if (r == 0 && h.result < 0) {
+        *err = h.err;
+        r = h.result;
+    }
+    if (r < 0 || tables_find(p, h.hex, ret)) {
+        ingest_abort(in);
+    } else {
+        snprintf(in->hex, sizeof(in->hex), "%s", h.hex);
+        r = ingest_finish(in, &result, ret, err);
+    }
+    run_result_finish(&result);
+    return r;
+}
+
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
                   struct table_file *ret, struct err *err)
 {
     char hex[HASH_HEX_SIZE];
-    int r = tables_hash(file, events, hex, err);
+    int r;
+    if (is_new_and_large(p, file)) {
+        r = ingest_and_hash(p, file, events, ret, err);
+        if (r == 0)
+            note_size(p, file);
+        return r;
+    }
+    r = tables_hash(file, events, hex, err);
     if (r < 0 || tables_find(p, hex, ret))
         return r;
     struct ingest *in;

@@ -351,3 +351,26 @@ def test_unknown_verb(programs):
     assert (done.status, done.err) == (2, "riddle: unknown verb 'docter'; did you mean 'doctor'?\n")
     done = programs.riddle("qqqqqqqq")
     assert (done.status, done.err) == (2, "riddle: unknown verb 'qqqqqqqq'; 'riddle --help' lists them\n")
+
+
+def test_large_files_are_hashed_beside_the_ingest(programs, tmp_path):
+    """A size that is new, the same file again, and another file of that size: each is what it is, and is read once."""
+    def write(name, digit):
+        path = tmp_path / name
+        with open(path, "w") as out:
+            out.write("id,n\n")
+            out.writelines(f"{i:07d},{digit}\n" for i in range(1_700_000))
+        assert path.stat().st_size > 16 << 20
+        return path
+
+    tables = tmp_path / "home/tables"
+    query = "SELECT sum(n)::BIGINT AS n FROM big"
+    first, second = write("first.csv", 1), write("second.csv", 2)
+    for path, total, count in ((first, 1_700_000, 1), (first, 1_700_000, 1), (second, 3_400_000, 2), (second, 3_400_000, 2)):
+        done = programs.run("--json", "--sql", query, f"big={path}", env={"RIDDLE_HOME": str(tmp_path / "home")})
+        assert done.status == 0, done.err
+        assert done.response["rows"] == [[total]]
+        made = {p.stem.partition(".")[0] for p in tables.glob("*.duckdb")}
+        assert len(made) == count
+        assert made == {p.stem.partition(".")[0] for p in tables.glob("*.json")}
+        assert not list(tables.glob("new-*")) and not list(tables.glob("*.tmp-*"))
