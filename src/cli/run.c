@@ -447,10 +447,10 @@ static int open_stop_fd(struct err *err)
     return fd < 0 ? err_errno(err, ERR_INTERNAL, errno, "making a signalfd") : fd;
 }
 
+/* The sandbox is left to the caller: its end takes milliseconds that nobody need wait for. */
 static int execute(struct provider *provider, const struct runner_request *req, struct screen *s,
-                   struct run_result *ret, struct err *err)
+                   struct sandbox **ret_sandbox, struct run_result *ret, struct err *err)
 {
-    struct sandbox *sandbox = NULL;
     struct runner_stop stop = { .fd = -1 };
     bool live = s->format != FORMAT_JSON;
     struct run_events events = {
@@ -460,7 +460,8 @@ static int execute(struct provider *provider, const struct runner_request *req, 
         .arg = s,
     };
 
-    int r = runner_open(provider, req, &events, &sandbox, err);
+    int r = runner_open(provider, req, &events, ret_sandbox, err);
+    struct sandbox *sandbox = *ret_sandbox;
     progress_clear(s);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
@@ -472,7 +473,6 @@ static int execute(struct provider *provider, const struct runner_request *req, 
         cli_complain("%s", why.message);
         s->lost_file = true;
     }
-    sandbox_destroy(sandbox);
     cleanup_close(&stop.fd);
     s->stopped = stop.count > 0;
     return r;
@@ -490,11 +490,20 @@ static int exit_status(const struct screen *s, const json_t *response)
     return CLI_FAILED;
 }
 
+/* All is said: whoever reads our output has its end now, not when the last process is gone. */
+static void end_output(void)
+{
+    auto_close int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0)
+        (void)dup2(null, STDOUT_FILENO);
+}
+
 static int run_short_form(const struct config *cfg, const struct options *o, struct screen *s)
 {
     struct err err = ERR_INIT;
     struct runner_request req;
     struct provider *provider = NULL;
+    struct sandbox *sandbox = NULL;
     struct run_result result = { .verdict = VERDICT_OK };
     auto_json json_t *response = NULL;
     int status;
@@ -514,7 +523,7 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
     if (r >= 0)
         provider_one_shot(provider, req.run.code);
     if (r >= 0)
-        r = execute(provider, &req, s, &result, &err);
+        r = execute(provider, &req, s, &sandbox, &result, &err);
     if (r < 0) {
         response = runner_failure(&err);
         status = exit_status(s, response);
@@ -540,6 +549,8 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
             status = CLI_FAILED;
         run_result_finish(&result);
     }
+    end_output();
+    sandbox_destroy(sandbox);
     provider_close(provider);
     runner_request_finish(&req);
     return status;
