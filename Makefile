@@ -78,7 +78,7 @@ ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HAR
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
 LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto) -lm
-LIBS_kernel = $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -L$(DUCKDB) -lduckdb -lm -lpthread -ldl
+LIBS_kernel = -L$(DUCKDB) -lduckdb $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
