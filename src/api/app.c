@@ -71,10 +71,14 @@ static void collect(void *arg)
     metric_set(metric_series(ops, "read"), (double)st.reads);
     metric_set(metric_series(ops, "commit"), (double)st.commits);
     metric_set(metric_series(ops, "error"), (double)(st.write_errors + st.read_errors));
-    struct metric_family *seconds = metrics_counter(m, "riddle_store_seconds_total", "Time of the store's operations, summed.", "kind", NULL);
-    metric_set(metric_series(seconds, "write"), (double)st.write.sum_us / 1e6);
-    metric_set(metric_series(seconds, "read"), (double)st.read.sum_us / 1e6);
-    metric_set(metric_series(seconds, "commit"), (double)st.commit.sum_us / 1e6);
+    double bounds[STORE_BUCKETS];
+    for (size_t i = 0; i < STORE_BUCKETS; i++)
+        bounds[i] = (double)store_bucket_us[i] / 1e6;
+    struct metric_family *seconds = metrics_histogram(m, "riddle_store_seconds", "Time of the store's operations; commit: one sync for all that wait.",
+                                                      bounds, STORE_BUCKETS, "kind", NULL);
+    metric_set_histogram(metric_series(seconds, "write"), st.write.counts, st.write.count, (double)st.write.sum_us / 1e6);
+    metric_set_histogram(metric_series(seconds, "read"), st.read.counts, st.read.count, (double)st.read.sum_us / 1e6);
+    metric_set_histogram(metric_series(seconds, "commit"), st.commit.counts, st.commit.count, (double)st.commit.sum_us / 1e6);
     collect_chats(app);
 }
 

@@ -16,6 +16,8 @@
 
 /* ---- finding ---- */
 
+static void attach_known_profile(struct app *app, const struct dataset_handle *h);
+
 int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err)
 {
     const struct dataset *d = app->registry ? registry_find(app->registry, id) : NULL;
@@ -29,6 +31,7 @@ int app_find_dataset(struct app *app, const char *owner, const char *id, struct 
     if (!ret->upload)
         return err_set(err, ERR_NOT_FOUND, "Unknown dataset_id: %s", id);
     ret->dataset = upload_set_dataset(ret->upload);
+    attach_known_profile(app, ret);
     return 0;
 }
 
@@ -131,6 +134,15 @@ static bool profile_from_cache(struct profiling *p)
     profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
     return fd_read_file(path, &text, NULL) == 0 && json_parse(text.data, text.len, &profile, NULL) == 0 &&
            attach(p, profile, NULL) == 0;
+}
+
+/* An upload of before a restart: what was found out about it then is read with its first use. */
+static void attach_known_profile(struct app *app, const struct dataset_handle *h)
+{
+    struct profiling p = { .app = app, .handle = *h };
+    for (; p.at < h->dataset->n_files; p.at++)
+        if (!h->dataset->files[p.at].profile)
+            (void)profile_from_cache(&p);
 }
 
 static void profile_next(void *arg)

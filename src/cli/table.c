@@ -129,18 +129,18 @@ static int append_cut(struct buf *b, const char *text, int max, int *ret_width, 
     return r;
 }
 
-/* The shortest decimal that reads back as the same number. */
-static void format_real(double v, char *ret, size_t n)
+/* The shortest decimal that reads back as the same number; for people, without the dust of binary sums: 5694.87, not 5694.870000000002. */
+static void format_real(double v, bool for_people, char *ret, size_t n)
 {
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(ret, n, "%.*g", digits, v);
-        if (strtod(ret, NULL) == v)
+        if (for_people || strtod(ret, NULL) == v)
             return;
     }
 }
 
-/* Raw text of a value, as CSV wants it. */
-static int value_text(const json_t *v, struct buf *b, struct err *err)
+/* Text of a value: as CSV wants it, or for people. */
+static int value_text(const json_t *v, bool for_people, struct buf *b, struct err *err)
 {
     char number[64];
     switch (json_typeof(v)) {
@@ -149,7 +149,7 @@ static int value_text(const json_t *v, struct buf *b, struct err *err)
     case JSON_INTEGER:
         return buf_printf(b, err, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     case JSON_REAL:
-        format_real(json_real_value(v), number, sizeof(number));
+        format_real(json_real_value(v), for_people, number, sizeof(number));
         return buf_append_str(b, number, err);
     case JSON_TRUE:
         return buf_append_str(b, "true", err);
@@ -171,7 +171,7 @@ static int make_cell(struct arena *arena, const json_t *v, struct cell *ret, str
         *ret = (struct cell){ .text = "NULL", .width = 4, .null = true };
         return 0;
     }
-    int r = value_text(v, &raw, err);
+    int r = value_text(v, true, &raw, err);
     if (r < 0)
         return r;
     int width = table_append_visible(&shown, buf_cstr(&raw), raw.len, false, err);
@@ -365,7 +365,7 @@ static int append_field(struct buf *b, const json_t *v, struct err *err)
     auto_buf struct buf text = BUF_INIT(CELLS_MAX_BYTES);
     if (!v || json_is_null(v))
         return 0;
-    int r = value_text(v, &text, err);
+    int r = value_text(v, false, &text, err);
     if (r < 0)
         return r;
     const char *s = buf_cstr(&text);

@@ -252,6 +252,16 @@ void metric_observe(struct metric *m, double v)
     }
 }
 
+void metric_set_histogram(struct metric *m, const uint64_t *buckets, uint64_t count, double sum)
+{
+    if (!m)
+        return;
+    assert(m->family->kind == HISTOGRAM);
+    memcpy(m->buckets, buckets, m->family->n_bounds * sizeof(m->buckets[0]));
+    m->count = count;
+    m->value = sum;
+}
+
 double metric_value(const struct metric *m)
 {
     return !m ? 0 : m->family->kind == HISTOGRAM ? (double)m->count : m->value;
