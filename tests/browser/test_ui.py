@@ -2,9 +2,11 @@
 
 import json
 import re
+import threading
 
 import pytest
 
+from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
 from server import Server
 
 IDLE = "!document.querySelector('[aria-busy]') && document.getElementById('stop').hidden"
@@ -305,6 +307,32 @@ def test_streams_that_end_badly(page, stream, said):
 
 
 # ---- what a model may answer ----
+
+
+def test_with_a_model(blank, tmp_path):
+    model, release = ScriptedModel(), threading.Event()
+    own = Server(tmp_path, **model.settings, RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0)
+    (own.datasets / "sales").mkdir()
+    (own.datasets / "sales" / "sales.csv").write_text("region,amount\nnorth,30\nsouth,12\nnorth,5\n")
+    query = calls(("run_sql", {"sql": "SELECT region, sum(amount) AS total FROM sales GROUP BY 1 ORDER BY 2 DESC"}))
+    with own:
+        blank.open(f"http://127.0.0.1:{own.port}/")
+        blank.wait("document.querySelectorAll('#sets [data-id]').length === 1")
+        model.says(query, Raw(stream_bytes([delta("North "), delta("leads")], done=False), hold=release))
+        turn = ask(blank, "who leads?", wait=False)
+        blank.wait(f"document.querySelector('{turn} .text')?.innerText === 'North leads'")  # while it is being written
+        assert blank.visible("#stop") and blank.eval(f"document.querySelector('{turn} .answer').getAttribute('aria-busy')") == "true"
+        blank.press("Escape")
+        blank.wait(IDLE)
+        assert "Stopped before it was finished." in blank.text(turn)
+        release.set()
+        model.says(query, text("North leads with **35**,", " up from 4711."))
+        turn = ask(blank, "who leads?")
+        assert cells(blank, turn) == [["north", "35"], ["south", "12"]]
+        assert blank.texts(f"{turn} strong") == ["35"] and blank.texts(f"{turn} mark") == ["4711"]
+        assert "GROUP BY 1" in blank.eval(f"document.querySelector('{turn} .ran pre').textContent")
+        assert blank.problems == []
+    model.close()
 
 
 def test_words_of_a_model(page):
