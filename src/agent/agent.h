@@ -73,6 +73,9 @@ struct agent_stats {
 };
 void agent_stats(const struct agent *a, struct agent_stats *ret);
 
+/* Learns what these tables hold ahead of the first question about them. */
+void agent_learn(struct agent *a, const char *owner, const json_t *datasets, const json_t *uploads);
+
 /* ---- chats ---- */
 
 struct chat_spec {
@@ -106,8 +109,11 @@ void chat_refresh_data(struct chat *c);
 
 /* Something said before, elsewhere: context for the next turn, not kept. */
 void chat_recall(struct chat *c, const char *role, const char *content);
-/* Gets the kernel now rather than with the first code; done comes in any case. Before the first message only. */
-void chat_warm(struct chat *c, void (*done)(void *arg, bool is_hot), void *arg);
+/*
+ * Gets the kernel now rather than with the first code, and learns about the data. done comes when it is there, or after wait_ms. Before the
+ * first message only.
+ */
+void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_hot), void *arg);
 
 /* Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes when it is gone. */
 int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err);

@@ -15,6 +15,7 @@
 #define TURN_TEXT_MAX (1u << 20)
 #define CODE_MAX_BYTES (1u << 20)
 #define CATALOGS_KEPT 64
+#define CATALOG_TABLES_MAX 64
 
 /* ---- bench.c: the kernel of a chat ---- */
 
@@ -48,6 +49,7 @@ struct bench {
     struct err failed; /* why the job could not begin */
     void (*when_ready)(void *arg, bool is_hot);
     void *when_ready_arg;
+    struct loop_timer *patience;
     int64_t since_us, restore_us; /* of the last kernel that had to be got; -1: it was there */
 };
 
@@ -60,8 +62,8 @@ void bench_interrupt(struct chat *c);
 /* Forgets the job and gives the kernel up. why (static text, or NULL) is told with the next answer if variables went with it. */
 void bench_drop(struct chat *c, const char *why);
 bool bench_is_hot(const struct chat *c);
-/* Calls once when the kernel that was prepared is there or cannot be had; soon if there is none to wait for. */
-void bench_when_ready(struct chat *c, void (*fn)(void *arg, bool is_hot), void *arg);
+/* Calls once when the kernel that was prepared is there or cannot be had, or after wait_ms; soon if there is none to wait for. */
+void bench_when_ready(struct chat *c, int64_t wait_ms, void (*fn)(void *arg, bool is_hot), void *arg);
 
 /* ---- chat.c ---- */
 
@@ -95,6 +97,7 @@ struct agent {
     struct chat *chats;
     struct catalog_entry catalogs[CATALOGS_KEPT];
     size_t n_catalogs;
+    struct learning *learning; /* under way */
     /*
      * Code of at most so many chats runs at once: more would only make all of them slow, and run into their time limits. A chat has one
      * place in the queue, whatever it has to run.
@@ -162,7 +165,8 @@ struct turn {
 
     /* Learning about the tables. */
     turn_next_fn after_catalog;
-    struct catalog *catalog;
+    struct learning *learning;
+    struct turn *next_learner;
 
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
@@ -185,8 +189,6 @@ void turn_show_run(struct turn *t, const char *language, const char *code, json_
 bool turn_should_stop(struct turn *t);
 /* Runs SQL whose result only the caller sees. */
 int turn_query(struct turn *t, const char *sql, int64_t max_rows, bench_done_fn done, struct err *err);
-/* The catalog of the chat's data, then next. */
-void turn_need_catalog(struct turn *t, turn_next_fn next);
 /* Plan → SQL by what the catalog says. */
 int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struct err *err);
 void turn_set_plan(struct turn *t, json_t *plan);
@@ -197,6 +199,14 @@ void turn_finish(struct turn *t);
 /* A sentence about the result, by no model. */
 void turn_summarise(struct turn *t);
 const struct config *turn_cfg(const struct turn *t);
+
+/* ---- learn.c ---- */
+
+/* The catalog of the chat's data, then next. */
+void turn_need_catalog(struct turn *t, turn_next_fn next);
+void turn_forget_learning(struct turn *t);
+void agent_stop_learning(struct agent *a);   /* gives the kernels back */
+void agent_forget_learning(struct agent *a);
 
 /* ---- who answers ---- */
 

@@ -136,18 +136,26 @@ static void tell_ready(void *arg)
 {
     struct chat *c = arg;
     void (*fn)(void *, bool) = TAKE_PTR(c->bench.when_ready);
+    loop_cancel(TAKE_PTR(c->bench.patience));
     if (fn && !c->agent->closing)
         fn(c->bench.when_ready_arg, bench_is_hot(c));
     if (!c->agent->closing)
         chat_unref(c);
 }
 
-void bench_when_ready(struct chat *c, void (*fn)(void *arg, bool is_hot), void *arg)
+static void on_patience(void *arg)
+{
+    struct chat *c = arg;
+    c->bench.patience = NULL;
+    tell_ready(chat_ref(c));
+}
+
+void bench_when_ready(struct chat *c, int64_t wait_ms, void (*fn)(void *arg, bool is_hot), void *arg)
 {
     struct err err = ERR_INIT;
     c->bench.when_ready = fn;
     c->bench.when_ready_arg = arg;
-    if (c->bench.lease && !c->bench.ready)
+    if (c->bench.lease && !c->bench.ready && loop_after(c->agent->env.loop, (uint64_t)wait_ms, on_patience, c, &c->bench.patience, &err) == 0)
         return;
     chat_ref(c);
     if (loop_defer(c->agent->env.loop, tell_ready, c, &err) < 0)
@@ -287,6 +295,7 @@ void bench_interrupt(struct chat *c)
 void bench_drop(struct chat *c, const char *why)
 {
     struct bench *b = &c->bench;
+    loop_cancel(TAKE_PTR(b->patience));
     lease_release(TAKE_PTR(b->lent));
     give_up_kernel(c, why);
     b->running = NULL;

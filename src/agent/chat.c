@@ -233,11 +233,12 @@ void chat_recall(struct chat *c, const char *role, const char *content)
         chat_remember(c, role, content, NULL);
 }
 
-void chat_warm(struct chat *c, void (*done)(void *arg, bool is_hot), void *arg)
+void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_hot), void *arg)
 {
     if (c->agent->env.cfg->enable_python && !c->agent->closing)
         bench_prepare(c);
-    bench_when_ready(c, done, arg);
+    agent_learn(c->agent, c->owner, c->datasets, c->uploads);
+    bench_when_ready(c, wait_ms, done, arg);
 }
 
 /* ---- opening ---- */
@@ -535,6 +536,7 @@ void agent_stop(struct agent *a)
         return;
     a->closing = true;
     loop_cancel(a->sweep);
+    agent_stop_learning(a);
     for (struct chat *c = a->chats; c; c = c->next) {
         if (c->turns)
             model_talk_destroy(c->turns);
@@ -553,6 +555,7 @@ void agent_destroy(struct agent *a)
             turn_free(c->turns);
         chat_free(c);
     }
+    agent_forget_learning(a);
     for (size_t i = 0; i < a->n_catalogs; i++) {
         free(a->catalogs[i].key);
         catalog_unref(a->catalogs[i].catalog);

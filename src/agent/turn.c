@@ -230,74 +230,6 @@ int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struc
     return r;
 }
 
-/* ---- learning about the tables ---- */
-
-static void catalog_step(struct turn *t);
-
-static void on_catalog_rows(void *arg, const struct run_result *result, const struct err *err)
-{
-    struct turn *t = arg;
-    struct err why = ERR_INIT;
-    int r = 0;
-    if (turn_should_stop(t))
-        return;
-    if (err) {
-        why = *err;
-        r = -(int)err->code;
-    } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
-        r = err_set(&why, ERR_INTERNAL, "looking at the data ended in %s%s%s", verdict_name(result->verdict), message ? ": " : "",
-                    message ? message : "");
-    } else {
-        r = catalog_feed(t->catalog, result->body, &why);
-    }
-    if (r < 0)
-        turn_fail(t, &why);
-    else
-        catalog_step(t);
-}
-
-static void catalog_step(struct turn *t)
-{
-    struct err err = ERR_INIT;
-    int64_t max_rows;
-    const char *sql = catalog_next_sql(t->catalog, &max_rows);
-    if (sql) {
-        if (turn_query(t, sql, max_rows, on_catalog_rows, &err) < 0)
-            turn_fail(t, &err);
-        return;
-    }
-    t->chat->catalog = TAKE_PTR(t->catalog);
-    agent_keep_catalog(t->chat->agent, t->chat->data.key, t->chat->catalog);
-    TAKE_PTR(t->after_catalog)(t);
-}
-
-void turn_need_catalog(struct turn *t, turn_next_fn next)
-{
-    struct chat *c = t->chat;
-    struct err err = ERR_INIT;
-    if (!c->catalog)
-        c->catalog = agent_known_catalog(c->agent, c->data.key);
-    if (c->catalog) {
-        next(t);
-        return;
-    }
-    const char **tables = arena_alloc(&t->arena, (c->data.n_files + 1) * sizeof(*tables));
-    size_t n = 0;
-    for (size_t i = 0; tables && i < c->data.n_files; i++)
-        if (c->data.files[i].table)
-            tables[n++] = c->data.files[i].table;
-    int r = tables ? catalog_create(c->data.dataset_id, tables, n, c->data.relationships, &t->catalog, &err)
-                   : err_set(&err, ERR_NO_MEMORY, "out of memory");
-    if (r < 0) {
-        turn_fail(t, &err);
-        return;
-    }
-    turn_stage(t, "loading", "Looking at the data...");
-    t->after_catalog = next;
-    catalog_step(t);
-}
-
 /* ---- the end ---- */
 
 void turn_summarise(struct turn *t)
@@ -558,6 +490,7 @@ void turn_finish(struct turn *t)
         return;
     t->finishing = true;
     loop_cancel(TAKE_PTR(t->timer));
+    turn_forget_learning(t);
     model_talk_destroy(t);
     settle_outcome(t);
     if (!t->streamed)
@@ -746,9 +679,9 @@ void turn_free(struct turn *t)
     if (*at)
         *at = t->next;
     loop_cancel(t->timer);
+    turn_forget_learning(t);
     model_talk_destroy(t);
     reading_destroy(t->reading);
-    catalog_unref(t->catalog);
     json_decref(t->run.plan);
     json_decref(t->first_failure);
     json_decref(t->plan);

@@ -121,6 +121,7 @@ static int open_datasets(struct app *app, struct err *err)
 struct warming {
     struct app *app;
     size_t at;
+    char *id; /* of the one that is being looked at */
 };
 
 static void warm_next(const struct err *err, void *arg)
@@ -128,13 +129,20 @@ static void warm_next(const struct err *err, void *arg)
     struct warming *w = arg;
     struct app *app = w->app;
     struct err why = ERR_INIT;
-    if (err)
+    if (err) {
         log_warn("datasets.profile", LOG_STR("error", err->message));
+    } else if (w->id) {
+        auto_json json_t *datasets = json_pack("[s]", w->id);
+        agent_learn(app->agent, "server", datasets, NULL);
+    }
+    free(TAKE_PTR(w->id));
     if (!app->stopping && app->registry && w->at < registry_count(app->registry)) {
         struct dataset_handle h = { .dataset = registry_get(app->registry, w->at++), .registry = app->registry };
+        w->id = strdup(h.dataset->id);
         if (app_profile_dataset(app, &h, "server", warm_next, w, &why) == 0)
             return;
     }
+    free(w->id);
     free(w);
 }
 

@@ -7,6 +7,8 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#define WARM_WAIT_MS 500 /* a server that has just started need not keep a new thread waiting for Python */
+
 /* ---- /chat ---- */
 
 static const char *const roles[] = { "user", "assistant", "system", NULL };
@@ -204,7 +206,7 @@ static void on_new(struct chat *chat, const struct err *err, void *arg)
     }
     w->chat = chat;
     w->created_us = clock_now_us();
-    chat_warm(chat, on_warm, w);
+    chat_warm(chat, WARM_WAIT_MS, on_warm, w);
 }
 
 static void post_thread(struct http_request *req)

@@ -406,6 +406,9 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
     } else {
         set->status = UPLOAD_READY;
         set->progress = 1;
+        auto_json json_t *id = json_pack("[s]", set->dataset.id);
+        if (set->uploads->app)
+            agent_learn(set->uploads->app->agent, set->owner, NULL, id);
     }
     upload_set_notify(set);
 }

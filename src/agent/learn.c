@@ -1,0 +1,225 @@
+/*
+ * Learning what tables hold: the catalog of some data is made once, by a kernel of its own, and shared by every chat on the same contents.
+ * Whoever needs it meanwhile waits for the one that is being made.
+ */
+
+#include <stdio.h>
+#include <string.h>
+#include "agent/agent_impl.h"
+#include "base/log.h"
+#include "base/str.h"
+
+struct learning {
+    struct agent *agent;
+    struct learning *next;
+    struct agent_data data; /* of its own: the chat may go away meanwhile */
+    char owner[64];
+    struct catalog *catalog;
+    struct lease *lease;
+    struct turn *waiting; /* linked by next_learner */
+};
+
+static void learning_free(struct learning *l)
+{
+    struct learning **at = &l->agent->learning;
+    while (*at && *at != l)
+        at = &(*at)->next;
+    if (*at)
+        *at = l->next;
+    lease_release(l->lease);
+    catalog_unref(l->catalog);
+    agent_data_finish(&l->data);
+    free(l);
+}
+
+/* Over, well or not: those who wait are told. */
+static void end(struct learning *l, const struct err *err)
+{
+    struct agent *a = l->agent;
+    struct turn *t = TAKE_PTR(l->waiting);
+    struct catalog *catalog = err ? NULL : catalog_ref(l->catalog);
+    struct err copy = ERR_INIT;
+    if (err) {
+        copy = *err;
+        log_warn("agent.learn", LOG_STR("dataset", l->data.dataset_id), LOG_STR("error", err->message));
+    } else {
+        agent_keep_catalog(a, l->data.key, catalog);
+    }
+    learning_free(l);
+    for (struct turn *next; t; t = next) {
+        next = t->next_learner;
+        t->next_learner = NULL;
+        t->learning = NULL;
+        if (err) {
+            turn_fail(t, &copy);
+            continue;
+        }
+        catalog_unref(t->chat->catalog);
+        t->chat->catalog = catalog_ref(catalog);
+        TAKE_PTR(t->after_catalog)(t);
+    }
+    catalog_unref(catalog);
+}
+
+static void step(struct learning *l);
+
+static void on_rows(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct learning *l = arg;
+    struct err why = ERR_INIT;
+    int r = 0;
+    if (err) {
+        why = *err;
+        r = -(int)err->code;
+    } else if (result->verdict != VERDICT_OK) {
+        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        r = err_set(&why, ERR_INTERNAL, "looking at the data ended in %s%s%s", verdict_name(result->verdict), message ? ": " : "",
+                    message ? message : "");
+    } else {
+        r = catalog_feed(l->catalog, result->body, &why);
+    }
+    if (result)
+        run_result_finish(result);
+    if (r < 0)
+        end(l, &why);
+    else
+        step(l);
+}
+
+static void step(struct learning *l)
+{
+    struct err err = ERR_INIT;
+    int64_t max_rows;
+    const char *sql = catalog_next_sql(l->catalog, &max_rows);
+    if (!sql) {
+        end(l, NULL);
+        return;
+    }
+    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
+                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
+    if (lease_run(l->lease, &req, NULL, on_rows, l, &err) < 0)
+        end(l, &err);
+}
+
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct learning *l = arg;
+    if (err) {
+        l->lease = NULL; /* it is gone already */
+        end(l, err);
+    } else {
+        step(l);
+    }
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct learning *l = arg;
+    for (struct turn *t = l->waiting; t; t = t->next_learner)
+        turn_say(t, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
+}
+
+static int begin(struct learning *l, struct err *err)
+{
+    const struct agent_data *d = &l->data;
+    const char *tables[CATALOG_TABLES_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < d->n_files && n < CATALOG_TABLES_MAX; i++)
+        if (d->files[i].table)
+            tables[n++] = d->files[i].table;
+    int r = catalog_create(d->dataset_id, tables, n, d->relationships, &l->catalog, err);
+    struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = d->dataset_id, .files = d->files, .n_files = d->n_files };
+    struct run_events events = { .progress = on_progress, .arg = l };
+    sandbox_limits_default(l->agent->env.cfg, &spec.limits);
+    if (r == 0)
+        r = executor_acquire(l->agent->env.executor, l->owner, &spec, &events, on_ready, l, &l->lease, err);
+    return r;
+}
+
+/* The one under way for this data, or a new one. */
+static int learning_of(struct agent *a, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                       const char *key, struct learning **ret, struct err *err)
+{
+    for (struct learning *l = a->learning; l; l = l->next)
+        if (key && str_eq(l->data.key, key)) {
+            *ret = l;
+            return 0;
+        }
+    struct learning *l = calloc(1, sizeof(*l));
+    if (!l)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    l->agent = a;
+    snprintf(l->owner, sizeof(l->owner), "%s", owner);
+    agent_data_init(&l->data);
+    l->next = a->learning;
+    a->learning = l;
+    int r = a->env.resolve(a->env.arg, owner, thread_id, datasets, uploads, &l->data, err);
+    struct catalog *known = r == 0 ? agent_known_catalog(a, l->data.key) : NULL;
+    if (known)
+        r = err_set(err, ERR_CONFLICT, "it is known already");
+    catalog_unref(known);
+    if (r == 0)
+        r = begin(l, err);
+    if (r < 0) {
+        learning_free(l);
+        return r;
+    }
+    *ret = l;
+    return 0;
+}
+
+void agent_learn(struct agent *a, const char *owner, const json_t *datasets, const json_t *uploads)
+{
+    struct learning *l;
+    struct err err = ERR_INIT;
+    if (!a->closing && learning_of(a, owner, NULL, datasets, uploads, NULL, &l, &err) < 0)
+        log_debug("agent.learn", LOG_STR("error", err.message)); /* the first question will say so itself */
+}
+
+void turn_need_catalog(struct turn *t, turn_next_fn next)
+{
+    struct chat *c = t->chat;
+    struct err err = ERR_INIT;
+    struct learning *l;
+    if (!c->catalog)
+        c->catalog = agent_known_catalog(c->agent, c->data.key);
+    if (c->catalog) {
+        next(t);
+        return;
+    }
+    turn_stage(t, "loading", "Looking at the data...");
+    if (learning_of(c->agent, c->owner, c->id, c->datasets, c->uploads, c->data.key, &l, &err) < 0) {
+        turn_fail(t, &err);
+        return;
+    }
+    t->after_catalog = next;
+    t->learning = l;
+    t->next_learner = l->waiting;
+    l->waiting = t;
+}
+
+void turn_forget_learning(struct turn *t)
+{
+    if (!t->learning)
+        return;
+    struct turn **at = &t->learning->waiting;
+    while (*at && *at != t)
+        at = &(*at)->next_learner;
+    if (*at)
+        *at = t->next_learner;
+    t->learning = NULL;
+}
+
+void agent_stop_learning(struct agent *a)
+{
+    for (struct learning *l = a->learning; l; l = l->next)
+        lease_release(TAKE_PTR(l->lease));
+}
+
+void agent_forget_learning(struct agent *a)
+{
+    while (a->learning)
+        learning_free(a->learning);
+}
