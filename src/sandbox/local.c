@@ -99,6 +99,7 @@ static void zygote_stop(struct zygote *z)
         }
     }
     z->pid = 0;
+    z->greeted = false;
 }
 
 static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *rec, int *fds, size_t max_fds,
@@ -149,7 +150,8 @@ static int zygote_handshake(struct provider *p, struct zygote *z, struct err *er
     }
 }
 
-static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
+/* Starts it without waiting for its hello. */
+static int zygote_launch(struct provider *p, enum run_kind kind, struct err *err)
 {
     struct zygote *z = &p->zygotes[kind];
     zygote_stop(z);
@@ -201,7 +203,11 @@ static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
         zygote_stop(z);
         return err_errno(err, ERR_UNAVAILABLE, errno, "starting riddle-kernel");
     }
+    return 0;
+}
 
+static int zygote_greet(struct provider *p, struct zygote *z, struct err *err)
+{
     struct err why = ERR_INIT;
     int r = zygote_handshake(p, z, &why);
     if (r < 0) {
@@ -212,13 +218,22 @@ static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
         enum err_code code = strstr(text, "namespace") || strstr(text, "jail") ? ERR_ISOLATION : ERR_UNAVAILABLE;
         return err_set(err, code, "%s", str_starts(text, "riddle-kernel: ") ? text + 15 : text);
     }
-    z->anon_kb = proc_status_value(pid, "RssAnon");
+    z->anon_kb = proc_status_value(z->pid, "RssAnon");
+    z->greeted = true;
     return 0;
+}
+
+static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
+{
+    int r = zygote_launch(p, kind, err);
+    return r < 0 ? r : zygote_greet(p, &p->zygotes[kind], err);
 }
 
 static int zygote_ensure(struct provider *p, enum run_kind kind, struct err *err)
 {
     struct zygote *z = &p->zygotes[kind];
+    if (z->pid > 0 && !z->greeted)
+        return zygote_greet(p, z, err);
     if (z->pid > 0) {
         struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
         if (poll(&pfd, 1, 0) == 0)
@@ -586,6 +601,10 @@ int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const st
     if (sandbox_files_check(spec, err) < 0)
         return -(int)err->code;
     int64_t begun = clock_now_us();
+    /* It loads while the files are hashed. What hinders it is told when it is needed. */
+    struct err ignored = ERR_INIT;
+    if (p->one_shot && p->zygotes[spec->kind].pid == 0)
+        (void)zygote_launch(p, spec->kind, &ignored);
     struct table_file *tables = calloc(spec->n_files + 1, sizeof(*tables));
     int r = tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < spec->n_files && r == 0; i++)

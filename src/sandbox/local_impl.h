@@ -13,6 +13,7 @@
 
 struct zygote {
     pid_t pid; /* 0: not running */
+    bool greeted; /* it has said hello */
     int sock;
     int userns_fd;    /* root only: for id-mapped mounts */
     int stderr_fd;    /* its last words */
