@@ -7,6 +7,7 @@ import time
 import pytest
 
 from api import QUICK, metric, wait_for_metric
+from model import start_model  # noqa: F401 (a fixture)
 from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
 from server import Server, read_events
 from test_chat import SALES, new_thread, say, stream
@@ -259,3 +260,44 @@ def test_usage_is_counted(server, model, thread):
     model.says(text("Hi."))
     say(server, thread, "hi")
     assert metric(server, "riddle_llm_tokens_total", direction="in") == before + 100
+
+
+# ---- a model's server written by others ----
+
+AIMOCK = [
+    {"match": {"userMessage": "which region", "hasToolResult": False},
+     "response": {"content": "Let me look.", "toolCalls": [{"id": "call_a", "name": "run_sql", "arguments": {"sql": SQL}},
+                                                           {"id": "call_b", "name": "run_python", "arguments": {"code": "top = sales.amount.max()\ntop"}}]}},
+    {"match": {"userMessage": "which region", "hasToolResult": True}, "response": {"content": "East leads with 45."}},
+    {"match": {"userMessage": "remember", "hasToolResult": False},
+     "response": {"toolCalls": [{"id": "call_c", "name": "run_python", "arguments": {"code": "print(top)"}}]}},
+    {"match": {"userMessage": "remember", "hasToolResult": True}, "response": {"content": "It was 45."}},
+    {"match": {"userMessage": "hello"}, "response": {"content": "Hi."}},
+]
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+def test_both_protocols_by_aimock(start_model, tmp_path, provider):
+    model = start_model(AIMOCK)
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    with Server(tmp_path, **QUICK, **getattr(model, provider)(), LLM_MAX_RETRIES=1) as server:
+        thread = new_thread(server)
+        with stream(server, f"/thread/{thread}/message/stream", {"message": "which region leads?"}) as events:
+            events = list(events)
+        names, done = [name for name, _ in events], events[-1][1]
+        assert names.count("tool_call") == 2 and names.count("code_run") == 2 and names[-1] == "done"
+        assert done["response"] == "East leads with 45." and done["openai_calls"] == 2 and "flagged" not in done
+        answer = say(server, thread, "what did you remember?")
+        assert answer["code_runs"][0]["output"] == "45\n" and answer["response"] == "It was 45."
+        for chaos in ({"malformedRate": 1}, {"disconnectRate": 1}, {"rateLimitRate": 1}, {"dropRate": 1}):
+            model.chaos(**chaos)
+            failed = say(server, thread, "hello vrint zorp")
+            assert failed["status"] in ("failed", "timed_out") and failed["result"]["error"]["type"].startswith("LLM_"), (chaos, failed)
+            model.chaos()
+            assert say(server, thread, "hello")["response"] == "Hi.", chaos
+        assert say(server, thread, "PYTHON: top")["result"]["rows"] == [[45]]
+        for status in (500, 429, 529):
+            model.fail_once(status)
+            assert say(server, thread, "hello")["response"] == "Hi."
+    assert model.KEY not in server.log.read_text()
