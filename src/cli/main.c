@@ -11,7 +11,7 @@
 #include "cli/cli.h"
 
 /* What this binary has, beside the version. */
-#define FEATURES "+local"
+#define FEATURES "+local +sqlite +openai +anthropic +builtin"
 
 static const struct verb {
     const char *name;
