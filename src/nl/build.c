@@ -369,6 +369,10 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         const struct nl_column *c = nl_col(s, o->ref);
         const char *e;
         bool shown = false;
+        if (o->ref.table == -3) {
+            json_array_append_new(order, json_pack("{s:s, s:s}", "expr", "row_number()", "direction", r->order_dir[i] < 0 ? "desc" : "asc"));
+            continue;
+        }
         for (int k = 0; k < r->n_select; k++)
             shown |= r->select[k].func == o->func && r->select[k].ref.table == o->ref.table && r->select[k].ref.column == o->ref.column;
         if (o->bucket >= 0 || (o->func >= 0 && shown))
@@ -416,7 +420,9 @@ static void say_item(const struct nl_schema *s, const struct nl_item *item, stru
     };
     const struct nl_column *c = nl_col(s, item->ref);
     static const char *const parts[] = { "weekday", "number of the weekday", "hour of the day", "month of the year" };
-    if ((item->is_share || item->is_part) && c)
+    if (item->ref.table == -3)
+        (void)buf_append_str(b, "their place in the table", NULL);
+    else if ((item->is_share || item->is_part) && c)
         (void)buf_printf(b, NULL, "percentage of `%s`", c->name);
     else if (item->is_share || item->is_part)
         (void)buf_append_str(b, "percentage of rows", NULL);

@@ -113,6 +113,10 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                 for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
                     const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
                     double x = column_score(&col->words, q, i, end);
+                    const struct nl_name *tn = &s->tables[scope->tables[t]].words;
+                    if (x == 0 && end == i + 1 && str_eq(q->t[i].stem, "nam") && col->type == TYPE_TEXT && col->words.n == 1 && tn->n == 1 &&
+                        str_eq(col->words.stems[0], tn->stems[0]))
+                        x = 0.8; /* the name of an institution is the institution */
                     if (x == 0)
                         continue;
                     if (col->formula)
@@ -155,6 +159,34 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                 m->other_score = other_score;
             }
         }
+    }
+}
+
+static void link_pair(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, int i, int head, struct spans *sp)
+{
+    struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[head] }, .n = 2 };
+    for (int t = 0; t < scope->n; t++)
+        for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
+            double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
+            struct nl_mention *m = x < 0.8 ? NULL : add_span(sp, KIND_COLUMN, i, i + 1, 1.3);
+            if (m) {
+                m->ref = (struct nl_ref){ scope->tables[t], c };
+                m->score = x;
+            }
+        }
+}
+
+/* "first, middle and last names" */
+static void link_series(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+{
+    for (int i = 0; i + 4 < q->n; i++) {
+        bool quoted = false;
+        for (int k = i; k < i + 5; k++)
+            quoted |= q->t[k].quoted;
+        if (quoted || !q->t[i].comma_after || !str_eq(q->t[i + 2].text, "and"))
+            continue;
+        link_pair(s, scope, q, i, i + 4, sp);
+        link_pair(s, scope, q, i + 1, i + 4, sp);
     }
 }
 
@@ -226,22 +258,34 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
     }
 }
 
-/* A word that is in no value as a whole, but in values of one column. */
+/* A word that is in no value as a whole, but in some: in values of one column, or of a second one. */
 static void link_part(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_token *t, struct spans *sp, int i)
 {
-    struct nl_ref ref = { -1, -1 };
+    struct nl_ref ref = { -1, -1 }, other = { -1, -1 };
+    const char *only = NULL;
+    bool several = false;
     for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v; v = nl_find_value(s, t->stem, v)) {
         if (!in_scope(scope, v->table))
             continue;
-        if (!v->is_part || (ref.table >= 0 && (ref.table != v->table || ref.column != v->column)))
+        if (!v->is_part)
             return;
+        if (ref.table >= 0 && (ref.table != v->table || ref.column != v->column)) {
+            if (other.table >= 0 && (other.table != v->table || other.column != v->column))
+                return;
+            other = (struct nl_ref){ v->table, v->column };
+            continue;
+        }
+        several |= only && !str_eq(only, v->text);
+        only = v->text;
         ref = (struct nl_ref){ v->table, v->column };
     }
     struct nl_mention *m = ref.table >= 0 ? add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) : NULL;
     if (m) {
         m->ref = ref;
-        m->text = t->text;
-        m->is_part = true;
+        m->other = other;
+        m->is_part = several || other.table >= 0;
+        m->text = m->is_part ? t->text : only;
+        m->is_piece = true;
         m->score = 0.5;
     }
 }
@@ -278,7 +322,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
             }
             if (content == 0 && !(capitals && end - i == 1 && strlen(t->text) > 1 && end < 0))
                 continue;
-            if (end == i + 1 && t->is_number)
+            if (end == i + 1 && t->is_number && !t->is_ordinal)
                 continue;
             double weight = end == i + 1 ? (capitals ? 1.3 : 0.9) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
             link_value(s, scope, key, end == i + 1 ? t->text : NULL, sp, i, end, weight);
@@ -427,6 +471,7 @@ int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struc
     sp->n = 0;
     link_columns(s, scope, q, sp);
     link_coordinated(s, scope, q, sp);
+    link_series(s, scope, q, sp);
     link_values(s, scope, q, sp);
     link_genders(s, scope, q, sp);
     link_tables(s, scope, q, sp);

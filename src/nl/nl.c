@@ -11,6 +11,7 @@
 #define SCOPE_MAX 4
 #define PAIRED_MAX 3 /* of the tables that explain most, each with each */
 #define PAIRED_WORTH 0.15
+#define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
 
 const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
@@ -21,8 +22,8 @@ const char *const nl_feature_names[_FEATURE_MAX] = {
 #undef X
 };
 
-const double nl_weights[_FEATURE_MAX] = {
-#define W(id, weight) [FEATURE_##id] = weight,
+const double nl_weights[_FEATURE_MAX][2] = {
+#define W(id, weight, unnamed) [FEATURE_##id] = { weight, unnamed },
 #include "nl/weights.inc"
 #undef W
 };
@@ -30,7 +31,7 @@ const double nl_weights[_FEATURE_MAX] = {
 struct candidates {
     struct nl_candidate *c[NL_MAX_CANDIDATES];
     int n;
-    bool expects_one;
+    bool expects_one, unnamed;
 };
 
 static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, struct candidates *all, struct arena *a)
@@ -38,9 +39,7 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
     c->plan = nl_build_plan(s, &c->reading, a);
     if (!c->plan)
         return 0;
-    c->score = 0;
-    for (int f = 0; f < _FEATURE_MAX; f++)
-        c->score += nl_weights[f] * c->features[f];
+    c->score = nl_score(c->features, all->unnamed);
     /* A rule and no weight: words that are known not to be understood are never left out of an answer. */
     if (c->features[FEATURE_UNSUPPORTED] > 0)
         c->score -= UNSUPPORTED_PENALTY;
@@ -140,6 +139,7 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     if (r < 0)
         return r;
     all->expects_one = nl_expects_one(q);
+    all->unnamed = s->n_tables == 1 && nl_table_mentioned(s, 0, q) < UNNAMED_SCORE;
     for (int t = 0; t < s->n_tables; t++) {
         said[t] = nl_table_mentioned(s, t, q);
         worth[t] = s->n_tables > 1 ? explains(s, t, q, said[t], a, err) : 1;
@@ -230,7 +230,7 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
         drop(&all);
         return r;
     }
-    *ret = (struct nl_answer){ .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one };
+    *ret = (struct nl_answer){ .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one, .unnamed = all.unnamed };
     for (int i = 0; i < all.n; i++) {
         const struct nl_candidate *c = all.c[i];
         if (i >= NL_CHOICES_MAX) {

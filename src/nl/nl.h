@@ -65,6 +65,7 @@ struct nl_answer {
     size_t n_choices;
     double others;    /* weight of what is not among the choices, "none of these" included */
     bool expects_one; /* the question speaks of one thing: "what is", "who has" */
+    bool unnamed;     /* the question does not name the only table that there is */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
 };

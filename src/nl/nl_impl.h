@@ -199,6 +199,7 @@ struct nl_mention {
     char from[11], to[11]; /* DATE: first day, last day */
     bool used;
     bool is_part; /* VALUE: `text` is a word that values of the column contain */
+    bool is_piece; /* VALUE: only a word of it was said */
 };
 
 struct nl_mentions {
@@ -286,7 +287,9 @@ enum nl_feature {
     _FEATURE_MAX
 };
 extern const char *const nl_feature_names[_FEATURE_MAX];
-extern const double nl_weights[_FEATURE_MAX];
+/* [1] is added to [0] where the question does not name the only table that there is. */
+extern const double nl_weights[_FEATURE_MAX][2];
+double nl_score(const double *features, bool unnamed);
 
 struct nl_candidate {
     struct nl_reading reading;

@@ -265,6 +265,15 @@ static void read_counts(struct shape *sh)
     }
 }
 
+/* "how many caps did A and B win": together */
+static bool names_several(const struct nl_parse *p)
+{
+    for (int i = 0; i < p->r->n_filters; i++)
+        if (p->r->filters[i].n_texts > 1 && !p->r->filters[i].negated)
+            return true;
+    return false;
+}
+
 /* The count as an item: rows, different values, or a column that already holds numbers. */
 static void place_count(struct shape *sh)
 {
@@ -278,7 +287,7 @@ static void place_count(struct shape *sh)
             add_select(p->r, aggregate(no_ref, other ? FUNC_COUNT_DISTINCT : FUNC_COUNT));
             if (other)
                 p->r->select[p->r->n_select - 1].ref = sh->counted->ref;
-        } else if (!other && p->r->n_filters > 0) {
+        } else if (other != (p->r->n_filters > 0 && !names_several(p))) {
             p->f[FEATURE_COUNT_COLUMN] += 1;
             add_select(p->r, plain(sh->counted->ref));
         } else {
@@ -351,6 +360,11 @@ static void add_defaults(struct shape *sh)
     bool has_name = false;
     if (r->n_select > 0)
         return;
+    for (int i = 0; i < r->n_filters && !other; i++)
+        if (r->filters[i].around) { /* "who came after X": another one of what X is */
+            add_select(r, plain(r->filters[i].ref));
+            return;
+        }
     bool all = false;
     for (int i = 0; i < p->q->n; i++) /* "all information about" */
         all |= str_eq(p->q->t[i].text, "information") || str_eq(p->q->t[i].text, "everything") || str_eq(p->q->t[i].text, "info") ||
@@ -434,6 +448,8 @@ static void place_super(struct shape *sh, bool others_shown)
         return;
     if (sh->super.ref.table == -3) {
         r->limit = sh->limit ? sh->limit : 1;
+        if (sh->super_dir > 0)
+            add_order(r, sh->super, -1);
         return;
     }
     if (!sh->super_count && sh->super.func < 0) {
@@ -492,7 +508,11 @@ static void imply_aggregate(struct shape *sh)
         any = true;
     }
     if (!any && table && r->n_group > 0) {
-        add_select(r, aggregate(no_ref, FUNC_COUNT));
+        struct nl_item count = aggregate(no_ref, FUNC_COUNT);
+        for (int i = 0; i < p->mentions.n && r->scope.n > 1; i++)
+            if (nl_at(p, i)->kind == KIND_TABLE && nl_at(p, i)->table == r->scope.key->to_table)
+                count = aggregate((struct nl_ref){ r->scope.key->to_table, r->scope.key->to_column }, FUNC_COUNT_DISTINCT);
+        add_select(r, count);
         p->f[FEATURE_IMPLIED_COUNT] += 1;
         any = true;
     } else {
@@ -588,6 +608,13 @@ static void assemble(struct shape *sh)
         imply_aggregate(sh);
     else if (only_numbers(sh) && !(p->variant & VARIANT_GROUP))
         imply_aggregate(sh);
+    if (sh->wants_count && is_column(sh->counted)) { /* "teams of players and the number of players in each" */
+        int n = 0;
+        for (int i = 0; i < r->n_select; i++)
+            if (!(r->select[i].func < 0 && same_ref(r->select[i].ref, sh->counted->ref)))
+                r->select[n++] = r->select[i];
+        r->n_select = n;
+    }
     bool order_aggregate = sh->super_dir && (sh->super_count || sh->super.func >= 0) && !(p->variant & VARIANT_SUPER && !sh->is_top);
     place_super(sh, others || (sh->wants_count && r->n_select > 0));
     for (int i = 0; i < r->n_order; i++)
@@ -643,6 +670,9 @@ static void assemble(struct shape *sh)
             nl_add_filter(p, r->group[0].ref, FILTER_IS_NOT_NULL, p->mentions.n);
         name_groups(sh);
         for (int i = 0; i < r->n_group; i++) {
+            const struct nl_column *c = nl_col(p->s, r->group[i].ref);
+            p->f[FEATURE_GROUP_UNIQUE] += c && (c->is_unique || c->is_key) && r->group[i].bucket < 0;
+            p->f[FEATURE_GROUP_MEASURE] += c && c->is_numeric && !c->is_id && !c->is_flag && !nl_is_year(c);
             bool named = false;
             for (int k = 0; k < p->s->n_keys && r->scope.n == 1; k++)
                 named |= same_ref(r->group[i].ref, (struct nl_ref){ p->s->keys[k].from_table, p->s->keys[k].from_column });
@@ -831,6 +861,70 @@ static void read_difference(struct shape *sh)
 
 /* ---- features of what was left ---- */
 
+/* Numbers that only tell rows apart: weeks, rounds, years. Nobody adds them up. */
+static bool is_sequence(const struct nl_column *c)
+{
+    static const char *const words[] = { "no", "number", "week", "round", "gam", "episod", "pick", "rank", "match", "stag", "heat", "lan", "seed" };
+    if (!c || c->formula || !c->is_numeric)
+        return false;
+    for (int i = 0; i < c->words.n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(words); k++)
+            if (str_eq(c->words.stems[i], words[k]) && c->is_unique)
+                return true;
+    return nl_is_year(c) || c->is_id;
+}
+
+/* Does what is shown fit what was asked for, as far as its kind tells? */
+static void judge_kind(struct shape *sh)
+{
+    struct nl_parse *p = sh->p;
+    const struct nl_reading *r = p->r;
+    double *f = p->f;
+    const struct nl_mention *asked = NULL;
+    bool who = false, when = false, number = false;
+    for (int i = 0; i < p->q->n; i++) {
+        const char *w = p->q->t[i].text;
+        bool wh = str_eq(w, "which") || str_eq(w, "what") || str_eq(w, "whose");
+        for (int k = 0; k < p->mentions.n && wh && !asked; k++) {
+            const struct nl_mention *m = nl_at(p, k);
+            int gap = 0;
+            for (int t = i + 1; t < m->start; t++)
+                gap += !p->q->t[t].is_stop;
+            if (m->start > i && is_column(m) && gap == 0 && m->start - i <= 4)
+                asked = m;
+            if (m->start > i)
+                break;
+        }
+        who |= str_eq(w, "who") || str_eq(w, "whom");
+        when |= str_eq(w, "when");
+        number |= i + 1 < p->q->n && str_eq(w, "how") && (str_eq(p->q->t[i + 1].text, "many") || str_eq(p->q->t[i + 1].text, "much"));
+    }
+    const struct nl_item *first = r->n_select > 0 ? &r->select[0] : NULL;
+    const struct nl_column *c = first ? nl_col(p->s, first->ref) : NULL;
+    bool figure = first && (first->func >= 0 || (c && c->is_numeric));
+    bool day = c && first->func < 0 && (nl_is_date(c) || nl_is_year(c));
+    for (int i = 0; c && !day && first->func < 0 && i < c->words.n; i++)
+        day = str_eq(c->words.stems[i], "dat") || str_eq(c->words.stems[i], "year") || str_eq(c->words.stems[i], "tim");
+    bool shown = false;
+    for (int i = 0; asked && i < r->n_select; i++)
+        shown |= same_ref(r->select[i].ref, asked->ref);
+    f[FEATURE_ASKED_SHOWN] = asked && shown;
+    f[FEATURE_ASKED_MISSING] = asked && !shown;
+    f[FEATURE_WHO_FIGURE] = who && figure && !day;
+    f[FEATURE_WHEN_OTHER] = when && !day && first;
+    f[FEATURE_NUMBER_TEXT] = number && !figure;
+    for (int i = 0; i < r->n_select; i++) {
+        const struct nl_item *it = &r->select[i];
+        f[FEATURE_SUM_SEQUENCE] += it->func == FUNC_SUM && is_sequence(nl_col(p->s, it->ref));
+        for (int k = 0; k < r->n_filters && !it->hidden_key; k++)
+            if (same_ref(it->ref, r->filters[k].ref) && r->filters[k].op == FILTER_EQ && r->filters[k].n_texts == 1 && !r->filters[k].negated &&
+                !r->filters[k].around && !it->is_share) {
+                f[FEATURE_COUNT_FIXED] += it->func == FUNC_COUNT_DISTINCT;
+                f[FEATURE_SHOWS_FIXED] += it->func < 0 && r->n_select == 1;
+            }
+    }
+}
+
 static void judge(struct shape *sh, const double *table_scores)
 {
     struct nl_parse *p = sh->p;
@@ -962,6 +1056,23 @@ static void judge(struct shape *sh, const double *table_scores)
         f[FEATURE_HAS_HAVING] += p->r->filters[i].having >= 0;
 }
 
+/* A table that nothing is taken from has no place in a join. */
+static bool speaks_of(const struct nl_reading *r, int table)
+{
+    bool any = r->n_select == 0;
+    for (int i = 0; i < r->n_select; i++)
+        any |= r->select[i].ref.table == table;
+    for (int i = 0; i < r->n_filters; i++)
+        any |= r->filters[i].ref.table == table;
+    for (int i = 0; i < r->n_group; i++)
+        any |= r->group[i].ref.table == table;
+    for (int i = 0; i < r->n_order; i++)
+        any |= r->order[i].ref.table == table;
+    for (int i = 0; i < r->n_select; i++) /* the rows of the many are what is counted */
+        any |= r->select[i].func == FUNC_COUNT && r->select[i].ref.table < 0 && r->scope.key->from_table == table;
+    return any;
+}
+
 int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, unsigned variant,
             const struct nl_mentions *mentions, const double *table_scores, struct arena *a, struct nl_candidate *ret, struct err *err)
 {
@@ -1003,7 +1114,21 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
         if (nl_is_mark(nl_at(p, i), MARK_DISTINCT) && !nl_at(p, i)->used)
             sh.wants_distinct = nl_at(p, i)->used = true;
     assemble(&sh);
+    /* Places in the table mean nothing once rows are put together. */
+    bool placed = false;
+    for (int i = 0; i < ret->reading.n_filters; i++)
+        placed |= ret->reading.filters[i].around != 0;
+    for (int i = 0; i < ret->reading.n_order; i++)
+        placed |= ret->reading.order[i].ref.table == -3;
+    if (placed && (ret->reading.n_group > 0 || has_aggregate(&ret->reading) || ret->reading.scope.n > 1))
+        return 1;
+    if (placed)
+        ret->reading.distinct = false;
+    for (int t = 0; t < scope->n && scope->n > 1; t++)
+        if (!speaks_of(&ret->reading, scope->tables[t]))
+            return 1;
     leave_out_totals(&sh);
     judge(&sh, table_scores);
+    judge_kind(&sh);
     return 0;
 }

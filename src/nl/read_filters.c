@@ -121,6 +121,9 @@ static bool is_negated(struct nl_parse *p, int i)
 
 static void add_text(struct nl_filter *f, const char *text)
 {
+    for (int i = 0; f && i < f->n_texts; i++)
+        if (str_eq(f->text[i], text))
+            return;
     if (f && f->n_texts < (int)ARRAY_SIZE(f->text))
         f->text[f->n_texts++] = text;
 }
@@ -269,6 +272,9 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         if (nl_is_mark(two, MARK_COUNT))
             two->used = true;
         return;
+    } else if (nl_is_mark(before, MARK_OR) && p->r->n_filters > 0 && p->r->filters[p->r->n_filters - 1].n_numbers == 1 &&
+               p->r->filters[p->r->n_filters - 1].having < 0 && !is_date) {
+        ref = p->r->filters[p->r->n_filters - 1].ref; /* "lower than 600 or higher than 900" */
     } else {
         /* Any number that was spoken of and has no other part to play. */
         for (int k = at - 1; k >= 0 && ref.table < 0; k--) {
@@ -315,6 +321,14 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         number_filter(p, ref, op, num->number, at);
 }
 
+/* "at least one order": there is a row, or it would not be counted. */
+static bool says_nothing(const struct nl_parse *p, const struct nl_filter *f)
+{
+    (void)p;
+    return f->having == FUNC_COUNT && f->ref.table < 0 && f->n_numbers == 1 &&
+           ((f->op == FILTER_GE && f->number[0] <= 1) || (f->op == FILTER_GT && f->number[0] <= 0));
+}
+
 static void read_comparisons(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -339,6 +353,10 @@ static void read_comparisons(struct nl_parse *p)
         if (abs(postfix ? m->start - n->end : n->start - m->end) > 3)
             continue;
         compare(p, i, j, (enum plan_filter_op)m->arg);
+        if (p->r->n_filters > 0 && says_nothing(p, &p->r->filters[p->r->n_filters - 1])) {
+            p->r->n_filters--;
+            p->f[FEATURE_AT_LEAST_ONE] += 1;
+        }
     }
 }
 
@@ -501,6 +519,39 @@ static bool column_has(const struct nl_parse *p, struct nl_ref ref, const char *
     return false;
 }
 
+/*
+ * "the player after X", "listed above X": the row beside the one that X is in. Returns which of the rows around has it: -1 the one
+ * before, 1 the one after; 0 when nothing says so. Words such as "after" that are not followed by a day or a number mean rows.
+ */
+static int neighbour(struct nl_parse *p, int i)
+{
+    struct nl_mention *before = nl_at(p, i - 1), *value = nl_at(p, i);
+    bool column = before && before->kind == KIND_COLUMN && nl_gap(p, before, value) == 0;
+    struct nl_mention *mark = column ? nl_at(p, i - 2) : before;
+    if (mark && nl_is_mark(mark, MARK_CMP) && !mark->used && value->start - mark->end <= 4 && nl_gap(p, mark, value) <= 1) {
+        const char *word = p->q->t[mark->end - 1].text;
+        if (str_eq(word, "after") || str_eq(word, "below")) {
+            mark->used = true;
+            return -1;
+        }
+        if (str_eq(word, "before") || str_eq(word, "above")) {
+            mark->used = true;
+            return 1;
+        }
+    }
+    for (int k = 0; k < p->mentions.n; k++) {
+        struct nl_mention *m = nl_at(p, k);
+        if (!nl_is_mark(m, MARK_AFTER))
+            continue;
+        m->used = true;
+        /* "the next one after X": both say the same */
+        if (mark && nl_is_mark(mark, MARK_CMP))
+            mark->used = true;
+        return m->arg > 0 ? -1 : 1;
+    }
+    return 0;
+}
+
 static void read_values(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -540,17 +591,22 @@ static void read_values(struct nl_parse *p)
         }
         m->used = true;
         negated = negated || is_negated(p, i);
+        int around = neighbour(p, i);
+        p->f[FEATURE_ROW_AROUND] += around != 0;
         if (m->is_part) {
             struct nl_filter *part = nl_add_filter(p, m->ref, FILTER_CONTAINS, i);
             add_text(part, m->text);
             if (part)
                 part->negated = negated;
+            if (part)
+                part->around = around;
             p->f[FEATURE_VALUE_PART] += 1;
             continue;
         }
+        p->f[FEATURE_VALUE_PIECE] += m->is_piece;
         struct nl_filter *last = p->r->n_filters ? &p->r->filters[p->r->n_filters - 1] : NULL;
         if (last && last->ref.table == ref.table && last->ref.column == ref.column && last->op == FILTER_EQ && last->n_texts > 0 &&
-            last->n_numbers == 0 && last->negated == negated) {
+            last->n_numbers == 0 && last->negated == negated && last->around == around) {
             add_text(last, text);
             continue;
         }
@@ -560,6 +616,8 @@ static void read_values(struct nl_parse *p)
         add_text(f, text);
         if (f)
             f->negated = negated;
+        if (f)
+            f->around = around;
     }
 }
 
@@ -712,8 +770,16 @@ static void read_numbers(struct nl_parse *p)
     for (int i = 0; i < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i), *before = nl_at(p, i - 1), *after = nl_at(p, i + 1);
         struct nl_ref ref;
-        if (m->used || m->kind != KIND_NUMBER || p->q->t[m->start].is_ordinal)
+        if (m->used || m->kind != KIND_NUMBER)
             continue;
+        if (p->q->t[m->start].is_ordinal) { /* "8th place" */
+            const struct nl_column *c = after && after->kind == KIND_COLUMN && after->start == m->end ? nl_col(p->s, after->ref) : NULL;
+            if (c && c->is_numeric && !after->used) {
+                m->used = after->used = true;
+                number_filter(p, after->ref, FILTER_EQ, m->number, i);
+            }
+            continue;
+        }
         bool negated = nl_is_mark(before, MARK_NOT);
         if (negated) {
             before->used = true;
@@ -760,6 +826,15 @@ static void read_numbers(struct nl_parse *p)
             const struct nl_value *v = key ? nl_find_value(p->s, key, NULL) : NULL;
             while (v && (v->is_part || v->table != p->r->scope.tables[0]))
                 v = nl_find_value(p->s, key, v);
+            const struct nl_value *inside = key && !v ? nl_find_value(p->s, key, NULL) : NULL;
+            while (inside && (!inside->is_part || inside->table != p->r->scope.tables[0]))
+                inside = nl_find_value(p->s, key, inside);
+            if (inside && m->number > 31) { /* "in 1964", of dates that are texts */
+                m->used = true;
+                p->f[FEATURE_VALUE_PART] += 1;
+                add_text(nl_add_filter(p, (struct nl_ref){ inside->table, inside->column }, FILTER_CONTAINS, i), m->text);
+                continue;
+            }
             if (v && m->number > 20) {
                 m->used = true;
                 p->f[FEATURE_GUESSED_COLUMN] += 1;

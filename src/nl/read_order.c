@@ -100,7 +100,9 @@ void nl_read_chain(struct shape *sh)
 static int number_beside(struct nl_parse *p, int i)
 {
     struct nl_mention *b = nl_at(p, i - 1), *a = nl_at(p, i + 1), *m = nl_at(p, i);
-    if (b && b->kind == KIND_NUMBER && !b->used && m->start - b->end <= 1 && b->number >= 1 && b->number <= 1000) {
+    struct nl_mention *owner = nl_at(p, i - 2); /* "course 301 most recently" */
+    bool owned = b && is_column(owner) && owner->end == b->start;
+    if (b && b->kind == KIND_NUMBER && !owned && !b->used && m->start - b->end <= 1 && b->number >= 1 && b->number <= 1000) {
         b->used = true;
         return (int)b->number;
     }
@@ -133,6 +135,21 @@ static bool longest_state(struct shape *sh, int i)
         sh->super_count = true;
     }
     return true;
+}
+
+/* The highest rank is the first one. */
+static void turn_rank(struct shape *sh, const struct nl_mention *m)
+{
+    const struct nl_column *c = sh->super_count || sh->super.func >= 0 ? NULL : nl_col(sh->p->s, sh->super.ref);
+    const char *word = sh->p->q->t[m->end - 1].text;
+    bool turns = str_eq(word, "highest") || str_eq(word, "best") || str_eq(word, "top") || str_eq(word, "lowest") || str_eq(word, "worst");
+    for (int i = 0; c && turns && i < c->words.n; i++)
+        if (str_eq(c->words.stems[i], "rank") || str_eq(c->words.stems[i], "position") || str_eq(c->words.stems[i], "plac")) {
+            sh->super_dir = -sh->super_dir;
+            sh->super_hinted = true;
+            sh->p->f[FEATURE_RANK] += 1;
+            return;
+        }
 }
 
 void nl_read_super(struct shape *sh)
@@ -241,6 +258,7 @@ void nl_read_super(struct shape *sh)
         } else if (near && is_measure(p, next) && !next->used) {
             sh->super = plain(next->ref);
             next->used = true;
+            turn_rank(sh, m);
         } else if (m->hint && is_measure(p, nl_at(p, i - 1)) && nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
             sh->super = plain(nl_at(p, i - 1)->ref);
             nl_at(p, i - 1)->used = true;
@@ -250,15 +268,17 @@ void nl_read_super(struct shape *sh)
             if (reversed)
                 sh->super_dir = -dir;
         } else if (row) {
-            if (nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
+            bool listed = m->hint != NULL;
+            for (int k = 0; k < p->q->n; k++)
+                listed |= str_eq(p->q->t[k].text, "listed") || str_eq(p->q->t[k].text, "list") || str_eq(p->q->t[k].text, "chart");
+            if (!listed && !(p->variant & VARIANT_SUPER) && nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
                 sh->super = plain(ref);
                 sh->super_hinted = true;
-            } else if (dir < 0) {
+            } else { /* the first or last row, as the table has them */
                 sh->super = (struct nl_item){ .ref = { -3, -3 }, .func = -1, .bucket = -1 };
                 p->f[FEATURE_ROW_ORDER] += 1;
-            } else {
-                sh->super_dir = 0;
-                m->used = false;
+                p->f[FEATURE_ROW_LISTED] += listed;
+                p->f[FEATURE_ROW_LAST] += dir > 0;
             }
         } else if (near && (next->kind == KIND_TABLE || is_column(next)) && !next->used && str_eq(p->q->t[m->start].text, m->arg > 0 ? "most" : "fewest")) {
             sh->super = aggregate(no_ref, FUNC_COUNT);

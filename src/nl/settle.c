@@ -11,7 +11,7 @@
 #include "nl/nl_impl.h"
 
 /* Below the first nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
-#define ANSWER_PROBABILITY 0.5
+#define ANSWER_PROBABILITY 0.45
 #define ASK_PROBABILITY 0.12
 #define SCORE_MAX 40.0
 
@@ -62,6 +62,14 @@ void nl_result_features(bool expects_one, const json_t *rows, json_t *features)
             json_object_set_new(features, nl_feature_names[i], json_real(f[i]));
 }
 
+double nl_score(const double *features, bool unnamed)
+{
+    double score = 0;
+    for (int i = 0; i < _FEATURE_MAX; i++)
+        score += (nl_weights[i][0] + (unnamed ? nl_weights[i][1] : 0)) * features[i];
+    return score;
+}
+
 static double weigh(double score)
 {
     return exp(fmin(fmax(score, -SCORE_MAX), SCORE_MAX));
@@ -91,8 +99,7 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
         if (!rows[i])
             continue;
         judge_rows(a->expects_one, lists(a->choices[i].plan), rows[i], f);
-        for (int k = 0; k < _FEATURE_MAX; k++)
-            a->choices[i].score += nl_weights[k] * f[k];
+        a->choices[i].score += nl_score(f, a->unnamed);
     }
     for (size_t i = 1; i < a->n_choices; i++)
         for (size_t k = i; k > 0 && a->choices[k].score > a->choices[k - 1].score; k--) {
