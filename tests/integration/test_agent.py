@@ -1,6 +1,7 @@
 """The agent with a model over real HTTP: tools, recovery, and every way in which a model can fail; the thread goes on after each."""
 
 import json
+import random
 import threading
 import time
 
@@ -301,3 +302,71 @@ def test_both_protocols_by_aimock(start_model, tmp_path, provider):
             model.fail_once(status)
             assert say(server, thread, "hello")["response"] == "Hi."
     assert model.KEY not in server.log.read_text()
+
+
+# ---- streams that make no sense ----
+
+def spoilt(rng):
+    """A stream that was good once: bytes flipped, cut, doubled, lost; fields of other types; numbers that are none."""
+    good = rng.choice([text("Hello", " there."), calls(("run_sql", {"sql": "SELECT 1 AS one"})), calls(("run_python", {"code": "1"}), ("list_files", {})),
+                       [delta("a"), delta(tool_calls=[{"index": rng.choice([0, -1, 99, 1 << 60, "0", None])}]), delta(finish="stop")]])
+    data = bytearray(stream_bytes(good, done=rng.random() < 0.5))
+    for _ in range(rng.randrange(1, 6)):
+        at = rng.randrange(len(data) + 1)
+        kind = rng.randrange(6)
+        if kind == 0 and data:
+            data[min(at, len(data) - 1)] = rng.randrange(256)
+        elif kind == 1:
+            del data[at:at + rng.randrange(1, 40)]
+        elif kind == 2:
+            data[at:at] = data[at:at + rng.randrange(1, 80)]
+        elif kind == 3:
+            data[at:at] = rng.choice([b"\n\n", b"data: ", b"[DONE]", b"null", b"{", b"}", b"\x00", b"1e999", b'"', b"event: error\n", b"\xff\xfe"])
+        elif kind == 4:
+            data = bytearray(bytes(data).replace(b'"index": 0', rng.choice([b'"index": null', b'"index": {}', b'"index": 1e30'])))
+        else:
+            data = bytearray(bytes(data).replace(b'"content"', b'"contents"').replace(b'"arguments": "', b'"arguments": ["'))
+    return Raw(bytes(data), cut=rng.random() < 0.2, status=rng.choice([200] * 9 + [206]))
+
+
+def run_spoilt(tmp_path, model, n):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    settings = {**QUICK, **model.settings, "LLM_MAX_RETRIES": 0, "LLM_TIMEOUT_SECONDS": 5, "AGENT_MAX_CALLS": 3}
+    with Server(tmp_path, **settings) as server:
+        threads = [new_thread(server) for _ in range(4)]
+        failures = []
+
+        def chat(k, count):
+            for i in range(count):
+                answer = server.post(f"/thread/{threads[k]}/message", {"message": f"vrint {i} zorp"})
+                if answer.status != 200 or answer.json["status"] not in ("succeeded", "failed", "rejected", "timed_out"):
+                    failures.append((k, i, answer.status, answer.body[:500]))
+                    return
+        rng = random.Random(4711)
+        lock = threading.Lock()
+
+        def step(_):
+            with lock:
+                return spoilt(rng)
+        model.says(step)
+        workers = [threading.Thread(target=chat, args=(k, n // 4)) for k in range(4)]
+        for w in workers:
+            w.start()
+        for w in workers:
+            w.join()
+        assert not failures, failures[:3]
+        for thread in threads:
+            usable(server, model, thread)
+            assert say(server, thread, "PYTHON: 20 + 1")["result"]["rows"] == [[21]]
+        assert server.process.poll() is None
+    assert "Sanitizer" not in server.log.read_text()
+
+
+def test_spoilt_streams_leave_every_thread_usable(tmp_path, model):
+    run_spoilt(tmp_path, model, 1000)
+
+
+@pytest.mark.long
+def test_ten_thousand_spoilt_streams(tmp_path, model):
+    run_spoilt(tmp_path, model, 10000)
