@@ -36,10 +36,7 @@ _PANDAS = (
 )
 
 # What first cells are made of: a frame, groups, an aggregate.
-_FIRST = (
-    "import pandas as pd\ndf = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]})",
-    "df.groupby('k')['n'].sum()",
-)
+_FIRST = "import pandas as pd\ndf = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]})\ndf.groupby('k')['n'].sum()"
 
 _FIGURES = (
     "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3], label='a')\nax.bar([1, 2], [3, 4])\n"
@@ -109,12 +106,10 @@ def settle():
 
 
 def rehearse():
-    """In a child of the zygote: a kernel's first cells, so that the pages which they write to are known."""
+    """In a child of the zygote: a kernel's first cell, so that the pages which they write to are known."""
     session.prepare()
     session.start((), "", "")
-    cells = ("1 + 1", *_FIRST) if "pandas" in sys.modules else ("1 + 1",)
-    for code in cells:
-        session.execute(code.encode(), False, False, 200, 65536)
+    session.execute((_FIRST if "pandas" in sys.modules else "1 + 1").encode(), False, False, 200, 65536)
 
 
 def prefault():
