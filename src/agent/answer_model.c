@@ -167,13 +167,13 @@ static bool run_draft(struct turn *t, const json_t *draft)
     return true;
 }
 
-static void rescue(struct turn *t)
+/* From the beginning, under these instructions. */
+static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, struct buf *b, struct err *err))
 {
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
     auto_buf struct buf prompt = BUF_INIT(PROMPT_MAX);
-    int r = prompt_rescue(t, &prompt, &err);
-    talk->is_rescue = true;
+    int r = prompt_write(t, &prompt, &err);
     talk->n_messages = 0;
     talk->system = arena_strdup(&t->arena, buf_cstr(&prompt));
     if (r == 0)
@@ -184,6 +184,12 @@ static void rescue(struct turn *t)
         give_up(t, &err);
     else
         next_call(t);
+}
+
+static void rescue(struct turn *t)
+{
+    t->talk->is_rescue = true;
+    talk_anew(t, prompt_rescue);
 }
 
 static void rescued(struct turn *t, const char *text)
@@ -451,19 +457,7 @@ static void next_call(struct turn *t)
 
 static void begin(struct turn *t)
 {
-    struct err err = ERR_INIT;
-    auto_buf struct buf prompt = BUF_INIT(PROMPT_MAX);
-    struct model_talk *talk = t->talk;
-    int r = prompt_system(t, &prompt, &err);
-    talk->system = arena_strdup(&t->arena, buf_cstr(&prompt));
-    if (r == 0)
-        r = add_history(t, &err);
-    if (r == 0)
-        r = add_message(t, (struct llm_message){ .role = LLM_USER, .content = t->message }, &err);
-    if (r < 0)
-        give_up(t, &err);
-    else
-        next_call(t);
+    talk_anew(t, prompt_system);
 }
 
 void answer_by_model(struct turn *t)

@@ -3,52 +3,15 @@
 #include "cli/figures.h"
 
 #include <limits.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 
 #define FIGURE_MAX (64u << 20)
-
-static int base64_value(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Line breaks are allowed, anything after the padding is not. */
-static int base64_decode(const char *s, size_t len, struct buf *b, struct err *err)
-{
-    uint32_t bits = 0;
-    int n_bits = 0, r = buf_reserve(b, len / 4 * 3 + 3, err);
-    size_t i = 0;
-    for (; i < len && s[i] != '=' && r >= 0; i++) {
-        if (s[i] == '\n' || s[i] == '\r')
-            continue;
-        int v = base64_value(s[i]);
-        if (v < 0)
-            return err_set(err, ERR_PROTOCOL, "a figure is not valid base64");
-        bits = bits << 6 | (uint32_t)v;
-        n_bits += 6;
-        if (n_bits >= 8) {
-            n_bits -= 8;
-            char byte = (char)(bits >> n_bits & 0xff);
-            r = buf_append(b, &byte, 1, err);
-        }
-    }
-    for (; i < len && r >= 0; i++)
-        if (s[i] != '=' && s[i] != '\n' && s[i] != '\r')
-            return err_set(err, ERR_PROTOCOL, "a figure is not valid base64");
-    return r;
-}
 
 static int save(const struct figures *f, const char *extension, const void *data, size_t len, struct err *err)
 {
