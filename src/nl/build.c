@@ -3,6 +3,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -14,7 +15,8 @@
 /* ---- names ---- */
 
 /* The column as a plan names it. */
-static const char *path_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, struct arena *a)
+static const char *path_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
+                           struct arena *a)
 {
     const struct nl_column *c = nl_col(s, ref);
     return r->scope.n > 1 ? arena_printf(a, "%s.%s", s->tables[ref.table].name, c->name) : c->name;
@@ -39,24 +41,28 @@ static bool is_text_flag(const struct nl_column *c)
 
 static const char *part_expr(int part, const char *date, struct arena *a)
 {
-    static const char *const functions[] = { "dayname(%s)", "dayofweek(%s)", "hour(%s)", "monthname(%s)" };
+    static const char *const functions[] = { "dayname(%s)", "dayofweek(%s)", "hour(%s)",
+                                             "monthname(%s)" };
     const char *end = strchr(functions[part - PART_WEEKDAY], '%');
     size_t n = (size_t)(end - functions[part - PART_WEEKDAY]);
     return arena_printf(a, "%.*s%s)", (int)n, functions[part - PART_WEEKDAY], date);
 }
 
 /* The column as an expression has it; as a number if it is a text that holds numbers. */
-static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, bool number, struct arena *a)
+static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
+                           bool number, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_column *c = nl_col(s, ref);
     if (c->formula) {
         const struct nl_formula *f = c->formula;
-        struct nl_ref quantity = { ref.table, f->quantity }, price = { ref.table, f->price }, discount = { ref.table, f->discount };
+        struct nl_ref quantity = { ref.table, f->quantity }, price = { ref.table, f->price },
+                      discount = { ref.table, f->discount };
         const char *q = expr_of(s, r, quantity, false, a), *p = expr_of(s, r, price, false, a);
         if (f->discount < 0)
             return arena_printf(a, "%s * %s", q, p);
-        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, expr_of(s, r, discount, false, a), f->percent ? " / 100.0" : "");
+        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, expr_of(s, r, discount, false, a),
+                            f->percent ? " / 100.0" : "");
     }
     bool flag = number && is_text_flag(c);
     number = number && c->numeric_text;
@@ -86,7 +92,11 @@ static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r
 const char *nl_func_alias(int func, const char *column, struct arena *a)
 {
     char name[160];
-    snprintf(name, sizeof(name), "%s_%.120s", func == FUNC_COUNT_DISTINCT ? "distinct" : func == FUNC_SUM ? "total" : plan_func_names[func], column);
+    snprintf(name, sizeof(name), "%s_%.120s",
+             func == FUNC_COUNT_DISTINCT ? "distinct" :
+             func == FUNC_SUM            ? "total" :
+                                           plan_func_names[func],
+             column);
     for (char *p = name; *p; p++)
         if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
             *p = '_';
@@ -95,7 +105,8 @@ const char *nl_func_alias(int func, const char *column, struct arena *a)
     return arena_strdup(a, name);
 }
 
-const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
+const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
+                     const struct nl_item *item, struct arena *a)
 {
     static const char *const parts[] = { "weekday", "weekday_number", "hour_of_day", "month_name" };
     const struct nl_column *c = nl_col(s, item->ref);
@@ -121,7 +132,18 @@ static json_t *number_json(double n)
     return n == floor(n) && fabs(n) < 9e15 ? json_integer((json_int_t)n) : json_real(n);
 }
 
-json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a)
+/* A number that was quoted, or found among the values, is still a number to a column of numbers. */
+static json_t *value_json(const struct nl_column *c, const char *text)
+{
+    char *end;
+    double n = strtod(text, &end);
+    if ((c->type == TYPE_INTEGER || c->type == TYPE_NUMBER) && end != text && !*end)
+        return number_json(n);
+    return json_text(text, strlen(text));
+}
+
+json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
+                       const struct nl_filter *f, struct arena *a)
 {
     const struct nl_column *c = nl_col(s, f->ref);
     json_t *j = json_object();
@@ -133,10 +155,13 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, co
         else
             json_object_set_new(j, "column", json_string(c ? path_of(s, r, f->ref, a) : "*"));
     } else if (f->part) {
-        json_object_set_new(j, "expr", json_string(part_expr(f->part, expr_of(s, r, f->ref, false, a), a)));
-    } else if (f->around) {
         json_object_set_new(j, "expr",
-                            json_string(arena_printf(a, "%s(%s)", f->around < 0 ? "previous" : "next", expr_of(s, r, f->ref, false, a))));
+                            json_string(part_expr(f->part, expr_of(s, r, f->ref, false, a), a)));
+    } else if (f->around) {
+        json_object_set_new(
+            j, "expr",
+            json_string(arena_printf(a, "%s(%s)", f->around < 0 ? "previous" : "next",
+                                     expr_of(s, r, f->ref, false, a))));
     } else if (c->formula || (c->numeric_text && f->n_numbers > 0)) {
         json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
     } else {
@@ -148,7 +173,7 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, co
         op = f->negated ? FILTER_NOT_IN : FILTER_IN;
         value = json_array();
         for (int i = 0; i < f->n_texts; i++)
-            json_array_append_new(value, json_text(f->text[i], strlen(f->text[i])));
+            json_array_append_new(value, value_json(c, f->text[i]));
     } else if (f->n_texts > 0) {
         if (f->negated && op == FILTER_EQ)
             op = FILTER_NE;
@@ -157,11 +182,13 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, co
         else
             negate_outside = f->negated;
         if (c->is_flag && (str_eq(f->text[0], "true") || str_eq(f->text[0], "false")))
-            value = c->type == TYPE_BOOL ? json_boolean(str_eq(f->text[0], "true")) :
-                    c->type == TYPE_TEXT ? json_string(str_eq(f->text[0], "true") ? c->yes : c->no) :
-                                           json_integer(str_eq(f->text[0], "true"));
+            value = c->type == TYPE_BOOL ?
+                        json_boolean(str_eq(f->text[0], "true")) :
+                    c->type == TYPE_TEXT ?
+                        json_string(str_eq(f->text[0], "true") ? c->yes : c->no) :
+                        json_integer(str_eq(f->text[0], "true"));
         else
-            value = json_text(f->text[0], strlen(f->text[0]));
+            value = value_json(c, f->text[0]);
     } else if (op == FILTER_BETWEEN) {
         value = json_array();
         json_array_append_new(value, number_json(f->number[0]));
@@ -172,7 +199,8 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, co
     json_object_set_new(j, "op", json_string(plan_filter_op_names[op]));
     if (value)
         json_object_set_new(j, "value", value);
-    if (!f->is_literal && (op == FILTER_CONTAINS || op == FILTER_NOT_CONTAINS || op == FILTER_STARTSWITH || op == FILTER_ENDSWITH))
+    if (!f->is_literal && (op == FILTER_CONTAINS || op == FILTER_NOT_CONTAINS ||
+                           op == FILTER_STARTSWITH || op == FILTER_ENDSWITH))
         json_object_set_new(j, "ignore_case", json_true());
     if (negate_outside) {
         json_t *outer = json_object();
@@ -183,7 +211,8 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, co
 }
 
 /* A filter as an expression, for shares. NULL: cannot be said. */
-static bool append_condition(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct buf *b, struct arena *a)
+static bool append_condition(const struct nl_schema *s, const struct nl_reading *r,
+                             const struct nl_filter *f, struct buf *b, struct arena *a)
 {
     const char *name = f->having >= 0 ? NULL : expr_of(s, r, f->ref, f->n_numbers > 0, a);
     char number[STR_DOUBLE_SIZE];
@@ -194,7 +223,9 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
     if (f->negated && buf_append_str(b, "not (", NULL) < 0)
         return false;
     if (nl_col(s, f->ref)->is_flag && nl_col(s, f->ref)->type != TYPE_TEXT && f->n_texts == 1) {
-        const char *bit = nl_col(s, f->ref)->type == TYPE_BOOL ? f->text[0] : str_eq(f->text[0], "true") ? "1" : "0";
+        const char *bit = nl_col(s, f->ref)->type == TYPE_BOOL ? f->text[0] :
+                          str_eq(f->text[0], "true")           ? "1" :
+                                                                 "0";
         if (buf_printf(b, NULL, "%s = %s", name, bit) < 0)
             return false;
     } else if (f->n_texts > 0 && f->op <= FILTER_GE) {
@@ -203,7 +234,8 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
         if (f->n_texts == 1 && buf_printf(b, NULL, "%s ", plan_filter_op_names[f->op]) < 0)
             return false;
         for (int i = 0; i < f->n_texts; i++)
-            if ((i > 0 && buf_append_str(b, ", ", NULL) < 0) || append_quoted(b, f->text[i], '\'') < 0)
+            if ((i > 0 && buf_append_str(b, ", ", NULL) < 0) ||
+                append_quoted(b, f->text[i], '\'') < 0)
                 return false;
         if (f->n_texts > 1 && buf_append_str(b, ")", NULL) < 0)
             return false;
@@ -221,7 +253,8 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
 }
 
 /* Of the rows, or of the sum of a column. */
-static const char *share_expr(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref of, struct arena *a)
+static const char *share_expr(const struct nl_schema *s, const struct nl_reading *r,
+                              struct nl_ref of, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const char *what = of.table >= 0 ? expr_of(s, r, of, true, a) : "1";
@@ -239,12 +272,14 @@ static const char *share_expr(const struct nl_schema *s, const struct nl_reading
     }
     if (first || buf_printf(&b, NULL, " then %s else 0 end) / ", what) < 0)
         return NULL;
-    if (of.table >= 0 ? buf_printf(&b, NULL, "sum(%s)", what) < 0 : buf_append_str(&b, "count(*)", NULL) < 0)
+    if (of.table >= 0 ? buf_printf(&b, NULL, "sum(%s)", what) < 0 :
+                        buf_append_str(&b, "count(*)", NULL) < 0)
         return NULL;
     return arena_strdup(a, buf_cstr(&b));
 }
 
-static const char *difference_expr(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref, struct arena *a)
+static const char *difference_expr(const struct nl_schema *s, const struct nl_reading *r,
+                                   struct nl_ref ref, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_filter *f = &r->filters[0];
@@ -252,7 +287,8 @@ static const char *difference_expr(const struct nl_schema *s, const struct nl_re
     if (buf_append_str(&b, "abs(", NULL) < 0)
         return NULL;
     for (int i = 0; i < 2; i++)
-        if (buf_printf(&b, NULL, "%smax(case when %s = ", i ? " - " : "", key) < 0 || append_quoted(&b, f->text[i], '\'') < 0 ||
+        if (buf_printf(&b, NULL, "%smax(case when %s = ", i ? " - " : "", key) < 0 ||
+            append_quoted(&b, f->text[i], '\'') < 0 ||
             buf_printf(&b, NULL, " then %s end)", value) < 0)
             return NULL;
     if (buf_append_str(&b, ")", NULL) < 0)
@@ -260,7 +296,8 @@ static const char *difference_expr(const struct nl_schema *s, const struct nl_re
     return arena_strdup(a, buf_cstr(&b));
 }
 
-json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a)
+json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,
+                     const struct nl_item *item, struct arena *a)
 {
     json_t *j = json_object();
     const struct nl_column *c = nl_col(s, item->ref);
@@ -279,10 +316,12 @@ json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, cons
         }
         json_object_set_new(j, "expr", json_string(e));
     } else if (item->is_part) {
-        const char *sum = c ? arena_printf(a, "share(sum(%s))", expr_of(s, r, item->ref, true, a)) : "share(count(*))";
+        const char *sum = c ? arena_printf(a, "share(sum(%s))", expr_of(s, r, item->ref, true, a)) :
+                              "share(count(*))";
         json_object_set_new(j, "expr", json_string(sum));
     } else if (item->bucket >= PART_WEEKDAY) {
-        json_object_set_new(j, "expr", json_string(part_expr(item->bucket, expr_of(s, r, item->ref, false, a), a)));
+        json_object_set_new(
+            j, "expr", json_string(part_expr(item->bucket, expr_of(s, r, item->ref, false, a), a)));
     } else if (item->bucket >= 0) {
         json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
         json_object_set_new(j, "bucket", json_string(plan_bucket_names[item->bucket]));
@@ -305,7 +344,8 @@ json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, cons
     return j;
 }
 
-static void put_filters(const struct nl_schema *s, const struct nl_reading *r, bool having, json_t *plan, struct arena *a)
+static void put_filters(const struct nl_schema *s, const struct nl_reading *r, bool having,
+                        json_t *plan, struct arena *a)
 {
     json_t *list = json_array(), *group = NULL;
     bool skip = !having && r->diff;
@@ -313,7 +353,8 @@ static void put_filters(const struct nl_schema *s, const struct nl_reading *r, b
         const struct nl_filter *f = &r->filters[i];
         if ((f->having >= 0) != having || (r->share && f->in_share))
             continue;
-        bool more = i + 1 < r->n_filters && r->filters[i + 1].is_or && (r->filters[i + 1].having >= 0) == having;
+        bool more = i + 1 < r->n_filters && r->filters[i + 1].is_or &&
+                    (r->filters[i + 1].having >= 0) == having;
         if (f->is_or && group) {
             json_array_append_new(group, nl_filter_json(s, r, f, a));
         } else if (more) {
@@ -337,7 +378,8 @@ static void put_filters(const struct nl_schema *s, const struct nl_reading *r, b
 
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
 {
-    json_t *plan = json_object(), *select = json_array(), *group = json_array(), *order = json_array();
+    json_t *plan = json_object(), *select = json_array(), *group = json_array(),
+           *order = json_array();
     json_object_set_new(plan, "dataset_id", json_string(s->dataset_id));
     json_object_set_new(plan, "table", json_string(s->tables[r->scope.tables[0]].name));
     json_object_set_new(plan, "select", select);
@@ -355,33 +397,45 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         const struct nl_link_key *k = r->scope.key;
         auto_buf struct buf on = BUF_INIT(EXPR_BYTES);
         struct nl_ref from = { k->from_table, k->from_column }, to = { k->to_table, k->to_column };
-        (void)buf_printf(&on, NULL, "%s = %s", expr_of(s, r, from, false, a), expr_of(s, r, to, false, a));
-        json_object_set_new(plan, "joins", json_pack("[{s:s, s:s}]", "table", s->tables[r->scope.tables[1]].name, "on", buf_cstr(&on)));
+        (void)buf_printf(&on, NULL, "%s = %s", expr_of(s, r, from, false, a),
+                         expr_of(s, r, to, false, a));
+        json_object_set_new(plan, "joins",
+                            json_pack("[{s:s, s:s}]", "table", s->tables[r->scope.tables[1]].name,
+                                      "on", buf_cstr(&on)));
     }
     if (r->distinct)
         json_object_set_new(plan, "distinct", json_true());
     put_filters(s, r, false, plan, a);
     put_filters(s, r, true, plan, a);
     for (int i = 0; i < r->n_group; i++)
-        json_array_append_new(group, json_string(r->group[i].bucket >= 0 ? nl_alias(s, r, &r->group[i], a) : path_of(s, r, r->group[i].ref, a)));
+        json_array_append_new(group, json_string(r->group[i].bucket >= 0 ?
+                                                     nl_alias(s, r, &r->group[i], a) :
+                                                     path_of(s, r, r->group[i].ref, a)));
     for (int i = 0; i < r->n_order; i++) {
         const struct nl_item *o = &r->order[i];
         const struct nl_column *c = nl_col(s, o->ref);
         const char *e;
         bool shown = false;
         if (o->ref.table == -3) {
-            json_array_append_new(order, json_pack("{s:s, s:s}", "expr", "row_number()", "direction", r->order_dir[i] < 0 ? "desc" : "asc"));
+            json_array_append_new(order,
+                                  json_pack("{s:s, s:s}", "expr", "row_number()", "direction",
+                                            r->order_dir[i] < 0 ? "desc" : "asc"));
             continue;
         }
         for (int k = 0; k < r->n_select; k++)
-            shown |= r->select[k].func == o->func && r->select[k].ref.table == o->ref.table && r->select[k].ref.column == o->ref.column;
+            shown |= r->select[k].func == o->func && r->select[k].ref.table == o->ref.table &&
+                     r->select[k].ref.column == o->ref.column;
         if (o->bucket >= 0 || (o->func >= 0 && shown))
             e = nl_alias(s, r, o, a);
         else if (o->func >= 0)
-            e = c ? arena_printf(a, "%s(%s)", plan_func_names[o->func], expr_of(s, r, o->ref, true, a)) : "count(*)";
+            e = c ? arena_printf(a, "%s(%s)", plan_func_names[o->func],
+                                 expr_of(s, r, o->ref, true, a)) :
+                    "count(*)";
         else
-            e = c->numeric_text && !r->distinct ? expr_of(s, r, o->ref, true, a) : path_of(s, r, o->ref, a);
-        json_array_append_new(order, json_pack("{s:s, s:s}", "expr", e, "direction", r->order_dir[i] < 0 ? "desc" : "asc"));
+            e = c->numeric_text && !r->distinct ? expr_of(s, r, o->ref, true, a) :
+                                                  path_of(s, r, o->ref, a);
+        json_array_append_new(order, json_pack("{s:s, s:s}", "expr", e, "direction",
+                                               r->order_dir[i] < 0 ? "desc" : "asc"));
     }
     /* Time runs from left to right unless the question wants another order. */
     for (int i = 0; i < r->n_group && r->n_order == 0; i++) {
@@ -396,7 +450,8 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         json_array_append_new(order, json_pack("{s:s}", "expr", e));
         for (int k = 0; k < r->n_group; k++)
             if (r->group[k].bucket < 0)
-                json_array_append_new(order, json_pack("{s:s}", "expr", path_of(s, r, r->group[k].ref, a)));
+                json_array_append_new(
+                    order, json_pack("{s:s}", "expr", path_of(s, r, r->group[k].ref, a)));
         break;
     }
     if (json_array_size(select) == 0)
@@ -405,7 +460,9 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         json_object_del(plan, "group_by");
     if (json_array_size(order) == 0)
         json_object_del(plan, "order_by");
-    json_object_set_new(plan, "limit", json_integer(r->limit > 0 ? MIN_OF(r->limit, PLAN_LIMIT_MAX) : PLAN_LIMIT_MAX));
+    json_object_set_new(
+        plan, "limit",
+        json_integer(r->limit > 0 ? MIN_OF(r->limit, PLAN_LIMIT_MAX) : PLAN_LIMIT_MAX));
     return plan;
 }
 
@@ -414,12 +471,21 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
 static void say_item(const struct nl_schema *s, const struct nl_item *item, struct buf *b)
 {
     static const char *const words[_PLAN_FUNC_MAX] = {
-        [FUNC_COUNT] = "number of",  [FUNC_COUNT_DISTINCT] = "number of different", [FUNC_SUM] = "sum of", [FUNC_AVG] = "average of",
-        [FUNC_MIN] = "least",        [FUNC_MAX] = "greatest",  [FUNC_MEDIAN] = "median of", [FUNC_MODE] = "most frequent",
-        [FUNC_STDDEV] = "standard deviation of", [FUNC_VARIANCE] = "variance of", [FUNC_QUANTILE] = "quantile of",
+        [FUNC_COUNT] = "number of",
+        [FUNC_COUNT_DISTINCT] = "number of different",
+        [FUNC_SUM] = "sum of",
+        [FUNC_AVG] = "average of",
+        [FUNC_MIN] = "least",
+        [FUNC_MAX] = "greatest",
+        [FUNC_MEDIAN] = "median of",
+        [FUNC_MODE] = "most frequent",
+        [FUNC_STDDEV] = "standard deviation of",
+        [FUNC_VARIANCE] = "variance of",
+        [FUNC_QUANTILE] = "quantile of",
     };
     const struct nl_column *c = nl_col(s, item->ref);
-    static const char *const parts[] = { "weekday", "number of the weekday", "hour of the day", "month of the year" };
+    static const char *const parts[] = { "weekday", "number of the weekday", "hour of the day",
+                                         "month of the year" };
     if (item->ref.table == -3)
         (void)buf_append_str(b, "their place in the table", NULL);
     else if ((item->is_share || item->is_part) && c)
@@ -443,10 +509,13 @@ static void say_filter(const struct nl_schema *s, const struct nl_filter *f, str
     if (f->having >= 0)
         say_item(s, &(struct nl_item){ .ref = f->ref, .func = f->having, .bucket = -1 }, b);
     else
-        say_item(s, &(struct nl_item){ .ref = f->ref, .func = -1, .bucket = f->part ? f->part : -1 }, b);
+        say_item(
+            s, &(struct nl_item){ .ref = f->ref, .func = -1, .bucket = f->part ? f->part : -1 }, b);
     if (f->around)
         (void)buf_printf(b, NULL, " of the row %s it", f->around < 0 ? "before" : "after");
-    const char *op = f->op == FILTER_IS_NULL ? "is empty" : f->op == FILTER_IS_NOT_NULL ? "is not empty" : plan_filter_op_names[f->op];
+    const char *op = f->op == FILTER_IS_NULL     ? "is empty" :
+                     f->op == FILTER_IS_NOT_NULL ? "is not empty" :
+                                                   plan_filter_op_names[f->op];
     (void)buf_printf(b, NULL, " %s%s", f->negated ? "not " : "", op);
     for (int i = 0; i < f->n_texts; i++)
         (void)buf_printf(b, NULL, "%s'%s'", i ? " or " : " ", f->text[i]);
@@ -465,7 +534,8 @@ const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, s
     for (int i = 0; i < r->n_select; i++) {
         bool grouped = false;
         for (int k = 0; k < r->n_group; k++)
-            grouped |= r->select[i].func < 0 && r->select[i].ref.table == r->group[k].ref.table && r->select[i].ref.column == r->group[k].ref.column;
+            grouped |= r->select[i].func < 0 && r->select[i].ref.table == r->group[k].ref.table &&
+                       r->select[i].ref.column == r->group[k].ref.column;
         if (grouped || (r->select[i].hidden_key && !first))
             continue;
         if (!first)
@@ -509,12 +579,17 @@ json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct a
     if (r->n_group == 0 || r->n_group > 2 || !y || r->limit == 1)
         return NULL;
     const struct nl_item *x = &r->group[0], *series = r->n_group > 1 ? &r->group[1] : NULL;
-    bool temporal = x->bucket >= 0 || nl_is_date(nl_col(s, x->ref)) || nl_is_year(nl_col(s, x->ref));
+    bool temporal = x->bucket >= 0 || nl_is_date(nl_col(s, x->ref)) ||
+                    nl_is_year(nl_col(s, x->ref));
     const char *xn = x->bucket >= 0 ? nl_alias(s, r, x, a) : nl_col(s, x->ref)->name;
-    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", temporal ? "line" : "bar", "x", "field", xn, "type",
-                          temporal ? "temporal" : "nominal", "y", "field", nl_alias(s, r, y, a), "type", "quantitative");
+    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", temporal ? "line" : "bar",
+                          "x", "field", xn, "type", temporal ? "temporal" : "nominal", "y", "field",
+                          nl_alias(s, r, y, a), "type", "quantitative");
     if (j && series)
-        json_object_set_new(j, "series", json_pack("{s:s, s:s}", "field", series->bucket >= 0 ? nl_alias(s, r, series, a) : nl_col(s, series->ref)->name,
-                                                   "type", "nominal"));
+        json_object_set_new(j, "series",
+                            json_pack("{s:s, s:s}", "field",
+                                      series->bucket >= 0 ? nl_alias(s, r, series, a) :
+                                                            nl_col(s, series->ref)->name,
+                                      "type", "nominal"));
     return j;
 }

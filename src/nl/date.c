@@ -8,8 +8,9 @@
 #include "base/macros.h"
 #include "nl/nl_impl.h"
 
-static const char *const months[] = { "january", "february", "march",     "april",   "may",      "june",
-                                      "july",    "august",   "september", "october", "november", "december" };
+static const char *const months[] = { "january",   "february", "march",    "april",
+                                      "may",       "june",     "july",     "august",
+                                      "september", "october",  "november", "december" };
 static const int month_days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
 
 static int days_of(int year, int month)
@@ -25,7 +26,8 @@ static int month_of(const struct nl_token *t)
     if (n < 3)
         return 0;
     for (int m = 0; m < 12; m++)
-        if (strcmp(months[m], t->text) == 0 || (n <= 4 && strncmp(months[m], t->text, 3) == 0 && (n == 3 || strcmp(t->text, "sept") == 0)))
+        if (strcmp(months[m], t->text) == 0 || (n <= 4 && strncmp(months[m], t->text, 3) == 0 &&
+                                                (n == 3 || strcmp(t->text, "sept") == 0)))
             return m + 1;
     return 0;
 }
@@ -38,13 +40,16 @@ static int year_of(const struct nl_token *t)
 
 static int day_of(const struct nl_token *t)
 {
-    return t->is_number && t->number >= 1 && t->number <= 31 && isdigit((unsigned char)t->text[0]) ? (int)t->number : 0;
+    return t->is_number && t->number >= 1 && t->number <= 31 && isdigit((unsigned char)t->text[0]) ?
+               (int)t->number :
+               0;
 }
 
 static void put(char ret[11], int y, int m, int d)
 {
     /* Bounded by the callers, which the compiler cannot see. */
-    snprintf(ret, 11, "%04u-%02u-%02u", (unsigned)y % 10000u, (unsigned)m % 100u, (unsigned)d % 100u);
+    snprintf(ret, 11, "%04u-%02u-%02u", (unsigned)y % 10000u, (unsigned)m % 100u,
+             (unsigned)d % 100u);
 }
 
 static bool valid(int y, int m, int d)
@@ -56,7 +61,9 @@ int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11])
 {
     const struct nl_token *t = &q->t[i];
     int y, m, d, n = q->n - i;
-    if ((sscanf(t->text, "%4d-%2d-%2d", &y, &m, &d) == 3 || sscanf(t->text, "%4d/%2d/%2d", &y, &m, &d) == 3) && valid(y, m, d)) {
+    if ((sscanf(t->text, "%4d-%2d-%2d", &y, &m, &d) == 3 ||
+         sscanf(t->text, "%4d/%2d/%2d", &y, &m, &d) == 3) &&
+        valid(y, m, d)) {
         put(from, y, m, d);
         put(to, y, m, d);
         return 1;
@@ -73,7 +80,8 @@ int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11])
     }
     /* September 7th, 1987; September 1987; 7th [of] September, 1987 */
     if ((m = month_of(t)) != 0) {
-        if (n > 2 && (d = day_of(&q->t[i + 1])) != 0 && (y = year_of(&q->t[i + 2])) != 0 && valid(y, m, d)) {
+        if (n > 2 && (d = day_of(&q->t[i + 1])) != 0 && (y = year_of(&q->t[i + 2])) != 0 &&
+            valid(y, m, d)) {
             put(from, y, m, d);
             put(to, y, m, d);
             return 3;
@@ -88,13 +96,15 @@ int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11])
     }
     if ((d = day_of(t)) != 0 && n > 2) {
         int skip = strcmp(q->t[i + 1].text, "of") == 0;
-        if (n > 2 + skip && (m = month_of(&q->t[i + 1 + skip])) != 0 && (y = year_of(&q->t[i + 2 + skip])) != 0 && valid(y, m, d)) {
+        if (n > 2 + skip && (m = month_of(&q->t[i + 1 + skip])) != 0 &&
+            (y = year_of(&q->t[i + 2 + skip])) != 0 && valid(y, m, d)) {
             put(from, y, m, d);
             put(to, y, m, d);
             return 3 + skip;
         }
     }
-    if (t->text[0] == 'q' && t->text[1] >= '1' && t->text[1] <= '4' && !t->text[2] && n > 1 && (y = year_of(&q->t[i + 1])) != 0) {
+    if (t->text[0] == 'q' && t->text[1] >= '1' && t->text[1] <= '4' && !t->text[2] && n > 1 &&
+        (y = year_of(&q->t[i + 1])) != 0) {
         int first = (t->text[1] - '1') * 3 + 1;
         put(from, y, first, 1);
         put(to, y, first + 2, days_of(y, first + 2));
@@ -119,7 +129,9 @@ bool nl_add_days(const char *day, int n, char ret[11])
 
 int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11])
 {
-    static const char *const before[] = { "in", "since", "until", "before", "after", "of", "from", "during", "for", "about", "to", "and", "by" };
+    static const char *const before[] = { "in", "since", "until",  "before", "after",
+                                          "of", "from",  "during", "for",    "about",
+                                          "to", "and",   "by" };
     const struct nl_token *t = &q->t[i];
     int m = month_of(t);
     bool led = false;
@@ -136,7 +148,8 @@ int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11])
 bool nl_place_month(const char *max, char from[11], char to[11])
 {
     int y, m, d, month;
-    if (!max || sscanf(max, "%4d-%2d-%2d", &y, &m, &d) != 3 || sscanf(from, "%*4d-%2d", &month) != 1 || month < 1 || month > 12)
+    if (!max || sscanf(max, "%4d-%2d-%2d", &y, &m, &d) != 3 ||
+        sscanf(from, "%*4d-%2d", &month) != 1 || month < 1 || month > 12)
         return false;
     y -= month > m;
     if (!valid(y, month, 1))
@@ -149,9 +162,16 @@ bool nl_place_month(const char *max, char from[11], char to[11])
 bool nl_add_hours(const char *at, int n, char ret[20])
 {
     int y, m, d, hour = 0, minute = 0, second = 0;
-    if (!at || sscanf(at, "%4d-%2d-%2d%*1c%2d:%2d:%2d", &y, &m, &d, &hour, &minute, &second) < 3 || !valid(y, m, d))
+    if (!at || sscanf(at, "%4d-%2d-%2d%*1c%2d:%2d:%2d", &y, &m, &d, &hour, &minute, &second) < 3 ||
+        !valid(y, m, d))
         return false;
-    struct tm tm = { .tm_year = y - 1900, .tm_mon = m - 1, .tm_mday = d, .tm_hour = hour + n, .tm_min = minute, .tm_sec = second }, out;
+    struct tm tm = { .tm_year = y - 1900,
+                     .tm_mon = m - 1,
+                     .tm_mday = d,
+                     .tm_hour = hour + n,
+                     .tm_min = minute,
+                     .tm_sec = second },
+              out;
     time_t then = timegm(&tm);
     return gmtime_r(&then, &out) && strftime(ret, 20, "%Y-%m-%d %H:%M:%S", &out) > 0;
 }

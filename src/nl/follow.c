@@ -1,7 +1,7 @@
 /*
- * Questions that lean on the one before: "and by region?", "only the returned ones", "as a chart", "top 3 instead". The words are read
- * like any others, over the tables of the previous plan, and what they say is put into a copy of it. A question that stands on
- * its own, and one with words that mean nothing here, is left to the ordinary way.
+ * Questions that lean on the one before: "and by region?", "only the returned ones", "as a chart", "top 3 instead". The words
+ * are read like any others, over the tables of the previous plan, and what they say is put into a copy of it. A question that
+ * stands on its own, and one with words that mean nothing here, is left to the ordinary way.
  */
 
 #include <string.h>
@@ -17,7 +17,7 @@ struct follow {
     struct nl_tokens *words; /* those that say something, without the ones that only lean */
     struct nl_mentions mentions;
     struct nl_candidate read;
-    json_t *plan; /* the copy */
+    json_t *plan;     /* the copy */
     const char *mark; /* of the chart that is wanted; "": any; NULL: none */
     bool adds;        /* "also by" */
     bool changed;
@@ -33,12 +33,17 @@ static bool is_one_of(const char *word, const char *const *list, size_t n)
             return true;
     return false;
 }
-#define ONE_OF(word, ...) is_one_of((word), (const char *const[]){ __VA_ARGS__ }, ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+#define ONE_OF(word, ...)                                                                          \
+    is_one_of((word), (const char *const[]){ __VA_ARGS__ },                                        \
+              ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
 
 static const char *chart_word(const char *w)
 {
-    static const char *const kinds[][2] = { { "bar", "bar" },   { "bars", "bar" },     { "column", "bar" },    { "line", "line" }, { "pie", "arc" },
-                                            { "donut", "arc" }, { "scatter", "point" }, { "area", "area" }, { "histogram", "bar" } };
+    static const char *const kinds[][2] = { { "bar", "bar" },       { "bars", "bar" },
+                                            { "column", "bar" },    { "line", "line" },
+                                            { "pie", "arc" },       { "donut", "arc" },
+                                            { "scatter", "point" }, { "area", "area" },
+                                            { "histogram", "bar" } };
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (str_eq(kinds[i][0], w))
             return kinds[i][1];
@@ -47,7 +52,8 @@ static const char *chart_word(const char *w)
 
 static bool is_chart(const char *w)
 {
-    return ONE_OF(w, "chart", "graph", "plot", "diagram", "histogram", "picture", "figure", "visualize", "visualise", "draw");
+    return ONE_OF(w, "chart", "graph", "plot", "diagram", "histogram", "picture", "figure",
+                  "visualize", "visualise", "draw");
 }
 
 /* Takes out what only says that this goes on from before. False if the question stands on its own. */
@@ -56,7 +62,8 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
     bool leans = false;
     int i = 0;
     f->words->n = 0;
-    while (i < q->n && ONE_OF(q->t[i].text, "and", "also", "now", "but", "then", "ok", "okay", "please", "no", "so")) {
+    while (i < q->n && ONE_OF(q->t[i].text, "and", "also", "now", "but", "then", "ok", "okay",
+                              "please", "no", "so")) {
         leans = true;
         f->adds |= str_eq(q->t[i].text, "also");
         i++;
@@ -64,13 +71,16 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
     if (i + 1 < q->n && ONE_OF(q->t[i].text, "what", "how") && str_eq(q->t[i + 1].text, "about")) {
         leans = true;
         i += 1; /* "about" stays: "about March" */
-    } else if (i < q->n && ONE_OF(q->t[i].text, "what", "which", "who", "how", "when", "where", "whose", "is", "are", "does", "do", "did", "list")) {
+    } else if (i < q->n && ONE_OF(q->t[i].text, "what", "which", "who", "how", "when", "where",
+                                  "whose", "is", "are", "does", "do", "did", "list")) {
         return false;
     }
     /* Fragments: no subject and no verb of their own. */
-    leans |= i < q->n && ONE_OF(q->t[i].text, "only", "just", "without", "except", "excluding", "exclude", "as", "by", "per", "sort", "sorted", "order",
-                                "ordered", "same", "make", "split", "for", "in", "since", "before", "after", "until", "group", "grouped", "limit",
-                                "ascending", "descending", "reverse", "remove", "drop", "leave");
+    leans |= i < q->n &&
+             ONE_OF(q->t[i].text, "only", "just", "without", "except", "excluding", "exclude", "as",
+                    "by", "per", "sort", "sorted", "order", "ordered", "same", "make", "split",
+                    "for", "in", "since", "before", "after", "until", "group", "grouped", "limit",
+                    "ascending", "descending", "reverse", "remove", "drop", "leave");
     for (; i < q->n; i++) {
         const struct nl_token *t = &q->t[i];
         const char *kind = t->quoted ? NULL : chart_word(t->text);
@@ -78,7 +88,8 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
             f->mark = kind;
         else if (!t->quoted && is_chart(t->text))
             f->mark = f->mark && *f->mark ? f->mark : kind ? kind : "";
-        else if (!t->quoted && ONE_OF(t->text, "instead", "ones", "those", "them", "it", "that", "same", "again"))
+        else if (!t->quoted &&
+                 ONE_OF(t->text, "instead", "ones", "those", "them", "it", "that", "same", "again"))
             leans |= !str_eq(t->text, "that");
         else
             f->words->t[f->words->n++] = *t;
@@ -87,7 +98,9 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
         f->content += !f->words->t[k].is_stop;
     leans |= f->mark && f->content == 0;
     /* "top 3" */
-    leans |= f->words->n <= 3 && f->words->n >= 2 && ONE_OF(f->words->t[f->words->n - 2].text, "top", "bottom") && f->words->t[f->words->n - 1].is_number;
+    leans |= f->words->n <= 3 && f->words->n >= 2 &&
+             ONE_OF(f->words->t[f->words->n - 2].text, "top", "bottom") &&
+             f->words->t[f->words->n - 1].is_number;
     return leans && (f->words->n > 0 || f->mark);
 }
 
@@ -108,12 +121,14 @@ static bool find_scope(struct follow *f)
     f->scope = (struct nl_scope){ .tables = { t }, .n = 1 };
     if (json_array_size(joins) == 0)
         return true;
-    int other = table_of(f->s, json_string_value(json_object_get(json_array_get(joins, 0), "table")));
+    int other = table_of(f->s,
+                         json_string_value(json_object_get(json_array_get(joins, 0), "table")));
     f->scope.tables[1] = other;
     f->scope.n = 2;
     for (int i = 0; i < f->s->n_keys && other >= 0; i++) {
         const struct nl_link_key *k = &f->s->keys[i];
-        if ((k->from_table == t && k->to_table == other) || (k->from_table == other && k->to_table == t))
+        if ((k->from_table == t && k->to_table == other) ||
+            (k->from_table == other && k->to_table == t))
             f->scope.key = k;
     }
     return f->scope.key != NULL;
@@ -124,7 +139,8 @@ static bool find_scope(struct follow *f)
 static bool is_aggregate(const json_t *item)
 {
     const char *e = json_string_value(json_object_get(item, "expr"));
-    return json_object_get(item, "func") || (e && (strstr(e, "sum(") || strstr(e, "count(") || strstr(e, "avg(")));
+    return json_object_get(item, "func") ||
+           (e && (strstr(e, "sum(") || strstr(e, "count(") || strstr(e, "avg(")));
 }
 
 static const char *name_of(const json_t *item)
@@ -182,14 +198,21 @@ static void put_filters(struct follow *f)
     auto_json json_t *fresh = json_array();
     size_t i;
     json_t *filter;
-    for (int k = 0; k < f->mentions.n && !has_mark(f, MARK_BY) && !has_mark(f, MARK_GROUP); k++) { /* "only the returned ones" */
+    for (int k = 0; k < f->mentions.n && !has_mark(f, MARK_BY) && !has_mark(f, MARK_GROUP);
+         k++) { /* "only the returned ones" */
         const struct nl_mention *m = &f->mentions.m[k];
-        bool known = m->kind != KIND_COLUMN || !nl_col(f->s, m->ref)->is_flag || r->n_filters == NL_MAX_FILTERS;
+        bool known = m->kind != KIND_COLUMN || !nl_col(f->s, m->ref)->is_flag ||
+                     r->n_filters == NL_MAX_FILTERS;
         for (int n = 0; n < r->n_filters; n++)
             known |= same_ref(r->filters[n].ref, m->ref);
         if (!known)
-            r->filters[r->n_filters++] = (struct nl_filter){ .ref = m->ref, .op = FILTER_EQ, .having = -1, .n_texts = 1,
-                                                             .text = { k > 0 && nl_is_mark(m - 1, MARK_NOT) ? "false" : "true" } };
+            r->filters[r->n_filters++] = (struct nl_filter){
+                .ref = m->ref,
+                .op = FILTER_EQ,
+                .having = -1,
+                .n_texts = 1,
+                .text = { k > 0 && nl_is_mark(m - 1, MARK_NOT) ? "false" : "true" }
+            };
     }
     for (int k = 0; k < r->n_filters; k++)
         if (r->filters[k].having < 0)
@@ -198,8 +221,7 @@ static void put_filters(struct follow *f)
         return;
     json_t *list = list_of(f->plan, "filters");
     /* Another value of the same column takes the place of the one before. */
-    json_array_foreach(fresh, i, filter)
-    {
+    json_array_foreach(fresh, i, filter) {
         const char *subject = filter_subject(filter);
         for (size_t k = json_array_size(list); k-- > 0 && narrows(filter);) {
             const char *old = filter_subject(json_array_get(list, k));
@@ -218,10 +240,14 @@ static void put_group(struct follow *f)
     int n = 0;
     for (int k = 0; k < r->n_group; k++)
         items[n++] = r->group[k];
-    for (int k = 0; n == 0 && k < r->n_select && n < (int)ARRAY_SIZE(items); k++) /* "each region" */
+    for (int k = 0; n == 0 && k < r->n_select && n < (int)ARRAY_SIZE(items);
+         k++) /* "each region" */
         if (r->select[k].func < 0 && has_mark(f, MARK_GROUP))
             items[n++] = r->select[k];
-    if (n == 0 || !(has_mark(f, MARK_BY) || has_mark(f, MARK_GROUP) || has_mark(f, MARK_BUCKET) || has_mark(f, MARK_TREND)) || has_mark(f, MARK_ORDER))
+    if (n == 0 ||
+        !(has_mark(f, MARK_BY) || has_mark(f, MARK_GROUP) || has_mark(f, MARK_BUCKET) ||
+          has_mark(f, MARK_TREND)) ||
+        has_mark(f, MARK_ORDER))
         return;
     const json_t *old = json_object_get(f->plan, "select");
     json_t *select = json_array(), *group = json_array(), *item;
@@ -247,7 +273,8 @@ static void put_group(struct follow *f)
             any = true;
         }
     if (!any)
-        json_array_append_new(select, json_pack("{s:s, s:s, s:s}", "func", "count", "column", "*", "alias", "row_count"));
+        json_array_append_new(select, json_pack("{s:s, s:s, s:s}", "func", "count", "column", "*",
+                                                "alias", "row_count"));
     json_object_set_new(f->plan, "select", select);
     json_object_set_new(f->plan, "group_by", group);
     json_object_del(f->plan, "distinct");
@@ -262,7 +289,8 @@ static void put_group(struct follow *f)
             json_array_remove(order, k);
     }
     if (timed)
-        json_array_append_new(order, json_pack("{s:s}", "expr", name_of(json_array_get(select, 0))));
+        json_array_append_new(order,
+                              json_pack("{s:s}", "expr", name_of(json_array_get(select, 0))));
     if (json_array_size(order) == 0) {
         json_object_del(f->plan, "order_by");
         json_object_set_new(f->plan, "limit", json_integer(PLAN_LIMIT_MAX));
@@ -289,7 +317,8 @@ static void put_aggregate(struct follow *f)
     struct nl_ref ref = { -1, -1 };
     for (int i = 0; i < f->mentions.n && func != FUNC_COUNT; i++) {
         const struct nl_mention *m = &f->mentions.m[i];
-        if (m->kind == KIND_COLUMN && nl_col(f->s, m->ref)->is_numeric && !nl_col(f->s, m->ref)->is_id)
+        if (m->kind == KIND_COLUMN && nl_col(f->s, m->ref)->is_numeric &&
+            !nl_col(f->s, m->ref)->is_id)
             ref = m->ref;
     }
     const json_t *was = first_aggregate(f->plan);
@@ -297,16 +326,19 @@ static void put_aggregate(struct follow *f)
     json_t *item = NULL;
     if (ref.table < 0 && func != FUNC_COUNT && was && column && !str_eq(column, "*")) {
         const char *dot = strrchr(column, '.');
-        item = json_pack("{s:s, s:s, s:s}", "func", plan_func_names[func], "column", column, "alias",
-                         nl_func_alias(func, dot ? dot + 1 : column, f->a));
-    } else if (ref.table < 0 && func != FUNC_COUNT && was && json_object_get(was, "func") && json_object_get(was, "expr")) {
+        item = json_pack("{s:s, s:s, s:s}", "func", plan_func_names[func], "column", column,
+                         "alias", nl_func_alias(func, dot ? dot + 1 : column, f->a));
+    } else if (ref.table < 0 && func != FUNC_COUNT && was && json_object_get(was, "func") &&
+               json_object_get(was, "expr")) {
         item = json_deep_copy(was);
         json_object_set_new(item, "func", json_string(plan_func_names[func]));
-        json_object_set_new(item, "alias", json_string(arena_printf(f->a, "%s_value", plan_func_names[func])));
+        json_object_set_new(item, "alias",
+                            json_string(arena_printf(f->a, "%s_value", plan_func_names[func])));
     } else {
         if (ref.table < 0 && func != FUNC_COUNT && !nl_main_measure(f->s, f->scope.tables[0], &ref))
             return;
-        item = nl_item_json(f->s, r, &(struct nl_item){ .ref = ref, .func = func, .bucket = -1 }, f->a);
+        item = nl_item_json(f->s, r, &(struct nl_item){ .ref = ref, .func = func, .bucket = -1 },
+                            f->a);
     }
     if (!item)
         return;
@@ -333,9 +365,9 @@ static const char *order_name(struct follow *f, const struct nl_item *o)
     const char *column = o->ref.table >= 0 ? nl_col(f->s, o->ref)->name : "*";
     size_t i;
     json_t *item;
-    json_array_foreach(json_object_get(f->plan, "select"), i, item)
-    {
-        const char *of = json_string_value(json_object_get(item, "column")), *dot = of ? strrchr(of, '.') : NULL;
+    json_array_foreach(json_object_get(f->plan, "select"), i, item) {
+        const char *of = json_string_value(json_object_get(item, "column")),
+                   *dot = of ? strrchr(of, '.') : NULL;
         if (of && str_ieq(dot ? dot + 1 : of, column))
             return name_of(item);
     }
@@ -347,19 +379,22 @@ static const char *order_name(struct follow *f, const struct nl_item *o)
 static void put_order(struct follow *f)
 {
     const struct nl_reading *r = &f->read.reading;
-    if (!has_mark(f, MARK_ORDER) && !has_mark(f, MARK_ASC) && !has_mark(f, MARK_DESC) && !has_mark(f, MARK_ALPHA))
+    if (!has_mark(f, MARK_ORDER) && !has_mark(f, MARK_ASC) && !has_mark(f, MARK_DESC) &&
+        !has_mark(f, MARK_ALPHA))
         return;
     const char *name = NULL;
     int dir = has_mark(f, MARK_DESC) ? -1 : 1;
     for (int i = 0; i < r->n_order && !name; i++) {
         bool named = false;
         for (int k = 0; k < f->mentions.n; k++)
-            named |= f->mentions.m[k].kind == KIND_COLUMN && same_ref(f->mentions.m[k].ref, r->order[i].ref);
+            named |= f->mentions.m[k].kind == KIND_COLUMN &&
+                     same_ref(f->mentions.m[k].ref, r->order[i].ref);
         name = named || r->order[i].func == FUNC_COUNT ? order_name(f, &r->order[i]) : NULL;
         dir = r->order_dir[i];
     }
     if (!name) {
-        const json_t *was = json_array_get(json_object_get(f->plan, "order_by"), 0), *a = first_aggregate(f->plan);
+        const json_t *was = json_array_get(json_object_get(f->plan, "order_by"), 0),
+                     *a = first_aggregate(f->plan);
         name = json_string_value(json_object_get(was, "expr"));
         if (!name && a)
             name = name_of(a);
@@ -367,7 +402,9 @@ static void put_order(struct follow *f)
     if (!name)
         return;
     const char *kept = arena_strdup(f->a, name);
-    json_object_set_new(f->plan, "order_by", json_pack("[{s:s, s:s}]", "expr", kept, "direction", dir < 0 ? "desc" : "asc"));
+    json_object_set_new(
+        f->plan, "order_by",
+        json_pack("[{s:s, s:s}]", "expr", kept, "direction", dir < 0 ? "desc" : "asc"));
     f->changed = true;
 }
 
@@ -375,10 +412,13 @@ static void put_limit(struct follow *f)
 {
     int top = 0, n = 0;
     for (int i = 0; i < f->mentions.n; i++) {
-        const struct nl_mention *m = &f->mentions.m[i], *next = i + 1 < f->mentions.n ? m + 1 : NULL;
+        const struct nl_mention *m = &f->mentions.m[i],
+                                *next = i + 1 < f->mentions.n ? m + 1 : NULL;
         bool few = nl_is_mark(m, MARK_TOP) || nl_is_mark(m, MARK_LAST);
-        if (few && next && next->kind == KIND_NUMBER && next->start == m->end && next->number >= 1 && next->number <= PLAN_LIMIT_MAX) {
-            bool unit = next + 1 < f->mentions.m + f->mentions.n && nl_is_mark(next + 1, MARK_BUCKET);
+        if (few && next && next->kind == KIND_NUMBER && next->start == m->end &&
+            next->number >= 1 && next->number <= PLAN_LIMIT_MAX) {
+            bool unit = next + 1 < f->mentions.m + f->mentions.n &&
+                        nl_is_mark(next + 1, MARK_BUCKET);
             if (unit)
                 continue; /* "last 30 days" */
             top = nl_is_mark(m, MARK_TOP) ? m->arg : 1;
@@ -391,7 +431,9 @@ static void put_limit(struct follow *f)
     json_t *order = json_object_get(f->plan, "order_by");
     const json_t *a = first_aggregate(f->plan);
     if (json_array_size(order) == 0 && a)
-        json_object_set_new(f->plan, "order_by", json_pack("[{s:s, s:s}]", "expr", name_of(a), "direction", top < 0 ? "asc" : "desc"));
+        json_object_set_new(
+            f->plan, "order_by",
+            json_pack("[{s:s, s:s}]", "expr", name_of(a), "direction", top < 0 ? "asc" : "desc"));
     else if (top < 0 && json_array_size(order) > 0)
         json_object_set_new(json_array_get(order, 0), "direction", json_string("asc"));
     f->changed = true;
@@ -401,10 +443,17 @@ static void put_limit(struct follow *f)
 
 static void say_json_item(const json_t *item, struct buf *b)
 {
-    const char *func = json_string_value(json_object_get(item, "func")), *column = json_string_value(json_object_get(item, "column"));
-    const char *bucket = json_string_value(json_object_get(item, "bucket")), *e = json_string_value(json_object_get(item, "expr"));
-    static const char *const words[][2] = { { "sum", "sum of" },           { "avg", "average of" }, { "count", "number of" }, { "min", "least" },
-                                            { "max", "greatest" },         { "median", "median of" }, { "count_distinct", "number of different" },
+    const char *func = json_string_value(json_object_get(item, "func")),
+               *column = json_string_value(json_object_get(item, "column"));
+    const char *bucket = json_string_value(json_object_get(item, "bucket")),
+               *e = json_string_value(json_object_get(item, "expr"));
+    static const char *const words[][2] = { { "sum", "sum of" },
+                                            { "avg", "average of" },
+                                            { "count", "number of" },
+                                            { "min", "least" },
+                                            { "max", "greatest" },
+                                            { "median", "median of" },
+                                            { "count_distinct", "number of different" },
                                             { "stddev", "standard deviation of" } };
     for (size_t i = 0; func && i < ARRAY_SIZE(words); i++)
         if (str_eq(func, words[i][0]))
@@ -412,8 +461,11 @@ static void say_json_item(const json_t *item, struct buf *b)
     if (func && column && str_eq(column, "*"))
         (void)buf_append_str(b, "number of rows", NULL);
     else
-        (void)buf_printf(b, NULL, "%s%s%s%s`%s`", func ? func : "", func ? " " : "", bucket ? bucket : "", bucket ? " of " : "",
-                         column ? column : e ? e : "?");
+        (void)buf_printf(b, NULL, "%s%s%s%s`%s`", func ? func : "", func ? " " : "",
+                         bucket ? bucket : "", bucket ? " of " : "",
+                         column ? column :
+                         e      ? e :
+                                  "?");
 }
 
 static void say_json_filter(const json_t *filter, struct buf *b)
@@ -422,8 +474,7 @@ static void say_json_filter(const json_t *filter, struct buf *b)
     size_t i;
     json_t *x;
     for (size_t g = 0; g < 2; g++)
-        json_array_foreach(json_object_get(filter, groups[g]), i, x)
-        {
+        json_array_foreach(json_object_get(filter, groups[g]), i, x) {
             if (i > 0)
                 (void)buf_printf(b, NULL, " %s ", groups[g]);
             say_json_filter(x, b);
@@ -447,11 +498,11 @@ static void say_json_filter(const json_t *filter, struct buf *b)
 static const char *describe(const struct follow *f)
 {
     auto_buf struct buf b = BUF_INIT(4000);
-    const json_t *group = json_object_get(f->plan, "group_by"), *select = json_object_get(f->plan, "select");
+    const json_t *group = json_object_get(f->plan, "group_by"),
+                 *select = json_object_get(f->plan, "select");
     size_t i, said = 0;
     json_t *item;
-    json_array_foreach(select, i, item)
-    {
+    json_array_foreach(select, i, item) {
         if (json_array_size(group) > 0 && !is_aggregate(item))
             continue;
         (void)buf_append_str(&b, said++ ? ", " : "", NULL);
@@ -466,14 +517,16 @@ static const char *describe(const struct follow *f)
             say_json_item(item, &b);
         }
     (void)buf_printf(&b, NULL, " of `%s`", json_string_value(json_object_get(f->plan, "table")));
-    json_array_foreach(json_object_get(f->plan, "filters"), i, item)
-    {
+    json_array_foreach(json_object_get(f->plan, "filters"), i, item) {
         (void)buf_append_str(&b, i ? " and " : " where ", NULL);
         say_json_filter(item, &b);
     }
     json_array_foreach(json_object_get(f->plan, "order_by"), i, item)
-        (void)buf_printf(&b, NULL, "%s`%s`%s", i ? ", then " : ", ordered by ", json_string_value(json_object_get(item, "expr")),
-                         str_eq(json_string_value(json_object_get(item, "direction")), "desc") ? " downwards" : "");
+        (void)buf_printf(&b, NULL, "%s`%s`%s", i ? ", then " : ", ordered by ",
+                         json_string_value(json_object_get(item, "expr")),
+                         str_eq(json_string_value(json_object_get(item, "direction")), "desc") ?
+                             " downwards" :
+                             "");
     json_int_t limit = json_integer_value(json_object_get(f->plan, "limit"));
     if (limit > 0 && limit < PLAN_LIMIT_MAX)
         (void)buf_printf(&b, NULL, ", top %lld", (long long)limit);
@@ -486,11 +539,12 @@ static json_t *draw(const struct follow *f)
     const json_t *x = NULL, *y = NULL, *series = NULL;
     size_t i;
     json_t *item;
-    json_array_foreach(json_object_get(f->plan, "select"), i, item)
-    {
+    json_array_foreach(json_object_get(f->plan, "select"), i, item) {
         bool number = is_aggregate(item);
         const char *column = json_string_value(json_object_get(item, "column"));
-        for (int c = 0; !first_aggregate(f->plan) && column && c < f->s->tables[f->scope.tables[0]].n_columns; c++) {
+        for (int c = 0;
+             !first_aggregate(f->plan) && column && c < f->s->tables[f->scope.tables[0]].n_columns;
+             c++) {
             const struct nl_column *col = &f->s->tables[f->scope.tables[0]].columns[c];
             number |= str_ieq(col->name, column) && col->is_numeric && !col->is_id;
         }
@@ -505,12 +559,15 @@ static json_t *draw(const struct follow *f)
         return NULL;
     bool temporal = json_object_get(x, "bucket") != NULL;
     const char *mark = f->mark && *f->mark ? f->mark : temporal ? "line" : "bar";
-    const char *column = json_string_value(json_object_get(x, "column")), *dot = column ? strrchr(column, '.') : NULL;
+    const char *column = json_string_value(json_object_get(x, "column")),
+               *dot = column ? strrchr(column, '.') : NULL;
     const char *xn = json_object_get(x, "alias") ? name_of(x) : dot ? dot + 1 : name_of(x);
-    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", mark, "x", "field", xn, "type", temporal ? "temporal" : "nominal", "y", "field",
-                          name_of(y), "type", "quantitative");
+    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", mark, "x", "field", xn,
+                          "type", temporal ? "temporal" : "nominal", "y", "field", name_of(y),
+                          "type", "quantitative");
     if (j && series && name_of(series))
-        json_object_set_new(j, "series", json_pack("{s:s, s:s}", "field", name_of(series), "type", "nominal"));
+        json_object_set_new(j, "series",
+                            json_pack("{s:s, s:s}", "field", name_of(series), "type", "nominal"));
     return j;
 }
 
@@ -522,13 +579,15 @@ static bool understood(struct follow *f)
         for (int k = f->mentions.m[i].start; k < f->mentions.m[i].end; k++)
             covered[k] = true;
     for (int i = 0; i < f->words->n; i++)
-        if (!covered[i] && !f->words->t[i].is_stop && !ONE_OF(f->words->t[i].text, "exclude", "remove", "drop", "leave", "split", "make", "group", "limit"))
+        if (!covered[i] && !f->words->t[i].is_stop &&
+            !ONE_OF(f->words->t[i].text, "exclude", "remove", "drop", "leave", "split", "make",
+                    "group", "limit"))
             return false;
     return true;
 }
 
-int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
-              struct err *err)
+int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+              struct arena *a, struct nl_answer *ret, struct err *err)
 {
     struct follow *f = arena_alloc(a, sizeof(*f));
     struct nl_tokens *q = arena_alloc(a, sizeof(*q));
@@ -546,7 +605,9 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
     f->plan = json_deep_copy(ctx->previous_plan);
     if (f->plan && find_scope(f)) {
         r = nl_link(s, &f->scope, f->words, a, &f->mentions, err);
-        int found = r < 0 ? r : nl_read(s, &f->scope, f->words, VARIANT_FRAGMENT, &f->mentions, said, a, &f->read, err);
+        int found = r < 0 ? r :
+                            nl_read(s, &f->scope, f->words, VARIANT_FRAGMENT, &f->mentions, said, a,
+                                    &f->read, err);
         r = found < 0 ? found : 0;
         if (r == 0 && understood(f)) {
             put_filters(f);
@@ -556,7 +617,8 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
             put_limit(f);
         }
     }
-    json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ? draw(f) : NULL;
+    json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ? draw(f) :
+                                                                                        NULL;
     /* A chart of what has none is no answer. */
     bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f);
     if (!done) {
@@ -565,6 +627,10 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
         return r;
     }
     *ret = (struct nl_answer){ .status = NL_ANSWERED, .n_choices = 1, .others = FOLLOW_OTHERS };
-    ret->choices[0] = (struct nl_choice){ .reading = describe(f), .plan = f->plan, .chart = chart, .score = 0, .probability = 1 / (1 + FOLLOW_OTHERS) };
+    ret->choices[0] = (struct nl_choice){ .reading = describe(f),
+                                          .plan = f->plan,
+                                          .chart = chart,
+                                          .score = 0,
+                                          .probability = 1 / (1 + FOLLOW_OTHERS) };
     return 1;
 }

@@ -20,13 +20,19 @@ struct spans {
     int n;
 };
 
-static struct nl_mention *add_span(struct spans *sp, enum nl_kind kind, int start, int end, double weight)
+static struct nl_mention *add_span(struct spans *sp, enum nl_kind kind, int start, int end,
+                                   double weight)
 {
     if (sp->n == MAX_SPANS)
         return NULL;
     sp->weight[sp->n] = weight;
     struct nl_mention *m = &sp->m[sp->n++];
-    *m = (struct nl_mention){ .kind = kind, .start = start, .end = end, .ref = { -1, -1 }, .other = { -1, -1 }, .table = -1 };
+    *m = (struct nl_mention){ .kind = kind,
+                              .start = start,
+                              .end = end,
+                              .ref = { -1, -1 },
+                              .other = { -1, -1 },
+                              .table = -1 };
     return m;
 }
 
@@ -34,17 +40,20 @@ static struct nl_mention *add_span(struct spans *sp, enum nl_kind kind, int star
 
 static bool is_glue(const struct nl_token *t)
 {
-    return str_eq(t->text, "of") || str_eq(t->text, "the") || str_eq(t->text, "per") || str_eq(t->text, "in") || str_eq(t->text, "and");
+    return str_eq(t->text, "of") || str_eq(t->text, "the") || str_eq(t->text, "per") ||
+           str_eq(t->text, "in") || str_eq(t->text, "and");
 }
 
 /* "csat" for "customer satisfaction": beginnings of both words. */
 static bool is_contraction(const char *word, const struct nl_token *a, const struct nl_token *b)
 {
     size_t n = strlen(word);
-    if (n < 3 || n > 6 || a->is_stop || b->is_stop || a->is_number || b->is_number || a->text[0] != word[0])
+    if (n < 3 || n > 6 || a->is_stop || b->is_stop || a->is_number || b->is_number ||
+        a->text[0] != word[0])
         return false;
     for (size_t k = 1; k < n && k <= 3; k++)
-        if (strncmp(word, a->text, k) == 0 && strncmp(word + k, b->text, n - k) == 0 && strlen(a->text) > k && strlen(b->text) > n - k)
+        if (strncmp(word, a->text, k) == 0 && strncmp(word + k, b->text, n - k) == 0 &&
+            strlen(a->text) > k && strlen(b->text) > n - k)
             return true;
     return false;
 }
@@ -65,14 +74,16 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
                 continue;
             double m = nl_word_match(n, w, &q->t[k]);
             size_t len = strlen(q->t[k].text);
-            if (k + 1 < end && m < 0.8 && is_contraction(n->words[w], &q->t[k], &q->t[k + 1]) && best < 0.85) {
+            if (k + 1 < end && m < 0.8 && is_contraction(n->words[w], &q->t[k], &q->t[k + 1]) &&
+                best < 0.85) {
                 best = 0.85;
                 at = w;
                 run = 2;
                 continue;
             }
             if (k + 1 < end && strncmp(n->words[w], q->t[k].text, len) == 0 && len >= 2 &&
-                nl_edit_distance(n->words[w] + len, q->t[k + 1].text, 1) <= (strlen(q->t[k + 1].text) > 4)) {
+                nl_edit_distance(n->words[w] + len, q->t[k + 1].text, 1) <=
+                    (strlen(q->t[k + 1].text) > 4)) {
                 m = 1.01; /* "phone number" for phonenumber */
                 best = m;
                 at = w;
@@ -97,7 +108,8 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
     return words ? quality / words * (0.35 + 0.65 * matched / total) : 0;
 }
 
-static void link_columns(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_columns(const struct nl_schema *s, const struct nl_scope *scope,
+                         const struct nl_tokens *q, struct spans *sp)
 {
     for (int i = 0; i < q->n; i++) {
         if (q->t[i].quoted)
@@ -114,7 +126,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                     const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
                     double x = column_score(&col->words, q, i, end);
                     const struct nl_name *tn = &s->tables[scope->tables[t]].words;
-                    if (x == 0 && end == i + 1 && str_eq(q->t[i].stem, "nam") && col->type == TYPE_TEXT && col->words.n == 1 && tn->n == 1 &&
+                    if (x == 0 && end == i + 1 && str_eq(q->t[i].stem, "nam") &&
+                        col->type == TYPE_TEXT && col->words.n == 1 && tn->n == 1 &&
                         str_eq(col->words.stems[0], tn->stems[0]))
                         x = 0.8; /* the name of an institution is the institution */
                     if (x == 0)
@@ -126,12 +139,14 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                     if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
                         continue; /* "number of students" counts */
                     if (col->words.n == 1 && t == 0 && s->tables[scope->tables[0]].words.n == 1 &&
-                        str_eq(col->words.stems[0], s->tables[scope->tables[0]].words.stems[0]) && !str_eq(q->t[i].text, col->words.words[0]))
+                        str_eq(col->words.stems[0], s->tables[scope->tables[0]].words.stems[0]) &&
+                        !str_eq(q->t[i].text, col->words.words[0]))
                         x *= 0.9; /* the plural is the table */
                     bool says_id = false;
                     for (int k = i; k < end; k++)
-                        says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") || str_eq(q->t[k].stem, "number") ||
-                                   str_eq(q->t[k].stem, "key") || str_eq(q->t[k].stem, "identifier");
+                        says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") ||
+                                   str_eq(q->t[k].stem, "number") || str_eq(q->t[k].stem, "key") ||
+                                   str_eq(q->t[k].stem, "identifier");
                     if (col->is_id && !says_id)
                         x *= 0.7;
                     if (x > score) {
@@ -149,7 +164,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
             double content = 0;
             for (int k = i; k < end; k++)
                 content += q->t[k].is_stop ? 0.8 : 1;
-            struct nl_mention *m = add_span(sp, KIND_COLUMN, i, end, content * score * score + 0.02);
+            struct nl_mention *m = add_span(sp, KIND_COLUMN, i, end,
+                                            content * score * score + 0.02);
             if (!m)
                 return;
             m->ref = best;
@@ -162,7 +178,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
     }
 }
 
-static void link_pair(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, int i, int head, struct spans *sp)
+static void link_pair(const struct nl_schema *s, const struct nl_scope *scope,
+                      const struct nl_tokens *q, int i, int head, struct spans *sp)
 {
     struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[head] }, .n = 2 };
     for (int t = 0; t < scope->n; t++)
@@ -177,7 +194,8 @@ static void link_pair(const struct nl_schema *s, const struct nl_scope *scope, c
 }
 
 /* "first, middle and last names" */
-static void link_series(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_series(const struct nl_schema *s, const struct nl_scope *scope,
+                        const struct nl_tokens *q, struct spans *sp)
 {
     for (int i = 0; i + 4 < q->n; i++) {
         bool quoted = false;
@@ -191,21 +209,26 @@ static void link_series(const struct nl_schema *s, const struct nl_scope *scope,
 }
 
 /* "first and last name", "start and end dates": the head belongs to both. */
-static void link_coordinated(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_coordinated(const struct nl_schema *s, const struct nl_scope *scope,
+                             const struct nl_tokens *q, struct spans *sp)
 {
     for (int i = 0; i + 3 < q->n; i++) {
         bool full = str_eq(q->t[i].text, "full") && str_eq(q->t[i + 1].stem, "nam");
-        if (!full && (!str_eq(q->t[i + 1].text, "and") || q->t[i].quoted || q->t[i + 2].quoted || q->t[i + 3].quoted))
+        if (!full && (!str_eq(q->t[i + 1].text, "and") || q->t[i].quoted || q->t[i + 2].quoted ||
+                      q->t[i + 3].quoted))
             continue;
         struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[i + 3] }, .n = 2 };
         for (int half = 0; half <= full; half++) {
             if (full)
-                pair->t[0] = (struct nl_token){ .text = half ? "last" : "first", .stem = half ? "last" : "first", .raw = "" };
+                pair->t[0] = (struct nl_token){ .text = half ? "last" : "first",
+                                                .stem = half ? "last" : "first",
+                                                .raw = "" };
             if (full)
                 pair->t[1] = q->t[i + 1];
             for (int t = 0; t < scope->n; t++)
                 for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
-                    double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
+                    double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0,
+                                            2);
                     if (x < 0.8)
                         continue;
                     struct nl_mention *m = add_span(sp, KIND_COLUMN, i + half, i + half + 1, 1.3);
@@ -228,8 +251,8 @@ static bool in_scope(const struct nl_scope *scope, int table)
     return false;
 }
 
-static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key, const char *spelled, struct spans *sp,
-                       int i, int end, double weight)
+static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key,
+                       const char *spelled, struct spans *sp, int i, int end, double weight)
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
@@ -243,13 +266,16 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
             m->text = v->text;
             m->score = 1;
         } else if (v->table != m->ref.table || v->column != m->ref.column) {
-            const struct nl_column *had = nl_col(s, m->ref), *now = &s->tables[v->table].columns[v->column];
-            bool exact = spelled && str_ieq(v->text, spelled), was_exact = spelled && str_ieq(m->text, spelled);
+            const struct nl_column *had = nl_col(s, m->ref),
+                                   *now = &s->tables[v->table].columns[v->column];
+            bool exact = spelled && str_ieq(v->text, spelled),
+                 was_exact = spelled && str_ieq(m->text, spelled);
             if (was_exact && !exact)
                 continue; /* "Engineering" is no "Engineer" */
             m->other = (struct nl_ref){ v->table, v->column };
             /* Names first, and of the first table. */
-            if ((exact && !was_exact) || (now->is_name && !had->is_name) || (v->table == scope->tables[0] && m->ref.table != v->table)) {
+            if ((exact && !was_exact) || (now->is_name && !had->is_name) ||
+                (v->table == scope->tables[0] && m->ref.table != v->table)) {
                 m->other = m->ref;
                 m->ref = (struct nl_ref){ v->table, v->column };
                 m->text = v->text;
@@ -259,12 +285,14 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
 }
 
 /* A word that is in no value as a whole, but in some: in values of one column, or of a second one. */
-static void link_part(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_token *t, struct spans *sp, int i)
+static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
+                      const struct nl_token *t, struct spans *sp, int i)
 {
     struct nl_ref ref = { -1, -1 }, other = { -1, -1 };
     const char *only = NULL;
     bool several = false;
-    for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v; v = nl_find_value(s, t->stem, v)) {
+    for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v;
+         v = nl_find_value(s, t->stem, v)) {
         if (!in_scope(scope, v->table))
             continue;
         if (!v->is_part)
@@ -279,7 +307,9 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope, c
         only = v->text;
         ref = (struct nl_ref){ v->table, v->column };
     }
-    struct nl_mention *m = ref.table >= 0 ? add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) : NULL;
+    struct nl_mention *m = ref.table >= 0 ?
+                               add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) :
+                               NULL;
     if (m) {
         m->ref = ref;
         m->other = other;
@@ -290,7 +320,8 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope, c
     }
 }
 
-static void link_values(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
+                        const struct nl_tokens *q, struct spans *sp)
 {
     char key[2 * NL_VALUE_MAX_BYTES];
     for (int i = 0; i < q->n; i++) {
@@ -324,22 +355,27 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 continue;
             if (end == i + 1 && t->is_number && !t->is_ordinal)
                 continue;
-            double weight = end == i + 1 ? (capitals ? 1.3 : 0.9) : content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
+            double weight = end == i + 1 ?
+                                (capitals ? 1.3 : 0.9) :
+                                content + 0.9 * (end - i - content) + 0.3 + 0.2 * (capitals > 0);
             link_value(s, scope, key, end == i + 1 ? t->text : NULL, sp, i, end, weight);
         }
     }
 }
 
 /* A column of genders that has letters: "female" is F. */
-static void link_genders(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_genders(const struct nl_schema *s, const struct nl_scope *scope,
+                         const struct nl_tokens *q, struct spans *sp)
 {
     static const struct {
         const char *word, *letter, *full;
-    } genders[] = { { "female", "f", "female" }, { "male", "m", "male" },     { "woman", "f", "female" }, { "man", "m", "male" },
+    } genders[] = { { "female", "f", "female" }, { "male", "m", "male" },
+                    { "woman", "f", "female" },  { "man", "m", "male" },
                     { "girl", "f", "female" },   { "boy", "m", "male" } };
     for (int i = 0; i < q->n; i++)
         for (size_t g = 0; g < ARRAY_SIZE(genders); g++) {
-            if (!str_eq(q->t[i].stem, genders[g].word) && !str_starts(genders[g].word, q->t[i].stem))
+            if (!str_eq(q->t[i].stem, genders[g].word) &&
+                !str_starts(genders[g].word, q->t[i].stem))
                 continue;
             if (strlen(q->t[i].stem) + 1 < strlen(genders[g].word))
                 continue;
@@ -349,7 +385,8 @@ static void link_genders(const struct nl_schema *s, const struct nl_scope *scope
                     if (col->n_values == 0 || col->n_values > 4 || col->type != TYPE_TEXT)
                         continue;
                     for (size_t v = 0; v < col->n_values; v++)
-                        if (str_ieq(col->values[v], genders[g].letter) || str_ieq(col->values[v], genders[g].full)) {
+                        if (str_ieq(col->values[v], genders[g].letter) ||
+                            str_ieq(col->values[v], genders[g].full)) {
                             struct nl_mention *m = add_span(sp, KIND_VALUE, i, i + 1, 1.2);
                             if (m) {
                                 m->ref = (struct nl_ref){ scope->tables[t], c };
@@ -366,10 +403,13 @@ static void link_genders(const struct nl_schema *s, const struct nl_scope *scope
 static double table_score(const struct nl_table *t, const struct nl_tokens *q, int i, int end)
 {
     double x = column_score(&t->words, q, i, end);
-    return end == i + 1 && q->t[i].is_stop && x < 0.95 ? 0 : x; /* "total" is no word for a table of sales */
+    return end == i + 1 && q->t[i].is_stop && x < 0.95 ?
+               0 :
+               x; /* "total" is no word for a table of sales */
 }
 
-static void link_tables(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
+                        const struct nl_tokens *q, struct spans *sp)
 {
     for (int i = 0; i < q->n; i++)
         for (int end = i + 1; end <= q->n && end - i <= 4; end++) {
@@ -379,7 +419,8 @@ static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
                 double x = table_score(&s->tables[scope->tables[t]], q, i, end);
                 if (x < 0.45)
                     continue;
-                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end, 0.92 * (end - i) * (x > 0.8 ? x : x * x));
+                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end,
+                                                0.92 * (end - i) * (x > 0.8 ? x : x * x));
                 if (m) {
                     m->table = scope->tables[t];
                     m->score = x;
@@ -398,7 +439,8 @@ double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_
     return best;
 }
 
-static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct spans *sp)
+static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope,
+                         const struct nl_tokens *q, struct spans *sp)
 {
     bool dates = false;
     for (int t = 0; t < scope->n; t++)
@@ -419,7 +461,8 @@ static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope
         if (!q->t[i].is_number || q->t[i].quoted)
             continue;
         /* "one" is mostly no number. */
-        struct nl_mention *m = add_span(sp, KIND_NUMBER, i, i + 1, str_eq(q->t[i].text, "one") ? 0.3 : 0.7);
+        struct nl_mention *m = add_span(sp, KIND_NUMBER, i, i + 1,
+                                        str_eq(q->t[i].text, "one") ? 0.3 : 0.7);
         if (m) {
             m->number = q->t[i].number;
             m->text = q->t[i].raw;
@@ -433,7 +476,8 @@ static int phrase_at(const struct nl_phrase *p, const struct nl_tokens *q, int i
     int n = 0;
     while (*w) {
         size_t len = strcspn(w, " ");
-        if (i + n >= q->n || q->t[i + n].quoted || strlen(q->t[i + n].text) != len || strncmp(q->t[i + n].text, w, len) != 0)
+        if (i + n >= q->n || q->t[i + n].quoted || strlen(q->t[i + n].text) != len ||
+            strncmp(q->t[i + n].text, w, len) != 0)
             return 0;
         n++;
         w += len;
@@ -463,7 +507,8 @@ static void link_phrases(const struct nl_tokens *q, struct spans *sp)
 
 /* ---- choosing ---- */
 
-int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, struct arena *a, struct nl_mentions *ret, struct err *err)
+int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
+            struct arena *a, struct nl_mentions *ret, struct err *err)
 {
     struct spans *sp = arena_alloc(a, sizeof(*sp));
     if (!sp)

@@ -14,7 +14,9 @@
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
 
-const char *const nl_status_names[_NL_STATUS_MAX] = { [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined" };
+const char *const nl_status_names[_NL_STATUS_MAX] = {
+    [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined"
+};
 
 const char *const nl_feature_names[_FEATURE_MAX] = {
 #define X(id, name) [FEATURE_##id] = name,
@@ -34,7 +36,8 @@ struct candidates {
     bool expects_one, unnamed;
 };
 
-static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, struct candidates *all, struct arena *a)
+static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, struct candidates *all,
+                         struct arena *a)
 {
     c->plan = nl_build_plan(s, &c->reading, a);
     if (!c->plan)
@@ -67,10 +70,12 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
     return 1;
 }
 
-static int read_variants(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q, const double *table_scores,
-                         struct arena *a, struct candidates *all, struct err *err)
+static int read_variants(const struct nl_schema *s, const struct nl_scope *scope,
+                         const struct nl_tokens *q, const double *table_scores, struct arena *a,
+                         struct candidates *all, struct err *err)
 {
-    struct nl_mentions *mentions[2] = { arena_alloc(a, sizeof(**mentions)), arena_alloc(a, sizeof(**mentions)) };
+    struct nl_mentions *mentions[2] = { arena_alloc(a, sizeof(**mentions)),
+                                        arena_alloc(a, sizeof(**mentions)) };
     if (!mentions[0] || !mentions[1])
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     int linked = nl_link(s, scope, q, a, mentions[0], err);
@@ -85,7 +90,8 @@ static int read_variants(const struct nl_schema *s, const struct nl_scope *scope
         struct nl_candidate *c = arena_alloc(a, sizeof(*c));
         if (!c)
             return err_set(err, ERR_NO_MEMORY, "the question does not fit");
-        int r = nl_read(s, scope, q, v, mentions[(v & VARIANT_ALTERNATE) != 0], table_scores, a, c, err);
+        int r = nl_read(s, scope, q, v, mentions[(v & VARIANT_ALTERNATE) != 0], table_scores, a, c,
+                        err);
         if (r < 0)
             return r;
         if (r == 0 && add_candidate(s, c, all, a) < 0)
@@ -105,7 +111,8 @@ static const struct nl_link_key *key_between(const struct nl_schema *s, int a, i
 }
 
 /* How much of the question a table's own words, columns and values explain: which tables are worth a closer look. */
-static double explains(const struct nl_schema *s, int t, const struct nl_tokens *q, double mentioned, struct arena *a, struct err *err)
+static double explains(const struct nl_schema *s, int t, const struct nl_tokens *q,
+                       double mentioned, struct arena *a, struct err *err)
 {
     struct nl_scope scope = { .tables = { t }, .n = 1 };
     struct nl_mentions *m = arena_alloc(a, sizeof(*m));
@@ -121,11 +128,13 @@ static double explains(const struct nl_schema *s, int t, const struct nl_tokens 
 static int check_question(const char *question, struct err *err)
 {
     if (strlen(question) > NL_QUESTION_MAX_BYTES || !str_is_utf8(question, strlen(question)))
-        return err_set(err, ERR_VALIDATION, "a question is UTF-8 text of at most %d bytes", NL_QUESTION_MAX_BYTES);
+        return err_set(err, ERR_VALIDATION, "a question is UTF-8 text of at most %d bytes",
+                       NL_QUESTION_MAX_BYTES);
     return 0;
 }
 
-static int find_candidates(const struct nl_schema *s, const char *question, struct arena *a, struct candidates *all, struct err *err)
+static int find_candidates(const struct nl_schema *s, const char *question, struct arena *a,
+                           struct candidates *all, struct err *err)
 {
     struct nl_tokens *q = arena_alloc(a, sizeof(*q));
     double said[NL_MAX_TABLES], worth[NL_MAX_TABLES];
@@ -163,9 +172,13 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
             const struct nl_link_key *key = key_between(s, order[i], order[k]);
             if (!key || worth[order[k]] < PAIRED_WORTH)
                 continue;
-            struct nl_scope scope = { .tables = { key->from_table, key->to_table }, .n = 2, .key = key };
+            struct nl_scope scope = { .tables = { key->from_table, key->to_table },
+                                      .n = 2,
+                                      .key = key };
             r = read_variants(s, &scope, q, said, a, all, err);
-            scope = (struct nl_scope){ .tables = { key->to_table, key->from_table }, .n = 2, .key = key };
+            scope = (struct nl_scope){ .tables = { key->to_table, key->from_table },
+                                       .n = 2,
+                                       .key = key };
             if (r >= 0)
                 r = read_variants(s, &scope, q, said, a, all, err);
         }
@@ -202,22 +215,28 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
         const struct nl_column *x = &best->columns[c];
         if (!measure && x->is_numeric && !x->is_id && !nl_is_year(x))
             measure = x;
-        if (x->type == TYPE_TEXT && !x->numeric_text && !x->is_id && x->n_values > 1 && (!category || x->n_values < category->n_values))
+        if (x->type == TYPE_TEXT && !x->numeric_text && !x->is_id && x->n_values > 1 &&
+            (!category || x->n_values < category->n_values))
             category = x;
     }
-    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in \"%s\"?", best->name);
+    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in \"%s\"?",
+                                                          best->name);
     if (measure)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?", measure->name);
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?",
+                                                              measure->name);
     if (measure && category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "total %s by %s", measure->name, category->name);
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "total %s by %s", measure->name,
+                                                              category->name);
     else if (category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?", category->name);
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?",
+                                                              category->name);
     if (ret->n_suggestions < 3 && best->n_columns > 0)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s", best->columns[0].name);
+        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s",
+                                                              best->columns[0].name);
 }
 
-int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
-            struct err *err)
+int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+            struct arena *a, struct nl_answer *ret, struct err *err)
 {
     struct candidates all = { .n = 0 };
     int r = check_question(question, err);
@@ -230,14 +249,17 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
         drop(&all);
         return r;
     }
-    *ret = (struct nl_answer){ .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one, .unnamed = all.unnamed };
+    *ret = (struct nl_answer){
+        .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one, .unnamed = all.unnamed
+    };
     for (int i = 0; i < all.n; i++) {
         const struct nl_candidate *c = all.c[i];
         if (i >= NL_CHOICES_MAX) {
             ret->others += exp(c->score);
             continue;
         }
-        ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = nl_describe(s, &c->reading, a),
+        ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = nl_describe(s, &c->reading,
+                                                                                    a),
                                                              .plan = json_incref(c->plan),
                                                              .chart = nl_chart(s, &c->reading, a),
                                                              .score = c->score };
@@ -248,7 +270,8 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
     return 0;
 }
 
-int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret, struct err *err)
+int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
+                  struct err *err)
 {
     struct candidates all = { .n = 0 };
     int r = find_candidates(s, question, a, &all, err);
@@ -261,9 +284,12 @@ int nl_candidates(const struct nl_schema *s, const char *question, struct arena 
         json_t *features = json_object();
         for (int f = 0; f < _FEATURE_MAX; f++)
             if (all.c[i]->features[f] != 0)
-                json_object_set_new(features, nl_feature_names[f], json_real(all.c[i]->features[f]));
-        json_array_append_new(list, json_pack("{s:b, s:O, s:s, s:o, s:f}", "expects_one", all.expects_one, "plan", all.c[i]->plan, "reading", nl_describe(s, &all.c[i]->reading, a),
-                                              "features", features, "score", all.c[i]->score));
+                json_object_set_new(features, nl_feature_names[f],
+                                    json_real(all.c[i]->features[f]));
+        json_array_append_new(list, json_pack("{s:b, s:O, s:s, s:o, s:f}", "expects_one",
+                                              all.expects_one, "plan", all.c[i]->plan, "reading",
+                                              nl_describe(s, &all.c[i]->reading, a), "features",
+                                              features, "score", all.c[i]->score));
     }
     drop(&all);
     *ret = list;

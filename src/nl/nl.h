@@ -54,7 +54,7 @@ extern const char *const nl_status_names[_NL_STATUS_MAX];
 struct nl_choice {
     const char *reading; /* "sum of `amount` by `category`, top 5" */
     json_t *plan;        /* owned by the answer, like the chart */
-    json_t *chart;       /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
+    json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
     double score;
     double probability; /* that this is what was meant */
 };
@@ -91,7 +91,8 @@ void nl_answer_finish(struct nl_answer *answer);
  * failed. Readings that give the same rows are one answer, and an empty one speaks against its reading. The choices are
  * put in a new order; ret_order[i] is where choice i was before.
  */
-void nl_settle(struct nl_answer *answer, const json_t *const *rows, size_t ret_order[NL_CHOICES_MAX]);
+void nl_settle(struct nl_answer *answer, const json_t *const *rows,
+               size_t ret_order[NL_CHOICES_MAX]);
 
 /*
  * For the trainer: every candidate as {"plan", "reading", "features": {name: value}, "score"}. New

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_NL_NL_IMPL_H
 #define RIDDLE_NL_NL_IMPL_H
 
-/* What the files of the planner share. The way of a question: token.c → link.c → parse.c → build.c, score.c → nl.c. */
+/*
+ * What the files of the planner share. The way of a question: token.c, link.c, read.c, assemble.c,
+ * judge.c, build.c, nl.c, settle.c.
+ */
 
 #include <stdint.h>
 
@@ -27,7 +30,7 @@ struct nl_name {
     int n;
 };
 
-struct nl_formula { /* quantity * price * (1 - discount) */
+struct nl_formula {                /* quantity * price * (1 - discount) */
     int quantity, price, discount; /* columns; discount < 0: none */
     bool percent;                  /* the discount is 15, not 0.15 */
 };
@@ -37,17 +40,18 @@ struct nl_column {
     const char *sql_type;
     enum plan_type type;
     struct nl_name words;
-    bool is_id;        /* named as a key */
-    bool is_name;      /* what rows are called by */
-    bool is_numeric;   /* numbers, or texts nearly all of which read as numbers */
-    bool numeric_text; /* the latter */
-    bool is_flag;      /* boolean, or two values such as yes and no */
-    bool is_unique;    /* no value comes twice */
-    bool many_values;  /* not all are known */
-    bool is_key;       /* an id that every row has its own of, as far as is known */
-    bool is_rate;      /* averaged rather than summed up: prices, scores, temperatures */
+    bool is_id;           /* named as a key */
+    bool is_name;         /* what rows are called by */
+    bool is_numeric;      /* numbers, or texts nearly all of which read as numbers */
+    bool numeric_text;    /* the latter */
+    bool is_flag;         /* boolean, or two values such as yes and no */
+    bool is_unique;       /* no value comes twice */
+    bool many_values;     /* not all are known */
+    bool is_key;          /* an id that every row has its own of, as far as is known */
+    bool is_rate;         /* averaged rather than summed up: prices, scores, temperatures */
     const char *yes, *no; /* the values of a flag, as the column has them */
-    const struct nl_formula *formula; /* computed from others of its table; NULL for a column of the data */
+    const struct nl_formula
+        *formula; /* computed from others of its table; NULL for a column of the data */
     const char *min, *max;
     const char **values;
     size_t n_values, cap_values;
@@ -87,7 +91,8 @@ struct nl_schema {
 };
 
 /* The first value of this key, or the next after one. NULL: none. */
-const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key, const struct nl_value *after);
+const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
+                                     const struct nl_value *after);
 
 /* ---- tokens ---- */
 
@@ -95,7 +100,7 @@ struct nl_token {
     const char *text; /* lower case */
     const char *stem;
     const char *raw;
-    bool quoted;  /* the whole is between quotes, and may hold several words */
+    bool quoted; /* the whole is between quotes, and may hold several words */
     bool capital;
     bool is_stop; /* carries no meaning of its own */
     bool is_number;
@@ -129,15 +134,15 @@ const char *nl_value_key(struct arena *a, const char *text);
 
 enum nl_mark {
     MARK_NONE,
-    MARK_COUNT,    /* how many, number of */
-    MARK_AGG,      /* arg: enum plan_func */
-    MARK_SUPER,    /* arg: 1 greatest, -1 least */
-    MARK_COMMON,   /* most common; arg: 1, -1 */
-    MARK_CMP,      /* arg: enum plan_filter_op */
+    MARK_COUNT,  /* how many, number of */
+    MARK_AGG,    /* arg: enum plan_func */
+    MARK_SUPER,  /* arg: 1 greatest, -1 least */
+    MARK_COMMON, /* most common; arg: 1, -1 */
+    MARK_CMP,    /* arg: enum plan_filter_op */
     MARK_BETWEEN,
-    MARK_GROUP,    /* each, per */
-    MARK_BY,       /* by */
-    MARK_ORDER,    /* sorted by */
+    MARK_GROUP, /* each, per */
+    MARK_BY,    /* by */
+    MARK_ORDER, /* sorted by */
     MARK_ALPHA,
     MARK_ASC,
     MARK_DESC,
@@ -149,9 +154,9 @@ enum nl_mark {
     MARK_CONTAINS, /* arg: enum plan_filter_op */
     MARK_NULL,
     MARK_SHARE,
-    MARK_TOP,      /* arg: 1 top, -1 bottom */
-    MARK_BUCKET,   /* arg: enum plan_bucket */
-    MARK_LAST,     /* last 30 days */
+    MARK_TOP,    /* arg: 1 top, -1 bottom */
+    MARK_BUCKET, /* arg: enum plan_bucket */
+    MARK_LAST,   /* last 30 days */
     MARK_WHO,
     MARK_WHEN,
     MARK_HOWMUCH,
@@ -172,7 +177,8 @@ struct nl_phrase {
     const char *words; /* separated by a space */
     enum nl_mark mark;
     int arg;
-    const char *hint; /* stems of the columns that an adjective speaks of, '|' between; '-' before one: the other way */
+    const char *
+        hint; /* stems of the columns that an adjective speaks of, '|' between; '-' before one: the other way */
 };
 extern const struct nl_phrase nl_phrases[];
 extern const size_t nl_n_phrases;
@@ -198,7 +204,7 @@ struct nl_mention {
     int table;
     char from[11], to[11]; /* DATE: first day, last day */
     bool used;
-    bool is_part; /* VALUE: `text` is a word that values of the column contain */
+    bool is_part;  /* VALUE: `text` is a word that values of the column contain */
     bool is_piece; /* VALUE: only a word of it was said */
 };
 
@@ -239,12 +245,12 @@ bool nl_add_days(const char *day, int n, char ret[11]);
 enum nl_part { PART_WEEKDAY = 100, PART_WEEKDAY_NUMBER, PART_HOUR, PART_MONTH };
 
 struct nl_item {
-    struct nl_ref ref;   /* table < 0: rows, for count */
-    int func;            /* enum plan_func, -1: the plain column */
-    int bucket;          /* enum plan_bucket or nl_part, -1: none */
-    bool is_share;       /* percentage of rows (or of the sum of ref) for which the filters hold */
-    bool is_part;        /* percentage of what all groups have together */
-    bool hidden_key;     /* shown only because rows are ordered by it */
+    struct nl_ref ref; /* table < 0: rows, for count */
+    int func;          /* enum plan_func, -1: the plain column */
+    int bucket;        /* enum plan_bucket or nl_part, -1: none */
+    bool is_share;     /* percentage of rows (or of the sum of ref) for which the filters hold */
+    bool is_part;      /* percentage of what all groups have together */
+    bool hidden_key;   /* shown only because rows are ordered by it */
 };
 
 struct nl_filter {
@@ -254,13 +260,13 @@ struct nl_filter {
     int n_texts;
     double number[2];
     int n_numbers;
-    bool is_or;   /* joined to the one before by or */
+    bool is_or; /* joined to the one before by or */
     bool negated;
     bool is_literal; /* a text that was quoted: its case counts */
-    int part;     /* enum nl_part: this part of the date is compared; 0: the whole */
-    bool in_share; /* counted in a share; the others say of what */
-    int around;   /* -1, 1: it is the row before or after that fits */
-    int having;   /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
+    int part;        /* enum nl_part: this part of the date is compared; 0: the whole */
+    bool in_share;   /* counted in a share; the others say of what */
+    int around;      /* -1, 1: it is the row before or after that fits */
+    int having; /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
 };
 
 struct nl_reading {
@@ -275,9 +281,9 @@ struct nl_reading {
     struct nl_item order[3];
     int order_dir[3];
     int n_order;
-    int limit; /* 0: none */
+    int limit;  /* 0: none */
     bool share; /* of the rows: the filters move into the numerator */
-    int diff;  /* difference of two rows' values: filters[0] and [1] name them */
+    int diff;   /* difference of two rows' values: filters[0] and [1] name them */
 };
 
 enum nl_feature {
@@ -301,12 +307,12 @@ struct nl_candidate {
 
 /* The variants of a reading that parse.c is asked for. */
 enum nl_variant {
-    VARIANT_DISTINCT = 1 << 0,   /* the other way than the words say */
-    VARIANT_COUNT = 1 << 1,      /* the count's second meaning */
-    VARIANT_SUPER = 1 << 2,      /* the superlative's second meaning */
-    VARIANT_DEFAULT = 1 << 3,    /* other columns where none are named */
-    VARIANT_GROUP = 1 << 4,      /* group by a column that is merely shown, or don't */
-    VARIANT_ALTERNATE = 1 << 5,  /* the second best of ambiguous columns */
+    VARIANT_DISTINCT = 1 << 0,  /* the other way than the words say */
+    VARIANT_COUNT = 1 << 1,     /* the count's second meaning */
+    VARIANT_SUPER = 1 << 2,     /* the superlative's second meaning */
+    VARIANT_DEFAULT = 1 << 3,   /* other columns where none are named */
+    VARIANT_GROUP = 1 << 4,     /* group by a column that is merely shown, or don't */
+    VARIANT_ALTERNATE = 1 << 5, /* the second best of ambiguous columns */
     _VARIANT_END = 1 << 6,
     VARIANT_FRAGMENT = 1 << 7 /* no whole question: words that say what to do suffice */
 };
@@ -341,9 +347,21 @@ bool nl_is_year(const struct nl_column *c);
 bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret);
 /* What "the value of an order" means. */
 bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret);
-bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret, bool *ret_reversed);
+bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret,
+                    bool *ret_reversed);
 bool nl_date_column(struct nl_parse *p, struct nl_ref *ret);
-struct nl_filter *nl_add_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op, int mention);
+struct nl_filter *nl_add_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op,
+                                int mention);
+void nl_add_text(struct nl_filter *f, const char *text);
+bool nl_year_column(struct nl_parse *p, struct nl_ref *ret);
+/* Compares a column with a number, or with the days [from, to]. */
+void nl_number_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op, double n,
+                      int mention);
+void nl_date_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op op, const char *from,
+                    const char *to, int mention);
+bool nl_comparable(const struct nl_parse *p, const struct nl_mention *m);
+void nl_read_comparisons(struct nl_parse *p);
+void nl_read_ranges(struct nl_parse *p);
 void nl_read_filters(struct nl_parse *p);
 
 /* 0 and a reading with its features; 1 when these words make none. */
@@ -352,12 +370,15 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
             struct arena *a, struct nl_candidate *ret, struct err *err);
 
 /* A question that leans on the one before. 1 and an answer; 0 when it does not, or is not understood. */
-#define FOLLOW_OTHERS 0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
-int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
-              struct err *err);
+#define FOLLOW_OTHERS                                                                              \
+    0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
+int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+              struct arena *a, struct nl_answer *ret, struct err *err);
 
-json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_filter *f, struct arena *a);
-json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r, const struct nl_item *item, struct arena *a);
+json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
+                       const struct nl_filter *f, struct arena *a);
+json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,
+                     const struct nl_item *item, struct arena *a);
 /* "avg", "amount" → avg_amount */
 const char *nl_func_alias(int func, const char *column, struct arena *a);
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);

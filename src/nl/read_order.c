@@ -37,7 +37,8 @@ void nl_read_order(struct shape *sh)
                 n->used = true;
             } else if (n->kind == KIND_TABLE && count) {
                 n->used = true;
-            } else if (!nl_is_mark(n, MARK_BY) && !nl_is_mark(n, MARK_ORDER) && n->kind != KIND_TABLE) {
+            } else if (!nl_is_mark(n, MARK_BY) && !nl_is_mark(n, MARK_ORDER) &&
+                       n->kind != KIND_TABLE) {
                 break;
             } else {
                 n->used = n->used || nl_is_mark(n, MARK_BY) || nl_is_mark(n, MARK_ORDER);
@@ -77,7 +78,8 @@ void nl_read_chain(struct shape *sh)
             if (m->used)
                 break;
             /* "best average score" is one, "minimum, average and maximum score" are three */
-            bool joined = n == 0 || k == i || nl_is_mark(nl_at(p, k - 1), MARK_AND) || p->q->t[nl_at(p, k - 1)->end - 1].comma_after;
+            bool joined = n == 0 || k == i || nl_is_mark(nl_at(p, k - 1), MARK_AND) ||
+                          p->q->t[nl_at(p, k - 1)->end - 1].comma_after;
             if (!joined && (nl_is_mark(m, MARK_AGG) || nl_is_mark(m, MARK_SUPER)))
                 break;
             if (nl_is_mark(m, MARK_AGG))
@@ -88,7 +90,8 @@ void nl_read_chain(struct shape *sh)
                 break;
         }
         struct nl_mention *column = nl_at(p, k);
-        if (n < 2 || !is_measure(p, column) || column->used || nl_gap(p, nl_at(p, k - 1), column) > 0)
+        if (n < 2 || !is_measure(p, column) || column->used ||
+            nl_gap(p, nl_at(p, k - 1), column) > 0)
             continue;
         for (int f = 0; f < n; f++)
             add_select(p->r, aggregate(column->ref, funcs[f]));
@@ -102,11 +105,13 @@ static int number_beside(struct nl_parse *p, int i)
     struct nl_mention *b = nl_at(p, i - 1), *a = nl_at(p, i + 1), *m = nl_at(p, i);
     struct nl_mention *owner = nl_at(p, i - 2); /* "course 301 most recently" */
     bool owned = b && is_column(owner) && owner->end == b->start;
-    if (b && b->kind == KIND_NUMBER && !owned && !b->used && m->start - b->end <= 1 && b->number >= 1 && b->number <= 1000) {
+    if (b && b->kind == KIND_NUMBER && !owned && !b->used && m->start - b->end <= 1 &&
+        b->number >= 1 && b->number <= 1000) {
         b->used = true;
         return (int)b->number;
     }
-    if (a && a->kind == KIND_NUMBER && !a->used && a->start == m->end && a->number >= 1 && a->number <= 1000) {
+    if (a && a->kind == KIND_NUMBER && !a->used && a->start == m->end && a->number >= 1 &&
+        a->number <= 1000) {
         a->used = true;
         return (int)a->number;
     }
@@ -122,8 +127,9 @@ static bool longest_state(struct shape *sh, int i)
     struct nl_parse *p = sh->p;
     struct nl_mention *m = nl_at(p, i), *before = nl_at(p, i - 1);
     struct nl_ref own, date;
-    if (!before || before->kind != KIND_VALUE || !before->used || nl_gap(p, before, m) > 0 || !str_eq(p->q->t[m->end - 1].text, "longest") ||
-        !nl_date_column(p, &date) || !nl_own_id(p->s, p->r->scope.tables[0], &own))
+    if (!before || before->kind != KIND_VALUE || !before->used || nl_gap(p, before, m) > 0 ||
+        !str_eq(p->q->t[m->end - 1].text, "longest") || !nl_date_column(p, &date) ||
+        !nl_own_id(p->s, p->r->scope.tables[0], &own))
         return false;
     p->f[FEATURE_HINT] += 1;
     if (nl_col(p->s, own)->is_key) {
@@ -140,11 +146,15 @@ static bool longest_state(struct shape *sh, int i)
 /* The highest rank is the first one. */
 static void turn_rank(struct shape *sh, const struct nl_mention *m)
 {
-    const struct nl_column *c = sh->super_count || sh->super.func >= 0 ? NULL : nl_col(sh->p->s, sh->super.ref);
+    const struct nl_column *c = sh->super_count || sh->super.func >= 0 ?
+                                    NULL :
+                                    nl_col(sh->p->s, sh->super.ref);
     const char *word = sh->p->q->t[m->end - 1].text;
-    bool turns = str_eq(word, "highest") || str_eq(word, "best") || str_eq(word, "top") || str_eq(word, "lowest") || str_eq(word, "worst");
+    bool turns = str_eq(word, "highest") || str_eq(word, "best") || str_eq(word, "top") ||
+                 str_eq(word, "lowest") || str_eq(word, "worst");
     for (int i = 0; c && turns && i < c->words.n; i++)
-        if (str_eq(c->words.stems[i], "rank") || str_eq(c->words.stems[i], "position") || str_eq(c->words.stems[i], "plac")) {
+        if (str_eq(c->words.stems[i], "rank") || str_eq(c->words.stems[i], "position") ||
+            str_eq(c->words.stems[i], "plac")) {
             sh->super_dir = -sh->super_dir;
             sh->super_hinted = true;
             sh->p->f[FEATURE_RANK] += 1;
@@ -242,7 +252,8 @@ void nl_read_super(struct shape *sh)
             } else {
                 sh->super = aggregate(no_ref, FUNC_COUNT);
                 sh->super_count = true;
-                if (what && (what->kind == KIND_TABLE || is_column(what)) && nl_gap(p, next, what) == 0)
+                if (what && (what->kind == KIND_TABLE || is_column(what)) &&
+                    nl_gap(p, next, what) == 0)
                     what->used = true;
             }
         } else if (near && nl_is_mark(next, MARK_AGG)) {
@@ -259,7 +270,8 @@ void nl_read_super(struct shape *sh)
             sh->super = plain(next->ref);
             next->used = true;
             turn_rank(sh, m);
-        } else if (m->hint && is_measure(p, nl_at(p, i - 1)) && nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
+        } else if (m->hint && is_measure(p, nl_at(p, i - 1)) &&
+                   nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
             sh->super = plain(nl_at(p, i - 1)->ref);
             nl_at(p, i - 1)->used = true;
         } else if (m->hint && nl_hint_column(p, m->hint, &ref, &reversed)) {
@@ -270,8 +282,10 @@ void nl_read_super(struct shape *sh)
         } else if (row) {
             bool listed = m->hint != NULL;
             for (int k = 0; k < p->q->n; k++)
-                listed |= str_eq(p->q->t[k].text, "listed") || str_eq(p->q->t[k].text, "list") || str_eq(p->q->t[k].text, "chart");
-            if (!listed && !(p->variant & VARIANT_SUPER) && nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
+                listed |= str_eq(p->q->t[k].text, "listed") || str_eq(p->q->t[k].text, "list") ||
+                          str_eq(p->q->t[k].text, "chart");
+            if (!listed && !(p->variant & VARIANT_SUPER) &&
+                nl_hint_column(p, "dat|year|season", &ref, &reversed)) {
                 sh->super = plain(ref);
                 sh->super_hinted = true;
             } else { /* the first or last row, as the table has them */
@@ -280,16 +294,19 @@ void nl_read_super(struct shape *sh)
                 p->f[FEATURE_ROW_LISTED] += listed;
                 p->f[FEATURE_ROW_LAST] += dir > 0;
             }
-        } else if (near && (next->kind == KIND_TABLE || is_column(next)) && !next->used && str_eq(p->q->t[m->start].text, m->arg > 0 ? "most" : "fewest")) {
+        } else if (near && (next->kind == KIND_TABLE || is_column(next)) && !next->used &&
+                   str_eq(p->q->t[m->start].text, m->arg > 0 ? "most" : "fewest")) {
             sh->super = aggregate(no_ref, FUNC_COUNT);
             sh->super_count = true;
             next->used = true;
         } else {
             /* A number that was spoken of elsewhere, or how often. */
             struct nl_mention *behind = nl_at(p, i - 1);
-            if (is_measure(p, behind) && !behind->used && !near && i > 1 && nl_gap(p, behind, m) == 0) {
+            if (is_measure(p, behind) && !behind->used && !near && i > 1 &&
+                nl_gap(p, behind, m) == 0) {
                 /* "which customers spent the most" */
-                sh->super = aggregate(behind->ref, nl_col(p->s, behind->ref)->is_rate ? FUNC_AVG : FUNC_SUM);
+                sh->super = aggregate(behind->ref,
+                                      nl_col(p->s, behind->ref)->is_rate ? FUNC_AVG : FUNC_SUM);
                 behind->used = true;
                 if (asks_for_rows(p)) {
                     sh->super = plain(behind->ref);

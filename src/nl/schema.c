@@ -73,7 +73,8 @@ int nl_schema_add_column(struct nl_schema *s, int table, const char *name, const
         return err_set(err, ERR_TOO_LARGE, "more than %d columns", PLAN_MAX_COLUMNS);
     if (t->n_columns == t->cap_columns) {
         size_t cap = (size_t)t->cap_columns;
-        struct nl_column *more = grow(&s->arena, t->columns, (size_t)t->n_columns, &cap, sizeof(*more));
+        struct nl_column *more = grow(&s->arena, t->columns, (size_t)t->n_columns, &cap,
+                                      sizeof(*more));
         if (!more)
             return no_memory(err);
         t->columns = more;
@@ -89,7 +90,8 @@ int nl_schema_add_column(struct nl_schema *s, int table, const char *name, const
     return t->n_columns++;
 }
 
-int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *value, struct err *err)
+int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *value,
+                        struct err *err)
 {
     struct nl_column *c = &s->tables[table].columns[column];
     size_t len = strlen(value);
@@ -109,8 +111,8 @@ int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *
     return c->values[c->n_values++] ? 0 : no_memory(err);
 }
 
-int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *min, const char *max,
-                        struct err *err)
+int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *min,
+                        const char *max, struct err *err)
 {
     struct nl_column *c = &s->tables[table].columns[column];
     c->min = arena_strdup(&s->arena, min);
@@ -141,7 +143,8 @@ static int add_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
     return 0;
 }
 
-static bool find_column(const struct nl_schema *s, const char *path, int *ret_table, int *ret_column)
+static bool find_column(const struct nl_schema *s, const char *path, int *ret_table,
+                        int *ret_column)
 {
     for (int t = 0; t < s->n_tables; t++) {
         size_t n = strlen(s->tables[t].name);
@@ -157,11 +160,14 @@ static bool find_column(const struct nl_schema *s, const char *path, int *ret_ta
     return false;
 }
 
-int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to, struct err *err)
+int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to,
+                               struct err *err)
 {
     struct nl_link_key k = { .declared = true };
-    if (!find_column(s, from, &k.from_table, &k.from_column) || !find_column(s, to, &k.to_table, &k.to_column))
-        return err_set(err, ERR_VALIDATION, "relationship '%s' to '%s' names a column that is not there", from, to);
+    if (!find_column(s, from, &k.from_table, &k.from_column) ||
+        !find_column(s, to, &k.to_table, &k.to_column))
+        return err_set(err, ERR_VALIDATION,
+                       "relationship '%s' to '%s' names a column that is not there", from, to);
     return add_key(s, k, err);
 }
 
@@ -174,7 +180,8 @@ static int find_keys(struct nl_schema *s, struct err *err)
                 const struct nl_column *x = &s->tables[a].columns[i];
                 for (int j = 0; j < s->tables[b].n_columns && x->is_id; j++) {
                     const struct nl_column *y = &s->tables[b].columns[j];
-                    if (!str_ieq(x->name, y->name) || (x->type == TYPE_TEXT) != (y->type == TYPE_TEXT))
+                    if (!str_ieq(x->name, y->name) ||
+                        (x->type == TYPE_TEXT) != (y->type == TYPE_TEXT))
                         continue;
                     if (str_ieq(x->name, "id"))
                         continue;
@@ -219,13 +226,18 @@ static bool stem_in(const struct nl_name *n, const char *const *stems, size_t n_
                 return true;
     return false;
 }
-#define STEM_IN(name, ...) stem_in((name), (const char *const[]){ __VA_ARGS__ }, ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+#define STEM_IN(name, ...)                                                                         \
+    stem_in((name), (const char *const[]){ __VA_ARGS__ },                                          \
+            ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
 
 /* Yes and no in one of their spellings. */
 static void find_flag(struct nl_column *c)
 {
-    static const char *const pairs[][2] = { { "yes", "no" }, { "y", "n" }, { "true", "false" }, { "t", "f" }, { "1", "0" } };
-    bool bits = c->type == TYPE_INTEGER && c->n_values == 2, text = c->type == TYPE_TEXT && c->n_values == 2;
+    static const char *const pairs[][2] = {
+        { "yes", "no" }, { "y", "n" }, { "true", "false" }, { "t", "f" }, { "1", "0" }
+    };
+    bool bits = c->type == TYPE_INTEGER && c->n_values == 2,
+         text = c->type == TYPE_TEXT && c->n_values == 2;
     if (c->type == TYPE_BOOL) {
         c->is_flag = true;
         c->yes = "true";
@@ -233,7 +245,8 @@ static void find_flag(struct nl_column *c)
     }
     for (size_t i = 0; i < ARRAY_SIZE(pairs) && (bits || text); i++)
         for (int turned = 0; turned < 2; turned++)
-            if (str_ieq(c->values[turned], pairs[i][0]) && str_ieq(c->values[!turned], pairs[i][1]) && (text || i == 4)) {
+            if (str_ieq(c->values[turned], pairs[i][0]) &&
+                str_ieq(c->values[!turned], pairs[i][1]) && (text || i == 4)) {
                 c->is_flag = true;
                 c->yes = c->values[turned];
                 c->no = c->values[!turned];
@@ -248,19 +261,25 @@ static void classify(const struct nl_table *t, struct nl_column *c)
     bool number_type = c->type == TYPE_INTEGER || c->type == TYPE_NUMBER;
     c->numeric_text = c->type == TYPE_TEXT && c->n_values > 2 && numbers * 10 >= c->n_values * 7;
     c->is_numeric = number_type || c->numeric_text;
-    c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") || (c->words.n == 1 && name_has(&c->words, "code"));
-    c->is_name = !c->is_id && c->type == TYPE_TEXT && (name_has(&c->words, "name") || name_has(&c->words, "title")) &&
+    c->is_id = name_has(&c->words, "id") || name_has(&c->words, "key") ||
+               (c->words.n == 1 && name_has(&c->words, "code"));
+    c->is_name = !c->is_id && c->type == TYPE_TEXT &&
+                 (name_has(&c->words, "name") || name_has(&c->words, "title")) &&
                  !name_has(&c->words, "job") && !name_has(&c->words, "file");
     find_flag(c);
     c->is_unique = t->n_rows > 0 && !c->many_values && c->n_values >= (size_t)t->n_rows;
     /* Of numbers no more than INTEGER_VALUES are known: a first column of ids with that many is taken for a key. */
-    bool many = c->n_values == 0 || c->many_values || (c->type == TYPE_INTEGER && c->n_values >= INTEGER_VALUES);
+    bool many = c->n_values == 0 || c->many_values ||
+                (c->type == TYPE_INTEGER && c->n_values >= INTEGER_VALUES);
     c->is_key = c->is_id && (c->is_unique || (t->columns == c && many));
-    c->is_rate = STEM_IN(&c->words, "pct", "percent", "percentag", "rat", "ratio", "scor", "temperatur", "temp", "pressur", "humidity",
-                         "vibration", "speed", "ag", "pric", "level", "height", "weight", "averag", "mean", "grad", "discount", "latitud",
-                         "longitud", "degre", "rank", "csat", "satisfaction", "rating", "voltag", "intensity", "margin", "efficiency",
-                         "duration", "tim", "length", "delay", "latency", "index", "siz") ||
-                 STEM_IN(&c->words, "hpa", "kpa", "kw", "mw", "mph", "kph", "kmh", "rpm", "db", "hz", "ppm");
+    c->is_rate = STEM_IN(&c->words, "pct", "percent", "percentag", "rat", "ratio", "scor",
+                         "temperatur", "temp", "pressur", "humidity", "vibration", "speed", "ag",
+                         "pric", "level", "height", "weight", "averag", "mean", "grad", "discount",
+                         "latitud", "longitud", "degre", "rank", "csat", "satisfaction", "rating",
+                         "voltag", "intensity", "margin", "efficiency", "duration", "tim", "length",
+                         "delay", "latency", "index", "siz") ||
+                 STEM_IN(&c->words, "hpa", "kpa", "kw", "mw", "mph", "kph", "kmh", "rpm", "db",
+                         "hz", "ppm");
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
             if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)
@@ -277,12 +296,15 @@ static int add_revenue(struct nl_schema *s, int table, struct err *err)
         bool number = c->type == TYPE_INTEGER || c->type == TYPE_NUMBER;
         if (!number || c->is_id || c->is_flag)
             continue;
-        if (STEM_IN(&c->words, "total", "amount", "revenu", "sal", "subtotal", "turnover", "valu", "spend"))
+        if (STEM_IN(&c->words, "total", "amount", "revenu", "sal", "subtotal", "turnover", "valu",
+                    "spend"))
             return 0;
         if (STEM_IN(&c->words, "discount")) {
             f.discount = i;
-            f.percent = c->type == TYPE_INTEGER || STEM_IN(&c->words, "pct", "percent", "percentag");
-        } else if (STEM_IN(&c->words, "quantity", "quantiti", "unit") && !STEM_IN(&c->words, "pric", "cost")) {
+            f.percent = c->type == TYPE_INTEGER ||
+                        STEM_IN(&c->words, "pct", "percent", "percentag");
+        } else if (STEM_IN(&c->words, "quantity", "quantiti", "unit") &&
+                   !STEM_IN(&c->words, "pric", "cost")) {
             f.quantity = f.quantity == -1 ? i : -2;
         } else if (STEM_IN(&c->words, "pric")) {
             f.price = f.price == -1 ? i : -2;
@@ -323,17 +345,21 @@ bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret)
 
 bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
 {
-    static const char *const words[] = { "revenu", "total", "amount", "sal", "valu", "spend", "pric", "cost", "fee", "salary", "pay", "incom", "budget" };
+    static const char *const words[] = { "revenu", "total", "amount", "sal", "valu",
+                                         "spend",  "pric",  "cost",   "fee", "salary",
+                                         "pay",    "incom", "budget" };
     const struct nl_table *t = &s->tables[table];
     int only = -1;
     for (size_t w = 0; w < ARRAY_SIZE(words); w++)
         for (int c = 0; c < t->n_columns; c++)
-            if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag && stem_in(&t->columns[c].words, &words[w], 1)) {
+            if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag &&
+                stem_in(&t->columns[c].words, &words[w], 1)) {
                 *ret = (struct nl_ref){ table, c };
                 return true;
             }
     for (int c = 0; c < t->n_columns; c++)
-        if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag && !nl_is_year(&t->columns[c]))
+        if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag &&
+            !nl_is_year(&t->columns[c]))
             only = only == -1 ? c : -2;
     *ret = (struct nl_ref){ table, only };
     return only >= 0;
@@ -347,7 +373,8 @@ static size_t hash_of(const char *key, size_t n_buckets)
     return h % n_buckets;
 }
 
-static int index_key(struct nl_schema *s, int table, int column, const char *text, const char *key, bool is_part, struct err *err)
+static int index_key(struct nl_schema *s, int table, int column, const char *text, const char *key,
+                     bool is_part, struct err *err)
 {
     struct nl_value *v = arena_alloc(&s->arena, sizeof(*v));
     if (!key || !v)
@@ -355,13 +382,19 @@ static int index_key(struct nl_schema *s, int table, int column, const char *tex
     if (!*key)
         return 0;
     struct nl_value **bucket = &s->buckets[hash_of(key, s->n_buckets)];
-    *v = (struct nl_value){ .next = *bucket, .key = key, .table = table, .column = column, .text = text, .is_part = is_part };
+    *v = (struct nl_value){ .next = *bucket,
+                            .key = key,
+                            .table = table,
+                            .column = column,
+                            .text = text,
+                            .is_part = is_part };
     *bucket = v;
     return 0;
 }
 
 /* By the whole, and by each longer word of a few: "Spielberg" is found in "Steven Spielberg". */
-static int index_value(struct nl_schema *s, int table, int column, const char *text, struct err *err)
+static int index_value(struct nl_schema *s, int table, int column, const char *text,
+                       struct err *err)
 {
     const char *key = nl_value_key(&s->arena, text);
     int r = index_key(s, table, column, text, key, false, err), words = 1;
@@ -380,7 +413,8 @@ static int index_value(struct nl_schema *s, int table, int column, const char *t
     return r;
 }
 
-const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key, const struct nl_value *after)
+const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
+                                     const struct nl_value *after)
 {
     const struct nl_value *v = after ? after->next : s->buckets[hash_of(key, s->n_buckets)];
     for (; v; v = v->next)

@@ -1,6 +1,6 @@
 /*
- * Which reading it is to be, and whether one is good enough. Probabilities are a softmax of scores with "none of these" as one more
- * candidate of score 0, as scripts/train-nl has it.
+ * Which reading it is to be, and whether one is good enough. Probabilities are a softmax of scores with "none of these" as
+ * one more candidate of score 0, as scripts/train-nl has it.
  */
 
 #include <math.h>
@@ -17,7 +17,9 @@
 
 bool nl_expects_one(const struct nl_tokens *q)
 {
-    static const char *const one[] = { "is", "was", "has", "does" }, *const many[] = { "are", "were", "have", "do", "list", "all" };
+    static const char *const one[] = { "is", "was", "has", "does" }, *const many[] = {
+        "are", "were", "have", "do", "list", "all"
+    };
     for (int i = 0; i < q->n; i++) {
         for (size_t k = 0; k < ARRAY_SIZE(one); k++)
             if (str_eq(q->t[i].text, one[k]))
@@ -33,7 +35,8 @@ bool nl_expects_one(const struct nl_tokens *q)
 static bool lists(const json_t *plan)
 {
     json_int_t limit = json_integer_value(json_object_get(plan, "limit"));
-    return json_array_size(json_object_get(plan, "group_by")) > 0 || (limit > 1 && limit < PLAN_LIMIT_MAX);
+    return json_array_size(json_object_get(plan, "group_by")) > 0 ||
+           (limit > 1 && limit < PLAN_LIMIT_MAX);
 }
 
 static void judge_rows(bool expects_one, bool listed, const json_t *rows, double *f)
@@ -46,7 +49,8 @@ static void judge_rows(bool expects_one, bool listed, const json_t *rows, double
         all_null = all_null && json_is_null(v);
     f[FEATURE_RESULT_EMPTY] = n == 0;
     f[FEATURE_RESULT_NULL] = all_null;
-    f[FEATURE_RESULT_ZERO] = n == 1 && json_array_size(first) == 1 && json_is_number(json_array_get(first, 0)) &&
+    f[FEATURE_RESULT_ZERO] = n == 1 && json_array_size(first) == 1 &&
+                             json_is_number(json_array_get(first, 0)) &&
                              json_number_value(json_array_get(first, 0)) == 0;
     f[FEATURE_RESULT_MANY] = n > 1 && !listed ? log10((double)n) : 0;
     f[FEATURE_RESULT_MANY_FOR_ONE] = expects_one && n > 1 && !listed;
@@ -56,7 +60,8 @@ static void judge_rows(bool expects_one, bool listed, const json_t *rows, double
 void nl_result_features(bool expects_one, const json_t *rows, json_t *features)
 {
     double f[_FEATURE_MAX] = { 0 };
-    judge_rows(expects_one, json_object_get(features, nl_feature_names[FEATURE_LISTS]) != NULL, rows, f);
+    judge_rows(expects_one, json_object_get(features, nl_feature_names[FEATURE_LISTS]) != NULL,
+               rows, f);
     for (int i = 0; i < _FEATURE_MAX; i++)
         if (f[i] != 0)
             json_object_set_new(features, nl_feature_names[i], json_real(f[i]));
@@ -114,10 +119,12 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
     for (size_t i = 0; i < a->n_choices; i++) {
         size_t twin = n;
         for (size_t k = 0; k < n && twin == n; k++)
-            if (rows[order[i]] && rows[ret_order[k]] && json_equal(rows[order[i]], rows[ret_order[k]]))
+            if (rows[order[i]] && rows[ret_order[k]] &&
+                json_equal(rows[order[i]], rows[ret_order[k]]))
                 twin = k;
         if (twin < n) {
-            a->choices[twin].score = log(weigh(a->choices[twin].score) + weigh(a->choices[i].score));
+            a->choices[twin].score = log(weigh(a->choices[twin].score) +
+                                         weigh(a->choices[i].score));
             json_decref(a->choices[i].plan);
             json_decref(a->choices[i].chart);
             continue;

@@ -15,14 +15,14 @@ struct shape {
     struct nl_item super; /* what a superlative is about; func FUNC_COUNT: rows */
     int super_dir;        /* 0: there is none */
     int super_at;
-    int super2_dir;       /* "maximum and minimum" */
+    int super2_dir; /* "maximum and minimum" */
     bool super_count, super_bare, super_hinted;
     int limit;
     bool wants_distinct, wants_count, count_distinct, has_group_mark, is_top;
-    bool has_by;          /* grouped by "by", "per" or a unit of time: what is shown is summed up for each */
-    int compare;          /* 1: how does … differ; 2: distribution of … */
+    bool has_by; /* grouped by "by", "per" or a unit of time: what is shown is summed up for each */
+    int compare; /* 1: how does … differ; 2: distribution of … */
     struct nl_mention *counted;
-    bool counts_rows;     /* groups are wanted, so that something has to be grouped by */
+    bool counts_rows; /* groups are wanted, so that something has to be grouped by */
     bool who;
 };
 
@@ -46,7 +46,8 @@ static inline bool same_ref(struct nl_ref a, struct nl_ref b)
 static inline void add_select(struct nl_reading *r, struct nl_item item)
 {
     for (int i = 0; i < r->n_select; i++)
-        if (same_ref(r->select[i].ref, item.ref) && r->select[i].func == item.func && r->select[i].bucket == item.bucket)
+        if (same_ref(r->select[i].ref, item.ref) && r->select[i].func == item.func &&
+            r->select[i].bucket == item.bucket)
             return;
     if (r->n_select < NL_MAX_SELECT)
         r->select[r->n_select++] = item;
@@ -80,17 +81,27 @@ static inline bool is_measure(const struct nl_parse *p, const struct nl_mention 
     return c && (c->is_numeric || nl_is_date(c)) && !c->is_id;
 }
 
+static inline bool has_aggregate(const struct nl_reading *r)
+{
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func >= 0)
+            return true;
+    return false;
+}
+
 /* Rows are what is asked for: no other column is spoken of that they could be put together by. */
 static inline bool asks_for_rows(const struct nl_parse *p)
 {
     struct nl_ref own;
     for (int i = 0; i < p->mentions.n; i++)
-        if (is_column(&p->mentions.m[i]) && !p->mentions.m[i].used && !is_measure(p, &p->mentions.m[i]))
+        if (is_column(&p->mentions.m[i]) && !p->mentions.m[i].used &&
+            !is_measure(p, &p->mentions.m[i]))
             return false;
     for (int i = 0; i < p->mentions.n; i++) /* rows of the other table come many times */
         if (p->mentions.m[i].kind == KIND_TABLE && p->mentions.m[i].table != p->r->scope.tables[0])
             return false;
-    return p->r->scope.n == 1 && nl_own_id(p->s, p->r->scope.tables[0], &own) && nl_col(p->s, own)->is_key;
+    return p->r->scope.n == 1 && nl_own_id(p->s, p->r->scope.tables[0], &own) &&
+           nl_col(p->s, own)->is_key;
 }
 
 /* ---- read_order.c ---- */
@@ -98,5 +109,11 @@ static inline bool asks_for_rows(const struct nl_parse *p)
 void nl_read_order(struct shape *sh);
 void nl_read_chain(struct shape *sh);
 void nl_read_super(struct shape *sh);
+
+/* ---- assemble.c, judge.c ---- */
+
+void nl_assemble(struct shape *sh);
+void nl_leave_out_totals(struct shape *sh);
+void nl_judge(struct shape *sh, const double *table_scores);
 
 #endif

@@ -12,25 +12,234 @@
 #define WORD_MAX_BYTES 64
 
 static const char *const stop_words[] = {
-    "a",     "an",    "the",   "of",    "is",    "are",   "was",   "were",    "be",     "been",   "do",       "does",
-    "did",   "have",  "has",   "had",   "we",    "us",    "me",    "i",       "you",    "my",     "our",      "your",
-    "their", "its",   "his",   "her",   "it",    "they",  "them",  "he",      "she",    "there",  "here",     "this",
-    "these", "those", "that",  "which", "who",   "whom",  "whose", "what",    "when",   "where",  "how",      "show",
-    "list",  "find",  "give",  "return", "tell", "display", "get", "please",  "can",    "could",  "would",    "will",
-    "for",   "from",  "with",  "to",    "in",    "on",    "at",    "by",      "as",     "and",    "or",       "all",
-    "any",   "some",  "s",     "also",  "so",    "if",    "than",  "then",    "much",   "many",   "such",     "only",
-    "just",  "into",  "out",   "up",    "about", "own",   "ever",  "both",    "along",  "corresponding", "respective",
-    "different", "distinct", "every", "each", "per", "through", "during", "within", "between", "among", "across",
-    "number", "total", "count", "result", "results", "record", "records", "row", "rows", "listed", "contain", "contains",
-    "exist", "exists", "available", "currently", "respectively", "together", "associated", "based", "order", "sorted",
-    "ordered", "sort", "called", "named", "retrieve", "report", "select", "determine", "calculate", "compute", "provide",
-    "want", "know", "like", "see", "look", "take", "make", "made", "not", "no", "yes", "but", "other", "used", "use",
-    "using", "including", "include", "whole", "overall", "entire", "database", "table", "data", "dataset", "information",
-    "info", "details", "having", "being", "one", "ones", "belong", "belongs", "given", "itself", "kind", "kinds",
-    "present", "existing", "possible", "recorded", "registered", "stored", "shown", "appear", "appears", "value",
-    "values", "same", "least", "most", "more", "less", "s'", "after", "before", "first", "last", "play", "played",
-    "still", "came", "come", "comes", "arrived", "went", "go", "goes", "happened", "occurred", "detected", "placed", "our", "level",
-    "levels", "currently", "s", "what's", "during", "ago", "seen", "let", "now", "really", "did", "draw", "plot", "chart",
+    "a",
+    "an",
+    "the",
+    "of",
+    "is",
+    "are",
+    "was",
+    "were",
+    "be",
+    "been",
+    "do",
+    "does",
+    "did",
+    "have",
+    "has",
+    "had",
+    "we",
+    "us",
+    "me",
+    "i",
+    "you",
+    "my",
+    "our",
+    "your",
+    "their",
+    "its",
+    "his",
+    "her",
+    "it",
+    "they",
+    "them",
+    "he",
+    "she",
+    "there",
+    "here",
+    "this",
+    "these",
+    "those",
+    "that",
+    "which",
+    "who",
+    "whom",
+    "whose",
+    "what",
+    "when",
+    "where",
+    "how",
+    "show",
+    "list",
+    "find",
+    "give",
+    "return",
+    "tell",
+    "display",
+    "get",
+    "please",
+    "can",
+    "could",
+    "would",
+    "will",
+    "for",
+    "from",
+    "with",
+    "to",
+    "in",
+    "on",
+    "at",
+    "by",
+    "as",
+    "and",
+    "or",
+    "all",
+    "any",
+    "some",
+    "s",
+    "also",
+    "so",
+    "if",
+    "than",
+    "then",
+    "much",
+    "many",
+    "such",
+    "only",
+    "just",
+    "into",
+    "out",
+    "up",
+    "about",
+    "own",
+    "ever",
+    "both",
+    "along",
+    "corresponding",
+    "respective",
+    "different",
+    "distinct",
+    "every",
+    "each",
+    "per",
+    "through",
+    "during",
+    "within",
+    "between",
+    "among",
+    "across",
+    "number",
+    "total",
+    "count",
+    "result",
+    "results",
+    "record",
+    "records",
+    "row",
+    "rows",
+    "listed",
+    "contain",
+    "contains",
+    "exist",
+    "exists",
+    "available",
+    "currently",
+    "respectively",
+    "together",
+    "associated",
+    "based",
+    "order",
+    "sorted",
+    "ordered",
+    "sort",
+    "called",
+    "named",
+    "retrieve",
+    "report",
+    "select",
+    "determine",
+    "calculate",
+    "compute",
+    "provide",
+    "want",
+    "know",
+    "like",
+    "see",
+    "look",
+    "take",
+    "make",
+    "made",
+    "not",
+    "no",
+    "yes",
+    "but",
+    "other",
+    "used",
+    "use",
+    "using",
+    "including",
+    "include",
+    "whole",
+    "overall",
+    "entire",
+    "database",
+    "table",
+    "data",
+    "dataset",
+    "information",
+    "info",
+    "details",
+    "having",
+    "being",
+    "one",
+    "ones",
+    "belong",
+    "belongs",
+    "given",
+    "itself",
+    "kind",
+    "kinds",
+    "present",
+    "existing",
+    "possible",
+    "recorded",
+    "registered",
+    "stored",
+    "shown",
+    "appear",
+    "appears",
+    "value",
+    "values",
+    "same",
+    "least",
+    "most",
+    "more",
+    "less",
+    "s'",
+    "after",
+    "before",
+    "first",
+    "last",
+    "play",
+    "played",
+    "still",
+    "came",
+    "come",
+    "comes",
+    "arrived",
+    "went",
+    "go",
+    "goes",
+    "happened",
+    "occurred",
+    "detected",
+    "placed",
+    "our",
+    "level",
+    "levels",
+    "currently",
+    "s",
+    "what's",
+    "during",
+    "ago",
+    "seen",
+    "let",
+    "now",
+    "really",
+    "did",
+    "draw",
+    "plot",
+    "chart",
 };
 
 bool nl_is_stop(const char *word)
@@ -44,15 +253,21 @@ bool nl_is_stop(const char *word)
 static const struct {
     const char *word, *stem;
 } irregular[] = {
-    { "people", "person" }, { "men", "man" },       { "women", "woman" },  { "children", "child" }, { "feet", "foot" },
-    { "teeth", "tooth" },   { "mice", "mouse" },    { "news", "news" },    { "series", "series" },  { "species", "species" },
-    { "born", "birth" },    { "sold", "sell" },     { "paid", "pay" },     { "spent", "spend" },    { "bought", "buy" },
-    { "won", "win" },       { "lost", "loss" },     { "media", "media" },  { "status", "status" },  { "statuses", "status" },
-    { "address", "address" }, { "bus", "bus" },     { "buses", "bus" },    { "taught", "teach" },   { "held", "hold" },
-    { "wives", "wife" },    { "lives", "liv" },     { "movie", "movi" },   { "movies", "movi" },    { "his", "his" },
-    { "this", "this" },     { "is", "is" },         { "was", "was" },      { "has", "has" },        { "us", "us" },
-    { "min", "minimum" },   { "max", "maximum" },   { "avg", "averag" },   { "qty", "quantity" },   { "num", "number" },
-    { "nbr", "number" },    { "dob", "birth" },     { "wins", "win" },     { "losses", "loss" },    { "countries", "country" },
+    { "people", "person" },   { "men", "man" },         { "women", "woman" },
+    { "children", "child" },  { "feet", "foot" },       { "teeth", "tooth" },
+    { "mice", "mouse" },      { "news", "news" },       { "series", "series" },
+    { "species", "species" }, { "born", "birth" },      { "sold", "sell" },
+    { "paid", "pay" },        { "spent", "spend" },     { "bought", "buy" },
+    { "won", "win" },         { "lost", "loss" },       { "media", "media" },
+    { "status", "status" },   { "statuses", "status" }, { "address", "address" },
+    { "bus", "bus" },         { "buses", "bus" },       { "taught", "teach" },
+    { "held", "hold" },       { "wives", "wife" },      { "lives", "liv" },
+    { "movie", "movi" },      { "movies", "movi" },     { "his", "his" },
+    { "this", "this" },       { "is", "is" },           { "was", "was" },
+    { "has", "has" },         { "us", "us" },           { "min", "minimum" },
+    { "max", "maximum" },     { "avg", "averag" },      { "qty", "quantity" },
+    { "num", "number" },      { "nbr", "number" },      { "dob", "birth" },
+    { "wins", "win" },        { "losses", "loss" },     { "countries", "country" },
 };
 
 const char *nl_stem(struct arena *a, const char *word)
@@ -93,12 +308,16 @@ const char *nl_stem(struct arena *a, const char *word)
 
 /* ---- numbers ---- */
 
-static const char *const number_words[] = { "zero",    "one",     "two",       "three",    "four",     "five",    "six",
-                                            "seven",   "eight",   "nine",      "ten",      "eleven",   "twelve",  "thirteen",
-                                            "fourteen", "fifteen", "sixteen",  "seventeen", "eighteen", "nineteen" };
-static const char *const ten_words[] = { "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety" };
-static const char *const ordinal_words[] = { "zeroth", "first", "second", "third", "fourth",  "fifth",   "sixth",
-                                             "seventh", "eighth", "ninth", "tenth", "eleventh", "twelfth" };
+static const char *const number_words[] = { "zero",    "one",       "two",      "three",
+                                            "four",    "five",      "six",      "seven",
+                                            "eight",   "nine",      "ten",      "eleven",
+                                            "twelve",  "thirteen",  "fourteen", "fifteen",
+                                            "sixteen", "seventeen", "eighteen", "nineteen" };
+static const char *const ten_words[] = { "twenty", "thirty",  "forty",  "fifty",
+                                         "sixty",  "seventy", "eighty", "ninety" };
+static const char *const ordinal_words[] = { "zeroth", "first",    "second",  "third",  "fourth",
+                                             "fifth",  "sixth",    "seventh", "eighth", "ninth",
+                                             "tenth",  "eleventh", "twelfth" };
 
 bool nl_number_word(const char *word, double *ret)
 {
@@ -153,7 +372,8 @@ static bool read_number(const char *w, double *ret, bool *ret_ordinal)
         return *ret *= 1e3, true;
     if (strcmp(w, "m") == 0)
         return *ret *= 1e6, true;
-    if (strcmp(w, "st") == 0 || strcmp(w, "nd") == 0 || strcmp(w, "rd") == 0 || strcmp(w, "th") == 0)
+    if (strcmp(w, "st") == 0 || strcmp(w, "nd") == 0 || strcmp(w, "rd") == 0 ||
+        strcmp(w, "th") == 0)
         return *ret_ordinal = true;
     return false;
 }
@@ -162,7 +382,8 @@ static bool read_number(const char *w, double *ret, bool *ret_ordinal)
 
 static bool is_word_byte(unsigned char c)
 {
-    return isalnum(c) || c >= 0x80 || c == '_' || c == '$' || c == '%' || c == '&' || c == '+' || c == '@';
+    return isalnum(c) || c >= 0x80 || c == '_' || c == '$' || c == '%' || c == '&' || c == '+' ||
+           c == '@';
 }
 
 static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t len, bool quoted)
@@ -209,7 +430,8 @@ static void join_numbers(struct nl_tokens *q)
                 before->number *= t->number;
                 continue;
             }
-            if (t->number < 10 && before->number >= 20 && before->number < 100 && isalpha((unsigned char)before->text[0])) {
+            if (t->number < 10 && before->number >= 20 && before->number < 100 &&
+                isalpha((unsigned char)before->text[0])) {
                 before->number += t->number;
                 continue;
             }
@@ -243,7 +465,8 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
             p = close + close_len;
             continue;
         }
-        if (!is_word_byte((unsigned char)*p) && !(*p == '-' && isdigit((unsigned char)p[1]) && (p == question || p[-1] == ' '))) {
+        if (!is_word_byte((unsigned char)*p) &&
+            !(*p == '-' && isdigit((unsigned char)p[1]) && (p == question || p[-1] == ' '))) {
             if (*p == ',' || *p == ';')
                 if (ret->n > 0)
                     ret->t[ret->n - 1].comma_after = true;
@@ -259,8 +482,10 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
         }
         const char *start = p++;
         while (is_word_byte((unsigned char)*p) ||
-               ((*p == '.' || *p == ',') && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1])) ||
-               (*p == '-' && is_word_byte((unsigned char)p[-1]) && is_word_byte((unsigned char)p[1]) &&
+               ((*p == '.' || *p == ',') && isdigit((unsigned char)p[-1]) &&
+                isdigit((unsigned char)p[1])) ||
+               (*p == '-' && is_word_byte((unsigned char)p[-1]) &&
+                is_word_byte((unsigned char)p[1]) &&
                 (isdigit((unsigned char)p[-1]) || isdigit((unsigned char)p[1]))) ||
                (*p == '/' && isdigit((unsigned char)p[-1]) && isdigit((unsigned char)p[1])) ||
                (*p == '.' && isalpha((unsigned char)p[1]) && p - start == 1))
@@ -288,7 +513,9 @@ const char *nl_value_key(struct arena *a, const char *text)
     size_t n = 0, w = 0;
     for (const char *p = text;; p++) {
         unsigned char c = (unsigned char)*p;
-        bool inside = (isalnum(c) || c >= 0x80) || (c == '.' && w > 0 && isdigit((unsigned char)p[1]) && isdigit((unsigned char)p[-1]));
+        bool inside = (isalnum(c) || c >= 0x80) ||
+                      (c == '.' && w > 0 && isdigit((unsigned char)p[1]) &&
+                       isdigit((unsigned char)p[-1]));
         if (inside && w + 1 < sizeof(word)) {
             word[w++] = (char)tolower(c);
             continue;
@@ -324,20 +551,25 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
     /* fname and lname are what people write for first and last name. */
     static const struct {
         const char *word, *a, *b;
-    } split[] = { { "fname", "first", "name" }, { "lname", "last", "name" }, { "firstname", "first", "name" },
-                  { "lastname", "last", "name" }, { "forename", "first", "name" }, { "surname", "last", "name" },
-                  { "dob", "birth", "date" }, { "zipcode", "zip", "code" }, { "birthdate", "birth", "date" } };
+    } split[] = { { "fname", "first", "name" },     { "lname", "last", "name" },
+                  { "firstname", "first", "name" }, { "lastname", "last", "name" },
+                  { "forename", "first", "name" },  { "surname", "last", "name" },
+                  { "dob", "birth", "date" },       { "zipcode", "zip", "code" },
+                  { "birthdate", "birth", "date" } };
     for (size_t i = 0; i < ARRAY_SIZE(split); i++)
         if (strcmp(split[i].word, w) == 0)
-            return add_name_word(a, n, split[i].a, strlen(split[i].a)) < 0 ? -1
-                                                                          : add_name_word(a, n, split[i].b, strlen(split[i].b));
+            return add_name_word(a, n, split[i].a, strlen(split[i].a)) < 0 ?
+                       -1 :
+                       add_name_word(a, n, split[i].b, strlen(split[i].b));
     size_t w_len = strlen(w);
-    if (w_len >= 3 && w_len <= 4 && strcmp(w + w_len - 2, "id") == 0 && strcmp(w, "paid") != 0 && strcmp(w, "said") != 0 &&
-        strcmp(w, "grid") != 0 && strcmp(w, "bid") != 0 && strcmp(w, "kid") != 0 && strcmp(w, "acid") != 0)
+    if (w_len >= 3 && w_len <= 4 && strcmp(w + w_len - 2, "id") == 0 && strcmp(w, "paid") != 0 &&
+        strcmp(w, "said") != 0 && strcmp(w, "grid") != 0 && strcmp(w, "bid") != 0 &&
+        strcmp(w, "kid") != 0 && strcmp(w, "acid") != 0)
         return add_name_word(a, n, s, len - 2) < 0 ? -1 : add_name_word(a, n, "id", 2);
     n->words[n->n] = w;
     n->stems[n->n] = nl_stem(a, w);
-    static const char *const small[] = { "of", "the", "in", "by", "for", "and", "to", "at", "on", "a", "is", "or", "per" };
+    static const char *const small[] = { "of", "the", "in", "by", "for", "and", "to",
+                                         "at", "on",  "a",  "is", "or",  "per" };
     bool light = false;
     for (size_t i = 0; i < ARRAY_SIZE(small); i++)
         light |= strcmp(small[i], w) == 0;
@@ -354,7 +586,8 @@ int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
     const char *p = name;
     ret->n = 0;
     while (*p) {
-        while (*p && !isalnum((unsigned char)*p) && (unsigned char)*p < 0x80 && *p != '#' && *p != '%')
+        while (*p && !isalnum((unsigned char)*p) && (unsigned char)*p < 0x80 && *p != '#' &&
+               *p != '%')
             p++;
         const char *start = p;
         if (*p == '#' || *p == '%') {
@@ -366,15 +599,18 @@ int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
         while (isalnum((unsigned char)*p) || (unsigned char)*p >= 0x80) {
             p++;
             bool camel = isupper((unsigned char)*p) && islower((unsigned char)p[-1]);
-            bool acronym = isupper((unsigned char)*p) && isupper((unsigned char)p[-1]) && islower((unsigned char)p[1]) &&
-                           p[1] != 's';
-            bool digit = isdigit((unsigned char)*p) && isalpha((unsigned char)p[-1]) && p - start > 2;
+            bool acronym = isupper((unsigned char)*p) && isupper((unsigned char)p[-1]) &&
+                           islower((unsigned char)p[1]) && p[1] != 's';
+            bool digit = isdigit((unsigned char)*p) && isalpha((unsigned char)p[-1]) &&
+                         p - start > 2;
             if (camel || acronym || digit)
                 break;
         }
         /* "StuID", "courseid": the key at the end is a word of its own. */
         size_t len = (size_t)(p - start);
-        if (len > 4 && strncasecmp(p - 2, "id", 2) == 0 && (isupper((unsigned char)p[-2]) || strchr("etnrky", tolower((unsigned char)p[-3])) != NULL) &&
+        if (len > 4 && strncasecmp(p - 2, "id", 2) == 0 &&
+            (isupper((unsigned char)p[-2]) ||
+             strchr("etnrky", tolower((unsigned char)p[-3])) != NULL) &&
             !isalnum((unsigned char)*p)) {
             if (add_name_word(a, ret, start, len - 2) < 0 || add_name_word(a, ret, "id", 2) < 0)
                 return -1;
@@ -388,9 +624,13 @@ int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
 /* temperature_c, weight_kg, battery_pct: nobody says the unit. */
 void nl_lighten_units(struct nl_name *n)
 {
-    static const char *const units[] = { "c", "f", "k", "pct", "percent", "hpa", "pa", "kpa", "mm", "cm", "m", "km", "kg", "g", "mg", "lb",
-                                         "lbs", "usd", "eur", "gbp", "hours", "hrs", "hour", "minutes", "mins", "seconds", "sec", "secs", "ms",
-                                         "s", "days", "kwh", "kw", "mw", "mph", "kph", "kmh", "ft", "sqft", "sqm", "mb", "gb", "flag" };
+    static const char *const units[] = {
+        "c",    "f",   "k",     "pct",  "percent", "hpa",     "pa",   "kpa",     "mm",
+        "cm",   "m",   "km",    "kg",   "g",       "mg",      "lb",   "lbs",     "usd",
+        "eur",  "gbp", "hours", "hrs",  "hour",    "minutes", "mins", "seconds", "sec",
+        "secs", "ms",  "s",     "days", "kwh",     "kw",      "mw",   "mph",     "kph",
+        "kmh",  "ft",  "sqft",  "sqm",  "mb",      "gb",      "flag"
+    };
     for (int i = n->n - 1; i > 0; i--) {
         bool unit = false;
         for (size_t k = 0; k < ARRAY_SIZE(units); k++)
@@ -461,7 +701,8 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
         return 0;
     if (abbreviates(t->text, w) && nt >= 4)
         return 0.75;
-    if (nw >= 5 && nt >= 5 && nl_edit_distance(w, t->text, 2) <= (nw >= 8 ? 2 : 1) && w[0] == t->text[0])
+    if (nw >= 5 && nt >= 5 && nl_edit_distance(w, t->text, 2) <= (nw >= 8 ? 2 : 1) &&
+        w[0] == t->text[0])
         return 0.75;
     if (nt >= 4 && nw > nt && (strcmp(w + nw - nt, t->text) == 0 || strncmp(w, t->text, nt) == 0))
         return 0.65;

@@ -1,0 +1,177 @@
+/* Everyday questions over three tables: a lending library with its members and loans, and what each becomes. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "base/macros.h"
+#include "nl/nl.h"
+#include "plan/compile.h"
+
+struct table {
+    const char *name;
+    long long rows;
+    const char *columns[9][2];
+};
+
+static const struct table tables[] = {
+    { "loans",
+      8000,
+      { { "loan_id", "BIGINT" },
+        { "member_id", "BIGINT" },
+        { "branch", "VARCHAR" },
+        { "genre", "VARCHAR" },
+        { "fee", "DOUBLE" },
+        { "days_kept", "BIGINT" },
+        { "lent_at", "TIMESTAMP" },
+        { "overdue", "BOOLEAN" } } },
+    { "members", 900, { { "member_id", "BIGINT" }, { "name", "VARCHAR" }, { "town", "VARCHAR" }, { "joined_on", "DATE" } } },
+};
+
+static const struct {
+    int table, column;
+    const char *value;
+} values[] = {
+    { 0, 2, "Harbour" }, { 0, 2, "Hilltop" }, { 0, 2, "Market" }, { 0, 3, "Crime" }, { 0, 3, "Poetry" }, { 0, 3, "History" },
+    { 1, 2, "Dover" },   { 1, 2, "Leeds" },
+};
+
+static struct nl_schema *schema_of_library(void)
+{
+    struct err err = ERR_INIT;
+    struct nl_schema *s = NULL;
+    assert_int_equal(nl_schema_create("library", &s, &err), 0);
+    for (size_t t = 0; t < ARRAY_SIZE(tables); t++) {
+        assert_int_equal(nl_schema_add_table(s, tables[t].name, tables[t].rows, &err), (int)t);
+        for (int c = 0; tables[t].columns[c][0]; c++)
+            assert_int_equal(nl_schema_add_column(s, (int)t, tables[t].columns[c][0], tables[t].columns[c][1], &err), c);
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(values); i++)
+        assert_int_equal(nl_schema_add_value(s, values[i].table, values[i].column, values[i].value, &err), 0);
+    assert_int_equal(nl_schema_set_range(s, 0, 6, "2023-01-02 09:00:00", "2024-05-31 18:30:00", &err), 0);
+    assert_int_equal(nl_schema_finish(s, &err), 0);
+    return s;
+}
+
+static void to_sql(const json_t *plan, char *ret, size_t n)
+{
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    auto_buf struct buf sql = BUF_INIT(1u << 20);
+    struct query_plan *parsed;
+    size_t k = 0;
+    arena_init(&a, PLAN_ARENA_BYTES);
+    if (plan_parse(plan, &a, &parsed, &err) < 0 || plan_compile(parsed, NULL, &sql, &err) < 0)
+        fail_msg("%s", err.message);
+    for (const char *p = buf_cstr(&sql); *p && k + 1 < n; p++)
+        if (*p != '"' && (!(*p == '\n' || *p == ' ') || (k > 0 && ret[k - 1] != ' ')))
+            ret[k++] = *p == '\n' ? ' ' : *p;
+    ret[k] = '\0';
+}
+
+#define MONTH "CAST(date_trunc('month', lent_at) AS DATE)"
+#define LAST " LIMIT 1000"
+
+static void test_questions(void **state)
+{
+    static const struct {
+        const char *question, *sql;
+    } cases[] = {
+        { "how many loans were there?", "SELECT COUNT(*) AS row_count FROM loans" LAST },
+        { "total fee by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch" LAST },
+        { "fees by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch" LAST },
+        { "median fee of poetry loans", "SELECT MEDIAN(fee) AS median_fee FROM loans WHERE genre = 'Poetry'" LAST },
+        { "overdue rate by genre", "SELECT genre, AVG(overdue) AS avg_overdue FROM loans GROUP BY genre" LAST },
+        { "how many loans are overdue?", "SELECT COUNT(*) AS row_count FROM loans WHERE overdue = TRUE" LAST },
+        { "what share of fees comes from crime?",
+          "SELECT 100.0 * SUM(CASE WHEN genre = 'Crime' THEN fee ELSE 0 END) / SUM(fee) AS percentage FROM loans" LAST },
+        { "share of loans by branch",
+          "SELECT branch, COUNT(*) AS row_count, (100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()) AS percentage FROM loans GROUP BY branch" LAST },
+        { "loans per month", "SELECT " MONTH " AS month, COUNT(*) AS row_count FROM loans GROUP BY " MONTH " ORDER BY month ASC" LAST },
+        { "loans by branch and genre", "SELECT branch, genre, COUNT(*) AS row_count FROM loans GROUP BY branch, genre" LAST },
+        { "total fee in March",
+          "SELECT SUM(fee) AS total_fee FROM loans WHERE lent_at >= '2024-03-01' AND lent_at < '2024-04-01'" LAST },
+        { "how many loans in the last 24 hours?", "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at > '2024-05-30 18:30:00'" LAST },
+        { "how many loans in the last 3 months?", "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at >= '2024-03-01'" LAST },
+        { "how many loans were not in Harbour?", "SELECT COUNT(*) AS row_count FROM loans WHERE branch != 'Harbour'" LAST },
+        { "how many loans have no fee?", "SELECT COUNT(*) AS row_count FROM loans WHERE fee IS NULL" LAST },
+        { "top 3 branches by fee", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch ORDER BY total_fee DESC LIMIT 3" },
+        { "which genre is the most popular?", "SELECT genre, COUNT(*) AS row_count FROM loans WHERE genre IS NOT NULL GROUP BY genre ORDER BY "
+                                              "row_count DESC LIMIT 1" },
+        { "total fee by town", "SELECT members.town, SUM(loans.fee) AS total_fee FROM loans JOIN members ON loans.member_id = members.member_id "
+                               "GROUP BY members.town" LAST },
+        { "members by town", "SELECT town, COUNT(*) AS row_count FROM members GROUP BY town" LAST },
+    };
+    struct nl_schema *s = schema_of_library();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct err err = ERR_INIT;
+        auto_arena struct arena a;
+        struct nl_answer answer;
+        char sql[2000] = "";
+        arena_init(&a, NL_ARENA_BYTES);
+        assert_int_equal(nl_plan(s, cases[i].question, NULL, &a, &answer, &err), 0);
+        if (answer.n_choices > 0)
+            to_sql(answer.choices[0].plan, sql, sizeof(sql));
+        if (strcmp(sql, cases[i].sql) != 0)
+            print_error("%s\n", cases[i].question);
+        assert_string_equal(sql, cases[i].sql);
+        nl_answer_finish(&answer);
+    }
+    nl_schema_destroy(s);
+}
+
+/* What is offered instead of an answer has one. */
+static void test_suggestions_work(void **state)
+{
+    struct nl_schema *s = schema_of_library();
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    struct nl_answer declined;
+    (void)state;
+    arena_init(&a, 8 * NL_ARENA_BYTES);
+    assert_int_equal(nl_plan(s, "will the moon quarrel with philosophy, or merely whisper?", NULL, &a, &declined, &err), 0);
+    assert_int_equal(declined.status, NL_DECLINED);
+    assert_int_equal(declined.n_suggestions, 3);
+    for (size_t i = 0; i < declined.n_suggestions; i++) {
+        struct nl_answer answer;
+        assert_int_equal(nl_plan(s, declined.suggestions[i], NULL, &a, &answer, &err), 0);
+        if (answer.status != NL_ANSWERED)
+            fail_msg("'%s' is offered and not answered", declined.suggestions[i]);
+        nl_answer_finish(&answer);
+    }
+    nl_answer_finish(&declined);
+    nl_schema_destroy(s);
+}
+
+/* Rows that a join repeats are counted once. */
+static void test_repeated_rows_count_once(void **state)
+{
+    struct nl_schema *s = schema_of_library();
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    struct nl_answer answer;
+    char sql[2000];
+    (void)state;
+    arena_init(&a, NL_ARENA_BYTES);
+    assert_int_equal(nl_plan(s, "how many members by branch", NULL, &a, &answer, &err), 0);
+    assert_true(answer.n_choices > 0);
+    to_sql(answer.choices[0].plan, sql, sizeof(sql));
+    assert_string_equal(sql, "SELECT loans.branch, COUNT(DISTINCT members.member_id) AS distinct_member_id FROM loans JOIN members ON "
+                             "loans.member_id = members.member_id GROUP BY loans.branch" LAST);
+    nl_answer_finish(&answer);
+    nl_schema_destroy(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_questions),
+        cmocka_unit_test(test_suggestions_work),
+        cmocka_unit_test(test_repeated_rows_count_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
