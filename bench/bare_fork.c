@@ -1,6 +1,6 @@
 /*
- * The floor for starting a kernel: the same zygote (CPython, packages, DuckDB, warmed and frozen), forked with plain fork(2) and no
- * jail at all, up to the result of the cell. Prints one duration in microseconds per line.
+ * The floor for starting a kernel: the same zygote (CPython, packages, DuckDB, warmed, frozen, its memory arranged), forked with
+ * plain fork(2) and no jail at all, up to the result of the cell. Prints one duration in microseconds per line.
  *
  *   bare_fork COUNT PRELOAD CODE
  */
@@ -13,6 +13,7 @@
 #include "base/clock.h"
 #include "kernel/python.h"
 #include "kernel/sql.h"
+#include "kernel/zygote.h"
 
 static void child(const char *code, int out)
 {
@@ -43,6 +44,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "bare_fork: %s\n", err.message);
         return 1;
     }
+    zygote_arrange_memory(true);
     for (int i = 0; i < atoi(argv[1]); i++) {
         int ends[2];
         char answer[65536];

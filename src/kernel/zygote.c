@@ -141,6 +141,14 @@ static void merge_free_chunks(void)
     free(p);
 }
 
+void zygote_arrange_memory(bool python)
+{
+    merge_free_chunks();
+    collapse_heap();
+    if (python)
+        hot_pages_pin(python_rehearse);
+}
+
 int zygote_serve(const struct zygote_options *opt, struct err *err)
 {
     struct jail_template jail;
@@ -152,11 +160,8 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     if (r < 0)
         return r;
 
-    merge_free_chunks();
     if (!opt->one_shot)
-        collapse_heap();
-    if (!opt->one_shot && parts.has_python)
-        hot_pages_pin(python_rehearse);
+        zygote_arrange_memory(parts.has_python);
 
     struct jail_confine_options confine = {
         .partial = opt->partial,

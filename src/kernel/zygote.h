@@ -13,6 +13,9 @@ struct zygote_options {
     int sock;
 };
 
+/* Everything is loaded: arranges memory so that forks are cheap, and what they have to copy is copied at once. */
+void zygote_arrange_memory(bool python);
+
 /* Loads, confines itself, says hello, and serves until the socket closes. Returns 0 then. */
 int zygote_serve(const struct zygote_options *opt, struct err *err);
 
