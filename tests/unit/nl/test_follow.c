@@ -169,8 +169,8 @@ static void test_complete_questions_stand_alone(void **state)
 static void test_what_cannot_follow(void **state)
 {
     static const char *const plans[] = { "{}", "[]", "{\"table\": \"nowhere\"}", "{\"table\": 5, \"select\": {\"a\": 1}, \"filters\": 7}",
-                                         "{\"table\": \"deliveries\", \"select\": [1, {}, null], \"group_by\": \"x\", \"order_by\": [3], "
-                                         "\"filters\": [null, {\"not\": 1}]}" };
+                                         ("{\"table\": \"deliveries\", \"select\": [1, {}, null], \"group_by\": \"x\", \"order_by\": [3], "
+                                          "\"filters\": [null, {\"not\": 1}]}") };
     static const char *const questions[] = { "and by region?", "as a chart", "top 3 instead", "and the average?", "sort by cost", "without Books",
                                              "only the purple ones" };
     struct nl_schema *s = schema_of_deliveries();
