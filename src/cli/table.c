@@ -10,6 +10,7 @@
 #include "cli/table.h"
 
 #include <locale.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -129,14 +130,30 @@ static int append_cut(struct buf *b, const char *text, int max, int *ret_width, 
     return r;
 }
 
-/* The shortest decimal that reads back as the same number; for people, without the dust of binary sums: 5694.87, not 5694.870000000002. */
-static void format_real(double v, bool for_people, char *ret, size_t n)
+/* The shortest decimal that reads back as the same number. */
+static void format_real(double v, char *ret, size_t n)
 {
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(ret, n, "%.*g", digits, v);
-        if (for_people || strtod(ret, NULL) == v)
+        if (strtod(ret, NULL) == v)
             return;
     }
+}
+
+/* For people: six decimals at most, and not the dust of binary sums: 5694.87, not 5694.870000000002. */
+static void format_for_people(double v, char *ret, size_t n)
+{
+    double size = fabs(v);
+    if (size < 1 || size >= 1e15 || !isfinite(v)) {
+        snprintf(ret, n, "%.*g", size < 1 ? 6 : 15, v);
+        return;
+    }
+    snprintf(ret, n, "%.6f", v);
+    size_t len = strlen(ret);
+    while (len > 0 && ret[len - 1] == '0')
+        ret[--len] = '\0';
+    if (len > 0 && ret[len - 1] == '.')
+        ret[--len] = '\0';
 }
 
 /* Text of a value: as CSV wants it, or for people. */
@@ -149,7 +166,10 @@ static int value_text(const json_t *v, bool for_people, struct buf *b, struct er
     case JSON_INTEGER:
         return buf_printf(b, err, "%" JSON_INTEGER_FORMAT, json_integer_value(v));
     case JSON_REAL:
-        format_real(json_real_value(v), for_people, number, sizeof(number));
+        if (for_people)
+            format_for_people(json_real_value(v), number, sizeof(number));
+        else
+            format_real(json_real_value(v), number, sizeof(number));
         return buf_append_str(b, number, err);
     case JSON_TRUE:
         return buf_append_str(b, "true", err);
