@@ -207,6 +207,20 @@ static void place_super(struct shape *sh, bool others_shown)
          common           ? FEATURE_SUPER_COMMON :
          sh->super_bare   ? FEATURE_SUPER_COUNT :
                             FEATURE_SUPER_COUNT_SAID] += 1;
+    const struct nl_column *c = nl_col(p->s, sh->super.ref);
+    const struct nl_column *what = r->n_select > 0 && r->select[0].func < 0 ?
+                                       nl_col(p->s, r->select[0].ref) :
+                                       NULL;
+    /* Of things with many rows it is the sum that counts; a join makes many rows of one. */
+    bool many = p->s->tables[r->scope.tables[0]].n_rows >= LARGE_ROWS ||
+                p->s->tables[r->scope.tables[r->scope.n - 1]].n_rows >= LARGE_ROWS;
+    bool joined = what && r->scope.n > 1 && r->select[0].ref.table == r->scope.key->to_table &&
+                  sh->super.ref.table == r->scope.key->from_table;
+    bool repeated = what && (joined || (!what->is_unique && !what->is_key)) &&
+                    (!what->is_numeric || what->is_id) && many && c && !c->is_rate;
+    if (sh->super.func < 0 && c && c->is_numeric &&
+        ((r->n_group > 0 && r->group[0].bucket >= 0) || (repeated && r->n_group == 0)))
+        sh->super.func = c->is_rate ? FUNC_AVG : FUNC_SUM;
     add_order(r, sh->super, sh->super_dir > 0 ? -1 : 1);
     r->limit = sh->limit ? sh->limit : how_many_best(sh);
 }
@@ -231,7 +245,15 @@ static void imply_aggregate(struct shape *sh)
         const struct nl_column *c = nl_col(p->s, r->select[i].ref);
         if (r->select[i].bucket >= 0 || !c->is_numeric || c->is_id || nl_is_year(c))
             continue;
-        r->select[i].func = c->is_rate || c->is_flag ? FUNC_AVG : FUNC_SUM;
+        if (c->is_flag) { /* "returned orders by month": those for which it is set */
+            struct nl_filter *f = nl_add_filter(p, r->select[i].ref, FILTER_EQ, 0);
+            if (f)
+                f->text[f->n_texts++] = "true";
+            r->select[i] = aggregate(no_ref, FUNC_COUNT);
+            any = true;
+            continue;
+        }
+        r->select[i].func = c->is_rate ? FUNC_AVG : FUNC_SUM;
         any = true;
     }
     if (!any && table && r->n_group > 0) {

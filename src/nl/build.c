@@ -190,10 +190,12 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
         else
             value = value_json(c, f->text[0]);
     } else if (op == FILTER_BETWEEN) {
+        negate_outside = f->negated;
         value = json_array();
         json_array_append_new(value, number_json(f->number[0]));
         json_array_append_new(value, number_json(f->number[1]));
     } else if (f->n_numbers > 0) {
+        negate_outside = f->negated;
         value = number_json(f->number[0]);
     }
     json_object_set_new(j, "op", json_string(plan_filter_op_names[op]));

@@ -148,6 +148,7 @@ static void judge_words(struct shape *sh, const double *table_scores)
         case MARK_ALPHA:
             f[FEATURE_UNUSED_ORDER] += 1;
             break;
+        case MARK_UNREAD:
         case MARK_DIFF:
         case MARK_AFTER:
         case MARK_SHARE:
@@ -171,6 +172,11 @@ static void judge_words(struct shape *sh, const double *table_scores)
             continue;
         words++;
         if (!covered[i]) {
+            static const char *const before[] = {
+                "in", "during", "on", "at", "from", "for", "with"
+            };
+            for (size_t k = 0; k < ARRAY_SIZE(before) && i > 0; k++)
+                f[FEATURE_UNUSED_PLACE] += str_eq(p->q->t[i - 1].text, before[k]);
             unused++;
             f[FEATURE_UNUSED_CAPITAL] += (t->capital && i > 0) || t->quoted;
         }
@@ -184,6 +190,17 @@ static void judge_words(struct shape *sh, const double *table_scores)
     f[FEATURE_NO_FILTER] = p->r->n_filters == 0;
     f[FEATURE_MANY_SELECT] = MAX_OF(p->r->n_select - 3, 0);
     f[FEATURE_JOINED] = p->r->scope.n > 1;
+    /* Rows of the many are no answer to how many of the one there are. */
+    bool one = false, many = false, counts = false;
+    for (int i = 0; i < p->mentions.n && p->r->scope.n > 1; i++) {
+        one |= nl_at(p, i)->kind == KIND_TABLE && nl_at(p, i)->table == p->r->scope.key->to_table;
+        many |= nl_at(p, i)->kind == KIND_TABLE &&
+                nl_at(p, i)->table == p->r->scope.key->from_table;
+    }
+    for (int i = 0; i < p->r->n_select; i++)
+        counts |= p->r->select[i].func == FUNC_COUNT && p->r->select[i].ref.table < 0;
+    if (one && !many && counts)
+        f[FEATURE_UNSUPPORTED] += 1;
     /* A join repeats the rows of the one: sums over them would be too large. */
     for (int i = 0; i < p->r->n_select && p->r->scope.n > 1; i++)
         if (p->r->select[i].func == FUNC_SUM &&

@@ -167,6 +167,7 @@ enum nl_mark {
     MARK_MORE,     /* which is higher; arg: 1, -1 */
     MARK_TIMES,    /* working hours, weekends; arg: enum nl_times */
     MARK_OUT,      /* out of stock */
+    MARK_UNREAD,   /* times that are not understood: summer, yesterday */
     MARK_COMPARE,  /* how does … differ */
     _MARK_MAX
 };

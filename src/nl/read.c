@@ -62,7 +62,10 @@ static void read_groups(struct shape *sh)
             trend = i;
             continue;
         }
-        if (nl_is_mark(m, MARK_BUCKET) && m->hint) {
+        bool which = nl_is_mark(m, MARK_BUCKET) && !m->hint && m->start > 0 && sh->super_dir &&
+                     (str_eq(p->q->t[m->start - 1].text, "which") ||
+                      str_eq(p->q->t[m->start - 1].text, "what"));
+        if (nl_is_mark(m, MARK_BUCKET) && (m->hint || which)) {
             if (!m->used && nl_date_column(p, &ref)) {
                 struct nl_item item = plain(ref);
                 item.bucket = m->arg;
@@ -395,7 +398,7 @@ static void read_difference(struct shape *sh)
 /* A table that nothing is taken from has no place in a join. */
 static bool speaks_of(const struct nl_reading *r, int table)
 {
-    bool any = r->n_select == 0;
+    bool any = r->n_select == 0 && table == r->scope.tables[0];
     for (int i = 0; i < r->n_select; i++)
         any |= r->select[i].ref.table == table;
     for (int i = 0; i < r->n_filters; i++)

@@ -67,7 +67,7 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
     struct nl_mention *cmp = nl_at(p, at), *num = nl_at(p, number),
                       *before = nl_at(p, MIN_OF(at, number) - 1),
                       *after = nl_at(p, MAX_OF(at, number) + 1);
-    struct nl_ref ref = { -1, -1 };
+    struct nl_ref ref = { -1, -1 }, main;
     bool reversed = false;
     bool is_date = num->kind == KIND_DATE;
     int agg = -1;
@@ -154,7 +154,9 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         p->f[FEATURE_HAVING_COUNT] += 1;
         return;
     } else if (before && (before->kind == KIND_TABLE || nl_is_mark(before, MARK_COUNT)) &&
-               (nl_is_mark(before, MARK_COUNT) || nl_is_mark(two, MARK_COUNT))) {
+               (nl_is_mark(before, MARK_COUNT) || nl_is_mark(two, MARK_COUNT)) &&
+               !(num->number > 20 && before->kind == KIND_TABLE &&
+                 nl_main_measure(p->s, p->r->scope.tables[0], &main))) {
         struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
         if (f) {
             f->having = FUNC_COUNT;
@@ -178,6 +180,10 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
             }
         }
         p->f[FEATURE_GUESSED_COLUMN] += 1;
+        if (ref.table < 0 && num->number > 20)
+            (void)nl_main_measure(p->s, p->r->scope.tables[0], &ref); /* "orders over 500" */
+        if (ref.column < 0)
+            ref = (struct nl_ref){ -1, -1 };
         if (ref.table < 0 && num->number > 5 && num->number <= 120)
             nl_hint_column(p, "ag", &ref, &reversed);
         if (ref.table < 0) {

@@ -162,6 +162,28 @@ static void turn_rank(struct shape *sh, const struct nl_mention *m)
         }
 }
 
+/* "the most anomalies" are rows where the flag is set; "the highest return rate" is the share of them. */
+static bool flag_super(struct shape *sh, int i)
+{
+    struct nl_parse *p = sh->p;
+    struct nl_mention *m = nl_at(p, i), *flag = nl_at(p, i + 1), *rate = nl_at(p, i + 2);
+    if (!is_column(flag) || flag->used || nl_gap(p, m, flag) > 1 ||
+        !nl_col(p->s, flag->ref)->is_flag)
+        return false;
+    flag->used = true;
+    if (nl_is_mark(rate, MARK_SHARE)) {
+        rate->used = true;
+        sh->super = aggregate(flag->ref, FUNC_AVG);
+        return true;
+    }
+    struct nl_filter *f = nl_add_filter(p, flag->ref, FILTER_EQ, i + 1);
+    if (f)
+        f->text[f->n_texts++] = "true";
+    sh->super = aggregate(no_ref, FUNC_COUNT);
+    sh->super_count = true;
+    return true;
+}
+
 void nl_read_super(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -266,6 +288,8 @@ void nl_read_super(struct shape *sh)
                 sh->super = aggregate(no_ref, FUNC_COUNT);
                 sh->super_count = true;
             }
+        } else if (flag_super(sh, i)) {
+            continue;
         } else if (near && is_measure(p, next) && !next->used) {
             sh->super = plain(next->ref);
             next->used = true;

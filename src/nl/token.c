@@ -382,8 +382,7 @@ static bool read_number(const char *w, double *ret, bool *ret_ordinal)
 
 static bool is_word_byte(unsigned char c)
 {
-    return isalnum(c) || c >= 0x80 || c == '_' || c == '$' || c == '%' || c == '&' || c == '+' ||
-           c == '@';
+    return isalnum(c) || c >= 0x80 || c == '$' || c == '%' || c == '&' || c == '+' || c == '@';
 }
 
 static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t len, bool quoted)
