@@ -173,6 +173,7 @@ static int ask_one(const struct config *cfg, const struct options *o, const char
         status = print_answer(answer, o);
         if (o->chart && status == CLI_OK)
             status = write_chart(provider, cfg, o, answer);
+        cli_end_output();
         ask_data_finish(&data);
     } else {
         cli_complain("%s", err.message);

@@ -33,6 +33,9 @@ int cli_doctor(const struct cli *cli, int argc, char **argv);
 /* "riddle: message" on standard error. */
 void cli_complain(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
+/* All is said: whoever reads our output has its end now, not when the last process is gone. */
+void cli_end_output(void);
+
 /* Loads the settings and sets up logging; complains and returns CLI_USAGE if one is bad. */
 int cli_load_config(struct config *ret);
 

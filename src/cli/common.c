@@ -2,6 +2,7 @@
 
 #include "cli/cli.h"
 
+#include <fcntl.h>
 #include <getopt.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,14 @@ void cli_complain(const char *fmt, ...)
     vfprintf(stderr, fmt, ap);
     va_end(ap);
     fputc('\n', stderr);
+}
+
+void cli_end_output(void)
+{
+    fflush(stdout);
+    auto_close int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    if (null >= 0)
+        (void)dup2(null, STDOUT_FILENO);
 }
 
 int cli_load_config(struct config *ret)

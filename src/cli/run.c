@@ -490,14 +490,6 @@ static int exit_status(const struct screen *s, const json_t *response)
     return CLI_FAILED;
 }
 
-/* All is said: whoever reads our output has its end now, not when the last process is gone. */
-static void end_output(void)
-{
-    auto_close int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    if (null >= 0)
-        (void)dup2(null, STDOUT_FILENO);
-}
-
 static int run_short_form(const struct config *cfg, const struct options *o, struct screen *s)
 {
     struct err err = ERR_INIT;
@@ -549,7 +541,7 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
             status = CLI_FAILED;
         run_result_finish(&result);
     }
-    end_output();
+    cli_end_output();
     sandbox_destroy(sandbox);
     provider_close(provider);
     runner_request_finish(&req);

@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "kernel/profile.h"
+#include "kernel/nosync.h"
 #include "kernel/python.h"
 #include "kernel/workspace.h"
 #include "sandbox/sandbox.h"
@@ -329,6 +330,7 @@ static int run_ingest(struct kernel *k, const json_t *req, struct buf *out, stru
         .temp_directory = out_dir, /* on a disk, where /tmp is memory; what is left in it goes with it */
         .progress = ingest_progress,
     };
+    nosync_set(json_is_true(json_object_get(req, "unsynced"))); /* this kernel does nothing else */
     return sql_ingest(k->parts->engine, &in, out, err);
 }
 

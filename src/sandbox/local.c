@@ -479,6 +479,7 @@ void provider_close(struct provider *p)
             kernel_kill(&p->pool[kind][--p->n_pool[kind]]);
         zygote_stop(&p->zygotes[kind]);
     }
+    tables_settle(p);
     cgroup_tree_close(&p->cgroups);
     free(p);
 }

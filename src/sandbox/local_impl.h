@@ -45,6 +45,7 @@ struct provider {
     struct zygote zygotes[_RUN_KIND_MAX];
     struct kernel_proc pool[_RUN_KIND_MAX][POOL_MAX];
     size_t n_pool[_RUN_KIND_MAX];
+    struct ingest *unsettled; /* tables that are in use before they are on the disk */
 };
 
 /* ---- local.c ---- */
@@ -135,5 +136,7 @@ void ingest_abort(struct ingest *in);
 /* All of it, blocking: the ingested form of a data file, made now if it is not there yet. */
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
                   struct table_file *ret, struct err *err);
+/* Syncs and publishes what a single run used before it was on the disk. After its sandboxes are gone. */
+void tables_settle(struct provider *p);
 
 #endif

@@ -107,6 +107,9 @@ struct ingest {
     char name[256];
     char hex[HASH_HEX_SIZE];
     char out_dir[4200];
+    bool unsynced;       /* used where it was made, and published when it is on the disk: see tables_settle() */
+    json_t *report;      /* … with this */
+    struct ingest *next; /* in the provider's list of these */
 };
 
 /* A directory only this ingest uses, writable by its kernel. */
@@ -139,6 +142,7 @@ static int start_ingest(struct ingest *in, const struct sandbox_file *file, cons
     struct stat st;
     bool small = stat(file->path, &st) == 0 && st.st_size < SMALL_FILE_BYTES;
     start.threads = small ? 1 : (int)cores;
+    in->unsynced = small && p->one_shot;
     char target[320];
     snprintf(target, sizeof(target), "data/%.255s", file->name);
     struct kernel_proc k = KERNEL_PROC_NONE;
@@ -150,7 +154,7 @@ static int start_ingest(struct ingest *in, const struct sandbox_file *file, cons
     if (r == 0)
         r = sandbox_start(p, &k, &start, &in->sandbox, err);
     if (r == 0) {
-        auto_json json_t *req = json_pack("{s:s, s:s}", "op", "ingest", "name", file->name);
+        auto_json json_t *req = json_pack("{s:s, s:s, s:b}", "op", "ingest", "name", file->name, "unsynced", in->unsynced);
         r = req ? sandbox_begin_json(in->sandbox, req, INGEST_TIMEOUT_MS, 65536, events, err)
                 : err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
     }
@@ -191,6 +195,7 @@ void ingest_abort(struct ingest *in)
     sandbox_destroy(in->sandbox);
     if (*in->out_dir)
         (void)fd_remove_tree(in->out_dir, NULL);
+    json_decref(in->report);
     free(in);
 }
 
@@ -211,9 +216,8 @@ static int write_report(const char *path, const char *text, struct err *err)
     return r;
 }
 
-/* The finished file moves to its name; its report first, so that a table is never without one. */
-static int publish(struct provider *p, const char *out_dir, const char *final_path, const char *report_path,
-                   const json_t *report, struct err *err)
+/* Makes what the ingest left riddle's own. Its descriptor, or negative. */
+static int take_over(struct provider *p, const char *out_dir, struct err *err)
 {
     char made[4300];
     snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
@@ -224,6 +228,15 @@ static int publish(struct provider *p, const char *out_dir, const char *final_pa
         return err_set(err, ERR_INTERNAL, "the ingest left no table");
     if (fchmod(fd, 0444) < 0 || (p->root && fchown(fd, 0, 0) < 0))
         return err_errno(err, ERR_IO, errno, "taking over the ingested table");
+    return TAKE_FD(fd);
+}
+
+/* The finished file moves to its name; its report first, so that a table is never without one. */
+static int publish(const char *out_dir, const char *final_path, const char *report_path,
+                   const json_t *report, struct err *err)
+{
+    char made[4300];
+    snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
     auto_free char *text = json_to_str(report);
     if (!text)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -240,6 +253,7 @@ static int publish(struct provider *p, const char *out_dir, const char *final_pa
 
 int ingest_finish(struct ingest *in, const struct run_result *result, struct table_file *ret, struct err *err)
 {
+    struct provider *p = in->provider;
     char report_path[4200];
     int r = 0;
     if (result->verdict != VERDICT_OK) {
@@ -247,17 +261,41 @@ int ingest_finish(struct ingest *in, const struct run_result *result, struct tab
         if (result->verdict == VERDICT_MEMORY)
             why = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
         r = err_set(err, ERR_VALIDATION, "%s: %s", in->name, why ? why : verdict_name(result->verdict));
-    } else {
-        /* The kernel goes first: nothing may still write to what is published. */
-        sandbox_destroy(in->sandbox);
-        in->sandbox = NULL;
-        table_paths(in->provider, in->hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
-        r = publish(in->provider, in->out_dir, ret->path, report_path, result->body, err);
-        if (r == 0)
-            ret->report = json_incref(result->body);
+        ingest_abort(in);
+        return r;
     }
+    /* The kernel goes first: nothing may still write to what is published. */
+    sandbox_destroy(TAKE_PTR(in->sandbox));
+    auto_close int fd = take_over(p, in->out_dir, err);
+    if (fd >= 0 && in->unsynced) {
+        snprintf(ret->path, sizeof(ret->path), "%.4000s/table.duckdb", in->out_dir);
+        ret->report = json_incref(result->body);
+        in->report = json_incref(result->body);
+        in->next = p->unsettled;
+        p->unsettled = in;
+        return 0;
+    }
+    table_paths(p, in->hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
+    r = fd < 0 ? fd : publish(in->out_dir, ret->path, report_path, result->body, err);
+    if (r == 0)
+        ret->report = json_incref(result->body);
     ingest_abort(in);
     return r;
+}
+
+void tables_settle(struct provider *p)
+{
+    char path[4200], report_path[4200];
+    while (p->unsettled) {
+        struct ingest *in = p->unsettled;
+        struct err ignored = ERR_INIT; /* what cannot be kept is made anew */
+        p->unsettled = in->next;
+        auto_close int fd = take_over(p, in->out_dir, &ignored);
+        table_paths(p, in->hex, path, sizeof(path), report_path, sizeof(report_path));
+        if (fd >= 0 && fsync(fd) == 0)
+            (void)publish(in->out_dir, path, report_path, in->report, &ignored);
+        ingest_abort(in);
+    }
 }
 
 /* ---- hash and ingest at once ---- */

@@ -8,7 +8,6 @@ import time
 import pytest
 
 from api import QUICK, metric, wait_for_metric
-from model import start_model  # noqa: F401 (a fixture)
 from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
 from server import Server, read_events
 from test_chat import SALES, new_thread, say, stream

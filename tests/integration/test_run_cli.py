@@ -374,3 +374,14 @@ def test_large_files_are_hashed_beside_the_ingest(programs, tmp_path):
         assert len(made) == count
         assert made == {p.stem.partition(".")[0] for p in tables.glob("*.json")}
         assert not list(tables.glob("new-*")) and not list(tables.glob("*.tmp-*"))
+
+
+def test_table_of_a_single_run_is_kept(programs, tmp_path):
+    """It is used before it is on the disk, and published afterwards: whole, with its report, and nothing beside it."""
+    file, home = tmp_path / "fresh.csv", tmp_path / "home"
+    file.write_text("a,b\n1,2\n3,4\n")
+    for _ in range(2):
+        assert "4" in programs.run("--sql", "SELECT sum(a) AS s FROM fresh", file, env={"RIDDLE_HOME": str(home)}).text
+        names = sorted(p.name for p in (home / "tables").iterdir())
+        assert len(names) == 2 and names[0].endswith(".duckdb") and names[1].endswith(".json"), names
+        assert names[0].split(".")[0] == names[1].split(".")[0]
