@@ -373,7 +373,7 @@ static const char *order_name(struct follow *f, const struct nl_item *o)
     }
     if (o->ref.table < 0)
         return first_aggregate(f->plan) ? name_of(first_aggregate(f->plan)) : NULL;
-    return json_array_size(json_object_get(f->plan, "group_by")) > 0 ? NULL : column;
+    return first_aggregate(f->plan) ? NULL : column;
 }
 
 static void put_order(struct follow *f)
@@ -620,7 +620,8 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
     json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ? draw(f) :
                                                                                         NULL;
     /* A chart of what has none is no answer. */
-    bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f);
+    bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f) &&
+                nl_is_valid(f->plan);
     if (!done) {
         json_decref(f->plan);
         json_decref(chart);

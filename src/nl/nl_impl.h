@@ -376,6 +376,8 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
 int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
               struct arena *a, struct nl_answer *ret, struct err *err);
 
+/* Whether it compiles; what does not is no reading. */
+bool nl_is_valid(const json_t *plan);
 json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
                        const struct nl_filter *f, struct arena *a);
 json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,

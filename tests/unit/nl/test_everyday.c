@@ -166,12 +166,60 @@ static void test_repeated_rows_count_once(void **state)
     nl_schema_destroy(s);
 }
 
+/* Words in any order: no crash, and every plan that comes of them compiles. */
+static void test_any_words(void **state)
+{
+    static const char *const words[] = {
+        "how many", "which",   "what",     "who",     "total",  "average",  "median",  "highest", "lowest",  "most",    "least",   "most common", "top 3",
+        "bottom",   "by",      "per",      "each",    "and",    "or",       "not",     "no",      "without", "only",    "between", "more than",   "less than",
+        "at least", "after",   "before",   "since",   "last",   "first",    "next",    "previous", "share of", "rate",   "percentage of", "in March", "in 2024",
+        "last 30 days", "monthly", "month", "weekday", "over time", "trend", "sorted by", "descending", "different", "number of", "difference between",
+        "loans",    "members", "branch",   "genre",   "fee",    "fees",     "days kept", "lent at", "overdue", "town",   "name",    "joined on",   "member",
+        "Harbour",  "Hilltop", "Crime",    "Poetry",  "Dover",  "\"Leeds\"", "'x'",     "5",       "10",      "1,000",   "2023",    "3rd",         "$40",
+        "as a chart", "instead", "what about", "compare", "distribution of", "out of", "longest", "on Mondays", "during working hours", "contains", "starts with A",
+        "empty",    "is",      "are",      "?",       ",",      "revenue",  "purple",  "the",     "of",      "with",    "for",     "from",        "to" };
+    struct nl_schema *s = schema_of_library();
+    auto_json json_t *before = NULL;
+    uint32_t seed = 12345;
+    (void)state;
+    for (int round = 0; round < 1000; round++) {
+        struct err err = ERR_INIT;
+        auto_arena struct arena a;
+        struct nl_answer answer;
+        char question[600] = "", sql[4000];
+        for (int n = 1 + round % 9; n > 0; n--) {
+            seed = seed * 1664525u + 1013904223u;
+            strcat(question, words[(seed >> 8) % ARRAY_SIZE(words)]);
+            strcat(question, " ");
+        }
+        arena_init(&a, 2 * NL_ARENA_BYTES);
+        struct nl_context ctx = { .previous_plan = before, .previous_question = "?" };
+        assert_int_equal(nl_plan(s, question, round % 2 ? &ctx : NULL, &a, &answer, &err), 0);
+        for (size_t i = 0; i < answer.n_choices; i++) {
+            auto_arena struct arena b;
+            auto_buf struct buf out = BUF_INIT(1u << 20);
+            struct query_plan *plan;
+            arena_init(&b, PLAN_ARENA_BYTES);
+            if (plan_parse(answer.choices[i].plan, &b, &plan, &err) < 0 || plan_compile(plan, NULL, &out, &err) < 0)
+                fail_msg("'%s': %s: %s", question, answer.choices[i].reading, err.message);
+        }
+        if (answer.n_choices > 0) {
+            json_decref(before);
+            before = json_incref(answer.choices[0].plan);
+            to_sql(before, sql, sizeof(sql));
+        }
+        nl_answer_finish(&answer);
+    }
+    nl_schema_destroy(s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_suggestions_work),
         cmocka_unit_test(test_repeated_rows_count_once),
+        cmocka_unit_test(test_any_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
