@@ -468,13 +468,15 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
     return plan;
 }
 
-bool nl_is_valid(const json_t *plan)
+bool nl_is_valid(const struct nl_schema *s, const json_t *plan)
 {
     struct err err = ERR_INIT;
     auto_arena struct arena a;
     struct query_plan *parsed = NULL;
     arena_init(&a, PLAN_ARENA_BYTES);
-    return plan_parse(plan, &a, &parsed, &err) >= 0 && plan_check(parsed, NULL, &err) >= 0;
+    if (plan_parse(plan, &a, &parsed, &err) < 0)
+        return false;
+    return !s->plan_schema || plan_check(parsed, s->plan_schema, &err) >= 0;
 }
 
 /* ---- in words ---- */

@@ -621,7 +621,7 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
                                                                                         NULL;
     /* A chart of what has none is no answer. */
     bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f) &&
-                nl_is_valid(f->plan);
+                nl_is_valid(f->s, f->plan);
     if (!done) {
         json_decref(f->plan);
         json_decref(chart);

@@ -254,7 +254,7 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
     };
     for (int i = 0; i < all.n; i++) {
         const struct nl_candidate *c = all.c[i];
-        if (ret->n_choices == NL_CHOICES_MAX || !nl_is_valid(c->plan)) {
+        if (ret->n_choices == NL_CHOICES_MAX || !nl_is_valid(s, c->plan)) {
             ret->others += exp(c->score);
             continue;
         }

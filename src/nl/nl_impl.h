@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include "nl/nl.h"
+#include "plan/plan_schema.h"
 #include "plan/query_plan.h"
 
 #define NL_MAX_TOKENS 96
@@ -88,6 +89,8 @@ struct nl_schema {
     struct nl_value **buckets;
     size_t n_buckets;
     bool finished;
+    struct plan_schema
+        *plan_schema; /* the same for the compiler; NULL if it has names that a plan cannot say */
 };
 
 /* The first value of this key, or the next after one. NULL: none. */
@@ -377,7 +380,7 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
               struct arena *a, struct nl_answer *ret, struct err *err);
 
 /* Whether it compiles; what does not is no reading. */
-bool nl_is_valid(const json_t *plan);
+bool nl_is_valid(const struct nl_schema *s, const json_t *plan);
 json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
                        const struct nl_filter *f, struct arena *a);
 json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,

@@ -423,6 +423,23 @@ const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
     return NULL;
 }
 
+/* Readings are checked against it, so that none is offered which the compiler would refuse. */
+static void make_plan_schema(struct nl_schema *s)
+{
+    struct err err = ERR_INIT;
+    json_t *tables = json_object();
+    auto_json json_t *schema = json_pack("{s:o}", "tables", tables);
+    for (int t = 0; schema && t < s->n_tables; t++) {
+        json_t *columns = json_object();
+        json_object_set_new(tables, s->tables[t].name, columns);
+        for (int c = 0; c < s->tables[t].n_columns; c++)
+            json_object_set_new(columns, s->tables[t].columns[c].name,
+                                json_string(s->tables[t].columns[c].sql_type));
+    }
+    if (!schema || plan_schema_parse(schema, NULL, &s->arena, &s->plan_schema, &err) < 0)
+        s->plan_schema = NULL;
+}
+
 int nl_schema_finish(struct nl_schema *s, struct err *err)
 {
     s->n_buckets = BUCKETS;
@@ -439,6 +456,7 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
                     return r;
             }
         }
+    make_plan_schema(s); /* before columns are added that the data does not have */
     int r = find_keys(s, err);
     for (int t = 0; t < s->n_tables && r >= 0; t++)
         r = add_revenue(s, t, err);

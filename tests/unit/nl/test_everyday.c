@@ -166,6 +166,27 @@ static void test_repeated_rows_count_once(void **state)
     nl_schema_destroy(s);
 }
 
+/* Columns of pages and spreadsheets, whose names no program would have. */
+static void test_names_with_spaces(void **state)
+{
+    struct nl_schema *s = NULL;
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    struct nl_answer answer;
+    (void)state;
+    assert_int_equal(nl_schema_create("page", &s, &err), 0);
+    assert_int_equal(nl_schema_add_table(s, "t_1", 20, &err), 0);
+    assert_int_equal(nl_schema_add_column(s, 0, "Bird (English)", "VARCHAR", &err), 0);
+    assert_int_equal(nl_schema_add_column(s, 0, "Wing span, cm", "BIGINT", &err), 1);
+    assert_int_equal(nl_schema_finish(s, &err), 0);
+    arena_init(&a, NL_ARENA_BYTES);
+    assert_int_equal(nl_plan(s, "what is the average wing span?", NULL, &a, &answer, &err), 0);
+    assert_int_equal(answer.status, NL_ANSWERED);
+    assert_string_equal(answer.choices[0].reading, "average of `Wing span, cm` of `t_1`");
+    nl_answer_finish(&answer);
+    nl_schema_destroy(s);
+}
+
 /* Words in any order: no crash, and every plan that comes of them compiles. */
 static void test_any_words(void **state)
 {
@@ -219,6 +240,7 @@ int main(void)
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_suggestions_work),
         cmocka_unit_test(test_repeated_rows_count_once),
+        cmocka_unit_test(test_names_with_spaces),
         cmocka_unit_test(test_any_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
