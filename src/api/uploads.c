@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "api/intake.h"
 #include "api/uploads_impl.h"
 #include "base/str.h"
 #include "net/sse.h"
@@ -325,7 +326,7 @@ static const struct route routes[] = {
       .responses = post_responses,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA) |
                 ROUTE_ERR(UNAVAILABLE),
-      .on_headers = upload_receive_headers, .on_body = upload_receive_body },
+      .on_headers = upload_receive_headers, .on_body = intake_body },
     { HTTP_GET, "/uploads", list_uploads, .id = "listUploads", .tag = "uploads",
       .summary = "Your uploads, newest first", .params = list_params, .responses = list_responses },
     { HTTP_GET, "/uploads/{file_id}", get_upload, .id = "getUpload", .tag = "uploads",

@@ -2,7 +2,7 @@
 #define RIDDLE_API_UPLOADS_IMPL_H
 
 /*
- * What the files of uploads share. Life of one: received (upload_receive.c: streamed to `.part`,
+ * What the files of uploads share. Life of one: received (intake.c: streamed to `.part`,
  * hashed) → recorded as `processing` → ingested and profiled in a jail (upload_ingest.c) → `ready`,
  * or `failed` and its file removed → deleted, by its owner or because its time is over
  * (upload_sets.c). Everything but file work, which is the worker pool's, is done in the loop.
@@ -130,9 +130,12 @@ void upload_ingest_close(struct uploads *up);
 
 /* ---- upload_receive.c ---- */
 
+struct intake_file;
+/* TOO_LARGE when the owner's uploads may not take so many bytes more. */
+int uploads_may_grow(const struct upload_use *use, const struct config *cfg, int64_t bytes, struct err *err);
+/* TOO_LARGE when a file may not be so many bytes longer. */
+int upload_check_size(const struct config *cfg, const struct intake_file *f, size_t len, struct err *err);
 int upload_receive_headers(struct http_request *req, struct err *err);
-ssize_t upload_receive_body(struct http_request *req, const char *data, size_t len,
-                            struct err *err);
 void upload_receive_end(struct http_request *req);
 
 #endif
