@@ -104,8 +104,18 @@ int64_t chat_message_count(const struct chat *c);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */
 int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);
-/* Finds the data again, because files were added or removed; a kernel with variables gets new files in its /workspace. */
-void chat_refresh_data(struct chat *c);
+/*
+ * Finds the data again, because files were added or removed: now, or before the next turn when one is under way. A kernel with variables
+ * is kept, and new files are written into its /workspace; any other is given up. done (may be NULL) comes when what can be done now is done.
+ */
+void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
+/*
+ * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or "/workspace/x" in a kernel that is older
+ * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.
+ */
+#define CHAT_PLACE_SIZE 640
+bool chat_file_place(const struct chat *c, const char *path, char ret[CHAT_PLACE_SIZE], const char **ret_note);
+bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /* Something said before, elsewhere: context for the next turn, not kept. */
 void chat_recall(struct chat *c, const char *role, const char *content);
@@ -118,8 +128,22 @@ void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_
 /* Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes when it is gone. */
 int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err);
 
-/* The kernel of the chat, for reading what code left in /workspace between turns; NULL when there is none or it is busy. */
-struct lease *chat_lease(struct chat *c);
+/* VALIDATION unless it can be the id of a chat. */
+int chat_check_id(const char *id, struct err *err);
+
+/* ---- what code left in /workspace ---- */
+
+/*
+ * Each waits for the cell under way, and the next cell waits for it. By the callback: NOT_FOUND when the chat has no kernel (any more), and
+ * what lease_read_file() says. A piece is valid during the call; files is [{path, size, modified}], borrowed.
+ */
+struct chat_op;
+typedef void (*chat_file_fn)(const struct file_piece *piece, const struct err *err, void *arg);
+typedef void (*chat_list_fn)(const json_t *files, const struct err *err, void *arg);
+int chat_read_file(struct chat *c, const char *path, int64_t offset, chat_file_fn done, void *arg, struct chat_op **ret, struct err *err);
+int chat_list_files(struct chat *c, chat_list_fn done, void *arg, struct chat_op **ret, struct err *err);
+/* Nobody waits for it any more. Not after its callback. NULL is fine. */
+void chat_op_drop(struct chat_op *op);
 
 /* ---- turns ---- */
 

@@ -50,6 +50,12 @@ struct bench {
     void (*when_ready)(void *arg, bool is_hot);
     void *when_ready_arg;
     struct loop_timer *patience;
+    bool stale;            /* the kept one was made before the chat's data changed: statements go elsewhere */
+    json_t *carried;       /* path on the host → {where, note?}: files that came after it */
+    struct carry *carry;   /* files on their way into it */
+    struct chat_op *ops, **ops_end; /* files to be read or written, the first one now if op_busy */
+    bool op_busy, pumping;
+    unsigned epoch;        /* counts the kept ones */
     int64_t since_us, restore_us; /* of the last kernel that had to be got; -1: it was there */
 };
 
@@ -64,6 +70,24 @@ void bench_drop(struct chat *c, const char *why);
 bool bench_is_hot(const struct chat *c);
 /* Calls once when the kernel that was prepared is there or cannot be had, or after wait_ms; soon if there is none to wait for. */
 void bench_when_ready(struct chat *c, int64_t wait_ms, void (*fn)(void *arg, bool is_hot), void *arg);
+
+/* A job that waited for files can begin. */
+void bench_go_on(struct chat *c);
+/* The kept kernel is gone or about to be, whatever was in it. */
+void bench_lose_kernel(struct chat *c, const char *why);
+
+/* ---- bench_files.c: files of its /workspace ---- */
+
+bool bench_files_busy(const struct chat *c); /* no cell may begin */
+void bench_files_wake(struct chat *c);       /* cells have ended, or the kernel is gone */
+void bench_files_finish(struct chat *c);     /* forgets everything, without a word */
+/* The data must stay until done. */
+int bench_write_file(struct chat *c, const char *path, const void *data, size_t len, bool append, chat_file_fn done, void *arg,
+                     struct err *err);
+/* Writes those of the files that the kernel lacks into its /workspace. Cells wait for it. */
+void bench_carry(struct chat *c, const struct sandbox_file *files, size_t n);
+/* Calls when nothing is being carried any more. */
+void bench_when_carried(struct chat *c, void (*done)(void *arg), void *arg);
 
 /* ---- chat.c ---- */
 
@@ -82,6 +106,7 @@ struct chat {
     json_t *last_plan;       /* of the last answer, for follow-ups */
     char *last_question;
     struct bench bench;
+    bool refresh_due;   /* files came or went during a turn */
     struct turn *turns; /* the first one runs */
     int64_t used_ms;
 };
@@ -111,6 +136,8 @@ struct agent {
 
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
+/* What chat_refresh_data() put off. */
+void chat_refresh_due(struct chat *c);
 void chat_remember(struct chat *c, const char *role, const char *content, const char *code);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
 void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);

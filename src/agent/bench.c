@@ -8,6 +8,7 @@
 void bench_init(struct chat *c)
 {
     c->bench = (struct bench){ .restore_us = -1 };
+    c->bench.ops_end = &c->bench.ops;
 }
 
 bool bench_is_hot(const struct chat *c)
@@ -70,18 +71,31 @@ static void end_job(struct chat *c, const struct run_result *result, const struc
 /* ---- running ---- */
 
 static void tell_failure(void *arg);
+static void tell_ready(void *arg);
 
 static void give_up_kernel(struct chat *c, const char *why)
 {
     struct bench *b = &c->bench;
+    struct err err = ERR_INIT;
     if (!b->lease)
         return;
     lease_release(TAKE_PTR(b->lease));
+    if (b->when_ready && !b->ready && !c->agent->closing && loop_defer(c->agent->env.loop, tell_ready, c, &err) == 0)
+        chat_ref(c);
+    b->stale = b->op_busy = false;
+    b->epoch++;
+    json_decref(TAKE_PTR(b->carried));
+    bench_files_wake(c);
     if (b->has_state) {
         b->lost = true;
         b->lost_why = why;
     }
     b->ready = b->has_state = false;
+}
+
+void bench_lose_kernel(struct chat *c, const char *why)
+{
+    give_up_kernel(c, why);
 }
 
 static void on_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
@@ -99,6 +113,7 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
     end_job(c, result, err);
     if (result)
         run_result_finish(result);
+    bench_files_wake(c);
     chat_unref(c);
 }
 
@@ -116,6 +131,8 @@ static void start_job(struct chat *c, struct lease *lease)
         .max_output_bytes = b->job.max_output_bytes,
     };
     struct run_events events = b->job.events;
+    if (lease == b->lease && bench_files_busy(c))
+        return; /* bench_go_on() */
     b->running = lease;
     if (b->job.kind == RUN_PYTHON)
         b->has_state = true;
@@ -231,17 +248,15 @@ static void tell_failure(void *arg)
         chat_unref(c);
 }
 
-static void admit(struct chat *c)
+/* Starts the job, in the kernel that is there or in one that is got. */
+static void dispatch(struct chat *c)
 {
     struct bench *b = &c->bench;
     struct err ignored = ERR_INIT;
     int r = 0;
-    b->admitted = true;
-    b->failed = (struct err)ERR_INIT;
-    c->agent->n_jobs++;
     if (b->ready && !lease_alive(b->lease))
         give_up_kernel(c, "its sandbox ended");
-    if (b->ready)
+    if (b->ready && !(b->stale && b->job.kind == RUN_SQL))
         start_job(c, b->lease);
     else if (b->job.kind == RUN_SQL) /* need not wait for Python */
         r = get_kernel(c, RUN_SQL, on_lent, &b->lent, &b->failed);
@@ -249,6 +264,21 @@ static void admit(struct chat *c)
         r = get_kernel(c, RUN_PYTHON, on_ready, &b->lease, &b->failed);
     if (r < 0 && loop_defer(c->agent->env.loop, tell_failure, chat_ref(c), &ignored) < 0)
         tell_failure(c);
+}
+
+static void admit(struct chat *c)
+{
+    c->bench.admitted = true;
+    c->bench.failed = (struct err)ERR_INIT;
+    c->agent->n_jobs++;
+    dispatch(c);
+}
+
+void bench_go_on(struct chat *c)
+{
+    struct bench *b = &c->bench;
+    if (b->admitted && b->failed.code == ERR_NONE && !b->running && !b->lent && (b->ready || !b->lease))
+        dispatch(c);
 }
 
 int bench_run(struct chat *c, const struct bench_job *job, struct err *err)

@@ -10,6 +10,7 @@
 #include "agent/agent_impl.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/runner.h"
 
 #define SWEEP_MS 10000
 #define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
@@ -40,7 +41,27 @@ static void drop_data(struct chat *c)
     catalog_unref(TAKE_PTR(c->catalog));
 }
 
-static int find_data(struct chat *c, struct err *err)
+static bool has_file(const struct agent_data *d, const char *path)
+{
+    for (size_t i = 0; i < d->n_files; i++)
+        if (str_eq(d->files[i].path, path))
+            return true;
+    return false;
+}
+
+/* Those of the new files that the old data has not, for a kernel that is kept. */
+static void carry_new(struct chat *c, const struct agent_data *old)
+{
+    struct sandbox_file added[RUNNER_FILES_MAX];
+    size_t n = 0;
+    for (size_t i = 0; i < c->data.n_files && n < ARRAY_SIZE(added); i++)
+        if (!has_file(old, c->data.files[i].path))
+            added[n++] = c->data.files[i];
+    c->bench.stale = true;
+    bench_carry(c, added, n);
+}
+
+static int find_data(struct chat *c, bool keep_kernel, struct err *err)
 {
     struct agent_data fresh;
     const struct agent_env *env = &c->agent->env;
@@ -54,11 +75,17 @@ static int find_data(struct chat *c, struct err *err)
         agent_data_finish(&fresh);
         return 0;
     }
-    if (c->has_data)
+    struct agent_data old = c->data;
+    bool had = c->has_data, keep = had && keep_kernel && bench_is_hot(c) && c->bench.has_state;
+    if (had && !keep)
         bench_drop(c, "the chat's data changed");
-    drop_data(c);
+    catalog_unref(TAKE_PTR(c->catalog));
     c->data = fresh;
     c->has_data = true;
+    if (keep)
+        carry_new(c, &old);
+    if (had)
+        agent_data_finish(&old);
     json_decref(TAKE_PTR(c->last_plan));
     return 0;
 }
@@ -75,7 +102,7 @@ int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads,
     json_t *old_datasets = c->datasets, *old_uploads = c->uploads;
     c->datasets = json_deep_copy(datasets);
     c->uploads = json_deep_copy(uploads);
-    int r = find_data(c, err);
+    int r = find_data(c, false, err);
     if (r < 0) {
         json_decref(c->datasets);
         json_decref(c->uploads);
@@ -88,11 +115,46 @@ int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads,
     return 0;
 }
 
-void chat_refresh_data(struct chat *c)
+static void refresh(struct chat *c)
 {
     struct err err = ERR_INIT;
-    if (find_data(c, &err) < 0)
+    c->refresh_due = false;
+    if (find_data(c, true, &err) < 0)
         log_warn("agent.data", LOG_STR("thread", c->id), LOG_STR("error", err.message));
+}
+
+void chat_refresh_due(struct chat *c)
+{
+    if (c->refresh_due)
+        refresh(c);
+}
+
+void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg)
+{
+    if (c->turns || (c->bench.lease && !c->bench.ready))
+        c->refresh_due = true; /* what runs or is being prepared goes on with what it has */
+    else
+        refresh(c);
+    if (done)
+        bench_when_carried(c, done, arg);
+}
+
+bool chat_file_place(const struct chat *c, const char *path, char ret[CHAT_PLACE_SIZE], const char **ret_note)
+{
+    const json_t *carried = json_object_get(c->bench.carried, path);
+    *ret_note = NULL;
+    for (size_t i = 0; c->has_data && i < c->data.n_files; i++)
+        if (str_eq(c->data.files[i].path, path)) {
+            if (carried) {
+                const char *where = json_string_value(json_object_get(carried, "where"));
+                *ret_note = json_string_value(json_object_get(carried, "note"));
+                snprintf(ret, CHAT_PLACE_SIZE, "%s", where ? where : "");
+            } else {
+                snprintf(ret, CHAT_PLACE_SIZE, "/data/%s", c->data.files[i].name);
+            }
+            return true;
+        }
+    return false;
 }
 
 /* ---- catalogs that chats on the same data share ---- */
@@ -130,6 +192,7 @@ void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalo
 
 static void chat_free(struct chat *c)
 {
+    bench_files_finish(c);
     if (c->prev)
         c->prev->next = c->next;
     else if (c->agent->chats == c)
@@ -214,9 +277,9 @@ int64_t chat_message_count(const struct chat *c)
     return c->message_count;
 }
 
-struct lease *chat_lease(struct chat *c)
+bool chat_is_busy(const struct chat *c)
 {
-    return bench_is_hot(c) && !c->bench.running ? c->bench.lease : NULL;
+    return c->turns != NULL;
 }
 
 void chat_remember(struct chat *c, const char *role, const char *content, const char *code)
@@ -280,14 +343,14 @@ static void on_created(const struct err *err, int64_t value, void *arg)
     open_end(o, c, err);
 }
 
-static int check_id(const char *id, struct err *err)
+int chat_check_id(const char *id, struct err *err)
 {
     size_t n = strlen(id);
     if (n == 0 || n > CHAT_ID_MAX)
-        return err_set(err, ERR_VALIDATION, "a thread_id has 1 to %d characters", CHAT_ID_MAX);
+        return err_set(err, ERR_VALIDATION, "the id of a thread or session has 1 to %d characters", CHAT_ID_MAX);
     for (const char *p = id; *p; p++)
         if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("-_.:", *p)))
-            return err_set(err, ERR_VALIDATION, "a thread_id has only letters, digits and - _ . :");
+            return err_set(err, ERR_VALIDATION, "the id of a thread or session has only letters, digits and - _ . :");
     return 0;
 }
 
@@ -295,7 +358,7 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
 {
     char id[CHAT_ID_MAX + 1];
     if (spec->thread_id) {
-        int r = check_id(spec->thread_id, err);
+        int r = chat_check_id(spec->thread_id, err);
         if (r < 0)
             return r;
         snprintf(id, sizeof(id), "%s", spec->thread_id);
@@ -390,7 +453,7 @@ static void on_record(const struct err *err, const struct store_page *page, void
         c->message_count = MAX_OF(t->message_count, 0);
         c->datasets = TAKE_PTR(datasets);
         c->uploads = TAKE_PTR(uploads);
-        r = find_data(c, &why);
+        r = find_data(c, false, &why);
         if (r == -ERR_NOT_FOUND)
             r = 0; /* its data is gone, its history is not: the next turn says so */
     }
@@ -406,7 +469,7 @@ static void on_record(const struct err *err, const struct store_page *page, void
 
 int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err)
 {
-    int r = check_id(thread_id, err);
+    int r = chat_check_id(thread_id, err);
     if (r < 0)
         return err_set(err, ERR_NOT_FOUND, "Thread not found");
     struct opening *o = calloc(1, sizeof(*o));
@@ -540,6 +603,7 @@ void agent_stop(struct agent *a)
     for (struct chat *c = a->chats; c; c = c->next) {
         if (c->turns)
             model_talk_destroy(c->turns);
+        bench_files_finish(c);
         bench_drop(c, NULL);
     }
 }

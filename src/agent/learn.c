@@ -183,8 +183,10 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
     struct chat *c = t->chat;
     struct err err = ERR_INIT;
     struct learning *l;
-    if (!c->catalog)
+    if (!c->catalog) {
+        chat_refresh_due(c); /* what is learnt is how things are now */
         c->catalog = agent_known_catalog(c->agent, c->data.key);
+    }
     if (c->catalog) {
         next(t);
         return;

@@ -143,9 +143,17 @@ int tools_list_files(const struct turn *t, struct buf *b, struct err *err)
 {
     const struct agent_data *d = &t->chat->data;
     int r = buf_append_str(b, "read-only:", err);
-    for (size_t i = 0; i < d->n_files && r == 0; i++)
-        r = d->files[i].table ? buf_printf(b, err, "\n/data/%s (table %s)", d->files[i].name, d->files[i].table)
-                              : buf_printf(b, err, "\n/data/%s", d->files[i].name);
+    for (size_t i = 0; i < d->n_files && r == 0; i++) {
+        char place[CHAT_PLACE_SIZE];
+        const char *note;
+        if (!chat_file_place(t->chat, d->files[i].path, place, &note))
+            continue;
+        r = buf_printf(b, err, "\n%s", *place ? place : d->files[i].name);
+        if (r == 0 && d->files[i].table)
+            r = buf_printf(b, err, " (table %s%s)", d->files[i].table, str_starts(place, "/data/") ? "" : "; in SQL only");
+        if (r == 0 && note)
+            r = buf_printf(b, err, ": %s", note);
+    }
     if (r == 0)
         r = buf_append_str(b, "\nleft by code:", err);
     size_t i;

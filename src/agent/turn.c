@@ -370,6 +370,8 @@ static void turn_end(struct turn *t, json_t *answer, const struct err *err)
             begin_first(c);
     } else if (c->deleted) {
         bench_drop(c, NULL);
+    } else {
+        chat_refresh_due(c);
     }
     chat_unref(c);
 }
@@ -566,6 +568,7 @@ void turn_begin(struct turn *t)
         turn_finish(t);
         return;
     }
+    chat_refresh_due(c);
     if (!c->has_data && chat_set_data(c, c->datasets, c->uploads, &err) < 0) {
         turn_fail(t, &err);
         return;

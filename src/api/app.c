@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "api/chats.h"
+#include "api/files.h"
 #include "api/runs.h"
 #include "api/uploads.h"
 #include "base/clock.h"
@@ -187,7 +188,7 @@ static int open_server(struct app *app, struct err *err)
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
     const struct route_table *tables[] = { &page_routes, &health_routes, &dataset_routes, &upload_routes,
-                                           &plan_routes, &run_routes,    &chat_routes };
+                                           &plan_routes, &run_routes,    &chat_routes,    &file_routes };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;
@@ -221,6 +222,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = executor_create(loop_uv(loop), cfg, &app->executor, err);
     if (r == 0)
         r = uploads_open(app, err);
+    if (r == 0)
+        r = sessions_open(app, err);
     if (r == 0)
         r = llm_create(loop_uv(loop), cfg, &app->llm, err);
     struct agent_env env = { .loop = loop, .cfg = cfg, .executor = app->executor, .store = app->store, .llm = app->llm,
@@ -258,6 +261,7 @@ void app_destroy(struct app *app)
     http_server_destroy(app->server);
     while (app->runs)
         run_abandon(app->runs);
+    sessions_close(app);
     uploads_close(app);
     agent_stop(app->agent);
     llm_destroy(app->llm);

@@ -21,6 +21,7 @@
 struct run;
 struct upload_set;
 struct uploads;
+struct sessions;
 
 struct app {
     const struct config *cfg;
@@ -37,6 +38,7 @@ struct app {
     struct static_site *page; /* pages.c */
     struct run *runs;         /* in flight */
     struct uploads *uploads;  /* uploads.c */
+    struct sessions *sessions; /* files.c */
     struct llm *llm;
     struct agent *agent;      /* threads and who answers in them */
     char *openapi; /* the description, rendered once */
@@ -85,7 +87,8 @@ struct route_table {
     const struct route *routes;
     size_t n;
 };
-extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes;
+extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes,
+    file_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
+#include "api/files.h"
 #include "base/hash.h"
 #include "base/str.h"
 #include "sandbox/runner.h"
@@ -14,6 +15,8 @@
 struct held {
     size_t n;
     struct dataset_handle handles[DATASETS_MAX];
+    size_t n_files;
+    struct session_file *files[RUNNER_FILES_MAX];
 };
 
 static void let_go(void *arg)
@@ -21,13 +24,15 @@ static void let_go(void *arg)
     struct held *h = arg;
     for (size_t i = 0; i < h->n; i++)
         dataset_handle_release(&h->handles[i]);
+    for (size_t i = 0; i < h->n_files; i++)
+        session_file_unref(h->files[i]);
     free(h);
 }
 
 static bool table_taken(const struct agent_data *d, const char *table)
 {
     for (size_t i = 0; i < d->n_files; i++)
-        if (str_ieq(d->files[i].table, table) || str_ieq(d->files[i].name, table))
+        if ((d->files[i].table && str_ieq(d->files[i].table, table)) || str_ieq(d->files[i].name, table))
             return true;
     return false;
 }
@@ -40,24 +45,42 @@ static bool name_taken(const struct agent_data *d, const char *name)
     return false;
 }
 
-static int add_file(struct agent_data *d, const struct dataset_file *f, struct err *err)
+/* Adds a file under names that no other has. */
+static int add_file(struct agent_data *d, const struct sandbox_file *f, struct err *err)
 {
     char table[DATASET_TABLE_MAX + 8], name[300];
     if (d->n_files == RUNNER_FILES_MAX)
         return err_set(err, ERR_VALIDATION, "a thread takes at most %d files", RUNNER_FILES_MAX);
-    snprintf(table, sizeof(table), "%s", f->table);
-    for (unsigned n = 2; table_taken(d, table) && n < 100; n++)
+    snprintf(table, sizeof(table), "%s", f->raw ? "" : f->table);
+    for (unsigned n = 2; !f->raw && table_taken(d, table) && n < 100; n++)
         snprintf(table, sizeof(table), "%.56s_%u", f->table, n);
     const char *dot = strrchr(f->name, '.');
+    int stem = dot ? (int)(dot - f->name) : (int)strlen(f->name);
     snprintf(name, sizeof(name), "%s", f->name);
-    if (name_taken(d, name))
+    if (!f->raw && name_taken(d, name))
         snprintf(name, sizeof(name), "%s%s", table, dot ? dot : "");
+    for (unsigned n = 2; name_taken(d, name) && n < 100; n++)
+        snprintf(name, sizeof(name), "%.*s_%u%s", MIN_OF(stem, 200), f->name, n, dot ? dot : "");
     d->files[d->n_files++] = (struct sandbox_file){ .name = arena_strdup(&d->arena, name),
-                                                    .path = arena_strdup(&d->arena, f->full_path),
-                                                    .table = arena_strdup(&d->arena, table),
-                                                    .sha256 = f->sha256[0] ? arena_strdup(&d->arena, f->sha256) : NULL };
+                                                    .path = arena_strdup(&d->arena, f->path),
+                                                    .table = f->raw ? NULL : arena_strdup(&d->arena, table),
+                                                    .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
+                                                    .raw = f->raw };
     const struct sandbox_file *last = &d->files[d->n_files - 1];
-    return last->name && last->path && last->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    return last->name && last->path && (last->table || last->raw) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* The files that were uploaded to the thread itself. Those that find no place beside its datasets are left out. */
+static int add_session(struct app *app, const char *owner, const char *thread_id, struct held *held, struct agent_data *d, struct err *err)
+{
+    const struct session_file *s;
+    struct sandbox_file f;
+    int r = 0;
+    while (r == 0 && d->n_files < RUNNER_FILES_MAX && (s = session_file_at(app, owner, thread_id, held->n_files, &f))) {
+        held->files[held->n_files++] = session_file_ref((struct session_file *)s);
+        r = add_file(d, &f, err);
+    }
+    return r;
 }
 
 static int add_dataset(struct app *app, const char *owner, const char *id, bool is_upload, struct held *held, struct agent_data *d,
@@ -72,8 +95,11 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     if (r < 0)
         return r;
     held->n++;
-    for (size_t i = 0; i < h->dataset->n_files && r == 0; i++)
-        r = add_file(d, &h->dataset->files[i], err);
+    for (size_t i = 0; i < h->dataset->n_files && r == 0; i++) {
+        const struct dataset_file *f = &h->dataset->files[i];
+        struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256[0] ? f->sha256 : NULL };
+        r = add_file(d, &file, err);
+    }
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
         json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
                                                           h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
@@ -100,7 +126,6 @@ static int make_key(struct agent_data *d, struct err *err)
 int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
                      struct agent_data *ret, struct err *err)
 {
-    (void)thread_id;
     struct app *app = arg;
     struct held *held = calloc(1, sizeof(*held));
     size_t i;
@@ -125,6 +150,8 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
         const struct dataset *d = registry_find(app->registry, DEFAULT_DATASET);
         r = add_dataset(app, owner, d ? d->id : registry_get(app->registry, 0)->id, false, held, ret, err);
     }
+    if (r == 0)
+        r = add_session(app, owner, thread_id, held, ret, err);
     if (!ret->dataset_id)
         ret->dataset_id = "files";
     if (r == 0)
@@ -133,7 +160,7 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
         char hash[HASH_HEX_SIZE];
         if (hash_bytes(ret->key, strlen(ret->key), hash, err) < 0)
             return -ERR_INTERNAL;
-        ret->version_hash = held->n == 1 && held->handles[0].dataset->version_hash[0]
+        ret->version_hash = held->n == 1 && held->n_files == 0 && held->handles[0].dataset->version_hash[0]
                                 ? arena_strdup(&ret->arena, held->handles[0].dataset->version_hash)
                                 : arena_printf(&ret->arena, "sha256:%s", hash);
     }

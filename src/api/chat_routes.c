@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
+#include "api/files.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -143,6 +144,7 @@ struct waiting {
     struct http_request *req; /* NULL: the client left */
     struct chat *chat;
     int64_t begun_us, created_us;
+    bool had_files;
 };
 
 static void waiting_left(void *arg)
@@ -393,10 +395,11 @@ static void deleted(const struct err *err, int64_t value, void *arg)
     (void)value;
     struct waiting *w = arg;
     struct http_request *req = w->req;
+    bool had_files = w->had_files;
     free(w);
     if (!req)
         return;
-    if (err)
+    if (err && !(err->code == ERR_NOT_FOUND && had_files)) /* files may be there before the thread is */
         reply_read_error(req, err);
     else
         http_reply_json(req, 200, json_pack("{s:s, s:b}", "thread_id", http_param(req, "thread_id"), "deleted", 1));
@@ -408,6 +411,8 @@ static void delete_thread(struct http_request *req)
     struct waiting *w = wait_for(req);
     int r = w ? chat_delete(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), deleted, w, &err)
               : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0)
+        w->had_files = session_forget(app_of(req), http_owner(req), http_param(req, "thread_id"));
     deferred(req, w, r, &err);
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
+#include "api/files.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "net/sse.h"
@@ -48,17 +49,13 @@ static void say(struct serving *s, const char *event, json_t *data)
 /* Names of the images that a client can fetch, as sessions know them. */
 static json_t *image_paths(const json_t *answer)
 {
-    static const char *const kinds[] = { ".png", ".jpg", ".jpeg", ".gif", ".webp", ".svg" };
     json_t *list = json_array(), *f;
     size_t i;
     json_array_foreach(json_object_get(answer, "files"), i, f)
     {
         const char *path = json_string_value(json_object_get(f, "path"));
-        for (size_t k = 0; path && k < ARRAY_SIZE(kinds); k++)
-            if (str_ends(path, kinds[k])) {
-                json_array_append_new(list, json_string(path));
-                break;
-            }
+        if (path && file_is_image(path))
+            json_array_append_new(list, json_string(path));
     }
     return list;
 }
@@ -254,6 +251,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     s->messages = json_deep_copy(ask->messages);
     int r;
     if (ask->thread_id) {
+        session_touch(app, s->owner, ask->thread_id);
         s->thread_id = arena_strdup(&s->arena, ask->thread_id);
         r = chat_open(app->agent, s->owner, s->thread_id, on_open, s, &err);
     } else {

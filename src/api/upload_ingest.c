@@ -97,7 +97,7 @@ static bool is_csv(const char *name)
  * The message of an ingest begins with the file's name, which the caller knows; what is wrong with
  * a CSV is said in fixed words.
  */
-static void reword(struct err *err, const char *name)
+void upload_reword(struct err *err, const char *name)
 {
     static const char *const known[] = { "File is empty", "CSV has no data rows",
                                          "Could not parse" };
@@ -120,7 +120,7 @@ static void finish(struct ingest_job *job, const struct err *err)
         int64_t until = clock_wall_ms() + UPLOAD_FAILED_TTL_MS;
         char soon[CLOCK_ISO_SIZE];
         job->err = *err;
-        reword(&job->err, set->file.name);
+        upload_reword(&job->err, set->file.name);
         clock_iso8601(until, soon);
         if (!*set->expires_at || strcmp(soon, set->expires_at) < 0)
             snprintf(set->expires_at, sizeof(set->expires_at), "%s", soon);

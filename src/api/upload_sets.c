@@ -99,11 +99,11 @@ static bool describe(struct upload_set *set)
     return text != NULL;
 }
 
-static void table_name(const char *name, char *ret, size_t n)
+void upload_table_name(const char *name, char ret[DATASET_TABLE_MAX])
 {
     char stem[UPLOAD_NAME_SIZE];
     str_stem(name, stem, sizeof(stem));
-    dataset_safe_name(stem, "data", true, ret, n);
+    dataset_safe_name(stem, "data", true, ret, DATASET_TABLE_MAX);
 }
 
 struct upload_set *upload_set_create(struct uploads *up, const struct upload_facts *facts)
@@ -115,7 +115,7 @@ struct upload_set *upload_set_create(struct uploads *up, const struct upload_fac
     char name[UPLOAD_NAME_SIZE], table[DATASET_TABLE_MAX], dir[PATH_MAX];
     arena_init(&set->arena, SET_ARENA_BYTES);
     upload_file_name(facts->filename, name);
-    table_name(name, table, sizeof(table));
+    upload_table_name(name, table);
     upload_dir(up, facts->owner, facts->file_id, dir, sizeof(dir));
     set->refs = 1;
     set->uploads = uploads_ref(up);

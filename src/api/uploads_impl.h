@@ -94,6 +94,7 @@ void upload_dir(const struct uploads *up, const char *owner, const char *file_id
  * The name that a file has on disk and in sandboxes: what was sent, but never hidden, never "..".
  */
 void upload_file_name(const char *filename, char ret[UPLOAD_NAME_SIZE]);
+void upload_table_name(const char *name, char ret[DATASET_TABLE_MAX]);
 
 struct upload_facts {
     const char *owner, *file_id, *filename, *sha256, *created_at,
@@ -127,6 +128,7 @@ int upload_ingest(struct upload_set *set,
                   struct err *err); /* the set is `processing` until it is settled */
 void upload_ingest_cancel(struct upload_set *set);
 void upload_ingest_close(struct uploads *up);
+void upload_reword(struct err *err, const char *name); /* why an ingest failed, for whoever sent the file */
 
 /* ---- upload_receive.c ---- */
 

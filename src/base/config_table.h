@@ -55,6 +55,11 @@
     CONFIG_INT(hot_threads, "RIDDLE_HOT_THREADS", 128, 1, 10000,                                   \
                "Threads whose Python variables are kept in a living kernel at once. Beyond it, and when memory is short, the least " \
                "recently used gives its kernel up; its next answer says so.")                      \
+    CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \
+               "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \
+    CONFIG_BYTES(session_quota_bytes, "SESSION_QUOTA_BYTES", "256m", 1024, 1099511627776,          \
+                 "Bytes of all files of one session. They count for UPLOAD_QUOTA_BYTES, too.")     \
+    CONFIG_INT(session_files_max, "SESSION_FILES_MAX", 50, 1, 63, "Files of one session.")         \
     CONFIG_SECTION("Limits of a run")                                                              \
     CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
                "Wall time of a run when the request names none.")                                  \

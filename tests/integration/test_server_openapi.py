@@ -24,6 +24,7 @@ GOOD = {
     "chat": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "chatStream": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "createThread": {"datasets": ["ecommerce"]},
+    "clearSessionFiles": {"session_id": "session-1"},
     "sendMessage": {"message": "SQL: SELECT 1 AS one"},
     "streamMessage": {"message": "SQL: SELECT 1 AS one"},
 }

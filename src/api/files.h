@@ -1,0 +1,30 @@
+#ifndef RIDDLE_API_FILES_H
+#define RIDDLE_API_FILES_H
+
+/*
+ * Files of sessions. A session is a thread: its id is the thread's id, and it may have files before anybody chats with it. Code sees them at
+ * /data; those that can be read as tables are tables, too.
+ */
+
+#include "api/app.h"
+
+/* Reference-counted: who began with a file goes on with it, even if it is removed meanwhile. */
+struct session_file;
+struct session_file *session_file_ref(struct session_file *f);
+void session_file_unref(struct session_file *f);
+
+/* At start: what is on disk; removes what is past its time or was interrupted. At the end: forgets. */
+int sessions_open(struct app *app, struct err *err);
+void sessions_close(struct app *app);
+
+/* The i-th file of a thread (NULL: of none), borrowed, as a sandbox sees it; NULL behind the last one. */
+const struct session_file *session_file_at(struct app *app, const char *owner, const char *thread_id, size_t i, struct sandbox_file *ret);
+
+bool file_is_image(const char *name);
+
+/* The thread is in use: its files are kept on. */
+void session_touch(struct app *app, const char *owner, const char *thread_id);
+/* The thread is deleted. True if it had files. */
+bool session_forget(struct app *app, const char *owner, const char *thread_id);
+
+#endif
