@@ -3,8 +3,8 @@
 
 /*
  * Chats: a person's messages about their data, and what answers them. A chat has data (tables), a history, and a kernel whose
- * variables live from message to message. A turn is one message and its answer: `SQL: …` and `PYTHON: …` run as they are; anything
- * else goes to the model, or, when there is none, to the planner (src/nl). Turns of one chat are answered in the order they came.
+ * variables live from message to message. A turn is one message and its answer: `SQL: …`, `PYTHON: …` and `PLAN: …` run as they are;
+ * anything else goes to the model, or, when there is none, to the planner (src/nl). Turns of one chat are answered in the order they came.
  *
  * Nothing here blocks. Callbacks come in the loop's thread and never from within the call that asked for them.
  *
@@ -14,6 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "agent/catalog.h"
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -65,6 +66,9 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
 void agent_stop(struct agent *a);
 /* After agent_stop() and after the store is closed, which still calls back. NULL is fine. */
 void agent_destroy(struct agent *a);
+
+/* What somebody has already learnt about the data of this key, so that chats need not look again. A reference is taken. */
+void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
 struct agent_stats {
     size_t chats, hot, turns;
@@ -164,7 +168,9 @@ struct turn_listener {
 int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
 /* Nobody listens any more: the turn is stopped and what came of it still stored. */
 void turn_drop(struct turn *t);
-/* Stops it; done still comes, with status cancelled. */
+/* Stops it; done still comes, with status cancelled, and may come from within. */
 void turn_cancel(struct turn *t);
+/* The same without patience: the kernel that runs its code is killed, and variables go with it. */
+void turn_kill(struct turn *t);
 
 #endif

@@ -65,6 +65,8 @@ int bench_run(struct chat *c, const struct bench_job *job, struct err *err);
 /* Gets Python's kernel ahead of the first cell, without waiting for it. */
 void bench_prepare(struct chat *c);
 void bench_interrupt(struct chat *c);
+/* Ends the job at once, and the kernel that it ran in; its done comes from within. */
+void bench_kill(struct chat *c);
 /* Forgets the job and gives the kernel up. why (static text, or NULL) is told with the next answer if variables went with it. */
 void bench_drop(struct chat *c, const char *why);
 bool bench_is_hot(const struct chat *c);
@@ -140,7 +142,6 @@ void agent_trim(struct agent *a, const struct chat *keep);
 void chat_refresh_due(struct chat *c);
 void chat_remember(struct chat *c, const char *role, const char *content, const char *code);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
-void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
 /* ---- turn.c ---- */
 
@@ -237,6 +238,8 @@ void agent_forget_learning(struct agent *a);
 
 /* ---- who answers ---- */
 
+/* SQL:, PYTHON: and PLAN: run as they are; false if the message is none of these. */
+bool answer_directly(struct turn *t);
 void answer_by_planner(struct turn *t);
 void answer_by_model(struct turn *t);
 void model_talk_destroy(struct turn *t);

@@ -322,6 +322,20 @@ void bench_interrupt(struct chat *c)
     }
 }
 
+void bench_kill(struct chat *c)
+{
+    struct bench *b = &c->bench;
+    struct err err = ERR_INIT;
+    if (!b->has_job)
+        return;
+    lease_release(TAKE_PTR(b->lent));
+    if (b->running && b->running == b->lease)
+        give_up_kernel(c, "its sandbox was stopped by force");
+    b->running = NULL;
+    err_set(&err, ERR_CANCELLED, "stopped by force");
+    end_job(c, NULL, &err);
+}
+
 void bench_drop(struct chat *c, const char *why)
 {
     struct bench *b = &c->bench;

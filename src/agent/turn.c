@@ -1,7 +1,7 @@
 /*
- * A turn: one message and its answer. It begins when the turns before it have ended, is answered by what its first word asks for (SQL:,
- * PYTHON:) or by whoever answers here (answer_model.c, answer_planner.c), and ends in turn_finish(): capsule and messages are stored,
- * then the listener is told, then the next turn begins.
+ * A turn: one message and its answer. It begins when the turns before it have ended, is answered by what its first word asks for
+ * (answer_direct.c) or by whoever answers here (answer_model.c, answer_planner.c), and ends in turn_finish(): capsule and messages are
+ * stored, then the listener is told, then the next turn begins.
  */
 
 #include <ctype.h>
@@ -507,45 +507,6 @@ void turn_finish(struct turn *t)
 
 /* ---- the beginning ---- */
 
-/* The code behind "SQL:" or "PYTHON:", or NULL. */
-static const char *after_prefix(const char *message, const char *prefix)
-{
-    while (isspace((unsigned char)*message))
-        message++;
-    size_t n = strlen(prefix);
-    if (strncasecmp(message, prefix, n) != 0)
-        return NULL;
-    message += n;
-    while (*message == ' ' || *message == '\t')
-        message++;
-    while (*message == '\n' || *message == '\r')
-        message++;
-    return message;
-}
-
-static void direct_done(struct turn *t)
-{
-    turn_summarise(t);
-    turn_finish(t);
-}
-
-static void run_directly(struct turn *t, const char *language, const char *code)
-{
-    struct err err = ERR_INIT;
-    if (!*code) {
-        err_set(&err, ERR_VALIDATION, "there is nothing behind '%s:'", str_eq(language, "sql") ? "SQL" : "PYTHON");
-    } else if (str_eq(language, "python") && !turn_cfg(t)->enable_python) {
-        err_set(&err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
-    } else {
-        struct turn_run run = { .language = language, .code = code };
-        t->mode = language;
-        turn_run_code(t, &run, direct_done);
-        return;
-    }
-    t->mode = language;
-    turn_fail(t, &err);
-}
-
 static void on_deadline(void *arg)
 {
     struct turn *t = arg;
@@ -575,13 +536,10 @@ void turn_begin(struct turn *t)
     }
     t->deadline_ms = clock_now_ms() + turn_cfg(t)->agent_timeout_s * 1000;
     (void)loop_after(c->agent->env.loop, (uint64_t)turn_cfg(t)->agent_timeout_s * 1000, on_deadline, t, &t->timer, &err);
-    const char *sql = after_prefix(t->message, "SQL:"), *python = after_prefix(t->message, "PYTHON:");
     turn_stage(t, "planning", "Reading the question...");
-    if (sql)
-        run_directly(t, "sql", sql);
-    else if (python)
-        run_directly(t, "python", python);
-    else if (llm_is_builtin(c->agent->env.llm))
+    if (answer_directly(t))
+        return;
+    if (llm_is_builtin(c->agent->env.llm))
         answer_by_planner(t);
     else
         answer_by_model(t);
@@ -666,6 +624,18 @@ void turn_cancel(struct turn *t)
     }
     model_cancel(t);
     turn_finish(t);
+}
+
+void turn_kill(struct turn *t)
+{
+    if (t->finishing)
+        return;
+    if (!t->started || !t->chat->bench.has_job) {
+        turn_cancel(t);
+        return;
+    }
+    t->cancelled = true;
+    bench_kill(t->chat); /* its callback ends the turn */
 }
 
 void turn_drop(struct turn *t)

@@ -292,3 +292,22 @@ def test_many_threads_do_not_mix(server):
     for w in workers:
         w.join()
     assert not wrong, wrong[:3]
+
+
+def test_a_plan_runs_as_it_is(server):
+    thread = new_thread(server)
+    plan = say(server, thread, "total amount by region")["details"]["plan_json"]
+    answer = say(server, thread, "plan:\n" + json.dumps(plan))
+    assert (answer["status"], answer["details"]["query_mode"], answer["details"]["plan_json"]) == ("succeeded", "plan", plan)
+    assert sorted(answer["result"]["rows"]) == [["East", 45], ["North", 40], ["South", 20]]
+    assert answer["code_runs"][0]["code"] == answer["details"]["compiled_sql"] and "GROUP BY" in answer["details"]["compiled_sql"]
+
+
+def test_a_plan_that_is_none(server):
+    thread = new_thread(server)
+    answer = say(server, thread, "PLAN: {\"select\": ")
+    assert answer["status"] == "rejected" and "the plan behind 'PLAN:' cannot be read" in answer["response"]
+    answer = say(server, thread, 'PLAN: {"dataset_id": "sales", "table": "nowhere", "select": [{"column": "amount"}]}')
+    assert answer["status"] == "rejected" and "nowhere" in answer["response"]
+    # Words after "Plan:" are a question like any other.
+    assert say(server, thread, "Plan: total amount")["result"]["rows"] == [[105]]

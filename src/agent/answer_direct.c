@@ -1,0 +1,89 @@
+/* Messages that need nobody to read them: SQL, Python and query plans that run as they are. */
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+#include "agent/agent_impl.h"
+#include "base/str.h"
+
+/* What stands behind the prefix, or NULL. */
+static const char *after_prefix(const char *message, const char *prefix)
+{
+    while (isspace((unsigned char)*message))
+        message++;
+    size_t n = strlen(prefix);
+    if (strncasecmp(message, prefix, n) != 0)
+        return NULL;
+    message += n;
+    while (*message == ' ' || *message == '\t')
+        message++;
+    while (*message == '\n' || *message == '\r')
+        message++;
+    return message;
+}
+
+static void direct_done(struct turn *t)
+{
+    turn_summarise(t);
+    turn_finish(t);
+}
+
+static void run_code(struct turn *t, const char *code)
+{
+    struct err err = ERR_INIT;
+    struct turn_run run = { .language = t->mode, .code = code };
+    if (str_eq(t->mode, "python") && !turn_cfg(t)->enable_python) {
+        err_set(&err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        turn_fail(t, &err);
+        return;
+    }
+    turn_run_code(t, &run, direct_done);
+}
+
+/* The tables are known now. */
+static void run_plan(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    struct turn_run run = { .language = "plan", .plan = t->plan };
+    if (turn_compile(t, t->plan, &run.code, &err) < 0)
+        turn_fail(t, &err);
+    else
+        turn_run_code(t, &run, direct_done);
+}
+
+static void read_plan(struct turn *t, const char *text)
+{
+    struct err err = ERR_INIT;
+    auto_json json_t *plan = NULL;
+    if (json_parse(text, strlen(text), &plan, &err) < 0) {
+        err.code = ERR_VALIDATION;
+        err_wrap(&err, "the plan behind 'PLAN:' cannot be read");
+        turn_fail(t, &err);
+        return;
+    }
+    turn_set_plan(t, plan);
+    turn_need_catalog(t, run_plan);
+}
+
+bool answer_directly(struct turn *t)
+{
+    static const struct {
+        const char *prefix, *mode;
+        void (*fn)(struct turn *t, const char *text);
+    } ways[] = { { "SQL:", "sql", run_code }, { "PYTHON:", "python", run_code }, { "PLAN:", "plan", read_plan } };
+    for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
+        const char *text = after_prefix(t->message, ways[i].prefix);
+        struct err err = ERR_INIT;
+        if (!text || (ways[i].fn == read_plan && *text != '{')) /* "Plan: sell more" is no plan of ours */
+            continue;
+        t->mode = ways[i].mode;
+        if (*text) {
+            ways[i].fn(t, text);
+        } else {
+            err_set(&err, ERR_VALIDATION, "there is nothing behind '%s'", ways[i].prefix);
+            turn_fail(t, &err);
+        }
+        return true;
+    }
+    return false;
+}
