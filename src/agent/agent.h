@@ -168,7 +168,7 @@ struct turn_listener {
 int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
 /* Nobody listens any more: the turn is stopped and what came of it still stored. */
 void turn_drop(struct turn *t);
-/* Stops it; done still comes, with status cancelled, and may come from within. */
+/* Stops it; done still comes, with status cancelled. */
 void turn_cancel(struct turn *t);
 /* The same without patience: the kernel that runs its code is killed, and variables go with it. */
 void turn_kill(struct turn *t);

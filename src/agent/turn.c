@@ -410,6 +410,12 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     turn_end(t, answer, answer ? NULL : &out_of_memory);
 }
 
+/* As a store would: not from within whatever finished the turn, which may still look at it. */
+static void stored_nothing(void *arg)
+{
+    on_stored(NULL, 0, arg);
+}
+
 static int store_capsule(struct turn *t, struct err *err)
 {
     struct chat *c = t->chat;
@@ -500,8 +506,10 @@ void turn_finish(struct turn *t)
     if (t->chat->agent->env.store) {
         store_turn(t);
     } else {
+        struct err err = ERR_INIT;
         t->stores = 1;
-        on_stored(NULL, 0, t);
+        if (loop_defer(t->chat->agent->env.loop, stored_nothing, t, &err) < 0)
+            stored_nothing(t);
     }
 }
 
