@@ -17,8 +17,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 
-/* "png" or "svg"; NULL for anything else. */
-static const char *format_of(const char *path)
+const char *ask_chart_format(const char *path)
 {
     static const char *const formats[] = { "png", "svg" };
     const char *dot = strrchr(path, '.');
@@ -30,7 +29,7 @@ static const char *format_of(const char *path)
 
 int ask_chart_check(const char *path, bool force, struct err *err)
 {
-    if (!format_of(path))
+    if (!ask_chart_format(path))
         return err_set(err, ERR_VALIDATION, "the name of a chart ends in .png or .svg, not like '%s'", path);
     if (!force && access(path, F_OK) == 0)
         return err_set(err, ERR_CONFLICT, "'%s' is there already; --force replaces it", path);
@@ -105,7 +104,7 @@ int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *
     if (!spec)
         return err_set(err, ERR_VALIDATION,
                        "no chart fits this answer: it takes at least two rows, with one number for each name or time");
-    const char *format = format_of(path);
+    const char *format = ask_chart_format(path);
     int r = draw_input(answer, spec, format, &input, err);
     sandbox_limits_default(cfg, &sandbox_spec.limits);
     if (r >= 0)

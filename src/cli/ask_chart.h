@@ -9,6 +9,8 @@
 #include "base/json.h"
 #include "sandbox/sandbox.h"
 
+/* "png" or "svg", by the end of the name; NULL for any other. */
+const char *ask_chart_format(const char *path);
 /* VALIDATION unless the name ends in .png or .svg; CONFLICT if there is such a file and it may not be replaced. */
 int ask_chart_check(const char *path, bool force, struct err *err);
 

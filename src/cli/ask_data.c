@@ -82,20 +82,24 @@ static int name_file(struct arena *a, const char *word, size_t index, struct san
     return 0;
 }
 
+int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err)
+{
+    int r = n == 0 || n > RUNNER_FILES_MAX ? err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n, RUNNER_FILES_MAX) : 0;
+    for (size_t i = 0; i < n && r >= 0; i++)
+        r = name_file(a, words[i], i, ret, err);
+    return r;
+}
+
 int ask_data_open(struct provider *p, const struct config *cfg, const char *const *files, size_t n_files,
                   const struct run_events *events, struct ask_data *ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
     struct sandbox_file list[RUNNER_FILES_MAX];
     auto_arena struct arena a;
-    int r = 0;
 
     *ret = (struct ask_data){ .sandbox = NULL };
     arena_init(&a, 1u << 20);
-    if (n_files == 0 || n_files > RUNNER_FILES_MAX)
-        r = err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n_files, RUNNER_FILES_MAX);
-    for (size_t i = 0; i < n_files && r >= 0; i++)
-        r = name_file(&a, files[i], i, list, err);
+    int r = ask_data_name_files(&a, files, n_files, list, err);
     spec.files = list;
     sandbox_limits_default(cfg, &spec.limits);
     if (r >= 0)

@@ -4,12 +4,19 @@
 /* Files to ask about: a sandbox that holds them as tables, and what is known of them, read from it once. */
 
 #include "agent/catalog.h"
+#include "base/arena.h"
 #include "sandbox/sandbox.h"
 
 struct ask_data {
     struct sandbox *sandbox;
     struct catalog *catalog;
 };
+
+/*
+ * Words of a command line, "[TABLE=]PATH", as files of a sandbox: ret has room for n, its strings are the arena's. VALIDATION for none
+ * or more than RUNNER_FILES_MAX, NOT_FOUND.
+ */
+int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err);
 
 /* Paths may be "TABLE=PATH". On failure *ret needs no finish. */
 int ask_data_open(struct provider *p, const struct config *cfg, const char *const *files, size_t n_files,

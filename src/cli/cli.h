@@ -24,6 +24,7 @@ struct cli {
 
 int cli_serve(const struct cli *cli, int argc, char **argv);
 int cli_replay(const struct cli *cli, int argc, char **argv);
+int cli_chat(const struct cli *cli, int argc, char **argv);
 int cli_ask(const struct cli *cli, int argc, char **argv);
 int cli_run(const struct cli *cli, int argc, char **argv);
 int cli_datasets(const struct cli *cli, int argc, char **argv);

@@ -3,6 +3,7 @@
 
 /* Figures that a run drew, saved as files: <directory>/<stem>-1.png, <stem>-2.png, … and .svg beside when asked for. */
 
+#include <stdbool.h>
 #include "base/err.h"
 #include "base/json.h"
 
@@ -10,6 +11,7 @@ struct figures {
     const char *directory;
     const char *stem;
     int count;
+    bool keep; /* what is there is not replaced: the next number that is free is taken */
 };
 
 /*

@@ -17,18 +17,15 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/figures.h"
+#include "cli/progress.h"
 #include "cli/save.h"
 #include "cli/table.h"
 #include "sandbox/runner.h"
-
-#define PROGRESS_AFTER_MS 300
-#define PROGRESS_WIDTH 30
 
 enum format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 
@@ -46,12 +43,11 @@ struct options {
 struct screen {
     enum format format;
     bool out_tty, err_tty;
+    struct progress progress;
     struct figures figures;
     struct save save; /* no directory: what is left in /workspace goes with it */
     bool lost_figure, lost_file;
     bool stopped; /* by Ctrl-C */
-    int64_t progress_since_ms; /* 0: nothing loads */
-    bool progress_shown;
 };
 
 static const char usage[] =
@@ -262,34 +258,10 @@ static int build_request(const struct config *cfg, const struct options *o, stru
 
 /* ---- while it runs ---- */
 
-static void progress_clear(struct screen *s)
-{
-    if (s->progress_shown)
-        fputs("\r\033[K", stderr);
-    s->progress_shown = false;
-    s->progress_since_ms = 0;
-}
-
 static void on_progress(void *arg, const char *stage, double fraction)
 {
     struct screen *s = arg;
-    int64_t now_ms = clock_now_ms();
-    if (!s->err_tty)
-        return;
-    if (s->progress_since_ms == 0)
-        s->progress_since_ms = now_ms;
-    if (!s->progress_shown && now_ms - s->progress_since_ms < PROGRESS_AFTER_MS)
-        return;
-    fraction = fraction < 0 ? 0 : fraction > 1 ? 1 : fraction;
-    int full = (int)(fraction * PROGRESS_WIDTH);
-    auto_buf struct buf name = BUF_INIT(4096);
-    (void)table_append_visible(&name, stage, MIN_OF(strlen(stage), (size_t)200), false, NULL);
-    fprintf(stderr, "\r%.40s ", buf_cstr(&name));
-    for (int i = 0; i < PROGRESS_WIDTH; i++)
-        fputs(i < full ? "█" : "░", stderr);
-    fprintf(stderr, " %3d%%\033[K", (int)(fraction * 100));
-    fflush(stderr);
-    s->progress_shown = true;
+    progress_bar(&s->progress, stage, fraction);
 }
 
 /* Code in a sandbox must not be able to steer the terminal, so control sequences are shown and not sent to one. */
@@ -307,7 +279,7 @@ static void pass_through(int fd, bool tty, const char *text, size_t len)
 static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 {
     struct screen *s = arg;
-    progress_clear(s);
+    progress_clear(&s->progress);
     if (is_stderr || s->format == FORMAT_CSV)
         pass_through(STDERR_FILENO, s->err_tty, text, len);
     else
@@ -318,7 +290,7 @@ static void on_display(void *arg, const json_t *data)
 {
     struct screen *s = arg;
     struct err err = ERR_INIT;
-    progress_clear(s);
+    progress_clear(&s->progress);
     int r = figures_save(&s->figures, data, &err);
     if (r < 0) {
         cli_complain("%s", err.message);
@@ -462,12 +434,12 @@ static int execute(struct provider *provider, const struct runner_request *req, 
 
     int r = runner_open(provider, req, &events, ret_sandbox, err);
     struct sandbox *sandbox = *ret_sandbox;
-    progress_clear(s);
+    progress_clear(&s->progress);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0)
         r = runner_run(sandbox, req, &events, &stop, ret, err);
-    progress_clear(s);
+    progress_clear(&s->progress);
     struct err why = ERR_INIT;
     if (r >= 0 && s->save.directory && !ret->state_lost && save_files(&s->save, sandbox, ret->body, &why) < 0) {
         cli_complain("%s", why.message);
@@ -588,6 +560,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
             .figures = { .directory = directory, .stem = stem },
             .save = { .directory = o.save, .force = o.force, .max_bytes = cfg.workspace_bytes },
         };
+        progress_init(&screen.progress);
         status = run_short_form(&cfg, &o, &screen);
     }
     config_finish(&cfg);

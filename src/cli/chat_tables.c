@@ -1,0 +1,172 @@
+/* Files of a chat. Hashing blocks, before there is a loop to hold up; the rest is the executor's and happens in the loop. */
+
+#include "cli/chat_tables.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/hash.h"
+#include "base/macros.h"
+#include "cli/ask_data.h"
+
+#define DATASET "data"
+
+void chat_tables_init(struct chat_tables *t, struct progress *progress)
+{
+    *t = (struct chat_tables){ .progress = progress };
+    arena_init(&t->arena, 4u << 20);
+}
+
+void chat_tables_stop(struct chat_tables *t)
+{
+    lease_release(TAKE_PTR(t->lease));
+}
+
+void chat_tables_finish(struct chat_tables *t)
+{
+    chat_tables_stop(t);
+    catalog_unref(TAKE_PTR(t->catalog));
+    arena_finish(&t->arena);
+}
+
+/* ---- names and contents ---- */
+
+static void on_hashed(void *arg, int64_t bytes)
+{
+    struct chat_tables *t = arg;
+    progress_bar(t->progress, "hash", (double)bytes / (double)t->hashed_bytes);
+}
+
+/* A file that cannot be read is left without a hash: the executor says what is wrong with it. */
+static void hash_file(struct chat_tables *t, struct sandbox_file *f)
+{
+    char hex[HASH_HEX_SIZE];
+    struct stat st;
+    auto_close int fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return;
+    t->hashed_bytes = st.st_size;
+    if (hash_fd(fd, on_hashed, t, hex, NULL) == 0)
+        f->sha256 = arena_strdup(&t->arena, hex);
+}
+
+int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *err)
+{
+    auto_buf struct buf key = BUF_INIT(1u << 20);
+    char hash[HASH_HEX_SIZE];
+    int r = ask_data_name_files(&t->arena, (const char *const *)words, n, t->files, err);
+    for (t->n_files = 0; r >= 0 && t->n_files < n; t->n_files++) {
+        struct sandbox_file *f = &t->files[t->n_files];
+        hash_file(t, f);
+        r = buf_printf(&key, err, "%s=%s ", f->table, f->sha256 ? f->sha256 : f->path);
+    }
+    progress_clear(t->progress);
+    if (r >= 0)
+        r = hash_bytes(buf_cstr(&key), key.len, hash, err);
+    if (r < 0)
+        return r;
+    t->key = arena_strdup(&t->arena, hash);
+    t->version_hash = arena_printf(&t->arena, "sha256:%s", hash);
+    return t->key && t->version_hash ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+int chat_tables_resolve(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                        struct agent_data *ret, struct err *err)
+{
+    struct chat_tables *t = arg;
+    (void)owner, (void)thread_id, (void)datasets, (void)uploads;
+    ret->files = arena_alloc(&ret->arena, (t->n_files + 1) * sizeof(*ret->files));
+    if (!ret->files)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    memcpy(ret->files, t->files, t->n_files * sizeof(*t->files));
+    ret->n_files = t->n_files;
+    ret->dataset_id = DATASET;
+    ret->key = t->key;
+    ret->version_hash = t->version_hash;
+    return 0;
+}
+
+/* ---- loading ---- */
+
+/* The kernel that answered is given back: the executor keeps it for the first question. */
+static void end(struct chat_tables *t, const struct err *err)
+{
+    struct err copy = err ? *err : (struct err)ERR_INIT;
+    lease_release(TAKE_PTR(t->lease));
+    progress_clear(t->progress);
+    t->done(t->arg, err ? &copy : NULL);
+}
+
+static void look_on(struct chat_tables *t);
+
+static void on_looked(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    struct chat_tables *t = arg;
+    struct err why = ERR_INIT;
+    int r = 0;
+    (void)lease;
+    if (err) {
+        why = *err;
+        r = -(int)err->code;
+    } else if (result->verdict != VERDICT_OK) {
+        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        r = err_set(&why, ERR_VALIDATION, "looking at the data: %s", message ? message : verdict_name(result->verdict));
+    } else {
+        r = catalog_feed(t->catalog, result->body, &why);
+    }
+    if (result)
+        run_result_finish(result);
+    if (r < 0)
+        end(t, &why);
+    else
+        look_on(t);
+}
+
+static void look_on(struct chat_tables *t)
+{
+    struct err err = ERR_INIT;
+    int64_t max_rows;
+    const char *sql = catalog_next_sql(t->catalog, &max_rows);
+    if (!sql) {
+        end(t, NULL);
+        return;
+    }
+    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
+                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
+    if (lease_run(t->lease, &req, NULL, on_looked, t, &err) < 0)
+        end(t, &err);
+}
+
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct chat_tables *t = arg;
+    (void)lease;
+    if (err) {
+        t->lease = NULL; /* it is gone already */
+        end(t, err);
+        return;
+    }
+    look_on(t);
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct chat_tables *t = arg;
+    progress_bar(t->progress, stage, fraction);
+}
+
+int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg, void (*done)(void *arg, const struct err *err),
+                     void *arg, struct err *err)
+{
+    struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = DATASET, .files = t->files, .n_files = t->n_files };
+    struct run_events events = { .progress = on_progress, .arg = t };
+    const char *names[RUNNER_FILES_MAX];
+    for (size_t i = 0; i < t->n_files; i++)
+        names[i] = t->files[i].table;
+    t->done = done;
+    t->arg = arg;
+    sandbox_limits_default(cfg, &spec.limits);
+    int r = catalog_create(DATASET, names, t->n_files, NULL, &t->catalog, err);
+    return r < 0 ? r : executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
+}

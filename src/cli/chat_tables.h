@@ -1,0 +1,40 @@
+#ifndef RIDDLE_CLI_CHAT_TABLES_H
+#define RIDDLE_CLI_CHAT_TABLES_H
+
+/* The files that a chat is about: named, hashed, ingested and looked at before the first line is asked for. */
+
+#include "agent/agent.h"
+#include "agent/catalog.h"
+#include "cli/progress.h"
+#include "sandbox/runner.h"
+
+#define CHAT_OWNER "local"
+
+struct chat_tables {
+    struct arena arena;
+    struct sandbox_file files[RUNNER_FILES_MAX];
+    size_t n_files;
+    const char *key, *version_hash; /* as struct agent_data has them */
+    struct catalog *catalog;        /* finished once they are loaded */
+
+    struct progress *progress;
+    int64_t hashed_bytes; /* of the file that is being hashed */
+    struct lease *lease;  /* while they are loaded */
+    void (*done)(void *arg, const struct err *err);
+    void *arg;
+};
+
+void chat_tables_init(struct chat_tables *t, struct progress *progress);
+void chat_tables_finish(struct chat_tables *t); /* while the executor is there, if they are being loaded */
+
+/* Words of the command line, "[TABLE=]PATH". Reads the files to hash them. VALIDATION, NOT_FOUND. */
+int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *err);
+/* Ingests what is new and reads the catalog; done comes once, not from within. */
+int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg, void (*done)(void *arg, const struct err *err),
+                     void *arg, struct err *err);
+void chat_tables_stop(struct chat_tables *t); /* no done any more */
+/* agent_env.resolve; arg is the tables. What the files held at the start is what the whole conversation is about. */
+int chat_tables_resolve(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
+                        struct agent_data *ret, struct err *err);
+
+#endif
