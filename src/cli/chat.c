@@ -221,12 +221,11 @@ static bool run_save(struct session *s, char *rest)
     struct err err = ERR_INIT;
     struct chat_file_listener listener = { .done = on_file, .arg = s };
     const char *from = next_word(&rest), *to = next_word(&rest);
-    struct lease *lease = chat_lease(s->chat);
     if (!from)
         err_set(&err, ERR_VALIDATION, "which file? /save PATH [TO]");
-    else if (!lease)
+    else if (!chat_is_hot(s->chat))
         err_set(&err, ERR_NOT_FOUND, "there are no files: Python code has to leave one first");
-    else if (chat_file_save(lease, from, to, s->cfg->workspace_bytes, &listener, &s->file, &err) == 0)
+    else if (chat_file_save(s->chat, from, to, s->cfg->workspace_bytes, &listener, &s->file, &err) == 0)
         return false;
     refuse(s, &err);
     return true;

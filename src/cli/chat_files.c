@@ -26,8 +26,9 @@ struct chat_file {
     int fd;              /* -1: not made yet */
     char *from;          /* in /workspace */
     int64_t at, max_bytes;
-    struct lease *lease; /* a chart's own; a copy only borrows one */
-    bool ended;          /* stopped while a piece was on its way, which frees this */
+    struct chat *chat;   /* of a copy */
+    struct chat_op *op;  /* a piece on its way */
+    struct lease *lease; /* of a chart */
     const char *format;
     struct buf input, image;
 };
@@ -42,7 +43,7 @@ static void file_free(struct chat_file *f)
 }
 
 /* Tells; err is NULL when all is written. */
-static void file_end(struct chat_file *f, const struct err *err, bool keep)
+static void file_end(struct chat_file *f, const struct err *err)
 {
     struct err copy = ERR_INIT;
     if (err) {
@@ -50,12 +51,10 @@ static void file_end(struct chat_file *f, const struct err *err, bool keep)
         if (f->fd >= 0)
             (void)unlink(f->path);
     }
-    if (f->lease)
-        lease_release(TAKE_PTR(f->lease));
+    chat_op_drop(TAKE_PTR(f->op));
+    lease_release(TAKE_PTR(f->lease));
     f->listener.done(f->listener.arg, f->path, err ? &copy : NULL);
-    f->ended = true;
-    if (!keep)
-        file_free(f);
+    file_free(f);
 }
 
 static int make_file(struct chat_file *f, struct err *err)
@@ -83,16 +82,13 @@ static struct chat_file *file_new(const struct chat_file_listener *listener, str
 
 /* ---- copies ---- */
 
-static void on_piece(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
+static void on_piece(const struct file_piece *piece, const struct err *err, void *arg)
 {
     struct chat_file *f = arg;
     struct err why = ERR_INIT;
-    if (f->ended) {
-        file_free(f);
-        return;
-    }
+    f->op = NULL;
     if (err) {
-        file_end(f, err, false);
+        file_end(f, err);
         return;
     }
     int r = f->fd < 0 ? make_file(f, &why) : 0;
@@ -102,13 +98,13 @@ static void on_piece(struct lease *lease, const struct file_piece *piece, const 
         r = fd_write_all(f->fd, piece->data, piece->len, &why);
     f->at += (int64_t)piece->len;
     if (r == 0 && (piece->end || piece->len == 0)) {
-        file_end(f, NULL, false);
+        file_end(f, NULL);
         return;
     }
     if (r == 0)
-        r = lease_read_file(lease, f->from, f->at, FILE_PIECE_MAX, on_piece, f, &why);
+        r = chat_read_file(f->chat, f->from, f->at, on_piece, f, &f->op, &why);
     if (r < 0)
-        file_end(f, &why, false);
+        file_end(f, &why);
 }
 
 static int name_copy(struct chat_file *f, const char *to, struct err *err)
@@ -124,17 +120,18 @@ static int name_copy(struct chat_file *f, const char *to, struct err *err)
     return 0;
 }
 
-int chat_file_save(struct lease *lease, const char *from, const char *to, int64_t max_bytes, const struct chat_file_listener *listener,
+int chat_file_save(struct chat *chat, const char *from, const char *to, int64_t max_bytes, const struct chat_file_listener *listener,
                    struct chat_file **ret, struct err *err)
 {
     struct chat_file *f = file_new(listener, err);
     if (!f)
         return -(int)err->code;
     f->from = strdup(from);
+    f->chat = chat;
     f->max_bytes = max_bytes;
     int r = f->from ? name_copy(f, to, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
-        r = lease_read_file(lease, f->from, 0, FILE_PIECE_MAX, on_piece, f, err);
+        r = chat_read_file(chat, f->from, 0, on_piece, f, &f->op, err);
     if (r < 0) {
         file_free(f);
         return r;
@@ -153,7 +150,7 @@ static void finish_chart(struct chat_file *f)
         r = make_file(f, &err);
     if (r == 0)
         r = fd_write_all(f->fd, f->image.data, f->image.len, &err);
-    file_end(f, r < 0 ? &err : NULL, false);
+    file_end(f, r < 0 ? &err : NULL);
 }
 
 static void on_image(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
@@ -161,7 +158,7 @@ static void on_image(struct lease *lease, const struct file_piece *piece, const 
     struct chat_file *f = arg;
     struct err why = ERR_INIT;
     if (err) {
-        file_end(f, err, false);
+        file_end(f, err);
         return;
     }
     int r = buf_append(&f->image, piece->data, piece->len, &why);
@@ -172,7 +169,7 @@ static void on_image(struct lease *lease, const struct file_piece *piece, const 
     if (r == 0)
         r = lease_read_file(lease, DRAW_OUTPUT, (int64_t)f->image.len, FILE_PIECE_MAX, on_image, f, &why);
     if (r < 0)
-        file_end(f, &why, false);
+        file_end(f, &why);
 }
 
 static void on_drawn(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
@@ -192,7 +189,7 @@ static void on_drawn(struct lease *lease, struct run_result *result, const struc
     if (r == 0)
         r = lease_read_file(lease, DRAW_OUTPUT, 0, FILE_PIECE_MAX, on_image, f, &why);
     if (r < 0)
-        file_end(f, &why, false);
+        file_end(f, &why);
 }
 
 static void on_written(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg);
@@ -214,12 +211,12 @@ static void on_written(struct lease *lease, const struct file_piece *piece, cons
                                .timeout_ms = DRAW_TIMEOUT_MS, .max_rows = 1, .max_output_bytes = 1 << 16 };
     (void)piece;
     if (err) {
-        file_end(f, err, false);
+        file_end(f, err);
         return;
     }
     int r = (size_t)f->at < f->input.len ? put_input(f, &why) : lease_run(lease, &req, NULL, on_drawn, f, &why);
     if (r < 0)
-        file_end(f, &why, false);
+        file_end(f, &why);
 }
 
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
@@ -230,7 +227,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     if (err)
         f->lease = NULL; /* it is gone already */
     if (err || put_input(f, &why) < 0)
-        file_end(f, err ? err : &why, false);
+        file_end(f, err ? err : &why);
 }
 
 int chat_file_draw(struct executor *ex, const struct config *cfg, const json_t *result, const json_t *chart, const char *to,
@@ -263,5 +260,5 @@ void chat_file_stop(struct chat_file *f)
 {
     struct err err = ERR_INIT;
     err_set(&err, ERR_CANCELLED, "stopped; nothing was written");
-    file_end(f, &err, f->lease == NULL); /* a borrowed lease still brings its piece */
+    file_end(f, &err);
 }
