@@ -162,6 +162,16 @@ static int how_many_best(struct shape *sh)
     return 1;
 }
 
+static bool asks_for_thing(const struct nl_tokens *q)
+{
+    static const char *const words[] = { "which", "who", "whom", "whose", "where", "when" };
+    for (int i = 0; i < q->n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(words); k++)
+            if (str_eq(q->t[i].text, words[k]))
+                return true;
+    return false;
+}
+
 static void place_super(struct shape *sh, bool others_shown)
 {
     struct nl_parse *p = sh->p;
@@ -186,6 +196,9 @@ static void place_super(struct shape *sh, bool others_shown)
         bool value = !others_shown && !with && !sh->super_hinted && sh->limit <= 1;
         if (sh->super2_dir || sh->has_group_mark || has_aggregate(r))
             value = true;
+        /* "What is the highest price?" has one meaning: nobody asks which, who or where. */
+        if (value && !asks_for_thing(p->q))
+            flip = false;
         p->f[FEATURE_SUPER_FLIPPED] += flip;
         if (flip)
             value = !value;

@@ -219,7 +219,7 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
             (!category || x->n_values < category->n_values))
             category = x;
     }
-    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in \"%s\"?",
+    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in %s?",
                                                           best->name);
     if (measure)
         ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?",
