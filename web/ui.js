@@ -322,14 +322,9 @@ function onEvent(view, type, data) {
   }
 }
 
-/* The very plan that was offered, as SQL: its description, sent as a question, might be read in yet another way. */
+/* The very plan that was offered: its description, sent as a question, might be read in yet another way. */
 async function pick(choice) {
-  try {
-    const { sql } = await (await post('/plans/compile', { plan: choice.plan })).json();
-    await ask(`SQL: ${sql}`, choice.reading.replaceAll('`', ''));
-  } catch (error) {
-    notice(error.message);
-  }
+  await ask(`PLAN: ${JSON.stringify(choice.plan)}`, choice.reading.replaceAll('`', ''));
 }
 
 async function ask(question, shown) {
