@@ -71,9 +71,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size < 2)
         return 0;
-    auto_free char *text = strndup((const char *)data + 2, size - 2);
-    if (text && workspace_path(text, clean, &err) == 0)
-        check_path(clean, strlen(clean));
+    auto_free char *text = malloc(size - 1);
+    if (text) {
+        memcpy(text, data + 2, size - 2);
+        text[size - 2] = '\0';
+        if (workspace_path(text, clean, &err) == 0)
+            check_path(clean, strlen(clean));
+    }
     if (json_parse((const char *)data + 2, size - 2, &body, &err) < 0)
         return 0;
     int64_t offset = data[0] == 255 ? INT64_MAX : data[0];
