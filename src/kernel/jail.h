@@ -63,7 +63,6 @@ struct jail_spec {
     int64_t workspace_bytes, tmp_bytes, inodes;
     int64_t file_bytes;
     int pids, open_files;
-    int keep_fd; /* the control socket */
 };
 
 int jail_box(struct jail_template *t, struct err *err);

@@ -257,7 +257,6 @@ static int start(struct kernel *k, struct err *err)
         .file_bytes = int_of(k->start, "file_bytes"),
         .pids = (int)int_of(k->start, "pids"),
         .open_files = (int)int_of(k->start, "open_files"),
-        .keep_fd = CONTROL_FD,
     };
     k->memory_bytes = int_of(k->start, "memory_bytes");
     k->threads = (int)int_of(k->start, "threads");

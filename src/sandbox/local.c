@@ -306,17 +306,15 @@ static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *e
     return 0;
 }
 
-int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
-                 struct kernel_proc *ret, struct err *err)
+static int spawn_once(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
+                      struct kernel_proc *ret, struct err *err)
 {
-    int r = zygote_ensure(p, kind, err);
-    if (r < 0)
-        return r;
+    int r = 0;
     struct kernel_proc k = KERNEL_PROC_NONE;
     int control[2] = { -1, -1 }, out[2] = { -1, -1 }, errout[2] = { -1, -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
         pipe2(errout, O_CLOEXEC) < 0) {
-        r = err_errno(err, ERR_UNAVAILABLE, errno, "making a kernel's pipes");
+        r = err_errno(err, ERR_IO, errno, "making a kernel's pipes");
     } else {
         k.control = control[0];
         k.out = out[0];
@@ -334,11 +332,6 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
             made = send_groups(&k, &why);
         if (r == 0)
             r = receive_kernel(z, &k, err);
-        if (r == -ERR_UNAVAILABLE && k.pid == 0 && zygote_start(p, kind, err) == 0) {
-            r = ask_for_kernel(z, pooled, child_fds, err); /* once more with a new zygote */
-            if (r == 0)
-                r = receive_kernel(z, &k, err);
-        }
         if (r == 0 && made < 0) {
             *err = why;
             r = made;
@@ -359,6 +352,21 @@ int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const stru
     }
     *ret = k;
     return 0;
+}
+
+int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
+                 struct kernel_proc *ret, struct err *err)
+{
+    int r = zygote_ensure(p, kind, err);
+    if (r == 0)
+        r = spawn_once(p, kind, pooled, limits, ret, err);
+    /*
+     * The zygote has died: once more with a new one, and with a socket of its own. The old one may have cloned before it died; that
+     * kernel finds its socket closed and ends.
+     */
+    if (r == -ERR_UNAVAILABLE && zygote_start(p, kind, err) == 0)
+        r = spawn_once(p, kind, pooled, limits, ret, err);
+    return r;
 }
 
 static bool is_gone(const struct kernel_proc *k)

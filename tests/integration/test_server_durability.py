@@ -288,7 +288,8 @@ def test_a_run_outlives_its_zygote(tmp_path):
         with watching(server, run_body("shop", python=FOREVER_PYTHON, timeout_seconds=60)) as watched:
             watched.until("step")
             os.kill(zygotes(server)["python"], signal.SIGKILL)
-            assert server.post("/runs", run_body("shop", python="result = 1")).json["result"]["rows"] == [[1]]
+            answer = server.post("/runs", run_body("shop", python="result = 1"))
+            assert answer.status == 200 and answer.json["result"]["rows"] == [[1]], answer.body
             assert server.get(f"/runs/{watched.run_id}/status").json["status"] == "running"
             server.delete(f"/runs/{watched.run_id}")
             assert watched.until("result")["status"] == "cancelled"
