@@ -57,6 +57,7 @@ struct bench {
     bool op_busy, pumping;
     unsigned epoch;        /* counts the kept ones */
     int64_t since_us, restore_us; /* of the last kernel that had to be got; -1: it was there */
+    int64_t ahead_us;             /* how long the kernel took that was got ahead of its first code; 0: none was */
 };
 
 void bench_init(struct chat *c);

@@ -204,6 +204,8 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     b->ready = !err;
     if (awaited)
         b->restore_us = clock_now_us() - b->since_us;
+    else if (!err)
+        b->ahead_us = clock_now_us() - b->since_us;
     if (err) {
         why = *err;
         b->lease = NULL; /* it is gone already */

@@ -260,6 +260,9 @@ static json_t *timings(const struct turn *t, int64_t total_us)
                           llm, "exec_per_call", t->exec_ms, "exec_total", exec, "overhead", total > busy ? total - busy : 0.0, "total", total);
     if (t->first_token_us >= 0)
         json_object_set_new(o, "ttft", json_real((double)t->first_token_us / 1000));
+    /* What the first token would have waited for, had the kernel not come up meanwhile. */
+    if (t->first_token_us >= 0)
+        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(t->chat->bench.ahead_us, t->first_token_us) / 1000));
     return o;
 }
 
@@ -533,6 +536,7 @@ void turn_begin(struct turn *t)
     struct chat *c = t->chat;
     struct err err = ERR_INIT;
     t->started = true;
+    c->bench.ahead_us = 0;
     if (t->cancelled) {
         turn_finish(t);
         return;

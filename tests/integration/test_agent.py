@@ -72,6 +72,7 @@ def test_tools_are_used_and_their_results_told(server, model, thread):
     assert "".join(e["text"] for e in of("token")) == "Let me look.\n\nEast leads with 45 of 105."
     done = of("done")[0]
     assert done["response"] == "East leads with 45 of 105." and done["openai_calls"] == 3 and len(done["timings_ms"]["openai_per_call"]) == 3
+    assert done["timings_ms"]["ttft"] >= done["timings_ms"]["ttft_saved"] >= 0
     assert done["result"]["rows"] == [[45]] and "flagged" not in done
     said = tool_answers(model, 1)
     assert [m["tool_call_id"] for m in said] == ["call_0", "call_1", "call_2", "call_3"]
