@@ -50,7 +50,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libedit libseccomp libcrypto python-3.11-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libedit libseccomp libcrypto expat python-3.11-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -62,7 +62,7 @@ endif
 CFLAGS ?= -O2 -g
 HARDEN := -fstack-protector-strong -fPIE -fcf-protection
 # `now` binds the program's own imports at start and leaves libduckdb's 23,000 lazy: measured, it costs riddle-kernel nothing.
-HARDEN_LD := -pie -Wl,-z,relro,-z,now -Wl,-z,noexecstack
+HARDEN_LD := -Wl,-z,relro,-z,now -Wl,-z,noexecstack
 ifeq ($(SANITIZER),)
 HARDEN += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
 SAN :=
@@ -77,8 +77,18 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto libedit) -lm
-LIBS_kernel = -L$(DUCKDB) -lduckdb $(call pkg,--libs,jansson libseccomp libcrypto zlib python-3.11-embed) -lm -lpthread -ldl
+LIBS_riddle = -pie $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto libedit) -lm
+# CPython is linked in, as in Debian's own interpreter: nothing of it is left to do when a kernel for SQL is started. Its archive is
+# built for fixed addresses, and so is this program; the zygote has to have them anyway. Extension modules find its functions here.
+# Sanitized programs take the shared library, by whose name a leak of CPython's own is told from one of ours.
+ifeq ($(SANITIZER),)
+LIBPYTHON := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_config_var("LIBPL"))' 2>/dev/null)/libpython3.11.a
+LINK_PYTHON := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -Wl,--export-dynamic-symbol='Py*' \
+	-Wl,--export-dynamic-symbol='_Py*'
+else
+LINK_PYTHON := -pie $(call pkg,--libs,python-3.11-embed)
+endif
+LIBS_kernel = -L$(DUCKDB) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp libcrypto zlib expat) -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
