@@ -38,6 +38,7 @@ endif
 PREFIX ?= /usr/local
 DESTDIR ?=
 DUCKDB := third_party/duckdb
+BOUND := $(DUCKDB)/bound
 PYTHON := /usr/bin/python3
 
 ifeq ($(V),1)
@@ -61,7 +62,7 @@ endif
 
 CFLAGS ?= -O2 -g
 HARDEN := -fstack-protector-strong -fPIE -fcf-protection
-# `now` binds the program's own imports at start and leaves libduckdb's 23,000 lazy: measured, it costs riddle-kernel nothing.
+# `now` binds the program's own imports at start and leaves those of libduckdb lazy: measured, it costs riddle-kernel nothing.
 HARDEN_LD := -Wl,-z,relro,-z,now -Wl,-z,noexecstack
 ifeq ($(SANITIZER),)
 HARDEN += -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2
@@ -88,8 +89,8 @@ LINK_PYTHON := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -
 else
 LINK_PYTHON := -pie $(call pkg,--libs,python-3.11-embed)
 endif
-LIBS_kernel = -L$(DUCKDB) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp libcrypto zlib expat) -lm -lpthread -ldl
-RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb:$$ORIGIN/../lib/riddle'
+LIBS_kernel = -L$(BOUND) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp libcrypto zlib expat) -lm -lpthread -ldl
+RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
@@ -139,7 +140,7 @@ $(BUILD)/riddle: $(BUILD)/obj/cli/main.o $(call archives,$(DIRS_riddle))
 	$(say) LD $@
 	$(Q)$(link) $(LIBS_riddle)
 
-$(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) | $(DUCKDB)/version
+$(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) | $(BOUND)/libduckdb.so
 	$(say) LD $@
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
 
@@ -182,6 +183,11 @@ $(BUILD)/flags: FORCE
 $(DUCKDB)/version: scripts/fetch-third-party
 	$(Q)scripts/fetch-third-party duckdb
 
+# The library with its references to itself looked up once, here, instead of at every start of a zygote.
+$(BOUND)/libduckdb.so: scripts/bind-library | $(DUCKDB)/version
+	$(say) BIND $@
+	$(Q)mkdir -p $(@D) && scripts/bind-library $(DUCKDB)/libduckdb.so $@
+
 .PHONY: packages-present
 packages-present:
 ifneq ($(MISSING),)
@@ -198,10 +204,11 @@ unit_dir = $(firstword $(subst /, ,$(patsubst tests/unit/%,%,$(1))))
 unit_helpers = $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(filter-out $(dir $(1))test_%,$(wildcard $(dir $(1))*.c)))
 define unit_rule
 $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(1)): $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(1)) \
-		$(call unit_helpers,$(1)) $$(call archives,$$(call below,$(call unit_dir,$(1))))
+		$(call unit_helpers,$(1)) $$(call archives,$$(call below,$(call unit_dir,$(1)))) \
+		$(if $(filter kernel,$(call unit_dir,$(1))),| $(BOUND)/libduckdb.so)
 	$$(say) LD $$@
 	$$(Q)mkdir -p $$(@D) && $$(link) -lcmocka \
-		$(if $(filter kernel,$(call unit_dir,$(1))),-Wl$(comma)-rpath$(comma)$(CURDIR)/$(DUCKDB) $$(LIBS_kernel),$$(LIBS_riddle))
+		$(if $(filter kernel,$(call unit_dir,$(1))),-Wl$(comma)-rpath$(comma)$(CURDIR)/$(BOUND) $$(LIBS_kernel),$$(LIBS_riddle))
 endef
 $(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))
 .SECONDARY:
@@ -224,9 +231,9 @@ $(BUILD)/obj/bench/%.o: bench/%.c $(BUILD)/flags | $(DUCKDB)/version packages-pr
 	$(say) CC $<
 	$(Q)$(compile)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel))
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel)) | $(BOUND)/libduckdb.so
 	$(say) LD $@
-	$(Q)mkdir -p $(@D) && $(link) -Wl,-rpath,$(CURDIR)/$(DUCKDB) $(LIBS_kernel)
+	$(Q)mkdir -p $(@D) && $(link) -Wl,-rpath,$(CURDIR)/$(BOUND) $(LIBS_kernel)
 
 # A fuzzer is one file with LLVMFuzzerTestOneInput(). As a test it replays tests/fuzz/corpus/<name>; `make fuzz` lets it search.
 FUZZ_C := $(sort $(wildcard tests/fuzz/fuzz_*.c))
@@ -341,7 +348,7 @@ docs: $(BUILD)/riddle ## Write docs/env.md from the table of settings
 install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(DUCKDB)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
+	install -m 644 $(BOUND)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
 	install -d $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 	install -m 644 third_party/swagger-ui/* $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 

@@ -97,8 +97,8 @@ def programs_for_plain():
     for path in (DRIVER.relative_to(BUILD), KERNEL.relative_to(BUILD)):
         (tree / "build" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BUILD / path, tree / "build" / path)
-    (tree / "third_party/duckdb").mkdir(parents=True)  # where riddle-kernel looks for it: beside build
-    shutil.copy(ROOT / "third_party/duckdb/libduckdb.so", tree / "third_party/duckdb")
+    (tree / "third_party/duckdb/bound").mkdir(parents=True)  # where riddle-kernel looks for it: beside build
+    shutil.copy(ROOT / "third_party/duckdb/bound/libduckdb.so", tree / "third_party/duckdb/bound")
     for path in (tree, *tree.rglob("*")):
         path.chmod(0o755)
     return tree / "build"
