@@ -89,18 +89,17 @@ static bool looks_like_utf16(const unsigned char *head, size_t len, size_t zero_
 static char certain_separator(const unsigned char *head, size_t len)
 {
     static const char separators[] = ",;\t|";
+    static const unsigned char number[256] = { [','] = 1, [';'] = 2, ['\t'] = 3, ['|'] = 4 };
     int counts[4] = { 0 }, first[4] = { 0 }, lines = 0;
     bool even[4] = { true, true, true, true }, quoted = false;
 
     for (size_t i = 0; i < MIN_OF(len, (size_t)65536); i++) {
-        const char *c = strchr(separators, head[i]);
-
         if (head[i] == '"')
             quoted = !quoted;
         if (quoted)
             continue;
-        if (head[i] && c)
-            counts[c - separators]++;
+        if (number[head[i]])
+            counts[number[head[i]] - 1]++;
         if (head[i] != '\n')
             continue;
         for (int k = 0; k < 4; k++) {
@@ -141,10 +140,10 @@ static void read_first_line(const unsigned char *head, size_t len, struct csv_fi
         ;
     ret->one_line = end == len;
     for (size_t i = 0; i + 1 < len && !other_quotes; i++) {
-        bool boundary = i == 0 || strchr(",;\t|\n\r", head[i - 1]);
-
-        other_quotes = (head[i] == '\'' && boundary) ||
-                       (head[i] == '\\' && (head[i + 1] == '"' || head[i + 1] == '\''));
+        if (head[i] == '\'')
+            other_quotes = i == 0 || strchr(",;\t|\n\r", head[i - 1]);
+        else if (head[i] == '\\')
+            other_quotes = head[i + 1] == '"' || head[i + 1] == '\'';
     }
     ret->double_quotes_only = !other_quotes;
     ret->separator = other_quotes ? 0 : certain_separator(head, len);
