@@ -111,6 +111,7 @@ EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 EMBEDDED_api := $(BUILD)/gen/page_files.o
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
+HEAP_PLAN := $(if $(SANITIZER),,$(BUILD)/riddle-kernel.heap)
 
 # A unit test is one file and one program; other .c files beside it are helpers linked into every test of that folder.
 # It links the archive of the folder that it mirrors and of those below it.
@@ -132,7 +133,7 @@ below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
 # ---- programs ----------------------------------------------------------------------------------------------------------
 
 .PHONY: all
-all: $(PROGRAMS) ## Build $(BUILD)/riddle and $(BUILD)/riddle-kernel (the default)
+all: $(PROGRAMS) $(HEAP_PLAN) ## Build $(BUILD)/riddle and $(BUILD)/riddle-kernel (the default)
 
 link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
@@ -143,6 +144,12 @@ $(BUILD)/riddle: $(BUILD)/obj/cli/main.o $(call archives,$(DIRS_riddle))
 $(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) | $(BOUND)/libduckdb.so
 	$(say) LD $@
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
+
+# Where zygotes place what kernels write to (src/kernel/placement.h): learnt from the packages of this machine, in some seconds. Without
+# it, or when they have changed since, forks take longer and nothing else.
+$(BUILD)/riddle-kernel.heap: $(BUILD)/riddle-kernel
+	$(say) LEARN $@
+	$(Q)MPLCONFIGDIR=$(BUILD)/gen/matplotlib $< --heap-plan=$@ || { echo "no plan of the heap: forks will take longer"; : > $@; }
 
 define archive_rule
 $(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(EMBEDDED_$(1))

@@ -55,6 +55,8 @@ static void arena_free(void *ctx, void *ptr, size_t size)
 void arenas_install(void)
 {
     const size_t size = (size_t)ARENAS_MAX * ARENA_BYTES;
+    if (arenas.base)
+        return;
     char *p = mmap(NULL, size + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return;
@@ -62,4 +64,17 @@ void arenas_install(void)
     arenas.base = p + skip;
     PyObjectArenaAllocator allocator = { NULL, arena_alloc, arena_free };
     PyObject_SetArenaAllocator(&allocator);
+}
+
+void *arenas_base(void)
+{
+    return arenas.base;
+}
+
+void *arenas_end(void)
+{
+    size_t n = ARENAS_MAX;
+    while (n > 0 && !arenas.used[n - 1])
+        n--;
+    return arenas.base ? arenas.base + n * ARENA_BYTES : NULL;
 }

@@ -6,7 +6,11 @@
  * libraries. Neighbouring arenas share huge pages, so that a fork copies fewer entries.
  */
 
-/* Before CPython starts. Best effort: without the range, arenas are where they always were. */
+/* Before CPython starts. Best effort: without the range, arenas are where they always were. A second call does nothing. */
 void arenas_install(void);
+
+/* The range as far as it is used; NULL if there is none. */
+void *arenas_base(void);
+void *arenas_end(void);
 
 #endif

@@ -11,9 +11,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,13 +27,65 @@
 /* Each kernel has a copy of all of them, used or not. */
 #define PAGES_MAX 1600
 #define REHEARSAL_MAX 4096
+#define TEXT_MAX 8192
 /* Larger mappings are reserved addresses, not heap. */
 #define MAPPING_MAX (4ul << 30)
 
+/* What a child has used, by rising addresses; shared with it. */
 struct rehearsal {
-    size_t n;
-    uint64_t pages[REHEARSAL_MAX];
+    size_t n, n_text;
+    uint64_t pages[REHEARSAL_MAX]; /* written to */
+    uint64_t text[TEXT_MAX];       /* of files, read */
 };
+
+static struct rehearsal *rehearsed; /* in the child: where to note it */
+
+/* ---- the mappings of this process ---- */
+
+struct mapping {
+    uintptr_t from, to;
+    char perms[5];
+    bool is_file;
+};
+
+struct maps {
+    int fd;
+    size_t len, used;
+    char text[65536];
+};
+
+static bool maps_open(struct maps *m, const char *proc)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/self/maps", proc);
+    m->fd = open(path, O_RDONLY | O_CLOEXEC);
+    m->len = m->used = 0;
+    return m->fd >= 0;
+}
+
+static bool maps_next(struct maps *m, struct mapping *ret)
+{
+    char *end;
+    while (!(end = memchr(m->text + m->used, '\n', m->len - m->used))) {
+        m->len -= m->used;
+        memmove(m->text, m->text + m->used, m->len);
+        m->used = 0;
+        ssize_t got = read(m->fd, m->text + m->len, sizeof(m->text) - m->len);
+        if (got <= 0)
+            return false;
+        m->len += (size_t)got;
+    }
+    *end = 0;
+    unsigned long from, to, inode;
+    bool good = sscanf(m->text + m->used, "%lx-%lx %4s %*s %*s %lu", &from, &to, ret->perms, &inode) == 4;
+    m->used = (size_t)(end - m->text) + 1;
+    ret->from = from;
+    ret->to = to;
+    ret->is_file = inode != 0;
+    return good;
+}
+
+/* ---- their pages ---- */
 
 /* Of /proc/PID/pagemap. */
 #define PM_EXCLUSIVE (1ull << 56)
@@ -45,6 +97,14 @@ struct scan {
     uint64_t entries[512];
 };
 
+static bool scan_open(struct scan *s, const char *proc)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "%s/self/pagemap", proc);
+    s->pagemap = open(path, O_RDONLY | O_CLOEXEC);
+    return s->pagemap >= 0;
+}
+
 /* The entries of up to 512 pages from `at`; how many there are. */
 static size_t read_entries(struct scan *s, uintptr_t at, uintptr_t to)
 {
@@ -53,51 +113,43 @@ static size_t read_entries(struct scan *s, uintptr_t at, uintptr_t to)
     return n > 0 ? (size_t)n / sizeof(uint64_t) : 0;
 }
 
-/* Notes the private pages of this process that it shares with nobody: in a child, what it has written to. */
-static void note_range(struct scan *s, uintptr_t from, uintptr_t to, struct rehearsal *r)
+/* Notes the pages of the mapping whose entry, seen through `mask`, is `want`. */
+static void note_range(struct scan *s, const struct mapping *m, uint64_t mask, uint64_t want, uint64_t *pages, size_t max,
+                       size_t *n_pages)
 {
     size_t n;
-    for (uintptr_t at = from; at < to && (n = read_entries(s, at, to)) > 0; at += n * PAGE)
-        for (size_t i = 0; i < n; i++) {
-            uint64_t is = s->entries[i] & (PM_PRESENT | PM_EXCLUSIVE | PM_FILE);
-            if (is == (PM_PRESENT | PM_EXCLUSIVE) && r->n < REHEARSAL_MAX)
-                r->pages[r->n++] = at + i * PAGE;
-        }
+    for (uintptr_t at = m->from; at < m->to && (n = read_entries(s, at, m->to)) > 0; at += n * PAGE)
+        for (size_t i = 0; i < n; i++)
+            if ((s->entries[i] & mask) == want && *n_pages < max)
+                pages[(*n_pages)++] = at + i * PAGE;
 }
 
-static void note_written(struct rehearsal *r)
+/* ---- in the child ---- */
+
+_Noreturn void hot_pages_rehearsed(void)
 {
-    static struct scan s;
-    static char text[65536];
-    s.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    int maps = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-    size_t len = 0;
-    ssize_t got;
-    while (s.pagemap >= 0 && (got = read(maps, text + len, sizeof(text) - 1 - len)) > 0) {
-        len += (size_t)got;
-        text[len] = 0;
-        char *line = text, *end;
-        for (; (end = strchr(line, '\n')); line = end + 1) {
-            unsigned long from, to;
-            char perms[5];
-            if (sscanf(line, "%lx-%lx %4s", &from, &to, perms) == 3 && strncmp(perms, "rw-p", 4) == 0 &&
-                to - from <= MAPPING_MAX)
-                note_range(&s, from, to, r);
-        }
-        len -= (size_t)(line - text);
-        memmove(text, line, len);
+    static struct maps maps;
+    static struct scan scan;
+    struct rehearsal *r = rehearsed;
+    struct mapping m;
+    if (!r || !maps_open(&maps, "/proc") || !scan_open(&scan, "/proc"))
+        _exit(1);
+    while (maps_next(&maps, &m)) {
+        if (m.to - m.from > MAPPING_MAX)
+            continue;
+        if (strcmp(m.perms, "rw-p") == 0) /* shared with nobody: it was written to */
+            note_range(&scan, &m, PM_PRESENT | PM_EXCLUSIVE | PM_FILE, PM_PRESENT | PM_EXCLUSIVE, r->pages, REHEARSAL_MAX, &r->n);
+        else if (m.is_file && m.perms[3] == 'p')
+            note_range(&scan, &m, PM_PRESENT | PM_FILE, PM_PRESENT | PM_FILE, r->text, TEXT_MAX, &r->n_text);
     }
-    if (maps >= 0)
-        close(maps);
-    if (s.pagemap >= 0)
-        close(s.pagemap);
+    _exit(0);
 }
 
-static pid_t fork_child(void)
+static pid_t fork_child(uint64_t flags)
 {
-    struct clone_args args = { .exit_signal = SIGCHLD };
+    struct clone_args args = { .flags = flags, .exit_signal = SIGCHLD };
     pid_t zygote = getpid(), pid = (pid_t)sys_clone3(&args, sizeof(args));
-    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != zygote))
+    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || (!(flags & CLONE_NEWPID) && getppid() != zygote)))
         _exit(1);
     return pid;
 }
@@ -111,16 +163,18 @@ static int wait_child(pid_t pid)
     return status;
 }
 
-static bool learn(void (*rehearse)(void), struct rehearsal *r)
+static bool learn(const struct hot_rehearsal *rehearsal, struct rehearsal *r)
 {
-    pid_t pid = fork_child();
+    pid_t pid = fork_child(rehearsal->clone_flags);
     if (pid == 0) {
-        rehearse();
-        note_written(r);
-        _exit(0);
+        rehearsed = r;
+        rehearsal->run(rehearsal->arg);
+        hot_pages_rehearsed();
     }
     return wait_child(pid) == 0;
 }
+
+/* ---- what is written to ---- */
 
 /*
  * Takes the pages out of the huge pages they are part of, because pinning a part pins the whole: with a child that shares
@@ -128,7 +182,7 @@ static bool learn(void (*rehearse)(void), struct rehearsal *r)
  */
 __attribute__((no_sanitize_address)) static bool make_small(const uint64_t *pages, size_t n)
 {
-    pid_t pid = fork_child();
+    pid_t pid = fork_child(0);
     if (pid == 0)
         for (;;)
             pause();
@@ -142,20 +196,16 @@ __attribute__((no_sanitize_address)) static bool make_small(const uint64_t *page
 }
 
 /* Of what the child has written, what the zygote has too. In place; how many there are. */
-static size_t keep_ours(struct rehearsal *r)
+static size_t keep_ours(struct rehearsal *r, struct scan *s)
 {
-    static struct scan s;
-    s.pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
     size_t kept = 0;
     for (size_t i = 0; i < r->n && kept < PAGES_MAX; i++)
-        if (read_entries(&s, r->pages[i], r->pages[i] + PAGE) == 1 && (s.entries[0] & PM_PRESENT) && !(s.entries[0] & PM_FILE))
+        if (read_entries(s, r->pages[i], r->pages[i] + PAGE) == 1 && (s->entries[0] & PM_PRESENT) && !(s->entries[0] & PM_FILE))
             r->pages[kept++] = r->pages[i];
-    if (s.pagemap >= 0)
-        close(s.pagemap);
     return kept;
 }
 
-static void pin(int ring, const uint64_t *pages, size_t n)
+static bool pin(int ring, const uint64_t *pages, size_t n)
 {
     static struct iovec runs[PAGES_MAX];
     unsigned n_runs = 0;
@@ -166,22 +216,83 @@ static void pin(int ring, const uint64_t *pages, size_t n)
         else
             runs[n_runs++] = (struct iovec){ (void *)(uintptr_t)pages[i], PAGE };
     }
-    if (syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, runs, n_runs) < 0)
-        close(ring); /* a limit on locked memory, most likely */
+    return syscall(SYS_io_uring_register, ring, IORING_REGISTER_BUFFERS, runs, n_runs) == 0;
 }
 
-void hot_pages_pin(void (*rehearse)(void))
+/* ---- what is only read ---- */
+
+/*
+ * A fork copies the entries of a mapping of a file only if it has a page of its own. One is made, of a page that kernels read; and
+ * no entry is left but those of such pages.
+ */
+__attribute__((no_sanitize_address)) static void show_in_forks(const struct mapping *m, const uint64_t *pages, size_t n)
+{
+    const int prot = PROT_READ | (m->perms[2] == 'x' ? PROT_EXEC : 0);
+    void *from = (void *)m->from;
+    (void)madvise(from, m->to - m->from, MADV_DONTNEED);
+    volatile char *p;
+    for (size_t i = n; i-- > 0;) {
+        p = (volatile char *)(uintptr_t)pages[i];
+        (void)*p;
+    }
+    /* Executable all the while: this very code may be in it. */
+    if (mprotect(from, m->to - m->from, prot | PROT_WRITE) < 0)
+        return;
+    *p = *p;
+    (void)mprotect(from, m->to - m->from, prot);
+}
+
+static bool has_own_pages(struct scan *s, const struct mapping *m)
+{
+    size_t n;
+    for (uintptr_t at = m->from; at < m->to && (n = read_entries(s, at, m->to)) > 0; at += n * PAGE)
+        for (size_t i = 0; i < n; i++)
+            if ((s->entries[i] & PM_PRESENT) && !(s->entries[i] & PM_FILE))
+                return true;
+    return false;
+}
+
+static void show_text(const struct rehearsal *r, const char *proc, struct scan *s)
+{
+    static struct maps maps;
+    struct mapping m;
+    size_t at = 0;
+    bool more = maps_open(&maps, proc);
+    while (more && maps_next(&maps, &m)) {
+        while (at < r->n_text && r->text[at] < m.from)
+            at++;
+        size_t end = at;
+        while (end < r->n_text && r->text[end] < m.to)
+            end++;
+        if (end > at && m.is_file && !has_own_pages(s, &m))
+            show_in_forks(&m, &r->text[at], end - at);
+        at = end;
+    }
+    if (more)
+        close(maps.fd);
+}
+
+/* ---- both ---- */
+
+int hot_pages_open(void)
 {
     struct io_uring_params params = { .flags = IORING_SETUP_R_DISABLED };
-    int ring = (int)syscall(SYS_io_uring_setup, 1, &params);
-    if (ring < 0)
-        return;
+    return (int)syscall(SYS_io_uring_setup, 1, &params);
+}
+
+void hot_pages_learn(int ring, const struct hot_rehearsal *rehearsal)
+{
+    static struct scan scan;
+    bool pinned = false;
     struct rehearsal *r = mmap(NULL, sizeof(*r), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    size_t n = r != MAP_FAILED && learn(rehearse, r) ? keep_ours(r) : 0;
-    if (n && make_small(r->pages, n))
-        pin(ring, r->pages, n);
-    else
-        close(ring);
+    if (r != MAP_FAILED && learn(rehearsal, r) && scan_open(&scan, rehearsal->proc)) {
+        show_text(r, rehearsal->proc, &scan);
+        size_t n = keep_ours(r, &scan);
+        close(scan.pagemap);
+        pinned = ring >= 0 && n && make_small(r->pages, n) && pin(ring, r->pages, n);
+    }
+    if (ring >= 0 && !pinned)
+        close(ring); /* a limit on locked memory, most likely */
     if (r != MAP_FAILED)
         munmap(r, sizeof(*r)); /* nothing that one kernel could write for all others may be left */
 }

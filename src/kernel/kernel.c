@@ -448,8 +448,8 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     while ((req = next_request(&k))) {
         answer(&k, req);
         json_decref(req);
-        if (parts->has_python)
-            python_idle();
+        if (parts->answered)
+            parts->answered();
     }
     _exit(0);
 }

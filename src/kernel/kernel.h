@@ -12,6 +12,7 @@ struct kernel_parts {
     struct sql_engine *engine;
     bool has_python;
     bool pooled; /* it will wait for its start: time to prepare */
+    void (*answered)(void); /* after each answer, or NULL */
 };
 
 /*

@@ -1,9 +1,14 @@
 /* riddle-kernel: the inside of every sandbox, and the fork server they come from. */
 
+#include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 #include "base/config.h"
 #include "base/str.h"
 #include "base/version.h"
@@ -23,6 +28,7 @@ const char *__asan_default_options(void)
 static const char usage[] =
     "riddle-kernel: runs SQL and Python in a jail. Started by riddle; by itself it can\n"
     "  riddle-kernel --once     read one RunnerRequest (JSON) on standard input, print one RunnerResponse\n"
+    "  riddle-kernel --heap-plan=FILE   write where zygotes shall place what kernels write to; part of the build\n"
     "  riddle-kernel --probe    print what of the jail holds on this machine, as JSON ('riddle doctor' shows it)\n"
     "  riddle-kernel --version\n";
 
@@ -30,6 +36,26 @@ static int fail(const struct err *err)
 {
     fprintf(stderr, "riddle-kernel: %s\n", err->message);
     return 1;
+}
+
+/*
+ * The environment of zygotes and of all kernels: nothing of ours, and the same in each, for the same steps from then on. riddle names the
+ * one thing that differs, where matplotlib keeps its list of fonts.
+ */
+static void set_environment(void)
+{
+    char fonts[PATH_MAX];
+    snprintf(fonts, sizeof(fonts), "%s", getenv("MPLCONFIGDIR") ? getenv("MPLCONFIGDIR") : "/tmp");
+    clearenv();
+    setenv("PATH", "/usr/bin:/bin", 1);
+    setenv("LANG", "C.UTF-8", 1);
+    setenv("LC_ALL", "C.UTF-8", 1);
+    setenv("HOME", "/workspace", 1);
+    setenv("TMPDIR", "/tmp", 1);
+    setenv("USER", "riddle", 1);
+    setenv("LOGNAME", "riddle", 1);
+    setenv("PYTHONHASHSEED", "0", 1);
+    setenv("MPLCONFIGDIR", fonts, 1);
 }
 
 /* --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps]; the socket is descriptor 3. */
@@ -49,7 +75,29 @@ static int run_zygote(int argc, char **argv)
             opt.parent_maps = true;
     }
     struct err err = ERR_INIT;
+    set_environment();
     return zygote_serve(&opt, &err) < 0 ? fail(&err) : 0;
+}
+
+/* Loads what a zygote would load, as it would, to see what kernels write to. */
+static int write_plan(const char *path, char **argv)
+{
+    struct err err = ERR_INIT;
+    int was = personality(ADDR_NO_RANDOMIZE);
+    if (was >= 0 && !(was & ADDR_NO_RANDOMIZE))
+        execv("/proc/self/exe", argv); /* sets are in the order of addresses */
+    /* Even what the descriptors are makes a difference. */
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC), words[2], said = fcntl(2, F_DUPFD_CLOEXEC, 10);
+    if (null < 0 || said < 0 || pipe2(words, O_CLOEXEC) < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(words[1], 2) < 0)
+        return 1;
+    struct config cfg;
+    if (config_load(&cfg, "", &err) < 0)
+        return fail(&err);
+    set_environment();
+    int r = zygote_plan(cfg.preload, path, &err);
+    config_finish(&cfg);
+    dup2(said, 2);
+    return r < 0 ? fail(&err) : 0;
 }
 
 static int run_once(void)
@@ -69,6 +117,8 @@ int main(int argc, char **argv)
         return run_zygote(argc, argv);
     if (argc == 2 && str_eq(argv[1], "--once"))
         return run_once();
+    if (argc == 2 && str_starts(argv[1], "--heap-plan="))
+        return write_plan(argv[1] + strlen("--heap-plan="), argv);
     if (argc == 2 && str_eq(argv[1], "--probe"))
         return probe_print(stdout);
     if (argc == 2 && str_eq(argv[1], "--version")) {

@@ -19,6 +19,7 @@
 #include "kernel/arenas.h"
 #include "kernel/frames.h"
 #include "kernel/frames_impl.h"
+#include "kernel/placement.h"
 #include "kernel/runtime.h"
 
 #define PACKAGE "riddle_runtime"
@@ -85,11 +86,22 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
+static PyObject *riddle_section(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const char *name = PyUnicode_AsUTF8(arg);
+    if (!name)
+        return NULL;
+    placement_section(name);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef riddle_methods[] = {
     { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
+    { "section", riddle_section, METH_O, "What follows is loaded for this (kernel/placement.h)." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -165,6 +177,7 @@ static int preload_modules(const char *list, struct err *err)
     char *save = NULL;
     for (char *name = strtok_r(copy, ", \t\n", &save); name;
          name = strtok_r(NULL, ", \t\n", &save)) {
+        placement_section(name);
         auto_ref PyObject *module = PyImport_ImportModule(name);
         if (!module) {
             char what[160];
@@ -224,6 +237,7 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
 {
     set_environment();
     arenas_install();
+    placement_section("start");
     if (PyImport_AppendInittab("_riddle", create_riddle_module) < 0)
         return err_set(err, ERR_NO_MEMORY, "registering a Python module");
     int r = init_interpreter(err);
@@ -231,6 +245,7 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
         r = own_sigint(err);
     if (r == 0)
         r = preload_modules(preload, err);
+    placement_section("runtime");
     if (r == 0)
         r = frames_init(engine, err);
     if (r == 0)
@@ -244,7 +259,10 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
 
 int python_warm(struct err *err)
 {
-    return call_runtime(PACKAGE ".warm", "warm", err);
+    placement_section("warm");
+    int r = call_runtime(PACKAGE ".warm", "warm", err);
+    placement_end();
+    return r;
 }
 
 int python_settle(struct err *err)

@@ -9,16 +9,21 @@
 #include "kernel/zygote.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include "base/proc.h"
 #include "kernel/hot_pages.h"
 #include "kernel/jail.h"
 #include "kernel/kernel.h"
+#include "kernel/placement.h"
 #include "kernel/python.h"
 #include "kernel/sql.h"
 #include "kernel/syscalls.h"
@@ -30,6 +35,8 @@
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
+
+#define IDLE_MS 20
 
 /* Asks riddle, which is root, to write our id maps, and waits until it has. */
 static int ask_for_maps(void *arg, struct err *err)
@@ -79,13 +86,17 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
     if (pid == 0) {
         struct kernel_parts mine = *parts;
         mine.pooled = pooled;
+        mine.answered = parts->has_python ? python_idle : NULL;
         close(opt->sock);
         kernel_main(&mine, fds[0], fds[1], fds[2]);
     }
     int status = pid < 0 ? errno : 0;
+    int r = jail_cloned(parts->jail, err);
+    if (r < 0)
+        return r;
     for (int i = 0; i < 3; i++)
         close(fds[i]);
-    int r = zygote_send(opt->sock, ZYGOTE_SPAWNED, pid, status, &pidfd, pid < 0 ? 0 : 1, err);
+    r = zygote_send(opt->sock, ZYGOTE_SPAWNED, pid, status, &pidfd, pid < 0 ? 0 : 1, err);
     if (pidfd >= 0)
         close(pidfd);
     return r;
@@ -108,6 +119,29 @@ static int load(const struct zygote_options *opt, struct kernel_parts *parts, st
         return err_wrap(err, "warming Python");
     parts->has_python = true;
     return 0;
+}
+
+int zygote_plan(const char *preload, const char *path, struct err *err)
+{
+    struct kernel_parts parts = { 0 };
+    struct zygote_options opt = { .python = true, .preload = preload };
+    int r = placement_record(err);
+    if (r == 0)
+        r = load(&opt, &parts, err);
+    return r < 0 ? r : placement_learn(python_rehearse, path, err);
+}
+
+/* It lies beside the program, or where it is installed with it. */
+static void follow_plan(void)
+{
+    char dir[PATH_MAX - 64], path[PATH_MAX];
+    struct err err = ERR_INIT;
+    if (proc_self_dir(dir, sizeof(dir), &err) < 0)
+        return;
+    snprintf(path, sizeof(path), "%s/riddle-kernel.heap", dir);
+    if (access(path, R_OK) < 0)
+        snprintf(path, sizeof(path), "%s/../lib/riddle/riddle-kernel.heap", dir);
+    placement_follow(path);
 }
 
 /*
@@ -134,19 +168,70 @@ static void collapse_heap(void)
         fclose(maps);
 }
 
-/* A free of this size merges the small chunks that are free all over the heap: once, instead of in every kernel. */
-static void merge_free_chunks(void)
+/*
+ * The same with the C library's heap: chunks that are free all over it are taken, the largest first, until new ones come from its end.
+ */
+static void fill_gaps(void)
 {
-    void *volatile p = malloc(100 << 10); /* volatile, or the compiler sees no use in it */
-    free(p);
+    const uintptr_t end = (uintptr_t)sbrk(0) - mallinfo2().keepcost;
+    for (size_t size = 64u << 10; size >= 24; size -= size > 1024 ? size / 8 / 16 * 16 : 16) {
+        void *volatile p;
+        do
+            p = malloc(size);
+        while (p && (uintptr_t)p < end);
+        free(p);
+    }
 }
 
-void zygote_arrange_memory(bool python)
+void zygote_arrange_memory(void)
 {
-    merge_free_chunks();
+    fill_gaps();
     collapse_heap();
-    if (python)
-        hot_pages_pin(python_rehearse);
+}
+
+struct rehearsal {
+    struct kernel_parts parts;
+    int control; /* the kernel's end; its requests are there already */
+};
+
+static void rehearse_kernel(void *arg)
+{
+    struct rehearsal *r = arg;
+    kernel_main(&r->parts, r->control, 1, 1); /* the zygote's own output goes nowhere */
+}
+
+/* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
+static void learn_hot_pages(const struct kernel_parts *parts, int ring)
+{
+    static const char *const requests[] = {
+        "{\"op\":\"join\",\"groups\":0}",
+        "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
+        "\"workspace_bytes\":67108864,\"tmp_bytes\":67108864,\"inodes\":4096,\"file_bytes\":67108864,\"pids\":64,"
+        "\"open_files\":256,\"threads\":1,\"python_allowed\":\"\",\"python_blocked\":\"\"}",
+        /* What first cells are made of: a frame, groups, an aggregate. */
+        "{\"op\":\"exec\",\"id\":1,\"kind\":\"python\",\"code\":\"import pandas as pd\\n"
+        "df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]})\\ndf.groupby('k')['n'].sum()\","
+        "\"restricted\":false,\"svg\":false,\"max_rows\":200,\"max_bytes\":65536}",
+    };
+    int control[2];
+    struct err err = ERR_INIT;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
+        return;
+    int r = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(requests) && r == 0; i++)
+        r = wire_send(control[0], requests[i], strlen(requests[i]), NULL, 0, &err);
+    struct rehearsal rehearsal = { .parts = *parts, .control = control[1] };
+    rehearsal.parts.answered = hot_pages_rehearsed;
+    struct hot_rehearsal hot = {
+        .run = rehearse_kernel,
+        .arg = &rehearsal,
+        .clone_flags = jail_clone_flags(parts->jail),
+        .proc = parts->jail->namespaces ? "/host/proc" : "/proc",
+    };
+    if (r == 0)
+        hot_pages_learn(ring, &hot);
+    close(control[0]);
+    close(control[1]);
 }
 
 int zygote_serve(const struct zygote_options *opt, struct err *err)
@@ -156,12 +241,20 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     int sock = opt->sock;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
+    if (opt->python && !opt->one_shot)
+        follow_plan();
     int r = load(opt, &parts, err);
     if (r < 0)
         return r;
 
+    long long threads = proc_status_value(0, "Threads");
+    if (threads > 1)
+        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
+    int ring = -1;
     if (!opt->one_shot)
-        zygote_arrange_memory(parts.has_python);
+        zygote_arrange_memory();
+    if (!opt->one_shot && parts.has_python)
+        ring = hot_pages_open();
 
     struct jail_confine_options confine = {
         .partial = opt->partial,
@@ -176,12 +269,15 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     prctl(PR_SET_NAME, opt->python ? "riddle-zygote-p" : "riddle-zygote-s", 0, 0, 0);
-    long long threads = proc_status_value(0, "Threads");
-    if (threads > 1)
-        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
+    if (!opt->one_shot && parts.has_python)
+        learn_hot_pages(&parts, ring);
     r = zygote_send(sock, ZYGOTE_HELLO, getpid(), 1, NULL, 0, err);
 
     while (r == 0) {
+        struct pollfd pfd = { .fd = sock, .events = POLLIN };
+        /* Not at once: what it locks, the kernel that was just cloned wants too. */
+        if (!opt->one_shot && !jail.net_ahead && poll(&pfd, 1, IDLE_MS) == 0)
+            jail_make_ahead(&jail);
         struct zygote_record rec;
         int fds[3];
         size_t n_fds = 0;

@@ -13,8 +13,11 @@ struct zygote_options {
     int sock;
 };
 
-/* Everything is loaded: arranges memory so that forks are cheap, and what they have to copy is copied at once. */
-void zygote_arrange_memory(bool python);
+/* Everything is loaded: arranges memory so that forks are cheap. */
+void zygote_arrange_memory(void);
+
+/* Writes where the zygote shall place what kernels write to (kernel/placement.h). */
+int zygote_plan(const char *preload, const char *path, struct err *err);
 
 /* Loads, confines itself, says hello, and serves until the socket closes. Returns 0 then. */
 int zygote_serve(const struct zygote_options *opt, struct err *err);

@@ -170,17 +170,7 @@ static int zygote_launch(struct provider *p, enum run_kind kind, struct err *err
     if (p->root)
         argv[n++] = (char *)"--parent-maps";
     argv[n] = NULL;
-    /* All that a kernel will ever see of an environment: nothing of ours. */
-    char *envp[] = { (char *)"PATH=/usr/bin:/bin",
-                     (char *)"LANG=C.UTF-8",
-                     (char *)"LC_ALL=C.UTF-8",
-                     (char *)"HOME=/workspace",
-                     (char *)"TMPDIR=/tmp",
-                     (char *)"USER=riddle",
-                     (char *)"LOGNAME=riddle",
-                     (char *)"PYTHONHASHSEED=0",
-                     cache,
-                     NULL };
+    char *envp[] = { cache, NULL }; /* nothing of ours */
 
     int pair[2], words[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)

@@ -2,7 +2,8 @@
  * Drives the sandbox interface from a test: one JSON request per line on standard input, one JSON answer per line on standard
  * output. It is what a server does with sandboxes, without the server.
  *
- *   {"op":"create","kind":"python","files":[{"name","path","table","raw"?}],"limits":{…},"dataset_id"?} → {"sandbox":N,"pid":P,"us":T}
+ *   {"op":"create","kind":"python","files":[{"name","path","table","raw"?}],"limits":{…},"dataset_id"?,"code"?} → {"sandbox":N,"pid":P,"us":T};
+ *     with code, T is the time until its result, whose verdict is told too
  *   {"op":"run","sandbox":N,"kind":"python","code":"…","policy":"open","timeout_ms":…,"interrupt_after_ms"?} → {"verdict",…}
  *   {"op":"begin",…} as run, without waiting · {"op":"wait","sandbox":N} → as run
  *   {"op":"list_files","sandbox":N} → {"verdict",…} · {"op":"read_file","sandbox":N,"path","offset"?,"max_bytes"?} → {"data","size","end"}
@@ -34,6 +35,22 @@ static long long number(const json_t *req, const char *key, long long dflt)
 static enum run_kind kind_of(const json_t *req)
 {
     return str_eq(json_string_value(json_object_get(req, "kind")), "sql") ? RUN_SQL : RUN_PYTHON;
+}
+
+static struct run_request run_request_of(const json_t *req)
+{
+    const json_t *code = json_object_get(req, "code");
+    return (struct run_request){
+        .kind = kind_of(req),
+        .code = json_string_value(code),
+        .code_len = json_string_length(code),
+        .policy = str_eq(json_string_value(json_object_get(req, "policy")), "restricted") ? POLICY_RESTRICTED
+                                                                                         : POLICY_OPEN,
+        .timeout_ms = number(req, "timeout_ms", 10000),
+        .max_rows = number(req, "max_rows", 200),
+        .max_output_bytes = number(req, "max_output_bytes", 65536),
+        .svg = json_is_true(json_object_get(req, "svg")),
+    };
 }
 
 static json_t *create(const json_t *req, struct err *err)
@@ -68,8 +85,17 @@ static json_t *create(const json_t *req, struct err *err)
     int64_t begun = clock_now_us();
     if (sandbox_create(provider, &spec, NULL, &sandboxes[n], err) < 0)
         return NULL;
-    return json_pack("{s:i, s:i, s:I}", "sandbox", n, "pid", (int)sandbox_pid(sandboxes[n]), "us",
-                     (json_int_t)(clock_now_us() - begun));
+    const char *verdict = "ok";
+    if (json_object_get(req, "code")) {
+        struct run_request r = run_request_of(req);
+        struct run_result res = { 0 };
+        if (sandbox_begin(sandboxes[n], &r, NULL, err) < 0 || sandbox_wait(sandboxes[n], &res, err) < 0)
+            return NULL;
+        verdict = verdict_name(res.verdict);
+        run_result_finish(&res);
+    }
+    return json_pack("{s:i, s:i, s:I, s:s}", "sandbox", n, "pid", (int)sandbox_pid(sandboxes[n]), "us",
+                     (json_int_t)(clock_now_us() - begun), "verdict", verdict);
 }
 
 /* sandbox_wait, with an interrupt on the way. */
@@ -108,18 +134,7 @@ static json_t *describe(struct sandbox *sb, struct run_result *res, int64_t us)
 
 static json_t *run(struct sandbox *sb, const json_t *req, bool wait, struct err *err)
 {
-    const json_t *code = json_object_get(req, "code");
-    struct run_request r = {
-        .kind = kind_of(req),
-        .code = json_string_value(code),
-        .code_len = json_string_length(code),
-        .policy = str_eq(json_string_value(json_object_get(req, "policy")), "restricted") ? POLICY_RESTRICTED
-                                                                                         : POLICY_OPEN,
-        .timeout_ms = number(req, "timeout_ms", 10000),
-        .max_rows = number(req, "max_rows", 200),
-        .max_output_bytes = number(req, "max_output_bytes", 65536),
-        .svg = json_is_true(json_object_get(req, "svg")),
-    };
+    struct run_request r = run_request_of(req);
     struct run_result res = { 0 };
     int64_t begun = clock_now_us();
     if (sandbox_begin(sb, &r, NULL, err) < 0)

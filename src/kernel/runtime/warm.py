@@ -6,6 +6,8 @@ import linecache
 import os
 import sys
 
+import _riddle
+
 from . import session
 
 _CELLS = (
@@ -74,15 +76,21 @@ def warm():
         cells += _FIGURES
     scratch = session.Session()
     scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
-    for code in cells:
+    for i, code in enumerate(cells):
+        _riddle.section(f"warm-{i}")
         expect = '"verdict":"error"' if code in _CELLS[4:6] else '"verdict":"ok"'
         answer = scratch.execute(code.encode(), False, True, 200, 65536).decode()
         if not answer.startswith(expect):
             raise WarmError(f"{code!r} gave {answer[:600]}")
+    _riddle.section("session")
     session.make()
+    # What CPython remembers of the classes that only the cells above used would be replaced by kernels, name by name, and each of
+    # these names is a page.
+    sys._clear_type_cache()
     # CPython rewrites the code of a function while it runs for the first few times; kernels shall find that done.
     for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
         scratch.execute(code.encode(), False, False, 200, 65536)
+    _riddle.section("end")
     scratch.execute(b"import math\nmath.pi", True, False, 200, 65536)
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
