@@ -36,7 +36,7 @@
 #define PR_GET_TID_ADDRESS 40
 #endif
 
-#define IDLE_MS 20
+#define IDLE_MS 3
 
 /* Asks riddle, which is root, to write our id maps, and waits until it has. */
 static int ask_for_maps(void *arg, struct err *err)
