@@ -29,7 +29,9 @@ int python_prepare(struct err *err);
 /* In the kernel, whenever an answer has been sent: what can wait until then (seeding the random generators). */
 void python_idle(void);
 
-/* What kernels do until the answer of a first cell, in a child of the zygote that then ends: to see which pages it takes. */
+/* What first cells are made of, with what is loaded: a frame, groups, an aggregate. One line, without a double quote. */
+const char *python_first_cell(void);
+/* What kernels do until the answer of that cell, to see what it writes to; the process is of no other use then. */
 void python_rehearse(void);
 
 /* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */

@@ -200,26 +200,32 @@ static void rehearse_kernel(void *arg)
     kernel_main(&r->parts, r->control, 1, 1); /* the zygote's own output goes nowhere */
 }
 
+static int send_request(int sock, const char *json, struct err *err)
+{
+    return wire_send(sock, json, strlen(json), NULL, 0, err);
+}
+
 /* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
 static void learn_hot_pages(const struct kernel_parts *parts, int ring)
 {
-    static const char *const requests[] = {
-        "{\"op\":\"join\",\"groups\":0}",
-        "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
-        "\"workspace_bytes\":67108864,\"tmp_bytes\":67108864,\"inodes\":4096,\"file_bytes\":67108864,\"pids\":64,"
-        "\"open_files\":256,\"threads\":1,\"python_allowed\":\"\",\"python_blocked\":\"\"}",
-        /* What first cells are made of: a frame, groups, an aggregate. */
-        "{\"op\":\"exec\",\"id\":1,\"kind\":\"python\",\"code\":\"import pandas as pd\\n"
-        "df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]})\\ndf.groupby('k')['n'].sum()\","
-        "\"restricted\":false,\"svg\":false,\"max_rows\":200,\"max_bytes\":65536}",
-    };
+    static const char join[] = "{\"op\":\"join\",\"groups\":0}";
+    static const char start[] = "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
+                                "\"workspace_bytes\":67108864,\"tmp_bytes\":67108864,\"inodes\":4096,\"file_bytes\":67108864,"
+                                "\"pids\":64,\"open_files\":256,\"threads\":1,\"python_allowed\":\"\",\"python_blocked\":\"\"}";
+    char exec[512];
+    snprintf(exec, sizeof(exec),
+             "{\"op\":\"exec\",\"id\":1,\"kind\":\"python\",\"code\":\"%s\",\"restricted\":false,\"svg\":false,\"max_rows\":200,"
+             "\"max_bytes\":65536}",
+             python_first_cell());
     int control[2];
     struct err err = ERR_INIT;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
         return;
-    int r = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(requests) && r == 0; i++)
-        r = wire_send(control[0], requests[i], strlen(requests[i]), NULL, 0, &err);
+    int r = send_request(control[0], join, &err);
+    if (r == 0)
+        r = send_request(control[0], start, &err);
+    if (r == 0)
+        r = send_request(control[0], exec, &err);
     struct rehearsal rehearsal = { .parts = *parts, .control = control[1] };
     rehearsal.parts.answered = hot_pages_rehearsed;
     struct hot_rehearsal hot = {

@@ -37,9 +37,6 @@ _PANDAS = (
     "np.random.seed(1)\nnp.corrcoef(np.arange(9.0), np.random.rand(9))",
 )
 
-# What first cells are made of: a frame, groups, an aggregate.
-_FIRST = "import pandas as pd\ndf = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]})\ndf.groupby('k')['n'].sum()"
-
 _FIGURES = (
     "import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\nax.plot([1, 2, 3], label='a')\nax.bar([1, 2], [3, 4])\n"
     "ax.set_title('Title')\nax.set_xlabel('x')\nax.legend()\nax.grid(True)",
@@ -113,11 +110,11 @@ def settle():
     session.freeze()
 
 
-def rehearse():
-    """In a child of the zygote: a kernel's first cell, so that the pages which they write to are known."""
+def rehearse(cell):
+    """A kernel's first cell, so that what it writes to is known."""
     session.prepare()
     session.start((), "", "")
-    session.execute((_FIRST if "pandas" in sys.modules else "1 + 1").encode(), False, False, 200, 65536)
+    session.execute(cell.encode(), False, False, 200, 65536)
 
 
 def prefault():
