@@ -607,7 +607,7 @@ int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const st
     struct table_file *tables = calloc(spec->n_files + 1, sizeof(*tables));
     int r = tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < spec->n_files && r == 0; i++)
-        r = spec->files[i].raw ? 0 : tables_ensure(p, &spec->files[i], events, &tables[i], err);
+        r = spec->files[i].raw ? 0 : tables_ensure(p, &spec->files[i], events, spec->kind == RUN_SQL, &tables[i], err);
     int64_t loaded = clock_now_us();
     if (r == 0)
         r = sandbox_create_loaded(p, spec, tables, ret, err);

@@ -133,9 +133,12 @@ struct sandbox *ingest_sandbox(struct ingest *in);
 int ingest_finish(struct ingest *in, const struct run_result *result, struct table_file *ret, struct err *err);
 void ingest_abort(struct ingest *in);
 
-/* All of it, blocking: the ingested form of a data file, made now if it is not there yet. */
+/*
+ * All of it, blocking: the ingested form of a data file, made now if it is not there yet. prepare: it is for a run of SQL, whose
+ * kernel is forked meanwhile.
+ */
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
-                  struct table_file *ret, struct err *err);
+                  bool prepare, struct table_file *ret, struct err *err);
 /* Syncs and publishes what a single run used before it was on the disk. After its sandboxes are gone. */
 void tables_settle(struct provider *p);
 

@@ -7,12 +7,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/id.h"
+#include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local_impl.h"
 
@@ -221,7 +223,7 @@ static int take_over(struct provider *p, const char *out_dir, struct err *err)
 {
     char made[4300];
     snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
-    /* The kernel is gone, but what it left is still not trusted: no link is followed, only a plain file is taken. */
+    /* The kernel is gone or dying, and what it left is not trusted: no link is followed, only a plain file is taken. */
     auto_close int fd = open(made, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
@@ -264,8 +266,11 @@ int ingest_finish(struct ingest *in, const struct run_result *result, struct tab
         ingest_abort(in);
         return r;
     }
-    /* The kernel goes first: nothing may still write to what is published. */
-    sandbox_destroy(TAKE_PTR(in->sandbox));
+    /* The kernel goes first: nothing may still write to what is published. What is published later need not wait for its end now. */
+    if (in->unsynced)
+        (void)proc_pidfd_signal(sandbox_pidfd(in->sandbox), SIGKILL, NULL);
+    else
+        sandbox_destroy(TAKE_PTR(in->sandbox));
     auto_close int fd = take_over(p, in->out_dir, err);
     if (fd >= 0 && in->unsynced) {
         snprintf(ret->path, sizeof(ret->path), "%.4000s/table.duckdb", in->out_dir);
@@ -290,6 +295,7 @@ void tables_settle(struct provider *p)
         struct ingest *in = p->unsettled;
         struct err ignored = ERR_INIT; /* what cannot be kept is made anew */
         p->unsettled = in->next;
+        sandbox_destroy(TAKE_PTR(in->sandbox));
         auto_close int fd = take_over(p, in->out_dir, &ignored);
         table_paths(p, in->hex, path, sizeof(path), report_path, sizeof(report_path));
         if (fd >= 0 && fsync(fd) == 0)
@@ -374,7 +380,7 @@ static int ingest_and_hash(struct provider *p, const struct sandbox_file *file, 
 }
 
 int tables_ensure(struct provider *p, const struct sandbox_file *file, const struct run_events *events,
-                  struct table_file *ret, struct err *err)
+                  bool prepare, struct table_file *ret, struct err *err)
 {
     char hex[HASH_HEX_SIZE];
     int r;
@@ -392,7 +398,7 @@ int tables_ensure(struct provider *p, const struct sandbox_file *file, const str
     if (r < 0)
         return r;
     /* The kernel that the table is for is forked meanwhile, on another processor. */
-    if (p->one_shot)
+    if (p->one_shot && prepare)
         kernel_prepare(p, RUN_SQL);
     struct run_result result = { 0 };
     r = sandbox_wait(in->sandbox, &result, err);
