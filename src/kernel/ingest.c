@@ -5,7 +5,7 @@
  * Parquet are read by DuckDB as they are then, a workbook has become CSV with columns that are known. The bytes of a CSV are looked
  * at first (csv_file.c): what is no text is refused by its kind, UTF-16 becomes UTF-8. Then DuckDB's sniffer finds the dialect, the
  * header and the types from a sample. Then one CREATE TABLE AS reads the whole file with exactly that, into an attached database
- * file, which is checkpointed and detached.
+ * file, which is checkpointed and detached. A small file is read at the same time, by a guess (ingest_ahead.c).
  *
  * What can go wrong with a CSV on the way, and what is done about it:
  *   bytes that are not UTF-8          read again as Latin-1, or as Windows-1252 turned into UTF-8
@@ -30,7 +30,6 @@
 #include "kernel/ingest_impl.h"
 #include "kernel/sql_value.h"
 
-#define MAX_STATEMENT_BYTES (16 * 1024 * 1024) /* names and types of all columns are in it */
 #define MAX_REJECTED_LINES_STORED 100000
 #define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
@@ -43,7 +42,6 @@
  * blocks, 330 MB with the small ones, and 800 MB in DuckDB's own count.
  */
 #define WIDE_COLUMNS 1000
-#define SMALL_FILE_BYTES (4 << 20)
 #define WIDE_BLOCK_BYTES 16384
 #define WIDE_COLUMN_BYTES (36 * 1024)          /* what a column takes */
 #define WIDE_COLUMN_COUNTED_BYTES (100 * 1024) /* what DuckDB counts for it */
@@ -61,7 +59,7 @@ static void cleanup_ingest(struct ingest *g)
 }
 
 /* Keeps DuckDB's message; the step that failed returns 1. */
-static int note_failure(struct ingest *g, const char *message, struct err *err)
+int ingest_note_failure(struct ingest *g, const char *message, struct err *err)
 {
     free(g->failure);
     g->failure = strdup(message && *message ? message : "DuckDB gave no reason");
@@ -70,7 +68,7 @@ static int note_failure(struct ingest *g, const char *message, struct err *err)
 
 /* ---- sniffing ------------------------------------------------------------------------------------------------------ */
 
-static int sniff(struct ingest *g, const char *extra, struct err *err)
+int ingest_sniff(struct ingest *g, const char *extra, struct err *err)
 {
     auto_free char *failure = NULL;
     char options[128], separator = g->source.tabs ? '\t' : *extra ? 0 : g->file.separator;
@@ -83,7 +81,7 @@ static int sniff(struct ingest *g, const char *extra, struct err *err)
     r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
                           g->encoding == CSV_LATIN1, options, &failure, err);
 
-    return r < 0 || !failure ? r : note_failure(g, failure, err);
+    return r < 0 || !failure ? r : ingest_note_failure(g, failure, err);
 }
 
 static bool is_integer_type(const char *type)
@@ -96,9 +94,8 @@ static bool is_integer_type(const char *type)
  * DuckDB reads 1.5 in a BIGINT column as 2. Within the sample the type fits; past it nobody has looked. So files that go on
  * are searched, which costs about a twentieth of reading them.
  */
-static int widen_integers(struct ingest *g, struct err *err)
+int ingest_widen_integers(const struct ingest *g, struct csv_dialect *d, struct err *err)
 {
-    struct csv_dialect *d = &g->dialect;
     auto_free bool *check = calloc(d->n_columns, sizeof(bool));
     auto_free bool *hit = calloc(d->n_columns, sizeof(bool));
     bool any = false;
@@ -221,9 +218,9 @@ static void drive(struct ingest *g, duckdb_pending_result pending)
 }
 
 /* 0 and g->n_rows; 1 and g->failure. */
-static int read_rows(struct ingest *g, bool rejects, struct err *err)
+int ingest_read_rows(struct ingest *g, bool rejects, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_STATEMENT_BYTES);
+    auto_buf struct buf sql = BUF_INIT(INGEST_STATEMENT_MAX);
     duckdb_prepared_statement statement = NULL;
     duckdb_pending_result pending = NULL;
     duckdb_result result = { 0 };
@@ -233,15 +230,15 @@ static int read_rows(struct ingest *g, bool rejects, struct err *err)
     if (r < 0)
         return r;
     if (duckdb_prepare(g->e->con, buf_cstr(&sql), &statement) != DuckDBSuccess)
-        r = note_failure(g, duckdb_prepare_error(statement), err);
+        r = ingest_note_failure(g, duckdb_prepare_error(statement), err);
     else if (duckdb_pending_prepared(statement, &pending) != DuckDBSuccess)
-        r = note_failure(g, duckdb_pending_error(pending), err);
+        r = ingest_note_failure(g, duckdb_pending_error(pending), err);
     else {
         drive(g, pending);
         if (sql_must_stop(g->e))
-            r = note_failure(g, "INTERRUPT Error: Interrupted!", err);
+            r = ingest_note_failure(g, "INTERRUPT Error: Interrupted!", err);
         else if (duckdb_execute_pending(pending, &result) != DuckDBSuccess)
-            r = note_failure(g, duckdb_result_error(&result), err);
+            r = ingest_note_failure(g, duckdb_result_error(&result), err);
         else if ((chunk = duckdb_fetch_chunk(result))) { /* one row: how many rows the table has */
             g->n_rows = ((int64_t *)duckdb_vector_get_data(
                 duckdb_data_chunk_get_vector(chunk, 0)))[0];
@@ -278,17 +275,65 @@ static int ask_number(struct ingest *g, const char *sql, int64_t *ret, struct er
     return 0;
 }
 
-/* Reads again and keeps a list of the lines that do not fit. 0 or 1 as read_rows(). */
+/* Reads again and keeps a list of the lines that do not fit. 0 or 1 as ingest_read_rows(). */
 static int read_with_rejects(struct ingest *g, struct err *err)
 {
     int r = drop_rejects(g, err);
 
     if (r == 0)
-        r = read_rows(g, true, err);
+        r = ingest_read_rows(g, true, err);
     if (r == 0)
         r = ask_number(g, "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors",
                        &g->n_rejected, err);
     return r;
+}
+
+/* ---- the file that is made ----------------------------------------------------------------------------------------- */
+
+static bool is_wide(const struct ingest *g)
+{
+    return g->file.n_separators >= WIDE_COLUMNS;
+}
+
+static int attach_output(struct ingest *g, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(64 * 1024);
+    int r = buf_append_str(&sql, "ATTACH ", err);
+
+    if (r == 0)
+        r = sql_quote(&sql, '\'', g->in->out_path, err);
+    if (r == 0)
+        r = buf_append_str(&sql, " AS " INGEST_DB, err);
+    if (r == 0 && is_wide(g))
+        r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
+    if (r == 0)
+        r = sql_run(g->e, buf_cstr(&sql), err);
+    /* Compressing a small table takes as long as reading it, and saves a few hundred kilobytes. */
+    if (r == 0 && g->file.size_bytes < INGEST_SMALL_BYTES)
+        r = sql_run(g->e, "SET force_compression='uncompressed'", err);
+    return r < 0 ? err_wrap(err, "making the table's file") : 0;
+}
+
+static void remove_output(const struct ingest *g)
+{
+    char wal[4096];
+
+    snprintf(wal, sizeof(wal), "%s.wal", g->in->out_path);
+    unlink(g->in->out_path);
+    unlink(wal);
+}
+
+int ingest_start_anew(struct ingest *g, struct err *err)
+{
+    int r = sql_run(g->e, "DETACH " INGEST_DB, err);
+
+    if (r < 0)
+        return r;
+    free(g->failure);
+    g->failure = NULL;
+    g->n_rows = 0;
+    remove_output(g);
+    return attach_output(g, err);
 }
 
 /* ---- the flow ------------------------------------------------------------------------------------------------------ */
@@ -341,11 +386,9 @@ static bool looks_ragged(const struct ingest *g)
     return g->dialect.n_columns == 1 && g->file.n_separators > 0 && !g->file.one_line;
 }
 
-/* 0: g->dialect is right; 1: g->failure. */
-static int find_dialect(struct ingest *g, struct err *err)
+/* After a first sniff, which gave r. 0: g->dialect is right; 1: g->failure. */
+static int find_dialect(struct ingest *g, int r, struct err *err)
 {
-    int r = sniff(g, "", err);
-
     if (r == 1) {
         int wrong = is_encoding_failure(g, err);
 
@@ -353,7 +396,7 @@ static int find_dialect(struct ingest *g, struct err *err)
             return wrong;
     }
     if ((r == 1 && is_row_failure(g)) || (r == 0 && looks_ragged(g)))
-        r = sniff(g, ",ignore_errors=true", err);
+        r = ingest_sniff(g, ",ignore_errors=true", err);
     return r;
 }
 
@@ -374,12 +417,14 @@ static bool types_are_wrong(struct ingest *g, struct err *err)
 /* 0: the table is there; 1: g->failure. */
 static int load_csv(struct ingest *g, struct err *err)
 {
-    int r = find_dialect(g, err);
+    bool read;
+    int r = ingest_sniff_beside_reading(g, &read, err);
 
-    if (r == 0)
-        r = widen_integers(g, err);
-    if (r == 0)
-        r = read_rows(g, false, err);
+    r = find_dialect(g, r, err);
+    if (r == 0 && !read)
+        r = ingest_widen_integers(g, &g->dialect, err);
+    if (r == 0 && !read)
+        r = ingest_read_rows(g, false, err);
     if (r == 1) {
         r = is_encoding_failure(g, err);
         if (r == 1) {
@@ -394,7 +439,7 @@ static int load_csv(struct ingest *g, struct err *err)
     if (r == 1 && g->dialect.n_columns > 0 && is_row_failure(g)) {
         r = read_with_rejects(g, err);
         if (r == 0 && types_are_wrong(g, err)) {
-            r = sniff(g, ",ignore_errors=true,sample_size=-1", err);
+            r = ingest_sniff(g, ",ignore_errors=true,sample_size=-1", err);
             if (r == 0)
                 r = read_with_rejects(g, err);
         }
@@ -437,14 +482,9 @@ static int describe_table(struct ingest *g, struct err *err)
 
 static int load(struct ingest *g, struct err *err)
 {
-    int r = g->source.format == DATA_CSV ? load_csv(g, err) : read_rows(g, false, err);
+    int r = g->source.format == DATA_CSV ? load_csv(g, err) : ingest_read_rows(g, false, err);
 
     return r != 0 || g->source.format == DATA_CSV ? r : describe_table(g, err);
-}
-
-static bool is_wide(const struct ingest *g)
-{
-    return g->file.n_separators >= WIDE_COLUMNS;
 }
 
 /* 1 when an error was written: the memory will not do. */
@@ -470,34 +510,6 @@ static int prepare_for_width(struct ingest *g, struct err *err)
     }
     return sql_set_limits(g->e, memory > 0 ? MAX_OF(memory, n * WIDE_COLUMN_COUNTED_BYTES) : memory,
                           1, g->in->temp_directory, err);
-}
-
-static int attach_output(struct ingest *g, struct err *err)
-{
-    auto_buf struct buf sql = BUF_INIT(64 * 1024);
-    int r = buf_append_str(&sql, "ATTACH ", err);
-
-    if (r == 0)
-        r = sql_quote(&sql, '\'', g->in->out_path, err);
-    if (r == 0)
-        r = buf_append_str(&sql, " AS " INGEST_DB, err);
-    if (r == 0 && is_wide(g))
-        r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
-    if (r == 0)
-        r = sql_run(g->e, buf_cstr(&sql), err);
-    /* Compressing a small table takes as long as reading it, and saves a few hundred kilobytes. */
-    if (r == 0 && g->file.size_bytes < SMALL_FILE_BYTES)
-        r = sql_run(g->e, "SET force_compression='uncompressed'", err);
-    return r < 0 ? err_wrap(err, "making the table's file") : 0;
-}
-
-static void remove_output(const struct ingest *g)
-{
-    char wal[4096];
-
-    snprintf(wal, sizeof(wal), "%s.wal", g->in->out_path);
-    unlink(g->in->out_path);
-    unlink(wal);
 }
 
 /* The write-ahead log must be gone: readers open the file read-only and could not replay it. */
@@ -607,7 +619,7 @@ static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
     if (r < 0)
         return r;
     if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
-        return note_failure(g, duckdb_result_error(&result), err);
+        return ingest_note_failure(g, duckdb_result_error(&result), err);
     *ret = duckdb_value_int64(&result, 0, 0);
     return 0;
 }

@@ -1,7 +1,7 @@
 #ifndef RIDDLE_KERNEL_INGEST_IMPL_H
 #define RIDDLE_KERNEL_INGEST_IMPL_H
 
-/* What the ingest (ingest.c) and the words about it (ingest_report.c) share. */
+/* What the ingest (ingest.c), its head start (ingest_ahead.c) and the words about it (ingest_report.c) share. */
 
 #include "kernel/csv_dialect.h"
 #include "kernel/csv_file.h"
@@ -9,6 +9,8 @@
 #include "kernel/sql_impl.h"
 
 #define INGEST_DB "__ingest" /* the attached output file */
+#define INGEST_STATEMENT_MAX (16 * 1024 * 1024) /* names and types of all columns are in it */
+#define INGEST_SMALL_BYTES (4 << 20)
 
 struct ingest {
     struct sql_engine *e;
@@ -32,6 +34,27 @@ static inline bool ingest_is_delimited(const struct ingest *g)
 {
     return g->source.format == DATA_CSV || g->source.format == DATA_XLSX;
 }
+
+/* Keeps DuckDB's message in g->failure and returns 1, as does each step below that fails for it. */
+int ingest_note_failure(struct ingest *g, const char *message, struct err *err);
+
+/* g->dialect by DuckDB's sniffer; `extra` is further options. */
+int ingest_sniff(struct ingest *g, const char *extra, struct err *err);
+
+/*
+ * As ingest_sniff() without further options. Meanwhile the rows may have been read, by exactly the dialect that it then found: if so
+ * *ret_read is set, and nothing is left to widen.
+ */
+int ingest_sniff_beside_reading(struct ingest *g, bool *ret_read, struct err *err);
+
+/* Columns of integers that have decimals somewhere become DOUBLE. */
+int ingest_widen_integers(const struct ingest *g, struct csv_dialect *d, struct err *err);
+
+/* The table, by g->dialect; g->n_rows. */
+int ingest_read_rows(struct ingest *g, bool rejects, struct err *err);
+
+/* Forgets what has been read: a new, empty file is attached. */
+int ingest_start_anew(struct ingest *g, struct err *err);
 
 /* A result that says what is wrong with the file. */
 int ingest_write_error(struct ingest *g, const char *message, struct err *err);

@@ -1,0 +1,111 @@
+/*
+ * Reading while the sniffer is at work.
+ *
+ * Of a small file, sniffing takes as long as reading. So a plain one is read by a guess at what the sniffer will say (csv_guess.c), in
+ * this thread, while another one lets it say it. If it says something else, the table is thrown away and read again: what is
+ * kept is always what the sniffer's words have given, and a wrong guess costs no time, only work that another processor did.
+ */
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include "base/str.h"
+#include "kernel/csv_guess.h"
+#include "kernel/ingest_impl.h"
+
+#define MAX_COLUMNS 200
+
+struct sniffing {
+    const struct ingest *g;
+    const char *guess;          /* as options of read_csv */
+    struct csv_dialect dialect; /* what the sniffer says */
+    bool agrees;
+};
+
+/* 0: s->dialect is what was found. */
+static int sniff_alone(struct sniffing *s, duckdb_connection con, struct err *err)
+{
+    const struct ingest *g = s->g;
+    auto_buf struct buf options = BUF_INIT(INGEST_STATEMENT_MAX);
+    auto_result duckdb_result result = { 0 };
+    auto_free char *failure = NULL;
+    char extra[32];
+    int r;
+
+    if (duckdb_query(con, "SET TimeZone='UTC'", &result) != DuckDBSuccess) /* as in the connection that reads */
+        return err_set(err, ERR_INTERNAL, "%s", duckdb_result_error(&result));
+    snprintf(extra, sizeof(extra), ",delim='%c'", g->file.separator);
+    r = csv_dialect_sniff(&s->dialect, con, g->path, g->file.double_quotes_only, false, extra, &failure, err);
+    if (r == 0)
+        r = ingest_widen_integers(g, &s->dialect, err);
+    if (r != 0)
+        return r;
+    r = csv_dialect_write_options(&s->dialect, &options, err);
+    s->agrees = r == 0 && str_eq(buf_cstr(&options), s->guess);
+    return r;
+}
+
+static void *sniff_beside(void *arg)
+{
+    struct sniffing *s = arg;
+    struct err ignored = ERR_INIT; /* it will be asked again */
+    duckdb_connection con = NULL;
+
+    if (duckdb_connect(s->g->e->db, &con) != DuckDBSuccess || sniff_alone(s, con, &ignored) != 0)
+        csv_dialect_finish(&s->dialect);
+    if (!s->agrees) /* the reading may stop */
+        duckdb_interrupt(s->g->e->con);
+    duckdb_disconnect(&con);
+    return NULL;
+}
+
+static bool may_guess(const struct ingest *g)
+{
+    cpu_set_t cpus;
+
+    return g->encoding == CSV_UTF8 && !g->source.tabs && g->file.size_bytes < INGEST_SMALL_BYTES &&
+           g->file.n_separators < MAX_COLUMNS &&
+           sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+}
+
+/* Both at once: true if the table has been read by what the sniffer says. g->dialect is that, without columns if it gave up. */
+static int read_ahead(struct ingest *g, struct sniffing *s, bool *ret_read, struct err *err)
+{
+    pthread_t thread;
+    int r;
+
+    if (pthread_create(&thread, NULL, sniff_beside, s) != 0) {
+        csv_dialect_finish(&g->dialect);
+        return 0;
+    }
+    r = ingest_read_rows(g, false, err);
+    pthread_join(thread, NULL);
+    csv_dialect_finish(&g->dialect);
+    g->dialect = s->dialect;
+    if (r < 0 || sql_must_stop(g->e))
+        return r == 0 ? ingest_note_failure(g, "INTERRUPT Error: Interrupted!", err) : r;
+    *ret_read = r == 0 && s->agrees;
+    return *ret_read ? 0 : ingest_start_anew(g, err);
+}
+
+int ingest_sniff_beside_reading(struct ingest *g, bool *ret_read, struct err *err)
+{
+    auto_buf struct buf options = BUF_INIT(INGEST_STATEMENT_MAX);
+    struct sniffing s = { .g = g };
+    int r = may_guess(g) ? csv_guess(g->path, &g->file, &g->dialect, err) : 0;
+
+    *ret_read = false;
+    if (r < 0)
+        return r;
+    if (r == 1) {
+        r = csv_dialect_write_options(&g->dialect, &options, err);
+        s.guess = buf_cstr(&options);
+        if (r == 0)
+            r = read_ahead(g, &s, ret_read, err);
+        if (r != 0 || *ret_read)
+            return r;
+    }
+    /* What went wrong while two were at work is not told: it may not go wrong alone. */
+    return s.dialect.n_columns > 0 ? 0 : ingest_sniff(g, "", err);
+}

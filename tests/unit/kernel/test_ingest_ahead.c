@@ -1,0 +1,261 @@
+/* Reading by a guess while the sniffer is at work: right guesses say what the sniffer says, and wrong ones leave no trace. */
+
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <cmocka.h>
+#include "base/macros.h"
+#include "kernel/csv_guess.h"
+#include "kernel/sql_fixture.h"
+#include "kernel/sql_impl.h"
+
+static struct sql_engine *engine;
+
+static int open_engine(void **state)
+{
+    struct err err = ERR_INIT;
+
+    return fixture_open(state) < 0 || sql_engine_create(&engine, &err) < 0 ? -1 : 0;
+}
+
+static int close_engine(void **state)
+{
+    sql_engine_destroy(engine);
+    return fixture_close(state);
+}
+
+/* `rows` lines made of `line`, where a %d is the line's number, behind a header; from line `at` on they are made of `later`. */
+static char *make(const char *header, const char *line, int rows, const char *later, int at)
+{
+    size_t max = strlen(header) + (size_t)(rows + 1) * 80, len;
+    char *text = malloc(max);
+
+    assert_non_null(text);
+    len = (size_t)snprintf(text, max, "%s", header);
+    for (int i = 0; i < rows; i++) {
+        const char *from = later && i >= at ? later : line;
+        for (; *from; from++) {
+            if (from[0] == '%' && from[1] == 'd') {
+                len += (size_t)snprintf(text + len, max - len, "%d", i);
+                from++;
+            } else {
+                text[len++] = *from;
+            }
+        }
+        assert_true(len + 80 <= max);
+    }
+    text[len] = '\0';
+    return text;
+}
+
+/* ---- what is guessed ---- */
+
+static char *guess_of(const char *text)
+{
+    struct buf sql = BUF_INIT(65536);
+    struct csv_dialect d;
+    struct csv_file file;
+    struct err err = ERR_INIT;
+    char *options = NULL;
+
+    fixture_write("g.csv", text, strlen(text));
+    assert_int_equal(csv_file_inspect(fixture_path("g.csv"), "g.csv", &file, &err), 0);
+    int r = csv_guess(fixture_path("g.csv"), &file, &d, &err);
+    assert_true(r == 0 || r == 1);
+    if (r == 1) {
+        assert_int_equal(csv_dialect_write_options(&d, &sql, &err), 0);
+        options = strdup(buf_cstr(&sql));
+        csv_dialect_finish(&d);
+    }
+    buf_finish(&sql);
+    return options;
+}
+
+static char *sniffed(void)
+{
+    struct buf sql = BUF_INIT(65536);
+    struct csv_dialect d = { 0 };
+    struct err err = ERR_INIT;
+    char *failure = NULL, *options;
+
+    assert_int_equal(csv_dialect_sniff(&d, engine->con, fixture_path("g.csv"), true, false, "", &failure, &err), 0);
+    assert_int_equal(csv_dialect_write_options(&d, &sql, &err), 0);
+    options = strdup(buf_cstr(&sql));
+    csv_dialect_finish(&d);
+    buf_finish(&sql);
+    return options;
+}
+
+static void test_the_guess_is_the_sniffers(void **state)
+{
+    static const struct {
+        const char *header, *line;
+    } cases[] = {
+        { "id,day,customer,amount\n", "%d,2024-03-05,c%d,%d.25\n" },
+        { "id;name\r\n", "%d;n%d\r\n" },
+        { "a|b|c\n", "true|-%d|2024-01-02 10:11:12\n" },
+        { "a,none,b\n", "%d,,x\n" },
+        { "Order Id,Unit price\n", "o%d,%d.5\n" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *text = make(cases[i].header, cases[i].line, 300, NULL, 0);
+        char *guessed = guess_of(text), *said = sniffed();
+
+        if (!guessed || strcmp(guessed, said) != 0)
+            fail_msg("guessed %s, but the sniffer says %s", guessed ? guessed : "nothing", said);
+        free(text);
+        free(guessed);
+        free(said);
+    }
+}
+
+static void test_nothing_to_guess_from(void **state)
+{
+    static const char *const texts[] = {
+        "a\n1\n2\n",           /* one column */
+        "a,b\n",               /* no rows */
+        "1,2\n3,4\n5,6\n",     /* no names */
+        ",b\n1,2\n3,4\n",      /* not of every column */
+        "a,b\n1,\"x\"\n2,y\n", /* quotes */
+        "a,b\n1,2\r\n3,4\n",   /* of two minds about the ends of lines */
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+        char *guessed = guess_of(texts[i]);
+        if (guessed)
+            fail_msg("'%s': guessed %s", texts[i], guessed);
+    }
+}
+
+/* ---- the table is the same ---- */
+
+static char *content(const char *file)
+{
+    struct sql_table table = { "t", fixture_path(file) };
+    struct sql_setup setup = { .tables = &table, .n_tables = 1, .memory_bytes = 128 << 20, .threads = 1 };
+    struct sql_engine *e = NULL;
+    struct err err = ERR_INIT;
+
+    assert_int_equal(sql_engine_create(&e, &err), 0);
+    if (sql_engine_setup(e, &setup, &err) < 0)
+        fail_msg("%s", err.message);
+    json_t *result = fixture_sql(e, "SELECT count(*), sum(hash(t)) FROM t", true, 10, -1);
+    char *text = json_dumps(result, JSON_COMPACT | JSON_SORT_KEYS);
+    json_decref(result);
+    sql_engine_destroy(e);
+    return text;
+}
+
+/* On one processor nothing is guessed. */
+static json_t *ingest_on(bool one_processor, const char *out)
+{
+    struct sql_engine *e = NULL;
+    struct err err = ERR_INIT;
+    cpu_set_t all, one;
+
+    assert_int_equal(sched_getaffinity(0, sizeof(all), &all), 0);
+    CPU_ZERO(&one);
+    for (int i = 0; CPU_COUNT(&one) == 0; i++)
+        if (CPU_ISSET(i, &all))
+            CPU_SET(i, &one);
+    assert_int_equal(sql_engine_create(&e, &err), 0);
+    if (one_processor)
+        assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+    json_t *result = fixture_ingest(e, "in.csv", out);
+    assert_int_equal(sched_setaffinity(0, sizeof(all), &all), 0);
+    sql_engine_destroy(e);
+    return result;
+}
+
+static void assert_same(const char *text)
+{
+    fixture_write("in.csv", text, strlen(text));
+    json_t *alone = ingest_on(true, "alone.db"), *ahead = ingest_on(false, "ahead.db");
+    char *a = json_dumps(alone, JSON_COMPACT | JSON_SORT_KEYS), *b = json_dumps(ahead, JSON_COMPACT | JSON_SORT_KEYS);
+
+    if (strcmp(a, b) != 0)
+        fail_msg("%.100s: alone %s, ahead %s", text, a, b);
+    if (strcmp(fixture_verdict(alone), "ok") == 0) {
+        struct stat one, other;
+        char *in_one = content("alone.db"), *in_other = content("ahead.db");
+
+        assert_string_equal(in_one, in_other);
+        assert_int_equal(stat(fixture_path("alone.db"), &one), 0);
+        assert_int_equal(stat(fixture_path("ahead.db"), &other), 0);
+        assert_int_equal(one.st_size, other.st_size); /* nothing of a first attempt is left in it */
+        free(in_one);
+        free(in_other);
+    }
+    unlink(fixture_path("alone.db"));
+    unlink(fixture_path("ahead.db"));
+    free(a);
+    free(b);
+    json_decref(alone);
+    json_decref(ahead);
+}
+
+static void test_the_table_is_the_same(void **state)
+{
+    static const struct {
+        const char *header, *line, *later;
+        int at;
+    } cases[] = {
+        /* right guesses */
+        { "id,day,amount\n", "%d,2024-03-05,%d.25\n", NULL, 0 },
+        { "id,day,amount\r\n", "%d,2024-03-05,%d.25\r\n", NULL, 0 },
+        /* wrong ones: behind the lines that the guess is from, and behind those that the sniffer sees */
+        { "id,v\n", "%d,1\n", "%d,1.5\n", 250 },
+        { "id,v\n", "%d,1\n", "%d,1.5\n", 22000 },
+        { "id,v\n", "%d,1\n", "%d,word\n", 250 },
+        { "id,v\n", "%d,1\n", "%d,word\n", 22000 },
+        { "id,v\n", "%d,1\n", "%d,word\n", 23990 },
+        { "id,v\n", "%d,\n", "%d,7\n", 250 },
+        { "id,v\n", "%d,2024-01-02\n", "%d,2024-01-02 10:00:00\n", 250 },
+        { "id,v\n", "%d,2024-01-02\n", "%d,2024-01-02 10:00:00\n", 22000 },
+        { "id,v\n", "%d,2024-01-02\n", "%d,02/01/2024\n", 250 },
+        { "id,v\n", "%d,true\n", "%d,yes\n", 250 },
+        { "id,v\n", "%d,x\n", "%d,\"a, b\"\n", 250 },
+        { "id,v\n", "%d,x\n", "%d,x,y\n", 250 },
+        { "id,v\n", "%d,x\n", "%d,x,y\n", 22000 },
+        { "id,v\n", "%d,x\n", "%d\n", 250 },
+        { "id,v\n", "%d,x\n", "%d,caf\xe9\n", 250 },
+        { "id,v\n", "%d,1\n", "%d,99999999999999999999\n", 250 },
+        /* no guess at all, or a hopeless one */
+        { "a,b\n", "x,y\n", NULL, 0 },
+        { "id,ID\n", "%d,1\n", NULL, 0 },
+        { "id,v\n", "%d,\"x\"\n", NULL, 0 },
+        { "id,v\n", "%d,12:30:00\n", NULL, 0 },
+        { "id,v\n", "%d,05.03.2024\n", NULL, 0 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *text = make(cases[i].header, cases[i].line, 24000, cases[i].later, cases[i].at);
+
+        assert_same(text);
+        free(text);
+    }
+    assert_same("a,b\n1,2\n");
+    assert_same("a,b\n");
+    assert_same("a,b\n1,2");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_guess_is_the_sniffers),
+        cmocka_unit_test(test_nothing_to_guess_from),
+        cmocka_unit_test(test_the_table_is_the_same),
+    };
+
+    return cmocka_run_group_tests(tests, open_engine, close_engine);
+}
