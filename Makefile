@@ -78,7 +78,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = -pie $(call pkg,--libs,jansson libuv libmicrohttpd zlib sqlite3 libcrypto libedit) -lm
+LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3 libcrypto) -lm
 # CPython is linked in, as in Debian's own interpreter: nothing of it is left to do when a kernel for SQL is started. Its archive is
 # built for fixed addresses, and so is this program; the zygote has to have them anyway. Extension modules find its functions here.
 # Sanitized programs take the shared library, by whose name a leak of CPython's own is told from one of ours.

@@ -16,12 +16,12 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include <editline/readline.h>
 
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "cli/edit_lib.h"
 
 #define HISTORY_MAX_BYTES ((size_t)CHAT_HISTORY_LINES * 2 * (CHAT_HISTORY_LINE_BYTES + 1))
 
@@ -68,7 +68,7 @@ static void trim_history(struct chat_input *in, bool load)
     if (r < 0 || from > buf_cstr(&b))
         (void)fd_replace_file(in->history_path, from, strlen(from), 0600, &err);
     for (char *save = NULL, *line = load ? strtok_r((char *)(uintptr_t)from, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
-        add_history(line);
+        edit_lib.add_history(line);
 }
 
 void chat_input_remember(struct chat_input *in, const char *line)
@@ -78,7 +78,7 @@ void chat_input_remember(struct chat_input *in, const char *line)
         return;
     free(in->last);
     in->last = strdup(line);
-    add_history(line);
+    edit_lib.add_history(line);
     auto_close int fd = open(in->history_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     auto_buf struct buf b = BUF_INIT(CHAT_HISTORY_LINE_BYTES + 16);
     if (fd >= 0 && buf_printf(&b, NULL, "%s\n", line) == 0)
@@ -104,11 +104,11 @@ static char *next_match(const char *text, int state)
 static char **complete(const char *text, int start, int end)
 {
     (void)end;
-    bool is_file = start > 0 && (str_starts(rl_line_buffer, "/save ") || str_starts(rl_line_buffer, "/chart "));
+    bool is_file = start > 0 && (str_starts(*edit_lib.rl_line_buffer, "/save ") || str_starts(*edit_lib.rl_line_buffer, "/chart "));
     if (is_file)
         return NULL;
-    rl_attempted_completion_over = 1;
-    return rl_completion_matches(text, next_match);
+    *edit_lib.rl_attempted_completion_over = 1;
+    return edit_lib.rl_completion_matches(text, next_match);
 }
 
 /* ---- a terminal ---- */
@@ -122,7 +122,7 @@ static void on_line(char *line)
 static void leave_terminal(struct chat_input *in)
 {
     uv_poll_stop(in->poll);
-    rl_callback_handler_remove();
+    edit_lib.rl_callback_handler_remove();
     in->asked = false;
 }
 
@@ -132,7 +132,7 @@ static void read_keys(struct chat_input *in)
     bool gone = poll(&pfd, 1, 0) > 0 && (pfd.revents & (POLLHUP | POLLERR | POLLNVAL)) != 0;
     in->touched = true;
     if (!gone)
-        rl_callback_read_char();
+        edit_lib.rl_callback_read_char();
     if (!gone && !in->got_line)
         return;
     leave_terminal(in);
@@ -153,12 +153,15 @@ static int take_terminal(struct chat_input *in, struct err *err)
     (void)setlocale(LC_CTYPE, "");
     if (!str_eq(nl_langinfo(CODESET), "UTF-8") && !setlocale(LC_CTYPE, "C.UTF-8"))
         return err_set(err, ERR_CONFIG, "there is no UTF-8 locale");
-    rl_readline_name = "riddle";
-    rl_catch_signals = 0;
-    rl_initialize();
-    using_history();
-    stifle_history(CHAT_HISTORY_LINES);
-    rl_attempted_completion_function = complete;
+    int r = edit_lib_load(err);
+    if (r < 0)
+        return r;
+    *edit_lib.rl_readline_name = "riddle";
+    *edit_lib.rl_catch_signals = 0;
+    edit_lib.rl_initialize();
+    edit_lib.using_history();
+    edit_lib.stifle_history(CHAT_HISTORY_LINES);
+    *edit_lib.rl_attempted_completion_function = complete;
     trim_history(in, true);
     return 0;
 }
@@ -169,10 +172,10 @@ bool chat_input_clear(struct chat_input *in)
         return true;
     bool untouched = !in->touched;
     in->touched = false;
-    rl_callback_handler_remove();
+    edit_lib.rl_callback_handler_remove();
     fputs("^C\n", stdout);
     fflush(stdout);
-    rl_callback_handler_install(in->prompt, on_line);
+    edit_lib.rl_callback_handler_install(in->prompt, on_line);
     return untouched;
 }
 
@@ -180,9 +183,9 @@ void chat_input_resume(struct chat_input *in)
 {
     if (!in->terminal || !in->asked)
         return;
-    rl_deprep_terminal(); /* or libedit believes that it still has it */
-    rl_prep_terminal(1);
-    rl_forced_update_display();
+    edit_lib.rl_deprep_terminal(); /* or libedit believes that it still has it */
+    edit_lib.rl_prep_terminal(1);
+    edit_lib.rl_forced_update_display();
 }
 
 /* ---- anything else ---- */
@@ -338,7 +341,7 @@ void chat_input_ask(struct chat_input *in, const char *prompt)
         in->prompt = strdup(prompt);
         in->touched = false;
         fflush(stdout);
-        rl_callback_handler_install(in->prompt ? in->prompt : "> ", on_line);
+        edit_lib.rl_callback_handler_install(in->prompt ? in->prompt : "> ", on_line);
         uv_poll_start(in->poll, UV_READABLE, on_readable);
         return;
     }

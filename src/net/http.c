@@ -1,6 +1,6 @@
 /*
  * The daemon in the loop. libmicrohttpd keeps its sockets in an epoll descriptor of its own; that
- * descriptor is polled by libuv, and MHD_run() does what is ready. MHD does not watch a connection
+ * descriptor is polled by libuv, and mhd_lib.run() does what is ready. MHD does not watch a connection
  * while it is suspended, so a second epoll descriptor does: a client that goes away then ends the
  * request (and what works for it).
  *
@@ -58,9 +58,9 @@ static void run_daemon(struct http_server *s)
     for (int i = 0; i < RUNS_IN_A_ROW; i++) {
         MHD_UNSIGNED_LONG_LONG timeout_ms = 1;
 
-        MHD_run(s->daemon);
+        mhd_lib.run(s->daemon);
         /* Only "at once" matters here: the tick takes care of the rest. */
-        if (MHD_get_timeout(s->daemon, &timeout_ms) != MHD_YES || timeout_ms > 0)
+        if (mhd_lib.get_timeout(s->daemon, &timeout_ms) != MHD_YES || timeout_ms > 0)
             return;
     }
     http_run_soon(s);
@@ -203,7 +203,9 @@ int http_server_create(struct loop *loop, const struct http_options *options,
     o->body_timeout_ms = o->body_timeout_ms ? o->body_timeout_ms : 30000;
     o->heartbeat_ms = o->heartbeat_ms ? o->heartbeat_ms : 15000;
     id_hex(s->id_prefix, 8);
-    r = router_create(&s->router, err);
+    r = mhd_lib_load(err);
+    if (r == 0)
+        r = router_create(&s->router, err);
     if (r == 0)
         r = listen_on(o, &s->listen_fd, &s->port, err);
     if (r == 0) {
@@ -282,7 +284,7 @@ int http_server_start(struct http_server *s, struct err *err)
     s->handles[s->n_handles++] = (uv_handle_t *)&s->again;
     s->mhd_poll.data = s->watch_poll.data = s->tick.data = s->again.data = s;
     r = uv_poll_init(uv, &s->mhd_poll,
-                     MHD_get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
+                     mhd_lib.get_daemon_info(s->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd);
     if (r == 0) {
         s->handles[s->n_handles++] = (uv_handle_t *)&s->mhd_poll;
         r = uv_poll_init(uv, &s->watch_poll, s->watch_fd);
@@ -329,7 +331,7 @@ void http_server_stop(struct http_server *s, unsigned deadline_ms, void (*done)(
     s->stopped_arg = arg;
     s->fail_at_ms = clock_now_ms() + deadline_ms;
     s->cut_at_ms = s->fail_at_ms + FLUSH_MS;
-    fd = MHD_quiesce_daemon(s->daemon);
+    fd = mhd_lib.quiesce_daemon(s->daemon);
     if (fd >= 0)
         close(fd);
     log_info("http.stopping", LOG_INT("in_flight", s->n_active),
@@ -373,7 +375,7 @@ static void stop_daemon(struct http_server *s)
         req->gone = true;
         http_resume(req);
     }
-    MHD_stop_daemon(daemon);
+    mhd_lib.stop_daemon(daemon);
     s->daemon = NULL;
 }
 

@@ -28,7 +28,7 @@ void http_suspend(struct http_request *req)
     struct epoll_event ev = { .events = EPOLLRDHUP | EPOLLONESHOT, .data.ptr = req };
 
     assert(!req->suspended);
-    MHD_suspend_connection(req->conn->mhd);
+    mhd_lib.suspend_connection(req->conn->mhd);
     req->suspended = true;
     /*
      * A paused upload sees the end of its client when it reads on, and without on_close nobody
@@ -57,7 +57,7 @@ void http_resume(struct http_request *req)
     if (req->body_paused)
         req->paused_ms += clock_now_ms() - req->paused_at_ms;
     req->body_paused = false;
-    MHD_resume_connection(req->conn->mhd);
+    mhd_lib.resume_connection(req->conn->mhd);
     /* Without threads MHD has no way to wake up whoever waits for its descriptor. */
     http_run_soon(req->server);
 }
@@ -112,9 +112,9 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
     conn->server = s;
     conn->mhd = mhd;
     conn->idle_since_ms = clock_now_ms();
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    info = mhd_lib.get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     conn->fd = info->connect_fd;
-    info = MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    info = mhd_lib.get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
     if (info->client_addr->sa_family == AF_INET6) {
         const struct in6_addr *a = &((const struct sockaddr_in6 *)info->client_addr)->sin6_addr;
 
@@ -138,7 +138,7 @@ static void on_connection(void *cls, struct MHD_Connection *mhd, void **context,
 static void *on_url(void *cls, const char *url, struct MHD_Connection *mhd)
 {
     struct http_conn *conn =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
+        mhd_lib.get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 
     (void)cls;
     return conn ? request_create(conn, url) : NULL;
@@ -247,7 +247,7 @@ static void on_completed(void *cls, struct MHD_Connection *mhd, void **con_cls,
         status = 499; /* the client left before there was an answer */
     } else if (status == 0) {
         /* MHD answered by itself: the request was malformed. */
-        const union MHD_ConnectionInfo *info = MHD_get_connection_info(
+        const union MHD_ConnectionInfo *info = mhd_lib.get_connection_info(
             mhd, MHD_CONNECTION_INFO_HTTP_STATUS);
 
         status = info && info->http_status ? (int)info->http_status : 400;
@@ -292,7 +292,7 @@ struct MHD_Daemon *conn_start_daemon(struct http_server *s)
 {
     const struct http_options *o = &s->options;
 
-    return MHD_start_daemon(
+    return mhd_lib.start_daemon(
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG, 0, NULL, NULL,
         on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_message, s, MHD_OPTION_LISTEN_SOCKET,
         s->listen_fd, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT, 1,

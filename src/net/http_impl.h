@@ -13,11 +13,11 @@
  * exception of a server that stops.
  */
 
-#include <microhttpd.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include "base/buf.h"
 #include "net/http.h"
+#include "net/mhd_lib.h"
 #include "net/sse.h"
 
 #define HTTP_DRAIN_MAX (256u * 1024) /* body that is read and thrown away behind an error */

@@ -36,7 +36,7 @@ static void answer(struct http_request *req, int status, struct MHD_Response *re
 
 static void add(struct http_request *req, const char *name, const char *value)
 {
-    MHD_add_response_header(req->response, name, value);
+    mhd_lib.add_response_header(req->response, name, value);
 }
 
 enum MHD_Result reply_queue(struct http_request *req)
@@ -56,7 +56,7 @@ enum MHD_Result reply_queue(struct http_request *req)
     }
     if (req->server->stopping)
         add(req, "Connection", "close");
-    return MHD_queue_response(req->conn->mhd, (unsigned)req->status, req->response);
+    return mhd_lib.queue_response(req->conn->mhd, (unsigned)req->status, req->response);
 }
 
 void http_defer(struct http_request *req, void (*on_close)(void *arg), void *arg)
@@ -90,13 +90,13 @@ static void reply_buffer(struct http_request *req, int status, const char *conte
                          const void *data, size_t len, enum MHD_ResponseMemoryMode mode)
 {
     /* MHD takes no const, though it changes only what it owns. */
-    struct MHD_Response *response = MHD_create_response_from_buffer(len, (void *)(uintptr_t)data,
+    struct MHD_Response *response = mhd_lib.create_response_from_buffer(len, (void *)(uintptr_t)data,
                                                                     mode);
 
     if (!response && mode == MHD_RESPMEM_MUST_FREE)
         free((void *)(uintptr_t)data);
     if (response && content_type)
-        MHD_add_response_header(response, "Content-Type", content_type);
+        mhd_lib.add_response_header(response, "Content-Type", content_type);
     answer(req, status, response, len);
 }
 
@@ -214,12 +214,12 @@ void http_reply_empty(struct http_request *req, int status)
 void http_reply_file(struct http_request *req, int status, const char *content_type, int fd,
                      uint64_t offset, uint64_t size)
 {
-    struct MHD_Response *response = MHD_create_response_from_fd_at_offset64(size, fd, offset);
+    struct MHD_Response *response = mhd_lib.create_response_from_fd_at_offset64(size, fd, offset);
 
     if (!response)
         close(fd);
     if (response && content_type)
-        MHD_add_response_header(response, "Content-Type", content_type);
+        mhd_lib.add_response_header(response, "Content-Type", content_type);
     answer(req, status, response, size);
 }
 
@@ -307,7 +307,7 @@ void reply_raw_error(struct http_request *req, int status, enum err_code code, c
         head, sizeof(head),
         "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\nX-Request-Id: %s\r\n"
         "Connection: close\r\n\r\n",
-        status, MHD_get_reason_phrase_for((unsigned)status), strlen(body), req->id);
+        status, mhd_lib.get_reason_phrase_for((unsigned)status), strlen(body), req->id);
     req->status = status;
     req->state = REQUEST_SENDING;
     req->error = arena_strdup(&req->arena, message);
@@ -353,13 +353,13 @@ struct http_stream *http_reply_stream(struct http_request *req, int status,
                                       const struct http_source *source, void *arg)
 {
     struct http_stream *stream = &req->stream;
-    struct MHD_Response *response = MHD_create_response_from_callback(
+    struct MHD_Response *response = mhd_lib.create_response_from_callback(
         size < 0 ? MHD_SIZE_UNKNOWN : (uint64_t)size,
         size < 0 ? CHUNKED_BLOCK_BYTES : STREAM_BLOCK_BYTES, read_stream, stream, NULL);
 
     *stream = (struct http_stream){ .req = req, .source = source, .arg = arg, .size = size };
     if (response && content_type)
-        MHD_add_response_header(response, "Content-Type", content_type);
+        mhd_lib.add_response_header(response, "Content-Type", content_type);
     answer(req, status, response, 0);
     return stream;
 }

@@ -67,7 +67,7 @@ void request_destroy(struct http_request *req)
     if (req->destroy_data)
         req->destroy_data(req->data);
     if (req->response)
-        MHD_destroy_response(req->response);
+        mhd_lib.destroy_response(req->response);
     json_decref(req->json);
     buf_finish(&req->body);
     buf_finish(&req->sse.queue);
@@ -408,10 +408,10 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
     struct err e = ERR_INIT;
     const union MHD_ConnectionInfo *info;
 
-    MHD_get_connection_values(req->conn->mhd, MHD_HEADER_KIND, take_header, &w);
+    mhd_lib.get_connection_values(req->conn->mhd, MHD_HEADER_KIND, take_header, &w);
     take_request_id(req, w.request_id);
     req->state = REQUEST_BODY;
-    info = MHD_get_connection_info(req->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    info = mhd_lib.get_connection_info(req->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
     if (req->url_len > HTTP_URL_MAX) {
         err_set(&e, ERR_TOO_LARGE, "the URL is longer than %d bytes", HTTP_URL_MAX);
         check_framing(req, &w, NULL);
@@ -636,7 +636,7 @@ bool http_query_bool(const struct http_request *req, const char *name, bool dflt
 
 const char *http_header(const struct http_request *req, const char *name)
 {
-    return MHD_lookup_connection_value(req->conn->mhd, MHD_HEADER_KIND, name);
+    return mhd_lib.lookup_connection_value(req->conn->mhd, MHD_HEADER_KIND, name);
 }
 
 json_t *http_body_json(const struct http_request *req)
