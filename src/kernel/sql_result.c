@@ -286,5 +286,12 @@ char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row)
     if (validity && !duckdb_validity_row_is_valid(validity, row))
         return strdup("");
     s = ((duckdb_string_t *)duckdb_vector_get_data(vector))[row];
-    return strndup(duckdb_string_t_data(&s), duckdb_string_t_length(s));
+    /* No strndup(): it is for strings, and one of twelve bytes has no end inside the struct. */
+    size_t len = duckdb_string_t_length(s);
+    char *text = malloc(len + 1);
+    if (text) {
+        memcpy(text, duckdb_string_t_data(&s), len);
+        text[len] = '\0';
+    }
+    return text;
 }
