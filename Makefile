@@ -78,7 +78,7 @@ SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3
 ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
-LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3 libcrypto) -lm
+LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3) -lm
 # CPython is linked in, as in Debian's own interpreter: nothing of it is left to do when a kernel for SQL is started. Its archive is
 # built for fixed addresses, and so is this program; the zygote has to have them anyway. Extension modules find its functions here.
 # Sanitized programs take the shared library, by whose name a leak of CPython's own is told from one of ours.
@@ -89,7 +89,7 @@ LINK_PYTHON := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -
 else
 LINK_PYTHON := -pie $(call pkg,--libs,python-3.11-embed)
 endif
-LIBS_kernel = -L$(BOUND) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp libcrypto zlib expat) -lm -lpthread -ldl
+LIBS_kernel = -L$(BOUND) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp zlib expat) -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------

@@ -1,20 +1,61 @@
-/* SHA-256 by OpenSSL. */
+/*
+ * SHA-256 by OpenSSL's libcrypto, loaded when the first thing is hashed: a zygote never does, and `riddle run` starts its zygote
+ * before it does.
+ */
 
 #include "base/hash.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <openssl/evp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
 #include "base/macros.h"
 
 #define CHUNK_BYTES (1u << 20)
+#define LIBRARY "libcrypto.so.3"
+
+#define CRYPTO_FUNCTIONS(X)                                                                        \
+    X(EVP_DigestFinal_ex)                                                                          \
+    X(EVP_DigestInit_ex)                                                                           \
+    X(EVP_DigestUpdate)                                                                            \
+    X(EVP_MD_CTX_free)                                                                             \
+    X(EVP_MD_CTX_new)                                                                              \
+    X(EVP_sha256)
+
+static struct {
+#define X(name) __typeof__(name) *name;
+    CRYPTO_FUNCTIONS(X)
+#undef X
+    struct err why; /* it could not be loaded */
+} crypto;
+
+static void load_crypto(void)
+{
+    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (!library) {
+        (void)err_set(&crypto.why, ERR_UNAVAILABLE, "cannot load libcrypto (Debian: libssl3): %s", dlerror());
+        return;
+    }
+#define X(name)                                                                                    \
+    *(void **)&crypto.name = dlsym(library, #name);                                                \
+    if (!crypto.name)                                                                              \
+        (void)err_set(&crypto.why, ERR_UNAVAILABLE, "'" LIBRARY "' has no " #name);
+    CRYPTO_FUNCTIONS(X)
+#undef X
+}
 
 int hash_begin(struct hash *h, struct err *err)
 {
-    h->state = EVP_MD_CTX_new();
-    if (h->state && EVP_DigestInit_ex(h->state, EVP_sha256(), NULL) == 1)
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    h->state = NULL;
+    (void)pthread_once(&once, load_crypto);
+    if (crypto.why.code != ERR_NONE)
+        return err_set(err, crypto.why.code, "%s", crypto.why.message);
+    h->state = crypto.EVP_MD_CTX_new();
+    if (h->state && crypto.EVP_DigestInit_ex(h->state, crypto.EVP_sha256(), NULL) == 1)
         return 0;
     hash_drop(h);
     return err_set(err, ERR_NO_MEMORY, "out of memory for a hash");
@@ -22,13 +63,13 @@ int hash_begin(struct hash *h, struct err *err)
 
 int hash_update(struct hash *h, const void *data, size_t len, struct err *err)
 {
-    return EVP_DigestUpdate(h->state, data, len) == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-256 failed");
+    return crypto.EVP_DigestUpdate(h->state, data, len) == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-256 failed");
 }
 
 int hash_end(struct hash *h, char ret_hex[HASH_HEX_SIZE], struct err *err)
 {
     unsigned char digest[32];
-    bool good = EVP_DigestFinal_ex(h->state, digest, NULL) == 1;
+    bool good = crypto.EVP_DigestFinal_ex(h->state, digest, NULL) == 1;
     hash_drop(h);
     if (!good)
         return err_set(err, ERR_INTERNAL, "SHA-256 failed");
@@ -39,7 +80,8 @@ int hash_end(struct hash *h, char ret_hex[HASH_HEX_SIZE], struct err *err)
 
 void hash_drop(struct hash *h)
 {
-    EVP_MD_CTX_free(h->state);
+    if (h->state)
+        crypto.EVP_MD_CTX_free(h->state);
     h->state = NULL;
 }
 

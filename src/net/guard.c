@@ -11,11 +11,10 @@
 #include "net/guard.h"
 
 #include <arpa/inet.h>
-#include <openssl/crypto.h>
-#include <openssl/sha.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/hash.h"
 #include "base/str.h"
 
 #define KEYS_MAX 1000
@@ -27,7 +26,7 @@
 
 struct key {
     char *name;
-    unsigned char digest[SHA256_DIGEST_LENGTH];
+    char digest[HASH_HEX_SIZE];
 };
 
 struct window {
@@ -117,7 +116,9 @@ static int add_key(struct guard *g, const char *item, size_t position, struct er
                 "RIDDLE_API_KEYS: the key of '%.*s' must be printable ASCII without blanks",
                 (int)name_len, item);
     }
-    SHA256((const unsigned char *)colon + 1, key_len, k->digest);
+    int r = hash_bytes(colon + 1, key_len, k->digest, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < g->n_keys; i++) {
         if (memcmp(g->keys[i].digest, k->digest, sizeof(k->digest)) == 0)
             return err_set(err, ERR_CONFIG, "RIDDLE_API_KEYS: '%s' and '%.*s' have the same key",
@@ -147,7 +148,7 @@ static int add_keys(struct guard *g, const char *text, struct err *err)
     for (size_t i = 0; r == 0 && i < items.n; i++)
         r = add_key(g, items.list[i], i + 1, err);
     for (size_t i = 0; i < items.n; i++)
-        OPENSSL_cleanse(items.list[i], strlen(items.list[i]));
+        explicit_bzero(items.list[i], strlen(items.list[i]));
     names_finish(&items);
     return r;
 }
@@ -364,11 +365,22 @@ int guard_check_origin(const struct guard *g, const char *host, const char *orig
 
 /* ---- keys ---- */
 
+/* In a time that does not depend on where they differ. */
+static bool same_digest(const char a[HASH_HEX_SIZE], const char b[HASH_HEX_SIZE])
+{
+    volatile unsigned char differ = 0;
+
+    for (size_t i = 0; i < HASH_HEX_SIZE; i++)
+        differ = (unsigned char)(differ | (a[i] ^ b[i]));
+    return differ == 0;
+}
+
 int guard_check_key(const struct guard *g, const char *authorization, const char *x_api_key,
                     const char **ret_owner, struct err *err)
 {
-    unsigned char digest[SHA256_DIGEST_LENGTH];
+    char digest[HASH_HEX_SIZE];
     const char *key = x_api_key, *owner = NULL;
+    int r;
 
     if (!guard_has_keys(g)) {
         *ret_owner = "local";
@@ -380,9 +392,11 @@ int guard_check_key(const struct guard *g, const char *authorization, const char
         return err_set(err, ERR_UNAUTHORIZED, "the Authorization header must be 'Bearer KEY'");
     if (!key || key[0] == '\0')
         return err_set(err, ERR_UNAUTHORIZED, "a key is needed: 'Authorization: Bearer KEY'");
-    SHA256((const unsigned char *)key, strlen(key), digest);
+    r = hash_bytes(key, strlen(key), digest, err);
+    if (r < 0)
+        return r;
     for (size_t i = 0; i < g->n_keys; i++) {
-        if (CRYPTO_memcmp(g->keys[i].digest, digest, sizeof(digest)) == 0)
+        if (same_digest(g->keys[i].digest, digest))
             owner = g->keys[i].name;
     }
     if (!owner)
