@@ -46,7 +46,7 @@ void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret
 
 /* ---- the zygote's process ---- */
 
-/* In the child: becomes the zygote. Only async-signal-safe calls. */
+/* In the child: becomes the zygote. It has riddle's memory until then: system calls only, and no handler of riddle's may run. */
 static _Noreturn void exec_zygote(struct provider *p, int sock, int stderr_fd, char *const argv[],
                                   char *const envp[])
 {
@@ -59,6 +59,8 @@ static _Noreturn void exec_zygote(struct provider *p, int sock, int stderr_fd, c
     dup2(stderr_fd, 2);
     dup2(sock, 3); /* clears close-on-exec */
     close_range(4, ~0u, 0);
+    for (int sig = 1; sig < _NSIG; sig++)
+        signal(sig, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
@@ -182,9 +184,15 @@ static int zygote_launch(struct provider *p, enum run_kind kind, struct err *err
         close(pair[1]);
         return err_errno(err, ERR_IO, errno, "making the zygote's pipe");
     }
-    pid_t pid = fork();
+    /* No copy of riddle's memory is made for it, so it begins at once; riddle waits until it has begun. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = vfork();
     if (pid == 0)
         exec_zygote(p, pair[1], words[1], argv, envp);
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
     close(words[1]);
     z->pid = pid;
@@ -193,7 +201,7 @@ static int zygote_launch(struct provider *p, enum run_kind kind, struct err *err
     z->userns_fd = -1;
     if (pid < 0) {
         zygote_stop(z);
-        return err_errno(err, ERR_UNAVAILABLE, errno, "starting riddle-kernel");
+        return err_errno(err, ERR_UNAVAILABLE, why, "starting riddle-kernel");
     }
     return 0;
 }
