@@ -292,6 +292,7 @@ int sandbox_begin_bytes(struct sandbox *sb, json_t *request, const void *bytes, 
     json_object_set_new(request, "id", json_integer(++sb->run_id));
     sb->is_exec = str_eq(json_string_value(json_object_get(request, "op")), "exec");
     int r = write_request(sb, request, bytes, n_bytes, err);
+    int64_t begun_us = clock_now_us(); /* before it is sent: an answer may come before this thread runs again */
     if (r == 0)
         r = send_request(sb, err);
     if (r < 0)
@@ -308,7 +309,7 @@ int sandbox_begin_bytes(struct sandbox *sb, json_t *request, const void *bytes, 
     sb->events = events ? *events : (struct run_events){ 0 };
     sb->pids_refused = cgroup_pids_refused(&sb->kernel.group);
     sb->oom_kills = cgroup_oom_kills(&sb->kernel.group);
-    sb->begun_us = clock_now_us();
+    sb->begun_us = begun_us;
     sb->cpu_begun_us = cpu_us(sb);
     sb->deadline_ms = clock_now_ms() + timeout_ms;
     sb->watch_at_ms = clock_now_ms() + WATCHDOG_MS;
