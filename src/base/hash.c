@@ -5,17 +5,16 @@
 
 #include "base/hash.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <unistd.h>
+#include "base/library.h"
 #include "base/macros.h"
 
 #define CHUNK_BYTES (1u << 20)
-#define LIBRARY "libcrypto.so.3"
 
 #define CRYPTO_FUNCTIONS(X)                                                                        \
     X(EVP_DigestFinal_ex)                                                                          \
@@ -34,17 +33,12 @@ static struct {
 
 static void load_crypto(void)
 {
-    void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library) {
-        (void)err_set(&crypto.why, ERR_UNAVAILABLE, "cannot load libcrypto (Debian: libssl3): %s", dlerror());
-        return;
-    }
-#define X(name)                                                                                    \
-    *(void **)&crypto.name = dlsym(library, #name);                                                \
-    if (!crypto.name)                                                                              \
-        (void)err_set(&crypto.why, ERR_UNAVAILABLE, "'" LIBRARY "' has no " #name);
-    CRYPTO_FUNCTIONS(X)
+    static const struct library_symbol symbols[] = {
+#define X(name) { #name, &crypto.name },
+        CRYPTO_FUNCTIONS(X)
 #undef X
+    };
+    (void)library_load("libcrypto.so.3", "libssl3", symbols, ARRAY_SIZE(symbols), &crypto.why);
 }
 
 int hash_begin(struct hash *h, struct err *err)

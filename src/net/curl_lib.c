@@ -2,31 +2,25 @@
 
 #include "net/curl_lib.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
-
-#define LIBRARY "libcurl.so.4"
+#include "base/library.h"
+#include "base/macros.h"
 
 struct curl_lib curl_lib;
 
 int curl_lib_load(struct err *err)
 {
+    static const struct library_symbol symbols[] = {
+#define X(name) { "curl_" #name, &curl_lib.name },
+        CURL_LIB_FUNCTIONS(X)
+#undef X
+    };
     static bool loaded;
-    void *library;
-
     if (loaded)
         return 0;
-    library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
-    if (!library)
-        return err_set(err, ERR_UNAVAILABLE, "cannot load libcurl (Debian: libcurl4): %s", dlerror());
-#define X(name)                                                                                    \
-    *(void **)&curl_lib.name = dlsym(library, "curl_" #name);                                      \
-    if (!curl_lib.name)                                                                            \
-        return err_set(err, ERR_UNAVAILABLE, "'" LIBRARY "' has no curl_" #name);
-    CURL_LIB_FUNCTIONS(X)
-#undef X
-    if (curl_lib.global_init(CURL_GLOBAL_DEFAULT) != 0)
-        return err_set(err, ERR_UNAVAILABLE, "libcurl cannot start");
-    loaded = true;
-    return 0;
+    int r = library_load("libcurl.so.4", "libcurl4", symbols, ARRAY_SIZE(symbols), err);
+    if (r == 0 && curl_lib.global_init(CURL_GLOBAL_DEFAULT) != 0)
+        r = err_set(err, ERR_UNAVAILABLE, "libcurl cannot start");
+    loaded = r == 0;
+    return r;
 }
