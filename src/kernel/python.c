@@ -294,7 +294,8 @@ void python_rehearse(void)
 {
     auto_ref PyObject *module = PyImport_ImportModule(PACKAGE ".warm");
     auto_ref PyObject *done = module ? PyObject_CallMethod(module, "rehearse", "s", python_first_cell()) : NULL;
-    PyErr_Clear(); /* it only saves time */
+    if (!done)
+        PyErr_Clear(); /* it only saves time */
 }
 
 void python_prefault(void)

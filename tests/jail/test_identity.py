@@ -3,6 +3,7 @@
 import os
 import socket
 import subprocess
+import time
 
 import pytest
 from conftest import KERNEL, PLAIN_ID, SANDBOX_ID, failed, status_of
@@ -71,6 +72,18 @@ def test_sandboxes_share_no_namespace(make_box):
     ask = f"tell({{name: os.readlink('/proc/self/ns/' + name) for name in {NAMESPACES}}})"
     first, second = make_box().tells(ask), make_box().tells(ask)
     assert {name for name in NAMESPACES if first[name] == second[name]} == set()
+
+
+def test_network_namespaces_made_ahead_are_of_one_kernel_each(make_box, driver):
+    """An idle zygote makes the next one's. It has left it when it answers, and the next kernel gets another."""
+    kernels = []
+    for pause_s in (0.1, 0.1, 0, 0, 0.1):
+        time.sleep(pause_s)
+        kernels.append(make_box().tells("tell(os.readlink('/proc/self/ns/net'))"))
+        zygote = driver.call(op="zygotes")["python"]
+        assert os.readlink(f"/proc/{zygote}/ns/net") not in kernels
+    assert len(set(kernels)) == len(kernels)
+    assert os.readlink("/proc/self/ns/net") not in kernels
 
 
 def test_namespaces_of_others_cannot_be_opened(box):
