@@ -31,6 +31,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "sandbox/cgroup.h"
 
 #define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
 #define PROBE_MAX_BYTES (1u << 20)
@@ -209,7 +210,11 @@ static void check_probe(const char *path, json_t *checks)
     int status = 0;
     static const char remedy[] = "run 'riddle-kernel --probe' by hand to see why";
 
+    /* A group of v2 that was delegated to riddle is of use to the probe only when we are not in it ourselves. */
+    struct cgroup_tree cgroups;
+    cgroup_tree_open(&cgroups);
     int r = ask_kernel(path, "--probe", &out, &errout, &status, &err);
+    cgroup_tree_close(&cgroups);
     if (r >= 0)
         r = json_parse(buf_cstr(&out), out.len, &answer, &err);
     if (r >= 0)

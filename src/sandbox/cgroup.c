@@ -3,8 +3,12 @@
  * directory per kernel.
  *
  * v2 has two rules that shape this file: a controller must be enabled in every parent's cgroup.subtree_control, and a group
- * with controllers enabled for its children may hold no process itself. So a base is only usable below a group that has the
- * controllers enabled already (root uses the top one), or below our own group after we have moved into a leaf of our own.
+ * with controllers enabled for its children may hold no process itself, the top one excepted. So a base is made below the first
+ * of these that can have it:
+ *   - the top group (root);
+ *   - our own group, if it was delegated to us and nobody else is in it: we move into a leaf, riddle-…/self, and back at the end;
+ *   - the nearest group above our own that is ours and has controllers enabled already. A riddle that another one started finds
+ *     the group which that one was given; a shell in a group of a user's own manager, the manager's.
  */
 
 #include "sandbox/cgroup.h"
@@ -168,9 +172,58 @@ static void open_v1(struct cgroup_tree *t, const char *cgroup_file, const char *
     }
 }
 
+static void switch_controller(const char *dir, char sign, enum cgroup_controller c)
+{
+    char word[32];
+    snprintf(word, sizeof(word), "%c%s", sign, controller_names[c]);
+    (void)put(dir, "cgroup.subtree_control", word, NULL);
+}
+
+/* Whoever is in `leaf` goes back to where we came from: we, and what we have started and not ended. */
+static void leave_leaf(const char *leaf, const char *parent)
+{
+    auto_buf struct buf members = BUF_INIT(65536);
+    (void)get(leaf, "cgroup.procs", &members);
+    for (char *save = NULL, *pid = strtok_r((char *)buf_cstr(&members), "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
+        (void)put(parent, "cgroup.procs", pid, NULL);
+    rmdir(leaf);
+}
+
+/*
+ * Removes a base of v2. The controllers go first: while they are enabled for the children of `parent`, nobody can go back into it.
+ * Only if there is a leaf have we enabled them there; should another riddle need them by now, the kernel refuses.
+ */
+static void remove_v2(const char *base)
+{
+    char parent[CGROUP_PATH_MAX], leaf[CGROUP_PATH_MAX + 16];
+    snprintf(parent, sizeof(parent), "%s", base);
+    *strrchr(parent, '/') = 0;
+    snprintf(leaf, sizeof(leaf), "%s/self", base);
+    if (access(leaf, F_OK) == 0) {
+        for (int c = 0; c < CGROUP_FREEZER; c++) {
+            switch_controller(base, '-', c);
+            switch_controller(parent, '-', c);
+        }
+        leave_leaf(leaf, parent);
+    }
+    rmdir(base);
+}
+
+/*
+ * A group with processes, other than the top one, gives its children no memory controller; it would give them others, and make them
+ * groups of threads by that, which no kernel can enter.
+ */
+static bool is_taken(const char *dir)
+{
+    auto_buf struct buf text = BUF_INIT(1u << 20);
+    return get(dir, "cgroup.type", &text) && (!get(dir, "cgroup.procs", &text) || text.len > 0);
+}
+
 /* Tries to have `wanted` controllers for the children of a new base below `parent`. */
 static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_self, const bool *wanted)
 {
+    if (!move_self && is_taken(parent))
+        return false;
     char name[64], base[CGROUP_PATH_MAX + 80], leaf[CGROUP_PATH_MAX + 96];
     base_name(name, sizeof(name));
     snprintf(base, sizeof(base), "%s/%s", parent, name);
@@ -183,34 +236,42 @@ static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_s
         rmdir(base);
         return false;
     }
-    bool any = false;
-    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (!wanted[c])
-            continue;
-        if (c != CGROUP_FREEZER) { /* the freezer is part of every v2 group */
-            char word[32];
-            snprintf(word, sizeof(word), "+%s", controller_names[c]);
-            (void)put(parent, "cgroup.subtree_control", word, NULL); /* may be enabled already */
-            if (put(base, "cgroup.subtree_control", word, NULL) < 0)
-                continue;
-            any = true;
+    auto_buf struct buf enabled = BUF_INIT(4096);
+    for (int c = 0; c < CGROUP_FREEZER; c++)
+        if (wanted[c]) {
+            switch_controller(parent, '+', c); /* may be enabled already, and not be ours to do */
+            switch_controller(base, '+', c);
         }
+    (void)get(base, "cgroup.subtree_control", &enabled);
+    bool any = false;
+    for (int c = 0; c < CGROUP_FREEZER; c++)
+        any |= wanted[c] && has_word(buf_cstr(&enabled), controller_names[c]);
+    if (!any) {
+        remove_v2(base);
+        return false;
+    }
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
+        /* The freezer is part of every v2 group. */
+        if (!wanted[c] || (c != CGROUP_FREEZER && !has_word(buf_cstr(&enabled), controller_names[c])))
+            continue;
         t->at[c].version = 2;
         snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
     }
-    if (any)
-        return true;
-    if (move_self)
-        (void)put(parent, "cgroup.procs", "0", NULL);
-    t->at[CGROUP_FREEZER].version = t->at[CGROUP_FREEZER].version == 2 ? 0 : t->at[CGROUP_FREEZER].version;
-    rmdir(leaf);
-    rmdir(base);
-    return false;
+    return true;
+}
+
+/* Ours to make groups in and to move processes within. */
+static bool is_ours(const char *dir)
+{
+    struct stat st;
+    char procs[CGROUP_PATH_MAX + 32];
+    snprintf(procs, sizeof(procs), "%s/cgroup.procs", dir);
+    return stat(dir, &st) == 0 && st.st_uid == geteuid() && access(procs, W_OK) == 0;
 }
 
 static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *mountinfo)
 {
-    char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], own[2 * CGROUP_PATH_MAX];
+    char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], dir[2 * CGROUP_PATH_MAX];
     if (!mount_point(mountinfo, "", point, sizeof(point)))
         return;
     auto_buf struct buf controllers = BUF_INIT(4096);
@@ -226,11 +287,18 @@ static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *
         return;
     if (open_v2_below(t, point, false, wanted))
         return;
-    if (!own_path(cgroup_file, "", path, sizeof(path)) || str_eq(path, "/"))
+    if (!own_path(cgroup_file, "", path, sizeof(path)) || strstr(path, "/.."))
         return;
-    snprintf(own, sizeof(own), "%s%s", point, path);
-    if (strlen(own) < CGROUP_PATH_MAX)
-        (void)open_v2_below(t, own, true, wanted);
+    snprintf(dir, sizeof(dir), "%s%s", point, str_eq(path, "/") ? "" : path);
+    if (access(dir, F_OK) < 0) /* in a container the path may be the host's; the mount shows our own group */
+        snprintf(dir, sizeof(dir), "%s", point);
+    if (strlen(dir) >= CGROUP_PATH_MAX || open_v2_below(t, dir, true, wanted))
+        return;
+    while (strlen(dir) > strlen(point)) {
+        *strrchr(dir, '/') = 0;
+        if (is_ours(dir) && open_v2_below(t, dir, false, wanted))
+            return;
+    }
 }
 
 void cgroup_tree_open(struct cgroup_tree *t)
@@ -245,21 +313,23 @@ void cgroup_tree_open(struct cgroup_tree *t)
     open_v2(t, buf_cstr(&cgroups), buf_cstr(&mounts));
 }
 
+static bool same_dir_as_earlier(const struct cgroup_tree *t, int c)
+{
+    for (int i = 0; i < c; i++)
+        if (t->at[i].version && str_eq(t->at[i].base, t->at[c].base))
+            return true;
+    return false;
+}
+
 void cgroup_tree_close(struct cgroup_tree *t)
 {
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (t->at[c].version == 0)
+        if (t->at[c].version == 0 || same_dir_as_earlier(t, c))
             continue;
-        char path[CGROUP_PATH_MAX + 16];
-        snprintf(path, sizeof(path), "%s/self", t->at[c].base);
-        if (access(path, F_OK) == 0) {
-            char parent[CGROUP_PATH_MAX];
-            snprintf(parent, sizeof(parent), "%s", t->at[c].base);
-            *strrchr(parent, '/') = 0;
-            (void)put(parent, "cgroup.procs", "0", NULL);
-            rmdir(path);
-        }
-        rmdir(t->at[c].base);
+        if (t->at[c].version == 2)
+            remove_v2(t->at[c].base);
+        else
+            rmdir(t->at[c].base);
     }
 }
 
@@ -268,14 +338,6 @@ void cgroup_tree_close(struct cgroup_tree *t)
 static void group_dir(const struct cgroup *g, enum cgroup_controller c, char *ret, size_t n)
 {
     snprintf(ret, n, "%s/%s", g->tree->at[c].base, g->name);
-}
-
-static bool same_dir_as_earlier(const struct cgroup_tree *t, int c)
-{
-    for (int i = 0; i < c; i++)
-        if (t->at[i].version && str_eq(t->at[i].base, t->at[c].base))
-            return true;
-    return false;
 }
 
 int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err)

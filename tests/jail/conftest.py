@@ -3,6 +3,9 @@
 A test gets a `box`, a fresh sandbox of the real product, and runs cells in it with the policy `open`, so that nothing but the
 jail stands in their way. Sandboxes are made by build/tests/tools/sandbox_driver, one process for each of the two users; the
 zygote therefore starts once for each. The driver's environment holds a planted secret that no cell may ever see.
+
+Two variables are for `make check-cgroup2`: TEST_SLOWNESS is how many times longer than usual things may take; TEST_DELEGATE is a
+control group of version 2 below which each driver of the plain user gets one of its own, as a system's manager delegates it.
 """
 
 import atexit
@@ -36,8 +39,11 @@ MB = 1 << 20
 SECRET = "jail-secret-" + secrets.token_hex(16)
 SECRET_PATTERN = "jail-secret-[0-9a-f]{32}"
 
+SLOWNESS = int(os.environ.get("TEST_SLOWNESS", "1"))
+DELEGATE = os.environ.get("TEST_DELEGATE")
+
 # Longer than any run of these tests may take; a driver that says nothing for so long hangs.
-ANSWER_TIMEOUT_S = 60
+ANSWER_TIMEOUT_S = 60 * SLOWNESS
 
 # What cells have at hand. attempt() tells how something failed: the type of the exception and its errno.
 PRELUDE = r"""
@@ -105,22 +111,55 @@ def programs_for_plain():
     return tree / "build"
 
 
+class Group:
+    """A control group that belongs to the plain user, with the files that a manager gives away with it."""
+
+    def __init__(self, parent, name=None):
+        self.path = Path(parent) / (name or "test-" + secrets.token_hex(4))
+        self.path.mkdir()
+        for path in (self.path, *(self.path / f"cgroup.{n}" for n in ("procs", "subtree_control", "threads"))):
+            os.chown(path, PLAIN_ID, PLAIN_ID)
+
+    def read(self, name):
+        return (self.path / name).read_text()
+
+    def enter(self):
+        (self.path / "cgroup.procs").write_text("0")
+
+    def inside(self):
+        """The groups below it."""
+        return [str(path.relative_to(self.path)) for path in self.path.rglob("*") if path.is_dir()]
+
+    def remove(self):
+        for directory, *_ in os.walk(self.path, topdown=False):
+            wait_until(lambda: "populated 0" in Path(directory, "cgroup.events").read_text())
+            os.rmdir(directory)
+
+
+def has_groups(user):
+    return user == "root" or DELEGATE is not None
+
+
 class Driver:
     """The process that stands for the server: it makes sandboxes and runs cells in them."""
 
-    def __init__(self, user, home):
-        self.user, self.home = user, home
+    def __init__(self, user, home, group=None, **settings):
+        self.user, self.home, self.group = user, home, group
+        if user == "plain" and DELEGATE and not group:
+            self.group = Group(DELEGATE)
         # Nothing of the person's own settings, which riddle would take for its own; ASAN_OPTIONS and the like stay.
         env = {k: v for k, v in os.environ.items() if not k.startswith("RIDDLE_")}
         drops = user == "plain" and os.geteuid() == 0
         build = programs_for_plain() if drops else BUILD
-        env.update(RIDDLE_HOME=str(home), RIDDLE_KERNEL=str(build / KERNEL.name), JAIL_TEST_SECRET=SECRET)
+        env.update(RIDDLE_HOME=str(home), RIDDLE_KERNEL=str(build / KERNEL.name), JAIL_TEST_SECRET=SECRET, **settings)
+        if SLOWNESS > 1:
+            env.setdefault("RIDDLE_PRELOAD", "pandas")  # all that the cells need; drawing takes a minute to load
         command = [str(build / DRIVER.relative_to(BUILD))]
         if drops:
             command = ["setpriv", f"--reuid={PLAIN_ID}", f"--regid={PLAIN_ID}", "--clear-groups", *command]
         self.errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(command, cwd=home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=self.errors)
+                                        stderr=self.errors, preexec_fn=self.group and self.group.enter)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.pending = b""
 
@@ -173,7 +212,7 @@ class Driver:
         if self.alive():
             self.process.stdin.close()
             try:
-                self.process.wait(20)
+                self.process.wait(20 * SLOWNESS)
             except subprocess.TimeoutExpired:
                 self.kill()
         self.process.stdout.close()
@@ -198,6 +237,7 @@ class Box:
     def run(self, code, timeout_s=ANSWER_TIMEOUT_S, **request):
         """The driver's answer, whatever it is."""
         request = {"kind": self.kind, "policy": "open", **request}
+        request["timeout_ms"] = request.get("timeout_ms", 10000) * SLOWNESS
         return self.driver.call(timeout_s, op="run", sandbox=self.number, code=code, **request)
 
     def tells(self, code, **request):
@@ -279,7 +319,7 @@ def children_of(pid):
 
 def wait_until(condition, timeout_s=5):
     """Whether the condition came true; for what the kernel of the machine tells nobody."""
-    until = time.monotonic() + timeout_s
+    until = time.monotonic() + timeout_s * SLOWNESS
     while not condition():
         if time.monotonic() > until:
             return False
@@ -332,8 +372,8 @@ class Drivers:
             self.homes[user] = home
         return self.homes[user]
 
-    def start(self, user):
-        driver = Driver(user, self.home(user))
+    def start(self, user, **more):
+        driver = Driver(user, self.home(user), **more)
         self.made.append(driver)
         return driver
 

@@ -3,17 +3,17 @@
 import time
 
 import pytest
-from conftest import SANITIZED
+from conftest import SANITIZED, SLOWNESS
 
 # An interrupt is given 800 ms before the kill; the rest is for a machine with other work.
 GRACE_S = 1.0
-SLACK_S = 4.0 if SANITIZED else 1.0
+SLACK_S = (4.0 if SANITIZED else 1.0) * SLOWNESS
 
 
 def timed(box, code, timeout_ms=150, **request):
     begun = time.monotonic()
     done = box.run(code, timeout_ms=timeout_ms, **request)
-    return done, time.monotonic() - begun - timeout_ms / 1000
+    return done, time.monotonic() - begun - timeout_ms * SLOWNESS / 1000
 
 
 YIELDING = {

@@ -5,7 +5,7 @@ import signal
 import time
 
 import pytest
-from conftest import children_of, failed, pid_namespace, processes_of, runs, status_of, wait_until
+from conftest import SLOWNESS, children_of, failed, has_groups, pid_namespace, processes_of, runs, status_of, wait_until
 
 NO_SUCH_PROCESS = failed("ProcessLookupError", "ESRCH")
 
@@ -129,7 +129,7 @@ def test_daemons_do_not_hold_up_a_run(box):
     begun = time.monotonic()
     assert box.run(DAEMONS)["verdict"] == "ok"
     assert box.tells("tell(2)") == 2
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 2 * SLOWNESS
 
 
 def test_child_that_returns_from_its_cell(make_box):
@@ -144,7 +144,7 @@ if pid:
 
 
 def test_control_groups_are_removed(driver, user):
-    if user != "root":
+    if not has_groups(user):
         pytest.skip("a plain user has no control groups here")
     box = driver.box()
     with open(f"/proc/{box.pid}/cgroup") as lines:
@@ -246,4 +246,4 @@ def test_death_of_riddle(own_driver):
     begun = time.monotonic()
     own_driver.kill()
     assert wait_until(lambda: not any(map(runs, everybody)))
-    assert time.monotonic() - begun < 1
+    assert time.monotonic() - begun < 1 * SLOWNESS
