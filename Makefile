@@ -269,11 +269,11 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-browser check-long check-fresh bench-kernel bench-server bench-chat \
+.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat \
 	format lint docs install clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z][a-z-]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST)) | sed 's/$$(BUILD)/build/g'
+	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST)) | sed 's/$$(BUILD)/build/g'
 
 deps: ## Install the Debian packages that are missing and fetch DuckDB
 	$(Q)scripts/install-deps run build test
@@ -330,6 +330,9 @@ check-long: all tools ## The tests that take too long for every day
 
 check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
 	$(Q)scripts/check-fresh
+
+check-cgroup2: all tools ## Prove control groups of version 2 on Debian's own kernel, in QEMU (takes long)
+	$(Q)scripts/check-cgroup2
 
 bench-kernel: all tools bench-programs ## Measure start-up, latency, memory and SQL against Docker, Jupyter and DuckDB
 	$(Q)scripts/install-deps run build bench
