@@ -284,6 +284,20 @@ static int run_steps(const struct step *steps, size_t n, struct jail_template *t
     return 0;
 }
 
+static int step_session(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
+    /*
+     * A process group is of no namespace: kill(0, …) reaches all that is in it, the zygote and other kernels, if they have the same user.
+     * Landlock forbids that only from ABI 6 on.
+     */
+    if (setsid() < 0)
+        return ISOLATION_ERRNO(err, "starting a session");
+    if (getpgrp() != getpid() || getsid(0) != getpid())
+        return err_set(err, ERR_ISOLATION, "the process group is still that of others");
+    return 0;
+}
+
 static int step_user(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
@@ -562,6 +576,7 @@ static int step_seccomp(struct jail_template *t, const struct jail_spec *spec, s
 }
 
 static const struct step box_steps[] = {
+    { "session", false, step_session },
     { "user", true, step_user },
     { "hostname", true, step_hostname },
     { "namespaces", true, step_namespaces },
