@@ -79,20 +79,27 @@ static int run_zygote(int argc, char **argv)
     return zygote_serve(&opt, &err) < 0 ? fail(&err) : 0;
 }
 
-/* Loads what a zygote would load, as it would, to see what kernels write to. */
+/*
+ * Loads what a zygote would load, as it would, to see what kernels write to. Twice: sets are in the order of addresses, which a process
+ * has fixed only after an exec; and a file that was just installed shows another time of access before it is first read. Each number
+ * less in a time is an object less.
+ */
 static int write_plan(const char *path, char **argv)
 {
     struct err err = ERR_INIT;
+    struct config cfg;
+    if (config_load(&cfg, "", &err) < 0)
+        return fail(&err);
     int was = personality(ADDR_NO_RANDOMIZE);
-    if (was >= 0 && !(was & ADDR_NO_RANDOMIZE))
-        execv("/proc/self/exe", argv); /* sets are in the order of addresses */
+    if (was >= 0 && !(was & ADDR_NO_RANDOMIZE)) {
+        if (zygote_load(cfg.preload, &err) < 0)
+            return fail(&err);
+        execv("/proc/self/exe", argv);
+    }
     /* Even what the descriptors are makes a difference. */
     int null = open("/dev/null", O_RDWR | O_CLOEXEC), words[2], said = fcntl(2, F_DUPFD_CLOEXEC, 10);
     if (null < 0 || said < 0 || pipe2(words, O_CLOEXEC) < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(words[1], 2) < 0)
         return 1;
-    struct config cfg;
-    if (config_load(&cfg, "", &err) < 0)
-        return fail(&err);
     set_environment();
     int r = zygote_plan(cfg.preload, path, &err);
     config_finish(&cfg);

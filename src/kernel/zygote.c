@@ -121,13 +121,18 @@ static int load(const struct zygote_options *opt, struct kernel_parts *parts, st
     return 0;
 }
 
-int zygote_plan(const char *preload, const char *path, struct err *err)
+int zygote_load(const char *preload, struct err *err)
 {
     struct kernel_parts parts = { 0 };
     struct zygote_options opt = { .python = true, .preload = preload };
+    return load(&opt, &parts, err);
+}
+
+int zygote_plan(const char *preload, const char *path, struct err *err)
+{
     int r = placement_record(err);
     if (r == 0)
-        r = load(&opt, &parts, err);
+        r = zygote_load(preload, err);
     return r < 0 ? r : placement_learn(python_rehearse, path, err);
 }
 

@@ -16,6 +16,9 @@ struct zygote_options {
 /* Everything is loaded: arranges memory so that forks are cheap. */
 void zygote_arrange_memory(void);
 
+/* Loads what a zygote loads with Python, and nothing more. */
+int zygote_load(const char *preload, struct err *err);
+
 /* Writes where the zygote shall place what kernels write to (kernel/placement.h). */
 int zygote_plan(const char *preload, const char *path, struct err *err);
 
