@@ -359,8 +359,6 @@ int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, st
         r = put(dir, v1 ? "memory.limit_in_bytes" : "memory.max", value, err);
         if (r == 0)
             (void)put(dir, swap, v1 ? value : "0", NULL);
-        if (r == 0 && !v1)
-            (void)put(dir, "memory.oom.group", "1", NULL);
     }
     if (r == 0 && g->tree->at[CGROUP_PIDS].version) {
         group_dir(g, CGROUP_PIDS, dir, sizeof(dir));

@@ -51,7 +51,7 @@ static _Noreturn void exec_zygote(struct provider *p, int sock, int stderr_fd, c
                                   char *const envp[])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    /* A group of its own, which its kernels share: what is typed at a terminal, Ctrl-C above all, is for riddle alone. */
+    /* A group of its own, as its kernels have: what is typed at a terminal, Ctrl-C above all, is for riddle alone. */
     setpgid(0, 0);
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0);

@@ -118,8 +118,8 @@ def test_groups_of_a_killed_riddle_are_removed_by_the_next(drivers):
 def test_limits_are_set(make_box):
     group = group_of(make_box(memory_bytes=256 * MB, pids=32))
     said = {name: (group / name).read_text().strip() for name in
-            ("memory.max", "memory.swap.max", "memory.oom.group", "pids.max", "cpu.max", "cgroup.type")}
-    assert said == {"memory.max": str(256 * MB), "memory.swap.max": "0", "memory.oom.group": "1", "pids.max": "32",
+            ("memory.max", "memory.swap.max", "pids.max", "cpu.max", "cgroup.type")}
+    assert said == {"memory.max": str(256 * MB), "memory.swap.max": "0", "pids.max": "32",
                     "cpu.max": "200000 100000", "cgroup.type": "domain"}
 
 
