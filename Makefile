@@ -358,7 +358,7 @@ docs: $(BUILD)/riddle ## Write docs/env.md from the table of settings
 install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BOUND)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
+	install -m 644 $(BOUND)/libduckdb.so $(HEAP_PLAN) $(DESTDIR)$(PREFIX)/lib/riddle
 	install -d $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 	install -m 644 third_party/swagger-ui/* $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 

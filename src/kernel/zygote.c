@@ -174,7 +174,8 @@ static void collapse_heap(void)
 }
 
 /*
- * The same with the C library's heap: chunks that are free all over it are taken, the largest first, until new ones come from its end.
+ * Chunks that are free all over the C library's heap are taken, the largest first, until new ones come from its end: there kernels make
+ * theirs, side by side.
  */
 static void fill_gaps(void)
 {
