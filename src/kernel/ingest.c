@@ -5,7 +5,7 @@
  * Parquet are read by DuckDB as they are then, a workbook has become CSV with columns that are known. The bytes of a CSV are looked
  * at first (csv_file.c): what is no text is refused by its kind, UTF-16 becomes UTF-8. Then DuckDB's sniffer finds the dialect, the
  * header and the types from a sample. Then one CREATE TABLE AS reads the whole file with exactly that, into an attached database
- * file, which is checkpointed and detached. A small file is read at the same time, by a guess (ingest_ahead.c).
+ * file, which is checkpointed and detached. A plain file is read at the same time, by a guess (ingest_ahead.c).
  *
  * What can go wrong with a CSV on the way, and what is done about it:
  *   bytes that are not UTF-8          read again as Latin-1, or as Windows-1252 turned into UTF-8
@@ -195,6 +195,17 @@ static void tell_progress(struct ingest *g, double fraction)
                         MIN_OF(g->progress_base + fraction * (1 - g->progress_base), 1.0));
 }
 
+void ingest_stop_reading(struct ingest *g)
+{
+    atomic_store(&g->stop_reading, true);
+    duckdb_interrupt(g->e->con); /* alone it would be forgotten by a statement that has not begun */
+}
+
+static bool must_stop_reading(struct ingest *g)
+{
+    return sql_must_stop(g->e) || atomic_load(&g->stop_reading);
+}
+
 /* Drives the statement task by task, so that progress can be told. */
 static void drive(struct ingest *g, duckdb_pending_result pending)
 {
@@ -203,7 +214,7 @@ static void drive(struct ingest *g, duckdb_pending_result pending)
     for (;;) {
         duckdb_pending_state state = duckdb_pending_execute_task(pending);
 
-        if (duckdb_pending_execution_is_finished(state) || sql_must_stop(g->e))
+        if (duckdb_pending_execution_is_finished(state) || must_stop_reading(g))
             return;
         if (state == DUCKDB_PENDING_NO_TASKS_AVAILABLE) /* other threads have them all */
             nanosleep(&(struct timespec){ .tv_nsec = 200000 }, NULL);
@@ -235,7 +246,7 @@ int ingest_read_rows(struct ingest *g, bool rejects, struct err *err)
         r = ingest_note_failure(g, duckdb_pending_error(pending), err);
     else {
         drive(g, pending);
-        if (sql_must_stop(g->e))
+        if (must_stop_reading(g))
             r = ingest_note_failure(g, "INTERRUPT Error: Interrupted!", err);
         else if (duckdb_execute_pending(pending, &result) != DuckDBSuccess)
             r = ingest_note_failure(g, duckdb_result_error(&result), err);
@@ -332,6 +343,7 @@ int ingest_start_anew(struct ingest *g, struct err *err)
     free(g->failure);
     g->failure = NULL;
     g->n_rows = 0;
+    atomic_store(&g->stop_reading, false);
     remove_output(g);
     return attach_output(g, err);
 }
@@ -417,14 +429,17 @@ static bool types_are_wrong(struct ingest *g, struct err *err)
 /* 0: the table is there; 1: g->failure. */
 static int load_csv(struct ingest *g, struct err *err)
 {
-    bool read;
-    int r = ingest_sniff_beside_reading(g, &read, err);
+    enum ingest_ahead ahead;
+    int r = ingest_sniff_beside_reading(g, &ahead, err);
 
     r = find_dialect(g, r, err);
-    if (r == 0 && !read)
+    if (r == 0 && ahead == INGEST_NOT_READ) {
         r = ingest_widen_integers(g, &g->dialect, err);
-    if (r == 0 && !read)
-        r = ingest_read_rows(g, false, err);
+        if (r == 0)
+            r = ingest_read_rows(g, false, err);
+    } else if (r == 0) {
+        r = ahead == INGEST_FAILED;
+    }
     if (r == 1) {
         r = is_encoding_failure(g, err);
         if (r == 1) {

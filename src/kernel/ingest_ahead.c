@@ -1,9 +1,10 @@
 /*
  * Reading while the sniffer is at work.
  *
- * Of a small file, sniffing takes as long as reading. So a plain one is read by a guess at what the sniffer will say (csv_guess.c), in
- * this thread, while another one lets it say it. If it says something else, the table is thrown away and read again: what is
- * kept is always what the sniffer's words have given, and a wrong guess costs no time, only work that another processor did.
+ * Sniffing takes as long as reading a small file, and leaves all processors but one idle before a large one. So a plain file is read by
+ * a guess at what the sniffer will say (csv_guess.c), in this thread, while another one lets it say it and then looks for decimals
+ * among the integers. If it says something else, the reading stops, the table is thrown away and read again: what is kept is
+ * always what the sniffer's words have given, and a wrong guess costs no time, only work that another processor did.
  */
 
 #include <pthread.h>
@@ -17,17 +18,25 @@
 #define MAX_COLUMNS 200
 
 struct sniffing {
-    const struct ingest *g;
+    struct ingest *g;
     const char *guess;          /* as options of read_csv */
     struct csv_dialect dialect; /* what the sniffer says */
     bool agrees;
 };
 
+static int compare(struct sniffing *s, struct err *err)
+{
+    auto_buf struct buf options = BUF_INIT(INGEST_STATEMENT_MAX);
+    int r = csv_dialect_write_options(&s->dialect, &options, err);
+
+    s->agrees = r == 0 && str_eq(buf_cstr(&options), s->guess);
+    return r;
+}
+
 /* 0: s->dialect is what was found. */
 static int sniff_alone(struct sniffing *s, duckdb_connection con, struct err *err)
 {
     const struct ingest *g = s->g;
-    auto_buf struct buf options = BUF_INIT(INGEST_STATEMENT_MAX);
     auto_result duckdb_result result = { 0 };
     auto_free char *failure = NULL;
     char extra[32];
@@ -38,12 +47,11 @@ static int sniff_alone(struct sniffing *s, duckdb_connection con, struct err *er
     snprintf(extra, sizeof(extra), ",delim='%c'", g->file.separator);
     r = csv_dialect_sniff(&s->dialect, con, g->path, g->file.double_quotes_only, false, extra, &failure, err);
     if (r == 0)
-        r = ingest_widen_integers(g, &s->dialect, err);
-    if (r != 0)
+        r = compare(s, err);
+    if (r != 0 || !s->agrees)
         return r;
-    r = csv_dialect_write_options(&s->dialect, &options, err);
-    s->agrees = r == 0 && str_eq(buf_cstr(&options), s->guess);
-    return r;
+    r = ingest_widen_integers(g, &s->dialect, err);
+    return r < 0 ? r : compare(s, err);
 }
 
 static void *sniff_beside(void *arg)
@@ -55,7 +63,7 @@ static void *sniff_beside(void *arg)
     if (duckdb_connect(s->g->e->db, &con) != DuckDBSuccess || sniff_alone(s, con, &ignored) != 0)
         csv_dialect_finish(&s->dialect);
     if (!s->agrees) /* the reading may stop */
-        duckdb_interrupt(s->g->e->con);
+        ingest_stop_reading(s->g);
     duckdb_disconnect(&con);
     return NULL;
 }
@@ -64,13 +72,12 @@ static bool may_guess(const struct ingest *g)
 {
     cpu_set_t cpus;
 
-    return g->encoding == CSV_UTF8 && !g->source.tabs && g->file.size_bytes < INGEST_SMALL_BYTES &&
-           g->file.n_separators < MAX_COLUMNS &&
+    return g->encoding == CSV_UTF8 && !g->source.tabs && g->file.n_separators < MAX_COLUMNS &&
            sched_getaffinity(0, sizeof(cpus), &cpus) == 0 && CPU_COUNT(&cpus) > 1;
 }
 
-/* Both at once: true if the table has been read by what the sniffer says. g->dialect is that, without columns if it gave up. */
-static int read_ahead(struct ingest *g, struct sniffing *s, bool *ret_read, struct err *err)
+/* Both at once. g->dialect is what the sniffer says, without columns if it gave up. */
+static int read_ahead(struct ingest *g, struct sniffing *s, enum ingest_ahead *ret, struct err *err)
 {
     pthread_t thread;
     int r;
@@ -85,25 +92,28 @@ static int read_ahead(struct ingest *g, struct sniffing *s, bool *ret_read, stru
     g->dialect = s->dialect;
     if (r < 0 || sql_must_stop(g->e))
         return r == 0 ? ingest_note_failure(g, "INTERRUPT Error: Interrupted!", err) : r;
-    *ret_read = r == 0 && s->agrees;
-    return *ret_read ? 0 : ingest_start_anew(g, err);
+    if (s->agrees && r == 0)
+        *ret = INGEST_READ;
+    else if (s->agrees && sql_classify(g->e, g->failure) == SQL_FAILED) /* for what is in the file: it would again */
+        *ret = INGEST_FAILED;
+    return *ret == INGEST_NOT_READ ? ingest_start_anew(g, err) : 0;
 }
 
-int ingest_sniff_beside_reading(struct ingest *g, bool *ret_read, struct err *err)
+int ingest_sniff_beside_reading(struct ingest *g, enum ingest_ahead *ret, struct err *err)
 {
     auto_buf struct buf options = BUF_INIT(INGEST_STATEMENT_MAX);
     struct sniffing s = { .g = g };
     int r = may_guess(g) ? csv_guess(g->path, &g->file, &g->dialect, err) : 0;
 
-    *ret_read = false;
+    *ret = INGEST_NOT_READ;
     if (r < 0)
         return r;
     if (r == 1) {
         r = csv_dialect_write_options(&g->dialect, &options, err);
         s.guess = buf_cstr(&options);
         if (r == 0)
-            r = read_ahead(g, &s, ret_read, err);
-        if (r != 0 || *ret_read)
+            r = read_ahead(g, &s, ret, err);
+        if (r != 0 || *ret != INGEST_NOT_READ)
             return r;
     }
     /* What went wrong while two were at work is not told: it may not go wrong alone. */

@@ -3,6 +3,7 @@
 
 /* What the ingest (ingest.c), its head start (ingest_ahead.c) and the words about it (ingest_report.c) share. */
 
+#include <stdatomic.h>
 #include "kernel/csv_dialect.h"
 #include "kernel/csv_file.h"
 #include "kernel/formats.h"
@@ -26,7 +27,8 @@ struct ingest {
     double progress_base;
     int64_t next_progress_ms;
     int64_t n_rows, n_rejected;
-    char *failure; /* DuckDB's message of the last failed step */
+    char *failure;            /* DuckDB's message of the last failed step */
+    atomic_bool stop_reading; /* what is being read will not be kept */
 };
 
 /* CSV, or what has become CSV. */
@@ -41,17 +43,23 @@ int ingest_note_failure(struct ingest *g, const char *message, struct err *err);
 /* g->dialect by DuckDB's sniffer; `extra` is further options. */
 int ingest_sniff(struct ingest *g, const char *extra, struct err *err);
 
-/*
- * As ingest_sniff() without further options. Meanwhile the rows may have been read, by exactly the dialect that it then found: if so
- * *ret_read is set, and nothing is left to widen.
- */
-int ingest_sniff_beside_reading(struct ingest *g, bool *ret_read, struct err *err);
+enum ingest_ahead {
+    INGEST_NOT_READ, /* the table is empty */
+    INGEST_READ,     /* by exactly g->dialect, in which nothing is left to widen */
+    INGEST_FAILED,   /* so was this, and g->failure says why it failed */
+};
+
+/* As ingest_sniff() without further options; *ret says what became of the rows meanwhile. */
+int ingest_sniff_beside_reading(struct ingest *g, enum ingest_ahead *ret, struct err *err);
 
 /* Columns of integers that have decimals somewhere become DOUBLE. */
 int ingest_widen_integers(const struct ingest *g, struct csv_dialect *d, struct err *err);
 
 /* The table, by g->dialect; g->n_rows. */
 int ingest_read_rows(struct ingest *g, bool rejects, struct err *err);
+
+/* From another thread: ingest_read_rows() ends soon, and fails. */
+void ingest_stop_reading(struct ingest *g);
 
 /* Forgets what has been read: a new, empty file is attached. */
 int ingest_start_anew(struct ingest *g, struct err *err);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 #include "base/macros.h"
 #include "kernel/csv_guess.h"
+#include "kernel/ingest_impl.h"
 #include "kernel/sql_fixture.h"
 #include "kernel/sql_impl.h"
 
@@ -249,12 +250,38 @@ static void test_the_table_is_the_same(void **state)
     assert_same("a,b\n1,2");
 }
 
+/* Large enough to be compressed, to go through several buffers and to be written while it is read. */
+static void test_the_large_table_is_the_same(void **state)
+{
+    static const struct {
+        const char *later;
+        int at;
+    } cases[] = {
+        { NULL, 0 },
+        { "%d,2024-03-05,a word,7\n", 250 },
+        { "%d,2024-03-05,1.5,7\n", 250 },
+        { "%d,2024-03-05,1.5,7\n", 199000 },
+        { "%d,2024-03-05,a word,7\n", 199000 },
+        { "%d,2024-03-05,caf\xe9,7\n", 199000 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *text = make("id,day,amount,n\n", "%d,2024-03-05,%d,%d\n", 200000, cases[i].later, cases[i].at);
+
+        assert_true(strlen(text) > INGEST_SMALL_BYTES);
+        assert_same(text);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_guess_is_the_sniffers),
         cmocka_unit_test(test_nothing_to_guess_from),
         cmocka_unit_test(test_the_table_is_the_same),
+        cmocka_unit_test(test_the_large_table_is_the_same),
     };
 
     return cmocka_run_group_tests(tests, open_engine, close_engine);
