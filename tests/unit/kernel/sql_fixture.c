@@ -9,6 +9,7 @@
 #include "base/fdio.h"
 
 char fixture_dir[64];
+struct sql_engine *engine;
 
 int fixture_open(void **state)
 {
@@ -164,4 +165,25 @@ struct sql_engine *fixture_engine(const char *dataset, int64_t memory_bytes,
     if (fixture_set_up(e, dataset, memory_bytes, temp_directory, &err) < 0)
         fail_msg("%s", err.message);
     return e;
+}
+
+int fixture_open_engine(void **state)
+{
+    struct err err = ERR_INIT;
+
+    return fixture_open(state) < 0 || sql_engine_create(&engine, &err) < 0 ? -1 : 0;
+}
+
+int fixture_open_shop(void **state)
+{
+    if (fixture_open_tables(state) < 0)
+        return -1;
+    engine = fixture_engine("My Shop", 256 << 20, fixture_dir);
+    return 0;
+}
+
+int fixture_close_engine(void **state)
+{
+    sql_engine_destroy(engine);
+    return fixture_close(state);
 }

@@ -13,6 +13,12 @@ int fixture_open(void **state);
 int fixture_close(void **state);
 int fixture_open_tables(void **state); /* fixture_open() and two ingested tables */
 
+extern struct sql_engine *engine; /* the one that all tests of a program share; destroyed by fixture_close_engine() */
+
+int fixture_open_engine(void **state); /* fixture_open() and `engine`, not set up */
+int fixture_open_shop(void **state);   /* fixture_open_tables() and `engine`, set up with them as dataset "My Shop" */
+int fixture_close_engine(void **state);
+
 struct sql_engine *fixture_create(void);
 /* With the tables of fixture_open_tables(), orders and order_items, and two threads. */
 int fixture_set_up(struct sql_engine *e, const char *dataset, int64_t memory_bytes,

@@ -18,21 +18,11 @@
 #include "kernel/sql_impl.h"
 #include "kernel/zip_writer.h"
 
-static struct sql_engine *engine;
-
 static int open_engine(void **state)
 {
-    struct err err = ERR_INIT;
-
     /* As in a kernel: a write past the file-size limit is an error, not the end. */
     signal(SIGXFSZ, SIG_IGN);
-    return fixture_open(state) < 0 || sql_engine_create(&engine, &err) < 0 ? -1 : 0;
-}
-
-static int close_engine(void **state)
-{
-    sql_engine_destroy(engine);
-    return fixture_close(state);
+    return fixture_open_engine(state);
 }
 
 static char *dump(const json_t *j)
@@ -527,5 +517,5 @@ int main(void)
         cmocka_unit_test(test_outline),
     };
 
-    return cmocka_run_group_tests_name("kernel/formats", tests, open_engine, close_engine);
+    return cmocka_run_group_tests_name("kernel/formats", tests, open_engine, fixture_close_engine);
 }

@@ -15,21 +15,6 @@
 #include "kernel/csv_file.h"
 #include "kernel/sql_fixture.h"
 
-static struct sql_engine *engine;
-
-static int open_engine(void **state)
-{
-    struct err err = ERR_INIT;
-
-    return fixture_open(state) < 0 || sql_engine_create(&engine, &err) < 0 ? -1 : 0;
-}
-
-static int close_engine(void **state)
-{
-    sql_engine_destroy(engine);
-    return fixture_close(state);
-}
-
 static char *dump(const json_t *j)
 {
     return json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY);
@@ -604,5 +589,5 @@ int main(void)
         cmocka_unit_test(test_memory),
     };
 
-    return cmocka_run_group_tests_name("kernel/ingest", tests, open_engine, close_engine);
+    return cmocka_run_group_tests_name("kernel/ingest", tests, fixture_open_engine, fixture_close_engine);
 }

@@ -16,21 +16,6 @@
 #include "kernel/sql_fixture.h"
 #include "kernel/sql_impl.h"
 
-static struct sql_engine *engine;
-
-static int open_engine(void **state)
-{
-    struct err err = ERR_INIT;
-
-    return fixture_open(state) < 0 || sql_engine_create(&engine, &err) < 0 ? -1 : 0;
-}
-
-static int close_engine(void **state)
-{
-    sql_engine_destroy(engine);
-    return fixture_close(state);
-}
-
 /* `rows` lines made of `line`, where a %d is the line's number, behind a header; from line `at` on they are made of `later`. */
 static char *make(const char *header, const char *line, int rows, const char *later, int at)
 {
@@ -284,5 +269,5 @@ int main(void)
         cmocka_unit_test(test_the_large_table_is_the_same),
     };
 
-    return cmocka_run_group_tests(tests, open_engine, close_engine);
+    return cmocka_run_group_tests(tests, fixture_open_engine, fixture_close_engine);
 }

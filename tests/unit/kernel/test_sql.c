@@ -15,22 +15,6 @@
 #include "base/macros.h"
 #include "kernel/sql_fixture.h"
 
-static struct sql_engine *engine; /* set up with orders and order_items of dataset "My Shop" */
-
-static int open_engine(void **state)
-{
-    if (fixture_open_tables(state) < 0)
-        return -1;
-    engine = fixture_engine("My Shop", 256 << 20, fixture_dir);
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    sql_engine_destroy(engine);
-    return fixture_close(state);
-}
-
 static char *dump(const json_t *j)
 {
     return json_dumps(j, JSON_COMPACT | JSON_ENCODE_ANY | JSON_REAL_PRECISION(17));
@@ -568,5 +552,5 @@ int main(void)
         cmocka_unit_test(test_fork),
     };
 
-    return cmocka_run_group_tests_name("kernel/sql", tests, open_engine, close_engine);
+    return cmocka_run_group_tests_name("kernel/sql", tests, fixture_open_shop, fixture_close_engine);
 }

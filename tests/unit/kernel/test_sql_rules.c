@@ -8,22 +8,6 @@
 #include "base/macros.h"
 #include "kernel/sql_fixture.h"
 
-static struct sql_engine *engine; /* set up with orders and order_items of dataset "My Shop" */
-
-static int open_engine(void **state)
-{
-    if (fixture_open_tables(state) < 0)
-        return -1;
-    engine = fixture_engine("My Shop", 256 << 20, fixture_dir);
-    return 0;
-}
-
-static int close_engine(void **state)
-{
-    sql_engine_destroy(engine);
-    return fixture_close(state);
-}
-
 /* One of a row of materialised CTEs, each of which DuckDB nests into the one before. */
 #define M(n) " a" #n " AS MATERIALIZED (SELECT * FROM orders), "
 
@@ -243,5 +227,5 @@ int main(void)
         cmocka_unit_test(test_deep_queries),
     };
 
-    return cmocka_run_group_tests_name("kernel/sql_rules", tests, open_engine, close_engine);
+    return cmocka_run_group_tests_name("kernel/sql_rules", tests, fixture_open_shop, fixture_close_engine);
 }
