@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include "base/macros.h"
+#include "base/maps.h"
 #include "kernel/syscalls.h"
 
 #define PAGE 4096u
@@ -40,52 +41,7 @@ struct rehearsal {
 
 static struct rehearsal *rehearsed; /* in the child: where to note it */
 
-/* ---- the mappings of this process ---- */
-
-struct mapping {
-    uintptr_t from, to;
-    char perms[5];
-    bool is_file;
-};
-
-struct maps {
-    int fd;
-    size_t len, used;
-    char text[65536];
-};
-
-static bool maps_open(struct maps *m, const char *proc)
-{
-    char path[64];
-    snprintf(path, sizeof(path), "%s/self/maps", proc);
-    m->fd = open(path, O_RDONLY | O_CLOEXEC);
-    m->len = m->used = 0;
-    return m->fd >= 0;
-}
-
-static bool maps_next(struct maps *m, struct mapping *ret)
-{
-    char *end;
-    while (!(end = memchr(m->text + m->used, '\n', m->len - m->used))) {
-        m->len -= m->used;
-        memmove(m->text, m->text + m->used, m->len);
-        m->used = 0;
-        ssize_t got = read(m->fd, m->text + m->len, sizeof(m->text) - m->len);
-        if (got <= 0)
-            return false;
-        m->len += (size_t)got;
-    }
-    *end = 0;
-    unsigned long from, to, inode;
-    bool good = sscanf(m->text + m->used, "%lx-%lx %4s %*s %*s %lu", &from, &to, ret->perms, &inode) == 4;
-    m->used = (size_t)(end - m->text) + 1;
-    ret->from = from;
-    ret->to = to;
-    ret->is_file = inode != 0;
-    return good;
-}
-
-/* ---- their pages ---- */
+/* ---- pages ---- */
 
 /* Of /proc/PID/pagemap. */
 #define PM_EXCLUSIVE (1ull << 56)
@@ -114,7 +70,7 @@ static size_t read_entries(struct scan *s, uintptr_t at, uintptr_t to)
 }
 
 /* Notes the pages of the mapping whose entry, seen through `mask`, is `want`. */
-static void note_range(struct scan *s, const struct mapping *m, uint64_t mask, uint64_t want, uint64_t *pages, size_t max,
+static void note_range(struct scan *s, const struct maps_entry *m, uint64_t mask, uint64_t want, uint64_t *pages, size_t max,
                        size_t *n_pages)
 {
     size_t n;
@@ -128,10 +84,10 @@ static void note_range(struct scan *s, const struct mapping *m, uint64_t mask, u
 
 _Noreturn void hot_pages_rehearsed(void)
 {
-    static struct maps maps;
+    static struct maps maps; /* not the zygote's own: that would be one more page that kernels write to */
     static struct scan scan;
     struct rehearsal *r = rehearsed;
-    struct mapping m;
+    struct maps_entry m;
     if (!r || !maps_open(&maps, "/proc") || !scan_open(&scan, "/proc"))
         _exit(1);
     while (maps_next(&maps, &m)) {
@@ -139,7 +95,7 @@ _Noreturn void hot_pages_rehearsed(void)
             continue;
         if (strcmp(m.perms, "rw-p") == 0) /* shared with nobody: it was written to */
             note_range(&scan, &m, PM_PRESENT | PM_EXCLUSIVE | PM_FILE, PM_PRESENT | PM_EXCLUSIVE, r->pages, REHEARSAL_MAX, &r->n);
-        else if (m.is_file && m.perms[3] == 'p')
+        else if (m.inode != 0 && m.perms[3] == 'p')
             note_range(&scan, &m, PM_PRESENT | PM_FILE, PM_PRESENT | PM_FILE, r->text, TEXT_MAX, &r->n_text);
     }
     _exit(0);
@@ -225,7 +181,7 @@ static bool pin(int ring, const uint64_t *pages, size_t n)
  * A fork copies the entries of a mapping of a file only if it has a page of its own. One is made, of a page that kernels read; and
  * no entry is left but those of such pages.
  */
-__attribute__((no_sanitize_address)) static void show_in_forks(const struct mapping *m, const uint64_t *pages, size_t n)
+__attribute__((no_sanitize_address)) static void show_in_forks(const struct maps_entry *m, const uint64_t *pages, size_t n)
 {
     const int prot = PROT_READ | (m->perms[2] == 'x' ? PROT_EXEC : 0);
     void *from = (void *)m->from;
@@ -242,7 +198,7 @@ __attribute__((no_sanitize_address)) static void show_in_forks(const struct mapp
     (void)mprotect(from, m->to - m->from, prot);
 }
 
-static bool has_own_pages(struct scan *s, const struct mapping *m)
+static bool has_own_pages(struct scan *s, const struct maps_entry *m)
 {
     size_t n;
     for (uintptr_t at = m->from; at < m->to && (n = read_entries(s, at, m->to)) > 0; at += n * PAGE)
@@ -255,21 +211,20 @@ static bool has_own_pages(struct scan *s, const struct mapping *m)
 static void show_text(const struct rehearsal *r, const char *proc, struct scan *s)
 {
     static struct maps maps;
-    struct mapping m;
+    struct maps_entry m;
     size_t at = 0;
-    bool more = maps_open(&maps, proc);
-    while (more && maps_next(&maps, &m)) {
+    maps_open(&maps, proc);
+    while (maps_next(&maps, &m)) {
         while (at < r->n_text && r->text[at] < m.from)
             at++;
         size_t end = at;
         while (end < r->n_text && r->text[end] < m.to)
             end++;
-        if (end > at && m.is_file && !has_own_pages(s, &m))
+        if (end > at && m.inode != 0 && !has_own_pages(s, &m))
             show_in_forks(&m, &r->text[at], end - at);
         at = end;
     }
-    if (more)
-        close(maps.fd);
+    maps_close(&maps);
 }
 
 /* ---- both ---- */

@@ -17,6 +17,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 #include "base/macros.h"
+#include "base/maps.h"
 #include "kernel/arenas.h"
 #include "kernel/placement_impl.h"
 
@@ -129,14 +130,14 @@ static bool range_open(struct range *r, uintptr_t from)
 /* Where the C library's heap begins. */
 static uintptr_t heap_start(void)
 {
-    unsigned long from = 0;
-    char line[512];
-    FILE *maps = fopen("/proc/self/maps", "re");
-    while (maps && from == 0 && fgets(line, sizeof(line), maps))
-        if (strstr(line, "[heap]") && sscanf(line, "%lx-", &from) != 1)
-            from = 0;
-    if (maps)
-        fclose(maps);
+    uintptr_t from = 0;
+    struct maps maps;
+    struct maps_entry m;
+    maps_open(&maps, "/proc");
+    while (from == 0 && maps_next(&maps, &m))
+        if (m.inode == 0 && strcmp(m.path, "[heap]") == 0)
+            from = m.from;
+    maps_close(&maps);
     return from;
 }
 

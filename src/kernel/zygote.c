@@ -19,6 +19,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include "base/maps.h"
 #include "base/proc.h"
 #include "kernel/hot_pages.h"
 #include "kernel/jail.h"
@@ -156,21 +157,15 @@ static void follow_plan(void)
 static void collapse_heap(void)
 {
     const uintptr_t huge = 2u << 20;
-    FILE *maps = fopen("/proc/self/maps", "re");
-    char line[512];
-    while (maps && fgets(line, sizeof(line), maps)) {
-        unsigned long from, to, inode;
-        char perms[5];
-        if (sscanf(line, "%lx-%lx %4s %*s %*s %lu", &from, &to, perms, &inode) != 4 || inode != 0 ||
-            strncmp(perms, "rw-p", 4) != 0)
-            continue;
-        from = (from + huge - 1) & ~(huge - 1);
-        to &= ~(huge - 1);
-        if (from < to)
+    struct maps maps;
+    struct maps_entry m;
+    maps_open(&maps, "/proc");
+    while (maps_next(&maps, &m)) {
+        uintptr_t from = (m.from + huge - 1) & ~(huge - 1), to = m.to & ~(huge - 1);
+        if (m.inode == 0 && strcmp(m.perms, "rw-p") == 0 && from < to)
             (void)madvise((void *)from, to - from, MADV_COLLAPSE);
     }
-    if (maps)
-        fclose(maps);
+    maps_close(&maps);
 }
 
 /*
