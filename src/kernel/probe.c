@@ -105,7 +105,6 @@ static void probe_cgroups(json_t *layers)
         [CGROUP_MEMORY] = "memory is watched every 10 ms instead of limited by the kernel",
         [CGROUP_PIDS] = "processes are limited by RLIMIT_NPROC instead",
         [CGROUP_CPU] = "a kernel may use every processor",
-        [CGROUP_FREEZER] = "kernels are stopped with SIGSTOP instead of frozen",
     };
     struct cgroup_tree tree;
     cgroup_tree_open(&tree);

@@ -23,7 +23,7 @@
 #include "base/fdio.h"
 #include "base/str.h"
 
-static const char *const controller_names[_CGROUP_CONTROLLER_MAX] = { "memory", "pids", "cpu", "freezer" };
+static const char *const controller_names[_CGROUP_CONTROLLER_MAX] = { "memory", "pids", "cpu" };
 
 const char *cgroup_controller_name(enum cgroup_controller c)
 {
@@ -200,7 +200,7 @@ static void remove_v2(const char *base)
     *strrchr(parent, '/') = 0;
     snprintf(leaf, sizeof(leaf), "%s/self", base);
     if (access(leaf, F_OK) == 0) {
-        for (int c = 0; c < CGROUP_FREEZER; c++) {
+        for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
             switch_controller(base, '-', c);
             switch_controller(parent, '-', c);
         }
@@ -237,22 +237,21 @@ static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_s
         return false;
     }
     auto_buf struct buf enabled = BUF_INIT(4096);
-    for (int c = 0; c < CGROUP_FREEZER; c++)
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++)
         if (wanted[c]) {
             switch_controller(parent, '+', c); /* may be enabled already, and not be ours to do */
             switch_controller(base, '+', c);
         }
     (void)get(base, "cgroup.subtree_control", &enabled);
     bool any = false;
-    for (int c = 0; c < CGROUP_FREEZER; c++)
+    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++)
         any |= wanted[c] && has_word(buf_cstr(&enabled), controller_names[c]);
     if (!any) {
         remove_v2(base);
         return false;
     }
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        /* The freezer is part of every v2 group. */
-        if (!wanted[c] || (c != CGROUP_FREEZER && !has_word(buf_cstr(&enabled), controller_names[c])))
+        if (!wanted[c] || !has_word(buf_cstr(&enabled), controller_names[c]))
             continue;
         t->at[c].version = 2;
         snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
@@ -279,9 +278,8 @@ static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *
         return;
     bool wanted[_CGROUP_CONTROLLER_MAX], some = false;
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        wanted[c] = t->at[c].version == 0 &&
-                    (c == CGROUP_FREEZER || has_word(buf_cstr(&controllers), controller_names[c]));
-        some |= wanted[c] && c != CGROUP_FREEZER;
+        wanted[c] = t->at[c].version == 0 && has_word(buf_cstr(&controllers), controller_names[c]);
+        some |= wanted[c];
     }
     if (!some)
         return;
@@ -340,44 +338,63 @@ static void group_dir(const struct cgroup *g, enum cgroup_controller c, char *re
     snprintf(ret, n, "%s/%s", g->tree->at[c].base, g->name);
 }
 
-int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err)
+static int limit_memory(const struct cgroup *g, int64_t bytes, struct err *err)
+{
+    bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
+    char dir[CGROUP_PATH_MAX + 32], value[64];
+    group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
+    snprintf(value, sizeof(value), "%lld", (long long)bytes);
+    /*
+     * Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. In v1 the
+     * one may never be below the other: raising needs it first, lowering last.
+     */
+    const char *swap = v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
+    (void)put(dir, swap, v1 ? value : "0", NULL);
+    int r = put(dir, v1 ? "memory.limit_in_bytes" : "memory.max", value, err);
+    if (r == 0 && v1)
+        (void)put(dir, swap, value, NULL);
+    return r;
+}
+
+static int limit_pids(const struct cgroup *g, int pids, struct err *err)
+{
+    char dir[CGROUP_PATH_MAX + 32], value[64];
+    group_dir(g, CGROUP_PIDS, dir, sizeof(dir));
+    snprintf(value, sizeof(value), "%d", pids);
+    return put(dir, "pids.max", value, err);
+}
+
+static int limit_cpus(const struct cgroup *g, double cpus, struct err *err)
+{
+    const long period_us = 100000;
+    long quota_us = (long)(cpus * (double)period_us);
+    char dir[CGROUP_PATH_MAX + 32], value[64];
+    group_dir(g, CGROUP_CPU, dir, sizeof(dir));
+    if (g->tree->at[CGROUP_CPU].version == 1) {
+        snprintf(value, sizeof(value), "%ld", quota_us);
+        return put(dir, "cpu.cfs_quota_us", value, err); /* the period is 100 ms by default */
+    }
+    snprintf(value, sizeof(value), "%ld %ld", quota_us, period_us);
+    return put(dir, "cpu.max", value, err);
+}
+
+int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct err *err)
 {
     if (!g->tree)
         return 0;
-    char dir[CGROUP_PATH_MAX + 32], value[64];
     int r = 0;
-    if (g->tree->at[CGROUP_MEMORY].version) {
-        bool v1 = g->tree->at[CGROUP_MEMORY].version == 1;
-        group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
-        snprintf(value, sizeof(value), "%lld", (long long)limits->memory_bytes);
-        /*
-         * Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. In v1 the
-         * one may never be below the other: raising needs it first, lowering last.
-         */
-        const char *swap = v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
-        (void)put(dir, swap, v1 ? value : "0", NULL);
-        r = put(dir, v1 ? "memory.limit_in_bytes" : "memory.max", value, err);
-        if (r == 0)
-            (void)put(dir, swap, v1 ? value : "0", NULL);
-    }
-    if (r == 0 && g->tree->at[CGROUP_PIDS].version) {
-        group_dir(g, CGROUP_PIDS, dir, sizeof(dir));
-        snprintf(value, sizeof(value), "%d", limits->pids);
-        r = put(dir, "pids.max", value, err);
-    }
-    if (r == 0 && g->tree->at[CGROUP_CPU].version) {
-        const long period_us = 100000;
-        long quota_us = (long)(limits->cpus * (double)period_us);
-        group_dir(g, CGROUP_CPU, dir, sizeof(dir));
-        if (g->tree->at[CGROUP_CPU].version == 1) {
-            snprintf(value, sizeof(value), "%ld", quota_us);
-            r = put(dir, "cpu.cfs_quota_us", value, err); /* the period is 100 ms by default */
-        } else {
-            snprintf(value, sizeof(value), "%ld %ld", quota_us, period_us);
-            r = put(dir, "cpu.max", value, err);
-        }
-    }
-    return r < 0 ? err_wrap(err, "setting the limits of a control group") : 0;
+    if (g->tree->at[CGROUP_MEMORY].version && g->memory_bytes != limits->memory_bytes)
+        r = limit_memory(g, limits->memory_bytes, err);
+    if (r == 0 && g->tree->at[CGROUP_PIDS].version && g->pids != limits->pids)
+        r = limit_pids(g, limits->pids, err);
+    if (r == 0 && g->tree->at[CGROUP_CPU].version && g->cpus != limits->cpus)
+        r = limit_cpus(g, limits->cpus, err);
+    if (r < 0)
+        return err_wrap(err, "setting the limits of a control group");
+    g->memory_bytes = limits->memory_bytes;
+    g->pids = limits->pids;
+    g->cpus = limits->cpus;
+    return 0;
 }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err)

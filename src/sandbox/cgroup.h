@@ -12,7 +12,7 @@
 #include "base/err.h"
 #include "sandbox/sandbox.h"
 
-enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, CGROUP_FREEZER, _CGROUP_CONTROLLER_MAX };
+enum cgroup_controller { CGROUP_MEMORY, CGROUP_PIDS, CGROUP_CPU, _CGROUP_CONTROLLER_MAX };
 
 #define CGROUP_PATH_MAX 512
 
@@ -38,12 +38,16 @@ struct cgroup {
     char name[24];
     int fds[_CGROUP_FIGURE_MAX]; /* -1: not opened yet */
     int members[_CGROUP_CONTROLLER_MAX]; /* the file a kernel gets in by, until it is in */
+    /* Its limits: a pooled kernel mostly has those that it is wanted with. */
+    int64_t memory_bytes;
+    int pids;
+    double cpus;
 };
 
-#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1, -1 } }
+#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1 } }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
-int cgroup_limit(const struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
+int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
 /*
  * Two ways in. Moving another process waits for every processor to have passed a quiet point, which takes milliseconds; a thread
  * that moves itself does not, but only v1 lets it. So a kernel is given what cgroup_join_fds() says and writes "0" to each, and

@@ -13,7 +13,7 @@ import pytest
 from conftest import BUILD, DELEGATE, MB, PLAIN_ID, SLOWNESS, Group, has_groups, programs_for_plain, runs, children_of, wait_until
 
 TOP = Path("/sys/fs/cgroup")
-CONTROLLERS = ["memory", "pids", "cpu", "freezer"]
+CONTROLLERS = ["memory", "pids", "cpu"]
 
 version_2 = pytest.mark.skipif(not DELEGATE, reason="needs a machine with control groups of version 2 only: make check-cgroup2")
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can delegate")
@@ -65,8 +65,7 @@ def layers(text):
 ALL_V2 = {c: ("pass", "v2") for c in CONTROLLERS}
 FALLBACK = {"memory": ("caution", "memory is watched every 10 ms instead of limited by the kernel"),
             "pids": ("caution", "processes are limited by RLIMIT_NPROC instead"),
-            "cpu": ("caution", "a kernel may use every processor"),
-            "freezer": ("caution", "kernels are stopped with SIGSTOP instead of frozen")}
+            "cpu": ("caution", "a kernel may use every processor")}
 
 
 def works(riddle, user, python=False, **how):
