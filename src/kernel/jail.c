@@ -5,8 +5,9 @@
  *     /host   everything the machine has (the old root)
  *     /jail   the template: a tmpfs with read-only binds of what Python and DuckDB read, and empty mount points
  * A kernel is cloned into fresh namespaces, which gives it a private copy of that tree. Stage one (jail_box) maps its user id, names
- * its host and mounts its own /proc. Stage two (jail_close) adds what depends on the request (tmpfs sizes, data files), makes /jail
- * the root, forgets /host, drops every privilege, and installs Landlock and the system-call filter.
+ * its host and mounts its own /proc and scratch. Stage two (jail_close) adds what depends on the request (tmpfs sizes, data files),
+ * makes /jail the root, forgets /host, drops every privilege, and installs Landlock and the rest of the system-call filter, most of
+ * which it inherits from the zygote.
  *
  * Nothing in a kernel before the end of jail_close() runs user code or looks at user data.
  */
@@ -211,12 +212,20 @@ static void note_missing(struct jail_template *t, const char *layer)
     snprintf(t->missing + len, sizeof(t->missing) - len, "%s%s", len ? "," : "", layer);
 }
 
+/* What the zygote's kernels inherit. */
+static int filter_calls(const struct jail_template *t, struct err *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return ISOLATION_ERRNO(err, "setting no_new_privs");
+    return seccomp_apply_first(&t->filters, err);
+}
+
 int jail_confine(struct jail_template *t, const struct jail_confine_options *opt, struct err *err)
 {
     memset(t, 0, sizeof(*t));
     t->net_home = -1;
     t->partial = opt->partial;
-    int r = seccomp_compile(&t->filter, err);
+    int r = seccomp_compile(&t->filters, err);
     if (r < 0)
         return r;
     struct err why = ERR_INIT;
@@ -228,7 +237,8 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
         return err_set(err, ERR_ISOLATION, "%s; 'riddle doctor' tells what to do", why.message);
     if (r < 0)
         note_missing(t, "namespaces");
-    return 0;
+    r = filter_calls(t, err); /* if it is missing, a kernel's own step says so */
+    return t->partial ? 0 : r;
 }
 
 uint64_t jail_clone_flags(const struct jail_template *t)
@@ -359,11 +369,12 @@ static int step_proc(struct jail_template *t, const struct jail_spec *spec, stru
     return 0;
 }
 
-static int mount_tmpfs(const char *target, int64_t bytes, int64_t inodes, struct err *err)
+/* `flags` is MS_REMOUNT for one that is there and shall have another size. */
+static int mount_tmpfs(const char *target, unsigned long flags, int64_t bytes, int64_t inodes, struct err *err)
 {
     char options[128];
     snprintf(options, sizeof(options), "size=%lld,nr_inodes=%lld,mode=755", (long long)bytes, (long long)inodes);
-    if (mount("tmpfs", target, "tmpfs", MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
+    if (mount("tmpfs", target, "tmpfs", flags | MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
         return ISOLATION_ERRNO(err, "mounting %s", target);
     struct statfs fs;
     if (statfs(target, &fs) < 0)
@@ -374,13 +385,18 @@ static int mount_tmpfs(const char *target, int64_t bytes, int64_t inodes, struct
     return 0;
 }
 
+static int step_scratch(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
+    int r = mount_tmpfs("/jail/workspace", 0, 4096, 1, err);
+    return r < 0 ? r : mount_tmpfs("/jail/tmp", 0, 4096, 1, err);
+}
+
 static int step_workspace(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t;
-    int r = mount_tmpfs("/jail/workspace", spec->workspace_bytes, spec->inodes, err);
-    if (r == 0)
-        r = mount_tmpfs("/jail/tmp", spec->tmp_bytes, spec->inodes, err);
-    return r;
+    int r = mount_tmpfs("/jail/workspace", MS_REMOUNT, spec->workspace_bytes, spec->inodes, err);
+    return r < 0 ? r : mount_tmpfs("/jail/tmp", MS_REMOUNT, spec->tmp_bytes, spec->inodes, err);
 }
 
 /* A mount of the machine's tree by its path; refused if the path no longer is what riddle looked at. */
@@ -436,7 +452,7 @@ static int step_data(struct jail_template *t, const struct jail_spec *spec, stru
 {
     (void)t;
     int64_t inodes = 16 + 2 * (int64_t)spec->n_mounts;
-    int r = mount_tmpfs("/jail/data", 65536, inodes, err);
+    int r = mount_tmpfs("/jail/data", 0, 65536, inodes, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -504,9 +520,10 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
     return 0;
 }
 
-static int step_privileges(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+/* What nobody shall ever have again. It takes nothing away yet: the kernel holds what it needs to close its jail. */
+static int step_bounds(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
-    (void)t, (void)spec;
+    (void)spec;
     /* The bounding set and securebits can only be changed while CAP_SETPCAP is held; without namespaces it may not be. */
     for (int cap = 0; cap <= 63; cap++)
         if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && t->namespaces)
@@ -518,12 +535,16 @@ static int step_privileges(struct jail_template *t, const struct jail_spec *spec
         return ISOLATION_ERRNO(err, "setting securebits");
     if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "clearing ambient capabilities");
+    return 0;
+}
+
+static int step_privileges(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
     struct __user_cap_header_struct head = { .version = _LINUX_CAPABILITY_VERSION_3 };
     struct __user_cap_data_struct caps[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
     if (syscall(SYS_capset, &head, caps) < 0)
         return ISOLATION_ERRNO(err, "dropping capabilities");
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
-        return ISOLATION_ERRNO(err, "setting no_new_privs");
     /* The kernel dies with riddle even while it is busy. After the last change of credentials, which clears it. */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "tying the kernel's life to riddle's");
@@ -572,7 +593,7 @@ static int step_landlock(struct jail_template *t, const struct jail_spec *spec, 
 static int step_seccomp(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)spec;
-    return seccomp_apply(&t->filter, err);
+    return seccomp_apply_last(&t->filters, err);
 }
 
 static const struct step box_steps[] = {
@@ -582,6 +603,8 @@ static const struct step box_steps[] = {
     { "namespaces", true, step_namespaces },
     { "root", true, step_root },
     { "proc", true, step_proc },
+    { "scratch", true, step_scratch },
+    { "bounds", false, step_bounds },
 };
 
 static const struct step close_steps[] = {

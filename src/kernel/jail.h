@@ -6,7 +6,7 @@
  *
  * Three moments:
  *   jail_confine()    in the zygote, once, after everything is preloaded: own user and mount namespace, the host's tree moved to
- *                     /host, a template of the jail's root at /jail, the system-call filter compiled.
+ *                     /host, a template of the jail's root at /jail, most of the system-call filter.
  *   jail_box()        in a kernel, right after clone3: stage one, all that does not depend on what the kernel is for. A pooled kernel
  *                     waits here.
  *   jail_close()      in a kernel, once its specification is known: stage two, after which it cannot change anything about its box.
@@ -24,12 +24,17 @@
 #define JAIL_UID 1000 /* what a kernel sees itself as */
 #define JAIL_NS_COUNT 7
 
+/* Both are needed: seccomp.c says why there are two. */
+struct seccomp_filters {
+    struct sock_fprog first, last;
+};
+
 struct jail_template {
     bool partial;    /* go on without what the machine denies */
     bool namespaces; /* false: denied, and partial */
     int net_home;    /* the zygote's own network namespace, -1 before it has one */
     bool net_ahead;  /* it is in one that the next kernel shall have */
-    struct sock_fprog filter;
+    struct seccomp_filters filters;
     uint64_t ns_inode[JAIL_NS_COUNT]; /* the zygote's: a kernel's must differ */
     char missing[256];                /* names of the layers left out, by commas */
 };
@@ -82,9 +87,12 @@ const char *jail_path(const struct jail_template *t, const struct jail_mount *m,
 
 /* ---- the layers with a file of their own ---- */
 
-/* Compiles the policy into a BPF program that outlives the call. */
-int seccomp_compile(struct sock_fprog *ret, struct err *err);
-int seccomp_apply(const struct sock_fprog *filter, struct err *err);
+/* Compiles the policy into two BPF programs; they are the caller's to free with seccomp_finish(). */
+int seccomp_compile(struct seccomp_filters *ret, struct err *err);
+void seccomp_finish(struct seccomp_filters *filters);
+/* With no_new_privs. After the first, a zygote can make kernels and these can close their jails; after the last nobody can. */
+int seccomp_apply_first(const struct seccomp_filters *filters, struct err *err);
+int seccomp_apply_last(const struct seccomp_filters *filters, struct err *err);
 
 /* ABI version of the running kernel, 0 if there is none. */
 int landlock_abi(void);

@@ -76,14 +76,14 @@ static void probe_namespaces(json_t *layers)
 
 static void probe_seccomp(json_t *layers)
 {
-    struct sock_fprog filter = { 0 };
+    struct seccomp_filters filters = { 0 };
     struct err err = ERR_INIT;
     char detail[128];
-    bool good = seccomp_compile(&filter, &err) == 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
-    snprintf(detail, sizeof(detail), "filter of %d instructions", filter.len);
+    bool good = seccomp_compile(&filters, &err) == 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
+    snprintf(detail, sizeof(detail), "filters of %d and %d instructions", filters.first.len, filters.last.len);
     add(layers, "seccomp", good ? PASS : FAIL, good ? detail : err.message,
         "use a kernel built with CONFIG_SECCOMP_FILTER");
-    free(filter.filter);
+    seccomp_finish(&filters);
 }
 
 static void probe_landlock(json_t *layers)

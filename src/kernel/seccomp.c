@@ -2,7 +2,10 @@
  * The system-call policy, as data. Three answers: allowed; an errno for what libraries probe and can do without; and for
  * everything else, named here or not, the process is killed with SIGSYS. New system calls are therefore refused.
  *
- * The filter is compiled once, in the zygote, and installed by each kernel as its last step.
+ * It is installed in two parts. Checking and translating a long filter takes Linux longer than any other step of the jail, so the
+ * zygote installs the long one, once, on itself: kernels inherit it. It allows what the zygote and the steps of the jail need
+ * besides. The short one answers those calls as the policy does, and is a kernel's last step. Of two answers Linux takes the
+ * stricter.
  */
 
 #include <assert.h>
@@ -110,18 +113,40 @@ static const struct arg_rule {
         PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_GET_SECUREBITS, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK } },
 };
 
-#define PRELUDE_MAX 64
+/* What a zygote needs to make kernels, and a kernel to close its jail: judged by the last filter only. */
+static const int until_closed[] = {
+    /* kernels and their namespaces */
+    SC(clone3), SC(setns), SC(unshare), SC(sethostname), SC(io_uring_register),
+    /* the tree */
+    SC(mount), SC(umount2), SC(pivot_root), SC(open_tree), SC(move_mount), SC(mount_setattr),
+    /* looking at the network, and the layers themselves */
+    SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
+    SC(landlock_restrict_self), SC(seccomp),
+};
 
-static size_t build_prelude(struct sock_filter *code)
+static bool is_until_closed(int nr)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(until_closed); i++)
+        if (until_closed[i] == nr)
+            return true;
+    return false;
+}
+
+#define HAND_MADE_MAX 96
+
+/* The calls that are judged by an argument in this filter. The program goes on behind it with the call's number in the accumulator. */
+static size_t build_by_argument(struct sock_filter *code, bool last)
 {
     size_t n = 0;
     const unsigned int allow = SECCOMP_RET_ALLOW;
-    /* A foreign architecture is left to the main program, which kills it; its jump is filled in at the end. */
+    /* A foreign architecture is left to libseccomp's program, which kills it; its jump is filled in at the end. */
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
     size_t arch_jump = n++;
     code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < ARRAY_SIZE(by_argument); i++) {
         const struct arg_rule *rule = &by_argument[i];
+        if (is_until_closed(rule->nr) != last)
+            continue;
         size_t skip = n++;
         code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                                                  (unsigned)offsetof(struct seccomp_data, args) + 8 * rule->arg);
@@ -143,20 +168,47 @@ static size_t build_prelude(struct sock_filter *code)
     return n;
 }
 
-static int add_rules(scmp_filter_ctx ctx)
+/* Everything that is not until_closed is allowed: the first filter has judged it. */
+static size_t build_last(struct sock_filter *code)
+{
+    size_t n = build_by_argument(code, true);
+    for (size_t i = 0; i < ARRAY_SIZE(until_closed); i++) {
+        unsigned int answer = SECCOMP_RET_KILL_PROCESS;
+        for (size_t k = 0; k < ARRAY_SIZE(refused); k++)
+            for (size_t m = 0; m < ARRAY_SIZE(refused[k].nr) && refused[k].nr[m] != -1; m++)
+                if (refused[k].nr[m] == until_closed[i])
+                    answer = SECCOMP_RET_ERRNO | (unsigned)refused[k].errnum;
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)until_closed[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
+    }
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    assert(n <= HAND_MADE_MAX);
+    return n;
+}
+
+static int allow_all(scmp_filter_ctx ctx, const int *calls, size_t n)
 {
     int r = 0;
-    for (size_t i = 0; i < ARRAY_SIZE(allowed) && r == 0; i++)
-        if (allowed[i] >= 0)
-            r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, allowed[i], 0);
+    for (size_t i = 0; i < n && r == 0; i++)
+        if (calls[i] >= 0) /* below zero: libseccomp has no number for it on this machine */
+            r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, calls[i], 0);
+    return r;
+}
+
+static int add_rules(scmp_filter_ctx ctx)
+{
+    int r = allow_all(ctx, allowed, ARRAY_SIZE(allowed));
+    if (r == 0)
+        r = allow_all(ctx, until_closed, ARRAY_SIZE(until_closed));
     for (size_t i = 0; i < ARRAY_SIZE(refused) && r == 0; i++)
         for (size_t k = 0; k < ARRAY_SIZE(refused[i].nr) && refused[i].nr[k] != -1 && r == 0; k++)
-            if (refused[i].nr[k] >= 0) /* below zero: libseccomp has no number for it on this machine */
+            if (refused[i].nr[k] >= 0 && !is_until_closed(refused[i].nr[k]))
                 r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)refused[i].errnum), refused[i].nr[k], 0);
     return r;
 }
 
-int seccomp_compile(struct sock_fprog *ret, struct err *err)
+/* libseccomp's program behind the part made by hand. */
+static int compile_first(struct sock_fprog *ret, struct err *err)
 {
     scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
     if (!ctx)
@@ -181,29 +233,64 @@ int seccomp_compile(struct sock_fprog *ret, struct err *err)
     if (size <= 0)
         return err_set(err, ERR_INTERNAL, "seccomp: the exported filter is empty");
     size_t main_len = (size_t)size / sizeof(struct sock_filter);
-    struct sock_filter *code = calloc(PRELUDE_MAX + main_len, sizeof(*code));
+    struct sock_filter *code = calloc(HAND_MADE_MAX + main_len, sizeof(*code));
     if (!code)
         return err_set(err, ERR_NO_MEMORY, "seccomp: out of memory");
-    size_t n = build_prelude(code);
-    assert(n <= PRELUDE_MAX);
+    size_t n = build_by_argument(code, false);
+    assert(n <= HAND_MADE_MAX);
     if (pread(fd, code + n, (size_t)size, 0) != size) {
         free(code);
         return err_set(err, ERR_INTERNAL, "seccomp: reading the filter back");
     }
-    ret->len = (unsigned short)(n + main_len);
-    ret->filter = code;
+    *ret = (struct sock_fprog){ (unsigned short)(n + main_len), code };
     return 0;
 }
 
-int seccomp_apply(const struct sock_fprog *filter, struct err *err)
+int seccomp_compile(struct seccomp_filters *ret, struct err *err)
+{
+    struct sock_filter *last = calloc(HAND_MADE_MAX, sizeof(*last));
+    if (!last)
+        return err_set(err, ERR_NO_MEMORY, "seccomp: out of memory");
+    int r = compile_first(&ret->first, err);
+    if (r < 0) {
+        free(last);
+        return r;
+    }
+    ret->last = (struct sock_fprog){ (unsigned short)build_last(last), last };
+    return 0;
+}
+
+void seccomp_finish(struct seccomp_filters *filters)
+{
+    free(filters->first.filter);
+    free(filters->last.filter);
+}
+
+static int install(const struct sock_fprog *filter, struct err *err)
 {
     if (sys_seccomp(SECCOMP_SET_MODE_FILTER, 0, (void *)filter) < 0)
         return err_errno(err, ERR_ISOLATION, errno, "installing the system-call filter");
-    /* Verified by what it does: the mode, and one call that only this filter refuses in this way. */
     if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) != SECCOMP_MODE_FILTER)
         return err_set(err, ERR_ISOLATION, "the system-call filter is not in force");
+    return 0;
+}
+
+int seccomp_apply_first(const struct seccomp_filters *filters, struct err *err)
+{
+    return install(&filters->first, err);
+}
+
+int seccomp_apply_last(const struct seccomp_filters *filters, struct err *err)
+{
+    int r = install(&filters->last, err);
+    if (r < 0)
+        return r;
+    /* Verified by what they do: each by a call that only it refuses in this way. */
     errno = 0;
-    if (syscall(SYS_chroot, "/") == 0 || errno != EPERM)
-        return err_set(err, ERR_ISOLATION, "the system-call filter does not refuse chroot");
+    if (syscall(SYS_mlockall, 0) == 0 || errno != EPERM) /* EINVAL without the first */
+        return err_set(err, ERR_ISOLATION, "the system-call filter does not refuse mlockall");
+    errno = 0;
+    if (syscall(SYS_capset, NULL, NULL) == 0 || errno != EPERM) /* EFAULT without the last */
+        return err_set(err, ERR_ISOLATION, "the system-call filter does not refuse capset");
     return 0;
 }

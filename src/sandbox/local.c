@@ -574,8 +574,9 @@ static int engine_threads(const struct sandbox_spec *spec, const struct table_fi
         if (!spec->files[i].raw && stat(tables[i].path, &st) == 0)
             bytes += st.st_size;
     }
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    return bytes < SMALL_TABLES_BYTES ? 1 : (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, cores));
+    if (bytes < SMALL_TABLES_BYTES)
+        return 1;
+    return (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,

@@ -64,6 +64,7 @@ CALLS = {
     "inotify_init": (253, "", "ENOSYS"),
     "seccomp": (317, "1, 0, 0", "EPERM"),
     "landlock_create_ruleset": (444, "0, 0, 1", "ENOSYS"),
+    "landlock_add_rule": (445, "3, 1, 0, 0", "ENOSYS"),
     "landlock_restrict_self": (446, "3, 0", "ENOSYS"),
     "splice": (275, "0, 0, 1, 0, 1, 0", "EOPNOTSUPP"),
     "vmsplice": (278, "1, bytes(16), 1, 0", "EOPNOTSUPP"),
