@@ -155,6 +155,18 @@ static int add_option(struct buf *sql, const char *name, const char *text, struc
     return r < 0 ? r : sql_quote(sql, '\'', text, err);
 }
 
+bool csv_dialect_may_have_plain_dates(const struct csv_dialect *d)
+{
+    if (!str_eq(d->date_format, CSV_ISO_DATE) || strlen(d->delimiter) != 1 || strlen(d->quote) > 1 || d->comment[0] ||
+        d->skip_rows != 0 || !(str_eq(d->escape, d->quote) || !d->escape[0]) ||
+        !(str_eq(d->new_line, "\\n") || str_eq(d->new_line, "\\r\\n")))
+        return false;
+    for (size_t i = 0; i < d->n_columns; i++)
+        if (str_eq(d->types[i], "DATE"))
+            return true;
+    return false;
+}
+
 int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, struct err *err)
 {
     int r = buf_printf(sql, err, ",compression='none',auto_detect=false,skip=%" PRId64 ",header=%s", d->skip_rows,
@@ -171,7 +183,7 @@ int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, stru
     if (r == 0 &&
         (str_eq(d->new_line, "\\n") || str_eq(d->new_line, "\\r\\n") || str_eq(d->new_line, "\\r")))
         r = add_option(sql, "new_line", d->new_line, err);
-    if (r == 0 && d->date_format[0])
+    if (r == 0 && d->date_format[0] && !d->plain_dates)
         r = add_option(sql, "dateformat", d->date_format, err);
     if (r == 0 && d->timestamp_format[0])
         r = add_option(sql, "timestampformat", d->timestamp_format, err);

@@ -2,7 +2,8 @@
  * A CSV file as bytes: is it text, in which encoding, and how to make it UTF-8.
  *
  * DuckDB reads UTF-8 and Latin-1. UTF-16 (Excel's "Unicode text") and Windows-1252 (Excel's plain CSV) are turned into UTF-8
- * here. Files of other kinds are told by their first bytes, so that the message can name the kind.
+ * here. Files of other kinds are told by their first bytes, so that the message can name the kind. And all values are looked
+ * through for what DuckDB would take less strictly than it should.
  */
 
 #include "kernel/csv_file.h"
@@ -410,7 +411,7 @@ int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *o
     return r;
 }
 
-/* ---- decimals ------------------------------------------------------------------------------------------------------ */
+/* ---- a closer look at values --------------------------------------------------------------------------------------- */
 
 /* Is the whole field around the point at `at` a number, perhaps in quotes? Versions, dates and addresses are not. */
 static bool is_decimal_field(const struct mapping *file, size_t at, unsigned char separator,
@@ -438,94 +439,178 @@ static bool is_decimal_field(const struct mapping *file, size_t at, unsigned cha
            (right == file->len || d[right] == separator || d[right] == '\n' || d[right] == '\r');
 }
 
+/* Ten digits and dashes, as 2024-01-31. Whether there is such a day is DuckDB's to say: about these it is always strict. */
+static bool is_plain_date(const unsigned char *text)
+{
+    /* What a byte may differ from its pattern by: 0 to 9 where a digit stands, nothing at a dash. Past that, `room` overflows. */
+    static const char pattern[] = "0000-00-00", room[] = "vvvv\x7fvv\x7fvv";
+    uint64_t bad = 0;
+
+    for (size_t i = 0; i <= 2; i += 2) { /* eight bytes each: the first and the last ones */
+        uint64_t x, y, z;
+
+        memcpy(&x, text + i, sizeof(x));
+        memcpy(&y, pattern + i, sizeof(y));
+        memcpy(&z, room + i, sizeof(z));
+        x ^= y;
+        bad |= x | (x + z);
+    }
+    return (bad & UINT64_C(0x8080808080808080)) == 0;
+}
+
 /*
  * The search goes through the file once and knows in which column it is. Blocks of 64 bytes without a quote are taken whole:
- * their separators and line ends are bit masks and the column of a point is a count of bits. Where there are quotes it goes
- * byte by byte, because a separator or line end inside them is text.
+ * their separators, line ends and points are bit masks. Where there are quotes it goes byte by byte, because a separator or line
+ * end inside them is text.
  */
+#define BLOCK 64
+
 struct search {
     struct mapping file;
     unsigned char separator, quote; /* quote may be 0 */
-    const bool *check;
+    enum csv_sought
+        *sought; /* what is still looked for: nothing in as many columns more as a block may have */
     bool *hit;
-    size_t n_columns;
-    size_t column;
-    bool quoted;
+    size_t n_columns, n_left; /* n_left: columns in which something is looked for */
+    size_t column, start;     /* of the field */
+    bool quoted, in_header;
 };
+
+static void note_hit(struct search *s, size_t column)
+{
+    s->hit[column] = true;
+    s->sought[column] = CSV_NOTHING;
+    s->n_left--;
+}
+
+/* Where DuckDB may see other fields than the search does, no date is known to be plain. */
+static void give_up_dates(struct search *s)
+{
+    for (size_t i = 0; i < s->n_columns; i++)
+        if (s->sought[i] == CSV_ODD_DATES)
+            note_hit(s, i);
+}
 
 static void look_at_point(struct search *s, size_t at, size_t column)
 {
-    if (column < s->n_columns && s->check[column] && !s->hit[column])
-        s->hit[column] = is_decimal_field(&s->file, at, s->separator, s->quote, s->quoted);
+    if (s->sought[column] == CSV_DECIMALS &&
+        is_decimal_field(&s->file, at, s->separator, s->quote, s->quoted))
+        note_hit(s, column);
 }
 
-static void search_bytes(struct search *s, size_t from, size_t to)
+/* In a column of dates: the field from `from` up to `to`, with its quotes. */
+static void look_at_date(struct search *s, size_t from, size_t to, size_t column)
 {
     const unsigned char *d = s->file.data;
 
-    for (size_t i = from; i < to; i++) {
-        unsigned char c = d[i];
+    if (s->quote && to - from >= 2 && d[from] == s->quote && d[to - 1] == s->quote) {
+        from++;
+        to--;
+    }
+    if (to != from && !(to - from == 10 && is_plain_date(d + from)))
+        note_hit(s, column);
+}
 
-        if (s->quote && c == s->quote) {
-            /* It opens at the start of a field only, so that 5" of pipe does not swallow the rest of the file. */
-            if (s->quoted)
-                s->quoted = false;
-            else if (i == 0 || d[i - 1] == s->separator || d[i - 1] == '\n' || d[i - 1] == '\r' ||
-                     d[i - 1] == s->quote)
-                s->quoted = true;
-        } else if (c == '.') {
-            look_at_point(s, i, s->column);
-        } else if (!s->quoted && c == s->separator) {
-            s->column++;
-        } else if (!s->quoted && (c == '\n' || c == '\r')) {
-            s->column = 0;
-        }
+static bool ends_field(const struct search *s, size_t at)
+{
+    return at >= s->file.len || s->file.data[at] == s->separator || s->file.data[at] == '\n' ||
+           s->file.data[at] == '\r';
+}
+
+static void take_quote(struct search *s, size_t at)
+{
+    bool follows_quote = at > 0 && s->file.data[at - 1] == s->quote;
+
+    if (s->quoted) {
+        s->quoted = false;
+        if (!ends_field(s, at + 1) && s->file.data[at + 1] != s->quote)
+            give_up_dates(s);
+    } else if (at == 0 || ends_field(s, at - 1) || follows_quote) {
+        s->quoted = true;
+    } else { /* it opens at the start of a field only, so that 5" of pipe does not swallow the rest of the file */
+        give_up_dates(s);
+    }
+}
+
+static void end_field(struct search *s, size_t at)
+{
+    if (s->sought[s->column] == CSV_ODD_DATES && !s->in_header)
+        look_at_date(s, s->start, at, s->column);
+    s->start = at + 1;
+}
+
+static void take_byte(struct search *s, size_t at)
+{
+    unsigned char c = s->file.data[at];
+
+    if (s->quote && c == s->quote) {
+        take_quote(s, at);
+    } else if (c == '.') {
+        look_at_point(s, at, s->column);
+    } else if (!s->quoted && c == s->separator) {
+        end_field(s, at);
+        s->column = MIN_OF(s->column + 1, s->n_columns);
+    } else if (!s->quoted && (c == '\n' || c == '\r')) {
+        end_field(s, at);
+        s->column = 0;
+        s->in_header = false;
     }
 }
 
 #ifdef __SSE2__
-static uint64_t mask_of(const unsigned char *p, unsigned char c)
+static uint64_t mask_of_16(const unsigned char *p, unsigned char c)
 {
-    __m128i wanted = _mm_set1_epi8((char)c);
-    uint64_t mask = 0;
+    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
 
-    for (int i = 0; i < 4; i++) {
-        __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * i));
-
-        mask |= (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, wanted)) << (16 * i);
-    }
-    return mask;
+    return (uint64_t)(uint32_t)_mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8((char)c)));
 }
 
-static bool search_block(struct search *s, size_t at)
+static uint64_t mask_of(const unsigned char *p,
+                        unsigned char c) /* written out: compilers leave a loop a loop */
+{
+    return mask_of_16(p, c) | mask_of_16(p + 16, c) << 16 | mask_of_16(p + 32, c) << 32 |
+           mask_of_16(p + 48, c) << 48;
+}
+
+static void look_at_points(struct search *s, size_t at, uint64_t points, size_t column)
+{
+    for (; points; points &= points - 1)
+        look_at_point(s, at + (size_t)__builtin_ctzll(points), column);
+}
+
+static bool take_block(struct search *s, size_t at)
 {
     const unsigned char *p = s->file.data + at;
-    uint64_t separators, ends, points;
+    const enum csv_sought *sought = s->sought;
+    size_t column = s->column, start = s->start;
+    uint64_t points, ends, marks, before = 1;
 
     if (s->quoted || (s->quote && mask_of(p, s->quote)))
         return false;
-    separators = mask_of(p, s->separator);
+    points = mask_of(p, '.');
     ends = mask_of(p, '\n') | mask_of(p, '\r');
-    for (points = mask_of(p, '.'); points; points &= points - 1) {
-        uint64_t before = (points & -points) - 1, line = ends & before;
-        size_t column = s->column;
+    for (marks = mask_of(p, s->separator) | ends; marks;
+         marks &= marks - 1) { /* each is the end of a field */
+        uint64_t mark = marks & -marks;
+        size_t end = at + (size_t)__builtin_ctzll(marks);
 
-        if (line) { /* only the separators behind the last line end count */
-            before &= ~(UINT64_MAX >> __builtin_clzll(line));
-            column = 0;
-        }
-        look_at_point(s, at + (size_t)__builtin_ctzll(points),
-                      column + (size_t)__builtin_popcountll(separators & before));
+        if (sought[column] == CSV_ODD_DATES)
+            look_at_date(s, start, end, column);
+        else if (sought[column] == CSV_DECIMALS && (points & (mark - before)))
+            look_at_points(s, at, points & (mark - before), column);
+        before = mark;
+        start = end + 1;
+        column = (column + 1) &
+                 ((size_t) !!(ends & mark) - 1); /* 0 behind a line end; without a branch */
     }
-    if (ends) {
-        separators &= ~(UINT64_MAX >> __builtin_clzll(ends));
-        s->column = 0;
-    }
-    s->column += (size_t)__builtin_popcountll(separators);
+    if (points & -before)
+        look_at_points(s, at, points & -before, column);
+    s->column = MIN_OF(column, s->n_columns);
+    s->start = start;
     return true;
 }
 #else
-static bool search_block(struct search *s, size_t at)
+static bool take_block(struct search *s, size_t at)
 {
     (void)s;
     (void)at;
@@ -533,25 +618,44 @@ static bool search_block(struct search *s, size_t at)
 }
 #endif
 
-int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check,
-                           size_t n_columns, bool *ret_hit, struct err *err)
+int csv_file_find(const char *path, const struct csv_layout *layout, const enum csv_sought *sought,
+                  size_t n_columns, bool *ret_hit, struct err *err)
 {
     auto_mapping struct mapping file = { 0 };
-    struct search s = { .separator = (unsigned char)separator,
-                        .quote = (unsigned char)quote,
-                        .check = check,
+    auto_free enum csv_sought *left = calloc(n_columns + 1 + BLOCK, sizeof(*left));
+    struct search s = { .separator = (unsigned char)layout->separator,
+                        .quote = (unsigned char)layout->quote,
+                        .sought = left,
                         .hit = ret_hit,
-                        .n_columns = n_columns };
+                        .n_columns = n_columns,
+                        .in_header = layout->has_header };
     size_t at = 0;
-    int r = map_file(path, &file, err);
+    int r;
 
+    if (!left)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu columns", n_columns);
+    for (size_t i = 0; i < n_columns; i++) {
+        left[i] = sought[i];
+        s.n_left += sought[i] != CSV_NOTHING;
+    }
+    r = map_file(path, &file, err);
     if (r < 0)
         return r;
     s.file = file;
-    for (; file.len - at >= 64; at += 64) {
-        if (!search_block(&s, at))
-            search_bytes(&s, at, at + 64);
+    while (at < file.len && s.in_header)
+        take_byte(&s, at++);
+    while (at < file.len && s.n_left > 0) {
+        if (file.len - at >= BLOCK && take_block(&s, at)) {
+            at += BLOCK;
+        } else {
+            for (size_t end = MIN_OF(at + BLOCK, file.len); at < end; at++)
+                take_byte(&s, at);
+        }
     }
-    search_bytes(&s, at, file.len);
+    if (s.n_left > 0) {
+        if (s.quoted)
+            give_up_dates(&s);
+        end_field(&s, file.len);
+    }
     return 0;
 }

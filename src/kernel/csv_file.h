@@ -44,11 +44,22 @@ int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct 
 int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *out_path,
                      bool (*must_stop)(const void *arg), const void *arg, struct err *err);
 
+enum csv_sought {
+    CSV_NOTHING,
+    CSV_DECIMALS,  /* among integers: fields such as 1.5 */
+    CSV_ODD_DATES, /* among dates: fields that are neither empty nor ten bytes such as 2024-01-31 */
+};
+
+struct csv_layout {
+    char separator, quote; /* quote: doubled inside itself; 0 if there is none */
+    bool has_header;       /* no date is looked for in the first line */
+};
+
 /*
- * Looks for decimals in columns that are taken for integers: ret_hit[i] is set for each column i < n_columns with check[i] that
- * has a field such as 1.5. Columns are told by separators outside of quotes, as a CSV reader does.
+ * Looks through the whole file: ret_hit[i] is set for each column i < n_columns that has what is sought[i]. Columns are told by
+ * separators outside of quotes, as a CSV reader does. Quotes in places where readers differ are odd dates in all columns.
  */
-int csv_file_find_decimals(const char *path, char separator, char quote, const bool *check,
-                           size_t n_columns, bool *ret_hit, struct err *err);
+int csv_file_find(const char *path, const struct csv_layout *layout, const enum csv_sought *sought, size_t n_columns,
+                  bool *ret_hit, struct err *err);
 
 #endif

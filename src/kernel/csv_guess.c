@@ -13,7 +13,6 @@
 #define HEAD_BYTES 32768
 #define MAX_LINES 200
 #define MAX_NAME 63
-#define ISO_DATE "%Y-%m-%d" /* as the sniffer names it */
 
 /* The kinds of values, narrow ones first. A value may be of several: bits. */
 enum { IS_BOOLEAN = 1, IS_BIGINT = 2, IS_DOUBLE = 4, IS_DATE = 8, IS_TIMESTAMP = 16, IS_ALL = 31 };
@@ -134,7 +133,7 @@ static int set_types(struct csv_dialect *d, const int *columns, const bool *seen
                 continue;
             r = set_text(&d->types[i], kinds[k].type, err);
             if (r == 0 && kinds[k].kind == IS_DATE)
-                r = set_text(&d->date_format, ISO_DATE, err);
+                r = set_text(&d->date_format, CSV_ISO_DATE, err);
             break;
         }
     }
@@ -173,7 +172,10 @@ static int guess(const char *head, size_t len, const struct csv_file *file, stru
     r = returns ? set_text(&d->new_line, "\\r\\n", err) : 0;
     if (r == 0)
         r = set_types(d, columns, seen, err);
-    return r < 0 ? r : 1;
+    if (r < 0)
+        return r;
+    d->plain_dates = csv_dialect_may_have_plain_dates(d);
+    return 1;
 }
 
 int csv_guess(const char *path, const struct csv_file *file, struct csv_dialect *ret, struct err *err)

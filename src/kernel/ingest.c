@@ -14,6 +14,8 @@
  *   type that the sample suggested
  *   ragged files sniffed as 1 column  sniffed again, leaving out lines that do not fit
  *   decimals in a column of integers  DuckDB would round them without a word: the column becomes DOUBLE
+ *   more than a date in a column of   DuckDB would drop the rest without a word: it is told the format, which makes it strict
+ *   dates
  */
 
 #include <inttypes.h>
@@ -91,35 +93,43 @@ static bool is_integer_type(const char *type)
 }
 
 /*
- * DuckDB reads 1.5 in a BIGINT column as 2. Within the sample the type fits; past it nobody has looked. So files that go on
- * are searched, which costs about a twentieth of reading them.
+ * DuckDB reads 1.5 in a BIGINT column as 2. Within the sample the type fits; past it nobody has looked. And dates
+ * that are all plain are read faster (csv_dialect.h). So the file is searched, which costs about a twentieth of reading it.
  */
-int ingest_widen_integers(const struct ingest *g, struct csv_dialect *d, struct err *err)
+int ingest_look_closer(const struct ingest *g, struct csv_dialect *d, struct err *err)
 {
-    auto_free bool *check = calloc(d->n_columns, sizeof(bool));
+    auto_free enum csv_sought *sought = calloc(d->n_columns, sizeof(*sought));
     auto_free bool *hit = calloc(d->n_columns, sizeof(bool));
-    bool any = false;
+    const struct csv_layout layout = { d->delimiter[0], d->quote[0], d->has_header };
+    /* A row has at least a byte and a line break for each column: below this size the sample was the whole file. */
+    bool goes_on = g->file.size_bytes > (int64_t)SNIFFED_ROWS * (int64_t)(d->n_columns + 1);
+    bool plain = csv_dialect_may_have_plain_dates(d), any = false;
     int r;
 
-    if (!check || !hit)
+    d->plain_dates = false;
+    if (!sought || !hit)
         return err_set(err, ERR_NO_MEMORY, "out of memory for %zu columns", d->n_columns);
     for (size_t i = 0; i < d->n_columns; i++) {
-        check[i] = is_integer_type(d->types[i]);
-        any = any || check[i];
+        if (plain && str_eq(d->types[i], "DATE"))
+            sought[i] = CSV_ODD_DATES;
+        else if (goes_on && is_integer_type(d->types[i]))
+            sought[i] = CSV_DECIMALS;
+        any = any || sought[i] != CSV_NOTHING;
     }
-    /* A row has at least a byte and a line break for each column: below this size the sample was the whole file. */
-    if (!any || g->file.size_bytes <= (int64_t)SNIFFED_ROWS * (int64_t)(d->n_columns + 1))
+    if (!any)
         return 0;
-    r = csv_file_find_decimals(g->path, d->delimiter[0], d->quote[0], check, d->n_columns, hit,
-                               err);
+    r = csv_file_find(g->path, &layout, sought, d->n_columns, hit, err);
     for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
-        if (hit[i]) {
+        if (hit[i] && sought[i] == CSV_ODD_DATES) {
+            plain = false;
+        } else if (hit[i]) {
             free(d->types[i]);
             d->types[i] = strdup("DOUBLE");
             if (!d->types[i])
                 r = err_set(err, ERR_NO_MEMORY, "out of memory for a column");
         }
     }
+    d->plain_dates = r == 0 && plain;
     return r;
 }
 
@@ -291,6 +301,8 @@ static int read_with_rejects(struct ingest *g, struct err *err)
 {
     int r = drop_rejects(g, err);
 
+    g->dialect.plain_dates =
+        false; /* with lines left out, the fields may be others than those that were looked at */
     if (r == 0)
         r = ingest_read_rows(g, true, err);
     if (r == 0)
@@ -434,7 +446,7 @@ static int load_csv(struct ingest *g, struct err *err)
 
     r = find_dialect(g, r, err);
     if (r == 0 && ahead == INGEST_NOT_READ) {
-        r = ingest_widen_integers(g, &g->dialect, err);
+        r = ingest_look_closer(g, &g->dialect, err);
         if (r == 0)
             r = ingest_read_rows(g, false, err);
     } else if (r == 0) {

@@ -1,10 +1,11 @@
 /*
  * Reading while the sniffer is at work.
  *
- * Sniffing takes as long as reading a small file, and leaves all processors but one idle before a large one. So a plain file is read by
- * a guess at what the sniffer will say (csv_guess.c), in this thread, while another one lets it say it and then looks for decimals
- * among the integers. If it says something else, the reading stops, the table is thrown away and read again: what is kept is
- * always what the sniffer's words have given, and a wrong guess costs no time, only work that another processor did.
+ * Sniffing takes as long as reading a small file, and leaves all processors but one idle before a large one. So a plain file is
+ * read by a guess at what the sniffer will say (csv_guess.c), in this thread, while another one lets it say it and then looks
+ * for decimals among the integers and for dates that are not plain. If it says something else, the reading stops, the table is
+ * thrown away and read again: what is kept is always what the sniffer's words have given, and a wrong guess costs no time, only
+ * work that another processor did.
  */
 
 #include <pthread.h>
@@ -46,11 +47,13 @@ static int sniff_alone(struct sniffing *s, duckdb_connection con, struct err *er
         return err_set(err, ERR_INTERNAL, "%s", duckdb_result_error(&result));
     snprintf(extra, sizeof(extra), ",delim='%c'", g->file.separator);
     r = csv_dialect_sniff(&s->dialect, con, g->path, g->file.double_quotes_only, false, extra, &failure, err);
-    if (r == 0)
-        r = compare(s, err);
+    if (r != 0)
+        return r;
+    s->dialect.plain_dates = csv_dialect_may_have_plain_dates(&s->dialect); /* as guessed, until they have been looked at */
+    r = compare(s, err);
     if (r != 0 || !s->agrees)
         return r;
-    r = ingest_widen_integers(g, &s->dialect, err);
+    r = ingest_look_closer(g, &s->dialect, err);
     return r < 0 ? r : compare(s, err);
 }
 
@@ -60,8 +63,10 @@ static void *sniff_beside(void *arg)
     struct err ignored = ERR_INIT; /* it will be asked again */
     duckdb_connection con = NULL;
 
-    if (duckdb_connect(s->g->e->db, &con) != DuckDBSuccess || sniff_alone(s, con, &ignored) != 0)
+    if (duckdb_connect(s->g->e->db, &con) != DuckDBSuccess || sniff_alone(s, con, &ignored) != 0) {
         csv_dialect_finish(&s->dialect);
+        s->agrees = false;
+    }
     if (!s->agrees) /* the reading may stop */
         ingest_stop_reading(s->g);
     duckdb_disconnect(&con);

@@ -45,15 +45,15 @@ int ingest_sniff(struct ingest *g, const char *extra, struct err *err);
 
 enum ingest_ahead {
     INGEST_NOT_READ, /* the table is empty */
-    INGEST_READ,     /* by exactly g->dialect, in which nothing is left to widen */
+    INGEST_READ,     /* by exactly g->dialect, after a closer look */
     INGEST_FAILED,   /* so was this, and g->failure says why it failed */
 };
 
 /* As ingest_sniff() without further options; *ret says what became of the rows meanwhile. */
 int ingest_sniff_beside_reading(struct ingest *g, enum ingest_ahead *ret, struct err *err);
 
-/* Columns of integers that have decimals somewhere become DOUBLE. */
-int ingest_widen_integers(const struct ingest *g, struct csv_dialect *d, struct err *err);
+/* At all values: columns of integers that have decimals somewhere become DOUBLE; d->plain_dates is found out. */
+int ingest_look_closer(const struct ingest *g, struct csv_dialect *d, struct err *err);
 
 /* The table, by g->dialect; g->n_rows. */
 int ingest_read_rows(struct ingest *g, bool rejects, struct err *err);

@@ -304,6 +304,20 @@ static void test_quotes_behind_the_sample(void **state)
     assert_rows("SELECT b FROM t WHERE a = 30000", "[[\"x, \\\"y\\\"\"]]");
 }
 
+static void assert_hits(const char *text, bool has_header, const enum csv_sought *sought, const bool *expected)
+{
+    const struct csv_layout layout = { ',', '"', has_header };
+    bool hit[3] = { false };
+    struct err err = ERR_INIT;
+
+    fixture_write("in.csv", text, strlen(text));
+    assert_int_equal(csv_file_find(fixture_path("in.csv"), &layout, sought, 3, hit, &err), 0);
+    for (size_t c = 0; c < 3; c++) {
+        if (hit[c] != expected[c])
+            fail_msg("%s: column %zu", text, c);
+    }
+}
+
 static void test_find_decimals(void **state)
 {
     static const struct {
@@ -324,19 +338,83 @@ static void test_find_decimals(void **state)
         { "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa,2.5,3\n",
           { false, true, false } },
     };
-    const bool check[3] = { true, true, true };
+    const enum csv_sought sought[3] = { CSV_DECIMALS, CSV_DECIMALS, CSV_DECIMALS };
 
     (void)state;
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        bool hit[3] = { false };
-        struct err err = ERR_INIT;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_hits(cases[i].text, false, sought, cases[i].hit);
+}
 
-        fixture_write("in.csv", cases[i].text, strlen(cases[i].text));
-        assert_int_equal(
-            csv_file_find_decimals(fixture_path("in.csv"), ',', '"', check, 3, hit, &err), 0);
-        for (size_t c = 0; c < 3; c++) {
-            if (hit[c] != cases[i].hit[c])
-                fail_msg("%s: column %zu", cases[i].text, c);
+static void test_find_odd_dates(void **state)
+{
+    static const struct {
+        const char *text;
+        bool header, hit[3];
+    } cases[] = {
+        { "2024-01-02,2024-01-02,2024-01-02\n,,\n", false, { false, false, false } },
+        { "2024-01-02,2024-01-02,2024-01-02\r\n1999-12-31,,0000-99-99\r\n", false, { false, false, false } },
+        { "2024-01-02,2024-01-02,2024-01-02", false, { false, false, false } },
+        { "a,b,c\n2024-01-02,,\n", true, { false, false, false } },
+        { "a,b,c\r\n2024-01-02,,\r\n", true, { false, false, false } },
+        { "a,2024-01-02,c\n2024-01-02,,\n", false, { true, false, true } },
+        { "\na,b,c\n2024-01-02,,\n", true, { true, true, true } },        /* the header is not where it should be */
+        { "a,\"b\nx,y,z\",c\n2024-01-02,,\n", true, { false, false, false } }, /* a header of two lines */
+        { "2024-01-02 ,2024-01-0, 2024-01-02\n", false, { true, true, true } },
+        { "2024-1-2,2024/01/02,20240-1-02\n", false, { true, true, true } },
+        { "2024-01-02x,2024-01-02 10:00:00,infinity\n", false, { true, true, true } },
+        { "2024-01-0:,2024-01-0/,2\xb0" "24-01-02\n", false, { true, true, true } },
+        { "2024-01-02,2024-01-02,2024-01-02x", false, { false, false, true } },
+        { "2024-01-02,2024-01-02,2024-01-02\r\n2024-01-02,2024-01-02,x\r\n", false, { false, false, true } },
+        { "2024-01-02\n\n2024-01-02,\n2024-01-02,,,x,2024\n2024-01-02,2024-01-02,2024-01-02,x\n", false, { false, false, false } },
+        { "2024-01-02\n\n2024-01-02,\n2024-01-02,,,x,2024\nx,2024-01-02,2024-01-02,x\n", false, { true, false, false } },
+        { "\"2024-01-02\",\"\",\"2024-01-02\"", false, { false, false, false } },
+        { "\"2024-01-02 10:00\",\" \",\"2024-01-02x\"\n", false, { true, true, true } },
+        { "\"2024-01-02\n\",2024-01-02,\"2024-01-\n02\"\n", false, { true, false, true } },
+        { "\"2024-01-02\"\"\",2024-01-02,2024-01-02\n", false, { true, false, false } },
+        /* where readers differ about quotes */
+        { "2024-01-02,5\" of pipe,2024-01-02\n", false, { true, true, true } },
+        { "2024-01-02, \"a,,\",2024-01-02 10:00\n", false, { true, true, true } },
+        { "\"2024-01-02\" ,2024-01-02,2024-01-02\n", false, { true, true, true } },
+        { "2024-01-02,2024-01-02,\"2024-01-02\n", false, { true, true, true } },
+    };
+    const enum csv_sought sought[3] = { CSV_ODD_DATES, CSV_ODD_DATES, CSV_ODD_DATES };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        assert_hits(cases[i].text, cases[i].header, sought, cases[i].hit);
+}
+
+/* Whatever the place of a field in the blocks that are searched at once, and with quotes near it or not. */
+static void test_find_at_every_place(void **state)
+{
+    static const struct {
+        const char *line;
+        bool hit[3];
+    } cases[] = {
+        { "2024-01-02,name,17\n", { false, false, false } },
+        { "2024-01-02,2024-01-02x,17\n", { false, false, false } },
+        { "2024-01-02x,name,17\n", { true, false, false } },
+        { "2024-01-02 10:00:00,1.5,17\n", { true, false, false } },
+        { "2024-01-02,name,17.5\n", { false, false, true } },
+        { "\"2024-01-02\",\"a, b\",\"17\"\r\n", { false, false, false } },
+        { "\"2024-01-02x\",\"a, b\",\"17.5\"\r\n", { true, false, true } },
+        { "2024-01-02x,name,17.5", { true, false, true } },
+        { "2024-01-02,2024-01-02,17,2024-01-02x,1.5,1.5,1.5", { false, false, false } },
+    };
+    const enum csv_sought sought[3] = { CSV_ODD_DATES, CSV_NOTHING, CSV_DECIMALS };
+
+    (void)state;
+    for (size_t i = 0; i < 2 * ARRAY_SIZE(cases); i++) {
+        for (int n = 1; n <= 140; n++) {
+            char text[1024];
+            const char *line = cases[i / 2].line;
+            int len = snprintf(text, sizeof(text), "day,name,n\n,%s,%0*d\n%s", i % 2 ? "x" : "\"x\"", n, 0, line);
+
+            if (line[strlen(line) - 1] == '\n') /* lines behind it, for blocks without end */
+                for (int k = 0; k < 9; k++)
+                    len += snprintf(text + len, sizeof(text) - (size_t)len, "2024-12-%02d,%0*d,%d\n", 10 + k, n % 7, k, k);
+            assert_true(len < (int)sizeof(text));
+            assert_hits(text, true, sought, cases[i / 2].hit);
         }
     }
 }
@@ -581,6 +659,8 @@ int main(void)
         cmocka_unit_test(test_decimals_behind_the_sample),
         cmocka_unit_test(test_quotes_behind_the_sample),
         cmocka_unit_test(test_find_decimals),
+        cmocka_unit_test(test_find_odd_dates),
+        cmocka_unit_test(test_find_at_every_place),
         cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_no_files),
         cmocka_unit_test(test_mostly_ragged),

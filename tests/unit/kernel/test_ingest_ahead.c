@@ -71,6 +71,7 @@ static char *sniffed(void)
     char *failure = NULL, *options;
 
     assert_int_equal(csv_dialect_sniff(&d, engine->con, fixture_path("g.csv"), true, false, "", &failure, &err), 0);
+    d.plain_dates = csv_dialect_may_have_plain_dates(&d); /* which the sniffer does not say */
     assert_int_equal(csv_dialect_write_options(&d, &sql, &err), 0);
     options = strdup(buf_cstr(&sql));
     csv_dialect_finish(&d);
@@ -122,9 +123,63 @@ static void test_nothing_to_guess_from(void **state)
     }
 }
 
+/* ---- plain dates ---- */
+
+/* Is DuckDB told the format of the dates? */
+static bool is_told_format(const char *text)
+{
+    struct ingest g = { .path = fixture_path("g.csv") };
+    struct buf sql = BUF_INIT(65536);
+    struct err err = ERR_INIT;
+    char *failure = NULL;
+    bool told;
+
+    fixture_write("g.csv", text, strlen(text));
+    assert_int_equal(csv_file_inspect(g.path, "g.csv", &g.file, &err), 0);
+    assert_int_equal(csv_dialect_sniff(&g.dialect, engine->con, g.path, g.file.double_quotes_only, false, "", &failure, &err), 0);
+    assert_int_equal(ingest_look_closer(&g, &g.dialect, &err), 0);
+    assert_int_equal(csv_dialect_write_options(&g.dialect, &sql, &err), 0);
+    told = strstr(buf_cstr(&sql), "dateformat") != NULL;
+    assert_true(told || strstr(buf_cstr(&sql), "'DATE'"));
+    csv_dialect_finish(&g.dialect);
+    buf_finish(&sql);
+    return told;
+}
+
+static void test_only_plain_dates_need_no_format(void **state)
+{
+    static const struct {
+        const char *text;
+        bool told;
+    } cases[] = {
+        { "id,day\n1,2024-01-02\n2,\n3,2024-01-03\n", false },
+        { "id,day\r\n1,2024-01-02\r\n2,\r\n3,2024-01-03", false },
+        { "id,day\n1,\"2024-01-02\"\n2,\"\"\n3,2024-01-03\n", false },
+        { "day,t,until\n2024-01-02,x,2024-01-03\n2024-01-02,y,2024-01-03\n", false },
+        { "id,day\n1,2024-01-02\n2,2024-1-3\n", true },
+        { "id,day\n1,2024-01-02\n2,infinity\n", true },
+        { "id,day\n1,2024-01-02\n2, 2024-01-03\n", true },
+        { "id,day\n1,02.01.2024\n2,31.01.2024\n", true },
+        { "day,t,until\n2024-01-02,x,2024-01-03\n2024-01-02,y,2024-1-3\n", true },
+        { "id,t,day\n1,x,2024-01-02\n2, \"x,\",2024-01-03\n", true }, /* quotes that the search does not know what to make of */
+    };
+    char *text;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+        if (is_told_format(cases[i].text) != cases[i].told)
+            fail_msg("%s", cases[i].text);
+    text = make("id,day\n", "%d,2024-01-02\n", 24000, NULL, 0);
+    assert_false(is_told_format(text));
+    free(text);
+    text = make("id,day\n", "%d,2024-01-02\n", 24000, "%d,2024-01-02x\n", 23999);
+    assert_true(is_told_format(text));
+    free(text);
+}
+
 /* ---- the table is the same ---- */
 
-static char *content(const char *file)
+static char *content(const char *file, const char *sql)
 {
     struct sql_table table = { "t", fixture_path(file) };
     struct sql_setup setup = { .tables = &table, .n_tables = 1, .memory_bytes = 128 << 20, .threads = 1 };
@@ -134,7 +189,7 @@ static char *content(const char *file)
     assert_int_equal(sql_engine_create(&e, &err), 0);
     if (sql_engine_setup(e, &setup, &err) < 0)
         fail_msg("%s", err.message);
-    json_t *result = fixture_sql(e, "SELECT count(*), sum(hash(t)) FROM t", true, 10, -1);
+    json_t *result = fixture_sql(e, sql, true, 10, -1);
     char *text = json_dumps(result, JSON_COMPACT | JSON_SORT_KEYS);
     json_decref(result);
     sql_engine_destroy(e);
@@ -162,8 +217,11 @@ static json_t *ingest_on(bool one_processor, const char *out)
     return result;
 }
 
-static void assert_same(const char *text)
+/* What is said of the table, on one processor and on more; it is left in alone.db. */
+static json_t *ingest_twice(const char *text)
 {
+    static const char sql[] = "SELECT count(*), sum(hash(t)) FROM t";
+
     fixture_write("in.csv", text, strlen(text));
     json_t *alone = ingest_on(true, "alone.db"), *ahead = ingest_on(false, "ahead.db");
     char *a = json_dumps(alone, JSON_COMPACT | JSON_SORT_KEYS), *b = json_dumps(ahead, JSON_COMPACT | JSON_SORT_KEYS);
@@ -172,7 +230,7 @@ static void assert_same(const char *text)
         fail_msg("%.100s: alone %s, ahead %s", text, a, b);
     if (strcmp(fixture_verdict(alone), "ok") == 0) {
         struct stat one, other;
-        char *in_one = content("alone.db"), *in_other = content("ahead.db");
+        char *in_one = content("alone.db", sql), *in_other = content("ahead.db", sql);
 
         assert_string_equal(in_one, in_other);
         assert_int_equal(stat(fixture_path("alone.db"), &one), 0);
@@ -181,12 +239,17 @@ static void assert_same(const char *text)
         free(in_one);
         free(in_other);
     }
-    unlink(fixture_path("alone.db"));
     unlink(fixture_path("ahead.db"));
     free(a);
     free(b);
-    json_decref(alone);
     json_decref(ahead);
+    return alone;
+}
+
+static void assert_same(const char *text)
+{
+    json_decref(ingest_twice(text));
+    unlink(fixture_path("alone.db"));
 }
 
 static void test_the_table_is_the_same(void **state)
@@ -235,6 +298,70 @@ static void test_the_table_is_the_same(void **state)
     assert_same("a,b\n1,2");
 }
 
+/* What is no plain date is read as by DuckDB that knows the format: what is kept is whole, and what is not is reported. */
+static void test_no_date_loses_its_rest(void **state)
+{
+    static const struct {
+        const char *line, *later;
+        int at;
+        const char *types, *content; /* how many rows, and the last value */
+        int rejected;
+    } cases[] = {
+        { "%d,2024-01-02\n", "%d,2024-01-02 10:00:00\n", 250, "[\"BIGINT\",\"VARCHAR\"]",
+          "[[24000,\"2024-01-02 10:00:00\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-01-02 10:00:00\n", 22000, "[\"BIGINT\",\"TIMESTAMP\"]",
+          "[[24000,\"2024-01-02 10:00:00\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-01-02 10:00:00\n", 23990, "[\"BIGINT\",\"DATE\"]",
+          "[[23990,\"2024-01-02\",23990]]", 10 },
+        { "%d,2024-01-02\n", "%d,2024/01/03\n", 250, "[\"BIGINT\",\"DATE\"]",
+          "[[23750,\"2024-01-03\",23750]]", 250 },
+        { "%d,2024-01-02\n", "%d,2024/01/03\n", 22000, "[\"BIGINT\",\"DATE\"]",
+          "[[22000,\"2024-01-02\",22000]]", 2000 },
+        { "%d,2024-01-02\n", "%d,2024-1-3\n", 250, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"2024-01-03\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-1-3\n", 22000, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"2024-01-03\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-01-03x\n", 250, "[\"BIGINT\",\"VARCHAR\"]",
+          "[[24000,\"2024-01-03x\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-01-03x\n", 22000, "[\"BIGINT\",\"VARCHAR\"]",
+          "[[24000,\"2024-01-03x\",24000]]", 0 },
+        /* what DuckDB makes of it when it is told the format */
+        { "%d,2024-01-02\n", "%d,infinity\n", 250, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"1900-01-01\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,infinity\n", 22000, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"1900-01-01\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d, 2024-01-03 \n", 250, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"2024-01-03\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d, 2024-01-03 \n", 22000, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"2024-01-03\",24000]]", 0 },
+        { "%d,2024-01-02\n", "%d,2024-02-30\n", 23990, "[\"BIGINT\",\"DATE\"]",
+          "[[23990,\"2024-01-02\",23990]]", 10 },
+        { "%d,\"2024-01-02\"\n", "%d,\"2024-01-03\"\n", 22000, "[\"BIGINT\",\"DATE\"]",
+          "[[24000,\"2024-01-03\",24000]]", 0 },
+        { "%d,\"2024-01-02\"\n", "%d,\"2024-01-02 10:00:00\"\n", 22000, "[\"BIGINT\",\"TIMESTAMP\"]",
+          "[[24000,\"2024-01-02 10:00:00\",24000]]", 0 },
+        { "%d,\"2024-01-02\"\n", "%d,\"2024-01-02 10:00:00\"\n", 23990, "[\"BIGINT\",\"DATE\"]",
+          "[[23990,\"2024-01-02\",23990]]", 10 },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char *text = make("id,v\n", cases[i].line, 24000, cases[i].later, cases[i].at);
+        json_t *result = ingest_twice(text);
+        char *types = json_dumps(json_object_get(result, "types"), JSON_COMPACT);
+        char *rows = content("alone.db", "SELECT count(*), arg_max(v, id)::VARCHAR, count(v) FROM t");
+        json_int_t rejected = json_integer_value(json_object_get(json_object_get(result, "rejects"), "count"));
+
+        if (strcmp(types, cases[i].types) != 0 || !strstr(rows, cases[i].content) || rejected != cases[i].rejected)
+            fail_msg("%s from line %d: %s, %s, %lld rejected", cases[i].later, cases[i].at, types, rows, (long long)rejected);
+        unlink(fixture_path("alone.db"));
+        json_decref(result);
+        free(types);
+        free(rows);
+        free(text);
+    }
+}
+
 /* Large enough to be compressed, to go through several buffers and to be written while it is read. */
 static void test_the_large_table_is_the_same(void **state)
 {
@@ -248,6 +375,8 @@ static void test_the_large_table_is_the_same(void **state)
         { "%d,2024-03-05,1.5,7\n", 199000 },
         { "%d,2024-03-05,a word,7\n", 199000 },
         { "%d,2024-03-05,caf\xe9,7\n", 199000 },
+        { "%d,2024-03-05 10:00:00,1,7\n", 199000 },
+        { "%d,2024-3-5,1,7\n", 199000 },
     };
 
     (void)state;
@@ -265,7 +394,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_guess_is_the_sniffers),
         cmocka_unit_test(test_nothing_to_guess_from),
+        cmocka_unit_test(test_only_plain_dates_need_no_format),
         cmocka_unit_test(test_the_table_is_the_same),
+        cmocka_unit_test(test_no_date_loses_its_rest),
         cmocka_unit_test(test_the_large_table_is_the_same),
     };
 
