@@ -471,7 +471,7 @@ struct search {
     enum csv_sought
         *sought; /* what is still looked for: nothing in as many columns more as a block may have */
     bool *hit;
-    size_t n_columns, n_left; /* n_left: columns in which something is looked for */
+    size_t n_columns, n_left, n_dates; /* n_left: columns in which something is looked for; n_dates of them for dates */
     size_t column, start;     /* of the field */
     bool quoted, in_header;
 };
@@ -479,14 +479,15 @@ struct search {
 static void note_hit(struct search *s, size_t column)
 {
     s->hit[column] = true;
-    s->sought[column] = CSV_NOTHING;
     s->n_left--;
+    s->n_dates -= s->sought[column] == CSV_ODD_DATES;
+    s->sought[column] = CSV_NOTHING;
 }
 
 /* Where DuckDB may see other fields than the search does, no date is known to be plain. */
 static void give_up_dates(struct search *s)
 {
-    for (size_t i = 0; i < s->n_columns; i++)
+    for (size_t i = 0; s->n_dates > 0 && i < s->n_columns; i++)
         if (s->sought[i] == CSV_ODD_DATES)
             note_hit(s, i);
 }
@@ -637,6 +638,7 @@ int csv_file_find(const char *path, const struct csv_layout *layout, const enum 
     for (size_t i = 0; i < n_columns; i++) {
         left[i] = sought[i];
         s.n_left += sought[i] != CSV_NOTHING;
+        s.n_dates += sought[i] == CSV_ODD_DATES;
     }
     r = map_file(path, &file, err);
     if (r < 0)

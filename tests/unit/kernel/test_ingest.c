@@ -11,6 +11,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 #include <cmocka.h>
+#include "base/clock.h"
 #include "base/macros.h"
 #include "kernel/csv_file.h"
 #include "kernel/sql_fixture.h"
@@ -419,6 +420,33 @@ static void test_find_at_every_place(void **state)
     }
 }
 
+/* Quotes in odd places cost no time per column: it took minutes. */
+static void test_find_among_odd_quotes(void **state)
+{
+    enum { COLUMNS = 20000, BYTES = 2 << 20 };
+    const struct csv_layout layout = { ',', '"', false };
+    struct err err = ERR_INIT;
+    enum csv_sought *sought = calloc(COLUMNS, sizeof(*sought));
+    bool *hit = calloc(COLUMNS, sizeof(*hit));
+    char *text = malloc(BYTES);
+    int64_t begun;
+
+    (void)state;
+    assert_true(sought && hit && text);
+    sought[0] = CSV_ODD_DATES;
+    sought[1] = CSV_DECIMALS;
+    for (size_t i = 0; i < BYTES; i++)
+        text[i] = i % 2 ? '"' : 'a';
+    fixture_write("in.csv", text, BYTES);
+    begun = clock_now_ms();
+    assert_int_equal(csv_file_find(fixture_path("in.csv"), &layout, sought, COLUMNS, hit, &err), 0);
+    assert_true(clock_now_ms() - begun < 3000);
+    assert_true(hit[0] && !hit[1]);
+    free(sought);
+    free(hit);
+    free(text);
+}
+
 static void test_bad_files(void **state)
 {
     static const struct {
@@ -661,6 +689,7 @@ int main(void)
         cmocka_unit_test(test_find_decimals),
         cmocka_unit_test(test_find_odd_dates),
         cmocka_unit_test(test_find_at_every_place),
+        cmocka_unit_test(test_find_among_odd_quotes),
         cmocka_unit_test(test_bad_files),
         cmocka_unit_test(test_no_files),
         cmocka_unit_test(test_mostly_ragged),
