@@ -184,7 +184,8 @@ static int enter_own_tree(const struct jail_confine_options *opt, struct err *er
     uid_t uid = geteuid();
     gid_t gid = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-        return ISOLATION_ERRNO(err, "entering a user namespace");
+        return errno == ENOSPC ? err_set(err, ERR_ISOLATION, "this machine allows no more user namespaces (user.max_user_namespaces)")
+                               : ISOLATION_ERRNO(err, "entering a user namespace");
     int r = opt->parent_maps ? opt->write_maps(opt->arg, err) : write_own_maps(uid, gid, 0, "/proc", err);
     if (r == 0)
         r = check_outside_id(err);
@@ -237,8 +238,10 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
         return err_set(err, ERR_ISOLATION, "%s; 'riddle doctor' tells what to do", why.message);
     if (r < 0)
         note_missing(t, "namespaces");
-    r = filter_calls(t, err); /* if it is missing, a kernel's own step says so */
-    return t->partial ? 0 : r;
+    r = filter_calls(t, &why);
+    if (r < 0 && !t->partial) /* where it is partial, a kernel's own step finds it missing */
+        return err_set(err, ERR_ISOLATION, "jail: %s; 'riddle doctor' tells what to do", why.message);
+    return 0;
 }
 
 uint64_t jail_clone_flags(const struct jail_template *t)
@@ -379,6 +382,9 @@ static int mount_tmpfs(const char *target, unsigned long flags, int64_t bytes, i
     struct statfs fs;
     if (statfs(target, &fs) < 0)
         return ISOLATION_ERRNO(err, "looking at %s", target);
+    const unsigned long closed = ST_NOSUID | ST_NODEV | ST_NOEXEC;
+    if (((unsigned long)fs.f_flags & closed) != closed)
+        return err_set(err, ERR_ISOLATION, "%s would serve programs or devices", target);
     int64_t page = fs.f_bsize;
     if ((int64_t)fs.f_blocks > (bytes + page - 1) / page || (int64_t)fs.f_files > inodes)
         return err_set(err, ERR_ISOLATION, "%s is larger than it should be", target);

@@ -44,7 +44,7 @@ struct cgroup {
     double cpus;
 };
 
-#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1 } }
+#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1 }, .memory_bytes = -1, .pids = -1, .cpus = -1 }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct err *err);

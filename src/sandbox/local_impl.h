@@ -41,6 +41,7 @@ struct provider {
     bool pool_only;  /* kernels are forked elsewhere: take only what is there */
     bool one_shot;   /* see provider_one_shot() */
     bool plots;      /* … and the code wants its plotting packages */
+    bool told_missing; /* the layers that a partial jail goes without */
     struct cgroup_tree cgroups;
     struct zygote zygotes[_RUN_KIND_MAX];
     struct kernel_proc pool[_RUN_KIND_MAX][POOL_MAX];

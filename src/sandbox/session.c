@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local_impl.h"
@@ -545,6 +546,15 @@ static void take_bytes(struct sandbox *sb, const char *bytes, size_t len)
     (void)buf_append(&sb->result.bytes, bytes, len, NULL);
 }
 
+/* Once: all kernels of a zygote go without the same layers. */
+static void tell_missing(struct provider *p, const char *missing)
+{
+    if (!missing || !*missing || p->told_missing)
+        return;
+    p->told_missing = true;
+    log_warn("kernel.partial", LOG_STR("missing", missing));
+}
+
 /* 1: the run ended; 0: go on; negative: the kernel broke the protocol or could not start. */
 static int take_event(struct sandbox *sb, const char *text, size_t len, struct run_result *ret, struct err *err)
 {
@@ -559,6 +569,7 @@ static int take_event(struct sandbox *sb, const char *text, size_t len, struct r
     const char *event = json_string_value(json_object_get(msg, "event"));
     if (str_eq(event, "ready")) {
         sb->ready = true;
+        tell_missing(sb->provider, json_string_value(json_object_get(msg, "missing")));
         return 0;
     }
     if (str_eq(event, "failed")) {

@@ -143,7 +143,7 @@ def has_groups(user):
 class Driver:
     """The process that stands for the server: it makes sandboxes and runs cells in them."""
 
-    def __init__(self, user, home, group=None, **settings):
+    def __init__(self, user, home, group=None, prefix=(), **settings):
         self.user, self.home, self.group = user, home, group
         if user == "plain" and DELEGATE and not group:
             self.group = Group(DELEGATE)
@@ -158,7 +158,7 @@ class Driver:
         if drops:
             command = ["setpriv", f"--reuid={PLAIN_ID}", f"--regid={PLAIN_ID}", "--clear-groups", *command]
         self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(command, cwd=home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        self.process = subprocess.Popen([*prefix, *command], cwd=home, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=self.errors, preexec_fn=self.group and self.group.enter)
         os.set_blocking(self.process.stdout.fileno(), False)
         self.pending = b""
