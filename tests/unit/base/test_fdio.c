@@ -447,6 +447,30 @@ static void test_close_all_but(void **state)
     assert_int_equal(status, 0);
 }
 
+/* The other side ends and has not read what was sent to it. */
+static void test_receive_from_the_dead(void **state)
+{
+    static const int types[] = { SOCK_SEQPACKET, SOCK_STREAM };
+    struct err e = ERR_INIT;
+    char data[8];
+    size_t n_got;
+    int s[2], got[4];
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        assert_int_equal(socketpair(AF_UNIX, types[i] | SOCK_CLOEXEC, 0, s), 0);
+        assert_int_equal(fd_send_fds(s[1], "ask", 3, NULL, 0, &e), 0);
+        assert_int_equal(fd_send_fds(s[0], "answer", 6, &(int){ 2 }, 1, &e), 0);
+        close(s[0]);
+        assert_int_equal(fd_recv_fds(s[1], data, sizeof(data), got, 4, &n_got, &e), 6);
+        assert_memory_equal(data, "answer", 6);
+        assert_int_equal(n_got, 1);
+        close(got[0]);
+        assert_int_equal(fd_recv_fds(s[1], data, sizeof(data), got, 4, &n_got, &e), 0);
+        close(s[1]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -457,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_pass),          cmocka_unit_test(test_remove_stops_at_mount),
         cmocka_unit_test(test_pass_limits),   cmocka_unit_test(test_pass_cut),
         cmocka_unit_test(test_close_all_but),
+        cmocka_unit_test(test_receive_from_the_dead),
     };
 
     return cmocka_run_group_tests(tests, open_scratch, close_scratch);
