@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -532,6 +533,31 @@ ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_f
     }
     *ret_n_fds = kept;
     return n;
+}
+
+int fd_map_file(const char *path, struct fd_mapping *ret, struct err *err)
+{
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct stat st;
+    void *data;
+
+    if (fd < 0 || fstat(fd, &st) < 0)
+        return err_errno(err, ERR_IO, errno, "opening the file again");
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "File is empty");
+    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+    if (data == MAP_FAILED)
+        return err_errno(err, ERR_IO, errno, "mapping the file");
+    madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
+    *ret = (struct fd_mapping){ .data = data, .len = (size_t)st.st_size };
+    return 0;
+}
+
+void fd_mapping_finish(struct fd_mapping *m)
+{
+    if (m->data)
+        munmap((void *)(uintptr_t)m->data, m->len);
+    *m = (struct fd_mapping){ 0 };
 }
 
 int fd_close_all_but(int first, const int *keep, size_t n_keep, struct err *err)

@@ -31,6 +31,17 @@ int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n
 ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
                     struct err *err);
 
+/* The bytes of a whole file, to be read from its beginning to its end. VALIDATION if there are none. */
+struct fd_mapping {
+    const unsigned char *data;
+    size_t len;
+};
+
+int fd_map_file(const char *path, struct fd_mapping *ret, struct err *err);
+void fd_mapping_finish(struct fd_mapping *m); /* also of one that was never made, if it is zero */
+
+#define auto_mapping __attribute__((cleanup(fd_mapping_finish)))
+
 /* Closes every descriptor >= first except those listed (close_range). */
 int fd_close_all_but(int first, const int *keep, size_t n_keep, struct err *err);
 

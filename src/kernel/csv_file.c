@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #ifdef __SSE2__
@@ -245,41 +244,10 @@ int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, s
 
 /* ---- whole files --------------------------------------------------------------------------------------------------- */
 
-struct mapping {
-    const unsigned char *data;
-    size_t len;
-};
-
-static void cleanup_mapping(struct mapping *m)
-{
-    if (m->data)
-        munmap((void *)m->data, m->len);
-}
-
-#define auto_mapping __attribute__((cleanup(cleanup_mapping)))
-
-static int map_file(const char *path, struct mapping *ret, struct err *err)
-{
-    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-    void *data;
-
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_errno(err, ERR_IO, errno, "opening the CSV file again");
-    if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "File is empty");
-    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
-    if (data == MAP_FAILED)
-        return err_errno(err, ERR_IO, errno, "mapping the CSV file");
-    madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
-    *ret = (struct mapping){ .data = data, .len = (size_t)st.st_size };
-    return 0;
-}
-
 int csv_file_is_utf8(const char *path, bool *ret, struct err *err)
 {
-    auto_mapping struct mapping file = { 0 };
-    int r = map_file(path, &file, err);
+    auto_mapping struct fd_mapping file = { 0 };
+    int r = fd_map_file(path, &file, err);
 
     if (r == 0)
         *ret = str_is_utf8((const char *)file.data, file.len);
@@ -288,8 +256,8 @@ int csv_file_is_utf8(const char *path, bool *ret, struct err *err)
 
 int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct err *err)
 {
-    auto_mapping struct mapping file = { 0 };
-    int r = map_file(path, &file, err);
+    auto_mapping struct fd_mapping file = { 0 };
+    int r = fd_map_file(path, &file, err);
 
     if (r < 0)
         return r;
@@ -335,7 +303,7 @@ static size_t put_utf8(unsigned char *out, uint32_t c)
 }
 
 /* The character at file.data[*pos], which moves behind it. A broken surrogate or half a unit at the end is VALIDATION. */
-static int next_char(const struct mapping *file, enum csv_encoding encoding, size_t *pos,
+static int next_char(const struct fd_mapping *file, enum csv_encoding encoding, size_t *pos,
                      uint32_t *ret, struct err *err)
 {
     const unsigned char *p = file->data + *pos;
@@ -377,11 +345,11 @@ static int next_char(const struct mapping *file, enum csv_encoding encoding, siz
 int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *out_path,
                      bool (*must_stop)(const void *arg), const void *arg, struct err *err)
 {
-    auto_mapping struct mapping file = { 0 };
+    auto_mapping struct fd_mapping file = { 0 };
     auto_close int out = -1;
     auto_free unsigned char *block = malloc(BLOCK_BYTES);
     size_t pos = 0, n = 0;
-    int r = map_file(path, &file, err);
+    int r = fd_map_file(path, &file, err);
 
     if (r < 0)
         return r;
@@ -414,7 +382,7 @@ int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *o
 /* ---- a closer look at values --------------------------------------------------------------------------------------- */
 
 /* Is the whole field around the point at `at` a number, perhaps in quotes? Versions, dates and addresses are not. */
-static bool is_decimal_field(const struct mapping *file, size_t at, unsigned char separator,
+static bool is_decimal_field(const struct fd_mapping *file, size_t at, unsigned char separator,
                              unsigned char quote, bool quoted)
 {
     const unsigned char *d = file->data;
@@ -466,7 +434,7 @@ static bool is_plain_date(const unsigned char *text)
 #define BLOCK 64
 
 struct search {
-    struct mapping file;
+    struct fd_mapping file;
     unsigned char separator, quote; /* quote may be 0 */
     enum csv_sought
         *sought; /* what is still looked for: nothing in as many columns more as a block may have */
@@ -622,7 +590,7 @@ static bool take_block(struct search *s, size_t at)
 int csv_file_find(const char *path, const struct csv_layout *layout, const enum csv_sought *sought,
                   size_t n_columns, bool *ret_hit, struct err *err)
 {
-    auto_mapping struct mapping file = { 0 };
+    auto_mapping struct fd_mapping file = { 0 };
     auto_free enum csv_sought *left = calloc(n_columns + 1 + BLOCK, sizeof(*left));
     struct search s = { .separator = (unsigned char)layout->separator,
                         .quote = (unsigned char)layout->quote,
@@ -640,7 +608,7 @@ int csv_file_find(const char *path, const struct csv_layout *layout, const enum 
         s.n_left += sought[i] != CSV_NOTHING;
         s.n_dates += sought[i] == CSV_ODD_DATES;
     }
-    r = map_file(path, &file, err);
+    r = fd_map_file(path, &file, err);
     if (r < 0)
         return r;
     s.file = file;

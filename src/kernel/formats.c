@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -147,40 +146,12 @@ static uint64_t room_for(int fd, uint64_t most)
     return most;
 }
 
-struct mapping {
-    const char *data;
-    size_t len;
-};
-
-static void cleanup_mapping(struct mapping *m)
-{
-    if (m->data)
-        munmap((void *)m->data, m->len);
-}
-#define auto_mapping __attribute__((cleanup(cleanup_mapping)))
-
-static int map_file(const char *path, struct mapping *ret, struct err *err)
-{
-    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat st;
-
-    if (fd < 0 || fstat(fd, &st) < 0)
-        return err_errno(err, ERR_IO, errno, "opening the file again");
-    if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "File is empty");
-    void *data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (data == MAP_FAILED)
-        return err_errno(err, ERR_IO, errno, "mapping the file");
-    *ret = (struct mapping){ .data = data, .len = (size_t)st.st_size };
-    return 0;
-}
-
 /* ---- gzip ---------------------------------------------------------------------------------------------------------- */
 
 struct gunzip {
     const struct sql_ingest *in;
     const struct data_hooks *hooks;
-    struct mapping packed;
+    struct fd_mapping packed;
     size_t at;
     z_stream z;
     int fd;
@@ -243,10 +214,10 @@ static int gunzip(struct data_source *s, const struct sql_ingest *in,
                   const struct data_hooks *hooks, struct err *err)
 {
     auto_free unsigned char *block = malloc(BLOCK_BYTES);
-    auto_mapping struct mapping packed = { 0 };
+    auto_mapping struct fd_mapping packed = { 0 };
     auto_close int fd = -1;
     struct gunzip g = { .in = in, .hooks = hooks };
-    int r = map_file(s->path, &packed, err);
+    int r = fd_map_file(s->path, &packed, err);
 
     if (r == 0)
         r = data_source_add_scratch(s, in->temp_directory, ".data", &fd, err);
@@ -281,7 +252,7 @@ static int check_unpacked(const unsigned char *head, size_t len, const char *nam
 
 /* Only the bytes of the array that is the table. */
 static int cut_out(struct data_source *s, const struct sql_ingest *in,
-                   const struct data_hooks *hooks, const struct mapping *text, struct err *err)
+                   const struct data_hooks *hooks, const struct fd_mapping *text, struct err *err)
 {
     auto_close int fd = -1;
     int r = data_source_add_scratch(s, in->temp_directory, ".json", &fd, err);
@@ -304,7 +275,7 @@ static int cut_out(struct data_source *s, const struct sql_ingest *in,
 static int prepare_json(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err)
 {
-    auto_mapping struct mapping text = { 0 };
+    auto_mapping struct fd_mapping text = { 0 };
     struct csv_file file;
     const char *path = s->path;
     int r = csv_file_inspect(path, in->name, &file, err);
@@ -324,9 +295,9 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
         s->records.layout = RECORDS_LINES;
         return 0;
     }
-    r = map_file(s->path, &text, err);
+    r = fd_map_file(s->path, &text, err);
     if (r == 0)
-        r = json_find_records(text.data, text.len, in->name, &s->records, err);
+        r = json_find_records((const char *)text.data, text.len, in->name, &s->records, err);
     if (r == 0 && s->records.layout == RECORDS_LINES)
         s->format = DATA_NDJSON;
     if (r == 0 && s->records.layout == RECORDS_INSIDE)
@@ -339,7 +310,7 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
 static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err)
 {
-    auto_mapping struct mapping file = { 0 };
+    auto_mapping struct fd_mapping file = { 0 };
     auto_close int fd = -1;
     struct xlsx_options options = {
         .name = in->name,
@@ -351,7 +322,7 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
         .progress = hooks->progress,
         .progress_arg = hooks->arg,
     };
-    int r = map_file(s->path, &file, err);
+    int r = fd_map_file(s->path, &file, err);
 
     if (r == 0)
         r = data_source_add_scratch(s, in->temp_directory, ".csv", &fd, err);

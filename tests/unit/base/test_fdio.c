@@ -447,6 +447,26 @@ static void test_close_all_but(void **state)
     assert_int_equal(status, 0);
 }
 
+static void test_map_file(void **state)
+{
+    const char *path = in_scratch("mapped");
+    struct fd_mapping m = { 0 };
+    struct err e;
+
+    (void)state;
+    assert_works(fd_write_file(path, "hello", &e), &e);
+    assert_works(fd_map_file(path, &m, &e), &e);
+    assert_int_equal(m.len, 5);
+    assert_memory_equal(m.data, "hello", 5);
+    fd_mapping_finish(&m);
+    fd_mapping_finish(&m); /* nothing is left to undo */
+    assert_int_equal(truncate(path, 0), 0);
+    assert_fails(fd_map_file(path, &m, &e), &e, ERR_VALIDATION, "File is empty");
+    unlink(path);
+    assert_int_equal(fd_map_file(path, &m, &e), -ERR_IO);
+    assert_null(m.data);
+}
+
 /* The other side ends and has not read what was sent to it. */
 static void test_receive_from_the_dead(void **state)
 {
@@ -481,6 +501,7 @@ int main(void)
         cmocka_unit_test(test_pass),          cmocka_unit_test(test_remove_stops_at_mount),
         cmocka_unit_test(test_pass_limits),   cmocka_unit_test(test_pass_cut),
         cmocka_unit_test(test_close_all_but),
+        cmocka_unit_test(test_map_file),
         cmocka_unit_test(test_receive_from_the_dead),
     };
 
