@@ -95,15 +95,15 @@ RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
 # Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
-DIRS_riddle := cli api agent nl llm database store sandbox dataset plan net base
-DIRS_kernel := kernel sandbox plan base
+DIRS_riddle := cli api agent nl llm store run sandbox dataset plan net base
+DIRS_kernel := kernel run sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
-objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(wildcard src/$(1)/*.c)))
+objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(sort $(shell find src/$(1) -name '*.c'))))
 archives = $(foreach d,$(1),$(if $(call objects,$(d))$(EMBEDDED_$(d)),$(BUILD)/lib/$(d).a))
 
 # Files that are compiled into a program: the Python inside the kernel, the Python that riddle sends to one, and the page.
-RUNTIME_PY := $(sort $(wildcard src/kernel/runtime/*.py))
+RUNTIME_PY := $(sort $(wildcard src/kernel/python/runtime/*.py))
 CELLS_PY := $(sort $(wildcard src/agent/*.py))
 PAGE_FILES := $(sort $(wildcard web/ui.*))
 EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
@@ -122,10 +122,11 @@ BELOW_plan := plan base
 BELOW_net := net base
 BELOW_dataset := dataset base
 BELOW_sandbox := sandbox net base
+BELOW_run := run sandbox net base
 BELOW_store := store base
 BELOW_llm := llm net base
 BELOW_nl := nl dataset plan base
-BELOW_agent := agent nl llm store sandbox dataset plan net base
+BELOW_agent := agent nl llm store run sandbox dataset plan net base
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
@@ -145,7 +146,7 @@ $(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel
 	$(say) LD $@
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
 
-# Where zygotes place what kernels write to (src/kernel/placement.h): learnt from the packages of this machine, in some seconds. Without
+# Where zygotes place what kernels write to (src/kernel/zygote/placement.h): learnt from the packages of this machine, in some seconds. Without
 # it, or when they have changed since, forks take longer and nothing else.
 $(BUILD)/riddle-kernel.heap: $(BUILD)/riddle-kernel
 	$(say) LEARN $@
@@ -166,7 +167,7 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
 
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
-	$(Q)mkdir -p $(@D) && scripts/embed-files $@ kernel/runtime.h runtime_file $(RUNTIME_PY)
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ kernel/python/runtime.h runtime_file $(RUNTIME_PY)
 
 $(BUILD)/gen/cell_files.c: scripts/embed-files $(CELLS_PY)
 	$(say) GEN $@
@@ -227,7 +228,7 @@ $(BUILD)/obj/tools/%.o: tests/tools/%.c $(BUILD)/flags | packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
-$(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,sandbox llm net base)
+$(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,run sandbox llm net base)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(link) $(LIBS_riddle)
 

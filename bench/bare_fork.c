@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "kernel/hot_pages.h"
-#include "kernel/placement.h"
-#include "kernel/python.h"
-#include "kernel/sql.h"
-#include "kernel/zygote.h"
+#include "kernel/zygote/hot_pages.h"
+#include "kernel/zygote/placement.h"
+#include "kernel/python/python.h"
+#include "kernel/sql/sql.h"
+#include "kernel/zygote/zygote.h"
 
 static void rehearse(void *arg)
 {

@@ -21,7 +21,7 @@
 #include "base/json.h"
 #include "llm/llm.h"
 #include "net/loop.h"
-#include "sandbox/executor.h"
+#include "sandbox/pool/executor.h"
 #include "store/store.h"
 
 #define CHAT_ID_MAX 100

@@ -10,7 +10,7 @@
 #include "agent/agent_impl.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define SWEEP_MS 10000
 #define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */

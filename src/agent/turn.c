@@ -14,7 +14,7 @@
 #include "agent/summary.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "sandbox/outcome.h"
+#include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
 #define HISTORY_CODE_BYTES 2000

@@ -15,7 +15,7 @@
 #include "net/loop.h"
 #include "net/metrics.h"
 #include "net/static.h"
-#include "sandbox/executor.h"
+#include "sandbox/pool/executor.h"
 #include "store/store.h"
 
 struct run;

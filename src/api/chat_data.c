@@ -6,7 +6,7 @@
 #include "api/files.h"
 #include "base/hash.h"
 #include "base/str.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define DATASETS_MAX 16
 #define DEFAULT_DATASET "transactions"

@@ -10,7 +10,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define INDEX "index.json"
 #define INDEX_MAX_BYTES (1u << 20)

@@ -13,7 +13,7 @@
 #include "base/str.h"
 #include "plan/compile.h"
 #include "plan/query_plan.h"
-#include "sandbox/outcome.h"
+#include "run/outcome.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
 #define RUN_CODE_MAX (1u << 20)

@@ -19,7 +19,7 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "plan/compile.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define BATCH_MAX_BYTES (256u << 20)
 #define BATCH_MAX_LINES 200000

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cli/ask_data.h"
 #include "dataset/dataset.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err)
 {

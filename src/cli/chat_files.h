@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "sandbox/executor.h"
+#include "sandbox/pool/executor.h"
 
 struct chat_file; /* one on its way */
 

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define SAID_MAX_BYTES (1u << 20)
 #define VALUE_SAID_BYTES 60 /* what a sentence quotes whole */

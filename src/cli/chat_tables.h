@@ -6,7 +6,7 @@
 #include "agent/agent.h"
 #include "agent/catalog.h"
 #include "cli/progress.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 #define CHAT_OWNER "local"
 

@@ -31,7 +31,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "sandbox/cgroup.h"
+#include "sandbox/local/cgroup.h"
 
 #define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
 #define PROBE_MAX_BYTES (1u << 20)

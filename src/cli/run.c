@@ -25,7 +25,7 @@
 #include "cli/progress.h"
 #include "cli/save.h"
 #include "cli/table.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 
 enum format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
 

@@ -4,8 +4,8 @@
 /* The life of one kernel: from clone3 to its last request. */
 
 #include <stdbool.h>
-#include "kernel/jail.h"
-#include "kernel/sql.h"
+#include "kernel/jail/jail.h"
+#include "kernel/sql/sql.h"
 
 struct kernel_parts {
     struct jail_template *jail;

@@ -12,9 +12,9 @@
 #include "base/config.h"
 #include "base/str.h"
 #include "base/version.h"
-#include "kernel/probe.h"
-#include "kernel/zygote.h"
-#include "sandbox/runner.h"
+#include "kernel/jail/probe.h"
+#include "kernel/zygote/zygote.h"
+#include "run/runner.h"
 
 #ifdef __SANITIZE_ADDRESS__
 /* The zygote starts with an empty environment, so the sanitizer's options are here. Kernels end by _exit: no leak check. */

@@ -20,8 +20,8 @@
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "sandbox/local_impl.h"
-#include "sandbox/watchdog.h"
+#include "sandbox/local/local_impl.h"
+#include "sandbox/local/watchdog.h"
 #include "sandbox/workspace.h"
 
 #define INTERRUPT_GRACE_MS 800

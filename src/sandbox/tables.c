@@ -16,7 +16,7 @@
 #include "base/id.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "sandbox/local_impl.h"
+#include "sandbox/local/local_impl.h"
 
 /* Part of every file's name: a change of engine or of how files are ingested makes new files. */
 #define TABLE_FORMAT "d144-2"

@@ -7,7 +7,7 @@
 
 #include <string.h>
 #include "base/str.h"
-#include "sandbox/local_impl.h"
+#include "sandbox/local/local_impl.h"
 
 /* ---- paths ---- */
 

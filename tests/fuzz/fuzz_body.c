@@ -9,7 +9,7 @@
 
 #include "api/app.h"
 #include "base/str.h"
-#include "sandbox/runner.h"
+#include "run/runner.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -11,7 +11,7 @@
 #include <zlib.h>
 
 #include "base/buf.h"
-#include "kernel/xlsx.h"
+#include "kernel/ingest/xlsx/xlsx.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,5 +1,5 @@
 """System calls that nobody needs: each is tried through libc, by machine code made at run time, by the numbers of x32, and
-through the 32-bit entry. CALLS is the policy as seen from outside; src/kernel/seccomp.c is the policy itself.
+through the 32-bit entry. CALLS is the policy as seen from outside; src/kernel/jail/seccomp.c is the policy itself.
 """
 
 import platform

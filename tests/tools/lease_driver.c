@@ -14,7 +14,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "sandbox/executor.h"
+#include "sandbox/pool/executor.h"
 
 static uv_loop_t loop;
 static struct config cfg;

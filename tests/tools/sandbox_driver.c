@@ -18,7 +18,7 @@
 #include "base/config.h"
 #include "base/json.h"
 #include "base/str.h"
-#include "sandbox/local_impl.h"
+#include "sandbox/local/local_impl.h"
 
 #define SANDBOXES_MAX 512
 

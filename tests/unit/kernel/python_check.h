@@ -20,8 +20,8 @@
 
 #include "base/json.h"
 #include "base/str.h"
-#include "kernel/python.h"
-#include "kernel/sql.h"
+#include "kernel/python/python.h"
+#include "kernel/sql/sql.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SANITIZED 1

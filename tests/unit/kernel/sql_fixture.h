@@ -5,7 +5,7 @@
 
 #include <jansson.h>
 #include <stddef.h>
-#include "kernel/sql.h"
+#include "kernel/sql/sql.h"
 
 extern char fixture_dir[64]; /* made by fixture_open(), removed with all in it by fixture_close() */
 

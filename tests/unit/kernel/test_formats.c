@@ -13,9 +13,9 @@
 #include <cmocka.h>
 #include "base/macros.h"
 #include "base/str.h"
-#include "kernel/json_file.h"
+#include "kernel/ingest/json_file.h"
 #include "kernel/sql_fixture.h"
-#include "kernel/sql_impl.h"
+#include "kernel/sql/sql_impl.h"
 #include "kernel/zip_writer.h"
 
 static int open_engine(void **state)

@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include <cmocka.h>
-#include "kernel/hot_pages.h"
+#include "kernel/zygote/hot_pages.h"
 
 #define PAGES 1024
 #define EVERY 16 /* one of so many is written to in the rehearsal */

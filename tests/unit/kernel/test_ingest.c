@@ -13,7 +13,7 @@
 #include <cmocka.h>
 #include "base/clock.h"
 #include "base/macros.h"
-#include "kernel/csv_file.h"
+#include "kernel/ingest/csv_file.h"
 #include "kernel/sql_fixture.h"
 
 static char *dump(const json_t *j)

@@ -11,10 +11,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 #include "base/macros.h"
-#include "kernel/csv_guess.h"
-#include "kernel/ingest_impl.h"
+#include "kernel/ingest/csv_guess.h"
+#include "kernel/ingest/ingest_impl.h"
 #include "kernel/sql_fixture.h"
-#include "kernel/sql_impl.h"
+#include "kernel/sql/sql_impl.h"
 
 /* `rows` lines made of `line`, where a %d is the line's number, behind a header; from line `at` on they are made of `later`. */
 static char *make(const char *header, const char *line, int rows, const char *later, int at)

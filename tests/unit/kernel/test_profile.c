@@ -7,8 +7,8 @@
 #include "base/check.h"
 #include "base/json.h"
 #include "base/macros.h"
-#include "kernel/profile.h"
-#include "kernel/sql_impl.h"
+#include "kernel/sql/profile.h"
+#include "kernel/sql/sql_impl.h"
 
 static struct sql_engine *engine;
 

@@ -12,7 +12,7 @@
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "kernel/sql_fixture.h"
-#include "kernel/xlsx_impl.h"
+#include "kernel/ingest/xlsx/xlsx_impl.h"
 #include "kernel/zip_writer.h"
 
 static bool stop_now;

@@ -1,0 +1,57 @@
+#ifndef RIDDLE_KERNEL_INGEST_FORMATS_H
+#define RIDDLE_KERNEL_INGEST_FORMATS_H
+
+/*
+ * The kinds of files that can be ingested, told by their content first and their name second, and made ready for DuckDB: what is
+ * packed is unpacked, a workbook becomes CSV, and of a JSON file only the records are left.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "kernel/ingest/json_file.h"
+#include "kernel/sql/sql.h"
+#include "kernel/ingest/xlsx/xlsx.h"
+
+enum data_format { DATA_CSV, DATA_JSON, DATA_NDJSON, DATA_PARQUET, DATA_XLSX, _DATA_FORMAT_MAX };
+
+const char *data_format_name(enum data_format format);
+
+struct data_source {
+    enum data_format format;
+    bool gzip;
+    bool tabs; /* CSV: the name says that fields are separated by tabs, and the text has some */
+    const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
+    struct json_records records;
+    struct xlsx_table sheet;
+    char *scratch[3]; /* files made on the way */
+    size_t n_scratch;
+};
+
+struct data_hooks {
+    bool (*must_stop)(const void *arg);
+    void (*progress)(void *arg, double fraction);
+    void *arg;
+};
+
+/*
+ * Finds out what in->path is and prepares it. VALIDATION with what is wrong and what to do; CANCELLED. A file that nothing is known
+ * of is CSV. *s must be released in any case.
+ */
+int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
+                        const struct data_hooks *hooks, struct err *err);
+void data_source_finish(struct data_source *s); /* removes the scratch files */
+
+/* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */
+int data_source_add_scratch(struct data_source *s, const char *directory, const char *suffix,
+                            int *ret_fd, struct err *err);
+
+/*
+ * "read_json('…',…)" for JSON, NDJSON and Parquet. `sample_rows` of JSON decide on names and types (-1: all). `sparse`: keys
+ * are columns even if most records lack most of them.
+ */
+int data_source_write_sql(const struct data_source *s, int64_t sample_rows, bool sparse,
+                          struct buf *sql, struct err *err);
+
+#endif

@@ -1,0 +1,33 @@
+#ifndef RIDDLE_KERNEL_INGEST_JSON_FILE_H
+#define RIDDLE_KERNEL_INGEST_JSON_FILE_H
+
+/* Where in a JSON file the records are. DuckDB parses them; this only looks for brackets. */
+
+#include <stddef.h>
+#include "base/err.h"
+
+enum records_layout {
+    RECORDS_ARRAY, /* [{…},{…}] */
+    RECORDS_LINES, /* {…} on each line */
+    RECORDS_OBJECTS, /* {…} {…} with line breaks inside them, or a single one that is the record */
+    RECORDS_INSIDE, /* {"…":[{…},{…}]}: an array somewhere inside one object */
+    _RECORDS_LAYOUT_MAX
+};
+
+#define JSON_PATH_SIZE 128
+
+struct json_records {
+    enum records_layout layout;
+    size_t begin, end; /* RECORDS_INSIDE: the array's bytes */
+    char
+        path[JSON_PATH_SIZE]; /* RECORDS_INSIDE: the keys that lead to it, with dots between them */
+};
+
+/*
+ * VALIDATION if there is more than one array of objects to choose from, or no object at all. What is malformed is left to
+ * who reads it. `name` is for messages.
+ */
+int json_find_records(const char *data, size_t len, const char *name, struct json_records *ret,
+                      struct err *err);
+
+#endif

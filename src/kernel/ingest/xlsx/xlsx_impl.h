@@ -1,0 +1,71 @@
+#ifndef RIDDLE_KERNEL_INGEST_XLSX_XLSX_IMPL_H
+#define RIDDLE_KERNEL_INGEST_XLSX_XLSX_IMPL_H
+
+/* What the workbook's reader (xlsx.c) and the sheet's (xlsx_sheet.c) share. */
+
+#include "base/buf.h"
+#include "kernel/ingest/xlsx/xlsx.h"
+#include "kernel/ingest/xlsx/xml.h"
+#include "kernel/ingest/xlsx/zip.h"
+
+#define XLSX_MAX_PART_BYTES (2ull << 30)
+/* Four bytes a character, and ten more for each that is written as _x000D_; see xlsx_unescape(). */
+#define XLSX_MAX_CELL_BYTES (XLSX_MAX_CELL_CHARS * 7)
+
+/* How a number is shown, as far as it says what the number is. */
+enum number_format { FORMAT_NUMBER, FORMAT_DATE, FORMAT_TIME, FORMAT_ELAPSED, _FORMAT_MAX };
+
+struct workbook {
+    struct zip zip;
+    const struct xlsx_options *options;
+    char sheet_path[512], strings_path[512], styles_path[512]; /* "" for none */
+    bool since_1904;
+    struct buf formats; /* enum number_format of each style, a byte each */
+    struct buf strings; /* all shared strings, one behind the other */
+    struct buf ends;    /* uint32_t each: where a string ends */
+};
+
+/* A cell in words: "B7". */
+#define XLSX_CELL_NAME_SIZE 24
+void xlsx_cell_name(size_t column, int64_t row, char ret[XLSX_CELL_NAME_SIZE]);
+
+/* What a column's values are; bits, because there may be several kinds. */
+enum cell_kind {
+    CELL_NONE = 0,
+    CELL_TEXT = 1,
+    CELL_INTEGER = 2,
+    CELL_REAL = 4,
+    CELL_BOOLEAN = 8,
+    CELL_DATE = 16,
+    CELL_TIMESTAMP = 32,
+    CELL_TIME = 64,
+    CELL_INTERVAL = 128,
+};
+
+/* ---- xlsx_value.c: single values ---- */
+
+enum number_format xlsx_format_of(const char *code); /* of a number format's code */
+enum number_format xlsx_builtin_format(long id);
+
+/* Turns _x000D_ and its like into characters, in place; the new length. */
+size_t xlsx_unescape(char *text, size_t len);
+
+/* Replaces *text (of a number) by what it is; CELL_NONE if it is no number. */
+enum cell_kind xlsx_number(struct buf *text, enum number_format format, bool since_1904,
+                           struct err *err);
+
+/* CELL_DATE or CELL_TIMESTAMP for an ISO date that exists, otherwise CELL_TEXT. */
+enum cell_kind xlsx_kind_of_text(const char *text, size_t len);
+
+const char *xlsx_type_of(unsigned kinds);
+
+/* ---- xlsx_sheet.c ---- */
+
+int xlsx_read_sheet(struct workbook *wb, struct xlsx_table *t, struct err *err);
+
+/* ---- xlsx.c ---- */
+
+/* Appends the text behind a START up to its END, that of the elements <t> only when `runs`; ≤ XLSX_MAX_CELL_BYTES. */
+int xlsx_collect_text(struct xml *x, bool runs, struct buf *out, struct err *err);
+
+#endif

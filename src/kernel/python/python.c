@@ -1,0 +1,397 @@
+/*
+ * The embedding of CPython: one interpreter, made in the zygote, used by each kernel that is forked from it.
+ *
+ * The main thread holds the GIL from python_init() on, across the fork, and between requests; threads that user code leaves
+ * behind run only while a cell does. What a cell does is decided in runtime/session.py; here are its start, the module
+ * `_riddle` through which it calls back, signals, and the answer when even it cannot give one.
+ */
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "kernel/python/python.h"
+
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include "base/macros.h"
+#include "base/str.h"
+#include "kernel/zygote/arenas.h"
+#include "kernel/python/dataframe.h"
+#include "kernel/python/dataframe_impl.h"
+#include "kernel/zygote/placement.h"
+#include "kernel/python/runtime.h"
+
+#define PACKAGE "riddle_runtime"
+
+/* One interpreter per process: CPython's own state is just as global. */
+static struct {
+    PyObject *execute; /* riddle_runtime.session.execute */
+    void (*emit)(void *arg, const char *json, size_t len);
+    void *emit_arg;
+    pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
+    struct sigaction sigint; /* as the kernel has set it */
+    atomic_bool running;     /* a cell: only then does an interrupt mean anything */
+} py;
+
+/* ---- exceptions as errors ---- */
+
+/* Sets err to "what: Type: message" from the exception that is pending, and clears that. */
+static int fail_python(struct err *err, enum err_code code, const char *what)
+{
+    PyObject *type = NULL, *value = NULL, *tb = NULL;
+    PyErr_Fetch(&type, &value, &tb);
+    PyErr_NormalizeException(&type, &value, &tb);
+    auto_ref PyObject *text = value ? PyObject_Str(value) : NULL;
+    const char *message = text ? PyUnicode_AsUTF8(text) : NULL;
+    int r = err_set(err, code, "%s: %s: %s", what,
+                    type ? ((PyTypeObject *)type)->tp_name : "no exception",
+                    message ? message : "no message");
+    Py_XDECREF(type);
+    Py_XDECREF(value);
+    Py_XDECREF(tb);
+    PyErr_Clear();
+    return r;
+}
+
+/* ---- the module _riddle ---- */
+
+static PyObject *riddle_emit(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    char *data;
+    Py_ssize_t len;
+    if (PyBytes_AsStringAndSize(arg, &data, &len) < 0)
+        return NULL;
+    if (py.emit && py.pid == getpid())
+        py.emit(py.emit_arg, data, (size_t)len);
+    Py_RETURN_NONE;
+}
+
+static PyObject *riddle_restore_sigint(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    (void)arg;
+    sigaction(SIGINT, &py.sigint, NULL);
+    Py_RETURN_NONE;
+}
+
+/* An interrupted query and the handler of SIGINT both raise KeyboardInterrupt: the second must not hit the runtime. */
+static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    (void)arg;
+    if (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
+    Py_RETURN_NONE;
+}
+
+static PyObject *riddle_section(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const char *name = PyUnicode_AsUTF8(arg);
+    if (!name)
+        return NULL;
+    placement_section(name);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef riddle_methods[] = {
+    { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
+    { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
+      "Forgets an interrupt that is pending." },
+    { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
+    { "section", riddle_section, METH_O, "What follows is loaded for this (kernel/placement.h)." },
+    { NULL, NULL, 0, NULL },
+};
+
+static struct PyModuleDef riddle_module = {
+    PyModuleDef_HEAD_INIT,
+    .m_name = "_riddle",
+    .m_size = -1,
+    .m_methods = riddle_methods,
+};
+
+static PyObject *create_riddle_module(void)
+{
+    return PyModule_Create(&riddle_module);
+}
+
+/* ---- start of the interpreter ---- */
+
+static int fail_status(struct err *err, PyStatus status)
+{
+    return err_set(err, ERR_INTERNAL, "starting CPython: %s",
+                   status.err_msg ? status.err_msg : "unknown failure");
+}
+
+static int init_interpreter(struct err *err)
+{
+    PyPreConfig pre;
+    PyPreConfig_InitIsolatedConfig(&pre);
+    pre.utf8_mode = 1;
+    PyStatus status = Py_PreInitialize(&pre);
+    if (PyStatus_Exception(status))
+        return fail_status(err, status);
+
+    PyConfig config;
+    PyConfig_InitIsolatedConfig(&config);
+    config.use_hash_seed = 1;
+    config.hash_seed = 0;
+    config.write_bytecode = 0;
+    config.parse_argv = 0;
+    /* Signals are the kernel's; what Python shall know of SIGINT is set below. */
+    config.install_signal_handlers = 0;
+    status = PyConfig_SetString(&config, &config.program_name, L"/usr/bin/python3");
+    if (!PyStatus_Exception(status))
+        status = Py_InitializeFromConfig(&config);
+    PyConfig_Clear(&config);
+    return PyStatus_Exception(status) ? fail_status(err, status) : 0;
+}
+
+/* PyErr_SetInterrupt() works only if Python believes that SIGINT is its own. */
+static int own_sigint(struct err *err)
+{
+    struct sigaction saved;
+    sigaction(SIGINT, NULL, &saved);
+    int r = PyRun_SimpleString(
+        "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\ndel signal\n");
+    sigaction(SIGINT, &saved, NULL);
+    return r < 0 ? err_set(err, ERR_INTERNAL, "setting Python's handler of SIGINT") : 0;
+}
+
+static void set_environment(void)
+{
+    /* Read by libraries when they are loaded. A pool of threads would be lost in the fork, and forbids it. */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1);
+    setenv("OMP_NUM_THREADS", "1", 1);
+    setenv("NUMEXPR_MAX_THREADS", "1", 1);
+    setenv("MPLBACKEND", "Agg", 1);
+}
+
+static int preload_modules(const char *list, struct err *err)
+{
+    auto_free char *copy = strdup(list ? list : "");
+    if (!copy)
+        return err_set(err, ERR_NO_MEMORY, "the list of packages");
+    char *save = NULL;
+    for (char *name = strtok_r(copy, ", \t\n", &save); name;
+         name = strtok_r(NULL, ", \t\n", &save)) {
+        placement_section(name);
+        auto_ref PyObject *module = PyImport_ImportModule(name);
+        if (!module) {
+            char what[160];
+            snprintf(what, sizeof(what), "cannot preload Python package '%.100s'", name);
+            return fail_python(err, ERR_CONFIG, what);
+        }
+    }
+    return 0;
+}
+
+/* ---- the runtime ---- */
+
+static PyObject *runtime_sources(void)
+{
+    auto_ref PyObject *sources = PyDict_New();
+    if (!sources)
+        return NULL;
+    for (const struct runtime_file *f = runtime_files; f->name; f++) {
+        auto_ref PyObject *text = PyUnicode_DecodeUTF8(f->text, (Py_ssize_t)f->len, NULL);
+        if (!text || PyDict_SetItemString(sources, f->name, text) < 0)
+            return NULL;
+    }
+    return TAKE_PTR(sources);
+}
+
+/* Makes the package itself; its __init__ then finds the other files in `_sources`. */
+static int load_package(struct err *err)
+{
+    auto_ref PyObject *sources = runtime_sources();
+    PyObject *text = sources ? PyDict_GetItemString(sources, "__init__") : NULL;
+    const char *source = text ? PyUnicode_AsUTF8(text) : NULL;
+    auto_ref PyObject *code = source ?
+                                  Py_CompileString(source, "<riddle>/__init__.py", Py_file_input) :
+                                  NULL;
+    PyObject *package = code ? PyImport_AddModule(PACKAGE) : NULL;
+    auto_ref PyObject *path = package ? PyList_New(0) : NULL;
+    if (!path || PyModule_AddObjectRef(package, "_sources", sources) < 0 ||
+        PyModule_AddObjectRef(package, "__path__", path) < 0)
+        return fail_python(err, ERR_INTERNAL, "loading the Python runtime");
+    auto_ref PyObject *module = PyImport_ExecCodeModule(PACKAGE, code);
+    if (!module)
+        return fail_python(err, ERR_INTERNAL, "loading the Python runtime");
+    return 0;
+}
+
+/* Calls riddle_runtime.<module>.<function>() without arguments. */
+static int call_runtime(const char *module_name, const char *function, struct err *err)
+{
+    auto_ref PyObject *module = PyImport_ImportModule(module_name);
+    auto_ref PyObject *result = module ? PyObject_CallMethod(module, function, NULL) : NULL;
+    if (!result)
+        return fail_python(err, ERR_INTERNAL, function);
+    return 0;
+}
+
+int python_init(const char *preload, struct sql_engine *engine, struct err *err)
+{
+    set_environment();
+    arenas_install();
+    placement_section("start");
+    if (PyImport_AppendInittab("_riddle", create_riddle_module) < 0)
+        return err_set(err, ERR_NO_MEMORY, "registering a Python module");
+    int r = init_interpreter(err);
+    if (r == 0)
+        r = own_sigint(err);
+    if (r == 0)
+        r = preload_modules(preload, err);
+    placement_section("runtime");
+    if (r == 0)
+        r = dataframe_init(engine, err);
+    if (r == 0)
+        r = load_package(err);
+    if (r < 0)
+        return r;
+    auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
+    py.execute = session ? PyObject_GetAttrString(session, "execute") : NULL;
+    return py.execute ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
+}
+
+int python_warm(struct err *err)
+{
+    placement_section("warm");
+    int r = call_runtime(PACKAGE ".warm", "warm", err);
+    placement_end();
+    return r;
+}
+
+int python_settle(struct err *err)
+{
+    return call_runtime(PACKAGE ".warm", "settle", err);
+}
+
+int python_prepare(struct err *err)
+{
+    return call_runtime(PACKAGE ".session", "prepare", err);
+}
+
+void python_idle(void)
+{
+    struct err err = ERR_INIT;
+    /* Without it a kernel still works; it only draws the numbers that others draw too. */
+    (void)call_runtime(PACKAGE ".session", "idle", &err);
+}
+
+const char *python_first_cell(void)
+{
+    auto_ref PyObject *name = PyUnicode_FromString("pandas");
+    auto_ref PyObject *pandas = name ? PyImport_GetModule(name) : NULL;
+    PyErr_Clear();
+    return pandas ? "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" : "1 + 1";
+}
+
+void python_rehearse(void)
+{
+    auto_ref PyObject *module = PyImport_ImportModule(PACKAGE ".warm");
+    auto_ref PyObject *done = module ? PyObject_CallMethod(module, "rehearse", "s", python_first_cell()) : NULL;
+    if (!done)
+        PyErr_Clear(); /* it only saves time */
+}
+
+void python_prefault(void)
+{
+    struct err err = ERR_INIT;
+    (void)call_runtime(PACKAGE ".warm", "prefault", &err); /* it only saves time */
+}
+
+int python_start(const struct python_setup *setup, struct err *err)
+{
+    py.emit = setup->emit;
+    py.emit_arg = setup->emit_arg;
+    py.pid = getpid();
+    sigaction(SIGINT, NULL, &py.sigint);
+    auto_ref PyObject *names = PyList_New(0);
+    for (size_t i = 0; names && i < setup->n_tables; i++) {
+        auto_ref PyObject *name = PyUnicode_FromString(setup->table_names[i]);
+        if (!name || PyList_Append(names, name) < 0)
+            return fail_python(err, ERR_INTERNAL, "naming the tables");
+    }
+    auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
+    auto_ref PyObject *done = session && names ? PyObject_CallMethod(session, "start", "Ozz", names,
+                                                                     setup->policy_allowed,
+                                                                     setup->policy_blocked) :
+                                                 NULL;
+    return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
+}
+
+/* ---- cells ---- */
+
+/* The result of a cell that the runtime could not write: an interrupt or a lack of memory while it did. */
+static int append_failure(struct buf *out, struct err *err)
+{
+    const char *verdict = "error", *name = "an exception";
+    auto_free char *message = NULL;
+    if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
+        verdict = "interrupted";
+        message = strdup("Interrupted");
+    } else {
+        if (PyErr_ExceptionMatches(PyExc_MemoryError))
+            verdict = "memory";
+        PyObject *type = PyErr_Occurred();
+        if (type && PyExceptionClass_Check(type))
+            name = PyExceptionClass_Name(type);
+        /* Names of classes are the user's: only what needs no escape is shown. */
+        for (const char *p = name; *p; p++) {
+            if ((unsigned char)*p < ' ' || (unsigned char)*p > '~' || *p == '"' || *p == '\\')
+                name = "an exception";
+        }
+        if (asprintf(&message, "The result could not be written: %s", name) < 0)
+            message = NULL;
+    }
+    PyErr_Clear();
+    return buf_printf(
+        out, err,
+        "\"verdict\":\"%s\",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false,"
+        "\"error\":{\"type\":\"PYTHON_EXECUTION_ERROR\",\"message\":\"%s\",\"line\":null,\"traceback\":null},"
+        "\"value\":null,\"has_result\":false",
+        verdict, message ? message : "out of memory");
+}
+
+/* asyncio.run() and others put Python's handler in the kernel's place. */
+static void keep_sigint(void)
+{
+    struct sigaction now;
+    sigaction(SIGINT, NULL, &now);
+    if (now.sa_handler != py.sigint.sa_handler)
+        sigaction(SIGINT, &py.sigint, NULL);
+}
+
+int python_execute(const struct python_request *req, struct buf *ret_json, struct err *err)
+{
+    size_t start = ret_json->len;
+    atomic_store(&py.running, true);
+    auto_ref PyObject *json = PyObject_CallFunction(py.execute, "y#iiLL", req->code,
+                                                    (Py_ssize_t)req->code_len, req->restricted,
+                                                    req->svg, req->max_rows, req->max_output_bytes);
+    atomic_store(&py.running, false);
+    if (getpid() != py.pid)
+        _exit(json ? 0 : 1);
+    keep_sigint();
+    int r;
+    if (json && PyBytes_Check(json))
+        r = buf_append(ret_json, PyBytes_AS_STRING(json), (size_t)PyBytes_GET_SIZE(json), err);
+    else
+        r = append_failure(ret_json, err);
+    /* An interrupt that came too late must not hit the next cell. */
+    if (PyErr_CheckSignals() < 0)
+        PyErr_Clear();
+    if (r < 0)
+        ret_json->len = start;
+    return r;
+}
+
+void python_interrupt(void)
+{
+    if (atomic_load(&py.running))
+        PyErr_SetInterrupt();
+}

@@ -1,0 +1,72 @@
+#ifndef RIDDLE_KERNEL_PYTHON_PYTHON_H
+#define RIDDLE_KERNEL_PYTHON_PYTHON_H
+
+/*
+ * CPython inside a kernel. The zygote initialises it once (isolated, Debian's interpreter and packages, hash seed 0), preloads
+ * packages, warms them and freezes the collector; a forked kernel only starts using it. Everything that is easier said in
+ * Python is in runtime/ (embedded in the binary); the C side is the embedding, the `_riddle` module, and the data bridge
+ * between DuckDB and pandas.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "kernel/sql/sql.h"
+
+/* In the zygote. `preload` is a comma-separated list; one that is missing is CONFIG. */
+int python_init(const char *preload, struct sql_engine *engine, struct err *err);
+/* In the zygote, last: run the common paths once, collect, gc.freeze(). */
+int python_warm(struct err *err);
+/* Instead, in a zygote for a single run: only what a kernel relies on. */
+int python_settle(struct err *err);
+
+/*
+ * In the kernel, after clone3 and before it knows what it is for: makes the session. PyOS_AfterFork_Child is not called: the
+ * zygote has one thread and holds no lock, so there is nothing to mend, and it would write to hundreds of shared pages.
+ */
+int python_prepare(struct err *err);
+/* In the kernel, whenever an answer has been sent: what can wait until then (seeding the random generators). */
+void python_idle(void);
+
+/* What first cells are made of, with what is loaded: a frame, groups, an aggregate. One line, without a double quote. */
+const char *python_first_cell(void);
+/* What kernels do until the answer of that cell, to see what it writes to; the process is of no other use then. */
+void python_rehearse(void);
+
+/* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */
+void python_prefault(void);
+
+/*
+ * In the kernel, once, before the first request. `tables` may be used by name; "policy_allowed"/"policy_blocked" extend
+ * the lists. `emit` sends an event frame (whole JSON object) to riddle while a cell runs: display data.
+ */
+struct python_setup {
+    const char *const *table_names;
+    size_t n_tables;
+    const char *policy_allowed, *policy_blocked;
+    void (*emit)(void *arg, const char *json, size_t len);
+    void *emit_arg;
+};
+int python_start(const struct python_setup *setup, struct err *err);
+
+struct python_request {
+    const char *code;
+    size_t code_len;
+    bool restricted;
+    bool svg;
+    long long max_rows;
+    long long max_output_bytes; /* of the JSON rows */
+};
+
+/*
+ * Runs a cell in the persistent namespace and appends the members of a result object (no braces) to ret_json, as
+ * sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool. Verdicts: ok, error, policy,
+ * memory, processes, filesize, interrupted. Error types: PYTHON_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, VALIDATION_ERROR.
+ */
+int python_execute(const struct python_request *req, struct buf *ret_json, struct err *err);
+
+/* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
+void python_interrupt(void);
+
+#endif

@@ -1,0 +1,614 @@
+/*
+ * The SQL engine of a kernel: DuckDB opened once in the zygote, set up and locked after the fork, then one statement at a time.
+ *
+ * Life of a query: the text is split into statements (one, please), its tree goes through the policy, the statement is
+ * prepared, executed as a stream, and rows are written as JSON until a limit is met; the rest is never computed.
+ *
+ * Two walls stand behind each other. The policy decides on the tree what a user may ask. The lock makes the engine unable:
+ * no file but the attached tables and the spill directory, no extension, no setting. Each is checked after it is set.
+ */
+
+#include "kernel/sql/sql.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/macros.h"
+#include "base/str.h"
+#include "kernel/sql/sql_impl.h"
+#include "kernel/sql/sql_value.h"
+#include "plan/sql_policy.h"
+
+#define MAX_SQL_BYTES (1024 * 1024)
+#define MAX_TABLES 1000
+#define MAX_SETUP_BYTES (64 * 1024) /* of one statement of the set-up */
+
+static void cleanup_extracted(duckdb_extracted_statements *s)
+{
+    if (*s)
+        duckdb_destroy_extracted(s);
+}
+
+static void cleanup_prepared(duckdb_prepared_statement *s)
+{
+    if (*s)
+        duckdb_destroy_prepare(s);
+}
+
+#define auto_extracted __attribute__((cleanup(cleanup_extracted)))
+#define auto_prepared __attribute__((cleanup(cleanup_prepared)))
+
+/* ---- shared pieces ------------------------------------------------------------------------------------------------- */
+
+void sql_begin(struct sql_engine *e)
+{
+    atomic_store(&e->stop, 0);
+    atomic_store(&e->busy, 1);
+}
+
+void sql_end(struct sql_engine *e)
+{
+    atomic_store(&e->busy, 0);
+    atomic_store(&e->stop, 0);
+}
+
+bool sql_must_stop(const struct sql_engine *e)
+{
+    return atomic_load(&e->stop) != 0;
+}
+
+void sql_interrupt(struct sql_engine *e)
+{
+    if (atomic_load(&e->busy))
+        atomic_store(&e->stop, 1);
+    /*
+     * One store into an atomic flag inside DuckDB, which the start of any query clears: without a query it does nothing, and
+     * it reaches queries that Python runs on the same connection as well.
+     */
+    duckdb_interrupt(e->con);
+}
+
+int sql_run(struct sql_engine *e, const char *sql, struct err *err)
+{
+    auto_result duckdb_result result = { 0 };
+
+    if (duckdb_query(e->con, sql, &result) == DuckDBSuccess)
+        return 0;
+    return err_set(err, ERR_INTERNAL, "%s", duckdb_result_error(&result));
+}
+
+int sql_quote(struct buf *b, char q, const char *s, struct err *err)
+{
+    int r = buf_append(b, &q, 1, err);
+
+    for (; r == 0 && *s; s++) {
+        if (*s == q)
+            r = buf_append(b, &q, 1, err);
+        if (r == 0)
+            r = buf_append(b, s, 1, err);
+    }
+    return r < 0 ? r : buf_append(b, &q, 1, err);
+}
+
+int sql_quote_path(struct buf *b, const char *path, struct err *err)
+{
+    auto_buf struct buf escaped = BUF_INIT(MAX_SETUP_BYTES);
+    int r = 0;
+
+    for (; r == 0 && *path; path++)
+        r = strchr("*?[", *path) ? buf_printf(&escaped, err, "[%c]", *path) :
+                                   buf_append(&escaped, path, 1, err);
+    return r < 0 ? r : sql_quote(b, '\'', buf_cstr(&escaped), err);
+}
+
+int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
+                   const char *temp_directory, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+    int r = 0;
+
+    if (memory_bytes > 0)
+        r = buf_printf(&sql, err, "SET memory_limit='%" PRId64 "B';", memory_bytes);
+    if (r == 0)
+        r = buf_printf(&sql, err, "SET threads=%d;SET temp_directory=", MAX_OF(threads, 1));
+    if (r == 0)
+        r = sql_quote(&sql, '\'', temp_directory ? temp_directory : "", err);
+    if (r == 0)
+        r = sql_run(e, buf_cstr(&sql), err);
+    return r < 0 ? err_wrap(err, "setting DuckDB's limits") : 0;
+}
+
+/* ---- in the zygote ------------------------------------------------------------------------------------------------- */
+
+/* Each exercises a part of DuckDB that the first real query would otherwise page in: its code, its tables, its arenas. */
+static const char *const warm_queries[] = {
+    "CREATE TEMP TABLE warm AS SELECT i, i % 7 AS k, i * 0.5 AS x, 'name' || i AS s, DATE '2024-01-01' + i::INT AS d "
+    "FROM range(3000) t(i)",
+    "SELECT k, count(*), sum(i), avg(x), min(s), max(d) FROM warm GROUP BY k ORDER BY 2 DESC LIMIT 3",
+    "SELECT a.k, count(*) FROM warm a JOIN warm b USING (i) WHERE a.s LIKE 'name1%' GROUP BY ALL HAVING count(*) > 1",
+    "SELECT i, row_number() OVER (PARTITION BY k ORDER BY x) r, lag(x) OVER (ORDER BY i) FROM warm QUALIFY r < 3",
+    "WITH m AS (SELECT date_trunc('month', d) AS m, count(DISTINCT s) AS n FROM warm GROUP BY 1) "
+    "SELECT strftime(m, '%Y-%m'), n, round(n / 3, 2), upper('x'), CASE WHEN n > 1 THEN 'a' ELSE 'b' END FROM m ORDER BY 1",
+    "SELECT * FROM warm WHERE k IN (SELECT k FROM warm WHERE x > 10) ORDER BY s LIMIT 5",
+    "CREATE TEMP VIEW warm_view AS SELECT * FROM warm",
+    "SELECT count(*) FROM warm_view",
+    "DROP VIEW warm_view",
+    "DROP TABLE warm",
+};
+
+static int open_database(struct sql_engine *e, struct err *err)
+{
+    static const struct {
+        const char *name, *value;
+    } settings[] = {
+        { "threads", "1" },
+        { "autoinstall_known_extensions", "false" },
+        { "autoload_known_extensions", "false" },
+        { "allow_community_extensions", "false" },
+        { "allow_persistent_secrets", "false" },
+        { "temp_directory", "" },
+    };
+    duckdb_config config = NULL;
+    char *message = NULL;
+    int r = 0;
+
+    if (duckdb_create_config(&config) != DuckDBSuccess)
+        return err_set(err, ERR_NO_MEMORY, "cannot make DuckDB's configuration");
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(settings); i++) {
+        if (duckdb_set_config(config, settings[i].name, settings[i].value) != DuckDBSuccess)
+            r = err_set(err, ERR_INTERNAL, "DuckDB does not take the setting %s=%s",
+                        settings[i].name, settings[i].value);
+    }
+    if (r == 0 && duckdb_open_ext(NULL, &e->db, config, &message) != DuckDBSuccess)
+        r = err_set(err, ERR_INTERNAL, "opening DuckDB: %s", message ? message : "no reason given");
+    duckdb_free(message);
+    duckdb_destroy_config(&config);
+    return r;
+}
+
+static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree,
+                     char **ret_failure, struct err *err);
+
+int sql_engine_create(struct sql_engine **ret, struct err *err)
+{
+    struct sql_engine *e = calloc(1, sizeof(*e));
+    int r;
+
+    if (!e)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the SQL engine");
+    r = open_database(e, err);
+    if (r == 0 && duckdb_connect(e->db, &e->con) != DuckDBSuccess)
+        r = err_set(err, ERR_INTERNAL, "connecting to DuckDB failed");
+    /* Kernels have no time zone of their own; what the host's is must not change results. */
+    if (r == 0)
+        r = sql_run(e, "SET TimeZone='UTC'", err);
+    /* Empty and default members are left out of the tree: it is a quarter of the size, and the policy needs none of them. */
+    if (r == 0 &&
+        duckdb_prepare(
+            e->con,
+            "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, "
+            "skip_default := true)::VARCHAR",
+            &e->serialize) != DuckDBSuccess)
+        r = err_set(err, ERR_INTERNAL, "preparing json_serialize_sql: %s",
+                    duckdb_prepare_error(e->serialize));
+    if (r < 0) {
+        sql_engine_destroy(e);
+        return err_wrap(err, "starting the SQL engine");
+    }
+    *ret = e;
+    return 0;
+}
+
+int sql_engine_warm(struct sql_engine *e, struct err *err)
+{
+    static const char warm_tree[] = "SELECT k, sum(x) FROM warm GROUP BY k";
+    auto_json json_t *tree = NULL;
+    auto_free char *failure = NULL;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(warm_queries); i++)
+        r = sql_run(e, warm_queries[i], err);
+    if (r == 0)
+        r = serialize(e, warm_tree, sizeof(warm_tree) - 1, &tree, &failure, err);
+    if (r == 0 && !tree)
+        r = err_set(err, ERR_INTERNAL, "json_serialize_sql does not work: %s", failure);
+    return r < 0 ? err_wrap(err, "warming the SQL engine") : 0;
+}
+
+static void forget_tables(struct sql_engine *e)
+{
+    for (size_t i = 0; i < e->n_tables; i++)
+        free(e->tables[i]);
+    free(e->tables);
+    free(e->dataset_id);
+    e->tables = NULL;
+    e->n_tables = 0;
+    e->dataset_id = NULL;
+}
+
+void sql_engine_destroy(struct sql_engine *e)
+{
+    if (!e)
+        return;
+    forget_tables(e);
+    if (e->serialize)
+        duckdb_destroy_prepare(&e->serialize);
+    if (e->con)
+        duckdb_disconnect(&e->con);
+    if (e->db)
+        duckdb_close(&e->db);
+    free(e);
+}
+
+void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg)
+{
+    e->prepare = prepare;
+    e->prepare_arg = arg;
+}
+
+int sql_engine_ready(struct sql_engine *e, struct err *err)
+{
+    int (*prepare)(void *, struct err *) = e->prepare;
+    if (!prepare)
+        return 0;
+    e->prepare = NULL; /* its own statements are not to wait for it */
+    int r = prepare(e->prepare_arg, err);
+    if (r < 0)
+        e->prepare = prepare;
+    return r;
+}
+
+void *sql_engine_connection(struct sql_engine *e)
+{
+    return e->con;
+}
+
+/* ---- in the kernel, once ------------------------------------------------------------------------------------------- */
+
+/* Names that mean something else in front of a dot. The tables of such a dataset go by their bare names. */
+static bool is_reserved_schema(const char *name)
+{
+    return str_ieq(name, "information_schema") || str_ieq(name, "pg_catalog") ||
+           str_ieq(name, "system") || str_ieq(name, "temp");
+}
+
+/* `main.orders` and `memory.orders` resolve by themselves: the engine's own database is called memory. */
+static bool is_native_schema(const char *name)
+{
+    return str_ieq(name, "main") || str_ieq(name, "memory");
+}
+
+static int remember_tables(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
+{
+    forget_tables(e);
+    e->tables = calloc(setup->n_tables ? setup->n_tables : 1, sizeof(*e->tables));
+    if (!e->tables)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the list of tables");
+    for (size_t i = 0; i < setup->n_tables; i++) {
+        e->tables[i] = strdup(setup->tables[i].name);
+        if (!e->tables[i])
+            return err_set(err, ERR_NO_MEMORY, "out of memory for the list of tables");
+        e->n_tables++;
+    }
+    if (setup->dataset_id && setup->dataset_id[0] && !is_reserved_schema(setup->dataset_id)) {
+        e->dataset_id = strdup(setup->dataset_id);
+        if (!e->dataset_id)
+            return err_set(err, ERR_NO_MEMORY, "out of memory for the dataset's name");
+    }
+    return 0;
+}
+
+/* A view in schema `schema` over the one table of an attached file. */
+static int add_view(struct buf *sql, const char *schema, const char *name, const char *prefix,
+                    size_t index, struct err *err)
+{
+    int r = buf_append_str(sql, "CREATE VIEW memory.", err);
+
+    if (r == 0)
+        r = sql_quote(sql, '"', schema, err);
+    if (r == 0)
+        r = buf_append(sql, ".", 1, err);
+    if (r == 0)
+        r = sql_quote(sql, '"', name, err);
+    if (r == 0)
+        r = buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data;", prefix, index);
+    return r;
+}
+
+static int attach_table(struct sql_engine *e, const struct sql_table *table, const char *prefix,
+                        size_t index, bool in_dataset, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+    int r = buf_append_str(&sql, "ATTACH ", err);
+
+    if (r == 0)
+        r = sql_quote(&sql, '\'', table->db_path, err);
+    if (r == 0)
+        r = buf_printf(&sql, err, " AS \"%s%zu\" (READ_ONLY);", prefix, index);
+    if (r == 0)
+        r = add_view(&sql, "main", table->name, prefix, index, err);
+    if (r == 0 && in_dataset)
+        r = add_view(&sql, e->dataset_id, table->name, prefix, index, err);
+    if (r == 0)
+        r = sql_run(e, buf_cstr(&sql), err);
+    return r < 0 ? err_wrap(err, "attaching table '%.100s'", table->name) : 0;
+}
+
+/* Runs what the lock must refuse, and holds DuckDB to the reason that it gives. */
+static int expect_refusal(struct sql_engine *e, const char *sql, const char *reason,
+                          struct err *err)
+{
+    auto_result duckdb_result result = { 0 };
+    const char *message;
+
+    if (duckdb_query(e->con, sql, &result) == DuckDBSuccess)
+        return err_set(err, ERR_ISOLATION, "DuckDB is not locked: it ran %s", sql);
+    message = duckdb_result_error(&result);
+    if (!message || !strstr(message, reason)) {
+        return err_set(err, ERR_ISOLATION,
+                       "DuckDB refused '%s' for another reason than the lock: %s", sql,
+                       message ? message : "none");
+    }
+    return 0;
+}
+
+static int lock_engine(struct sql_engine *e, struct err *err)
+{
+    static const struct {
+        const char *sql, *reason;
+    } refused[] = {
+        { "SELECT count(*) FROM read_text('/proc/self/status')", "Permission Error" },
+        { "SET threads=1", "configuration has been locked" },
+        { "SET enable_external_access=true", "configuration has been locked" },
+    };
+    int r = sql_run(e, "SET enable_external_access=false;SET lock_configuration=true", err);
+
+    if (r < 0)
+        return err_wrap(err, "locking DuckDB");
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(refused); i++)
+        r = expect_refusal(e, refused[i].sql, refused[i].reason, err);
+    return r;
+}
+
+int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
+{
+    const char *prefix = "__riddle_";
+    bool in_dataset;
+    int r;
+
+    if (setup->n_tables > MAX_TABLES)
+        return err_set(err, ERR_VALIDATION, "%zu tables are too many; the maximum is %d",
+                       setup->n_tables, MAX_TABLES);
+    r = remember_tables(e, setup, err);
+    if (r == 0)
+        r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
+    if (r < 0)
+        return r;
+    in_dataset = e->dataset_id && !is_native_schema(e->dataset_id);
+    if (in_dataset) {
+        auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+
+        /* A database and a schema of one name would make every qualified name ambiguous. */
+        if (strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0)
+            prefix = "__sieve_";
+        r = buf_append_str(&sql, "CREATE SCHEMA memory.", err);
+        if (r == 0)
+            r = sql_quote(&sql, '"', e->dataset_id, err);
+        if (r == 0)
+            r = sql_run(e, buf_cstr(&sql), err);
+        if (r < 0)
+            return err_wrap(err, "making the schema of dataset '%.100s'", e->dataset_id);
+    }
+    for (size_t i = 0; i < setup->n_tables; i++) {
+        r = attach_table(e, &setup->tables[i], prefix, i, in_dataset, err);
+        if (r < 0)
+            return r;
+    }
+    return lock_engine(e, err);
+}
+
+/* ---- policy -------------------------------------------------------------------------------------------------------- */
+
+/*
+ * The tree of a statement. If DuckDB cannot give one, *ret_failure has its message and the tree stays NULL. The statement
+ * has been parsed before, so what fails here is a statement that is no SELECT, or one past some limit.
+ */
+static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree,
+                     char **ret_failure, struct err *err)
+{
+    auto_result duckdb_result result = { 0 };
+    duckdb_data_chunk chunk;
+    duckdb_string_t text;
+    json_error_t where;
+    json_t *tree;
+    const char *failure = NULL;
+
+    if (duckdb_bind_varchar_length(e->serialize, 1, sql, len) != DuckDBSuccess)
+        return err_set(err, ERR_INTERNAL, "binding a text to json_serialize_sql failed");
+    if (duckdb_execute_prepared(e->serialize, &result) != DuckDBSuccess) {
+        failure = duckdb_result_error(&result);
+        *ret_failure = strdup(failure ? failure : "no reason given");
+        return *ret_failure ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory for a message");
+    }
+    chunk = duckdb_fetch_chunk(result);
+    if (!chunk || duckdb_data_chunk_get_size(chunk) != 1) {
+        if (chunk)
+            duckdb_destroy_data_chunk(&chunk);
+        return err_set(err, ERR_INTERNAL, "json_serialize_sql answered nothing");
+    }
+    text = ((duckdb_string_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[0];
+    /* Not json_parse(): a tree is far deeper than any document; jansson's own bound and the policy's hold here. */
+    tree = json_loadb(duckdb_string_t_data(&text), duckdb_string_t_length(text),
+                      JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL /* constants may be of 128 bits */,
+                      &where);
+    duckdb_destroy_data_chunk(&chunk);
+    if (!tree && json_error_code(&where) != json_error_stack_overflow)
+        failure =
+            "the query holds a constant that cannot be checked; write it as a text and cast it";
+    else if (!tree)
+        failure =
+            "the query is nested too deeply; split it into several WITH parts or shorter expressions";
+    else if (!json_is_false(json_object_get(tree, "error"))) {
+        failure = json_string_value(json_object_get(tree, "error_message"));
+        failure = failure ? failure : "no reason given";
+    }
+    if (failure) {
+        *ret_failure = strdup(failure);
+        json_decref(tree);
+        return *ret_failure ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory for a message");
+    }
+    *ret_tree = tree;
+    return 0;
+}
+
+/* The first word of a statement, in lower case, to know what was meant. Comments before it hide it; the message is then general. */
+static void first_word(const char *sql, char *ret, size_t size)
+{
+    size_t n = 0;
+
+    while (*sql && strchr(" \t\r\n(", *sql))
+        sql++;
+    for (; n + 1 < size && ((*sql | 32) >= 'a' && (*sql | 32) <= 'z'); sql++)
+        ret[n++] = (char)(*sql | 32);
+    ret[n] = '\0';
+}
+
+static int policy_failure(struct buf *out, const char *message, struct err *err)
+{
+    return sql_append_failure(out, "policy", "SQL_POLICY_VIOLATION", message, err);
+}
+
+/* 1 when a failure was written to out, 0 when the statement may run. */
+static int check_policy(struct sql_engine *e, const struct sql_request *req, struct buf *out,
+                        struct err *err)
+{
+    struct sql_policy policy = { .dataset_id = e->dataset_id,
+                                 .tables = (const char *const *)e->tables,
+                                 .n_tables = e->n_tables };
+    auto_json json_t *tree = NULL;
+    auto_free char *failure = NULL;
+    struct err refusal = ERR_INIT;
+    char word[16];
+    int r = serialize(e, req->sql, req->sql_len, &tree, &failure, err);
+
+    if (r < 0)
+        return r;
+    if (!tree) {
+        first_word(req->sql, word, sizeof(word));
+        if (sql_classify(e, failure) == SQL_INTERRUPTED)
+            r = sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR",
+                                   "the query was interrupted", err);
+        else if (sql_classify(e, failure) == SQL_NO_MEMORY)
+            r = sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", failure, err);
+        else if (!strstr(failure, "Only SELECT statements"))
+            r = policy_failure(out, failure, err);
+        else if (str_eq(word, "explain"))
+            r = policy_failure(
+                out,
+                "Only SELECT/WITH queries are allowed. Leave out EXPLAIN to run the query itself.",
+                err);
+        else {
+            r = policy_failure(
+                out,
+                "Only SELECT/WITH queries are allowed. The tables are read-only: ask for what you need with "
+                "SELECT, or make new tables in Python.",
+                err);
+        }
+        return r < 0 ? r : 1;
+    }
+    if (sql_policy_check(&policy, tree, &refusal) < 0) {
+        r = policy_failure(out, refusal.message, err);
+        return r < 0 ? r : 1;
+    }
+    return 0;
+}
+
+/* ---- requests ------------------------------------------------------------------------------------------------------ */
+
+/* What is wrong with the text itself; NULL if nothing is. */
+static const char *check_text(const struct sql_request *req)
+{
+    if (req->sql_len > MAX_SQL_BYTES)
+        return "the SQL text is longer than 1 MB; put large lists of values into a table (a CSV file) and join with it";
+    if (memchr(req->sql, '\0', req->sql_len))
+        return "the SQL text has a NUL byte in it; remove it";
+    if (!str_is_utf8(req->sql, req->sql_len))
+        return "the SQL text is not UTF-8; send it in that encoding";
+    return NULL;
+}
+
+static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
+                              struct buf *out, struct err *err)
+{
+    auto_extracted duckdb_extracted_statements statements = NULL;
+    idx_t n = duckdb_extract_statements(e->con, text, &statements);
+    const char *message = statements ? duckdb_extract_statements_error(statements) : NULL;
+    char word[16];
+    int r = 0;
+
+    if (n == 0 && message)
+        return sql_write_failure(e, message, out, err);
+    if (n == 0)
+        return sql_append_failure(out, "error", "VALIDATION_ERROR", "SQL query is required", err);
+    first_word(text, word, sizeof(word));
+    if (req->policy && n > 1 && str_eq(word, "pivot")) {
+        /* DuckDB splits a PIVOT that must look up its values into several statements. */
+        return policy_failure(
+            out,
+            "this PIVOT would have to look up its values first; list them: "
+            "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement",
+            err);
+    }
+    if (req->policy && n > 1) {
+        return policy_failure(
+            out,
+            "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.",
+            err);
+    }
+    if (req->policy) {
+        r = check_policy(e, req, out, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
+    }
+    for (idx_t i = 0; i < n; i++) {
+        auto_prepared duckdb_prepared_statement statement = NULL;
+        size_t begin = out->len;
+
+        if (duckdb_prepare_extracted_statement(e->con, statements, i, &statement) != DuckDBSuccess)
+            return sql_write_failure(e, statement ? duckdb_prepare_error(statement) : NULL, out,
+                                     err);
+        if (req->policy &&
+            duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
+            return policy_failure(out, "Only SELECT/WITH queries are allowed.", err);
+        r = sql_run_statement(e, statement, req, out, err);
+        if (r < 0)
+            return r;
+        /* Of several statements (Python's sql() only) the last one's result counts, or the first failure. */
+        if (i + 1 < n) {
+            if (!str_starts(out->data + begin, "\"verdict\":\"ok\""))
+                return 0;
+            sql_rewind(out, begin);
+        }
+    }
+    return 0;
+}
+
+int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json,
+                struct err *err)
+{
+    auto_free char *text = NULL;
+    const char *problem = check_text(req);
+    int r;
+
+    if (problem)
+        return sql_append_failure(ret_json, "error", "VALIDATION_ERROR", problem, err);
+    text = strndup(req->sql, req->sql_len);
+    if (!text)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the SQL text");
+    sql_begin(e);
+    r = execute_statements(e, req, text, ret_json, err);
+    sql_end(e);
+    return r;
+}

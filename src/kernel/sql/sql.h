@@ -1,0 +1,96 @@
+#ifndef RIDDLE_KERNEL_SQL_SQL_H
+#define RIDDLE_KERNEL_SQL_SQL_H
+
+/*
+ * DuckDB inside a kernel: one in-memory instance and one connection, made in the zygote (one thread, nothing opened) and
+ * inherited by every kernel. After the fork the kernel attaches the ingested tables read-only, sets its limits, and locks
+ * the engine; from then on only SELECTs that pass the policy run as `sql` requests.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/json.h"
+
+struct sql_engine;
+
+/* In the zygote: opens DuckDB with one thread. */
+int sql_engine_create(struct sql_engine **ret, struct err *err);
+/* In a zygote that will serve many kernels: runs parser, planner and executor once, so that none of them does it first. */
+int sql_engine_warm(struct sql_engine *e, struct err *err);
+void sql_engine_destroy(struct sql_engine *e);
+
+struct sql_table {
+    const char *name;    /* the table's name for queries */
+    const char *db_path; /* the ingested file inside the jail */
+};
+
+struct sql_setup {
+    const char *dataset_id; /* schema in which the tables are visible as well; NULL: none */
+    const struct sql_table *tables;
+    size_t n_tables;
+    int64_t memory_bytes;  /* DuckDB's own limit, below the cgroup's */
+    int threads;
+    const char *temp_directory; /* where it may spill */
+};
+
+/* In the kernel, once: limits, ATTACH … (READ_ONLY), views by name and by dataset.name, then the lock. */
+int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err);
+
+/*
+ * Postpones the setup: `prepare` (which calls sql_engine_setup) runs before the first statement of anyone. A cell that asks
+ * nothing of SQL does not wait for it.
+ */
+void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg);
+int sql_engine_ready(struct sql_engine *e, struct err *err);
+
+struct sql_request {
+    const char *sql;
+    size_t sql_len;
+    bool policy;         /* true: SELECT-only policy on the parsed tree; false: the locked engine decides (Python's sql()) */
+    int64_t max_rows;    /* -1: all */
+    int64_t max_bytes;   /* of the JSON rows; rows beyond are left out and `truncated` is set; -1: no limit */
+};
+
+/*
+ * Runs one statement and appends the members of a result object to ret_json (no braces):
+ *   "verdict":"ok","columns":[…],"types":[…],"rows":[[…]],"row_count":N,"truncated":false,"error":null
+ * A failing query is a result too: verdict error | policy | memory | interrupted, with
+ *   "error":{"type":"SQL_EXECUTION_ERROR"|"SQL_POLICY_VIOLATION","message":…}, columns and rows empty.
+ * Values: integers up to 64 bits as JSON integers, HUGEINT and DECIMAL as strings when a double would harm them,
+ * NaN and infinities as null, dates and timestamps as ISO text, BLOB as base64, LIST and STRUCT as JSON arrays/objects.
+ * The return value is negative only when the engine itself cannot go on.
+ */
+int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json, struct err *err);
+
+/* Async-signal-safe: asks the running query to stop. The connection survives. */
+void sql_interrupt(struct sql_engine *e);
+
+struct sql_ingest {
+    const char *path;     /* inside the jail */
+    const char *name;     /* the user's file name, for messages; its ending decides where the content does not */
+    const char *out_path; /* the file to make */
+    int threads;
+    int64_t memory_bytes;
+    const char *temp_directory; /* where it may spill, and what is unpacked or converted lies meanwhile */
+    void (*progress)(void *arg, double fraction); /* may be NULL; at most ten times a second */
+    void *progress_arg;
+};
+
+/*
+ * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX → columnar file with one table `data`. Members (no braces)
+ * of the report go to ret_json:
+ *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"rejects":{"count":N,"lines":[{"line","column","error","text"}…≤20]},
+ *   "dialect":{"format":"csv|tsv|json|ndjson|parquet|xlsx","compression"?:"gzip",…},"error":null
+ * with "delimiter", "quote", "encoding", "header" for csv and tsv; "sheet", "sheets" (visible ones), "header", "title_rows" (left out
+ * above it) for xlsx; "records" (the keys that lead to the array) for json where the array is inside an object;
+ * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": says what is wrong with the file and what to do}.
+ */
+int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json, struct err *err);
+
+/* For Python's sql(): the raw handle (a duckdb_connection). */
+void *sql_engine_connection(struct sql_engine *e);
+
+#endif

@@ -1,0 +1,302 @@
+/*
+ * The fork server. Everything slow happens once, before the hello: CPython, its packages and DuckDB are loaded and warmed, the
+ * collector is frozen, and the process confines itself. From then on it only waits for records and calls clone3, with nothing
+ * but its stack: every other page stays shared with its kernels and equal to what it was at the hello.
+ *
+ * Kernels are siblings, not children (CLONE_PARENT): riddle reaps them, and they outlive a zygote that dies.
+ */
+
+#include "kernel/zygote/zygote.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include "base/maps.h"
+#include "base/proc.h"
+#include "kernel/zygote/hot_pages.h"
+#include "kernel/jail/jail.h"
+#include "kernel/kernel.h"
+#include "kernel/zygote/placement.h"
+#include "kernel/python/python.h"
+#include "kernel/sql/sql.h"
+#include "kernel/jail/syscalls.h"
+#include "sandbox/wire.h"
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+#ifndef PR_GET_TID_ADDRESS
+#define PR_GET_TID_ADDRESS 40
+#endif
+
+#define IDLE_MS 3
+
+/* Asks riddle, which is root, to write our id maps, and waits until it has. */
+static int ask_for_maps(void *arg, struct err *err)
+{
+    int sock = *(int *)arg;
+    int r = zygote_send(sock, ZYGOTE_MAP, getpid(), 0, NULL, 0, err);
+    if (r < 0)
+        return r;
+    struct zygote_record rec;
+    int fds[1];
+    size_t n_fds = 0;
+    r = zygote_recv(sock, &rec, fds, 1, &n_fds, err);
+    if (r < 0)
+        return r;
+    if (rec.op != ZYGOTE_MAPPED || rec.status != 0)
+        return err_errno(err, ERR_ISOLATION, rec.status, "mapping the zygote's user id");
+    return 0;
+}
+
+/*
+ * fork(2) with namespaces. glibc keeps the thread id in the thread's descriptor and would refresh it in fork(); the kernel knows
+ * where that is, and is asked to refresh it instead.
+ */
+static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
+{
+    uint64_t tid_address = 0;
+    if (prctl(PR_GET_TID_ADDRESS, &tid_address, 0, 0, 0) < 0)
+        tid_address = 0;
+    int pidfd = -1;
+    struct clone_args args = {
+        .flags = flags | CLONE_PARENT | CLONE_PIDFD |
+                 (tid_address ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0),
+        .pidfd = (uint64_t)(uintptr_t)&pidfd,
+        .child_tid = tid_address,
+    };
+    long pid = sys_clone3(&args, sizeof(args));
+    if (pid > 0)
+        *ret_pidfd = pidfd;
+    return (pid_t)pid;
+}
+
+static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, bool pooled,
+                       const int fds[3], struct err *err)
+{
+    int pidfd = -1;
+    pid_t pid = clone_kernel(jail_clone_flags(parts->jail), &pidfd);
+    if (pid == 0) {
+        struct kernel_parts mine = *parts;
+        mine.pooled = pooled;
+        mine.answered = parts->has_python ? python_idle : NULL;
+        close(opt->sock);
+        kernel_main(&mine, fds[0], fds[1], fds[2]);
+    }
+    int status = pid < 0 ? errno : 0;
+    int r = jail_cloned(parts->jail, err);
+    if (r < 0)
+        return r;
+    for (int i = 0; i < 3; i++)
+        close(fds[i]);
+    r = zygote_send(opt->sock, ZYGOTE_SPAWNED, pid, status, &pidfd, pid < 0 ? 0 : 1, err);
+    if (pidfd >= 0)
+        close(pidfd);
+    return r;
+}
+
+static int load(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
+{
+    int r = sql_engine_create(&parts->engine, err);
+    if (r == 0 && !opt->one_shot)
+        r = sql_engine_warm(parts->engine, err);
+    if (r < 0)
+        return err_wrap(err, "loading DuckDB");
+    if (!opt->python)
+        return 0;
+    r = python_init(opt->preload, parts->engine, err);
+    if (r < 0)
+        return err_wrap(err, "loading Python");
+    r = opt->one_shot ? python_settle(err) : python_warm(err);
+    if (r < 0)
+        return err_wrap(err, "warming Python");
+    parts->has_python = true;
+    return 0;
+}
+
+int zygote_load(const char *preload, struct err *err)
+{
+    struct kernel_parts parts = { 0 };
+    struct zygote_options opt = { .python = true, .preload = preload };
+    return load(&opt, &parts, err);
+}
+
+int zygote_plan(const char *preload, const char *path, struct err *err)
+{
+    int r = placement_record(err);
+    if (r == 0)
+        r = zygote_load(preload, err);
+    return r < 0 ? r : placement_learn(python_rehearse, path, err);
+}
+
+/* It lies beside the program, or where it is installed with it. */
+static void follow_plan(void)
+{
+    char dir[PATH_MAX - 64], path[PATH_MAX];
+    struct err err = ERR_INIT;
+    if (proc_self_dir(dir, sizeof(dir), &err) < 0)
+        return;
+    snprintf(path, sizeof(path), "%s/riddle-kernel.heap", dir);
+    if (access(path, R_OK) < 0)
+        snprintf(path, sizeof(path), "%s/../lib/riddle/riddle-kernel.heap", dir);
+    placement_follow(path);
+}
+
+/*
+ * Huge pages where the heap is: a fork then copies dozens of entries instead of tens of thousands. A kernel that writes to such a
+ * page still copies only 4 kB of it. Best effort: an older Linux says no.
+ */
+static void collapse_heap(void)
+{
+    const uintptr_t huge = 2u << 20;
+    struct maps maps;
+    struct maps_entry m;
+    maps_open(&maps, "/proc");
+    while (maps_next(&maps, &m)) {
+        uintptr_t from = (m.from + huge - 1) & ~(huge - 1), to = m.to & ~(huge - 1);
+        if (m.inode == 0 && strcmp(m.perms, "rw-p") == 0 && from < to)
+            (void)madvise((void *)from, to - from, MADV_COLLAPSE);
+    }
+    maps_close(&maps);
+}
+
+/*
+ * Chunks that are free all over the C library's heap are taken, the largest first, until new ones come from its end: there kernels make
+ * theirs, side by side.
+ */
+static void fill_gaps(void)
+{
+    const uintptr_t end = (uintptr_t)sbrk(0) - mallinfo2().keepcost;
+    for (size_t size = 64u << 10; size >= 24; size -= size > 1024 ? size / 8 / 16 * 16 : 16) {
+        void *volatile p;
+        do
+            p = malloc(size);
+        while (p && (uintptr_t)p < end);
+        free(p);
+    }
+}
+
+void zygote_arrange_memory(void)
+{
+    fill_gaps();
+    collapse_heap();
+}
+
+struct rehearsal {
+    struct kernel_parts parts;
+    int control; /* the kernel's end; its requests are there already */
+};
+
+static void rehearse_kernel(void *arg)
+{
+    struct rehearsal *r = arg;
+    kernel_main(&r->parts, r->control, 1, 1); /* the zygote's own output goes nowhere */
+}
+
+static int send_request(int sock, const char *json, struct err *err)
+{
+    return wire_send(sock, json, strlen(json), NULL, 0, err);
+}
+
+/* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
+static void learn_hot_pages(const struct kernel_parts *parts, int ring)
+{
+    static const char join[] = "{\"op\":\"join\",\"groups\":0}";
+    static const char start[] = "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
+                                "\"workspace_bytes\":67108864,\"tmp_bytes\":67108864,\"inodes\":4096,\"file_bytes\":67108864,"
+                                "\"pids\":64,\"open_files\":256,\"threads\":1,\"python_allowed\":\"\",\"python_blocked\":\"\"}";
+    char exec[512];
+    snprintf(exec, sizeof(exec),
+             "{\"op\":\"exec\",\"id\":1,\"kind\":\"python\",\"code\":\"%s\",\"restricted\":false,\"svg\":false,\"max_rows\":200,"
+             "\"max_bytes\":65536}",
+             python_first_cell());
+    int control[2];
+    struct err err = ERR_INIT;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
+        return;
+    int r = send_request(control[0], join, &err);
+    if (r == 0)
+        r = send_request(control[0], start, &err);
+    if (r == 0)
+        r = send_request(control[0], exec, &err);
+    struct rehearsal rehearsal = { .parts = *parts, .control = control[1] };
+    rehearsal.parts.answered = hot_pages_rehearsed;
+    struct hot_rehearsal hot = {
+        .run = rehearse_kernel,
+        .arg = &rehearsal,
+        .clone_flags = jail_clone_flags(parts->jail),
+        .proc = parts->jail->namespaces ? "/host/proc" : "/proc",
+    };
+    if (r == 0)
+        hot_pages_learn(ring, &hot);
+    close(control[0]);
+    close(control[1]);
+}
+
+int zygote_serve(const struct zygote_options *opt, struct err *err)
+{
+    struct jail_template jail;
+    struct kernel_parts parts = { .jail = &jail };
+    int sock = opt->sock;
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
+    if (opt->python && !opt->one_shot)
+        follow_plan();
+    int r = load(opt, &parts, err);
+    if (r < 0)
+        return r;
+
+    long long threads = proc_status_value(0, "Threads");
+    if (threads > 1)
+        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
+    int ring = -1;
+    if (!opt->one_shot)
+        zygote_arrange_memory();
+    if (!opt->one_shot && parts.has_python)
+        ring = hot_pages_open();
+
+    struct jail_confine_options confine = {
+        .partial = opt->partial,
+        .parent_maps = opt->parent_maps,
+        .write_maps = ask_for_maps,
+        .arg = &sock,
+    };
+    r = jail_confine(&jail, &confine, err);
+    if (r < 0)
+        return r;
+    /* Again, because the change of credentials cleared it. */
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    prctl(PR_SET_NAME, opt->python ? "riddle-zygote-p" : "riddle-zygote-s", 0, 0, 0);
+    if (!opt->one_shot && parts.has_python)
+        learn_hot_pages(&parts, ring);
+    r = zygote_send(sock, ZYGOTE_HELLO, getpid(), 1, NULL, 0, err);
+
+    while (r == 0) {
+        struct pollfd pfd = { .fd = sock, .events = POLLIN };
+        /* Not at once: what it locks, the kernel that was just cloned wants too. */
+        if (!opt->one_shot && !jail.net_ahead && poll(&pfd, 1, IDLE_MS) == 0)
+            jail_make_ahead(&jail);
+        struct zygote_record rec;
+        int fds[3];
+        size_t n_fds = 0;
+        r = zygote_recv(sock, &rec, fds, 3, &n_fds, err);
+        if (r == -ERR_UNAVAILABLE)
+            return 0; /* riddle is gone */
+        if (r < 0)
+            break;
+        /* The one request that is permitted now. */
+        if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
+            return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
+        r = serve_spawn(opt, &parts, rec.value == 1, fds, err);
+    }
+    return r;
+}

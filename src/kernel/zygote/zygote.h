@@ -1,0 +1,28 @@
+#ifndef RIDDLE_KERNEL_ZYGOTE_ZYGOTE_H
+#define RIDDLE_KERNEL_ZYGOTE_ZYGOTE_H
+
+#include <stdbool.h>
+#include "base/err.h"
+
+struct zygote_options {
+    bool python;         /* false: DuckDB only, ready in a fraction of the time */
+    const char *preload; /* Python packages */
+    bool one_shot;       /* for a kernel or two: what pays off only with many is left out */
+    bool partial;        /* RIDDLE_JAIL=partial */
+    bool parent_maps;    /* started by root: riddle writes the id maps */
+    int sock;
+};
+
+/* Everything is loaded: arranges memory so that forks are cheap. */
+void zygote_arrange_memory(void);
+
+/* Loads what a zygote loads with Python, and nothing more. */
+int zygote_load(const char *preload, struct err *err);
+
+/* Writes where the zygote shall place what kernels write to (kernel/placement.h). */
+int zygote_plan(const char *preload, const char *path, struct err *err);
+
+/* Loads, confines itself, says hello, and serves until the socket closes. Returns 0 then. */
+int zygote_serve(const struct zygote_options *opt, struct err *err);
+
+#endif

@@ -1,0 +1,478 @@
+/*
+ * RunnerRequest → checked struct → sandbox → RunnerResponse. See runner.h.
+ *
+ * Checks come in the order in which a person would mend them: is it JSON, is it an object, are its fields known, are they of
+ * the right type and range, is there code, are the files there. The first fault is told, with what to do about it.
+ */
+
+#include "run/runner.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/str.h"
+
+#define MEGABYTE (1024 * 1024)
+
+/* Code, and RUNNER_FILES_MAX times a name, a path and a table, with room for rounding. */
+#define REQUEST_ARENA_MAX (RUNNER_CODE_MAX + RUNNER_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
+
+static const char *const request_keys[] = {
+    "dataset_id",       "files", "query_type",    "sql",       "python_code", "timeout_seconds", "max_rows",
+    "max_output_bytes", "svg",   "python_policy", "memory_mb", NULL,
+};
+static const char *const file_keys[] = { "name", "path", NULL };
+
+/* ---- fields ---- */
+
+static int get_integer(const json_t *obj, const char *key, long long dflt, long long min, long long max,
+                       const char *range_message, long long *ret, struct err *err)
+{
+    const json_t *v = json_object_get(obj, key);
+    if (!v || json_is_null(v)) {
+        *ret = dflt;
+        return 0;
+    }
+    if (!json_is_integer(v))
+        return err_set(err, ERR_VALIDATION, "'%s' must be an integer, not %s", key, json_type_name(v));
+    long long n = json_integer_value(v);
+    if (n < min || n > max) {
+        if (range_message)
+            return err_set(err, ERR_VALIDATION, "%s", range_message);
+        return err_set(err, ERR_VALIDATION, "'%s' must be between %lld and %lld, not %lld", key, min, max, n);
+    }
+    *ret = n;
+    return 0;
+}
+
+static int parse_dataset_id(const json_t *obj, struct runner_request *req, struct err *err)
+{
+    const char *id;
+    int r = json_get_str(obj, "dataset_id", "unknown", &id, err);
+    if (r < 0)
+        return r;
+    size_t len = strlen(id);
+    size_t good = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
+    if (len == 0 || len > 128 || good != len || id[0] == '.' || id[0] == '-')
+        return err_set(err, ERR_VALIDATION,
+                       "'dataset_id' must be 1 to 128 letters, digits, '_', '-' or '.', beginning with a letter, a digit "
+                       "or '_'");
+    req->dataset_id = arena_strdup(&req->arena, id);
+    return req->dataset_id ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+static int parse_policy(const json_t *obj, struct runner_request *req, struct err *err)
+{
+    const char *name;
+    int r = json_get_str(obj, "python_policy", "restricted", &name, err);
+    if (r < 0)
+        return r;
+    if (str_eq(name, "restricted"))
+        req->run.policy = POLICY_RESTRICTED;
+    else if (str_eq(name, "open"))
+        req->run.policy = POLICY_OPEN;
+    else
+        return err_set(err, ERR_VALIDATION, "unknown python_policy '%.64s': use restricted or open", name);
+    return 0;
+}
+
+static int parse_limits(const json_t *obj, const struct config *cfg, struct runner_request *req, struct err *err)
+{
+    long long timeout_s, max_rows, max_bytes, memory_mb;
+    long long memory_max_mb = MAX_OF(cfg->memory_bytes / MEGABYTE, 64);
+    int r = get_integer(obj, "timeout_seconds", cfg->run_timeout_s, 1, RUNNER_TIMEOUT_MAX_S,
+                        "Timeout must be between 1 and 60 seconds", &timeout_s, err);
+    if (r < 0)
+        return r;
+    r = get_integer(obj, "max_rows", cfg->max_rows, 1, RUNNER_ROWS_MAX, NULL, &max_rows, err);
+    if (r < 0)
+        return r;
+    r = get_integer(obj, "max_output_bytes", cfg->max_output_bytes, RUNNER_OUTPUT_MIN, RUNNER_OUTPUT_MAX,
+                    "'max_output_bytes' must be greater than 1024 and at most 1000000", &max_bytes, err);
+    if (r < 0)
+        return r;
+    /* A request may ask for less memory than the setting, never for more. */
+    r = get_integer(obj, "memory_mb", memory_max_mb, 64, memory_max_mb, NULL, &memory_mb, err);
+    if (r < 0)
+        return r;
+
+    sandbox_limits_default(cfg, &req->limits);
+    req->limits.memory_bytes = MIN_OF(req->limits.memory_bytes, (int64_t)memory_mb * MEGABYTE);
+    req->run.timeout_ms = timeout_s * 1000;
+    req->run.max_rows = max_rows;
+    req->run.max_output_bytes = max_bytes;
+    return json_get_bool(obj, "svg", false, &req->run.svg, err);
+}
+
+static bool is_blank(const char *s)
+{
+    while (isspace((unsigned char)*s))
+        s++;
+    return *s == '\0';
+}
+
+static int parse_code(const json_t *obj, struct runner_request *req, struct err *err)
+{
+    const char *type, *sql, *python;
+    int r = json_get_str(obj, "query_type", NULL, &type, err);
+    if (r < 0)
+        return r;
+    r = json_get_str(obj, "sql", NULL, &sql, err);
+    if (r < 0)
+        return r;
+    r = json_get_str(obj, "python_code", NULL, &python, err);
+    if (r < 0)
+        return r;
+
+    /* The first runner had one entrypoint per language and no query_type: then the code that is there decides. */
+    if (!type)
+        type = python && !is_blank(python) && (!sql || is_blank(sql)) ? "python" : "sql";
+
+    const char *key, *code;
+    if (str_eq(type, "sql")) {
+        req->run.kind = RUN_SQL;
+        key = "sql";
+        code = sql;
+        if (!code || is_blank(code))
+            return err_set(err, ERR_VALIDATION, "SQL query is required");
+    } else if (str_eq(type, "python")) {
+        req->run.kind = RUN_PYTHON;
+        key = "python_code";
+        code = python;
+        if (!code || is_blank(code))
+            return err_set(err, ERR_VALIDATION, "python_code is required");
+    } else {
+        return err_set(err, ERR_VALIDATION, "unknown query_type '%.64s': use one of sql, python", type);
+    }
+
+    size_t len = strlen(code);
+    if (len > RUNNER_CODE_MAX)
+        return err_set(err, ERR_VALIDATION,
+                       "'%s' is %zu bytes long and the limit is 1 MB (%u bytes): put data into a file of the request "
+                       "instead of into the code",
+                       key, len, RUNNER_CODE_MAX);
+    req->run.code = arena_strndup(&req->arena, code, len);
+    req->run.code_len = len;
+    return req->run.code ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- files ---- */
+
+/* True if path is strictly inside root, by name alone. */
+static bool path_under(const char *path, const char *root)
+{
+    size_t len = strlen(root);
+    while (len > 1 && root[len - 1] == '/')
+        len--;
+    if (len == 1 && root[0] == '/')
+        return path[0] == '/' && path[1] != '\0';
+    return strncmp(path, root, len) == 0 && path[len] == '/';
+}
+
+/* Resolves links, and checks where the file is, that it is a file, and that it can be read. */
+static int resolve_path(const struct config *cfg, unsigned flags, struct runner_request *req, const char *path,
+                        const char **ret, struct err *err)
+{
+    if (path[0] != '/')
+        return err_set(err, ERR_VALIDATION, "path '%.256s' must be absolute: it must begin with '/'", path);
+    if (strlen(path) >= PATH_MAX)
+        return err_set(err, ERR_VALIDATION, "a path must be shorter than %d bytes", PATH_MAX);
+
+    /*
+     * The root as it was written is checked first, so that the answer for a path elsewhere does not depend on whether
+     * something is there; the resolved path is checked again because a link may lead out.
+     */
+    auto_free char *root = NULL;
+    if (!(flags & RUNNER_HOST_PATHS)) {
+        root = realpath(cfg->data_root, NULL);
+        if (!root)
+            return err_errno(err, ERR_VALIDATION, errno, "the data directory '%s' (RIDDLE_DATA_ROOT) cannot be used",
+                             cfg->data_root);
+        if (!path_under(path, cfg->data_root) && !path_under(path, root))
+            return err_set(err, ERR_VALIDATION, "path '%.256s' must be under %s", path, cfg->data_root);
+    }
+
+    auto_free char *resolved = realpath(path, NULL);
+    if (!resolved) {
+        if (errno == ENOENT || errno == ENOTDIR)
+            return err_set(err, ERR_VALIDATION, "file '%.256s' does not exist: check the path", path);
+        return err_errno(err, ERR_VALIDATION, errno, "file '%.256s' cannot be reached: check its path and permissions",
+                         path);
+    }
+    if (root && !path_under(resolved, root))
+        return err_set(err, ERR_VALIDATION, "path '%.256s' must be under %s, and it leads outside", path,
+                       cfg->data_root);
+
+    /* stat before open: opening a device or a FIFO can have effects of its own. */
+    struct stat st;
+    if (stat(resolved, &st) < 0)
+        return err_errno(err, ERR_VALIDATION, errno, "file '%.256s' cannot be reached", path);
+    if (S_ISDIR(st.st_mode))
+        return err_set(err, ERR_VALIDATION, "'%.256s' is a directory: name a CSV file in it", path);
+    if (!S_ISREG(st.st_mode))
+        return err_set(err, ERR_VALIDATION, "'%.256s' is not a regular file: copy its content into a file first", path);
+    auto_close int fd = open(resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return err_errno(err, ERR_VALIDATION, errno, "file '%.256s' cannot be read: give this user the right to read it",
+                         path);
+    if (st.st_size == 0)
+        return err_set(err, ERR_VALIDATION, "file '%.256s' is empty: it needs at least a line of column names", path);
+
+    *ret = arena_strdup(&req->arena, resolved);
+    return *ret ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+static int check_file_name(const char *name, struct err *err)
+{
+    size_t len = strlen(name);
+    bool good = len > 0 && len <= NAME_MAX && !strchr(name, '/') && !str_eq(name, ".") && !str_eq(name, "..");
+    for (size_t i = 0; good && i < len; i++)
+        good = (unsigned char)name[i] >= ' ' && name[i] != 0x7f;
+    if (!good)
+        return err_set(err, ERR_VALIDATION,
+                       "file name '%.64s' cannot be used: a name is 1 to %d bytes with no '/' and no control characters",
+                       name, NAME_MAX);
+    return 0;
+}
+
+static int parse_file(const struct config *cfg, unsigned flags, const json_t *value, struct runner_request *req,
+                      struct err *err)
+{
+    struct sandbox_file *f = &req->files[req->n_files];
+    const char *name, *path;
+
+    int r = json_check_keys(value, file_keys, err);
+    if (r >= 0)
+        r = json_get_str(value, "path", NULL, &path, err);
+    if (r >= 0)
+        r = json_get_str(value, "name", NULL, &name, err);
+    if (r >= 0 && (!path || !*path))
+        r = err_set(err, ERR_VALIDATION, "'path' is required: the absolute path of the CSV file");
+    if (r < 0)
+        return err_wrap(err, "files[%zu]", req->n_files);
+    if (!name) {
+        const char *slash = strrchr(path, '/');
+        name = slash ? slash + 1 : path;
+    }
+    r = check_file_name(name, err);
+    if (r < 0)
+        return r;
+
+    char table[NAME_MAX + 1];
+    str_stem(name, table, sizeof(table));
+    if (!str_is_identifier(table))
+        return err_set(err, ERR_VALIDATION,
+                       "invalid table name '%.64s' (from file '%.64s'): it must begin with a letter or '_' and hold only "
+                       "letters, digits and '_'; give the file another name",
+                       table, name);
+    /* SQL names have no case, so files that differ only in case collide too. */
+    for (size_t i = 0; i < req->n_files; i++)
+        if (str_ieq(req->files[i].table, table))
+            return err_set(err, ERR_VALIDATION,
+                           "duplicate table name '%s' (from files '%.64s' and '%.64s'): give one of them another name",
+                           table, req->files[i].name, name);
+
+    r = resolve_path(cfg, flags, req, path, &f->path, err);
+    if (r < 0)
+        return r;
+    f->name = arena_strdup(&req->arena, name);
+    f->table = arena_strdup(&req->arena, table);
+    if (!f->name || !f->table)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    req->n_files++;
+    return 0;
+}
+
+static int parse_files(const struct config *cfg, unsigned flags, const json_t *obj, struct runner_request *req,
+                       struct err *err)
+{
+    json_t *files;
+    int r = json_get_array(obj, "files", &files, err);
+    if (r < 0)
+        return r;
+    size_t n = files ? json_array_size(files) : 0;
+    if (n == 0 && !(flags & RUNNER_FILES_OPTIONAL))
+        return err_set(err, ERR_VALIDATION, "At least one file is required");
+    if (n > RUNNER_FILES_MAX)
+        return err_set(err, ERR_VALIDATION, "'files' has %zu entries and the limit is %d", n, RUNNER_FILES_MAX);
+    req->files = arena_alloc(&req->arena, sizeof(*req->files) * MAX_OF(n, (size_t)1));
+    if (!req->files)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < n; i++) {
+        r = parse_file(cfg, flags, json_array_get(files, i), req, err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+/* ---- requests ---- */
+
+int runner_request_from_json(const struct config *cfg, unsigned flags, const json_t *value,
+                             struct runner_request *ret, struct err *err)
+{
+    if (!json_is_object(value))
+        return err_set(err, ERR_INVALID_INPUT, "the request must be a JSON object, not %s", json_type_name(value));
+
+    struct runner_request req = { .dataset_id = NULL };
+    arena_init(&req.arena, REQUEST_ARENA_MAX);
+    int r = json_check_keys(value, request_keys, err);
+    if (r >= 0)
+        r = parse_dataset_id(value, &req, err);
+    if (r >= 0)
+        r = parse_policy(value, &req, err);
+    if (r >= 0)
+        r = parse_limits(value, cfg, &req, err);
+    if (r >= 0)
+        r = parse_code(value, &req, err);
+    if (r >= 0)
+        r = parse_files(cfg, flags, value, &req, err);
+    if (r < 0) {
+        arena_finish(&req.arena);
+        return r;
+    }
+    *ret = req;
+    return 0;
+}
+
+int runner_request_parse(const struct config *cfg, unsigned flags, const char *text, size_t len,
+                         struct runner_request *ret, struct err *err)
+{
+    size_t start = 0;
+    while (start < len && strchr(" \t\r\n", text[start]) && text[start] != '\0')
+        start++;
+    if (start == len)
+        return err_set(err, ERR_INVALID_INPUT, "no input: write one RunnerRequest (a JSON object) to standard input");
+
+    auto_json json_t *value = NULL;
+    int r = json_parse(text, len, &value, err);
+    if (r < 0)
+        return r;
+    return runner_request_from_json(cfg, flags, value, ret, err);
+}
+
+void runner_request_finish(struct runner_request *req)
+{
+    arena_finish(&req->arena);
+    *req = (struct runner_request){ .dataset_id = NULL };
+}
+
+/* ---- running ---- */
+
+int runner_open(struct provider *p, const struct runner_request *req, const struct run_events *events,
+                struct sandbox **ret, struct err *err)
+{
+    struct sandbox_spec spec = {
+        .kind = req->run.kind,
+        .dataset_id = req->dataset_id,
+        .files = req->files,
+        .n_files = req->n_files,
+        .limits = req->limits,
+    };
+    return sandbox_create(p, &spec, events, ret, err);
+}
+
+int runner_run(struct sandbox *sb, const struct runner_request *req, const struct run_events *events,
+               struct runner_stop *stop, struct run_result *ret, struct err *err)
+{
+    int r = sandbox_begin(sb, &req->run, events, err);
+    if (r < 0)
+        return r;
+    if (!stop)
+        return sandbox_wait(sb, ret, err);
+
+    for (;;) {
+        struct pollfd fds[SANDBOX_POLL_MAX + 1];
+        int64_t deadline_ms;
+        int wait_ms = -1;
+        size_t n = sandbox_poll_fds(sb, fds, &deadline_ms);
+        if (deadline_ms >= 0) {
+            int64_t left = deadline_ms - clock_now_ms();
+            wait_ms = (int)MAX_OF(MIN_OF(left, INT_MAX), 0);
+        }
+        fds[n] = (struct pollfd){ .fd = stop->fd, .events = POLLIN };
+        if (poll(fds, n + 1, wait_ms) < 0 && errno != EINTR)
+            return err_errno(err, ERR_INTERNAL, errno, "waiting for the run");
+        if (fds[n].revents & POLLIN) {
+            char drain[256]; /* one signalfd record, or the eight bytes of an eventfd */
+            if (read(stop->fd, drain, sizeof(drain)) > 0) {
+                if (stop->count++ > 0)
+                    return err_set(err, ERR_CANCELLED, "the run was killed");
+                sandbox_interrupt(sb);
+            }
+        }
+        r = sandbox_advance(sb, ret, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
+    }
+}
+
+/* Everything between request and result, so that the caller has one place where a failure becomes a response. */
+static json_t *run_request(const struct config *cfg, unsigned flags, const struct buf *text)
+{
+    struct err err = ERR_INIT;
+    struct runner_request req;
+    struct provider *provider = NULL;
+    struct sandbox *sandbox = NULL;
+    struct run_result result = { .verdict = VERDICT_OK };
+    json_t *response;
+
+    int r = runner_request_parse(cfg, flags, buf_cstr(text), text->len, &req, &err);
+    if (r < 0)
+        return runner_failure(&err);
+    r = provider_open_local(cfg, &provider, &err);
+    if (r >= 0)
+        provider_one_shot(provider, req.run.code);
+    if (r >= 0)
+        r = runner_open(provider, &req, NULL, &sandbox, &err);
+    if (r >= 0)
+        r = runner_run(sandbox, &req, NULL, NULL, &result, &err);
+    if (r >= 0) {
+        response = runner_response(&req, &result);
+        run_result_finish(&result);
+    } else {
+        response = runner_failure(&err);
+    }
+    sandbox_destroy(sandbox);
+    provider_close(provider);
+    runner_request_finish(&req);
+    return response;
+}
+
+int runner_run_once(const struct config *cfg, unsigned flags, int in_fd, int out_fd)
+{
+    struct err err = ERR_INIT;
+    auto_buf struct buf in = BUF_INIT(RUNNER_REQUEST_MAX);
+    auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
+    auto_json json_t *response = NULL;
+
+    if (fd_read_to_end(in_fd, &in, &err) < 0) {
+        if (err.code == ERR_TOO_LARGE)
+            err_set(&err, ERR_VALIDATION, "the request is larger than the limit of %u MB: put data into files",
+                    RUNNER_REQUEST_MAX >> 20);
+        response = runner_failure(&err);
+    } else {
+        response = run_request(cfg, flags, &in);
+    }
+    if (!response || json_write(response, &out, &err) < 0 || buf_append_str(&out, "\n", &err) < 0) {
+        buf_clear(&out);
+        static const char fallback[] =
+            "{\"status\":\"error\",\"columns\":[],\"rows\":[],\"row_count\":0,\"exec_time_ms\":0,\"stdout_trunc\":\"\","
+            "\"stderr_trunc\":\"\",\"error\":{\"type\":\"RUNNER_INTERNAL_ERROR\",\"message\":\"the response could not be "
+            "built: out of memory\"},\"truncated\":false,\"verdict\":\"error\"}\n";
+        (void)fd_write_all(out_fd, fallback, sizeof(fallback) - 1, &err);
+        return 1;
+    }
+    if (fd_write_all(out_fd, out.data, out.len, &err) < 0)
+        return 1;
+    return runner_succeeded(response) ? 0 : 1;
+}

@@ -1,0 +1,80 @@
+#ifndef RIDDLE_SANDBOX_POOL_EXECUTOR_H
+#define RIDDLE_SANDBOX_POOL_EXECUTOR_H
+
+/*
+ * Sandboxes for an event loop: nothing here blocks. A lease is a sandbox of one owner, from executor_acquire() to
+ * lease_release(). Acquiring waits for a free place (fair between owners, bounded), hashes and ingests what is new, and takes a
+ * kernel from the pool.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+#include "base/config.h"
+#include "base/err.h"
+#include "sandbox/sandbox.h"
+
+struct executor;
+struct lease;
+
+/* Starts the SQL zygote (blocking, some tens of milliseconds); Python's comes up while the loop runs. */
+int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor **ret, struct err *err);
+/* Releases everything and kills what is left. The loop must still be there. */
+void executor_destroy(struct executor *ex);
+
+struct executor_stats {
+    size_t queued, loading, running, idle, pooled, places;
+    uint64_t runs[_VERDICT_MAX], zygote_restarts, refused;
+};
+void executor_stats(const struct executor *ex, struct executor_stats *ret);
+/* True unless the last fork failed. */
+bool executor_ready(const struct executor *ex);
+
+/* Time in each stage so far, in microseconds. */
+struct lease_times {
+    int64_t queue_us, load_us, start_us;
+};
+
+/* err is NULL when the sandbox is there; otherwise the lease is already gone when this is called. */
+typedef void (*lease_ready_fn)(struct lease *lease, const struct err *err, void *arg);
+/* result belongs to the callee (run_result_finish); err is set instead when the sandbox broke: release it. */
+typedef void (*lease_done_fn)(struct lease *lease, struct run_result *result, const struct err *err, void *arg);
+
+/*
+ * UNAVAILABLE at once when the queue is full. ready is never called from within this call. The spec is copied; events are
+ * called for the progress of an ingest.
+ */
+int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
+                     const struct run_events *events, lease_ready_fn ready, void *arg, struct lease **ret,
+                     struct err *err);
+int lease_run(struct lease *lease, const struct run_request *req, const struct run_events *events,
+              lease_done_fn done, void *arg, struct err *err);
+/* As lease_run: describes a table of the sandbox. The result's body has "profile" (dataset_check_profile() judges it). */
+int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err);
+
+/* As lease_run: what is in /workspace now. The result's body has "files" and "files_truncated". */
+int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
+/*
+ * Files of /workspace between runs, a piece at a time, as sandbox_read_file() and sandbox_write_file(). CONFLICT at once while a run or
+ * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
+ * sandbox is still good. Of a write the piece has only the file's new size.
+ */
+typedef void (*lease_file_fn)(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg);
+int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
+                    struct err *err);
+/* The data is copied. */
+int lease_write_file(struct lease *lease, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
+                     struct err *err);
+/* Stops the run under way; its result still comes. */
+void lease_interrupt(struct lease *lease);
+void lease_times(const struct lease *lease, struct lease_times *ret);
+bool lease_alive(const struct lease *lease);
+/*
+ * Between runs, a sandbox that is kept for its variables: it makes room for others until its next run. Negative when there is nothing
+ * to keep: release it.
+ */
+int lease_park(struct lease *lease);
+/* In any state; no callback comes after this. */
+void lease_release(struct lease *lease);
+
+#endif

@@ -1,0 +1,66 @@
+/* A few dozen entries at most: an array in order of use, oldest first. */
+
+#include "sandbox/pool/idle_cache.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/str.h"
+
+void idle_cache_init(struct idle_cache *c, size_t max)
+{
+    memset(c, 0, sizeof(*c));
+    c->max = MIN_OF(max, (size_t)IDLE_CACHE_MAX);
+}
+
+bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[HASH_HEX_SIZE], char ret[IDLE_KEY_SIZE])
+{
+    /* A length before each text: no two different lists read the same. */
+    auto_buf struct buf b = BUF_INIT(1u << 20);
+    const struct sandbox_limits *l = &spec->limits;
+    const char *dataset = spec->dataset_id ? spec->dataset_id : "";
+    int r = buf_printf(&b, NULL, "%zu:%s %zu:%s %lld %f %d %d ", strlen(owner), owner, strlen(dataset), dataset,
+                       (long long)l->memory_bytes, l->cpus, l->pids, l->open_files);
+    for (size_t i = 0; i < spec->n_files && r == 0; i++) {
+        if (spec->files[i].raw)
+            continue; /* SQL does not see it */
+        if (!hashes[i][0])
+            return false;
+        r = buf_printf(&b, NULL, "%zu:%s %s ", strlen(spec->files[i].table), spec->files[i].table, hashes[i]);
+    }
+    return r == 0 && hash_bytes(b.data, b.len, ret, NULL) == 0;
+}
+
+static struct sandbox *remove_at(struct idle_cache *c, size_t i)
+{
+    struct sandbox *sb = c->at[i].sandbox;
+    memmove(&c->at[i], &c->at[i + 1], (c->n - i - 1) * sizeof(c->at[0]));
+    c->n--;
+    return sb;
+}
+
+struct sandbox *idle_cache_take(struct idle_cache *c, const char *key)
+{
+    for (size_t i = c->n; i-- > 0;) /* the one used last has the warmest caches */
+        if (str_eq(c->at[i].key, key))
+            return remove_at(c, i);
+    return NULL;
+}
+
+struct sandbox *idle_cache_put(struct idle_cache *c, const char *key, struct sandbox *sb, int64_t now_ms)
+{
+    if (c->max == 0)
+        return sb;
+    struct sandbox *gone = c->n == c->max ? remove_at(c, 0) : NULL;
+    snprintf(c->at[c->n].key, sizeof(c->at[c->n].key), "%s", key);
+    c->at[c->n].sandbox = sb;
+    c->at[c->n].since_ms = now_ms;
+    c->n++;
+    return gone;
+}
+
+struct sandbox *idle_cache_expire(struct idle_cache *c, int64_t before_ms)
+{
+    return c->n > 0 && c->at[0].since_ms < before_ms ? remove_at(c, 0) : NULL;
+}
