@@ -40,6 +40,8 @@ DESTDIR ?=
 DUCKDB := third_party/duckdb
 BOUND := $(DUCKDB)/bound
 PYTHON := /usr/bin/python3
+PYTHON_VERSION := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_python_version())' 2>/dev/null)
+ARCH := $(shell uname -m)
 
 ifeq ($(V),1)
 Q :=
@@ -51,7 +53,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libedit libseccomp libcrypto expat python-3.11-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libedit libseccomp libcrypto expat python-$(PYTHON_VERSION)-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -61,7 +63,7 @@ WARNINGS += -Werror
 endif
 
 CFLAGS ?= -O2 -g
-HARDEN := -fstack-protector-strong -fPIE -fcf-protection
+HARDEN := -fstack-protector-strong -fPIE $(if $(filter x86_64,$(ARCH)),-fcf-protection) $(if $(filter aarch64,$(ARCH)),-mbranch-protection=standard)
 # `now` binds the program's own imports at start and leaves those of libduckdb lazy: measured, it costs riddle-kernel nothing.
 HARDEN_LD := -Wl,-z,relro,-z,now -Wl,-z,noexecstack
 ifeq ($(SANITIZER),)
@@ -73,9 +75,9 @@ SAN := -fsanitize=$(SANITIZER) -fno-sanitize-recover=all -fno-omit-frame-pointer
 endif
 
 # Headers of others are system headers: our warnings are about our code.
-SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-3.11-embed)) -isystem $(DUCKDB)
+SYSTEM_INCLUDES := $(patsubst -I%,-isystem %,$(call pkg,--cflags-only-I,python-$(PYTHON_VERSION)-embed)) -isystem $(DUCKDB)
 
-ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
+ALL_CFLAGS = -std=gnu17 -D_GNU_SOURCE -Isrc -I$(BUILD) $(SYSTEM_INCLUDES) $(WARNINGS) $(HARDEN) $(SAN) $(CFLAGS) $(CPPFLAGS)
 ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 
 LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3) -lm
@@ -83,11 +85,11 @@ LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3) -lm
 # built for fixed addresses, and so is this program; the zygote has to have them anyway. Extension modules find its functions here.
 # Sanitized programs take the shared library, by whose name a leak of CPython's own is told from one of ours.
 ifeq ($(SANITIZER),)
-LIBPYTHON := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_config_var("LIBPL"))' 2>/dev/null)/libpython3.11.a
+LIBPYTHON := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_config_var("LIBPL"))' 2>/dev/null)/libpython$(PYTHON_VERSION).a
 LINK_PYTHON := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -Wl,--export-dynamic-symbol='Py*' \
 	-Wl,--export-dynamic-symbol='_Py*'
 else
-LINK_PYTHON := -pie $(call pkg,--libs,python-3.11-embed)
+LINK_PYTHON := -pie $(call pkg,--libs,python-$(PYTHON_VERSION)-embed)
 endif
 LIBS_kernel = -L$(BOUND) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp zlib expat) -lm -lpthread -ldl
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
@@ -161,9 +163,15 @@ $(foreach d,$(DIRS),$(eval $(call archive_rule,$(d))))
 
 compile = mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
-$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+$(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version packages-present
 	$(say) CC $<
 	$(Q)$(compile)
+
+# What depends on the system that Riddle is built on: asked of its interpreter and compiler, and nowhere written down.
+PLATFORM := $(BUILD)/gen/platform.h
+$(PLATFORM): scripts/platform-header $(BUILD)/flags | packages-present
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && $(PYTHON) -I scripts/platform-header $@ $(CC)
 
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
@@ -177,7 +185,7 @@ $(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_FILES)
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && scripts/embed-files $@ net/static.h static_file $(PAGE_FILES)
 
-$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | packages-present
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
@@ -191,10 +199,11 @@ $(BUILD)/flags: FORCE
 $(DUCKDB)/version: scripts/fetch-third-party
 	$(Q)scripts/fetch-third-party duckdb
 
-# The library with its references to itself looked up once, here, instead of at every start of a zygote.
+# The library with its references to itself looked up once, here, instead of at every start of a zygote (on x86-64; elsewhere it is
+# taken as it is).
 $(BOUND)/libduckdb.so: scripts/bind-library | $(DUCKDB)/version
 	$(say) BIND $@
-	$(Q)mkdir -p $(@D) && scripts/bind-library $(DUCKDB)/libduckdb.so $@
+	$(Q)mkdir -p $(@D) && $(if $(filter x86_64,$(ARCH)),scripts/bind-library,cp) $(DUCKDB)/libduckdb.so $@
 
 .PHONY: packages-present
 packages-present:
@@ -204,7 +213,7 @@ endif
 
 # ---- unit tests --------------------------------------------------------------------------------------------------------
 
-$(BUILD)/obj/tests/%.o: tests/unit/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+$(BUILD)/obj/tests/%.o: tests/unit/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version packages-present
 	$(say) CC $<
 	$(Q)$(compile) -Itests/unit
 
@@ -224,7 +233,7 @@ $(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))
 # Programs that tests and benchmarks drive: the interfaces of sandboxes and of models without a server.
 TOOLS := $(patsubst tests/tools/%.c,$(BUILD)/tests/tools/%,$(wildcard tests/tools/*.c))
 
-$(BUILD)/obj/tools/%.o: tests/tools/%.c $(BUILD)/flags | packages-present
+$(BUILD)/obj/tools/%.o: tests/tools/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
@@ -235,7 +244,7 @@ $(BUILD)/tests/tools/%: $(BUILD)/obj/tools/%.o $(call archives,run sandbox llm n
 # Peers that a benchmark measures in the same run.
 BENCH := $(patsubst bench/%.c,$(BUILD)/bench/%,$(wildcard bench/*.c))
 
-$(BUILD)/obj/bench/%.o: bench/%.c $(BUILD)/flags | $(DUCKDB)/version packages-present
+$(BUILD)/obj/bench/%.o: bench/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 
@@ -249,7 +258,7 @@ FUZZ := $(patsubst tests/fuzz/%.c,$(BUILD)/fuzz/%,$(FUZZ_C))
 # From the kernel only what needs neither CPython nor DuckDB.
 FUZZ_LIBS := $(call archives,$(filter-out cli,$(DIRS_riddle)) kernel)
 
-$(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | packages-present
+$(BUILD)/obj/fuzz/%.o: tests/fuzz/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<
 	$(Q)$(compile)
 

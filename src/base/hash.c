@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/library.h"
 #include "base/macros.h"
+#include "gen/platform.h"
 
 #define CHUNK_BYTES (1u << 20)
 
@@ -38,7 +39,7 @@ static void load_crypto(void)
         CRYPTO_FUNCTIONS(X)
 #undef X
     };
-    (void)library_load("libcrypto.so.3", "libssl3", symbols, ARRAY_SIZE(symbols), &crypto.why);
+    (void)library_load(PLATFORM_CRYPTO_SONAME, PLATFORM_CRYPTO_PACKAGE, symbols, ARRAY_SIZE(symbols), &crypto.why);
 }
 
 int hash_begin(struct hash *h, struct err *err)

@@ -11,7 +11,7 @@ struct library_symbol {
     void *pointer; /* to the pointer that gets its address */
 };
 
-/* "libcurl.so.4", of Debian's package "libcurl4". It stays loaded. UNAVAILABLE when it or one of its symbols is not to be had. */
+/* Loads a library by its soname; package is what Debian calls it (gen/platform.h has both). It stays loaded. UNAVAILABLE when it or one of its symbols is not to be had. */
 int library_load(const char *file, const char *package, const struct library_symbol *symbols, size_t n, struct err *err);
 
 #endif

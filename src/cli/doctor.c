@@ -31,6 +31,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "gen/platform.h"
 #include "sandbox/local/cgroup.h"
 
 #define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
@@ -181,7 +182,7 @@ static bool check_kernel(const char *version, const char *path, json_t *checks)
         proc_describe_exit(status, ended, sizeof(ended));
         /* The dynamic linker names the library that it misses; there are two that matter. */
         const char *remedy = strstr(line, "libduckdb")    ? "run 'make deps', which fetches DuckDB"
-                             : strstr(line, "libpython") ? "apt-get install libpython3.11"
+                             : strstr(line, "libpython") ? "apt-get install " PLATFORM_PYTHON_LIBRARY_PACKAGE
                              : strstr(line, ".so")       ? "run 'make deps', which installs what is missing"
                                                          : build;
         add(checks, "riddle-kernel", FAIL, remedy, "it does not start: %s (%s)", line[0] ? line : "no message", ended);

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "base/library.h"
 #include "base/macros.h"
+#include "gen/platform.h"
 
 struct edit_lib edit_lib;
 
@@ -18,7 +19,7 @@ int edit_lib_load(struct err *err)
     static bool loaded;
     if (loaded)
         return 0;
-    int r = library_load("libedit.so.2", "libedit2", symbols, ARRAY_SIZE(symbols), err);
+    int r = library_load(PLATFORM_EDIT_SONAME, PLATFORM_EDIT_PACKAGE, symbols, ARRAY_SIZE(symbols), err);
     loaded = r == 0;
     return r;
 }

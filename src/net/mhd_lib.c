@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include "base/library.h"
 #include "base/macros.h"
+#include "gen/platform.h"
 
 struct mhd_lib mhd_lib;
 
@@ -18,7 +19,7 @@ int mhd_lib_load(struct err *err)
     static bool loaded;
     if (loaded)
         return 0;
-    int r = library_load("libmicrohttpd.so.12", "libmicrohttpd12", symbols, ARRAY_SIZE(symbols), err);
+    int r = library_load(PLATFORM_MICROHTTPD_SONAME, PLATFORM_MICROHTTPD_PACKAGE, symbols, ARRAY_SIZE(symbols), err);
     loaded = r == 0;
     return r;
 }

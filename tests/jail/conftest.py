@@ -18,6 +18,7 @@ import select
 import shutil
 import signal
 import subprocess
+import sysconfig
 import tempfile
 import threading
 import time
@@ -30,6 +31,11 @@ BUILD = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve()
 DRIVER = BUILD / "tests/tools/sandbox_driver"
 KERNEL = BUILD / "riddle-kernel"
 SANITIZED = (BUILD / "flags").exists() and "-fsanitize" in (BUILD / "flags").read_text()
+
+# Where this Debian has the interpreter's library, the libraries of this processor, and their loader.
+STDLIB = sysconfig.get_path("stdlib")
+LIBRARIES = "/usr/lib/" + sysconfig.get_config_var("MULTIARCH")
+LOADER = str(next(Path(LIBRARIES).glob("ld-linux-*.so.*")))
 
 PLAIN_ID = 65534
 SANDBOX_ID = 64646  # of the kernels of a riddle that root started

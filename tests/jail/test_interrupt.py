@@ -55,7 +55,7 @@ STUBBORN = {
     "sum of a range": "sum(range(10**12))",
     "machine code": "ctypes.CFUNCTYPE(None)(code_page(bytes.fromhex('ebfe')))()",
     # Swallows every KeyboardInterrupt. The inner loop is a function: what is raised at the end of a loop's turn is outside of the
-    # `try` that the loop is in, to CPython 3.11.
+    # `try` that the loop is in, to CPython since version 3.11.
     "swallowing": "def loop():\n    while True: pass\nwhile True:\n    try: loop()\n    except BaseException: pass",
     "finally": "def loop():\n    while True: pass\ndef f():\n    try: loop()\n    finally: f()\nf()",
     "handler": "signal.signal(signal.SIGINT, lambda *_: None)\nwhile True: pass",

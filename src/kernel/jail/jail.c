@@ -33,13 +33,22 @@
 #include <sys/utsname.h>
 #include "base/fdio.h"
 #include "base/str.h"
+#include "gen/platform.h"
 #include "kernel/jail/syscalls.h"
 
 /* Read by Python, its packages and DuckDB after the fork. What a machine does not have is left out. */
 static const char *const root_paths[] = {
-    "usr/lib/python3",     "usr/lib/python3.11",   "usr/local/lib/python3.11", "usr/lib/x86_64-linux-gnu",
-    "usr/lib/locale",      "usr/share/matplotlib", "usr/share/zoneinfo",       "usr/share/fonts",
-    "etc/alternatives",    "etc/ld.so.cache",      "etc/matplotlibrc",
+    "/usr/lib/python3",
+    PLATFORM_PYTHON_STDLIB,
+    PLATFORM_PYTHON_LOCAL,
+    "/usr/lib/" PLATFORM_MULTIARCH,
+    "/usr/lib/locale",
+    "/usr/share/matplotlib",
+    "/usr/share/zoneinfo",
+    "/usr/share/fonts",
+    "/etc/alternatives",
+    "/etc/ld.so.cache",
+    "/etc/matplotlibrc",
 };
 
 static const char *const devices[] = { "null", "zero", "full", "random", "urandom" };
@@ -85,8 +94,8 @@ static int build_template(struct err *err)
     char from[512], to[512];
     for (size_t i = 0; i < ARRAY_SIZE(root_paths); i++) {
         struct stat st;
-        snprintf(from, sizeof(from), "/host/%s", root_paths[i]);
-        snprintf(to, sizeof(to), "/jail/%s", root_paths[i]);
+        snprintf(from, sizeof(from), "/host%s", root_paths[i]);
+        snprintf(to, sizeof(to), "/jail%s", root_paths[i]);
         if (stat(from, &st) < 0)
             continue;
         bool is_dir = S_ISDIR(st.st_mode);
@@ -567,17 +576,14 @@ static int step_privileges(struct jail_template *t, const struct jail_spec *spec
 static int step_landlock(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     struct landlock_path paths[ARRAY_SIZE(root_paths) + 16 + FD_PASS_MAX];
-    char names[ARRAY_SIZE(root_paths)][64];
     size_t n = 0;
     if (t->namespaces) {
         paths[n++] = (struct landlock_path){ "/", false };
         paths[n++] = (struct landlock_path){ "/workspace", true };
         paths[n++] = (struct landlock_path){ "/out", true };
     } else {
-        for (size_t i = 0; i < ARRAY_SIZE(root_paths); i++) {
-            snprintf(names[i], sizeof(names[i]), "/%s", root_paths[i]);
-            paths[n++] = (struct landlock_path){ names[i], false };
-        }
+        for (size_t i = 0; i < ARRAY_SIZE(root_paths); i++)
+            paths[n++] = (struct landlock_path){ root_paths[i], false };
         paths[n++] = (struct landlock_path){ "/proc/self", false };
         for (size_t i = 0; i < spec->n_mounts && i < FD_PASS_MAX; i++)
             paths[n++] = (struct landlock_path){ spec->mounts[i].path, spec->mounts[i].writable };

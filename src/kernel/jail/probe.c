@@ -16,6 +16,7 @@
 #include "base/fdio.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "gen/platform.h"
 #include "kernel/jail/jail.h"
 #include "kernel/jail/syscalls.h"
 #include "sandbox/local/cgroup.h"
@@ -144,7 +145,7 @@ static void probe_packages(json_t *layers)
     add(layers, "duckdb", PASS, duckdb, "");
     for (size_t i = 0; i < ARRAY_SIZE(list); i++) {
         char path[256], name[64], remedy[96];
-        snprintf(path, sizeof(path), "/usr/lib/python3/dist-packages/%s/__init__.py", list[i].module);
+        snprintf(path, sizeof(path), PLATFORM_PYTHON_PACKAGES "/%s/__init__.py", list[i].module);
         snprintf(name, sizeof(name), "python %s", list[i].module);
         snprintf(remedy, sizeof(remedy), "apt-get install %s", list[i].package);
         bool there = access(path, R_OK) == 0;

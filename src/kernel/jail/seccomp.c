@@ -23,6 +23,14 @@
 
 #define SC(name) SCMP_SYS(name)
 
+#if defined(__x86_64__)
+#define OUR_ARCH AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define OUR_ARCH AUDIT_ARCH_AARCH64
+#else
+#error "the system-call filter does not know this processor"
+#endif
+
 static const int allowed[] = {
     /* memory */
     SC(brk), SC(mmap), SC(munmap), SC(mremap), SC(mprotect), SC(madvise), SC(mincore), SC(msync), SC(mlock),
@@ -164,7 +172,7 @@ static size_t build_by_argument(struct sock_filter *code, bool last)
         code[skip] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)rule->nr, 0,
                                                   (unsigned char)(n - skip - 1));
     }
-    code[arch_jump] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 0,
+    code[arch_jump] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, OUR_ARCH, 0,
                                                    (unsigned char)(n - arch_jump - 1));
     return n;
 }

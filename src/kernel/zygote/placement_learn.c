@@ -27,7 +27,6 @@
 #define BLOCK_BYTES_MAX (32u << 10) /* larger ones stay where they are */
 #define SECTIONS_MAX 64
 #define PAGES_OPEN_MAX 16
-#define TRAP_FLAG 0x100
 /* Of CPython's arenas and of the C library's heap; each is looked at from its beginning. */
 #define RANGE_BYTES (1ul << 30)
 
@@ -158,6 +157,27 @@ int placement_record(struct err *err)
 
 /* ---- writes ---- */
 
+/* Whether SIGTRAP comes after the next instruction. */
+#if defined(__x86_64__)
+#define CAN_STEP true
+#define TRAP_FLAG 0x100
+
+static void set_step(ucontext_t *uc, bool on)
+{
+    if (on)
+        uc->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+    else
+        uc->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+}
+#else
+#define CAN_STEP false
+
+static void set_step(ucontext_t *uc, bool on)
+{
+    (void)uc, (void)on;
+}
+#endif
+
 static void on_write(int sig, siginfo_t *info, void *context)
 {
     ucontext_t *uc = context;
@@ -171,7 +191,7 @@ static void on_write(int sig, siginfo_t *info, void *context)
     uintptr_t page = at & ~(uintptr_t)(PAGE - 1);
     (void)mprotect((void *)page, PAGE, PROT_READ | PROT_WRITE);
     rec.open[rec.n_open++] = page;
-    uc->uc_mcontext.gregs[REG_EFL] |= TRAP_FLAG;
+    set_step(uc, true);
 }
 
 static void on_step(int sig, siginfo_t *info, void *context)
@@ -180,11 +200,13 @@ static void on_step(int sig, siginfo_t *info, void *context)
     ucontext_t *uc = context;
     while (rec.n_open)
         (void)mprotect((void *)rec.open[--rec.n_open], PAGE, PROT_READ);
-    uc->uc_mcontext.gregs[REG_EFL] &= ~TRAP_FLAG;
+    set_step(uc, false);
 }
 
 static int watch(void (*rehearse)(void), struct err *err)
 {
+    if (!CAN_STEP)
+        return err_set(err, ERR_UNAVAILABLE, "writes cannot be watched on this processor");
     static char stack[65536];
     stack_t alternate = { .ss_sp = stack, .ss_size = sizeof(stack) };
     struct sigaction write_action = { .sa_sigaction = on_write, .sa_flags = SA_SIGINFO | SA_ONSTACK },

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/proc.h"
+#include "gen/platform.h"
 
 #define EXECUTION "PYTHON_EXECUTION_ERROR"
 #define VIOLATION "PYTHON_POLICY_VIOLATION"
@@ -27,7 +28,7 @@ static void test_interpreter(void **state)
     (void)state;
     check_table(
         "import sys\n[sys.executable, hash('riddle') == hash('riddle'), sys.flags.isolated, sys.flags.hash_randomization,"
-        " sys.flags.utf8_mode, sys.dont_write_bytecode, '/usr/lib/python3/dist-packages' in sys.path]",
+        " sys.flags.utf8_mode, sys.dont_write_bytecode, '" PLATFORM_PYTHON_PACKAGES "' in sys.path]",
         "[\"value\"]", "[[\"/usr/bin/python3\"],[true],[1],[0],[1],[true],[true]]");
 }
 
