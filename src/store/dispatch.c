@@ -14,6 +14,7 @@
 
 #include <assert.h>
 #include <signal.h>
+#include <string.h>
 
 #define QUEUE_MAX 8192
 #define QUEUE_MAX_BYTES ((size_t)256 << 20)
@@ -67,8 +68,9 @@ void request_free(struct request *r)
     if (!r)
         return;
     store_page_finish(&r->page);
+    for (size_t i = 0; i < r->n_parts; i++)
+        free(r->parts[i].record);
     arena_finish(&r->arena);
-    free(r->record);
     free(r);
 }
 
@@ -134,42 +136,55 @@ static void complete(struct store *s, struct request *r)
 
 /* ---- the writer ---- */
 
-static void apply(struct store *s, struct request *r)
+/* True if a part of the request was written although the whole of it failed. */
+static bool apply(struct store *s, struct request *r)
 {
     r->err = (struct err)ERR_INIT;
+    r->result = 0;
     switch (r->kind) {
     case REQUEST_PUT:
-        r->result = s->ops->put(s->backend, r->type, r->record, r->mode, &r->value, &r->err);
-        return;
+        for (size_t i = 0; i < r->n_parts; i++) {
+            const struct part *p = &r->parts[i];
+            r->result = s->ops->put(s->backend, p->type, p->record, p->mode, &r->value, &r->err);
+            if (r->result < 0)
+                return i > 0;
+        }
+        return false;
     case REQUEST_REMOVE:
         r->result = s->ops->remove(s->backend, r->type, r->owner, r->id, &r->value, &r->err);
-        return;
+        return false;
     case REQUEST_ABANDON:
         r->result = s->ops->abandon(s->backend, r->error_json, &r->value, &r->err);
-        return;
+        return false;
     default:
         abort();
     }
 }
 
-/* One transaction of these requests. On failure nothing of them was written. */
-static int transact(struct store *s, struct request **batch, size_t n, struct err *err)
+/*
+ * One transaction of these requests. On failure nothing of them was written. *ret_refused is then the index of a request of
+ * which an early part had been accepted and a later one was not, and n otherwise.
+ */
+static int transact(struct store *s, struct request **batch, size_t n, size_t *ret_refused,
+                    struct err *err)
 {
     int64_t start_us = clock_now_us();
-    if (s->ops->begin && s->ops->begin(s->backend, err) < 0) {
+    *ret_refused = n;
+    if (s->ops->begin(s->backend, err) < 0) {
         s->ops->rollback(s->backend);
         return -(int)err->code;
     }
     for (size_t i = 0; i < n; i++) {
-        apply(s, batch[i]);
-        if (batch[i]->result < 0 && !is_answer(batch[i]->err.code)) {
+        bool in_part = apply(s, batch[i]);
+        bool answered = batch[i]->result == 0 || is_answer(batch[i]->err.code);
+        if (in_part || !answered) {
             *err = batch[i]->err;
-            if (s->ops->rollback)
-                s->ops->rollback(s->backend);
+            *ret_refused = answered ? i : n;
+            s->ops->rollback(s->backend);
             return -(int)err->code;
         }
     }
-    if (s->ops->commit && s->ops->commit(s->backend, err) < 0) {
+    if (s->ops->commit(s->backend, err) < 0) {
         s->ops->rollback(s->backend);
         return -(int)err->code;
     }
@@ -190,17 +205,26 @@ static void write_batch(struct store *s, struct request **batch, size_t n)
 {
     struct request *valid[BATCH_MAX];
     struct err err = ERR_INIT;
-    size_t n_valid = 0;
+    size_t n_valid = 0, refused = 0;
     for (size_t i = 0; i < n; i++) {
         struct request *r = batch[i];
-        r->result = r->kind == REQUEST_PUT ? record_check(r->type, r->record, &r->err) : 0;
+        r->result = 0;
+        for (size_t k = 0; k < r->n_parts && r->result == 0; k++)
+            r->result = record_check(r->parts[k].type, r->parts[k].record, &r->err);
         if (r->result == 0)
             valid[n_valid++] = r;
     }
-    if (n_valid > 0 && transact(s, valid, n_valid, &err) < 0) {
+    int result = n_valid > 0 ? transact(s, valid, n_valid, &refused, &err) : 0;
+    /* A batch that was refused half-way has its answer; the others are written without it. */
+    while (result < 0 && refused < n_valid) {
+        n_valid--;
+        memmove(&valid[refused], &valid[refused + 1], (n_valid - refused) * sizeof(struct request *));
+        result = n_valid > 0 ? transact(s, valid, n_valid, &refused, &err) : 0;
+    }
+    if (result < 0) {
         bool alone = n_valid > 1 && err.code != ERR_UNAVAILABLE;
         for (size_t i = 0; i < n_valid; i++)
-            if (!alone || transact(s, &valid[i], 1, &err) < 0)
+            if (!alone || transact(s, &valid[i], 1, &refused, &err) < 0)
                 fail(valid[i], &err);
     }
     for (size_t i = 0; i < n; i++)

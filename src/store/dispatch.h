@@ -15,6 +15,13 @@ enum request_kind {
     REQUEST_UPLOAD_BYTES
 };
 
+/* A record to be put, copied. */
+struct part {
+    enum record_type type;
+    enum store_mode mode;
+    void *record;
+};
+
 struct request {
     struct request *next;
     enum request_kind kind;
@@ -23,9 +30,9 @@ struct request {
 
     /* What is asked; text lives in the arena. */
     struct arena arena;
-    enum store_mode mode;
-    void *record;
-    size_t bytes; /* of the record */
+    struct part *parts; /* of a put, in the arena */
+    size_t n_parts;
+    size_t bytes; /* of the records */
     const char *owner, *id, *error_json;
     struct store_query query;
     struct store_position after;

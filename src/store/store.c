@@ -167,23 +167,29 @@ static bool copy_text(struct request *r, const char *text, const char **ret)
     return *ret || !text;
 }
 
-static int make_put(enum record_type type, const void *record, enum store_mode mode,
-                    struct request **ret, struct err *err)
+static int make_put(const struct store_put *puts, size_t n, struct request **ret, struct err *err)
 {
-    size_t bytes;
-    int result = record_measure(type, record, &bytes, err);
-    if (result < 0)
-        return result;
-    struct request *r = request_new(REQUEST_PUT, type);
-    void *copy = record_copy(type, record, bytes);
-    if (!r || !copy) {
-        free(copy);
+    size_t bytes[STORE_BATCH_MAX];
+    if (n == 0 || n > STORE_BATCH_MAX)
+        return err_set(err, ERR_VALIDATION, "%zu records; a batch has 1 to %d", n, STORE_BATCH_MAX);
+    for (size_t i = 0; i < n; i++) {
+        int result = record_measure(puts[i].type, puts[i].record, &bytes[i], err);
+        if (result < 0)
+            return result;
+    }
+    struct request *r = request_new(REQUEST_PUT, puts[0].type);
+    bool copied = r && (r->parts = arena_alloc(&r->arena, n * sizeof(*r->parts)));
+    for (size_t i = 0; copied && i < n; i++) {
+        void *record = record_copy(puts[i].type, puts[i].record, bytes[i]);
+        r->parts[i] = (struct part){ puts[i].type, puts[i].mode, record };
+        r->n_parts++;
+        r->bytes += bytes[i];
+        copied = record != NULL;
+    }
+    if (!copied) {
         request_free(r);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    r->mode = mode;
-    r->bytes = bytes;
-    r->record = copy;
     *ret = r;
     return 0;
 }
@@ -249,12 +255,26 @@ static int make_list(enum record_type type, const struct store_query *query, str
 
 /* ---- the calls ---- */
 
+int store_put_batch(struct store *s, const struct store_put *puts, size_t n, store_done_fn done,
+                    void *arg, struct err *err)
+{
+    struct request *r;
+    int result = make_put(puts, n, &r, err);
+    return result < 0 ? result : write_async(s, r, done, arg, err);
+}
+
+int store_put_batch_wait(struct store *s, const struct store_put *puts, size_t n,
+                         int64_t *ret_value, struct err *err)
+{
+    struct request *r;
+    int result = make_put(puts, n, &r, err);
+    return result < 0 ? result : write_wait(s, r, ret_value, err);
+}
+
 static int put(struct store *s, enum record_type type, const void *record, enum store_mode mode,
                store_done_fn done, void *arg, struct err *err)
 {
-    struct request *r;
-    int result = make_put(type, record, mode, &r, err);
-    return result < 0 ? result : write_async(s, r, done, arg, err);
+    return store_put_batch(s, &(struct store_put){ type, record, mode }, 1, done, arg, err);
 }
 
 int store_put_capsule(struct store *s, const struct capsule *c, enum store_mode mode,
@@ -284,9 +304,7 @@ int store_append_message(struct store *s, const struct message *m, store_done_fn
 int store_put_wait(struct store *s, enum record_type type, const void *record, enum store_mode mode,
                    int64_t *ret_value, struct err *err)
 {
-    struct request *r;
-    int result = make_put(type, record, mode, &r, err);
-    return result < 0 ? result : write_wait(s, r, ret_value, err);
+    return store_put_batch_wait(s, &(struct store_put){ type, record, mode }, 1, ret_value, err);
 }
 
 int store_remove(struct store *s, enum record_type type, const char *owner, const char *id,

@@ -138,6 +138,23 @@ int store_append_message(struct store *s, const struct message *m, store_done_fn
 int store_put_wait(struct store *s, enum record_type type, const void *record, enum store_mode mode,
                    int64_t *ret_value, struct err *err); /* ret_value may be NULL */
 
+/*
+ * Several records, put in this order in one transaction: all of them or none. The error is that of the first record that
+ * cannot be kept; value is that of the last one.
+ */
+#define STORE_BATCH_MAX 16
+
+struct store_put {
+    enum record_type type;
+    const void *record;
+    enum store_mode mode;
+};
+
+int store_put_batch(struct store *s, const struct store_put *puts, size_t n, store_done_fn done,
+                    void *arg, struct err *err);
+int store_put_batch_wait(struct store *s, const struct store_put *puts, size_t n,
+                         int64_t *ret_value, struct err *err); /* ret_value may be NULL */
+
 /* A thread goes with its messages. Messages alone cannot be removed. NOT_FOUND. */
 int store_remove(struct store *s, enum record_type type, const char *owner, const char *id,
                  store_done_fn done, void *arg, struct err *err);

@@ -37,7 +37,7 @@ struct store_ops {
     int (*open)(const struct store_options *options, struct store_backend **ret, struct err *err);
     void (*close)(struct store_backend *b);
 
-    /* All three or none: without them each write is durable when it returns. */
+    /* Every write is inside of begin and commit; what rollback ends leaves no trace. */
     int (*begin)(struct store_backend *b, struct err *err);
     int (*commit)(struct store_backend *b, struct err *err);
     void (*rollback)(struct store_backend *b); /* also where nothing has begun */

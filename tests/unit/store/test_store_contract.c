@@ -756,6 +756,77 @@ static void test_a_page_has_a_size(void **state)
     store_page_finish(&page);
 }
 
+/* ---- batches ---- */
+
+static void test_a_batch_is_kept_as_a_whole(void **state)
+{
+    (void)state;
+    struct thread t = sample_thread("t-1", "ann");
+    struct capsule c = sample_capsule("r-1", "ann");
+    struct message asked = sample_message("t-1", "ann", "how many?");
+    struct message answered = sample_message("t-1", "ann", "three");
+    const struct store_put puts[] = { { RECORD_THREAD, &t, STORE_CREATE },
+                                      { RECORD_CAPSULE, &c, STORE_CREATE },
+                                      { RECORD_MESSAGE, &asked, STORE_PUT },
+                                      { RECORD_MESSAGE, &answered, STORE_PUT } };
+    int64_t id = 0;
+    assert_works(store_put_batch_wait(store, puts, ARRAY_SIZE(puts), &id, &err), &err);
+    struct store_query q = { .owner = "ann", .thread_id = "t-1" };
+    struct store_page page;
+    assert_works(store_list_wait(store, RECORD_MESSAGE, &q, &page, &err), &err);
+    assert_int_equal(page.n, 2);
+    assert_string_equal(page.messages[0].content, "how many?");
+    assert_string_equal(page.messages[1].content, "three");
+    assert_int_equal(page.messages[1].id, id); /* the value is that of the last record */
+    store_page_finish(&page);
+    free(fetched(store, RECORD_CAPSULE, "ann", "r-1"));
+}
+
+static void test_a_batch_with_a_bad_record_leaves_nothing(void **state)
+{
+    (void)state;
+    struct thread t = sample_thread("t-1", "ann");
+    keep(store, RECORD_THREAD, &t);
+    struct capsule good = sample_capsule("r-1", "ann"), there = sample_capsule("r-0", "ann");
+    struct capsule bad = sample_capsule("r-2", "ann");
+    keep(store, RECORD_CAPSULE, &there);
+    bad.created_at = "yesterday";
+    struct message lost = sample_message("t-9", "ann", "how many?");
+    struct message fine = sample_message("t-1", "ann", "how many?");
+    const struct {
+        struct store_put last;
+        enum err_code code;
+    } cases[] = {
+        { { RECORD_MESSAGE, &lost, STORE_PUT }, ERR_NOT_FOUND },    /* no such thread */
+        { { RECORD_CAPSULE, &there, STORE_CREATE }, ERR_CONFLICT }, /* an id that is taken */
+        { { RECORD_CAPSULE, &bad, STORE_CREATE }, ERR_VALIDATION },
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        const struct store_put puts[] = { { RECORD_CAPSULE, &good, STORE_CREATE },
+                                          { RECORD_MESSAGE, &fine, STORE_PUT },
+                                          cases[i].last };
+        int r = store_put_batch_wait(store, puts, ARRAY_SIZE(puts), NULL, &err);
+        assert_int_equal(r, -(int)cases[i].code);
+        assert_not_found(RECORD_CAPSULE, "ann", "r-1", "run not found");
+        assert_string_equal(list_ids(store, RECORD_MESSAGE, &(struct store_query){ .owner = "ann", .thread_id = "t-1" }), "");
+    }
+    /* The store goes on as if nothing had been. */
+    keep(store, RECORD_CAPSULE, &good);
+}
+
+static void test_a_batch_has_a_size(void **state)
+{
+    (void)state;
+    struct thread t = sample_thread("t-1", "ann");
+    struct store_put puts[STORE_BATCH_MAX + 1];
+    for (size_t i = 0; i < ARRAY_SIZE(puts); i++)
+        puts[i] = (struct store_put){ RECORD_THREAD, &t, STORE_PUT };
+    assert_works(store_put_batch_wait(store, puts, STORE_BATCH_MAX, NULL, &err), &err);
+    assert_fails(store_put_batch_wait(store, puts, 0, NULL, &err), &err, ERR_VALIDATION, "0 records; a batch has 1 to 16");
+    assert_fails(store_put_batch_wait(store, puts, STORE_BATCH_MAX + 1, NULL, &err), &err, ERR_VALIDATION,
+                 "17 records; a batch has 1 to 16");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -784,6 +855,9 @@ int main(void)
             TEST(test_records_are_checked),
             TEST(test_text_has_limits),
             TEST(test_a_page_has_a_size),
+            TEST(test_a_batch_is_kept_as_a_whole),
+            TEST(test_a_batch_with_a_bad_record_leaves_nothing),
+            TEST(test_a_batch_has_a_size),
         };
         for (size_t t = 0; t < ARRAY_SIZE(tests); t++)
             tests[t].initial_state = (void *)store_provider_name(i);

@@ -85,6 +85,31 @@ static void test_one_bad_write_does_not_spoil_the_others(void **state)
                         "r27 r24 r21 r18 r15 r12 r09 r06 r03 r00");
 }
 
+/* A batch that is refused half-way shares its transaction with others, which are kept. */
+static void test_a_refused_batch_does_not_spoil_the_others(void **state)
+{
+    (void)state;
+    struct told told[12] = { 0 };
+    struct message lost = sample_message("nowhere", "ann", "hello");
+    for (int i = 0; i < 12; i++) {
+        char first[16], second[16];
+        snprintf(first, sizeof(first), "r%02d-a", i);
+        snprintf(second, sizeof(second), "r%02d-b", i);
+        struct capsule a = sample_capsule(first, "ann"), b = sample_capsule(second, "ann");
+        const struct store_put puts[] = { { RECORD_CAPSULE, &a, STORE_CREATE },
+                                          { RECORD_CAPSULE, &b, STORE_CREATE },
+                                          { RECORD_MESSAGE, &lost, STORE_PUT } };
+        assert_works(store_put_batch(store, puts, i % 3 == 1 ? 3 : 2, tell_done, &told[i], &err), &err);
+    }
+    uv_run(&place.loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < 12; i++) {
+        assert_int_equal(told[i].calls, 1);
+        assert_int_equal(told[i].err.code, i % 3 == 1 ? ERR_NOT_FOUND : ERR_NONE);
+    }
+    assert_string_equal(list_ids(store, RECORD_CAPSULE, &(struct store_query){ .owner = "ann" }),
+                        "r11-b r11-a r09-b r09-a r08-b r08-a r06-b r06-a r05-b r05-a r03-b r03-a r02-b r02-a r00-b r00-a");
+}
+
 #define WRITERS 64
 #define PUTS_PER_WRITER 50
 
@@ -217,6 +242,7 @@ int main(void)
         struct CMUnitTest tests[] = {
             TEST(test_callbacks_come_later_and_once),
             TEST(test_one_bad_write_does_not_spoil_the_others),
+            TEST(test_a_refused_batch_does_not_spoil_the_others),
             TEST(test_writes_at_once_share_transactions),
             TEST(test_close_does_what_was_handed_in),
             TEST(test_without_a_loop),
