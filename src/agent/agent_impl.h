@@ -200,9 +200,6 @@ struct turn {
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
     struct model_talk *talk; /* answer_model.c */
-
-    unsigned stores; /* writes under way */
-    struct err store_err;
 };
 
 void turn_begin(struct turn *t);

@@ -14,6 +14,7 @@
 #include "agent/summary.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "run/capsule.h"
 #include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
@@ -144,6 +145,15 @@ bool turn_should_stop(struct turn *t)
 
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err);
 
+/* The code that the turn ran last, or would have. */
+static struct run_request run_request_of(const struct turn *t)
+{
+    const struct config *cfg = turn_cfg(t);
+    return (struct run_request){ .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL, .policy = POLICY_OPEN,
+                                 .timeout_ms = cfg->run_timeout_s * 1000, .max_rows = cfg->max_rows,
+                                 .max_output_bytes = cfg->max_output_bytes };
+}
+
 /*
  * SQL that failed may ask about a DataFrame: in a chat whose Python holds variables it is tried again by Python's own sql(). A string of
  * JSON is one of Python, too.
@@ -172,13 +182,14 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     struct run_result nothing = { .verdict = VERDICT_KILLED };
     const struct run_result *res = err ? &nothing : result;
     bool refused = res->verdict == VERDICT_ERROR || res->verdict == VERDICT_POLICY;
+    struct sandbox_limits limits;
+    struct run_request request = run_request_of(t);
+    const struct outcome_of of = { .request = &request, .limits = &limits, .cancelled = t->cancelled };
+    sandbox_limits_default(turn_cfg(t), &limits);
     if (refused && !t->cancelled && !t->timed_out && try_among_frames(t)) {
-        t->first_failure = outcome_error(&(struct outcome_of){ .kind = RUN_SQL }, res);
+        t->first_failure = outcome_error(&of, res);
         return;
     }
-    struct outcome_of of = { .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL,
-                             .timeout_ms = turn_cfg(t)->run_timeout_s * 1000, .memory_bytes = turn_cfg(t)->memory_bytes,
-                             .cancelled = t->cancelled };
     json_decref(t->result);
     t->result = outcome_result(&of, res);
     t->status = outcome_status(&of, res->verdict);
@@ -385,14 +396,10 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     struct turn *t = arg;
     if (t->chat->agent->closing)
         return;
-    if (err && t->store_err.code == ERR_NONE && !t->chat->deleted)
-        t->store_err = *err;
-    if (--t->stores > 0)
-        return;
     struct chat *c = t->chat;
-    if (t->store_err.code != ERR_NONE) {
-        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id), LOG_STR("error", t->store_err.message));
-        turn_end(t, NULL, &t->store_err);
+    if (err && !c->deleted) {
+        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id), LOG_STR("error", err->message));
+        turn_end(t, NULL, err);
         return;
     }
     const char *code = t->python ? t->python : t->sql;
@@ -419,80 +426,45 @@ static void stored_nothing(void *arg)
     on_stored(NULL, 0, arg);
 }
 
-static int store_capsule(struct turn *t, struct err *err)
-{
-    struct chat *c = t->chat;
-    const struct config *cfg = turn_cfg(t);
-    json_t *error = json_object_get(t->result, "error");
-    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
-    auto_json json_t *limits = json_pack("{s:s, s:I, s:I, s:I, s:I}", "python_policy", "open", "timeout_ms",
-                                         (json_int_t)cfg->run_timeout_s * 1000, "max_rows", (json_int_t)cfg->max_rows, "max_output_bytes",
-                                         (json_int_t)cfg->max_output_bytes, "memory_bytes", (json_int_t)cfg->memory_bytes);
-    auto_free char *result_text = json_to_str(t->result);
-    auto_free char *error_text = json_is_null(error) ? NULL : json_to_str(error);
-    auto_free char *times_text = json_to_str(times);
-    auto_free char *limits_text = json_to_str(limits);
-    auto_free char *usage_text = t->usage ? json_to_str(t->usage) : NULL;
-    auto_free char *plan_text = t->plan ? json_to_str(t->plan) : NULL;
-    struct capsule capsule = {
-        .run_id = t->run_id,
-        .owner = c->owner,
-        .created_at = t->created_at,
-        .dataset_id = c->has_data ? c->data.dataset_id : "",
-        .dataset_version_hash = c->has_data ? c->data.version_hash : NULL,
-        .query_mode = t->mode,
-        .status = t->status,
-        .verdict = json_string_value(json_object_get(t->result, "verdict")),
-        .exec_time_ms = json_integer_value(json_object_get(t->result, "exec_time_ms")),
-        .thread_id = c->id,
-        .question = t->message,
-        .error_json = error_text,
-        .timings_json = times_text,
-        .usage_json = usage_text,
-        .limits_json = limits_text,
-        .plan_json = plan_text,
-        .compiled_sql = t->sql,
-        .python_code = t->python,
-        .result_json = result_text,
-    };
-    return store_put_capsule(c->agent->env.store, &capsule, STORE_CREATE, on_stored, t, err);
-}
-
-static int store_message(struct turn *t, const char *role, const char *content, const char *metadata, struct err *err)
-{
-    struct chat *c = t->chat;
-    struct message m = { .owner = c->owner, .thread_id = c->id, .dataset_id = c->has_data ? c->data.dataset_id : NULL, .role = role,
-                         .content = content, .run_id = t->run_id, .metadata_json = metadata };
-    return store_append_message(c->agent->env.store, &m, on_stored, t, err);
-}
-
+/* The capsule and the two messages of the turn: all or none. A thread that was deleted meanwhile takes no messages. */
 static void store_turn(struct turn *t)
 {
     struct err err = ERR_INIT;
-    const char *code = t->python ? t->python : t->sql;
+    struct chat *c = t->chat;
+    const char *code = t->python ? t->python : t->sql, *dataset_id = c->has_data ? c->data.dataset_id : NULL;
     auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
                                        t->plan, "chart", json_object_get(t->extra, "chart"));
+    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
     auto_free char *meta_text = json_to_str(meta);
-    /* Counted before they are handed over: none of them calls back from within. */
-    t->stores = 1;
-    int r = store_capsule(t, &err);
-    if (r == 0 && !t->chat->deleted) {
-        t->stores++;
-        r = store_message(t, "user", t->message, NULL, &err);
-        if (r < 0)
-            t->stores--;
-    }
-    if (r == 0 && !t->chat->deleted) {
-        t->stores++;
-        r = store_message(t, "assistant", buf_cstr(&t->text), meta_text, &err);
-        if (r < 0)
-            t->stores--;
-    }
-    if (r < 0) {
-        t->store_err = err;
-        if (t->stores == 1) /* not even the first was taken */
-            on_stored(&err, 0, t);
-    }
+    struct sandbox_limits limits;
+    struct run_request request = run_request_of(t);
+    sandbox_limits_default(turn_cfg(t), &limits);
+    const struct message messages[] = {
+        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "user", .content = t->message, .run_id = t->run_id },
+        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "assistant", .content = buf_cstr(&t->text),
+          .run_id = t->run_id, .metadata_json = meta_text },
+    };
+    const struct capsule_spec spec = {
+        .run_id = t->run_id,
+        .owner = c->owner,
+        .created_at = t->created_at,
+        .dataset_id = dataset_id ? dataset_id : "",
+        .dataset_version_hash = c->has_data ? c->data.version_hash : NULL,
+        .query_mode = t->mode,
+        .thread_id = c->id,
+        .question = t->message,
+        .status = t->status,
+        .sql = t->sql,
+        .python = t->python,
+        .plan = t->plan,
+        .request = &request,
+        .limits = &limits,
+        .result = t->result,
+        .timings = times,
+        .usage = t->usage,
+    };
+    if (capsule_store(c->agent->env.store, &spec, messages, c->deleted ? 0 : ARRAY_SIZE(messages), on_stored, t, &err) < 0)
+        on_stored(&err, 0, t);
 }
 
 void turn_finish(struct turn *t)
@@ -510,7 +482,6 @@ void turn_finish(struct turn *t)
         store_turn(t);
     } else {
         struct err err = ERR_INIT;
-        t->stores = 1;
         if (loop_defer(t->chat->agent->env.loop, stored_nothing, t, &err) < 0)
             stored_nothing(t);
     }

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "plan/compile.h"
 #include "plan/query_plan.h"
+#include "run/capsule.h"
 #include "run/outcome.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
@@ -27,6 +28,8 @@ struct run {
     struct run_spec spec;
     struct dataset_handle dataset;
     char *compiled_sql; /* what runs when it is no Python */
+    struct run_request request;
+    struct sandbox_limits limits;
     json_t *plan;
     struct run_listener listener;
     bool dropped, cancelled;
@@ -92,55 +95,34 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
 
 static int store_run(struct run *run, const struct run_result *res, const char *status, struct err *err)
 {
-    /* "execute" is from the request to its answer as the server sees it, "kernel" the part of it that the kernel counted. */
-    auto_json json_t *timings =
-        json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", (double)run->times.queue_us / 1000, "load",
-                  (double)run->times.load_us / 1000, "start", (double)run->times.start_us / 1000, "execute",
-                  (double)res->execute_us / 1000, "kernel", json_number_value(json_object_get(res->body, "exec_time_ms")));
-    auto_json json_t *usage = json_pack("{s:I, s:f}", "peak_memory_bytes", (json_int_t)res->peak_memory_bytes, "cpu_ms",
-                                        (double)res->cpu_us / 1000);
-    auto_json json_t *limits =
-        json_pack("{s:s, s:I, s:I, s:I, s:I}", "python_policy", run->spec.policy == POLICY_OPEN ? "open" : "restricted",
-                  "timeout_ms", (json_int_t)run->spec.timeout_ms, "max_rows",
-                  (json_int_t)run->spec.max_rows, "max_output_bytes", (json_int_t)run->spec.max_output_bytes, "memory_bytes",
-                  (json_int_t)run->app->cfg->memory_bytes);
+    auto_json json_t *timings = capsule_timings(&run->times, res), *usage = capsule_usage(res);
     json_object_set(json_object_get(run->response, "details"), "timings_ms", timings);
-    json_t *result = json_object_get(run->response, "result"), *error = json_object_get(result, "error");
-    auto_free char *result_text = json_to_str(result);
-    auto_free char *error_text = json_is_null(error) ? NULL : json_to_str(error);
-    auto_free char *timings_text = json_to_str(timings);
-    auto_free char *usage_text = json_to_str(usage);
-    auto_free char *limits_text = json_to_str(limits);
-    auto_free char *plan_text = run->plan ? json_to_str(run->plan) : NULL;
-    struct capsule c = {
+    const struct capsule_spec spec = {
         .run_id = run->id,
         .owner = run->spec.owner,
         .created_at = run->created_at,
         .dataset_id = run->spec.dataset_id,
         .dataset_version_hash = run->dataset.dataset->version_hash,
         .query_mode = run->spec.query_type,
-        .status = status,
-        .verdict = verdict_name(res->verdict),
-        .exec_time_ms = json_integer_value(json_object_get(result, "exec_time_ms")),
         .replay_of = run->spec.replay_of,
         .question = run->spec.question,
-        .error_json = error_text,
-        .timings_json = timings_text,
-        .usage_json = usage_text,
-        .limits_json = limits_text,
-        .plan_json = plan_text,
-        .compiled_sql = run->compiled_sql,
-        .python_code = run->spec.python_code,
-        .result_json = result_text,
+        .status = status,
+        .sql = run->compiled_sql,
+        .python = run->spec.python_code,
+        .plan = run->plan,
+        .request = &run->request,
+        .limits = &run->limits,
+        .result = json_object_get(run->response, "result"),
+        .timings = timings,
+        .usage = usage,
     };
-    return store_put_capsule(run->app->store, &c, STORE_CREATE, on_stored, run, err);
+    return capsule_store(run->app->store, &spec, NULL, 0, on_stored, run, err);
 }
 
 /* The sandbox has done its part. */
 static void complete(struct run *run, const struct run_result *res)
 {
-    struct outcome_of of = { .kind = str_eq(run->spec.query_type, "python") ? RUN_PYTHON : RUN_SQL, .timeout_ms = run->spec.timeout_ms,
-                             .memory_bytes = run->app->cfg->memory_bytes, .cancelled = run->cancelled };
+    const struct outcome_of of = { .request = &run->request, .limits = &run->limits, .cancelled = run->cancelled };
     const char *status = outcome_status(&of, res->verdict);
     struct err err = ERR_INIT;
     run->response = json_pack("{s:s, s:s, s:n, s:s, s:o, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "assistant_message",
@@ -214,20 +196,9 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         return;
     }
     lease_times(lease, &run->times);
-    bool python = str_eq(run->spec.query_type, "python");
-    const char *code = python ? run->spec.python_code : run->compiled_sql;
-    struct run_request req = {
-        .kind = python ? RUN_PYTHON : RUN_SQL,
-        .code = code,
-        .code_len = strlen(code),
-        .policy = run->spec.policy,
-        .timeout_ms = run->spec.timeout_ms,
-        .max_rows = run->spec.max_rows,
-        .max_output_bytes = run->spec.max_output_bytes,
-    };
     struct run_events events = { .output = on_output, .display = on_display, .arg = run };
     enter_phase(run, RUN_RUNNING);
-    if (lease_run(lease, &req, &events, on_ran, run, &why) < 0)
+    if (lease_run(lease, &run->request, &events, on_ran, run, &why) < 0)
         finish_run(run, &why);
 }
 
@@ -336,6 +307,16 @@ static int check_spec(struct run *run, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (strlen(code) > RUN_CODE_MAX)
         return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code), RUN_CODE_MAX);
+    sandbox_limits_default(run->app->cfg, &run->limits);
+    run->request = (struct run_request){
+        .kind = s->python_code ? RUN_PYTHON : RUN_SQL,
+        .code = code,
+        .code_len = strlen(code),
+        .policy = s->policy,
+        .timeout_ms = s->timeout_ms,
+        .max_rows = s->max_rows,
+        .max_output_bytes = s->max_output_bytes,
+    };
     return 0;
 }
 
@@ -348,9 +329,8 @@ static int acquire(struct run *run, struct err *err)
     for (size_t i = 0; i < d->n_files; i++)
         files[i] = (struct sandbox_file){ .name = d->files[i].name, .path = d->files[i].full_path, .table = d->files[i].table,
                                           .sha256 = d->files[i].sha256 };
-    struct sandbox_spec spec = { .kind = str_eq(run->spec.query_type, "python") ? RUN_PYTHON : RUN_SQL, .dataset_id = d->id,
-                                 .files = files, .n_files = d->n_files };
-    sandbox_limits_default(run->app->cfg, &spec.limits);
+    struct sandbox_spec spec = { .kind = run->request.kind, .dataset_id = d->id, .files = files, .n_files = d->n_files,
+                                 .limits = run->limits };
     struct run_events events = { .progress = on_progress, .arg = run };
     return executor_acquire(run->app->executor, run->spec.owner, &spec, &events, on_ready, run, &run->lease, err);
 }

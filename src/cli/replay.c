@@ -7,6 +7,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "dataset/registry.h"
+#include "run/capsule.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
@@ -57,23 +58,10 @@ static int find_files(const struct config *cfg, struct store *store, const struc
 static int run_again(const struct config *cfg, const struct capsule *c, const struct sandbox_spec *spec,
                      struct run_result *ret, struct err *err)
 {
-    auto_json json_t *limits = NULL;
-    if (c->limits_json)
-        (void)json_parse(c->limits_json, strlen(c->limits_json), &limits, NULL);
-    long long timeout_ms = cfg->run_timeout_s * 1000, rows = cfg->max_rows, bytes = cfg->max_output_bytes;
-    int r = json_get_i64(limits, "timeout_ms", timeout_ms, 1, 3600000, &timeout_ms, err);
-    if (r == 0)
-        r = json_get_i64(limits, "max_rows", rows, 1, 1000000, &rows, err);
-    if (r == 0)
-        r = json_get_i64(limits, "max_output_bytes", bytes, 1, 1 << 30, &bytes, err);
-    const char *code = spec->kind == RUN_PYTHON ? c->python_code : c->compiled_sql;
-    if (r == 0 && !code)
-        r = err_set(err, ERR_VALIDATION, "this run holds no code to repeat");
+    struct run_request req;
+    int r = capsule_request(c, cfg, &req, err);
     if (r < 0)
         return r;
-    bool open = str_eq(json_string_value(json_object_get(limits, "python_policy")), "open");
-    struct run_request req = { .kind = spec->kind, .code = code, .code_len = strlen(code), .policy = open ? POLICY_OPEN : POLICY_RESTRICTED,
-                               .timeout_ms = timeout_ms, .max_rows = rows, .max_output_bytes = bytes };
     struct provider *p = NULL;
     struct sandbox *sb = NULL;
     r = provider_open_local(cfg, &p, err);
@@ -117,8 +105,7 @@ static int replay(const struct config *cfg, const char *run_id, bool as_json, st
         r = store_get_wait(store, RECORD_CAPSULE, store_any_owner, run_id, &page, err);
     if (r == 0) {
         const struct capsule *c = &page.capsules[0];
-        struct sandbox_spec spec = { .kind = str_eq(c->query_mode, "python") ? RUN_PYTHON : RUN_SQL,
-                                     .dataset_id = c->dataset_id };
+        struct sandbox_spec spec = { .kind = c->python_code ? RUN_PYTHON : RUN_SQL, .dataset_id = c->dataset_id };
         sandbox_limits_default(cfg, &spec.limits);
         r = find_files(cfg, store, c, &arena, &registry, &spec, version, sizeof(version), err);
         if (r == 0)

@@ -2,52 +2,141 @@
 
 #include "run/outcome.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 #include "base/macros.h"
+#include "base/str.h"
+
+/* ---- the table ---- */
+
+/* In a message {what} stands for the kind of code, {limit} for the limit that was hit, {own} for the kernel's message. */
+struct words {
+    const char *status;
+    const char *type;    /* NULL: the kernel's own */
+    const char *message;
+    const char *with_own; /* instead of it, when the kernel gave a message of its own; NULL: never */
+};
+
+static const struct words words[_VERDICT_MAX] = {
+    [VERDICT_OK] = { "succeeded", NULL, "", NULL },
+    [VERDICT_ERROR] = { "failed", NULL, "the run failed and gave no reason", "{own}" },
+    [VERDICT_TIMEOUT] = { "timed_out", "RUNNER_TIMEOUT", "{what} exceeded timeout of {limit} seconds", NULL },
+    [VERDICT_MEMORY] = { "failed", "MEMORY_LIMIT",
+                         "the run needed more than its memory limit of {limit} MB: select fewer rows or columns, aggregate in SQL "
+                         "first, or raise the limit (RIDDLE_MEMORY)",
+                         NULL },
+    [VERDICT_PROCESSES] = { "failed", "PROCESS_LIMIT",
+                            "the run started more than its limit of {limit} processes and threads: start fewer, or raise the "
+                            "limit (RIDDLE_PIDS)",
+                            NULL },
+    [VERDICT_OUTPUT] = { "failed", "OUTPUT_LIMIT",
+                         "the run printed far more than its limit of {limit} bytes: print less, leave rows in result_df, or raise "
+                         "max_output_bytes (at most 1000000)",
+                         NULL },
+    [VERDICT_FILESIZE] = { "failed", "FILE_SIZE_LIMIT",
+                           "the run wrote a file larger than its limit of {limit} MB: write smaller files, or raise the limit "
+                           "(RIDDLE_FILE_SIZE)",
+                           NULL },
+    [VERDICT_POLICY] = { "rejected", NULL, "the code is not allowed by the policy", "{own}" },
+    [VERDICT_KILLED] = { "failed", "KILLED", "the run was killed before it ended: run it again, and see `riddle doctor` if it repeats",
+                         "{own}: run it again, and see `riddle doctor` if it repeats" },
+};
+
+/* Two reasons for VERDICT_KILLED that are nobody's fault. */
+static const struct words cancelled = { "cancelled", "CANCELLED", "The run was cancelled", NULL };
+static const struct words interrupted = { "failed", "KILLED", "the run was interrupted before it ended: run it again for a result", NULL };
+
+static const struct words *words_for(const struct outcome_of *of, enum verdict v, bool was_interrupted)
+{
+    if (v == VERDICT_KILLED && of->cancelled)
+        return &cancelled;
+    return v == VERDICT_KILLED && was_interrupted ? &interrupted : &words[v];
+}
+
+static int64_t limit_of(const struct outcome_of *of, enum verdict v)
+{
+    switch (v) {
+    case VERDICT_TIMEOUT:
+        return (of->request->timeout_ms + 999) / 1000;
+    case VERDICT_MEMORY:
+        return of->limits->memory_bytes >> 20;
+    case VERDICT_PROCESSES:
+        return of->limits->pids;
+    case VERDICT_OUTPUT:
+        return of->request->max_output_bytes;
+    case VERDICT_FILESIZE:
+        return of->limits->file_bytes >> 20;
+    default:
+        return 0;
+    }
+}
+
+/* ---- status and error ---- */
 
 const char *outcome_status(const struct outcome_of *of, enum verdict v)
 {
-    switch (v) {
-    case VERDICT_OK:
-        return "succeeded";
-    case VERDICT_POLICY:
-        return "rejected";
-    case VERDICT_TIMEOUT:
-        return "timed_out";
-    case VERDICT_KILLED:
-        return of->cancelled ? "cancelled" : "failed"; /* it may have ended itself */
-    default:
-        return "failed";
+    return words_for(of, v, false)->status;
+}
+
+static json_t *write_message(const char *text, const char *what, int64_t limit, const char *own)
+{
+    char number[24];
+    snprintf(number, sizeof(number), "%" PRId64, limit);
+    const struct {
+        const char *name, *value;
+    } marks[] = { { "{what}", what }, { "{limit}", number }, { "{own}", own } };
+    auto_buf struct buf b = BUF_INIT(4u << 20);
+    struct err ignored = ERR_INIT;
+    while (*text) {
+        size_t i = 0;
+        while (i < ARRAY_SIZE(marks) && !str_starts(text, marks[i].name))
+            i++;
+        bool mark = i < ARRAY_SIZE(marks);
+        if (buf_append(&b, mark ? marks[i].value : text, mark ? strlen(marks[i].value) : 1, &ignored) < 0)
+            break;
+        text += mark ? strlen(marks[i].name) : 1;
     }
+    return json_text(buf_cstr(&b), b.len);
+}
+
+/* A kernel that died of a forbidden system call could not name its own error. */
+static const char *type_of(enum verdict v, bool python, const char *type)
+{
+    if (v == VERDICT_POLICY && !(type && str_ends(type, "_POLICY_VIOLATION")))
+        return python ? "PYTHON_POLICY_VIOLATION" : "SQL_POLICY_VIOLATION";
+    return type ? type : "RUNNER_INTERNAL_ERROR";
 }
 
 json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
 {
-    bool python = of->kind == RUN_PYTHON;
-    long long seconds = (long long)(of->timeout_ms + 999) / 1000;
-    json_t *own = json_object_get(res->body, "error");
-    switch (res->verdict) {
-    case VERDICT_OK:
+    if (res->verdict == VERDICT_OK)
         return json_null();
-    case VERDICT_TIMEOUT:
-        return json_pack("{s:s, s:o}", "type", "RUNNER_TIMEOUT", "message",
-                         json_sprintf(python ? "Python execution exceeded timeout of %lld seconds"
-                                             : "Query exceeded timeout of %lld seconds", seconds));
-    case VERDICT_KILLED:
-        if (of->cancelled)
-            return json_pack("{s:s, s:s}", "type", "CANCELLED", "message", "The run was cancelled");
-        break;
-    case VERDICT_MEMORY:
-        return json_pack("{s:s, s:o}", "type", "MEMORY_LIMIT", "message",
-                         json_sprintf("The run needed more than its %lld MB of memory; select fewer rows or columns, or raise "
-                                      "RIDDLE_MEMORY", (long long)(of->memory_bytes >> 20)));
-    case VERDICT_OUTPUT:
-        return json_pack("{s:s, s:s}", "type", "OUTPUT_LIMIT", "message",
-                         "The code printed far more than can be shown and was stopped; print less");
-    default:
-        break;
+    const struct words *w = words_for(of, res->verdict, res->interrupted);
+    const json_t *body = json_object_get(res->body, "error");
+    const char *own = json_string_value(json_object_get(body, "message"));
+    const char *type = json_string_value(json_object_get(body, "type"));
+    bool python = of->request->kind == RUN_PYTHON;
+    json_t *error = json_object();
+    json_object_set_new(error, "type", json_string(w->type ? w->type : type_of(res->verdict, python, type)));
+    json_object_set_new(error, "message",
+                        write_message(own && w->with_own ? w->with_own : w->message, python ? "Python execution" : "Query",
+                                      limit_of(of, res->verdict), own));
+    static const char *const details[] = { "line", "column", "traceback" };
+    for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
+        json_t *v = json_object_get(body, details[i]);
+        if (v && !json_is_null(v))
+            json_object_set(error, details[i], v);
     }
-    return own && !json_is_null(own) ? json_incref(own)
-                                     : json_pack("{s:s, s:s}", "type", "RUNNER_INTERNAL_ERROR", "message", "The run failed");
+    return error;
+}
+
+/* ---- the result ---- */
+
+json_int_t outcome_exec_time_ms(const struct run_result *res)
+{
+    const json_t *v = json_object_get(res->body, "exec_time_ms");
+    return json_is_number(v) ? (json_int_t)(json_number_value(v) + 0.5) : (json_int_t)((res->execute_us + 500) / 1000);
 }
 
 static json_t *take_or(json_t *body, const char *key, json_t *dflt)
@@ -65,11 +154,10 @@ json_t *outcome_result(const struct outcome_of *of, const struct run_result *res
                           "types", take_or(res->body, "types", json_array()), "rows", take_or(res->body, "rows", json_array()),
                           "row_count", take_or(res->body, "row_count", json_integer(0)), "truncated",
                           take_or(res->body, "truncated", json_false()), "exec_time_ms",
-                          (json_int_t)(json_number_value(json_object_get(res->body, "exec_time_ms")) + 0.5), "error",
-                          outcome_error(of, res), "verdict", verdict_name(res->verdict));
+                          outcome_exec_time_ms(res), "error", outcome_error(of, res), "verdict", verdict_name(res->verdict));
     if (!r)
         return NULL;
-    if (of->kind == RUN_PYTHON) {
+    if (of->request->kind == RUN_PYTHON) {
         json_object_set_new(r, "stdout", json_text(res->out.data, res->out.len));
         json_object_set_new(r, "stderr", json_text(res->errout.data, res->errout.len));
         json_object_set_new(r, "stdout_truncated", json_boolean(res->out_truncated));

@@ -1,84 +1,15 @@
 /*
  * RunnerResponse: what a run_result, or an err that came before one, looks like to whoever sent the request.
  *
- * The members that the first runner had are always there, whatever happened. Limits are told apart by error type, and each
- * message names the limit that was hit and what can be done about it.
+ * The members that the first runner had are always there, whatever happened. The words of a verdict are outcome.c's.
  */
 
 #include "run/runner.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "base/str.h"
-
-#define MEGABYTE (1024 * 1024)
-
-/* ---- messages of verdicts ---- */
-
-static const char *body_message(const struct run_result *result)
-{
-    return json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
-}
-
-/* Type of error for a verdict other than ok; the message goes into ret unless the kernel's own is the better one. */
-static const char *describe_verdict(const struct runner_request *req, const struct run_result *result, char *ret,
-                                    size_t n)
-{
-    bool python = req->run.kind == RUN_PYTHON;
-    const char *own = body_message(result);
-    const char *type = json_string_value(json_object_get(json_object_get(result->body, "error"), "type"));
-
-    switch (result->verdict) {
-    case VERDICT_TIMEOUT:
-        snprintf(ret, n, "%s exceeded timeout of %lld seconds", python ? "Python execution" : "Query",
-                 (long long)(req->run.timeout_ms / 1000));
-        return "RUNNER_TIMEOUT";
-    case VERDICT_MEMORY:
-        snprintf(ret, n,
-                 "the run needed more than its memory limit of %lld MB: select fewer rows or columns, aggregate in SQL "
-                 "first, or raise the limit (RIDDLE_MEMORY)",
-                 (long long)(req->limits.memory_bytes / MEGABYTE));
-        return "MEMORY_LIMIT";
-    case VERDICT_PROCESSES:
-        snprintf(ret, n,
-                 "the run started more than its limit of %d processes and threads: start fewer, or raise the limit "
-                 "(RIDDLE_PIDS)",
-                 req->limits.pids);
-        return "PROCESS_LIMIT";
-    case VERDICT_OUTPUT:
-        snprintf(ret, n,
-                 "the run printed far more than its limit of %lld bytes: print less, leave rows in result_df, or raise "
-                 "max_output_bytes (at most %d)",
-                 (long long)req->run.max_output_bytes, RUNNER_OUTPUT_MAX);
-        return "OUTPUT_LIMIT";
-    case VERDICT_FILESIZE:
-        snprintf(ret, n,
-                 "the run wrote a file larger than its limit of %lld MB: write smaller files, or raise the limit "
-                 "(RIDDLE_FILE_SIZE)",
-                 (long long)(req->limits.file_bytes / MEGABYTE));
-        return "FILE_SIZE_LIMIT";
-    case VERDICT_KILLED:
-        if (result->interrupted)
-            snprintf(ret, n, "the run was interrupted before it ended: run it again for a result");
-        else
-            snprintf(ret, n, "%s: run it again, and see `riddle doctor` if it repeats",
-                     own ? own : "the run was killed before it ended");
-        return "KILLED";
-    case VERDICT_POLICY:
-        snprintf(ret, n, "%s", own ? own : "the code is not allowed by the policy");
-        /* A kernel that died of a forbidden system call could not name its own error. */
-        return type && str_ends(type, "_POLICY_VIOLATION") ? type
-               : python                                    ? "PYTHON_POLICY_VIOLATION"
-                                                           : "SQL_POLICY_VIOLATION";
-    case VERDICT_OK:
-    case VERDICT_ERROR:
-    case _VERDICT_MAX:
-        break;
-    }
-    snprintf(ret, n, "%s", own ? own : "the run failed and gave no reason");
-    return type ? type : own ? (python ? "PYTHON_EXECUTION_ERROR" : "SQL_EXECUTION_ERROR") : "RUNNER_INTERNAL_ERROR";
-}
+#include "run/outcome.h"
 
 /* ---- parts of a response ---- */
 
@@ -136,19 +67,11 @@ static bool is_silent_python(const struct runner_request *req, const struct run_
            result->out.len == 0 && json_array_size(result->displays) == 0;
 }
 
-static json_int_t exec_time_ms(const struct run_result *result)
-{
-    const json_t *v = json_object_get(result->body, "exec_time_ms");
-    if (json_is_number(v))
-        return (json_int_t)(json_number_value(v) + 0.5);
-    return (json_int_t)((result->execute_us + 500) / 1000);
-}
-
 /* ---- responses ---- */
 
 json_t *runner_response(const struct runner_request *req, const struct run_result *result)
 {
-    char message[ERR_MESSAGE_MAX * 4];
+    const struct outcome_of of = { .request = &req->run, .limits = &req->limits };
     const json_t *body = result->body;
     const char *status = "success";
     const char *verdict = verdict_name(result->verdict);
@@ -163,14 +86,7 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
                              "expression, or print something");
     } else if (result->verdict != VERDICT_OK) {
         status = result->verdict == VERDICT_TIMEOUT ? "timeout" : "error";
-        const char *type = describe_verdict(req, result, message, sizeof(message));
-        error = error_object(type, message);
-        static const char *const details[] = { "line", "column", "traceback" };
-        for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
-            json_t *v = json_object_get(json_object_get(body, "error"), details[i]);
-            if (v && !json_is_null(v))
-                json_object_set(error, details[i], v);
-        }
+        error = outcome_error(&of, result);
     }
 
     json_t *rows = error ? json_array() : array_or_empty(body, "rows");
@@ -178,7 +94,7 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
     json_object_set_new(response, "columns", error ? json_array() : array_or_empty(body, "columns"));
     json_object_set(response, "rows", rows);
     json_object_set_new(response, "row_count", json_integer((json_int_t)json_array_size(rows)));
-    json_object_set_new(response, "exec_time_ms", json_integer(exec_time_ms(result)));
+    json_object_set_new(response, "exec_time_ms", json_integer(outcome_exec_time_ms(result)));
     json_object_set_new(response, "stdout_trunc", text_of(&result->out));
     json_object_set_new(response, "stderr_trunc", text_of(&result->errout));
     json_object_set_new(response, "error", error ? error : json_null());

@@ -194,7 +194,7 @@ def test_timeout(shared, what, message):
 def test_memory_limit(shared):
     code = "x = [bytearray(1 << 20) for _ in range(3000)]\nresult = len(x)"
     message = error_of(shared.post("/runs", run_body("ecommerce", python=code, timeout_seconds=60)), "failed", "MEMORY_LIMIT")
-    assert message.startswith("The run needed more than its 512 MB of memory")
+    assert message.startswith("the run needed more than its memory limit of 512 MB")
 
 
 def test_unknown_dataset(shared):
