@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "llm/llm.h"
 #include "net/loop.h"
+#include "run/thread_kernel.h"
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
 
@@ -117,8 +118,7 @@ void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
  * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or "/workspace/x" in a kernel that is older
  * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.
  */
-#define CHAT_PLACE_SIZE 640
-bool chat_file_place(const struct chat *c, const char *path, char ret[CHAT_PLACE_SIZE], const char **ret_note);
+bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /* Something said before, elsewhere: context for the next turn, not kept. */
@@ -137,17 +137,10 @@ int chat_check_id(const char *id, struct err *err);
 
 /* ---- what code left in /workspace ---- */
 
-/*
- * Each waits for the cell under way, and the next cell waits for it. By the callback: NOT_FOUND when the chat has no kernel (any more), and
- * what lease_read_file() says. A piece is valid during the call; files is [{path, size, modified}], borrowed.
- */
-struct chat_op;
-typedef void (*chat_file_fn)(const struct file_piece *piece, const struct err *err, void *arg);
-typedef void (*chat_list_fn)(const json_t *files, const struct err *err, void *arg);
-int chat_read_file(struct chat *c, const char *path, int64_t offset, chat_file_fn done, void *arg, struct chat_op **ret, struct err *err);
-int chat_list_files(struct chat *c, chat_list_fn done, void *arg, struct chat_op **ret, struct err *err);
-/* Nobody waits for it any more. Not after its callback. NULL is fine. */
-void chat_op_drop(struct chat_op *op);
+/* NOT_FOUND by the callback when the thread has no kernel (any more). See thread_kernel.h. */
+int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg, struct kernel_file_op **ret,
+                   struct err *err);
+int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
 
 /* ---- turns ---- */
 

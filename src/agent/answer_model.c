@@ -471,7 +471,7 @@ void answer_by_model(struct turn *t)
     }
     /* The sandbox comes up while the model thinks. */
     if (turn_cfg(t)->enable_python)
-        bench_prepare(t->chat);
+        thread_kernel_prepare(t->chat->kernel);
     turn_need_catalog(t, begin);
 }
 

@@ -11,8 +11,7 @@ static void step(struct turn *t);
 static void on_rows(void *arg, const struct run_result *result, const struct err *err)
 {
     struct turn *t = arg;
-    if (t->chat->bench.restore_us >= 0)
-        t->restore_us += t->chat->bench.restore_us;
+    turn_count_wait(t);
     if (turn_should_stop(t))
         return;
     if (err) {

@@ -57,8 +57,7 @@ static void carry_new(struct chat *c, const struct agent_data *old)
     for (size_t i = 0; i < c->data.n_files && n < ARRAY_SIZE(added); i++)
         if (!has_file(old, c->data.files[i].path))
             added[n++] = c->data.files[i];
-    c->bench.stale = true;
-    bench_carry(c, added, n);
+    thread_kernel_add_files(c->kernel, added, n);
 }
 
 static int find_data(struct chat *c, bool keep_kernel, struct err *err)
@@ -76,9 +75,9 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
         return 0;
     }
     struct agent_data old = c->data;
-    bool had = c->has_data, keep = had && keep_kernel && bench_is_hot(c) && c->bench.has_state;
+    bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_hot(c->kernel) && thread_kernel_has_variables(c->kernel);
     if (had && !keep)
-        bench_drop(c, "the chat's data changed");
+        thread_kernel_drop(c->kernel, "the thread's data changed");
     catalog_unref(TAKE_PTR(c->catalog));
     c->data = fresh;
     c->has_data = true;
@@ -131,27 +130,21 @@ void chat_refresh_due(struct chat *c)
 
 void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg)
 {
-    if (c->turns || (c->bench.lease && !c->bench.ready))
+    if (c->turns || thread_kernel_state(c->kernel) == KERNEL_STARTING)
         c->refresh_due = true; /* what runs or is being prepared goes on with what it has */
     else
         refresh(c);
     if (done)
-        bench_when_carried(c, done, arg);
+        thread_kernel_when_added(c->kernel, done, arg);
 }
 
-bool chat_file_place(const struct chat *c, const char *path, char ret[CHAT_PLACE_SIZE], const char **ret_note)
+bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note)
 {
-    const json_t *carried = json_object_get(c->bench.carried, path);
     *ret_note = NULL;
     for (size_t i = 0; c->has_data && i < c->data.n_files; i++)
         if (str_eq(c->data.files[i].path, path)) {
-            if (carried) {
-                const char *where = json_string_value(json_object_get(carried, "where"));
-                *ret_note = json_string_value(json_object_get(carried, "note"));
-                snprintf(ret, CHAT_PLACE_SIZE, "%s", where ? where : "");
-            } else {
-                snprintf(ret, CHAT_PLACE_SIZE, "/data/%s", c->data.files[i].name);
-            }
+            if (!thread_kernel_added_place(c->kernel, path, ret, ret_note))
+                snprintf(ret, KERNEL_PLACE_SIZE, "/data/%s", c->data.files[i].name);
             return true;
         }
     return false;
@@ -192,14 +185,13 @@ void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalo
 
 static void chat_free(struct chat *c)
 {
-    bench_files_finish(c);
     if (c->prev)
         c->prev->next = c->next;
     else if (c->agent->chats == c)
         c->agent->chats = c->next;
     if (c->next)
         c->next->prev = c->prev;
-    bench_drop(c, NULL);
+    thread_kernel_destroy(c->kernel);
     drop_data(c);
     json_decref(c->datasets);
     json_decref(c->uploads);
@@ -213,8 +205,11 @@ static void chat_free(struct chat *c)
 static void maybe_free(struct chat *c)
 {
     /* A loss that is still to be told of is remembered here only. */
-    bool kept = (c->bench.lease || c->bench.lost) && !c->deleted && !c->agent->closing;
-    if (c->refs == 0 && !c->turns && !kept && (c->agent->env.store || c->deleted || c->agent->closing))
+    enum kernel_state state = thread_kernel_state(c->kernel);
+    bool kept = !c->deleted && (state != KERNEL_NONE || thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
+    if (c->agent->closing)
+        return; /* agent_destroy() */
+    if (c->refs == 0 && !c->turns && !kept && (c->agent->env.store || c->deleted))
         chat_free(c);
 }
 
@@ -230,18 +225,42 @@ void chat_unref(struct chat *c)
         maybe_free(c);
 }
 
+/* What code of the thread sees. */
+static void kernel_spec(void *arg, struct sandbox_spec *ret)
+{
+    struct chat *c = arg;
+    ret->dataset_id = c->data.dataset_id;
+    ret->files = c->data.files;
+    ret->n_files = c->data.n_files;
+    sandbox_limits_default(c->agent->env.cfg, &ret->limits);
+}
+
+static void kernel_changed(void *arg, bool arrived)
+{
+    struct chat *c = arg;
+    c->used_ms = clock_now_ms();
+    if (arrived)
+        agent_trim(c->agent, c);
+    if (c->refs == 0)
+        maybe_free(c);
+}
+
 static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
 {
     struct chat *c = calloc(1, sizeof(*c));
-    if (!c)
+    struct err err = ERR_INIT;
+    struct thread_kernel_env env = { .loop = a->env.loop, .executor = a->env.executor, .gate = &a->gate, .owner = owner,
+                                     .spec = kernel_spec, .changed = kernel_changed, .arg = c };
+    if (!c || thread_kernel_create(&env, &c->kernel, &err) < 0) {
+        free(c);
         return NULL;
+    }
     c->agent = a;
     c->refs = 1;
     snprintf(c->id, sizeof(c->id), "%s", id);
     snprintf(c->owner, sizeof(c->owner), "%s", owner);
     c->history = json_array();
     c->used_ms = clock_now_ms();
-    bench_init(c);
     c->next = a->chats;
     if (a->chats)
         a->chats->prev = c;
@@ -269,7 +288,7 @@ const struct agent_data *chat_data(const struct chat *c)
 
 bool chat_is_hot(const struct chat *c)
 {
-    return bench_is_hot(c);
+    return thread_kernel_is_hot(c->kernel);
 }
 
 int64_t chat_message_count(const struct chat *c)
@@ -299,9 +318,20 @@ void chat_recall(struct chat *c, const char *role, const char *content)
 void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_hot), void *arg)
 {
     if (c->agent->env.cfg->enable_python && !c->agent->closing)
-        bench_prepare(c);
+        thread_kernel_prepare(c->kernel);
     agent_learn(c->agent, c->owner, c->datasets, c->uploads);
-    bench_when_ready(c, wait_ms, done, arg);
+    thread_kernel_when_ready(c->kernel, wait_ms, done, arg);
+}
+
+int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg, struct kernel_file_op **ret,
+                   struct err *err)
+{
+    return thread_kernel_read_file(c->kernel, path, offset, done, arg, ret, err);
+}
+
+int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret, struct err *err)
+{
+    return thread_kernel_list_files(c->kernel, done, arg, ret, err);
 }
 
 /* ---- opening ---- */
@@ -410,10 +440,8 @@ static void on_history(const struct err *err, const struct store_page *page, voi
             (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
         if (m->role && m->content)
             chat_remember(c, m->role, m->content, json_string_value(json_object_get(meta, "code")));
-        if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python")) {
-            c->bench.lost = true;
-            c->bench.lost_why = "the server has been started anew since";
-        }
+        if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
+            thread_kernel_note_loss(c->kernel, "the server has been started anew since");
         json_t *plan = json_object_get(meta, "plan");
         if (plan && str_eq(m->role, "assistant")) {
             json_decref(c->last_plan);
@@ -506,7 +534,7 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
             turn_cancel(t);
         }
         if (!c->turns)
-            bench_drop(c, NULL);
+            thread_kernel_drop(c->kernel, NULL);
         chat_unref(c);
     }
     return r;
@@ -532,17 +560,17 @@ static struct chat *least_recent(struct agent *a, const struct chat *keep)
 {
     struct chat *oldest = NULL;
     for (struct chat *c = a->chats; c; c = c->next)
-        if (c != keep && bench_is_hot(c) && !c->turns && (!oldest || c->used_ms < oldest->used_ms))
+        if (c != keep && thread_kernel_is_hot(c->kernel) && !c->turns && (!oldest || c->used_ms < oldest->used_ms))
             oldest = c;
     return oldest;
 }
 
 static void evict(struct agent *a, struct chat *c, const char *why)
 {
-    if (c->bench.has_state)
+    if (thread_kernel_has_variables(c->kernel))
         a->stats.evicted++;
     chat_ref(c);
-    bench_drop(c, why);
+    thread_kernel_drop(c->kernel, why);
     chat_unref(c);
 }
 
@@ -551,7 +579,7 @@ void agent_trim(struct agent *a, const struct chat *keep)
     size_t hot = 0, most = (size_t)a->env.cfg->hot_threads;
     struct chat *c;
     for (c = a->chats; c; c = c->next)
-        hot += bench_is_hot(c);
+        hot += thread_kernel_is_hot(c->kernel);
     while (hot > most && (c = least_recent(a, keep))) {
         evict(a, c, "its sandbox was given up to make room for other threads");
         hot--;
@@ -567,7 +595,8 @@ static void on_sweep(void *arg)
     int64_t now = clock_now_ms();
     for (struct chat *c = a->chats, *next; c; c = next) {
         next = c->next;
-        if (bench_is_hot(c) && !c->turns && !c->bench.has_state && now - c->used_ms > STATELESS_KERNEL_MS)
+        if (thread_kernel_is_hot(c->kernel) && !c->turns && !thread_kernel_has_variables(c->kernel) &&
+            now - c->used_ms > STATELESS_KERNEL_MS)
             evict(a, c, NULL);
     }
     agent_trim(a, NULL);
@@ -582,8 +611,7 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     a->env = *env;
-    a->waiting_end = &a->waiting;
-    a->jobs_max = (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
+    a->gate.max = (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
     int r = loop_after(env->loop, SWEEP_MS, on_sweep, a, &a->sweep, err);
     if (r < 0) {
         free(a);
@@ -603,8 +631,7 @@ void agent_stop(struct agent *a)
     for (struct chat *c = a->chats; c; c = c->next) {
         if (c->turns)
             model_talk_destroy(c->turns);
-        bench_files_finish(c);
-        bench_drop(c, NULL);
+        thread_kernel_close(c->kernel);
     }
 }
 
@@ -632,7 +659,7 @@ void agent_stats(const struct agent *a, struct agent_stats *ret)
     *ret = a->stats;
     for (const struct chat *c = a->chats; c; c = c->next) {
         ret->chats++;
-        ret->hot += bench_is_hot(c);
+        ret->hot += thread_kernel_is_hot(c->kernel);
         for (const struct turn *t = c->turns; t; t = t->next)
             ret->turns++;
     }

@@ -144,7 +144,7 @@ int tools_list_files(const struct turn *t, struct buf *b, struct err *err)
     const struct agent_data *d = &t->chat->data;
     int r = buf_append_str(b, "read-only:", err);
     for (size_t i = 0; i < d->n_files && r == 0; i++) {
-        char place[CHAT_PLACE_SIZE];
+        char place[KERNEL_PLACE_SIZE];
         const char *note;
         if (!chat_file_place(t->chat, d->files[i].path, place, &note))
             continue;

@@ -68,12 +68,12 @@ static void on_progress(void *arg, const char *stage, double fraction)
 }
 
 static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t max_rows, int64_t max_output_bytes, bool shown,
-                     bench_done_fn done, struct err *err)
+                     kernel_job_fn done, struct err *err)
 {
     const struct config *cfg = turn_cfg(t);
-    struct bench_job job = {
+    struct kernel_job job = {
         .kind = kind,
-        .code = (char *)code,
+        .code = code,
         .timeout_ms = cfg->run_timeout_s * 1000,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,
@@ -81,10 +81,10 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
         .done = done,
         .arg = t,
     };
-    return bench_run(t->chat, &job, err);
+    return thread_kernel_run(t->chat->kernel, &job, err);
 }
 
-int turn_query(struct turn *t, const char *sql, int64_t max_rows, bench_done_fn done, struct err *err)
+int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done, struct err *err)
 {
     return begin_job(t, RUN_SQL, sql, max_rows, CATALOG_OUTPUT_MAX_BYTES, false, done, err);
 }
@@ -143,6 +143,13 @@ bool turn_should_stop(struct turn *t)
     return t->cancelled || t->timed_out;
 }
 
+void turn_count_wait(struct turn *t)
+{
+    int64_t us = thread_kernel_times(t->chat->kernel)->wait_us;
+    if (us >= 0)
+        t->restore_us += us;
+}
+
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err);
 
 /* The code that the turn ran last, or would have. */
@@ -161,7 +168,7 @@ static struct run_request run_request_of(const struct turn *t)
 static bool try_among_frames(struct turn *t)
 {
     struct err err = ERR_INIT;
-    if (str_eq(t->run.language, "python") || !t->chat->bench.has_state || t->run.among_frames)
+    if (str_eq(t->run.language, "python") || !thread_kernel_has_variables(t->chat->kernel) || t->run.among_frames)
         return false;
     auto_json json_t *text = json_string(t->run.code);
     auto_free char *quoted = json_dumps(text, JSON_ENCODE_ANY);
@@ -173,8 +180,7 @@ static bool try_among_frames(struct turn *t)
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err)
 {
     struct turn *t = arg;
-    if (t->chat->bench.restore_us >= 0)
-        t->restore_us += t->chat->bench.restore_us;
+    turn_count_wait(t);
     if (err && !t->cancelled) {
         turn_fail(t, err);
         return;
@@ -273,7 +279,7 @@ static json_t *timings(const struct turn *t, int64_t total_us)
         json_object_set_new(o, "ttft", json_real((double)t->first_token_us / 1000));
     /* What the first token would have waited for, had the kernel not come up meanwhile. */
     if (t->first_token_us >= 0)
-        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(t->chat->bench.ahead_us, t->first_token_us) / 1000));
+        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(thread_kernel_times(t->chat->kernel)->ahead_us, t->first_token_us) / 1000));
     return o;
 }
 
@@ -322,13 +328,11 @@ static void settle_outcome(struct turn *t)
         if (chart)
             json_object_set_new(t->extra, "chart", chart);
     }
-    struct bench *b = &t->chat->bench;
-    if (b->lost) {
-        b->lost = false;
+    const char *loss = thread_kernel_take_loss(t->chat->kernel);
+    if (loss) {
         json_object_set_new(t->extra, "state_lost", json_true());
-        json_object_set_new(t->extra, "state_lost_reason", json_string(b->lost_why ? b->lost_why : "its sandbox ended"));
-        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)", t->text.len ? "\n\n" : "",
-                         b->lost_why ? b->lost_why : "the sandbox ended");
+        json_object_set_new(t->extra, "state_lost_reason", json_string(loss));
+        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)", t->text.len ? "\n\n" : "", loss);
     }
 }
 
@@ -383,7 +387,7 @@ static void turn_end(struct turn *t, json_t *answer, const struct err *err)
         if (loop_defer(a->env.loop, begin_first, c, &ignored) < 0)
             begin_first(c);
     } else if (c->deleted) {
-        bench_drop(c, NULL);
+        thread_kernel_drop(c->kernel, NULL);
     } else {
         chat_refresh_due(c);
     }
@@ -494,8 +498,8 @@ static void on_deadline(void *arg)
     struct turn *t = arg;
     t->timer = NULL;
     t->timed_out = true;
-    if (t->chat->bench.has_job) {
-        bench_interrupt(t->chat); /* its callback ends the turn */
+    if (thread_kernel_has_job(t->chat->kernel)) {
+        thread_kernel_interrupt(t->chat->kernel); /* its callback ends the turn */
         return;
     }
     model_cancel(t);
@@ -507,7 +511,7 @@ void turn_begin(struct turn *t)
     struct chat *c = t->chat;
     struct err err = ERR_INIT;
     t->started = true;
-    c->bench.ahead_us = 0;
+    thread_kernel_times(c->kernel)->ahead_us = 0;
     if (t->cancelled) {
         turn_finish(t);
         return;
@@ -601,8 +605,8 @@ void turn_cancel(struct turn *t)
     t->cancelled = true;
     if (!t->started)
         return; /* its turn comes, and ends at once */
-    if (t->chat->bench.has_job) {
-        bench_interrupt(t->chat); /* its callback ends the turn */
+    if (thread_kernel_has_job(t->chat->kernel)) {
+        thread_kernel_interrupt(t->chat->kernel); /* its callback ends the turn */
         return;
     }
     model_cancel(t);
@@ -613,12 +617,12 @@ void turn_kill(struct turn *t)
 {
     if (t->finishing)
         return;
-    if (!t->started || !t->chat->bench.has_job) {
+    if (!t->started || !thread_kernel_has_job(t->chat->kernel)) {
         turn_cancel(t);
         return;
     }
     t->cancelled = true;
-    bench_kill(t->chat); /* its callback ends the turn */
+    thread_kernel_kill(t->chat->kernel); /* its callback ends the turn */
 }
 
 void turn_drop(struct turn *t)

@@ -11,7 +11,7 @@
 struct listing {
     struct http_request *req;
     struct chat *chat;
-    struct chat_op *op;
+    struct kernel_file_op *op;
 };
 
 bool file_is_image(const char *name)
@@ -56,7 +56,7 @@ static void reply_list(struct http_request *req, const json_t *files)
 static void listing_left(void *arg)
 {
     struct listing *l = arg;
-    chat_op_drop(l->op);
+    kernel_file_op_drop(l->op);
     chat_unref(l->chat);
     free(l);
 }

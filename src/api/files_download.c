@@ -101,7 +101,7 @@ struct download {
     struct http_request *req; /* NULL once the stream is there, or the client has left */
     struct http_stream *stream;
     struct chat *chat; /* a reference */
-    struct chat_op *op;
+    struct kernel_file_op *op;
     char path[WORKSPACE_PATH_MAX + 1];
     int64_t size, asked, sent; /* promised; where the next piece begins; handed on */
     bool failed;
@@ -111,7 +111,7 @@ struct download {
 
 static void download_free(struct download *d)
 {
-    chat_op_drop(d->op);
+    kernel_file_op_drop(d->op);
     chat_unref(d->chat);
     buf_finish(&d->piece);
     free(d);

@@ -216,7 +216,7 @@ static void reply(void *arg)
     for (struct arrival *f = first(a); f; f = after(f)) {
         if (!f->file)
             continue;
-        char place[CHAT_PLACE_SIZE];
+        char place[KERNEL_PLACE_SIZE];
         const char *note = NULL;
         if (!c || !chat_file_place(c, f->file->path, place, &note))
             snprintf(place, sizeof(place), "/data/%s", f->file->name);

@@ -27,7 +27,7 @@ struct chat_file {
     char *from;          /* in /workspace */
     int64_t at, max_bytes;
     struct chat *chat;   /* of a copy */
-    struct chat_op *op;  /* a piece on its way */
+    struct kernel_file_op *op;  /* a piece on its way */
     struct lease *lease; /* of a chart */
     const char *format;
     struct buf input, image;
@@ -51,7 +51,7 @@ static void file_end(struct chat_file *f, const struct err *err)
         if (f->fd >= 0)
             (void)unlink(f->path);
     }
-    chat_op_drop(TAKE_PTR(f->op));
+    kernel_file_op_drop(TAKE_PTR(f->op));
     lease_release(TAKE_PTR(f->lease));
     f->listener.done(f->listener.arg, f->path, err ? &copy : NULL);
     file_free(f);
