@@ -26,19 +26,22 @@ static void rehearse(void *arg)
 static void child(const char *code, int out)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf json = BUF_INIT(1u << 20);
+    struct result result;
     struct python_setup setup = { .policy_allowed = "", .policy_blocked = "" };
     struct python_request req = { .code = code, .code_len = strlen(code), .max_rows = 200, .max_output_bytes = 65536 };
+    result_init(&result, 1u << 20);
     int r = python_prepare(&err);
     if (r == 0)
         r = python_start(&setup, &err);
     if (r == 0)
-        r = python_execute(&req, &json, &err);
+        r = python_execute(&req, &result, &err);
+    if (r == 0)
+        r = result_end(&result, &err);
     if (r < 0) {
         fprintf(stderr, "bare_fork: %s\n", err.message);
         _exit(1);
     }
-    (void)!write(out, json.data, json.len);
+    (void)!write(out, result.json.text.data, result.json.text.len);
     _exit(0);
 }
 

@@ -107,10 +107,13 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 
 /* ---- writing ---- */
 
-static int write_string(const char *s, size_t len, struct buf *b, struct err *err)
+int json_write_str(const char *s, size_t len, struct buf *b, struct err *err)
 {
     size_t plain = 0; /* start of what needs no escape */
-    int r = buf_append(b, "\"", 1, err);
+    int r = buf_reserve(b, len + 2, err);
+
+    if (r == 0)
+        r = buf_append(b, "\"", 1, err);
 
     for (size_t i = 0; r == 0 && i < len; i++) {
         unsigned char c = (unsigned char)s[i];
@@ -121,6 +124,9 @@ static int write_string(const char *s, size_t len, struct buf *b, struct err *er
             continue;
         escape[0] = '\\';
         switch (c) {
+        case '\0':
+            memcpy(escape, REPLACEMENT, n = sizeof(REPLACEMENT) - 1);
+            break;
         case '"':
         case '\\':
             escape[1] = (char)c;
@@ -176,7 +182,7 @@ static int write_value(const json_t *j, int depth, struct buf *b, struct err *er
             if (r == 0)
                 r = buf_append_str(b, comma, err);
             if (r == 0)
-                r = write_string(key, key_len, b, err);
+                r = json_write_str(key, key_len, b, err);
             if (r == 0)
                 r = buf_append(b, ":", 1, err);
             if (r == 0)
@@ -196,7 +202,7 @@ static int write_value(const json_t *j, int depth, struct buf *b, struct err *er
         }
         return r == 0 ? buf_append(b, "]", 1, err) : r;
     case JSON_STRING:
-        return write_string(json_string_value(j), json_string_length(j), b, err);
+        return json_write_str(json_string_value(j), json_string_length(j), b, err);
     case JSON_INTEGER:
         return buf_printf(b, err, "%lld", (long long)json_integer_value(j));
     case JSON_REAL: {

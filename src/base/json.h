@@ -28,6 +28,8 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
 
 /* Compact. Appends to b, which is unchanged on failure. Invalid UTF-8 cannot occur: jansson refuses to hold it. */
 int json_write(const json_t *j, struct buf *b, struct err *err);
+/* A JSON string: quotes and escapes. The bytes must be UTF-8. A NUL, which json_parse() refuses, becomes U+FFFD. */
+int json_write_str(const char *s, size_t len, struct buf *b, struct err *err);
 char *json_to_str(const json_t *j); /* caller frees; NULL when out of memory */
 
 /*

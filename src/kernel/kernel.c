@@ -276,7 +276,7 @@ static const char *workspace_root(const struct kernel *k)
     return k->parts->jail->namespaces ? "/workspace" : NULL;
 }
 
-static int run_exec(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
+static int run_exec(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     const json_t *code = json_object_get(req, "code");
     if (!json_is_string(code))
@@ -303,7 +303,9 @@ static int run_exec(struct kernel *k, const json_t *req, struct buf *out, struct
         .max_output_bytes = int_of(req, "max_bytes"),
     };
     int r = python_execute(&py, out, err);
-    return r < 0 ? r : workspace_list(workspace_root(k), out, err);
+    if (r == 0)
+        workspace_list(workspace_root(k), &out->json);
+    return r;
 }
 
 static void ingest_progress(void *arg, double fraction)
@@ -312,7 +314,7 @@ static void ingest_progress(void *arg, double fraction)
     send_json(json_pack("{s:s, s:f}", "event", "progress", "fraction", fraction));
 }
 
-static int run_ingest(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
+static int run_ingest(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     char file[600], db[600];
     if (k->n_mounts < 2)
@@ -333,28 +335,34 @@ static int run_ingest(struct kernel *k, const json_t *req, struct buf *out, stru
     return sql_ingest(k->parts->engine, &in, out, err);
 }
 
-static int run_profile(struct kernel *k, const json_t *req, struct buf *out, struct err *err)
+static int run_profile(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     const char *table = str_of(req, "table");
     if (!table)
         return err_set(err, ERR_PROTOCOL, "a profile of no table");
     int r = sql_engine_ready(k->parts->engine, err);
-    if (r == 0)
-        r = buf_append_str(out, "\"verdict\":\"ok\",\"profile\":", err);
-    return r < 0 ? r : sql_profile(k->parts->engine, table, out, err);
+    if (r < 0)
+        return r;
+    result_begin(out, WIRE_VERDICT_OK);
+    json_out_key(&out->json, "profile");
+    r = sql_profile(k->parts->engine, table, json_out_begin(&out->json), err);
+    if (r == -ERR_CANCELLED)
+        result_fail(out, WIRE_VERDICT_INTERRUPTED, "SQL_EXECUTION_ERROR", err->message);
+    return r == -ERR_CANCELLED ? 0 : r;
 }
 
-static int run_list(struct kernel *k, struct buf *out, struct err *err)
+static int run_list(struct kernel *k, struct result *out)
 {
-    int r = buf_append_str(out, "\"verdict\":\"ok\"", err);
-    return r < 0 ? r : workspace_list(workspace_root(k), out, err);
+    result_begin(out, WIRE_VERDICT_OK);
+    workspace_list(workspace_root(k), &out->json);
+    return 0;
 }
 
 static void answer(struct kernel *k, const json_t *req)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf out = BUF_INIT(WIRE_EVENT_MAX - 4096);
-    (void)buf_printf(&out, NULL, "{\"event\":\"result\",\"id\":%lld,", int_of(req, "id"));
+    __attribute__((cleanup(result_finish))) struct result out;
+    result_init(&out, WIRE_EVENT_MAX - 4096);
     int64_t begun = clock_now_us();
     atomic_store(&interruptible.busy, true);
     int r;
@@ -365,7 +373,7 @@ static void answer(struct kernel *k, const json_t *req)
     else if (str_eq(str_of(req, "op"), "profile"))
         r = run_profile(k, req, &out, &err);
     else if (str_eq(str_of(req, "op"), "list"))
-        r = run_list(k, &out, &err);
+        r = run_list(k, &out);
     else if (str_eq(str_of(req, "op"), "read"))
         r = workspace_read(workspace_root(k), req, emit, NULL, &out, &err);
     else if (str_eq(str_of(req, "op"), "write"))
@@ -373,12 +381,19 @@ static void answer(struct kernel *k, const json_t *req)
     else
         r = err_set(&err, ERR_PROTOCOL, "unknown request '%s'", str_of(req, "op"));
     atomic_store(&interruptible.busy, false);
-    if (r == 0)
-        r = buf_printf(&out, &err, ",\"exec_time_ms\":%.3f}", (double)(clock_now_us() - begun) / 1000);
+    if (r == 0) {
+        json_out_key(&out.json, "exec_time_ms");
+        json_out_fixed(&out.json, (double)(clock_now_us() - begun) / 1000, 3);
+        json_out_key(&out.json, "event");
+        json_out_text(&out.json, "result");
+        json_out_key(&out.json, "id");
+        json_out_int(&out.json, int_of(req, "id"));
+        r = result_end(&out, &err);
+    }
     if (r < 0)
         send_failed(&err);
     else
-        send_event(out.data, out.len);
+        send_event(out.json.text.data, out.json.text.len);
 }
 
 /* ---- life ---- */

@@ -110,28 +110,29 @@ static int by_path(const void *a, const void *b)
     return strcmp(((const struct found *)a)->path, ((const struct found *)b)->path);
 }
 
-static int append_found(struct walk *w, struct buf *out, struct err *err)
+static void write_found(struct walk *w, struct json_out *out)
 {
-    auto_json json_t *list = json_array();
     qsort(w->files, w->n, sizeof(w->files[0]), by_path);
     for (size_t i = 0; i < w->n; i++) {
         /* A name that was given to two files while we looked is listed once. */
         if (i > 0 && str_eq(w->files[i].path, w->files[i - 1].path))
             continue;
-        json_array_append_new(list, json_pack("{s:s, s:I, s:I}", "path", w->files[i].path, "size", (json_int_t)w->files[i].size,
-                                              "modified", (json_int_t)w->files[i].modified_ms));
+        json_out_open(out, '{');
+        json_out_key(out, "path");
+        json_out_text(out, w->files[i].path);
+        json_out_key(out, "size");
+        json_out_int(out, w->files[i].size);
+        json_out_key(out, "modified");
+        json_out_int(out, w->files[i].modified_ms);
+        json_out_close(out, '}');
     }
-    int r = buf_append_str(out, ",\"files\":", err);
-    if (r == 0)
-        r = json_write(list, out, err);
-    return r;
 }
 
-int workspace_list(const char *root, struct buf *out, struct err *err)
+void workspace_list(const char *root, struct json_out *out)
 {
     struct walk w;
     if (!root)
-        return 0;
+        return;
     w.n = w.visits = 0;
     w.cut = w.full = false;
     auto_close int fd = open(root, DIR_FLAGS);
@@ -139,20 +140,36 @@ int workspace_list(const char *root, struct buf *out, struct err *err)
         w.cut = true; /* no descriptor left, or made unreadable */
     else
         walk_directory(&w, fd, 0, 1);
-    int r = w.n ? append_found(&w, out, err) : buf_append_str(out, ",\"files\":[]", err);
+    json_out_key(out, "files");
+    json_out_open(out, '[');
+    write_found(&w, out);
+    json_out_close(out, ']');
+    json_out_key(out, "files_truncated");
+    json_out_bool(out, w.cut);
     for (size_t i = 0; i < w.n; i++)
         free(w.files[i].path);
-    return r < 0 ? r : buf_printf(out, err, ",\"files_truncated\":%s", w.cut ? "true" : "false");
 }
 
 /* ---- one file ---- */
 
 /* A refusal is a result. */
-static int append_refusal(struct buf *out, const struct err *why, struct err *err)
+static void write_refusal(struct result *out, const struct err *why)
 {
-    auto_json json_t *error = json_error(why);
-    int r = buf_append_str(out, "\"verdict\":\"error\",\"error\":", err);
-    return r < 0 ? r : json_write(error, out, err);
+    result_begin(out, WIRE_VERDICT_ERROR);
+    json_out_key(&out->json, "error");
+    json_out_open(&out->json, '{');
+    json_out_key(&out->json, "type");
+    json_out_text(&out->json, err_name(why->code));
+    json_out_key(&out->json, "message");
+    json_out_text(&out->json, why->message);
+    json_out_close(&out->json, '}');
+}
+
+static void write_size(struct result *out, int64_t size)
+{
+    result_begin(out, WIRE_VERDICT_OK);
+    json_out_key(&out->json, "size");
+    json_out_int(&out->json, size);
 }
 
 static int refuse_open(const char *path, int errnum, struct err *why)
@@ -271,7 +288,7 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
 }
 
 int workspace_read(const char *root, const json_t *req, void (*emit)(void *arg, const char *frame, size_t len), void *arg,
-                   struct buf *out, struct err *err)
+                   struct result *out, struct err *err)
 {
     struct err why = ERR_INIT;
     auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX + 65536);
@@ -283,11 +300,16 @@ int workspace_read(const char *root, const json_t *req, void (*emit)(void *arg, 
     int r = buf_append(&piece, "", 1, err); /* what tells bytes from JSON */
     if (r < 0)
         return r;
-    if (read_piece(root, req, &piece, &size, &why) < 0)
-        return append_refusal(out, &why, err);
+    if (read_piece(root, req, &piece, &size, &why) < 0) {
+        write_refusal(out, &why);
+        return 0;
+    }
     if (piece.len > 1)
         emit(arg, piece.data, piece.len);
-    return buf_printf(out, err, "\"verdict\":\"ok\",\"size\":%lld,\"bytes\":%zu", (long long)size, piece.len - 1);
+    write_size(out, size);
+    json_out_key(&out->json, "bytes");
+    json_out_int(&out->json, (int64_t)piece.len - 1);
+    return 0;
 }
 
 /* All of it, or nothing: what a full file system took is cut off again. */
@@ -330,7 +352,7 @@ static int write_piece(const char *root, const char *path, bool append, const ch
     return r;
 }
 
-int workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct buf *out, struct err *err)
+int workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct result *out, struct err *err)
 {
     struct err why = ERR_INIT;
     const char *path = json_string_value(json_object_get(req, "path"));
@@ -341,6 +363,8 @@ int workspace_write(const char *root, const json_t *req, const char *data, size_
     int r = write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len, &size, &why);
     umask(mask);
     if (r < 0)
-        return append_refusal(out, &why, err);
-    return buf_printf(out, err, "\"verdict\":\"ok\",\"size\":%lld", (long long)size);
+        write_refusal(out, &why);
+    else
+        write_size(out, size);
+    return 0;
 }

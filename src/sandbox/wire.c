@@ -8,6 +8,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 #include "base/fdio.h"
+#include "base/str.h"
+
+/* ---- verdicts ---- */
+
+static const char *const verdict_names[_WIRE_VERDICT_MAX] = {
+#define X(code, name) [WIRE_VERDICT_##code] = name,
+    WIRE_VERDICT_LIST(X)
+#undef X
+};
+
+const char *wire_verdict_name(enum wire_verdict v)
+{
+    return v < _WIRE_VERDICT_MAX ? verdict_names[v] : "error";
+}
+
+int wire_verdict_from_name(const char *name)
+{
+    for (int i = 0; name && i < _WIRE_VERDICT_MAX; i++)
+        if (str_eq(verdict_names[i], name))
+            return i;
+    return -1;
+}
 
 /* ---- zygote records ---- */
 

@@ -20,6 +20,26 @@
 #define WIRE_VERSION 1
 #define WIRE_MAGIC 0x6c644452u /* "RDdl" */
 
+/* How a kernel says that a request ended. riddle decides the verdict of a run from this and from what it saw itself. */
+#define WIRE_VERDICT_LIST(X)                                                                       \
+    X(OK, "ok")                                                                                    \
+    X(ERROR, "error")                                                                              \
+    X(MEMORY, "memory")                                                                            \
+    X(PROCESSES, "processes")                                                                      \
+    X(FILESIZE, "filesize")                                                                        \
+    X(POLICY, "policy")                                                                            \
+    X(INTERRUPTED, "interrupted")
+
+enum wire_verdict {
+#define X(code, name) WIRE_VERDICT_##code,
+    WIRE_VERDICT_LIST(X)
+#undef X
+    _WIRE_VERDICT_MAX
+};
+
+const char *wire_verdict_name(enum wire_verdict v);
+int wire_verdict_from_name(const char *name); /* -1 if unknown */
+
 /* ---- zygote records ---- */
 
 enum zygote_op {

@@ -519,7 +519,6 @@ static int prepare_for_width(struct ingest *g, struct err *err)
 {
     int64_t n = (int64_t)g->file.n_separators + 1, memory = g->in->memory_bytes;
     char message[600];
-    int r;
 
     if (!is_wide(g))
         return 0;
@@ -532,8 +531,8 @@ static int prepare_for_width(struct ingest *g, struct err *err)
                  " can be read here: leave out columns, or turn columns into "
                  "rows (name, value), or raise the memory limit",
                  g->in->name, n, most);
-        r = ingest_write_error(g, message, err);
-        return r < 0 ? r : 1;
+        ingest_write_error(g, message);
+        return 1;
     }
     return sql_set_limits(g->e, memory > 0 ? MAX_OF(memory, n * WIDE_COLUMN_COUNTED_BYTES) : memory,
                           1, g->in->temp_directory, err);
@@ -557,17 +556,17 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
     int r = load(g, &failed);
 
     if (r == -ERR_CANCELLED)
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
-                                  "reading the file was interrupted", err);
+        ingest_write_interrupted(g);
     if (r == -ERR_VALIDATION)
-        return ingest_write_error(g, failed.message, err);
+        ingest_write_error(g, failed.message);
+    if (r == -ERR_CANCELLED || r == -ERR_VALIDATION)
+        return 0;
     if (r < 0)
         return err_set(err, failed.code, "%s", failed.message);
     if (r == 1)
         return ingest_write_failure(g, err);
-    r = ingest_check_rows(g, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
+    if (ingest_check_rows(g) != 0)
+        return 0;
     r = sql_run(g->e, "CHECKPOINT " INGEST_DB, err);
     if (r == 0)
         r = ingest_write_report(g, err);
@@ -693,17 +692,17 @@ static int prepare(struct ingest *g, struct err *err)
 static int ingest(struct ingest *g, struct err *err)
 {
     struct err refusal = ERR_INIT, ignored = ERR_INIT;
-    size_t begin = g->out->len;
     bool made = false;
     int r = prepare(g, &refusal);
 
     if (r == 1)
         return ingest_write_failure(g, err);
     if (r == -ERR_VALIDATION)
-        return ingest_write_error(g, refusal.message, err);
+        ingest_write_error(g, refusal.message);
     if (r == -ERR_CANCELLED)
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
-                                  "reading the file was interrupted", err);
+        ingest_write_interrupted(g);
+    if (r == -ERR_CANCELLED || r == -ERR_VALIDATION)
+        return 0;
     if (r < 0)
         return err_set(err, refusal.code, "%s", refusal.message);
     r = prepare_for_width(g, err);
@@ -722,16 +721,13 @@ static int ingest(struct ingest *g, struct err *err)
         r = check_no_wal(g, err);
     if (r < 0 || !made)
         remove_output(g);
-    if (r < 0)
-        sql_rewind(g->out, begin);
     return r;
 }
 
-int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json,
+int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result *ret,
                struct err *err)
 {
-    __attribute__((
-        cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret_json };
+    __attribute__((cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret };
     int r = sql_set_limits(e, in->memory_bytes, in->threads, in->temp_directory, err);
 
     /* Without this DuckDB does not count; printing would go to our standard output. */

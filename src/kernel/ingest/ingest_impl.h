@@ -16,7 +16,7 @@
 struct ingest {
     struct sql_engine *e;
     const struct sql_ingest *in;
-    struct buf *out;
+    struct result *out;
     struct csv_file file;
     enum csv_encoding encoding;
     struct data_source source;
@@ -64,14 +64,15 @@ void ingest_stop_reading(struct ingest *g);
 /* Forgets what has been read: a new, empty file is attached. */
 int ingest_start_anew(struct ingest *g, struct err *err);
 
-/* A result that says what is wrong with the file. */
-int ingest_write_error(struct ingest *g, const char *message, struct err *err);
+/* A result that says what is wrong with the file, or that reading it was interrupted. */
+void ingest_write_error(struct ingest *g, const char *message);
+void ingest_write_interrupted(struct ingest *g);
 
 /* What the user is told when DuckDB could not read the file, by g->failure. */
 int ingest_write_failure(struct ingest *g, struct err *err);
 
 /* Is what was read a table? 1 when an error was written instead. */
-int ingest_check_rows(struct ingest *g, struct err *err);
+int ingest_check_rows(struct ingest *g);
 
 /* The result of an ingest that went well. */
 int ingest_write_report(struct ingest *g, struct err *err);

@@ -9,39 +9,70 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/ingest/ingest_impl.h"
-#include "kernel/sql/sql_value.h"
 
 #define MAX_REJECTED_LINES_SHOWN 20
 #define MAX_REJECTED_TEXT_BYTES 200
 
-int ingest_write_error(struct ingest *g, const char *message, struct err *err)
+void ingest_write_error(struct ingest *g, const char *message)
 {
-    return sql_append_failure(g->out, "error", "VALIDATION_ERROR", message, err);
+    result_fail(g->out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", message);
+}
+
+void ingest_write_interrupted(struct ingest *g)
+{
+    result_fail(g->out, WIRE_VERDICT_INTERRUPTED, "VALIDATION_ERROR",
+                "reading the file was interrupted");
 }
 
 /* ---- rejected lines ------------------------------------------------------------------------------------------------ */
 
 /* Lines come back as they are in the file, so their bytes may be anything. */
-static int write_text(struct buf *out, const char *text, size_t max, struct err *err)
+static int write_text(struct json_out *out, const char *text, struct err *err)
 {
     size_t len = strlen(text);
-    bool cut = len > max;
-    auto_json json_t *safe = json_text(text, cut ? str_utf8_cut(text, len, max) : len);
+    bool cut = len > MAX_REJECTED_TEXT_BYTES;
+    auto_json json_t *safe =
+        json_text(text, cut ? str_utf8_cut(text, len, MAX_REJECTED_TEXT_BYTES) : len);
     auto_buf struct buf line = BUF_INIT(4 * MAX_REJECTED_TEXT_BYTES + 4096);
     int r;
 
     if (!safe)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
     r = buf_printf(&line, err, "%s%s", json_string_value(safe), cut ? "…" : "");
-    return r < 0 ? r : sql_json_text(out, buf_cstr(&line), line.len, err);
+    json_out_str(out, buf_cstr(&line), line.len);
+    return r;
+}
+
+static int write_rejected_line(struct json_out *out, duckdb_data_chunk chunk, idx_t i,
+                               struct err *err)
+{
+    static const char *const keys[] = { "column", "error", "text" };
+    int r = 0;
+
+    json_out_open(out, '{');
+    json_out_key(out, "line");
+    json_out_int(out, ((int64_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[i]);
+    for (idx_t k = 0; r == 0 && k < ARRAY_SIZE(keys); k++) {
+        auto_free char *text = sql_copy_text(chunk, k + 1, i);
+
+        if (!text)
+            return err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
+        json_out_key(out, keys[k]);
+        if (k == 0 && !text[0])
+            json_out_null(out);
+        else
+            r = write_text(out, text, err);
+    }
+    json_out_close(out, '}');
+    return r;
 }
 
 /* [{"line","column","error","text"}…] */
 static int write_rejected_lines(struct ingest *g, struct err *err)
 {
     auto_result duckdb_result result = { 0 };
+    struct json_out *out = &g->out->json;
     char sql[300];
-    int64_t n = 0;
     int r = 0;
 
     snprintf(
@@ -52,122 +83,93 @@ static int write_rejected_lines(struct ingest *g, struct err *err)
     if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
         return err_set(err, ERR_INTERNAL, "listing rejected lines: %s",
                        duckdb_result_error(&result));
-    for (;;) {
-        duckdb_data_chunk chunk = duckdb_fetch_chunk(result);
-
-        if (!chunk || r < 0) {
-            if (chunk)
-                duckdb_destroy_data_chunk(&chunk);
-            return r;
-        }
-        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++) {
-            int64_t line = ((int64_t *)duckdb_vector_get_data(
-                duckdb_data_chunk_get_vector(chunk, 0)))[i];
-            auto_free char *column = sql_copy_text(chunk, 1, i);
-            auto_free char *reason = sql_copy_text(chunk, 2, i);
-            auto_free char *text = sql_copy_text(chunk, 3, i);
-
-            if (!column || !reason || !text) {
-                r = err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
-                break;
-            }
-            r = buf_printf(g->out, err, "%s{\"line\":%" PRId64 ",\"column\":", n++ ? "," : "",
-                           line);
-            if (r == 0)
-                r = column[0] ? write_text(g->out, column, MAX_REJECTED_TEXT_BYTES, err) :
-                                buf_append_str(g->out, "null", err);
-            if (r == 0)
-                r = buf_append_str(g->out, ",\"error\":", err);
-            if (r == 0)
-                r = write_text(g->out, reason, MAX_REJECTED_TEXT_BYTES, err);
-            if (r == 0)
-                r = buf_append_str(g->out, ",\"text\":", err);
-            if (r == 0)
-                r = write_text(g->out, text, MAX_REJECTED_TEXT_BYTES, err);
-            if (r == 0)
-                r = buf_append(g->out, "}", 1, err);
-        }
+    for (duckdb_data_chunk chunk; r == 0 && (chunk = duckdb_fetch_chunk(result));) {
+        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++)
+            r = write_rejected_line(out, chunk, i, err);
         duckdb_destroy_data_chunk(&chunk);
-    }
-}
-
-/* ---- the report ---------------------------------------------------------------------------------------------------- */
-
-static int write_texts(struct buf *out, char **texts, size_t n, struct err *err)
-{
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < n; i++) {
-        if (i)
-            r = buf_append(out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(out, texts[i], strlen(texts[i]), err);
     }
     return r;
 }
 
-static int write_member(struct buf *out, const char *before, const char *text, struct err *err)
-{
-    int r = buf_append_str(out, before, err);
+/* ---- the report ---------------------------------------------------------------------------------------------------- */
 
-    return r < 0 ? r : sql_json_text(out, text, strlen(text), err);
+static void write_texts(struct json_out *out, const char *key, char **texts, size_t n)
+{
+    json_out_key(out, key);
+    json_out_open(out, '[');
+    for (size_t i = 0; i < n; i++)
+        json_out_text(out, texts[i]);
+    json_out_close(out, ']');
 }
 
-static int write_sheet_dialect(const struct xlsx_table *t, struct buf *out, struct err *err)
+static void write_member(struct json_out *out, const char *key, const char *text)
 {
-    int r = write_member(out, ",\"sheet\":", t->sheet, err);
-
-    return r < 0 ? r :
-                   buf_printf(out, err, ",\"sheets\":%zu,\"header\":%s,\"title_rows\":%" PRId64,
-                              t->n_sheets, t->has_header ? "true" : "false", t->n_titles);
+    json_out_key(out, key);
+    json_out_text(out, text);
 }
 
-/* The members of "dialect": the format, and what else is worth knowing about how the file was read. */
-static int write_dialect(struct ingest *g, struct err *err)
+static void write_sheet_dialect(const struct xlsx_table *t, struct json_out *out)
+{
+    write_member(out, "sheet", t->sheet);
+    json_out_key(out, "sheets");
+    json_out_int(out, (int64_t)t->n_sheets);
+    json_out_key(out, "header");
+    json_out_bool(out, t->has_header);
+    json_out_key(out, "title_rows");
+    json_out_int(out, t->n_titles);
+}
+
+/* The format, and what else is worth knowing about how the file was read. */
+static void write_dialect(const struct ingest *g, struct json_out *out)
 {
     const struct csv_dialect *d = &g->dialect;
     const struct data_source *s = &g->source;
     bool tabs = s->format == DATA_CSV && str_eq(d->delimiter, "\t");
-    int r = buf_printf(g->out, err, "\"format\":\"%s\"%s",
-                       tabs ? "tsv" : data_format_name(s->format),
-                       s->gzip ? ",\"compression\":\"gzip\"" : "");
 
-    if (r == 0 && s->format == DATA_XLSX)
-        r = write_sheet_dialect(&s->sheet, g->out, err);
-    if (r == 0 && s->records.path[0])
-        r = write_member(g->out, ",\"records\":", s->records.path, err);
-    if (r < 0 || s->format != DATA_CSV)
-        return r;
-    r = write_member(g->out, ",\"delimiter\":", d->delimiter, err);
-    if (r == 0)
-        r = write_member(g->out, ",\"quote\":", d->quote, err);
-    return r < 0 ? r :
-                   buf_printf(g->out, err, ",\"encoding\":\"%s\",\"header\":%s",
-                              csv_encoding_name(g->encoding), d->has_header ? "true" : "false");
+    json_out_key(out, "dialect");
+    json_out_open(out, '{');
+    write_member(out, "format", tabs ? "tsv" : data_format_name(s->format));
+    if (s->gzip)
+        write_member(out, "compression", "gzip");
+    if (s->format == DATA_XLSX)
+        write_sheet_dialect(&s->sheet, out);
+    if (s->records.path[0])
+        write_member(out, "records", s->records.path);
+    if (s->format == DATA_CSV) {
+        write_member(out, "delimiter", d->delimiter);
+        write_member(out, "quote", d->quote);
+        write_member(out, "encoding", csv_encoding_name(g->encoding));
+        json_out_key(out, "header");
+        json_out_bool(out, d->has_header);
+    }
+    json_out_close(out, '}');
 }
 
 int ingest_write_report(struct ingest *g, struct err *err)
 {
     const struct csv_dialect *d = &g->dialect;
-    int r = buf_printf(g->out, err, "\"verdict\":\"ok\",\"row_count\":%" PRId64 ",\"columns\":[",
-                       g->n_rows);
+    struct json_out *out = &g->out->json;
+    int r = 0;
 
-    if (r == 0)
-        r = write_texts(g->out, d->names, d->n_columns, err);
-    if (r == 0)
-        r = buf_append_str(g->out, "],\"types\":[", err);
-    if (r == 0)
-        r = write_texts(g->out, d->types, d->n_columns, err);
-    if (r == 0)
-        r = buf_printf(g->out, err, "],\"rejects\":{\"count\":%" PRId64 ",\"lines\":[",
-                       g->n_rejected);
-    if (r == 0 && g->n_rejected > 0)
+    result_begin(g->out, WIRE_VERDICT_OK);
+    json_out_key(out, "row_count");
+    json_out_int(out, g->n_rows);
+    write_texts(out, "columns", d->names, d->n_columns);
+    write_texts(out, "types", d->types, d->n_columns);
+    json_out_key(out, "rejects");
+    json_out_open(out, '{');
+    json_out_key(out, "count");
+    json_out_int(out, g->n_rejected);
+    json_out_key(out, "lines");
+    json_out_open(out, '[');
+    if (g->n_rejected > 0)
         r = write_rejected_lines(g, err);
-    if (r == 0)
-        r = buf_append_str(g->out, "]},\"dialect\":{", err);
-    if (r == 0)
-        r = write_dialect(g, err);
-    return r < 0 ? r : buf_append_str(g->out, "},\"error\":null", err);
+    json_out_close(out, ']');
+    json_out_close(out, '}');
+    write_dialect(g, out);
+    json_out_key(out, "error");
+    json_out_null(out);
+    return r < 0 ? r : json_out_status(out, err);
 }
 
 /* ---- failures ------------------------------------------------------------------------------------------------------ */
@@ -246,32 +248,34 @@ int ingest_write_failure(struct ingest *g, struct err *err)
             "'%.200s' becomes a table that is larger than the room for it (RIDDLE_INGEST_FILE_SIZE, or the disk); send it in "
             "smaller parts",
             g->in->name);
-        return ingest_write_error(g, message, err);
+        ingest_write_error(g, message);
+        return 0;
     }
     switch (sql_classify(g->e, g->failure)) {
     case SQL_FATAL:
         return err_set(err, ERR_INTERNAL, "DuckDB: %s", g->failure);
     case SQL_INTERRUPTED:
-        return sql_append_failure(g->out, "interrupted", "VALIDATION_ERROR",
-                                  "reading the file was interrupted", err);
+        ingest_write_interrupted(g);
+        return 0;
     case SQL_NO_MEMORY:
         snprintf(
             message, sizeof(message),
             "'%.200s' needs more memory than there is; send it in parts or raise the memory limit",
             g->in->name);
-        return sql_append_failure(g->out, "memory", "VALIDATION_ERROR", message, err);
+        result_fail(g->out, WIRE_VERDICT_MEMORY, "VALIDATION_ERROR", message);
+        return 0;
     default:
         short_reason(g, reason, sizeof(reason));
         snprintf(message, sizeof(message), "Could not parse %s: '%.200s': %s; %s", what_it_is(g),
                  g->in->name, reason, what_to_do(g));
-        return ingest_write_error(g, message, err);
+        ingest_write_error(g, message);
+        return 0;
     }
 }
 
-int ingest_check_rows(struct ingest *g, struct err *err)
+int ingest_check_rows(struct ingest *g)
 {
     char message[600];
-    int r;
 
     if (g->n_rows > 0 && g->n_rows >= g->n_rejected)
         return 0;
@@ -287,6 +291,6 @@ int ingest_check_rows(struct ingest *g, struct err *err)
                  "line has the same number of fields and one separator",
                  g->n_rejected, g->n_rejected + g->n_rows, g->in->name, g->dialect.n_columns);
     }
-    r = ingest_write_error(g, message, err);
-    return r < 0 ? r : 1;
+    ingest_write_error(g, message);
+    return 1;
 }

@@ -326,35 +326,79 @@ int python_start(const struct python_setup *setup, struct err *err)
 
 /* ---- cells ---- */
 
-/* The result of a cell that the runtime could not write: an interrupt or a lack of memory while it did. */
-static int append_failure(struct buf *out, struct err *err)
+struct piece {
+    const char *json; /* NULL: null */
+    Py_ssize_t len;
+};
+
+static void write_piece(struct json_out *json, const char *key, struct piece p)
 {
-    const char *verdict = "error", *name = "an exception";
-    auto_free char *message = NULL;
+    json_out_key(json, key);
+    if (p.json)
+        json_out_raw(json, p.json, (size_t)p.len);
+    else
+        json_out_null(json);
+}
+
+/* The members that only Python has. */
+static void write_value(struct json_out *json, struct piece value, bool has_result)
+{
+    write_piece(json, "value", value);
+    json_out_key(json, "has_result");
+    json_out_bool(json, has_result);
+}
+
+/* The result of a cell that the runtime could not write: an interrupt or a lack of memory while it did. */
+static void write_failure(struct result *out)
+{
+    enum wire_verdict verdict = WIRE_VERDICT_ERROR;
+    const char *name = "an exception";
+    char message[256] = "Interrupted";
     if (PyErr_ExceptionMatches(PyExc_KeyboardInterrupt)) {
-        verdict = "interrupted";
-        message = strdup("Interrupted");
+        verdict = WIRE_VERDICT_INTERRUPTED;
     } else {
         if (PyErr_ExceptionMatches(PyExc_MemoryError))
-            verdict = "memory";
+            verdict = WIRE_VERDICT_MEMORY;
         PyObject *type = PyErr_Occurred();
         if (type && PyExceptionClass_Check(type))
             name = PyExceptionClass_Name(type);
-        /* Names of classes are the user's: only what needs no escape is shown. */
-        for (const char *p = name; *p; p++) {
-            if ((unsigned char)*p < ' ' || (unsigned char)*p > '~' || *p == '"' || *p == '\\')
-                name = "an exception";
-        }
-        if (asprintf(&message, "The result could not be written: %s", name) < 0)
-            message = NULL;
+        /* Names of classes are the user's: one that cannot be shown is not. */
+        if (!str_is_utf8(name, strlen(name)) || strlen(name) > 100)
+            name = "an exception";
+        snprintf(message, sizeof(message), "The result could not be written: %s", name);
     }
     PyErr_Clear();
-    return buf_printf(
-        out, err,
-        "\"verdict\":\"%s\",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false,"
-        "\"error\":{\"type\":\"PYTHON_EXECUTION_ERROR\",\"message\":\"%s\",\"line\":null,\"traceback\":null},"
-        "\"value\":null,\"has_result\":false",
-        verdict, message ? message : "out of memory");
+    result_fail(out, verdict, "PYTHON_EXECUTION_ERROR", message);
+    write_value(&out->json, (struct piece){ 0 }, false);
+}
+
+/* From what riddle_runtime.session.execute() returned. False when user code has put something else in its place. */
+static bool write_result(PyObject *answer, struct result *out)
+{
+    struct piece columns, types, rows, error, value;
+    const char *verdict;
+    long long row_count;
+    int truncated, has_result;
+    if (!PyTuple_Check(answer) ||
+        !PyArg_ParseTuple(answer, "sy#y#y#Lpz#z#p", &verdict, &columns.json, &columns.len, &types.json, &types.len,
+                          &rows.json, &rows.len, &row_count, &truncated, &error.json, &error.len, &value.json,
+                          &value.len, &has_result))
+        return false;
+    int v = wire_verdict_from_name(verdict);
+    if (v < 0)
+        return false;
+    result_begin(out, (enum wire_verdict)v);
+    struct json_out *json = &out->json;
+    write_piece(json, "columns", columns);
+    write_piece(json, "types", types);
+    write_piece(json, "rows", rows);
+    json_out_key(json, "row_count");
+    json_out_int(json, row_count);
+    json_out_key(json, "truncated");
+    json_out_bool(json, truncated);
+    write_piece(json, "error", error);
+    write_value(json, value, has_result);
+    return true;
 }
 
 /* asyncio.run() and others put Python's handler in the kernel's place. */
@@ -366,28 +410,22 @@ static void keep_sigint(void)
         sigaction(SIGINT, &py.sigint, NULL);
 }
 
-int python_execute(const struct python_request *req, struct buf *ret_json, struct err *err)
+int python_execute(const struct python_request *req, struct result *ret, struct err *err)
 {
-    size_t start = ret_json->len;
     atomic_store(&py.running, true);
-    auto_ref PyObject *json = PyObject_CallFunction(py.execute, "y#iiLL", req->code,
+    auto_ref PyObject *answer = PyObject_CallFunction(py.execute, "y#iiLL", req->code,
                                                     (Py_ssize_t)req->code_len, req->restricted,
                                                     req->svg, req->max_rows, req->max_output_bytes);
     atomic_store(&py.running, false);
     if (getpid() != py.pid)
-        _exit(json ? 0 : 1);
+        _exit(answer ? 0 : 1);
     keep_sigint();
-    int r;
-    if (json && PyBytes_Check(json))
-        r = buf_append(ret_json, PyBytes_AS_STRING(json), (size_t)PyBytes_GET_SIZE(json), err);
-    else
-        r = append_failure(ret_json, err);
+    if (!answer || !write_result(answer, ret))
+        write_failure(ret);
     /* An interrupt that came too late must not hit the next cell. */
     if (PyErr_CheckSignals() < 0)
         PyErr_Clear();
-    if (r < 0)
-        ret_json->len = start;
-    return r;
+    return json_out_status(&ret->json, err);
 }
 
 void python_interrupt(void)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "kernel/result.h"
 #include "kernel/sql/sql.h"
 
 /* In the zygote. `preload` is a comma-separated list; one that is missing is CONFIG. */
@@ -60,11 +61,10 @@ struct python_request {
 };
 
 /*
- * Runs a cell in the persistent namespace and appends the members of a result object (no braces) to ret_json, as
- * sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool. Verdicts: ok, error, policy,
+ * Runs a cell in the persistent namespace and writes its result, which the caller closes, as sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool. Verdicts: ok, error, policy,
  * memory, processes, filesize, interrupted. Error types: PYTHON_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, VALIDATION_ERROR.
  */
-int python_execute(const struct python_request *req, struct buf *ret_json, struct err *err);
+int python_execute(const struct python_request *req, struct result *ret, struct err *err);
 
 /* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
 void python_interrupt(void);

@@ -82,16 +82,15 @@ static void cleanup_prepared(duckdb_prepared_statement *s)
 }
 #define auto_prepared __attribute__((cleanup(cleanup_prepared)))
 
-static int failure(const json_t *result, struct err *err)
+static int failure(enum wire_verdict verdict, const json_t *result, struct err *err)
 {
-    const char *verdict = json_string_value(json_object_get(result, "verdict"));
     const char *message = json_string_value(
         json_object_get(json_object_get(result, "error"), "message"));
 
     message = message ? message : "no reason given";
-    if (str_eq(verdict, "interrupted"))
+    if (verdict == WIRE_VERDICT_INTERRUPTED)
         return err_set(err, ERR_CANCELLED, "the profile was interrupted");
-    if (str_eq(verdict, "memory"))
+    if (verdict == WIRE_VERDICT_MEMORY)
         return err_set(err, ERR_NO_MEMORY, "%s", message);
     if (str_starts(message, "Catalog Error"))
         return err_set(err, ERR_NOT_FOUND, "%s", message);
@@ -102,35 +101,24 @@ static int failure(const json_t *result, struct err *err)
 static int query(struct profile *p, const struct buf *sql, json_t **ret_rows, struct err *err)
 {
     auto_prepared duckdb_prepared_statement statement = NULL;
-    auto_buf struct buf out = BUF_INIT(MAX_RESULT_BYTES);
+    __attribute__((cleanup(result_finish))) struct result out;
     auto_json json_t *result = NULL;
     struct sql_request req = { .max_rows = -1, .max_bytes = -1 };
-    json_error_t where;
     int r;
 
-    if (duckdb_prepare(p->e->con, buf_cstr(sql), &statement) != DuckDBSuccess) {
-        const char *message = statement ? duckdb_prepare_error(statement) : NULL;
-
-        r = buf_append(&out, "{", 1, err);
-        if (r == 0)
-            r = sql_write_failure(p->e, message, &out, err);
-    } else {
-        r = buf_append(&out, "{", 1, err);
-        if (r == 0)
-            r = sql_run_statement(p->e, statement, &req, &out, err);
-    }
+    result_init(&out, MAX_RESULT_BYTES);
+    if (duckdb_prepare(p->e->con, buf_cstr(sql), &statement) != DuckDBSuccess)
+        r = sql_write_failure(p->e, statement ? duckdb_prepare_error(statement) : NULL, &out, err);
+    else
+        r = sql_run_statement(p->e, statement, &req, &out, err);
     if (r == 0)
-        r = buf_append(&out, "}", 1, err);
+        r = result_end(&out, err);
+    if (r == 0)
+        r = json_parse(out.json.text.data, out.json.text.len, &result, err);
     if (r < 0)
         return r;
-    /*
-     * Not json_parse(): a text of the data may have a NUL in it. It is replaced when it is copied.
-     */
-    result = json_loadb(out.data, out.len, JSON_ALLOW_NUL, &where);
-    if (!result)
-        return err_set(err, ERR_INTERNAL, "the engine wrote no JSON: %s", where.text);
-    if (!str_eq(json_string_value(json_object_get(result, "verdict")), "ok"))
-        return failure(result, err);
+    if (out.verdict != WIRE_VERDICT_OK)
+        return failure(out.verdict, result, err);
     *ret_rows = json_incref(json_object_get(result, "rows"));
     return 0;
 }

@@ -475,13 +475,25 @@ static void first_word(const char *sql, char *ret, size_t size)
     ret[n] = '\0';
 }
 
-static int policy_failure(struct buf *out, const char *message, struct err *err)
+static void refuse(struct result *out, const char *message)
 {
-    return sql_append_failure(out, "policy", "SQL_POLICY_VIOLATION", message, err);
+    result_fail(out, WIRE_VERDICT_POLICY, "SQL_POLICY_VIOLATION", message);
+}
+
+/* The message for a statement that has no tree because it is no SELECT. */
+static const char *not_a_select(const char *sql)
+{
+    char word[16];
+
+    first_word(sql, word, sizeof(word));
+    return str_eq(word, "explain") ?
+               "Only SELECT/WITH queries are allowed. Leave out EXPLAIN to run the query itself." :
+               "Only SELECT/WITH queries are allowed. The tables are read-only: ask for what you need with "
+               "SELECT, or make new tables in Python.";
 }
 
 /* 1 when a failure was written to out, 0 when the statement may run. */
-static int check_policy(struct sql_engine *e, const struct sql_request *req, struct buf *out,
+static int check_policy(struct sql_engine *e, const struct sql_request *req, struct result *out,
                         struct err *err)
 {
     struct sql_policy policy = { .dataset_id = e->dataset_id,
@@ -490,37 +502,25 @@ static int check_policy(struct sql_engine *e, const struct sql_request *req, str
     auto_json json_t *tree = NULL;
     auto_free char *failure = NULL;
     struct err refusal = ERR_INIT;
-    char word[16];
     int r = serialize(e, req->sql, req->sql_len, &tree, &failure, err);
 
     if (r < 0)
         return r;
     if (!tree) {
-        first_word(req->sql, word, sizeof(word));
-        if (sql_classify(e, failure) == SQL_INTERRUPTED)
-            r = sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR",
-                                   "the query was interrupted", err);
-        else if (sql_classify(e, failure) == SQL_NO_MEMORY)
-            r = sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", failure, err);
-        else if (!strstr(failure, "Only SELECT statements"))
-            r = policy_failure(out, failure, err);
-        else if (str_eq(word, "explain"))
-            r = policy_failure(
-                out,
-                "Only SELECT/WITH queries are allowed. Leave out EXPLAIN to run the query itself.",
-                err);
-        else {
-            r = policy_failure(
-                out,
-                "Only SELECT/WITH queries are allowed. The tables are read-only: ask for what you need with "
-                "SELECT, or make new tables in Python.",
-                err);
-        }
-        return r < 0 ? r : 1;
+        enum sql_failure kind = sql_classify(e, failure);
+
+        if (kind == SQL_INTERRUPTED)
+            result_fail(out, WIRE_VERDICT_INTERRUPTED, "SQL_EXECUTION_ERROR",
+                        "the query was interrupted");
+        else if (kind == SQL_NO_MEMORY)
+            result_fail(out, WIRE_VERDICT_MEMORY, "SQL_EXECUTION_ERROR", failure);
+        else
+            refuse(out, strstr(failure, "Only SELECT statements") ? not_a_select(req->sql) : failure);
+        return 1;
     }
     if (sql_policy_check(&policy, tree, &refusal) < 0) {
-        r = policy_failure(out, refusal.message, err);
-        return r < 0 ? r : 1;
+        refuse(out, refusal.message);
+        return 1;
     }
     return 0;
 }
@@ -540,7 +540,7 @@ static const char *check_text(const struct sql_request *req)
 }
 
 static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
-                              struct buf *out, struct err *err)
+                              struct result *out, struct err *err)
 {
     auto_extracted duckdb_extracted_statements statements = NULL;
     idx_t n = duckdb_extract_statements(e->con, text, &statements);
@@ -550,65 +550,60 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
 
     if (n == 0 && message)
         return sql_write_failure(e, message, out, err);
-    if (n == 0)
-        return sql_append_failure(out, "error", "VALIDATION_ERROR", "SQL query is required", err);
-    first_word(text, word, sizeof(word));
-    if (req->policy && n > 1 && str_eq(word, "pivot")) {
-        /* DuckDB splits a PIVOT that must look up its values into several statements. */
-        return policy_failure(
-            out,
-            "this PIVOT would have to look up its values first; list them: "
-            "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement",
-            err);
+    if (n == 0) {
+        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", "SQL query is required");
+        return 0;
     }
     if (req->policy && n > 1) {
-        return policy_failure(
-            out,
-            "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.",
-            err);
+        first_word(text, word, sizeof(word));
+        /* DuckDB splits a PIVOT that must look up its values into several statements. */
+        refuse(out,
+               str_eq(word, "pivot") ?
+                   "this PIVOT would have to look up its values first; list them: "
+                   "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement" :
+                   "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
+        return 0;
     }
     if (req->policy) {
         r = check_policy(e, req, out, err);
         if (r != 0)
             return r < 0 ? r : 0;
     }
+    /* Of several statements (Python's sql() only) the last one's result counts, or the first failure. */
     for (idx_t i = 0; i < n; i++) {
         auto_prepared duckdb_prepared_statement statement = NULL;
-        size_t begin = out->len;
 
         if (duckdb_prepare_extracted_statement(e->con, statements, i, &statement) != DuckDBSuccess)
             return sql_write_failure(e, statement ? duckdb_prepare_error(statement) : NULL, out,
                                      err);
         if (req->policy &&
-            duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT)
-            return policy_failure(out, "Only SELECT/WITH queries are allowed.", err);
-        r = sql_run_statement(e, statement, req, out, err);
-        if (r < 0)
-            return r;
-        /* Of several statements (Python's sql() only) the last one's result counts, or the first failure. */
-        if (i + 1 < n) {
-            if (!str_starts(out->data + begin, "\"verdict\":\"ok\""))
-                return 0;
-            sql_rewind(out, begin);
+            duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT) {
+            refuse(out, "Only SELECT/WITH queries are allowed.");
+            return 0;
         }
+        r = sql_run_statement(e, statement, req, out, err);
+        if (r < 0 || out->verdict != WIRE_VERDICT_OK)
+            return r;
     }
     return 0;
 }
 
-int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json,
+int sql_execute(struct sql_engine *e, const struct sql_request *req, struct result *ret,
                 struct err *err)
 {
     auto_free char *text = NULL;
     const char *problem = check_text(req);
     int r;
 
-    if (problem)
-        return sql_append_failure(ret_json, "error", "VALIDATION_ERROR", problem, err);
+    if (problem) {
+        result_fail(ret, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", problem);
+        return 0;
+    }
     text = strndup(req->sql, req->sql_len);
     if (!text)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the SQL text");
     sql_begin(e);
-    r = execute_statements(e, req, text, ret_json, err);
+    r = execute_statements(e, req, text, ret, err);
     sql_end(e);
     return r;
 }

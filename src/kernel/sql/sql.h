@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "kernel/result.h"
 
 struct sql_engine;
 
@@ -55,7 +56,7 @@ struct sql_request {
 };
 
 /*
- * Runs one statement and appends the members of a result object to ret_json (no braces):
+ * Runs one statement and writes its result, which the caller closes:
  *   "verdict":"ok","columns":[…],"types":[…],"rows":[[…]],"row_count":N,"truncated":false,"error":null
  * A failing query is a result too: verdict error | policy | memory | interrupted, with
  *   "error":{"type":"SQL_EXECUTION_ERROR"|"SQL_POLICY_VIOLATION","message":…}, columns and rows empty.
@@ -63,7 +64,7 @@ struct sql_request {
  * NaN and infinities as null, dates and timestamps as ISO text, BLOB as base64, LIST and STRUCT as JSON arrays/objects.
  * The return value is negative only when the engine itself cannot go on.
  */
-int sql_execute(struct sql_engine *e, const struct sql_request *req, struct buf *ret_json, struct err *err);
+int sql_execute(struct sql_engine *e, const struct sql_request *req, struct result *ret, struct err *err);
 
 /* Async-signal-safe: asks the running query to stop. The connection survives. */
 void sql_interrupt(struct sql_engine *e);
@@ -80,15 +81,15 @@ struct sql_ingest {
 };
 
 /*
- * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX → columnar file with one table `data`. Members (no braces)
- * of the report go to ret_json:
+ * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX → columnar file with one table `data`. The report, which
+ * the caller closes:
  *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"rejects":{"count":N,"lines":[{"line","column","error","text"}…≤20]},
  *   "dialect":{"format":"csv|tsv|json|ndjson|parquet|xlsx","compression"?:"gzip",…},"error":null
  * with "delimiter", "quote", "encoding", "header" for csv and tsv; "sheet", "sheets" (visible ones), "header", "title_rows" (left out
  * above it) for xlsx; "records" (the keys that lead to the array) for json where the array is inside an object;
  * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": says what is wrong with the file and what to do}.
  */
-int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct buf *ret_json, struct err *err);
+int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result *ret, struct err *err);
 
 /* For Python's sql(): the raw handle (a duckdb_connection). */
 void *sql_engine_connection(struct sql_engine *e);

@@ -54,22 +54,16 @@ enum sql_failure {
 /* What DuckDB's message says has happened. */
 enum sql_failure sql_classify(const struct sql_engine *e, const char *message);
 
-/* The members of a result that failed, columns and rows empty. */
-int sql_append_failure(struct buf *out, const char *verdict, const char *type, const char *message,
-                       struct err *err);
-
 /* A failed query as a result, sorted by its message. Negative only if the engine is beyond use. */
-int sql_write_failure(struct sql_engine *e, const char *message, struct buf *out, struct err *err);
+int sql_write_failure(struct sql_engine *e, const char *message, struct result *out,
+                      struct err *err);
 
-/* Executes a prepared statement as a stream and writes the whole result object. */
+/* Executes a prepared statement as a stream and writes its result. */
 int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
-                      const struct sql_request *req, struct buf *out, struct err *err);
+                      const struct sql_request *req, struct result *out, struct err *err);
 
 /* The text in a VARCHAR column, "" for NULL. Caller frees; NULL when out of memory. */
 char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row);
-
-/* Drops what was appended since the buffer had `len` bytes. */
-void sql_rewind(struct buf *out, size_t len);
 
 /* memory_limit, threads, temp_directory. */
 int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,

@@ -12,7 +12,7 @@
 #include "kernel/sql/sql_value.h"
 
 #define MAX_COLUMNS_BYTES (8 * 1024 * 1024) /* of one type's name */
-#define MAX_MESSAGE_BYTES 4096
+#define BEHIND_ROWS_BYTES 256 /* room for the members that follow the rows */
 
 static void cleanup_pending(duckdb_pending_result *p)
 {
@@ -36,46 +36,33 @@ enum sql_failure sql_classify(const struct sql_engine *e, const char *message)
     return SQL_FAILED;
 }
 
-int sql_append_failure(struct buf *out, const char *verdict, const char *type, const char *message,
-                       struct err *err)
+int sql_write_failure(struct sql_engine *e, const char *message, struct result *out, struct err *err)
 {
-    size_t len = strlen(message);
-    int r = buf_printf(out, err,
-                       "\"verdict\":\"%s\",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,"
-                       "\"truncated\":false,\"error\":{\"type\":\"%s\",\"message\":",
-                       verdict, type);
+    static const char type[] = "SQL_EXECUTION_ERROR";
 
-    /* DuckDB ends its messages with blank lines. */
-    while (len > 0 && strchr(" \n\r\t", message[len - 1]))
-        len--;
-    if (r == 0)
-        r = sql_json_text(out, message, str_utf8_cut(message, len, MAX_MESSAGE_BYTES), err);
-    return r < 0 ? r : buf_append(out, "}", 1, err);
-}
-
-int sql_write_failure(struct sql_engine *e, const char *message, struct buf *out, struct err *err)
-{
     if (!message || !*message)
         message = "the query failed and DuckDB gave no reason";
     switch (sql_classify(e, message)) {
     case SQL_FATAL:
         return err_set(err, ERR_INTERNAL, "DuckDB: %s", message);
     case SQL_INTERRUPTED:
-        return sql_append_failure(out, "interrupted", "SQL_EXECUTION_ERROR",
-                                  "the query was interrupted", err);
+        result_fail(out, WIRE_VERDICT_INTERRUPTED, type, "the query was interrupted");
+        break;
     case SQL_NO_MEMORY: {
-        auto_buf struct buf text = BUF_INIT(MAX_MESSAGE_BYTES * 2);
+        auto_buf struct buf text = BUF_INIT(RESULT_MESSAGE_MAX);
         int r = buf_printf(
             &text, err, "%.*s\nAggregate or filter earlier, or select fewer columns.",
-            (int)str_utf8_cut(message, strlen(message), MAX_MESSAGE_BYTES / 2), message);
+            (int)str_utf8_cut(message, strlen(message), RESULT_MESSAGE_MAX / 2), message);
 
-        return r < 0 ?
-                   r :
-                   sql_append_failure(out, "memory", "SQL_EXECUTION_ERROR", buf_cstr(&text), err);
+        if (r < 0)
+            return r;
+        result_fail(out, WIRE_VERDICT_MEMORY, type, buf_cstr(&text));
+        break;
     }
     default:
-        return sql_append_failure(out, "error", "SQL_EXECUTION_ERROR", message, err);
+        result_fail(out, WIRE_VERDICT_ERROR, type, message);
     }
+    return 0;
 }
 
 /* ---- results ------------------------------------------------------------------------------------------------------- */
@@ -112,31 +99,26 @@ static int read_columns(duckdb_result *result, struct columns *ret, struct err *
 }
 
 /* "columns":[…],"types":[…] */
-static int write_columns(duckdb_result *result, const struct columns *columns, struct buf *out,
+static int write_columns(duckdb_result *result, const struct columns *columns, struct json_out *out,
                          struct err *err)
 {
-    int r = buf_append_str(out, "\"columns\":[", err);
+    int r = 0;
 
-    for (idx_t i = 0; r == 0 && i < columns->n; i++) {
-        const char *name = duckdb_column_name(result, i);
-
-        if (i)
-            r = buf_append(out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(out, name, strlen(name), err);
-    }
-    if (r == 0)
-        r = buf_append_str(out, "],\"types\":[", err);
+    json_out_key(out, "columns");
+    json_out_open(out, '[');
+    for (idx_t i = 0; i < columns->n; i++)
+        json_out_text(out, duckdb_column_name(result, i));
+    json_out_close(out, ']');
+    json_out_key(out, "types");
+    json_out_open(out, '[');
     for (idx_t i = 0; r == 0 && i < columns->n; i++) {
         auto_buf struct buf name = BUF_INIT(MAX_COLUMNS_BYTES);
 
         r = sql_type_write_name(columns->types[i], &name, err);
-        if (r == 0 && i)
-            r = buf_append(out, ",", 1, err);
-        if (r == 0)
-            r = sql_json_text(out, buf_cstr(&name), name.len, err);
+        json_out_str(out, buf_cstr(&name), name.len);
     }
-    return r < 0 ? r : buf_append(out, "]", 1, err);
+    json_out_close(out, ']');
+    return r < 0 ? r : json_out_status(out, err);
 }
 
 struct rows {
@@ -221,24 +203,17 @@ static int write_rows(struct sql_engine *e, duckdb_result *result, const struct 
     return r;
 }
 
-void sql_rewind(struct buf *out, size_t len)
-{
-    out->len = len;
-    if (out->data)
-        out->data[len] = '\0';
-}
-
 int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
-                      const struct sql_request *req, struct buf *out, struct err *err)
+                      const struct sql_request *req, struct result *out, struct err *err)
 {
     /* Declared in the order in which they must outlive each other: cleanups run backwards. */
     auto_pending duckdb_pending_result pending = NULL;
     auto_result duckdb_result result = { 0 };
     __attribute__((cleanup(cleanup_columns))) struct columns columns = { 0 };
-    struct rows rows = { .out = out, .max_rows = req->max_rows };
+    struct json_out *json = &out->json;
+    struct rows rows = { .max_rows = req->max_rows };
     struct err unshowable = ERR_INIT;
     const char *failure = NULL;
-    size_t begin = out->len;
     int r;
 
     if (duckdb_pending_prepared_streaming(statement, &pending) != DuckDBSuccess)
@@ -250,31 +225,39 @@ int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
         return sql_write_failure(e, duckdb_result_error(&result), out, err);
     r = read_columns(&result, &columns, err);
     for (idx_t i = 0; r == 0 && i < columns.n; i++) {
-        if (sql_type_check(columns.types[i], duckdb_column_name(&result, i), &unshowable) < 0)
-            return sql_append_failure(out, "error", "SQL_EXECUTION_ERROR", unshowable.message, err);
+        if (sql_type_check(columns.types[i], duckdb_column_name(&result, i), &unshowable) < 0) {
+            result_fail(out, WIRE_VERDICT_ERROR, "SQL_EXECUTION_ERROR", unshowable.message);
+            return 0;
+        }
     }
+    result_begin(out, WIRE_VERDICT_OK);
     if (r == 0)
-        r = buf_append_str(out, "\"verdict\":\"ok\",", err);
+        r = write_columns(&result, &columns, json, err);
+    json_out_key(json, "rows");
+    json_out_open(json, '[');
     if (r == 0)
-        r = write_columns(&result, &columns, out, err);
-    if (r == 0)
-        r = buf_append_str(out, ",\"rows\":[", err);
+        r = json_out_status(json, err);
     if (r < 0)
         return r;
-    rows.start = out->len;
-    rows.max_bytes = out->max_bytes -
-                     MIN_OF(out->max_bytes, out->len + 128); /* what comes behind the rows */
+    rows.out = &json->text;
+    rows.start = rows.out->len;
+    rows.max_bytes = rows.out->max_bytes -
+                     MIN_OF(rows.out->max_bytes, rows.out->len + BEHIND_ROWS_BYTES);
     if (req->max_bytes >= 0)
         rows.max_bytes = MIN_OF(rows.max_bytes, (size_t)req->max_bytes);
     r = write_rows(e, &result, &columns, &rows, &failure, err);
     if (r < 0)
         return r;
-    if (failure) {
-        sql_rewind(out, begin);
+    if (failure)
         return sql_write_failure(e, failure, out, err);
-    }
-    return buf_printf(out, err, "],\"row_count\":%" PRId64 ",\"truncated\":%s,\"error\":null",
-                      rows.n, rows.truncated ? "true" : "false");
+    json_out_close(json, ']');
+    json_out_key(json, "row_count");
+    json_out_int(json, rows.n);
+    json_out_key(json, "truncated");
+    json_out_bool(json, rows.truncated);
+    json_out_key(json, "error");
+    json_out_null(json);
+    return json_out_status(json, err);
 }
 
 char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row)

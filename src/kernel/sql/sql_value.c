@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/sql/sql_value_impl.h"
@@ -22,46 +23,13 @@
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
 
-int sql_json_text(struct buf *out, const char *s, size_t len, struct err *err)
-{
-    size_t start = 0;
-    int r = buf_reserve(out, len + 2, err);
-
-    if (r == 0)
-        r = buf_append(out, "\"", 1, err);
-    for (size_t i = 0; r == 0 && i < len; i++) {
-        unsigned char c = (unsigned char)s[i];
-        char escape[8];
-
-        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7f)
-            continue;
-        if (c == '"' || c == '\\')
-            snprintf(escape, sizeof(escape), "\\%c", c);
-        else if (c == '\n')
-            snprintf(escape, sizeof(escape), "\\n");
-        else if (c == '\t')
-            snprintf(escape, sizeof(escape), "\\t");
-        else if (c == '\r')
-            snprintf(escape, sizeof(escape), "\\r");
-        else
-            snprintf(escape, sizeof(escape), "\\u%04x", c);
-        r = buf_append(out, s + start, i - start, err);
-        if (r == 0)
-            r = buf_append_str(out, escape, err);
-        start = i + 1;
-    }
-    if (r == 0)
-        r = buf_append(out, s + start, len - start, err);
-    return r < 0 ? r : buf_append(out, "\"", 1, err);
-}
-
 static int write_text(struct buf *out, const char *s, size_t len, bool *ret_cut, struct err *err)
 {
     auto_free char *cut = NULL;
     size_t keep;
 
     if (len <= SQL_CELL_MAX_BYTES)
-        return sql_json_text(out, s, len, err);
+        return json_write_str(s, len, out, err);
     keep = str_utf8_cut(s, len, SQL_CELL_MAX_BYTES);
     cut = malloc(keep + 4);
     if (!cut)
@@ -69,7 +37,7 @@ static int write_text(struct buf *out, const char *s, size_t len, bool *ret_cut,
     memcpy(cut, s, keep);
     memcpy(cut + keep, "…", sizeof("…"));
     *ret_cut = true;
-    return sql_json_text(out, cut, keep + strlen("…"), err);
+    return json_write_str(cut, keep + strlen("…"), out, err);
 }
 
 static int write_base64(struct buf *out, const uint8_t *data, size_t len, bool *ret_cut,
@@ -348,7 +316,7 @@ static int write_struct(const struct sql_type *t, duckdb_vector vector, idx_t ro
         if (i)
             r = buf_append(out, ",", 1, err);
         if (r == 0)
-            r = sql_json_text(out, name, strlen(name), err);
+            r = json_write_str(name, strlen(name), out, err);
         if (r == 0)
             r = buf_append(out, ":", 1, err);
         if (r == 0)
@@ -395,7 +363,7 @@ static int write_enum(const struct sql_type *t, const void *data, idx_t row, str
 
     if (index >= t->n_names)
         return buf_append_str(out, "null", err);
-    return sql_json_text(out, t->names[index], strlen(t->names[index]), err);
+    return json_write_str(t->names[index], strlen(t->names[index]), out, err);
 }
 
 int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,

@@ -26,7 +26,4 @@ int sql_type_check(const struct sql_type *t, const char *column, struct err *err
 int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,
                     bool *ret_cut, struct err *err);
 
-/* A JSON string: quotes, escapes. The bytes must be UTF-8, as DuckDB's texts are. */
-int sql_json_text(struct buf *out, const char *s, size_t len, struct err *err);
-
 #endif

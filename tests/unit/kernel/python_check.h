@@ -64,7 +64,8 @@ struct cell {
 static json_t *run_bytes(const char *code, size_t len, struct cell how)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf out = BUF_INIT(64 << 20);
+    __attribute__((cleanup(result_finish))) struct result out;
+    result_init(&out, 64 << 20);
     struct python_request req = {
         .code = code,
         .code_len = len,
@@ -75,14 +76,13 @@ static json_t *run_bytes(const char *code, size_t len, struct cell how)
     };
     json_decref(events);
     events = json_array();
-    assert_int_equal(buf_append_str(&out, "{", &err), 0);
     if (python_execute(&req, &out, &err) < 0)
         fail_msg("python_execute: %s", err.message);
-    assert_int_equal(buf_append_str(&out, "}", &err), 0);
+    assert_int_equal(result_end(&out, &err), 0);
     json_t *result = NULL;
     /* The strict parser: what the kernel writes must pass it whatever user code does. */
-    if (json_parse(out.data, out.len, &result, &err) < 0)
-        fail_msg("not JSON: %s\n%.2000s", err.message, out.data);
+    if (json_parse(out.json.text.data, out.json.text.len, &result, &err) < 0)
+        fail_msg("not JSON: %s\n%.2000s", err.message, out.json.text.data);
     return result;
 }
 

@@ -620,7 +620,7 @@ static void on_progress_interrupt(void *arg, double fraction)
 
 static void test_progress_and_interrupt(void **state)
 {
-    auto_buf struct buf out = BUF_INIT(1 << 20);
+    __attribute__((cleanup(result_finish))) struct result out;
     struct progress progress = { 0 };
     char csv[256], db[256];
     struct sql_ingest in = { .path = csv,
@@ -638,16 +638,16 @@ static void test_progress_and_interrupt(void **state)
     write_large();
     snprintf(csv, sizeof(csv), "%s", fixture_path("large.csv"));
     snprintf(db, sizeof(db), "%s", fixture_path("out.db"));
+    result_init(&out, 1 << 20);
     assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
-    assert_non_null(strstr(buf_cstr(&out), "\"row_count\":1500000"));
+    assert_non_null(strstr(buf_cstr(&out.json.text), "\"row_count\":1500000"));
     assert_true(progress.n > 0);
     assert_true(progress.last > 0);
     assert_output(true);
     /* The interrupt comes from within: in the middle of the work, whatever the speed of the machine. */
-    buf_clear(&out);
     in.progress = on_progress_interrupt;
     assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
-    assert_non_null(strstr(buf_cstr(&out), "\"verdict\":\"interrupted\""));
+    assert_int_equal(out.verdict, WIRE_VERDICT_INTERRUPTED);
     assert_output(false);
     /* The engine is as good as before. */
     result = ingest_text("a\n1\n");
@@ -658,7 +658,7 @@ static void test_progress_and_interrupt(void **state)
 
 static void test_memory(void **state)
 {
-    auto_buf struct buf out = BUF_INIT(1 << 20);
+    __attribute__((cleanup(result_finish))) struct result out;
     char csv[256], db[256];
     struct sql_ingest in = {
         .path = csv, .name = "in.csv", .out_path = db, .threads = 1, .memory_bytes = 4 << 20
@@ -669,9 +669,10 @@ static void test_memory(void **state)
     fixture_write("in.csv", "a,b\n1,2\n", 8);
     snprintf(csv, sizeof(csv), "%s", fixture_path("in.csv"));
     snprintf(db, sizeof(db), "%s", fixture_path("out.db"));
+    result_init(&out, 1 << 20);
     assert_int_equal(sql_ingest(engine, &in, &out, &err), 0);
-    assert_non_null(strstr(buf_cstr(&out), "\"verdict\":\"memory\""));
-    assert_non_null(strstr(buf_cstr(&out), "needs more memory than there is"));
+    assert_int_equal(out.verdict, WIRE_VERDICT_MEMORY);
+    assert_non_null(strstr(buf_cstr(&out.json.text), "needs more memory than there is"));
     assert_output(false);
 }
 

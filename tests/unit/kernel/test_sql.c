@@ -223,7 +223,7 @@ static void test_bad_texts(void **state)
     };
     size_t len = (1 << 20) + 1;
     auto_free char *text = malloc(len + 1);
-    auto_buf struct buf out = BUF_INIT(1 << 20);
+    __attribute__((cleanup(result_finish))) struct result out;
     struct err err = ERR_INIT;
     json_t *result;
 
@@ -243,12 +243,26 @@ static void test_bad_texts(void **state)
     assert_string_equal(fixture_type(result), "VALIDATION_ERROR");
     assert_non_null(strstr(fixture_message(result), "longer than 1 MB"));
     json_decref(result);
+    result_init(&out, 1 << 20);
     assert_int_equal(
         sql_execute(engine,
                     &(struct sql_request){ .sql = "SELECT\0 1", .sql_len = 9, .policy = true },
                     &out, &err),
         0);
-    assert_non_null(strstr(buf_cstr(&out), "has a NUL byte"));
+    assert_non_null(strstr(buf_cstr(&out.json.text), "has a NUL byte"));
+}
+
+/* A NUL in a text must not make the result unreadable: riddle's parser refuses one. */
+static void test_nul_in_a_value(void **state)
+{
+    (void)state;
+    json_t *result = fixture_sql(engine, "SELECT 'a' || chr(0) || 'b' AS x", true, 10, -1);
+    assert_string_equal(fixture_verdict(result), "ok");
+    assert_string_equal(
+        json_string_value(json_array_get(json_array_get(json_object_get(result, "rows"), 0), 0)),
+        "a\xef\xbf\xbd"
+        "b");
+    json_decref(result);
 }
 
 /* ---- the lock ------------------------------------------------------------------------------------------------------ */
@@ -484,13 +498,14 @@ static int count_threads(void)
 /* As in the zygote: made before the fork with one thread, set up after it with two. */
 static int in_child(struct sql_engine *e)
 {
-    auto_buf struct buf out = BUF_INIT(1 << 20);
+    __attribute__((cleanup(result_finish))) struct result out;
     struct err err = ERR_INIT;
     const char sql[] = "SELECT count(*), sum(i) FROM range(1000000) t(i), orders";
     struct sql_request req = {
         .sql = sql, .sql_len = strlen(sql), .policy = true, .max_rows = 10, .max_bytes = -1
     };
 
+    result_init(&out, 1 << 20);
     if (count_threads() != 1)
         return 2;
     if (fixture_set_up(e, "ds", 128 << 20, fixture_dir, &err) < 0) {
@@ -500,7 +515,7 @@ static int in_child(struct sql_engine *e)
     if (count_threads() != 2)
         return 4;
     if (sql_execute(e, &req, &out, &err) < 0 ||
-        !strstr(buf_cstr(&out), "\"rows\":[[3000000,1499998500000]]"))
+        !strstr(buf_cstr(&out.json.text), "\"rows\":[[3000000,1499998500000]]"))
         return 5;
     return 0;
 }
@@ -541,6 +556,7 @@ int main(void)
         cmocka_unit_test(test_byte_limits),
         cmocka_unit_test(test_long_text_is_cut),
         cmocka_unit_test(test_bad_texts),
+        cmocka_unit_test(test_nul_in_a_value),
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_without_policy),
         cmocka_unit_test(test_dataset_names),

@@ -41,23 +41,23 @@ static void put(const char *path, const char *text)
     assert_int_equal(fd_write_file(path, text, NULL), 0);
 }
 
-static json_t *object_of(struct buf *members)
+static json_t *parsed(struct result *out)
 {
     struct err err;
-    auto_buf struct buf text = BUF_INIT(8u << 20);
     json_t *ret = NULL;
-    assert_works(buf_printf(&text, &err, "{%s}", buf_cstr(members)), &err);
-    assert_works(json_parse(text.data, text.len, &ret, &err), &err);
+    assert_works(result_end(out, &err), &err);
+    assert_works(json_parse(out->json.text.data, out->json.text.len, &ret, &err), &err);
+    result_finish(out);
     return ret;
 }
 
 static json_t *list(void)
 {
-    struct err err;
-    auto_buf struct buf out = BUF_INIT(1u << 20);
-    assert_works(buf_append_str(&out, "\"x\":1", &err), &err);
-    assert_works(workspace_list(root, &out, &err), &err);
-    return object_of(&out);
+    struct result out;
+    result_init(&out, 1u << 20);
+    result_begin(&out, WIRE_VERDICT_OK);
+    workspace_list(root, &out.json);
+    return parsed(&out);
 }
 
 static char emitted[256];
@@ -75,19 +75,21 @@ static json_t *read_file(const char *path)
 {
     struct err err;
     n_emitted = 0;
-    auto_buf struct buf out = BUF_INIT(4u << 20);
+    struct result out;
+    result_init(&out, 4u << 20);
     auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", path, "offset", 0, "max_bytes", 1 << 20);
     assert_works(workspace_read(root, req, emit, NULL, &out, &err), &err);
-    return object_of(&out);
+    return parsed(&out);
 }
 
 static json_t *write_file(const char *path, const char *text)
 {
     struct err err;
-    auto_buf struct buf out = BUF_INIT(1u << 20);
+    struct result out;
+    result_init(&out, 1u << 20);
     auto_json json_t *req = json_pack("{s:s}", "path", path);
     assert_works(workspace_write(root, req, text, strlen(text), &out, &err), &err);
-    return object_of(&out);
+    return parsed(&out);
 }
 
 static void assert_refused(json_t *answer, const char *type, const char *message)
@@ -181,18 +183,19 @@ static void test_paths(void **state)
                                        "1/2/3/4/5/6/7/8/9" };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         struct err err;
-        auto_buf struct buf out = BUF_INIT(1u << 20);
+        struct result out;
+        result_init(&out, 1u << 20);
         auto_json json_t *req = json_pack("{s:o, s:i, s:i}", "path", json_text(bad[i], strlen(bad[i])), "offset", 0, "max_bytes",
                                           10);
         assert_works(workspace_read(root, req, emit, NULL, &out, &err), &err);
         if (strchr(bad[i], '\xff')) { /* JSON cannot say it */
-            assert_refused(object_of(&out), "NOT_FOUND", "there is no 'a\xef\xbf\xbd' in /workspace");
+            assert_refused(parsed(&out), "NOT_FOUND", "there is no 'a\xef\xbf\xbd' in /workspace");
             continue;
         }
-        assert_refused(object_of(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
-        buf_clear(&out);
+        assert_refused(parsed(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
+        result_init(&out, 1u << 20);
         assert_works(workspace_write(root, req, "x", 1, &out, &err), &err);
-        assert_refused(object_of(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
+        assert_refused(parsed(&out), "VALIDATION_ERROR", "no path of a file in /workspace");
     }
 }
 
@@ -203,7 +206,8 @@ static void test_requests_of_the_wrong_shape(void **state)
                                          "{\"path\":\"a\",\"offset\":0,\"max_bytes\":0}",
                                          "{\"path\":\"a\",\"offset\":0,\"max_bytes\":1048577}" };
     struct err err;
-    auto_buf struct buf out = BUF_INIT(1000);
+    struct result out;
+    result_init(&out, 1000);
     for (size_t i = 0; i < ARRAY_SIZE(reads); i++) {
         auto_json json_t *req = NULL;
         assert_works(json_parse(reads[i], strlen(reads[i]), &req, &err), &err);
@@ -211,6 +215,7 @@ static void test_requests_of_the_wrong_shape(void **state)
         if (i < 2)
             assert_fails(workspace_write(root, req, "x", 1, &out, &err), &err, ERR_PROTOCOL, "a write of nothing");
     }
+    result_finish(&out);
 }
 
 static void test_list(void **state)
@@ -248,15 +253,16 @@ static void test_no_workspace(void **state)
 {
     (void)state;
     struct err err;
-    auto_buf struct buf out = BUF_INIT(1000);
-    assert_works(workspace_list(NULL, &out, &err), &err);
-    assert_int_equal(out.len, 0);
+    struct result out;
+    result_init(&out, 1000);
+    workspace_list(NULL, &out.json);
+    assert_int_equal(out.json.text.len, 0);
     auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", "a", "offset", 0, "max_bytes", 1);
     assert_works(workspace_read(NULL, req, emit, NULL, &out, &err), &err);
-    assert_refused(object_of(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
-    buf_clear(&out);
+    assert_refused(parsed(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
+    result_init(&out, 1000);
     assert_works(workspace_write(NULL, req, "x", 1, &out, &err), &err);
-    assert_refused(object_of(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
+    assert_refused(parsed(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
 }
 
 int main(void)

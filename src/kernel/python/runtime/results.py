@@ -6,7 +6,7 @@ A table is (columns, types, source): source(i, j) gives the plain rows i to j. O
 import itertools
 import sys
 
-from .values import Converter, bounded_repr, cut, dumps, safe_text
+from .values import Converter, bounded_repr, cut, dumps, safe_text, to_utf8
 
 NAMES = ("result_df", "result_rows", "result_columns", "result", "__result__")
 COLUMNS_MAX = 16_384
@@ -253,8 +253,8 @@ def type_of(values):
 # ---- JSON ----
 
 
-def members(table, max_rows, max_bytes):
-    """The JSON members of a table: rows are written until the next one would not fit."""
+def write(table, max_rows, max_bytes):
+    """A table as (columns, types, rows, row_count, truncated), the first three as JSON: rows until the next one would not fit."""
     convert = Converter()
     wanted = min(table.total, max_rows) if max_rows >= 0 else table.total
     rows, size, full = [], 2, False
@@ -273,13 +273,10 @@ def members(table, max_rows, max_bytes):
     if sum(map(len, columns)) > COLUMN_NAMES_MAX:
         columns = [cut(name, 60) for name in columns]
     truncated = full or convert.was_cut or len(rows) < table.total
-    return (
-        f'"columns":{dumps(columns)},"types":{dumps(table.types)},"rows":[{",".join(rows)}],'
-        f'"row_count":{len(rows)},"truncated":{"true" if truncated else "false"}'
-    )
+    return to_utf8(dumps(columns)), to_utf8(dumps(table.types)), to_utf8(f"[{','.join(rows)}]"), len(rows), truncated
 
 
-EMPTY = '"columns":[],"types":[],"rows":[],"row_count":0,"truncated":false'
+EMPTY = b"[]", b"[]", b"[]", 0, False
 
 
 def shown(value):

@@ -80,27 +80,22 @@ class Session:
     # ---- one cell ----
 
     def execute(self, code, restricted, svg, max_rows, max_bytes):
-        """Runs a cell (UTF-8 bytes) and returns the JSON members of its result (UTF-8 bytes)."""
+        """Runs a cell (UTF-8 bytes). Returns (verdict, columns, types, rows, row_count, truncated, error, value, has_result):
+        JSON as bytes where it is no number or bool, None for null. python.c writes the result from it."""
         verdict, error, table, trailing = self._run(code, restricted, svg)
         shown = None
         body = results.EMPTY
         if error is None:
             try:
                 if table is not None:
-                    body = results.members(table, max_rows, max_bytes)
+                    body = results.write(table, max_rows, max_bytes)
                 if trailing is not None:
                     shown = results.shown(trailing)
             except Exception as failed:  # methods of the user's own classes run here
                 verdict, error = errors.of_exception(failed, f"<cell {self.count}>")
                 body, table, shown = results.EMPTY, None, None
         self._flush()
-        if error is None and shown is None:
-            has = "true" if table is not None else "false"
-            return to_utf8(f'"verdict":"ok",{body},"error":null,"value":null,"has_result":{has}')
-        return to_utf8(
-            f'"verdict":"{verdict}",{body},"error":{dumps(error)},"value":{dumps(shown)},'
-            f'"has_result":{"true" if table is not None else "false"}'
-        )
+        return verdict, *body, _json(error), _json(shown), table is not None
 
     def _run(self, code, restricted, svg):
         """(verdict, error, table, trailing value)"""
@@ -252,6 +247,10 @@ class Session:
                 if isinstance(target, ast.Name) and target.id in results.NAMES and target.id in namespace:
                     bound.add(target.id)
         return bound
+
+
+def _json(value):
+    return None if value is None else to_utf8(dumps(value))
 
 
 def _line_in(violation):

@@ -75,10 +75,9 @@ def warm():
     scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
     for i, code in enumerate(cells):
         _riddle.section(f"warm-{i}")
-        expect = '"verdict":"error"' if code in _CELLS[4:6] else '"verdict":"ok"'
-        answer = scratch.execute(code.encode(), False, True, 200, 65536).decode()
-        if not answer.startswith(expect):
-            raise WarmError(f"{code!r} gave {answer[:600]}")
+        verdict, *answer = scratch.execute(code.encode(), False, True, 200, 65536)
+        if verdict != ("error" if code in _CELLS[4:6] else "ok"):
+            raise WarmError(f"{code!r} gave {str(answer)[:600]}")
     _riddle.section("session")
     session.make()
     # What CPython remembers of the classes that only the cells above used would be replaced by kernels, name by name, and each of
