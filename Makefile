@@ -161,6 +161,7 @@ $(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(EMBEDDED_$(1))
 endef
 $(foreach d,$(DIRS),$(eval $(call archive_rule,$(d))))
 
+PLATFORM := $(BUILD)/gen/platform.h
 compile = mkdir -p $(@D) && $(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version packages-present
@@ -168,7 +169,6 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version package
 	$(Q)$(compile)
 
 # What depends on the system that Riddle is built on: asked of its interpreter and compiler, and nowhere written down.
-PLATFORM := $(BUILD)/gen/platform.h
 $(PLATFORM): scripts/platform-header $(BUILD)/flags | packages-present
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && $(PYTHON) -I scripts/platform-header $@ $(CC)
