@@ -336,3 +336,15 @@ void str_stem(const char *path, char *ret, size_t n)
     memcpy(ret, path + start, end - start);
     ret[end - start] = '\0';
 }
+
+bool str_has_word(const char *text, const char *word)
+{
+    size_t len = strlen(word);
+    for (const char *p = text; (p = strstr(p, word)); p += len) {
+        bool starts = p == text || strchr(" ,\n", p[-1]);
+        bool ends = p[len] == 0 || strchr(" ,\n", p[len]);
+        if (starts && ends)
+            return true;
+    }
+    return false;
+}

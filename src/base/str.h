@@ -8,6 +8,8 @@
 bool str_eq(const char *a, const char *b);              /* NULL equals only NULL */
 bool str_starts(const char *s, const char *prefix);
 bool str_ends(const char *s, const char *suffix);
+/* True if `word` is one of the words of `text`, separated by spaces, commas or line breaks. */
+bool str_has_word(const char *text, const char *word);
 bool str_ieq(const char *a, const char *b);             /* ASCII case ignored */
 bool str_is_identifier(const char *s);                  /* ^[A-Za-z_][A-Za-z0-9_]*$ */
 bool str_is_utf8(const char *s, size_t len);            /* strict: no overlong form, no surrogate */

@@ -21,6 +21,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/fdio.h"
+#include "base/memory.h"
 #include "base/str.h"
 
 static const char *const controller_names[_CGROUP_CONTROLLER_MAX] = { "memory", "pids", "cpu" };
@@ -45,65 +46,6 @@ static bool get(const char *dir, const char *file, struct buf *b)
     snprintf(path, sizeof(path), "%s/%s", dir, file);
     buf_clear(b);
     return fd_read_file(path, b, NULL) == 0;
-}
-
-/* True if `word` is one of the words of `text`, separated by spaces or commas. */
-static bool has_word(const char *text, const char *word)
-{
-    size_t len = strlen(word);
-    for (const char *p = text; (p = strstr(p, word)); p += len) {
-        bool starts = p == text || strchr(" ,\n", p[-1]);
-        bool ends = p[len] == 0 || strchr(" ,\n", p[len]);
-        if (starts && ends)
-            return true;
-    }
-    return false;
-}
-
-/* ---- where things are ---- */
-
-/* Our path in the hierarchy that has `controller` ("" for v2), from /proc/self/cgroup. */
-static bool own_path(const char *cgroup_file, const char *controller, char *ret, size_t n)
-{
-    char line[2048];
-    for (const char *p = cgroup_file; *p;) {
-        const char *end = strchrnul(p, '\n');
-        snprintf(line, sizeof(line), "%.*s", (int)(end - p), p);
-        p = *end ? end + 1 : end;
-        char *names = strchr(line, ':');
-        char *path = names ? strchr(names + 1, ':') : NULL;
-        if (!path)
-            continue;
-        *names++ = 0;
-        *path++ = 0;
-        bool match = *controller ? has_word(names, controller) : *names == 0;
-        if (match) {
-            snprintf(ret, n, "%s", path);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Mount point of the hierarchy: fstype cgroup2, or cgroup with the controller among its options. */
-static bool mount_point(const char *mountinfo, const char *controller, char *ret, size_t n)
-{
-    for (const char *p = mountinfo; *p;) {
-        const char *end = strchrnul(p, '\n');
-        char line[2048], point[CGROUP_PATH_MAX], type[64], options[512];
-        snprintf(line, sizeof(line), "%.*s", (int)(end - p), p);
-        p = *end ? end + 1 : end;
-        const char *dash = strstr(line, " - ");
-        if (!dash || sscanf(line, "%*s %*s %*s %*s %511s", point) != 1 ||
-            sscanf(dash, " - %63s %*s %511s", type, options) != 2)
-            continue;
-        bool match = *controller ? str_eq(type, "cgroup") && has_word(options, controller) : str_eq(type, "cgroup2");
-        if (match) {
-            snprintf(ret, n, "%s", point);
-            return true;
-        }
-    }
-    return false;
 }
 
 /* ---- making our base ---- */
@@ -156,8 +98,8 @@ static void open_v1(struct cgroup_tree *t, const char *cgroup_file, const char *
     char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], name[64];
     base_name(name, sizeof(name));
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (!mount_point(mountinfo, controller_names[c], point, sizeof(point)) ||
-            !own_path(cgroup_file, controller_names[c], path, sizeof(path)))
+        if (!cgroup_mount_point(mountinfo, controller_names[c], point, sizeof(point)) ||
+            !cgroup_own_path(cgroup_file, controller_names[c], path, sizeof(path)))
             continue;
         char parent[2 * CGROUP_PATH_MAX], base[2 * CGROUP_PATH_MAX + 80];
         snprintf(parent, sizeof(parent), "%s%s", point, str_eq(path, "/") ? "" : path);
@@ -245,13 +187,13 @@ static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_s
     (void)get(base, "cgroup.subtree_control", &enabled);
     bool any = false;
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++)
-        any |= wanted[c] && has_word(buf_cstr(&enabled), controller_names[c]);
+        any |= wanted[c] && str_has_word(buf_cstr(&enabled), controller_names[c]);
     if (!any) {
         remove_v2(base);
         return false;
     }
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        if (!wanted[c] || !has_word(buf_cstr(&enabled), controller_names[c]))
+        if (!wanted[c] || !str_has_word(buf_cstr(&enabled), controller_names[c]))
             continue;
         t->at[c].version = 2;
         snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
@@ -271,21 +213,21 @@ static bool is_ours(const char *dir)
 static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *mountinfo)
 {
     char point[CGROUP_PATH_MAX], path[CGROUP_PATH_MAX], dir[2 * CGROUP_PATH_MAX];
-    if (!mount_point(mountinfo, "", point, sizeof(point)))
+    if (!cgroup_mount_point(mountinfo, "", point, sizeof(point)))
         return;
     auto_buf struct buf controllers = BUF_INIT(4096);
     if (!get(point, "cgroup.controllers", &controllers))
         return;
     bool wanted[_CGROUP_CONTROLLER_MAX], some = false;
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        wanted[c] = t->at[c].version == 0 && has_word(buf_cstr(&controllers), controller_names[c]);
+        wanted[c] = t->at[c].version == 0 && str_has_word(buf_cstr(&controllers), controller_names[c]);
         some |= wanted[c];
     }
     if (!some)
         return;
     if (open_v2_below(t, point, false, wanted))
         return;
-    if (!own_path(cgroup_file, "", path, sizeof(path)) || strstr(path, "/.."))
+    if (!cgroup_own_path(cgroup_file, "", path, sizeof(path)) || strstr(path, "/.."))
         return;
     snprintf(dir, sizeof(dir), "%s%s", point, str_eq(path, "/") ? "" : path);
     if (access(dir, F_OK) < 0) /* in a container the path may be the host's; the mount shows our own group */

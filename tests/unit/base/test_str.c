@@ -18,6 +18,9 @@ static void test_compare(void **state)
     assert_false(str_starts(NULL, "x"));
     assert_true(str_ends("a.csv", ".csv"));
     assert_false(str_ends("csv", ".csv"));
+    assert_true(str_has_word("rw,memory\n", "memory"));
+    assert_true(str_has_word("cpu pids", "cpu"));
+    assert_false(str_has_word("cpuset,cpuacct", "cpu"));
     assert_true(str_ieq("SELECT", "select"));
     assert_false(str_ieq("select", "selects"));
     assert_false(str_ieq("selects", "select"));
