@@ -83,15 +83,15 @@ ALL_LDFLAGS = $(HARDEN_LD) $(SAN) -Wl,--as-needed $(LDFLAGS)
 LIBS_riddle = -pie $(call pkg,--libs,jansson libuv zlib sqlite3) -lm
 # CPython is linked in, as in Debian's own interpreter: nothing of it is left to do when a kernel for SQL is started. Its archive is
 # built for fixed addresses, and so is this program; the zygote has to have them anyway. Extension modules find its functions here.
-# Sanitized programs take the shared library, by whose name a leak of CPython's own is told from one of ours.
-ifeq ($(SANITIZER),)
+# Where the archive cannot be linked (Debian 13's lacks objects of its own), and in sanitized programs, where a leak of CPython's own
+# is told from one of ours by the library's name, it is the shared library.
 LIBPYTHON := $(shell $(PYTHON) -c 'import sysconfig; print(sysconfig.get_config_var("LIBPL"))' 2>/dev/null)/libpython$(PYTHON_VERSION).a
-LINK_PYTHON := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -Wl,--export-dynamic-symbol='Py*' \
-	-Wl,--export-dynamic-symbol='_Py*'
-else
-LINK_PYTHON := -pie $(call pkg,--libs,python-$(PYTHON_VERSION)-embed)
-endif
-LIBS_kernel = -L$(BOUND) -lduckdb $(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp zlib expat) -lm -lpthread -ldl
+PYTHON_STATIC := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive -Wl,--export-dynamic-symbol=Py* \
+	-Wl,--export-dynamic-symbol=_Py*
+PYTHON_SHARED := -pie $(call pkg,--libs,python-$(PYTHON_VERSION)-embed)
+PYTHON_NEEDS := $(call pkg,--libs,zlib expat) -lm -lpthread -ldl
+LINK_PYTHON := $(BUILD)/gen/link-python
+LIBS_kernel = -L$(BOUND) -lduckdb @$(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp) $(PYTHON_NEEDS)
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------
@@ -144,7 +144,7 @@ $(BUILD)/riddle: $(BUILD)/obj/cli/main.o $(call archives,$(DIRS_riddle))
 	$(say) LD $@
 	$(Q)$(link) $(LIBS_riddle)
 
-$(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) | $(BOUND)/libduckdb.so
+$(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) $(LINK_PYTHON) | $(BOUND)/libduckdb.so
 	$(say) LD $@
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
 
@@ -172,6 +172,12 @@ $(BUILD)/obj/%.o: src/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version package
 $(PLATFORM): scripts/platform-header $(BUILD)/flags | packages-present
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && $(PYTHON) -I scripts/platform-header $@ $(CC)
+
+# How CPython is linked, as a file of arguments.
+$(LINK_PYTHON): $(BUILD)/flags | packages-present
+	$(Q)mkdir -p $(@D) && if [[ -z "$(SANITIZER)" ]] && echo 'int main(void) { return 0; }' | \
+		$(CC) -x c - -x none -o $@.try $(PYTHON_STATIC) $(PYTHON_NEEDS) 2>$@.log; \
+		then echo '$(PYTHON_STATIC)'; else echo '$(PYTHON_SHARED)'; fi >$@; rm -f $@.try
 
 $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 	$(say) GEN $@
@@ -222,7 +228,7 @@ unit_helpers = $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(filter-out $(d
 define unit_rule
 $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(1)): $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(1)) \
 		$(call unit_helpers,$(1)) $$(call archives,$$(call below,$(call unit_dir,$(1)))) \
-		$(if $(filter kernel,$(call unit_dir,$(1))),| $(BOUND)/libduckdb.so)
+		$(if $(filter kernel,$(call unit_dir,$(1))),$(LINK_PYTHON) | $(BOUND)/libduckdb.so)
 	$$(say) LD $$@
 	$$(Q)mkdir -p $$(@D) && $$(link) -lcmocka \
 		$(if $(filter kernel,$(call unit_dir,$(1))),-Wl$(comma)-rpath$(comma)$(CURDIR)/$(BOUND) $$(LIBS_kernel),$$(LIBS_riddle))
@@ -248,7 +254,7 @@ $(BUILD)/obj/bench/%.o: bench/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/version
 	$(say) CC $<
 	$(Q)$(compile)
 
-$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel)) | $(BOUND)/libduckdb.so
+$(BUILD)/bench/%: $(BUILD)/obj/bench/%.o $(call archives,$(DIRS_kernel)) $(LINK_PYTHON) | $(BOUND)/libduckdb.so
 	$(say) LD $@
 	$(Q)mkdir -p $(@D) && $(link) -Wl,-rpath,$(CURDIR)/$(BOUND) $(LIBS_kernel)
 

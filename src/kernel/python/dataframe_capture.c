@@ -4,6 +4,7 @@
  */
 
 #include "kernel/python/dataframe_scan.h"
+#include "kernel/python/integer.h"
 
 #include <datetime.h>
 #include <limits.h>
@@ -178,14 +179,7 @@ static int convert(duckdb_type type, PyObject *o, void *to)
     case DUCKDB_TYPE_HUGEINT: {
         auto_ref PyObject *number = PyNumber_Index(o);
 
-        if (!number)
-            return -1;
-        if (_PyLong_AsByteArray((PyLongObject *)number, to, 16, 1, 1) == 0)
-            return 0;
-        if (!PyErr_ExceptionMatches(PyExc_OverflowError))
-            return -1;
-        PyErr_Clear();
-        return 1;
+        return number ? integer_to_bytes(number, to, 16) : -1;
     }
     case DUCKDB_TYPE_BIGINT: {
         auto_ref PyObject *number = PyNumber_Index(o);

@@ -7,6 +7,7 @@
  */
 
 #include "kernel/python/dataframe_impl.h"
+#include "kernel/python/integer.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -331,8 +332,8 @@ static PyObject *raw_object(const struct dataframe_column *c, size_t i)
         return Py_NewRef(Py_None);
     if (c->store == STORE_BOOLEAN)
         return PyBool_FromLong(raw[i]);
-    return _PyLong_FromByteArray((const unsigned char *)raw + i * c->width, c->width, 1, c->dtype ? c->dtype[0] == 'i'
-                                                                                : c->type->id == DUCKDB_TYPE_HUGEINT);
+    return integer_from_bytes((const unsigned char *)raw + i * c->width, c->width,
+                              c->dtype ? c->dtype[0] == 'i' : c->type->id == DUCKDB_TYPE_HUGEINT);
 }
 
 /* The raw values one by one, where no dtype of numpy fits. */

@@ -5,6 +5,7 @@
  */
 
 #include "kernel/python/dataframe_impl.h"
+#include "kernel/python/integer.h"
 
 #include <datetime.h>
 #include <inttypes.h>
@@ -463,7 +464,7 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
         return PyLong_FromUnsignedLongLong(((const uint64_t *)data)[row]);
     case DUCKDB_TYPE_HUGEINT:
     case DUCKDB_TYPE_UHUGEINT: /* little-endian as they lie there */
-        return _PyLong_FromByteArray((const unsigned char *)data + row * 16, 16, 1, t->id == DUCKDB_TYPE_HUGEINT);
+        return integer_from_bytes((const unsigned char *)data + row * 16, 16, t->id == DUCKDB_TYPE_HUGEINT);
     case DUCKDB_TYPE_FLOAT:
         return PyFloat_FromDouble(((const float *)data)[row]);
     case DUCKDB_TYPE_DOUBLE:
