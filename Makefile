@@ -295,13 +295,10 @@ deps: ## Install the Debian packages that are missing and fetch DuckDB
 	$(Q)scripts/install-deps run build test
 	$(Q)scripts/fetch-third-party
 
-# A build without the server tells instead whether this machine can run sandboxes.
-RUN := $(if $(wildcard src/cli/serve.c),serve --port 8000,doctor)
-
-run: ## Install what is missing, build, and start Riddle on port 8000
+run: ## Install what is missing, build, and start Riddle on port 8000, or PORT
 	$(Q)$(MAKE) deps
 	$(Q)$(MAKE) all
-	$(Q)exec $(BUILD)/riddle $(RUN)
+	$(Q)exec $(BUILD)/riddle serve
 
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
@@ -368,8 +365,9 @@ format: ## Format the C sources
 lint: ## Check shell scripts, and compile everything with clang as well
 	$(Q)scripts/lint
 
-docs: $(BUILD)/riddle ## Write docs/env.md from the table of settings
+docs: $(BUILD)/riddle ## Write docs/env.md and .env.example from the table of settings
 	$(Q)$(BUILD)/riddle --print-env-docs >docs/env.md.new && mv docs/env.md.new docs/env.md
+	$(Q)$(BUILD)/riddle --print-env-example >.env.example.new && mv .env.example.new .env.example
 
 install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle

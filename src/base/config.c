@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/compat_settings.h"
 #include "base/fdio.h"
 #include "base/str.h"
 
@@ -443,48 +444,135 @@ static int read_value(const struct setting *s, const char *text, struct config *
                    str_show(text, strlen(text), shown, sizeof(shown)), buf_cstr(&allowed));
 }
 
-/* The text of a setting and where it came from (*ret_entry is NULL unless from .env). */
-static const char *choose(const struct setting *s, const struct dotenv *d,
-                          const struct entry **ret_entry)
-{
-    const char *text = getenv(s->name);
-    bool is_text = s->kind == KIND_STR || s->kind == KIND_SECRET;
+/* Where the value of a setting comes from. */
+struct source {
+    const char *name; /* of the variable: the setting's own, or one that stands for it */
+    const char *text, *suffix;
+    const struct entry *entry; /* NULL unless from .env */
+};
 
-    *ret_entry = NULL;
-    if (!text) {
-        *ret_entry = dotenv_find(d, s->name);
-        text = *ret_entry ? (*ret_entry)->value : NULL;
-    }
+/* A variable of the environment, or of .env. NULL when it is not there. */
+static const char *look_up(const struct dotenv *d, bool in_file, const char *name, const struct entry **ret_entry)
+{
+    *ret_entry = in_file ? dotenv_find(d, name) : NULL;
+    if (in_file)
+        return *ret_entry ? (*ret_entry)->value : NULL;
+    return getenv(name);
+}
+
+static bool same_value(const struct source *a, const struct source *b)
+{
+    size_t n = strlen(a->text), m = strlen(b->text);
+
+    return n + strlen(a->suffix) == m + strlen(b->suffix) && strncmp(a->text, b->text, MIN_OF(n, m)) == 0 &&
+           (n == m ? str_eq(a->suffix, b->suffix)
+            : n > m ? str_eq(a->text + m, b->suffix)
+                    : str_eq(b->text + n, a->suffix));
+}
+
+/* The environment wins over .env; in each, two names of one setting must agree. */
+static int choose(const struct setting *s, const struct dotenv *d, struct source *ret, struct err *err)
+{
     /* `NAME=` is how a compose file passes on what is not set. Only a text can mean to be empty. */
-    return text && (*text || is_text) ? text : s->dflt;
+    bool may_be_empty = s->kind == KIND_STR || s->kind == KIND_SECRET;
+    bool decided = false;
+
+    *ret = (struct source){ s->name, s->dflt, "", NULL };
+    for (int in_file = 0; in_file < 2 && !decided; in_file++) {
+        struct source found = { s->name, NULL, "", NULL };
+        const struct compat_setting *c;
+
+        found.text = look_up(d, in_file, s->name, &found.entry);
+        decided = found.text != NULL;
+        if (found.text && (*found.text || may_be_empty))
+            *ret = found;
+        for (size_t i = 0; (c = compat_setting_at(i)); i++) {
+            if (c->kind != COMPAT_AS || !str_eq(c->ours, s->name))
+                continue;
+            found = (struct source){ c->name, NULL, c->suffix, NULL };
+            found.text = look_up(d, in_file, c->name, &found.entry);
+            if (!found.text || !*found.text)
+                continue;
+            if (decided && ret->text != s->dflt && !same_value(ret, &found))
+                return err_set(err, ERR_CONFIG, "%s and %s are the same setting with different values; set only %s",
+                               ret->name, found.name, s->name);
+            if (!decided || ret->text == s->dflt)
+                *ret = found;
+            decided = true;
+        }
+    }
+    ret->text = compat_value(s->name, ret->text);
+    return 0;
+}
+
+static int read_source(const struct setting *s, const struct source *from, struct config *c, char **storage,
+                       struct err *err)
+{
+    auto_buf struct buf whole = BUF_INIT(DOTENV_MAX_BYTES + 8);
+    struct err why = ERR_INIT;
+    int r;
+
+    if (str_eq(from->name, s->name))
+        return read_value(s, from->text, c, storage, err);
+    r = buf_printf(&whole, err, "%s%s", from->text, from->suffix);
+    if (r == 0 && read_value(s, buf_cstr(&whole), c, storage, &why) < 0)
+        r = err_set(err, why.code, "%s stands for %s: %s", from->name, s->name, why.message);
+    return r;
+}
+
+/* Variables of other systems that have no meaning here, and those that have another one. */
+static int check_compat(const struct dotenv *d, struct err *err)
+{
+    const struct compat_setting *c;
+
+    for (size_t i = 0; (c = compat_setting_at(i)); i++) {
+        const struct entry *entry;
+        const char *text = look_up(d, false, c->name, &entry);
+        char shown[STR_SHOWN_SIZE];
+
+        if (c->kind != COMPAT_FIXED && c->kind != COMPAT_REFUSED)
+            continue;
+        if (!text)
+            text = look_up(d, true, c->name, &entry);
+        if (!text || !*text || (c->kind == COMPAT_FIXED && find_choice(c->ours, text)))
+            continue;
+        if (c->kind == COMPAT_FIXED)
+            err_set(err, ERR_CONFIG, "%s is '%s', but %s; unset it", c->name,
+                    str_show(text, strlen(text), shown, sizeof(shown)), c->text);
+        else
+            err_set(err, ERR_CONFIG, "%s is set, but %s", c->name, c->text);
+        return entry ? err_wrap(err, "'%s' line %zu", d->path, entry->line) : -ERR_CONFIG;
+    }
+    return 0;
 }
 
 static int load_all(const struct dotenv *d, struct config *ret, struct err *err)
 {
     struct config c;
+    struct source from[ARRAY_SIZE(settings)];
     size_t total = 1;
     auto_free char *storage = NULL;
     char *next;
 
     memset(&c, 0, sizeof(c));
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
-        const struct entry *entry;
-
-        if (settings[i].kind != KIND_SECTION)
-            total += strlen(choose(&settings[i], d, &entry)) + 1;
+        if (settings[i].kind == KIND_SECTION)
+            continue;
+        if (choose(&settings[i], d, &from[i], err) < 0)
+            return -ERR_CONFIG;
+        total += strlen(from[i].text) + strlen(from[i].suffix) + 1;
     }
     next = storage = malloc(total);
     if (!storage)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the settings");
     for (size_t i = 0; i < ARRAY_SIZE(settings); i++) {
-        const struct entry *entry;
         int r;
 
         if (settings[i].kind == KIND_SECTION)
             continue;
-        r = read_value(&settings[i], choose(&settings[i], d, &entry), &c, &next, err);
+        r = read_source(&settings[i], &from[i], &c, &next, err);
         if (r < 0)
-            return entry ? err_wrap(err, "'%s' line %zu", d->path, entry->line) : r;
+            return from[i].entry ? err_wrap(err, "'%s' line %zu", d->path, from[i].entry->line) : r;
     }
     c.storage = TAKE_PTR(storage);
     *ret = c;
@@ -498,6 +586,8 @@ int config_load(struct config *ret, const char *dotenv_path, struct err *err)
 
     if (r == 0)
         r = check_names(&d, err);
+    if (r == 0)
+        r = check_compat(&d, err);
     if (r == 0)
         r = load_all(&d, ret, err);
     dotenv_finish(&d);
@@ -542,6 +632,54 @@ static int append_row(struct buf *b, const struct setting *s, struct err *err)
     return r == 0 ? buf_append_str(b, " |\n", err) : r;
 }
 
+/* What a variable of another system does here. */
+static int append_effect(struct buf *b, const struct compat_setting *c, struct err *err)
+{
+    const char *unit = *c->suffix ? " megabytes" : "";
+    int r;
+
+    switch (c->kind) {
+    case COMPAT_SAME:
+        return *c->text ? buf_printf(b, err, "the same setting; %s", c->text) : buf_append_str(b, "the same setting", err);
+    case COMPAT_AS:
+        return buf_printf(b, err, "stands for `%s`%s%s", c->ours, *unit ? ", in" : "", unit);
+    case COMPAT_FIXED:
+        r = buf_append_str(b, "only `", err);
+        for (const char *p = c->ours; r == 0 && *p; p++)
+            r = *p == '|' ? buf_append_str(b, "`, `", err) : buf_append(b, p, 1, err);
+        return r == 0 ? buf_printf(b, err, "`, else refused: %s", c->text) : r;
+    case COMPAT_IDLE:
+        return buf_append_str(b, c->text, err);
+    case COMPAT_REFUSED:
+        break;
+    }
+    return buf_printf(b, err, "refused: %s", c->text);
+}
+
+static int append_compat(struct buf *b, struct err *err)
+{
+    const struct compat_setting *c;
+    int r = buf_append_str(
+        b,
+        "\n## Variables of other systems\n\n"
+        "Riddle serves the clients of these systems, and their `.env` files: each of their variables has its effect, or is\n"
+        "refused at start. When a variable and the setting that it stands for are both set, they must agree. `Python Sandbox\n"
+        "Environment` and `CSV Analyst Runner` have none of their own.\n\n"
+        "| System | Variable | Default there | Here |\n|---|---|---|---|\n",
+        err);
+
+    for (size_t i = 0; r == 0 && (c = compat_setting_at(i)); i++) {
+        r = buf_printf(b, err, "| %s | `%s` | ", c->system, c->name);
+        if (r == 0)
+            r = *c->dflt ? buf_printf(b, err, "`%s` | ", c->dflt) : buf_append_str(b, "(empty) | ", err);
+        if (r == 0)
+            r = append_effect(b, c, err);
+        if (r == 0)
+            r = buf_append_str(b, " |\n", err);
+    }
+    return r;
+}
+
 int config_print_markdown(struct buf *b, struct err *err)
 {
     int r = buf_append_str(
@@ -566,6 +704,46 @@ int config_print_markdown(struct buf *b, struct err *err)
                 s->name);
         else
             r = append_row(b, s, err);
+    }
+    return r == 0 ? append_compat(b, err) : r;
+}
+
+/* Lines that begin with "# ", at most 100 columns wide. */
+static int append_comment(struct buf *b, const char *text, struct err *err)
+{
+    int r = 0;
+
+    while (r == 0 && *text) {
+        size_t n = strlen(text);
+
+        if (n > 97)
+            for (n = 97; n > 0 && text[n] != ' '; n--)
+                continue;
+        r = buf_printf(b, err, "# %.*s\n", (int)n, text);
+        text += n + (text[n] == ' ');
+    }
+    return r;
+}
+
+int config_print_example(struct buf *b, struct err *err)
+{
+    int r = buf_append_str(b,
+                           "# Settings of Riddle with their defaults: copy to .env, and uncomment what shall differ.\n"
+                           "# Made by `make docs` from src/base/config_table.h; docs/env.md says what each may be.\n",
+                           err);
+
+    for (size_t i = 0; r == 0 && i < ARRAY_SIZE(settings); i++) {
+        const struct setting *s = &settings[i];
+
+        if (s->kind == KIND_SECTION) {
+            r = buf_printf(b, err, "\n# ---- %s ----\n", s->name);
+            continue;
+        }
+        r = buf_append_str(b, "\n", err);
+        if (r == 0)
+            r = append_comment(b, s->doc, err);
+        if (r == 0)
+            r = buf_printf(b, err, "#%s=%s\n", s->name, s->dflt);
     }
     return r;
 }

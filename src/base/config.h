@@ -4,7 +4,7 @@
 /*
  * Settings come from the environment and from a `.env` file in the working directory; the environment wins. They live in one
  * table (config_table.h) that also prints docs/env.md. A bad value is refused at start with the name, the value and what
- * is allowed. Reading a setting afterwards is reading a struct member.
+ * is allowed. Variables of other systems are in compat_settings.h. Reading a setting afterwards is reading a struct member.
  */
 
 #include <stdbool.h>
@@ -40,5 +40,7 @@ void config_finish(struct config *c);
 
 /* docs/env.md, whole. */
 int config_print_markdown(struct buf *b, struct err *err);
+/* .env.example, whole: every setting with its default, commented out. */
+int config_print_example(struct buf *b, struct err *err);
 
 #endif

@@ -86,6 +86,14 @@
     CONFIG_BYTES(ingest_file_bytes, "RIDDLE_INGEST_FILE_SIZE", "256g", 1048576, 1099511627776,     \
                  "Largest table that an ingest may write.")                                        \
     CONFIG_SECTION("Sandbox")                                                                      \
+    CONFIG_ENUM(sandbox_provider, "SANDBOX_PROVIDER", "local", "local|docker",                     \
+                "Where code runs. `local`: in jails made by this machine's Linux. `docker`: in containers.") \
+    CONFIG_STR(docker_host, "DOCKER_HOST", "unix:///var/run/docker.sock",                          \
+               "Docker's Engine API: `unix:///path` or `tcp://host:port`. Read with SANDBOX_PROVIDER=docker.") \
+    CONFIG_STR(docker_runtime, "DOCKER_RUNTIME", "",                                               \
+               "Runtime of containers, such as `runsc`; Docker's default when empty.")             \
+    CONFIG_STR(runner_image, "RUNNER_IMAGE", "riddle-kernel",                                      \
+               "Image of containers: one that `make image` or deploy/Dockerfile made.")            \
     CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \
     CONFIG_INT(max_kernels, "RIDDLE_MAX_KERNELS", 0, 0, 10000,                                     \

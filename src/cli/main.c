@@ -36,15 +36,16 @@ static void print_help(FILE *to)
     fputs("\n"
           "  riddle <verb> --help    what the verb takes\n"
           "  riddle --version        version, and what this binary has\n"
-          "  riddle --print-env-docs every setting (docs/env.md)\n",
+          "  riddle --print-env-docs every setting (docs/env.md)\n"
+          "  riddle --print-env-example  the same for a file .env\n",
           to);
 }
 
-static int print_env_docs(void)
+static int print_settings(int (*print)(struct buf *b, struct err *err))
 {
     struct err err = ERR_INIT;
     auto_buf struct buf b = BUF_INIT(1u << 20);
-    if (config_print_markdown(&b, &err) < 0 || fd_write_all(STDOUT_FILENO, buf_cstr(&b), b.len, &err) < 0) {
+    if (print(&b, &err) < 0 || fd_write_all(STDOUT_FILENO, buf_cstr(&b), b.len, &err) < 0) {
         cli_complain("%s", err.message);
         return CLI_FAILED;
     }
@@ -82,7 +83,9 @@ int main(int argc, char **argv)
         return CLI_OK;
     }
     if (str_eq(first, "--print-env-docs"))
-        return print_env_docs();
+        return print_settings(config_print_markdown);
+    if (str_eq(first, "--print-env-example"))
+        return print_settings(config_print_example);
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         if (str_eq(first, verbs[i].name))
             return verbs[i].fn(&cli, argc - 1, argv + 1);

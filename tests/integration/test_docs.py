@@ -18,6 +18,17 @@ def test_env_docs_are_current():
     assert (ROOT / "docs/env.md").read_text() == printed.stdout, "docs/env.md is stale: run 'make docs'"
 
 
+def test_example_is_current_and_accepted(tmp_path):
+    example = (ROOT / ".env.example").read_text()
+    printed = subprocess.run([RIDDLE, "--print-env-example"], cwd=ROOT, capture_output=True, text=True, timeout=30)
+    assert example == printed.stdout, ".env.example is stale: run 'make docs'"
+    # Every default may be written out: the settings are read, and only the directory of datasets is missing.
+    (tmp_path / ".env").write_text(re.sub(r"^#([A-Z_0-9]+=)", r"\1", example, flags=re.M))
+    read = subprocess.run([RIDDLE, "datasets", "list"], cwd=tmp_path, env={"PATH": os.environ["PATH"]}, capture_output=True, text=True,
+                          timeout=30)
+    assert ".env" not in read.stderr, read.stderr
+
+
 def test_every_setting_is_documented_once():
     table = (ROOT / "src/base/config_table.h").read_text()
     names = re.findall(r'CONFIG_[A-Z]+\(\w+, "([A-Z_]+)"', table)

@@ -37,6 +37,7 @@ static const char prelude[] =
     "import datetime, decimal, gc, math, uuid\n"
     "import numpy as np\n"
     "import pandas as pd\n"
+    "if np.__version__ > '2': np.set_printoptions(legacy='1.25')\n" /* 1.5, not np.float64(1.5) */
     "import _riddle_frames as rf\n"
     "from datetime import date, datetime as dt, time, timedelta, timezone\n"
     "space = {}\n"
