@@ -9,12 +9,11 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/id.h"
+#include "base/limits.h"
 #include "run/thread_kernel.h"
 
 #define TURNS_QUEUED_MAX 32        /* of one chat */
 #define TURN_ARENA_BYTES (64u << 20)
-#define TURN_TEXT_MAX (1u << 20)
-#define CODE_MAX_BYTES (1u << 20)
 #define CATALOGS_KEPT 64
 #define CATALOG_TABLES_MAX 64
 

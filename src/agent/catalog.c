@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "plan/compile.h"
@@ -28,7 +29,6 @@
 #define SMALL_ROWS 100000     /* up to here all is asked for at once */
 #define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
 #define HARDLY_REPEATS 0.9    /* different values among those */
-#define SQL_MAX_BYTES (4u << 20)
 #define ARENA_BYTES (64u << 20)
 
 enum step { STEP_SHAPE, STEP_RANGES, STEP_VALUES, STEP_DONE };
@@ -428,7 +428,7 @@ int catalog_create(const char *dataset_id, const char *const *tables, size_t n_t
         return no_memory(err);
     c->refs = 1;
     arena_init(&c->arena, ARENA_BYTES);
-    buf_init(&c->sql, SQL_MAX_BYTES);
+    buf_init(&c->sql, CODE_MAX_BYTES);
     c->dataset_id = arena_strdup(&c->arena, dataset_id);
     c->tables = arena_alloc(&c->arena, MAX_OF(n_tables, (size_t)1) * sizeof(*c->tables));
     c->relationships = json_is_array(relationships) ? json_deep_copy(relationships) : json_array();

@@ -16,12 +16,12 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "nl/nl.h"
 #include "plan/plan_schema.h"
 
 /* What a query of the catalog may take; its answer is cut where it is larger, and then values are missing. */
 #define CATALOG_TIMEOUT_MS 30000
-#define CATALOG_OUTPUT_MAX_BYTES (16 << 20)
 
 #define CATALOG_TOP_VALUES 10
 #define CATALOG_SAMPLE_ROWS 3

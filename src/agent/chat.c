@@ -52,7 +52,7 @@ static bool has_file(const struct agent_data *d, const char *path)
 /* Those of the new files that the old data has not, for a kernel that is kept. */
 static void carry_new(struct chat *c, const struct agent_data *old)
 {
-    struct sandbox_file added[RUNNER_FILES_MAX];
+    struct sandbox_file added[SANDBOX_FILES_MAX];
     size_t n = 0;
     for (size_t i = 0; i < c->data.n_files && n < ARRAY_SIZE(added); i++)
         if (!has_file(old, c->data.files[i].path))

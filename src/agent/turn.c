@@ -12,6 +12,7 @@
 #include "agent/chart.h"
 #include "agent/claims.h"
 #include "agent/summary.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "run/capsule.h"
@@ -19,7 +20,6 @@
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
 #define HISTORY_CODE_BYTES 2000
-#define IMAGES_MAX 20            /* of one answer */
 
 const struct config *turn_cfg(const struct turn *t)
 {
@@ -55,7 +55,7 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 static void on_display(void *arg, const json_t *data)
 {
     struct turn *t = arg;
-    if (json_array_size(t->images) >= IMAGES_MAX)
+    if (json_array_size(t->images) >= FIGURES_MAX)
         return;
     if (json_object_get(data, "png") || json_object_get(data, "svg"))
         json_array_append_new(t->images, json_deep_copy(data));

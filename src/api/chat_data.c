@@ -16,7 +16,7 @@ struct held {
     size_t n;
     struct dataset_handle handles[DATASETS_MAX];
     size_t n_files;
-    struct session_file *files[RUNNER_FILES_MAX];
+    struct session_file *files[SANDBOX_FILES_MAX];
 };
 
 static void let_go(void *arg)
@@ -49,8 +49,8 @@ static bool name_taken(const struct agent_data *d, const char *name)
 static int add_file(struct agent_data *d, const struct sandbox_file *f, struct err *err)
 {
     char table[DATASET_TABLE_MAX + 8], name[300];
-    if (d->n_files == RUNNER_FILES_MAX)
-        return err_set(err, ERR_VALIDATION, "a thread takes at most %d files", RUNNER_FILES_MAX);
+    if (d->n_files == SANDBOX_FILES_MAX)
+        return err_set(err, ERR_VALIDATION, "a thread takes at most %d files", SANDBOX_FILES_MAX);
     snprintf(table, sizeof(table), "%s", f->raw ? "" : f->table);
     for (unsigned n = 2; !f->raw && table_taken(d, table) && n < 100; n++)
         snprintf(table, sizeof(table), "%.56s_%u", f->table, n);
@@ -76,7 +76,7 @@ static int add_session(struct app *app, const char *owner, const char *thread_id
     const struct session_file *s;
     struct sandbox_file f;
     int r = 0;
-    while (r == 0 && d->n_files < RUNNER_FILES_MAX && (s = session_file_at(app, owner, thread_id, held->n_files, &f))) {
+    while (r == 0 && d->n_files < SANDBOX_FILES_MAX && (s = session_file_at(app, owner, thread_id, held->n_files, &f))) {
         held->files[held->n_files++] = session_file_ref((struct session_file *)s);
         r = add_file(d, &f, err);
     }
@@ -131,7 +131,7 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
     size_t i;
     json_t *id;
     int r = 0;
-    ret->files = arena_alloc(&ret->arena, (RUNNER_FILES_MAX + 1) * sizeof(*ret->files));
+    ret->files = arena_alloc(&ret->arena, (SANDBOX_FILES_MAX + 1) * sizeof(*ret->files));
     ret->relationships = json_array();
     ret->prompts = json_array();
     if (!held || !ret->files) {

@@ -6,13 +6,13 @@
 #include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 
 #define RELOAD_AFTER_MS 2000
 #define RELOAD_EVERY_MS 5000
 #define PROFILE_TIMEOUT_MS (10 * 60 * 1000)
-#define PROFILE_MAX_BYTES (16u << 20)
 
 /* ---- finding ---- */
 
@@ -129,7 +129,7 @@ static void profile_ready(struct lease *lease, const struct err *err, void *arg)
 static bool profile_from_cache(struct profiling *p)
 {
     char path[4400];
-    auto_buf struct buf text = BUF_INIT(PROFILE_MAX_BYTES);
+    auto_buf struct buf text = BUF_INIT(CATALOG_OUTPUT_MAX_BYTES);
     auto_json json_t *profile = NULL;
     profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
     return fd_read_file(path, &text, NULL) == 0 && json_parse(text.data, text.len, &profile, NULL) == 0 &&

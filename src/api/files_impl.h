@@ -39,7 +39,7 @@ struct session {
     struct sessions *all;
     char owner[64], id[CHAT_ID_MAX + 1];
     char dir[PATH_MAX];
-    struct session_file **files; /* room for RUNNER_FILES_MAX */
+    struct session_file **files; /* room for SANDBOX_FILES_MAX */
     size_t n_files;
     int64_t bytes, incoming; /* of the files; on their way in */
     unsigned pins;           /* uploads and saves under way */

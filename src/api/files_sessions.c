@@ -267,7 +267,7 @@ static int count_of(const struct sessions *all, const char *owner)
 static struct session *session_create(struct sessions *all, const char *owner, const char *id)
 {
     struct session *s = calloc(1, sizeof(*s));
-    struct session_file **files = calloc(RUNNER_FILES_MAX + 1, sizeof(struct session_file *));
+    struct session_file **files = calloc(SANDBOX_FILES_MAX + 1, sizeof(struct session_file *));
     if (!s || !files) {
         free(s);
         free(files);
@@ -491,7 +491,7 @@ static bool load_file(struct session *s, const json_t *entry)
     struct stat st;
     if (!id || strlen(id) != SESSION_FILE_DIGITS || strchr(id, '/') || *id == '.' || !name || strchr(name, '/') || *name == '.' ||
         !sha256 || strlen(sha256) != HASH_HEX_SIZE - 1 || !table || (*table && !str_is_identifier(table)) ||
-        s->n_files >= RUNNER_FILES_MAX)
+        s->n_files >= SANDBOX_FILES_MAX)
         return false;
     struct session_file *f = session_file_create(s, id, name, size);
     if (!f)

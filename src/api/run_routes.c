@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/runs.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "net/sse.h"
@@ -23,11 +24,11 @@ static const struct schema_field run_fields[] = {
       .doc = "A cell; its result is `result_df`, `result_rows`, `result`, `__result__` or the last expression. For query_type python." },
     { .name = "plan_json", .types = SCHEMA_OBJECT, .nullable = true, .doc = "A QueryPlan; for query_type plan." },
     { .name = "question", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(10000), .doc = "Kept with the run." },
-    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, 60),
+    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, RUN_TIMEOUT_MAX_S),
       .doc = "Wall time; RUN_TIMEOUT_SECONDS when missing." },
-    { .name = "max_rows", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, 1000),
+    { .name = "max_rows", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, RUN_ROWS_MAX),
       .doc = "Rows of the result; more set `truncated`. MAX_ROWS when missing." },
-    { .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1025, 1000000),
+    { .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),
       .doc = "Bytes of stdout, of stderr and of the rows. MAX_OUTPUT_BYTES when missing." },
     { .name = "python_policy", .types = SCHEMA_STRING, .choices = policies, .dflt = "\"restricted\"",
       .doc = "`restricted` allows a list of modules, `open` whatever is installed; the jail holds either way." },
@@ -76,11 +77,11 @@ static int spec_of(struct http_request *req, struct run_spec *ret, struct err *e
     const struct config *cfg = app_of(req)->cfg;
     const json_t *body = http_body_json(req);
     long long seconds, rows, bytes;
-    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, 60, &seconds, err);
+    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, RUN_TIMEOUT_MAX_S, &seconds, err);
     if (r == 0)
-        r = json_get_i64(body, "max_rows", cfg->max_rows, 1, 1000, &rows, err);
+        r = json_get_i64(body, "max_rows", cfg->max_rows, 1, RUN_ROWS_MAX, &rows, err);
     if (r == 0)
-        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, 1025, 1000000, &bytes, err);
+        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX, &bytes, err);
     if (r < 0)
         return r;
     const json_t *plan = json_object_get(body, "plan_json");
@@ -437,9 +438,9 @@ static const struct route_response cancel_responses[] = { { 202, NULL, NULL, fal
 
 static const struct route routes[] = {
     { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs", .summary = "Run SQL, a plan or Python on a dataset",
-      .body = &run_schema, .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = 4u << 20 },
+      .body = &run_schema, .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/runs/stream", post_run_stream, .id = "streamRun", .tag = "runs", .summary = "The same, with live output",
-      .body = &run_schema, .responses = stream_responses, .errors = RUN_ERRORS, .max_body_bytes = 4u << 20 },
+      .body = &run_schema, .responses = stream_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_GET, "/runs", list_runs, .id = "listRuns", .tag = "runs", .summary = "Your runs, newest first", .params = list_params,
       .responses = list_responses },
     { HTTP_GET, "/runs/{run_id}", get_run, .id = "getRun", .tag = "runs", .summary = "A run and its capsule", .params = run_params,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/compile.h"
@@ -17,7 +18,6 @@
 #include "run/outcome.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
-#define RUN_CODE_MAX (1u << 20)
 
 struct run {
     struct app *app;
@@ -295,7 +295,7 @@ static int check_spec(struct run *run, struct err *err)
     } else {
         if (!run->plan || json_is_null(run->plan))
             return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
-        auto_buf struct buf sql = BUF_INIT(RUN_CODE_MAX);
+        auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
         int r = app_compile_plan(run->dataset.dataset, run->plan, &run->arena, &sql, err);
         if (r < 0)
             return r;
@@ -305,8 +305,8 @@ static int check_spec(struct run *run, struct err *err)
     }
     if (!code)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    if (strlen(code) > RUN_CODE_MAX)
-        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code), RUN_CODE_MAX);
+    if (strlen(code) > CODE_MAX_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code), CODE_MAX_BYTES);
     sandbox_limits_default(run->app->cfg, &run->limits);
     run->request = (struct run_request){
         .kind = s->python_code ? RUN_PYTHON : RUN_SQL,

@@ -3,6 +3,8 @@
 
 /* Every setting, once: field, variable, default, what is allowed, what it means. docs/env.md is printed from here. */
 
+#include "base/limits.h"
+
 #define CONFIG_TABLE                                                                               \
     CONFIG_SECTION("General")                                                                      \
     CONFIG_STR(home, "RIDDLE_HOME", ".riddle",                                                     \
@@ -59,12 +61,12 @@
                "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \
     CONFIG_BYTES(session_quota_bytes, "SESSION_QUOTA_BYTES", "256m", 1024, 1099511627776,          \
                  "Bytes of all files of one session. They count for UPLOAD_QUOTA_BYTES, too.")     \
-    CONFIG_INT(session_files_max, "SESSION_FILES_MAX", 50, 1, 63, "Files of one session.")         \
+    CONFIG_INT(session_files_max, "SESSION_FILES_MAX", 50, 1, SANDBOX_FILES_MAX, "Files of one session.")         \
     CONFIG_SECTION("Limits of a run")                                                              \
-    CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, 60,                                    \
+    CONFIG_INT(run_timeout_s, "RUN_TIMEOUT_SECONDS", 10, 1, RUN_TIMEOUT_MAX_S,                                  \
                "Wall time of a run when the request names none.")                                  \
-    CONFIG_INT(max_rows, "MAX_ROWS", 200, 1, 1000, "Rows of a result when the request names no limit.") \
-    CONFIG_BYTES(max_output_bytes, "MAX_OUTPUT_BYTES", "64k", 1025, 1000000,                       \
+    CONFIG_INT(max_rows, "MAX_ROWS", 200, 1, RUN_ROWS_MAX, "Rows of a result when the request names no limit.") \
+    CONFIG_BYTES(max_output_bytes, "MAX_OUTPUT_BYTES", "64k", RUN_OUTPUT_MIN, RUN_OUTPUT_MAX,                       \
                  "Bytes of standard output, of standard error and of result rows when the request names no limit.") \
     CONFIG_BYTES(memory_bytes, "RIDDLE_MEMORY", "512m", 67108864, 1099511627776,                   \
                  "Memory of one kernel, swap, /tmp and /workspace included.")                      \

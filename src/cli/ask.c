@@ -226,11 +226,11 @@ static void answer_group(struct provider *p, const struct config *cfg, const str
 {
     struct err err = ERR_INIT;
     struct ask_data data;
-    const char *files[RUNNER_FILES_MAX];
+    const char *files[SANDBOX_FILES_MAX];
     size_t n_files = 0, i;
     json_t *v;
     json_array_foreach(json_object_get(lines[which[0]].request, "files"), i, v)
-        if (n_files < RUNNER_FILES_MAX && json_is_string(v))
+        if (n_files < SANDBOX_FILES_MAX && json_is_string(v))
             files[n_files++] = json_string_value(v);
     int r = ask_data_open(p, cfg, files, n_files, NULL, &data, &err);
     for (i = 0; i < n; i++) {

@@ -38,7 +38,7 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
 
 static int read_catalog(struct ask_data *d, const struct sandbox_file *files, size_t n_files, struct err *err)
 {
-    const char *tables[RUNNER_FILES_MAX], *sql;
+    const char *tables[SANDBOX_FILES_MAX], *sql;
     int64_t max_rows;
     for (size_t i = 0; i < n_files; i++)
         tables[i] = files[i].table;
@@ -84,7 +84,7 @@ static int name_file(struct arena *a, const char *word, size_t index, struct san
 
 int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err)
 {
-    int r = n == 0 || n > RUNNER_FILES_MAX ? err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n, RUNNER_FILES_MAX) : 0;
+    int r = n == 0 || n > SANDBOX_FILES_MAX ? err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n, SANDBOX_FILES_MAX) : 0;
     for (size_t i = 0; i < n && r >= 0; i++)
         r = name_file(a, words[i], i, ret, err);
     return r;
@@ -94,7 +94,7 @@ int ask_data_open(struct provider *p, const struct config *cfg, const char *cons
                   const struct run_events *events, struct ask_data *ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
-    struct sandbox_file list[RUNNER_FILES_MAX];
+    struct sandbox_file list[SANDBOX_FILES_MAX];
     auto_arena struct arena a;
 
     *ret = (struct ask_data){ .sandbox = NULL };

@@ -14,7 +14,7 @@ struct ask_data {
 
 /*
  * Words of a command line, "[TABLE=]PATH", as files of a sandbox: ret has room for n, its strings are the arena's. VALIDATION for none
- * or more than RUNNER_FILES_MAX, NOT_FOUND.
+ * or more than SANDBOX_FILES_MAX, NOT_FOUND.
  */
 int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err);
 

@@ -161,7 +161,7 @@ int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct co
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = DATASET, .files = t->files, .n_files = t->n_files };
     struct run_events events = { .progress = on_progress, .arg = t };
-    const char *names[RUNNER_FILES_MAX];
+    const char *names[SANDBOX_FILES_MAX];
     for (size_t i = 0; i < t->n_files; i++)
         names[i] = t->files[i].table;
     t->done = done;

@@ -12,7 +12,7 @@
 
 struct chat_tables {
     struct arena arena;
-    struct sandbox_file files[RUNNER_FILES_MAX];
+    struct sandbox_file files[SANDBOX_FILES_MAX];
     size_t n_files;
     const char *key, *version_hash; /* as struct agent_data has them */
     struct catalog *catalog;        /* finished once they are loaded */

@@ -12,9 +12,8 @@
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/limits.h"
 #include "base/macros.h"
-
-#define FIGURE_MAX (64u << 20)
 
 #define NUMBERS_TRIED 100000
 
@@ -74,7 +73,7 @@ static int take_number(struct figures *f, struct err *err)
 int figures_save(struct figures *f, const json_t *display, struct err *err)
 {
     const json_t *png = json_object_get(display, "png"), *svg = json_object_get(display, "svg");
-    auto_buf struct buf b = BUF_INIT(FIGURE_MAX);
+    auto_buf struct buf b = BUF_INIT(DISPLAY_PART_MAX);
     if (!json_is_string(png) && !json_is_string(svg))
         return 0;
     int r = take_number(f, err);

@@ -229,7 +229,7 @@ static int read_code(const struct options *o, struct buf *b, struct err *err)
 
 static int build_request(const struct config *cfg, const struct options *o, struct runner_request *ret, struct err *err)
 {
-    auto_buf struct buf code = BUF_INIT(RUNNER_REQUEST_MAX);
+    auto_buf struct buf code = BUF_INIT(RUN_BODY_MAX);
     auto_json json_t *request = json_object();
     json_t *files = json_array();
 
@@ -245,10 +245,10 @@ static int build_request(const struct config *cfg, const struct options *o, stru
         json_object_set_new(request, "python_policy", json_string(o->policy));
     json_object_set_new(request, "svg", json_boolean(o->svg));
     /* A person reads or pipes the rows: cut them at --max-rows, not at the bytes that suit a chat. */
-    json_object_set_new(request, "max_output_bytes", json_integer(RUNNER_OUTPUT_MAX));
-    r = set_number(request, "timeout_seconds", "--timeout", o->timeout, RUNNER_TIMEOUT_MAX_S, err);
+    json_object_set_new(request, "max_output_bytes", json_integer(RUN_OUTPUT_MAX));
+    r = set_number(request, "timeout_seconds", "--timeout", o->timeout, RUN_TIMEOUT_MAX_S, err);
     if (r >= 0)
-        r = set_number(request, "max_rows", "--max-rows", o->max_rows, RUNNER_ROWS_MAX, err);
+        r = set_number(request, "max_rows", "--max-rows", o->max_rows, RUN_ROWS_MAX, err);
     for (size_t i = 0; i < o->n_files && r >= 0; i++)
         r = add_file(files, o->files[i], err);
     if (r < 0)
@@ -358,7 +358,7 @@ static int append_footer(const struct runner_request *req, const json_t *respons
     if ((int64_t)n < req->run.max_rows)
         return buf_printf(b, err, "… first %zu rows: more do not fit into %lld bytes; select fewer columns\n", n,
                           (long long)req->run.max_output_bytes);
-    return buf_printf(b, err, "… first %zu rows; use --max-rows for more (at most %d)\n", n, RUNNER_ROWS_MAX);
+    return buf_printf(b, err, "… first %zu rows; use --max-rows for more (at most %d)\n", n, RUN_ROWS_MAX);
 }
 
 static int print_result(const struct screen *s, const struct runner_request *req, const struct run_result *result,

@@ -23,8 +23,8 @@
 
 #define MEGABYTE (1024 * 1024)
 
-/* Code, and RUNNER_FILES_MAX times a name, a path and a table, with room for rounding. */
-#define REQUEST_ARENA_MAX (RUNNER_CODE_MAX + RUNNER_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
+/* Code, and SANDBOX_FILES_MAX times a name, a path and a table, with room for rounding. */
+#define REQUEST_ARENA_MAX (CODE_MAX_BYTES + SANDBOX_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
 
 static const char *const request_keys[] = {
     "dataset_id",       "files", "query_type",    "sql",       "python_code", "timeout_seconds", "max_rows",
@@ -89,14 +89,14 @@ static int parse_limits(const json_t *obj, const struct config *cfg, struct runn
 {
     long long timeout_s, max_rows, max_bytes, memory_mb;
     long long memory_max_mb = MAX_OF(cfg->memory_bytes / MEGABYTE, 64);
-    int r = get_integer(obj, "timeout_seconds", cfg->run_timeout_s, 1, RUNNER_TIMEOUT_MAX_S,
+    int r = get_integer(obj, "timeout_seconds", cfg->run_timeout_s, 1, RUN_TIMEOUT_MAX_S,
                         "Timeout must be between 1 and 60 seconds", &timeout_s, err);
     if (r < 0)
         return r;
-    r = get_integer(obj, "max_rows", cfg->max_rows, 1, RUNNER_ROWS_MAX, NULL, &max_rows, err);
+    r = get_integer(obj, "max_rows", cfg->max_rows, 1, RUN_ROWS_MAX, NULL, &max_rows, err);
     if (r < 0)
         return r;
-    r = get_integer(obj, "max_output_bytes", cfg->max_output_bytes, RUNNER_OUTPUT_MIN, RUNNER_OUTPUT_MAX,
+    r = get_integer(obj, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX,
                     "'max_output_bytes' must be greater than 1024 and at most 1000000", &max_bytes, err);
     if (r < 0)
         return r;
@@ -155,11 +155,11 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
     }
 
     size_t len = strlen(code);
-    if (len > RUNNER_CODE_MAX)
+    if (len > CODE_MAX_BYTES)
         return err_set(err, ERR_VALIDATION,
                        "'%s' is %zu bytes long and the limit is 1 MB (%u bytes): put data into a file of the request "
                        "instead of into the code",
-                       key, len, RUNNER_CODE_MAX);
+                       key, len, CODE_MAX_BYTES);
     req->run.code = arena_strndup(&req->arena, code, len);
     req->run.code_len = len;
     return req->run.code ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -302,8 +302,8 @@ static int parse_files(const struct config *cfg, unsigned flags, const json_t *o
     size_t n = files ? json_array_size(files) : 0;
     if (n == 0 && !(flags & RUNNER_FILES_OPTIONAL))
         return err_set(err, ERR_VALIDATION, "At least one file is required");
-    if (n > RUNNER_FILES_MAX)
-        return err_set(err, ERR_VALIDATION, "'files' has %zu entries and the limit is %d", n, RUNNER_FILES_MAX);
+    if (n > SANDBOX_FILES_MAX)
+        return err_set(err, ERR_VALIDATION, "'files' has %zu entries and the limit is %d", n, SANDBOX_FILES_MAX);
     req->files = arena_alloc(&req->arena, sizeof(*req->files) * MAX_OF(n, (size_t)1));
     if (!req->files)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -451,14 +451,14 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
 int runner_run_once(const struct config *cfg, unsigned flags, int in_fd, int out_fd)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf in = BUF_INIT(RUNNER_REQUEST_MAX);
+    auto_buf struct buf in = BUF_INIT(RUN_BODY_MAX);
     auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
     auto_json json_t *response = NULL;
 
     if (fd_read_to_end(in_fd, &in, &err) < 0) {
         if (err.code == ERR_TOO_LARGE)
             err_set(&err, ERR_VALIDATION, "the request is larger than the limit of %u MB: put data into files",
-                    RUNNER_REQUEST_MAX >> 20);
+                    RUN_BODY_MAX >> 20);
         response = runner_failure(&err);
     } else {
         response = run_request(cfg, flags, &in);

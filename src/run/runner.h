@@ -15,16 +15,9 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "sandbox/sandbox.h"
 
-#define RUNNER_REQUEST_MAX (24u << 20) /* bytes of the request's JSON */
-#define RUNNER_RESPONSE_MAX (256u << 20)
-#define RUNNER_CODE_MAX (1u << 20)     /* bytes of sql or python_code */
-#define RUNNER_FILES_MAX 63 /* what a sandbox takes */
-#define RUNNER_TIMEOUT_MAX_S 60
-#define RUNNER_ROWS_MAX 1000
-#define RUNNER_OUTPUT_MIN 1025
-#define RUNNER_OUTPUT_MAX 1000000
 
 enum runner_flags {
     RUNNER_IN_DATA_ROOT = 0,           /* paths must be under the setting data_root, links followed */

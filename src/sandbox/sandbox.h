@@ -18,6 +18,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 
 /* How a run ended. A result, never an error. */
 #define VERDICT_LIST(X)                                                                            \
@@ -161,7 +162,6 @@ int sandbox_wait(struct sandbox *sb, struct run_result *ret, struct err *err);
  * without '..'. VALIDATION for another, and for a link, a directory or anything else that is no regular file; NOT_FOUND. Whatever
  * the code in the sandbox has made of its files, nothing outside its /workspace is ever read or written. All of these block.
  */
-#define FILE_PIECE_MAX (1 << 20)
 
 struct file_piece {
     const char *data; /* of a read, len bytes */

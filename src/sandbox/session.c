@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <time.h>
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -37,8 +38,6 @@
 #define FLOOD_MIN_BYTES (4 << 20)
 /* Frames taken in one go: a kernel that never stops sending must not keep the event loop to itself. */
 #define FRAMES_PER_ADVANCE 64
-#define DISPLAYS_MAX 64
-#define DISPLAY_BYTES_MAX (32u << 20)
 
 enum run_state { STATE_IDLE, STATE_RUNNING, STATE_INTERRUPTING, STATE_KILLING };
 

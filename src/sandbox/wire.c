@@ -31,6 +31,9 @@ int wire_verdict_from_name(const char *name)
     return -1;
 }
 
+/* Descriptors of a start frame: two for each file, and two of the sandbox. */
+_Static_assert(2 * SANDBOX_FILES_MAX + 2 <= FD_PASS_MAX, "files of a sandbox");
+
 /* ---- zygote records ---- */
 
 int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds, size_t n_fds,

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/json.h"
+#include "base/limits.h"
 
 #define WIRE_VERSION 1
 #define WIRE_MAGIC 0x6c644452u /* "RDdl" */
@@ -68,8 +69,6 @@ int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fd
 
 /* ---- control frames ---- */
 
-#define WIRE_REQUEST_MAX (24u << 20) /* riddle → kernel: code of 10 MB, escaped */
-#define WIRE_EVENT_MAX (64u << 20)   /* kernel → riddle */
 
 /* Writes one frame, waiting while the socket is full; fds (at most FD_PASS_MAX) travel with its first byte. */
 int wire_send(int sock, const char *json, size_t len, const int *fds, size_t n_fds, struct err *err);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/str.h"
 
 #define KB ((size_t)1 << 10)
@@ -39,15 +40,15 @@ static const struct record_field capsule_fields[] = {
     FIELD(capsule, exec_time_ms, FIELD_INT, 0, 0),
     FIELD(capsule, thread_id, FIELD_ID, 0, 128),
     FIELD(capsule, replay_of, FIELD_ID, 0, 128),
-    FIELD(capsule, question, FIELD_TEXT, 0, 64 * KB),
+    FIELD(capsule, question, FIELD_TEXT, 0, QUESTION_MAX_BYTES),
     FIELD(capsule, error_json, FIELD_JSON, 0, 64 * KB),
     FIELD(capsule, timings_json, FIELD_JSON, 0, 16 * KB),
     FIELD(capsule, usage_json, FIELD_JSON, 0, 16 * KB),
     FIELD(capsule, limits_json, FIELD_JSON, FIELD_HEAVY, 64 * KB),
-    FIELD(capsule, plan_json, FIELD_JSON, FIELD_HEAVY, MB),
-    FIELD(capsule, compiled_sql, FIELD_TEXT, FIELD_HEAVY, MB),
-    FIELD(capsule, python_code, FIELD_TEXT, FIELD_HEAVY, 10 * MB),
-    FIELD(capsule, result_json, FIELD_JSON, FIELD_HEAVY, 16 * MB),
+    FIELD(capsule, plan_json, FIELD_JSON, FIELD_HEAVY, PLAN_MAX_BYTES),
+    FIELD(capsule, compiled_sql, FIELD_TEXT, FIELD_HEAVY, CODE_MAX_BYTES),
+    FIELD(capsule, python_code, FIELD_TEXT, FIELD_HEAVY, CODE_MAX_BYTES),
+    FIELD(capsule, result_json, FIELD_JSON, FIELD_HEAVY, RESULT_MAX_BYTES),
 };
 
 static const struct record_field thread_fields[] = {
@@ -69,9 +70,9 @@ static const struct record_field message_fields[] = {
     FIELD(message, created_at, FIELD_TIME, FIELD_REQUIRED, 32),
     FIELD(message, dataset_id, FIELD_TEXT, 0, 256),
     FIELD(message, role, FIELD_ID, FIELD_REQUIRED, 32),
-    FIELD(message, content, FIELD_TEXT, FIELD_REQUIRED, 4 * MB),
+    FIELD(message, content, FIELD_TEXT, FIELD_REQUIRED, MESSAGE_MAX_BYTES),
     FIELD(message, run_id, FIELD_ID, 0, 128),
-    FIELD_AS(message, metadata_json, "metadata", FIELD_JSON, 0, 4 * MB),
+    FIELD_AS(message, metadata_json, "metadata", FIELD_JSON, 0, MESSAGE_REST_MAX),
 };
 
 static const struct record_field upload_fields[] = {

@@ -13,12 +13,12 @@
 #include <stdint.h>
 #include <string.h>
 #include "base/fdio.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "store/store_impl.h"
 
 #define STATEMENTS_MAX 48
 #define SQL_MAX_BYTES 8192
-#define RECORD_LENGTH_MAX (48 << 20) /* above the sum of a record's members */
 
 enum verb {
     VERB_BEGIN,
@@ -257,7 +257,7 @@ static int connection_open(struct connection *c, const char *path, int busy_time
         return sqlite_error(c->db, code, path, "opening", err);
     sqlite3_busy_timeout(c->db, busy_timeout_ms);
     sqlite3_db_config(c->db, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-    sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, RECORD_LENGTH_MAX);
+    sqlite3_limit(c->db, SQLITE_LIMIT_LENGTH, RECORD_MAX_BYTES);
     if (sqlite3_db_readonly(c->db, "main") == 1) /* SQLite falls back to reading */
         return err_set(
             err, ERR_IO,

@@ -60,7 +60,7 @@ static void try_runner(const struct config *cfg, unsigned flags, const json_t *b
             abort();
         return;
     }
-    if (strlen(req.run.code) != req.run.code_len || req.n_files > RUNNER_FILES_MAX ||
+    if (strlen(req.run.code) != req.run.code_len || req.n_files > SANDBOX_FILES_MAX ||
         (req.n_files == 0 && !(flags & RUNNER_FILES_OPTIONAL)))
         abort();
     for (size_t i = 0; i < req.n_files; i++) {

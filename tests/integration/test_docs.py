@@ -38,6 +38,16 @@ def test_every_setting_is_documented_once():
     assert counts == {name: 1 for name in names}
 
 
+def test_limits_page_has_the_values_of_the_header():
+    header = (ROOT / "src/base/limits.h").read_text()
+    defined = dict(re.findall(r"^#define ([A-Z_]+) \(?([0-9][0-9u< ]*)\)?", header, re.M))
+    values = {name: eval(text.replace("u", "")) for name, text in defined.items()}
+    rows = re.findall(r"^\| `([A-Z_]+)` \| (\d+)( KiB| MiB|) \|", (ROOT / "docs/limits.md").read_text(), re.M)
+    assert len(rows) > 20
+    unit = {"": 1, " KiB": 1 << 10, " MiB": 1 << 20}
+    assert {name: int(n) * unit[u] for name, n, u in rows} == {name: values.get(name) for name, _, _ in rows}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_links_lead_somewhere(page):
     text = (ROOT / page).read_text()

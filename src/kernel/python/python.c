@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
+#include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/zygote/arenas.h"
@@ -114,7 +115,20 @@ static struct PyModuleDef riddle_module = {
 
 static PyObject *create_riddle_module(void)
 {
-    return PyModule_Create(&riddle_module);
+    static const struct {
+        const char *name;
+        long value;
+    } limits[] = {
+        { "CODE_MAX", CODE_MAX_BYTES },
+        { "FIGURES_MAX", FIGURES_MAX },
+        { "DISPLAYS_MAX", DISPLAYS_MAX },
+        { "DISPLAY_PART_MAX", DISPLAY_PART_MAX },
+    };
+    PyObject *module = PyModule_Create(&riddle_module);
+    for (size_t i = 0; module && i < ARRAY_SIZE(limits); i++)
+        if (PyModule_AddIntConstant(module, limits[i].name, limits[i].value) < 0)
+            Py_CLEAR(module);
+    return module;
 }
 
 /* ---- start of the interpreter ---- */

@@ -11,13 +11,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/sql/sql_impl.h"
 
 #define BATCH 32 /* columns of one query: states of all its aggregates live at once */
-#define MAX_SQL_BYTES (1u << 20)
-#define MAX_RESULT_BYTES (64u << 20)
 #define SMALL_ROWS 100000  /* up to here everything is counted exactly, in the first scan */
 #define EXACT_ROWS 2000000 /* up to here what matters is */
 #define PROBED_ROWS 20000  /* a look at so many tells columns that repeat from those that do not */
@@ -106,7 +105,7 @@ static int query(struct profile *p, const struct buf *sql, json_t **ret_rows, st
     struct sql_request req = { .max_rows = -1, .max_bytes = -1 };
     int r;
 
-    result_init(&out, MAX_RESULT_BYTES);
+    result_init(&out, CATALOG_OUTPUT_MAX_BYTES);
     if (duckdb_prepare(p->e->con, buf_cstr(sql), &statement) != DuckDBSuccess)
         r = sql_write_failure(p->e, statement ? duckdb_prepare_error(statement) : NULL, &out, err);
     else
@@ -149,7 +148,7 @@ static int put_column(struct buf *sql, const char *before, const char *column, c
 
 static int describe(struct profile *p, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL;
     int r = buf_append_str(&sql, "SELECT column_name, column_type FROM (DESCRIBE ", err);
 
@@ -254,7 +253,7 @@ static void take_figures(const struct profile *p, struct column *c, const json_t
 
 static int measure(struct profile *p, size_t first, size_t end, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL;
     int r = buf_append_str(&sql, "SELECT ", err);
 
@@ -276,7 +275,7 @@ static int measure(struct profile *p, size_t first, size_t end, struct err *err)
 /* How many different values the first rows have. */
 static int probe(struct profile *p, size_t first, size_t end, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL;
     int r = buf_append_str(&sql, "SELECT ", err);
 
@@ -317,7 +316,7 @@ static bool wants_top(const struct profile *p, const struct column *c)
 /* Groups a column: its most frequent values, and the exact number of different ones. */
 static int find_top(struct profile *p, struct column *c, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL;
     json_t *row;
     size_t i;
@@ -364,7 +363,7 @@ static int find_top(struct profile *p, struct column *c, struct err *err)
 static int count_distinct(struct profile *p, struct column *c, const char *before,
                           const char *after, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL;
     int r = put_column(&sql, before, c->name, after, err);
 
@@ -416,7 +415,7 @@ static int study(struct profile *p, struct column *c, struct err *err)
 
 static int sample(struct profile *p, json_t **ret, struct err *err)
 {
-    auto_buf struct buf sql = BUF_INIT(MAX_SQL_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
     auto_json json_t *rows = NULL, *samples = json_array();
     json_t *row;
     size_t k;

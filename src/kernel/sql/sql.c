@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/sql/sql_impl.h"
 #include "kernel/sql/sql_value.h"
 #include "plan/sql_policy.h"
 
-#define MAX_SQL_BYTES (1024 * 1024)
 #define MAX_TABLES 1000
 #define MAX_SETUP_BYTES (64 * 1024) /* of one statement of the set-up */
 
@@ -530,7 +530,7 @@ static int check_policy(struct sql_engine *e, const struct sql_request *req, str
 /* What is wrong with the text itself; NULL if nothing is. */
 static const char *check_text(const struct sql_request *req)
 {
-    if (req->sql_len > MAX_SQL_BYTES)
+    if (req->sql_len > CODE_MAX_BYTES)
         return "the SQL text is longer than 1 MB; put large lists of values into a table (a CSV file) and join with it";
     if (memchr(req->sql, '\0', req->sql_len))
         return "the SQL text has a NUL byte in it; remove it";

@@ -7,6 +7,7 @@
 #include "base/fdio.h"
 #include "base/hash.h"
 #include <sys/types.h>
+#include "base/limits.h"
 #include "sandbox/local/cgroup.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/wire.h"
@@ -31,7 +32,6 @@ struct kernel_proc {
 
 #define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE }
 #define POOL_MAX 256
-#define SANDBOX_FILES_MAX 63 /* each may need two descriptors; FD_PASS_MAX in all */
 
 struct provider {
     const struct config *cfg;

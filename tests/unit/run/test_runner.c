@@ -293,7 +293,7 @@ static void test_too_many_files(void **state)
     struct err err = ERR_INIT;
     struct runner_request req;
     auto_json json_t *request = json_pack("{s:s, s:[]}", "sql", "SELECT 1", "files");
-    for (int i = 0; i <= RUNNER_FILES_MAX; i++)
+    for (int i = 0; i <= SANDBOX_FILES_MAX; i++)
         json_array_append_new(json_object_get(request, "files"), json_object());
     assert_int_equal(runner_request_from_json(&cfg, 0, request, &req, &err), -ERR_VALIDATION);
     assert_string_equal(err.message, "'files' has 64 entries and the limit is 63");
@@ -320,8 +320,8 @@ static void check_code_of(size_t len, const char *key, const char *type, int exp
 static void test_code_size(void **state)
 {
     (void)state;
-    check_code_of(RUNNER_CODE_MAX, "sql", "sql", 0);
-    check_code_of(RUNNER_CODE_MAX + 1, "sql", "sql", -ERR_VALIDATION);
+    check_code_of(CODE_MAX_BYTES, "sql", "sql", 0);
+    check_code_of(CODE_MAX_BYTES + 1, "sql", "sql", -ERR_VALIDATION);
     check_code_of(10u << 20, "python_code", "python", -ERR_VALIDATION);
 }
 

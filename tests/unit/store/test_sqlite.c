@@ -561,6 +561,7 @@ static int one_too_large(void)
     auto_free char *text = malloc(size);
     child_expects(text != NULL);
     memset(text, 'x', size - 1);
+    text[0] = text[size - 2] = '"';
     text[size - 1] = '\0';
     signal(SIGXFSZ, SIG_IGN);
     child_expects(setrlimit(RLIMIT_FSIZE, &limit) == 0);
@@ -572,7 +573,7 @@ static int one_too_large(void)
         snprintf(id, sizeof(id), "r%02d", i);
         struct capsule c = sample_capsule(id, "ann");
         if (i == 10) {
-            c.python_code = text;
+            c.result_json = text;
             child_expects(store_put_capsule(place.store, &c, STORE_PUT, tell_done, &large, &err) ==
                           0);
         } else {

@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/json.h"
+#include "base/limits.h"
 #include "base/str.h"
 #include "store/store_impl.h"
 
@@ -696,7 +697,7 @@ static void test_records_are_checked(void **state)
 static void test_text_has_limits(void **state)
 {
     (void)state;
-    const size_t max = (size_t)16 << 20;
+    const size_t max = RESULT_MAX_BYTES;
     auto_free char *text = malloc(max + 2);
     assert_non_null(text);
     memset(text, 'x', max + 1);
@@ -711,7 +712,7 @@ static void test_text_has_limits(void **state)
     store_page_finish(&page);
     text[max - 1] = 'x', text[max] = '"', text[max + 1] = '\0';
     assert_put_fails(RECORD_CAPSULE, &c, STORE_PUT, ERR_TOO_LARGE,
-                     "run: 'result_json' is longer than the 16777216 bytes that can be kept");
+                     "run: 'result_json' is longer than the 33554432 bytes that can be kept");
 
     char id[256];
     memset(id, 'i', sizeof(id) - 1);

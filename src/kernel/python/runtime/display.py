@@ -11,12 +11,10 @@ import sys
 
 import _riddle
 
+from _riddle import DISPLAY_PART_MAX, DISPLAYS_MAX, FIGURES_MAX
+
 from .results import frame_html
 from .values import Converter, bounded_repr, cut, dumps, to_utf8
-
-FIGURES_MAX = 20  # of one cell
-DISPLAYS_MAX = 500  # of one cell
-PART_MAX = 4 << 20  # bytes of one representation
 
 
 class Display:
@@ -58,14 +56,20 @@ class Display:
         svg, png, json = call(obj, "_repr_svg_"), call(obj, "_repr_png_"), call(obj, "_repr_json_")
         if isinstance(png, (bytes, bytearray)):
             png = base64.b64encode(png).decode()
-        for key, part in (("html", html), ("svg", svg), ("png", png)):
-            if isinstance(part, str):
-                if len(part) > PART_MAX * 4 // 3:
-                    note(f"display: the {key} of a {type(obj).__name__} is larger than {PART_MAX >> 20} MB")
-                else:
-                    data[key] = str(part)
         if json is not None:
-            data["json"] = Converter().plain(json[0] if isinstance(json, tuple) and json else json)
+            json = Converter().plain(json[0] if isinstance(json, tuple) and json else json)
+        for key, part, limit in (
+            ("html", html, DISPLAY_PART_MAX),
+            ("svg", svg, DISPLAY_PART_MAX),
+            ("png", png, -(-DISPLAY_PART_MAX // 3) * 4),  # base64
+            ("json", json, DISPLAY_PART_MAX),
+        ):
+            if part is None or (key != "json" and not isinstance(part, str)):
+                continue
+            if len(to_utf8(dumps(part))) > limit + 2:  # as it is sent, without its quotes
+                note(f"display: the {key} of a {type(obj).__name__} is larger than {DISPLAY_PART_MAX >> 20} MB")
+            else:
+                data[key] = part if key == "json" else str(part)
         return data
 
     # ---- figures ----
@@ -92,14 +96,14 @@ class Display:
             width, height = figure.canvas.get_width_height()
             data = {"text": f"<Figure {width}x{height}>"}
             png = drawn(figure, "png")
-            if len(png) > PART_MAX:
-                note(f"figure {self.figures} is not shown: its PNG has more than {PART_MAX >> 20} MB")
+            if len(png) > DISPLAY_PART_MAX:
+                note(f"figure {self.figures} is not shown: its PNG has more than {DISPLAY_PART_MAX >> 20} MB")
                 return
             data["png"] = base64.b64encode(png).decode()
             if self.svg:
                 svg = drawn(figure, "svg")
-                if len(svg) > PART_MAX:
-                    note(f"figure {self.figures} has no SVG: it would have more than {PART_MAX >> 20} MB")
+                if len(svg) > DISPLAY_PART_MAX:
+                    note(f"figure {self.figures} has no SVG: it would have more than {DISPLAY_PART_MAX >> 20} MB")
                 else:
                     data["svg"] = svg.decode("utf-8", "replace")
         except Exception as error:

@@ -21,7 +21,6 @@ from . import display, errors, results, tables
 from .policy import Policy, PolicyViolation
 from .values import dumps, to_utf8
 
-CODE_MAX = 1 << 20  # bytes of a cell
 SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
@@ -99,8 +98,8 @@ class Session:
 
     def _run(self, code, restricted, svg):
         """(verdict, error, table, trailing value)"""
-        if len(code) > CODE_MAX:
-            message = f"python_code has {len(code)} bytes; at most {CODE_MAX} are allowed"
+        if len(code) > _riddle.CODE_MAX:
+            message = f"python_code has {len(code)} bytes; at most {_riddle.CODE_MAX} are allowed"
             return *errors.failure("error", errors.VALIDATION, message), None, None
         try:
             text = code.decode()
