@@ -45,6 +45,18 @@ static void collect_chats(struct app *app)
     metric_set(metric_series(metrics_counter(m, "riddle_llm_cost_usd_total", "Cost of calls whose price is known.", NULL)), llm.cost_usd);
 }
 
+static void collect_loop(struct app *app)
+{
+    struct loop_lag lag;
+    loop_lag(app->loop, &lag);
+    struct metric_family *seconds = metrics_histogram(
+        app->metrics, "riddle_loop_lag_seconds", "Time that the event loop was busy between two waits for events.",
+        loop_lag_bounds, LOOP_LAG_BUCKETS, NULL);
+    metric_set_histogram(metric_series(seconds), lag.counts, lag.count, lag.sum_s);
+    metric_set(metric_series(metrics_gauge(app->metrics, "riddle_loop_lag_max_seconds",
+                                           "The longest of them in the last one to two minutes.", NULL)), lag.max_s);
+}
+
 static void collect(void *arg)
 {
     struct app *app = arg;
@@ -81,6 +93,7 @@ static void collect(void *arg)
     metric_set_histogram(metric_series(seconds, "read"), st.read.counts, st.read.count, (double)st.read.sum_us / 1e6);
     metric_set_histogram(metric_series(seconds, "commit"), st.commit.counts, st.commit.count, (double)st.commit.sum_us / 1e6);
     collect_chats(app);
+    collect_loop(app);
 }
 
 static int open_metrics(struct app *app, struct err *err)

@@ -15,9 +15,16 @@ struct deferred {
     void *arg;
 };
 
+#define LAG_WINDOW_NS UINT64_C(60000000000)
+
 struct loop {
     uv_loop_t uv;
     uv_idle_t idle;
+    uv_prepare_t before_wait;
+    uint64_t waited_at_ns, idle_ns; /* when measure() ran last, and libuv's idle time then */
+    uint64_t window_ns;             /* when the window of max_s began */
+    double max_s, last_max_s;       /* of this window and of the one before */
+    struct loop_lag lag;
     struct deferred *first, **last;
     struct loop_timer *timers;
     uv_signal_t signals[2];
@@ -46,6 +53,51 @@ static int uv_failed(struct err *err, int code, const char *what)
                    uv_strerror(code));
 }
 
+/* ---- lag ---- */
+
+const double loop_lag_bounds[LOOP_LAG_BUCKETS] = { 0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01,
+                                                   0.02,   0.05,   0.1,   0.25,   0.5,   1 };
+
+/*
+ * Before each wait for events. I/O callbacks run inside libuv's wait, so the busy time is the time
+ * since the last call less what libuv spent waiting.
+ */
+static void measure(uv_prepare_t *handle)
+{
+    struct loop *loop = handle->data;
+    uint64_t now = uv_hrtime(), idle = uv_metrics_idle_time(&loop->uv);
+    uint64_t waited = idle - loop->idle_ns, passed = now - loop->waited_at_ns;
+
+    if (loop->waited_at_ns && passed >= waited) {
+        double busy_s = (double)(passed - waited) / 1e9;
+        size_t i = 0;
+
+        while (i < LOOP_LAG_BUCKETS && busy_s > loop_lag_bounds[i])
+            i++;
+        if (i < LOOP_LAG_BUCKETS)
+            loop->lag.counts[i]++;
+        loop->lag.count++;
+        loop->lag.sum_s += busy_s;
+        if (now - loop->window_ns > LAG_WINDOW_NS) {
+            loop->last_max_s = loop->max_s;
+            loop->max_s = 0;
+            loop->window_ns = now;
+        }
+        if (busy_s > loop->max_s)
+            loop->max_s = busy_s;
+    }
+    loop->waited_at_ns = now;
+    loop->idle_ns = idle;
+}
+
+void loop_lag(struct loop *loop, struct loop_lag *ret)
+{
+    *ret = loop->lag;
+    ret->max_s = loop->max_s > loop->last_max_s ? loop->max_s : loop->last_max_s;
+}
+
+/* ---- the loop ---- */
+
 int loop_create(struct loop **ret, struct err *err)
 {
     struct loop *loop = calloc(1, sizeof(*loop));
@@ -60,6 +112,12 @@ int loop_create(struct loop **ret, struct err *err)
     }
     uv_idle_init(&loop->uv, &loop->idle);
     loop->idle.data = loop;
+    if (uv_loop_configure(&loop->uv, UV_METRICS_IDLE_TIME) == 0) {
+        uv_prepare_init(&loop->uv, &loop->before_wait);
+        loop->before_wait.data = loop;
+        uv_prepare_start(&loop->before_wait, measure);
+        uv_unref((uv_handle_t *)&loop->before_wait); /* it is no reason to go on */
+    }
     loop->last = &loop->first;
     *ret = loop;
     return 0;
@@ -101,6 +159,7 @@ uv_loop_t *loop_uv(struct loop *loop)
 
 void loop_run(struct loop *loop)
 {
+    loop->waited_at_ns = 0;
     uv_run(&loop->uv, UV_RUN_DEFAULT);
 }
 

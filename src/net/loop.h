@@ -41,6 +41,21 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
               struct err *err);
 
 /*
+ * How long the loop was busy between two waits: for so long a descriptor that became ready may have
+ * waited. Measured at each iteration, from the start of the loop.
+ */
+#define LOOP_LAG_BUCKETS 12
+extern const double loop_lag_bounds[LOOP_LAG_BUCKETS]; /* seconds, inclusive */
+
+struct loop_lag {
+    uint64_t counts[LOOP_LAG_BUCKETS]; /* not cumulative; above the last bound: in count only */
+    uint64_t count;
+    double sum_s;
+    double max_s; /* of the last one to two minutes */
+};
+void loop_lag(struct loop *loop, struct loop_lag *ret);
+
+/*
  * Calls fn(arg, count) for each SIGINT or SIGTERM; count is 1 for the first, so that a second one
  * can mean "now". SIGPIPE is ignored from here on. Once per loop.
  */

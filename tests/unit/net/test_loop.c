@@ -134,12 +134,51 @@ static void test_destroy_busy(void **state)
     setup(state);
 }
 
+static void block_50_ms(void *arg)
+{
+    (void)arg;
+    usleep(50000);
+}
+
+static void nothing(void *arg)
+{
+    (void)arg;
+}
+
+static void test_lag_is_busy_time(void **state)
+{
+    struct loop_lag lag;
+    struct err e;
+
+    (void)state;
+    /* 100 ms of waiting are no lag; 50 ms inside a callback are. */
+    assert_works(loop_after(loop, 100, nothing, NULL, NULL, &e), &e);
+    loop_run(loop);
+    loop_lag(loop, &lag);
+    assert_true(lag.max_s < 0.05);
+    assert_works(loop_after(loop, 1, block_50_ms, NULL, NULL, &e), &e);
+    assert_works(loop_after(loop, 60, nothing, NULL, NULL, &e), &e);
+    loop_run(loop);
+    loop_lag(loop, &lag);
+    assert_true(lag.max_s >= 0.05);
+    assert_true(lag.sum_s >= lag.max_s);
+    uint64_t n = 0, long_ones = 0;
+    for (size_t i = 0; i < LOOP_LAG_BUCKETS; i++) {
+        n += lag.counts[i];
+        if (loop_lag_bounds[i] > 0.05)
+            long_ones += lag.counts[i];
+    }
+    assert_true(n <= lag.count);
+    assert_int_equal(long_ones + lag.count - n, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_defer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lag_is_busy_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_destroy_busy, setup, teardown),
     };
