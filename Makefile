@@ -286,7 +286,7 @@ tools: $(TOOLS)
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
 .PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat \
-	format lint docs install clean
+	format lint docs image install clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z][a-z0-9-]*:.*## /{printf "  %-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST)) | sed 's/$$(BUILD)/build/g'
@@ -368,6 +368,9 @@ lint: ## Check shell scripts, and compile everything with clang as well
 docs: $(BUILD)/riddle ## Write docs/env.md and .env.example from the table of settings
 	$(Q)$(BUILD)/riddle --print-env-docs >docs/env.md.new && mv docs/env.md.new docs/env.md
 	$(Q)$(BUILD)/riddle --print-env-example >.env.example.new && mv .env.example.new .env.example
+
+image: all ## Build the image of the docker provider from this tree, and load it into the daemon at DOCKER_HOST
+	$(Q)scripts/build-image --build=$(BUILD)
 
 install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle

@@ -575,7 +575,8 @@ int fd_close_all_but(int first, const int *keep, size_t n_keep, struct err *err)
             if (keep[i] >= 0 && (unsigned)keep[i] >= from)
                 next = MIN_OF(next, (unsigned)keep[i]);
         }
-        if (next > from && close_range(from, next == UINT_MAX ? UINT_MAX : next - 1, 0) < 0)
+        /* INT_MAX: gVisor takes the numbers for signed ones. */
+        if (next > from && close_range(from, next == UINT_MAX ? INT_MAX : next - 1, 0) < 0)
             return err_errno(err, ERR_IO, errno, "cannot close descriptors from %u on", from);
         if (next == UINT_MAX)
             return 0;

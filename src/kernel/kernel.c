@@ -273,7 +273,7 @@ static int start(struct kernel *k, struct err *err)
 /* Without namespaces cells work in the machine's /tmp, which is nobody's to list. */
 static const char *workspace_root(const struct kernel *k)
 {
-    return k->parts->jail->namespaces ? "/workspace" : NULL;
+    return jail_has_tree(k->parts->jail) ? "/workspace" : NULL;
 }
 
 static int run_exec(struct kernel *k, const json_t *req, struct result *out, struct err *err)

@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/str.h"
 #include "base/version.h"
+#include "kernel/attached.h"
 #include "kernel/jail/probe.h"
 #include "kernel/zygote/zygote.h"
 #include "run/runner.h"
@@ -28,6 +29,7 @@ const char *__asan_default_options(void)
 static const char usage[] =
     "riddle-kernel: runs SQL and Python in a jail. Started by riddle; by itself it can\n"
     "  riddle-kernel --once     read one RunnerRequest (JSON) on standard input, print one RunnerResponse\n"
+    "  riddle-kernel --attached=sql|python   be the first process of a container; 'riddle' speaks on standard input\n"
     "  riddle-kernel --heap-plan=FILE   write where zygotes shall place what kernels write to; part of the build\n"
     "  riddle-kernel --probe    print what of the jail holds on this machine, as JSON ('riddle doctor' shows it)\n"
     "  riddle-kernel --version\n";
@@ -79,6 +81,17 @@ static int run_zygote(int argc, char **argv)
     return zygote_serve(&opt, &err) < 0 ? fail(&err) : 0;
 }
 
+/* --attached=sql|python [--preload=LIST] */
+static int run_attached(int argc, char **argv)
+{
+    struct attached_options opt = { .python = str_eq(argv[1], "--attached=python"), .preload = "" };
+    for (int i = 2; i < argc; i++)
+        if (str_starts(argv[i], "--preload="))
+            opt.preload = argv[i] + strlen("--preload=");
+    set_environment();
+    return attached_run(&opt);
+}
+
 /*
  * Loads what a zygote would load, as it would, to see what kernels write to. Twice: sets are in the order of addresses, which a process
  * has fixed only after an exec; and a file that was just installed shows another time of access before it is first read. Each number
@@ -122,6 +135,8 @@ int main(int argc, char **argv)
 {
     if (argc >= 2 && (str_eq(argv[1], "--zygote=sql") || str_eq(argv[1], "--zygote=python")))
         return run_zygote(argc, argv);
+    if (argc >= 2 && (str_eq(argv[1], "--attached=sql") || str_eq(argv[1], "--attached=python")))
+        return run_attached(argc, argv);
     if (argc == 2 && str_eq(argv[1], "--once"))
         return run_once();
     if (argc == 2 && str_starts(argv[1], "--heap-plan="))

@@ -6,6 +6,7 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+import dockerd
 import pytest
 from api import generate_sets
 from model import start_model  # noqa: F401 (a fixture)
@@ -127,3 +128,17 @@ def shared(tmp_path_factory):
     generate_sets(server)
     with server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def docker_daemon():
+    """A Docker daemon of this test run, with the image of this build tree."""
+    why = dockerd.why_not()
+    if why:
+        pytest.skip(why)
+    daemon = dockerd.Daemon()
+    try:
+        daemon.load_image()
+        yield daemon
+    finally:
+        daemon.stop()

@@ -235,18 +235,21 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
     memset(t, 0, sizeof(*t));
     t->net_home = -1;
     t->partial = opt->partial;
+    t->container = opt->container;
     int r = seccomp_compile(&t->filters, err);
     if (r < 0)
         return r;
     struct err why = ERR_INIT;
-    r = enter_own_tree(opt, &why);
-    if (r == 0)
-        r = namespace_inodes("/host/proc", t->ns_inode, &why);
-    t->namespaces = r == 0;
-    if (r < 0 && !t->partial)
-        return err_set(err, ERR_ISOLATION, "%s; 'riddle doctor' tells what to do", why.message);
-    if (r < 0)
-        note_missing(t, "namespaces");
+    if (!t->container) {
+        r = enter_own_tree(opt, &why);
+        if (r == 0)
+            r = namespace_inodes("/host/proc", t->ns_inode, &why);
+        t->namespaces = r == 0;
+        if (r < 0 && !t->partial)
+            return err_set(err, ERR_ISOLATION, "%s; 'riddle doctor' tells what to do", why.message);
+        if (r < 0)
+            note_missing(t, "namespaces");
+    }
     r = filter_calls(t, &why);
     if (r < 0 && !t->partial) /* where it is partial, a kernel's own step finds it missing */
         return err_set(err, ERR_ISOLATION, "jail: %s; 'riddle doctor' tells what to do", why.message);
@@ -283,9 +286,16 @@ int jail_cloned(struct jail_template *t, struct err *err)
 
 /* ---- the kernel's half: steps ---- */
 
+enum where {
+    ANYWHERE,
+    OWN,        /* what is made with namespaces of our own */
+    CONTAINED,  /* what a container must have made instead */
+    IF_ALLOWED, /* anywhere; a container may deny it */
+};
+
 struct step {
     const char *name;
-    bool needs_namespaces;
+    enum where where;
     int (*set)(struct jail_template *t, const struct jail_spec *spec, struct err *err);
 };
 
@@ -293,13 +303,14 @@ static int run_steps(const struct step *steps, size_t n, struct jail_template *t
                      struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        if (steps[i].needs_namespaces && !t->namespaces)
+        if ((steps[i].where == OWN && !t->namespaces) || (steps[i].where == CONTAINED && !t->container))
             continue;
         struct err why = ERR_INIT;
         int r = steps[i].set(t, spec, &why);
         if (r == 0)
             continue;
-        if (!t->partial || why.code != ERR_ISOLATION)
+        bool may_lack = t->partial || (t->container && steps[i].where == IF_ALLOWED);
+        if (!may_lack || why.code != ERR_ISOLATION)
             return err_set(err, why.code, "jail step '%s': %s", steps[i].name, why.message);
         note_missing(t, steps[i].name);
     }
@@ -341,6 +352,32 @@ static int step_hostname(struct jail_template *t, const struct jail_spec *spec, 
     return str_eq(uts.nodename, "riddle") ? 0 : err_set(err, ERR_ISOLATION, "the host name did not change");
 }
 
+static int check_no_network(struct err *err)
+{
+    struct if_nameindex *list = if_nameindex();
+    bool only_loopback = list != NULL;
+    for (struct if_nameindex *i = list; i && i->if_name; i++)
+        only_loopback &= str_eq(i->if_name, "lo");
+    if_freenameindex(list);
+    if (!only_loopback)
+        return err_set(err, ERR_ISOLATION, "the network namespace has an interface");
+    return 0;
+}
+
+/* What a container was asked for: believed when it is seen. */
+static int step_container(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
+    /* A directory of the image that everybody may write to: gVisor does not tell of a file system that it is read-only. */
+    if (access("/usr/share/riddle/anybody", W_OK) == 0 || errno != EROFS)
+        return err_set(err, ERR_ISOLATION, "the container's root is not read-only");
+    if (getuid() == 0 || geteuid() == 0)
+        return err_set(err, ERR_ISOLATION, "the container runs as root");
+    if (getppid() != 1)
+        return err_set(err, ERR_ISOLATION, "the container has a process before riddle-kernel");
+    return check_no_network(err);
+}
+
 static int step_namespaces(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)spec;
@@ -351,14 +388,7 @@ static int step_namespaces(struct jail_template *t, const struct jail_spec *spec
     for (size_t i = 0; i < JAIL_NS_COUNT; i++)
         if (mine[i] == t->ns_inode[i])
             return err_set(err, ERR_ISOLATION, "the %s namespace is not new", ns_names[i]);
-    struct if_nameindex *list = if_nameindex();
-    bool only_loopback = true;
-    for (struct if_nameindex *i = list; i && i->if_name; i++)
-        only_loopback &= str_eq(i->if_name, "lo");
-    if_freenameindex(list);
-    if (!only_loopback)
-        return err_set(err, ERR_ISOLATION, "the network namespace has an interface");
-    return 0;
+    return check_no_network(err);
 }
 
 static int step_root(struct jail_template *t, const struct jail_spec *spec, struct err *err)
@@ -506,7 +536,6 @@ static int step_pivot(struct jail_template *t, const struct jail_spec *spec, str
 
 static int step_limits(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
-    (void)t;
     /* Memory is the cgroup's (or the watchdog's) business: RLIMIT_AS would break allocators that reserve address space. */
     const struct {
         __rlimit_resource_t what;
@@ -516,6 +545,7 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
         { RLIMIT_NPROC, (rlim_t)spec->pids },
         { RLIMIT_NOFILE, (rlim_t)spec->open_files },
         { RLIMIT_FSIZE, (rlim_t)spec->file_bytes },
+        /* From here on a container's system may have none: the system-call filter denies what they would bound. */
         { RLIMIT_MEMLOCK, 65536 },
         { RLIMIT_MSGQUEUE, 0 },
         { RLIMIT_SIGPENDING, 1024 },
@@ -526,8 +556,13 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
         struct rlimit is, want = { limits[i].value, limits[i].value };
         if (getrlimit(limits[i].what, &is) < 0)
             return ISOLATION_ERRNO(err, "reading limit %d", (int)limits[i].what);
+        /* Counted over all processes of a user, and all containers have the same: their own limit is the container's. */
+        if (t->container && limits[i].what == RLIMIT_NPROC)
+            continue;
         if (want.rlim_max > is.rlim_max)
             want.rlim_cur = want.rlim_max = is.rlim_max;
+        if (setrlimit(limits[i].what, &want) < 0 && t->container && errno == EPERM && i > 3)
+            continue;
         if (setrlimit(limits[i].what, &want) < 0 || getrlimit(limits[i].what, &is) < 0 ||
             is.rlim_max != want.rlim_max)
             return ISOLATION_ERRNO(err, "setting limit %d", (int)limits[i].what);
@@ -548,7 +583,8 @@ static int step_bounds(struct jail_template *t, const struct jail_spec *spec, st
                                SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED;
     if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 && t->namespaces)
         return ISOLATION_ERRNO(err, "setting securebits");
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
+    /* EINVAL: a container's system, gVisor for one, has none. */
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && !(t->container && errno == EINVAL))
         return ISOLATION_ERRNO(err, "clearing ambient capabilities");
     return 0;
 }
@@ -581,6 +617,12 @@ static int step_landlock(struct jail_template *t, const struct jail_spec *spec, 
         paths[n++] = (struct landlock_path){ "/", false };
         paths[n++] = (struct landlock_path){ "/workspace", true };
         paths[n++] = (struct landlock_path){ "/out", true };
+    } else if (t->container) {
+        paths[n++] = (struct landlock_path){ "/", false };
+        paths[n++] = (struct landlock_path){ "/workspace", true };
+        for (size_t i = 0; i < spec->n_mounts && i < FD_PASS_MAX; i++)
+            if (spec->mounts[i].writable)
+                paths[n++] = (struct landlock_path){ spec->mounts[i].path, true };
     } else {
         for (size_t i = 0; i < ARRAY_SIZE(root_paths); i++)
             paths[n++] = (struct landlock_path){ root_paths[i], false };
@@ -609,25 +651,26 @@ static int step_seccomp(struct jail_template *t, const struct jail_spec *spec, s
 }
 
 static const struct step box_steps[] = {
-    { "session", false, step_session },
-    { "user", true, step_user },
-    { "hostname", true, step_hostname },
-    { "namespaces", true, step_namespaces },
-    { "root", true, step_root },
-    { "proc", true, step_proc },
-    { "scratch", true, step_scratch },
-    { "bounds", false, step_bounds },
+    { "session", ANYWHERE, step_session },
+    { "container", CONTAINED, step_container },
+    { "user", OWN, step_user },
+    { "hostname", OWN, step_hostname },
+    { "namespaces", OWN, step_namespaces },
+    { "root", OWN, step_root },
+    { "proc", OWN, step_proc },
+    { "scratch", OWN, step_scratch },
+    { "bounds", ANYWHERE, step_bounds },
 };
 
 static const struct step close_steps[] = {
-    { "workspace", true, step_workspace },
-    { "data", true, step_data },
-    { "cgroup", true, step_cgroup },
-    { "pivot", true, step_pivot },
-    { "limits", false, step_limits },
-    { "privileges", false, step_privileges },
-    { "landlock", false, step_landlock },
-    { "seccomp", false, step_seccomp },
+    { "workspace", OWN, step_workspace },
+    { "data", OWN, step_data },
+    { "cgroup", OWN, step_cgroup },
+    { "pivot", OWN, step_pivot },
+    { "limits", ANYWHERE, step_limits },
+    { "privileges", ANYWHERE, step_privileges },
+    { "landlock", IF_ALLOWED, step_landlock },
+    { "seccomp", ANYWHERE, step_seccomp },
 };
 
 int jail_box(struct jail_template *t, struct err *err)
@@ -640,7 +683,7 @@ int jail_close(struct jail_template *t, const struct jail_spec *spec, struct err
     int r = run_steps(close_steps, ARRAY_SIZE(close_steps), t, spec, err);
     if (r < 0)
         return r;
-    if (chdir(t->namespaces ? "/workspace" : "/tmp") < 0)
+    if (chdir(jail_has_tree(t) ? "/workspace" : "/tmp") < 0)
         return ISOLATION_ERRNO(err, "entering the workspace");
     return 0;
 }

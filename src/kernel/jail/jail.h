@@ -31,7 +31,8 @@ struct seccomp_filters {
 
 struct jail_template {
     bool partial;    /* go on without what the machine denies */
-    bool namespaces; /* false: denied, and partial */
+    bool namespaces; /* false: denied, and partial; or a container's are used */
+    bool container;  /* the process is alone in a container, whose namespaces, root and groups stand for its own */
     int net_home;    /* the zygote's own network namespace, -1 before it has one */
     bool net_ahead;  /* it is in one that the next kernel shall have */
     struct seccomp_filters filters;
@@ -45,6 +46,7 @@ struct jail_template {
  */
 struct jail_confine_options {
     bool partial;
+    bool container;
     bool parent_maps;
     int (*write_maps)(void *arg, struct err *err);
     void *arg;
@@ -82,7 +84,13 @@ struct jail_spec {
 int jail_box(struct jail_template *t, struct err *err);
 int jail_close(struct jail_template *t, const struct jail_spec *spec, struct err *err);
 
-/* Where a target is to be found once the jail is closed (differs from "/target" only without namespaces). */
+/* Whether the tree is that of a jail: /workspace, /data and /tmp are this kernel's own. */
+static inline bool jail_has_tree(const struct jail_template *t)
+{
+    return t->namespaces || t->container;
+}
+
+/* Where a target is to be found once the jail is closed: "/target" with namespaces of our own, else its path. */
 const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf, size_t n);
 
 /* ---- the layers with a file of their own ---- */

@@ -218,12 +218,16 @@ static int add_rules(scmp_filter_ctx ctx)
 /* libseccomp's program behind the part made by hand. */
 static int compile_first(struct sock_fprog *ret, struct err *err)
 {
-    scmp_filter_ctx ctx = seccomp_init(SCMP_ACT_KILL_PROCESS);
+    /* libseccomp asks the system whether it knows an action; gVisor cannot answer. The program is corrected below. */
+    uint32_t kill = SCMP_ACT_KILL_PROCESS;
+    scmp_filter_ctx ctx = seccomp_init(kill);
+    if (!ctx)
+        ctx = seccomp_init(kill = SCMP_ACT_KILL_THREAD);
     if (!ctx)
         return err_set(err, ERR_NO_MEMORY, "seccomp: out of memory");
     /* Binary tree instead of a list: a filtered call costs a few comparisons, not a hundred. */
     (void)seccomp_attr_set(ctx, SCMP_FLTATR_CTL_OPTIMIZE, 2);
-    int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+    int r = seccomp_attr_set(ctx, SCMP_FLTATR_ACT_BADARCH, kill);
     if (r == 0)
         r = add_rules(ctx);
     if (r < 0) {
@@ -249,6 +253,9 @@ static int compile_first(struct sock_fprog *ret, struct err *err)
         free(code);
         return err_set(err, ERR_INTERNAL, "seccomp: reading the filter back");
     }
+    for (size_t i = n; i < n + main_len; i++)
+        if (code[i].code == (BPF_RET | BPF_K) && code[i].k == SECCOMP_RET_KILL_THREAD)
+            code[i].k = SECCOMP_RET_KILL_PROCESS;
     *ret = (struct sock_fprog){ (unsigned short)(n + main_len), code };
     return 0;
 }

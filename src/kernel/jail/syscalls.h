@@ -15,6 +15,12 @@ static inline long sys_clone3(struct clone_args *args, size_t size)
     return syscall(SYS_clone3, args, size);
 }
 
+/* On the caller's stack, as fork. x86-64 has the thread id before the TLS. */
+static inline long sys_clone(uint64_t flags, int *ret_pidfd, void *child_tid)
+{
+    return syscall(SYS_clone, flags, NULL, ret_pidfd, child_tid, NULL);
+}
+
 static inline int sys_pivot_root(const char *new_root, const char *put_old)
 {
     return (int)syscall(SYS_pivot_root, new_root, put_old);

@@ -74,6 +74,9 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
         .child_tid = tid_address,
     };
     long pid = sys_clone3(&args, sizeof(args));
+    /* Containers answer so for what their filters cannot look into; the older call does as well where no namespace is wanted. */
+    if (pid < 0 && errno == ENOSYS && !flags)
+        pid = sys_clone(args.flags | SIGCHLD, &pidfd, (void *)(uintptr_t)tid_address);
     if (pid > 0)
         *ret_pidfd = pidfd;
     return (pid_t)pid;
@@ -103,7 +106,7 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
     return r;
 }
 
-static int load(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
+int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
 {
     int r = sql_engine_create(&parts->engine, err);
     if (r == 0 && !opt->one_shot)
@@ -126,7 +129,7 @@ int zygote_load(const char *preload, struct err *err)
 {
     struct kernel_parts parts = { 0 };
     struct zygote_options opt = { .python = true, .preload = preload };
-    return load(&opt, &parts, err);
+    return zygote_load_parts(&opt, &parts, err);
 }
 
 int zygote_plan(const char *preload, const char *path, struct err *err)
@@ -250,7 +253,7 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
     if (opt->python && !opt->one_shot)
         follow_plan();
-    int r = load(opt, &parts, err);
+    int r = zygote_load_parts(opt, &parts, err);
     if (r < 0)
         return r;
 

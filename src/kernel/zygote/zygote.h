@@ -16,6 +16,9 @@ struct zygote_options {
 /* Everything is loaded: arranges memory so that forks are cheap. */
 void zygote_arrange_memory(void);
 
+struct kernel_parts;
+/* Sets what there is to load: the engine, and Python if it is wanted. */
+int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err);
 /* Loads what a zygote loads with Python, and nothing more. */
 int zygote_load(const char *preload, struct err *err);
 
