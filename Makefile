@@ -341,8 +341,8 @@ check-long: all tools ## The tests that take too long for every day
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
 
-check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only)
-	$(Q)scripts/check-fresh
+check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only): RELEASE=trixie
+	$(Q)RELEASE=$(RELEASE) scripts/check-fresh
 
 check-cgroup2: all tools ## Prove control groups of version 2 on Debian's own kernel, in QEMU (takes long)
 	$(Q)scripts/check-cgroup2

@@ -345,12 +345,6 @@ static void test_refused_bodies(void **state)
     expect_error(&r, 413, "TOO_LARGE", "the body has 201 bytes; at most 200 are allowed");
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5000000000\r\n\r\n", &r);
     expect_error(&r, 413, "TOO_LARGE", "the body has 5000000000 bytes; at most 200 are allowed");
-    ask(f.port,
-        "POST /echo HTTP/1.1\r\n" HOST
-        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        &r);
-    expect_error(&r, 400, "INVALID_INPUT",
-                 "the request has both Content-Length and Transfer-Encoding");
 }
 
 static void test_endless_body(void **state)
@@ -428,6 +422,9 @@ static void test_malformed(void **state)
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: abc\r\n\r\n", &r);
     assert_int_equal(r.status, 400);
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nzz\r\n", &r);
+    assert_int_equal(r.status, 400);
+    /* Refused by libmicrohttpd since version 1.0, by us before. */
+    ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", &r);
     assert_int_equal(r.status, 400);
     ask(f.port, "GET http://other/hello HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 400, "INVALID_INPUT", "the request target must begin with '/'");
