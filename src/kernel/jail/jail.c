@@ -41,7 +41,7 @@ static const char *const root_paths[] = {
     "/usr/lib/python3",
     PLATFORM_PYTHON_STDLIB,
     PLATFORM_PYTHON_LOCAL,
-    "/usr/lib/" PLATFORM_MULTIARCH,
+    PLATFORM_LIBRARIES,
     "/usr/lib/locale",
     "/usr/share/matplotlib",
     "/usr/share/zoneinfo",
