@@ -18,6 +18,8 @@
 #define PROMPT_MAX (256u << 10)
 #define BAD_CALLS_MAX 2 /* unreadable arguments; then the rescue */
 #define TOOL_CALLS_MAX 40
+#define BAD_REPLIES_MAX 2   /* tool calls that the model's own server could not read */
+#define LONGER_MAX 2        /* times that a reply which was cut is asked for again, with twice the tokens */
 
 struct model_talk {
     struct llm_call *call;
@@ -26,7 +28,11 @@ struct model_talk {
     const char *system;
     const struct llm_tool_call *pending;
     size_t n_pending, at;
-    unsigned bad_calls, nudges, tool_calls;
+    unsigned bad_calls, nudges, tool_calls, bad_replies, longer;
+    int64_t max_tokens;  /* of the next call; 0: as configured */
+    bool shortened;      /* the history was dropped, because all did not fit */
+    size_t n_history;    /* messages at the front that are earlier turns */
+    json_t *kept;        /* array: holds what messages refer to */
     bool is_rescue, is_draft;
     bool said_something; /* a token went out */
     bool new_paragraph;  /* words of an earlier call went out: keep them apart */
@@ -102,8 +108,8 @@ static void finish_with(struct turn *t, const char *text, enum llm_stop stop)
     buf_clear(&t->text);
     (void)buf_append(&t->text, text, str_utf8_cut(text, strlen(text), TURN_TEXT_MAX - 4096), &ignored);
     if (stop == LLM_STOP_LENGTH) {
-        json_object_set_new(t->extra, "warning", json_string("The model's answer was cut at its token limit."));
-        (void)buf_append_str(&t->text, "\n\n(The answer was cut at the model's token limit.)", &ignored);
+        json_object_set_new(t->extra, "warning", json_string("The model's answer was cut at its token limit (LLM_MAX_TOKENS)."));
+        (void)buf_append_str(&t->text, "\n\n(The answer was cut at the model's token limit, LLM_MAX_TOKENS.)", &ignored);
     }
     size_t n = json_array_size(t->results);
     const json_t **results = arena_alloc(&t->arena, (n + 1) * sizeof(*results));
@@ -178,6 +184,7 @@ static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, 
     talk->system = arena_strdup(&t->arena, buf_cstr(&prompt));
     if (r == 0)
         r = add_history(t, &err);
+    talk->n_history = talk->n_messages;
     if (r == 0)
         r = add_message(t, (struct llm_message){ .role = LLM_USER, .content = t->message }, &err);
     if (r < 0)
@@ -312,6 +319,13 @@ static void on_token(void *arg, const char *text, size_t len)
     turn_say(t, "token", json_pack("{s:o}", "text", json_text(text, len)));
 }
 
+static void on_thinking(void *arg, const char *text, size_t len)
+{
+    struct turn *t = arg;
+    if (!t->talk->is_rescue)
+        turn_say(t, "thinking", json_pack("{s:o}", "text", json_text(text, len)));
+}
+
 static void on_retry(void *arg, int64_t wait_ms, const struct err *why)
 {
     turn_say(arg, "status", json_pack("{s:s, s:o, s:I}", "stage", "waiting", "text",
@@ -331,6 +345,9 @@ static void count_usage(struct turn *t, const struct llm_reply *reply)
                         json_integer(json_integer_value(json_object_get(u, "input_tokens")) + reply->usage.input_tokens));
     json_object_set_new(u, "output_tokens",
                         json_integer(json_integer_value(json_object_get(u, "output_tokens")) + reply->usage.output_tokens));
+    if (reply->usage.cached_tokens > 0)
+        json_object_set_new(u, "cached_tokens",
+                            json_integer(json_integer_value(json_object_get(u, "cached_tokens")) + reply->usage.cached_tokens));
     json_object_set_new(u, "calls", json_integer(t->n_llm));
     if (reply->usage.cost_usd >= 0)
         json_object_set_new(u, "cost_usd", json_real(json_number_value(json_object_get(u, "cost_usd")) + reply->usage.cost_usd));
@@ -352,9 +369,78 @@ static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err 
     talk->pending = calls;
     talk->n_pending = reply->n_calls;
     talk->at = 0;
+    if (reply->kept)
+        json_array_append(talk->kept, reply->kept);
     struct llm_message message = { .role = LLM_ASSISTANT, .content = *reply->text ? reply->text : NULL, .calls = calls,
-                                   .n_calls = reply->n_calls };
+                                   .n_calls = reply->n_calls, .kept = reply->kept };
     return add_message(t, message, err);
+}
+
+/* Something to say to the model behind what it said, then the next call. */
+static void tell_model(struct turn *t, const char *said, const char *words)
+{
+    struct err err = ERR_INIT;
+    struct llm_message own = { .role = LLM_ASSISTANT, .content = said && *said ? said : "(nothing)" }, ask = { .role = LLM_USER, .content = words };
+    if (!words || add_message(t, own, &err) < 0 || add_message(t, ask, &err) < 0)
+        give_up(t, &err);
+    else
+        next_call(t);
+}
+
+/* Cut at its token limit before it said anything that can be used: thinking counts, too. */
+static void ask_for_more(struct turn *t)
+{
+    struct model_talk *talk = t->talk;
+    struct err err = ERR_INIT;
+    int64_t limit = talk->max_tokens ? talk->max_tokens : llm_max_tokens(t->chat->agent->env.llm);
+    if (talk->longer++ >= LONGER_MAX) {
+        err_set(&err, ERR_LLM_UNAVAILABLE, "the model used all of its %lld tokens before it answered; set LLM_MAX_TOKENS higher, or LLM_EFFORT lower",
+                (long long)limit);
+        give_up(t, &err);
+        return;
+    }
+    talk->max_tokens = limit * 2;
+    next_call(t);
+}
+
+/* The server could not read the call that its model wrote: the model hears of it, and may try again. */
+static void bad_reply(struct turn *t, const struct llm_reply *reply)
+{
+    struct model_talk *talk = t->talk;
+    struct err err = ERR_INIT;
+    if (talk->bad_replies++ < BAD_REPLIES_MAX) {
+        tell_model(t, reply->text, "This was meant as a tool call, but it could not be read. Call the tool again, with arguments that are one valid JSON object.");
+        return;
+    }
+    err_set(&err, ERR_LLM_BAD_RESPONSE, "the model's tool calls cannot be read by its server: %.200s", reply->text);
+    give_up(t, &err);
+}
+
+#define SHORT_RESULT_BYTES 400
+
+/* All of it is longer than the model's context: earlier turns go, results become short. Once. */
+static void shorten(struct turn *t, const char *why)
+{
+    struct model_talk *talk = t->talk;
+    struct err err = ERR_INIT;
+    if (talk->shortened) {
+        err_set(&err, ERR_LLM_REJECTED, "the question and what belongs to it are longer than the model's context: %.300s", why);
+        give_up(t, &err);
+        return;
+    }
+    talk->shortened = true;
+    memmove(talk->messages, talk->messages + talk->n_history, (talk->n_messages - talk->n_history) * sizeof(*talk->messages));
+    talk->n_messages -= talk->n_history;
+    talk->n_history = 0;
+    for (size_t i = 0; i < talk->n_messages; i++) {
+        struct llm_message *m = &talk->messages[i];
+        m->kept = NULL; /* what a server signed belongs to the conversation as it was */
+        m->n_images = 0;
+        size_t len = m->content ? strlen(m->content) : 0, cut = len > SHORT_RESULT_BYTES ? str_utf8_cut(m->content, len, SHORT_RESULT_BYTES) : len;
+        if (m->role == LLM_TOOL && cut < len)
+            m->content = arena_printf(&t->arena, "%.*s\n… (shortened: the conversation was longer than the model's context)", (int)cut, m->content);
+    }
+    next_call(t);
 }
 
 static void empty_reply(struct turn *t)
@@ -365,11 +451,7 @@ static void empty_reply(struct turn *t)
         turn_summarise(t);
         turn_finish(t);
     } else if (talk->nudges++ == 0) {
-        struct llm_message ask = { .role = LLM_USER, .content = "Your answer was empty. Use a tool, or answer in words." };
-        if (add_message(t, ask, &err) < 0)
-            give_up(t, &err);
-        else
-            next_call(t);
+        tell_model(t, NULL, "Your answer was empty. Use a tool, or answer in words.");
     } else {
         err_set(&err, ERR_LLM_UNAVAILABLE, "the model gave an empty answer twice");
         give_up(t, &err);
@@ -390,6 +472,18 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
     if (err) {
         struct err copy = *err;
         give_up(t, &copy);
+        return;
+    }
+    if (reply->stop == LLM_STOP_OVERFLOW) {
+        shorten(t, reply->text);
+        return;
+    }
+    if (reply->stop == LLM_STOP_BAD_CALL) {
+        bad_reply(t, reply);
+        return;
+    }
+    if (reply->stop == LLM_STOP_LENGTH && (!*reply->text || reply->n_calls > 0)) {
+        ask_for_more(t);
         return;
     }
     if (reply->stop == LLM_STOP_REFUSAL && reply->n_calls == 0) {
@@ -444,10 +538,11 @@ static void next_call(struct turn *t)
     }
     bool last = t->n_llm + 1 >= (unsigned)cfg->agent_max_calls && json_array_size(t->results) > 0;
     struct llm_request req = { .system = talk->system, .messages = talk->messages, .n_messages = talk->n_messages,
+                               .max_tokens = talk->max_tokens,
                                .timeout_ms = MAX_OF(1000, MIN_OF(t->deadline_ms - clock_now_ms(), (int64_t)cfg->llm_timeout_s * 1000)),
                                .tool_choice = talk->is_rescue || last ? LLM_TOOLS_NONE : LLM_TOOLS_AUTO };
     req.n_tools = talk->is_rescue ? 0 : tools_list(t, &req.tools);
-    struct llm_events events = { .token = on_token, .retry = on_retry, .done = on_reply, .arg = t };
+    struct llm_events events = { .token = on_token, .thinking = on_thinking, .retry = on_retry, .done = on_reply, .arg = t };
     t->n_llm++;
     t->call_begun_us = clock_now_us();
     turn_stage(t, "thinking", "Asking the model...");
@@ -464,6 +559,8 @@ void answer_by_model(struct turn *t)
 {
     struct err err = ERR_INIT;
     t->talk = calloc(1, sizeof(*t->talk));
+    if (t->talk)
+        t->talk->kept = json_array();
     if (!t->talk) {
         err_set(&err, ERR_NO_MEMORY, "out of memory");
         turn_fail(t, &err);
@@ -484,5 +581,7 @@ void model_cancel(struct turn *t)
 void model_talk_destroy(struct turn *t)
 {
     model_cancel(t);
+    if (t->talk)
+        json_decref(t->talk->kept);
     free(TAKE_PTR(t->talk));
 }

@@ -118,19 +118,25 @@
     CONFIG_STR(capsule_db_path, "CAPSULE_DB_PATH", "",                                             \
                "Database file of the store `sqlite`; `riddle.db` in RIDDLE_HOME when empty.")      \
     CONFIG_SECTION("Models")                                                                       \
-    CONFIG_ENUM(llm_provider, "LLM_PROVIDER", "auto", "auto|openai|anthropic|builtin",             \
+    CONFIG_ENUM(llm_provider, "LLM_PROVIDER", "auto", "auto|openai|openai-chat|openai-responses|anthropic|builtin", \
                 "Who answers questions. `auto`: OpenAI if it has a key or a base URL, else Anthropic likewise, else `builtin`, " \
-                "which is the planner that needs no model.")                                       \
+                "which is the planner that needs no model. `openai` asks api.openai.com by its Responses API and every other server by Chat " \
+                "Completions; `openai-responses` and `openai-chat` insist on one of them.")        \
     CONFIG_SECRET(openai_api_key, "OPENAI_API_KEY", "", "Key of OpenAI; a compatible server of your own may need none.") \
     CONFIG_STR(openai_base_url, "OPENAI_BASE_URL", "https://api.openai.com/v1",                    \
-               "Where `/chat/completions` is: OpenAI, or any server that speaks its protocol.")    \
-    CONFIG_STR(openai_model, "OPENAI_MODEL", "gpt-4o-mini", "Model to ask there.")                 \
+               "Where `/chat/completions` or `/responses` is: OpenAI, or any server that speaks its protocol.") \
+    CONFIG_STR(openai_model, "OPENAI_MODEL", "gpt-6-luna", "Model to ask there.")                  \
     CONFIG_SECRET(anthropic_api_key, "ANTHROPIC_API_KEY", "", "Key of Anthropic.")                 \
     CONFIG_STR(anthropic_base_url, "ANTHROPIC_BASE_URL", "https://api.anthropic.com", "Where `/v1/messages` is.") \
-    CONFIG_STR(anthropic_model, "ANTHROPIC_MODEL", "claude-sonnet-4-5", "Model to ask there.")     \
+    CONFIG_STR(anthropic_model, "ANTHROPIC_MODEL", "claude-sonnet-5-5", "Model to ask there.")     \
     CONFIG_INT(llm_timeout_s, "LLM_TIMEOUT_SECONDS", 120, 1, 3600,                                 \
                "Time of one call of a model, its retries included.")                               \
-    CONFIG_INT(llm_max_tokens, "LLM_MAX_TOKENS", 4096, 16, 1000000, "Tokens that a model may answer in one call.") \
+    CONFIG_INT(llm_max_tokens, "LLM_MAX_TOKENS", 0, 0, 1000000,                                    \
+               "Tokens that a model may answer in one call, its thinking included; 0: 16,000, and 32,000 for models that think.") \
+    CONFIG_ENUM(llm_effort, "LLM_EFFORT", "auto", "auto|none|minimal|low|medium|high|xhigh|max",   \
+                "How much a model thinks before it answers; `auto`: as its maker has set it. Not every model takes every value.") \
+    CONFIG_ENUM(llm_vision, "LLM_VISION", "auto", "auto|on|off",                                   \
+                "Whether the figures that code drew are sent to the model; `auto`: to models that are known to take images.") \
     CONFIG_INT(llm_max_retries, "LLM_MAX_RETRIES", 3, 0, 10,                                       \
                "How often a call is tried again when a model's server is busy or cannot be reached.") \
     CONFIG_STR(ssl_cert_file, "SSL_CERT_FILE", "",                                                 \

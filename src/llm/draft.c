@@ -10,30 +10,37 @@ void llm_draft_init(struct llm_draft *d)
 {
     memset(d, 0, sizeof(*d));
     buf_init(&d->text, LLM_TEXT_MAX);
+    buf_init(&d->thinking, LLM_THINKING_MAX);
+    buf_init(&d->pending, LLM_TEXT_MAX + 4096);
 }
 
 void llm_draft_finish(struct llm_draft *d)
 {
     buf_finish(&d->text);
+    buf_finish(&d->thinking);
+    buf_finish(&d->pending);
     for (size_t i = 0; i < d->n_calls; i++) {
         buf_finish(&d->calls[i].id);
         buf_finish(&d->calls[i].name);
         buf_finish(&d->calls[i].arguments);
+        json_decref(d->calls[i].kept);
     }
     d->n_calls = 0;
+    json_decref(TAKE_PTR(d->kept));
 }
 
 void llm_draft_clear(struct llm_draft *d)
 {
-    int (*token)(void *arg, const char *text, size_t len) = d->token;
-    void *token_arg = d->token_arg;
-    const char *secret = d->secret;
+    struct llm_draft old = *d;
 
     llm_draft_finish(d);
     llm_draft_init(d);
-    d->secret = secret;
-    d->token = token;
-    d->token_arg = token_arg;
+    d->secret = old.secret;
+    d->token = old.token;
+    d->thought = old.thought;
+    d->token_arg = old.token_arg;
+    d->tools = old.tools;
+    d->n_tools = old.n_tools;
 }
 
 /* Appends; past the limit, what the thing is that is too large. */
@@ -49,6 +56,38 @@ static int add(struct buf *b, const char *text, size_t len, const char *what, st
 }
 
 int llm_draft_text(struct llm_draft *d, const char *text, size_t len, struct err *err)
+{
+    return len == 0 ? 0 : llm_filter(d, text, len, err);
+}
+
+int llm_draft_thought(struct llm_draft *d, const char *text, size_t len, struct err *err)
+{
+    struct err ignored = ERR_INIT;
+
+    (void)err;
+    if (len == 0)
+        return 0;
+    (void)buf_append(&d->thinking, text, len, &ignored); /* what does not fit is told all the same */
+    return d->thought && d->thought(d->token_arg, text, len) != 0 ? 1 : 0;
+}
+
+bool llm_draft_is_tool(const struct llm_draft *d, const char *name)
+{
+    for (size_t i = 0; i < d->n_tools; i++)
+        if (str_eq(d->tools[i].name, name))
+            return true;
+    return false;
+}
+
+int llm_draft_keeps(struct llm_draft *d, size_t len, struct err *err)
+{
+    d->kept_bytes += len;
+    if (d->kept_bytes > LLM_KEPT_MAX)
+        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply has more than %u bytes that its server wants back", LLM_KEPT_MAX);
+    return 0;
+}
+
+int llm_draft_emit(struct llm_draft *d, const char *text, size_t len, struct err *err)
 {
     int r;
 
@@ -103,7 +142,7 @@ int llm_draft_arguments_json(struct llm_draft_call *c, const json_t *value, stru
     if (json_is_string(value))
         return llm_draft_arguments(c, json_string_value(value), json_string_length(value), err);
     if (!json_is_object(value))
-        return 0;
+        return 0; /* null, or nothing */
     r = json_write(value, &c->arguments, &why);
     if (r == -ERR_TOO_LARGE)
         return err_set(err, ERR_LLM_BAD_RESPONSE, "the arguments of a call are larger than the limit of %u bytes", LLM_TEXT_MAX);
@@ -115,15 +154,82 @@ bool llm_draft_has_content(const struct llm_draft *d)
     return d->text.len > 0 || d->n_calls > 0;
 }
 
+/* Bytes of the JSON object that the text begins with; 0 when it does not begin with a whole one. */
+static size_t object_length(const char *s, size_t len)
+{
+    size_t depth = 0, i = strspn(s, " \t\r\n");
+    bool in_string = false;
+
+    if (i >= len || s[i] != '{')
+        return 0;
+    for (; i < len; i++) {
+        if (in_string) {
+            if (s[i] == '\\')
+                i++;
+            else if (s[i] == '"')
+                in_string = false;
+        } else if (s[i] == '"') {
+            in_string = true;
+        } else if (s[i] == '{') {
+            depth++;
+        } else if (s[i] == '}' && --depth == 0) {
+            return i + 1;
+        }
+    }
+    return 0;
+}
+
+/* "run_sqllist_files" for two calls: the name at the front that is a tool's, the longest of several. */
+static size_t front_name(const struct llm_draft *d, const char *s)
+{
+    size_t best = 0;
+
+    for (size_t i = 0; i < d->n_tools; i++)
+        if (str_starts(s, d->tools[i].name))
+            best = MAX_OF(best, strlen(d->tools[i].name));
+    return best;
+}
+
+/* A server that counts every call as the same one has joined their arguments, "{…}{…}": each object is a call. */
+static int split_call(struct llm_draft *d, size_t at, struct err *err)
+{
+    struct llm_draft_call *c = &d->calls[at], *more;
+    size_t n = object_length(buf_cstr(&c->arguments), c->arguments.len);
+    size_t rest = n + strspn(buf_cstr(&c->arguments) + n, " \t\r\n,;");
+    char name[LLM_NAME_MAX + 1];
+    size_t front = llm_draft_is_tool(d, buf_cstr(&c->name)) ? 0 : front_name(d, buf_cstr(&c->name));
+    int r;
+
+    if (n == 0 || rest >= c->arguments.len || c->arguments.data[rest] != '{')
+        return 0;
+    snprintf(name, sizeof(name), "%s", buf_cstr(&c->name) + front);
+    r = llm_draft_add_call(d, (long long)d->n_calls, "", *name ? name : buf_cstr(&c->name), &more, err);
+    if (r == 0)
+        r = llm_draft_arguments(more, c->arguments.data + rest, c->arguments.len - rest, err);
+    if (r < 0)
+        return r;
+    c->arguments.len = n;
+    c->arguments.data[n] = '\0';
+    if (front > 0 && front < c->name.len) {
+        c->name.len = front;
+        c->name.data[front] = '\0';
+    }
+    return 0;
+}
+
 int llm_draft_close(struct llm_draft *d, struct err *err)
 {
+    int r = llm_filter_end(d, err);
+
+    if (r != 0)
+        return r;
     for (size_t i = 0; i < d->n_calls; i++) {
         struct llm_draft_call *c = &d->calls[i];
-        int r = 0;
 
         if (c->name.len == 0)
             return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply calls a tool without naming it");
-        if (c->id.len == 0) /* some servers give none, but an answer has to name one */
+        r = split_call(d, i, err);
+        if (r == 0 && c->id.len == 0) /* some servers give none, but an answer has to name one */
             r = buf_printf(&c->id, err, "call_%zu", i + 1);
         if (r == 0 && c->arguments.len == 0)
             r = buf_append_str(&c->arguments, "{}", err);
@@ -139,77 +245,6 @@ int llm_draft_close(struct llm_draft *d, struct err *err)
     return 0;
 }
 
-/* ---- what servers complain of ---- */
-
-static const char *text_of(const json_t *obj, const char *key)
-{
-    const char *s = json_string_value(json_object_get(obj, key));
-
-    return s ? s : "";
-}
-
-bool llm_complaint_read(const json_t *body, struct llm_complaint *ret)
-{
-    const json_t *e = json_object_get(body, "error");
-
-    if (json_is_string(e)) {
-        *ret = (struct llm_complaint){ .message = json_string_value(e), .type = "", .code = "", .param = "" };
-        return true;
-    }
-    if (!json_is_object(e)) {
-        if (!str_eq(json_string_value(json_object_get(body, "object")), "error"))
-            return false;
-        e = body;
-    }
-    *ret = (struct llm_complaint){ .message = text_of(e, "message"),
-                                   .type = text_of(e, "type"),
-                                   .code = text_of(e, "code"),
-                                   .param = text_of(e, "param") };
-    return true;
-}
-
-/* Shorter ones are no secrets but words ("EMPTY", "ollama") that servers of one's own are given. */
-#define SECRET_MIN 8
-
-const char *llm_show(const char *text, const char *secret, char *ret, size_t n)
-{
-    size_t secret_len = secret ? strlen(secret) : 0;
-    auto_buf struct buf clean = BUF_INIT(LLM_WHOLE_MAX);
-    const char *hit;
-
-    if (secret_len >= SECRET_MIN) {
-        while ((hit = strstr(text, secret))) {
-            if (buf_append(&clean, text, (size_t)(hit - text), NULL) < 0 || buf_append_str(&clean, "[key]", NULL) < 0)
-                return str_show("(not shown)", 11, ret, n);
-            text = hit + secret_len;
-        }
-    }
-    if (buf_append_str(&clean, text, NULL) < 0)
-        return str_show("(not shown)", 11, ret, n);
-    return str_show(buf_cstr(&clean), clean.len, ret, n);
-}
-
-int llm_complaint_err(const struct llm_complaint *c, const char *secret, struct err *err)
-{
-    char message[400], type[64];
-    const char *kinds[] = { c->type, c->code };
-    enum err_code code = ERR_LLM_UNAVAILABLE;
-
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        if (strstr(kinds[i], "rate_limit") || str_eq(kinds[i], "insufficient_quota"))
-            code = ERR_LLM_RATE_LIMITED;
-        else if (strstr(kinds[i], "invalid_request") || strstr(kinds[i], "authentication") || strstr(kinds[i], "permission") ||
-                 strstr(kinds[i], "not_found"))
-            code = ERR_LLM_REJECTED;
-        else if (strstr(kinds[i], "timeout"))
-            code = ERR_LLM_TIMEOUT;
-    }
-    llm_show(c->message, secret, message, sizeof(message));
-    llm_show(c->type, secret, type, sizeof(type));
-    return err_set(err, code, "the model's server reports an error%s%s%s: %s", *type ? " (" : "", type, *type ? ")" : "",
-                   *message ? message : "no message");
-}
-
 /* ---- small things ---- */
 
 void llm_target_finish(struct llm_target *t)
@@ -219,7 +254,8 @@ void llm_target_finish(struct llm_target *t)
     free(t->key);
     free(t->model);
     free(t->url);
-    t->key = t->model = t->url = NULL;
+    free(t->responses_url);
+    t->key = t->model = t->url = t->responses_url = NULL;
 }
 
 int llm_target_fill(struct llm_target *t, const char *key, const char *model, char *taken_url, struct err *err)
@@ -235,16 +271,27 @@ int llm_target_fill(struct llm_target *t, const char *key, const char *model, ch
 
 char *llm_join_url(const char *base, const char *optional, const char *path)
 {
-    size_t len = strlen(base), n = strlen(optional);
+    size_t len = strcspn(base, "?#"), n = strlen(optional);
+    const char *query = base + len;
     char *url = NULL;
 
     while (len > 0 && base[len - 1] == '/')
         len--;
     if (n > 0 && len >= n && memcmp(base + len - n, optional, n) == 0)
         len -= n;
-    if (asprintf(&url, "%.*s%s%s", (int)len, base, optional, path) < 0)
+    if (asprintf(&url, "%.*s%s%s%s", (int)len, base, optional, path, query) < 0)
         return NULL;
     return url;
+}
+
+json_t *llm_arguments(const char *arguments)
+{
+    json_t *input = NULL;
+
+    if (llm_json_read(arguments, strlen(arguments), &input, NULL) == 0 && json_is_object(input))
+        return input;
+    json_decref(input);
+    return json_pack("{s:o}", "unreadable", json_text(arguments, strlen(arguments)));
 }
 
 int64_t llm_count(const json_t *obj, const char *key, int64_t dflt)

@@ -13,8 +13,10 @@
 #include "llm/llm_impl.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/arena.h"
 #include "base/clock.h"
 #include "base/str.h"
 #include "llm/sse_read.h"
@@ -22,6 +24,9 @@
 #define BACKOFF_FIRST_MS 500
 #define BACKOFF_MAX_MS 8000
 #define CONNECT_TIMEOUT_MS 10000
+#define REQUEST_ARENA_BYTES (128u << 20)
+#define TOKENS_PLAIN 16000    /* of a reply, when LLM_MAX_TOKENS says nothing */
+#define TOKENS_THINKING 32000 /* the same for a model whose thinking counts */
 
 enum mode { MODE_NONE, MODE_STREAM, MODE_WHOLE, MODE_ERROR };
 
@@ -32,6 +37,7 @@ struct llm {
     struct llm_target target;
     char origin[CLIENT_ORIGIN_SIZE];
     unsigned quirks; /* known and learned */
+    bool sees;
     int64_t timeout_ms;
     unsigned max_retries;
     struct llm_call *calls;
@@ -44,8 +50,9 @@ struct llm_call {
     struct llm *llm;
     struct llm_call *next, **prev;
     struct llm_events events;
-    json_t *body;
-    unsigned quirks; /* already applied to the body */
+    struct arena arena; /* of the request */
+    struct llm_request req;
+    unsigned quirks;    /* of this try */
     struct llm_draft draft;
     struct sse_reader reader;
     struct buf answer; /* what is not streamed */
@@ -70,7 +77,11 @@ static void call_closed(uv_handle_t *h)
     llm_draft_finish(&call->draft);
     sse_reader_finish(&call->reader);
     buf_finish(&call->answer);
-    json_decref(call->body);
+    for (size_t i = 0; i < call->req.n_messages; i++)
+        json_decref((json_t *)(uintptr_t)call->req.messages[i].kept);
+    for (size_t i = 0; i < call->req.n_tools; i++)
+        json_decref((json_t *)(uintptr_t)call->req.tools[i].parameters);
+    arena_finish(&call->arena);
     free(call);
 }
 
@@ -116,31 +127,62 @@ static bool leave(struct llm_call *call)
     return dead;
 }
 
-static const struct llm_provider *const providers[] = { &llm_openai, &llm_anthropic, &llm_builtin };
+static const struct llm_provider *const providers[] = { &llm_openai, &llm_responses, &llm_anthropic, &llm_builtin };
+
+/* Who reads and writes with these quirks: Chat Completions become Responses where a server asks for them. */
+static const struct llm_provider *provider_of(const struct llm *llm, unsigned quirks)
+{
+    return llm->provider == &llm_openai && quirks & LLM_RESPONSES && !(quirks & LLM_NO_RESPONSES) ? &llm_responses : llm->provider;
+}
+
+static const char *url_of(const struct llm *llm, unsigned quirks)
+{
+    return provider_of(llm, quirks) == llm->provider ? llm->target.url : llm->target.responses_url;
+}
 
 static bool is_usable(const struct llm_target *t)
 {
     return *t->key || !t->is_own;
 }
 
+/* Of a setting: OpenAI's own server is asked by its Responses API unless `openai-chat` insists. */
+static int set_up(struct llm *llm, const struct config *cfg, const struct llm_provider *p, struct err *err)
+{
+    int r = p->configure(cfg, &llm->target, err);
+
+    if (r == 0 && p == &llm_openai && llm->target.is_own && !str_eq(cfg->llm_provider, "openai-chat")) {
+        llm_target_finish(&llm->target);
+        p = &llm_responses;
+        r = p->configure(cfg, &llm->target, err);
+    }
+    if (r < 0)
+        return r;
+    llm->provider = p;
+    llm->target.effort = str_eq(cfg->llm_effort, "auto") ? "" : cfg->llm_effort;
+    llm->target.max_tokens = cfg->llm_max_tokens > 0                                         ? cfg->llm_max_tokens :
+                             llm_model_flags(llm->target.model) & LLM_MODEL_THINKS ? TOKENS_THINKING :
+                                                                                               TOKENS_PLAIN;
+    return 0;
+}
+
 /* By name; for `auto`, the first that can be used: builtin is the last, and always can. */
 static int choose(struct llm *llm, const struct config *cfg, struct err *err)
 {
+    bool is_auto = str_eq(cfg->llm_provider, "auto");
+    const char *name = str_eq(cfg->llm_provider, "openai-chat") ? "openai" : cfg->llm_provider;
+
     for (size_t i = 0; i < ARRAY_SIZE(providers); i++) {
-        bool is_auto = str_eq(cfg->llm_provider, "auto");
         int r;
 
-        if (!is_auto && !str_eq(cfg->llm_provider, providers[i]->name))
+        if (is_auto ? providers[i] == &llm_responses : !str_eq(name, providers[i]->name))
             continue;
-        r = providers[i]->configure(cfg, &llm->target, err);
+        r = set_up(llm, cfg, providers[i], err);
         if (r < 0)
             return r;
-        llm->provider = providers[i];
         if (is_usable(&llm->target))
             return 0;
         if (!is_auto)
-            return err_set(err, ERR_CONFIG, "LLM_PROVIDER is '%s', but %s is not set", providers[i]->name,
-                           llm->target.key_setting);
+            return err_set(err, ERR_CONFIG, "LLM_PROVIDER is '%s', but %s is not set", cfg->llm_provider, llm->target.key_setting);
         llm_target_finish(&llm->target);
     }
     return err_set(err, ERR_CONFIG, "there is no LLM_PROVIDER '%s'", cfg->llm_provider);
@@ -164,8 +206,9 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
             if (!llm->origin[0])
                 r = err_set(err, ERR_CONFIG, "%s must be an http or https URL", llm->target.url_setting);
         }
-        if (r == 0 && llm->provider->quirks)
-            llm->quirks = llm->provider->quirks(llm->target.model);
+        llm->quirks = llm_quirks_known(llm->target.url, llm->target.model);
+        llm->sees = str_eq(cfg->llm_vision, "on") ||
+                    (str_eq(cfg->llm_vision, "auto") && llm_model_flags(llm->target.model) & LLM_MODEL_SEES);
     }
     if (r < 0) {
         llm_free(llm);
@@ -188,7 +231,27 @@ void llm_destroy(struct llm *llm)
 
 const char *llm_provider(const struct llm *llm)
 {
-    return llm->provider->name;
+    return provider_of(llm, llm->quirks)->name;
+}
+
+const char *llm_model_setting(const struct llm *llm)
+{
+    return llm->target.model_setting;
+}
+
+const char *llm_model_ends(const struct llm *llm)
+{
+    return llm_ends(llm->target.model);
+}
+
+bool llm_sees(const struct llm *llm)
+{
+    return llm->sees && !(llm->quirks & LLM_NO_IMAGES);
+}
+
+int64_t llm_max_tokens(const struct llm *llm)
+{
+    return llm->target.max_tokens;
 }
 
 const char *llm_model(const struct llm *llm)
@@ -208,31 +271,47 @@ void llm_stats(const struct llm *llm, struct llm_stats *ret)
 
 /* ---- the end of a call ---- */
 
+/* Names the server and the model that want this back. */
+static void label(const struct llm *llm, const struct llm_provider *p, const char *url, char ret[600])
+{
+    snprintf(ret, 600, "%s %s %s", p->name, url, llm->target.model);
+}
+
 static void tell_reply(struct llm_call *call)
 {
     struct llm *llm = call->llm;
     struct llm_draft *d = &call->draft;
     struct llm_tool_call calls[LLM_CALLS_MAX];
+    const struct llm_provider *p = provider_of(llm, call->quirks);
+    auto_json json_t *value = p->keep ? p->keep(d) : NULL, *kept = NULL;
     struct llm_reply reply = {
         .text = buf_cstr(&d->text),
+        .thinking = buf_cstr(&d->thinking),
         .calls = calls,
         .n_calls = d->n_calls,
         .stop = d->stop,
-        .usage = { .input_tokens = d->input_tokens, .output_tokens = d->output_tokens },
+        .usage = { .input_tokens = d->input_tokens, .output_tokens = d->output_tokens, .cached_tokens = d->cached_tokens },
         .first_token_us = call->first_token_us,
         .total_us = clock_now_us() - call->start_us,
         .attempts = call->attempts,
     };
 
+    if (value) {
+        char from[600];
+
+        label(llm, p, url_of(llm, call->quirks), from);
+        reply.kept = kept = json_pack("{s:s, s:O}", "from", from, "value", value);
+    }
     for (size_t i = 0; i < d->n_calls; i++)
         calls[i] = (struct llm_tool_call){ .id = buf_cstr(&d->calls[i].id),
                                            .name = buf_cstr(&d->calls[i].name),
                                            .arguments = buf_cstr(&d->calls[i].arguments) };
     reply.usage.cost_usd = d->input_tokens + d->output_tokens > 0 ?
-                               llm_price(llm->target.model, d->input_tokens, d->output_tokens) :
+                               llm_price(llm->target.model, d->input_tokens, d->cached_tokens, d->written_tokens, d->output_tokens) :
                                -1;
     llm->stats.input_tokens += (uint64_t)d->input_tokens;
     llm->stats.output_tokens += (uint64_t)d->output_tokens;
+    llm->stats.cached_tokens += (uint64_t)d->cached_tokens;
     if (reply.usage.cost_usd > 0)
         llm->stats.cost_usd += reply.usage.cost_usd;
     call->events.done(call->events.arg, &reply, NULL);
@@ -245,7 +324,8 @@ static void finish(struct llm_call *call, const struct err *err)
         call->llm->stats.failures++;
         call->events.done(call->events.arg, NULL, err);
     } else {
-        call->llm->quirks |= call->quirks; /* it worked like this */
+        if (call->draft.stop != LLM_STOP_OVERFLOW) /* it worked like this */
+            call->llm->quirks |= call->quirks;
         tell_reply(call);
     }
     if (!call->dead)
@@ -305,95 +385,113 @@ static void failed(struct llm_call *call, struct err *err, bool passes, int64_t 
     finish(call, err);
 }
 
-/* ---- what servers refuse ---- */
-
-static bool names(const struct llm_complaint *c, const char *parameter)
-{
-    return str_eq(c->param, parameter) || strstr(c->message, parameter);
-}
-
-static unsigned learn_quirks(const struct llm_call *call, const struct llm_complaint *c)
-{
-    unsigned more = 0;
-
-    if (names(c, "temperature"))
-        more |= LLM_NO_TEMPERATURE;
-    if (names(c, "stream_options"))
-        more |= LLM_NO_STREAM_OPTIONS;
-    if (names(c, "max_completion_tokens") && !(call->quirks & LLM_COMPLETION_TOKENS))
-        more |= LLM_COMPLETION_TOKENS; /* "use 'max_completion_tokens' instead" */
-    else if (names(c, "max_tokens") || names(c, "max_completion_tokens"))
-        more |= LLM_NO_MAX_TOKENS; /* too large for this model, or not known at all */
-    return more & call->llm->provider->possible_quirks & ~call->quirks;
-}
-
-static void apply_quirks(struct llm_call *call, unsigned quirks)
-{
-    json_t *limit = json_object_get(call->body, "max_tokens");
-
-    if (quirks & LLM_NO_TEMPERATURE)
-        json_object_del(call->body, "temperature");
-    if (quirks & LLM_NO_STREAM_OPTIONS)
-        json_object_del(call->body, "stream_options");
-    if (quirks & LLM_COMPLETION_TOKENS && limit) {
-        json_object_set(call->body, "max_completion_tokens", limit);
-        json_object_del(call->body, "max_tokens");
-    }
-    if (quirks & LLM_NO_MAX_TOKENS) {
-        json_object_del(call->body, "max_tokens");
-        json_object_del(call->body, "max_completion_tokens");
-    }
-    call->quirks |= quirks;
-}
-
 /* ---- answers that are errors ---- */
 
-/* A status other than 200. True when the request can be put in another way. */
-static bool read_refusal(struct llm_call *call, const struct client_response *resp, bool *ret_passes, struct err *err)
+enum verdict {
+    VERDICT_FAILS, /* with the error that was set */
+    VERDICT_PASSES, /* the same, but it may pass: try later */
+    VERDICT_AGAIN,  /* the request can be put in another way: try now */
+    VERDICT_REPLY,  /* it says something about the reply or the request that the caller can act on; it is in the draft */
+};
+
+static void read_complaint(struct llm_call *call, const struct client_response *resp, struct llm_complaint *ret)
+{
+    auto_json json_t *body = NULL;
+
+    memset(ret, 0, sizeof(*ret));
+    if (call->answer.len > 0 && llm_json_read(call->answer.data, call->answer.len, &body, NULL) == 0) {
+        (void)llm_complaint_read(body, true, ret);
+    } else if (!strstr(resp->content_type, "html")) {
+        snprintf(ret->message, sizeof(ret->message), "%s", buf_cstr(&call->answer));
+        snprintf(ret->text, sizeof(ret->text), "%s", buf_cstr(&call->answer));
+        for (char *p = ret->text; *p; p++)
+            *p = (char)(*p >= 'A' && *p <= 'Z' ? *p + 32 : *p);
+    }
+}
+
+/* As a reply without an answer; the text is told by its stop reason, not as tokens. */
+static enum verdict reply_with(struct llm_call *call, enum llm_stop stop, const char *text)
+{
+    struct err ignored = ERR_INIT;
+
+    llm_draft_clear(&call->draft);
+    call->draft.stop = stop;
+    (void)buf_append_str(&call->draft.text, text, &ignored);
+    return VERDICT_REPLY;
+}
+
+/* A refusal of the request as it is put (HTTP 400, 404, 413, 422). */
+static enum verdict read_refusal(struct llm_call *call, int status, const struct llm_complaint *c, const char *message)
+{
+    struct llm *llm = call->llm;
+    const struct llm_provider *p = provider_of(llm, call->quirks);
+    unsigned more;
+
+    if (p != llm->provider && (status == 404 || status == 405 || status == 501)) { /* no Responses API here: as before */
+        call->quirks = (call->quirks & ~(unsigned)LLM_RESPONSES) | LLM_NO_RESPONSES | LLM_EFFORT_NONE;
+        return VERDICT_AGAIN;
+    }
+    if (*c->failed || strstr(c->text, "tool_use_failed")) {
+        enum verdict v = reply_with(call, LLM_STOP_BAD_CALL, "");
+        const char *text = *c->failed ? c->failed : message;
+
+        /* What the server could not read may still be a call. */
+        if (llm_text_calls(&call->draft, text, strlen(text)) && llm_draft_close(&call->draft, NULL) == 0)
+            call->draft.stop = LLM_STOP_TOOLS;
+        else
+            v = reply_with(call, LLM_STOP_BAD_CALL, text);
+        return v;
+    }
+    more = llm_quirks_learn(c, call->quirks, p->possible_quirks);
+    if (more && status != 413) {
+        call->quirks |= more;
+        return VERDICT_AGAIN;
+    }
+    if (llm_is_overflow(c) || status == 413)
+        return reply_with(call, LLM_STOP_OVERFLOW, message);
+    return VERDICT_FAILS;
+}
+
+/* A status other than 200. */
+static enum verdict read_error(struct llm_call *call, const struct client_response *resp, struct err *err)
 {
     const struct llm_target *t = &call->llm->target;
-    const char *origin = call->llm->origin;
-    auto_json json_t *body = NULL;
-    struct llm_complaint c = { .message = "", .type = "", .code = "", .param = "" };
+    const char *origin = call->llm->origin, *colon;
+    struct llm_complaint c;
     char message[400];
-    const char *colon;
     int status = resp->status;
+    enum verdict v = VERDICT_FAILS;
 
-    *ret_passes = false;
-    if (call->answer.len > 0 && json_parse(call->answer.data, call->answer.len, &body, NULL) == 0) {
-        if (!llm_complaint_read(body, &c) && json_is_string(json_object_get(body, "detail")))
-            c.message = json_string_value(json_object_get(body, "detail"));
-        if (!*c.message && json_is_string(json_object_get(body, "message")))
-            c.message = json_string_value(json_object_get(body, "message"));
-    } else if (str_eq(resp->content_type, "text/plain")) {
-        c.message = buf_cstr(&call->answer);
-    }
+    read_complaint(call, resp, &c);
     llm_show(c.message, t->key, message, sizeof(message));
     colon = *message ? ": " : "";
-    if (status == 401 || status == 403) {
-        /* The server's words are left out: some repeat the key. */
-        err_set(err, ERR_LLM_REJECTED, "%s does not accept the key (HTTP %d); check %s", origin, status, t->key_setting);
+    if (status == 401) {
+        /* The server's words are left out: some repeat parts of the key. */
+        err_set(err, ERR_LLM_REJECTED, "%s does not accept the key (HTTP 401); check %s", origin, t->key_setting);
+    } else if (status == 403) {
+        err_set(err, ERR_LLM_REJECTED, "%s does not allow this with the key (HTTP 403); check %s%s%s", origin, t->key_setting, colon, message);
     } else if (status == 404) {
         err_set(err, ERR_LLM_REJECTED, "%s has no such model or path (HTTP 404); check %s ('%s') and %s%s%s", origin,
                 t->model_setting, t->model, t->url_setting, colon, message);
+        v = read_refusal(call, status, &c, message);
     } else if (status >= 300 && status < 400) {
         err_set(err, ERR_LLM_REJECTED, "%s redirects (HTTP %d), which is not followed; check %s", origin, status, t->url_setting);
     } else if (status == 429) {
-        *ret_passes = !str_eq(c.code, "insufficient_quota") && !str_eq(c.type, "insufficient_quota");
+        v = c.is_quota ? VERDICT_FAILS : VERDICT_PASSES;
         err_set(err, ERR_LLM_RATE_LIMITED, "%s answers that the limit is reached (HTTP 429)%s%s", origin, colon, message);
-    } else if (status >= 500 || status == 408) {
-        *ret_passes = true;
+    } else if (status >= 500 || status == 408 || status == 409) {
+        v = VERDICT_PASSES;
         err_set(err, ERR_LLM_UNAVAILABLE, "%s failed (HTTP %d)%s%s", origin, status, colon, message);
+        if (status == 501 || (status == 500 && llm_is_overflow(&c))) /* llama.cpp's way of saying so */
+            v = read_refusal(call, status, &c, message);
     } else {
         err_set(err, ERR_LLM_REJECTED, "%s refuses the request (HTTP %d)%s%s", origin, status, colon, message);
-        if (status == 400 || status == 422) {
-            unsigned more = learn_quirks(call, &c);
-
-            apply_quirks(call, more);
-            return more != 0;
-        }
+        if (status == 400 || status == 405 || status == 413 || status == 422)
+            v = read_refusal(call, status, &c, message);
     }
-    return false;
+    if (v <= VERDICT_PASSES && resp->should_retry >= 0)
+        v = resp->should_retry ? VERDICT_PASSES : VERDICT_FAILS;
+    return v;
 }
 
 /* An error of the client as one of ours. */
@@ -439,35 +537,61 @@ static int on_token(void *arg, const char *text, size_t len)
     return call->dead;
 }
 
+static int on_thought(void *arg, const char *text, size_t len)
+{
+    struct llm_call *call = arg;
+
+    note_first_token(call);
+    if (call->events.thinking)
+        call->events.thinking(call->events.arg, text, len);
+    return call->dead;
+}
+
 static int on_event(void *arg, const char *event, const char *data, size_t len, struct err *err)
 {
     struct llm_call *call = arg;
     int r;
 
     call->draft.has_event = true;
-    r = call->llm->provider->event(&call->draft, event, data, len, err);
+    r = provider_of(call->llm, call->quirks)->event(&call->draft, event, data, len, err);
     if (call->draft.n_calls > 0)
         note_first_token(call);
     return r;
 }
 
-static int choose_mode(struct llm_call *call, const struct client_response *resp, char first, struct err *err)
+static bool begins_stream(const char *data, size_t len)
+{
+    static const char *const starts[] = { "data", "event", ":", "id:", "retry:", "\xef\xbb\xbf", "\n", "\r" };
+
+    for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
+        if (memcmp(data, starts[i], MIN_OF(len, strlen(starts[i]))) == 0)
+            return true;
+    return false;
+}
+
+/* By the type that the server tells, or, where that says nothing, by the first bytes. */
+static int choose_mode(struct llm_call *call, const struct client_response *resp, const char *data, size_t len, struct err *err)
 {
     const char *type = resp->content_type;
-    char shown[STR_SHOWN_SIZE];
+    bool is_vague = !*type || str_eq(type, "text/plain") || str_eq(type, "application/octet-stream");
+    char shown[STR_SHOWN_SIZE], says[200] = "";
 
     if (resp->status != 200)
         call->mode = MODE_ERROR;
     else if (str_eq(type, "text/event-stream"))
         call->mode = MODE_STREAM;
     else if (str_eq(type, "application/json"))
+        call->mode = *data != '{' && *data != '[' && begins_stream(data, len) ? MODE_STREAM : MODE_WHOLE;
+    else if (is_vague && (*data == '{' || *data == '['))
         call->mode = MODE_WHOLE;
-    else if (!*type) /* not told: an object, or a stream */
-        call->mode = first == '{' ? MODE_WHOLE : MODE_STREAM;
-    else
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "%s answers with '%s' instead of an event stream; check %s", call->llm->origin,
-                       str_show(type, strlen(type), shown, sizeof(shown)), call->llm->target.url_setting);
-    return 0;
+    else if (is_vague && begins_stream(data, len))
+        call->mode = MODE_STREAM;
+    if (call->mode != MODE_NONE)
+        return 0;
+    if (is_vague)
+        str_show(data, len, says, sizeof(says));
+    return err_set(err, ERR_LLM_BAD_RESPONSE, "%s answers with '%s' instead of an event stream; check %s%s%s", call->llm->origin,
+                   str_show(type, strlen(type), shown, sizeof(shown)), call->llm->target.url_setting, *says ? ": " : "", says);
 }
 
 static int on_body(void *arg, const struct client_response *resp, const char *data, size_t len, struct err *err)
@@ -480,7 +604,7 @@ static int on_body(void *arg, const struct client_response *resp, const char *da
         return 0;
     enter(call);
     if (call->mode == MODE_NONE)
-        r = choose_mode(call, resp, data[0], err);
+        r = choose_mode(call, resp, data, len, err);
     if (r == 0) {
         switch (call->mode) {
         case MODE_STREAM:
@@ -510,9 +634,9 @@ static int read_answer(struct llm_call *call, struct err *err)
     int r;
 
     if (call->mode == MODE_WHOLE) {
-        if (json_parse(buf_cstr(&call->answer), call->answer.len, &body, &why) < 0)
+        if (llm_json_read(buf_cstr(&call->answer), call->answer.len, &body, &why) < 0)
             return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's answer cannot be read: %s", why.message);
-        r = call->llm->provider->whole(d, body, err);
+        r = provider_of(call->llm, call->quirks)->whole(d, body, err);
         if (r != 0)
             return r;
     } else if (!d->is_whole && !d->has_stop) {
@@ -528,8 +652,7 @@ static void on_done(void *arg, const struct client_response *resp, const struct 
 {
     struct llm_call *call = arg;
     struct err err = ERR_INIT;
-    bool again = false, may_pass;
-    int r;
+    enum verdict v = VERDICT_REPLY;
 
     enter(call);
     call->request = NULL;
@@ -537,47 +660,70 @@ static void on_done(void *arg, const struct client_response *resp, const struct 
                         (client_err->code == ERR_UNAVAILABLE || client_err->code == ERR_TIMEOUT))) {
         err = *client_err;
         translate(&err);
-        may_pass = passes(&err);
-        r = -1;
+        v = passes(&err) ? VERDICT_PASSES : VERDICT_FAILS;
     } else if (resp->status != 200) {
-        again = read_refusal(call, resp, &may_pass, &err);
-        r = -1;
-    } else {
-        r = read_answer(call, &err);
-        may_pass = passes(&err);
+        v = read_error(call, resp, &err);
+    } else if (read_answer(call, &err) != 0) {
+        v = passes(&err) ? VERDICT_PASSES : VERDICT_FAILS;
     }
     if (call->dead)
         ; /* cancelled by the last token of an answer that came as a whole */
-    else if (r == 0)
+    else if (v == VERDICT_REPLY)
         finish(call, NULL);
-    else if (again)
+    else if (v == VERDICT_AGAIN)
         try_now(call);
     else
-        failed(call, &err, may_pass, resp->retry_after_ms);
+        failed(call, &err, v == VERDICT_PASSES, resp->retry_after_ms);
     leave(call);
 }
 
 /* ---- a try ---- */
 
+/* What a message keeps goes to the server and the model that it came from, and to no other. */
+static json_t *write_body(struct llm_call *call, const struct llm_provider *p, const char *url)
+{
+    struct llm *llm = call->llm;
+    struct llm_request req = call->req;
+    auto_free struct llm_message *messages = calloc(req.n_messages + 1, sizeof(*messages));
+    char to[600];
+
+    if (!messages)
+        return NULL;
+    label(llm, p, url, to);
+    for (size_t i = 0; i < req.n_messages; i++) {
+        const json_t *kept = req.messages[i].kept;
+
+        messages[i] = req.messages[i];
+        messages[i].kept = str_eq(json_string_value(json_object_get(kept, "from")), to) ? json_object_get(kept, "value") : NULL;
+        if (!llm->sees)
+            messages[i].n_images = 0;
+    }
+    req.messages = messages;
+    return p->request(&llm->target, &req, call->quirks);
+}
+
 static int send_request(struct llm_call *call, struct err *err)
 {
     struct llm *llm = call->llm;
+    const struct llm_provider *p = provider_of(llm, call->quirks);
+    const char *url = url_of(llm, call->quirks);
     auto_buf struct buf body = BUF_INIT(LLM_REQUEST_MAX), scratch = BUF_INIT(64u << 10);
+    auto_json json_t *value = write_body(call, p, url);
     struct client_header headers[LLM_HEADERS_MAX];
     struct client_options o = {
         .method = "POST",
-        .url = llm->target.url,
+        .url = url,
         .headers = headers,
         .connect_timeout_ms = CONNECT_TIMEOUT_MS,
         .timeout_ms = MAX_OF(call->deadline_ms - clock_now_ms(), 1),
         .max_body_bytes = LLM_BODY_MAX,
     };
     struct client_events events = { .body = on_body, .done = on_done, .arg = call };
-    int r = json_write(call->body, &body, err);
+    int r = value ? json_write(value, &body, err) : err_set(err, ERR_NO_MEMORY, "out of memory for a request to a model");
 
     if (r < 0)
         return err_wrap(err, "writing a request to a model");
-    o.n_headers = llm->provider->headers(&llm->target, &scratch, headers);
+    o.n_headers = p->headers(&llm->target, &scratch, headers);
     o.body = body.data;
     o.body_len = body.len;
     r = client_start(llm->client, &o, &events, &call->request, err);
@@ -607,6 +753,49 @@ static void try_now(struct llm_call *call)
         finish(call, &err);
 }
 
+static const char *copy(struct arena *a, const char *s, bool *good)
+{
+    const char *c = s ? arena_strdup(a, s) : NULL;
+
+    *good = *good && (c || !s);
+    return c;
+}
+
+/* Tries may put the request in other ways, so it is kept until the end of the call. */
+static int copy_request(struct llm_call *call, const struct llm_request *req, struct err *err)
+{
+    struct arena *a = &call->arena;
+    struct llm_message *messages = arena_alloc(a, (req->n_messages + 1) * sizeof(*messages));
+    struct llm_tool *tools = arena_alloc(a, (req->n_tools + 1) * sizeof(*tools));
+    bool good = messages && tools;
+
+    call->req = (struct llm_request){ .system = copy(a, req->system, &good), .messages = messages, .tools = tools,
+                                      .tool_choice = req->tool_choice, .max_tokens = req->max_tokens };
+    for (size_t i = 0; i < req->n_messages && good; i++) {
+        const struct llm_message *m = &req->messages[i];
+        struct llm_tool_call *calls = arena_alloc(a, (m->n_calls + 1) * sizeof(*calls));
+        struct llm_image *images = arena_alloc(a, (m->n_images + 1) * sizeof(*images));
+
+        good = calls && images;
+        for (size_t k = 0; k < m->n_calls && good; k++)
+            calls[k] = (struct llm_tool_call){ copy(a, m->calls[k].id, &good), copy(a, m->calls[k].name, &good),
+                                               copy(a, m->calls[k].arguments, &good) };
+        for (size_t k = 0; k < m->n_images && good; k++)
+            images[k] = (struct llm_image){ copy(a, m->images[k].type, &good), copy(a, m->images[k].base64, &good) };
+        messages[i] = (struct llm_message){ .role = m->role, .content = copy(a, m->content, &good), .calls = calls, .n_calls = m->n_calls,
+                                            .tool_call_id = copy(a, m->tool_call_id, &good), .is_error = m->is_error,
+                                            .kept = json_incref((json_t *)(uintptr_t)m->kept), .images = images,
+                                            .n_images = m->n_images };
+        call->req.n_messages++;
+    }
+    for (size_t i = 0; i < req->n_tools && good; i++) {
+        tools[i] = (struct llm_tool){ copy(a, req->tools[i].name, &good), copy(a, req->tools[i].description, &good),
+                                      json_incref((json_t *)(uintptr_t)req->tools[i].parameters) };
+        call->req.n_tools++;
+    }
+    return good ? 0 : err_set(err, ERR_TOO_LARGE, "the request to the model is larger than %u bytes", REQUEST_ARENA_BYTES);
+}
+
 int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_events *events, struct llm_call **ret,
               struct err *err)
 {
@@ -623,9 +812,12 @@ int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_e
     call->events = *events;
     call->start_us = clock_now_us();
     call->deadline_ms = clock_now_ms() + (req->timeout_ms > 0 ? req->timeout_ms : llm->timeout_ms);
+    call->quirks = llm->quirks;
+    arena_init(&call->arena, REQUEST_ARENA_BYTES);
     llm_draft_init(&call->draft);
     call->draft.secret = llm->target.key;
     call->draft.token = on_token;
+    call->draft.thought = on_thought;
     call->draft.token_arg = call;
     sse_reader_init(&call->reader);
     buf_init(&call->answer, LLM_WHOLE_MAX);
@@ -637,13 +829,11 @@ int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_e
         call->next->prev = &call->next;
     llm->calls = call;
 
-    call->body = llm->provider->request(&llm->target, req);
-    if (call->body) {
-        apply_quirks(call, llm->quirks);
+    r = copy_request(call, req, err);
+    call->draft.tools = call->req.tools;
+    call->draft.n_tools = call->req.n_tools;
+    if (r == 0)
         r = try_once(call, err);
-    } else {
-        r = err_set(err, ERR_NO_MEMORY, "out of memory for a request to a model");
-    }
     if (r < 0) {
         call_drop(call);
         return r;

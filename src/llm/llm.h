@@ -19,6 +19,7 @@
 
 #define LLM_CALLS_MAX 16            /* tool calls of one reply */
 #define LLM_TEXT_MAX (1u << 20)     /* bytes of text, and of each call's arguments, of one reply */
+#define LLM_NO_MODEL_END ""         /* of llm_model_ends(): no end is announced */
 
 struct llm;
 struct llm_call; /* one request under way */
@@ -30,6 +31,11 @@ struct llm_tool_call {
     const char *arguments; /* text as the model wrote it: JSON, if all is well */
 };
 
+struct llm_image {
+    const char *type;   /* "image/png" */
+    const char *base64; /* its bytes */
+};
+
 struct llm_message {
     enum llm_role role;
     const char *content;               /* may be NULL when there are calls */
@@ -37,6 +43,13 @@ struct llm_message {
     size_t n_calls;
     const char *tool_call_id; /* of a tool's answer */
     bool is_error;            /* the tool failed */
+    /*
+     * Of an assistant: llm_reply.kept of the reply that this message repeats. It is sent to the server and model that it came from, and to
+     * no other. NULL when there is none.
+     */
+    const json_t *kept;
+    const struct llm_image *images; /* of a tool's answer; sent to models that see (llm_sees()) */
+    size_t n_images;
 };
 
 struct llm_tool {
@@ -54,20 +67,31 @@ struct llm_request {
     const struct llm_tool *tools;
     size_t n_tools;
     enum llm_tool_choice tool_choice;
-    int64_t max_tokens; /* 0: the provider's default */
+    int64_t max_tokens; /* of the reply, thinking included; 0: llm_max_tokens() */
     int64_t timeout_ms; /* of the whole call, its retries included; 0: the setting */
 };
 
-enum llm_stop { LLM_STOP_END, LLM_STOP_TOOLS, LLM_STOP_LENGTH, LLM_STOP_REFUSAL, _LLM_STOP_MAX };
+enum llm_stop {
+    LLM_STOP_END,
+    LLM_STOP_TOOLS,
+    LLM_STOP_LENGTH,
+    LLM_STOP_REFUSAL,
+    LLM_STOP_OVERFLOW, /* the request is longer than the model's context; text is the server's reason */
+    LLM_STOP_BAD_CALL, /* the server could not read the model's own tool call; text is what the model wrote, or the server's reason */
+    _LLM_STOP_MAX
+};
 
 struct llm_usage {
     int64_t input_tokens, output_tokens; /* 0 when the server told nothing */
+    int64_t cached_tokens;               /* of the input, read from the provider's cache */
     double cost_usd;                     /* -1 when the model's price is not known */
 };
 
 /* Lives until the callback returns. */
 struct llm_reply {
-    const char *text; /* "" when there is none; of a refusal, its words */
+    const char *text;     /* "" when there is none; of a refusal, its words */
+    const char *thinking; /* what the model thought, as far as its server tells; "" when it tells nothing */
+    json_t *kept;         /* for llm_message.kept: a caller that keeps it takes a reference. May be NULL */
     const struct llm_tool_call *calls;
     size_t n_calls;
     enum llm_stop stop;
@@ -79,6 +103,7 @@ struct llm_reply {
 
 struct llm_events {
     void (*token)(void *arg, const char *text, size_t len); /* may be NULL */
+    void (*thinking)(void *arg, const char *text, size_t len); /* what the model thinks, as it comes; may be NULL */
     /* A try failed in a way that passes (429, 5xx, no connection) before any token came; the next begins in wait_ms. May be NULL. */
     void (*retry)(void *arg, int64_t wait_ms, const struct err *why);
     /* Exactly once, unless cancelled; err instead of reply when the call failed. Text already sent as tokens stands. */
@@ -94,8 +119,14 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
 /* Cancels what is under way; NULL is fine. The loop must still run once. */
 void llm_destroy(struct llm *llm);
 
-const char *llm_provider(const struct llm *llm); /* "openai", "anthropic", "builtin" */
+const char *llm_provider(const struct llm *llm); /* "openai", "openai-responses", "anthropic", "builtin" */
 const char *llm_model(const struct llm *llm);    /* "" for builtin */
+const char *llm_model_setting(const struct llm *llm); /* "OPENAI_MODEL" */
+/* The day on which the model's maker ends it, "2027-01-14", as far as the table in models.c knows; else LLM_NO_MODEL_END. */
+const char *llm_model_ends(const struct llm *llm);
+/* Whether pictures in tools' answers reach the model: LLM_VISION, and what is known of the model. */
+bool llm_sees(const struct llm *llm);
+int64_t llm_max_tokens(const struct llm *llm); /* of one reply: LLM_MAX_TOKENS, or what suits the model */
 /* True when there is no model: src/nl answers and llm_start() must not be called. */
 bool llm_is_builtin(const struct llm *llm);
 
@@ -106,7 +137,7 @@ void llm_cancel(struct llm_call *call);
 
 struct llm_stats {
     uint64_t calls, failures, retries;
-    uint64_t input_tokens, output_tokens;
+    uint64_t input_tokens, output_tokens, cached_tokens;
     double cost_usd; /* of calls whose price is known */
 };
 void llm_stats(const struct llm *llm, struct llm_stats *ret);

@@ -26,6 +26,7 @@
 #include <sys/socket.h>
 #include "base/clock.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "net/curl_lib.h"
 
 #define CONNECT_TIMEOUT_MS 10000
@@ -57,6 +58,7 @@ struct client_request {
     struct client_events events;
     struct client_response resp;
     uint64_t max_body_bytes, body_bytes;
+    bool has_retry_ms; /* retry_after_ms is of retry-after-ms */
     size_t head_bytes;
     int64_t drain_until_ms;
     struct err failure; /* of body(), or a limit of ours */
@@ -271,7 +273,8 @@ static size_t got_header(char *data, size_t size, size_t n, void *arg)
         return stop_transfer(r, ERR_TOO_LARGE, "headers", CLIENT_HEAD_MAX);
     if (len >= 5 && memcmp(data, "HTTP/", 5) == 0) {
         /* The head of an interim answer (100, 103) is not the head of the answer. */
-        r->resp = (struct client_response){ .retry_after_ms = -1 };
+        r->resp = (struct client_response){ .retry_after_ms = -1, .should_retry = -1 };
+        r->has_retry_ms = false;
         return len;
     }
     colon = memchr(data, ':', len);
@@ -295,8 +298,18 @@ static size_t got_header(char *data, size_t size, size_t n, void *arg)
         for (i = 0; i < end; i++)
             r->resp.content_type[i] = (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] + 32 : value[i]);
         r->resp.content_type[i] = '\0';
-    } else if (name_len == 11 && strncasecmp(data, "retry-after", 11) == 0) {
+    } else if (name_len == 11 && strncasecmp(data, "retry-after", 11) == 0 && !r->has_retry_ms) {
         read_retry_after(r, value);
+    } else if (name_len == 14 && strncasecmp(data, "retry-after-ms", 14) == 0) {
+        char *end;
+        double ms = strtod(value, &end); /* more exact than Retry-After, which may stand beside it */
+
+        if (end != value && *end == '\0' && ms >= 0) {
+            r->resp.retry_after_ms = (int64_t)MIN_OF(ms, (double)RETRY_AFTER_MAX_S * 1000);
+            r->has_retry_ms = true;
+        }
+    } else if (name_len == 14 && strncasecmp(data, "x-should-retry", 14) == 0) {
+        r->resp.should_retry = str_ieq(value, "true") ? 1 : str_ieq(value, "false") ? 0 : -1;
     }
     return len;
 }
@@ -586,6 +599,7 @@ static int set_up(struct client_request *r, const struct client_options *o, bool
     SET(WRITEDATA, r);
     SET(URL, o->url);
     SET(HTTPHEADER, r->headers);
+    SET(USERAGENT, "riddle/" RIDDLE_VERSION);
     SET(CONNECTTIMEOUT_MS, (long)(o->connect_timeout_ms > 0 ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS));
     SET(TIMEOUT_MS, (long)MAX_OF(o->timeout_ms, 0));
     if (r->client->ca_file)
@@ -617,6 +631,7 @@ int client_start(struct client *c, const struct client_options *o, const struct 
     r->state = QUEUED;
     r->events = *events;
     r->resp.retry_after_ms = -1;
+    r->resp.should_retry = -1;
     r->max_body_bytes = o->max_body_bytes;
     code = parse_url(o->url, r->origin, &loopback, err);
     if (code == 0) {

@@ -40,7 +40,8 @@ struct client_options {
 struct client_response {
     int status;              /* 0 until there is one */
     char content_type[96];   /* lower case, without parameters; "" when there is none */
-    int64_t retry_after_ms;  /* of Retry-After, by seconds or by date; -1 when there is none */
+    int64_t retry_after_ms;  /* of Retry-After, by seconds or by date, or of retry-after-ms; -1 when there is none */
+    int should_retry;        /* of x-should-retry: 1 or 0; -1 when there is none */
 };
 
 struct client_events {

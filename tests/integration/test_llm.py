@@ -94,8 +94,8 @@ def test_text_streams(model_with, provider):
     assert "".join(t["text"] for t in result.tokens) == text and len(result.tokens) >= 8
     assert result.reply["stop"] == "end" and result.reply["calls"] == [] and result.reply["attempts"] == 1
     assert (result.reply["input_tokens"], result.reply["output_tokens"]) == (1000, 200)
-    # gpt-4o-mini: 0.15 and 0.60 dollars a million; claude-sonnet-4-5: 3 and 15
-    assert result.reply["cost_usd"] == pytest.approx(0.00027 if provider == "openai" else 0.006)
+    # gpt-6-luna: 0.10 and 0.50 dollars a million; claude-sonnet-5-5: 2 and 10
+    assert result.reply["cost_usd"] == pytest.approx(0.0002 if provider == "openai" else 0.004)
     assert 0 < result.reply["first_token_us"] <= result.reply["total_us"]
     assert result.stats["calls"] == 1 and result.stats["failures"] == 0 and result.stats["input_tokens"] == 1000
     assert result.stats["cost_usd"] == pytest.approx(result.reply["cost_usd"])
@@ -284,11 +284,12 @@ def always(data):
 @pytest.mark.parametrize("answer,kind,message", [
     (head("401 Unauthorized", "application/json") + b'{"error":{"message":"Incorrect API key provided: KEY"}}',
      "LLM_REJECTED", "@ does not accept the key (HTTP 401); check OPENAI_API_KEY"),
-    (head("403 Forbidden", "text/plain") + b"no KEY for you", "LLM_REJECTED", "@ does not accept the key (HTTP 403); check OPENAI_API_KEY"),
+    (head("403 Forbidden", "text/plain") + b"no KEY for you", "LLM_REJECTED",
+     "@ does not allow this with the key (HTTP 403); check OPENAI_API_KEY: no [key] for you"),
     (head("400 Bad Request", "application/json") + b'{"error":{"message":"no such thing as KEY"}}',
      "LLM_REJECTED", "@ refuses the request (HTTP 400): no such thing as [key]"),
     (head("404 Not Found", "text/html") + b"<html>not here</html>", "LLM_REJECTED",
-     "@ has no such model or path (HTTP 404); check OPENAI_MODEL ('gpt-4o-mini') and OPENAI_BASE_URL"),
+     "@ has no such model or path (HTTP 404); check OPENAI_MODEL ('gpt-6-luna') and OPENAI_BASE_URL"),
     (head("302 Found", "text/html", "Location: http://127.0.0.1:1/"), "LLM_REJECTED",
      "@ redirects (HTTP 302), which is not followed; check OPENAI_BASE_URL"),
     (head(content_type="text/html; charset=utf-8") + b"<html>log in</html>", "LLM_BAD_RESPONSE",
@@ -412,31 +413,148 @@ def test_answer_in_one_piece():
 
 def test_refused_parameters_are_left_out():
     """Each server refuses in its own words; what it refuses is left out, and remembered once that worked."""
-    complaints = [{"message": "Unsupported value: 'temperature' does not support 0 with this model.", "param": "temperature"},
-                  {"message": "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead."},
-                  {"message": "max_completion_tokens is too large: 4096"},
-                  {"message": "extra fields not permitted: stream_options"}]
+    complaints = [{"error": {"message": "Unsupported parameter: 'max_tokens' is not supported. Use 'max_completion_tokens' instead."}},
+                  {"error": {"message": "max_completion_tokens is too large: 4096"}},
+                  {"object": "error", "message": {"detail": [{"type": "extra_forbidden", "loc": ["body", "stream_options", "include_usage"],
+                                                              "msg": "Extra inputs are not permitted"}]}}]
 
     def answer(connection, request, n):
         if n < len(complaints):
-            connection.sendall(head("400 Bad Request", "application/json") + json.dumps({"error": complaints[n]}).encode())
+            connection.sendall(head("422 Unprocessable Entity", "application/json") + json.dumps(complaints[n]).encode())
         else:
             connection.sendall(head() + CHUNK + END)
 
     with Hostile(answer) as server:
-        result = drive(settings_of("openai", server.url), ask("hello"), ask("again"))
+        result = drive(settings_of("openai", server.url, OPENAI_MODEL="other"), ask("hello"), ask("again"))
         assert [d["text"] for d in result.done] == ["word ", "word "] and result.retries == []
-        assert [d["attempts"] for d in result.done] == [5, 1]
+        assert [d["attempts"] for d in result.done] == [4, 1]
         sent = [set(json.loads(r.partition(b"\r\n\r\n")[2])) for r in server.requests]
         base = {"model", "messages", "stream"}
-        assert sent == [base | {"temperature", "stream_options", "max_tokens"}, base | {"stream_options", "max_tokens"},
-                        base | {"stream_options", "max_completion_tokens"}, base | {"stream_options"}, base, base]
+        assert sent == [base | {"stream_options", "max_tokens"}, base | {"stream_options", "max_completion_tokens"},
+                        base | {"stream_options"}, base, base]
 
 
 def test_refusal_that_stays():
-    with Hostile(always(head("400 Bad Request", "application/json") + b'{"error":{"message":"temperature is forbidden"}}')) as server:
+    with Hostile(always(head("400 Bad Request", "application/json") + b'{"error":{"message":"stream_options is forbidden"}}')) as server:
         result = drive(settings_of("openai", server.url), ask("hello"))
         assert result.error["type"] == "LLM_REJECTED" and len(server.requests) == 2
+
+
+def body_of(request):
+    return json.loads(request.partition(b"\r\n\r\n")[2])
+
+
+RESPONSE = (b'data: {"type":"response.output_text.delta","output_index":0,"delta":"Hi."}\n\n'
+            b'data: {"type":"response.completed","response":{"status":"completed","output":[],"usage":{"input_tokens":9,"output_tokens":2}}}\n\n')
+
+
+def test_responses_api_where_a_server_asks_for_it():
+    """A model that takes tools only by the Responses API: one refusal, then it is known."""
+    def answer(connection, request, n):
+        if b"POST /v1/responses" in request:
+            connection.sendall(head() + RESPONSE)
+        else:
+            connection.sendall(head("400 Bad Request", "application/json") + json.dumps({"error": {"message": "Function tools with "
+                "reasoning_effort are not supported for gpt-7 in /v1/chat/completions. To use function tools, use /v1/responses or set "
+                "reasoning_effort to 'none'."}}).encode())
+
+    with Hostile(answer) as server:
+        result = drive(settings_of("openai", server.url, OPENAI_MODEL="gpt-7"), ask("hello", tools=TOOLS), ask("again", tools=TOOLS))
+        assert [d["text"] for d in result.done] == ["Hi.", "Hi."] and [d["attempts"] for d in result.done] == [2, 1]
+        assert body_of(server.requests[1])["store"] is False and "messages" not in body_of(server.requests[1])
+
+
+def test_responses_api_that_a_server_lacks():
+    def answer(connection, request, n):
+        if b"POST /v1/responses" in request:
+            connection.sendall(head("404 Not Found", "application/json") + b'{"detail":"Not Found"}')
+        elif body_of(request).get("reasoning_effort") == "none":
+            connection.sendall(head() + CHUNK + END)
+        else:
+            connection.sendall(head("400 Bad Request", "application/json") + b'{"error":{"message":"use /v1/responses"}}')
+
+    with Hostile(answer) as server:
+        result = drive(settings_of("openai", server.url, OPENAI_MODEL="gpt-7"), ask("hello", tools=TOOLS), ask("again", tools=TOOLS))
+        assert [d["text"] for d in result.done] == ["word ", "word "] and [d["attempts"] for d in result.done] == [3, 1]
+
+
+def test_todays_models_are_asked_in_their_way():
+    """Nothing that the newest models refuse is sent in the first place."""
+    with Hostile(always(head() + CHUNK + END)) as server:
+        drive(settings_of("openai", server.url), ask("hello", tools=TOOLS))
+        asked = body_of(server.requests[0])
+        assert asked["model"] == "gpt-6-luna" and asked["reasoning_effort"] == "none" and asked["max_completion_tokens"] == 32000
+        assert "temperature" not in asked and "max_tokens" not in asked
+        drive(settings_of("openai", server.url, OPENAI_MODEL="llama3.1:8b", LLM_EFFORT="low"), ask("hello", tools=TOOLS))
+        asked = body_of(server.requests[1])
+        assert asked["max_tokens"] == 16000 and asked["reasoning_effort"] == "low" and "temperature" not in asked
+        drive(settings_of("anthropic", server.url, LLM_MAX_TOKENS=777), ask("hello"))
+        asked = body_of(server.requests[2])
+        assert asked["model"] == "claude-sonnet-5-5" and asked["max_tokens"] == 777 and "temperature" not in asked
+        assert asked["thinking"] == {"type": "adaptive", "display": "summarized"} and asked["cache_control"] == {"type": "ephemeral"}
+
+
+def test_azure():
+    with Hostile(always(head() + CHUNK + END)) as server:
+        drive({"LLM_PROVIDER": "openai", "OPENAI_API_KEY": Model.KEY,
+               "OPENAI_BASE_URL": server.url + "/openai/deployments/mine?api-version=2025-04-01-preview"}, ask("hello"))
+        line, *headers = server.requests[0].partition(b"\r\n\r\n")[0].decode().lower().split("\r\n")
+        assert line == "post /openai/deployments/mine/chat/completions?api-version=2025-04-01-preview http/1.1"
+        assert f"api-key: {Model.KEY}".lower() in headers and not any(h.startswith("authorization") for h in headers)
+        assert any(h.startswith("user-agent: riddle/") for h in headers)
+
+
+def test_what_a_server_needs_back_goes_to_no_other():
+    stream = (b'data: {"choices":[{"index":0,"delta":{"reasoning_content":"hm","tool_calls":[{"index":0,"id":"a","extra_content":{"google":'
+              b'{"thought_signature":"s"}},"function":{"name":"run_sql","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}\n\ndata: [DONE]\n\n')
+    with Hostile(always(head() + stream)) as server, Hostile(always(head() + CHUNK + END)) as other:
+        settings = settings_of("openai", server.url, OPENAI_MODEL="m")
+        first = drive(settings, ask("hello", tools=TOOLS)).reply
+        assert first["thinking"] == "hm"
+        second = {"tools": TOOLS, "messages": [{"role": "user", "content": "hello"},
+                                               {"role": "assistant", "calls": first["calls"], "kept": first["kept"]},
+                                               {"role": "tool", "tool_call_id": "a", "content": "1"}]}
+        drive(settings, second)
+        sent = body_of(server.requests[1])["messages"][1]
+        assert sent["reasoning_content"] == "hm" and sent["tool_calls"][0]["extra_content"]["google"]["thought_signature"] == "s"
+        drive(settings_of("openai", other.url, OPENAI_MODEL="m"), second)
+        sent = body_of(other.requests[0])["messages"][1]
+        assert set(sent) == {"role", "content", "tool_calls"} and set(sent["tool_calls"][0]) == {"id", "type", "function"}
+
+
+@pytest.mark.parametrize("headers,status,attempts,waits", [
+    (["retry-after-ms: 30"], "429 Too Many", 2, [30]), (["Retry-After: 9", "retry-after-ms: 20"], "503 No", 2, [20]),
+    (["x-should-retry: false"], "500 No", 1, []), (["x-should-retry: true", "retry-after-ms: 1"], "418 No", 2, [1]),
+    (["retry-after-ms: 1"], "409 Conflict", 2, [1])], ids=["ms", "ms-wins", "no", "yes", "409"])
+def test_when_to_try_again(headers, status, attempts, waits):
+    with Hostile(always(head(status, "application/json", *headers) + b'{"error":{"message":"no"}}')) as server:
+        result = drive(settings_of("openai", server.url, LLM_MAX_RETRIES=1), ask("hello"))
+        assert len(server.requests) == attempts and [r["wait_ms"] for r in result.retries] == waits and result.error
+
+
+def test_call_that_groq_could_not_read():
+    def refusal(generation):
+        return head("400 Bad Request", "application/json") + json.dumps({"error": {
+            "message": "Failed to call a function. Please adjust your prompt.", "type": "invalid_request_error", "code": "tool_use_failed",
+            "failed_generation": generation}}).encode()
+    with Hostile(always(refusal("<function=run_sql>{\"sql\": \"SELECT 1\"}</function>"))) as server:
+        reply = drive(settings_of("openai", server.url), ask("hello", tools=TOOLS)).reply
+        assert [(c["name"], c["arguments"]) for c in reply["calls"]] == [("run_sql", '{"sql":"SELECT 1"}')] and reply["stop"] == "tools"
+    with Hostile(always(refusal("<function=run_sql>{{{"))) as server:
+        reply = drive(settings_of("openai", server.url), ask("hello", tools=TOOLS)).reply
+        assert reply["stop"] == "bad_call" and reply["text"] == "<function=run_sql>{{{" and len(server.requests) == 1
+
+
+def test_request_that_is_too_long():
+    with Hostile(always(head("400 Bad Request", "application/json") + b'{"error":{"message":"This model\'s maximum context length is 8192 '
+                        b'tokens.","code":"context_length_exceeded"}}')) as server:
+        reply = drive(settings_of("openai", server.url), ask("hello")).reply
+        assert reply["stop"] == "overflow" and "8192" in reply["text"]
+
+
+def test_text_that_is_no_answer():
+    with Hostile(always(head(content_type="text/plain") + b"method=POST pathname=/v1")) as server:
+        assert "method=POST" in drive(settings_of("openai", server.url), ask("hello")).error["message"]
 
 
 def test_nobody_there():

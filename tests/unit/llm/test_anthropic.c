@@ -134,7 +134,7 @@ static void test_request(void **state)
     struct llm_tool tools[] = { { "f", "does it", schema } };
     struct llm_request req = { .system = "sys", .messages = messages, .n_messages = 7, .tools = tools, .n_tools = 1,
                                .tool_choice = LLM_TOOLS_REQUIRED, .max_tokens = 5 };
-    auto_json json_t *body = llm_anthropic.request(&t, &req);
+    auto_json json_t *body = llm_anthropic.request(&t, &req, 0);
     auto_free char *text = json_to_str(body);
 
     (void)state;
@@ -146,7 +146,7 @@ static void test_request(void **state)
               "{\"type\":\"tool_result\",\"tool_use_id\":\"b\",\"content\":\"bad\",\"is_error\":true},"
               "{\"type\":\"text\",\"text\":\"go on\"},{\"type\":\"text\",\"text\":\"please\"}]}],\"stream\":true,\"system\":\"sys\","
               "\"tools\":[{\"name\":\"f\",\"description\":\"does it\",\"input_schema\":{\"type\":\"object\"}}],"
-              "\"tool_choice\":{\"type\":\"any\"},\"temperature\":0}");
+              "\"tool_choice\":{\"type\":\"any\"},\"cache_control\":{\"type\":\"ephemeral\"}}");
 }
 
 int main(void)

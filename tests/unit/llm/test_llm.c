@@ -29,7 +29,7 @@ static const char *choose(const char *provider, const char *openai_key, const ch
     if (llm_create(&loop, &cfg, &llm, &err) == 0) {
         strcpy(name, llm_provider(llm));
         assert_int_equal(llm_is_builtin(llm), strcmp(name, "builtin") == 0);
-        assert_string_equal(llm_model(llm), llm_is_builtin(llm) ? "" : name[0] == 'o' ? "gpt-4o-mini" : "claude-sonnet-4-5");
+        assert_string_equal(llm_model(llm), llm_is_builtin(llm) ? "" : name[0] == 'o' ? "gpt-6-luna" : "claude-sonnet-5-5");
         llm_destroy(llm);
     } else {
         assert_int_equal(err.code, ERR_CONFIG);
@@ -44,11 +44,15 @@ static void test_choice(void **state)
 {
     (void)state;
     assert_string_equal(choose(NULL, NULL, NULL, NULL), "builtin");
-    assert_string_equal(choose("auto", "k", NULL, "k"), "openai");
+    assert_string_equal(choose("auto", "k", NULL, "k"), "openai-responses");
     assert_string_equal(choose("auto", NULL, NULL, "k"), "anthropic");
     assert_string_equal(choose("auto", NULL, "http://localhost:11434/v1", "k"), "openai");
     assert_string_equal(choose("auto", "", "", ""), "builtin");
-    assert_string_equal(choose("auto", "k", "", ""), "openai");
+    assert_string_equal(choose("auto", "k", "", ""), "openai-responses");
+    assert_string_equal(choose("openai", "k", "https://api.openai.com/v1", NULL), "openai-responses");
+    assert_string_equal(choose("openai-chat", "k", NULL, NULL), "openai");
+    assert_string_equal(choose("openai-responses", NULL, "http://localhost:11434/v1", NULL), "openai-responses");
+    assert_string_equal(choose("openai-responses", NULL, NULL, "k"), "LLM_PROVIDER is 'openai-responses', but OPENAI_API_KEY is not set");
     assert_string_equal(choose("anthropic", "k", NULL, "k"), "anthropic");
     assert_string_equal(choose("builtin", "k", NULL, "k"), "builtin");
     assert_string_equal(choose("openai", NULL, "http://localhost:11434/v1", NULL), "openai");
@@ -86,7 +90,9 @@ static void test_urls(void **state)
         const char *base, *optional, *want;
     } cases[] = { { "http://h/v1", "", "http://h/v1/x" },      { "http://h/v1/", "", "http://h/v1/x" },
                   { "http://h", "/v1", "http://h/v1/x" },      { "http://h/v1/", "/v1", "http://h/v1/x" },
-                  { "http://h/api///", "/v1", "http://h/api/v1/x" } };
+                  { "http://h/api///", "/v1", "http://h/api/v1/x" },
+                  { "https://r.openai.azure.com/openai/deployments/d?api-version=2025-04-01", "",
+                    "https://r.openai.azure.com/openai/deployments/d/x?api-version=2025-04-01" } };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -112,15 +118,22 @@ static void test_origins(void **state)
 static void test_prices(void **state)
 {
     (void)state;
-    assert_float_equal(llm_price("gpt-4o-mini", 1000000, 1000000), 0.75, 1e-9);
-    assert_float_equal(llm_price("gpt-4o-mini-2024-07-18", 1000000, 0), 0.15, 1e-9);
-    assert_float_equal(llm_price("gpt-4o-2024-08-06", 1000000, 0), 2.5, 1e-9);
-    assert_float_equal(llm_price("claude-sonnet-4-5-20250929", 0, 1000000), 15, 1e-9);
-    assert_float_equal(llm_price("claude-sonnet-4-20250514", 0, 1000000), 15, 1e-9);
-    assert_float_equal(llm_price("claude-3-5-haiku-latest", 0, 1000000), 4, 1e-9);
-    assert_float_equal(llm_price("gpt-4o-audio", 1, 1), -1, 1e-9);
-    assert_float_equal(llm_price("llama3.1:8b", 1, 1), -1, 1e-9);
-    assert_float_equal(llm_price("", 1, 1), -1, 1e-9);
+    assert_float_equal(llm_price("gpt-4o-mini", 1000000, 0, 0, 1000000), 0.75, 1e-9);
+    assert_float_equal(llm_price("gpt-4o-mini-2024-07-18", 1000000, 0, 0, 0), 0.15, 1e-9);
+    assert_float_equal(llm_price("gpt-4o-2024-08-06", 1000000, 0, 0, 0), 2.5, 1e-9);
+    assert_float_equal(llm_price("claude-sonnet-4-5-20250929", 0, 0, 0, 1000000), 15, 1e-9);
+    assert_float_equal(llm_price("claude-sonnet-5-5", 1000000, 800000, 100000, 0), 0.2 + 0.16 + 0.25, 1e-9);
+    assert_float_equal(llm_price("openai/gpt-6-luna", 1000000, 500000, 0, 0), 0.055, 1e-9);
+    assert_float_equal(llm_price("anthropic/claude-opus-5.5", 0, 0, 0, 1000000), 20, 1e-9);
+    assert_float_equal(llm_price("gpt-4o-audio", 1, 0, 0, 1), -1, 1e-9);
+    assert_float_equal(llm_price("llama3.1:8b", 1, 0, 0, 1), -1, 1e-9);
+    assert_float_equal(llm_price("", 1, 0, 0, 1), -1, 1e-9);
+    assert_string_equal(llm_ends("gpt-4o-mini-2024-07-18"), "2027-01-14");
+    assert_string_equal(llm_ends("gpt-6-luna"), "");
+    assert_true(llm_model_flags("claude-sonnet-5-5") & LLM_MODEL_ADAPTIVE);
+    assert_false(llm_model_flags("claude-sonnet-4-5") & LLM_MODEL_ADAPTIVE);
+    assert_true(llm_model_flags("google/gemini-3-pro") & LLM_MODEL_SEES);
+    assert_int_equal(llm_model_flags("llama3.1:8b"), 0);
 }
 
 /* The key goes, wherever it stands; a word that only looks like one stays. */

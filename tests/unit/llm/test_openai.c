@@ -219,7 +219,7 @@ static void test_request(void **state)
     struct llm_tool tools[] = { { "f", "does it", schema } };
     struct llm_request req = { .system = "sys", .messages = messages, .n_messages = 4, .tools = tools, .n_tools = 1,
                                .tool_choice = LLM_TOOLS_REQUIRED };
-    auto_json json_t *body = llm_openai.request(&t, &req);
+    auto_json json_t *body = llm_openai.request(&t, &req, 0);
     auto_free char *text = json_to_str(body);
 
     (void)state;
@@ -229,7 +229,7 @@ static void test_request(void **state)
               "\"arguments\":\"{\\\"x\\\":1}\"}}]},{\"role\":\"tool\",\"tool_call_id\":\"a\",\"content\":\"1\"},"
               "{\"role\":\"assistant\",\"content\":\"one\"}],\"stream\":true,\"tools\":[{\"type\":\"function\",\"function\":"
               "{\"name\":\"f\",\"description\":\"does it\",\"parameters\":{\"type\":\"object\"}}}],\"tool_choice\":\"required\","
-              "\"temperature\":0,\"stream_options\":{\"include_usage\":true},\"max_tokens\":99}");
+              "\"stream_options\":{\"include_usage\":true},\"max_tokens\":99}");
 }
 
 int main(void)
