@@ -19,6 +19,7 @@
 #include <string.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/buf.h"
@@ -32,6 +33,7 @@
 #include "cli/cli.h"
 #include "cli/table.h"
 #include "gen/platform.h"
+#include "llm/llm.h"
 #include "sandbox/local/cgroup.h"
 
 #define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
@@ -304,6 +306,48 @@ static void check_machine(const struct config *cfg, json_t *checks)
         "%ld online; one kernel may use %g", cores, cfg->cpus);
 }
 
+#define MODEL_END_SOON_DAYS 90
+
+/* Days from today to a day written "2027-01-14". */
+static long days_until(const char *day)
+{
+    struct tm tm = { .tm_isdst = -1 };
+    if (sscanf(day, "%d-%d-%d", &tm.tm_year, &tm.tm_mon, &tm.tm_mday) != 3)
+        return LONG_MAX;
+    tm.tm_year -= 1900;
+    tm.tm_mon -= 1;
+    return (long)(((int64_t)timegm(&tm) * 1000 - clock_wall_ms()) / 86400000);
+}
+
+/* Which model answers, and whether its maker ends it soon. Nothing is asked over the network. */
+static void check_model(const struct config *cfg, json_t *checks)
+{
+    struct err err = ERR_INIT;
+    struct llm *llm;
+    uv_loop_t loop;
+    char remedy[200];
+
+    uv_loop_init(&loop);
+    if (llm_create(&loop, cfg, &llm, &err) < 0) {
+        add(checks, "model", FAIL, "see docs/models.md", "%s", err.message);
+    } else {
+        const char *ends = llm_model_ends(llm);
+        long days = *ends ? days_until(ends) : LONG_MAX;
+        snprintf(remedy, sizeof(remedy), "set %s to a model that goes on; see docs/models.md", llm_model_setting(llm));
+        if (llm_is_builtin(llm))
+            add(checks, "model", PASS, NULL, "none: the built-in planner answers");
+        else if (days < 0)
+            add(checks, "model", CAUTION, remedy, "%s: its maker ended it on %s", llm_model(llm), ends);
+        else if (days < MODEL_END_SOON_DAYS)
+            add(checks, "model", CAUTION, remedy, "%s: its maker ends it on %s, in %ld days", llm_model(llm), ends, days);
+        else
+            add(checks, "model", PASS, NULL, "%s by %s", llm_model(llm), llm_provider(llm));
+        llm_destroy(llm);
+    }
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
 /* ---- printing ---- */
 
 static void print_visible(const char *text)
@@ -402,6 +446,7 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
         check_probe(path, checks);
     check_home(&cfg, checks);
     check_machine(&cfg, checks);
+    check_model(&cfg, checks);
 
     enum status worst = PASS;
     size_t i;

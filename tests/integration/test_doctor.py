@@ -120,6 +120,19 @@ def test_home_not_writable(programs, tmp_path):
     assert done.status == 1 and "Permission denied" in checks(done)["home"]["detail"]
 
 
+@pytest.mark.parametrize("model,status,says", [("gpt-4.1-nano", "caution", "ended it on 2026-10-23"), ("gpt-6-luna", "pass", "gpt-6-luna by openai"),
+                                               ("llama3.1:8b", "pass", "llama3.1:8b")])
+def test_model_near_its_end(programs, model, status, says):
+    found = checks(programs.riddle("doctor", "--json", env={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_MODEL": model}))
+    assert found["model"]["status"] == status and says in found["model"]["detail"]
+    assert status == "pass" or "OPENAI_MODEL" in found["model"]["remedy"]
+
+
+def test_model_without_its_key(programs):
+    done = programs.riddle("doctor", "--json", env={"LLM_PROVIDER": "anthropic"})
+    assert checks(done)["model"]["status"] == "fail" and done.status == 1
+
+
 def test_usage(programs):
     done = programs.riddle("doctor", "--jsn")
     assert (done.status, done.err) == (2, "riddle: unknown option '--jsn' of 'doctor'; did you mean '--json'?\n")
