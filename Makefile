@@ -98,7 +98,7 @@ RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/
 
 # Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
 DIRS_riddle := cli api agent nl llm store run sandbox dataset plan net base
-DIRS_kernel := kernel run sandbox plan base
+DIRS_kernel := kernel sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
 objects = $(patsubst src/%.c,$(BUILD)/obj/%.o,$(filter-out src/%/main.c,$(sort $(shell find src/$(1) -name '*.c'))))

@@ -232,7 +232,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = store_abandon_runs_wait(app->store, "{\"type\":\"SERVER_STOPPED\",\"message\":\"The server stopped while this ran.\"}",
                                     &abandoned, err);
     if (r == 0)
-        r = executor_create(loop_uv(loop), cfg, &app->executor, err);
+        r = executor_create(loop_uv(loop), cfg, NULL, &app->executor, err);
     if (r == 0)
         r = uploads_open(app, err);
     if (r == 0)

@@ -145,11 +145,11 @@ static int print_answer(const json_t *answer, const struct options *o)
     return r < 0 ? CLI_FAILED : CLI_OK;
 }
 
-static int write_chart(struct provider *p, const struct config *cfg, const struct options *o, const json_t *answer)
+static int write_chart(struct foreground *fg, const struct config *cfg, const struct options *o, const json_t *answer)
 {
     struct err err = ERR_INIT;
     fflush(stdout);
-    if (ask_chart_write(p, cfg, answer, o->chart, o->force, &err) < 0) {
+    if (ask_chart_write(fg, cfg, answer, o->chart, o->force, &err) < 0) {
         cli_complain("%s", err.message);
         return CLI_FAILED;
     }
@@ -160,26 +160,26 @@ static int write_chart(struct provider *p, const struct config *cfg, const struc
 static int ask_one(const struct config *cfg, const struct options *o, const char *question, char **files, size_t n_files)
 {
     struct err err = ERR_INIT;
-    struct provider *provider = NULL;
+    struct foreground *fg = NULL;
     struct ask_data data;
     int status = CLI_FAILED;
-    int r = provider_open_local(cfg, &provider, &err);
+    struct executor_options once = { .one_shot = true, .kind = RUN_SQL, .code = o->chart ? draw_code() : "" };
+    int r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0) {
-        provider_one_shot(provider, o->chart ? draw_code() : "");
-        r = ask_data_open(provider, cfg, (const char *const *)files, n_files, NULL, &data, &err);
+        r = ask_data_open(fg, cfg, (const char *const *)files, n_files, NULL, &data, &err);
     }
     if (r >= 0) {
         auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
         status = print_answer(answer, o);
         if (o->chart && status == CLI_OK)
-            status = write_chart(provider, cfg, o, answer);
+            status = write_chart(fg, cfg, o, answer);
         cli_end_output();
         ask_data_finish(&data);
     } else {
         cli_complain("%s", err.message);
         status = err.code == ERR_VALIDATION || err.code == ERR_NOT_FOUND ? CLI_USAGE : CLI_FAILED;
     }
-    provider_close(provider);
+    foreground_close(fg);
     return status;
 }
 
@@ -221,7 +221,7 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
     return list;
 }
 
-static void answer_group(struct provider *p, const struct config *cfg, const struct options *o, struct line *lines,
+static void answer_group(struct foreground *fg, const struct config *cfg, const struct options *o, struct line *lines,
                          const size_t *which, size_t n)
 {
     struct err err = ERR_INIT;
@@ -232,7 +232,7 @@ static void answer_group(struct provider *p, const struct config *cfg, const str
     json_array_foreach(json_object_get(lines[which[0]].request, "files"), i, v)
         if (n_files < SANDBOX_FILES_MAX && json_is_string(v))
             files[n_files++] = json_string_value(v);
-    int r = ask_data_open(p, cfg, files, n_files, NULL, &data, &err);
+    int r = ask_data_open(fg, cfg, files, n_files, NULL, &data, &err);
     for (i = 0; i < n; i++) {
         struct line *l = &lines[which[i]];
         const char *question = json_string_value(json_object_get(l->request, "question"));
@@ -280,12 +280,12 @@ static int read_lines(const char *path, struct line **ret, size_t *ret_n, struct
 static int ask_batch(const struct config *cfg, const struct options *o)
 {
     struct err err = ERR_INIT;
-    struct provider *provider = NULL;
+    struct foreground *fg = NULL;
     struct line *lines = NULL;
     size_t n = 0, *which = NULL;
     int r = read_lines(o->batch, &lines, &n, &err);
     if (r >= 0)
-        r = provider_open_local(cfg, &provider, &err);
+        r = foreground_open(cfg, NULL, &fg, &err);
     which = calloc(n + 1, sizeof(*which));
     if (r >= 0 && !which)
         r = err_set(&err, ERR_NO_MEMORY, "out of memory");
@@ -296,7 +296,7 @@ static int ask_batch(const struct config *cfg, const struct options *o)
             if (!lines[j].answer && str_eq(lines[j].files, lines[i].files))
                 which[k++] = j;
         if (k > 0)
-            answer_group(provider, cfg, o, lines, which, k);
+            answer_group(fg, cfg, o, lines, which, k);
         for (; printed < n && lines[printed].answer && r >= 0; printed++) {
             auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
             r = json_write(lines[printed].answer, &out, &err);
@@ -313,7 +313,7 @@ static int ask_batch(const struct config *cfg, const struct options *o)
     }
     free(lines);
     free(which);
-    provider_close(provider);
+    foreground_close(fg);
     if (r < 0)
         cli_complain("%s", err.message);
     return r < 0 ? (err.code == ERR_INVALID_JSON ? CLI_USAGE : CLI_FAILED) : CLI_OK;

@@ -36,21 +36,21 @@ int ask_chart_check(const char *path, bool force, struct err *err)
     return 0;
 }
 
-static int put_input(struct sandbox *sb, const struct buf *input, struct err *err)
+static int put_input(struct foreground *fg, struct lease *lease, const struct buf *input, struct err *err)
 {
     int r = 0;
     for (size_t at = 0; at < input->len && r >= 0; at += FILE_PIECE_MAX)
-        r = sandbox_write_file(sb, DRAW_INPUT, input->data + at, MIN_OF(input->len - at, (size_t)FILE_PIECE_MAX), at > 0, err);
+        r = foreground_write_file(fg, lease, DRAW_INPUT, input->data + at, MIN_OF(input->len - at, (size_t)FILE_PIECE_MAX), at > 0, err);
     return r;
 }
 
-static int get_output(struct sandbox *sb, struct buf *image, struct err *err)
+static int get_output(struct foreground *fg, struct lease *lease, struct buf *image, struct err *err)
 {
     auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX);
     struct file_piece piece = { .end = false };
     int r = 0;
     while (!piece.end && r >= 0) {
-        r = sandbox_read_file(sb, DRAW_OUTPUT, (int64_t)image->len, FILE_PIECE_MAX, &data, &piece, err);
+        r = foreground_read_file(fg, lease, DRAW_OUTPUT, (int64_t)image->len, FILE_PIECE_MAX, &data, &piece, err);
         if (r >= 0)
             r = buf_append(image, piece.data, piece.len, err);
         if (r >= 0 && piece.len == 0)
@@ -59,7 +59,7 @@ static int get_output(struct sandbox *sb, struct buf *image, struct err *err)
     return r;
 }
 
-static int run_code(struct sandbox *sb, struct err *err)
+static int run_code(struct foreground *fg, struct lease *lease, struct err *err)
 {
     const char *code = draw_code();
     struct run_request req = { .kind = RUN_PYTHON,
@@ -70,9 +70,7 @@ static int run_code(struct sandbox *sb, struct err *err)
                                .max_rows = 1,
                                .max_output_bytes = 1 << 16 };
     struct run_result result = { .verdict = VERDICT_OK };
-    int r = sandbox_begin(sb, &req, NULL, err);
-    if (r >= 0)
-        r = sandbox_wait(sb, &result, err);
+    int r = foreground_run(fg, lease, &req, NULL, NULL, &result, err);
     if (r < 0)
         return r;
     if (result.verdict != VERDICT_OK) {
@@ -94,13 +92,13 @@ static int write_new(const char *path, const struct buf *image, struct err *err)
     return r;
 }
 
-int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force,
+int ask_chart_write(struct foreground *fg, const struct config *cfg, const json_t *answer, const char *path, bool force,
                     struct err *err)
 {
     auto_json json_t *spec = chart_suggest(answer, json_object_get(answer, "chart"));
     auto_buf struct buf input = BUF_INIT(DRAW_MAX_BYTES), image = BUF_INIT(DRAW_MAX_BYTES);
     struct sandbox_spec sandbox_spec = { .kind = RUN_PYTHON };
-    struct sandbox *sb = NULL;
+    struct lease *lease = NULL;
     if (!spec)
         return err_set(err, ERR_VALIDATION,
                        "no chart fits this answer: it takes at least two rows, with one number for each name or time");
@@ -108,14 +106,14 @@ int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *
     int r = draw_input(answer, spec, format, &input, err);
     sandbox_limits_default(cfg, &sandbox_spec.limits);
     if (r >= 0)
-        r = sandbox_create(p, &sandbox_spec, NULL, &sb, err);
+        r = foreground_acquire(fg, &sandbox_spec, NULL, &lease, err);
     if (r >= 0)
-        r = put_input(sb, &input, err);
+        r = put_input(fg, lease, &input, err);
     if (r >= 0)
-        r = run_code(sb, err);
+        r = run_code(fg, lease, err);
     if (r >= 0)
-        r = get_output(sb, &image, err);
-    sandbox_destroy(sb);
+        r = get_output(fg, lease, &image, err);
+    lease_release(lease);
     if (r >= 0)
         r = draw_check(format, image.data, image.len, err);
     if (r < 0)

@@ -7,7 +7,7 @@
 #include "base/config.h"
 #include "base/err.h"
 #include "base/json.h"
-#include "sandbox/sandbox.h"
+#include "run/foreground.h"
 
 /* "png" or "svg", by the end of the name; NULL for any other. */
 const char *ask_chart_format(const char *path);
@@ -17,7 +17,7 @@ int ask_chart_check(const char *path, bool force, struct err *err);
 /*
  * Draws in a sandbox of its own and writes the file, which is whole or not there. VALIDATION when no chart fits the answer.
  */
-int ask_chart_write(struct provider *p, const struct config *cfg, const json_t *answer, const char *path, bool force,
+int ask_chart_write(struct foreground *fg, const struct config *cfg, const json_t *answer, const char *path, bool force,
                     struct err *err);
 
 #endif

@@ -21,9 +21,7 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
                                .max_rows = max_rows,
                                .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
     struct run_result result = { .verdict = VERDICT_OK };
-    int r = sandbox_begin(d->sandbox, &req, NULL, err);
-    if (r >= 0)
-        r = sandbox_wait(d->sandbox, &result, err);
+    int r = foreground_run(d->fg, d->lease, &req, NULL, NULL, &result, err);
     if (r < 0)
         return r;
     if (result.verdict == VERDICT_OK) {
@@ -90,20 +88,20 @@ int ask_data_name_files(struct arena *a, const char *const *words, size_t n, str
     return r;
 }
 
-int ask_data_open(struct provider *p, const struct config *cfg, const char *const *files, size_t n_files,
+int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files, size_t n_files,
                   const struct run_events *events, struct ask_data *ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
     struct sandbox_file list[SANDBOX_FILES_MAX];
     auto_arena struct arena a;
 
-    *ret = (struct ask_data){ .sandbox = NULL };
+    *ret = (struct ask_data){ .fg = fg };
     arena_init(&a, 1u << 20);
     int r = ask_data_name_files(&a, files, n_files, list, err);
     spec.files = list;
     sandbox_limits_default(cfg, &spec.limits);
     if (r >= 0)
-        r = sandbox_create(p, &spec, events, &ret->sandbox, err);
+        r = foreground_acquire(fg, &spec, events, &ret->lease, err);
     if (r >= 0)
         r = read_catalog(ret, list, n_files, err);
     if (r < 0)
@@ -113,7 +111,7 @@ int ask_data_open(struct provider *p, const struct config *cfg, const char *cons
 
 void ask_data_finish(struct ask_data *d)
 {
-    sandbox_destroy(d->sandbox);
+    lease_release(d->lease);
     catalog_unref(d->catalog);
-    *d = (struct ask_data){ .sandbox = NULL };
+    *d = (struct ask_data){ .lease = NULL };
 }

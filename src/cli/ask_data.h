@@ -5,10 +5,11 @@
 
 #include "agent/catalog.h"
 #include "base/arena.h"
-#include "sandbox/sandbox.h"
+#include "run/foreground.h"
 
 struct ask_data {
-    struct sandbox *sandbox;
+    struct foreground *fg;
+    struct lease *lease;
     struct catalog *catalog;
 };
 
@@ -19,7 +20,7 @@ struct ask_data {
 int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err);
 
 /* Paths may be "TABLE=PATH". On failure *ret needs no finish. */
-int ask_data_open(struct provider *p, const struct config *cfg, const char *const *files, size_t n_files,
+int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files, size_t n_files,
                   const struct run_events *events, struct ask_data *ret, struct err *err);
 void ask_data_finish(struct ask_data *d);
 

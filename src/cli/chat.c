@@ -591,7 +591,7 @@ static int open_session(struct session *s, char **words, size_t n_words, const c
     /* One kernel of each kind waits for a person's next line; a script waits for nothing that it does not use. */
     s->cfg->pool_size = s->terminal ? MIN_OF(s->cfg->pool_size, 1) : 0;
     if (r == 0)
-        r = executor_create(loop_uv(s->loop), s->cfg, &s->executor, err);
+        r = executor_create(loop_uv(s->loop), s->cfg, NULL, &s->executor, err);
     if (r == 0)
         r = llm_create(loop_uv(s->loop), s->cfg, &s->llm, err);
     struct agent_env env = { .loop = s->loop, .cfg = s->cfg, .executor = s->executor, .llm = s->llm, .resolve = chat_tables_resolve, .arg = &s->tables };

@@ -2,23 +2,19 @@
  * `riddle doctor`: does this machine have what Riddle needs, and does every layer of the jail hold on it?
  *
  * Each check is PASS, CAUTION (it works, but something is weaker or slower than it should be) or FAIL, and one that is not
- * PASS says what to do. What only the kernel can know (the layers, Python's packages, DuckDB) it is asked for, by
- * `riddle-kernel --probe`: the answer is that of the program which will build the jails, under the same user.
+ * PASS says what to do. What belongs to sandboxes the chosen provider checks (struct provider_ops, probe); then a sandbox is
+ * made and used.
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,12 +28,10 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "gen/platform.h"
 #include "llm/llm.h"
-#include "sandbox/local/cgroup.h"
+#include "run/foreground.h"
+#include "sandbox/provider.h"
 
-#define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
-#define PROBE_MAX_BYTES (1u << 20)
 #define MEGABYTE (1024LL * 1024)
 
 enum status { PASS, CAUTION, FAIL, _STATUS_MAX };
@@ -74,174 +68,42 @@ static enum status status_of(const json_t *check)
     return FAIL; /* what cannot be understood has not passed */
 }
 
-/* ---- asking the kernel program ---- */
+/* ---- sandboxes ---- */
 
-/* Reads both pipes to their end, or until the time is over. */
-static int collect(int out_fd, int err_fd, struct buf *out, struct buf *errout, struct err *err)
+static void on_probed(void *arg, enum probe_level level, const char *name, const char *detail, const char *remedy)
 {
-    int64_t deadline_ms = clock_now_ms() + PROBE_TIMEOUT_MS;
-    struct pollfd fds[2] = { { .fd = out_fd, .events = POLLIN }, { .fd = err_fd, .events = POLLIN } };
-    struct buf *bufs[2] = { out, errout };
-    while (fds[0].fd >= 0 || fds[1].fd >= 0) {
-        int64_t left_ms = deadline_ms - clock_now_ms();
-        if (left_ms <= 0)
-            return err_set(err, ERR_TIMEOUT, "it gave no answer within %d seconds", PROBE_TIMEOUT_MS / 1000);
-        if (poll(fds, 2, (int)left_ms) < 0 && errno != EINTR)
-            return err_errno(err, ERR_IO, errno, "reading its answer");
-        for (int i = 0; i < 2; i++) {
-            char chunk[4096];
-            if (fds[i].fd < 0 || !fds[i].revents)
-                continue;
-            ssize_t n = read(fds[i].fd, chunk, sizeof(chunk));
-            if (n < 0 && errno == EINTR)
-                continue;
-            if (n <= 0)
-                fds[i].fd = -1;
-            else if (buf_append(bufs[i], chunk, (size_t)n, err) < 0)
-                return -(int)err->code;
-        }
-    }
-    return 0;
+    static const enum status statuses[] = { [PROBE_PASS] = PASS, [PROBE_CAUTION] = CAUTION, [PROBE_FAIL] = FAIL };
+    add(arg, name, statuses[level], remedy, "%s", detail);
 }
 
-/* Runs `path option` and waits. The exit status is in the sense of wait(2). */
-static int ask_kernel(const char *path, const char *option, struct buf *out, struct buf *errout, int *ret_status,
-                      struct err *err)
-{
-    extern char **environ;
-    int out_pipe[2], err_pipe[2];
-    pid_t pid;
-    char *const argv[] = { (char *)path, (char *)option, NULL };
-
-    if (pipe2(out_pipe, O_CLOEXEC) < 0)
-        return err_errno(err, ERR_IO, errno, "making a pipe");
-    auto_close int out_fd = out_pipe[0], out_end = out_pipe[1];
-    if (pipe2(err_pipe, O_CLOEXEC) < 0)
-        return err_errno(err, ERR_IO, errno, "making a pipe");
-    auto_close int err_fd = err_pipe[0], err_end = err_pipe[1];
-
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_adddup2(&actions, out_end, STDOUT_FILENO);
-    posix_spawn_file_actions_adddup2(&actions, err_end, STDERR_FILENO);
-    int failed = posix_spawn(&pid, path, &actions, NULL, argv, environ);
-    posix_spawn_file_actions_destroy(&actions);
-    if (failed)
-        return err_errno(err, ERR_NOT_FOUND, failed, "'%s' cannot be started", path);
-    close(TAKE_FD(out_end));
-    close(TAKE_FD(err_end));
-
-    int r = collect(out_fd, err_fd, out, errout, err);
-    if (r < 0)
-        kill(pid, SIGKILL);
-    while (waitpid(pid, ret_status, 0) < 0 && errno == EINTR)
-        ;
-    return r;
-}
-
-static int kernel_path(const struct config *cfg, char *ret, size_t n, struct err *err)
-{
-    char dir[PATH_MAX];
-    if (cfg->kernel_path[0]) {
-        snprintf(ret, n, "%s", cfg->kernel_path);
-        return 0;
-    }
-    int r = proc_self_dir(dir, sizeof(dir), err);
-    if (r < 0)
-        return r;
-    if ((size_t)snprintf(ret, n, "%s/riddle-kernel", dir) >= n)
-        return err_set(err, ERR_TOO_LARGE, "the path of riddle-kernel is too long");
-    return 0;
-}
-
-/* The first line of a text, cut. */
-static void first_line(const struct buf *b, char *ret, size_t n)
-{
-    const char *s = buf_cstr(b);
-    snprintf(ret, n, "%.*s", (int)MIN_OF(strcspn(s, "\n"), n - 1), s);
-}
-
-/* True if riddle-kernel is there, starts, and is of this version. */
-static bool check_kernel(const char *version, const char *path, json_t *checks)
-{
-    static const char build[] = "run 'make' in the source tree, or set RIDDLE_KERNEL to the program's path";
-    struct err err = ERR_INIT;
-    auto_buf struct buf out = BUF_INIT(PROBE_MAX_BYTES), errout = BUF_INIT(PROBE_MAX_BYTES);
-    char line[512], ended[128];
-    int status;
-
-    if (access(path, X_OK) < 0) {
-        add(checks, "riddle-kernel", FAIL, build, "'%s' is no program that can be run: %s", path, strerror(errno));
-        return false;
-    }
-    if (ask_kernel(path, "--version", &out, &errout, &status, &err) < 0) {
-        add(checks, "riddle-kernel", FAIL, build, "%s", err.message);
-        return false;
-    }
-    if (status != 0) {
-        first_line(&errout, line, sizeof(line));
-        proc_describe_exit(status, ended, sizeof(ended));
-        /* The dynamic linker names the library that it misses; there are two that matter. */
-        const char *remedy = strstr(line, "libduckdb")    ? "run 'make deps', which fetches DuckDB"
-                             : strstr(line, "libpython") ? "apt-get install " PLATFORM_PYTHON_LIBRARY_PACKAGE
-                             : strstr(line, ".so")       ? "run 'make deps', which installs what is missing"
-                                                         : build;
-        add(checks, "riddle-kernel", FAIL, remedy, "it does not start: %s (%s)", line[0] ? line : "no message", ended);
-        return false;
-    }
-    first_line(&out, line, sizeof(line));
-    const char *space = strchr(line, ' ');
-    if (!str_starts(line, "riddle-kernel ") || !space || strncmp(space + 1, version, strlen(version)) != 0 ||
-        (space[1 + strlen(version)] != '\0' && space[1 + strlen(version)] != ' ')) {
-        add(checks, "riddle-kernel", FAIL, build, "'%s' says it is '%s', and this is riddle %s", path, line, version);
-        return false;
-    }
-    add(checks, "riddle-kernel", PASS, NULL, "%s (%s)", path, version);
-    return true;
-}
-
-/* Layers of the jail, Python and DuckDB, as the kernel program sees them. */
-static void check_probe(const char *path, json_t *checks)
+/* The proof of the pudding: a sandbox is made and a query run inside. */
+static void check_sandbox(const struct config *cfg, json_t *checks)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf out = BUF_INIT(PROBE_MAX_BYTES), errout = BUF_INIT(PROBE_MAX_BYTES);
-    auto_json json_t *answer = NULL;
-    json_t *layers = NULL, *layer;
-    char line[512], ended[128];
-    size_t i;
-    int status = 0;
-    static const char remedy[] = "run 'riddle-kernel --probe' by hand to see why";
-
-    /* A group of v2 that was delegated to riddle is of use to the probe only when we are not in it ourselves. */
-    struct cgroup_tree cgroups;
-    cgroup_tree_open(&cgroups);
-    int r = ask_kernel(path, "--probe", &out, &errout, &status, &err);
-    cgroup_tree_close(&cgroups);
-    if (r >= 0)
-        r = json_parse(buf_cstr(&out), out.len, &answer, &err);
-    if (r >= 0)
-        r = json_get_array(answer, "layers", &layers, &err);
-    if (r < 0 || json_array_size(layers) == 0) {
-        first_line(&errout, line, sizeof(line));
-        proc_describe_exit(status, ended, sizeof(ended));
-        add(checks, "probe", FAIL, remedy, "riddle-kernel --probe gave no answer that can be used: %s (%s)",
-            line[0]        ? line
-            : r < 0        ? err.message
-                           : "it names no layers",
-            ended);
-        return;
-    }
-    json_array_foreach(layers, i, layer)
-    {
-        const char *name, *detail, *fix;
-        if (json_get_str(layer, "name", "?", &name, &err) < 0 || json_get_str(layer, "detail", "", &detail, &err) < 0 ||
-            json_get_str(layer, "remedy", NULL, &fix, &err) < 0) {
-            add(checks, "probe", FAIL, remedy, "riddle-kernel --probe: %s", err.message);
-            continue;
-        }
-        add(checks, name, status_of(layer), fix, "%s", detail);
-    }
+    struct foreground *fg = NULL;
+    struct lease *lease = NULL;
+    struct run_result result = { .verdict = VERDICT_OK };
+    struct sandbox_spec spec = { .kind = RUN_SQL };
+    struct executor_options once = { .one_shot = true, .kind = RUN_SQL };
+    struct run_request req = { .kind = RUN_SQL, .code = "SELECT 42", .code_len = 9, .timeout_ms = 10000, .max_rows = 1,
+                               .max_output_bytes = 65536 };
+    sandbox_limits_default(cfg, &spec.limits);
+    int r = foreground_open(cfg, &once, &fg, &err);
+    if (r == 0)
+        r = foreground_acquire(fg, &spec, NULL, &lease, &err);
+    if (r == 0)
+        r = foreground_run(fg, lease, &req, NULL, NULL, &result, &err);
+    if (r < 0 || result.verdict != VERDICT_OK)
+        add(checks, "jail as a whole", FAIL, "see the checks above that did not pass", "%s",
+            r < 0 ? err.message : verdict_name(result.verdict));
+    else if (str_eq(cfg->jail, "partial"))
+        add(checks, "jail as a whole", CAUTION, "unset RIDDLE_JAIL where this machine is the wall",
+            "closed, with RIDDLE_JAIL=partial");
+    else
+        add(checks, "jail as a whole", PASS, NULL, "closed and verified");
+    run_result_finish(&result);
+    lease_release(lease);
+    foreground_close(fg);
 }
 
 /* ---- the machine ---- */
@@ -389,7 +251,7 @@ static void print_checks(const json_t *checks)
 static int print_json(const char *version, const json_t *checks, enum status worst)
 {
     struct err err = ERR_INIT;
-    auto_buf struct buf b = BUF_INIT(4 * PROBE_MAX_BYTES);
+    auto_buf struct buf b = BUF_INIT(4u << 20);
     auto_json json_t *report = json_pack("{s:s, s:s, s:O}", "status", status_names[worst], "version", version, "checks",
                                          checks);
     if (!report || json_write(report, &b, &err) < 0 || buf_append_str(&b, "\n", &err) < 0 ||
@@ -417,7 +279,6 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
     bool json = false;
     struct err err = ERR_INIT;
     struct config cfg;
-    char path[PATH_MAX];
     int c;
 
     opterr = 0;
@@ -440,10 +301,11 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
         return status;
 
     auto_json json_t *checks = json_array();
-    if (kernel_path(&cfg, path, sizeof(path), &err) < 0)
-        add(checks, "riddle-kernel", FAIL, "mount /proc", "%s", err.message);
-    else if (check_kernel(cli->version, path, checks))
-        check_probe(path, checks);
+    const struct provider_ops *provider = provider_find(cfg.sandbox_provider, &err);
+    if (!provider)
+        add(checks, "SANDBOX_PROVIDER", FAIL, "set one of these", "%s", err.message);
+    else if (provider->probe(&cfg, on_probed, checks))
+        check_sandbox(&cfg, checks);
     check_home(&cfg, checks);
     check_machine(&cfg, checks);
     check_model(&cfg, checks);

@@ -8,7 +8,7 @@
 #include "cli/cli.h"
 #include "dataset/registry.h"
 #include "run/capsule.h"
-#include "sandbox/sandbox.h"
+#include "run/foreground.h"
 #include "store/store.h"
 
 static const char usage[] = "usage: riddle replay [--json] RUN_ID\n"
@@ -62,17 +62,16 @@ static int run_again(const struct config *cfg, const struct capsule *c, const st
     int r = capsule_request(c, cfg, &req, err);
     if (r < 0)
         return r;
-    struct provider *p = NULL;
-    struct sandbox *sb = NULL;
-    r = provider_open_local(cfg, &p, err);
+    struct foreground *fg = NULL;
+    struct lease *lease = NULL;
+    struct executor_options once = { .one_shot = true, .kind = spec->kind, .code = req.code };
+    r = foreground_open(cfg, &once, &fg, err);
     if (r == 0)
-        r = sandbox_create(p, spec, NULL, &sb, err);
+        r = foreground_acquire(fg, spec, NULL, &lease, err);
     if (r == 0)
-        r = sandbox_begin(sb, &req, NULL, err);
-    if (r == 0)
-        r = sandbox_wait(sb, ret, err);
-    sandbox_destroy(sb);
-    provider_close(p);
+        r = foreground_run(fg, lease, &req, NULL, NULL, ret, err);
+    lease_release(lease);
+    foreground_close(fg);
     return r;
 }
 

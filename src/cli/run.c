@@ -37,6 +37,7 @@ struct options {
     enum format format;
     char **files;
     size_t n_files;
+    bool once;
 };
 
 /* What the callbacks of a run need. */
@@ -77,6 +78,7 @@ static const struct option long_options[] = {
     { "policy", required_argument, NULL, 'P' },  { "svg", no_argument, NULL, 'v' },
     { "out", required_argument, NULL, 'o' },     { "help", no_argument, NULL, 'h' },
     { "save", required_argument, NULL, 'S' },    { "force", no_argument, NULL, 'f' },
+    { "once", no_argument, NULL, '1' }, /* of riddle-kernel --once: as --json, files below RIDDLE_DATA_ROOT only */
     { NULL, 0, NULL, 0 },
 };
 
@@ -97,6 +99,9 @@ static int parse_options(int argc, char **argv, struct options *ret)
         case 'p':
             ret->python = optarg;
             break;
+        case '1':
+            ret->once = true;
+            /* fall through */
         case 'j':
             json = true;
             break;
@@ -419,11 +424,12 @@ static int open_stop_fd(struct err *err)
     return fd < 0 ? err_errno(err, ERR_INTERNAL, errno, "making a signalfd") : fd;
 }
 
-/* The sandbox is left to the caller: its end takes milliseconds that nobody need wait for. */
-static int execute(struct provider *provider, const struct runner_request *req, struct screen *s,
-                   struct sandbox **ret_sandbox, struct run_result *ret, struct err *err)
+/* The lease is left to the caller: its end takes milliseconds that nobody need wait for. */
+static int execute(struct foreground *fg, const struct runner_request *req, struct screen *s, struct lease **ret_lease,
+                   struct run_result *ret, struct err *err)
 {
-    struct runner_stop stop = { .fd = -1 };
+    struct sandbox_spec spec = runner_spec(req);
+    struct run_stop stop = { .fd = -1 };
     bool live = s->format != FORMAT_JSON;
     struct run_events events = {
         .output = live ? on_output : NULL,
@@ -432,16 +438,15 @@ static int execute(struct provider *provider, const struct runner_request *req, 
         .arg = s,
     };
 
-    int r = runner_open(provider, req, &events, ret_sandbox, err);
-    struct sandbox *sandbox = *ret_sandbox;
+    int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
     progress_clear(&s->progress);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0)
-        r = runner_run(sandbox, req, &events, &stop, ret, err);
+        r = foreground_run(fg, *ret_lease, &req->run, &events, &stop, ret, err);
     progress_clear(&s->progress);
     struct err why = ERR_INIT;
-    if (r >= 0 && s->save.directory && !ret->state_lost && save_files(&s->save, sandbox, ret->body, &why) < 0) {
+    if (r >= 0 && s->save.directory && !ret->state_lost && save_files(&s->save, fg, *ret_lease, ret->body, &why) < 0) {
         cli_complain("%s", why.message);
         s->lost_file = true;
     }
@@ -466,8 +471,8 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
 {
     struct err err = ERR_INIT;
     struct runner_request req;
-    struct provider *provider = NULL;
-    struct sandbox *sandbox = NULL;
+    struct foreground *fg = NULL;
+    struct lease *lease = NULL;
     struct run_result result = { .verdict = VERDICT_OK };
     auto_json json_t *response = NULL;
     int status;
@@ -482,12 +487,11 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
         return CLI_USAGE;
     }
     int r = o->out ? fd_mkdir_p(o->out, 0755, &err) : 0;
+    struct executor_options once = { .one_shot = true, .kind = req.run.kind, .code = req.run.code };
     if (r >= 0)
-        r = provider_open_local(cfg, &provider, &err);
+        r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
-        provider_one_shot(provider, req.run.code);
-    if (r >= 0)
-        r = execute(provider, &req, s, &sandbox, &result, &err);
+        r = execute(fg, &req, s, &lease, &result, &err);
     if (r < 0) {
         response = runner_failure(&err);
         status = exit_status(s, response);
@@ -514,8 +518,8 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
         run_result_finish(&result);
     }
     cli_end_output();
-    sandbox_destroy(sandbox);
-    provider_close(provider);
+    lease_release(lease);
+    foreground_close(fg);
     runner_request_finish(&req);
     return status;
 }
@@ -550,7 +554,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
     if (!o.sql && !o.python) {
         if (isatty(STDIN_FILENO))
             cli_complain("reading a RunnerRequest from the terminal; end it with Ctrl-D");
-        status = runner_run_once(&cfg, RUNNER_HOST_PATHS, STDIN_FILENO, STDOUT_FILENO);
+        status = runner_run_once(&cfg, o.once ? RUNNER_IN_DATA_ROOT : RUNNER_HOST_PATHS, STDIN_FILENO, STDOUT_FILENO);
     } else {
         name_figures(&o, directory, sizeof(directory), stem, sizeof(stem));
         struct screen screen = {

@@ -54,12 +54,12 @@ static int check_free(const struct save *s, int top, const char *path, struct er
 }
 
 /* Piece by piece, up to the size that was told and the bytes that are left. */
-static int copy_content(struct sandbox *sb, const char *path, int fd, int64_t size, int64_t *left, struct err *err)
+static int copy_content(struct foreground *fg, struct lease *lease, const char *path, int fd, int64_t size, int64_t *left, struct err *err)
 {
     auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX);
     struct file_piece piece = { .end = false };
     for (int64_t at = 0; !piece.end && at < size; at += (int64_t)piece.len) {
-        int r = sandbox_read_file(sb, path, at, MIN_OF(size - at, (int64_t)FILE_PIECE_MAX), &data, &piece, err);
+        int r = foreground_read_file(fg, lease, path, at, MIN_OF(size - at, (int64_t)FILE_PIECE_MAX), &data, &piece, err);
         if (r == 0 && (int64_t)piece.len > *left)
             r = err_set(err, ERR_TOO_LARGE, "the files are larger than all of /workspace may be");
         if (r == 0)
@@ -71,7 +71,8 @@ static int copy_content(struct sandbox *sb, const char *path, int fd, int64_t si
     return 0;
 }
 
-static int save_file(const struct save *s, struct sandbox *sb, int top, const json_t *file, int64_t *left, struct err *err)
+static int save_file(const struct save *s, struct foreground *fg, struct lease *lease, int top, const json_t *file,
+                     int64_t *left, struct err *err)
 {
     const char *path = json_string_value(json_object_get(file, "path")), *name;
     char id[17], temporary[64];
@@ -83,7 +84,7 @@ static int save_file(const struct save *s, struct sandbox *sb, int top, const js
     auto_close int fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (fd < 0)
         return err_errno(err, ERR_IO, errno, "creating a file in '%s'", s->directory);
-    int r = copy_content(sb, path, fd, json_integer_value(json_object_get(file, "size")), left, err);
+    int r = copy_content(fg, lease, path, fd, json_integer_value(json_object_get(file, "size")), left, err);
     if (r == 0 && renameat2(dir, temporary, dir, name, s->force ? 0 : RENAME_NOREPLACE) < 0 &&
         (errno != EINVAL || linkat(dir, temporary, dir, name, 0) < 0)) /* EINVAL: a file system that only knows rename */
         r = err_errno(err, errno == EEXIST ? ERR_CONFLICT : ERR_IO, errno, "naming it");
@@ -91,7 +92,7 @@ static int save_file(const struct save *s, struct sandbox *sb, int top, const js
     return r;
 }
 
-int save_files(const struct save *s, struct sandbox *sb, const json_t *body, struct err *err)
+int save_files(const struct save *s, struct foreground *fg, struct lease *lease, const json_t *body, struct err *err)
 {
     const json_t *files = json_object_get(body, "files"), *f;
     int64_t left = s->max_bytes;
@@ -109,7 +110,7 @@ int save_files(const struct save *s, struct sandbox *sb, const json_t *body, str
     }
     json_array_foreach(files, i, f) {
         const json_t *path = json_object_get(f, "path");
-        r = save_file(s, sb, top, f, &left, err);
+        r = save_file(s, fg, lease, top, f, &left, err);
         if (r < 0)
             return err_wrap(err, "saving '%s'", json_string_value(path));
         auto_buf struct buf shown = BUF_INIT(8192);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include "base/err.h"
 #include "base/json.h"
-#include "sandbox/sandbox.h"
+#include "run/foreground.h"
 
 struct save {
     const char *directory;  /* made if it is not there */
@@ -19,6 +19,6 @@ struct save {
  * Copies the files that a run's body lists and prints their names on standard error. CONFLICT, with nothing copied, if one of them is there
  * already. Each file is whole or not there.
  */
-int save_files(const struct save *s, struct sandbox *sb, const json_t *body, struct err *err);
+int save_files(const struct save *s, struct foreground *fg, struct lease *lease, const json_t *body, struct err *err);
 
 #endif

@@ -24,8 +24,8 @@
 #include "kernel/ingest/nosync.h"
 #include "kernel/python/python.h"
 #include "kernel/workspace.h"
-#include "sandbox/sandbox.h"
 #include "sandbox/wire.h"
+#include "sandbox/workspace_path.h"
 
 #define CONTROL_FD 3
 #define MAX_MOUNTS FD_PASS_MAX

@@ -20,7 +20,7 @@
 #include <sys/vfs.h>
 #include "base/macros.h"
 #include "base/str.h"
-#include "sandbox/workspace.h"
+#include "sandbox/workspace_path.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define FILE_FLAGS (O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)

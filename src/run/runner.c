@@ -11,15 +11,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/clock.h"
 #include "base/fdio.h"
 #include "base/str.h"
+#include "run/foreground.h"
 
 #define MEGABYTE (1024 * 1024)
 
@@ -368,52 +367,15 @@ void runner_request_finish(struct runner_request *req)
 
 /* ---- running ---- */
 
-int runner_open(struct provider *p, const struct runner_request *req, const struct run_events *events,
-                struct sandbox **ret, struct err *err)
+struct sandbox_spec runner_spec(const struct runner_request *req)
 {
-    struct sandbox_spec spec = {
+    return (struct sandbox_spec){
         .kind = req->run.kind,
         .dataset_id = req->dataset_id,
         .files = req->files,
         .n_files = req->n_files,
         .limits = req->limits,
     };
-    return sandbox_create(p, &spec, events, ret, err);
-}
-
-int runner_run(struct sandbox *sb, const struct runner_request *req, const struct run_events *events,
-               struct runner_stop *stop, struct run_result *ret, struct err *err)
-{
-    int r = sandbox_begin(sb, &req->run, events, err);
-    if (r < 0)
-        return r;
-    if (!stop)
-        return sandbox_wait(sb, ret, err);
-
-    for (;;) {
-        struct pollfd fds[SANDBOX_POLL_MAX + 1];
-        int64_t deadline_ms;
-        int wait_ms = -1;
-        size_t n = sandbox_poll_fds(sb, fds, &deadline_ms);
-        if (deadline_ms >= 0) {
-            int64_t left = deadline_ms - clock_now_ms();
-            wait_ms = (int)MAX_OF(MIN_OF(left, INT_MAX), 0);
-        }
-        fds[n] = (struct pollfd){ .fd = stop->fd, .events = POLLIN };
-        if (poll(fds, n + 1, wait_ms) < 0 && errno != EINTR)
-            return err_errno(err, ERR_INTERNAL, errno, "waiting for the run");
-        if (fds[n].revents & POLLIN) {
-            char drain[256]; /* one signalfd record, or the eight bytes of an eventfd */
-            if (read(stop->fd, drain, sizeof(drain)) > 0) {
-                if (stop->count++ > 0)
-                    return err_set(err, ERR_CANCELLED, "the run was killed");
-                sandbox_interrupt(sb);
-            }
-        }
-        r = sandbox_advance(sb, ret, err);
-        if (r != 0)
-            return r < 0 ? r : 0;
-    }
 }
 
 /* Everything between request and result, so that the caller has one place where a failure becomes a response. */
@@ -421,29 +383,29 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
 {
     struct err err = ERR_INIT;
     struct runner_request req;
-    struct provider *provider = NULL;
-    struct sandbox *sandbox = NULL;
+    struct foreground *fg = NULL;
+    struct lease *lease = NULL;
     struct run_result result = { .verdict = VERDICT_OK };
     json_t *response;
 
     int r = runner_request_parse(cfg, flags, buf_cstr(text), text->len, &req, &err);
     if (r < 0)
         return runner_failure(&err);
-    r = provider_open_local(cfg, &provider, &err);
+    struct executor_options once = { .one_shot = true, .kind = req.run.kind, .code = req.run.code };
+    struct sandbox_spec spec = runner_spec(&req);
+    r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
-        provider_one_shot(provider, req.run.code);
+        r = foreground_acquire(fg, &spec, NULL, &lease, &err);
     if (r >= 0)
-        r = runner_open(provider, &req, NULL, &sandbox, &err);
-    if (r >= 0)
-        r = runner_run(sandbox, &req, NULL, NULL, &result, &err);
+        r = foreground_run(fg, lease, &req.run, NULL, NULL, &result, &err);
     if (r >= 0) {
         response = runner_response(&req, &result);
         run_result_finish(&result);
     } else {
         response = runner_failure(&err);
     }
-    sandbox_destroy(sandbox);
-    provider_close(provider);
+    lease_release(lease);
+    foreground_close(fg);
     runner_request_finish(&req);
     return response;
 }

@@ -3,7 +3,7 @@
 
 /*
  * The runner: one RunnerRequest (JSON) in, one RunnerResponse (JSON) out. `riddle run` and `riddle-kernel --once` are both
- * this module over the local provider; they differ only in which paths a request may name. docs: README, "Running code".
+ * this module; they differ only in which paths a request may name. README.md, "On the command line", shows one.
  *
  * A request that cannot be accepted is an err (INVALID_JSON, INVALID_INPUT, VALIDATION); everything that happens once the
  * code runs is a run_result. runner_response() and runner_failure() turn either into the same shape of answer.
@@ -43,22 +43,8 @@ int runner_request_from_json(const struct config *cfg, unsigned flags, const jso
                              struct runner_request *ret, struct err *err);
 void runner_request_finish(struct runner_request *req);
 
-/* Makes the sandbox that the request needs; blocks while files are ingested. */
-int runner_open(struct provider *p, const struct runner_request *req, const struct run_events *events,
-                struct sandbox **ret, struct err *err);
-
-/*
- * Runs the request's code to its end. stop->fd is readable when the person wants out, as a signalfd is: the first time the
- * run is interrupted and its result still comes; the second time CANCELLED is returned at once and the caller destroys the
- * sandbox. stop->count tells how often that was; stop may be NULL.
- */
-struct runner_stop {
-    int fd;
-    int count;
-};
-
-int runner_run(struct sandbox *sb, const struct runner_request *req, const struct run_events *events,
-               struct runner_stop *stop, struct run_result *ret, struct err *err);
+/* The sandbox that the request needs; points into the request. */
+struct sandbox_spec runner_spec(const struct runner_request *req);
 
 /* RunnerResponse of a run that ended, or of a request that could not run. NULL only when out of memory. */
 json_t *runner_response(const struct runner_request *req, const struct run_result *result);

@@ -142,6 +142,17 @@ static size_t frame_len(const struct wire_reader *r)
     return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
 }
 
+int wire_reader_push(struct wire_reader *r, const char *bytes, size_t len, struct err *err)
+{
+    int rc = buf_append(&r->in, bytes, len, err);
+    if (rc < 0)
+        return rc;
+    if (r->in.len >= 4 && (frame_len(r) == 0 || frame_len(r) > r->max_frame_bytes))
+        return err_set(err, ERR_PROTOCOL, "control frame of %zu bytes; at most %zu are allowed", frame_len(r),
+                       r->max_frame_bytes);
+    return 0;
+}
+
 int wire_reader_fill(struct wire_reader *r, int sock, struct err *err)
 {
     char chunk[65536];
@@ -157,13 +168,8 @@ int wire_reader_fill(struct wire_reader *r, int sock, struct err *err)
     r->n_fds += n_fds;
     if (n == 0)
         return err_set(err, ERR_UNAVAILABLE, "the control socket is closed");
-    int rc = buf_append(&r->in, chunk, (size_t)n, err);
-    if (rc < 0)
-        return rc;
-    if (r->in.len >= 4 && (frame_len(r) == 0 || frame_len(r) > r->max_frame_bytes))
-        return err_set(err, ERR_PROTOCOL, "control frame of %zu bytes; at most %zu are allowed", frame_len(r),
-                       r->max_frame_bytes);
-    return 1;
+    int rc = wire_reader_push(r, chunk, (size_t)n, err);
+    return rc < 0 ? rc : 1;
 }
 
 bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_len)

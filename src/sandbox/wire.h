@@ -52,6 +52,8 @@ enum zygote_op {
     _ZYGOTE_OP_MAX
 };
 
+#define ZYGOTE_EXIT_ISOLATION 3 /* exit status of a zygote that cannot build its jail on this machine */
+
 struct zygote_record {
     uint32_t magic;
     uint16_t version;
@@ -93,6 +95,8 @@ void wire_reader_init(struct wire_reader *r, size_t max_frame_bytes);
 void wire_reader_finish(struct wire_reader *r);
 /* Reads what is there. Returns 1 if bytes came, 0 if none are there now, UNAVAILABLE at end of file, PROTOCOL. */
 int wire_reader_fill(struct wire_reader *r, int sock, struct err *err);
+/* Takes bytes that somebody else has read. PROTOCOL, as above. */
+int wire_reader_push(struct wire_reader *r, const char *bytes, size_t len, struct err *err);
 /* The next whole frame (valid until wire_reader_next_done), or false. */
 bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_len);
 void wire_reader_next_done(struct wire_reader *r);

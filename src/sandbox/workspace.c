@@ -7,54 +7,7 @@
 
 #include <string.h>
 #include "base/str.h"
-#include "sandbox/local/local_impl.h"
-
-/* ---- paths ---- */
-
-bool workspace_name_ok(const char *name, size_t len)
-{
-    if (len == 0 || len > WORKSPACE_NAME_MAX || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))))
-        return false;
-    /* Names end up in headers and on terminals. */
-    for (size_t i = 0; i < len; i++)
-        if ((unsigned char)name[i] < 0x20 || name[i] == 0x7f || name[i] == '/')
-            return false;
-    return str_is_utf8(name, len);
-}
-
-bool workspace_path_ok(const char *path, size_t len)
-{
-    size_t depth = 0;
-    if (len == 0 || len > WORKSPACE_PATH_MAX)
-        return false;
-    for (const char *at = path, *end = path + len; at <= end; depth++) {
-        const char *slash = memchr(at, '/', (size_t)(end - at));
-        const char *stop = slash ? slash : end;
-        if (!workspace_name_ok(at, (size_t)(stop - at)))
-            return false;
-        at = stop + 1;
-    }
-    return depth <= WORKSPACE_DEPTH_MAX;
-}
-
-int workspace_path(const char *path, char ret[WORKSPACE_PATH_MAX + 1], struct err *err)
-{
-    char shown[STR_SHOWN_SIZE];
-    const char *at = path;
-    if (str_starts(at, "/workspace/"))
-        at += strlen("/workspace/");
-    while (str_starts(at, "./"))
-        at += 2;
-    size_t len = strlen(at);
-    if (!workspace_path_ok(at, len))
-        return err_set(err, ERR_VALIDATION,
-                       "'%s' is no path of a file in /workspace: give names of at most %d bytes with '/' between them, at most %d "
-                       "of them and %d bytes in all, without '..'",
-                       str_show(path, strlen(path), shown, sizeof(shown)), WORKSPACE_NAME_MAX, WORKSPACE_DEPTH_MAX,
-                       WORKSPACE_PATH_MAX);
-    memcpy(ret, at, len + 1);
-    return 0;
-}
+#include "sandbox/sandbox_impl.h"
 
 /* ---- what a kernel lists ---- */
 
@@ -118,16 +71,22 @@ int workspace_write_op(const char *path, const void *data, size_t len, bool appe
     return 0;
 }
 
-int workspace_begin(struct sandbox *sb, const struct workspace_op *op, struct err *err)
+int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_done_fn done, void *arg, struct err *err)
 {
-    return sandbox_begin_bytes(sb, op->request, op->data, op->len, (size_t)op->max_bytes, WORKSPACE_TIMEOUT_MS, 65536, NULL, err);
+    struct sandbox_request req = { .message = op->request,
+                                   .bytes = op->data,
+                                   .n_bytes = op->len,
+                                   .max_bytes_back = (size_t)op->max_bytes,
+                                   .timeout_ms = WORKSPACE_TIMEOUT_MS,
+                                   .max_output_bytes = 65536 };
+    return sandbox_request(sb, &req, NULL, done, arg, err);
 }
 
-int workspace_begin_list(struct sandbox *sb, struct err *err)
+int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err)
 {
     auto_json json_t *request = json_pack("{s:s}", "op", "list");
-    return request ? sandbox_begin_json(sb, request, WORKSPACE_TIMEOUT_MS, 65536, NULL, err) :
-                     err_set(err, ERR_NO_MEMORY, "out of memory");
+    struct sandbox_request req = { .message = request, .timeout_ms = WORKSPACE_TIMEOUT_MS, .max_output_bytes = 65536 };
+    return request ? sandbox_request(sb, &req, NULL, done, arg, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- answers ---- */
@@ -175,56 +134,6 @@ int workspace_answer(const struct workspace_op *op, const struct run_result *res
         return err_set(err, ERR_PROTOCOL, "the kernel's answer about a file is of the wrong shape");
     *ret = piece;
     return 0;
-}
-
-/* ---- blocking ---- */
-
-/* The piece points into *ret_result. */
-static int do_op(struct sandbox *sb, struct workspace_op *op, struct run_result *ret_result, struct file_piece *ret, struct err *err)
-{
-    int r = workspace_begin(sb, op, err);
-    json_decref(op->request);
-    if (r == 0)
-        r = sandbox_wait(sb, ret_result, err);
-    return r < 0 ? r : workspace_answer(op, ret_result, ret, err);
-}
-
-int sandbox_read_file(struct sandbox *sb, const char *path, int64_t offset, int64_t max_bytes, struct buf *data,
-                      struct file_piece *ret, struct err *err)
-{
-    struct workspace_op op;
-    struct run_result result = { 0 };
-    struct file_piece piece;
-    int r = workspace_read_op(path, offset, max_bytes, &op, err);
-    if (r == 0)
-        r = do_op(sb, &op, &result, &piece, err);
-    buf_clear(data);
-    if (r == 0)
-        r = buf_append(data, piece.data, piece.len, err);
-    if (r == 0) {
-        piece.data = buf_cstr(data);
-        *ret = piece;
-    }
-    run_result_finish(&result);
-    return r;
-}
-
-int sandbox_write_file(struct sandbox *sb, const char *path, const void *data, size_t len, bool append, struct err *err)
-{
-    struct workspace_op op;
-    struct run_result result = { 0 };
-    struct file_piece piece;
-    int r = workspace_write_op(path, data, len, append, &op, err);
-    if (r == 0)
-        r = do_op(sb, &op, &result, &piece, err);
-    run_result_finish(&result);
-    return r;
-}
-
-int sandbox_list_files(struct sandbox *sb, struct run_result *ret, struct err *err)
-{
-    int r = workspace_begin_list(sb, err);
-    return r < 0 ? r : sandbox_wait(sb, ret, err);
 }
 
 /* ---- files of a specification ---- */

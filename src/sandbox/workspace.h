@@ -2,7 +2,7 @@
 #define RIDDLE_SANDBOX_WORKSPACE_H
 
 /*
- * Files of a live sandbox's /workspace: what both sides of the wire agree on, and riddle's side of it. The kernel does the reading and
+ * Files of a live sandbox's /workspace: riddle's side. The kernel does the reading and
  * writing inside its own jail (src/kernel/workspace.c); riddle never opens any of these files, it only checks what it is told.
  */
 
@@ -13,21 +13,7 @@
 #include "base/err.h"
 #include "base/json.h"
 #include "sandbox/sandbox.h"
-
-#define WORKSPACE_FILES_MAX 200  /* listed after a run */
-#define WORKSPACE_DEPTH_MAX 8    /* names in a path */
-#define WORKSPACE_PATH_MAX 512   /* bytes of a path */
-#define WORKSPACE_NAME_MAX 255
-
-/* One name of a path: UTF-8 without control characters, not "", "." or "..". */
-bool workspace_name_ok(const char *name, size_t len);
-/* Names with single slashes between them, within the limits above. */
-bool workspace_path_ok(const char *path, size_t len);
-/*
- * A caller's path as the kernel takes it, relative to /workspace: "/workspace/" and "./" in front are dropped. VALIDATION for
- * what could lead, or only seems to lead, anywhere else.
- */
-int workspace_path(const char *path, char ret[WORKSPACE_PATH_MAX + 1], struct err *err);
+#include "sandbox/workspace_path.h"
 
 /* Whether "files" and "files_truncated" of a kernel's result, if there, are of the agreed shape: sorted, each path once. */
 bool workspace_files_ok(const json_t *body);
@@ -45,8 +31,8 @@ struct workspace_op {
 int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret, struct err *err);
 int workspace_write_op(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret, struct err *err);
 /* Sends it; CONFLICT while a run is under way. */
-int workspace_begin(struct sandbox *sb, const struct workspace_op *op, struct err *err);
-int workspace_begin_list(struct sandbox *sb, struct err *err);
+int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_done_fn done, void *arg, struct err *err);
+int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err);
 /* What came of it. The piece points into the result. */
 int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct file_piece *ret, struct err *err);
 

@@ -4,7 +4,7 @@ import os
 import time
 
 import pytest
-from conftest import MB, failed, status_of
+from conftest import MB, failed, status_of, wait_until
 
 # What cells need to speak as the kernel does.
 FRAMES = """
@@ -72,7 +72,7 @@ def test_broken_frame(pair, driver, name):
     code, words = BROKEN[name]
     done = liar.run(code + "\ntime.sleep(100)", timeout_ms=20000)
     assert done.get("error", {}).get("message") == words, done
-    assert liar.processes() == []
+    assert wait_until(lambda: not liar.processes())
     assert liar.run("1")["error"]["message"] == "the kernel of this sandbox is gone"
 
 
@@ -178,14 +178,13 @@ tell("done")""") == "done"
 
 
 def test_too_many_descriptors(pair, driver):
-    """More than riddle makes room for: its kernel is given up, and none is kept."""
+    """riddle takes no descriptor from a kernel, however many come at once."""
     liar, _ = pair
     before = descriptors(driver.pid)
-    done = liar.run("""
+    assert liar.tells("""
 control = socket.socket(fileno=os.dup(3))
 socket.send_fds(control, [frame({"event": "invented"})], [0] * 200)
-time.sleep(100)""", timeout_ms=20000)
-    assert done.get("verdict") == "killed" and done["state_lost"] or "error" in done, done
+tell("done")""") == "done"
     assert descriptors(driver.pid) <= before
 
 
@@ -205,7 +204,7 @@ def test_closed_control_socket(pair, name):
     done = liar.run(CLOSINGS[name] + "\ntime.sleep(100)", timeout_ms=20000)
     assert (done["verdict"], done["state_lost"], done["alive"]) == ("killed", True, False), done
     assert time.monotonic() - begun < 5
-    assert liar.processes() == []
+    assert wait_until(lambda: not liar.processes())
 
 
 def test_stolen_request(pair):

@@ -172,7 +172,7 @@ int main(void)
 {
     struct err err = ERR_INIT;
     uv_loop_init(&loop);
-    if (config_load(&cfg, ".env", &err) < 0 || executor_create(&loop, &cfg, &executor, &err) < 0) {
+    if (config_load(&cfg, ".env", &err) < 0 || executor_create(&loop, &cfg, NULL, &executor, &err) < 0) {
         fprintf(stderr, "lease-driver: %s\n", err.message);
         return 1;
     }

@@ -1,5 +1,5 @@
 /*
- * Drives the sandbox interface from a test: one JSON request per line on standard input, one JSON answer per line on standard
+ * Drives sandboxes from a test: one JSON request per line on standard input, one JSON answer per line on standard
  * output. It is what a server does with sandboxes, without the server.
  *
  *   {"op":"create","kind":"python","files":[{"name","path","table","raw"?}],"limits":{…},"dataset_id"?,"code"?} → {"sandbox":N,"pid":P,"us":T};
@@ -11,20 +11,24 @@
  *   {"op":"destroy","sandbox":N} · {"op":"zygotes"} → {"sql":pid,"python":pid}
  */
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/base64.h"
 #include "base/clock.h"
 #include "base/config.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "run/foreground.h"
 #include "sandbox/local/local_impl.h"
 
 #define SANDBOXES_MAX 512
 
-static struct provider *provider;
+static struct foreground *fg;
 static struct config cfg;
-static struct sandbox *sandboxes[SANDBOXES_MAX];
+static struct lease *leases[SANDBOXES_MAX];
+static struct foreground_result waiting[SANDBOXES_MAX]; /* of what was begun */
 
 static long long number(const json_t *req, const char *key, long long dflt)
 {
@@ -76,96 +80,133 @@ static json_t *create(const json_t *req, struct err *err)
                                                        .raw = json_is_true(json_object_get(f, "raw")) };
     }
     int n = 0;
-    while (n < SANDBOXES_MAX && sandboxes[n])
+    while (n < SANDBOXES_MAX && leases[n])
         n++;
     if (n == SANDBOXES_MAX) {
         err_set(err, ERR_UNAVAILABLE, "no more than %d sandboxes", SANDBOXES_MAX);
         return NULL;
     }
     int64_t begun = clock_now_us();
-    if (sandbox_create(provider, &spec, NULL, &sandboxes[n], err) < 0)
+    if (foreground_acquire(fg, &spec, NULL, &leases[n], err) < 0)
         return NULL;
     const char *verdict = "ok";
     if (json_object_get(req, "code")) {
         struct run_request r = run_request_of(req);
         struct run_result res = { 0 };
-        if (sandbox_begin(sandboxes[n], &r, NULL, err) < 0 || sandbox_wait(sandboxes[n], &res, err) < 0)
+        if (foreground_run(fg, leases[n], &r, NULL, NULL, &res, err) < 0)
             return NULL;
         verdict = verdict_name(res.verdict);
         run_result_finish(&res);
     }
-    return json_pack("{s:i, s:i, s:I, s:s}", "sandbox", n, "pid", (int)sandbox_pid(sandboxes[n]), "us",
+    return json_pack("{s:i, s:i, s:I, s:s}", "sandbox", n, "pid", (int)local_link_pid(lease_link(leases[n])), "us",
                      (json_int_t)(clock_now_us() - begun), "verdict", verdict);
 }
 
-/* sandbox_wait, with an interrupt on the way. */
-static int wait_run(struct sandbox *sb, int64_t interrupt_after_ms, struct run_result *ret, struct err *err)
+static void on_interrupt(uv_timer_t *t)
 {
-    int64_t at = interrupt_after_ms < 0 ? -1 : clock_now_ms() + interrupt_after_ms;
-    if (at < 0)
-        return sandbox_wait(sb, ret, err);
-    for (;;) {
-        int r = sandbox_advance(sb, ret, err);
-        if (r != 0)
-            return r < 0 ? r : 0;
-        struct pollfd fds[SANDBOX_POLL_MAX];
-        int64_t deadline;
-        size_t n = sandbox_poll_fds(sb, fds, &deadline);
-        int64_t until = at >= 0 && (deadline < 0 || at < deadline) ? at : deadline;
-        poll(fds, n, (int)MAX_OF(0, until - clock_now_ms()));
-        if (at >= 0 && clock_now_ms() >= at) {
-            sandbox_interrupt(sb);
-            at = -1;
-        }
-    }
+    lease_interrupt(t->data);
 }
 
-static json_t *describe(struct sandbox *sb, struct run_result *res, int64_t us)
+/* Waits for the run that was begun in lease n, with an interrupt on the way if one is wanted. */
+static int wait_run(long long n, int64_t interrupt_after_ms, struct run_result *ret, struct err *err)
+{
+    uv_timer_t *timer = calloc(1, sizeof(*timer));
+    uv_timer_init(foreground_loop(fg), timer);
+    timer->data = leases[n];
+    if (interrupt_after_ms >= 0)
+        uv_timer_start(timer, on_interrupt, (uint64_t)interrupt_after_ms, 0);
+    int r = foreground_wait(fg, &waiting[n], ret, err);
+    uv_close((uv_handle_t *)timer, (uv_close_cb)free);
+    return r;
+}
+
+static json_t *describe(struct lease *lease, struct run_result *res, int64_t us)
 {
     json_t *answer = json_pack(
         "{s:s, s:b, s:b, s:O, s:O, s:o, s:o, s:b, s:b, s:b, s:I, s:I}", "verdict", verdict_name(res->verdict),
         "interrupted", res->interrupted, "state_lost", res->state_lost, "body", res->body, "displays", res->displays,
         "stdout", json_text(res->out.data, res->out.len), "stderr", json_text(res->errout.data, res->errout.len),
-        "stdout_truncated", res->out_truncated, "stderr_truncated", res->errout_truncated, "alive", sandbox_alive(sb),
+        "stdout_truncated", res->out_truncated, "stderr_truncated", res->errout_truncated, "alive", lease_alive(lease),
         "us", (json_int_t)us, "peak_memory_bytes", (json_int_t)res->peak_memory_bytes);
     run_result_finish(res);
     return answer;
 }
 
-static json_t *run(struct sandbox *sb, const json_t *req, bool wait, struct err *err)
+static json_t *run(long long n, const json_t *req, bool wait, struct err *err)
 {
     struct run_request r = run_request_of(req);
     struct run_result res = { 0 };
     int64_t begun = clock_now_us();
-    if (sandbox_begin(sb, &r, NULL, err) < 0)
+    struct foreground_result fresh = { .err = ERR_INIT };
+    struct foreground_result before = waiting[n];
+    waiting[n] = fresh;
+    if (lease_run(leases[n], &r, NULL, foreground_ran, &waiting[n], err) < 0) {
+        waiting[n] = before; /* of the run under way */
         return NULL;
+    }
     if (!wait)
         return json_pack("{s:b}", "ok", 1);
-    if (wait_run(sb, number(req, "interrupt_after_ms", -1), &res, err) < 0)
+    if (wait_run(n, number(req, "interrupt_after_ms", -1), &res, err) < 0)
         return NULL;
-    return describe(sb, &res, clock_now_us() - begun);
+    return describe(leases[n], &res, clock_now_us() - begun);
 }
 
-static json_t *read_file(struct sandbox *sb, const json_t *req, struct err *err)
+static json_t *list_files(long long n, struct err *err)
+{
+    struct run_result res = { 0 };
+    struct foreground_result w = { .err = ERR_INIT };
+    if (lease_list_files(leases[n], foreground_ran, &w, err) < 0 || foreground_wait(fg, &w, &res, err) < 0)
+        return NULL;
+    return describe(leases[n], &res, 0);
+}
+
+static json_t *read_file(struct lease *lease, const json_t *req, struct err *err)
 {
     auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX), text = BUF_INIT(4 * FILE_PIECE_MAX);
     struct file_piece piece;
     const char *path = json_string_value(json_object_get(req, "path"));
-    if (sandbox_read_file(sb, path, number(req, "offset", 0), number(req, "max_bytes", FILE_PIECE_MAX), &data, &piece, err) < 0 ||
+    if (foreground_read_file(fg, lease, path, number(req, "offset", 0), number(req, "max_bytes", FILE_PIECE_MAX), &data, &piece, err) < 0 ||
         base64_encode(piece.data, piece.len, &text, err) < 0)
         return NULL;
     return json_pack("{s:s, s:I, s:b}", "data", buf_cstr(&text), "size", (json_int_t)piece.size, "end", piece.end);
 }
 
-static json_t *write_file(struct sandbox *sb, const json_t *req, struct err *err)
+static json_t *write_file(struct lease *lease, const json_t *req, struct err *err)
 {
     auto_buf struct buf data = BUF_INIT(4 * FILE_PIECE_MAX);
     const json_t *text = json_object_get(req, "data");
     const char *path = json_string_value(json_object_get(req, "path"));
     if (base64_decode(json_string_value(text), json_string_length(text), &data, err) < 0 ||
-        sandbox_write_file(sb, path, data.data, data.len, json_is_true(json_object_get(req, "append")), err) < 0)
+        foreground_write_file(fg, lease, path, data.data, data.len, json_is_true(json_object_get(req, "append")), err) < 0)
         return NULL;
     return json_pack("{s:b}", "ok", 1);
+}
+
+/* Runs the loop until the pool of a kind is full, or one kernel of it has been started and ended. */
+static json_t *warm(const json_t *req, struct err *err)
+{
+    struct sandbox_spec spec = { .kind = kind_of(req) };
+    struct lease *lease;
+    struct executor_stats stats;
+    sandbox_limits_default(&cfg, &spec.limits);
+    if (foreground_acquire(fg, &spec, NULL, &lease, err) < 0)
+        return NULL;
+    lease_release(lease);
+    do {
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+        executor_stats(foreground_executor(fg), &stats);
+    } while (stats.pooled < 2 * (size_t)cfg.pool_size);
+    return json_pack("{s:b}", "ok", 1);
+}
+
+/* Waits until nothing of it is left. */
+static void destroy(long long n)
+{
+    pid_t pid = local_link_pid(lease_link(leases[n]));
+    lease_release(TAKE_PTR(leases[n]));
+    while (pid > 0 && kill(pid, 0) == 0)
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+    uv_run(foreground_loop(fg), UV_RUN_NOWAIT); /* its control groups go when its handles are closed */
 }
 
 static json_t *answer(const json_t *req, struct err *err)
@@ -174,49 +215,91 @@ static json_t *answer(const json_t *req, struct err *err)
     long long n = number(req, "sandbox", -1);
     if (str_eq(op, "create"))
         return create(req, err);
+    struct provider *provider = executor_provider(foreground_executor(fg));
     if (str_eq(op, "zygotes"))
-        return json_pack("{s:i, s:i}", "sql", (int)provider->zygotes[RUN_SQL].pid, "python",
-                         (int)provider->zygotes[RUN_PYTHON].pid);
+        return json_pack("{s:i, s:i}", "sql", (int)local_zygote_pid(provider, RUN_SQL), "python",
+                         (int)local_zygote_pid(provider, RUN_PYTHON));
     if (str_eq(op, "warm"))
-        return provider_warm(provider, kind_of(req), err) < 0 ? NULL : json_pack("{s:b}", "ok", 1);
-    if (n < 0 || n >= SANDBOXES_MAX || !sandboxes[n]) {
+        return warm(req, err);
+    if (n < 0 || n >= SANDBOXES_MAX || !leases[n]) {
         err_set(err, ERR_NOT_FOUND, "no sandbox %lld", n);
         return NULL;
     }
     struct run_result res = { 0 };
     if (str_eq(op, "run") || str_eq(op, "begin"))
-        return run(sandboxes[n], req, str_eq(op, "run"), err);
+        return run(n, req, str_eq(op, "run"), err);
     if (str_eq(op, "wait"))
-        return sandbox_wait(sandboxes[n], &res, err) < 0 ? NULL : describe(sandboxes[n], &res, 0);
+        return foreground_wait(fg, &waiting[n], &res, err) < 0 ? NULL : describe(leases[n], &res, 0);
     if (str_eq(op, "list_files"))
-        return sandbox_list_files(sandboxes[n], &res, err) < 0 ? NULL : describe(sandboxes[n], &res, 0);
+        return list_files(n, err);
     if (str_eq(op, "read_file"))
-        return read_file(sandboxes[n], req, err);
+        return read_file(leases[n], req, err);
     if (str_eq(op, "write_file"))
-        return write_file(sandboxes[n], req, err);
+        return write_file(leases[n], req, err);
     if (str_eq(op, "destroy")) {
-        sandbox_destroy(sandboxes[n]);
-        sandboxes[n] = NULL;
+        destroy(n);
         return json_pack("{s:b}", "ok", 1);
     }
     err_set(err, ERR_INVALID_INPUT, "unknown op");
     return NULL;
 }
 
+/* As many sandboxes at once as there is room for here. */
+static int open_driver(struct err *err)
+{
+    int r = config_load(&cfg, ".env", err);
+    if (r < 0)
+        return r;
+    cfg.max_kernels = SANDBOXES_MAX;
+    cfg.idle_kernels = 0;
+    struct executor_options opt = { .lazy = true };
+    if (!getenv("RIDDLE_POOL_SIZE"))
+        cfg.pool_size = 0; /* what a test counts are the kernels that it made */
+    return foreground_open(&cfg, &opt, &fg, err);
+}
+
+static struct buf input = BUF_INIT(64u << 20);
+static bool ended;
+
+static void on_input(uv_poll_t *h, int status, int events)
+{
+    char chunk[65536];
+    (void)h, (void)status, (void)events;
+    ssize_t n = read(0, chunk, sizeof(chunk));
+    ended = n <= 0 || buf_append(&input, chunk, (size_t)n, NULL) < 0;
+}
+
+/* The next line of standard input. The loop runs meanwhile: kernels that were given back are reaped. */
+static bool next_line(struct buf *ret)
+{
+    uv_poll_t *poll = calloc(1, sizeof(*poll));
+    uv_poll_init(foreground_loop(fg), poll, 0);
+    uv_poll_start(poll, UV_READABLE, on_input);
+    char *end;
+    while (!(end = input.len ? memchr(input.data, '\n', input.len) : NULL) && !ended)
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+    uv_close((uv_handle_t *)poll, (uv_close_cb)free);
+    buf_clear(ret);
+    if (!end)
+        return false;
+    size_t len = (size_t)(end - input.data);
+    (void)buf_append(ret, input.data, len, NULL);
+    buf_consume(&input, len + 1);
+    return true;
+}
+
 int main(void)
 {
     struct err err = ERR_INIT;
-    if (config_load(&cfg, ".env", &err) < 0 || provider_open_local(&cfg, &provider, &err) < 0) {
+    if (open_driver(&err) < 0) {
         fprintf(stderr, "sandbox-driver: %s\n", err.message);
         return 1;
     }
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t len;
-    while ((len = getline(&line, &cap, stdin)) > 0) {
+    auto_buf struct buf line = BUF_INIT(64u << 20);
+    while (next_line(&line)) {
         struct err why = ERR_INIT;
         json_t *req = NULL, *out = NULL;
-        if (json_parse(line, (size_t)len, &req, &why) == 0)
+        if (json_parse(line.data, line.len, &req, &why) == 0)
             out = answer(req, &why);
         if (!out)
             out = json_pack("{s:o}", "error", json_error(&why));
@@ -227,10 +310,10 @@ int main(void)
         json_decref(out);
         json_decref(req);
     }
-    free(line);
     for (int i = 0; i < SANDBOXES_MAX; i++)
-        sandbox_destroy(sandboxes[i]);
-    provider_close(provider);
+        lease_release(leases[i]);
+    foreground_close(fg);
+    buf_finish(&input);
     config_finish(&cfg);
     return 0;
 }

@@ -12,15 +12,12 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include "base/config.h"
 #include "base/fdio.h"
 #include "base/json.h"
 #include "base/str.h"
 #include "gen/platform.h"
 #include "kernel/jail/jail.h"
 #include "kernel/jail/syscalls.h"
-#include "sandbox/local/cgroup.h"
-#include "sandbox/sandbox.h"
 
 #define PASS "pass"
 #define CAUTION "caution"
@@ -100,26 +97,6 @@ static void probe_landlock(json_t *layers)
             : "boot a kernel with CONFIG_SECURITY_LANDLOCK and 'landlock' in the lsm= list, or set RIDDLE_JAIL=partial");
 }
 
-static void probe_cgroups(json_t *layers)
-{
-    static const char *const without[] = {
-        [CGROUP_MEMORY] = "memory is watched every 10 ms instead of limited by the kernel",
-        [CGROUP_PIDS] = "processes are limited by RLIMIT_NPROC instead",
-        [CGROUP_CPU] = "a kernel may use every processor",
-    };
-    struct cgroup_tree tree;
-    cgroup_tree_open(&tree);
-    for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        char name[32], detail[96];
-        snprintf(name, sizeof(name), "cgroup %s", cgroup_controller_name(c));
-        snprintf(detail, sizeof(detail), "v%d", tree.at[c].version);
-        bool there = tree.at[c].version != 0;
-        add(layers, name, there ? PASS : CAUTION, there ? detail : without[c],
-            "start riddle as root, or as a user with: systemd-run --user --scope -p Delegate=yes riddle …");
-    }
-    cgroup_tree_close(&tree);
-}
-
 static int try_idmap(void *arg)
 {
     (void)arg;
@@ -153,55 +130,19 @@ static void probe_packages(json_t *layers)
     }
 }
 
-/* The proof of the pudding: a kernel is forked, every step of its jail set and verified, and a query run inside. */
-static void probe_whole(json_t *layers, const struct config *cfg)
-{
-    struct err err = ERR_INIT;
-    struct provider *p = NULL;
-    struct sandbox *sb = NULL;
-    struct run_result result = { 0 };
-    struct sandbox_spec spec = { .kind = RUN_SQL };
-    sandbox_limits_default(cfg, &spec.limits);
-    struct run_request req = { .kind = RUN_SQL, .code = "SELECT 42", .code_len = 9, .timeout_ms = 10000,
-                               .max_rows = 1, .max_output_bytes = 65536 };
-    int r = provider_open_local(cfg, &p, &err);
-    if (r == 0)
-        r = sandbox_create(p, &spec, NULL, &sb, &err);
-    if (r == 0)
-        r = sandbox_begin(sb, &req, NULL, &err);
-    if (r == 0)
-        r = sandbox_wait(sb, &result, &err);
-    bool good = r == 0 && result.verdict == VERDICT_OK;
-    const char *mode = str_eq(cfg->jail, "partial") ? "closed, with RIDDLE_JAIL=partial" : "closed and verified";
-    add(layers, "jail as a whole", good ? (str_eq(cfg->jail, "partial") ? CAUTION : PASS) : FAIL,
-        good ? mode : err.message, good ? "unset RIDDLE_JAIL where this machine is the wall" : userns_remedy);
-    run_result_finish(&result);
-    sandbox_destroy(sb);
-    provider_close(p);
-}
-
 int probe_print(FILE *out)
 {
-    struct err err = ERR_INIT;
-    struct config cfg;
-    if (config_load(&cfg, ".env", &err) < 0) {
-        fprintf(stderr, "riddle-kernel: %s\n", err.message);
-        return 1;
-    }
     auto_json json_t *all = json_pack("{s:[]}", "layers");
     json_t *layers = json_object_get(all, "layers");
     probe_namespaces(layers);
     probe_landlock(layers);
     probe_seccomp(layers);
-    probe_cgroups(layers);
     if (geteuid() == 0) {
         int e = try_in_child(try_idmap, NULL);
         add(layers, "mounts for data files", e ? FAIL : PASS, e ? strerror(e) : "can be made",
             "Linux 5.12 or newer and CAP_SYS_ADMIN (in a container: --cap-add SYS_ADMIN), or run riddle as a plain user");
     }
     probe_packages(layers);
-    probe_whole(layers, &cfg);
-    config_finish(&cfg);
     auto_free char *text = json_to_str(all);
     fprintf(out, "%s\n", text ? text : "{}");
     return 0;

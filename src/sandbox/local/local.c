@@ -1,459 +1,579 @@
 /*
- * The local provider: zygotes, the kernels forked from them, and the pool.
+ * The local provider: kernels as children of riddle, forked from zygotes into jails made by Linux itself.
  *
- * Theory of operation. riddle starts `riddle-kernel --zygote=sql|python` on first use and keeps a socket to it. A kernel is asked for
- * with three descriptors (control socket, stdout, stderr); the zygote clones it as riddle's own child and answers with a pidfd.
- * It enters its control group, or riddle puts it there, and only then is it told what it is for; until then it does nothing. A zygote that died
- * is started again at the next request; its kernels live on.
+ * Theory of operation. zygote.c forks a kernel in a worker thread; what it yields becomes a link here, in the loop's thread. A
+ * link has four descriptors: the control socket, the pipes of stdout and stderr, and the pidfd, which becomes readable when
+ * every process of the kernel's pid namespace is gone. The pidfd is polled for the link's whole life, so a death is noticed
+ * in the pool, too; the other three only while a run is under way, so that an idle kernel cannot make riddle read.
+ *
+ * Where no control group limits memory, a timer adds up what the kernel's processes use while a run is under way, and an idle
+ * kernel is held still (watchdog.h).
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/personality.h>
-#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local/local_impl.h"
-#include "sandbox/workspace.h"
+#include "sandbox/local/watchdog.h"
 
-#define ZYGOTE_START_MS 60000
-#define SPAWN_MS 10000
-#define SMALL_TABLES_BYTES (8 << 20)
+/* Bytes taken from one descriptor in one turn of the loop: a kernel that never stops sending must not keep it to itself. */
+#define READ_MAX_BYTES (256 << 10)
+/* Requests that the kernel has not taken yet. */
+#define UNSENT_MAX_BYTES (WIRE_REQUEST_MAX + (2u << 20))
+/* Without control groups memory is looked at this often, or more seldom where looking takes long. */
+#define WATCHDOG_MS 10
+#define WATCHDOG_SHARE 10
 
-void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret)
+enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
+
+struct local_link {
+    struct kernel_link base;
+    struct kernel_proc kernel;
+    uv_poll_t polls[_END_MAX];
+    uv_timer_t watch;
+    int open_handles; /* that the loop still knows */
+    struct buf unsent;
+    int pids;              /* its limit */
+    int64_t memory_bytes;  /* its limit */
+    bool watch_memory;     /* no control group does */
+    bool ended[END_PIDFD]; /* end of file, or broken; closed with the link, because the loop knows it by its number */
+    bool busy, held;
+    bool over_memory;      /* killed by the watchdog */
+    bool released;
+    int wait_status;
+    struct rusage usage;
+};
+
+static struct local_link *of(struct kernel_link *l)
 {
-    *ret = (struct sandbox_limits){
-        .memory_bytes = cfg->memory_bytes,
-        .cpus = cfg->cpus,
-        .pids = (int)cfg->pids,
-        .open_files = (int)cfg->open_files,
-        .file_bytes = cfg->file_bytes,
-        .workspace_bytes = cfg->workspace_bytes,
-        .tmp_bytes = cfg->tmp_bytes,
-        .inodes = cfg->inodes,
+    return (struct local_link *)l;
+}
+
+static struct local *provider_of(const struct local_link *l)
+{
+    return (struct local *)l->base.provider;
+}
+
+static void finish_close(struct local *p);
+
+/* ---- the end of a link ---- */
+
+static void free_link(uv_handle_t *h)
+{
+    struct local_link *l = h->data;
+    if (--l->open_handles > 0)
+        return;
+    struct local *p = provider_of(l);
+    const int fds[] = { l->kernel.pidfd, l->kernel.control, l->kernel.out, l->kernel.errout };
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    cgroup_destroy(&l->kernel.group);
+    buf_finish(&l->unsent);
+    free(l);
+    p->n_links--;
+    finish_close(p);
+}
+
+/* The kernel is reaped and nobody holds the link: its handles are closed, and with the last one it is freed. */
+static void close_link(struct local_link *l)
+{
+    for (int i = 0; i < _END_MAX; i++)
+        if (l->polls[i].data)
+            uv_close((uv_handle_t *)&l->polls[i], free_link);
+    uv_close((uv_handle_t *)&l->watch, free_link);
+}
+
+static void signal_kernel(struct local_link *l, int sig)
+{
+    if (!l->base.dead)
+        (void)proc_pidfd_signal(l->kernel.pidfd, sig, NULL);
+}
+
+static void local_kill(struct kernel_link *link)
+{
+    signal_kernel(of(link), SIGKILL);
+}
+
+static void local_release(struct kernel_link *link)
+{
+    if (!link)
+        return;
+    struct local_link *l = of(link);
+    l->released = true;
+    l->base.events = NULL;
+    if (l->base.dead)
+        close_link(l);
+    else
+        signal_kernel(l, SIGKILL); /* on_pidfd closes it */
+}
+
+/* ---- reading ---- */
+
+static void deliver(struct local_link *l, int end, const char *bytes, size_t len)
+{
+    if (!l->base.events)
+        return;
+    if (end == END_CONTROL)
+        l->base.events->control(l->base.arg, bytes, len);
+    else
+        l->base.events->output(l->base.arg, end == END_ERR, bytes, len);
+}
+
+static int fd_at(const struct local_link *l, int end)
+{
+    return end == END_CONTROL ? l->kernel.control : end == END_OUT ? l->kernel.out : l->kernel.errout;
+}
+
+static void end_of_file(struct local_link *l, int end)
+{
+    uv_poll_stop(&l->polls[end]);
+    l->ended[end] = true;
+    /* Without its control socket a kernel cannot answer any more; if it is not dead already, it is now. */
+    if (end == END_CONTROL)
+        signal_kernel(l, SIGKILL);
+}
+
+/* Takes what is there, up to a bound. True if there may be more. */
+static bool read_end(struct local_link *l, int end)
+{
+    char chunk[65536];
+    for (size_t got = 0; got < READ_MAX_BYTES;) {
+        if (l->ended[end] || !l->base.events)
+            return false;
+        ssize_t n = read(fd_at(l, end), chunk, sizeof(chunk)); /* descriptors that a kernel attaches are discarded */
+        if (n > 0) {
+            got += (size_t)n;
+            deliver(l, end, chunk, (size_t)n);
+            if ((size_t)n < sizeof(chunk) && end == END_CONTROL)
+                return true;
+        } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
+            end_of_file(l, end);
+        } else if (errno == EAGAIN) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void local_drain(struct kernel_link *link)
+{
+    (void)read_end(of(link), END_OUT);
+    (void)read_end(of(link), END_ERR);
+}
+
+static void on_readable(uv_poll_t *h, int status, int events);
+
+static void poll_control(struct local_link *l)
+{
+    if (!l->ended[END_CONTROL] && l->busy)
+        uv_poll_start(&l->polls[END_CONTROL], UV_READABLE | (l->unsent.len > 0 ? UV_WRITABLE : 0), on_readable);
+}
+
+/* 0, or UNAVAILABLE when nobody is there to take it. */
+static int flush(struct local_link *l, struct err *err)
+{
+    while (l->unsent.len > 0) {
+        ssize_t n = send(l->kernel.control, l->unsent.data, l->unsent.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n > 0)
+            buf_consume(&l->unsent, (size_t)n);
+        else if (n < 0 && errno != EINTR)
+            return errno == EAGAIN ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
+    }
+    return 0;
+}
+
+static void on_readable(uv_poll_t *h, int status, int events)
+{
+    struct local_link *l = h->data;
+    int end = (int)(h - l->polls);
+    (void)status; /* a broken descriptor shows when it is read */
+    if (end == END_CONTROL && (events & UV_WRITABLE) && !l->ended[end]) {
+        struct err ignored = ERR_INIT; /* the kernel's end is noticed by its pidfd */
+        (void)flush(l, &ignored);
+        if (l->unsent.len == 0)
+            poll_control(l);
+    }
+    /* What was printed before an answer is shown before it. */
+    if (end == END_CONTROL)
+        local_drain(&l->base);
+    if (!(events & UV_WRITABLE) || (events & UV_READABLE))
+        (void)read_end(l, end);
+}
+
+/* Every process of the kernel is gone. */
+static void on_pidfd(uv_poll_t *h, int status, int events)
+{
+    struct local_link *l = h->data;
+    (void)status, (void)events;
+    pid_t pid = wait4(l->kernel.pid, &l->wait_status, WNOHANG, &l->usage);
+    if (pid == 0 || (pid < 0 && errno == EINTR))
+        return;
+    uv_poll_stop(h);
+    uv_timer_stop(&l->watch);
+    /* What it left in its pipes and its socket comes before the news of its end. */
+    static const int order[] = { END_OUT, END_ERR, END_CONTROL };
+    for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+        while (read_end(l, order[i]))
+            ;
+    l->base.dead = true;
+    if (l->released) {
+        close_link(l);
+        return;
+    }
+    for (int end = 0; end < END_PIDFD; end++)
+        uv_poll_stop(&l->polls[end]);
+    struct kernel_exit how = {
+        .code = WIFEXITED(l->wait_status) ? WEXITSTATUS(l->wait_status) : -1,
+        .signal = WIFSIGNALED(l->wait_status) ? WTERMSIG(l->wait_status) : 0,
+        .memory = l->over_memory,
+    };
+    if (l->base.events)
+        l->base.events->exited(l->base.arg, &how);
+}
+
+/* ---- memory without control groups ---- */
+
+static void on_watch(uv_timer_t *h)
+{
+    struct local_link *l = h->data;
+    int64_t begun_us = clock_now_us();
+    if (watchdog_used_kb(l->kernel.pid, l->pids, l->kernel.shared_kb) * 1024 > l->memory_bytes) {
+        l->over_memory = true;
+        signal_kernel(l, SIGKILL);
+        return;
+    }
+    int64_t next = MAX_OF((int64_t)WATCHDOG_MS, (clock_now_us() - begun_us) * WATCHDOG_SHARE / 1000);
+    uv_timer_start(h, on_watch, (uint64_t)next, 0);
+}
+
+/* An idle kernel does nothing: what its cells left running would take memory unseen. */
+static void hold(struct local_link *l)
+{
+    uv_timer_stop(&l->watch);
+    if (!l->watch_memory || l->base.dead || l->held)
+        return;
+    l->held = true;
+    if (!watchdog_stop(l->kernel.pid, l->pids))
+        signal_kernel(l, SIGKILL);
+}
+
+static void let_go(struct local_link *l)
+{
+    if (!l->watch_memory || l->base.dead)
+        return;
+    if (l->held)
+        watchdog_continue(l->kernel.pid, l->pids);
+    l->held = false;
+    uv_timer_start(&l->watch, on_watch, WATCHDOG_MS, 0);
+}
+
+/* ---- using a link ---- */
+
+static void local_set_busy(struct kernel_link *link, bool busy)
+{
+    struct local_link *l = of(link);
+    if (l->busy == busy || l->base.dead)
+        return;
+    l->busy = busy;
+    for (int end = END_OUT; end <= END_ERR; end++) {
+        if (l->ended[end])
+            continue;
+        if (busy)
+            uv_poll_start(&l->polls[end], UV_READABLE, on_readable);
+        else
+            uv_poll_stop(&l->polls[end]);
+    }
+    if (busy) {
+        let_go(l);
+        poll_control(l);
+    } else {
+        uv_poll_stop(&l->polls[END_CONTROL]);
+        buf_clear(&l->unsent);
+        hold(l);
+    }
+}
+
+static int local_send(struct kernel_link *link, const void *bytes, size_t len, struct err *err)
+{
+    struct local_link *l = of(link);
+    size_t sent = 0;
+    if (l->base.dead || l->ended[END_CONTROL])
+        return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    if (l->unsent.len == 0) {
+        ssize_t n = send(l->kernel.control, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n < 0 && errno != EAGAIN && errno != EINTR)
+            return err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
+        sent = n > 0 ? (size_t)n : 0;
+    }
+    if (sent == len)
+        return 0;
+    int r = buf_append(&l->unsent, (const char *)bytes + sent, len - sent, err);
+    if (r == 0)
+        poll_control(l);
+    return r;
+}
+
+static int local_start(struct kernel_link *link, json_t *start, const struct kernel_mount *mounts, size_t n_mounts,
+                       struct err *err)
+{
+    struct local_link *l = of(link);
+    int fds[FD_PASS_MAX];
+    size_t n_fds = 0;
+    int r = n_mounts <= FD_PASS_MAX ? 0 : err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX);
+    json_t *list = json_array();
+    for (size_t i = 0; i < n_mounts && r == 0; i++) {
+        struct shown_file shown;
+        r = shown_open(provider_of(l), &mounts[i], &shown, err);
+        if (r < 0)
+            break;
+        if (shown.mount_fd >= 0)
+            fds[n_fds++] = shown.mount_fd;
+        json_t *item = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", mounts[i].target, "path", mounts[i].path, "dev",
+                                 (json_int_t)shown.dev, "ino", (json_int_t)shown.ino, "fd", shown.mount_fd >= 0,
+                                 "writable", mounts[i].writable);
+        if (!item || json_array_append_new(list, item) < 0)
+            r = err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
+    }
+    json_object_set_new(start, "mounts", list);
+    if (r == 0)
+        r = wire_send_json(l->kernel.control, start, fds, n_fds, err);
+    for (size_t i = 0; i < n_fds; i++)
+        close(fds[i]);
+    return r;
+}
+
+static int local_limit(struct kernel_link *link, const struct sandbox_limits *limits, struct err *err)
+{
+    struct local_link *l = of(link);
+    l->pids = limits->pids;
+    l->memory_bytes = limits->memory_bytes;
+    return cgroup_limit(&l->kernel.group, limits, err);
+}
+
+static void local_interrupt(struct kernel_link *link)
+{
+    signal_kernel(of(link), SIGINT);
+}
+
+/* Processor time of the kernel so far, its ended children not included while it lives. */
+static int64_t cpu_us(const struct local_link *l)
+{
+    clockid_t clock;
+    struct timespec t;
+    const struct rusage *u = &l->usage;
+    if (l->base.dead)
+        return (int64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 + u->ru_utime.tv_usec + u->ru_stime.tv_usec;
+    if (clock_getcpuclockid(l->kernel.pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        return 0;
+    return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
+}
+
+static void local_usage(struct kernel_link *link, struct kernel_usage *ret)
+{
+    struct local_link *l = of(link);
+    *ret = (struct kernel_usage){
+        .cpu_us = cpu_us(l),
+        .peak_memory_bytes = cgroup_peak_memory(&l->kernel.group),
+        .oom_kills = cgroup_oom_kills(&l->kernel.group),
+        .pids_refused = cgroup_pids_refused(&l->kernel.group),
     };
 }
 
-/* ---- the zygote's process ---- */
-
-/* In the child: becomes the zygote. It has riddle's memory until then: system calls only, and no handler of riddle's may run. */
-static _Noreturn void exec_zygote(struct provider *p, int sock, int stderr_fd, char *const argv[],
-                                  char *const envp[])
+pid_t local_link_pid(const struct kernel_link *link)
 {
-    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    /* A group of its own, as its kernels have: what is typed at a terminal, Ctrl-C above all, is for riddle alone. */
-    setpgid(0, 0);
-    int null = open("/dev/null", O_RDWR);
-    dup2(null, 0);
-    dup2(null, 1);
-    dup2(stderr_fd, 2);
-    dup2(sock, 3); /* clears close-on-exec */
-    close_range(4, ~0u, 0);
-    for (int sig = 1; sig < _NSIG; sig++)
-        signal(sig, SIG_DFL);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Equal layouts in every run: cold images are diffs against the zygote. */
-    personality(ADDR_NO_RANDOMIZE);
-    execve(p->kernel_path, argv, envp);
-    static const char msg[] = "cannot run riddle-kernel\n";
-    (void)!write(2, msg, sizeof(msg) - 1);
-    _exit(127);
+    return link->dead ? 0 : ((const struct local_link *)link)->kernel.pid;
 }
 
-/* The zygote's last words, for an error message. */
-static void read_last_words(struct zygote *z, char *ret, size_t n)
+pid_t local_zygote_pid(const struct provider *p, enum run_kind kind)
 {
-    size_t len = 0;
-    struct pollfd pfd = { .fd = z->stderr_fd, .events = POLLIN };
-    while (len + 1 < n && poll(&pfd, 1, 200) == 1) {
-        ssize_t got = read(z->stderr_fd, ret + len, n - 1 - len);
-        if (got <= 0)
-            break;
-        len += (size_t)got;
-    }
-    while (len && ret[len - 1] == '\n')
-        len--;
-    ret[len] = 0;
+    return ((const struct local *)p)->zygotes[kind].pid;
 }
 
-static void zygote_stop(struct zygote *z)
+/* ---- spawning ---- */
+
+struct local_spawn {
+    uv_work_t work;
+    struct local *provider;
+    struct local_spawn *next;
+    struct spawn_spec spec;
+    spawn_fn done;
+    void *arg;
+    struct kernel_proc kernel;
+    unsigned starts;
+    int result;
+    struct err err;
+};
+
+static int make_link(struct local *p, const struct local_spawn *s, struct kernel_link **ret, struct err *err)
 {
-    if (z->pid > 0) {
-        kill(z->pid, SIGKILL);
-        waitpid(z->pid, NULL, 0);
-    }
-    if (z->pid > 0 || z->starts) {
-        int *fds[] = { &z->sock, &z->userns_fd, &z->stderr_fd };
-        for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-            if (*fds[i] >= 0)
-                close(*fds[i]);
-            *fds[i] = -1;
-        }
-    }
-    z->pid = 0;
-    z->greeted = false;
-}
-
-static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *rec, int *fds, size_t max_fds,
-                       size_t *ret_n_fds, struct err *err)
-{
-    struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
-    int64_t until = clock_now_ms() + timeout_ms;
-    int n;
-    do {
-        int64_t left = until - clock_now_ms();
-        n = poll(&pfd, 1, left > 0 ? (int)left : 0);
-    } while (n < 0 && errno == EINTR);
-    if (n == 0)
-        return err_set(err, ERR_TIMEOUT, "the zygote did not answer within %d s", timeout_ms / 1000);
-    return zygote_recv(z->sock, rec, fds, max_fds, ret_n_fds, err);
-}
-
-static int write_maps(struct provider *p, pid_t pid, struct err *err)
-{
-    char path[64], line[64];
-    snprintf(line, sizeof(line), "0 %lld 1", p->cfg->sandbox_uid);
-    snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
-    int r = fd_write_file(path, line, err);
-    if (r == 0) {
-        snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
-        r = fd_write_file(path, line, err);
-    }
-    return r;
-}
-
-static int zygote_handshake(struct provider *p, struct zygote *z, struct err *err)
-{
-    for (;;) {
-        struct zygote_record rec;
-        size_t n_fds = 0;
-        int r = wait_record(z, ZYGOTE_START_MS, &rec, NULL, 0, &n_fds, err);
-        if (r < 0)
-            return r;
-        if (rec.op == ZYGOTE_HELLO)
-            return 0;
-        if (rec.op != ZYGOTE_MAP || !p->root)
-            return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of hello", rec.op);
-        struct err why = ERR_INIT;
-        r = write_maps(p, z->pid, &why);
-        r = zygote_send(z->sock, ZYGOTE_MAPPED, 0, r < 0 ? EPERM : 0, NULL, 0, err);
-        if (r < 0)
-            return r;
-    }
-}
-
-/* Starts it without waiting for its hello. */
-static int zygote_launch(struct provider *p, enum run_kind kind, struct err *err)
-{
-    struct zygote *z = &p->zygotes[kind];
-    zygote_stop(z);
-    z->starts++;
-
-    char preload[1200], cache[4200];
-    snprintf(preload, sizeof(preload), "--preload=%s", p->one_shot && !p->plots ? "" : p->cfg->preload);
-    snprintf(cache, sizeof(cache), "MPLCONFIGDIR=%s/cache/matplotlib", p->home);
-    char *argv[8] = { (char *)"riddle-kernel", (char *)(kind == RUN_PYTHON ? "--zygote=python" : "--zygote=sql"),
-                      preload };
-    size_t n = 3;
-    if (str_eq(p->cfg->jail, "partial"))
-        argv[n++] = (char *)"--partial";
-    if (p->one_shot)
-        argv[n++] = (char *)"--one-shot";
-    if (p->root)
-        argv[n++] = (char *)"--parent-maps";
-    argv[n] = NULL;
-    char *envp[] = { cache, NULL }; /* nothing of ours */
-
-    int pair[2], words[2];
-    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-        return err_errno(err, ERR_IO, errno, "making the zygote's socket");
-    if (pipe2(words, O_CLOEXEC) < 0) {
-        close(pair[0]);
-        close(pair[1]);
-        return err_errno(err, ERR_IO, errno, "making the zygote's pipe");
-    }
-    /* No copy of riddle's memory is made for it, so it begins at once; riddle waits until it has begun. */
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = vfork();
-    if (pid == 0)
-        exec_zygote(p, pair[1], words[1], argv, envp);
-    int why = errno;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    close(pair[1]);
-    close(words[1]);
-    z->pid = pid;
-    z->sock = pair[0];
-    z->stderr_fd = words[0];
-    z->userns_fd = -1;
-    if (pid < 0) {
-        zygote_stop(z);
-        return err_errno(err, ERR_UNAVAILABLE, why, "starting riddle-kernel");
-    }
-    return 0;
-}
-
-static int zygote_greet(struct provider *p, struct zygote *z, struct err *err)
-{
-    struct err why = ERR_INIT;
-    int r = zygote_handshake(p, z, &why);
-    if (r < 0) {
-        char last[600];
-        read_last_words(z, last, sizeof(last));
-        zygote_stop(z);
-        const char *text = *last ? last : why.message;
-        enum err_code code = strstr(text, "namespace") || strstr(text, "jail") ? ERR_ISOLATION : ERR_UNAVAILABLE;
-        return err_set(err, code, "%s", str_starts(text, "riddle-kernel: ") ? text + 15 : text);
-    }
-    z->anon_kb = proc_status_value(z->pid, "RssAnon");
-    z->greeted = true;
-    return 0;
-}
-
-static int zygote_start(struct provider *p, enum run_kind kind, struct err *err)
-{
-    int r = zygote_launch(p, kind, err);
-    return r < 0 ? r : zygote_greet(p, &p->zygotes[kind], err);
-}
-
-static int zygote_ensure(struct provider *p, enum run_kind kind, struct err *err)
-{
-    struct zygote *z = &p->zygotes[kind];
-    if (z->pid > 0 && !z->greeted)
-        return zygote_greet(p, z, err);
-    if (z->pid > 0) {
-        struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
-        if (poll(&pfd, 1, 0) == 0)
-            return 0;
-        /* Nothing is expected now: the socket is closed, the zygote dead. */
-    }
-    return zygote_start(p, kind, err);
-}
-
-/* ---- kernels ---- */
-
-static void close_kernel_fds(struct kernel_proc *k)
-{
-    int *fds[] = { &k->pidfd, &k->control, &k->out, &k->errout };
-    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
-        if (*fds[i] >= 0)
-            close(*fds[i]);
-        *fds[i] = -1;
-    }
-}
-
-void kernel_kill(struct kernel_proc *k)
-{
-    if (k->pid > 0) {
-        if (k->pidfd >= 0)
-            (void)proc_pidfd_signal(k->pidfd, SIGKILL, NULL);
-        /* Ends when every process of the pid namespace is gone. */
-        while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
-    k->pid = 0;
-    close_kernel_fds(k);
-    cgroup_destroy(&k->group);
-}
-
-static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct err *err)
-{
-    if (zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0)
-        return err_set(err, ERR_UNAVAILABLE, "the zygote is gone");
-    return 0;
-}
-
-/* The first thing a kernel reads: the control groups that it is to enter. */
-static int send_groups(const struct kernel_proc *k, struct err *err)
-{
-    int fds[_CGROUP_CONTROLLER_MAX];
-    size_t n = cgroup_join_fds(&k->group, fds);
-    char frame[64];
-    int len = snprintf(frame, sizeof(frame), "{\"op\":\"join\",\"groups\":%zu}", n);
-    return wire_send(k->control, frame, (size_t)len, fds, n, err);
-}
-
-static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *err)
-{
-    struct zygote_record rec;
-    int pidfd = -1;
-    size_t n_fds = 0;
-    int r = wait_record(z, SPAWN_MS, &rec, &pidfd, 1, &n_fds, err);
-    if (r < 0)
-        return r;
-    if (rec.op != ZYGOTE_SPAWNED || (rec.status == 0 && n_fds != 1)) {
-        if (n_fds)
-            close(pidfd);
-        return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of a kernel", rec.op);
-    }
-    if (rec.status)
-        return err_errno(err, ERR_UNAVAILABLE, rec.status, "forking a kernel");
-    k->pid = (pid_t)rec.value;
-    k->pidfd = pidfd;
-    return 0;
-}
-
-static int spawn_once(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
-                      struct kernel_proc *ret, struct err *err)
-{
+    struct local_link *l = calloc(1, sizeof(*l));
+    if (!l)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    const int fds[_END_MAX] = { s->kernel.control, s->kernel.out, s->kernel.errout, s->kernel.pidfd };
+    l->base.provider = &p->base;
+    l->kernel = s->kernel;
+    l->pids = s->spec.limits.pids;
+    l->memory_bytes = s->spec.limits.memory_bytes;
+    l->watch_memory = p->cgroups.at[CGROUP_MEMORY].version == 0;
+    buf_init(&l->unsent, UNSENT_MAX_BYTES);
+    p->n_links++;
+    uv_timer_init(p->base.loop, &l->watch);
+    l->watch.data = l;
+    l->open_handles = 1;
     int r = 0;
-    struct kernel_proc k = KERNEL_PROC_NONE;
-    int control[2] = { -1, -1 }, out[2] = { -1, -1 }, errout[2] = { -1, -1 };
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
-        pipe2(errout, O_CLOEXEC) < 0) {
-        r = err_errno(err, ERR_IO, errno, "making a kernel's pipes");
-    } else {
-        k.control = control[0];
-        k.out = out[0];
-        k.errout = errout[0];
-        fcntl(k.control, F_SETFL, O_NONBLOCK);
-        fcntl(k.out, F_SETFL, O_NONBLOCK);
-        fcntl(k.errout, F_SETFL, O_NONBLOCK);
-        const int child_fds[3] = { control[1], out[1], errout[1] };
-        struct zygote *z = &p->zygotes[kind];
-        r = ask_for_kernel(z, pooled, child_fds, err);
-        /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
-        struct err why = ERR_INIT;
-        int made = cgroup_create(&p->cgroups, limits, &k.group, &why);
-        if (made == 0)
-            made = send_groups(&k, &why);
-        if (r == 0)
-            r = receive_kernel(z, &k, err);
-        if (r == 0 && made < 0) {
-            *err = why;
-            r = made;
+    for (int i = 0; i < _END_MAX && r == 0; i++) {
+        r = uv_poll_init(p->base.loop, &l->polls[i], fds[i]);
+        if (r == 0) {
+            l->polls[i].data = l;
+            l->open_handles++;
         }
-        k.shared_kb = z->anon_kb;
     }
-    int *ours[] = { &control[1], &out[1], &errout[1] };
-    for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
-        if (*ours[i] >= 0)
-            close(*ours[i]);
     if (r == 0)
-        r = cgroup_add(&k.group, k.pid, err);
+        r = uv_poll_start(&l->polls[END_PIDFD], UV_READABLE, on_pidfd);
     if (r < 0) {
-        if (k.control < 0 && control[0] >= 0)
-            close(control[0]);
-        kernel_kill(&k);
-        return r;
+        (void)proc_pidfd_signal(l->kernel.pidfd, SIGKILL, NULL);
+        while (waitpid(l->kernel.pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+        close_link(l);
+        return err_set(err, ERR_UNAVAILABLE, "watching a kernel: %s", uv_strerror(r));
     }
-    *ret = k;
+    *ret = &l->base;
     return 0;
 }
 
-int kernel_spawn(struct provider *p, enum run_kind kind, bool pooled, const struct sandbox_limits *limits,
-                 struct kernel_proc *ret, struct err *err)
+static void spawn_work(uv_work_t *work)
 {
-    int r = zygote_ensure(p, kind, err);
-    if (r == 0)
-        r = spawn_once(p, kind, pooled, limits, ret, err);
-    /*
-     * The zygote has died: once more with a new one, and with a socket of its own. The old one may have cloned before it died; that
-     * kernel finds its socket closed and ends.
-     */
-    if (r == -ERR_UNAVAILABLE && zygote_start(p, kind, err) == 0)
-        r = spawn_once(p, kind, pooled, limits, ret, err);
-    return r;
+    struct local_spawn *s = work->data;
+    s->result = kernel_spawn(s->provider, &s->spec, &s->kernel, &s->starts, &s->err);
 }
 
-static bool is_gone(const struct kernel_proc *k)
+static void spawn_next(struct local *p, enum run_kind kind);
+
+static void spawn_done(uv_work_t *work, int status)
 {
-    struct pollfd pfd = { .fd = k->pidfd, .events = POLLIN };
-    return poll(&pfd, 1, 0) != 0;
+    struct local_spawn *s = work->data;
+    struct local *p = s->provider;
+    enum run_kind kind = s->spec.kind;
+    struct kernel_link *link = NULL;
+    if (status < 0)
+        s->result = err_set(&s->err, ERR_CANCELLED, "starting a kernel was cancelled");
+    if (s->result == 0)
+        s->result = make_link(p, s, &link, &s->err);
+    p->spawns[kind].failed = s->result < 0;
+    p->spawns[kind].starts += s->starts;
+    p->spawns[kind].first = s->next;
+    if (!s->next)
+        p->spawns[kind].end = &p->spawns[kind].first;
+    spawn_next(p, kind);
+    s->done(s->arg, link, s->result < 0 ? &s->err : NULL);
+    free(s);
 }
 
-void kernel_pool_trim(struct provider *p, enum run_kind kind)
+static void spawn_next(struct local *p, enum run_kind kind)
 {
-    while (p->n_pool[kind] > 0 && is_gone(&p->pool[kind][p->n_pool[kind] - 1]))
-        kernel_kill(&p->pool[kind][--p->n_pool[kind]]);
+    struct local_spawn *s = p->spawns[kind].first;
+    if (s && uv_queue_work(p->base.loop, &s->work, spawn_work, spawn_done) < 0)
+        abort(); /* only without a callback */
 }
 
-void kernel_prepare(struct provider *p, enum run_kind kind)
+static int local_spawn_kernel(struct provider *base, const struct spawn_spec *spec, spawn_fn done, void *arg, struct err *err)
 {
-    struct sandbox_limits limits;
-    struct err err = ERR_INIT;
-    sandbox_limits_default(p->cfg, &limits);
-    if (p->n_pool[kind] == 0 && kernel_spawn(p, kind, false, &limits, &p->pool[kind][0], &err) == 0)
-        p->n_pool[kind] = 1;
+    struct local *p = (struct local *)base;
+    struct local_spawn *s = calloc(1, sizeof(*s));
+    if (!s)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *s = (struct local_spawn){ .provider = p, .spec = *spec, .done = done, .arg = arg, .kernel = KERNEL_PROC_NONE };
+    s->work.data = s;
+    bool idle = !p->spawns[spec->kind].first;
+    *p->spawns[spec->kind].end = s;
+    p->spawns[spec->kind].end = &s->next;
+    if (idle)
+        spawn_next(p, spec->kind);
+    return 0;
 }
 
-int kernel_take(struct provider *p, enum run_kind kind, const struct sandbox_limits *limits,
-                struct kernel_proc *ret, struct err *err)
+static bool local_healthy(const struct provider *base, enum run_kind kind, unsigned *ret_starts)
 {
-    while (p->n_pool[kind] > 0) {
-        struct kernel_proc k = p->pool[kind][--p->n_pool[kind]];
-        if (!is_gone(&k) && cgroup_limit(&k.group, limits, err) == 0) {
-            *ret = k;
-            return 0;
-        }
-        kernel_kill(&k);
-    }
-    if (p->pool_only)
-        return err_set(err, ERR_UNAVAILABLE, "the waiting kernel was gone; try again");
-    return kernel_spawn(p, kind, false, limits, ret, err);
+    const struct local *p = (const struct local *)base;
+    *ret_starts = p->spawns[kind].starts;
+    return !p->spawns[kind].failed;
 }
 
 /* ---- the provider ---- */
 
-static int find_kernel(const struct config *cfg, char *ret, size_t n, struct err *err)
+int local_kernel_path(const struct config *cfg, char *ret, size_t n, struct err *err)
 {
     if (*cfg->kernel_path) {
         snprintf(ret, n, "%s", cfg->kernel_path);
-    } else {
-        char dir[PATH_MAX - 32];
-        int r = proc_self_dir(dir, sizeof(dir), err);
-        if (r < 0)
-            return r;
-        snprintf(ret, n, "%s/riddle-kernel", dir);
+        return 0;
     }
-    if (access(ret, X_OK) < 0)
-        return err_errno(err, ERR_CONFIG, errno,
-                         "the program riddle-kernel is not at '%s'; build it with 'make' or set RIDDLE_KERNEL", ret);
-    return 0;
+    char dir[PATH_MAX - 32];
+    int r = proc_self_dir(dir, sizeof(dir), err);
+    if (r == 0)
+        snprintf(ret, n, "%s/riddle-kernel", dir);
+    return r;
+}
+
+static int find_kernel(const struct config *cfg, char *ret, size_t n, struct err *err)
+{
+    int r = local_kernel_path(cfg, ret, n, err);
+    if (r == 0 && access(ret, X_OK) < 0)
+        r = err_errno(err, ERR_CONFIG, errno,
+                      "the program riddle-kernel is not at '%s'; build it with 'make' or set RIDDLE_KERNEL", ret);
+    return r;
 }
 
 static int open_home(const struct config *cfg, char *ret, size_t n, struct err *err)
 {
-    char path[PATH_MAX];
+    char path[PATH_MAX], cache[PATH_MAX + 32];
     int r = fd_mkdir_p(cfg->home, 0700, err);
     if (r == 0 && !realpath(cfg->home, path))
         r = err_errno(err, ERR_IO, errno, "'%s'", cfg->home);
-    if (r < 0)
-        return err_wrap(err, "RIDDLE_HOME");
-    if (snprintf(ret, n, "%s", path) >= (int)n - 64)
+    if (r == 0 && snprintf(ret, n, "%s", path) >= (int)n - 64)
         return err_set(err, ERR_CONFIG, "RIDDLE_HOME is too long: '%s'", path);
-    char sub[PATH_MAX + 32];
-    snprintf(sub, sizeof(sub), "%s/tables", path);
-    r = fd_mkdir_p(sub, 0700, err);
     if (r == 0) {
-        snprintf(sub, sizeof(sub), "%s/cache/matplotlib", path);
-        r = fd_mkdir_p(sub, 0700, err);
+        snprintf(cache, sizeof(cache), "%s/cache/matplotlib", path);
+        r = fd_mkdir_p(cache, 0700, err);
     }
     return r < 0 ? err_wrap(err, "RIDDLE_HOME") : 0;
 }
 
-int provider_open_local(const struct config *cfg, struct provider **ret, struct err *err)
+static bool wants_plots(const char *code)
 {
-    struct provider *p = calloc(1, sizeof(*p));
+    static const char *const words[] = { "plot", "seaborn", "sns.", "plt." };
+    for (size_t i = 0; code && i < ARRAY_SIZE(words); i++)
+        if (strstr(code, words[i]))
+            return true;
+    return false;
+}
+
+static int local_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt,
+                      struct provider **ret, struct err *err)
+{
+    struct local *p = calloc(1, sizeof(*p));
     if (!p)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    p->cfg = cfg;
+    extern const struct provider_ops local_provider;
+    p->base = (struct provider){ .ops = &local_provider, .loop = loop, .cfg = cfg };
     p->root = geteuid() == 0;
-    for (int i = 0; i < _RUN_KIND_MAX; i++)
-        p->zygotes[i] = (struct zygote){ .sock = -1, .userns_fd = -1, .stderr_fd = -1 };
+    p->one_shot = opt->one_shot;
+    p->plots = wants_plots(opt->code);
+    for (int i = 0; i < _RUN_KIND_MAX; i++) {
+        p->zygotes[i] = (struct zygote){ .sock = -1, .stderr_fd = -1 };
+        p->spawns[i].end = &p->spawns[i].first;
+    }
     int r = find_kernel(cfg, p->kernel_path, sizeof(p->kernel_path), err);
     if (r == 0)
         r = open_home(cfg, p->home, sizeof(p->home), err);
@@ -463,169 +583,69 @@ int provider_open_local(const struct config *cfg, struct provider **ret, struct 
     }
     signal(SIGPIPE, SIG_IGN);
     cgroup_tree_open(&p->cgroups);
-    *ret = p;
+    /* It loads while the files are hashed. What hinders it is told when it is needed. */
+    struct err ignored = ERR_INIT;
+    if (p->one_shot && zygote_launch(p, opt->kind, &ignored) == 0)
+        p->spawns[opt->kind].starts++;
+    *ret = &p->base;
     return 0;
 }
 
-void provider_one_shot(struct provider *p, const char *code)
+static void finish_close(struct local *p)
 {
-    static const char *const words[] = { "plot", "seaborn", "sns.", "plt." };
-    p->one_shot = true;
-    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-        p->plots = p->plots || strstr(code, words[i]);
+    if (!p->closed || p->n_links > 0)
+        return;
+    void (*closed)(void *) = p->closed;
+    void *arg = p->closed_arg;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        zygote_stop(&p->zygotes[kind]);
+    id_maps_close(p);
+    cgroup_tree_close(&p->cgroups);
+    free(p);
+    closed(arg);
 }
 
-void provider_close(struct provider *p)
+static void on_closing(uv_handle_t *h)
 {
-    if (!p)
-        return;
+    struct local *p = h->data;
+    free(h);
+    finish_close(p);
+}
+
+static void local_close(struct provider *base, void (*closed)(void *arg), void *arg)
+{
+    struct local *p = (struct local *)base;
+    p->closed = closed;
+    p->closed_arg = arg;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         if (p->zygotes[kind].pid > 0) /* they end while the kernels do */
             kill(p->zygotes[kind].pid, SIGKILL);
-    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
-        while (p->n_pool[kind] > 0)
-            kernel_kill(&p->pool[kind][--p->n_pool[kind]]);
-        zygote_stop(&p->zygotes[kind]);
-    }
-    tables_settle(p);
-    cgroup_tree_close(&p->cgroups);
-    free(p);
+    if (p->n_links > 0)
+        return; /* the last one finishes */
+    /* Never from within this call: by the end of a handle that does nothing. */
+    uv_timer_t *turn = calloc(1, sizeof(*turn));
+    if (!turn)
+        abort();
+    uv_timer_init(p->base.loop, turn);
+    turn->data = p;
+    uv_close((uv_handle_t *)turn, on_closing);
 }
 
-bool provider_refill(struct provider *p, enum run_kind kind, struct err *err)
-{
-    if (p->n_pool[kind] >= (size_t)MIN_OF(p->cfg->pool_size, POOL_MAX))
-        return false;
-    struct sandbox_limits limits;
-    sandbox_limits_default(p->cfg, &limits);
-    if (kernel_spawn(p, kind, true, &limits, &p->pool[kind][p->n_pool[kind]], err) < 0)
-        return false;
-    p->n_pool[kind]++;
-    return true;
-}
-
-int provider_warm(struct provider *p, enum run_kind kind, struct err *err)
-{
-    int r = zygote_ensure(p, kind, err);
-    struct err why = ERR_INIT;
-    while (r == 0 && provider_refill(p, kind, &why))
-        ;
-    if (r == 0 && why.code != ERR_NONE) {
-        *err = why;
-        r = -(int)why.code;
-    }
-    return r;
-}
-
-unsigned provider_zygote_starts(const struct provider *p)
-{
-    return p->zygotes[RUN_SQL].starts + p->zygotes[RUN_PYTHON].starts;
-}
-
-/* ---- making a sandbox ---- */
-
-/* What the kernel shall see of the files: each one's table, and for Python the file itself. */
-static int show_files(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
-                      struct sandbox_start *start, struct err *err)
-{
-    int r = 0;
-    for (size_t i = 0; i < spec->n_files && r == 0; i++) {
-        const struct sandbox_file *f = &spec->files[i];
-        char target[320];
-        if (f->raw) {
-            r = tables_check_raw(f, err);
-        } else {
-            snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
-            r = shown_open(p, tables[i].path, target, false, &start->shown[start->n_shown], err);
-        }
-        if (r < 0)
-            break;
-        if (!f->raw) {
-            start->tables[start->n_tables].name = f->table;
-            start->tables[start->n_tables++].shown = start->n_shown++;
-        }
-        if (spec->kind == RUN_PYTHON) {
-            snprintf(target, sizeof(target), "data/%.255s", f->name);
-            r = shown_open(p, f->path, target, false, &start->shown[start->n_shown], err);
-            if (r == 0)
-                start->n_shown++;
-        }
-    }
-    return r;
-}
-
-static json_t *collect_rejects(const struct sandbox_spec *spec, const struct table_file *tables)
-{
-    json_t *rejects = json_array();
-    for (size_t i = 0; i < spec->n_files; i++) {
-        json_t *of_file = json_object_get(tables[i].report, "rejects");
-        if (json_integer_value(json_object_get(of_file, "count")) > 0)
-            json_array_append_new(rejects, json_pack("{s:s, s:O}", "file", spec->files[i].name, "rejects", of_file));
-    }
-    return rejects;
-}
-
-/* One is faster as long as the tables are small: more only pay off over many row groups. */
-static int engine_threads(const struct sandbox_spec *spec, const struct table_file *tables)
-{
-    off_t bytes = 0;
-    for (size_t i = 0; i < spec->n_files; i++) {
-        struct stat st;
-        if (!spec->files[i].raw && stat(tables[i].path, &st) == 0)
-            bytes += st.st_size;
-    }
-    if (bytes < SMALL_TABLES_BYTES)
-        return 1;
-    return (int)MAX_OF(1, MIN_OF((long)spec->limits.cpus, sysconf(_SC_NPROCESSORS_ONLN)));
-}
-
-int sandbox_create_loaded(struct provider *p, const struct sandbox_spec *spec, const struct table_file *tables,
-                          struct sandbox **ret, struct err *err)
-{
-    auto_free struct shown_file *shown = calloc(2 * spec->n_files + 1, sizeof(*shown));
-    if (!shown)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    struct sandbox_start start = { .kind = spec->kind, .dataset_id = spec->dataset_id, .shown = shown,
-                                   .limits = spec->limits };
-    struct kernel_proc k = KERNEL_PROC_NONE;
-    int r = show_files(p, spec, tables, &start, err);
-    if (r == 0)
-        r = kernel_take(p, spec->kind, &spec->limits, &k, err);
-    if (r == 0) {
-        start.threads = engine_threads(spec, tables);
-        r = sandbox_start(p, &k, &start, ret, err);
-    }
-    if (r == 0)
-        sandbox_set_load(*ret, 0, 0, collect_rejects(spec, tables));
-    for (size_t i = 0; i < start.n_shown; i++)
-        shown_close(&shown[i]);
-    return r;
-}
-
-int sandbox_create(struct provider *p, const struct sandbox_spec *spec, const struct run_events *events,
-                   struct sandbox **ret, struct err *err)
-{
-    if (spec->n_files > SANDBOX_FILES_MAX)
-        return err_set(err, ERR_VALIDATION, "%zu files; a sandbox takes at most %d", spec->n_files,
-                       SANDBOX_FILES_MAX);
-    if (sandbox_files_check(spec, err) < 0)
-        return -(int)err->code;
-    int64_t begun = clock_now_us();
-    /* It loads while the files are hashed. What hinders it is told when it is needed. */
-    struct err ignored = ERR_INIT;
-    if (p->one_shot && p->zygotes[spec->kind].pid == 0)
-        (void)zygote_launch(p, spec->kind, &ignored);
-    struct table_file *tables = calloc(spec->n_files + 1, sizeof(*tables));
-    int r = tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
-    for (size_t i = 0; i < spec->n_files && r == 0; i++)
-        r = spec->files[i].raw ? 0 : tables_ensure(p, &spec->files[i], events, spec->kind == RUN_SQL, &tables[i], err);
-    int64_t loaded = clock_now_us();
-    if (r == 0)
-        r = sandbox_create_loaded(p, spec, tables, ret, err);
-    if (r == 0)
-        sandbox_set_load(*ret, clock_now_us() - loaded, loaded - begun, collect_rejects(spec, tables));
-    for (size_t i = 0; tables && i < spec->n_files; i++)
-        json_decref(tables[i].report);
-    free(tables);
-    return r;
-}
+const struct provider_ops local_provider = {
+    .name = "local",
+    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_SHARED_FILES,
+    .probe = local_probe,
+    .open = local_open,
+    .close = local_close,
+    .spawn = local_spawn_kernel,
+    .start = local_start,
+    .send = local_send,
+    .set_busy = local_set_busy,
+    .drain = local_drain,
+    .limit = local_limit,
+    .interrupt = local_interrupt,
+    .kill = local_kill,
+    .release = local_release,
+    .usage = local_usage,
+    .healthy = local_healthy,
+};

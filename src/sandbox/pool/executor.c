@@ -1,24 +1,19 @@
 /*
- * Theory of operation. A lease goes QUEUED → HASHING (a worker thread reads the files) → INGESTING (one file after the other, each
- * in its own jail) → STARTING → IDLE ⇄ RUNNING → gone. Kernels come from the pool only: it is filled by the worker pool, one fork
- * at a time, so that neither a fork nor the start of a new zygote ever holds up the loop. A SQL sandbox that is given back in good
- * order is kept a while for the same owner's next query on the same tables (idle_cache.h).
+ * Theory of operation. A lease goes QUEUED → LOADING (executor_load.c: hash and ingest, file by file) → STARTING → IDLE ⇄ RUNNING →
+ * gone. Kernels come from the pool, which is filled one spawn at a time for each kind, also when it has size 0 and somebody
+ * waits. A SQL sandbox that is given back in good order is kept a while for the same owner's next query on the same tables
+ * (idle_cache.h).
  *
  * At most `places` leases are past QUEUED; the queue serves owners in turn, so that one who asks a thousand times does not keep
- * another waiting. Sandboxes are polled through their descriptors, with one timer each for limits and interrupts
- * (executor_watch.c). A kernel that is no longer wanted is killed at once and reaped when its pidfd says so.
+ * another waiting. Nothing here knows which provider the kernels come from.
  */
 
 #include "sandbox/pool/executor.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/sysinfo.h>
-#include <sys/wait.h>
 #include "base/clock.h"
-#include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/pool/executor_impl.h"
 
@@ -26,7 +21,6 @@
 #define SWEEP_MS 10000
 
 static void lease_free(struct lease *l);
-static void advance_load(struct lease *l);
 static void unpark(struct lease *l);
 
 /* ---- the queue ---- */
@@ -68,8 +62,8 @@ static void on_kick(uv_idle_t *h)
         ex->n_active++;
         l->times.queue_us = clock_now_us() - l->since_us;
         l->since_us = clock_now_us();
-        l->state = LEASE_HASHING;
-        advance_load(l);
+        l->state = LEASE_LOADING;
+        load_advance(l);
     }
 }
 
@@ -78,7 +72,7 @@ static void on_sweep(uv_timer_t *h)
     struct executor *ex = h->data;
     struct sandbox *sb;
     while ((sb = idle_cache_expire(&ex->idle, clock_now_ms() - IDLE_KEPT_MS)))
-        retire(ex, sb);
+        sandbox_destroy(sb);
 }
 
 static void kick(struct executor *ex)
@@ -89,90 +83,127 @@ static void kick(struct executor *ex)
 
 /* ---- the pool ---- */
 
-static bool kernel_wanted(const struct executor *ex, enum run_kind kind)
+static enum run_kind kind_waited_for(const struct lease *l)
 {
-    for (const struct lease *l = ex->all; l; l = l->next)
-        if (l->waits_for_kernel && (l->state == LEASE_INGESTING ? RUN_SQL : l->spec.kind) == kind)
+    return l->state == LEASE_LOADING ? RUN_SQL : l->spec.kind;
+}
+
+static struct lease *oldest_waiting(const struct executor *ex, enum run_kind kind)
+{
+    struct lease *oldest = NULL;
+    for (struct lease *l = ex->all; l; l = l->next) /* newest first */
+        if (l->waits_for_kernel && kind_waited_for(l) == kind)
+            oldest = l;
+    return oldest;
+}
+
+/* A command that runs once has the kernel of its query made while the table is. */
+static bool wanted_soon(const struct executor *ex, enum run_kind kind)
+{
+    for (const struct lease *l = ex->all; ex->one_shot && l; l = l->next)
+        if (l->ingest && l->spec.kind == kind)
             return true;
     return false;
 }
 
-static void spawn_work(uv_work_t *work)
+/* Lets go of those that died while they waited. */
+static void trim_pool(struct executor *ex, enum run_kind kind)
 {
-    struct spawning *s = work->data;
-    s->result = kernel_spawn(s->ex->provider, s->kind, true, &s->limits, &s->kernel, &s->err);
+    size_t kept = 0;
+    for (size_t i = 0; i < ex->n_pool[kind]; i++) {
+        struct kernel_link *link = ex->pool[kind][i];
+        if (link->dead)
+            ex->provider->ops->release(link);
+        else
+            ex->pool[kind][kept++] = link;
+    }
+    ex->n_pool[kind] = kept;
 }
-
-static void fill_pool(struct executor *ex);
-static void fail_ready(struct lease *l, const struct err *err);
 
 /* The oldest one that waits for this kind of kernel goes on; or, if there is none to be had, every one is told. */
 static void serve_waiting(struct executor *ex, enum run_kind kind, const struct err *err)
 {
-    struct lease *oldest;
-    do {
-        oldest = NULL;
-        for (struct lease *l = ex->all; l; l = l->next)
-            if (l->waits_for_kernel && (l->state == LEASE_INGESTING ? RUN_SQL : l->spec.kind) == kind)
-                oldest = l;
-        if (!oldest)
-            return;
-        oldest->waits_for_kernel = false;
+    struct lease *l;
+    while ((err || ex->n_pool[kind] > 0) && (l = oldest_waiting(ex, kind))) {
+        l->waits_for_kernel = false;
         if (err)
-            fail_ready(oldest, err);
+            lease_fail(l, err);
         else
-            advance_load(oldest);
-    } while (err || ex->provider->n_pool[kind] > 0);
+            load_advance(l);
+    }
 }
 
-static void spawn_done(uv_work_t *work, int status)
+struct spawning {
+    struct executor *ex;
+    enum run_kind kind;
+};
+
+static void on_spawned(void *arg, struct kernel_link *link, const struct err *err)
 {
-    struct spawning *s = work->data;
+    struct spawning *s = arg;
     struct executor *ex = s->ex;
-    ex->is_spawning[s->kind] = false;
-    if (status < 0 || ex->closing) {
-        if (status == 0 && s->result == 0)
-            kernel_kill(&s->kernel);
+    enum run_kind kind = s->kind;
+    free(s);
+    ex->is_spawning[kind] = false;
+    if (ex->closing) {
+        ex->provider->ops->release(link);
         return;
     }
-    ex->zygotes_good = s->result == 0;
-    if (s->result == 0)
-        ex->provider->pool[s->kind][ex->provider->n_pool[s->kind]++] = s->kernel;
-    struct err err = s->err;
-    serve_waiting(ex, s->kind, s->result < 0 ? &err : NULL);
-    if (s->result == 0)
-        fill_pool(ex);
+    if (err)
+        ex->first = *err;
+    else
+        ex->pool[kind][ex->n_pool[kind]++] = link;
+    serve_waiting(ex, kind, err);
+    if (!err)
+        executor_fill_pool(ex);
 }
 
-/* Forks one more kernel of each kind that the pool is short of, or that somebody waits for. */
-static void fill_pool(struct executor *ex)
+/* Starts one more kernel of each kind that the pool is short of, or that somebody waits for. */
+void executor_fill_pool(struct executor *ex)
 {
-    size_t size = (size_t)MIN_OF(ex->cfg->pool_size, POOL_MAX - 1);
-    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
-        bool short_of_one = ex->provider->n_pool[kind] < size || kernel_wanted(ex, kind);
-        if (ex->closing || ex->is_spawning[kind] || !short_of_one)
+    size_t size = ex->one_shot ? 0 : (size_t)MIN_OF(ex->cfg->pool_size, POOL_MAX - 1);
+    for (int kind = 0; kind < _RUN_KIND_MAX && !ex->closing; kind++) {
+        bool waited_for = oldest_waiting(ex, kind) || (ex->n_pool[kind] == 0 && wanted_soon(ex, kind));
+        if (ex->is_spawning[kind] || (ex->n_pool[kind] >= size && !waited_for))
             continue;
-        struct spawning *s = &ex->spawning[kind];
-        *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)kind, .work.data = s, .kernel = KERNEL_PROC_NONE };
-        sandbox_limits_default(ex->cfg, &s->limits);
-        ex->is_spawning[kind] = uv_queue_work(ex->loop, &s->work, spawn_work, spawn_done) == 0;
+        struct spawning *s = calloc(1, sizeof(*s));
+        struct spawn_spec spec = { .kind = (enum run_kind)kind, .pooled = !waited_for };
+        struct err err = ERR_INIT;
+        sandbox_limits_default(ex->cfg, &spec.limits);
+        if (s)
+            *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)kind };
+        ex->is_spawning[kind] = true;
+        if (!s || ex->provider->ops->spawn(ex->provider, &spec, on_spawned, s, &err) < 0) {
+            ex->is_spawning[kind] = false;
+            free(s);
+            if (err.code == ERR_NONE)
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+            ex->first = err;
+            serve_waiting(ex, kind, &err);
+        }
     }
 }
 
-/* True if a kernel of this kind can be taken now; otherwise the lease will be called again when one can. */
-static bool kernel_at_hand(struct lease *l, enum run_kind kind)
+struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits)
 {
-    kernel_pool_trim(l->ex->provider, kind);
-    if (l->ex->provider->n_pool[kind] > 0)
-        return true;
+    struct executor *ex = l->ex;
+    const struct provider_ops *ops = ex->provider->ops;
+    trim_pool(ex, kind);
+    while (ex->n_pool[kind] > 0) {
+        struct kernel_link *link = ex->pool[kind][--ex->n_pool[kind]];
+        struct err ignored = ERR_INIT;
+        if (!(ops->caps & PROVIDER_LIMIT) || ops->limit(link, limits, &ignored) == 0)
+            return link;
+        ops->release(link);
+    }
     l->waits_for_kernel = true;
-    fill_pool(l->ex);
-    return false;
+    executor_fill_pool(ex);
+    return NULL;
 }
 
-/* ---- loading ---- */
+/* ---- running ---- */
 
-static void fail_ready(struct lease *l, const struct err *err)
+void lease_fail(struct lease *l, const struct err *err)
 {
     lease_ready_fn ready = l->ready;
     void *arg = l->ready_arg;
@@ -181,275 +212,68 @@ static void fail_ready(struct lease *l, const struct err *err)
     ready(NULL, &copy, arg);
 }
 
-static void hash_work(uv_work_t *work)
+void lease_is_ready(struct lease *l)
 {
-    struct lease *l = work->data;
-    l->hash_result = 0;
-    for (size_t i = 0; i < l->spec.n_files && l->hash_result == 0; i++)
-        if (!l->hashes[i][0] && !l->spec.files[i].raw)
-            l->hash_result = tables_hash(&l->spec.files[i], NULL, l->hashes[i], &l->hash_err);
-}
-
-static void hash_done(uv_work_t *work, int status)
-{
-    struct lease *l = work->data;
-    l->working = false;
-    if (l->released) {
-        lease_free(l);
-        return;
-    }
-    if (status < 0)
-        l->hash_result = err_set(&l->hash_err, ERR_CANCELLED, "cancelled");
-    if (l->hash_result < 0) {
-        fail_ready(l, &l->hash_err);
-        return;
-    }
-    l->state = LEASE_INGESTING;
-    advance_load(l);
-}
-
-/* One that was given back; those that died meanwhile are let go. */
-static struct sandbox *take_idle(struct lease *l)
-{
-    struct sandbox *sb;
-    while ((sb = idle_cache_take(&l->ex->idle, l->key))) {
-        struct pollfd pfd = { .fd = sandbox_pidfd(sb), .events = POLLIN };
-        if (poll(&pfd, 1, 0) == 0)
-            return sb;
-        retire(l->ex, sb);
-    }
-    return NULL;
-}
-
-static void finish_load(struct lease *l)
-{
-    struct err err = ERR_INIT;
-    if (l->state != LEASE_STARTING) {
-        l->state = LEASE_STARTING;
-        l->times.load_us = clock_now_us() - l->since_us;
-        l->since_us = clock_now_us();
-    }
-    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[HASH_HEX_SIZE])l->hashes, l->key))
-        l->sandbox = take_idle(l);
-    if (l->sandbox) {
-        l->state = LEASE_IDLE;
-        l->ready(l, NULL, l->ready_arg);
-        return;
-    }
-    if (!kernel_at_hand(l, l->spec.kind))
-        return;
-    int r = sandbox_create_loaded(l->ex->provider, &l->spec, l->tables, &l->sandbox, &err);
-    l->times.start_us = clock_now_us() - l->since_us;
-    fill_pool(l->ex);
-    if (r < 0) {
-        fail_ready(l, &err);
-        return;
-    }
     l->state = LEASE_IDLE;
     l->ready(l, NULL, l->ready_arg);
 }
 
-/* True if another lease is making the table that this one needs next. */
-static bool is_being_made(const struct lease *l)
+int lease_check_idle(const struct lease *l, struct err *err)
 {
-    for (const struct lease *o = l->ex->all; o; o = o->next)
-        if (o != l && (o->ingest || o->ending) && str_eq(o->hashes[o->at], l->hashes[l->at]))
-            return true;
-    return false;
+    return l->state == LEASE_IDLE ? 0 : err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
 }
 
-/* An ingest ended, well or not: whoever waited for that table looks again, once. */
-static void wake_for_table(struct executor *ex, const char *hash)
+void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
 {
-    for (struct lease *l = ex->all; l; l = l->next) {
-        l->woken = l->waits_for_table && str_eq(l->hashes[l->at], hash);
-        l->waits_for_table = l->waits_for_table && !l->woken;
-    }
-    for (struct lease *l = ex->all; l;) {
-        if (!l->woken) {
-            l = l->next;
-            continue;
-        }
-        l->woken = false;
-        advance_load(l);
-        l = ex->all; /* the list may have changed */
-    }
-}
-
-/* Goes on until something has to be waited for. */
-static void advance_load(struct lease *l)
-{
-    struct executor *ex = l->ex;
-    if (l->state == LEASE_HASHING) {
-        bool known = true;
-        for (size_t i = 0; i < l->spec.n_files; i++)
-            known = known && (l->hashes[i][0] || l->spec.files[i].raw);
-        if (!known) {
-            l->work.data = l;
-            l->working = true;
-            if (uv_queue_work(ex->loop, &l->work, hash_work, hash_done) == 0)
-                return;
-            l->working = false;
-        }
-        l->state = LEASE_INGESTING;
-    }
-    for (; l->at < l->spec.n_files; l->at++) {
-        if (l->spec.files[l->at].raw || tables_find(ex->provider, l->hashes[l->at], &l->tables[l->at]))
-            continue;
-        if (is_being_made(l)) {
-            l->waits_for_table = true;
-            return;
-        }
-        if (!kernel_at_hand(l, RUN_SQL))
-            return;
-        struct err err = ERR_INIT;
-        int r = ingest_begin(ex->provider, &l->spec.files[l->at], l->hashes[l->at], &l->events, &l->ingest, &err);
-        fill_pool(ex);
-        if (r == 0)
-            r = watch_update(l, &err);
-        if (r < 0)
-            fail_ready(l, &err);
-        return;
-    }
-    finish_load(l);
-}
-
-/* ---- running ---- */
-
-static void on_ending_closed(uv_handle_t *h)
-{
-    struct ending *e = h->data;
-    e->ex->n_dying--;
-    free(e);
-}
-
-/* The ingest's kernel is gone: what it left can be published, or is thrown away. */
-static void on_ended(uv_poll_t *h, int status, int events)
-{
-    (void)status, (void)events;
-    struct ending *e = h->data;
-    struct lease *l = e->lease;
-    struct err err = ERR_INIT;
-    uv_poll_stop(h);
-    if (!l) {
-        ingest_abort(e->ingest);
-        run_result_finish(&e->result);
-        uv_close((uv_handle_t *)h, on_ending_closed);
-        return;
-    }
-    l->ending = NULL;
-    char hash[HASH_HEX_SIZE];
-    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
-    struct executor *ex = l->ex;
-    int r = ingest_finish(e->ingest, &e->result, &l->tables[l->at], &err);
-    run_result_finish(&e->result);
-    uv_close((uv_handle_t *)h, on_ending_closed);
-    if (r < 0) {
-        fail_ready(l, &err);
-    } else {
-        l->at++;
-        advance_load(l);
-    }
-    wake_for_table(ex, hash);
-}
-
-static void end_ingest(struct lease *l, struct run_result *result)
-{
-    struct err err = ERR_INIT;
-    struct ending *e = calloc(1, sizeof(*e));
-    int pidfd = sandbox_pidfd(ingest_sandbox(l->ingest));
-    if (!e || uv_poll_init(l->ex->loop, &e->poll, pidfd) < 0) {
-        free(e);
-        run_result_finish(result);
-        err_set(&err, ERR_NO_MEMORY, "out of memory");
-        fail_ready(l, &err);
-        return;
-    }
-    e->poll.data = e;
-    e->ex = l->ex;
-    e->ex->n_dying++;
-    e->lease = l;
-    e->ingest = TAKE_PTR(l->ingest);
-    e->result = *result;
-    l->ending = e;
-    (void)proc_pidfd_signal(pidfd, SIGKILL, NULL);
-    uv_poll_start(&e->poll, UV_READABLE, on_ended);
-}
-
-static void step_ingest(struct lease *l)
-{
-    struct run_result result = { 0 };
-    struct err err = ERR_INIT;
-    int r = sandbox_advance(ingest_sandbox(l->ingest), &result, &err);
-    if (r == 0) {
-        (void)watch_update(l, &err);
-        return;
-    }
-    watch_stop(l);
-    if (r < 0)
-        fail_ready(l, &err);
-    else
-        end_ingest(l, &result);
-}
-
-void executor_step(struct lease *l)
-{
-    if (l->ingest) {
-        step_ingest(l);
-        return;
-    }
-    struct run_result result = { 0 };
-    struct err err = ERR_INIT;
-    int r = sandbox_advance(l->sandbox, &result, &err);
-    if (r == 0) {
-        (void)watch_update(l, &err);
-        return;
-    }
-    watch_stop(l);
+    struct lease *l = arg;
+    (void)sb;
     l->state = LEASE_IDLE;
-    if (r > 0 && !l->is_file_op)
-        l->ex->runs[result.verdict]++;
-    l->spoilt = l->spoilt || r < 0 || (result.verdict != VERDICT_OK && result.verdict != VERDICT_ERROR && result.verdict != VERDICT_POLICY);
-    l->done(l, r > 0 ? &result : NULL, r > 0 ? NULL : &err, l->done_arg);
+    if (result && !l->is_file_op)
+        l->ex->runs[result->verdict]++;
+    l->spoilt = l->spoilt || err || (result->verdict != VERDICT_OK && result->verdict != VERDICT_ERROR && result->verdict != VERDICT_POLICY);
+    l->done(l, result, err, l->done_arg);
 }
 
-int executor_running(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op)
 {
     l->done = done;
     l->done_arg = arg;
-    l->is_file_op = false;
+    l->is_file_op = is_file_op;
     l->state = LEASE_RUNNING;
-    return watch_update(l, err);
 }
 
 int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done,
               void *arg, struct err *err)
 {
-    if (l->state != LEASE_IDLE)
-        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    int r = lease_check_idle(l, err);
+    if (r < 0)
+        return r;
     unpark(l);
-    int r = sandbox_begin(l->sandbox, req, events, err);
-    return r < 0 ? r : executor_running(l, done, arg, err);
+    r = sandbox_begin(l->sandbox, req, events, executor_ran, l, err);
+    if (r == 0)
+        executor_running(l, done, arg, false);
+    return r;
 }
 
 int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err)
 {
-    if (l->state != LEASE_IDLE)
-        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
-    auto_json json_t *req = json_pack("{s:s, s:s}", "op", "profile", "table", table);
-    if (!req)
+    int r = lease_check_idle(l, err);
+    if (r < 0)
+        return r;
+    auto_json json_t *message = json_pack("{s:s, s:s}", "op", "profile", "table", table);
+    if (!message)
         return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
-    int r = sandbox_begin_json(l->sandbox, req, timeout_ms, 65536, NULL, err);
-    return r < 0 ? r : executor_running(l, done, arg, err);
+    struct sandbox_request req = { .message = message, .timeout_ms = timeout_ms, .max_output_bytes = 65536 };
+    r = sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
+    if (r == 0)
+        executor_running(l, done, arg, false);
+    return r;
 }
 
 void lease_interrupt(struct lease *l)
 {
-    struct err err = ERR_INIT;
-    if (l->state != LEASE_RUNNING)
-        return;
-    sandbox_interrupt(l->sandbox);
-    (void)watch_update(l, &err);
+    if (l->state == LEASE_RUNNING)
+        sandbox_interrupt(l->sandbox);
 }
 
 void lease_times(const struct lease *l, struct lease_times *ret)
@@ -481,6 +305,16 @@ static void unpark(struct lease *l)
 bool lease_alive(const struct lease *l)
 {
     return l->sandbox && sandbox_alive(l->sandbox);
+}
+
+struct kernel_link *lease_link(const struct lease *l)
+{
+    return l->sandbox ? sandbox_link(l->sandbox) : NULL;
+}
+
+struct provider *executor_provider(const struct executor *ex)
+{
+    return ex->provider;
 }
 
 /* ---- leases ---- */
@@ -561,28 +395,18 @@ void lease_release(struct lease *l)
     if (!l)
         return;
     struct executor *ex = l->ex;
-    watch_stop(l);
     unlink_lease(l);
     if (l->state == LEASE_QUEUED)
         ex->n_queued--;
     else if (!l->parked)
         ex->n_active--;
-    bool made_table = l->ingest || l->ending;
-    if (l->ingest)
-        ingest_abort(TAKE_PTR(l->ingest));
-    if (l->ending)
-        l->ending->lease = NULL; /* on_ended cleans up */
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing && sandbox_alive(l->sandbox))
-        retire(ex, idle_cache_put(&ex->idle, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
-    else if (l->sandbox)
-        retire(ex, TAKE_PTR(l->sandbox));
-    kick(ex);
-    if (made_table && !ex->closing)
-        wake_for_table(ex, l->hashes[l->at]); /* somebody else has to make it */
-    if (l->working)
-        l->released = true; /* hash_done frees it */
+        sandbox_destroy(idle_cache_put(&ex->idle, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
     else
-        lease_free(l);
+        sandbox_destroy(TAKE_PTR(l->sandbox));
+    kick(ex);
+    load_stop(l);
+    lease_free(l);
 }
 
 /* ---- the executor ---- */
@@ -598,28 +422,92 @@ static size_t default_places(const struct config *cfg)
     return (size_t)MAX_OF(1ull, MIN_OF(n, 1024ull));
 }
 
-int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor **ret, struct err *err)
+static void on_closed(void *arg)
 {
-    struct executor *ex = calloc(1, sizeof(*ex));
+    struct executor *ex = arg;
+    ex->closed = true;
+}
+
+/* Everything in the loop that is ours ends by itself. */
+static void close_all(struct executor *ex)
+{
+    ex->closing = true;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        while (ex->n_pool[kind] > 0)
+            ex->provider->ops->release(ex->pool[kind][--ex->n_pool[kind]]);
+    while (ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON] || ex->n_hashing > 0 || ex->tables.n_ending > 0)
+        uv_run(ex->loop, UV_RUN_ONCE);
+    ex->provider->ops->close(ex->provider, on_closed, ex);
+    while (!ex->closed)
+        uv_run(ex->loop, UV_RUN_ONCE);
+    tables_settle(&ex->tables);
+    uv_close((uv_handle_t *)&ex->sweep, NULL);
+    uv_close((uv_handle_t *)&ex->kick, NULL);
+    uv_run(ex->loop, UV_RUN_NOWAIT);
+    free(ex);
+}
+
+static unsigned starts(const struct executor *ex)
+{
+    unsigned sum = 0, n;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
+        (void)ex->provider->ops->healthy(ex->provider, (enum run_kind)kind, &n);
+        sum += n;
+    }
+    return sum;
+}
+
+/* A kernel of SQL is started in no time and shows that sandboxes can be had here; Python's start while the server serves. */
+static int wait_for_first(struct executor *ex, struct err *err)
+{
+    size_t pool_size = (size_t)ex->cfg->pool_size;
+    executor_fill_pool(ex);
+    if (pool_size == 0) { /* nothing fills the pool by itself */
+        struct spawn_spec spec = { .kind = RUN_SQL };
+        struct spawning *s = calloc(1, sizeof(*s));
+        if (!s)
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
+        *s = (struct spawning){ .ex = ex, .kind = RUN_SQL };
+        sandbox_limits_default(ex->cfg, &spec.limits);
+        ex->is_spawning[RUN_SQL] = true;
+        int r = ex->provider->ops->spawn(ex->provider, &spec, on_spawned, s, err);
+        if (r < 0) {
+            ex->is_spawning[RUN_SQL] = false;
+            free(s);
+            return r;
+        }
+    }
+    while (ex->n_pool[RUN_SQL] == 0 && ex->first.code == ERR_NONE)
+        uv_run(ex->loop, UV_RUN_ONCE);
+    if (ex->n_pool[RUN_SQL] == 0) {
+        *err = ex->first;
+        return -(int)err->code;
+    }
+    return 0;
+}
+
+int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
+                    struct err *err)
+{
+    const struct provider_ops *ops = provider_find(cfg->sandbox_provider, err);
+    struct executor *ex = ops ? calloc(1, sizeof(*ex)) : NULL;
     if (!ex)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
+        return ops ? err_set(err, ERR_NO_MEMORY, "out of memory") : -(int)err->code;
+    struct provider_options options = { 0 };
+    if (opt)
+        options = (struct provider_options){ .one_shot = opt->one_shot, .kind = opt->kind, .code = opt->code };
     ex->loop = loop;
     ex->cfg = cfg;
+    ex->one_shot = options.one_shot;
     ex->places = cfg->max_kernels ? (size_t)cfg->max_kernels : default_places(cfg);
     ex->queue_max = (size_t)cfg->queue_max;
-    /* The SQL zygote is up in no time and shows that jails hold on this machine; Python's starts while the server serves. */
-    int r = provider_open_local(cfg, &ex->provider, err);
+    int r = tables_open(&ex->tables, loop, cfg, ex->one_shot, err);
     if (r == 0)
-        r = provider_warm(ex->provider, RUN_SQL, err);
+        r = ops->open(loop, cfg, &options, &ex->provider, err);
     if (r < 0) {
-        provider_close(ex->provider);
         free(ex);
         return r;
     }
-    /* From here on only the worker talks to the zygotes. */
-    ex->provider->pool_only = true;
-    ex->first_starts = provider_zygote_starts(ex->provider) + 1;
-    ex->zygotes_good = true;
     idle_cache_init(&ex->idle, (size_t)cfg->idle_kernels);
     uv_timer_init(loop, &ex->sweep);
     ex->sweep.data = ex;
@@ -627,7 +515,13 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor *
     uv_unref((uv_handle_t *)&ex->sweep);
     uv_idle_init(loop, &ex->kick);
     ex->kick.data = ex;
-    fill_pool(ex);
+    if (!ex->one_shot && !(opt && opt->lazy))
+        r = wait_for_first(ex, err);
+    if (r < 0) {
+        close_all(ex);
+        return r;
+    }
+    ex->first_starts = _RUN_KIND_MAX; /* one for each kind is no restart */
     *ret = ex;
     return 0;
 }
@@ -638,9 +532,9 @@ static void tell_the_end(struct lease *l)
     struct err err = ERR_INIT;
     err_set(&err, ERR_CANCELLED, "the server is shutting down");
     if (l->state < LEASE_IDLE) {
-        fail_ready(l, &err);
+        lease_fail(l, &err);
     } else if (l->state == LEASE_RUNNING) {
-        watch_stop(l);
+        sandbox_destroy(TAKE_PTR(l->sandbox));
         l->state = LEASE_IDLE;
         l->done(l, NULL, &err, l->done_arg);
     } else {
@@ -657,15 +551,8 @@ void executor_destroy(struct executor *ex)
         tell_the_end(ex->all);
     struct sandbox *sb;
     while ((sb = idle_cache_expire(&ex->idle, INT64_MAX)))
-        retire(ex, sb);
-    uv_close((uv_handle_t *)&ex->sweep, NULL);
-    uv_close((uv_handle_t *)&ex->kick, NULL);
-    /* Everything still open in the loop at this point is ours or the caller's last word; both end by themselves. */
-    while (ex->n_dying > 0 || ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON])
-        uv_run(ex->loop, UV_RUN_ONCE);
-    uv_run(ex->loop, UV_RUN_NOWAIT);
-    provider_close(ex->provider);
-    free(ex);
+        sandbox_destroy(sb);
+    close_all(ex);
 }
 
 void executor_stats(const struct executor *ex, struct executor_stats *ret)
@@ -680,14 +567,19 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
     ret->idle += ex->idle.n;
     ret->places = ex->places;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
-        ret->pooled += ex->provider->n_pool[kind];
+        ret->pooled += ex->n_pool[kind];
     memcpy(ret->runs, ex->runs, sizeof(ret->runs));
-    unsigned starts = provider_zygote_starts(ex->provider);
-    ret->zygote_restarts = starts > ex->first_starts ? starts - ex->first_starts : 0;
+    unsigned n = starts(ex);
+    ret->zygote_restarts = n > ex->first_starts ? n - ex->first_starts : 0;
+    ret->caps = ex->provider->ops->caps;
     ret->refused = ex->refused;
 }
 
 bool executor_ready(const struct executor *ex)
 {
-    return !ex->closing && ex->zygotes_good;
+    unsigned ignored;
+    bool good = !ex->closing;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        good = good && ex->provider->ops->healthy(ex->provider, (enum run_kind)kind, &ignored);
+    return good;
 }

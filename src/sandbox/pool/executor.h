@@ -17,17 +17,30 @@
 struct executor;
 struct lease;
 
-/* Starts the SQL zygote (blocking, some tens of milliseconds); Python's comes up while the loop runs. */
-int executor_create(uv_loop_t *loop, const struct config *cfg, struct executor **ret, struct err *err);
-/* Releases everything and kills what is left. The loop must still be there. */
+struct executor_options {
+    bool lazy;     /* start nothing before it is needed */
+    bool one_shot; /* for a command that makes one sandbox and ends */
+    enum run_kind kind; /* … what it runs */
+    const char *code;   /* … to know which packages that needs; may be NULL */
+};
+
+/*
+ * Opens the provider that SANDBOX_PROVIDER names. Waits, by running the loop, until the first SQL kernel is there, which shows
+ * that sandboxes can be had on this machine; Python's come up while the loop runs. Not so with opt (may be NULL) lazy or
+ * one_shot.
+ */
+int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
+                    struct err *err);
+/* Releases everything and kills what is left, by running the loop. */
 void executor_destroy(struct executor *ex);
 
 struct executor_stats {
     size_t queued, loading, running, idle, pooled, places;
     uint64_t runs[_VERDICT_MAX], zygote_restarts, refused;
+    unsigned caps; /* of the provider */
 };
 void executor_stats(const struct executor *ex, struct executor_stats *ret);
-/* True unless the last fork failed. */
+/* True unless the last start of a kernel failed. */
 bool executor_ready(const struct executor *ex);
 
 /* Time in each stage so far, in microseconds. */
@@ -55,7 +68,7 @@ int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, le
 /* As lease_run: what is in /workspace now. The result's body has "files" and "files_truncated". */
 int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
 /*
- * Files of /workspace between runs, a piece at a time, as sandbox_read_file() and sandbox_write_file(). CONFLICT at once while a run or
+ * Files of /workspace between runs, a piece at a time, of at most FILE_PIECE_MAX bytes (sandbox.h). CONFLICT at once while a run or
  * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
  * sandbox is still good. Of a write the piece has only the file's new size.
  */
@@ -69,6 +82,10 @@ int lease_write_file(struct lease *lease, const char *path, const void *data, si
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);
 bool lease_alive(const struct lease *lease);
+/* For tests of a provider. */
+struct kernel_link;
+struct kernel_link *lease_link(const struct lease *lease);
+struct provider *executor_provider(const struct executor *ex);
 /*
  * Between runs, a sandbox that is kept for its variables: it makes room for others until its next run. Negative when there is nothing
  * to keep: release it.

@@ -17,44 +17,35 @@ static void on_piece(struct lease *l, struct run_result *result, const struct er
     run_result_finish(&own);
 }
 
-static int check_idle(const struct lease *l, struct err *err)
-{
-    return l->state == LEASE_IDLE ? 0 : err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
-}
-
-static int watch(struct lease *l, lease_done_fn done, void *arg, struct err *err)
-{
-    int r = executor_running(l, done, arg, err);
-    l->is_file_op = true;
-    return r;
-}
-
 /* Takes the operation's request over. */
 static int begin(struct lease *l, struct workspace_op *op, lease_file_fn done, void *arg, struct err *err)
 {
-    int r = workspace_begin(l->sandbox, op, err);
+    int r = workspace_begin(l->sandbox, op, executor_ran, l, err);
     json_decref(op->request);
     if (r < 0)
         return r;
     l->file_op = (struct workspace_op){ .write = op->write, .offset = op->offset, .max_bytes = op->max_bytes };
     l->file_done = done;
     l->file_arg = arg;
-    return watch(l, on_piece, NULL, err);
+    executor_running(l, on_piece, NULL, true);
+    return 0;
 }
 
 int lease_list_files(struct lease *l, lease_done_fn done, void *arg, struct err *err)
 {
-    int r = check_idle(l, err);
+    int r = lease_check_idle(l, err);
     if (r == 0)
-        r = workspace_begin_list(l->sandbox, err);
-    return r < 0 ? r : watch(l, done, arg, err);
+        r = workspace_begin_list(l->sandbox, executor_ran, l, err);
+    if (r == 0)
+        executor_running(l, done, arg, true);
+    return r;
 }
 
 int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
                     struct err *err)
 {
     struct workspace_op op;
-    int r = check_idle(l, err);
+    int r = lease_check_idle(l, err);
     if (r == 0)
         r = workspace_read_op(path, offset, max_bytes, &op, err);
     return r < 0 ? r : begin(l, &op, done, arg, err);
@@ -64,7 +55,7 @@ int lease_write_file(struct lease *l, const char *path, const void *data, size_t
                      struct err *err)
 {
     struct workspace_op op;
-    int r = check_idle(l, err);
+    int r = lease_check_idle(l, err);
     if (r == 0)
         r = workspace_write_op(path, data, len, append, &op, err);
     if (r < 0)

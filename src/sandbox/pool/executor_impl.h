@@ -1,26 +1,20 @@
 #ifndef RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 #define RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 
-/* What executor.c, executor_files.c and executor_watch.c share. */
+/* What executor.c, executor_load.c and executor_files.c share. */
 
+#include <stdatomic.h>
 #include <uv.h>
 #include "base/arena.h"
 #include "sandbox/pool/executor.h"
 #include "sandbox/pool/idle_cache.h"
-#include "sandbox/local/local_impl.h"
+#include "sandbox/provider.h"
+#include "sandbox/tables.h"
 #include "sandbox/workspace.h"
 
-enum lease_state { LEASE_QUEUED, LEASE_HASHING, LEASE_INGESTING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
+#define POOL_MAX 256
 
-/* A sandbox in the loop: its descriptors and its timer. Outlives the lease until every handle is closed. */
-struct watch {
-    uv_poll_t polls[SANDBOX_POLL_MAX];
-    uv_timer_t timer;
-    int fds[SANDBOX_POLL_MAX];
-    size_t n_polls;
-    int open_handles;
-    struct lease *lease; /* NULL once stopped */
-};
+enum lease_state { LEASE_QUEUED, LEASE_LOADING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
 
 struct lease {
     struct executor *ex;
@@ -31,11 +25,11 @@ struct lease {
     struct sandbox_spec spec;
     char (*hashes)[HASH_HEX_SIZE];
     struct table_file *tables;
-    size_t at; /* file being looked at */
-    struct ingest *ingest;
-    struct ending *ending; /* the ingest's kernel is being killed */
+    size_t at;             /* file being loaded */
+    struct hashing *hashing; /* of that file */
+    struct ingest *ingest; /* of that file */
+    bool ingested;         /* … which is over: it waits for its hash */
     struct sandbox *sandbox;
-    struct watch *watch;
     bool waits_for_kernel;
     bool waits_for_table; /* another lease is making it */
     bool woken;
@@ -52,71 +46,51 @@ struct lease {
     void *file_arg;
     struct lease_times times;
     int64_t since_us;
-    bool working;  /* a worker thread is using it */
-    bool released; /* while it was */
-    struct err hash_err;
-    int hash_result;
-    uv_work_t work;
-};
-
-/* An ingest that is over: its table is published when its kernel is surely gone. */
-struct ending {
-    uv_poll_t poll;
-    struct executor *ex;
-    struct lease *lease; /* NULL: released meanwhile */
-    struct ingest *ingest;
-    struct run_result result;
-};
-
-/* A fork under way in the worker pool. */
-struct spawning {
-    uv_work_t work;
-    struct executor *ex;
-    enum run_kind kind;
-    struct sandbox_limits limits;
-    struct kernel_proc kernel;
-    struct err err;
-    int result;
-};
-
-/* A killed kernel, waiting to be reaped. */
-struct dying {
-    uv_poll_t poll;
-    struct executor *ex;
-    struct sandbox *sandbox;
 };
 
 struct executor {
     uv_loop_t *loop;
     const struct config *cfg;
     struct provider *provider;
+    struct table_cache tables;
+    bool one_shot;
     struct lease *all;   /* newest first */
-    size_t n_queued, n_active, n_dying;
+    size_t n_queued, n_active;
+    size_t n_hashing;
     size_t places, queue_max;
     char last_owner[64]; /* whose turn it was */
-    struct spawning spawning[_RUN_KIND_MAX]; /* one fork at a time of each kind: a zygote that starts holds up only its own */
-    bool is_spawning[_RUN_KIND_MAX];
-    bool zygotes_good;
+    struct kernel_link *pool[_RUN_KIND_MAX][POOL_MAX];
+    size_t n_pool[_RUN_KIND_MAX];
+    bool is_spawning[_RUN_KIND_MAX]; /* one at a time of each kind: a slow one holds up only its own */
     struct idle_cache idle;
     uv_timer_t sweep; /* lets go of what was idle too long */
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
     uint64_t runs[_VERDICT_MAX], refused;
     unsigned first_starts;
-    bool closing;
+    struct err first; /* why the first kernel could not be started */
+    bool closing, closed;
 };
-
-/* ---- executor_watch.c ---- */
-
-/* Polls what the lease's sandbox (or its ingest's) wants polled now; executor_step() is called when something comes. */
-int watch_update(struct lease *l, struct err *err);
-void watch_stop(struct lease *l);
-/* Kills a sandbox's kernel and reaps it when it is gone. NULL is fine. */
-void retire(struct executor *ex, struct sandbox *sb);
 
 /* ---- executor.c ---- */
 
-void executor_step(struct lease *l);
-/* Something has begun in the lease's sandbox: it is watched until its result comes. */
-int executor_running(struct lease *l, lease_done_fn done, void *arg, struct err *err);
+/* A kernel of this kind with these limits, or NULL; then the lease goes on (load_advance()) when there is one. */
+struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits);
+void executor_fill_pool(struct executor *ex);
+/* The lease is over; its user is told why. */
+void lease_fail(struct lease *l, const struct err *err);
+/* The lease has its sandbox. */
+void lease_is_ready(struct lease *l);
+/* sandbox_done_fn of everything that runs in a lease's sandbox; arg is the lease. */
+void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg);
+/* Something has begun in the lease's sandbox. */
+void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op);
+int lease_check_idle(const struct lease *l, struct err *err);
+
+/* ---- executor_load.c: from files to a sandbox ---- */
+
+/* Goes on until something has to be waited for. */
+void load_advance(struct lease *l);
+/* Forgets what is under way; others that waited for the same table are told. */
+void load_stop(struct lease *l);
 
 #endif

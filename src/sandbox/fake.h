@@ -1,0 +1,43 @@
+#ifndef RIDDLE_SANDBOX_FAKE_H
+#define RIDDLE_SANDBOX_FAKE_H
+
+/*
+ * The fake provider: kernels that exist only in riddle's memory and follow a script. It is for tests, which can make any step
+ * fail at will, and the example of docs/adding-a-provider.md. It never runs code, so no setting chooses it.
+ */
+
+#include "base/json.h"
+#include "sandbox/provider.h"
+
+enum fake_step { FAKE_SPAWN, FAKE_START, FAKE_SEND, FAKE_LIMIT, _FAKE_STEP_MAX };
+
+/* The n-th call of the step from now on fails (1: the next one); 0: none does. */
+void fake_fail(enum fake_step step, unsigned n);
+/* How often each step was called since fake_reset(). */
+unsigned fake_count(enum fake_step step);
+/* Forgets all of this, and the script. */
+void fake_reset(void);
+
+/*
+ * What a kernel does with a request: called once the request has arrived. It answers with the functions below, now or later.
+ * Without a script every "exec" is answered by fake_answer_exec(), and anything else with verdict ok.
+ */
+typedef void (*fake_script_fn)(struct kernel_link *l, const json_t *request, void *arg);
+void fake_script(fake_script_fn fn, void *arg);
+
+/* One message of the control stream, taken over; stdout or stderr; the kernel's end. */
+void fake_say(struct kernel_link *l, json_t *taken_message);
+void fake_say_bytes(struct kernel_link *l, const char *bytes, size_t len); /* of the control stream, unframed */
+void fake_print(struct kernel_link *l, bool is_stderr, const char *text);
+void fake_exit(struct kernel_link *l, int code, int signal);
+/* A "result" for the request with this verdict. */
+void fake_answer(struct kernel_link *l, const json_t *request, const char *verdict);
+/*
+ * Understands the few cells of the contract tests (tests/unit/sandbox/test_contract.c): print('…'), an integer, name = integer,
+ * a name, spin(), exit(n), raise, SELECT n.
+ */
+void fake_answer_exec(struct kernel_link *l, const json_t *request);
+
+extern const struct provider_ops fake_provider;
+
+#endif

@@ -1,0 +1,360 @@
+/*
+ * Fork servers and the kernels forked from them.
+ *
+ * Theory of operation. riddle starts `riddle-kernel --zygote=sql|python` on first use and keeps a socket to it. A kernel is
+ * asked for with three descriptors (control socket, stdout, stderr); the zygote clones it as riddle's own child and answers
+ * with a pidfd. The kernel enters its control group, or riddle puts it there, and only then is it told what it is for; until
+ * then it does nothing. A zygote that died is started again at the next request; its kernels live on.
+ *
+ * All of this waits for other processes, so it runs in libuv's worker threads. A zygote is killed when the thread that
+ * started it ends (PR_SET_PDEATHSIG counts threads, not processes); libuv's workers live as long as riddle does.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include "base/clock.h"
+#include "base/fdio.h"
+#include "base/proc.h"
+#include "base/str.h"
+#include "sandbox/local/local_impl.h"
+
+#define ZYGOTE_START_MS 60000
+#define SPAWN_MS 10000
+
+/* ---- the zygote's process ---- */
+
+/* In the child: becomes the zygote. It has riddle's memory until then: system calls only, and no handler of riddle's may run. */
+static _Noreturn void exec_zygote(struct local *p, int sock, int stderr_fd, char *const argv[],
+                                  char *const envp[])
+{
+    prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+    /* A group of its own, as its kernels have: what is typed at a terminal, Ctrl-C above all, is for riddle alone. */
+    setpgid(0, 0);
+    int null = open("/dev/null", O_RDWR);
+    dup2(null, 0);
+    dup2(null, 1);
+    dup2(stderr_fd, 2);
+    dup2(sock, 3); /* clears close-on-exec */
+    close_range(4, ~0u, 0);
+    for (int sig = 1; sig < _NSIG; sig++)
+        signal(sig, SIG_DFL);
+    sigset_t none;
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    /* Equal addresses in every zygote, so that a kernel's memory can be kept as a difference to it. */
+    personality(ADDR_NO_RANDOMIZE);
+    execve(p->kernel_path, argv, envp);
+    static const char msg[] = "cannot run riddle-kernel\n";
+    (void)!write(2, msg, sizeof(msg) - 1);
+    _exit(127);
+}
+
+/* The zygote's last words, for an error message. */
+static void read_last_words(struct zygote *z, char *ret, size_t n)
+{
+    size_t len = 0;
+    struct pollfd pfd = { .fd = z->stderr_fd, .events = POLLIN };
+    while (len + 1 < n && poll(&pfd, 1, 200) == 1) {
+        ssize_t got = read(z->stderr_fd, ret + len, n - 1 - len);
+        if (got <= 0)
+            break;
+        len += (size_t)got;
+    }
+    while (len && ret[len - 1] == '\n')
+        len--;
+    ret[len] = 0;
+}
+
+/* Its wait status, or -1 if there was none. */
+static int end_zygote(struct zygote *z)
+{
+    int status = -1;
+    if (z->pid > 0) {
+        kill(z->pid, SIGKILL);
+        while (waitpid(z->pid, &status, 0) < 0 && errno == EINTR)
+            ;
+    }
+    int *fds[] = { &z->sock, &z->stderr_fd };
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+    z->pid = 0;
+    z->greeted = false;
+    return status;
+}
+
+void zygote_stop(struct zygote *z)
+{
+    (void)end_zygote(z);
+}
+
+static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *rec, int *fds, size_t max_fds,
+                       size_t *ret_n_fds, struct err *err)
+{
+    struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
+    int64_t until = clock_now_ms() + timeout_ms;
+    int n;
+    do {
+        int64_t left = until - clock_now_ms();
+        n = poll(&pfd, 1, left > 0 ? (int)left : 0);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return err_set(err, ERR_TIMEOUT, "the zygote did not answer within %d s", timeout_ms / 1000);
+    return zygote_recv(z->sock, rec, fds, max_fds, ret_n_fds, err);
+}
+
+static int write_maps(struct local *p, pid_t pid, struct err *err)
+{
+    char path[64], line[64];
+    snprintf(line, sizeof(line), "0 %lld 1", p->base.cfg->sandbox_uid);
+    snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
+    int r = fd_write_file(path, line, err);
+    if (r == 0) {
+        snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
+        r = fd_write_file(path, line, err);
+    }
+    return r;
+}
+
+static int zygote_handshake(struct local *p, struct zygote *z, struct err *err)
+{
+    for (;;) {
+        struct zygote_record rec;
+        size_t n_fds = 0;
+        int r = wait_record(z, ZYGOTE_START_MS, &rec, NULL, 0, &n_fds, err);
+        if (r < 0)
+            return r;
+        if (rec.op == ZYGOTE_HELLO)
+            return 0;
+        if (rec.op != ZYGOTE_MAP || !p->root)
+            return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of hello", rec.op);
+        struct err why = ERR_INIT;
+        r = write_maps(p, z->pid, &why);
+        r = zygote_send(z->sock, ZYGOTE_MAPPED, 0, r < 0 ? EPERM : 0, NULL, 0, err);
+        if (r < 0)
+            return r;
+    }
+}
+
+int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
+{
+    struct zygote *z = &p->zygotes[kind];
+    zygote_stop(z);
+
+    char preload[1200], cache[4200];
+    snprintf(preload, sizeof(preload), "--preload=%s", p->one_shot && !p->plots ? "" : p->base.cfg->preload);
+    snprintf(cache, sizeof(cache), "MPLCONFIGDIR=%s/cache/matplotlib", p->home);
+    char *argv[8] = { (char *)"riddle-kernel", (char *)(kind == RUN_PYTHON ? "--zygote=python" : "--zygote=sql"),
+                      preload };
+    size_t n = 3;
+    if (str_eq(p->base.cfg->jail, "partial"))
+        argv[n++] = (char *)"--partial";
+    if (p->one_shot)
+        argv[n++] = (char *)"--one-shot";
+    if (p->root)
+        argv[n++] = (char *)"--parent-maps";
+    argv[n] = NULL;
+    char *envp[] = { cache, NULL }; /* nothing of ours */
+
+    int pair[2], words[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return err_errno(err, ERR_IO, errno, "making the zygote's socket");
+    if (pipe2(words, O_CLOEXEC) < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return err_errno(err, ERR_IO, errno, "making the zygote's pipe");
+    }
+    /* No copy of riddle's memory is made for it, so it begins at once; riddle waits until it has begun. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pid_t pid = vfork();
+    if (pid == 0)
+        exec_zygote(p, pair[1], words[1], argv, envp);
+    int why = errno;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    close(pair[1]);
+    close(words[1]);
+    z->pid = pid;
+    z->sock = pair[0];
+    z->stderr_fd = words[0];
+    if (pid < 0) {
+        zygote_stop(z);
+        return err_errno(err, ERR_UNAVAILABLE, why, "starting riddle-kernel");
+    }
+    return 0;
+}
+
+static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = zygote_handshake(p, z, &why);
+    if (r < 0) {
+        char last[600];
+        read_last_words(z, last, sizeof(last)); /* up to its end, if it is ending */
+        int status = end_zygote(z);
+        const char *text = *last ? last : why.message;
+        bool denied = WIFEXITED(status) && WEXITSTATUS(status) == ZYGOTE_EXIT_ISOLATION;
+        return err_set(err, denied ? ERR_ISOLATION : ERR_UNAVAILABLE, "%s",
+                       str_starts(text, "riddle-kernel: ") ? text + 15 : text);
+    }
+    z->anon_kb = proc_status_value(z->pid, "RssAnon");
+    z->greeted = true;
+    return 0;
+}
+
+static int zygote_start(struct local *p, enum run_kind kind, unsigned *starts, struct err *err)
+{
+    (*starts)++;
+    int r = zygote_launch(p, kind, err);
+    return r < 0 ? r : zygote_greet(p, &p->zygotes[kind], err);
+}
+
+static int zygote_ensure(struct local *p, enum run_kind kind, unsigned *starts, struct err *err)
+{
+    struct zygote *z = &p->zygotes[kind];
+    if (z->pid > 0 && !z->greeted)
+        return zygote_greet(p, z, err);
+    if (z->pid > 0) {
+        struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
+        if (poll(&pfd, 1, 0) == 0)
+            return 0;
+        /* Nothing is expected now: the socket is closed, the zygote dead. */
+    }
+    return zygote_start(p, kind, starts, err);
+}
+
+/* ---- kernels ---- */
+
+static void close_kernel_fds(struct kernel_proc *k)
+{
+    int *fds[] = { &k->pidfd, &k->control, &k->out, &k->errout };
+    for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+        if (*fds[i] >= 0)
+            close(*fds[i]);
+        *fds[i] = -1;
+    }
+}
+
+void kernel_kill(struct kernel_proc *k)
+{
+    if (k->pid > 0) {
+        if (k->pidfd >= 0)
+            (void)proc_pidfd_signal(k->pidfd, SIGKILL, NULL);
+        /* Ends when every process of the pid namespace is gone. */
+        while (waitpid(k->pid, NULL, 0) < 0 && errno == EINTR)
+            ;
+    }
+    k->pid = 0;
+    close_kernel_fds(k);
+    cgroup_destroy(&k->group);
+}
+
+static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct err *err)
+{
+    if (zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0)
+        return err_set(err, ERR_UNAVAILABLE, "the zygote is gone");
+    return 0;
+}
+
+/* The first thing a kernel reads: the control groups that it is to enter. */
+static int send_groups(const struct kernel_proc *k, struct err *err)
+{
+    int fds[_CGROUP_CONTROLLER_MAX];
+    size_t n = cgroup_join_fds(&k->group, fds);
+    char frame[64];
+    int len = snprintf(frame, sizeof(frame), "{\"op\":\"join\",\"groups\":%zu}", n);
+    return wire_send(k->control, frame, (size_t)len, fds, n, err);
+}
+
+static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *err)
+{
+    struct zygote_record rec;
+    int pidfd = -1;
+    size_t n_fds = 0;
+    int r = wait_record(z, SPAWN_MS, &rec, &pidfd, 1, &n_fds, err);
+    if (r < 0)
+        return r;
+    if (rec.op != ZYGOTE_SPAWNED || (rec.status == 0 && n_fds != 1)) {
+        if (n_fds)
+            close(pidfd);
+        return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of a kernel", rec.op);
+    }
+    if (rec.status)
+        return err_errno(err, ERR_UNAVAILABLE, rec.status, "forking a kernel");
+    k->pid = (pid_t)rec.value;
+    k->pidfd = pidfd;
+    return 0;
+}
+
+static int spawn_once(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, struct err *err)
+{
+    int r = 0;
+    struct kernel_proc k = KERNEL_PROC_NONE;
+    int control[2] = { -1, -1 }, out[2] = { -1, -1 }, errout[2] = { -1, -1 };
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
+        pipe2(errout, O_CLOEXEC) < 0) {
+        r = err_errno(err, ERR_IO, errno, "making a kernel's pipes");
+    } else {
+        k.control = control[0];
+        k.out = out[0];
+        k.errout = errout[0];
+        fcntl(k.control, F_SETFL, O_NONBLOCK);
+        fcntl(k.out, F_SETFL, O_NONBLOCK);
+        fcntl(k.errout, F_SETFL, O_NONBLOCK);
+        const int child_fds[3] = { control[1], out[1], errout[1] };
+        struct zygote *z = &p->zygotes[spec->kind];
+        r = ask_for_kernel(z, spec->pooled, child_fds, err);
+        /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
+        struct err why = ERR_INIT;
+        int made = cgroup_create(&p->cgroups, &spec->limits, &k.group, &why);
+        if (made == 0)
+            made = send_groups(&k, &why);
+        if (r == 0)
+            r = receive_kernel(z, &k, err);
+        if (r == 0 && made < 0) {
+            *err = why;
+            r = made;
+        }
+        k.shared_kb = z->anon_kb;
+    }
+    int *ours[] = { &control[1], &out[1], &errout[1] };
+    for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
+        if (*ours[i] >= 0)
+            close(*ours[i]);
+    if (r == 0)
+        r = cgroup_add(&k.group, k.pid, err);
+    if (r < 0) {
+        if (k.control < 0 && control[0] >= 0)
+            close(control[0]);
+        kernel_kill(&k);
+        return r;
+    }
+    *ret = k;
+    return 0;
+}
+
+int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err)
+{
+    int r = zygote_ensure(p, spec->kind, starts, err);
+    if (r == 0)
+        r = spawn_once(p, spec, ret, err);
+    /*
+     * The zygote has died: once more with a new one, and with a socket of its own. The old one may have cloned before it
+     * died; that kernel finds its socket closed and ends.
+     */
+    if (r == -ERR_UNAVAILABLE && zygote_start(p, spec->kind, starts, err) == 0)
+        r = spawn_once(p, spec, ret, err);
+    return r;
+}

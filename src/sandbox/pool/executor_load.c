@@ -1,0 +1,326 @@
+/*
+ * From the files of a lease to its sandbox, one file after the other: a file without a known hash is hashed by a worker
+ * thread; one that has no table yet is ingested in a kernel of its own. A large file of a size never seen is most likely new:
+ * it is ingested while it is hashed, because its hash is only needed for the name of the table.
+ */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "base/clock.h"
+#include "base/str.h"
+#include "sandbox/pool/executor_impl.h"
+
+/* One is faster as long as the tables are small: more threads only pay off over many row groups. */
+#define SMALL_TABLES_BYTES (8 << 20)
+#define PROGRESS_MS 200
+
+/* ---- hashing ---- */
+
+/* A file being hashed; outlives a lease that is released meanwhile. */
+struct hashing {
+    uv_work_t work;
+    uv_timer_t timer; /* progress */
+    struct executor *ex;
+    struct lease *lease; /* NULL: released */
+    struct sandbox_file file;
+    char *name, *path; /* its own copies */
+    int64_t size;
+    atomic_llong bytes;
+    char hex[HASH_HEX_SIZE];
+    int result;
+    struct err err;
+};
+
+static void hash_progress(void *arg, int64_t bytes)
+{
+    struct hashing *h = arg;
+    atomic_store(&h->bytes, bytes);
+}
+
+static void hash_work(uv_work_t *work)
+{
+    struct hashing *h = work->data;
+    h->result = tables_hash(&h->file, hash_progress, h, h->hex, &h->err);
+}
+
+static void on_hash_progress(uv_timer_t *t)
+{
+    struct hashing *h = t->data;
+    if (h->lease && h->lease->events.progress && h->size > 0)
+        h->lease->events.progress(h->lease->events.arg, "hash", MIN_OF(1.0, (double)atomic_load(&h->bytes) / (double)h->size));
+}
+
+static void free_hashing(uv_handle_t *t)
+{
+    struct hashing *h = t->data;
+    h->ex->n_hashing--;
+    free(h->name);
+    free(h->path);
+    free(h);
+}
+
+static void hash_done(uv_work_t *work, int status)
+{
+    struct hashing *h = work->data;
+    struct lease *l = h->lease;
+    uv_close((uv_handle_t *)&h->timer, free_hashing);
+    if (!l)
+        return;
+    l->hashing = NULL;
+    if (status < 0)
+        h->result = err_set(&h->err, ERR_CANCELLED, "cancelled");
+    if (h->result < 0) {
+        lease_fail(l, &h->err);
+        return;
+    }
+    memcpy(l->hashes[l->at], h->hex, sizeof(h->hex));
+    load_advance(l);
+}
+
+static int begin_hash(struct lease *l, int64_t size, struct err *err)
+{
+    const struct sandbox_file *f = &l->spec.files[l->at];
+    struct hashing *h = calloc(1, sizeof(*h));
+    if (!h)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    h->ex = l->ex;
+    h->lease = l;
+    h->size = size;
+    h->name = strdup(f->name);
+    h->path = strdup(f->path);
+    h->file = (struct sandbox_file){ .name = h->name, .path = h->path };
+    h->work.data = h;
+    uv_timer_init(l->ex->loop, &h->timer);
+    h->timer.data = h;
+    l->ex->n_hashing++;
+    if (!h->name || !h->path || uv_queue_work(l->ex->loop, &h->work, hash_work, hash_done) < 0) {
+        uv_close((uv_handle_t *)&h->timer, free_hashing);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    uv_timer_start(&h->timer, on_hash_progress, PROGRESS_MS, PROGRESS_MS);
+    l->hashing = h;
+    return 0;
+}
+
+/* ---- ingests ---- */
+
+/* True if another lease is making the table that this one needs next. */
+static bool is_being_made(const struct lease *l)
+{
+    for (const struct lease *o = l->ex->all; o; o = o->next)
+        if (o != l && o->ingest && str_eq(o->hashes[o->at], l->hashes[l->at]))
+            return true;
+    return false;
+}
+
+/* An ingest ended, well or not: whoever waited for that table looks again, once. */
+static void wake_for_table(struct executor *ex, const char *hash)
+{
+    for (struct lease *l = ex->all; l; l = l->next) {
+        l->woken = l->waits_for_table && str_eq(l->hashes[l->at], hash);
+        l->waits_for_table = l->waits_for_table && !l->woken;
+    }
+    for (struct lease *l = ex->all; l;) {
+        if (!l->woken) {
+            l = l->next;
+            continue;
+        }
+        l->woken = false;
+        load_advance(l);
+        l = ex->all; /* the list may have changed */
+    }
+}
+
+/* The ingest is over and the hash is known. */
+static void publish(struct lease *l)
+{
+    struct executor *ex = l->ex;
+    struct err err = ERR_INIT;
+    char hash[HASH_HEX_SIZE];
+    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    l->ingested = false;
+    if (ingest_publish(TAKE_PTR(l->ingest), hash, &l->tables[l->at], &err) < 0) {
+        lease_fail(l, &err);
+    } else {
+        l->at++;
+        load_advance(l);
+    }
+    wake_for_table(ex, hash);
+}
+
+static void on_ingested(void *arg, const struct err *err)
+{
+    struct lease *l = arg;
+    struct executor *ex = l->ex;
+    char hash[HASH_HEX_SIZE];
+    if (!err) {
+        l->ingested = true;
+        load_advance(l);
+        return;
+    }
+    l->ingest = NULL; /* gone already */
+    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    lease_fail(l, err);
+    if (*hash)
+        wake_for_table(ex, hash);
+}
+
+/* 1: it has begun; 0: it waits for a kernel. */
+static int begin_ingest(struct lease *l, struct err *err)
+{
+    struct executor *ex = l->ex;
+    struct sandbox_limits limits;
+    ingest_limits(ex->cfg, &limits);
+    struct kernel_link *link = executor_take_kernel(l, RUN_SQL, &limits);
+    if (!link)
+        return 0;
+    int r = ingest_begin(&ex->tables, link, &l->spec.files[l->at], &l->events, on_ingested, l, &l->ingest, err);
+    executor_fill_pool(ex);
+    return r < 0 ? r : 1;
+}
+
+/* ---- the sandbox ---- */
+
+static json_t *collect_rejects(const struct lease *l)
+{
+    json_t *rejects = json_array();
+    for (size_t i = 0; i < l->spec.n_files; i++) {
+        json_t *of_file = json_object_get(l->tables[i].report, "rejects");
+        if (json_integer_value(json_object_get(of_file, "count")) > 0)
+            json_array_append_new(rejects, json_pack("{s:s, s:O}", "file", l->spec.files[i].name, "rejects", of_file));
+    }
+    return rejects;
+}
+
+static int engine_threads(const struct lease *l)
+{
+    off_t bytes = 0;
+    for (size_t i = 0; i < l->spec.n_files; i++) {
+        struct stat st;
+        if (!l->spec.files[i].raw && stat(l->tables[i].path, &st) == 0)
+            bytes += st.st_size;
+    }
+    if (bytes < SMALL_TABLES_BYTES)
+        return 1;
+    return (int)MAX_OF(1, MIN_OF((long)l->spec.limits.cpus, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+/* What the kernel shall see of the files: each one's table, and for Python the file itself. */
+static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *err)
+{
+    size_t n = l->spec.n_files;
+    struct kernel_mount *mounts = arena_alloc(&l->arena, (2 * n + 1) * sizeof(*mounts));
+    struct sandbox_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
+    struct sandbox_start start = { .dataset_id = l->spec.dataset_id, .mounts = mounts, .tables = tables,
+                                   .limits = l->spec.limits, .threads = engine_threads(l) };
+    int r = mounts && tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < n && r == 0; i++) {
+        const struct sandbox_file *f = &l->spec.files[i];
+        char target[320];
+        if (f->raw) {
+            r = tables_check_raw(f, err);
+        } else {
+            snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
+            tables[start.n_tables++] = (struct sandbox_table){ .name = f->table, .mount = start.n_mounts };
+            mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
+                                                              .path = l->tables[i].path };
+        }
+        if (l->spec.kind == RUN_PYTHON) {
+            snprintf(target, sizeof(target), "data/%.255s", f->name);
+            mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target), .path = f->path,
+                                                              .sha256 = *l->hashes[i] ? l->hashes[i] : NULL };
+        }
+    }
+    for (size_t i = 0; i < start.n_mounts && r == 0; i++)
+        if (!mounts[i].target)
+            r = err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0) {
+        link->provider->ops->release(link);
+        return r;
+    }
+    return sandbox_open(link, &start, &l->sandbox, err);
+}
+
+/* Every table is there. */
+static void start_sandbox(struct lease *l)
+{
+    struct executor *ex = l->ex;
+    struct err err = ERR_INIT;
+    if (l->state != LEASE_STARTING) {
+        l->state = LEASE_STARTING;
+        l->times.load_us = clock_now_us() - l->since_us;
+        l->since_us = clock_now_us();
+    }
+    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[HASH_HEX_SIZE])l->hashes, l->key)) {
+        while (!l->sandbox && (l->sandbox = idle_cache_take(&ex->idle, l->key)))
+            if (!sandbox_alive(l->sandbox))
+                sandbox_destroy(TAKE_PTR(l->sandbox)); /* it died meanwhile */
+        if (l->sandbox) {
+            lease_is_ready(l);
+            return;
+        }
+    }
+    struct kernel_link *link = executor_take_kernel(l, l->spec.kind, &l->spec.limits);
+    if (!link)
+        return;
+    int r = open_sandbox(l, link, &err);
+    l->times.start_us = clock_now_us() - l->since_us;
+    executor_fill_pool(ex);
+    if (r < 0) {
+        lease_fail(l, &err);
+        return;
+    }
+    sandbox_set_load(l->sandbox, l->times.start_us, l->times.load_us, collect_rejects(l));
+    lease_is_ready(l);
+}
+
+void load_advance(struct lease *l)
+{
+    struct executor *ex = l->ex;
+    struct err err = ERR_INIT;
+    int r = 0;
+    l->waits_for_kernel = false;
+    for (; l->at < l->spec.n_files; l->at++) {
+        const struct sandbox_file *f = &l->spec.files[l->at];
+        bool hashed = *l->hashes[l->at];
+        int64_t size = -1;
+        if (f->raw)
+            continue;
+        if (l->ingest && (!l->ingested || !hashed))
+            return;
+        if (l->ingest) {
+            publish(l);
+            return;
+        }
+        if (hashed && tables_find(&ex->tables, l->hashes[l->at], &l->tables[l->at]))
+            continue;
+        if (hashed && is_being_made(l)) {
+            l->waits_for_table = true;
+            return;
+        }
+        bool beside = !hashed && tables_is_new(&ex->tables, f, &size);
+        if (!hashed && !l->hashing)
+            r = begin_hash(l, size, &err);
+        if (r == 0 && (hashed || beside))
+            r = begin_ingest(l, &err);
+        if (r < 0)
+            lease_fail(l, &err);
+        return;
+    }
+    start_sandbox(l);
+}
+
+void load_stop(struct lease *l)
+{
+    if (l->hashing)
+        l->hashing->lease = NULL;
+    l->hashing = NULL;
+    if (!l->ingest)
+        return;
+    ingest_abort(TAKE_PTR(l->ingest));
+    char hash[HASH_HEX_SIZE];
+    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    if (*hash && !l->ex->closing)
+        wake_for_table(l->ex, hash); /* somebody else has to make it */
+}

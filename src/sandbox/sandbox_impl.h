@@ -1,0 +1,43 @@
+#ifndef RIDDLE_SANDBOX_SANDBOX_IMPL_H
+#define RIDDLE_SANDBOX_SANDBOX_IMPL_H
+
+/* What makes sandboxes shares with sandbox.c: the pool, the table cache, files of /workspace. */
+
+#include "sandbox/provider.h"
+#include "sandbox/sandbox.h"
+
+struct sandbox_table {
+    const char *name;
+    size_t mount; /* index */
+};
+
+/* What a kernel is told when it becomes a sandbox. */
+struct sandbox_start {
+    const char *dataset_id;
+    const struct kernel_mount *mounts;
+    size_t n_mounts;
+    const struct sandbox_table *tables;
+    size_t n_tables;
+    struct sandbox_limits limits;
+    int threads;
+};
+
+/* Takes the link over (also on failure), tells the kernel what it is for, and makes a sandbox of it. */
+int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, struct sandbox **ret, struct err *err);
+struct kernel_link *sandbox_link(struct sandbox *sb);
+/* Times spent before the first run, and the lines that ingests left out (an array, taken over); reported with the first result. */
+void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, json_t *rejects);
+
+/* A request of any kind. */
+struct sandbox_request {
+    json_t *message; /* its "id" is set here */
+    const void *bytes; /* in front of it */
+    size_t n_bytes;
+    size_t max_bytes_back; /* in front of its answer */
+    int64_t timeout_ms, max_output_bytes;
+};
+
+int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,
+                    sandbox_done_fn done, void *arg, struct err *err);
+
+#endif
