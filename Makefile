@@ -113,7 +113,6 @@ EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 EMBEDDED_api := $(BUILD)/gen/page_files.o
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
-HEAP_PLAN := $(if $(SANITIZER),,$(BUILD)/riddle-kernel.heap)
 
 # A unit test is one file and one program; other .c files beside it are helpers linked into every test of that folder.
 # It links the archive of the folder that it mirrors and of those below it.
@@ -136,7 +135,7 @@ below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
 # ---- programs ----------------------------------------------------------------------------------------------------------
 
 .PHONY: all
-all: $(PROGRAMS) $(HEAP_PLAN) ## Build $(BUILD)/riddle and $(BUILD)/riddle-kernel (the default)
+all: $(PROGRAMS) ## Build $(BUILD)/riddle and $(BUILD)/riddle-kernel (the default)
 
 link = $(CC) $(ALL_LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
 
@@ -147,12 +146,6 @@ $(BUILD)/riddle: $(BUILD)/obj/cli/main.o $(call archives,$(DIRS_riddle))
 $(BUILD)/riddle-kernel: $(BUILD)/obj/kernel/main.o $(call archives,$(DIRS_kernel)) $(LINK_PYTHON) | $(BOUND)/libduckdb.so
 	$(say) LD $@
 	$(Q)$(link) $(RPATH_kernel) $(LIBS_kernel)
-
-# Where zygotes place what kernels write to (src/kernel/zygote/placement.h): learnt from the packages of this machine, in some seconds. Without
-# it, or when they have changed since, forks take longer and nothing else.
-$(BUILD)/riddle-kernel.heap: $(BUILD)/riddle-kernel
-	$(say) LEARN $@
-	$(Q)MPLCONFIGDIR=$(BUILD)/gen/matplotlib $< --heap-plan=$@ || { echo "no plan of the heap: forks will take longer"; : > $@; }
 
 define archive_rule
 $(BUILD)/lib/$(1).a: $$(call objects,$(1)) $(EMBEDDED_$(1))
@@ -380,7 +373,7 @@ image: all ## Build the image of the docker provider from this tree, and load it
 install: all ## Install under PREFIX (/usr/local)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/riddle
 	install -m 755 $(PROGRAMS) $(DESTDIR)$(PREFIX)/bin
-	install -m 644 $(BOUND)/libduckdb.so $(HEAP_PLAN) $(DESTDIR)$(PREFIX)/lib/riddle
+	install -m 644 $(BOUND)/libduckdb.so $(DESTDIR)$(PREFIX)/lib/riddle
 	install -d $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 	install -m 644 third_party/swagger-ui/* $(DESTDIR)$(PREFIX)/share/riddle/swagger-ui
 

@@ -85,7 +85,6 @@ static _Noreturn void become_kernel(const struct attached_options *opt, const in
         r = jail_confine(&jail, &confine, &err);
     if (r < 0)
         give_up(&err);
-    parts.answered = parts.has_python ? python_idle : NULL;
     (void)!write(ready, "", 1);
     close(ready);
     kernel_main(&parts, fds[0], fds[1], fds[2]);

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -24,10 +25,12 @@
 #include "kernel/ingest/nosync.h"
 #include "kernel/python/python.h"
 #include "kernel/workspace.h"
+#include "kernel/zygote/hot_pages.h"
 #include "sandbox/wire.h"
 #include "sandbox/workspace_path.h"
 
 #define CONTROL_FD 3
+#define POOL_IDLE_MS 200
 #define MAX_MOUNTS FD_PASS_MAX
 
 struct kernel {
@@ -424,6 +427,14 @@ static void set_signals(const struct kernel_parts *parts)
     signal(SIGXFSZ, SIG_IGN);
 }
 
+/* Under load a kernel is taken before the time is up, and then copies only the pages that its cells write to. */
+static void wait_in_pool(void)
+{
+    struct pollfd pfd = { .fd = CONTROL_FD, .events = POLLIN };
+    if (poll(&pfd, 1, POOL_IDLE_MS) == 0)
+        hot_pages_populate();
+}
+
 _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int stdout_fd, int stderr_fd)
 {
     static struct kernel k; /* one per process; too large for a comfortable stack frame */
@@ -440,11 +451,11 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     r = join_groups(&k, &err);
     if (r == 0)
         r = jail_box(parts->jail, &err);
-    if (r == 0 && parts->has_python && parts->pooled)
-        python_prefault();
     if (r == 0 && parts->has_python)
         r = python_prepare(&err);
     if (r == 0) {
+        if (parts->pooled)
+            wait_in_pool();
         k.start = next_request(&k);
         if (!k.start)
             _exit(0);

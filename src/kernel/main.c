@@ -1,13 +1,11 @@
 /* riddle-kernel: the inside of every sandbox, and the fork server they come from. */
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 #include "base/config.h"
@@ -32,7 +30,6 @@ static const char usage[] =
     "riddle-kernel: runs SQL and Python in a jail. Started by riddle; by itself it can\n"
     "  riddle-kernel --once     read one RunnerRequest (JSON) on standard input, print one RunnerResponse\n"
     "  riddle-kernel --attached=sql|python   be the first process of a container; 'riddle' speaks on standard input\n"
-    "  riddle-kernel --heap-plan=FILE   write where zygotes shall place what kernels write to; part of the build\n"
     "  riddle-kernel --probe    print what of the jail holds on this machine, as JSON ('riddle doctor' shows it)\n"
     "  riddle-kernel --version\n";
 
@@ -62,7 +59,7 @@ static void set_environment(void)
     setenv("MPLCONFIGDIR", fonts, 1);
 }
 
-/* --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps]; the socket is descriptor 3. */
+/* --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps] [--without=LIST]; the socket is descriptor 3. */
 static int run_zygote(int argc, char **argv)
 {
     struct zygote_options opt = { .preload = "", .sock = 3 };
@@ -77,6 +74,8 @@ static int run_zygote(int argc, char **argv)
             opt.partial = true;
         else if (str_eq(argv[i], "--parent-maps"))
             opt.parent_maps = true;
+        else if (str_starts(argv[i], "--without="))
+            opt.without = argv[i] + strlen("--without=");
     }
     struct err err = ERR_INIT;
     set_environment();
@@ -92,34 +91,6 @@ static int run_attached(int argc, char **argv)
             opt.preload = argv[i] + strlen("--preload=");
     set_environment();
     return attached_run(&opt);
-}
-
-/*
- * Loads what a zygote would load, as it would, to see what kernels write to. Twice: sets are in the order of addresses, which a process
- * has fixed only after an exec; and a file that was just installed shows another time of access before it is first read. Each number
- * less in a time is an object less.
- */
-static int write_plan(const char *path, char **argv)
-{
-    struct err err = ERR_INIT;
-    struct config cfg;
-    if (config_load(&cfg, "", &err) < 0)
-        return fail(&err);
-    int was = personality(ADDR_NO_RANDOMIZE);
-    if (was >= 0 && !(was & ADDR_NO_RANDOMIZE)) {
-        if (zygote_load(cfg.preload, &err) < 0)
-            return fail(&err);
-        execv("/proc/self/exe", argv);
-    }
-    /* Even what the descriptors are makes a difference. */
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC), words[2], said = fcntl(2, F_DUPFD_CLOEXEC, 10);
-    if (null < 0 || said < 0 || pipe2(words, O_CLOEXEC) < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(words[1], 2) < 0)
-        return 1;
-    set_environment();
-    int r = zygote_plan(cfg.preload, path, &err);
-    config_finish(&cfg);
-    dup2(said, 2);
-    return r < 0 ? fail(&err) : 0;
 }
 
 /* The contract of a runner is riddle's: this program is only the name that it goes by. */
@@ -143,8 +114,6 @@ int main(int argc, char **argv)
         return run_attached(argc, argv);
     if (argc == 2 && str_eq(argv[1], "--once"))
         return run_once();
-    if (argc == 2 && str_starts(argv[1], "--heap-plan="))
-        return write_plan(argv[1] + strlen("--heap-plan="), argv);
     if (argc == 2 && str_eq(argv[1], "--probe"))
         return probe_print(stdout);
     if (argc == 2 && str_eq(argv[1], "--version")) {

@@ -106,8 +106,7 @@ def programs_for_plain():
     """The programs where anybody can run them: the tree may lie below a directory that only its owner may enter."""
     tree = Path(tempfile.mkdtemp(prefix="riddle-jail-"))
     atexit.register(shutil.rmtree, tree, ignore_errors=True)
-    plan = [p.relative_to(BUILD) for p in BUILD.glob("riddle-kernel.heap")]
-    for path in (DRIVER.relative_to(BUILD), KERNEL.relative_to(BUILD), *plan):
+    for path in (DRIVER.relative_to(BUILD), KERNEL.relative_to(BUILD)):
         (tree / "build" / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(BUILD / path, tree / "build" / path)
     (tree / "third_party/duckdb/bound").mkdir(parents=True)  # where riddle-kernel looks for it: beside build

@@ -17,10 +17,8 @@
 #include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
-#include "kernel/zygote/arenas.h"
 #include "kernel/python/dataframe.h"
 #include "kernel/python/dataframe_impl.h"
-#include "kernel/zygote/placement.h"
 #include "kernel/python/runtime.h"
 
 #define PACKAGE "riddle_runtime"
@@ -87,22 +85,11 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
-static PyObject *riddle_section(PyObject *self, PyObject *arg)
-{
-    (void)self;
-    const char *name = PyUnicode_AsUTF8(arg);
-    if (!name)
-        return NULL;
-    placement_section(name);
-    Py_RETURN_NONE;
-}
-
 static PyMethodDef riddle_methods[] = {
     { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
-    { "section", riddle_section, METH_O, "What follows is loaded for this (kernel/placement.h)." },
     { NULL, NULL, 0, NULL },
 };
 
@@ -191,7 +178,6 @@ static int preload_modules(const char *list, struct err *err)
     char *save = NULL;
     for (char *name = strtok_r(copy, ", \t\n", &save); name;
          name = strtok_r(NULL, ", \t\n", &save)) {
-        placement_section(name);
         auto_ref PyObject *module = PyImport_ImportModule(name);
         if (!module) {
             char what[160];
@@ -250,8 +236,6 @@ static int call_runtime(const char *module_name, const char *function, struct er
 int python_init(const char *preload, struct sql_engine *engine, struct err *err)
 {
     set_environment();
-    arenas_install();
-    placement_section("start");
     if (PyImport_AppendInittab("_riddle", create_riddle_module) < 0)
         return err_set(err, ERR_NO_MEMORY, "registering a Python module");
     int r = init_interpreter(err);
@@ -259,7 +243,6 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
         r = own_sigint(err);
     if (r == 0)
         r = preload_modules(preload, err);
-    placement_section("runtime");
     if (r == 0)
         r = dataframe_init(engine, err);
     if (r == 0)
@@ -273,10 +256,7 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
 
 int python_warm(struct err *err)
 {
-    placement_section("warm");
-    int r = call_runtime(PACKAGE ".warm", "warm", err);
-    placement_end();
-    return r;
+    return call_runtime(PACKAGE ".warm", "warm", err);
 }
 
 int python_settle(struct err *err)
@@ -289,33 +269,12 @@ int python_prepare(struct err *err)
     return call_runtime(PACKAGE ".session", "prepare", err);
 }
 
-void python_idle(void)
-{
-    struct err err = ERR_INIT;
-    /* Without it a kernel still works; it only draws the numbers that others draw too. */
-    (void)call_runtime(PACKAGE ".session", "idle", &err);
-}
-
 const char *python_first_cell(void)
 {
     auto_ref PyObject *name = PyUnicode_FromString("pandas");
     auto_ref PyObject *pandas = name ? PyImport_GetModule(name) : NULL;
     PyErr_Clear();
     return pandas ? "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" : "1 + 1";
-}
-
-void python_rehearse(void)
-{
-    auto_ref PyObject *module = PyImport_ImportModule(PACKAGE ".warm");
-    auto_ref PyObject *done = module ? PyObject_CallMethod(module, "rehearse", "s", python_first_cell()) : NULL;
-    if (!done)
-        PyErr_Clear(); /* it only saves time */
-}
-
-void python_prefault(void)
-{
-    struct err err = ERR_INIT;
-    (void)call_runtime(PACKAGE ".warm", "prefault", &err); /* it only saves time */
 }
 
 int python_start(const struct python_setup *setup, struct err *err)

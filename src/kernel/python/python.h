@@ -23,20 +23,13 @@ int python_warm(struct err *err);
 int python_settle(struct err *err);
 
 /*
- * In the kernel, after clone3 and before it knows what it is for: makes the session. PyOS_AfterFork_Child is not called: the
+ * In the kernel, after clone3 and before it knows what it is for: opens the session and seeds the random generators. PyOS_AfterFork_Child is not called: the
  * zygote has one thread and holds no lock, so there is nothing to mend, and it would write to hundreds of shared pages.
  */
 int python_prepare(struct err *err);
-/* In the kernel, whenever an answer has been sent: what can wait until then (seeding the random generators). */
-void python_idle(void);
 
 /* What first cells are made of, with what is loaded: a frame, groups, an aggregate. One line, without a double quote. */
 const char *python_first_cell(void);
-/* What kernels do until the answer of that cell, to see what it writes to; the process is of no other use then. */
-void python_rehearse(void);
-
-/* In a kernel that waits in the pool: makes its own copies of the pages that a first cell writes to. */
-void python_prefault(void);
 
 /*
  * In the kernel, once, before the first request. `tables` may be used by name; "policy_allowed"/"policy_blocked" extend

@@ -65,16 +65,3 @@ void arenas_install(void)
     PyObjectArenaAllocator allocator = { NULL, arena_alloc, arena_free };
     PyObject_SetArenaAllocator(&allocator);
 }
-
-void *arenas_base(void)
-{
-    return arenas.base;
-}
-
-void *arenas_end(void)
-{
-    size_t n = ARENAS_MAX;
-    while (n > 0 && !arenas.used[n - 1])
-        n--;
-    return arenas.base ? arenas.base + n * ARENA_BYTES : NULL;
-}

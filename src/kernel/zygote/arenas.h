@@ -9,8 +9,4 @@
 /* Before CPython starts. Best effort: without the range, arenas are where they always were. A second call does nothing. */
 void arenas_install(void);
 
-/* The range as far as it is used; NULL if there is none. */
-void *arenas_base(void);
-void *arenas_end(void);
-
 #endif

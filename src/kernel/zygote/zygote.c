@@ -9,35 +9,34 @@
 #include "kernel/zygote/zygote.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include "base/maps.h"
 #include "base/proc.h"
-#include "kernel/zygote/hot_pages.h"
 #include "kernel/jail/jail.h"
 #include "kernel/kernel.h"
-#include "kernel/zygote/placement.h"
 #include "kernel/python/python.h"
 #include "kernel/sql/sql.h"
 #include "kernel/jail/syscalls.h"
+#include "kernel/zygote/arenas.h"
+#include "kernel/zygote/hot_pages.h"
+#include "kernel/zygote/memory.h"
 #include "sandbox/wire.h"
 
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE 25 /* Linux 6.1 */
-#endif
 #ifndef PR_GET_TID_ADDRESS
 #define PR_GET_TID_ADDRESS 40
 #endif
 
 #define IDLE_MS 3
+
+/* False if the benchmarks have switched this off, to see what it buys. */
+static bool does(const struct zygote_options *opt, const char *what)
+{
+    return !opt->one_shot && !(opt->without && strstr(opt->without, what));
+}
 
 /* Asks riddle, which is root, to write our id maps, and waits until it has. */
 static int ask_for_maps(void *arg, struct err *err)
@@ -90,7 +89,6 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
     if (pid == 0) {
         struct kernel_parts mine = *parts;
         mine.pooled = pooled;
-        mine.answered = parts->has_python ? python_idle : NULL;
         close(opt->sock);
         kernel_main(&mine, fds[0], fds[1], fds[2]);
     }
@@ -115,6 +113,8 @@ int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *par
         return err_wrap(err, "loading DuckDB");
     if (!opt->python)
         return 0;
+    if (does(opt, "arenas"))
+        arenas_install();
     r = python_init(opt->preload, parts->engine, err);
     if (r < 0)
         return err_wrap(err, "loading Python");
@@ -125,72 +125,14 @@ int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *par
     return 0;
 }
 
-int zygote_load(const char *preload, struct err *err)
+static void arrange_memory(const struct zygote_options *opt)
 {
-    struct kernel_parts parts = { 0 };
-    struct zygote_options opt = { .python = true, .preload = preload };
-    return zygote_load_parts(&opt, &parts, err);
-}
-
-int zygote_plan(const char *preload, const char *path, struct err *err)
-{
-    int r = placement_record(err);
-    if (r == 0)
-        r = zygote_load(preload, err);
-    return r < 0 ? r : placement_learn(python_rehearse, path, err);
-}
-
-/* It lies beside the program, or where it is installed with it. */
-static void follow_plan(void)
-{
-    char dir[PATH_MAX - 64], path[PATH_MAX];
-    struct err err = ERR_INIT;
-    if (proc_self_dir(dir, sizeof(dir), &err) < 0)
-        return;
-    snprintf(path, sizeof(path), "%s/riddle-kernel.heap", dir);
-    if (access(path, R_OK) < 0)
-        snprintf(path, sizeof(path), "%s/../lib/riddle/riddle-kernel.heap", dir);
-    placement_follow(path);
-}
-
-/*
- * Huge pages where the heap is: a fork then copies dozens of entries instead of tens of thousands. A kernel that writes to such a
- * page still copies only 4 kB of it. Best effort: an older Linux says no.
- */
-static void collapse_heap(void)
-{
-    const uintptr_t huge = 2u << 20;
-    struct maps maps;
-    struct maps_entry m;
-    maps_open(&maps, "/proc");
-    while (maps_next(&maps, &m)) {
-        uintptr_t from = (m.from + huge - 1) & ~(huge - 1), to = m.to & ~(huge - 1);
-        if (m.inode == 0 && strcmp(m.perms, "rw-p") == 0 && from < to)
-            (void)madvise((void *)from, to - from, MADV_COLLAPSE);
-    }
-    maps_close(&maps);
-}
-
-/*
- * Chunks that are free all over the C library's heap are taken, the largest first, until new ones come from its end: there kernels make
- * theirs, side by side.
- */
-static void fill_gaps(void)
-{
-    const uintptr_t end = (uintptr_t)sbrk(0) - mallinfo2().keepcost;
-    for (size_t size = 64u << 10; size >= 24; size -= size > 1024 ? size / 8 / 16 * 16 : 16) {
-        void *volatile p;
-        do
-            p = malloc(size);
-        while (p && (uintptr_t)p < end);
-        free(p);
-    }
-}
-
-void zygote_arrange_memory(void)
-{
-    fill_gaps();
-    collapse_heap();
+    if (!opt->one_shot)
+        memory_fill_gaps();
+    if (does(opt, "join"))
+        memory_join_libraries();
+    if (does(opt, "arenas"))
+        memory_collapse();
 }
 
 struct rehearsal {
@@ -210,7 +152,7 @@ static int send_request(int sock, const char *json, struct err *err)
 }
 
 /* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
-static void learn_hot_pages(const struct kernel_parts *parts, int ring)
+static void learn_hot_pages(const struct kernel_parts *parts)
 {
     static const char join[] = "{\"op\":\"join\",\"groups\":0}";
     static const char start[] = "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
@@ -236,10 +178,9 @@ static void learn_hot_pages(const struct kernel_parts *parts, int ring)
         .run = rehearse_kernel,
         .arg = &rehearsal,
         .clone_flags = jail_clone_flags(parts->jail),
-        .proc = parts->jail->namespaces ? "/host/proc" : "/proc",
     };
     if (r == 0)
-        hot_pages_learn(ring, &hot);
+        hot_pages_learn(&hot);
     close(control[0]);
     close(control[1]);
 }
@@ -251,8 +192,6 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     int sock = opt->sock;
     signal(SIGPIPE, SIG_IGN);
     signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
-    if (opt->python && !opt->one_shot)
-        follow_plan();
     int r = zygote_load_parts(opt, &parts, err);
     if (r < 0)
         return r;
@@ -260,11 +199,7 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     long long threads = proc_status_value(0, "Threads");
     if (threads > 1)
         return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
-    int ring = -1;
-    if (!opt->one_shot)
-        zygote_arrange_memory();
-    if (!opt->one_shot && parts.has_python)
-        ring = hot_pages_open();
+    arrange_memory(opt);
 
     struct jail_confine_options confine = {
         .partial = opt->partial,
@@ -279,14 +214,14 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     prctl(PR_SET_NAME, opt->python ? "riddle-zygote-p" : "riddle-zygote-s", 0, 0, 0);
-    if (!opt->one_shot && parts.has_python)
-        learn_hot_pages(&parts, ring);
+    if (parts.has_python && does(opt, "hot"))
+        learn_hot_pages(&parts);
     r = zygote_send(sock, ZYGOTE_HELLO, getpid(), 1, NULL, 0, err);
 
     while (r == 0) {
         struct pollfd pfd = { .fd = sock, .events = POLLIN };
         /* Not at once: what it locks, the kernel that was just cloned wants too. */
-        if (!opt->one_shot && !jail.net_ahead && poll(&pfd, 1, IDLE_MS) == 0)
+        if (!jail.net_ahead && does(opt, "ahead") && poll(&pfd, 1, IDLE_MS) == 0)
             jail_make_ahead(&jail);
         struct zygote_record rec;
         int fds[3];

@@ -10,20 +10,13 @@ struct zygote_options {
     bool one_shot;       /* for a kernel or two: what pays off only with many is left out */
     bool partial;        /* RIDDLE_JAIL=partial */
     bool parent_maps;    /* started by root: riddle writes the id maps */
+    const char *without; /* of arenas, join, hot, ahead: left out, for bench/kernel --without; NULL: nothing */
     int sock;
 };
-
-/* Everything is loaded: arranges memory so that forks are cheap. */
-void zygote_arrange_memory(void);
 
 struct kernel_parts;
 /* Sets what there is to load: the engine, and Python if it is wanted. */
 int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err);
-/* Loads what a zygote loads with Python, and nothing more. */
-int zygote_load(const char *preload, struct err *err);
-
-/* Writes where the zygote shall place what kernels write to (kernel/placement.h). */
-int zygote_plan(const char *preload, const char *path, struct err *err);
 
 /* Loads, confines itself, says hello, and serves until the socket closes. Returns 0 then. */
 int zygote_serve(const struct zygote_options *opt, struct err *err);

@@ -270,17 +270,10 @@ def make():
 
 def prepare():
     """In a kernel, before it is known what for."""
-    global _seeded
     if _session is None:
         make()
     _session.open()
-    _seeded = False
-
-
-def reinstall():
-    """After another session has been used."""
-    if _session is not None:
-        _session.install()
+    seed()
 
 
 def start(table_names, allowed, blocked):
@@ -288,31 +281,15 @@ def start(table_names, allowed, blocked):
 
 
 def execute(code, restricted, svg, max_rows, max_bytes):
-    if not _seeded and any(word in code for word in _CHANCE):
-        seed()
     return _session.execute(code, restricted, svg, max_rows, max_bytes)
 
 
-# ---- chance ----
-
-# Two kernels of one zygote must not draw the same numbers. Seeding takes as long as a small cell, so a first cell waits for it only
-# if it looks like one that draws; every later one finds it done (idle() runs when an answer has been sent).
-_CHANCE = (b"rand", b"sampl", b"shuffl", b"choice", b"bootstrap", b"noise", b"sklearn", b"scipy", b"statsmodels", b"seaborn", b"sns")
-_seeded = False
-
-
 def seed():
-    global _seeded
-    _seeded = True
+    """Random numbers of this kernel's own: the generators that it inherits from the zygote are in the same state in every kernel."""
     for name in ("random", "numpy.random"):
         module = sys.modules.get(name)
         if module is not None:
             module.seed()
-
-
-def idle():
-    if not _seeded:
-        seed()
 
 
 def freeze():

@@ -6,8 +6,6 @@ import linecache
 import os
 import sys
 
-import _riddle
-
 from . import session
 
 _CELLS = (
@@ -73,12 +71,10 @@ def warm():
         cells += _FIGURES
     scratch = session.Session()
     scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
-    for i, code in enumerate(cells):
-        _riddle.section(f"warm-{i}")
+    for code in cells:
         verdict, *answer = scratch.execute(code.encode(), False, True, 200, 65536)
         if verdict != ("error" if code in _CELLS[4:6] else "ok"):
             raise WarmError(f"{code!r} gave {str(answer)[:600]}")
-    _riddle.section("session")
     session.make()
     # What CPython remembers of the classes that only the cells above used would be replaced by kernels, name by name, and each of
     # these names is a page.
@@ -86,7 +82,6 @@ def warm():
     # CPython rewrites the code of a function while it runs for the first few times; kernels shall find that done.
     for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
         scratch.execute(code.encode(), False, False, 200, 65536)
-    _riddle.section("end")
     scratch.execute(b"import math\nmath.pi", True, False, 200, 65536)
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
@@ -107,23 +102,3 @@ def settle():
     os.environ.update(ENVIRONMENT)
     session.make()
     session.freeze()
-
-
-def rehearse(cell):
-    """A kernel's first cell, so that what it writes to is known."""
-    session.prepare()
-    session.start((), "", "")
-    session.execute(cell.encode(), False, False, 200, 65536)
-
-
-def prefault():
-    """In a kernel that waits in the pool: touches what a first cell touches, so that its copies of those pages are made by then."""
-    scratch = session.Session()
-    scratch.stdout, scratch.stderr = io.StringIO(), io.StringIO()
-    cells = ("1 + 1", "import pandas as pd", *_PANDAS[:3]) if "pandas" in sys.modules else ("1 + 1",)
-    scratch.configure((), "", "")
-    for code in cells * 3:
-        scratch.execute(code.encode(), False, False, 200, 65536)
-    for name in [n for n in linecache.cache if n.startswith("<cell ")]:
-        del linecache.cache[name]
-    session.reinstall()
