@@ -2,7 +2,7 @@
  * The floor for starting a kernel: the same zygote (CPython, packages, DuckDB, warmed, frozen, its memory arranged), forked with
  * plain fork(2) and no jail at all, up to the result of the cell. Prints one duration in microseconds per line.
  *
- *   bare_fork COUNT PRELOAD CODE HEAP_PLAN
+ *   bare_fork COUNT PRELOAD CODE
  */
 
 #include <stdio.h>
@@ -11,17 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
-#include "kernel/zygote/hot_pages.h"
-#include "kernel/zygote/placement.h"
 #include "kernel/python/python.h"
 #include "kernel/sql/sql.h"
-#include "kernel/zygote/zygote.h"
-
-static void rehearse(void *arg)
-{
-    (void)arg;
-    python_rehearse();
-}
+#include "kernel/zygote/arenas.h"
+#include "kernel/zygote/memory.h"
 
 static void child(const char *code, int out)
 {
@@ -49,16 +42,16 @@ int main(int argc, char **argv)
 {
     struct err err = ERR_INIT;
     struct sql_engine *engine;
-    if (argc != 5)
+    if (argc != 4)
         return 2;
-    placement_follow(argv[4]);
+    arenas_install();
     if (sql_engine_create(&engine, &err) < 0 || sql_engine_warm(engine, &err) < 0 || python_init(argv[2], engine, &err) < 0 || python_warm(&err) < 0) {
         fprintf(stderr, "bare_fork: %s\n", err.message);
         return 1;
     }
-    zygote_arrange_memory();
-    struct hot_rehearsal rehearsal = { .run = rehearse, .proc = "/proc" };
-    hot_pages_learn(hot_pages_open(), &rehearsal);
+    memory_fill_gaps();
+    memory_join_libraries();
+    memory_collapse();
     for (int i = 0; i < atoi(argv[1]); i++) {
         int ends[2];
         char answer[65536];

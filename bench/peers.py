@@ -20,6 +20,8 @@ def p50(values):
 
 
 class Table:
+    head = ("what", "Riddle", "peer", "ratio", "bar", "")
+
     def __init__(self):
         self.rows = []
 
@@ -28,10 +30,9 @@ class Table:
         print("  ".join(str(c) for c in self.rows[-1]), flush=True)
 
     def show(self):
-        head = ("what", "Riddle", "peer", "ratio", "bar", "")
-        widths = [max(len(str(r[i])) for r in self.rows + [head]) for i in range(len(head))]
+        widths = [max(len(str(r[i])) for r in self.rows + [self.head]) for i in range(len(self.head))]
         print()
-        for row in [head, tuple("-" * w for w in widths)] + self.rows:
+        for row in [self.head, tuple("-" * w for w in widths)] + self.rows:
             print("  ".join(str(c).ljust(w) for c, w in zip(row, widths)).rstrip())
 
 
