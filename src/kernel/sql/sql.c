@@ -68,6 +68,7 @@ void sql_interrupt(struct sql_engine *e)
      * it reaches queries that Python runs on the same connection as well.
      */
     duckdb_interrupt(e->con);
+    duckdb_interrupt(e->first_con);
 }
 
 int sql_run(struct sql_engine *e, const char *sql, struct err *err)
@@ -179,15 +180,16 @@ int sql_engine_create(struct sql_engine **ret, struct err *err)
     if (!e)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the SQL engine");
     r = open_database(e, err);
-    if (r == 0 && duckdb_connect(e->db, &e->con) != DuckDBSuccess)
+    if (r == 0 && duckdb_connect(e->db, &e->first_con) != DuckDBSuccess)
         r = err_set(err, ERR_INTERNAL, "connecting to DuckDB failed");
+    e->con = e->first_con;
     /* Kernels have no time zone of their own; what the host's is must not change results. */
     if (r == 0)
-        r = sql_run(e, "SET TimeZone='UTC'", err);
+        r = sql_run(e, "SET GLOBAL TimeZone='UTC'", err);
     /* Empty and default members are left out of the tree: it is a quarter of the size, and the policy needs none of them. */
     if (r == 0 &&
         duckdb_prepare(
-            e->con,
+            e->first_con,
             "SELECT json_serialize_sql(?::VARCHAR, skip_null := true, skip_empty := true, "
             "skip_default := true)::VARCHAR",
             &e->serialize) != DuckDBSuccess)
@@ -235,8 +237,10 @@ void sql_engine_destroy(struct sql_engine *e)
     forget_tables(e);
     if (e->serialize)
         duckdb_destroy_prepare(&e->serialize);
-    if (e->con)
+    if (e->con && e->con != e->first_con)
         duckdb_disconnect(&e->con);
+    if (e->first_con)
+        duckdb_disconnect(&e->first_con);
     if (e->db)
         duckdb_close(&e->db);
     free(e);
@@ -372,6 +376,22 @@ static int lock_engine(struct sql_engine *e, struct err *err)
     return r;
 }
 
+/*
+ * Random numbers come from a generator that each connection seeds when it is made. All kernels of a zygote inherit the state of the
+ * zygote's, so each makes a connection of its own.
+ */
+static int connect_again(struct sql_engine *e, struct err *err)
+{
+    duckdb_connection con = NULL; /* sql_interrupt() may look at e->con at any time */
+
+    if (e->con != e->first_con)
+        return 0;
+    if (duckdb_connect(e->db, &con) != DuckDBSuccess)
+        return err_set(err, ERR_INTERNAL, "connecting to DuckDB failed");
+    e->con = con;
+    return 0;
+}
+
 int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
 {
     const char *prefix = "__riddle_";
@@ -382,6 +402,8 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
         return err_set(err, ERR_VALIDATION, "%zu tables are too many; the maximum is %d",
                        setup->n_tables, MAX_TABLES);
     r = remember_tables(e, setup, err);
+    if (r == 0)
+        r = connect_again(e, err);
     if (r == 0)
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
     if (r < 0)
