@@ -85,14 +85,15 @@ class Fresh:
                 pass
         return max(used, default=0)  # those of SQL are smaller
 
-    def request(self, code):
-        body = json.dumps({"dataset_id": "shop", "query_type": "python", "python_code": code}).encode()
+    def request(self, code, sql):
+        run = {"query_type": "sql", "sql": sql} if sql else {"query_type": "python", "python_code": code}
+        body = json.dumps({"dataset_id": "shop", **run}).encode()
         return (b"POST /runs HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
                 % (self.port, len(body)) + body)
 
-    def load(self, clients, seconds, code="print(1)"):
+    def load(self, clients, seconds, code="print(1)", sql=None):
         """Each client sends the next run as soon as the last is answered. Rate, processor time of a run, latency."""
-        request = self.request(code)
+        request = self.request(code, sql)
         poll = select.epoll()
         waiting = {}
         for _ in range(clients):

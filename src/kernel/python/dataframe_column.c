@@ -15,6 +15,8 @@
 #include "base/macros.h"
 
 /* Short texts that repeat share one str: as fast as making it, and a column of categories needs a tenth of the memory. */
+#define MANY_ROWS 2048 /* a whole chunk of DuckDB's */
+#define ROOM_ROWS 32768
 #define TEXT_CACHE_BITS 12
 
 enum store {
@@ -43,7 +45,7 @@ struct dataframe_column {
     const char *dtype; /* numpy's, of the raw values */
     size_t width;      /* bytes of a raw value */
     size_t n;
-    PyObject *raw;   /* bytearray */
+    PyObject *raw;   /* bytearray; longer than n rows while they come */
     PyObject *nulls; /* bytearray with a byte for each row; NULL: there was none so far */
     PyObject **objects;
     size_t capacity; /* of objects */
@@ -123,16 +125,26 @@ struct dataframe_column *dataframe_column_create(duckdb_result *result, idx_t in
 
 /* ---- appending ----------------------------------------------------------------------------------------------------- */
 
+/*
+ * For how many rows there shall be room behind the first `had` when n more come. If there are many, for so many that the C library
+ * gives the column a mapping of its own: that grows without being copied, and its unused pages cost nothing.
+ */
+static size_t with_room(size_t had, idx_t n)
+{
+    return had + n < MANY_ROWS ? n : MAX_OF(n + had / 2, ROOM_ROWS);
+}
+
 /* Room for n more raw values; where they go. */
 static void *grow_raw(struct dataframe_column *c, idx_t n)
 {
     size_t have = c->n * c->width;
 
-    if (n > ((size_t)PY_SSIZE_T_MAX - have) / c->width) {
+    if (n > ((size_t)PY_SSIZE_T_MAX / 2 - have) / c->width) {
         PyErr_NoMemory();
         return NULL;
     }
-    if (PyByteArray_Resize(c->raw, (Py_ssize_t)(have + n * c->width)) < 0)
+    if (have + n * c->width > (size_t)PyByteArray_GET_SIZE(c->raw) &&
+        PyByteArray_Resize(c->raw, (Py_ssize_t)((c->n + with_room(c->n, n)) * c->width)) < 0)
         return NULL;
     return PyByteArray_AS_STRING(c->raw) + have;
 }
@@ -222,7 +234,7 @@ static int append_objects(struct dataframe_column *c, duckdb_vector vector, idx_
     const uint64_t *validity = duckdb_vector_get_validity(vector);
 
     if (c->capacity - c->n < n) {
-        size_t wanted = c->capacity + c->capacity / 2 + n;
+        size_t wanted = c->n + with_room(c->n, n);
         PyObject **grown = wanted <= PY_SSIZE_T_MAX / sizeof(*grown)
                                ? PyMem_RawRealloc(c->objects, wanted * sizeof(*grown))
                                : NULL;
@@ -437,8 +449,11 @@ static PyObject *finish_array(struct dataframe_column *c)
 
 PyObject *dataframe_column_finish(struct dataframe_column *c)
 {
-    auto_ref PyObject *array = finish_array(c);
+    auto_ref PyObject *array = NULL;
 
+    if (c->raw && PyByteArray_Resize(c->raw, (Py_ssize_t)(c->n * c->width)) < 0)
+        return NULL;
+    array = finish_array(c);
     if (c->raw)
         c->n = 0;
     Py_CLEAR(c->nulls);
