@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include "api/chats.h"
 #include "api/files.h"
-#include "api/runs.h"
 #include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -101,8 +100,8 @@ static int open_metrics(struct app *app, struct err *err)
     app->metrics = metrics_create();
     if (!app->metrics)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    app->run_seconds = metrics_histogram(app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
-                                         metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
+    app->runs.seconds = metrics_histogram(app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
+                                          metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
     return metrics_on_collect(app->metrics, collect, app, err);
 }
 
@@ -253,6 +252,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         app_destroy(app);
         return r;
     }
+    app->runs.executor = app->executor;
+    app->runs.store = app->store;
     warm_datasets(app);
     app_watch_datasets(app);
     *ret = app;
@@ -272,8 +273,7 @@ void app_destroy(struct app *app)
     app->stopping = true;
     loop_cancel(app->reload_timer);
     http_server_destroy(app->server);
-    while (app->runs)
-        run_abandon(app->runs);
+    runs_abandon(&app->runs);
     sessions_close(app);
     uploads_close(app);
     agent_stop(app->agent);

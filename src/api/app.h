@@ -15,10 +15,10 @@
 #include "net/loop.h"
 #include "net/metrics.h"
 #include "net/static.h"
+#include "run/run.h"
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
 
-struct run;
 struct upload_set;
 struct uploads;
 struct sessions;
@@ -36,7 +36,7 @@ struct app {
     struct http_server *server;
     struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
     struct static_site *page; /* pages.c */
-    struct run *runs;         /* in flight */
+    struct runs runs;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
     struct llm *llm;
@@ -45,7 +45,6 @@ struct app {
     char home[4096];
     int64_t started_ms;
     bool stopping;
-    struct metric_family *run_seconds;
 };
 
 /* Opens everything and binds; the loop is the caller's. The server answers once the loop runs. */
@@ -66,6 +65,9 @@ struct dataset_handle {
 /* NOT_FOUND "Unknown dataset_id: x". */
 int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err);
 void dataset_handle_release(struct dataset_handle *h);
+
+/* Plan → SQL, checked against what is known of the dataset (NULL: its form only). */
+int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a, struct buf *ret_sql, struct err *err);
 
 /* Puts a freshly read registry in place; profiles are carried over. */
 void app_set_registry(struct app *app, struct registry *fresh);

@@ -1,8 +1,38 @@
 /* /plans: a QueryPlan as SQL, for tools. */
 
-#include "api/runs.h"
+#include "api/app.h"
 #include "base/str.h"
+#include "plan/compile.h"
 #include "plan/query_plan.h"
+
+/* The dataset's schema as plans are checked against it; NULL while nothing is known about its columns. */
+static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_schema **ret, struct err *err)
+{
+    *ret = NULL;
+    for (size_t i = 0; i < d->n_files; i++)
+        if (!d->files[i].schema && !d->files[i].profile)
+            return 0;
+    auto_json json_t *schema = dataset_schema_json(d);
+    return plan_schema_parse(schema, NULL, a, ret, err);
+}
+
+int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a, struct buf *ret_sql, struct err *err)
+{
+    struct query_plan *parsed;
+    struct plan_schema *schema;
+    int r = plan_parse(plan, a, &parsed, err);
+    if (r == 0 && d && !str_eq(parsed->dataset_id, d->id))
+        r = err_set(err, ERR_VALIDATION, "the plan is for dataset '%s', the request for '%s'", parsed->dataset_id, d->id);
+    if (r == 0)
+        r = d ? plan_schema_of(d, a, &schema, err) : (schema = NULL, 0);
+    if (r == 0)
+        r = plan_check(parsed, schema, err);
+    if (r == 0)
+        r = plan_compile(parsed, schema, ret_sql, err);
+    return r;
+}
+
+/* ---- POST /plans/compile ---- */
 
 static const struct schema_field fields[] = {
     { .name = "plan", .types = SCHEMA_OBJECT, .required = true,

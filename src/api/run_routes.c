@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "api/runs.h"
+#include "api/app.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -72,9 +72,45 @@ static const struct schema_field response_fields[] = {
 };
 static const struct schema response_schema = { .name = "RunResponse", .fields = response_fields, .open = true };
 
-static int spec_of(struct http_request *req, struct run_spec *ret, struct err *err)
+/* ---- starting ---- */
+
+static void release_dataset(void *held)
 {
-    const struct config *cfg = app_of(req)->cfg;
+    dataset_handle_release(held);
+    free(held);
+}
+
+/* What is to run: SQL as it came or compiled from a plan, or Python. */
+static int take_code(struct http_request *req, const struct dataset *d, struct buf *sql, struct run_spec *ret, struct err *err)
+{
+    const json_t *body = http_body_json(req), *plan = json_object_get(body, "plan_json");
+    const char *type = json_string_value(json_object_get(body, "query_type"));
+    ret->query_mode = type;
+    if (str_eq(type, "sql")) {
+        ret->sql = json_string_value(json_object_get(body, "sql"));
+        return ret->sql && *ret->sql ? 0 : err_set(err, ERR_VALIDATION, "sql is required for query_type=sql");
+    }
+    if (str_eq(type, "python")) {
+        ret->python = json_string_value(json_object_get(body, "python_code"));
+        if (!ret->python || !*ret->python)
+            return err_set(err, ERR_VALIDATION, "python_code is required for query_type=python");
+        return app_of(req)->cfg->enable_python
+                   ? 0
+                   : err_set(err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+    }
+    if (!plan || json_is_null(plan))
+        return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
+    ret->plan = plan;
+    int r = app_compile_plan(d, plan, http_arena(req), sql, err);
+    ret->sql = buf_cstr(sql);
+    return r;
+}
+
+/* Checks everything that can be checked at once: NOT_FOUND, VALIDATION, UNAVAILABLE. */
+static int start_run(struct http_request *req, const struct run_listener *listener, struct run **ret, struct err *err)
+{
+    struct app *app = app_of(req);
+    const struct config *cfg = app->cfg;
     const json_t *body = http_body_json(req);
     long long seconds, rows, bytes;
     int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, RUN_TIMEOUT_MAX_S, &seconds, err);
@@ -84,21 +120,46 @@ static int spec_of(struct http_request *req, struct run_spec *ret, struct err *e
         r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX, &bytes, err);
     if (r < 0)
         return r;
-    const json_t *plan = json_object_get(body, "plan_json");
-    *ret = (struct run_spec){
+    struct dataset_handle *held = calloc(1, sizeof(*held));
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
+    struct sandbox_file *files = NULL;
+    struct run_spec spec = {
         .owner = http_owner(req),
         .dataset_id = json_string_value(json_object_get(body, "dataset_id")),
-        .query_type = json_string_value(json_object_get(body, "query_type")),
-        .sql = json_string_value(json_object_get(body, "sql")),
-        .python_code = json_string_value(json_object_get(body, "python_code")),
-        .plan = json_is_null(plan) ? NULL : plan,
         .question = json_string_value(json_object_get(body, "question")),
-        .policy = str_eq(json_string_value(json_object_get(body, "python_policy")), "open") ? POLICY_OPEN : POLICY_RESTRICTED,
-        .timeout_ms = seconds * 1000,
-        .max_rows = rows,
-        .max_output_bytes = bytes,
+        .request = { .policy = str_eq(json_string_value(json_object_get(body, "python_policy")), "open") ? POLICY_OPEN : POLICY_RESTRICTED,
+                     .timeout_ms = seconds * 1000, .max_rows = rows, .max_output_bytes = bytes },
+        .release = release_dataset,
+        .held = held,
     };
-    return 0;
+    sandbox_limits_default(cfg, &spec.limits);
+    r = held ? app_find_dataset(app, spec.owner, spec.dataset_id, held, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    const struct dataset *d = r == 0 ? held->dataset : NULL;
+    if (d && !(files = arena_alloc(http_arena(req), (d->n_files + 1) * sizeof(*files))))
+        r = err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; r == 0 && i < d->n_files; i++)
+        files[i] = (struct sandbox_file){ .name = d->files[i].name, .path = d->files[i].full_path, .table = d->files[i].table,
+                                          .sha256 = d->files[i].sha256 };
+    if (r == 0)
+        r = take_code(req, d, &sql, &spec, err);
+    if (r == 0) {
+        spec.dataset_version_hash = d->version_hash;
+        spec.files = files;
+        spec.n_files = d->n_files;
+        r = run_start(&app->runs, &spec, listener, ret, err);
+    }
+    if (r < 0 && held)
+        release_dataset(held);
+    return r;
+}
+
+static json_t *response_json(const struct run_report *r)
+{
+    const struct run_spec *s = r->spec;
+    return json_pack("{s:s, s:s, s:n, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?, s:O}}", "assistant_message", "Run submitted and executed.",
+                     "run_id", r->run_id, "thread_id", "status", r->status, "result", r->result, "details", "dataset_id", s->dataset_id,
+                     "query_mode", s->query_mode, "plan_json", s->plan, "compiled_sql", s->sql, "python_code", s->python, "timings_ms",
+                     r->timings);
 }
 
 static void reply_not_started(struct http_request *req, const struct err *err)
@@ -117,7 +178,7 @@ struct waiter {
     struct run *run;
 };
 
-static void waiter_done(void *arg, json_t *response, const struct err *err)
+static void waiter_done(void *arg, const struct run_report *report, const struct err *err)
 {
     struct waiter *w = arg;
     struct http_request *req = w->req;
@@ -125,7 +186,7 @@ static void waiter_done(void *arg, json_t *response, const struct err *err)
     if (err)
         reply_not_started(req, err);
     else
-        http_reply_json(req, 200, json_incref(response));
+        http_reply_json(req, 200, response_json(report));
 }
 
 static void waiter_left(void *arg)
@@ -137,13 +198,10 @@ static void waiter_left(void *arg)
 
 static void post_run(struct http_request *req)
 {
-    struct run_spec spec;
     struct err err = ERR_INIT;
     struct waiter *w = calloc(1, sizeof(*w));
-    int r = w ? spec_of(req, &spec, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     struct run_listener listener = { .done = waiter_done, .arg = w };
-    if (r == 0)
-        r = run_start(app_of(req), &spec, &listener, &w->run, &err);
+    int r = w ? start_run(req, &listener, &w->run, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(w);
         reply_not_started(req, &err);
@@ -186,15 +244,15 @@ static void watcher_progress(void *arg, const char *stage, double fraction)
     say(arg, "status", json_pack("{s:s, s:s, s:f}", "stage", "loading", "what", stage, "progress", fraction));
 }
 
-static void watcher_done(void *arg, json_t *response, const struct err *err)
+static void watcher_done(void *arg, const struct run_report *report, const struct err *err)
 {
     struct watcher *w = arg;
     if (err) {
         say(w, "error", json_pack("{s:s, s:s}", "error_type", err_name(err->code), "message", err->message));
         say(w, "done", json_object());
     } else {
-        say(w, "result", json_deep_copy(response));
-        say(w, "done", json_pack("{s:O}", "run_id", json_object_get(response, "run_id")));
+        say(w, "result", response_json(report));
+        say(w, "done", json_pack("{s:s}", "run_id", report->run_id));
     }
     sse_end(w->sse);
     free(w);
@@ -209,15 +267,12 @@ static void watcher_left(void *arg)
 
 static void post_run_stream(struct http_request *req)
 {
-    struct run_spec spec;
     struct err err = ERR_INIT;
     struct watcher *w = calloc(1, sizeof(*w));
-    int r = w ? spec_of(req, &spec, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     struct run_listener listener = { .phase = watcher_phase, .output = watcher_output, .display = watcher_display,
                                      .progress = watcher_progress, .done = watcher_done, .arg = w };
     /* No callback comes from within: the stream is there before the first one. */
-    if (r == 0)
-        r = run_start(app_of(req), &spec, &listener, &w->run, &err);
+    int r = w ? start_run(req, &listener, &w->run, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(w);
         reply_not_started(req, &err);
@@ -309,9 +364,9 @@ static void got_status(const struct err *err, const struct store_page *page, voi
 
 static void get_status(struct http_request *req)
 {
-    struct run *run = run_in_flight(app_of(req), http_owner(req), http_param(req, "run_id"));
+    struct run *run = run_find(&app_of(req)->runs, http_owner(req), http_param(req, "run_id"));
     if (run)
-        http_reply_json(req, 200, status_json(run_id(run), run_phase_name(run_phase_of(run))));
+        http_reply_json(req, 200, status_json(run_id(run), run_phase(run)));
     else
         read_one(req, got_status);
 }
@@ -394,7 +449,7 @@ static void got_ended(const struct err *err, const struct store_page *page, void
 
 static void delete_run(struct http_request *req)
 {
-    struct run *run = run_in_flight(app_of(req), http_owner(req), http_param(req, "run_id"));
+    struct run *run = run_find(&app_of(req)->runs, http_owner(req), http_param(req, "run_id"));
     if (!run) {
         read_one(req, got_ended);
         return;

@@ -23,9 +23,12 @@ struct admission_owner {
 void admission_init(struct admission *a, const struct admission_limits *limits)
 {
     *a = (struct admission){ .limits = *limits };
-    for (int p = 0; p < _PLACE_MAX; p++)
+    for (int p = 0; p < _PLACE_MAX; p++) {
         if (a->limits.places[p] == 0)
             a->limits.places[p] = 1;
+        if (a->limits.owner_places[p] == 0)
+            a->limits.owner_places[p] = a->limits.places[p];
+    }
 }
 
 /* ---- owners ---- */
@@ -165,7 +168,7 @@ static struct admission_owner *owner_in_turn(const struct admission *a, enum pla
 {
     struct admission_owner *best = NULL;
     for (struct admission_owner *o = a->owners; o; o = o->next) {
-        if (!o->first[p])
+        if (!o->first[p] || o->active[p] >= a->limits.owner_places[p])
             continue;
         if (!best || o->active[p] < best->active[p] || (o->active[p] == best->active[p] && o->served[p] < best->served[p]))
             best = o;

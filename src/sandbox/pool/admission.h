@@ -24,6 +24,7 @@ enum place { PLACE_SQL, PLACE_PYTHON, PLACE_INGEST, _PLACE_MAX };
 
 struct admission_limits {
     size_t places[_PLACE_MAX];
+    size_t owner_places[_PLACE_MAX]; /* that one owner may have: the rest is there when another comes. 0: all */
     int64_t memory_bytes; /* of all kernels together; one kind of place may have three quarters of it */
     size_t queue_max;     /* tickets of one owner that may wait for one kind of place */
 };

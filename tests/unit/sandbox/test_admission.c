@@ -93,6 +93,23 @@ static void test_many_of_one_owner_do_not_starve_another(void **state)
     finish();
 }
 
+/* A place that no single owner can take is free when another comes, however long the first one's runs are. */
+static void test_one_owner_does_not_take_every_place(void **state)
+{
+    (void)state;
+    begin(3, 10000 * MB, 64);
+    adm.limits.owner_places[PLACE_INGEST] = 2;
+    for (int i = 0; i < 4; i++)
+        enter("ann", PLACE_INGEST);
+    while (admission_next(&adm))
+        ;
+    assert_int_equal(adm.active[PLACE_INGEST], 2);
+    struct ticket *bobs = enter("bob", PLACE_INGEST);
+    assert_ptr_equal(admission_next(&adm), bobs);
+    assert_null(admission_next(&adm));
+    finish();
+}
+
 /* Owners who come and go cannot hold up one who waits: a newcomer joins at the end. */
 static void test_newcomers_do_not_pass_those_who_wait(void **state)
 {
@@ -266,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_owners_take_turns),
         cmocka_unit_test(test_many_of_one_owner_do_not_starve_another),
+        cmocka_unit_test(test_one_owner_does_not_take_every_place),
         cmocka_unit_test(test_newcomers_do_not_pass_those_who_wait),
         cmocka_unit_test(test_each_kind_has_its_own_places),
         cmocka_unit_test(test_memory_bounds_what_runs),

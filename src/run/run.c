@@ -1,0 +1,299 @@
+/* The life of a run: QUEUED → LOADING (only if something is ingested) → RUNNING → STORING → gone. */
+
+#include "run/run.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include "base/arena.h"
+#include "base/clock.h"
+#include "base/id.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "run/capsule.h"
+#include "run/outcome.h"
+
+#define RUN_ARENA_BYTES (32u << 20)
+
+enum phase { RUN_QUEUED, RUN_LOADING, RUN_RUNNING, RUN_STORING };
+
+struct run {
+    struct runs *runs;
+    struct run *next, *prev;
+    struct arena arena;
+    char id[ID_UUID_SIZE];
+    char created_at[CLOCK_ISO_SIZE];
+    struct run_spec spec;
+    json_t *plan;
+    struct run_listener listener;
+    bool dropped, cancelled;
+    enum phase phase;
+    struct lease *lease;
+    struct lease_times times;
+    int64_t begun_us;
+    const char *status;
+    json_t *result, *timings;
+};
+
+const char *run_id(const struct run *run)
+{
+    return run->id;
+}
+
+const char *run_phase(const struct run *run)
+{
+    static const char *const names[] = { "queued", "loading", "running", "running" };
+    return names[run->phase];
+}
+
+static void unlink_run(struct run *run)
+{
+    if (run->prev)
+        run->prev->next = run->next;
+    else if (run->runs->all == run)
+        run->runs->all = run->next;
+    if (run->next)
+        run->next->prev = run->prev;
+    run->next = run->prev = NULL;
+}
+
+static void run_free(struct run *run)
+{
+    unlink_run(run);
+    lease_release(run->lease);
+    if (run->spec.release)
+        run->spec.release(run->spec.held);
+    json_decref(run->plan);
+    json_decref(run->result);
+    json_decref(run->timings);
+    arena_finish(&run->arena);
+    free(run);
+}
+
+static void enter_phase(struct run *run, enum phase phase, const char *name)
+{
+    run->phase = phase;
+    if (!run->dropped && run->listener.phase)
+        run->listener.phase(run->listener.arg, name);
+}
+
+static void finish_run(struct run *run, const struct err *err)
+{
+    const struct run_report report = { .run_id = run->id, .spec = &run->spec, .status = run->status, .result = run->result,
+                                       .timings = run->timings };
+    if (!run->dropped)
+        run->listener.done(run->listener.arg, err ? NULL : &report, err);
+    run_free(run);
+}
+
+/* ---- the end ---- */
+
+static void on_stored(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct run *run = arg;
+    if (err)
+        log_error("run.store", LOG_STR("run", run->id), LOG_STR("error", err->message));
+    finish_run(run, err);
+}
+
+static int store_run(struct run *run, const struct run_result *res, struct err *err)
+{
+    auto_json json_t *usage = capsule_usage(res);
+    const struct run_spec *s = &run->spec;
+    const struct capsule_spec capsule = {
+        .run_id = run->id,
+        .owner = s->owner,
+        .created_at = run->created_at,
+        .dataset_id = s->dataset_id,
+        .dataset_version_hash = s->dataset_version_hash,
+        .query_mode = s->query_mode,
+        .replay_of = s->replay_of,
+        .question = s->question,
+        .status = run->status,
+        .sql = s->sql,
+        .python = s->python,
+        .plan = s->plan,
+        .request = &s->request,
+        .limits = &s->limits,
+        .result = run->result,
+        .timings = run->timings,
+        .usage = usage,
+    };
+    return capsule_store(run->runs->store, &capsule, NULL, 0, on_stored, run, err);
+}
+
+/* The sandbox has done its part. */
+static void complete(struct run *run, const struct run_result *res)
+{
+    const struct outcome_of of = { .request = &run->spec.request, .limits = &run->spec.limits, .cancelled = run->cancelled };
+    struct err err = ERR_INIT;
+    run->status = outcome_status(&of, res->verdict);
+    run->result = outcome_result(&of, res);
+    run->timings = capsule_timings(&run->times, res);
+    metric_observe(metric_series(run->runs->seconds, run->spec.query_mode, verdict_name(res->verdict)),
+                   (double)(clock_now_us() - run->begun_us) / 1e6);
+    run->phase = RUN_STORING;
+    int r = run->result && run->timings ? store_run(run, res, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0)
+        finish_run(run, &err);
+}
+
+/* ---- the sandbox ---- */
+
+static void on_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct run *run = arg;
+    lease_release(TAKE_PTR(run->lease));
+    if (err && run->cancelled) {
+        /* The interrupt came while the kernel was still setting itself up: a broken sandbox, but what was asked for. */
+        struct run_result nothing = { .verdict = VERDICT_KILLED };
+        complete(run, &nothing);
+        return;
+    }
+    if (err) {
+        log_error("run.sandbox", LOG_STR("run", run->id), LOG_STR("error", err->message));
+        finish_run(run, err);
+        return;
+    }
+    complete(run, result);
+    run_result_finish(result);
+}
+
+static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
+{
+    struct run *run = arg;
+    if (!run->dropped && run->listener.output)
+        run->listener.output(run->listener.arg, is_stderr, text, len);
+}
+
+static void on_display(void *arg, const json_t *data)
+{
+    struct run *run = arg;
+    if (!run->dropped && run->listener.display)
+        run->listener.display(run->listener.arg, data);
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    struct run *run = arg;
+    if (run->phase == RUN_QUEUED)
+        enter_phase(run, RUN_LOADING, "loading");
+    if (!run->dropped && run->listener.progress)
+        run->listener.progress(run->listener.arg, stage, fraction);
+}
+
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct run *run = arg;
+    struct err why = ERR_INIT;
+    if (err) {
+        run->lease = NULL;
+        finish_run(run, err);
+        return;
+    }
+    lease_times(lease, &run->times);
+    struct run_events events = { .output = on_output, .display = on_display, .arg = run };
+    enter_phase(run, RUN_RUNNING, "executing");
+    if (lease_run(lease, &run->spec.request, &events, on_ran, run, &why) < 0)
+        finish_run(run, &why);
+}
+
+void run_cancel(struct run *run)
+{
+    run->cancelled = true;
+    if (run->phase == RUN_RUNNING) {
+        lease_interrupt(run->lease);
+    } else if (run->phase == RUN_QUEUED || run->phase == RUN_LOADING) {
+        /* It need not wait for a kernel to be told that it is not to run. */
+        struct run_result nothing = { .verdict = VERDICT_KILLED };
+        lease_times(run->lease, &run->times);
+        lease_release(TAKE_PTR(run->lease));
+        complete(run, &nothing);
+    }
+}
+
+void run_drop(struct run *run)
+{
+    run->dropped = true;
+    if (run->phase == RUN_QUEUED || run->phase == RUN_LOADING)
+        run_free(run); /* nothing ran: there is nothing to keep */
+    else
+        run_cancel(run);
+}
+
+void runs_abandon(struct runs *runs)
+{
+    while (runs->all) {
+        struct run *run = runs->all;
+        if (run->phase != RUN_STORING) {
+            run_free(run);
+            continue;
+        }
+        run->dropped = true; /* the store still calls back, and that frees it */
+        unlink_run(run);
+    }
+}
+
+struct run *run_find(const struct runs *runs, const char *owner, const char *id)
+{
+    for (struct run *run = runs->all; run; run = run->next)
+        if (str_eq(run->id, id) && str_eq(run->spec.owner, owner))
+            return run;
+    return NULL;
+}
+
+/* ---- starting ---- */
+
+static int copy_spec(struct run *run, const struct run_spec *spec, struct err *err)
+{
+    struct run_spec *s = &run->spec;
+    const char **const texts[] = { &s->owner, &s->dataset_id, &s->dataset_version_hash, &s->query_mode, &s->sql, &s->python,
+                                   &s->question, &s->replay_of };
+    *s = *spec;
+    s->release = NULL; /* until it has started */
+    s->plan = run->plan = json_deep_copy(spec->plan);
+    bool copied = run->plan || !spec->plan;
+    for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
+        if (*texts[i])
+            copied = (*texts[i] = arena_strdup(&run->arena, *texts[i])) && copied;
+    if (!copied)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    s->request.kind = s->python ? RUN_PYTHON : RUN_SQL;
+    s->request.code = s->python ? s->python : s->sql;
+    s->request.code_len = strlen(s->request.code);
+    if (s->request.code_len > CODE_MAX_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", s->request.code_len, CODE_MAX_BYTES);
+    return 0;
+}
+
+int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener, struct run **ret, struct err *err)
+{
+    struct run *run = calloc(1, sizeof(*run));
+    if (!run)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    arena_init(&run->arena, RUN_ARENA_BYTES);
+    run->runs = runs;
+    run->listener = *listener;
+    run->begun_us = clock_now_us();
+    id_uuid4(run->id);
+    clock_iso8601(clock_wall_ms(), run->created_at);
+    run->next = runs->all;
+    if (runs->all)
+        runs->all->prev = run;
+    runs->all = run;
+    int r = copy_spec(run, spec, err);
+    struct sandbox_spec sandbox = { .kind = run->spec.request.kind, .dataset_id = run->spec.dataset_id, .files = spec->files,
+                                    .n_files = spec->n_files, .limits = spec->limits };
+    struct run_events events = { .progress = on_progress, .arg = run };
+    if (r == 0)
+        r = executor_acquire(runs->executor, run->spec.owner, &sandbox, &events, on_ready, run, &run->lease, err);
+    if (r < 0) {
+        run_free(run);
+        return r;
+    }
+    run->spec.release = spec->release;
+    *ret = run;
+    return 0;
+}
