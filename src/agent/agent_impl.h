@@ -51,7 +51,6 @@ struct agent {
     struct catalog_entry catalogs[CATALOGS_KEPT];
     size_t n_catalogs;
     struct learning *learning; /* under way */
-    struct kernel_gate gate; /* code of so many chats runs at once: more would run into their time limits */
     struct loop_timer *sweep;
     struct agent_stats stats;
     bool closing;

@@ -9,6 +9,7 @@
 #include <sys/sysinfo.h>
 #include "agent/agent_impl.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/str.h"
 #include "run/runner.h"
 
@@ -249,7 +250,7 @@ static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
 {
     struct chat *c = calloc(1, sizeof(*c));
     struct err err = ERR_INIT;
-    struct thread_kernel_env env = { .loop = a->env.loop, .executor = a->env.executor, .gate = &a->gate, .owner = owner,
+    struct thread_kernel_env env = { .loop = a->env.loop, .executor = a->env.executor, .owner = owner,
                                      .spec = kernel_spec, .changed = kernel_changed, .arg = c };
     if (!c || thread_kernel_create(&env, &c->kernel, &err) < 0) {
         free(c);
@@ -542,20 +543,6 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
 
 /* ---- who may keep a kernel ---- */
 
-static bool memory_is_short(void)
-{
-    FILE *f = fopen("/proc/meminfo", "re");
-    unsigned long long total = 0, available = 0;
-    char line[128];
-    while (f && fgets(line, sizeof(line), f) && !(total && available)) {
-        (void)sscanf(line, "MemTotal: %llu", &total);
-        (void)sscanf(line, "MemAvailable: %llu", &available);
-    }
-    if (f)
-        fclose(f);
-    return total && available && available < total / 5;
-}
-
 static struct chat *least_recent(struct agent *a, const struct chat *keep)
 {
     struct chat *oldest = NULL;
@@ -584,8 +571,16 @@ void agent_trim(struct agent *a, const struct chat *keep)
         evict(a, c, "its sandbox was given up to make room for other threads");
         hot--;
     }
-    if (memory_is_short() && (c = least_recent(a, keep)))
+}
+
+/* Others wait for the memory of kernels that run nothing, or the machine is short of it. */
+static bool make_room(void *arg)
+{
+    struct agent *a = arg;
+    struct chat *c = least_recent(a, NULL);
+    if (c)
         evict(a, c, "its sandbox was given up because memory was short");
+    return c != NULL;
 }
 
 static void on_sweep(void *arg)
@@ -600,6 +595,8 @@ static void on_sweep(void *arg)
             evict(a, c, NULL);
     }
     agent_trim(a, NULL);
+    if (memory_available_bytes("") < memory_limit_bytes("") / 5)
+        (void)make_room(a);
     (void)loop_after(a->env.loop, SWEEP_MS, on_sweep, a, &a->sweep, &err);
 }
 
@@ -611,12 +608,12 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     a->env = *env;
-    a->gate.max = (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
     int r = loop_after(env->loop, SWEEP_MS, on_sweep, a, &a->sweep, err);
     if (r < 0) {
         free(a);
         return r;
     }
+    executor_on_shortage(env->executor, make_room, a);
     *ret = a;
     return 0;
 }
@@ -626,6 +623,7 @@ void agent_stop(struct agent *a)
     if (!a || a->closing)
         return;
     a->closing = true;
+    executor_on_shortage(a->env.executor, NULL, NULL);
     loop_cancel(a->sweep);
     agent_stop_learning(a);
     for (struct chat *c = a->chats; c; c = c->next) {

@@ -17,12 +17,10 @@
 #include "base/str.h"
 
 #define FIELDS_MAX 16
-#define BUSY_RETRY_MS 200
-#define BUSY_GIVE_UP_MS (2 * 60 * 1000)
 #define NOTHING_SENT "No files were sent; send them in the multipart field 'files[]'"
 #define OVER_QUOTA "Session storage limit exceeded."
 
-enum arrival_state { ARRIVING, MOVING, TRYING, WAITING, SAVING, TELLING };
+enum arrival_state { ARRIVING, MOVING, TRYING, SAVING, TELLING };
 
 struct arrival {
     struct intake_file in;
@@ -42,8 +40,6 @@ struct arrivals {
     enum arrival_state state;
     struct arrival *at; /* being tried */
     struct lease *lease;
-    struct loop_timer *retry;
-    int64_t begun_ms;
     struct err err;
 };
 
@@ -330,9 +326,8 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     tried(a, err);
 }
 
-static void acquire(void *arg)
+static void acquire(struct arrivals *a)
 {
-    struct arrivals *a = arg;
     struct arrival *f = a->at;
     struct app *app = a->all->app;
     char path[2 * PATH_MAX], table[DATASET_TABLE_MAX];
@@ -342,13 +337,8 @@ static void acquire(void *arg)
     struct sandbox_file file = { .name = f->name, .path = path, .table = table, .sha256 = f->in.sha256 };
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
     sandbox_limits_default(app->cfg, &spec.limits);
-    a->retry = NULL;
     a->state = TRYING;
     int r = executor_acquire(app->executor, a->session->owner, &spec, NULL, on_ready, a, &a->lease, &err);
-    if (r == -ERR_UNAVAILABLE && clock_now_ms() - a->begun_ms < BUSY_GIVE_UP_MS) {
-        a->state = WAITING;
-        r = loop_after(a->all->loop, BUSY_RETRY_MS, acquire, a, &a->retry, &err);
-    }
     if (r < 0)
         tried(a, &err);
 }
@@ -425,7 +415,6 @@ static void whole(struct intake *in)
     if (a->next)
         a->next->prev = &a->next;
     a->all->arrivals = a;
-    a->begun_ms = clock_now_ms();
     int r = n > most ? err_set(&err, ERR_TOO_LARGE, "a session has at most %zu files (SESSION_FILES_MAX); clear it first", most) : 0;
     if (r == 0) {
         a->state = MOVING;
@@ -471,8 +460,7 @@ void session_receive_close(struct sessions *all)
     for (struct arrivals *a = all->arrivals, *next; a; a = next) {
         next = a->next;
         lease_release(TAKE_PTR(a->lease));
-        loop_cancel(TAKE_PTR(a->retry));
-        if (a->state == TRYING || a->state == WAITING)
+        if (a->state == TRYING)
             intake_abort(&a->in);
         else if (a->state == TELLING) /* its chat will not call back */
             arrivals_free(&a->in);

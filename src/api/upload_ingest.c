@@ -1,9 +1,7 @@
 /*
- * From a whole file to a table that can be asked about. Jobs wait in one queue, because an ingest
- * may take a lot of memory and every core: as many are under way as the memory holds, and no owner
- * takes every place where there is more than one. A job: the file gets its name (worker pool) → a
- * lease of a sandbox, which ingests what is new → the table is profiled → the outcome is stored →
- * whoever waits is told.
+ * From a whole file to a table that can be asked about: the file gets its name (worker pool) → a
+ * lease of a sandbox, which waits for a place and ingests what is new → the table is profiled → the
+ * outcome is stored → whoever waits is told.
  */
 
 #include <errno.h>
@@ -11,31 +9,23 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysinfo.h>
 #include "api/uploads_impl.h"
 #include "base/log.h"
 #include "base/str.h"
 
-#define INGESTS_MAX 4
-#define BUSY_RETRY_MS 500
-#define BUSY_GIVE_UP_MS (10 * 60 * 1000)
 #define INGEST_SHARE 0.9 /* of the progress; the profile is the rest */
 
-enum job_state { JOB_QUEUED, JOB_NAMING, JOB_WAITING, JOB_INGESTING, JOB_PROFILING, JOB_STORING };
+enum job_state { JOB_NAMING, JOB_INGESTING, JOB_PROFILING, JOB_STORING };
 
 struct ingest_job {
     struct upload_set *set;
-    struct ingest_job *next, **prev; /* oldest last */
+    struct ingest_job *next, **prev;
     enum job_state state;
     bool cancelled; /* nobody wants the outcome; freed by the callback that is due */
     struct lease *lease;
-    struct loop_timer *retry;
     int64_t begun_ms;
     struct err err;
 };
-
-static void start_jobs(struct uploads *up);
-static void acquire(void *arg);
 
 static void job_free(struct ingest_job *job)
 {
@@ -49,8 +39,6 @@ static void job_leave(struct ingest_job *job)
     *job->prev = job->next;
     if (job->next)
         job->next->prev = job->prev;
-    if (job->state != JOB_QUEUED)
-        set->uploads->n_ingesting--;
     set->job = NULL;
     job->set = NULL;
     upload_set_unref(set);
@@ -58,11 +46,8 @@ static void job_leave(struct ingest_job *job)
 
 static void job_end(struct ingest_job *job)
 {
-    struct uploads *up = uploads_ref(job->set->uploads);
     job_leave(job);
     job_free(job);
-    start_jobs(up);
-    uploads_unref(up);
 }
 
 /* ---- the outcome ---- */
@@ -184,9 +169,8 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         finish(job, &why);
 }
 
-static void acquire(void *arg)
+static void acquire(struct ingest_job *job)
 {
-    struct ingest_job *job = arg;
     struct upload_set *set = job->set;
     struct app *app = set->uploads->app;
     struct sandbox_file file = { .name = set->file.name,
@@ -197,14 +181,9 @@ static void acquire(void *arg)
     struct run_events events = { .progress = on_progress, .arg = job };
     struct err err = ERR_INIT;
     sandbox_limits_default(app->cfg, &spec.limits);
-    job->retry = NULL;
     job->state = JOB_INGESTING;
     int r = executor_acquire(app->executor, set->owner, &spec, &events, on_ready, job, &job->lease,
                              &err);
-    if (r == -ERR_UNAVAILABLE && clock_now_ms() - job->begun_ms < BUSY_GIVE_UP_MS) {
-        job->state = JOB_WAITING;
-        r = loop_after(set->uploads->loop, BUSY_RETRY_MS, acquire, job, &job->retry, &err);
-    }
     if (r < 0)
         finish(job, &err);
 }
@@ -243,46 +222,7 @@ static void naming_done(void *arg)
     acquire(job);
 }
 
-/* ---- the queue ---- */
-
-static size_t places(const struct config *cfg)
-{
-    struct sysinfo info;
-    if (sysinfo(&info) < 0)
-        return 1;
-    unsigned long long bytes = (unsigned long long)info.totalram * info.mem_unit / 5 * 4;
-    return (size_t)MAX_OF(1ull, MIN_OF(bytes / (unsigned long long)cfg->ingest_memory_bytes,
-                                       (unsigned long long)INGESTS_MAX));
-}
-
-static size_t taken_by(const struct uploads *up, const char *owner)
-{
-    size_t n = 0;
-    for (const struct ingest_job *job = up->jobs; job; job = job->next)
-        n += job->state != JOB_QUEUED && str_eq(job->set->owner, owner);
-    return n;
-}
-
-static void start_jobs(struct uploads *up)
-{
-    size_t most = up->app ? places(up->app->cfg) : 0;
-    size_t per_owner = most > 1 ? most - 1 : 1;
-    while (up->n_ingesting < most) {
-        struct ingest_job *oldest = NULL;
-        for (struct ingest_job *job = up->jobs; job; job = job->next)
-            if (job->state == JOB_QUEUED && taken_by(up, job->set->owner) < per_owner)
-                oldest = job;
-        if (!oldest)
-            return;
-        oldest->state = JOB_NAMING;
-        oldest->begun_ms = clock_now_ms();
-        up->n_ingesting++;
-        if (loop_work(up->loop, naming_work, naming_done, oldest, &oldest->err) < 0) {
-            struct err why = oldest->err;
-            finish(oldest, &why);
-        }
-    }
-}
+/* ---- jobs ---- */
 
 int upload_ingest(struct upload_set *set, struct err *err)
 {
@@ -291,14 +231,18 @@ int upload_ingest(struct upload_set *set, struct err *err)
     if (!job)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     job->set = upload_set_ref(set);
-    job->state = JOB_QUEUED;
+    job->state = JOB_NAMING;
+    job->begun_ms = clock_now_ms();
     job->next = up->jobs;
     job->prev = &up->jobs;
     if (job->next)
         job->next->prev = &job->next;
     up->jobs = job;
     set->job = job;
-    start_jobs(up);
+    if (loop_work(up->loop, naming_work, naming_done, job, &job->err) < 0) {
+        struct err why = job->err;
+        finish(job, &why);
+    }
     return 0;
 }
 
@@ -308,7 +252,6 @@ static void cancel(struct ingest_job *job)
     enum job_state state = job->state;
     job->cancelled = true;
     lease_release(TAKE_PTR(job->lease));
-    loop_cancel(TAKE_PTR(job->retry));
     if (state == JOB_NAMING)
         upload_set_ref(set); /* the worker reads it */
     job_leave(job);
@@ -320,12 +263,8 @@ static void cancel(struct ingest_job *job)
 
 void upload_ingest_cancel(struct upload_set *set)
 {
-    if (!set->job)
-        return;
-    struct uploads *up = uploads_ref(set->uploads);
-    cancel(set->job);
-    start_jobs(up);
-    uploads_unref(up);
+    if (set->job)
+        cancel(set->job);
 }
 
 void upload_ingest_close(struct uploads *up)

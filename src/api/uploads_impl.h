@@ -77,7 +77,6 @@ struct uploads {
     struct upload_set *buckets[UPLOAD_BUCKETS];
     struct upload_use *uses;
     struct ingest_job *jobs;
-    size_t n_ingesting;
     struct loop_timer *sweep;
 };
 

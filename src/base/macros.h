@@ -3,6 +3,7 @@
 
 /* Small language helpers that every module uses: attributes, scope-bound cleanup, ownership moves. */
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -11,6 +12,8 @@
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define MIN_OF(a, b) ((a) < (b) ? (a) : (b))
 #define MAX_OF(a, b) ((a) > (b) ? (a) : (b))
+/* The struct that has this member. */
+#define CONTAINER_OF(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 static inline void cleanup_free(void *p)
 {

@@ -285,7 +285,7 @@ int run_start(struct runs *runs, const struct run_spec *spec, const struct run_l
     runs->all = run;
     int r = copy_spec(run, spec, err);
     struct sandbox_spec sandbox = { .kind = run->spec.request.kind, .dataset_id = run->spec.dataset_id, .files = spec->files,
-                                    .n_files = spec->n_files, .limits = spec->limits };
+                                    .n_files = spec->n_files, .limits = spec->limits, .refusable = true };
     struct run_events events = { .progress = on_progress, .arg = run };
     if (r == 0)
         r = executor_acquire(runs->executor, run->spec.owner, &sandbox, &events, on_ready, run, &run->lease, err);

@@ -72,64 +72,13 @@ struct kernel_times *thread_kernel_times(struct thread_kernel *k)
     return &k->times;
 }
 
-/* ---- the gate: how many jobs of all threads run at once ---- */
+/* ---- the job ---- */
 
 static void go_on(struct thread_kernel *k);
-
-static bool gate_enter(struct thread_kernel *k)
-{
-    struct kernel_gate *g = k->env.gate;
-    if (g->n < g->max) {
-        g->n++;
-        return true;
-    }
-    if (g->last)
-        g->last->next_waiting = k;
-    else
-        g->first = k;
-    g->last = k;
-    return false;
-}
-
-/* The job is over: its place is free, or it no longer waits for one. */
-static void gate_leave(struct thread_kernel *k, bool waited)
-{
-    struct kernel_gate *g = k->env.gate;
-    if (!waited) {
-        g->n--;
-        return;
-    }
-    struct thread_kernel *before = NULL, *at = g->first;
-    while (at != k) {
-        before = at;
-        at = at->next_waiting;
-    }
-    if (before)
-        before->next_waiting = k->next_waiting;
-    else
-        g->first = k->next_waiting;
-    if (g->last == k)
-        g->last = before;
-    k->next_waiting = NULL;
-}
-
-static void gate_admit(struct kernel_gate *g)
-{
-    while (g->first && g->n < g->max) {
-        struct thread_kernel *k = g->first;
-        gate_leave(k, true);
-        g->n++;
-        k->stage = JOB_WAITS;
-        kernel_wake(k);
-    }
-}
-
-/* ---- the job ---- */
 
 static struct kernel_job take_job(struct thread_kernel *k)
 {
     struct kernel_job job = k->job;
-    gate_leave(k, k->stage == JOB_QUEUED);
     k->stage = JOB_NONE;
     k->job = (struct kernel_job){ 0 };
     free((char *)job.code);
@@ -139,10 +88,8 @@ static struct kernel_job take_job(struct thread_kernel *k)
 
 static void end_job(struct thread_kernel *k, const struct run_result *result, const struct err *err)
 {
-    struct kernel_gate *gate = k->env.gate;
     struct kernel_job job = take_job(k);
     job.done(job.arg, result, err);
-    gate_admit(gate);
     if (!k->closed)
         kernel_wake(k);
 }
@@ -444,7 +391,7 @@ int thread_kernel_run(struct thread_kernel *k, const struct kernel_job *job, str
     k->job = *job;
     k->job.code = code;
     k->times.wait_us = -1;
-    k->stage = gate_enter(k) ? JOB_WAITS : JOB_QUEUED;
+    k->stage = JOB_WAITS;
     go_on(k);
     return 0;
 }
@@ -573,11 +520,8 @@ void thread_kernel_close(struct thread_kernel *k)
     lease_release(TAKE_PTR(k->lent));
     lease_release(TAKE_PTR(k->lease));
     k->when_ready = NULL;
-    if (k->stage != JOB_NONE) {
-        struct kernel_gate *gate = k->env.gate;
+    if (k->stage != JOB_NONE)
         (void)take_job(k);
-        gate_admit(gate);
-    }
     k->state = KERNEL_NONE;
 }
 

@@ -24,12 +24,6 @@
 
 struct thread_kernel;
 
-/* At most `max` jobs of all kernels that share this run at once; the others wait in order. */
-struct kernel_gate {
-    size_t n, max;
-    struct thread_kernel *first, *last; /* that wait */
-};
-
 /* Operations of providers that can freeze or image a kernel. A pair may be NULL. */
 struct kernel_sleep_ops {
     int (*freeze)(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
@@ -44,7 +38,6 @@ struct kernel_sleep_ops {
 struct thread_kernel_env {
     struct loop *loop;
     struct executor *executor;
-    struct kernel_gate *gate;
     const struct kernel_sleep_ops *sleep; /* NULL: kernels are hot or gone */
     const char *owner;                    /* copied */
     /* What a sandbox of this thread sees. Strings and files are borrowed for the time of one call. */

@@ -8,7 +8,6 @@
 /* Where the job is. It runs in the thread's own kernel when that is RUNNING, else in `lent`. */
 enum job_stage {
     JOB_NONE,
-    JOB_QUEUED,  /* at the gate */
     JOB_WAITS,   /* for the kernel: to start, to wake, or to end with its files */
     JOB_FAILED,  /* could not begin; about to be told */
     JOB_LENDING, /* a sandbox for one statement was asked for */
@@ -29,7 +28,6 @@ struct thread_kernel {
     enum job_stage stage;
     struct lease *lent;
     struct err job_err;
-    struct thread_kernel *next_waiting;
     struct kernel_times times;
     int64_t since_us, lent_us; /* when the kernel and the lent sandbox were asked for */
 

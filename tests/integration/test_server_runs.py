@@ -477,12 +477,14 @@ def test_queue_full(quick):
         refusals = metric(quick, "riddle_runs_refused_total")
         for path in ("/runs", "/runs/stream"):
             busy = quick.post(path, run_body("shop", "SELECT 9 AS i"))
-            assert refused(busy, 503, "UNAVAILABLE") == "the server is busy: 4 runs are waiting; try again soon"
+            assert refused(busy, 503, "UNAVAILABLE") == "the server is busy: 4 runs of yours are waiting; try again soon"
             assert busy.headers["retry-after"] == "1"
         assert metric(quick, "riddle_runs_refused_total") == refusals + 2
         assert quick.get("/healthz").status == 200
+        others = Background(quick.post, "/runs", run_body("shop", "SELECT 4 AS i"), key=KEY_B)  # a's queue is full, not b's
+        wait_for_metric(quick, 5, "riddle_queue_depth")
         quick.delete(f"/runs/{gate.run_id}")
-        assert [call.result().json["result"]["rows"] for call in calls] == [[[i]] for i in range(4)]
+        assert [call.result().json["result"]["rows"] for call in [*calls, others]] == [[[i]] for i in range(5)]
     assert done(quick.sql("shop", "SELECT 1 AS one"))
 
 
@@ -498,6 +500,37 @@ def test_owners_take_turns(quick):
     started = dict(start_of(quick, answer) for answer in answers)
     assert started["b1"] < started["a2"] + 0.002  # created_at has milliseconds
     assert started["a1"] < started["a2"] + 0.002 and started["a2"] < started["a3"] + 0.002
+
+
+def test_sql_does_not_wait_for_python(quick):
+    with watching(quick, run_body("shop", python=FOREVER_PYTHON, timeout_seconds=60)) as gate:
+        gate.executing()
+        with watching(quick, run_body("shop", python="result = 1")) as second:  # the one place of Python is taken
+            assert done(quick.sql("shop", "SELECT 1 AS one"))["result"]["rows"] == [[1]]
+            assert status_of(quick, gate.run_id) == "running" and status_of(quick, second.run_id) == "queued"
+            quick.delete(f"/runs/{gate.run_id}")
+            assert second.until("result")["status"] == "succeeded"
+
+
+def test_one_owner_with_many_runs_does_not_starve_another(tmp_path):
+    server = Server(tmp_path, **QUICK, RIDDLE_API_KEYS=f"a:{KEY_A},b:{KEY_B}", RIDDLE_MAX_KERNELS=2, RIDDLE_QUEUE=64)
+    make_set(server)
+    server.key = KEY_A
+    with server:
+        wait_until_settled(server)
+        with watching(server, run_body("shop", FOREVER_SQL, timeout_seconds=60)) as one, \
+             watching(server, run_body("shop", FOREVER_SQL, timeout_seconds=60)) as two:
+            one.executing(), two.executing()
+            calls = [Background(server.sql, "shop", f"SELECT {i} AS i, count(*) AS n FROM range(20000000)") for i in range(64)]
+            wait_for_metric(server, 64, "riddle_queue_depth")
+            other = Background(server.post, "/runs", run_body("shop", "SELECT 1 AS one"), key=KEY_B)
+            wait_for_metric(server, 65, "riddle_queue_depth")
+            server.delete(f"/runs/{one.run_id}")
+            assert done(other.result())["result"]["rows"] == [[1]]
+            assert metric(server, "riddle_queue_depth") >= 48, "b's run waited for a's"
+            for gate in (one, two):
+                server.delete(f"/runs/{gate.run_id}")
+        assert sorted(done(call.result())["result"]["rows"][0][0] for call in calls) == list(range(64))
 
 
 def test_a_queued_run_can_be_cancelled(quick):

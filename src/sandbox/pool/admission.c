@@ -130,8 +130,8 @@ int admission_enter(struct admission *a, struct ticket *t, const char *owner, en
 
 void admission_move(struct admission *a, struct ticket *t, enum place place, int64_t bytes)
 {
-    assert(t->state == TICKET_ACTIVE || t->state == TICKET_PARKED);
-    int64_t kept = t->state == TICKET_PARKED ? t->held : 0;
+    assert(t->state != TICKET_NONE);
+    int64_t kept = t->state == TICKET_ACTIVE ? 0 : t->held;
     withdraw(a, t);
     if (t->state == TICKET_PARKED)
         t->number = ++a->numbers;
@@ -144,7 +144,7 @@ void admission_move(struct admission *a, struct ticket *t, enum place place, int
 
 void admission_park(struct admission *a, struct ticket *t, int64_t bytes)
 {
-    assert(t->state == TICKET_ACTIVE);
+    assert(t->state == TICKET_ACTIVE || t->state == TICKET_WAITING);
     withdraw(a, t);
     count_memory(a, t, bytes < t->bytes ? bytes : t->bytes);
     t->state = TICKET_PARKED;
@@ -179,7 +179,7 @@ static struct admission_owner *owner_in_turn(const struct admission *a, enum pla
 /* A kind of place in which nothing is active always may have one: a limit that is larger than all memory is no reason to wait for ever. */
 static bool memory_allows(const struct admission *a, const struct ticket *t)
 {
-    int64_t all = t->bytes - t->held, most = a->limits.memory_bytes / 4 * 3;
+    int64_t all = t->bytes - t->held + a->held_idle, most = a->limits.memory_bytes / 4 * 3;
     if (a->active[t->place] == 0)
         return true;
     for (int p = 0; p < _PLACE_MAX; p++)
@@ -207,7 +207,7 @@ struct ticket *admission_next(struct admission *a)
 
 bool admission_wants_room(const struct admission *a)
 {
-    if (a->held_parked <= a->limits.memory_bytes / 2)
+    if (a->held_parked + a->held_idle <= a->limits.memory_bytes / 2)
         return false;
     for (int p = 0; p < _PLACE_MAX; p++) {
         const struct admission_owner *o = a->active[p] < a->limits.places[p] ? owner_in_turn(a, (enum place)p) : NULL;

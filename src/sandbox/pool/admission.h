@@ -47,6 +47,7 @@ struct admission {
     struct admission_owner *owners;
     size_t waiting[_PLACE_MAX], active[_PLACE_MAX], parked;
     int64_t held[_PLACE_MAX], held_parked; /* held_parked is part of the others */
+    int64_t held_idle;                     /* by kernels that nobody has a ticket for; kept up to date by the user */
     uint64_t numbers, turns, refused;
 };
 
@@ -57,14 +58,14 @@ int admission_enter(struct admission *a, struct ticket *t, const char *owner, en
                     struct err *err);
 /* The next one to begin, now active; NULL: none can. */
 struct ticket *admission_next(struct admission *a);
-/* An active one for another place, or a parked one that is to run again: it waits, keeping its turn or its memory, and is not refused. */
+/* For another place, or to run again when it was parked: it waits, keeping its turn or its memory, and is not refused. */
 void admission_move(struct admission *a, struct ticket *t, enum place place, int64_t bytes);
-/* The kernel of an active one is kept with so much memory. */
+/* It gives its place up, or its turn. What is kept of it holds so much memory. */
 void admission_park(struct admission *a, struct ticket *t, int64_t bytes);
 /* In any state. */
 void admission_leave(struct admission *a, struct ticket *t);
 
-/* True if somebody waits for memory and parked kernels hold more than half of it: the least useful one should leave. */
+/* True if somebody waits for memory and kernels that run nothing hold more than half of it: the least useful one should go. */
 bool admission_wants_room(const struct admission *a);
 
 #endif

@@ -4,24 +4,30 @@
  * waits. A SQL sandbox that is given back in good order is kept a while for the same owner's next query on the same tables
  * (idle_cache.h).
  *
- * At most `places` leases are past QUEUED; the queue serves owners in turn, so that one who asks a thousand times does not keep
- * another waiting. Nothing here knows which provider the kernels come from.
+ * A lease needs a place (admission.h) while it loads, starts and runs: one of its kind, or one for ingests as long as it makes a
+ * table. Between runs it may be parked, and its next run waits for a place again (RESUMING). Nothing here knows which provider the
+ * kernels come from.
  */
 
 #include "sandbox/pool/executor.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/sysinfo.h>
+#include <unistd.h>
 #include "base/clock.h"
+#include "base/memory.h"
 #include "base/str.h"
 #include "sandbox/pool/executor_impl.h"
 
 #define IDLE_KEPT_MS 60000
 #define SWEEP_MS 10000
+#define INGESTS_MAX 4
+/* A kernel whose memory nobody has measured is counted with this part of its limit when it runs nothing. */
+#define UNMEASURED_SHARE 8
 
 static void lease_free(struct lease *l);
-static void unpark(struct lease *l);
+static void begin_pending(struct lease *l);
+static void drop_interrupted(struct executor *ex);
 
 /* ---- the queue ---- */
 
@@ -36,35 +42,67 @@ static void unlink_lease(struct lease *l)
         l->next->prev = l->prev;
 }
 
-/* Oldest queued lease of the owner whose name comes next after the last served; owners take turns. */
-static struct lease *next_in_turn(struct executor *ex)
+static void kick(struct executor *ex);
+
+enum place place_of(enum run_kind kind)
 {
-    struct lease *after = NULL, *first = NULL;
-    for (struct lease *l = ex->all; l; l = l->next) { /* newest first: the last match is the oldest */
-        if (l->state != LEASE_QUEUED)
-            continue;
-        if (!first || strcmp(l->owner, first->owner) <= 0)
-            first = l;
-        if (strcmp(l->owner, ex->last_owner) > 0 && (!after || strcmp(l->owner, after->owner) <= 0))
-            after = l;
+    return kind == RUN_PYTHON ? PLACE_PYTHON : PLACE_SQL;
+}
+
+bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes)
+{
+    struct ticket *t = &l->ticket;
+    if (t->place == place && t->state == TICKET_ACTIVE)
+        return true;
+    if (t->place != place || t->state != TICKET_WAITING)
+        admission_move(&l->ex->admission, t, place, memory_bytes);
+    kick(l->ex);
+    return false;
+}
+
+void lease_give_up_place(struct lease *l)
+{
+    if (l->ticket.state != TICKET_PARKED)
+        admission_park(&l->ex->admission, &l->ticket, 0);
+    kick(l->ex);
+}
+
+/* The lease whose turn it is has its place. */
+static void go_on(struct lease *l)
+{
+    if (l->state == LEASE_RESUMING) {
+        begin_pending(l);
+        return;
     }
-    return after ? after : first;
+    if (l->state == LEASE_QUEUED) {
+        l->times.queue_us = clock_now_us() - l->since_us;
+        l->since_us = clock_now_us();
+        l->state = LEASE_LOADING;
+    }
+    load_advance(l);
+}
+
+/* Those who wait for memory get that of kernels which run nothing: first of those that nobody misses. */
+static void make_room(struct executor *ex)
+{
+    struct sandbox *sb = idle_cache_expire(&ex->idle, INT64_MAX);
+    sandbox_destroy(sb);
+    if (sb || (ex->make_room && ex->make_room(ex->make_room_arg)))
+        kick(ex);
 }
 
 static void on_kick(uv_idle_t *h)
 {
     struct executor *ex = h->data;
+    struct admission *a = &ex->admission;
+    struct ticket *t;
     uv_idle_stop(h);
-    while (!ex->closing && ex->n_active < ex->places && ex->n_queued > 0) {
-        struct lease *l = next_in_turn(ex);
-        snprintf(ex->last_owner, sizeof(ex->last_owner), "%s", l->owner);
-        ex->n_queued--;
-        ex->n_active++;
-        l->times.queue_us = clock_now_us() - l->since_us;
-        l->since_us = clock_now_us();
-        l->state = LEASE_LOADING;
-        load_advance(l);
-    }
+    drop_interrupted(ex);
+    a->held_idle = (int64_t)ex->idle.n * (ex->cfg->memory_bytes / UNMEASURED_SHARE);
+    while (!ex->closing && (t = admission_next(a)))
+        go_on(CONTAINER_OF(t, struct lease, ticket));
+    if (!ex->closing && admission_wants_room(a))
+        make_room(ex);
 }
 
 static void on_sweep(uv_timer_t *h)
@@ -230,6 +268,8 @@ void executor_ran(struct sandbox *sb, struct run_result *result, const struct er
     l->state = LEASE_IDLE;
     if (result && !l->is_file_op)
         l->ex->runs[result->verdict]++;
+    if (result && result->peak_memory_bytes > 0)
+        l->memory_bytes = result->peak_memory_bytes;
     l->spoilt = l->spoilt || err || (result->verdict != VERDICT_OK && result->verdict != VERDICT_ERROR && result->verdict != VERDICT_POLICY);
     l->done(l, result, err, l->done_arg);
 }
@@ -242,17 +282,68 @@ void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_fi
     l->state = LEASE_RUNNING;
 }
 
+static int begin_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done, void *arg,
+                     struct err *err)
+{
+    int r = sandbox_begin(l->sandbox, req, events, executor_ran, l, err);
+    if (r == 0)
+        executor_running(l, done, arg, false);
+    return r;
+}
+
+static void end_pending(struct lease *l)
+{
+    free(l->pending.code);
+    l->pending = (struct pending_run){ .code = NULL };
+    l->state = LEASE_IDLE;
+}
+
+/* The place is there: what was asked for begins. */
+static void begin_pending(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    struct pending_run p = l->pending;
+    l->pending.code = NULL;
+    end_pending(l);
+    int r = begin_run(l, &p.request, &p.events, l->done, l->done_arg, &err);
+    free(p.code);
+    if (r < 0)
+        l->done(l, NULL, &err, l->done_arg);
+}
+
+/* Runs that were stopped while they waited for a place: their sandboxes are as they were. */
+static void drop_interrupted(struct executor *ex)
+{
+    for (struct lease *l = ex->interrupted ? ex->all : NULL; l;) {
+        if (!l->pending.interrupted) {
+            l = l->next;
+            continue;
+        }
+        struct run_result result = { .verdict = VERDICT_KILLED, .interrupted = true, .body = json_object(), .displays = json_array() };
+        end_pending(l);
+        admission_park(&ex->admission, &l->ticket, l->ticket.held);
+        l->done(l, &result, NULL, l->done_arg);
+        l = ex->all; /* the list may have changed */
+    }
+    ex->interrupted = false;
+}
+
 int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done,
               void *arg, struct err *err)
 {
     int r = lease_check_idle(l, err);
-    if (r < 0)
-        return r;
-    unpark(l);
-    r = sandbox_begin(l->sandbox, req, events, executor_ran, l, err);
-    if (r == 0)
-        executor_running(l, done, arg, false);
-    return r;
+    if (r < 0 || l->ticket.state == TICKET_ACTIVE)
+        return r < 0 ? r : begin_run(l, req, events, done, arg, err);
+    char *code = strndup(req->code, req->code_len);
+    if (!code)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    l->pending = (struct pending_run){ .request = *req, .code = code, .events = events ? *events : (struct run_events){ 0 } };
+    l->pending.request.code = code;
+    l->done = done;
+    l->done_arg = arg;
+    l->state = LEASE_RESUMING;
+    (void)lease_has_place(l, place_of(req->kind), l->spec.limits.memory_bytes);
+    return 0;
 }
 
 int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err)
@@ -274,6 +365,10 @@ void lease_interrupt(struct lease *l)
 {
     if (l->state == LEASE_RUNNING)
         sandbox_interrupt(l->sandbox);
+    if (l->state != LEASE_RESUMING)
+        return;
+    l->pending.interrupted = l->ex->interrupted = true; /* its result comes from the loop */
+    kick(l->ex);
 }
 
 void lease_times(const struct lease *l, struct lease_times *ret)
@@ -285,21 +380,11 @@ int lease_park(struct lease *l)
 {
     if (l->state != LEASE_IDLE || !lease_alive(l))
         return -ERR_CONFLICT;
-    if (!l->parked) {
-        l->parked = true;
-        l->ex->n_active--;
-        kick(l->ex);
-    }
+    if (l->ticket.state != TICKET_PARKED)
+        admission_park(&l->ex->admission, &l->ticket,
+                       l->memory_bytes > 0 ? l->memory_bytes : l->spec.limits.memory_bytes / UNMEASURED_SHARE);
+    kick(l->ex);
     return 0;
-}
-
-/* Back among the active ones. It need not queue again: its memory is already taken. */
-static void unpark(struct lease *l)
-{
-    if (l->parked) {
-        l->parked = false;
-        l->ex->n_active++;
-    }
 }
 
 bool lease_alive(const struct lease *l)
@@ -347,10 +432,6 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
 {
     if (ex->closing)
         return err_set(err, ERR_UNAVAILABLE, "the server is shutting down");
-    if (ex->n_active + ex->n_queued >= ex->places + ex->queue_max) {
-        ex->refused++;
-        return err_set(err, ERR_UNAVAILABLE, "the server is busy: %zu runs are waiting; try again soon", ex->n_queued);
-    }
     if (spec->n_files > SANDBOX_FILES_MAX)
         return err_set(err, ERR_VALIDATION, "%zu files; a sandbox takes at most %d", spec->n_files,
                        SANDBOX_FILES_MAX);
@@ -362,6 +443,8 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     arena_init(&l->arena, 4u << 20);
     l->ex = ex;
     int r = copy_spec(l, spec, err);
+    if (r == 0)
+        r = admission_enter(&ex->admission, &l->ticket, owner, place_of(spec->kind), spec->limits.memory_bytes, !spec->refusable, err);
     if (r < 0) {
         lease_free(l);
         return r;
@@ -376,7 +459,6 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     if (ex->all)
         ex->all->prev = l;
     ex->all = l;
-    ex->n_queued++;
     kick(ex);
     *ret = l;
     return 0;
@@ -396,10 +478,8 @@ void lease_release(struct lease *l)
         return;
     struct executor *ex = l->ex;
     unlink_lease(l);
-    if (l->state == LEASE_QUEUED)
-        ex->n_queued--;
-    else if (!l->parked)
-        ex->n_active--;
+    admission_leave(&ex->admission, &l->ticket);
+    free(TAKE_PTR(l->pending.code));
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing && sandbox_alive(l->sandbox))
         sandbox_destroy(idle_cache_put(&ex->idle, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
     else
@@ -411,15 +491,29 @@ void lease_release(struct lease *l)
 
 /* ---- the executor ---- */
 
-/* As many kernels as memory holds at their limit, with a fifth left for the machine; more than that would only swap. */
-static size_t default_places(const struct config *cfg)
+/*
+ * More kernels than some for each processor would only slow each other down; more than memory holds at their limits, with a fifth left
+ * for the machine, would only swap. One owner cannot take every place.
+ */
+static void open_admission(struct executor *ex)
 {
-    struct sysinfo info;
-    if (sysinfo(&info) < 0)
-        return 8;
-    unsigned long long bytes = (unsigned long long)info.totalram * info.mem_unit / 5 * 4;
-    unsigned long long n = bytes / (unsigned long long)cfg->memory_bytes;
-    return (size_t)MAX_OF(1ull, MIN_OF(n, 1024ull));
+    const struct config *cfg = ex->cfg;
+    int64_t memory = memory_limit_bytes("");
+    size_t places = cfg->max_kernels ? (size_t)cfg->max_kernels : (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
+    size_t ingests = MIN_OF(places, INGESTS_MAX);
+    struct admission_limits limits = {
+        .places = { [PLACE_SQL] = places, [PLACE_PYTHON] = places, [PLACE_INGEST] = ingests },
+        .owner_places = { [PLACE_SQL] = places - places / 8, [PLACE_PYTHON] = places - places / 8, [PLACE_INGEST] = MAX_OF(1, ingests - 1) },
+        .memory_bytes = memory > 0 ? memory / 5 * 4 : INT64_MAX / 2,
+        .queue_max = (size_t)cfg->queue_max,
+    };
+    admission_init(&ex->admission, &limits);
+}
+
+void executor_on_shortage(struct executor *ex, bool (*fn)(void *arg), void *arg)
+{
+    ex->make_room = fn;
+    ex->make_room_arg = arg;
 }
 
 static void on_closed(void *arg)
@@ -489,7 +583,8 @@ static int wait_for_first(struct executor *ex, struct err *err)
 int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
                     struct err *err)
 {
-    const struct provider_ops *ops = provider_find(cfg->sandbox_provider, err);
+    const struct provider_ops *ops =
+        opt && opt->provider ? opt->provider : provider_find(cfg->sandbox_provider, err);
     struct executor *ex = ops ? calloc(1, sizeof(*ex)) : NULL;
     if (!ex)
         return ops ? err_set(err, ERR_NO_MEMORY, "out of memory") : -(int)err->code;
@@ -499,8 +594,7 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, const struct exec
     ex->loop = loop;
     ex->cfg = cfg;
     ex->one_shot = options.one_shot;
-    ex->places = cfg->max_kernels ? (size_t)cfg->max_kernels : default_places(cfg);
-    ex->queue_max = (size_t)cfg->queue_max;
+    open_admission(ex);
     int r = tables_open(&ex->tables, loop, cfg, ex->one_shot, err);
     if (r == 0)
         r = ops->open(loop, cfg, &options, &ex->provider, err);
@@ -533,7 +627,7 @@ static void tell_the_end(struct lease *l)
     err_set(&err, ERR_CANCELLED, "the server is shutting down");
     if (l->state < LEASE_IDLE) {
         lease_fail(l, &err);
-    } else if (l->state == LEASE_RUNNING) {
+    } else if (l->state == LEASE_RUNNING || l->state == LEASE_RESUMING) {
         sandbox_destroy(TAKE_PTR(l->sandbox));
         l->state = LEASE_IDLE;
         l->done(l, NULL, &err, l->done_arg);
@@ -560,19 +654,24 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
     memset(ret, 0, sizeof(*ret));
     for (const struct lease *l = ex->all; l; l = l->next) {
         ret->loading += l->state > LEASE_QUEUED && l->state < LEASE_IDLE;
-        ret->running += l->state == LEASE_RUNNING;
+        ret->running += l->state >= LEASE_RESUMING;
         ret->idle += l->state == LEASE_IDLE;
     }
-    ret->queued = ex->n_queued;
     ret->idle += ex->idle.n;
-    ret->places = ex->places;
+    ret->parked = ex->admission.parked;
+    for (int p = 0; p < _PLACE_MAX; p++) {
+        ret->queued += ex->admission.waiting[p];
+        ret->held_bytes += ex->admission.held[p];
+    }
+    ret->places = ex->admission.limits.places[PLACE_SQL] + ex->admission.limits.places[PLACE_PYTHON];
+    ret->memory_bytes = ex->admission.limits.memory_bytes;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         ret->pooled += ex->n_pool[kind];
     memcpy(ret->runs, ex->runs, sizeof(ret->runs));
     unsigned n = starts(ex);
     ret->zygote_restarts = n > ex->first_starts ? n - ex->first_starts : 0;
     ret->caps = ex->provider->ops->caps;
-    ret->refused = ex->refused;
+    ret->refused = ex->admission.refused;
 }
 
 bool executor_ready(const struct executor *ex)

@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <uv.h>
 #include "base/arena.h"
+#include "sandbox/pool/admission.h"
 #include "sandbox/pool/executor.h"
 #include "sandbox/pool/idle_cache.h"
 #include "sandbox/provider.h"
@@ -14,7 +15,15 @@
 
 #define POOL_MAX 256
 
-enum lease_state { LEASE_QUEUED, LEASE_LOADING, LEASE_STARTING, LEASE_IDLE, LEASE_RUNNING };
+enum lease_state { LEASE_QUEUED, LEASE_LOADING, LEASE_STARTING, LEASE_IDLE, LEASE_RESUMING, LEASE_RUNNING };
+
+/* A run of a parked lease that waits for a place. */
+struct pending_run {
+    struct run_request request;
+    char *code;
+    struct run_events events;
+    bool interrupted;
+};
 
 struct lease {
     struct executor *ex;
@@ -34,7 +43,9 @@ struct lease {
     bool waits_for_table; /* another lease is making it */
     bool woken;
     bool spoilt; /* a run ended badly: not for reuse */
-    bool parked; /* idle and not counted among the active */
+    struct ticket ticket;
+    struct pending_run pending;
+    int64_t memory_bytes; /* the most that its kernel has had, as far as that is known; 0: it is not */
     char key[IDLE_KEY_SIZE];
     struct run_events events;
     lease_ready_fn ready;
@@ -55,23 +66,30 @@ struct executor {
     struct table_cache tables;
     bool one_shot;
     struct lease *all;   /* newest first */
-    size_t n_queued, n_active;
     size_t n_hashing;
-    size_t places, queue_max;
-    char last_owner[64]; /* whose turn it was */
+    struct admission admission;
+    bool interrupted; /* a lease that waits to resume was */
+    bool (*make_room)(void *arg);
+    void *make_room_arg;
     struct kernel_link *pool[_RUN_KIND_MAX][POOL_MAX];
     size_t n_pool[_RUN_KIND_MAX];
     bool is_spawning[_RUN_KIND_MAX]; /* one at a time of each kind: a slow one holds up only its own */
     struct idle_cache idle;
     uv_timer_t sweep; /* lets go of what was idle too long */
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
-    uint64_t runs[_VERDICT_MAX], refused;
+    uint64_t runs[_VERDICT_MAX];
     unsigned first_starts;
     struct err first; /* why the first kernel could not be started */
     bool closing, closed;
 };
 
 /* ---- executor.c ---- */
+
+/* True if the lease has this place; otherwise it waits for it and goes on (load_advance()) when it has. */
+bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes);
+/* What is to be waited for needs no place: the lease has none until it asks again. */
+void lease_give_up_place(struct lease *l);
+enum place place_of(enum run_kind kind);
 
 /* A kernel of this kind with these limits, or NULL; then the lease goes on (load_advance()) when there is one. */
 struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits);

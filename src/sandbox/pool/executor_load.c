@@ -166,12 +166,14 @@ static void on_ingested(void *arg, const struct err *err)
         wake_for_table(ex, hash);
 }
 
-/* 1: it has begun; 0: it waits for a kernel. */
+/* 1: it has begun; 0: it waits for a place or a kernel. */
 static int begin_ingest(struct lease *l, struct err *err)
 {
     struct executor *ex = l->ex;
     struct sandbox_limits limits;
     ingest_limits(ex->cfg, &limits);
+    if (!lease_has_place(l, PLACE_INGEST, limits.memory_bytes))
+        return 0;
     struct kernel_link *link = executor_take_kernel(l, RUN_SQL, &limits);
     if (!link)
         return 0;
@@ -247,6 +249,8 @@ static void start_sandbox(struct lease *l)
 {
     struct executor *ex = l->ex;
     struct err err = ERR_INIT;
+    if (!lease_has_place(l, place_of(l->spec.kind), l->spec.limits.memory_bytes))
+        return;
     if (l->state != LEASE_STARTING) {
         l->state = LEASE_STARTING;
         l->times.load_us = clock_now_us() - l->since_us;
@@ -297,6 +301,7 @@ void load_advance(struct lease *l)
             continue;
         if (hashed && is_being_made(l)) {
             l->waits_for_table = true;
+            lease_give_up_place(l);
             return;
         }
         bool beside = !hashed && tables_is_new(&ex->tables, f, &size);

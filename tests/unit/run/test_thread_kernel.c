@@ -257,7 +257,6 @@ static void answer_slept(struct lease *l)
 /* ---- a thread ---- */
 
 static struct loop *loop;
-static struct kernel_gate gate;
 static struct thread_kernel *kernel;
 static unsigned n_done, n_arrived;
 static enum err_code last_err;
@@ -284,7 +283,7 @@ static void turn_loop(void)
 static void make(const struct kernel_sleep_ops *sleep_of, struct thread_kernel **ret)
 {
     struct err err = ERR_INIT;
-    struct thread_kernel_env env = { .loop = loop, .gate = &gate, .sleep = sleep_of, .owner = "ann", .spec = spec, .changed = changed };
+    struct thread_kernel_env env = { .loop = loop, .sleep = sleep_of, .owner = "ann", .spec = spec, .changed = changed };
     assert_int_equal(thread_kernel_create(&env, ret, &err), 0);
 }
 
@@ -296,7 +295,6 @@ static int setup(void **state)
     n_leases = n_done = n_arrived = discarded = 0;
     refuse_run = refuse_acquire = inside = destroy_when_done = false;
     last_err = ERR_NONE;
-    gate = (struct kernel_gate){ .max = 4 };
     assert_int_equal(loop_create(&loop, &err), 0);
     make(&sleep_ops, &kernel);
     return 0;
@@ -306,8 +304,6 @@ static int teardown(void **state)
 {
     (void)state;
     thread_kernel_destroy(TAKE_PTR(kernel));
-    assert_int_equal(gate.n, 0);
-    assert_null(gate.first);
     for (size_t i = 0; i < n_leases; i++)
         assert_true(leases[i].released || !leases[i].alive);
     loop_destroy(TAKE_PTR(loop));
@@ -448,7 +444,6 @@ static void failures_end_the_job_and_come_later(void **state)
     assert_int_equal(n_done, 3);
     assert_int_equal(last_err, ERR_IO);
     assert_state(KERNEL_LOST);
-    assert_int_equal(gate.n, 0);
 }
 
 static void freezing_and_thawing(void **state)
@@ -513,30 +508,6 @@ static void a_provider_without_sleep_refuses_it(void **state)
     assert_int_equal(thread_kernel_freeze(kernel, &err), -ERR_UNAVAILABLE);
     assert_int_equal(thread_kernel_image(kernel, "image-1", &err), -ERR_UNAVAILABLE);
     assert_state(KERNEL_HOT);
-}
-
-static void jobs_wait_at_the_gate(void **state)
-{
-    (void)state;
-    struct thread_kernel *second, *third;
-    gate.max = 1;
-    make(NULL, &second);
-    make(NULL, &third);
-    assert_int_equal(run(kernel, RUN_PYTHON), 0);
-    assert_int_equal(run(second, RUN_PYTHON), 0);
-    assert_int_equal(run(third, RUN_PYTHON), 0);
-    turn_loop();
-    assert_int_equal(n_leases, 1);
-    thread_kernel_interrupt(second); /* before it ran */
-    assert_int_equal(last_err, ERR_CANCELLED);
-    answer_ready(&leases[0]);
-    answer_ran(&leases[0], false);
-    turn_loop();
-    assert_int_equal(n_leases, 2);
-    assert_int_equal(thread_kernel_state(third), KERNEL_STARTING);
-    thread_kernel_destroy(second);
-    thread_kernel_destroy(third);
-    assert_int_equal(gate.n, 0);
 }
 
 static unsigned pieces;
@@ -619,7 +590,6 @@ int main(void)
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
-        cmocka_unit_test_setup_teardown(jobs_wait_at_the_gate, setup, teardown),
         cmocka_unit_test_setup_teardown(files_and_code_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(giving_up_ends_the_job, setup, teardown),
         cmocka_unit_test_setup_teardown(a_callback_may_destroy_the_kernel, setup, teardown),
