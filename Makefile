@@ -278,7 +278,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan fuzz check-jail check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -308,6 +308,15 @@ check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan
+
+# The server with its worker threads, and the unit tests of what uses them; kernels are processes of their own, and plain.
+TSAN_FOLDERS := base net store sandbox
+check-tsan: ## What uses threads under ThreadSanitizer
+	$(Q)$(MAKE) BUILD=build SANITIZER= all
+	$(Q)$(MAKE) SANITIZER=thread BUILD=build-tsan build-tsan/riddle $(foreach f,$(TSAN_FOLDERS),\
+		$(patsubst tests/unit/%.c,build-tsan/tests/%,$(sort $(shell find tests/unit/$(f) -name 'test_*.c'))))
+	$(Q)ln -sfn ../build/riddle-kernel build-tsan/riddle-kernel
+	$(Q)scripts/run-tests $(TSAN_FOLDERS:%=unit/%:build-tsan) integration/test_server_runs.py:build-tsan
 
 SECONDS ?= 600
 FUZZ_DICT = $(wildcard tests/fuzz/$(F).dict)

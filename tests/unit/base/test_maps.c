@@ -17,7 +17,7 @@
 static char scratch[64];
 static size_t n_mallocs;
 
-#ifndef __SANITIZE_ADDRESS__ /* which has a malloc() of its own */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have a malloc() of their own */
 void *__libc_malloc(size_t size);
 
 void *malloc(size_t size)
