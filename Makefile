@@ -216,6 +216,10 @@ $(BUILD)/obj/tests/%.o: tests/unit/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/ve
 	$(say) CC $<
 	$(Q)$(compile) -Itests/unit
 
+# What tests/unit/fault makes fail.
+FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc reallocarray strdup strndup write send sendmsg rename renameat \
+	fork vfork)
+
 unit_dir = $(firstword $(subst /, ,$(patsubst tests/unit/%,%,$(1))))
 unit_helpers = $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(filter-out $(dir $(1))test_%,$(wildcard $(dir $(1))*.c)))
 define unit_rule
@@ -223,7 +227,7 @@ $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(1)): $(patsubst tests/unit/%.c,$(BU
 		$(call unit_helpers,$(1)) $$(call archives,$$(call below,$(call unit_dir,$(1)))) \
 		$(if $(filter kernel,$(call unit_dir,$(1))),$(LINK_PYTHON) | $(BOUND)/libduckdb.so)
 	$$(say) LD $$@
-	$$(Q)mkdir -p $$(@D) && $$(link) -lcmocka \
+	$$(Q)mkdir -p $$(@D) && $$(link) $(if $(filter fault,$(call unit_dir,$(1))),$$(FAULT_WRAP)) -lcmocka \
 		$(if $(filter kernel,$(call unit_dir,$(1))),-Wl$(comma)-rpath$(comma)$(CURDIR)/$(BOUND) $$(LIBS_kernel),$$(LIBS_riddle))
 endef
 $(foreach t,$(UNIT_C),$(eval $(call unit_rule,$(t))))

@@ -12,7 +12,6 @@
 #define NO_MICROSANDBOX "read only with SANDBOX_PROVIDER=microsandbox, which is refused"
 #define NO_PYODIDE "code runs in CPython inside the jail, not in Pyodide on Node.js; unset it"
 
-/* clang-format off */
 static const struct compat_setting rows[] = {
     { ANALYST, "DATASETS_DIR", "datasets", COMPAT_SAME, "", "", "" },
     { ANALYST, "CAPSULE_DB_PATH", "agent-server/capsules.db", COMPAT_SAME, "", "", "" },
@@ -27,21 +26,26 @@ static const struct compat_setting rows[] = {
     { ANALYST, "MAX_OUTPUT_BYTES", "65536", COMPAT_SAME, "", "", "" },
     { ANALYST, "ENABLE_PYTHON_EXECUTION", "true", COMPAT_SAME, "", "", "" },
     { ANALYST, "THREAD_HISTORY_WINDOW", "12", COMPAT_SAME, "", "", "" },
-    { ANALYST, "LOG_LEVEL", "info", COMPAT_SAME, "", "", "Python's names of levels are known, too" },
+    { ANALYST, "LOG_LEVEL", "info", COMPAT_SAME, "", "",
+      "Python's names of levels are known, too" },
     { ANALYST, "SANDBOX_PROVIDER", "docker", COMPAT_SAME, "", "", "" },
     { ANALYST, "RUNNER_IMAGE", "csv-analyst-runner:test", COMPAT_SAME, "", "", "" },
-    { ANALYST, "MSB_SERVER_URL", "http://127.0.0.1:5555/api/v1/rpc", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
+    { ANALYST, "MSB_SERVER_URL", "http://127.0.0.1:5555/api/v1/rpc", COMPAT_IDLE, "", "",
+      NO_MICROSANDBOX },
     { ANALYST, "MSB_API_KEY", "", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
     { ANALYST, "MSB_NAMESPACE", "default", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
     { ANALYST, "MSB_MEMORY_MB", "512", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
     { ANALYST, "MSB_CPUS", "1.0", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
     { ANALYST, "MSB_CLI_PATH", "", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
     { ANALYST, "MSB_FALLBACK_IMAGE", "python:3.11-slim", COMPAT_IDLE, "", "", NO_MICROSANDBOX },
-    { ANALYST, "RUN_MICROSANDBOX_TESTS", "", COMPAT_IDLE, "", "", "read only by that system's own tests" },
-    { ANALYST, "K8S_KEEP_JOBS", "", COMPAT_IDLE, "", "", "read only with SANDBOX_PROVIDER=k8s, which is refused" },
+    { ANALYST, "RUN_MICROSANDBOX_TESTS", "", COMPAT_IDLE, "", "",
+      "read only by that system's own tests" },
+    { ANALYST, "K8S_KEEP_JOBS", "", COMPAT_IDLE, "", "",
+      "read only with SANDBOX_PROVIDER=k8s, which is refused" },
     { AGENT, "OPENAI_API_KEY", "", COMPAT_SAME, "", "", "" },
     { AGENT, "SANDBOX_RUNTIME", "docker", COMPAT_AS, "SANDBOX_PROVIDER", "", "" },
-    { AGENT, "E2B_API_KEY", "", COMPAT_IDLE, "", "", "read only with SANDBOX_RUNTIME=e2b, which is refused" },
+    { AGENT, "E2B_API_KEY", "", COMPAT_IDLE, "", "",
+      "read only with SANDBOX_RUNTIME=e2b, which is refused" },
     { AGENT, "REDIS_HOST", "localhost", COMPAT_REFUSED, "", "",
       "threads are kept in the store (STORAGE_PROVIDER), not in Redis; unset it" },
     { AGENT, "REDIS_PORT", "6379", COMPAT_REFUSED, "", "",
@@ -56,17 +60,20 @@ static const struct compat_setting rows[] = {
       "files of sessions are kept below RIDDLE_HOME; set that" },
     { TWO_TOOLS, "SANDBOX_TIMEOUT_S", "6", COMPAT_AS, "RUN_TIMEOUT_SECONDS", "", "" },
     { TWO_TOOLS, "SANDBOX_AS_MB", "768", COMPAT_AS, "RIDDLE_MEMORY", "m", "" },
-    { TWO_TOOLS, "SANDBOX_ECHO_CODE", "", COMPAT_FIXED, "1|true|yes", "", "answers always carry the code that ran" },
+    { TWO_TOOLS, "SANDBOX_ECHO_CODE", "", COMPAT_FIXED, "1|true|yes", "",
+      "answers always carry the code that ran" },
     { TWO_TOOLS, "CPYTHON_TIMEOUT_S", "15", COMPAT_AS, "RUN_TIMEOUT_SECONDS", "", "" },
     { TWO_TOOLS, "CPYTHON_AS_MB", "0", COMPAT_AS, "RIDDLE_MEMORY", "m", "" },
     { TWO_TOOLS, "CPYTHON_FSIZE_MB", "50", COMPAT_AS, "RIDDLE_FILE_SIZE", "m", "" },
     { TWO_TOOLS, "CPYTHON_NOFILE", "64", COMPAT_AS, "RIDDLE_OPEN_FILES", "", "" },
-    { TWO_TOOLS, "CPYTHON_DATA_ROOT", "/data", COMPAT_FIXED, "/data", "", "code finds its files in /data" },
+    { TWO_TOOLS, "CPYTHON_DATA_ROOT", "/data", COMPAT_FIXED, "/data", "",
+      "code finds its files in /data" },
     { TWO_TOOLS, "CPYTHON_BIN", "", COMPAT_REFUSED, "", "",
       "riddle-kernel has CPython inside and starts no interpreter; unset it, or set RIDDLE_KERNEL" },
     { TWO_TOOLS, "NODE_BIN", "", COMPAT_REFUSED, "", "", NO_PYODIDE },
     { TWO_TOOLS, "PYODIDE_INDEX_URL", "", COMPAT_REFUSED, "", "", NO_PYODIDE },
-    { TWO_TOOLS, "BACKEND_URL", "", COMPAT_REFUSED, "", "", "the page is served by Riddle itself; unset it" },
+    { TWO_TOOLS, "BACKEND_URL", "", COMPAT_REFUSED, "", "",
+      "the page is served by Riddle itself; unset it" },
 };
 
 static const struct {
@@ -77,7 +84,6 @@ static const struct {
     { "LOG_LEVEL", "fatal", "error" },
     { "LOG_LEVEL", "notset", "debug" },
 };
-/* clang-format on */
 
 const struct compat_setting *compat_setting_at(size_t i)
 {

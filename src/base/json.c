@@ -7,6 +7,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
 
@@ -64,6 +65,25 @@ static bool is_blank(const char *text, size_t len)
     return true;
 }
 
+/*
+ * jansson reports some allocations that failed as bad syntax, and goes on after others without the
+ * digit or letter that had no room: so they are noted here.
+ */
+static _Thread_local bool out_of_memory;
+
+static void *note_malloc(size_t size)
+{
+    void *p = malloc(size);
+
+    out_of_memory |= !p;
+    return p;
+}
+
+__attribute__((constructor)) static void set_allocator(void)
+{
+    json_set_alloc_funcs(note_malloc, free);
+}
+
 int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 {
     json_error_t e = { .line = 0 };
@@ -78,15 +98,18 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
     r = check_depth(text, len, err);
     if (r < 0)
         return r;
+    out_of_memory = false;
     j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    if (out_of_memory) {
+        json_decref(j);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for JSON of %zu bytes", len);
+    }
     if (j) {
         *ret = j;
         return 0;
     }
 
     switch (json_error_code(&e)) {
-    case json_error_out_of_memory:
-        return err_set(err, ERR_NO_MEMORY, "out of memory for JSON of %zu bytes", len);
     case json_error_null_character:
     case json_error_null_byte_in_key:
         reason = "\\u0000 (a NUL character) is not supported in strings";

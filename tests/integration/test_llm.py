@@ -304,13 +304,14 @@ def always(data):
      "the model's server reports an error (invalid_request_error): [key] failed"),
     (b"SSH-2.0-OpenSSH_9.2p1\r\n", "LLM_BAD_RESPONSE", "the request to @ failed: Received HTTP/0.9 when not allowed"),
     (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\n\r\nzzzz\r\n", "LLM_UNAVAILABLE",
-     "the connection to @ broke: Illegal or missing hexadecimal sequence in chunked-encoding"),
+     "the connection to @ broke: "),  # and libcurl's words, which change
 ], ids=["401", "403", "400", "404", "302", "html", "other-json", "half-json", "broken-event", "error-event", "no-http", "bad-chunks"])
 def test_bad_answers(answer, kind, message):
     with Hostile(always(answer.replace(b"KEY", Model.KEY.encode()))) as server:
         result = drive(settings_of("openai", server.url, LLM_MAX_RETRIES=0), ask("hello"))
         assert result.error["type"] == kind, result.error
-        assert result.error["message"] == message.replace("@", server.url)
+        said, expected = result.error["message"], message.replace("@", server.url)
+    assert said.startswith(expected) if expected.endswith(": ") else said == expected
 
 
 @pytest.mark.parametrize("provider,body,message", [

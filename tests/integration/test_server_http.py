@@ -133,13 +133,14 @@ def test_media_types(shared, headers, message):
 
 
 @pytest.mark.parametrize("lines, message", [
-    (["Content-Length: 5", "Transfer-Encoding: chunked"], "the request has both Content-Length and Transfer-Encoding"),
+    # Since version 1.0 libmicrohttpd refuses this one itself, in its own words.
+    (["Content-Length: 5", "Transfer-Encoding: chunked"], r"both (Content-Length and Transfer-Encoding|Transfer-Encoding and Content)"),
     (["Host: localhost"], "the request has more than one Host header"),
 ])
 def test_two_readings_of_a_request(shared, lines, message):
     answer = say(shared, head_of("/runs", "Connection: close", *lines) + b"0\r\n\r\n")
     assert status_line(answer) == "HTTP/1.1 400 Bad Request"
-    assert message in answer.decode()
+    assert re.search(message, answer.decode())
 
 
 @pytest.mark.parametrize("body, message", [

@@ -23,7 +23,8 @@ static inline PyObject *integer_from_bytes(const void *bytes, size_t n, bool is_
 static inline int integer_to_bytes(PyObject *number, void *bytes, size_t n)
 {
 #if PY_VERSION_HEX >= 0x030d0000
-    Py_ssize_t needed = PyLong_AsNativeBytes(number, bytes, (Py_ssize_t)n, Py_ASNATIVEBYTES_LITTLE_ENDIAN);
+    Py_ssize_t needed = PyLong_AsNativeBytes(number, bytes, (Py_ssize_t)n,
+                                             Py_ASNATIVEBYTES_LITTLE_ENDIAN);
     return needed < 0 ? -1 : needed > (Py_ssize_t)n ? 1 : 0;
 #else
     if (_PyLong_AsByteArray((PyLongObject *)number, bytes, n, 1, 1) == 0)

@@ -63,7 +63,9 @@ static void test_table(void **state)
     (void)state;
     assert_int_equal(config_print_markdown(&page, &e), 0);
     for (; (c = compat_setting_at(n)); n++) {
-        const char *setting = c->kind == COMPAT_SAME ? c->name : c->kind == COMPAT_AS ? c->ours : NULL;
+        const char *setting = c->kind == COMPAT_SAME ? c->name :
+                              c->kind == COMPAT_AS   ? c->ours :
+                                                       NULL;
 
         if (setting) {
             snprintf(cell, sizeof(cell), "\n| `%s` | ", setting);
@@ -130,15 +132,17 @@ static void test_two_names(void **state)
 
     setenv("SESSION_TTL_S", "6", 1);
     struct err e = ERR_INIT;
-    assert_fails(config_load(&c, dotenv, &e), &e, ERR_CONFIG,
-                 "SESSION_TTL_SECONDS and SESSION_TTL_S are the same setting with different values; set only "
-                 "SESSION_TTL_SECONDS");
+    assert_fails(
+        config_load(&c, dotenv, &e), &e, ERR_CONFIG,
+        "SESSION_TTL_SECONDS and SESSION_TTL_S are the same setting with different values; set only "
+        "SESSION_TTL_SECONDS");
     clearenv();
     setenv("SANDBOX_TIMEOUT_S", "6", 1);
     setenv("CPYTHON_TIMEOUT_S", "15", 1);
-    assert_fails(config_load(&c, dotenv, &e), &e, ERR_CONFIG,
-                 "SANDBOX_TIMEOUT_S and CPYTHON_TIMEOUT_S are the same setting with different values; set only "
-                 "RUN_TIMEOUT_SECONDS");
+    assert_fails(
+        config_load(&c, dotenv, &e), &e, ERR_CONFIG,
+        "SANDBOX_TIMEOUT_S and CPYTHON_TIMEOUT_S are the same setting with different values; set only "
+        "RUN_TIMEOUT_SECONDS");
 }
 
 static void test_refused(void **state)
@@ -149,22 +153,31 @@ static void test_refused(void **state)
     char message[200];
 
     (void)state;
-    refuses("SANDBOX_PROVIDER", "microsandbox", "SANDBOX_PROVIDER is 'microsandbox', but must be local or docker");
-    refuses("SANDBOX_RUNTIME", "e2b",
-            "SANDBOX_RUNTIME stands for SANDBOX_PROVIDER: SANDBOX_PROVIDER is 'e2b', but must be local or docker");
-    refuses("CPYTHON_AS_MB", "0",
-            "CPYTHON_AS_MB stands for RIDDLE_MEMORY: RIDDLE_MEMORY is '0m', but must be a size between 64m and 1t (bytes, or "
-            "with k, m, g or t)");
-    refuses("REDIS_HOST", "localhost",
-            "REDIS_HOST is set, but threads are kept in the store (STORAGE_PROVIDER), not in Redis; unset it");
-    refuses("SESSION_BASE_DIR", "/x", "SESSION_BASE_DIR is set, but files of sessions are kept below RIDDLE_HOME; set that");
-    refuses("SANDBOX_ECHO_CODE", "no", "SANDBOX_ECHO_CODE is 'no', but answers always carry the code that ran; unset it");
-    refuses("CPYTHON_DATA_ROOT", "/mnt", "CPYTHON_DATA_ROOT is '/mnt', but code finds its files in /data; unset it");
+    refuses("SANDBOX_PROVIDER", "microsandbox",
+            "SANDBOX_PROVIDER is 'microsandbox', but must be local or docker");
+    refuses(
+        "SANDBOX_RUNTIME", "e2b",
+        "SANDBOX_RUNTIME stands for SANDBOX_PROVIDER: SANDBOX_PROVIDER is 'e2b', but must be local or docker");
+    refuses(
+        "CPYTHON_AS_MB", "0",
+        "CPYTHON_AS_MB stands for RIDDLE_MEMORY: RIDDLE_MEMORY is '0m', but must be a size between 64m and 1t (bytes, or "
+        "with k, m, g or t)");
+    refuses(
+        "REDIS_HOST", "localhost",
+        "REDIS_HOST is set, but threads are kept in the store (STORAGE_PROVIDER), not in Redis; unset it");
+    refuses("SESSION_BASE_DIR", "/x",
+            "SESSION_BASE_DIR is set, but files of sessions are kept below RIDDLE_HOME; set that");
+    refuses("SANDBOX_ECHO_CODE", "no",
+            "SANDBOX_ECHO_CODE is 'no', but answers always carry the code that ran; unset it");
+    refuses("CPYTHON_DATA_ROOT", "/mnt",
+            "CPYTHON_DATA_ROOT is '/mnt', but code finds its files in /data; unset it");
 
     clearenv();
     assert_int_equal(fd_replace_file(dotenv, file, sizeof(file) - 1, 0600, NULL), 0);
-    snprintf(message, sizeof(message),
-             "'%s' line 2: REDIS_PORT is set, but threads are kept in the store (STORAGE_PROVIDER), not in Redis; unset it", dotenv);
+    snprintf(
+        message, sizeof(message),
+        "'%s' line 2: REDIS_PORT is set, but threads are kept in the store (STORAGE_PROVIDER), not in Redis; unset it",
+        dotenv);
     assert_fails(config_load(&c, dotenv, &e), &e, ERR_CONFIG, message);
 }
 
@@ -189,8 +202,9 @@ static void test_file_of_another_system(void **state)
 
 static void test_level_names(void **state)
 {
-    static const char *const names[][2] = { { "warning", "warn" }, { "WARNING", "warn" }, { "critical", "error" },
-                                            { "Info", "info" },    { "FATAL", "error" },  { "NOTSET", "debug" } };
+    static const char *const names[][2] = { { "warning", "warn" },   { "WARNING", "warn" },
+                                            { "critical", "error" }, { "Info", "info" },
+                                            { "FATAL", "error" },    { "NOTSET", "debug" } };
     struct config c;
 
     (void)state;
