@@ -294,7 +294,7 @@ function following(change) {
 }
 
 const TOOLS = { run_sql: 'Running SQL', run_plan: 'Running a query', run_python: 'Running Python', describe_table: 'Looking at a table',
-  list_files: 'Looking at the files' };
+  find_values: 'Looking for spellings', show_chart: 'Drawing a chart', ask_person: 'Asking you', list_files: 'Looking at the files' };
 
 function onEvent(view, type, data) {
   if (type === 'status' || type === 'tool_call') {
@@ -324,6 +324,7 @@ function onEvent(view, type, data) {
 
 /* The very plan that was offered: its description, sent as a question, might be read in yet another way. */
 async function pick(choice) {
+  if (!choice.plan) return ask(choice.reading); /* offered by a model, in words */
   await ask(`PLAN: ${JSON.stringify(choice.plan)}`, choice.reading.replaceAll('`', ''));
 }
 

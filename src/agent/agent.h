@@ -41,6 +41,7 @@ struct agent_data {
     size_t n_files;
     json_t *relationships;     /* as a registry has them; may be NULL */
     json_t *prompts;           /* questions to try; may be NULL */
+    json_t *words;             /* what people wrote: {table: {description, columns: {column: text}}, ".": [text]}; may be NULL */
     void (*release)(void *held); /* keeps the files from going away until it is called */
     void *held;
 };

@@ -29,7 +29,7 @@ struct chat {
     struct agent_data data;
     bool has_data, deleted;
     struct catalog *catalog; /* NULL until a turn needed it */
-    json_t *history;         /* [{role, content, code?}], the newest last, as many as the window */
+    json_t *history;         /* [{role, content, calls?}], the newest last, as many as the window */
     int64_t message_count;
     json_t *last_plan;       /* of the last answer, for follow-ups */
     char *last_question;
@@ -60,7 +60,8 @@ struct agent {
 void agent_trim(struct agent *a, const struct chat *keep);
 /* What chat_refresh_data() put off. */
 void chat_refresh_due(struct chat *c);
-void chat_remember(struct chat *c, const char *role, const char *content, const char *code);
+/* calls: of history_of(); may be NULL */
+void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
 
 /* ---- turn.c ---- */
@@ -119,6 +120,7 @@ struct turn {
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
     struct model_talk *talk; /* answer_model.c */
+    json_t *transcript;      /* history.c: calls of the model and what they answered; NULL when there were none */
 };
 
 void turn_begin(struct turn *t);

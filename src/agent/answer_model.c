@@ -7,45 +7,23 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "agent/claims.h"
+#include <strings.h>
 #include "agent/coerce.h"
-#include "agent/tools.h"
+#include "agent/model_impl.h"
 #include "base/log.h"
 #include "base/str.h"
 
-#define MESSAGES_MAX 256
-#define TOOL_TEXT_MAX (64u << 10)
 #define PROMPT_MAX (256u << 10)
-#define BAD_CALLS_MAX 2 /* unreadable arguments; then the rescue */
-#define TOOL_CALLS_MAX 40
+#define BAD_CALLS_MAX 2     /* unreadable arguments; then the rescue */
 #define BAD_REPLIES_MAX 2   /* tool calls that the model's own server could not read */
 #define LONGER_MAX 2        /* times that a reply which was cut is asked for again, with twice the tokens */
+#define LEAD_IN_BYTES 60    /* "Here is the query:" beside code is no answer of its own */
 
-struct model_talk {
-    struct llm_call *call;
-    struct llm_message messages[MESSAGES_MAX];
-    size_t n_messages;
-    const char *system;
-    const struct llm_tool_call *pending;
-    size_t n_pending, at;
-    unsigned bad_calls, nudges, tool_calls, bad_replies, longer;
-    int64_t max_tokens;  /* of the next call; 0: as configured */
-    bool shortened;      /* the history was dropped, because all did not fit */
-    size_t n_history;    /* messages at the front that are earlier turns */
-    json_t *kept;        /* array: holds what messages refer to */
-    bool is_rescue, is_draft;
-    bool said_something; /* a token went out */
-    bool new_paragraph;  /* words of an earlier call went out: keep them apart */
-    int64_t tokens;
-};
-
-static void next_call(struct turn *t);
-static void next_tool(struct turn *t);
 static void rescue(struct turn *t);
 
 /* ---- the conversation ---- */
 
-static int add_message(struct turn *t, struct llm_message message, struct err *err)
+int model_add_message(struct turn *t, struct llm_message message, struct err *err)
 {
     struct model_talk *talk = t->talk;
     if (talk->n_messages == MESSAGES_MAX)
@@ -56,29 +34,51 @@ static int add_message(struct turn *t, struct llm_message message, struct err *e
     return 0;
 }
 
+/* A user's message; the first one has the data before it. */
+static int add_question(struct turn *t, const char *details, const char *text, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(PROMPT_MAX);
+    int r = 0;
+    if (t->talk->n_messages == 0) {
+        r = prompt_data(t, &b, err);
+        if (r == 0)
+            r = buf_append_str(&b, "\n\n", err);
+    }
+    if (r == 0)
+        r = buf_append_str(&b, details, err);
+    if (r == 0)
+        r = buf_append_str(&b, text, err);
+    return r == 0 ? model_add_message(t, (struct llm_message){ .role = LLM_USER, .content = buf_cstr(&b) }, err) : r;
+}
+
 static int add_history(struct turn *t, struct err *err)
 {
+    struct model_talk *talk = t->talk;
     size_t i;
     json_t *m;
     int r = 0;
     json_array_foreach(t->chat->history, i, m)
     {
         bool user = str_eq(json_string_value(json_object_get(m, "role")), "user");
-        const char *content = json_string_value(json_object_get(m, "content")), *code = json_string_value(json_object_get(m, "code"));
-        if (i == 0 && !user)
+        const char *content = json_string_value(json_object_get(m, "content"));
+        struct llm_message messages[48];
+        if (r < 0 || (talk->n_messages == 0 && !user))
             continue; /* the window begins with a question */
-        const char *text = code ? arena_printf(&t->arena, "%s\n\n[I ran:\n%s]", content, code) : content;
-        struct llm_message message = { .role = user ? LLM_USER : LLM_ASSISTANT, .content = text && *text ? text : "(nothing)" };
-        if (r == 0)
-            r = add_message(t, message, err);
+        if (user) {
+            r = add_question(t, "", content && *content ? content : "(nothing)", err);
+            continue;
+        }
+        json_array_append(talk->kept, m); /* the messages refer to it */
+        size_t n = history_messages(t, m, i, messages, ARRAY_SIZE(messages));
+        for (size_t k = 0; k < n && r == 0; k++)
+            r = model_add_message(t, messages[k], err);
     }
     return r;
 }
 
 /* ---- the end ---- */
 
-/* The model can't go on. */
-static void give_up(struct turn *t, const struct err *err)
+void model_give_up(struct turn *t, const struct err *err)
 {
     struct model_talk *talk = t->talk;
     struct err ignored = ERR_INIT;
@@ -102,24 +102,22 @@ static void give_up(struct turn *t, const struct err *err)
     turn_fail(t, err);
 }
 
-static void finish_with(struct turn *t, const char *text, enum llm_stop stop)
+void model_finish(struct turn *t, const char *text, enum llm_stop stop)
 {
     struct err ignored = ERR_INIT;
+    words_release(t);
     buf_clear(&t->text);
     (void)buf_append(&t->text, text, str_utf8_cut(text, strlen(text), TURN_TEXT_MAX - 4096), &ignored);
     if (stop == LLM_STOP_LENGTH) {
         json_object_set_new(t->extra, "warning", json_string("The model's answer was cut at its token limit (LLM_MAX_TOKENS)."));
         (void)buf_append_str(&t->text, "\n\n(The answer was cut at the model's token limit, LLM_MAX_TOKENS.)", &ignored);
     }
-    size_t n = json_array_size(t->results);
-    const json_t **results = arena_alloc(&t->arena, (n + 1) * sizeof(*results));
-    for (size_t i = 0; results && i < n; i++)
-        results[i] = json_array_get(t->results, i);
-    json_t *flagged = results ? claims_unfounded(text, results, n, t->message) : NULL;
+    json_t *flagged = words_unfounded(t, text);
     if (json_array_size(flagged))
         json_object_set(t->extra, "flagged", flagged);
     json_decref(flagged);
     /* A run that failed on the way is not how the turn ended. */
+    size_t n = json_array_size(t->results);
     if (n > 0 || json_array_size(t->code_runs) == 0)
         t->status = "succeeded";
     if (n > 0 && !json_is_null(json_object_get(t->result, "error"))) {
@@ -178,7 +176,7 @@ static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, 
 {
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
-    auto_buf struct buf prompt = BUF_INIT(PROMPT_MAX);
+    auto_buf struct buf prompt = BUF_INIT(PROMPT_MAX), details = BUF_INIT(PROMPT_MAX);
     int r = prompt_write(t, &prompt, &err);
     talk->n_messages = 0;
     talk->system = arena_strdup(&t->arena, buf_cstr(&prompt));
@@ -186,11 +184,13 @@ static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, 
         r = add_history(t, &err);
     talk->n_history = talk->n_messages;
     if (r == 0)
-        r = add_message(t, (struct llm_message){ .role = LLM_USER, .content = t->message }, &err);
+        r = prompt_details(t, &details, &err);
+    if (r == 0)
+        r = add_question(t, buf_cstr(&details), t->message, &err);
     if (r < 0)
-        give_up(t, &err);
+        model_give_up(t, &err);
     else
-        next_call(t);
+        model_next_call(t);
 }
 
 static void rescue(struct turn *t)
@@ -206,100 +206,7 @@ static void rescued(struct turn *t, const char *text)
     if (coerce_draft(text, strlen(text), &draft, &why) == 0 && run_draft(t, draft))
         return;
     err_set(&err, ERR_LLM_UNAVAILABLE, "The model's answers could not be used. Try again, put it differently, or use `SQL: …` / `PYTHON: …`.");
-    give_up(t, &err);
-}
-
-/* ---- tools ---- */
-
-static void tool_says(struct turn *t, const char *text, bool is_error)
-{
-    struct model_talk *talk = t->talk;
-    struct err err = ERR_INIT;
-    const struct llm_tool_call *call = &talk->pending[talk->at++];
-    struct llm_message message = { .role = LLM_TOOL, .content = text, .tool_call_id = call->id, .is_error = is_error };
-    if (add_message(t, message, &err) < 0)
-        give_up(t, &err);
-    else
-        next_tool(t);
-}
-
-static void tool_ran(struct turn *t)
-{
-    struct err err = ERR_INIT;
-    auto_buf struct buf text = BUF_INIT(TOOL_TEXT_MAX);
-    if (tools_result_text(t->result, &text, &err) < 0 && text.len == 0)
-        (void)buf_append_str(&text, "the result is too large to show", &err);
-    tool_says(t, buf_cstr(&text), !json_is_null(json_object_get(t->result, "error")));
-}
-
-static void use_tool(struct turn *t, const struct llm_tool_call *call, json_t *args)
-{
-    struct err err = ERR_INIT;
-    auto_buf struct buf text = BUF_INIT(TOOL_TEXT_MAX);
-    struct turn_run run = { 0 };
-    int r = 0;
-    if (str_eq(call->name, "run_sql")) {
-        run = (struct turn_run){ .language = "sql", .code = json_string_value(json_object_get(args, "sql")) };
-    } else if (str_eq(call->name, "run_python")) {
-        run = (struct turn_run){ .language = "python", .code = json_string_value(json_object_get(args, "code")) };
-        if (!turn_cfg(t)->enable_python)
-            r = err_set(&err, ERR_FORBIDDEN, "Python is switched off on this server; use run_sql");
-    } else if (str_eq(call->name, "run_plan")) {
-        json_t *plan = json_object_get(args, "plan");
-        if (json_is_object(plan) && !json_object_get(plan, "dataset_id"))
-            json_object_set_new(plan, "dataset_id", json_string(t->chat->data.dataset_id));
-        r = turn_compile(t, plan, &run.code, &err);
-        run.language = "plan";
-        run.plan = plan;
-    } else if (str_eq(call->name, "describe_table")) {
-        const char *table = json_string_value(json_object_get(args, "table"));
-        r = tools_describe_table(t, table ? table : "", &text, &err);
-    } else {
-        r = tools_list_files(t, &text, &err);
-    }
-    if (r == 0 && run.language && (!run.code || !*run.code))
-        r = err_set(&err, ERR_VALIDATION, "the code is missing");
-    if (r < 0)
-        tool_says(t, err.message, true);
-    else if (run.language)
-        turn_run_code(t, &run, tool_ran);
-    else
-        tool_says(t, buf_cstr(&text), false);
-}
-
-static void next_tool(struct turn *t)
-{
-    struct model_talk *talk = t->talk;
-    struct err err = ERR_INIT;
-    if (turn_should_stop(t))
-        return;
-    if (talk->at >= talk->n_pending) {
-        if (talk->bad_calls >= BAD_CALLS_MAX && json_array_size(t->results) == 0)
-            rescue(t);
-        else
-            next_call(t);
-        return;
-    }
-    const struct llm_tool_call *call = &talk->pending[talk->at];
-    const json_t *schema = tools_schema(call->name);
-    auto_json json_t *args = NULL;
-    if (++talk->tool_calls > TOOL_CALLS_MAX) {
-        tool_says(t, "too many tool calls: answer with what you have", true);
-        return;
-    }
-    if (!schema) {
-        const char *text = arena_printf(&t->arena, "there is no tool '%.60s'; the tools are %s", call->name, tools_names());
-        tool_says(t, text ? text : "unknown tool", true);
-        return;
-    }
-    if (coerce_object(call->arguments, strlen(call->arguments), schema, &args, &err) < 0) {
-        talk->bad_calls++;
-        const char *text = arena_printf(&t->arena, "the arguments can't be read: %s", err.message);
-        tool_says(t, text ? text : "the arguments can't be read", true);
-        return;
-    }
-    turn_say(t, "tool_call", json_pack("{s:s, s:s, s:O}", "id", call->id, "name", call->name, "input", args));
-    use_tool(t, call, args);
+    model_give_up(t, &err);
 }
 
 /* ---- calls ---- */
@@ -307,16 +214,10 @@ static void next_tool(struct turn *t)
 static void on_token(void *arg, const char *text, size_t len)
 {
     struct turn *t = arg;
-    struct model_talk *talk = t->talk;
     if (t->first_token_us < 0)
         t->first_token_us = clock_now_us() - t->begun_us;
-    if (talk->is_rescue)
-        return; /* code, not words */
-    if (talk->new_paragraph)
-        turn_say(t, "token", json_pack("{s:s}", "text", "\n\n"));
-    talk->new_paragraph = false;
-    talk->said_something = t->streamed = true;
-    turn_say(t, "token", json_pack("{s:o}", "text", json_text(text, len)));
+    if (!t->talk->is_rescue) /* then it is code, not words */
+        words_hear(t, text, len);
 }
 
 static void on_thinking(void *arg, const char *text, size_t len)
@@ -353,6 +254,7 @@ static void count_usage(struct turn *t, const struct llm_reply *reply)
         json_object_set_new(u, "cost_usd", json_real(json_number_value(json_object_get(u, "cost_usd")) + reply->usage.cost_usd));
 }
 
+/* The calls of a reply become the messages that come next. */
 static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err *err)
 {
     struct model_talk *talk = t->talk;
@@ -373,7 +275,8 @@ static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err 
         json_array_append(talk->kept, reply->kept);
     struct llm_message message = { .role = LLM_ASSISTANT, .content = *reply->text ? reply->text : NULL, .calls = calls,
                                    .n_calls = reply->n_calls, .kept = reply->kept };
-    return add_message(t, message, err);
+    history_add_reply(t, reply);
+    return model_add_message(t, message, err);
 }
 
 /* Something to say to the model behind what it said, then the next call. */
@@ -381,10 +284,10 @@ static void tell_model(struct turn *t, const char *said, const char *words)
 {
     struct err err = ERR_INIT;
     struct llm_message own = { .role = LLM_ASSISTANT, .content = said && *said ? said : "(nothing)" }, ask = { .role = LLM_USER, .content = words };
-    if (!words || add_message(t, own, &err) < 0 || add_message(t, ask, &err) < 0)
-        give_up(t, &err);
+    if (!words || model_add_message(t, own, &err) < 0 || model_add_message(t, ask, &err) < 0)
+        model_give_up(t, &err);
     else
-        next_call(t);
+        model_next_call(t);
 }
 
 /* Cut at its token limit before it said anything that can be used: thinking counts, too. */
@@ -396,11 +299,11 @@ static void ask_for_more(struct turn *t)
     if (talk->longer++ >= LONGER_MAX) {
         err_set(&err, ERR_LLM_UNAVAILABLE, "the model used all of its %lld tokens before it answered; set LLM_MAX_TOKENS higher, or LLM_EFFORT lower",
                 (long long)limit);
-        give_up(t, &err);
+        model_give_up(t, &err);
         return;
     }
     talk->max_tokens = limit * 2;
-    next_call(t);
+    model_next_call(t);
 }
 
 /* The server could not read the call that its model wrote: the model hears of it, and may try again. */
@@ -413,7 +316,7 @@ static void bad_reply(struct turn *t, const struct llm_reply *reply)
         return;
     }
     err_set(&err, ERR_LLM_BAD_RESPONSE, "the model's tool calls cannot be read by its server: %.200s", reply->text);
-    give_up(t, &err);
+    model_give_up(t, &err);
 }
 
 #define SHORT_RESULT_BYTES 400
@@ -425,13 +328,17 @@ static void shorten(struct turn *t, const char *why)
     struct err err = ERR_INIT;
     if (talk->shortened) {
         err_set(&err, ERR_LLM_REJECTED, "the question and what belongs to it are longer than the model's context: %.300s", why);
-        give_up(t, &err);
+        model_give_up(t, &err);
         return;
     }
     talk->shortened = true;
-    memmove(talk->messages, talk->messages + talk->n_history, (talk->n_messages - talk->n_history) * sizeof(*talk->messages));
-    talk->n_messages -= talk->n_history;
-    talk->n_history = 0;
+    size_t n = talk->n_messages - talk->n_history;
+    memmove(talk->messages, talk->messages + talk->n_history, n * sizeof(*talk->messages));
+    bool had_history = talk->n_history > 0;
+    talk->n_history = talk->n_messages = 0;
+    if (had_history && add_question(t, "", t->message, &err) == 0) /* the data stood before the first question */
+        talk->messages[0] = talk->messages[talk->n_messages - 1];
+    talk->n_messages = n;
     for (size_t i = 0; i < talk->n_messages; i++) {
         struct llm_message *m = &talk->messages[i];
         m->kept = NULL; /* what a server signed belongs to the conversation as it was */
@@ -440,7 +347,7 @@ static void shorten(struct turn *t, const char *why)
         if (m->role == LLM_TOOL && cut < len)
             m->content = arena_printf(&t->arena, "%.*s\n… (shortened: the conversation was longer than the model's context)", (int)cut, m->content);
     }
-    next_call(t);
+    model_next_call(t);
 }
 
 static void empty_reply(struct turn *t)
@@ -454,8 +361,46 @@ static void empty_reply(struct turn *t)
         tell_model(t, NULL, "Your answer was empty. Use a tool, or answer in words.");
     } else {
         err_set(&err, ERR_LLM_UNAVAILABLE, "the model gave an empty answer twice");
-        give_up(t, &err);
+        model_give_up(t, &err);
     }
+}
+
+/*
+ * Whether code in words was meant to be run: a model that knows no tools writes nothing else. Beside an explanation, or when the person said
+ * so, it is part of the answer.
+ */
+static bool is_meant_to_run(const struct turn *t, const char *text, const char *said)
+{
+    static const char *const refusals[] = { "don't run", "do not run", "dont run", "without running", "not execute", "don't execute", "nicht ausf" };
+    size_t len = said ? strlen(said) : 0;
+    for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
+        if (strcasestr(t->message, refusals[i]))
+            return false;
+    return text[strspn(text, " \t\r\n")] == '{' || len == 0 || (len <= LEAD_IN_BYTES && said[len - 1] == ':');
+}
+
+/* Figures from nowhere go back to the model once, before the person sees them. True when it was asked again. */
+static bool hand_back(struct turn *t, const char *text)
+{
+    struct model_talk *talk = t->talk;
+    auto_buf struct buf b = BUF_INIT(4096);
+    struct err ignored = ERR_INIT;
+    size_t i;
+    json_t *f;
+    if (talk->handed_back || t->n_llm + 1 >= (unsigned)turn_cfg(t)->agent_max_calls)
+        return false;
+    auto_json json_t *flagged = words_unfounded(t, text);
+    if (json_array_size(flagged) == 0)
+        return false;
+    talk->handed_back = true;
+    (void)buf_append_str(&b, "These figures of your answer are in no result of a tool:", &ignored);
+    json_array_foreach(flagged, i, f)
+        if (i < 20)
+            (void)buf_printf(&b, &ignored, "%s %s", i ? "," : "", json_string_value(json_object_get(f, "text")));
+    (void)buf_append_str(&b, ". Compute them with a tool, or leave them out; then give your whole answer again. The person has not seen it.", &ignored);
+    talk->new_paragraph = talk->said_something;
+    tell_model(t, text, buf_cstr(&b));
+    return true;
 }
 
 static void on_reply(void *arg, const struct llm_reply *reply, const struct err *err)
@@ -471,7 +416,7 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
         return;
     if (err) {
         struct err copy = *err;
-        give_up(t, &copy);
+        model_give_up(t, &copy);
         return;
     }
     if (reply->stop == LLM_STOP_OVERFLOW) {
@@ -495,11 +440,12 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
         return;
     }
     if (reply->n_calls > 0) {
+        words_release(t);
         talk->new_paragraph = talk->said_something;
         if (keep_calls(t, reply, &why) < 0)
-            give_up(t, &why);
+            model_give_up(t, &why);
         else
-            next_tool(t);
+            model_use_tools(t);
         return;
     }
     if (!*reply->text) {
@@ -510,30 +456,36 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
     if (json_array_size(t->code_runs) == 0 && coerce_draft(reply->text, strlen(reply->text), &draft, &why) == 0) {
         const char *said = json_string_value(json_object_get(draft, "message"));
         if (str_eq(json_string_value(json_object_get(draft, "mode")), "chat") && said) {
-            finish_with(t, said, reply->stop);
+            model_finish(t, said, reply->stop);
             return;
         }
-        if (run_draft(t, draft))
+        if (is_meant_to_run(t, reply->text, said)) {
+            if (!run_draft(t, draft))
+                rescue(t);
             return;
-        rescue(t);
-        return;
+        }
     }
-    finish_with(t, reply->text, reply->stop);
+    if (!hand_back(t, reply->text))
+        model_finish(t, reply->text, reply->stop);
 }
 
-static void next_call(struct turn *t)
+void model_next_call(struct turn *t)
 {
     struct model_talk *talk = t->talk;
     const struct config *cfg = turn_cfg(t);
     struct err err = ERR_INIT;
+    if (!talk->is_rescue && talk->bad_calls >= BAD_CALLS_MAX && json_array_size(t->results) == 0) {
+        rescue(t);
+        return;
+    }
     if (t->n_llm >= (unsigned)cfg->agent_max_calls) {
         err_set(&err, ERR_LLM_UNAVAILABLE, "no answer after %u calls of the model (AGENT_MAX_CALLS)", t->n_llm);
-        give_up(t, &err);
+        model_give_up(t, &err);
         return;
     }
     if (talk->tokens > cfg->agent_max_tokens) {
         err_set(&err, ERR_LLM_UNAVAILABLE, "no answer after %lld tokens (AGENT_MAX_TOKENS)", (long long)talk->tokens);
-        give_up(t, &err);
+        model_give_up(t, &err);
         return;
     }
     bool last = t->n_llm + 1 >= (unsigned)cfg->agent_max_calls && json_array_size(t->results) > 0;
@@ -545,9 +497,10 @@ static void next_call(struct turn *t)
     struct llm_events events = { .token = on_token, .thinking = on_thinking, .retry = on_retry, .done = on_reply, .arg = t };
     t->n_llm++;
     t->call_begun_us = clock_now_us();
+    words_forget(t);
     turn_stage(t, "thinking", "Asking the model...");
     if (llm_start(t->chat->agent->env.llm, &req, &events, &talk->call, &err) < 0)
-        give_up(t, &err);
+        model_give_up(t, &err);
 }
 
 static void begin(struct turn *t)
@@ -559,8 +512,11 @@ void answer_by_model(struct turn *t)
 {
     struct err err = ERR_INIT;
     t->talk = calloc(1, sizeof(*t->talk));
-    if (t->talk)
+    if (t->talk) {
         t->talk->kept = json_array();
+        t->talk->answered = json_object();
+        buf_init(&t->talk->heard, TURN_TEXT_MAX);
+    }
     if (!t->talk) {
         err_set(&err, ERR_NO_MEMORY, "out of memory");
         turn_fail(t, &err);
@@ -581,7 +537,12 @@ void model_cancel(struct turn *t)
 void model_talk_destroy(struct turn *t)
 {
     model_cancel(t);
-    if (t->talk)
+    if (t->talk) {
+        words_forget(t);
+        buf_finish(&t->talk->heard);
         json_decref(t->talk->kept);
+        json_decref(t->talk->answered);
+        json_decref(t->talk->files_before);
+    }
     free(TAKE_PTR(t->talk));
 }

@@ -30,6 +30,7 @@ void agent_data_finish(struct agent_data *d)
         d->release(d->held);
     json_decref(d->relationships);
     json_decref(d->prompts);
+    json_decref(d->words);
     arena_finish(&d->arena);
     *d = (struct agent_data){ 0 };
 }
@@ -302,12 +303,14 @@ bool chat_is_busy(const struct chat *c)
     return c->turns != NULL;
 }
 
-void chat_remember(struct chat *c, const char *role, const char *content, const char *code)
+/* Cut in blocks of half the window: in between, what a model is told only grows, and its provider's cache holds. */
+void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls)
 {
     size_t keep = (size_t)c->agent->env.cfg->thread_history_window;
-    json_array_append_new(c->history, json_pack("{s:s, s:s, s:s*}", "role", role, "content", content, "code", code));
-    while (json_array_size(c->history) > keep)
-        json_array_remove(c->history, 0);
+    json_array_append_new(c->history, json_pack("{s:s, s:s, s:O*}", "role", role, "content", content, "calls", calls));
+    if (json_array_size(c->history) > keep)
+        for (size_t n = MAX_OF(keep / 4 * 2, json_array_size(c->history) - keep); n > 0; n--)
+            json_array_remove(c->history, 0);
 }
 
 void chat_recall(struct chat *c, const char *role, const char *content)
@@ -440,7 +443,7 @@ static void on_history(const struct err *err, const struct store_page *page, voi
         if (m->metadata_json)
             (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
         if (m->role && m->content)
-            chat_remember(c, m->role, m->content, json_string_value(json_object_get(meta, "code")));
+            chat_remember(c, m->role, m->content, json_object_get(meta, "calls"));
         if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
             thread_kernel_note_loss(c->kernel, "the server has been started anew since");
         json_t *plan = json_object_get(meta, "plan");

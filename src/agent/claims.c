@@ -6,7 +6,8 @@
  * that its own digits imply: "1.2k" is anything that rounds to it. Signs are ignored: "fell by 12" is -12.
  *
  * Pairs are taken where a person would take them: within a row, within a column (all pairs of a short one; of a long one each
- * cell with its neighbour, the ends and the extremes), in a result that is small altogether, and between results of one row.
+ * cell with its neighbour, the ends and the extremes), in a result that is small altogether, between results of one row, and in a line
+ * that was printed or said.
  * Any two of thousands of cells would bear out anything.
  */
 
@@ -245,6 +246,39 @@ static void add_text(struct known *k, const char *s)
     add_date(k, s);
 }
 
+/* Dates written in figures anywhere in a text. */
+static void add_dates(struct known *k, const char *s)
+{
+    for (const char *p = s; (p = strchr(p, '-')); p++)
+        if (p - s >= 4 && strspn(p - 4, "0123456789") == 4 && strspn(p + 1, "0123456789") == 2 && k->n_dates < DATES_MAX)
+            k->dates[k->n_dates++] = (struct date){ atoi(p - 4), atoi(p + 1), p[3] == '-' ? atoi(p + 4) : 0 };
+}
+
+/* What code printed, or somebody said: its figures, and what those of one line, or of a short text, give together. */
+static void add_said(struct known *k, const char *s)
+{
+    double all[SHORT_CELLS], line[ROW_CELLS];
+    size_t n_all = 0, n_line = 0, from = 0;
+    struct figure f;
+    for (size_t at = 0; next_figure(s, at, false, &f); at = f.start + MAX_OF(f.len, (size_t)1)) {
+        if (memchr(s + from, '\n', f.start - from)) {
+            all_pairs(k, line, n_line);
+            n_line = 0;
+        }
+        from = f.start;
+        if (n_line < ROW_CELLS)
+            line[n_line++] = f.value;
+        if (n_all < SHORT_CELLS)
+            all[n_all] = f.value;
+        n_all++;
+    }
+    all_pairs(k, line, n_line);
+    if (n_all <= SHORT_CELLS)
+        all_pairs(k, all, n_all);
+    add_text(k, s);
+    add_dates(k, s);
+}
+
 /* ---- results ---- */
 
 static void add_column(struct known *k, const json_t *rows, size_t column)
@@ -322,6 +356,11 @@ static void add_result(struct known *k, const json_t *result)
         all_pairs(k, small, n_small);
     for (c = 0; c < n_columns; c++)
         add_column(k, rows, c);
+    const char *printed[] = { json_string_value(json_object_get(result, "stdout")), json_string_value(json_object_get(result, "stderr")),
+                              json_string_value(json_object_get(json_object_get(result, "value"), "text")) };
+    for (i = 0; i < ARRAY_SIZE(printed); i++)
+        if (printed[i])
+            add_said(k, printed[i]);
 }
 
 /* Results of one row are often asked for one after the other to be compared. */
@@ -487,13 +526,18 @@ static bool holds_text(const json_t *j, const char *needle)
     return false;
 }
 
-static bool stamp_is_founded(const char *stamp, const json_t *const *results, size_t n, const char *question)
+static bool stamp_is_founded(const char *stamp, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
 {
-    if (question && strstr(question, stamp))
-        return true;
-    for (size_t i = 0; i < n; i++)
-        if (holds_text(json_object_get(results[i], "rows"), stamp))
+    for (size_t i = 0; i < n_texts; i++)
+        if (texts[i] && strstr(texts[i], stamp))
             return true;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *printed[] = { json_object_get(results[i], "rows"), json_object_get(results[i], "stdout"),
+                                    json_object_get(json_object_get(results[i], "value"), "text") };
+        for (size_t j = 0; j < ARRAY_SIZE(printed); j++)
+            if (holds_text(printed[j], stamp))
+                return true;
+    }
     return false;
 }
 
@@ -515,29 +559,57 @@ static size_t skip_code(const char *text, size_t at)
     return at;
 }
 
-static void gather(struct known *k, const json_t *const *results, size_t n, const char *question)
+static void gather(struct known *k, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
 {
     k->direct.max = CELLS_MAX;
     k->derived.max = k->percent.max = DERIVED_MAX;
     for (size_t i = 0; i < n; i++)
         add_result(k, results[i]);
     add_between(k, results, n);
-    if (question)
-        add_text(k, question);
+    for (size_t i = 0; i < n_texts; i++)
+        if (texts[i])
+            add_said(k, texts[i]);
     struct list *lists[] = { &k->direct, &k->derived, &k->percent };
     for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
         if (lists[i]->n > 0)
             qsort(lists[i]->v, lists[i]->n, sizeof(double), by_size);
 }
 
-json_t *claims_unfounded(const char *text, const json_t *const *results, size_t n, const char *question)
+struct claims {
+    struct known known;
+    const json_t *const *results;
+    const char *const *texts;
+    size_t n, n_texts;
+};
+
+struct claims *claims_open(const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
 {
-    struct known *k = calloc(1, sizeof(*k));
+    struct claims *c = calloc(1, sizeof(*c));
+    if (!c)
+        return NULL;
+    *c = (struct claims){ .results = results, .texts = texts, .n = n, .n_texts = n_texts };
+    gather(&c->known, results, n, texts, n_texts);
+    if (!c->known.no_memory)
+        return c;
+    claims_close(c);
+    return NULL;
+}
+
+void claims_close(struct claims *c)
+{
+    if (!c)
+        return;
+    free(c->known.direct.v);
+    free(c->known.derived.v);
+    free(c->known.percent.v);
+    free(c);
+}
+
+json_t *claims_check(const struct claims *c, const char *text)
+{
     json_t *out = json_array();
     size_t at = 0;
-    if (k)
-        gather(k, results, n, question);
-    while (k && !k->no_memory && text[at] && json_array_size(out) < CLAIMS_MAX) {
+    while (text[at] && json_array_size(out) < CLAIMS_MAX) {
         struct figure f;
         size_t past = skip_code(text, at);
         if (past > at) {
@@ -555,7 +627,7 @@ json_t *claims_unfounded(const char *text, const json_t *const *results, size_t 
             f = (struct figure){ .start = at, .len = stamp, .value = atof(text + at) };
             memcpy(shown, text + at, stamp);
             shown[stamp] = '\0';
-            founded = stamp_is_founded(shown, results, n, question);
+            founded = stamp_is_founded(shown, c->results, c->n, c->texts, c->n_texts);
             if (text[at + stamp] == 'T' && stamp == 10)
                 f.len++;
         } else {
@@ -566,7 +638,7 @@ json_t *claims_unfounded(const char *text, const json_t *const *results, size_t 
                 at += strspn(text + at, "0123456789");
                 continue;
             }
-            founded = is_founded(text, &f, k);
+            founded = is_founded(text, &f, &c->known);
         }
         if (!founded) {
             auto_free char *copy = strndup(text + f.start, f.len);
@@ -576,15 +648,13 @@ json_t *claims_unfounded(const char *text, const json_t *const *results, size_t 
         }
         at = f.start + MAX_OF(f.len, (size_t)1);
     }
-    bool failed = !k || k->no_memory;
-    if (k) {
-        free(k->direct.v);
-        free(k->derived.v);
-        free(k->percent.v);
-    }
-    free(k);
-    if (!failed)
-        return out;
-    json_decref(out);
-    return NULL;
+    return out;
+}
+
+json_t *claims_unfounded(const char *text, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
+{
+    struct claims *c = claims_open(results, n, texts, n_texts);
+    json_t *out = c ? claims_check(c, text) : NULL;
+    claims_close(c);
+    return out;
 }

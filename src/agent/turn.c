@@ -12,6 +12,7 @@
 #include "agent/chart.h"
 #include "agent/claims.h"
 #include "agent/summary.h"
+#include "agent/tools.h"
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -19,7 +20,6 @@
 #include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
-#define HISTORY_CODE_BYTES 2000
 
 const struct config *turn_cfg(const struct turn *t)
 {
@@ -406,10 +406,9 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
         turn_end(t, NULL, err);
         return;
     }
-    const char *code = t->python ? t->python : t->sql;
-    auto_free char *cut = code ? strndup(code, str_utf8_cut(code, strlen(code), HISTORY_CODE_BYTES)) : NULL;
+    auto_json json_t *calls = history_of(t);
     chat_remember(c, "user", t->message, NULL);
-    chat_remember(c, "assistant", buf_cstr(&t->text), cut);
+    chat_remember(c, "assistant", buf_cstr(&t->text), calls);
     c->message_count += 2;
     if (t->plan && str_eq(t->status, "succeeded")) {
         json_decref(c->last_plan);
@@ -436,8 +435,9 @@ static void store_turn(struct turn *t)
     struct err err = ERR_INIT;
     struct chat *c = t->chat;
     const char *code = t->python ? t->python : t->sql, *dataset_id = c->has_data ? c->data.dataset_id : NULL;
-    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
-                                       t->plan, "chart", json_object_get(t->extra, "chart"));
+    auto_json json_t *calls = history_of(t);
+    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
+                                       t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
     auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
     auto_free char *meta_text = json_to_str(meta);
     struct sandbox_limits limits;
@@ -654,6 +654,7 @@ void turn_free(struct turn *t)
     json_decref(t->usage);
     json_decref(t->llm_ms);
     json_decref(t->exec_ms);
+    json_decref(t->transcript);
     buf_finish(&t->text);
     arena_finish(&t->arena);
     free(t);

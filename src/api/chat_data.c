@@ -83,6 +83,22 @@ static int add_session(struct app *app, const char *owner, const char *thread_id
     return r;
 }
 
+/* What people wrote about the tables and columns, for models. */
+static void add_words(struct agent_data *d, const struct dataset_file *f, const char *table)
+{
+    json_t *columns = json_object(), *about;
+    const char *name;
+    json_object_foreach(f->schema, name, about)
+    {
+        const char *words = json_string_value(json_object_get(about, "description")), *unit = json_string_value(json_object_get(about, "unit"));
+        if (words && *words)
+            json_object_set_new(columns, name, unit && *unit ? json_sprintf("%s (%s)", words, unit) : json_string(words));
+        else if (unit && *unit)
+            json_object_set_new(columns, name, json_string(unit));
+    }
+    json_object_set_new(d->words, table, json_pack("{s:s, s:o}", "description", f->description, "columns", columns));
+}
+
 static int add_dataset(struct app *app, const char *owner, const char *id, bool is_upload, struct held *held, struct agent_data *d,
                        struct err *err)
 {
@@ -99,7 +115,11 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
         const struct dataset_file *f = &h->dataset->files[i];
         struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256[0] ? f->sha256 : NULL };
         r = add_file(d, &file, err);
+        if (r == 0 && d->files[d->n_files - 1].table)
+            add_words(d, f, d->files[d->n_files - 1].table);
     }
+    if (*h->dataset->description)
+        json_array_append_new(json_object_get(d->words, "."), json_string(h->dataset->description));
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
         json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
                                                           h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
@@ -134,6 +154,7 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
     ret->files = arena_alloc(&ret->arena, (SANDBOX_FILES_MAX + 1) * sizeof(*ret->files));
     ret->relationships = json_array();
     ret->prompts = json_array();
+    ret->words = json_pack("{s:[]}", ".");
     if (!held || !ret->files) {
         free(held);
         return err_set(err, ERR_NO_MEMORY, "out of memory");

@@ -383,7 +383,11 @@ static char *picked(const struct session *s, const char *line)
     long long n;
     if (!s->choices || str_parse_i64(line, "", 1, (long long)json_array_size(s->choices), &n, NULL) < 0)
         return NULL;
-    auto_free char *plan = json_to_str(json_object_get(json_array_get(s->choices, (size_t)n - 1), "plan"));
+    const json_t *choice = json_array_get(s->choices, (size_t)n - 1);
+    const char *reading = json_string_value(json_object_get(choice, "reading"));
+    if (!json_object_get(choice, "plan")) /* offered by a model, in words */
+        return reading ? strdup(reading) : NULL;
+    auto_free char *plan = json_to_str(json_object_get(choice, "plan"));
     char *message = NULL;
     return plan && asprintf(&message, "PLAN: %s", plan) >= 0 ? message : NULL;
 }

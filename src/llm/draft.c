@@ -229,8 +229,8 @@ int llm_draft_close(struct llm_draft *d, struct err *err)
         if (c->name.len == 0)
             return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply calls a tool without naming it");
         r = split_call(d, i, err);
-        if (r == 0 && c->id.len == 0) /* some servers give none, but an answer has to name one */
-            r = buf_printf(&c->id, err, "call_%zu", i + 1);
+        if (r == 0 && c->id.len == 0) /* some servers give none, but an answer has to name one; one maker wants nine letters */
+            r = buf_printf(&c->id, err, "call%05zu", i + 1);
         if (r == 0 && c->arguments.len == 0)
             r = buf_append_str(&c->arguments, "{}", err);
         if (r < 0)

@@ -249,6 +249,12 @@ bool llm_sees(const struct llm *llm)
     return llm->sees && !(llm->quirks & LLM_NO_IMAGES);
 }
 
+bool llm_kept_lasts(const json_t *kept)
+{
+    /* Of Chat Completions. What Anthropic signs is bound to the conversation before it. */
+    return str_starts(json_string_value(json_object_get(kept, "from")), "openai ");
+}
+
 int64_t llm_max_tokens(const struct llm *llm)
 {
     return llm->target.max_tokens;

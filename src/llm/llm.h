@@ -126,6 +126,8 @@ const char *llm_model_setting(const struct llm *llm); /* "OPENAI_MODEL" */
 const char *llm_model_ends(const struct llm *llm);
 /* Whether pictures in tools' answers reach the model: LLM_VISION, and what is known of the model. */
 bool llm_sees(const struct llm *llm);
+/* Whether what a reply keeps may go back in later turns, too, whose messages before it were shortened. */
+bool llm_kept_lasts(const json_t *kept);
 int64_t llm_max_tokens(const struct llm *llm); /* of one reply: LLM_MAX_TOKENS, or what suits the model */
 /* True when there is no model: src/nl answers and llm_start() must not be called. */
 bool llm_is_builtin(const struct llm *llm);

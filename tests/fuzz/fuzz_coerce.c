@@ -68,7 +68,7 @@ static void check_claims(const char *text)
     auto_json json_t *result = json_pack("{s:[s,s], s:[[s,f],[s,i]]}", "columns", "month", "n", "rows", "2024-03-01", 12.5, "x 7",
                                          1200);
     const json_t *results[] = { result };
-    auto_json json_t *list = claims_unfounded(text, results, 1, "top 5?");
+    auto_json json_t *list = claims_unfounded(text, results, 1, &(const char *){ "top 5?" }, 1);
     size_t i;
     json_t *v;
     if (!list || json_array_size(list) > CLAIMS_MAX)

@@ -53,8 +53,12 @@ def test_answer_in_words(server, model, thread):
     assert answer["usage"]["input_tokens"] == 100 and answer["usage"]["output_tokens"] == 10 and answer["usage"]["cost_usd"] > 0
     request = model.requests[0]
     assert request["headers"]["Authorization"] == "Bearer sk-very-secret-0123"
-    assert "Table sales (4 rows)" in request["body"]["messages"][0]["content"] and '"North"' in request["body"]["messages"][0]["content"]
-    assert {t["function"]["name"] for t in request["body"]["tools"]} == {"run_plan", "run_sql", "run_python", "describe_table", "list_files"}
+    system, first = request["body"]["messages"]
+    assert system["role"] == "system" and "sales" not in system["content"] and time.strftime("%Y-%m-%d", time.gmtime()) in system["content"]
+    assert first["role"] == "user" and first["content"].startswith("<data>\n") and first["content"].endswith("\n</data>\n\nhi")
+    assert "Table sales (4 rows)" in first["content"] and '"North"' in first["content"]
+    assert {t["function"]["name"] for t in request["body"]["tools"]} == {"run_sql", "run_python", "describe_table", "find_values", "show_chart",
+                                                                          "ask_person"}
     capsule = server.get(f"/runs/{answer['run_id']}").json
     assert capsule["usage_json"]["model"] == answer["model"] and capsule["query_mode"] == "chat"
 
@@ -76,7 +80,7 @@ def test_tools_are_used_and_their_results_told(server, model, thread):
     assert done["result"]["rows"] == [[45]] and "flagged" not in done
     said = tool_answers(model, 1)
     assert [m["tool_call_id"] for m in said] == ["call_0", "call_1", "call_2", "call_3"]
-    assert '["East",45]' in said[0]["content"] and "4" in said[1]["content"] and '"amount"' in said[2]["content"]
+    assert '["East",45]' in said[0]["content"] and "4" in said[1]["content"] and "- amount " in said[2]["content"]
     assert "/data/sales.csv" in said[3]["content"]
     usable(server, model, thread)
 
@@ -88,8 +92,11 @@ def test_history_and_variables_go_on(server, model, thread):
     answer = say(server, thread, "what was it?")
     assert answer["code_runs"][0]["output"] == "99\n"
     said = model.requests[0]["body"]["messages"]
-    assert [m["role"] for m in said] == ["system", "user", "assistant", "user"]
-    assert said[1]["content"] == "remember something" and "kept = 99" in said[2]["content"]
+    assert [m["role"] for m in said] == ["system", "user", "assistant", "tool", "assistant", "user"]
+    assert said[1]["content"].endswith("</data>\n\nremember something") and said[5]["content"] == "what was it?"
+    call = said[2]["tool_calls"][0]
+    assert call["function"]["name"] == "run_python" and "kept = 99" in json.loads(call["function"]["arguments"])["code"]
+    assert said[3]["tool_call_id"] == call["id"] and said[4]["content"] == "Done." and "[I ran" not in json.dumps(said)
 
 
 def test_errors_go_back_and_the_model_recovers(server, model, thread):

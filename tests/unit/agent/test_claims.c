@@ -24,7 +24,7 @@ static void unfounded(const char *text, const char *result, const char *question
 {
     auto_json json_t *j = json_of(result);
     const json_t *results[] = { j };
-    auto_json json_t *list = claims_unfounded(text, results, 1, question);
+    auto_json json_t *list = claims_unfounded(text, results, 1, &question, 1);
     size_t i;
     json_t *v;
     assert_non_null(list);
@@ -97,9 +97,9 @@ static void test_between_results(void **state)
     (void)state;
     auto_json json_t *a = json_of("{'columns':['n'],'rows':[[200]]}"), *b = json_of("{'columns':['m'],'rows':[[37]]}");
     const json_t *results[] = { a, NULL, b };
-    auto_json json_t *none = claims_unfounded("18.5% of them", results, 3, NULL);
+    auto_json json_t *none = claims_unfounded("18.5% of them", results, 3, NULL, 0);
     assert_int_equal(json_array_size(none), 0);
-    auto_json json_t *one = claims_unfounded("18.7% of them", results, 3, NULL);
+    auto_json json_t *one = claims_unfounded("18.7% of them", results, 3, NULL, 0);
     assert_int_equal(json_array_size(one), 1);
     assert_true(json_real_value(json_object_get(json_array_get(one, 0), "value")) == 18.7);
 }
@@ -116,7 +116,7 @@ static void test_a_large_result(void **state)
     char text[4096] = "";
     for (int i = 0; i < 200; i++)
         strcat(text, "123,456.7 ");
-    auto_json json_t *list = claims_unfounded(text, results, 1, NULL);
+    auto_json json_t *list = claims_unfounded(text, results, 1, NULL, 0);
     assert_int_equal(json_array_size(list), CLAIMS_MAX);
 }
 

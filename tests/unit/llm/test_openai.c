@@ -94,7 +94,7 @@ static void test_odd_calls(void **state)
                   CHUNK("{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"one\",\"arguments\":\"{\\\"a\\\":\"}}]}", "null")
                   CHUNK("{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"one\",\"arguments\":\"2}\"}}]}", "\"tool_calls\""));
     assert_int_equal(f.draft.n_calls, 1);
-    assert_call(&f, 0, "call_1", "one", "{\"a\":2}");
+    assert_call(&f, 0, "call00001", "one", "{\"a\":2}");
     fed_finish(&f);
 }
 
