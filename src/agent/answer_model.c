@@ -17,6 +17,7 @@
 #define BAD_CALLS_MAX 2     /* unreadable arguments; then the rescue */
 #define BAD_REPLIES_MAX 2   /* tool calls that the model's own server could not read */
 #define LONGER_MAX 2        /* times that a reply which was cut is asked for again, with twice the tokens */
+#define CUT_PROMPT_BYTES 20000 /* of a conversation that a small context may not hold */
 #define LEAD_IN_BYTES 60    /* "Here is the query:" beside code is no answer of its own */
 
 static void rescue(struct turn *t);
@@ -78,6 +79,18 @@ static int add_history(struct turn *t, struct err *err)
 
 /* ---- the end ---- */
 
+/* A run that failed on the way is not how the turn ended. */
+static void take_last_result(struct turn *t)
+{
+    size_t n = json_array_size(t->results);
+    if (n > 0 || json_array_size(t->code_runs) == 0)
+        t->status = "succeeded";
+    if (n > 0 && !json_is_null(json_object_get(t->result, "error"))) {
+        json_decref(t->result);
+        t->result = json_incref(json_array_get(t->results, n - 1));
+    }
+}
+
 void model_give_up(struct turn *t, const struct err *err)
 {
     struct model_talk *talk = t->talk;
@@ -85,6 +98,7 @@ void model_give_up(struct turn *t, const struct err *err)
     log_warn("agent.model", LOG_STR("thread", t->chat->id), LOG_STR("error", err->message));
     if (json_array_size(t->results)) {
         const char *note = arena_printf(&t->arena, "The model could not finish (%s); this is a summary of what was found.", err->message);
+        take_last_result(t);
         turn_summarise(t);
         (void)buf_printf(&t->text, &ignored, "\n\n(%s)", note ? note : "the model could not finish");
         json_object_set_new(t->extra, "warning", json_string(note ? note : ""));
@@ -116,14 +130,7 @@ void model_finish(struct turn *t, const char *text, enum llm_stop stop)
     if (json_array_size(flagged))
         json_object_set(t->extra, "flagged", flagged);
     json_decref(flagged);
-    /* A run that failed on the way is not how the turn ended. */
-    size_t n = json_array_size(t->results);
-    if (n > 0 || json_array_size(t->code_runs) == 0)
-        t->status = "succeeded";
-    if (n > 0 && !json_is_null(json_object_get(t->result, "error"))) {
-        json_decref(t->result);
-        t->result = json_incref(json_array_get(t->results, n - 1));
-    }
+    take_last_result(t);
     turn_finish(t);
 }
 
@@ -252,6 +259,23 @@ static void count_usage(struct turn *t, const struct llm_reply *reply)
     json_object_set_new(u, "calls", json_integer(t->n_llm));
     if (reply->usage.cost_usd >= 0)
         json_object_set_new(u, "cost_usd", json_real(json_number_value(json_object_get(u, "cost_usd")) + reply->usage.cost_usd));
+}
+
+/*
+ * A server that cuts what does not fit its context, without a word, is told by its count: no text has fewer than a token for ten bytes. (Ollama
+ * gives a model 4,096 tokens unless it is told otherwise.)
+ */
+static void notice_cut_prompt(struct turn *t, const struct llm_reply *reply)
+{
+    struct model_talk *talk = t->talk;
+    size_t bytes = strlen(talk->system);
+    for (size_t i = 0; i < talk->n_messages; i++)
+        bytes += talk->messages[i].content ? strlen(talk->messages[i].content) : 0;
+    if (bytes < CUT_PROMPT_BYTES || reply->usage.input_tokens == 0 || reply->usage.input_tokens > (int64_t)bytes / 10)
+        return;
+    json_object_set_new(t->extra, "warning",
+                        json_sprintf("The model's server read only %lld tokens of %zu bytes: its context is too small (for Ollama, set OLLAMA_CONTEXT_LENGTH).",
+                                     (long long)reply->usage.input_tokens, bytes));
 }
 
 /* The calls of a reply become the messages that come next. */
@@ -410,8 +434,10 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
     struct err why = ERR_INIT;
     talk->call = NULL;
     json_array_append_new(t->llm_ms, json_real((double)(clock_now_us() - t->call_begun_us) / 1000));
-    if (reply)
+    if (reply) {
         count_usage(t, reply);
+        notice_cut_prompt(t, reply);
+    }
     if (turn_should_stop(t))
         return;
     if (err) {

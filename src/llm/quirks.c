@@ -18,6 +18,8 @@ struct known {
 };
 
 static const struct known table[] = {
+    { "api.openai.com", NULL, NULL, LLM_COMPLETION_TOKENS },
+    { ".azure.com", NULL, NULL, LLM_COMPLETION_TOKENS }, /* a deployment's name says nothing of its model */
     { NULL, "o1", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "o3", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "o4", NULL, LLM_COMPLETION_TOKENS },

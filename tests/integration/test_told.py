@@ -241,3 +241,10 @@ def test_history_is_cut_in_blocks(server, model, thread):
         sizes.append(len(model.requests[0]["body"]["messages"]))
     drops = [i for i in range(1, 14) if sizes[i] < sizes[i - 1]]
     assert sizes[:6] == [2, 4, 6, 8, 10, 12] and len(drops) >= 2 and all(b - a >= 3 for a, b in zip(drops, drops[1:])), sizes
+
+
+def test_prompt_that_the_server_cut_is_noticed(server, model):
+    cut = [delta("Fine."), delta(finish="stop"), {"choices": [], "usage": {"prompt_tokens": 900, "completion_tokens": 2}}]
+    model.says(calls(*[("run_sql", {"sql": f"SELECT repeat('w', 290) AS w, {i} AS i FROM range(40)"}) for i in range(3)]), cut)
+    answer = say(server, new_thread(server), "much?")
+    assert "OLLAMA_CONTEXT_LENGTH" in answer["warning"] and "900 tokens" in answer["warning"]
