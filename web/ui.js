@@ -300,6 +300,9 @@ function onEvent(view, type, data) {
   if (type === 'status' || type === 'tool_call') {
     const text = type === 'status' ? data.text : TOOLS[data.name] || `Using ${data.name}`;
     view.status.replaceChildren(text, ...(data.progress > 0 ? [el('progress', { max: 1, value: data.progress, 'aria-label': text })] : []));
+  } else if (type === 'thinking') {
+    view.thought = ((view.thought || '') + data.text).slice(-160);
+    view.status.replaceChildren(view.thought.replace(/\s+/g, ' '));
   } else if (type === 'token') {
     view.text += data.text;
     view.words ??= view.status.parentNode.insertBefore(el('div', { class: 'text' }), view.status);

@@ -120,6 +120,7 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     }
     if (*h->dataset->description)
         json_array_append_new(json_object_get(d->words, "."), json_string(h->dataset->description));
+    json_array_extend(json_object_get(d->words, "."), h->dataset->notes);
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
         json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
                                                           h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));

@@ -31,7 +31,7 @@ struct dataset_file {
     dev_t device;
     ino_t inode;
     char sha256[HASH_HEX_SIZE]; /* of the contents: what ingested tables and profiles go by */
-    json_t *schema;  /* {column: {type, description, values?, nullable?}}; NULL when not declared */
+    json_t *schema;  /* {column: {type, description, unit?, values?, nullable?}}; NULL when not declared */
     json_t *profile; /* as sql_profile() writes it; NULL until attached */
 };
 
@@ -54,6 +54,7 @@ struct dataset {
     size_t n_relationships;
     json_t *prompts; /* strings; never NULL */
     json_t *tags;
+    json_t *notes; /* texts for whoever answers: rules, definitions of metrics; may be NULL */
 };
 
 int64_t dataset_row_count(const struct dataset *d); /* -1 if a file's is unknown */

@@ -50,6 +50,7 @@ static void release_dataset(struct dataset *d)
         json_decref(d->files[i].profile);
     }
     json_decref(d->prompts);
+    json_decref(d->notes);
     json_decref(d->tags);
 }
 

@@ -59,7 +59,7 @@ static int get_texts(const json_t *obj, const char *key, json_t **ret, struct er
 
 static int check_column(const json_t *column, struct err *err)
 {
-    static const char *const keys[] = { "type", "description", "values", "nullable", NULL };
+    static const char *const keys[] = { "type", "description", "unit", "values", "nullable", NULL };
     const char *text;
     json_t *values, *value;
     bool nullable;
@@ -70,6 +70,8 @@ static int check_column(const json_t *column, struct err *err)
         r = get_text(column, "type", true, &text, err);
     if (r == 0)
         r = get_text(column, "description", false, &text, err);
+    if (r == 0)
+        r = get_text(column, "unit", false, &text, err);
     if (r == 0)
         r = json_get_bool(column, "nullable", false, &nullable, err);
     if (r == 0)
@@ -283,6 +285,31 @@ static int read_relationships(struct registry *r, const json_t *entry, struct da
 
 /* ---- the dataset ---- */
 
+/* {"revenue": "sum of amount where status is completed"}: each is one more note. */
+static int read_metrics(const json_t *entry, struct dataset *d, struct err *err)
+{
+    char shown[STR_SHOWN_SIZE];
+    json_t *metrics, *meaning;
+    const char *name;
+    int n = json_get_object(entry, "metrics", &metrics, err);
+
+    if (n < 0)
+        return n;
+    if (json_object_size(metrics) > REGISTRY_MAX_LIST)
+        return err_set(err, ERR_VALIDATION, "'metrics' has %zu members; the maximum is %d",
+                       json_object_size(metrics), REGISTRY_MAX_LIST);
+    json_t *listed = d->notes; /* it belongs to the registry's file */
+    d->notes = json_deep_copy(listed);
+    json_decref(listed);
+    json_object_foreach(metrics, name, meaning) {
+        if (!json_is_string(meaning) || json_string_length(meaning) > REGISTRY_MAX_TEXT)
+            return err_set(err, ERR_VALIDATION, "metric '%s' must be a text of at most %d bytes",
+                           str_show(name, strlen(name), shown, sizeof(shown)), REGISTRY_MAX_TEXT);
+        json_array_append_new(d->notes, json_sprintf("%s: %s", name, json_string_value(meaning)));
+    }
+    return 0;
+}
+
 static int read_members(struct registry *r, const json_t *entry, struct dataset *d, struct err *err)
 {
     long long ignored;
@@ -307,6 +334,10 @@ static int read_members(struct registry *r, const json_t *entry, struct dataset 
     if (n == 0)
         n = get_texts(entry, "tags", &d->tags, err);
     if (n == 0)
+        n = get_texts(entry, "notes", &d->notes, err);
+    if (n == 0 && json_object_get(entry, "metrics"))
+        n = read_metrics(entry, d, err);
+    if (n == 0)
         n = read_files(r, entry, d, err);
     if (n == 0)
         n = read_relationships(r, entry, d, err);
@@ -319,7 +350,8 @@ int registry_read_entry(struct registry *r, const json_t *entry, struct dataset 
     static const char *const keys[] = { "id",         "name",         "description",
                                         "domain",     "version_hash", "row_count",
                                         "size_bytes", "files",        "relationships",
-                                        "prompts",    "tags",         NULL };
+                                        "prompts",    "tags",         "notes",
+                                        "metrics",    NULL };
     char shown[STR_SHOWN_SIZE];
     struct dataset *d = registry_alloc(r, sizeof(*d), err);
     int n;

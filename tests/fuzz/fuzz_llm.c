@@ -15,6 +15,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static const struct llm_tool tools[] = { { .name = "run_sql" }, { .name = "f" } };
+
 struct outcome {
     const struct llm_provider *provider;
     struct llm_draft draft;
@@ -47,6 +49,8 @@ static void begin(struct outcome *o, const struct llm_provider *p)
     *o = (struct outcome){ .provider = p, .err = ERR_INIT };
     llm_draft_init(&o->draft);
     o->draft.secret = SECRET;
+    o->draft.tools = tools;
+    o->draft.n_tools = ARRAY_SIZE(tools);
     o->draft.token = take_token;
     o->draft.token_arg = o;
 }
