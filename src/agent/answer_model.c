@@ -482,6 +482,8 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
     if (json_array_size(t->code_runs) == 0 && coerce_draft(reply->text, strlen(reply->text), &draft, &why) == 0) {
         const char *said = json_string_value(json_object_get(draft, "message"));
         if (str_eq(json_string_value(json_object_get(draft, "mode")), "chat") && said) {
+            words_forget(t); /* the JSON around it is not for the person */
+            words_hear(t, said, strlen(said));
             model_finish(t, said, reply->stop);
             return;
         }

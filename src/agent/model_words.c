@@ -76,6 +76,8 @@ void words_hear(struct turn *t, const char *text, size_t len)
     if (buf_append(&talk->heard, text, len, &ignored) < 0 || talk->withheld)
         return;
     size_t end = judged_end(talk->heard.data, talk->heard.len);
+    if (talk->sent == 0 && talk->heard.data[strspn(talk->heard.data, " \t\r\n")] == '{')
+        return; /* an object may have the words, or code, inside it */
     if (end <= talk->sent)
         return;
     bool figures = false;

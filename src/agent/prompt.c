@@ -204,6 +204,8 @@ int prompt_data(const struct turn *t, struct buf *b, struct err *err)
     int r = buf_append_str(b, "<data>\nData set ", err);
     if (r == 0)
         r = prompt_name(b, t->chat->data.dataset_id, err);
+    if (r == 0)
+        r = buf_printf(b, err, " (tables: %zu)", json_array_size(json_object_get(about, "tables")));
     json_array_foreach(json_object_get(t->chat->data.words, "."), i, set)
         if (r == 0)
             r = append_words(b, i ? "\n" : ": ", json_string_value(set), err);

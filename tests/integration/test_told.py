@@ -33,7 +33,7 @@ def server(tmp_path_factory, model):
     (data / "wide").mkdir()
     (data / "wide" / "wide.csv").write_text(",".join(f"measure_{i}" for i in range(300)) + "\n" + ",".join(map(str, range(300))) + "\n")
     (data / "registry.json").write_text(json.dumps(REGISTRY))
-    with Server(directory, **QUICK, **model.settings, OPENAI_MODEL="seeing", LLM_VISION="on", AGENT_TIMEOUT_SECONDS=120, LLM_TIMEOUT_SECONDS=20,
+    with Server(directory, **QUICK, **model.settings, OPENAI_MODEL="seeing", LLM_VISION="on", AGENT_TIMEOUT_SECONDS=120, RUN_TIMEOUT_SECONDS=60, LLM_TIMEOUT_SECONDS=20,
                 LLM_MAX_RETRIES=0) as s:
         yield s
 
@@ -75,7 +75,8 @@ def test_describe_table_has_pages(server, model):
     thread = new_thread(server, datasets=["wide"])
     model.says(calls(("describe_table", {"table": "wide"}), ("describe_table", {"table": "wide", "from": 290}),
                      ("describe_table", {"table": "wide", "match": "measure_17"}), ("describe_table", {"table": "nope"})), text("Wide."))
-    say(server, thread, "what is there?")
+    answer = say(server, thread, "what is there?")
+    assert model.requests, answer
     first, last, match, none = answers(model)
     assert "measure_0 " in first and "from = " in first and len(first) < 10000
     assert "measure_299 " in last and "measure_288" not in last and "from = " not in last
@@ -250,3 +251,11 @@ def test_prompt_that_the_server_cut_is_noticed(server, model):
     model.says(calls(*[("run_sql", {"sql": f"SELECT repeat('w', 290) AS w, {i} AS i FROM range(40)"}) for i in range(3)]), cut)
     answer = say(server, new_thread(server), "much?")
     assert "OLLAMA_CONTEXT_LENGTH" in answer["warning"] and "900 tokens" in answer["warning"]
+
+
+def test_words_inside_json_are_told_without_it(server, model, thread):
+    model.says(text('{"query_mode": "chat", ', '"assistant_message": "Hello, I know 1 table."}'))
+    with stream(server, f"/thread/{thread}/message/stream", {"message": "hello"}) as events:
+        events = list(events)
+    assert "".join(d["text"] for n, d in events if n == "token") == events[-1][1]["response"] == "Hello, I know 1 table."
+    assert "flagged" not in events[-1][1]

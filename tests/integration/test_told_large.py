@@ -26,7 +26,7 @@ def test_forty_tables(tmp_path, capsys):
         rows = [[str(rng.randrange(10**6)) if i % 3 else rng.choice(["Berlin", "München", "Köln"]) for i in range(25)] for _ in range(5)]
         (folder / f"{table}.csv").write_text("\n".join(",".join(r) for r in [names, *rows]) + "\n")
     try:
-        with Server(tmp_path, **QUICK, **model.settings, OPENAI_MODEL="any", AGENT_TIMEOUT_SECONDS=300) as server:
+        with Server(tmp_path, **QUICK, **model.settings, OPENAI_MODEL="any", AGENT_TIMEOUT_SECONDS=300, RUN_TIMEOUT_SECONDS=60) as server:
             thread = new_thread(server, datasets=["big"])
             gold = [(t, c) for t in rng.sample(sorted(columns), 20) for c in rng.sample(columns[t], 5)]
             table, column = gold[0]
