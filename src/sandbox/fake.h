@@ -33,8 +33,8 @@ void fake_exit(struct kernel_link *l, int code, int signal);
 /* A "result" for the request with this verdict. */
 void fake_answer(struct kernel_link *l, const json_t *request, const char *verdict);
 /*
- * Understands the few cells of the contract tests (tests/unit/sandbox/test_contract.c): print('…'), an integer, name = integer,
- * a name, spin(), exit(n), raise, SELECT n.
+ * Understands the few cells of the contract tests (tests/tools/contract.c): print('…'), an integer, name = integer, a name,
+ * spin(), raise, import os; os._exit(n), SELECT n.
  */
 void fake_answer_exec(struct kernel_link *l, const json_t *request);
 
