@@ -211,7 +211,7 @@ function inThread(thread) {
 }
 
 async function newThread() {
-  state.turn?.abort();
+  leaveTurn();
   state.thread = null;
   remember('localStorage', 'riddle.thread', null);
   $('thread').replaceChildren();
@@ -224,7 +224,7 @@ async function newThread() {
 
 async function deleteThread() {
   if (!state.thread || !window.confirm('Delete this thread with all its questions and answers?')) return;
-  state.turn?.abort();
+  leaveTurn();
   try {
     await call(`/thread/${encodeURIComponent(state.thread.id)}`, { method: 'DELETE' });
   } catch (error) {
@@ -237,8 +237,9 @@ async function deleteThread() {
 const SHOWN_AT_ONCE = 4, HISTORY = 100;
 
 async function openThread(thread) {
-  let page;
+  let page, running = null;
   try {
+    running = await followTurn(thread.id); /* before the messages: a turn is in one of them at least */
     page = await get(`/threads/${encodeURIComponent(thread.id)}/messages?limit=${HISTORY}`);
   } catch (error) {
     if (error.status !== 404) throw error;
@@ -252,6 +253,7 @@ async function openThread(thread) {
   const answers = page.messages.filter(m => m.role === 'assistant');
   let view = null;
   for (const m of page.messages) {
+    if (running && m.run_id === running.asked.run_id) continue;
     if (m.role === 'user') view = newTurn(m.content);
     else if (m.role === 'assistant' && view) {
       const told = { response: m.content, status: m.metadata?.status, chart: m.metadata?.chart, past: true };
@@ -271,6 +273,7 @@ async function openThread(thread) {
   }
   window.scrollTo(0, document.documentElement.scrollHeight);
   focusQuestion();
+  if (running) showTurn(beginTurn(running.asked.message || running.asked.code), running.control, async () => running.stream);
 }
 
 /* ---- a turn ---- */
@@ -331,43 +334,101 @@ async function pick(choice) {
   await ask(`PLAN: ${JSON.stringify(choice.plan)}`, choice.reading.replaceAll('`', ''));
 }
 
+/* The page no longer shows the turn; on the server it goes on. */
+function leaveTurn() {
+  state.turn?.abort();
+  state.turn = null;
+  $('send').hidden = false;
+  $('stop').hidden = true;
+}
+
+async function stopTurn() {
+  const turn = state.turn;
+  if (!turn) return;
+  if (!turn.sent) { turn.abort(); return; }
+  try {
+    await post(`/thread/${encodeURIComponent(state.thread.id)}/stop`, {});
+  } catch (error) {
+    notice(`The answer could not be stopped. ${error.message}`);
+  }
+}
+
+/* The turn that is under way in a thread: what was asked, and the events from its beginning. null: there is none. */
+async function followTurn(id) {
+  const control = new AbortController();
+  const answer = await call(`/thread/${encodeURIComponent(id)}/turn/stream`, { signal: control.signal });
+  if (answer.status === 204) return null;
+  const stream = events(answer), first = await stream.next();
+  return first.done ? null : { control, stream, asked: first.value[1] };
+}
+
+function beginTurn(question, shown) {
+  const view = newTurn(question, shown);
+  view.status = el('p', { class: 'status' }, state.thread ? 'Sending' : 'Getting the data ready');
+  view.box.append(view.status);
+  view.box.setAttribute('aria-busy', 'true'); /* read out when it is whole */
+  $('send').hidden = true;
+  $('stop').hidden = false;
+  $('start').hidden = true;
+  $('chips').replaceChildren();
+  window.scrollTo(0, document.documentElement.scrollHeight);
+  return view;
+}
+
+/* Forgets what was shown of a turn whose events come again. */
+function rewind(view) {
+  Object.assign(view, { text: '', runs: [], images: [], words: null, live: null, error: null });
+  view.box.replaceChildren(view.status);
+}
+
+/* Shows a turn to its end. A connection that is cut is taken up again while the turn is under way. */
+async function showTurn(view, control, begin) {
+  state.turn = control;
+  const left = () => state.turn !== control;
+  try {
+    let stream = await begin();
+    control.sent = true;
+    for (;;) {
+      try {
+        for await (const [type, data] of stream) following(() => onEvent(view, type, data));
+      } catch (error) {
+        if (error.name === 'AbortError') throw error;
+      }
+      if (view.done) break;
+      const again = await followTurn(state.thread.id);
+      if (!again) { view.error ||= 'The connection was cut before the answer was complete.'; break; }
+      control.abort = () => again.control.abort();
+      rewind(view);
+      stream = again.stream;
+    }
+  } catch (error) {
+    if (error.name === 'AbortError') view.stopped = true;
+    else view.error = error.status === 404 && state.thread ? 'This thread is no longer there. Begin a new one.' : error.message;
+  }
+  if (left()) return;
+  following(() => finish(view, { code_runs: view.runs, response: view.text, ...view.done }));
+  if (view.root.offsetHeight > window.innerHeight - 160) view.root.scrollIntoView();
+  state.turn = null;
+  $('send').hidden = false;
+  $('stop').hidden = true;
+  $('said').textContent = view.error ? `Problem: ${view.error}` : view.stopped ? 'Stopped' : 'The answer is there';
+}
+
 async function ask(question, shown) {
   question = question.trim();
   if (!question || state.turn) return;
   if (!state.thread && !state.chosen.length) { notice('Choose some data first, or add a file.'); return; }
   notice(null);
-  const control = state.turn = new AbortController();
-  $('send').hidden = true;
-  $('stop').hidden = false;
-  $('start').hidden = true;
-  $('chips').replaceChildren();
-  const view = newTurn(question, shown);
-  view.status = el('p', { class: 'status' }, state.thread ? 'Sending' : 'Getting the data ready');
-  view.box.append(view.status);
-  view.box.setAttribute('aria-busy', 'true'); /* read out when it is whole */
-  window.scrollTo(0, document.documentElement.scrollHeight);
-  try {
+  const control = new AbortController();
+  await showTurn(beginTurn(question, shown), control, async () => {
     if (!state.thread) {
       const wanted = { datasets: state.chosen, title: question.slice(0, 120) };
       const made = await (await post('/thread/new', wanted, { signal: control.signal })).json();
       inThread({ id: made.thread_id, name: nameOf(state.chosen) });
     }
     const path = `/thread/${encodeURIComponent(state.thread.id)}/message/stream`;
-    for await (const [type, data] of events(await post(path, { message: question }, { signal: control.signal })))
-      following(() => onEvent(view, type, data));
-    if (!view.done) view.error ||= 'The connection was cut before the answer was complete.';
-  } catch (error) {
-    if (error.name === 'AbortError') view.stopped = true;
-    else view.error = error.status === 404 && state.thread ? 'This thread is no longer there. Begin a new one.' : error.message;
-  }
-  following(() => finish(view, { code_runs: view.runs, response: view.text, ...view.done }));
-  if (view.root.offsetHeight > window.innerHeight - 160) view.root.scrollIntoView();
-  if (state.turn === control) {
-    state.turn = null;
-    $('send').hidden = false;
-    $('stop').hidden = true;
-  }
-  $('said').textContent = view.error ? `Problem: ${view.error}` : view.stopped ? 'Stopped' : 'The answer is there';
+    return events(await post(path, { message: question }, { signal: control.signal }));
+  });
 }
 
 /* What a cell said: its prints, and what it showed as text. */
@@ -761,8 +822,8 @@ $('question').addEventListener('keydown', event => {
   submit();
 });
 $('ask').addEventListener('submit', event => { event.preventDefault(); submit(); });
-$('stop').addEventListener('click', () => state.turn?.abort());
-document.addEventListener('keydown', event => { if (event.key === 'Escape') state.turn?.abort(); });
+$('stop').addEventListener('click', stopTurn);
+document.addEventListener('keydown', event => { if (event.key === 'Escape') stopTurn(); });
 $('new').addEventListener('click', () => guarded(newThread));
 $('delete').addEventListener('click', () => guarded(deleteThread));
 $('file').addEventListener('change', () => upload($('file').files));

@@ -160,8 +160,34 @@ struct turn_listener {
 
 /* UNAVAILABLE when too many wait; VALIDATION for an empty or too long message. */
 int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
-/* Nobody listens any more: the turn is stopped and what came of it still stored. */
-void turn_drop(struct turn *t);
+
+/* Code for the thread's kernel, with limits of its own. It waits for its turn as messages do, and is no part of the conversation. */
+struct chat_code {
+    const char *language; /* sql or python */
+    const char *code;     /* at most CODE_MAX_BYTES (limits.h) */
+    int64_t timeout_ms, max_rows, max_output_bytes;
+};
+/*
+ * As chat_send(). FORBIDDEN when Python is switched off. The answer has thread_id, run_id, status, result, files, container_state,
+ * state_lost and timings_ms.
+ */
+int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err);
+
+/* The one that runs or runs next; NULL: none. Borrowed. */
+struct turn *chat_turn(const struct chat *c);
+/* Stops all that run and wait; how many. */
+size_t chat_stop(struct chat *c);
+
+/*
+ * Listens to a turn that is under way. The first event, a status, tells what was asked: {stage: "following", run_id, created_at, message or
+ * language and code, skipped}. It and what came so far are told from within; of long turns the oldest output and figures may be missing.
+ * UNAVAILABLE when too many listen.
+ */
+int turn_follow(struct turn *t, const struct turn_listener *listener, struct err *err);
+/* The listener with this arg hears no more. The turn goes on. */
+void turn_leave(struct turn *t, const void *arg);
+/* The same, and the turn is stopped if nobody else listens. What came of it is still stored. */
+void turn_drop(struct turn *t, const void *arg);
 /* Stops it; done still comes, with status cancelled. */
 void turn_cancel(struct turn *t);
 /* The same without patience: the kernel that runs its code is killed, and variables go with it. */

@@ -1,11 +1,12 @@
 #ifndef RIDDLE_AGENT_AGENT_IMPL_H
 #define RIDDLE_AGENT_AGENT_IMPL_H
 
-/* What the files of the agent share: chats (chat.c), turns (turn.c) and who answers (answer_*.c). */
+/* What the files of the agent share: chats (chat.c), turns (turn.c, turn_end.c) and who answers (answer_*.c). */
 
 #include "agent/agent.h"
 #include "agent/catalog.h"
 #include "agent/reading.h"
+#include "agent/turn_log.h"
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -13,6 +14,7 @@
 #include "run/thread_kernel.h"
 
 #define TURNS_QUEUED_MAX 32        /* of one chat */
+#define LISTENERS_MAX 16           /* of one turn */
 #define TURN_ARENA_BYTES (64u << 20)
 #define CATALOGS_KEPT 64
 #define CATALOG_TABLES_MAX 64
@@ -76,14 +78,22 @@ struct turn_run {
 
 typedef void (*turn_next_fn)(struct turn *t);
 
+/* Somebody who listens. */
+struct turn_ear {
+    struct turn_ear *next;
+    struct turn_listener listener;
+};
+
 struct turn {
     struct chat *chat;
     struct turn *next;
     struct arena arena;
     char run_id[ID_UUID_SIZE], created_at[CLOCK_ISO_SIZE];
-    const char *message;
-    struct turn_listener listener;
-    bool dropped, cancelled, timed_out, started, finishing;
+    const char *message; /* NULL: it only executes code */
+    struct chat_code code; /* what is executed; its limits are those of all code of the turn */
+    struct turn_ear *ears;
+    struct turn_log log;
+    bool cancelled, timed_out, started, finishing;
     bool streamed; /* words went out as they came */
     int64_t begun_us, call_begun_us, deadline_ms;
     struct loop_timer *timer;
@@ -124,6 +134,8 @@ struct turn {
 };
 
 void turn_begin(struct turn *t);
+void turn_begin_first(struct chat *c); /* soon: the turn whose turn it is */
+struct run_request turn_request(const struct turn *t);
 void turn_free(struct turn *t);
 /* Tells the listener; taken is released. */
 void turn_say(struct turn *t, const char *type, json_t *taken);
@@ -161,6 +173,8 @@ void agent_forget_learning(struct agent *a);
 
 /* SQL:, PYTHON: and PLAN: run as they are; false if the message is none of these. */
 bool answer_directly(struct turn *t);
+/* Runs the code of an execution. */
+void answer_by_code(struct turn *t);
 void answer_by_planner(struct turn *t);
 void answer_by_model(struct turn *t);
 void model_talk_destroy(struct turn *t);

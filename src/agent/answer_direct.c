@@ -1,4 +1,4 @@
-/* Messages that need nobody to read them: SQL, Python and query plans that run as they are. */
+/* What needs nobody to read it: executions, and messages with SQL, Python or a query plan, run as they are. */
 
 #include <ctype.h>
 #include <string.h>
@@ -38,6 +38,12 @@ static void run_code(struct turn *t, const char *code)
         return;
     }
     turn_run_code(t, &run, direct_done);
+}
+
+void answer_by_code(struct turn *t)
+{
+    t->mode = t->code.language;
+    run_code(t, t->code.code);
 }
 
 /* The tables are known now. */

@@ -428,6 +428,18 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
     return r;
 }
 
+#define RESTARTED "the server has been started anew since"
+
+/* Executions are no messages: their capsules tell whether Python held variables. */
+static void on_python_runs(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct opening *o = arg;
+    struct chat *c = TAKE_PTR(o->chat);
+    if (!err && page->n > 0)
+        thread_kernel_note_loss(c->kernel, RESTARTED);
+    open_end(o, c, NULL);
+}
+
 static void on_history(const struct err *err, const struct store_page *page, void *arg)
 {
     struct opening *o = arg;
@@ -445,14 +457,19 @@ static void on_history(const struct err *err, const struct store_page *page, voi
         if (m->role && m->content)
             chat_remember(c, m->role, m->content, json_object_get(meta, "calls"));
         if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
-            thread_kernel_note_loss(c->kernel, "the server has been started anew since");
+            thread_kernel_note_loss(c->kernel, RESTARTED);
         json_t *plan = json_object_get(meta, "plan");
         if (plan && str_eq(m->role, "assistant")) {
             json_decref(c->last_plan);
             c->last_plan = json_incref(plan);
         }
     }
-    open_end(o, c, NULL);
+    struct store_query query = { .owner = o->owner, .thread_id = o->id, .query_mode = "python", .limit = 1 };
+    struct err ignored = ERR_INIT;
+    o->chat = c;
+    if (thread_kernel_has_loss(c->kernel) ||
+        store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_python_runs, o, &ignored) < 0)
+        open_end(o, TAKE_PTR(o->chat), NULL);
 }
 
 static void on_record(const struct err *err, const struct store_page *page, void *arg)
@@ -533,10 +550,7 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
     if (r == 0 && c) {
         chat_ref(c);
         c->deleted = true;
-        for (struct turn *t = c->turns, *next; t; t = next) {
-            next = t->next;
-            turn_cancel(t);
-        }
+        chat_stop(c);
         if (!c->turns)
             thread_kernel_drop(c->kernel, NULL);
         chat_unref(c);

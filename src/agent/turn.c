@@ -1,25 +1,19 @@
 /*
- * A turn: one message and its answer. It begins when the turns before it have ended, is answered by what its first word asks for
- * (answer_direct.c) or by whoever answers here (answer_model.c, answer_planner.c), and ends in turn_finish(): capsule and messages are
- * stored, then the listener is told, then the next turn begins.
+ * A turn: one message and its answer, or the execution of some code. It begins when the turns before it have ended, is answered by what
+ * its first word asks for (answer_direct.c) or by whoever answers here (answer_model.c, answer_planner.c), and ends in turn_finish()
+ * (turn_end.c). It does not depend on its listeners: they may leave and follow it again.
  */
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include "agent/agent_impl.h"
-#include "agent/chart.h"
-#include "agent/claims.h"
-#include "agent/summary.h"
-#include "agent/tools.h"
 #include "base/limits.h"
-#include "base/log.h"
 #include "base/str.h"
-#include "run/capsule.h"
 #include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
+#define FOLLOWED_CODE_BYTES 2000 /* of an execution, for who follows it */
 
 const struct config *turn_cfg(const struct turn *t)
 {
@@ -28,8 +22,13 @@ const struct config *turn_cfg(const struct turn *t)
 
 void turn_say(struct turn *t, const char *type, json_t *taken)
 {
-    if (!t->dropped && t->listener.event && taken)
-        t->listener.event(t->listener.arg, type, taken);
+    if (taken)
+        turn_log_add(&t->log, type, taken);
+    for (struct turn_ear *e = t->ears, *next; e && taken; e = next) {
+        next = e->next;
+        if (e->listener.event)
+            e->listener.event(e->listener.arg, type, taken);
+    }
     json_decref(taken);
 }
 
@@ -57,9 +56,10 @@ static void on_display(void *arg, const json_t *data)
     struct turn *t = arg;
     if (json_array_size(t->images) >= FIGURES_MAX)
         return;
+    json_t *copy = json_deep_copy(data);
     if (json_object_get(data, "png") || json_object_get(data, "svg"))
-        json_array_append_new(t->images, json_deep_copy(data));
-    turn_say(t, "image", json_deep_copy(data));
+        json_array_append(t->images, copy);
+    turn_say(t, "image", copy);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -70,11 +70,10 @@ static void on_progress(void *arg, const char *stage, double fraction)
 static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t max_rows, int64_t max_output_bytes, bool shown,
                      kernel_job_fn done, struct err *err)
 {
-    const struct config *cfg = turn_cfg(t);
     struct kernel_job job = {
         .kind = kind,
         .code = code,
-        .timeout_ms = cfg->run_timeout_s * 1000,
+        .timeout_ms = t->code.timeout_ms,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,
         .events = { .progress = on_progress, .output = shown ? on_output : NULL, .display = shown ? on_display : NULL, .arg = t },
@@ -123,6 +122,8 @@ static json_t *output_text(const json_t *result)
 
 void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan, double exec_ms)
 {
+    if (!t->message)
+        return; /* whoever executes code knows it, and gets the whole result */
     json_t *run = json_pack("{s:s, s:s, s:o, s:f, s:s, s:O}", "language", language, "code", code, "output", output_text(t->result),
                             "exec_ms", exec_ms, "status", t->status, "error", json_object_get(t->result, "error"));
     if (plan)
@@ -153,12 +154,11 @@ void turn_count_wait(struct turn *t)
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err);
 
 /* The code that the turn ran last, or would have. */
-static struct run_request run_request_of(const struct turn *t)
+struct run_request turn_request(const struct turn *t)
 {
-    const struct config *cfg = turn_cfg(t);
     return (struct run_request){ .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL, .policy = POLICY_OPEN,
-                                 .timeout_ms = cfg->run_timeout_s * 1000, .max_rows = cfg->max_rows,
-                                 .max_output_bytes = cfg->max_output_bytes };
+                                 .timeout_ms = t->code.timeout_ms, .max_rows = t->code.max_rows,
+                                 .max_output_bytes = t->code.max_output_bytes };
 }
 
 /*
@@ -174,7 +174,7 @@ static bool try_among_frames(struct turn *t)
     auto_free char *quoted = json_dumps(text, JSON_ENCODE_ANY);
     const char *cell = quoted ? arena_printf(&t->arena, "sql(%s)", quoted) : NULL;
     t->run.among_frames = true;
-    return cell && begin_job(t, RUN_PYTHON, cell, turn_cfg(t)->max_rows, turn_cfg(t)->max_output_bytes, false, on_code_ran, &err) == 0;
+    return cell && begin_job(t, RUN_PYTHON, cell, t->code.max_rows, t->code.max_output_bytes, false, on_code_ran, &err) == 0;
 }
 
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err)
@@ -189,7 +189,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     const struct run_result *res = err ? &nothing : result;
     bool refused = res->verdict == VERDICT_ERROR || res->verdict == VERDICT_POLICY;
     struct sandbox_limits limits;
-    struct run_request request = run_request_of(t);
+    struct run_request request = turn_request(t);
     const struct outcome_of of = { .request = &request, .limits = &limits, .cancelled = t->cancelled };
     sandbox_limits_default(turn_cfg(t), &limits);
     if (refused && !t->cancelled && !t->timed_out && try_among_frames(t)) {
@@ -232,7 +232,7 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
     turn_stage(t, "executing", python ? "Executing Python code..." : "Running the query...");
     int r = t->run.code ? 0 : err_set(&err, ERR_TOO_LARGE, "the code is too large");
     if (r == 0)
-        r = begin_job(t, python ? RUN_PYTHON : RUN_SQL, t->run.code, turn_cfg(t)->max_rows, turn_cfg(t)->max_output_bytes, true,
+        r = begin_job(t, python ? RUN_PYTHON : RUN_SQL, t->run.code, t->code.max_rows, t->code.max_output_bytes, true,
                       on_code_ran, &err);
     if (r < 0)
         turn_fail(t, &err);
@@ -245,250 +245,6 @@ int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struc
     if (r == 0 && !(*ret_sql = arena_strdup(&t->arena, buf_cstr(&sql))))
         r = err_set(err, ERR_NO_MEMORY, "out of memory");
     return r;
-}
-
-/* ---- the end ---- */
-
-void turn_summarise(struct turn *t)
-{
-    struct err err = ERR_INIT;
-    buf_clear(&t->text);
-    if (!t->result || summary_write(t->result, t->mode, json_string_value(json_object_get(t->extra, "reading")), &t->text, &err) < 0)
-        (void)buf_append_str(&t->text, "There is no result.", &err);
-}
-
-void turn_fail(struct turn *t, const struct err *err)
-{
-    t->failed = true;
-    t->failure = *err;
-    turn_finish(t);
-}
-
-static json_t *timings(const struct turn *t, int64_t total_us)
-{
-    double llm = 0, exec = 0;
-    size_t i;
-    json_t *v;
-    json_array_foreach(t->llm_ms, i, v) llm += json_number_value(v);
-    json_array_foreach(t->exec_ms, i, v) exec += json_number_value(v);
-    double restore = (double)t->restore_us / 1000, total = (double)total_us / 1000;
-    double busy = llm + exec + restore;
-    json_t *o = json_pack("{s:f, s:O, s:f, s:O, s:f, s:f, s:f}", "sandbox_restore", restore, "openai_per_call", t->llm_ms, "openai_total",
-                          llm, "exec_per_call", t->exec_ms, "exec_total", exec, "overhead", total > busy ? total - busy : 0.0, "total", total);
-    if (t->first_token_us >= 0)
-        json_object_set_new(o, "ttft", json_real((double)t->first_token_us / 1000));
-    /* What the first token would have waited for, had the kernel not come up meanwhile. */
-    if (t->first_token_us >= 0)
-        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(thread_kernel_times(t->chat->kernel)->ahead_us, t->first_token_us) / 1000));
-    return o;
-}
-
-/* Result of a turn in which nothing ran: an error, or nothing but words. */
-static json_t *empty_result(const struct turn *t)
-{
-    return json_pack("{s:[], s:[], s:[], s:i, s:b, s:i, s:o}", "columns", "types", "rows", "row_count", 0, "truncated", 0, "exec_time_ms", 0,
-                     "error", t->failed ? json_error(&t->failure) : json_null());
-}
-
-static const char *failure_status(const struct turn *t)
-{
-    switch (t->failure.code) {
-    case ERR_VALIDATION:
-    case ERR_FORBIDDEN:
-    case ERR_INVALID_INPUT:
-        return "rejected";
-    case ERR_TIMEOUT:
-        return "timed_out";
-    default:
-        return "failed";
-    }
-}
-
-static void settle_outcome(struct turn *t)
-{
-    struct err ignored = ERR_INIT;
-    if (t->failed) {
-        json_decref(t->result);
-        t->result = empty_result(t);
-        t->status = failure_status(t);
-        buf_clear(&t->text);
-        (void)buf_printf(&t->text, &ignored, "I couldn't do that: %s", t->failure.message);
-    }
-    if (!t->result)
-        t->result = empty_result(t);
-    if (t->cancelled) {
-        t->status = "cancelled";
-        buf_clear(&t->text);
-        (void)buf_append_str(&t->text, "Stopped before it was finished.", &ignored);
-    }
-    if (!t->status)
-        t->status = "succeeded";
-    if (!json_object_get(t->extra, "chart")) {
-        json_t *chart = str_eq(t->status, "succeeded") ? chart_suggest(t->result, NULL) : NULL;
-        if (chart)
-            json_object_set_new(t->extra, "chart", chart);
-    }
-    const char *loss = thread_kernel_take_loss(t->chat->kernel);
-    if (loss) {
-        json_object_set_new(t->extra, "state_lost", json_true());
-        json_object_set_new(t->extra, "state_lost_reason", json_string(loss));
-        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)", t->text.len ? "\n\n" : "", loss);
-    }
-}
-
-static json_t *answer_json(struct turn *t)
-{
-    struct chat *c = t->chat;
-    const struct agent_env *env = &c->agent->env;
-    int64_t total_us = clock_now_us() - t->begun_us;
-    json_t *a = json_pack("{s:s, s:s, s:o, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "thread_id", c->id, "run_id", t->run_id,
-                          "assistant_message", json_text(t->text.data, t->text.len), "status", t->status, "result", t->result, "details",
-                          "dataset_id", c->has_data ? c->data.dataset_id : "", "query_mode", t->mode, "plan_json", t->plan, "compiled_sql",
-                          t->sql, "python_code", t->python);
-    if (!a)
-        return NULL;
-    json_object_set(a, "code_runs", t->code_runs);
-    json_object_set(a, "images", t->images);
-    json_object_set(a, "files", t->files);
-    json_object_update(a, t->extra);
-    json_object_set_new(a, "model", json_string(llm_is_builtin(env->llm) ? "builtin" : llm_model(env->llm)));
-    if (t->usage)
-        json_object_set(a, "usage", t->usage);
-    json_object_set_new(a, "llm_calls", json_integer(t->n_llm));
-    json_object_set_new(a, "container_state", t->restore_us > 0 ? json_sprintf("cold→hot (%.1fms)", (double)t->restore_us / 1000)
-                                                                  : json_string("hot"));
-    json_object_set_new(a, "total_ms", json_real((double)total_us / 1000));
-    json_t *times = timings(t, total_us);
-    json_object_set_new(a, "timings_ms", times);
-    json_object_set(json_object_get(a, "details"), "timings_ms", times);
-    return a;
-}
-
-static void begin_first(void *arg);
-
-/* Everything is safe, or cannot be made safe: tell, and let the next one begin. */
-static void turn_end(struct turn *t, json_t *answer, const struct err *err)
-{
-    struct chat *c = t->chat;
-    struct agent *a = c->agent;
-    chat_ref(c);
-    bool ok = !err && str_eq(t->status, "succeeded");
-    a->stats.answered += ok;
-    a->stats.failed += !ok;
-    c->turns = t->next;
-    if (!t->dropped)
-        t->listener.done(t->listener.arg, answer, err);
-    t->next = NULL;
-    turn_free(t);
-    c->used_ms = clock_now_ms();
-    if (c->turns) {
-        struct err ignored = ERR_INIT;
-        chat_ref(c);
-        if (loop_defer(a->env.loop, begin_first, c, &ignored) < 0)
-            begin_first(c);
-    } else if (c->deleted) {
-        thread_kernel_drop(c->kernel, NULL);
-    } else {
-        chat_refresh_due(c);
-    }
-    chat_unref(c);
-}
-
-static void on_stored(const struct err *err, int64_t value, void *arg)
-{
-    (void)value;
-    struct turn *t = arg;
-    if (t->chat->agent->closing)
-        return;
-    struct chat *c = t->chat;
-    if (err && !c->deleted) {
-        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id), LOG_STR("error", err->message));
-        turn_end(t, NULL, err);
-        return;
-    }
-    auto_json json_t *calls = history_of(t);
-    chat_remember(c, "user", t->message, NULL);
-    chat_remember(c, "assistant", buf_cstr(&t->text), calls);
-    c->message_count += 2;
-    if (t->plan && str_eq(t->status, "succeeded")) {
-        json_decref(c->last_plan);
-        c->last_plan = json_incref(t->plan);
-        free(c->last_question);
-        c->last_question = strdup(t->message);
-    }
-    auto_json json_t *answer = answer_json(t);
-    struct err out_of_memory = ERR_INIT;
-    if (!answer)
-        err_set(&out_of_memory, ERR_NO_MEMORY, "out of memory");
-    turn_end(t, answer, answer ? NULL : &out_of_memory);
-}
-
-/* As a store would: not from within whatever finished the turn, which may still look at it. */
-static void stored_nothing(void *arg)
-{
-    on_stored(NULL, 0, arg);
-}
-
-/* The capsule and the two messages of the turn: all or none. A thread that was deleted meanwhile takes no messages. */
-static void store_turn(struct turn *t)
-{
-    struct err err = ERR_INIT;
-    struct chat *c = t->chat;
-    const char *code = t->python ? t->python : t->sql, *dataset_id = c->has_data ? c->data.dataset_id : NULL;
-    auto_json json_t *calls = history_of(t);
-    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
-                                       t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
-    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
-    auto_free char *meta_text = json_to_str(meta);
-    struct sandbox_limits limits;
-    struct run_request request = run_request_of(t);
-    sandbox_limits_default(turn_cfg(t), &limits);
-    const struct message messages[] = {
-        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "user", .content = t->message, .run_id = t->run_id },
-        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "assistant", .content = buf_cstr(&t->text),
-          .run_id = t->run_id, .metadata_json = meta_text },
-    };
-    const struct capsule_spec spec = {
-        .run_id = t->run_id,
-        .owner = c->owner,
-        .created_at = t->created_at,
-        .dataset_id = dataset_id ? dataset_id : "",
-        .dataset_version_hash = c->has_data ? c->data.version_hash : NULL,
-        .query_mode = t->mode,
-        .thread_id = c->id,
-        .question = t->message,
-        .status = t->status,
-        .sql = t->sql,
-        .python = t->python,
-        .plan = t->plan,
-        .request = &request,
-        .limits = &limits,
-        .result = t->result,
-        .timings = times,
-        .usage = t->usage,
-    };
-    if (capsule_store(c->agent->env.store, &spec, messages, c->deleted ? 0 : ARRAY_SIZE(messages), on_stored, t, &err) < 0)
-        on_stored(&err, 0, t);
-}
-
-void turn_finish(struct turn *t)
-{
-    if (t->finishing)
-        return;
-    t->finishing = true;
-    loop_cancel(TAKE_PTR(t->timer));
-    turn_forget_learning(t);
-    model_talk_destroy(t);
-    settle_outcome(t);
-    if (!t->streamed)
-        turn_say(t, "token", json_pack("{s:o}", "text", json_text(t->text.data, t->text.len)));
-    if (t->chat->agent->env.store) {
-        store_turn(t);
-    } else {
-        struct err err = ERR_INIT;
-        if (loop_defer(t->chat->agent->env.loop, stored_nothing, t, &err) < 0)
-            stored_nothing(t);
-    }
 }
 
 /* ---- the beginning ---- */
@@ -521,6 +277,10 @@ void turn_begin(struct turn *t)
         turn_fail(t, &err);
         return;
     }
+    if (!t->message) { /* its code has a time limit of its own */
+        answer_by_code(t);
+        return;
+    }
     t->deadline_ms = clock_now_ms() + turn_cfg(t)->agent_timeout_s * 1000;
     (void)loop_after(c->agent->env.loop, (uint64_t)turn_cfg(t)->agent_timeout_s * 1000, on_deadline, t, &t->timer, &err);
     turn_stage(t, "planning", "Reading the question...");
@@ -541,38 +301,57 @@ static void begin_first(void *arg)
         chat_unref(c);
 }
 
-int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err)
+void turn_begin_first(struct chat *c)
 {
-    size_t n = 0, length = 0;
-    for (const struct turn *t = c->turns; t; t = t->next)
+    struct err ignored = ERR_INIT;
+    chat_ref(c);
+    if (loop_defer(c->agent->env.loop, begin_first, c, &ignored) < 0)
+        begin_first(c);
+}
+
+static int add_listener(struct turn *t, const struct turn_listener *listener, struct err *err)
+{
+    struct turn_ear **at = &t->ears;
+    size_t n = 0;
+    for (; *at; at = &(*at)->next)
         n++;
-    const char *p = message;
-    while (isspace((unsigned char)*p))
-        p++;
-    for (const char *q = message; *q; q++)
-        length += ((unsigned char)*q & 0xc0) != 0x80;
+    if (n >= LISTENERS_MAX)
+        return err_set(err, ERR_UNAVAILABLE, "%zu clients follow this turn already", n);
+    struct turn_ear *e = malloc(sizeof(*e));
+    if (!e)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *e = (struct turn_ear){ .listener = *listener };
+    *at = e;
+    return 0;
+}
+
+/* A turn at the end of the queue. */
+static int queue_turn(struct chat *c, const char *message, const struct chat_code *code, const struct turn_listener *listener,
+                      struct turn **ret, struct err *err)
+{
+    size_t n = 0;
+    struct turn **at = &c->turns;
+    for (; *at; at = &(*at)->next)
+        n++;
     if (c->deleted || c->agent->closing)
         return err_set(err, ERR_NOT_FOUND, "Thread not found");
-    if (!*p)
-        return err_set(err, ERR_VALIDATION, "the message is empty");
-    if (length > (size_t)turn_cfg(&(struct turn){ .chat = c })->max_input_chars)
-        return err_set(err, ERR_VALIDATION, "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)", length,
-                       (long long)c->agent->env.cfg->max_input_chars);
     if (n >= TURNS_QUEUED_MAX)
         return err_set(err, ERR_UNAVAILABLE, "%zu messages of this thread wait for their turn already", n);
     struct turn *t = calloc(1, sizeof(*t));
     if (!t)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     arena_init(&t->arena, TURN_ARENA_BYTES);
+    turn_log_init(&t->log);
     t->chat = c;
-    t->listener = *listener;
     t->begun_us = clock_now_us();
     t->mode = "chat";
     t->first_token_us = -1;
     buf_init(&t->text, TURN_TEXT_MAX);
     id_uuid4(t->run_id);
     clock_iso8601(clock_wall_ms(), t->created_at);
-    t->message = arena_strdup(&t->arena, message);
+    t->message = message ? arena_strdup(&t->arena, message) : NULL;
+    t->code = *code;
+    t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
     t->results = json_array();
     t->code_runs = json_array();
     t->images = json_array();
@@ -580,22 +359,107 @@ int chat_send(struct chat *c, const char *message, const struct turn_listener *l
     t->extra = json_object();
     t->llm_ms = json_array();
     t->exec_ms = json_array();
-    struct turn **at = &c->turns;
-    while (*at)
-        at = &(*at)->next;
     *at = t;
-    if (c->turns == t) {
-        chat_ref(c);
-        int r = loop_defer(c->agent->env.loop, begin_first, c, err);
-        if (r < 0) {
-            c->turns = NULL;
-            turn_free(t);
-            chat_unref(c);
-            return r;
-        }
+    int r = t->message || t->code.code ? add_listener(t, listener, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0 && c->turns == t) {
+        r = loop_defer(c->agent->env.loop, begin_first, c, err);
+        if (r == 0)
+            chat_ref(c);
+    }
+    if (r < 0) {
+        turn_free(t);
+        return r;
     }
     *ret = t;
     return 0;
+}
+
+int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err)
+{
+    const struct config *cfg = c->agent->env.cfg;
+    size_t length = 0;
+    const char *p = message;
+    while (isspace((unsigned char)*p))
+        p++;
+    for (const char *q = message; *q; q++)
+        length += ((unsigned char)*q & 0xc0) != 0x80;
+    if (!*p)
+        return err_set(err, ERR_VALIDATION, "the message is empty");
+    if (length > (size_t)cfg->max_input_chars)
+        return err_set(err, ERR_VALIDATION, "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)", length,
+                       (long long)cfg->max_input_chars);
+    struct chat_code limits = { .timeout_ms = cfg->run_timeout_s * 1000, .max_rows = cfg->max_rows,
+                                .max_output_bytes = cfg->max_output_bytes };
+    return queue_turn(c, message, &limits, listener, ret, err);
+}
+
+int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err)
+{
+    struct chat_code own = *code;
+    own.language = str_eq(code->language, "python") ? "python" : "sql";
+    if (str_eq(own.language, "python") && !c->agent->env.cfg->enable_python)
+        return err_set(err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+    if (!*code->code)
+        return err_set(err, ERR_VALIDATION, "the code is empty");
+    if (strlen(code->code) > CODE_MAX_BYTES)
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code->code), CODE_MAX_BYTES);
+    return queue_turn(c, NULL, &own, listener, ret, err);
+}
+
+/* ---- who listens ---- */
+
+struct turn *chat_turn(const struct chat *c)
+{
+    return c->turns;
+}
+
+size_t chat_stop(struct chat *c)
+{
+    size_t n = 0;
+    chat_ref(c);
+    for (struct turn *t = c->turns, *next; t; t = next) {
+        next = t->next;
+        turn_cancel(t);
+        n++;
+    }
+    chat_unref(c);
+    return n;
+}
+
+int turn_follow(struct turn *t, const struct turn_listener *listener, struct err *err)
+{
+    const char *code = t->code.code;
+    int r = add_listener(t, listener, err);
+    if (r < 0 || !listener->event)
+        return r;
+    json_t *what = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:I}", "stage", "following", "text", "Following", "run_id", t->run_id,
+                             "created_at", t->created_at, "message", t->message, "language", t->code.language, "skipped",
+                             (json_int_t)t->log.skipped);
+    if (code)
+        json_object_set_new(what, "code", json_text(code, str_utf8_cut(code, strlen(code), FOLLOWED_CODE_BYTES)));
+    listener->event(listener->arg, "status", what);
+    json_decref(what);
+    turn_log_replay(&t->log, listener->event, listener->arg);
+    return 0;
+}
+
+void turn_leave(struct turn *t, const void *arg)
+{
+    struct turn_ear **at = &t->ears;
+    while (*at && (*at)->listener.arg != arg)
+        at = &(*at)->next;
+    struct turn_ear *e = *at;
+    if (e) {
+        *at = e->next;
+        free(e);
+    }
+}
+
+void turn_drop(struct turn *t, const void *arg)
+{
+    turn_leave(t, arg);
+    if (!t->ears)
+        turn_cancel(t);
 }
 
 void turn_cancel(struct turn *t)
@@ -625,12 +489,6 @@ void turn_kill(struct turn *t)
     thread_kernel_kill(t->chat->kernel); /* its callback ends the turn */
 }
 
-void turn_drop(struct turn *t)
-{
-    t->dropped = true;
-    turn_cancel(t);
-}
-
 void turn_free(struct turn *t)
 {
     struct turn **at = &t->chat->turns;
@@ -638,6 +496,9 @@ void turn_free(struct turn *t)
         at = &(*at)->next;
     if (*at)
         *at = t->next;
+    while (t->ears)
+        turn_leave(t, t->ears->listener.arg);
+    turn_log_finish(&t->log);
     loop_cancel(t->timer);
     turn_forget_learning(t);
     model_talk_destroy(t);

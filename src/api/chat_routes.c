@@ -5,6 +5,7 @@
 #include "api/chats.h"
 #include "api/files.h"
 #include "base/clock.h"
+#include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
 
@@ -127,6 +128,59 @@ static void post_message_stream(struct http_request *req)
     serve_thread(req, true);
 }
 
+/* ---- /thread/{id}/execute, /turn/stream, /stop ---- */
+
+static const char *const languages[] = { "python", "sql", NULL };
+static const struct schema_field execute_fields[] = {
+    { .name = "language", .types = SCHEMA_STRING, .choices = languages, .dflt = "\"python\"", .doc = "What the code is written in." },
+    { .name = "code", .types = SCHEMA_STRING, .required = true, .example = "\"df = sql('SELECT 1 AS x')\\ndf.x.sum()\"",
+      .doc = "A cell of Python, or one SELECT or WITH; at most 1 MB. Variables stay for what runs in the thread later." },
+    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),
+      .doc = "Wall time; RUN_TIMEOUT_SECONDS when missing." },
+    { .name = "max_rows", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, RUN_ROWS_MAX), .doc = "MAX_ROWS when missing." },
+    { .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),
+      .doc = "Of stdout, of stderr and of the rows; MAX_OUTPUT_BYTES when missing." },
+    { .name = NULL },
+};
+static const struct schema execute_schema = { .name = "ThreadCode", .doc = "Code for the kernel of a thread.", .fields = execute_fields };
+
+static void serve_code(struct http_request *req, bool stream)
+{
+    const struct config *cfg = app_of(req)->cfg;
+    const json_t *body = http_body_json(req);
+    long long seconds, rows, bytes;
+    struct err err = ERR_INIT;
+    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, EXECUTE_TIMEOUT_MAX_S, &seconds, &err);
+    if (r == 0)
+        r = json_get_i64(body, "max_rows", cfg->max_rows, 1, RUN_ROWS_MAX, &rows, &err);
+    if (r == 0)
+        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX, &bytes, &err);
+    if (r < 0) {
+        http_reply_error(req, &err);
+        return;
+    }
+    struct chat_code code = { .language = text_of(body, "language"), .code = text_of(body, "code"), .timeout_ms = seconds * 1000,
+                              .max_rows = rows, .max_output_bytes = bytes };
+    struct chat_request ask = { .form = FORM_CODE, .stream = stream, .code = &code, .thread_id = http_param(req, "thread_id") };
+    chat_serve(req, &ask);
+}
+
+static void post_execute(struct http_request *req)
+{
+    serve_code(req, false);
+}
+
+static void post_execute_stream(struct http_request *req)
+{
+    serve_code(req, true);
+}
+
+static void get_turn_stream(struct http_request *req)
+{
+    struct chat_request ask = { .form = FORM_THREAD, .stream = true, .follow = true, .thread_id = http_param(req, "thread_id") };
+    chat_serve(req, &ask);
+}
+
 /* ---- POST /thread/new ---- */
 
 static const struct schema_field new_fields[] = {
@@ -217,7 +271,7 @@ static void post_thread(struct http_request *req)
     const json_t *body = http_body_json(req), *datasets = json_object_get(body, "datasets"), *uploads = json_object_get(body, "file_ids");
     struct waiting *w = wait_for(req);
     struct chat_spec spec = { .owner = http_owner(req), .thread_id = text_of(body, "thread_id"), .title = text_of(body, "title"),
-                              .datasets = json_array_size(datasets) ? datasets : NULL,
+                              .datasets = json_is_array(datasets) ? datasets : NULL, /* [] is a thread without data */
                               .uploads = json_array_size(uploads) ? uploads : NULL };
     int r = w ? chat_create(app_of(req)->agent, &spec, on_new, w, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     deferred(req, w, r, &err);
@@ -262,6 +316,38 @@ static void get_status(struct http_request *req)
     struct err err = ERR_INIT;
     struct waiting *w = wait_for(req);
     int r = w ? store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_status, w, &err)
+              : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void reply_stopped(struct http_request *req, size_t n)
+{
+    http_reply_json(req, 200, json_pack("{s:s, s:I}", "thread_id", http_param(req, "thread_id"), "stopped", (json_int_t)n));
+}
+
+/* A thread that is not in memory has nothing to stop. */
+static void got_stopped(const struct err *err, const struct store_page *page, void *arg)
+{
+    (void)page;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (req && err)
+        reply_read_error(req, err);
+    else if (req)
+        reply_stopped(req, 0);
+}
+
+static void post_stop(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct chat *c = chat_find(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"));
+    if (c) {
+        reply_stopped(req, chat_stop(c));
+        return;
+    }
+    struct waiting *w = wait_for(req);
+    int r = w ? store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_stopped, w, &err)
               : err_set(&err, ERR_NO_MEMORY, "out of memory");
     deferred(req, w, r, &err);
 }
@@ -444,6 +530,18 @@ static const struct route_response thread_message_responses[] = {
     { 200, NULL, NULL, false, "{response, thread_id, container_state, openai_calls, total_ms, timings_ms, code_runs, result, chart, images, files}" },
     { .status = 0 } };
 static const struct route_response stream_responses[] = { { 200, "text/event-stream", NULL, false, events_doc }, { .status = 0 } };
+static const struct route_response execute_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, run_id, status, result, files, container_state, state_lost, timings_ms}; code that fails is a result, too." },
+    { .status = 0 } };
+static const struct route_response execute_stream_responses[] = {
+    { 200, "text/event-stream", NULL, false, "Events: status, step (live output), image, result, error, done." }, { .status = 0 } };
+static const struct route_response turn_responses[] = {
+    { 200, "text/event-stream", NULL, false,
+      "A status {stage: following, run_id, message or language and code, skipped}, what came so far, then what comes, done." },
+    { 204, NULL, NULL, false, "No turn is under way." },
+    { .status = 0 } };
+static const struct route_response stop_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, stopped}: how many turns and executions are being stopped." }, { .status = 0 } };
 static const struct route_response new_responses[] = {
     { 200, NULL, NULL, false, "{thread_id, container_status, workspace, attached_files, dataset_id, prompts, timings_ms}" }, { .status = 0 } };
 static const struct route_response status_responses[] = {
@@ -471,6 +569,18 @@ static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage", .tag = "threads",
       .summary = "The same, as it comes", .params = thread_params, .body = &message_schema, .responses = stream_responses,
       .errors = CHAT_ERRORS },
+    { HTTP_POST, "/thread/{thread_id}/execute", post_execute, .id = "executeInThread", .tag = "threads",
+      .summary = "Run code in the kernel of a thread", .params = thread_params, .body = &execute_schema, .responses = execute_responses,
+      .errors = CHAT_ERRORS | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/thread/{thread_id}/execute/stream", post_execute_stream, .id = "streamExecuteInThread", .tag = "threads",
+      .summary = "The same, with live output", .params = thread_params, .body = &execute_schema, .responses = execute_stream_responses,
+      .errors = CHAT_ERRORS | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_GET, "/thread/{thread_id}/turn/stream", get_turn_stream, .id = "followTurn", .tag = "threads",
+      .summary = "Follow the turn that is under way", .params = thread_params, .responses = turn_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
+      .summary = "Stop what runs and waits in a thread", .params = thread_params, .responses = stop_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads", .summary = "A thread and its sandbox",
       .params = thread_params, .responses = status_responses, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory", .tag = "threads", .summary = "Who said what",

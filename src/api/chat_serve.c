@@ -1,6 +1,6 @@
 /*
  * From a request to a chat's answer: the thread is opened or made, the message sent, and what comes back is told in the client's form, at
- * once as events or at the end as JSON. A client that leaves stops its turn.
+ * once as events or at the end as JSON.
  */
 
 #include <stdio.h>
@@ -18,8 +18,9 @@ struct serving {
     struct sse *sse;
     struct arena arena;
     enum chat_form form;
-    bool stream, left, opening, may_create, set_data;
+    bool stream, left, opening, may_create, set_data, follow;
     const char *owner, *message, *thread_id;
+    struct chat_code code;
     json_t *datasets, *uploads, *messages;
     struct chat *chat;
     struct turn *turn;
@@ -64,8 +65,8 @@ static json_t *image_paths(const json_t *answer)
 static json_t *shaped(const struct serving *s, json_t *answer, bool streamed)
 {
     json_t *out = json_copy(answer);
-    if (!out)
-        return NULL;
+    if (!out || !json_object_get(answer, "assistant_message"))
+        return out;
     if (streamed) /* the figures have been sent as they came */
         json_object_set_new(out, "images", json_integer((json_int_t)json_array_size(json_object_get(answer, "images"))));
     json_object_set(out, "openai_calls", json_object_get(answer, "llm_calls"));
@@ -102,16 +103,18 @@ static void stream_answer(struct serving *s, json_t *answer)
 {
     auto_json json_t *all = shaped(s, answer, true);
     const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
+    bool code = !json_object_get(answer, "assistant_message"); /* an execution, which any form may have followed */
     if (s->form == FORM_SESSION)
         say(s, "images", json_pack("{s:O}", "value", json_object_get(all, "images")));
-    else if (s->form == FORM_CHAT)
+    else if (s->form == FORM_CHAT || code)
         say(s, "result", json_incref(all));
     else if (!str_eq(json_string_value(json_object_get(answer, "status")), "succeeded") && !json_is_null(error) &&
              json_array_size(json_object_get(answer, "code_runs")) == 0)
         say(s, "error", json_pack("{s:O, s:O}", "message", json_object_get(answer, "assistant_message"), "error", error));
-    if (s->form == FORM_CHAT)
-        say(s, "done", json_pack("{s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id", json_object_get(all, "thread_id"),
-                                 "timings_ms", json_object_get(all, "timings_ms")));
+    if (s->form == FORM_CHAT || code)
+        say(s, "done", json_pack("{s:O, s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id",
+                                 json_object_get(all, "thread_id"), "status", json_object_get(all, "status"), "timings_ms",
+                                 json_object_get(all, "timings_ms")));
     else
         say(s, "done", json_incref(all));
 }
@@ -160,8 +163,10 @@ static void on_left(void *arg)
     s->left = true;
     s->req = NULL;
     s->sse = NULL;
-    if (s->turn)
-        turn_drop(s->turn);
+    if (s->turn && (s->form == FORM_CHAT || s->form == FORM_SESSION))
+        turn_drop(s->turn, s);
+    else if (s->turn)
+        turn_leave(s->turn, s);
     if (!s->opening)
         serving_free(s);
 }
@@ -172,7 +177,8 @@ static void start_stream(struct serving *s)
 {
     s->sse = http_reply_sse(s->req);
     s->req = NULL;
-    say(s, "status", json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
+    if (!s->follow)
+        say(s, "status", json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
     sse_on_close(s->sse, on_left, s);
 }
 
@@ -189,6 +195,21 @@ static void adopt_history(struct serving *s)
             break;
         chat_recall(s->chat, json_string_value(json_object_get(m, "role")), json_string_value(json_object_get(m, "content")));
     }
+}
+
+/* The stream begins before the turn's first events are told from within turn_follow(). */
+static void follow(struct serving *s, const struct turn_listener *listener)
+{
+    struct err err = ERR_INIT;
+    s->turn = chat_turn(s->chat);
+    if (!s->turn) {
+        http_reply_empty(s->req, 204);
+        serving_free(s);
+        return;
+    }
+    start_stream(s);
+    if (turn_follow(s->turn, listener, &err) < 0)
+        end_with_error(s, &err);
 }
 
 static void on_open(struct chat *chat, const struct err *err, void *arg)
@@ -218,11 +239,17 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         end_with_error(s, &why);
         return;
     }
-    int r = s->set_data ? chat_set_data(chat, s->datasets, s->uploads, &why) : 0;
     struct turn_listener listener = { .event = s->stream ? on_event : NULL, .done = on_done, .arg = s };
+    if (s->follow) {
+        follow(s, &listener);
+        return;
+    }
+    int r = s->set_data ? chat_set_data(chat, s->datasets, s->uploads, &why) : 0;
     if (s->form == FORM_SESSION)
         adopt_history(s);
-    if (r == 0)
+    if (r == 0 && s->form == FORM_CODE)
+        r = chat_execute(chat, &s->code, &listener, &s->turn, &why);
+    else if (r == 0)
         r = chat_send(chat, s->message, &listener, &s->turn, &why);
     if (r < 0) {
         end_with_error(s, &why);
@@ -243,9 +270,14 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     }
     arena_init(&s->arena, 8u << 20);
     *s = (struct serving){ .app = app, .req = req, .arena = s->arena, .form = ask->form, .stream = ask->stream,
-                           .may_create = ask->may_create, .set_data = ask->set_data, .opening = true };
+                           .may_create = ask->may_create, .set_data = ask->set_data, .follow = ask->follow, .opening = true };
     s->owner = arena_strdup(&s->arena, http_owner(req));
-    s->message = arena_strdup(&s->arena, ask->message);
+    s->message = ask->message ? arena_strdup(&s->arena, ask->message) : NULL;
+    if (ask->code) {
+        s->code = *ask->code;
+        s->code.language = arena_strdup(&s->arena, ask->code->language);
+        s->code.code = arena_strdup(&s->arena, ask->code->code);
+    }
     s->datasets = json_deep_copy(ask->datasets);
     s->uploads = json_deep_copy(ask->uploads);
     s->messages = json_deep_copy(ask->messages);

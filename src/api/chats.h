@@ -2,24 +2,29 @@
 #define RIDDLE_API_CHATS_H
 
 /*
- * Messages to chats, in the three forms that clients know. One thread model is beneath all of them (src/agent); only the shape of what
- * comes back differs:
+ * Messages to threads, in the three forms that clients know, and code that runs in them. One thread model is beneath all of them
+ * (src/agent); only the shape of what comes back differs:
  *
  *   FORM_THREAD   /thread/{id}/message: {response, code_runs, timings_ms, …}
  *   FORM_CHAT     /chat with dataset_id and message: {assistant_message, result, details, …}
  *   FORM_SESSION  /chat with messages and session_id: {reply, images}
+ *   FORM_CODE     /thread/{id}/execute: {run_id, status, result, …}
+ *
+ * A client that leaves a thread's turn leaves it running; /chat, whose client may not know the thread, stops its turn.
  */
 
 #include "agent/agent.h"
 #include "api/app.h"
 
-enum chat_form { FORM_THREAD, FORM_CHAT, FORM_SESSION };
+enum chat_form { FORM_THREAD, FORM_CHAT, FORM_SESSION, FORM_CODE };
 
 /* What a request asks for. Strings and arrays are borrowed from it. */
 struct chat_request {
     enum chat_form form;
     bool stream;
     const char *message;
+    const struct chat_code *code; /* FORM_CODE, instead of a message */
+    bool follow;                  /* the turn that is under way, instead of a new one; 204 when there is none */
     const char *thread_id;    /* NULL: a new thread */
     bool may_create;          /* a thread_id that is unknown becomes a new thread of that name */
     const char *id_prefix;    /* of a new thread's id */

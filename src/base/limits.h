@@ -24,6 +24,7 @@
 #define RUN_BODY_MAX (8u << 20)        /* of the body of POST /runs and of a RunnerRequest */
 
 #define RUN_TIMEOUT_MAX_S 60
+#define EXECUTE_TIMEOUT_MAX_S 600 /* of code that runs in a thread */
 #define RUN_ROWS_MAX 1000
 #define RUN_OUTPUT_MIN 1025 /* max_output_bytes: of stdout, of stderr, and of the rows as JSON */
 #define RUN_OUTPUT_MAX 1000000

@@ -254,6 +254,31 @@ def test_stop(page):
     assert page.text(f"{turn} .output") == "again"
 
 
+def test_reload_shows_the_turn_that_is_under_way(page, server):
+    question = "PYTHON: print('begun', flush=True)\nwhile True: pass"
+    turn = ask(page, question, wait=False)
+    page.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")
+    page.reload()
+    page.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")  # what it printed before
+    assert page.text(".question") == question and page.visible("#stop")
+    page.click("#stop")
+    page.wait(IDLE)
+    assert "Stopped before it was finished." in page.text(turn)
+    page.reload()
+    page.wait("document.querySelectorAll('.turn').length === 1")
+    assert "Stopped before it was finished." in page.text(turn) and not page.visible("#stop")
+
+
+def test_new_thread_leaves_the_old_one_running(page, server):
+    turn = ask(page, "PYTHON: print('begun', flush=True)\nwhile True: pass", wait=False)
+    page.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")
+    thread = page.eval("JSON.parse(localStorage['riddle.thread']).id")
+    page.click("#new")
+    page.wait("!document.getElementById('start').hidden && document.getElementById('stop').hidden")
+    assert cells(page, ask(page, "SQL: SELECT 1 AS one")) == [] and page.text(".turn .stat b") == "1"
+    assert server.post(f"/thread/{thread}/stop", {}).json["stopped"] == 1
+
+
 # ---- what goes wrong ----
 
 
@@ -326,6 +351,16 @@ def test_with_a_model(blank, tmp_path):
         blank.wait(IDLE)
         assert "Stopped before it was finished." in blank.text(turn)
         release.set()
+        hold = threading.Event()
+        model.says(query, Raw(stream_bytes([delta("North "), delta("leads")], done=False), hold=hold, rest=stream_bytes(text(" clearly."))))
+        turn = ask(blank, "who leads?", wait=False)
+        blank.wait(f"document.querySelector('{turn} .text')?.innerText === 'North leads'")
+        blank.reload()
+        blank.wait(f"document.querySelector('{turn} .text')?.innerText === 'North leads'")  # followed again
+        hold.set()
+        blank.wait(IDLE)
+        assert "North leads clearly." in blank.text(turn) and cells(blank, turn) == [["north", "35"], ["south", "12"]]
+        assert blank.eval("document.querySelectorAll('.turn').length") == 2
         model.says(query, text("North leads with **35**,", " up from 4711."))
         turn = ask(blank, "who leads?")
         assert cells(blank, turn) == [["north", "35"], ["south", "12"]]

@@ -26,10 +26,11 @@ def calls(*tools, say=None):
 
 
 class Raw:
-    """Something that is no stream of events: a status, headers, bytes, and whether the connection is cut there."""
+    """A status, headers, bytes, and whether the connection is cut there. Past them it waits for `hold`; `rest` is what then follows."""
 
-    def __init__(self, body=b"", status=200, headers=None, cut=False, content_type="text/event-stream", hold=None):
-        self.body, self.status, self.headers, self.cut, self.content_type, self.hold = body, status, headers or {}, cut, content_type, hold
+    def __init__(self, body=b"", status=200, headers=None, cut=False, content_type="text/event-stream", hold=None, rest=None):
+        self.body, self.status, self.headers, self.cut, self.content_type = body, status, headers or {}, cut, content_type
+        self.hold, self.rest = hold, rest
 
 
 def stream_bytes(events, done=True):
@@ -70,6 +71,9 @@ class ScriptedModel:
                     self.wfile.flush()
                     if step.hold:
                         step.hold.wait(60)
+                    if step.rest:
+                        self.wfile.write(step.rest)
+                    elif step.hold:
                         self.wfile.write(b"x" * 100)
                         self.connection.settimeout(5)
                         if not self.connection.recv(1):

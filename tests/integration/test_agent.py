@@ -243,17 +243,37 @@ def test_endless_tools_are_bounded(server, model, thread):
     assert model.requests[-1]["body"]["tool_choice"] == "none"
 
 
-def test_client_that_leaves_hangs_up_on_the_model(server, model, thread):
+def test_stop_hangs_up_on_the_model(server, model, thread):
     hold = threading.Event()
     model.says(Raw(stream_bytes([delta("Thinking")], done=False), hold=hold))
+    with stream(server, f"/thread/{thread}/message/stream", {"message": "slow"}) as events:
+        for name, data in events:
+            if name == "token":
+                assert server.post(f"/thread/{thread}/stop", {}).json == {"thread_id": thread, "stopped": 1}
+    assert name == "done" and data["status"] == "cancelled"
+    hold.set()
+    assert model.closed.wait(10)
+    usable(server, model, thread)
+
+
+def test_turn_goes_on_without_its_client_and_can_be_followed(server, model, thread):
+    hold = threading.Event()
+    model.says(Raw(stream_bytes([delta("Half of it")], done=False), hold=hold, rest=stream_bytes([delta(", and the rest.")])))
     with stream(server, f"/thread/{thread}/message/stream", {"message": "slow"}) as events:
         for name, _ in events:
             if name == "token":
                 break
-    wait_for_metric(server, 0, "riddle_turns")
-    hold.set()
-    assert model.closed.wait(10)
-    usable(server, model, thread)
+    connection = server.connect()
+    connection.request("GET", f"/thread/{thread}/turn/stream", headers=server.headers())
+    seen = []
+    for name, data in read_events(connection.getresponse()):
+        seen.append((name, data))
+        hold.set()
+    connection.close()
+    assert seen[0][0] == "status" and seen[0][1]["stage"] == "following" and seen[0][1]["message"] == "slow"
+    assert "".join(d["text"] for n, d in seen if n == "token") == "Half of it, and the rest."
+    assert seen[-1][0] == "done" and seen[-1][1]["run_id"] == seen[0][1]["run_id"] and seen[-1][1]["status"] == "succeeded"
+    assert server.get(f"/thread/{thread}/history").json["messages"][-1]["content"] == "Half of it, and the rest."
 
 
 def test_figures_and_files_are_part_of_the_answer(server, model, thread):

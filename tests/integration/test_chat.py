@@ -228,16 +228,17 @@ def test_deleted_thread_is_gone(server):
     refused(server.delete(f"/thread/{thread}"), 404, "NOT_FOUND")
 
 
-def test_client_that_leaves_stops_its_turn(server):
-    thread = new_thread(server)
-    say(server, thread, "PYTHON: kept = 'yes'")
-    with stream(server, f"/thread/{thread}/message/stream", {"message": "PYTHON: print('on', flush=True)\nwhile True: pass"}) as events:
+def test_client_that_leaves_a_chat_stops_its_turn(server):
+    """Of /chat: its client may not know the thread, so nobody could stop it."""
+    say_to = {"dataset_id": "sales", "thread_id": "left-alone"}
+    assert server.post("/chat", {**say_to, "message": "PYTHON: kept = 'yes'"}).status == 200
+    with stream(server, "/chat/stream", {**say_to, "message": "PYTHON: print('on', flush=True)\nwhile True: pass"}) as events:
         for name, _ in events:
             if name == "step":
                 break
     wait_for_metric(server, 0, "riddle_kernels", state="running")
-    assert say(server, thread, "PYTHON: kept")["result"]["rows"] == [["yes"]]
-    assert any(m["content"].startswith("Stopped") for m in server.get(f"/thread/{thread}/history").json["messages"])
+    assert server.post("/chat", {**say_to, "message": "PYTHON: kept"}).json["result"]["rows"] == [["yes"]]
+    assert any(m["content"].startswith("Stopped") for m in server.get("/thread/left-alone/history").json["messages"])
 
 
 def test_history_outlives_the_server(tmp_path):

@@ -27,6 +27,8 @@ GOOD = {
     "clearSessionFiles": {"session_id": "session-1"},
     "sendMessage": {"message": "SQL: SELECT 1 AS one"},
     "streamMessage": {"message": "SQL: SELECT 1 AS one"},
+    "executeInThread": {"language": "sql", "code": "SELECT 1 AS one"},
+    "streamExecuteInThread": {"language": "sql", "code": "SELECT 1 AS one"},
 }
 
 

@@ -1,0 +1,278 @@
+/*
+ * The end of a turn: its outcome, its answer, its capsule and messages in the store; then the listeners are told and the next turn begins.
+ */
+
+#include <string.h>
+#include "agent/agent_impl.h"
+#include "agent/chart.h"
+#include "agent/summary.h"
+#include "agent/tools.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "run/capsule.h"
+#include "run/outcome.h"
+
+void turn_summarise(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    buf_clear(&t->text);
+    if (!t->result || summary_write(t->result, t->mode, json_string_value(json_object_get(t->extra, "reading")), &t->text, &err) < 0)
+        (void)buf_append_str(&t->text, "There is no result.", &err);
+}
+
+void turn_fail(struct turn *t, const struct err *err)
+{
+    t->failed = true;
+    t->failure = *err;
+    turn_finish(t);
+}
+
+static json_t *timings(const struct turn *t, int64_t total_us)
+{
+    double llm = 0, exec = 0;
+    size_t i;
+    json_t *v;
+    json_array_foreach(t->llm_ms, i, v) llm += json_number_value(v);
+    json_array_foreach(t->exec_ms, i, v) exec += json_number_value(v);
+    double restore = (double)t->restore_us / 1000, total = (double)total_us / 1000;
+    double busy = llm + exec + restore;
+    json_t *o = json_pack("{s:f, s:O, s:f, s:O, s:f, s:f, s:f}", "sandbox_restore", restore, "openai_per_call", t->llm_ms, "openai_total",
+                          llm, "exec_per_call", t->exec_ms, "exec_total", exec, "overhead", total > busy ? total - busy : 0.0, "total", total);
+    if (t->first_token_us >= 0)
+        json_object_set_new(o, "ttft", json_real((double)t->first_token_us / 1000));
+    /* What the first token would have waited for, had the kernel not come up meanwhile. */
+    if (t->first_token_us >= 0)
+        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(thread_kernel_times(t->chat->kernel)->ahead_us, t->first_token_us) / 1000));
+    return o;
+}
+
+/* Result of a turn in which nothing ran: an error, or nothing but words. */
+static json_t *empty_result(const struct turn *t)
+{
+    return json_pack("{s:[], s:[], s:[], s:i, s:b, s:i, s:o}", "columns", "types", "rows", "row_count", 0, "truncated", 0, "exec_time_ms", 0,
+                     "error", t->failed ? json_error(&t->failure) : json_null());
+}
+
+static const char *failure_status(const struct turn *t)
+{
+    switch (t->failure.code) {
+    case ERR_VALIDATION:
+    case ERR_FORBIDDEN:
+    case ERR_INVALID_INPUT:
+        return "rejected";
+    case ERR_TIMEOUT:
+        return "timed_out";
+    default:
+        return "failed";
+    }
+}
+
+static void settle_outcome(struct turn *t)
+{
+    struct err ignored = ERR_INIT;
+    if (t->failed) {
+        json_decref(t->result);
+        t->result = empty_result(t);
+        t->status = failure_status(t);
+        buf_clear(&t->text);
+        (void)buf_printf(&t->text, &ignored, "I couldn't do that: %s", t->failure.message);
+    }
+    if (!t->result)
+        t->result = empty_result(t);
+    if (t->cancelled) {
+        t->status = "cancelled";
+        buf_clear(&t->text);
+        (void)buf_append_str(&t->text, "Stopped before it was finished.", &ignored);
+    }
+    if (!t->status)
+        t->status = "succeeded";
+    if (!json_object_get(t->extra, "chart")) {
+        json_t *chart = str_eq(t->status, "succeeded") ? chart_suggest(t->result, NULL) : NULL;
+        if (chart)
+            json_object_set_new(t->extra, "chart", chart);
+    }
+    const char *loss = thread_kernel_take_loss(t->chat->kernel);
+    if (loss) {
+        json_object_set_new(t->extra, "state_lost", json_true());
+        json_object_set_new(t->extra, "state_lost_reason", json_string(loss));
+        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)", t->text.len ? "\n\n" : "", loss);
+    }
+}
+
+static json_t *answer_json(struct turn *t)
+{
+    struct chat *c = t->chat;
+    const struct agent_env *env = &c->agent->env;
+    int64_t total_us = clock_now_us() - t->begun_us;
+    json_t *a = json_pack("{s:s, s:s, s:o, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "thread_id", c->id, "run_id", t->run_id,
+                          "assistant_message", json_text(t->text.data, t->text.len), "status", t->status, "result", t->result, "details",
+                          "dataset_id", c->has_data ? c->data.dataset_id : "", "query_mode", t->mode, "plan_json", t->plan, "compiled_sql",
+                          t->sql, "python_code", t->python);
+    if (!a)
+        return NULL;
+    json_object_set(a, "code_runs", t->code_runs);
+    json_object_set(a, "images", t->images);
+    json_object_set(a, "files", t->files);
+    json_object_update(a, t->extra);
+    json_object_set_new(a, "model", json_string(llm_is_builtin(env->llm) ? "builtin" : llm_model(env->llm)));
+    if (t->usage)
+        json_object_set(a, "usage", t->usage);
+    json_object_set_new(a, "llm_calls", json_integer(t->n_llm));
+    json_object_set_new(a, "container_state", t->restore_us > 0 ? json_sprintf("cold→hot (%.1fms)", (double)t->restore_us / 1000)
+                                                                  : json_string("hot"));
+    json_object_set_new(a, "total_ms", json_real((double)total_us / 1000));
+    json_t *times = timings(t, total_us);
+    json_object_set_new(a, "timings_ms", times);
+    json_object_set(json_object_get(a, "details"), "timings_ms", times);
+    return a;
+}
+
+/* The answer to an execution: no words, no chart. */
+static json_t *execution_json(struct turn *t)
+{
+    static const char *const kept[] = { "thread_id", "run_id", "status", "result", "files", "state_lost", "state_lost_reason",
+                                        "container_state", "details", "timings_ms" };
+    auto_json json_t *all = answer_json(t);
+    json_t *a = all ? json_object() : NULL;
+    for (size_t i = 0; a && i < ARRAY_SIZE(kept); i++)
+        if (json_object_get(all, kept[i]))
+            json_object_set(a, kept[i], json_object_get(all, kept[i]));
+    return a;
+}
+
+/* Everything is safe, or cannot be made safe: tell, and let the next one begin. */
+static void turn_end(struct turn *t, json_t *answer, const struct err *err)
+{
+    struct chat *c = t->chat;
+    struct agent *a = c->agent;
+    chat_ref(c);
+    bool ok = !err && str_eq(t->status, "succeeded");
+    a->stats.answered += ok;
+    a->stats.failed += !ok;
+    c->turns = t->next;
+    for (struct turn_ear *e; (e = t->ears);) {
+        struct turn_listener listener = e->listener;
+        t->ears = e->next;
+        free(e);
+        listener.done(listener.arg, answer, err);
+    }
+    t->next = NULL;
+    turn_free(t);
+    c->used_ms = clock_now_ms();
+    if (c->turns) {
+        turn_begin_first(c);
+    } else if (c->deleted) {
+        thread_kernel_drop(c->kernel, NULL);
+    } else {
+        chat_refresh_due(c);
+    }
+    chat_unref(c);
+}
+
+/* The turn as the next ones see it. */
+static void remember(struct turn *t)
+{
+    struct chat *c = t->chat;
+    auto_json json_t *calls = history_of(t);
+    chat_remember(c, "user", t->message, NULL);
+    chat_remember(c, "assistant", buf_cstr(&t->text), calls);
+    c->message_count += 2;
+    if (t->plan && str_eq(t->status, "succeeded")) {
+        json_decref(c->last_plan);
+        c->last_plan = json_incref(t->plan);
+        free(c->last_question);
+        c->last_question = strdup(t->message);
+    }
+}
+
+static void on_stored(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct turn *t = arg;
+    if (t->chat->agent->closing)
+        return;
+    struct chat *c = t->chat;
+    if (err && !c->deleted) {
+        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id), LOG_STR("error", err->message));
+        turn_end(t, NULL, err);
+        return;
+    }
+    if (t->message)
+        remember(t);
+    auto_json json_t *answer = t->message ? answer_json(t) : execution_json(t);
+    struct err out_of_memory = ERR_INIT;
+    if (!answer)
+        err_set(&out_of_memory, ERR_NO_MEMORY, "out of memory");
+    turn_end(t, answer, answer ? NULL : &out_of_memory);
+}
+
+/* As a store would: not from within whatever finished the turn, which may still look at it. */
+static void stored_nothing(void *arg)
+{
+    on_stored(NULL, 0, arg);
+}
+
+/*
+ * The capsule and the two messages of the turn: all or none. An execution has no messages, and a thread that was deleted meanwhile takes
+ * none.
+ */
+static void store_turn(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    struct chat *c = t->chat;
+    const char *code = t->python ? t->python : t->sql, *dataset_id = c->has_data ? c->data.dataset_id : NULL;
+    auto_json json_t *calls = history_of(t);
+    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
+                                       t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
+    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
+    auto_free char *meta_text = json_to_str(meta);
+    struct sandbox_limits limits;
+    struct run_request request = turn_request(t);
+    sandbox_limits_default(turn_cfg(t), &limits);
+    const struct message messages[] = {
+        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "user", .content = t->message, .run_id = t->run_id },
+        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "assistant", .content = buf_cstr(&t->text),
+          .run_id = t->run_id, .metadata_json = meta_text },
+    };
+    const struct capsule_spec spec = {
+        .run_id = t->run_id,
+        .owner = c->owner,
+        .created_at = t->created_at,
+        .dataset_id = dataset_id ? dataset_id : "",
+        .dataset_version_hash = c->has_data ? c->data.version_hash : NULL,
+        .query_mode = t->mode,
+        .thread_id = c->id,
+        .question = t->message,
+        .status = t->status,
+        .sql = t->sql,
+        .python = t->python,
+        .plan = t->plan,
+        .request = &request,
+        .limits = &limits,
+        .result = t->result,
+        .timings = times,
+        .usage = t->usage,
+    };
+    if (capsule_store(c->agent->env.store, &spec, messages, t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
+        on_stored(&err, 0, t);
+}
+
+void turn_finish(struct turn *t)
+{
+    if (t->finishing)
+        return;
+    t->finishing = true;
+    loop_cancel(TAKE_PTR(t->timer));
+    turn_forget_learning(t);
+    model_talk_destroy(t);
+    settle_outcome(t);
+    if (!t->streamed && t->message)
+        turn_say(t, "token", json_pack("{s:o}", "text", json_text(t->text.data, t->text.len)));
+    if (t->chat->agent->env.store) {
+        store_turn(t);
+    } else {
+        struct err err = ERR_INIT;
+        if (loop_defer(t->chat->agent->env.loop, stored_nothing, t, &err) < 0)
+            stored_nothing(t);
+    }
+}
