@@ -28,6 +28,7 @@ struct chat {
     char id[CHAT_ID_MAX + 1];
     char owner[64];
     json_t *datasets, *uploads;
+    json_t *next_data; /* {datasets?, uploads?} of the next message; NULL: no other than now */
     struct agent_data data;
     bool has_data, deleted;
     struct catalog *catalog; /* NULL until a turn needed it */
@@ -60,6 +61,8 @@ struct agent {
 
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
+/* Now, whatever is under way. */
+int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);
 /* What chat_refresh_data() put off. */
 void chat_refresh_due(struct chat *c);
 /* calls: of history_of(); may be NULL */
@@ -90,6 +93,7 @@ struct turn {
     struct arena arena;
     char run_id[ID_UUID_SIZE], created_at[CLOCK_ISO_SIZE];
     const char *message; /* NULL: it only executes code */
+    json_t *data;        /* from here on the thread has this; NULL: what it has */
     struct chat_code code; /* what is executed; its limits are those of all code of the turn */
     struct turn_ear *ears;
     struct turn_log log;

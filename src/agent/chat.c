@@ -96,7 +96,7 @@ static bool same_ids(const json_t *a, const json_t *b)
     return json_array_size(a) == json_array_size(b) && (json_array_size(a) == 0 || json_equal(a, b));
 }
 
-int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
+int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
 {
     if (c->has_data && same_ids(c->datasets, datasets) && same_ids(c->uploads, uploads))
         return 0;
@@ -114,6 +114,21 @@ int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads,
     json_decref(old_datasets);
     json_decref(old_uploads);
     return 0;
+}
+
+int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
+{
+    struct agent_data found;
+    if (!c->turns)
+        return chat_replace_data(c, datasets, uploads, err);
+    agent_data_init(&found); /* turns under way go on with what they have */
+    int r = c->agent->env.resolve(c->agent->env.arg, c->owner, c->id, datasets, uploads, &found, err);
+    agent_data_finish(&found);
+    if (r < 0)
+        return r;
+    json_decref(c->next_data);
+    c->next_data = json_pack("{s:O*, s:O*}", "datasets", datasets, "uploads", uploads);
+    return c->next_data ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 static void refresh(struct chat *c)
@@ -197,6 +212,7 @@ static void chat_free(struct chat *c)
     drop_data(c);
     json_decref(c->datasets);
     json_decref(c->uploads);
+    json_decref(c->next_data);
     json_decref(c->history);
     json_decref(c->last_plan);
     free(c->last_question);
@@ -409,7 +425,7 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     *o = (struct opening){ .agent = a, .chat = c, .done = done, .arg = arg };
-    int r = chat_set_data(c, spec->datasets, spec->uploads, err);
+    int r = chat_replace_data(c, spec->datasets, spec->uploads, err);
     if (r == 0 && !a->env.store) {
         r = loop_defer(a->env.loop, open_soon, o, err);
     } else if (r == 0) {

@@ -273,7 +273,12 @@ void turn_begin(struct turn *t)
         return;
     }
     chat_refresh_due(c);
-    if (!c->has_data && chat_set_data(c, c->datasets, c->uploads, &err) < 0) {
+    int r = 0;
+    if (t->data)
+        r = chat_replace_data(c, json_object_get(t->data, "datasets"), json_object_get(t->data, "uploads"), &err);
+    if (r == 0 && !c->has_data)
+        r = chat_replace_data(c, c->datasets, c->uploads, &err);
+    if (r < 0) {
         turn_fail(t, &err);
         return;
     }
@@ -350,6 +355,7 @@ static int queue_turn(struct chat *c, const char *message, const struct chat_cod
     id_uuid4(t->run_id);
     clock_iso8601(clock_wall_ms(), t->created_at);
     t->message = message ? arena_strdup(&t->arena, message) : NULL;
+    t->data = TAKE_PTR(c->next_data);
     t->code = *code;
     t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
     t->results = json_array();
@@ -503,6 +509,7 @@ void turn_free(struct turn *t)
     turn_forget_learning(t);
     model_talk_destroy(t);
     reading_destroy(t->reading);
+    json_decref(t->data);
     json_decref(t->run.plan);
     json_decref(t->first_failure);
     json_decref(t->plan);

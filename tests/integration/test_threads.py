@@ -8,7 +8,7 @@ import pytest
 
 from api import QUICK, refused, wait_for_metric
 from server import Server, read_events, wait_until
-from test_chat import KEYS, SALES, new_thread, say, stream
+from test_chat import KEYS, SALES, STAFF, new_thread, say, stream
 
 LOOP = "print('on', flush=True)\nwhile True: pass"
 
@@ -16,8 +16,9 @@ LOOP = "print('on', flush=True)\nwhile True: pass"
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     directory = tmp_path_factory.mktemp("threads")
-    (directory / "datasets" / "sales").mkdir(parents=True)
-    (directory / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    for name, text in (("sales", SALES), ("staff", STAFF)):
+        (directory / "datasets" / name).mkdir(parents=True)
+        (directory / "datasets" / name / f"{name}.csv").write_text(text)
     with Server(directory, **QUICK, **KEYS) as s:
         s.key = "ann-key-0123456789"
         yield s
@@ -275,6 +276,25 @@ def test_threads_of_others_are_neither_followed_nor_stopped(server):
     with follow(server, "unknown") as (status, _):
         assert status == 404
     refused(server.post("/thread/unknown/stop", {}), 404, "NOT_FOUND")
+
+
+def test_other_data_begins_with_its_message(server):
+    """A message that brings other data does not take them away from the turn under way."""
+    thread = new_thread(server)
+    answers = []
+    ask = {"thread_id": thread, "dataset_id": "staff", "message": "SQL: SELECT count(*) AS n FROM staff"}
+    with stream(server, f"/thread/{thread}/execute/stream", {"code": LOOP, "timeout_seconds": 3}) as own:
+        until_it_runs(own)
+        second = threading.Thread(target=lambda: answers.append(server.post("/chat", ask).json))
+        second.start()
+        wait_for_metric(server, 2, "riddle_turns")
+        refused(server.post("/chat", {**ask, "dataset_id": "nowhere"}), 404, "NOT_FOUND")
+        with follow(server, thread) as (_, events):
+            until_it_runs(events)  # it still runs
+        assert server.get(f"/thread/{thread}/status").json["sandbox_status"] == "hot"
+        assert list(own)[-1][1]["status"] == "timed_out"
+        second.join(60)
+    assert answers[0]["result"]["rows"] == [[3]]
 
 
 def test_deleting_a_thread_ends_its_turn(server):
