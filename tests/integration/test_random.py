@@ -14,6 +14,7 @@ SETS = [f"set{i}" for i in range(KERNELS)]
 DRAW = {
     "random": "import random\nprint(random.random())",
     "numpy's old generator": "print(np.random.rand())",
+    "numpy's normal deviates": "print(np.random.randn())",
     "numpy's new generator": "print(np.random.default_rng().random())",
     "pandas": "print(pd.Series(range(10**6)).sample(1).iloc[0])",
     "shuffled by a library": "import statistics\nprint(statistics.NormalDist().samples(1))",

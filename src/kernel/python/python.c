@@ -25,7 +25,7 @@
 
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
-    PyObject *execute; /* riddle_runtime.session.execute */
+    PyObject *prepare, *start, *execute; /* of riddle_runtime.session; kernels do not import, which touches many pages */
     void (*emit)(void *arg, const char *json, size_t len);
     void *emit_arg;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
@@ -250,7 +250,9 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
     if (r < 0)
         return r;
     auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
-    py.execute = session ? PyObject_GetAttrString(session, "execute") : NULL;
+    py.prepare = session ? PyObject_GetAttrString(session, "prepare") : NULL;
+    py.start = py.prepare ? PyObject_GetAttrString(session, "start") : NULL;
+    py.execute = py.start ? PyObject_GetAttrString(session, "execute") : NULL;
     return py.execute ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
 }
 
@@ -266,7 +268,8 @@ int python_settle(struct err *err)
 
 int python_prepare(struct err *err)
 {
-    return call_runtime(PACKAGE ".session", "prepare", err);
+    auto_ref PyObject *done = PyObject_CallNoArgs(py.prepare);
+    return done ? 0 : fail_python(err, ERR_INTERNAL, "preparing the Python session");
 }
 
 const char *python_first_cell(void)
@@ -289,11 +292,7 @@ int python_start(const struct python_setup *setup, struct err *err)
         if (!name || PyList_Append(names, name) < 0)
             return fail_python(err, ERR_INTERNAL, "naming the tables");
     }
-    auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
-    auto_ref PyObject *done = session && names ? PyObject_CallMethod(session, "start", "Ozz", names,
-                                                                     setup->policy_allowed,
-                                                                     setup->policy_blocked) :
-                                                 NULL;
+    auto_ref PyObject *done = names ? PyObject_CallFunction(py.start, "Ozz", names, setup->policy_allowed, setup->policy_blocked) : NULL;
     return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
 }
 

@@ -41,6 +41,15 @@ static void test_environment(void **state)
     assert_null(getenv("RIDDLE_SECRET"));
 }
 
+/* Made in the zygote, they are streams on a pipe with the numbers that kernels use. */
+static void test_streams_of_kernels(void **state)
+{
+    (void)state;
+    check_table("import sys\n[[s.fileno(), s.seekable(), s.line_buffering, s is o] for s, o in"
+                " ((sys.stdout, sys.__stdout__), (sys.stderr, sys.__stderr__))]",
+                "[\"col_1\",\"col_2\",\"col_3\",\"col_4\"]", "[[1,false,true,true],[2,false,true,true]]");
+}
+
 static void test_bad_preload(void **state)
 {
     (void)state;
@@ -579,7 +588,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_one_thread),      cmocka_unit_test(test_interpreter),
         cmocka_unit_test(test_environment),     cmocka_unit_test(test_bad_preload),
-        cmocka_unit_test(test_forks_differ),
+        cmocka_unit_test(test_forks_differ),    cmocka_unit_test(test_streams_of_kernels),
         cmocka_unit_test(test_namespace),       cmocka_unit_test(test_await),
         cmocka_unit_test(test_error),           cmocka_unit_test(test_error_of_earlier_cell),
         cmocka_unit_test(test_hostile_errors),  cmocka_unit_test(test_syntax),

@@ -11,6 +11,7 @@ import gc
 import inspect
 import io
 import linecache
+import os
 import sys
 from types import ModuleType
 
@@ -25,6 +26,7 @@ SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _STORE = ast.Store()
+_KEY_WORDS = 624  # of 32 bits: the state of a Mersenne twister
 _MODULES = {"pd": "pandas", "np": "numpy"}
 
 
@@ -66,7 +68,7 @@ class Session:
         sys.stdin = io.StringIO()
 
     def open(self):
-        """Takes the descriptors of this process as its output."""
+        """Takes descriptors 1 and 2 as its output. In the zygote they are something else, but not their numbers."""
         self.stdout, self.stderr = open_stream(1), open_stream(2)
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
@@ -266,13 +268,21 @@ def make():
     """In the zygote: the session of every kernel that is forked from it. Nothing in it belongs to a process yet."""
     global _session
     _session = Session()
+    # A stream looks at its descriptor when it is made: a pipe, as in kernels.
+    ends, own = os.pipe(), (os.dup(1), os.dup(2))
+    for fd in (1, 2):
+        os.dup2(ends[1], fd)
+    _session.open()
+    for fd in (1, 2):
+        os.dup2(own[fd - 1], fd)
+    for fd in (*ends, *own):
+        os.close(fd)
 
 
 def prepare():
     """In a kernel, before it is known what for."""
     if _session is None:
         make()
-    _session.open()
     seed()
 
 
@@ -286,10 +296,13 @@ def execute(code, restricted, svg, max_rows, max_bytes):
 
 def seed():
     """Random numbers of this kernel's own: the generators that it inherits from the zygote are in the same state in every kernel."""
-    for name in ("random", "numpy.random"):
-        module = sys.modules.get(name)
-        if module is not None:
-            module.seed()
+    random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    if random is not None:
+        random.seed()
+    if numpy is not None:
+        # The whole state at once: numpy.random.seed() mixes a short one, by code that touches a hundred pages.
+        key = memoryview(os.urandom(_KEY_WORDS * 4)).cast("I")
+        numpy.get_bit_generator().state = {"bit_generator": "MT19937", "state": {"key": key, "pos": _KEY_WORDS}}
 
 
 def freeze():
