@@ -267,8 +267,12 @@ static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
 {
     struct chat *c = calloc(1, sizeof(*c));
     struct err err = ERR_INIT;
-    struct thread_kernel_env env = { .loop = a->env.loop, .executor = a->env.executor, .owner = owner,
-                                     .spec = kernel_spec, .changed = kernel_changed, .arg = c };
+    struct thread_kernel_env env = { .loop = a->env.loop,
+                                     .executor = a->env.executor,
+                                     .owner = owner,
+                                     .spec = kernel_spec,
+                                     .changed = kernel_changed,
+                                     .arg = c };
     if (!c || thread_kernel_create(&env, &c->kernel, &err) < 0) {
         free(c);
         return NULL;

@@ -100,8 +100,9 @@ static int open_metrics(struct app *app, struct err *err)
     app->metrics = metrics_create();
     if (!app->metrics)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    app->runs.seconds = metrics_histogram(app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
-                                          metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
+    app->runs.seconds = metrics_histogram(
+        app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
+        metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
     return metrics_on_collect(app->metrics, collect, app, err);
 }
 

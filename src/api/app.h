@@ -67,7 +67,8 @@ int app_find_dataset(struct app *app, const char *owner, const char *id, struct 
 void dataset_handle_release(struct dataset_handle *h);
 
 /* Plan → SQL, checked against what is known of the dataset (NULL: its form only). */
-int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a, struct buf *ret_sql, struct err *err);
+int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a,
+                     struct buf *ret_sql, struct err *err);
 
 /* Puts a freshly read registry in place; profiles are carried over. */
 void app_set_registry(struct app *app, struct registry *fresh);

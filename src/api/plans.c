@@ -5,8 +5,9 @@
 #include "plan/compile.h"
 #include "plan/query_plan.h"
 
-/* The dataset's schema as plans are checked against it; NULL while nothing is known about its columns. */
-static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_schema **ret, struct err *err)
+/* The schema that plans are checked against; NULL while nothing is known about the columns. */
+static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_schema **ret,
+                          struct err *err)
 {
     *ret = NULL;
     for (size_t i = 0; i < d->n_files; i++)
@@ -16,13 +17,15 @@ static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_
     return plan_schema_parse(schema, NULL, a, ret, err);
 }
 
-int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a, struct buf *ret_sql, struct err *err)
+int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a,
+                     struct buf *ret_sql, struct err *err)
 {
     struct query_plan *parsed;
     struct plan_schema *schema;
     int r = plan_parse(plan, a, &parsed, err);
     if (r == 0 && d && !str_eq(parsed->dataset_id, d->id))
-        r = err_set(err, ERR_VALIDATION, "the plan is for dataset '%s', the request for '%s'", parsed->dataset_id, d->id);
+        r = err_set(err, ERR_VALIDATION, "the plan is for dataset '%s', the request for '%s'",
+                    parsed->dataset_id, d->id);
     if (r == 0)
         r = d ? plan_schema_of(d, a, &schema, err) : (schema = NULL, 0);
     if (r == 0)

@@ -81,22 +81,26 @@ static void release_dataset(void *held)
 }
 
 /* What is to run: SQL as it came or compiled from a plan, or Python. */
-static int take_code(struct http_request *req, const struct dataset *d, struct buf *sql, struct run_spec *ret, struct err *err)
+static int take_code(struct http_request *req, const struct dataset *d, struct buf *sql,
+                     struct run_spec *ret, struct err *err)
 {
     const json_t *body = http_body_json(req), *plan = json_object_get(body, "plan_json");
     const char *type = json_string_value(json_object_get(body, "query_type"));
     ret->query_mode = type;
     if (str_eq(type, "sql")) {
         ret->sql = json_string_value(json_object_get(body, "sql"));
-        return ret->sql && *ret->sql ? 0 : err_set(err, ERR_VALIDATION, "sql is required for query_type=sql");
+        return ret->sql && *ret->sql ?
+                   0 :
+                   err_set(err, ERR_VALIDATION, "sql is required for query_type=sql");
     }
     if (str_eq(type, "python")) {
         ret->python = json_string_value(json_object_get(body, "python_code"));
         if (!ret->python || !*ret->python)
             return err_set(err, ERR_VALIDATION, "python_code is required for query_type=python");
-        return app_of(req)->cfg->enable_python
-                   ? 0
-                   : err_set(err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        return app_of(req)->cfg->enable_python ?
+                   0 :
+                   err_set(err, ERR_FORBIDDEN,
+                           "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
     }
     if (!plan || json_is_null(plan))
         return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
@@ -107,7 +111,8 @@ static int take_code(struct http_request *req, const struct dataset *d, struct b
 }
 
 /* Checks everything that can be checked at once: NOT_FOUND, VALIDATION, UNAVAILABLE. */
-static int start_run(struct http_request *req, const struct run_listener *listener, struct run **ret, struct err *err)
+static int start_run(struct http_request *req, const struct run_listener *listener,
+                     struct run **ret, struct err *err)
 {
     struct app *app = app_of(req);
     const struct config *cfg = app->cfg;
@@ -127,18 +132,26 @@ static int start_run(struct http_request *req, const struct run_listener *listen
         .owner = http_owner(req),
         .dataset_id = json_string_value(json_object_get(body, "dataset_id")),
         .question = json_string_value(json_object_get(body, "question")),
-        .request = { .policy = str_eq(json_string_value(json_object_get(body, "python_policy")), "open") ? POLICY_OPEN : POLICY_RESTRICTED,
-                     .timeout_ms = seconds * 1000, .max_rows = rows, .max_output_bytes = bytes },
+        .request = { .policy = str_eq(json_string_value(json_object_get(body, "python_policy")),
+                                      "open") ?
+                                   POLICY_OPEN :
+                                   POLICY_RESTRICTED,
+                     .timeout_ms = seconds * 1000,
+                     .max_rows = rows,
+                     .max_output_bytes = bytes },
         .release = release_dataset,
         .held = held,
     };
     sandbox_limits_default(cfg, &spec.limits);
-    r = held ? app_find_dataset(app, spec.owner, spec.dataset_id, held, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    r = held ? app_find_dataset(app, spec.owner, spec.dataset_id, held, err) :
+               err_set(err, ERR_NO_MEMORY, "out of memory");
     const struct dataset *d = r == 0 ? held->dataset : NULL;
     if (d && !(files = arena_alloc(http_arena(req), (d->n_files + 1) * sizeof(*files))))
         r = err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; r == 0 && i < d->n_files; i++)
-        files[i] = (struct sandbox_file){ .name = d->files[i].name, .path = d->files[i].full_path, .table = d->files[i].table,
+        files[i] = (struct sandbox_file){ .name = d->files[i].name,
+                                          .path = d->files[i].full_path,
+                                          .table = d->files[i].table,
                                           .sha256 = d->files[i].sha256 };
     if (r == 0)
         r = take_code(req, d, &sql, &spec, err);
@@ -156,10 +169,11 @@ static int start_run(struct http_request *req, const struct run_listener *listen
 static json_t *response_json(const struct run_report *r)
 {
     const struct run_spec *s = r->spec;
-    return json_pack("{s:s, s:s, s:n, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?, s:O}}", "assistant_message", "Run submitted and executed.",
-                     "run_id", r->run_id, "thread_id", "status", r->status, "result", r->result, "details", "dataset_id", s->dataset_id,
-                     "query_mode", s->query_mode, "plan_json", s->plan, "compiled_sql", s->sql, "python_code", s->python, "timings_ms",
-                     r->timings);
+    return json_pack("{s:s, s:s, s:n, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?, s:O}}",
+                     "assistant_message", "Run submitted and executed.", "run_id", r->run_id,
+                     "thread_id", "status", r->status, "result", r->result, "details", "dataset_id",
+                     s->dataset_id, "query_mode", s->query_mode, "plan_json", s->plan,
+                     "compiled_sql", s->sql, "python_code", s->python, "timings_ms", r->timings);
 }
 
 static void reply_not_started(struct http_request *req, const struct err *err)
@@ -201,7 +215,8 @@ static void post_run(struct http_request *req)
     struct err err = ERR_INIT;
     struct waiter *w = calloc(1, sizeof(*w));
     struct run_listener listener = { .done = waiter_done, .arg = w };
-    int r = w ? start_run(req, &listener, &w->run, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    int r = w ? start_run(req, &listener, &w->run, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(w);
         reply_not_started(req, &err);
@@ -272,7 +287,8 @@ static void post_run_stream(struct http_request *req)
     struct run_listener listener = { .phase = watcher_phase, .output = watcher_output, .display = watcher_display,
                                      .progress = watcher_progress, .done = watcher_done, .arg = w };
     /* No callback comes from within: the stream is there before the first one. */
-    int r = w ? start_run(req, &listener, &w->run, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    int r = w ? start_run(req, &listener, &w->run, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(w);
         reply_not_started(req, &err);

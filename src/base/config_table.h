@@ -99,11 +99,12 @@
     CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \
     CONFIG_INT(max_kernels, "RIDDLE_MAX_KERNELS", 0, 0, 10000,                                     \
-               "Kernels of each kind (SQL, Python) that run at once; 0: four for each processor. Never more than four fifths of the memory hold at their limits.") \
+               "Kernels of each kind (SQL, Python) that run at once; 0: four for each processor. "  \
+               "Never more than four fifths of the memory hold at their limits.")                  \
     CONFIG_INT(idle_kernels, "RIDDLE_IDLE_KERNELS", 16, 0, 64,                                     \
                "SQL kernels kept up to a minute for the next query of the same owner on the same tables.") \
     CONFIG_INT(queue_max, "RIDDLE_QUEUE", 256, 0, 100000,                                          \
-               "Runs of one owner that may wait for a kernel of one kind before the server answers 503.") \
+               "Runs of one owner that may wait for a kernel of one kind; more are answered 503.") \
     CONFIG_ENUM(jail, "RIDDLE_JAIL", "full", "full|partial",                                       \
                 "`full` refuses to run code when the machine denies a layer of the jail. `partial` goes on without it and " \
                 "says so: only where something else, such as a container, is the wall.")           \

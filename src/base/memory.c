@@ -1,4 +1,7 @@
-/* Limits of memory, read from /proc and from the control groups from our own up to the top of what we see. */
+/*
+ * Limits of memory, read from /proc and from the control groups from our own up to the top of what
+ * we see.
+ */
 
 #include "base/memory.h"
 
@@ -51,7 +54,8 @@ bool cgroup_mount_point(const char *mountinfo, const char *controller, char *ret
         if (!dash || sscanf(line, "%*s %*s %*s %*s %511s", point) != 1 ||
             sscanf(dash, " - %63s %*s %511s", type, options) != 2)
             continue;
-        bool match = *controller ? str_eq(type, "cgroup") && str_has_word(options, controller) : str_eq(type, "cgroup2");
+        bool match = *controller ? str_eq(type, "cgroup") && str_has_word(options, controller) :
+                                   str_eq(type, "cgroup2");
         if (match) {
             snprintf(ret, n, "%s", point);
             return true;
@@ -86,7 +90,8 @@ static int64_t read_number(const char *dir, const char *name)
 static int64_t number_after(const char *text, const char *word)
 {
     long long n = 0;
-    for (const char *line = text; line && *line; line = (line = strchr(line, '\n')) ? line + 1 : NULL)
+    for (const char *line = text; line && *line;
+         line = (line = strchr(line, '\n')) ? line + 1 : NULL)
         if (str_starts(line, word))
             (void)sscanf(line + strlen(word), " %lld", &n);
     return n;
@@ -105,7 +110,8 @@ static int64_t smaller(int64_t a, int64_t b)
 static void look_at_group(const char *dir, bool v2, struct memory *m)
 {
     int64_t limit = read_number(dir, v2 ? "memory.max" : "memory.limit_in_bytes");
-    int64_t used = limit < 0 ? -1 : read_number(dir, v2 ? "memory.current" : "memory.usage_in_bytes");
+    int64_t used = limit < 0 ? -1 :
+                               read_number(dir, v2 ? "memory.current" : "memory.usage_in_bytes");
     m->limit = smaller(m->limit, limit);
     if (used < 0)
         return;
@@ -116,15 +122,18 @@ static void look_at_group(const char *dir, bool v2, struct memory *m)
 }
 
 /* Our own group and those above it, as far as the mount shows them. */
-static void look_at_groups(const char *root, const char *own, const char *mounts, bool v2, struct memory *m)
+static void look_at_groups(const char *root, const char *own, const char *mounts, bool v2,
+                           struct memory *m)
 {
     char point[POINT_SIZE], path[2048], dir[PATH_MAX];
     const char *controller = v2 ? "" : "memory";
-    if (!cgroup_mount_point(mounts, controller, point, sizeof(point)) || !cgroup_own_path(own, controller, path, sizeof(path)))
+    if (!cgroup_mount_point(mounts, controller, point, sizeof(point)) ||
+        !cgroup_own_path(own, controller, path, sizeof(path)))
         return;
     snprintf(dir, sizeof(dir), "%s%s%s", root, point, str_eq(path, "/") ? "" : path);
     size_t top = strlen(root) + strlen(point);
-    if (access(dir, F_OK) < 0) /* in a container the path is the host's; the mount shows our own group */
+    if (access(dir, F_OK) <
+        0) /* in a container the path is the host's; the mount shows our own group */
         dir[top] = '\0';
     for (;;) {
         look_at_group(dir, v2, m);
@@ -138,13 +147,16 @@ static void look_at_groups(const char *root, const char *own, const char *mounts
 static struct memory look(const char *root)
 {
     struct memory m = { -1, -1 };
-    auto_buf struct buf own = BUF_INIT(FILE_MAX_BYTES), mounts = BUF_INIT(8 * FILE_MAX_BYTES), info = BUF_INIT(FILE_MAX_BYTES);
+    auto_buf struct buf own = BUF_INIT(FILE_MAX_BYTES), mounts = BUF_INIT(8 * FILE_MAX_BYTES),
+                        info = BUF_INIT(FILE_MAX_BYTES);
     if (read_text(root, "/proc/meminfo", &info)) {
-        int64_t total = number_after(buf_cstr(&info), "MemTotal:"), available = number_after(buf_cstr(&info), "MemAvailable:");
+        int64_t total = number_after(buf_cstr(&info), "MemTotal:"),
+                available = number_after(buf_cstr(&info), "MemAvailable:");
         m.limit = total > 0 ? total * 1024 : -1;
         m.available = total > 0 ? available * 1024 : -1;
     }
-    if (read_text(root, "/proc/self/cgroup", &own) && read_text(root, "/proc/self/mountinfo", &mounts)) {
+    if (read_text(root, "/proc/self/cgroup", &own) &&
+        read_text(root, "/proc/self/mountinfo", &mounts)) {
         look_at_groups(root, buf_cstr(&own), buf_cstr(&mounts), false, &m);
         look_at_groups(root, buf_cstr(&own), buf_cstr(&mounts), true, &m);
     }

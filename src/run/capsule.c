@@ -13,15 +13,17 @@ static char *text_of(const json_t *value)
     return value && !json_is_null(value) ? json_to_str(value) : NULL;
 }
 
-int capsule_store(struct store *s, const struct capsule_spec *spec, const struct message *messages, size_t n_messages,
-                  store_done_fn done, void *arg, struct err *err)
+int capsule_store(struct store *s, const struct capsule_spec *spec, const struct message *messages,
+                  size_t n_messages, store_done_fn done, void *arg, struct err *err)
 {
     const struct run_request *req = spec->request;
-    auto_json json_t *limits = json_pack("{s:s, s:I, s:I, s:I, s:I}", "python_policy", policy_names[req->policy], "timeout_ms",
-                                         (json_int_t)req->timeout_ms, "max_rows", (json_int_t)req->max_rows, "max_output_bytes",
-                                         (json_int_t)req->max_output_bytes, "memory_bytes", (json_int_t)spec->limits->memory_bytes);
+    auto_json json_t *limits = json_pack(
+        "{s:s, s:I, s:I, s:I, s:I}", "python_policy", policy_names[req->policy], "timeout_ms",
+        (json_int_t)req->timeout_ms, "max_rows", (json_int_t)req->max_rows, "max_output_bytes",
+        (json_int_t)req->max_output_bytes, "memory_bytes", (json_int_t)spec->limits->memory_bytes);
     auto_free char *error = text_of(json_object_get(spec->result, "error"));
-    auto_free char *timings = text_of(spec->timings), *usage = text_of(spec->usage), *plan = text_of(spec->plan);
+    auto_free char *timings = text_of(spec->timings), *usage = text_of(spec->usage),
+                   *plan = text_of(spec->plan);
     auto_free char *limits_text = text_of(limits), *result = text_of(spec->result);
     if (!limits_text || (spec->result && !result))
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -55,17 +57,20 @@ int capsule_store(struct store *s, const struct capsule_spec *spec, const struct
 
 json_t *capsule_timings(const struct lease_times *times, const struct run_result *res)
 {
-    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", (double)times->queue_us / 1000, "load", (double)times->load_us / 1000, "start",
-                     (double)times->start_us / 1000, "execute", (double)res->execute_us / 1000, "kernel",
+    return json_pack("{s:f, s:f, s:f, s:f, s:f}", "queue", (double)times->queue_us / 1000, "load",
+                     (double)times->load_us / 1000, "start", (double)times->start_us / 1000,
+                     "execute", (double)res->execute_us / 1000, "kernel",
                      json_number_value(json_object_get(res->body, "exec_time_ms")));
 }
 
 json_t *capsule_usage(const struct run_result *res)
 {
-    return json_pack("{s:I, s:f}", "peak_memory_bytes", (json_int_t)res->peak_memory_bytes, "cpu_ms", (double)res->cpu_us / 1000);
+    return json_pack("{s:I, s:f}", "peak_memory_bytes", (json_int_t)res->peak_memory_bytes,
+                     "cpu_ms", (double)res->cpu_us / 1000);
 }
 
-int capsule_request(const struct capsule *c, const struct config *cfg, struct run_request *ret, struct err *err)
+int capsule_request(const struct capsule *c, const struct config *cfg, struct run_request *ret,
+                    struct err *err)
 {
     auto_json json_t *limits = NULL;
     const char *code = c->python_code ? c->python_code : c->compiled_sql;
@@ -74,16 +79,23 @@ int capsule_request(const struct capsule *c, const struct config *cfg, struct ru
         return err_set(err, ERR_VALIDATION, "this run holds no code to repeat");
     int r = c->limits_json ? json_parse(c->limits_json, strlen(c->limits_json), &limits, err) : 0;
     if (r == 0)
-        r = json_get_i64(limits, "timeout_ms", cfg->run_timeout_s * 1000, 1, 3600000, &timeout_ms, err);
+        r = json_get_i64(limits, "timeout_ms", cfg->run_timeout_s * 1000, 1, 3600000, &timeout_ms,
+                         err);
     if (r == 0)
         r = json_get_i64(limits, "max_rows", cfg->max_rows, 1, 1000000, &rows, err);
     if (r == 0)
-        r = json_get_i64(limits, "max_output_bytes", cfg->max_output_bytes, 1, 1 << 30, &bytes, err);
+        r = json_get_i64(limits, "max_output_bytes", cfg->max_output_bytes, 1, 1 << 30, &bytes,
+                         err);
     if (r < 0)
         return r;
-    bool open = str_eq(json_string_value(json_object_get(limits, "python_policy")), policy_names[POLICY_OPEN]);
-    *ret = (struct run_request){ .kind = c->python_code ? RUN_PYTHON : RUN_SQL, .code = code, .code_len = strlen(code),
-                                 .policy = open ? POLICY_OPEN : POLICY_RESTRICTED, .timeout_ms = timeout_ms, .max_rows = rows,
+    bool open = str_eq(json_string_value(json_object_get(limits, "python_policy")),
+                       policy_names[POLICY_OPEN]);
+    *ret = (struct run_request){ .kind = c->python_code ? RUN_PYTHON : RUN_SQL,
+                                 .code = code,
+                                 .code_len = strlen(code),
+                                 .policy = open ? POLICY_OPEN : POLICY_RESTRICTED,
+                                 .timeout_ms = timeout_ms,
+                                 .max_rows = rows,
                                  .max_output_bytes = bytes };
     return 0;
 }

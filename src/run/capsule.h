@@ -2,8 +2,8 @@
 #define RIDDLE_RUN_CAPSULE_H
 
 /*
- * The capsule of a run (store.h, struct capsule): the one place that writes it and that makes a request of it again. A run and, in a
- * thread, the messages that belong to it are one transaction.
+ * The capsule of a run (store.h, struct capsule): the one place that writes it and that makes a
+ * request of it again. A run and, in a thread, the messages that belong to it are one transaction.
  */
 
 #include "sandbox/pool/executor.h"
@@ -21,23 +21,28 @@ struct capsule_spec {
     const json_t *plan;
     const struct run_request *request; /* its policy and limits */
     const struct sandbox_limits *limits;
-    const json_t *result; /* as outcome_result() gives it: verdict, error and exec_time_ms are taken from it */
+    /* As outcome_result() gives it: verdict, error and exec_time_ms are taken from it. */
+    const json_t *result;
     const json_t *timings, *usage;
 };
 
 /* As store_put_batch(). At most STORE_BATCH_MAX - 1 messages. */
-int capsule_store(struct store *s, const struct capsule_spec *spec, const struct message *messages, size_t n_messages,
-                  store_done_fn done, void *arg, struct err *err);
+int capsule_store(struct store *s, const struct capsule_spec *spec, const struct message *messages,
+                  size_t n_messages, store_done_fn done, void *arg, struct err *err);
 
 /*
- * In milliseconds, by stage: queue, load, start, execute (from the request to its answer as the server sees it), kernel (the part of
- * it that the kernel counted). New reference.
+ * In milliseconds, by stage: queue, load, start, execute (from the request to its answer as the
+ * server sees it), kernel (the part of it that the kernel counted). New reference.
  */
 json_t *capsule_timings(const struct lease_times *times, const struct run_result *res);
 /* {peak_memory_bytes, cpu_ms}. New reference. */
 json_t *capsule_usage(const struct run_result *res);
 
-/* What repeats the run: its code (the capsule's own memory), policy and limits. VALIDATION if it holds no code. */
-int capsule_request(const struct capsule *c, const struct config *cfg, struct run_request *ret, struct err *err);
+/*
+ * What repeats the run: its code (the capsule's own memory), policy and limits. VALIDATION if it
+ * holds no code.
+ */
+int capsule_request(const struct capsule *c, const struct config *cfg, struct run_request *ret,
+                    struct err *err);
 
 #endif

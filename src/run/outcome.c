@@ -10,44 +10,58 @@
 
 /* ---- the table ---- */
 
-/* In a message {what} stands for the kind of code, {limit} for the limit that was hit, {own} for the kernel's message. */
+/*
+ * In a message {what} stands for the kind of code, {limit} for the limit that was hit, {own} for
+ * the kernel's message.
+ */
 struct words {
     const char *status;
-    const char *type;    /* NULL: the kernel's own */
+    const char *type; /* NULL: the kernel's own */
     const char *message;
-    const char *with_own; /* instead of it, when the kernel gave a message of its own; NULL: never */
+    const char
+        *with_own; /* instead of it, when the kernel gave a message of its own; NULL: never */
 };
 
 static const struct words words[_VERDICT_MAX] = {
     [VERDICT_OK] = { "succeeded", NULL, "", NULL },
     [VERDICT_ERROR] = { "failed", NULL, "the run failed and gave no reason", "{own}" },
-    [VERDICT_TIMEOUT] = { "timed_out", "RUNNER_TIMEOUT", "{what} exceeded timeout of {limit} seconds", NULL },
+    [VERDICT_TIMEOUT] = { "timed_out", "RUNNER_TIMEOUT",
+                          "{what} exceeded timeout of {limit} seconds", NULL },
     [VERDICT_MEMORY] = { "failed", "MEMORY_LIMIT",
-                         "the run needed more than its memory limit of {limit} MB: select fewer rows or columns, aggregate in SQL "
+                         "the run needed more than its memory limit of {limit} MB: select fewer "
+                         "rows or columns, aggregate in SQL "
                          "first, or raise the limit (RIDDLE_MEMORY)",
                          NULL },
     [VERDICT_PROCESSES] = { "failed", "PROCESS_LIMIT",
-                            "the run started more than its limit of {limit} processes and threads: start fewer, or raise the "
+                            "the run started more than its limit of {limit} processes and "
+                            "threads: start fewer, or raise the "
                             "limit (RIDDLE_PIDS)",
                             NULL },
     [VERDICT_OUTPUT] = { "failed", "OUTPUT_LIMIT",
-                         "the run printed far more than its limit of {limit} bytes: print less, leave rows in result_df, or raise "
+                         "the run printed far more than its limit of {limit} bytes: print less, "
+                         "leave rows in result_df, or raise "
                          "max_output_bytes (at most 1000000)",
                          NULL },
     [VERDICT_FILESIZE] = { "failed", "FILE_SIZE_LIMIT",
-                           "the run wrote a file larger than its limit of {limit} MB: write smaller files, or raise the limit "
+                           "the run wrote a file larger than its limit of {limit} MB: write "
+                           "smaller files, or raise the limit "
                            "(RIDDLE_FILE_SIZE)",
                            NULL },
     [VERDICT_POLICY] = { "rejected", NULL, "the code is not allowed by the policy", "{own}" },
-    [VERDICT_KILLED] = { "failed", "KILLED", "the run was killed before it ended: run it again, and see `riddle doctor` if it repeats",
+    [VERDICT_KILLED] = { "failed", "KILLED",
+                         "the run was killed before it ended: run it again, and see `riddle "
+                         "doctor` if it repeats",
                          "{own}: run it again, and see `riddle doctor` if it repeats" },
 };
 
 /* Two reasons for VERDICT_KILLED that are nobody's fault. */
 static const struct words cancelled = { "cancelled", "CANCELLED", "The run was cancelled", NULL };
-static const struct words interrupted = { "failed", "KILLED", "the run was interrupted before it ended: run it again for a result", NULL };
+static const struct words interrupted = {
+    "failed", "KILLED", "the run was interrupted before it ended: run it again for a result", NULL
+};
 
-static const struct words *words_for(const struct outcome_of *of, enum verdict v, bool was_interrupted)
+static const struct words *words_for(const struct outcome_of *of, enum verdict v,
+                                     bool was_interrupted)
 {
     if (v == VERDICT_KILLED && of->cancelled)
         return &cancelled;
@@ -93,7 +107,8 @@ static json_t *write_message(const char *text, const char *what, int64_t limit, 
         while (i < ARRAY_SIZE(marks) && !str_starts(text, marks[i].name))
             i++;
         bool mark = i < ARRAY_SIZE(marks);
-        if (buf_append(&b, mark ? marks[i].value : text, mark ? strlen(marks[i].value) : 1, &ignored) < 0)
+        if (buf_append(&b, mark ? marks[i].value : text, mark ? strlen(marks[i].value) : 1,
+                       &ignored) < 0)
             break;
         text += mark ? strlen(marks[i].name) : 1;
     }
@@ -118,9 +133,11 @@ json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
     const char *type = json_string_value(json_object_get(body, "type"));
     bool python = of->request->kind == RUN_PYTHON;
     json_t *error = json_object();
-    json_object_set_new(error, "type", json_string(w->type ? w->type : type_of(res->verdict, python, type)));
+    json_object_set_new(error, "type",
+                        json_string(w->type ? w->type : type_of(res->verdict, python, type)));
     json_object_set_new(error, "message",
-                        write_message(own && w->with_own ? w->with_own : w->message, python ? "Python execution" : "Query",
+                        write_message(own && w->with_own ? w->with_own : w->message,
+                                      python ? "Python execution" : "Query",
                                       limit_of(of, res->verdict), own));
     static const char *const details[] = { "line", "column", "traceback" };
     for (size_t i = 0; i < ARRAY_SIZE(details); i++) {
@@ -136,7 +153,8 @@ json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
 json_int_t outcome_exec_time_ms(const struct run_result *res)
 {
     const json_t *v = json_object_get(res->body, "exec_time_ms");
-    return json_is_number(v) ? (json_int_t)(json_number_value(v) + 0.5) : (json_int_t)((res->execute_us + 500) / 1000);
+    return json_is_number(v) ? (json_int_t)(json_number_value(v) + 0.5) :
+                               (json_int_t)((res->execute_us + 500) / 1000);
 }
 
 static json_t *take_or(json_t *body, const char *key, json_t *dflt)
@@ -150,11 +168,13 @@ static json_t *take_or(json_t *body, const char *key, json_t *dflt)
 
 json_t *outcome_result(const struct outcome_of *of, const struct run_result *res)
 {
-    json_t *r = json_pack("{s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s}", "columns", take_or(res->body, "columns", json_array()),
-                          "types", take_or(res->body, "types", json_array()), "rows", take_or(res->body, "rows", json_array()),
-                          "row_count", take_or(res->body, "row_count", json_integer(0)), "truncated",
-                          take_or(res->body, "truncated", json_false()), "exec_time_ms",
-                          outcome_exec_time_ms(res), "error", outcome_error(of, res), "verdict", verdict_name(res->verdict));
+    json_t *r = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:I, s:o, s:s}", "columns",
+        take_or(res->body, "columns", json_array()), "types",
+        take_or(res->body, "types", json_array()), "rows", take_or(res->body, "rows", json_array()),
+        "row_count", take_or(res->body, "row_count", json_integer(0)), "truncated",
+        take_or(res->body, "truncated", json_false()), "exec_time_ms", outcome_exec_time_ms(res),
+        "error", outcome_error(of, res), "verdict", verdict_name(res->verdict));
     if (!r)
         return NULL;
     if (of->request->kind == RUN_PYTHON) {

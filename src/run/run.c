@@ -1,4 +1,6 @@
-/* The life of a run: QUEUED → LOADING (only if something is ingested) → RUNNING → STORING → gone. */
+/*
+ * The life of a run: QUEUED → LOADING (only if something is ingested) → RUNNING → STORING → gone.
+ */
 
 #include "run/run.h"
 
@@ -79,7 +81,10 @@ static void enter_phase(struct run *run, enum phase phase, const char *name)
 
 static void finish_run(struct run *run, const struct err *err)
 {
-    const struct run_report report = { .run_id = run->id, .spec = &run->spec, .status = run->status, .result = run->result,
+    const struct run_report report = { .run_id = run->id,
+                                       .spec = &run->spec,
+                                       .status = run->status,
+                                       .result = run->result,
                                        .timings = run->timings };
     if (!run->dropped)
         run->listener.done(run->listener.arg, err ? NULL : &report, err);
@@ -126,15 +131,19 @@ static int store_run(struct run *run, const struct run_result *res, struct err *
 /* The sandbox has done its part. */
 static void complete(struct run *run, const struct run_result *res)
 {
-    const struct outcome_of of = { .request = &run->spec.request, .limits = &run->spec.limits, .cancelled = run->cancelled };
+    const struct outcome_of of = { .request = &run->spec.request,
+                                   .limits = &run->spec.limits,
+                                   .cancelled = run->cancelled };
     struct err err = ERR_INIT;
     run->status = outcome_status(&of, res->verdict);
     run->result = outcome_result(&of, res);
     run->timings = capsule_timings(&run->times, res);
-    metric_observe(metric_series(run->runs->seconds, run->spec.query_mode, verdict_name(res->verdict)),
-                   (double)(clock_now_us() - run->begun_us) / 1e6);
+    metric_observe(
+        metric_series(run->runs->seconds, run->spec.query_mode, verdict_name(res->verdict)),
+        (double)(clock_now_us() - run->begun_us) / 1e6);
     run->phase = RUN_STORING;
-    int r = run->result && run->timings ? store_run(run, res, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    int r = run->result && run->timings ? store_run(run, res, &err) :
+                                          err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0)
         finish_run(run, &err);
 }
@@ -147,7 +156,10 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
     struct run *run = arg;
     lease_release(TAKE_PTR(run->lease));
     if (err && run->cancelled) {
-        /* The interrupt came while the kernel was still setting itself up: a broken sandbox, but what was asked for. */
+        /*
+         * The interrupt came while the kernel was still setting itself up: a broken sandbox, but
+         * what was asked for.
+         */
         struct run_result nothing = { .verdict = VERDICT_KILLED };
         complete(run, &nothing);
         return;
@@ -249,8 +261,9 @@ struct run *run_find(const struct runs *runs, const char *owner, const char *id)
 static int copy_spec(struct run *run, const struct run_spec *spec, struct err *err)
 {
     struct run_spec *s = &run->spec;
-    const char **const texts[] = { &s->owner, &s->dataset_id, &s->dataset_version_hash, &s->query_mode, &s->sql, &s->python,
-                                   &s->question, &s->replay_of };
+    const char **const texts[] = { &s->owner,      &s->dataset_id, &s->dataset_version_hash,
+                                   &s->query_mode, &s->sql,        &s->python,
+                                   &s->question,   &s->replay_of };
     *s = *spec;
     s->release = NULL; /* until it has started */
     s->plan = run->plan = json_deep_copy(spec->plan);
@@ -264,11 +277,13 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
     s->request.code = s->python ? s->python : s->sql;
     s->request.code_len = strlen(s->request.code);
     if (s->request.code_len > CODE_MAX_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", s->request.code_len, CODE_MAX_BYTES);
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken",
+                       s->request.code_len, CODE_MAX_BYTES);
     return 0;
 }
 
-int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener, struct run **ret, struct err *err)
+int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener,
+              struct run **ret, struct err *err)
 {
     struct run *run = calloc(1, sizeof(*run));
     if (!run)
@@ -284,11 +299,16 @@ int run_start(struct runs *runs, const struct run_spec *spec, const struct run_l
         runs->all->prev = run;
     runs->all = run;
     int r = copy_spec(run, spec, err);
-    struct sandbox_spec sandbox = { .kind = run->spec.request.kind, .dataset_id = run->spec.dataset_id, .files = spec->files,
-                                    .n_files = spec->n_files, .limits = spec->limits, .refusable = true };
+    struct sandbox_spec sandbox = { .kind = run->spec.request.kind,
+                                    .dataset_id = run->spec.dataset_id,
+                                    .files = spec->files,
+                                    .n_files = spec->n_files,
+                                    .limits = spec->limits,
+                                    .refusable = true };
     struct run_events events = { .progress = on_progress, .arg = run };
     if (r == 0)
-        r = executor_acquire(runs->executor, run->spec.owner, &sandbox, &events, on_ready, run, &run->lease, err);
+        r = executor_acquire(runs->executor, run->spec.owner, &sandbox, &events, on_ready, run,
+                             &run->lease, err);
     if (r < 0) {
         run_free(run);
         return r;

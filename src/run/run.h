@@ -2,9 +2,10 @@
 #define RIDDLE_RUN_RUN_H
 
 /*
- * A run: one piece of SQL or Python on some files, from its specification to a stored capsule. It waits for a lease of a sandbox (admission,
- * ingest and start are the executor's), runs, is put into words (outcome.h) and kept (capsule.h). The capsule is stored before anybody is
- * told the result: what was acknowledged is kept.
+ * A run: one piece of SQL or Python on some files, from its specification to a stored capsule. It
+ * waits for a lease of a sandbox (admission, ingest and start are the executor's), runs, is put
+ * into words (outcome.h) and kept (capsule.h). The capsule is stored before anybody is told the
+ * result: what was acknowledged is kept.
  *
  * Everything happens in the loop's thread.
  */
@@ -32,7 +33,7 @@ struct runs {
 struct run_spec {
     const char *owner;
     const char *dataset_id, *dataset_version_hash;
-    const char *query_mode; /* sql, plan, python */
+    const char *query_mode;   /* sql, plan, python */
     const char *sql, *python; /* exactly one of these; SQL may be compiled from the plan */
     const json_t *plan;
     const char *question, *replay_of; /* may be NULL */
@@ -40,7 +41,10 @@ struct run_spec {
     struct sandbox_limits limits;
     const struct sandbox_file *files;
     size_t n_files;
-    /* Called with held when the run is gone, which keeps the files until then. Not called when run_start() fails. */
+    /*
+     * Called with held when the run is gone, which keeps the files until then. Not called when
+     * run_start() fails.
+     */
     void (*release)(void *held);
     void *held;
 };
@@ -54,7 +58,10 @@ struct run_report {
     json_t *timings; /* capsule_timings() */
 };
 
-/* Called in the loop, never from within run_start(). Any may be NULL but done, which comes exactly once unless the run is dropped. */
+/*
+ * Called in the loop, never from within run_start(). Any may be NULL but done, which comes exactly
+ * once unless the run is dropped.
+ */
 struct run_listener {
     void (*phase)(void *arg, const char *name); /* loading, executing */
     void (*output)(void *arg, bool is_stderr, const char *text, size_t len);
@@ -66,10 +73,14 @@ struct run_listener {
 };
 
 /* TOO_LARGE for the code, UNAVAILABLE when too many wait. */
-int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener, struct run **ret, struct err *err);
+int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener,
+              struct run **ret, struct err *err);
 const char *run_id(const struct run *run);
 const char *run_phase(const struct run *run); /* queued, loading, running */
-/* Nobody listens any more: the run is interrupted and its capsule still stored. No callback comes after this. */
+/*
+ * Nobody listens any more: the run is interrupted and its capsule still stored. No callback comes
+ * after this.
+ */
 void run_drop(struct run *run);
 /* Interrupts; done still comes, with verdict killed. The run may be gone when this returns. */
 void run_cancel(struct run *run);

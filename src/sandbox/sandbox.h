@@ -76,7 +76,8 @@ struct sandbox_spec {
     const struct sandbox_file *files;
     size_t n_files;
     struct sandbox_limits limits;
-    bool refusable; /* UNAVAILABLE when too many of its owner wait already (RIDDLE_QUEUE); others wait however long the queue is */
+    /* UNAVAILABLE when too many of its owner wait already (RIDDLE_QUEUE). Others wait. */
+    bool refusable;
 };
 
 struct run_request {

@@ -108,20 +108,23 @@ static void withdraw(struct admission *a, struct ticket *t)
     }
 }
 
-int admission_enter(struct admission *a, struct ticket *t, const char *owner, enum place place, int64_t bytes, bool patient,
-                    struct err *err)
+int admission_enter(struct admission *a, struct ticket *t, const char *owner, enum place place,
+                    int64_t bytes, bool patient, struct err *err)
 {
     assert(t->state == TICKET_NONE);
     struct admission_owner *o = owner_get(a, owner);
     if (!o)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     o->n_tickets++;
-    size_t left = a->limits.places[place] - (a->active[place] < a->limits.places[place] ? a->active[place] : a->limits.places[place]);
+    size_t left = a->limits.places[place] - (a->active[place] < a->limits.places[place] ?
+                                                 a->active[place] :
+                                                 a->limits.places[place]);
     if (!patient && o->waiting[place] >= a->limits.queue_max + left) {
         size_t n = o->waiting[place];
         owner_drop(a, o);
         a->refused++;
-        return err_set(err, ERR_UNAVAILABLE, "the server is busy: %zu runs of yours are waiting; try again soon", n);
+        return err_set(err, ERR_UNAVAILABLE,
+                       "the server is busy: %zu runs of yours are waiting; try again soon", n);
     }
     *t = (struct ticket){ .place = place, .bytes = bytes, .owner = o, .number = ++a->numbers };
     wait_for_place(a, t);
@@ -170,13 +173,17 @@ static struct admission_owner *owner_in_turn(const struct admission *a, enum pla
     for (struct admission_owner *o = a->owners; o; o = o->next) {
         if (!o->first[p] || o->active[p] >= a->limits.owner_places[p])
             continue;
-        if (!best || o->active[p] < best->active[p] || (o->active[p] == best->active[p] && o->served[p] < best->served[p]))
+        if (!best || o->active[p] < best->active[p] ||
+            (o->active[p] == best->active[p] && o->served[p] < best->served[p]))
             best = o;
     }
     return best;
 }
 
-/* A kind of place in which nothing is active always may have one: a limit that is larger than all memory is no reason to wait for ever. */
+/*
+ * A kind of place in which nothing is active always may have one: a limit that is larger than all
+ * memory is no reason to wait for ever.
+ */
 static bool memory_allows(const struct admission *a, const struct ticket *t)
 {
     int64_t all = t->bytes - t->held + a->held_idle, most = a->limits.memory_bytes / 4 * 3;
@@ -190,7 +197,9 @@ static bool memory_allows(const struct admission *a, const struct ticket *t)
 struct ticket *admission_next(struct admission *a)
 {
     for (int p = 0; p < _PLACE_MAX; p++) {
-        struct admission_owner *o = a->active[p] < a->limits.places[p] ? owner_in_turn(a, (enum place)p) : NULL;
+        struct admission_owner *o = a->active[p] < a->limits.places[p] ?
+                                        owner_in_turn(a, (enum place)p) :
+                                        NULL;
         struct ticket *t = o ? o->first[p] : NULL;
         if (!t || !memory_allows(a, t))
             continue;
@@ -210,7 +219,9 @@ bool admission_wants_room(const struct admission *a)
     if (a->held_parked + a->held_idle <= a->limits.memory_bytes / 2)
         return false;
     for (int p = 0; p < _PLACE_MAX; p++) {
-        const struct admission_owner *o = a->active[p] < a->limits.places[p] ? owner_in_turn(a, (enum place)p) : NULL;
+        const struct admission_owner *o = a->active[p] < a->limits.places[p] ?
+                                              owner_in_turn(a, (enum place)p) :
+                                              NULL;
         if (o && !memory_allows(a, o->first[p]))
             return true;
     }

@@ -4,9 +4,9 @@
  * waits. A SQL sandbox that is given back in good order is kept a while for the same owner's next query on the same tables
  * (idle_cache.h).
  *
- * A lease needs a place (admission.h) while it loads, starts and runs: one of its kind, or one for ingests as long as it makes a
- * table. Between runs it may be parked, and its next run waits for a place again (RESUMING). Nothing here knows which provider the
- * kernels come from.
+ * A lease needs a place (admission.h) while it loads, starts and runs: one of its kind, or one for
+ * ingests as long as it makes a table. Between runs it may be parked, and its next run waits for a
+ * place again (RESUMING). Nothing here knows which provider the kernels come from.
  */
 
 #include "sandbox/pool/executor.h"
@@ -22,7 +22,7 @@
 #define IDLE_KEPT_MS 60000
 #define SWEEP_MS 10000
 #define INGESTS_MAX 4
-/* A kernel whose memory nobody has measured is counted with this part of its limit when it runs nothing. */
+/* A kernel that runs nothing and was not measured is counted with this part of its limit. */
 #define UNMEASURED_SHARE 8
 
 static void lease_free(struct lease *l);
@@ -82,7 +82,7 @@ static void go_on(struct lease *l)
     load_advance(l);
 }
 
-/* Those who wait for memory get that of kernels which run nothing: first of those that nobody misses. */
+/* Frees memory of kernels that run nothing for those who wait: first what nobody misses. */
 static void make_room(struct executor *ex)
 {
     struct sandbox *sb = idle_cache_expire(&ex->idle, INT64_MAX);
@@ -282,7 +282,8 @@ void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_fi
     l->state = LEASE_RUNNING;
 }
 
-static int begin_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done, void *arg,
+static int begin_run(struct lease *l, const struct run_request *req,
+                     const struct run_events *events, lease_done_fn done, void *arg,
                      struct err *err)
 {
     int r = sandbox_begin(l->sandbox, req, events, executor_ran, l, err);
@@ -319,7 +320,10 @@ static void drop_interrupted(struct executor *ex)
             l = l->next;
             continue;
         }
-        struct run_result result = { .verdict = VERDICT_KILLED, .interrupted = true, .body = json_object(), .displays = json_array() };
+        struct run_result result = { .verdict = VERDICT_KILLED,
+                                     .interrupted = true,
+                                     .body = json_object(),
+                                     .displays = json_array() };
         end_pending(l);
         admission_park(&ex->admission, &l->ticket, l->ticket.held);
         l->done(l, &result, NULL, l->done_arg);
@@ -328,8 +332,8 @@ static void drop_interrupted(struct executor *ex)
     ex->interrupted = false;
 }
 
-int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done,
-              void *arg, struct err *err)
+int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events,
+              lease_done_fn done, void *arg, struct err *err)
 {
     int r = lease_check_idle(l, err);
     if (r < 0 || l->ticket.state == TICKET_ACTIVE)
@@ -337,7 +341,9 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
     char *code = strndup(req->code, req->code_len);
     if (!code)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    l->pending = (struct pending_run){ .request = *req, .code = code, .events = events ? *events : (struct run_events){ 0 } };
+    l->pending = (struct pending_run){ .request = *req,
+                                       .code = code,
+                                       .events = events ? *events : (struct run_events){ 0 } };
     l->pending.request.code = code;
     l->done = done;
     l->done_arg = arg;
@@ -382,7 +388,8 @@ int lease_park(struct lease *l)
         return -ERR_CONFLICT;
     if (l->ticket.state != TICKET_PARKED)
         admission_park(&l->ex->admission, &l->ticket,
-                       l->memory_bytes > 0 ? l->memory_bytes : l->spec.limits.memory_bytes / UNMEASURED_SHARE);
+                       l->memory_bytes > 0 ? l->memory_bytes :
+                                             l->spec.limits.memory_bytes / UNMEASURED_SHARE);
     kick(l->ex);
     return 0;
 }
@@ -444,7 +451,8 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     l->ex = ex;
     int r = copy_spec(l, spec, err);
     if (r == 0)
-        r = admission_enter(&ex->admission, &l->ticket, owner, place_of(spec->kind), spec->limits.memory_bytes, !spec->refusable, err);
+        r = admission_enter(&ex->admission, &l->ticket, owner, place_of(spec->kind),
+                            spec->limits.memory_bytes, !spec->refusable, err);
     if (r < 0) {
         lease_free(l);
         return r;
@@ -492,18 +500,22 @@ void lease_release(struct lease *l)
 /* ---- the executor ---- */
 
 /*
- * More kernels than some for each processor would only slow each other down; more than memory holds at their limits, with a fifth left
- * for the machine, would only swap. One owner cannot take every place.
+ * More kernels than some for each processor would only slow each other down. More than memory holds
+ * at their limits, with a fifth left for the machine, would only swap. One owner cannot take every
+ * place.
  */
 static void open_admission(struct executor *ex)
 {
     const struct config *cfg = ex->cfg;
     int64_t memory = memory_limit_bytes("");
-    size_t places = cfg->max_kernels ? (size_t)cfg->max_kernels : (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
+    size_t places = cfg->max_kernels ? (size_t)cfg->max_kernels :
+                                       (size_t)MAX_OF(4, 4 * sysconf(_SC_NPROCESSORS_ONLN));
     size_t ingests = MIN_OF(places, INGESTS_MAX);
     struct admission_limits limits = {
         .places = { [PLACE_SQL] = places, [PLACE_PYTHON] = places, [PLACE_INGEST] = ingests },
-        .owner_places = { [PLACE_SQL] = places - places / 8, [PLACE_PYTHON] = places - places / 8, [PLACE_INGEST] = MAX_OF(1, ingests - 1) },
+        .owner_places = { [PLACE_SQL] = places - places / 8,
+                          [PLACE_PYTHON] = places - places / 8,
+                          [PLACE_INGEST] = MAX_OF(1, ingests - 1) },
         .memory_bytes = memory > 0 ? memory / 5 * 4 : INT64_MAX / 2,
         .queue_max = (size_t)cfg->queue_max,
     };
@@ -583,8 +595,9 @@ static int wait_for_first(struct executor *ex, struct err *err)
 int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
                     struct err *err)
 {
-    const struct provider_ops *ops =
-        opt && opt->provider ? opt->provider : provider_find(cfg->sandbox_provider, err);
+    const struct provider_ops *ops = opt && opt->provider ?
+                                         opt->provider :
+                                         provider_find(cfg->sandbox_provider, err);
     struct executor *ex = ops ? calloc(1, sizeof(*ex)) : NULL;
     if (!ex)
         return ops ? err_set(err, ERR_NO_MEMORY, "out of memory") : -(int)err->code;
@@ -663,7 +676,8 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
         ret->queued += ex->admission.waiting[p];
         ret->held_bytes += ex->admission.held[p];
     }
-    ret->places = ex->admission.limits.places[PLACE_SQL] + ex->admission.limits.places[PLACE_PYTHON];
+    ret->places = ex->admission.limits.places[PLACE_SQL] +
+                  ex->admission.limits.places[PLACE_PYTHON];
     ret->memory_bytes = ex->admission.limits.memory_bytes;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         ret->pooled += ex->n_pool[kind];

@@ -3,8 +3,8 @@
 
 /*
  * Sandboxes for an event loop: nothing here blocks. A lease is a sandbox of one owner, from executor_acquire() to
- * lease_release(). Acquiring waits for a place (admission.h: fair between owners, by memory and processors), hashes and ingests what
- * is new, and takes a kernel from the pool.
+ * lease_release(). Acquiring waits for a place (admission.h), hashes and ingests what is new, and
+ * takes a kernel from the pool.
  */
 
 #include <stdbool.h>
@@ -37,7 +37,8 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, const struct exec
 void executor_destroy(struct executor *ex);
 
 struct executor_stats {
-    size_t queued, loading, running, idle, parked, pooled, places; /* places of SQL and Python together */
+    size_t queued, loading, running, idle, parked, pooled,
+        places;                       /* places of SQL and Python together */
     int64_t memory_bytes, held_bytes; /* for kernels in all; counted for those that are there */
     uint64_t runs[_VERDICT_MAX], zygote_restarts, refused;
     unsigned caps; /* of the provider */
@@ -57,8 +58,8 @@ typedef void (*lease_ready_fn)(struct lease *lease, const struct err *err, void 
 typedef void (*lease_done_fn)(struct lease *lease, struct run_result *result, const struct err *err, void *arg);
 
 /*
- * UNAVAILABLE at once for a refusable spec when the queue is full. ready is never called from within this call. The spec is copied; events are
- * called for the progress of an ingest.
+ * UNAVAILABLE at once for a refusable spec when the queue is full. ready is never called from within
+ * this call. The spec is copied; events are called for the progress of an ingest.
  */
 int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
                      const struct run_events *events, lease_ready_fn ready, void *arg, struct lease **ret,
@@ -98,7 +99,10 @@ int lease_park(struct lease *lease);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 
-/* Called when parked leases hold the memory that others wait for: releases one and returns true, or false if there is none to give up. */
+/*
+ * make_room is called when parked leases hold the memory that others wait for. It releases one and
+ * returns true, or returns false if there is none to give up.
+ */
 void executor_on_shortage(struct executor *ex, bool (*make_room)(void *arg), void *arg);
 
 #endif

@@ -15,7 +15,14 @@
 
 #define POOL_MAX 256
 
-enum lease_state { LEASE_QUEUED, LEASE_LOADING, LEASE_STARTING, LEASE_IDLE, LEASE_RESUMING, LEASE_RUNNING };
+enum lease_state {
+    LEASE_QUEUED,
+    LEASE_LOADING,
+    LEASE_STARTING,
+    LEASE_IDLE,
+    LEASE_RESUMING,
+    LEASE_RUNNING
+};
 
 /* A run of a parked lease that waits for a place. */
 struct pending_run {
@@ -45,7 +52,8 @@ struct lease {
     bool spoilt; /* a run ended badly: not for reuse */
     struct ticket ticket;
     struct pending_run pending;
-    int64_t memory_bytes; /* the most that its kernel has had, as far as that is known; 0: it is not */
+    int64_t
+        memory_bytes; /* the most that its kernel has had, as far as that is known; 0: it is not */
     char key[IDLE_KEY_SIZE];
     struct run_events events;
     lease_ready_fn ready;
@@ -65,7 +73,7 @@ struct executor {
     struct provider *provider;
     struct table_cache tables;
     bool one_shot;
-    struct lease *all;   /* newest first */
+    struct lease *all; /* newest first */
     size_t n_hashing;
     struct admission admission;
     bool interrupted; /* a lease that waits to resume was */
@@ -85,7 +93,7 @@ struct executor {
 
 /* ---- executor.c ---- */
 
-/* True if the lease has this place; otherwise it waits for it and goes on (load_advance()) when it has. */
+/* True if the lease has this place; otherwise it waits for it, and load_advance() follows. */
 bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes);
 /* What is to be waited for needs no place: the lease has none until it asks again. */
 void lease_give_up_place(struct lease *l);

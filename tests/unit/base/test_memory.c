@@ -31,7 +31,8 @@ static int setup(void **state)
 {
     (void)state;
     make_scratch(root);
-    put("/proc/meminfo", "MemTotal:       16777216 kB\nMemFree:        1000 kB\nMemAvailable:   10485760 kB\n");
+    put("/proc/meminfo",
+        "MemTotal:       16777216 kB\nMemFree:        1000 kB\nMemAvailable:   10485760 kB\n");
     return 0;
 }
 
@@ -61,12 +62,14 @@ static void test_version_2_up_the_hierarchy(void **state)
 {
     (void)state;
     put("/proc/self/cgroup", "0::/system.slice/riddle.service/self\n");
-    put("/proc/self/mountinfo", "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
+    put("/proc/self/mountinfo",
+        "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate\n");
     put("/sys/fs/cgroup/system.slice/riddle.service/self/memory.max", "max\n");
     assert_int_equal(memory_limit_bytes(root), 16 * GB);
     put("/sys/fs/cgroup/system.slice/riddle.service/memory.max", "2147483648\n");
     put("/sys/fs/cgroup/system.slice/riddle.service/memory.current", "1610612736\n");
-    put("/sys/fs/cgroup/system.slice/riddle.service/memory.stat", "anon 1\ninactive_file 536870912\nactive_file 7\n");
+    put("/sys/fs/cgroup/system.slice/riddle.service/memory.stat",
+        "anon 1\ninactive_file 536870912\nactive_file 7\n");
     assert_int_equal(memory_limit_bytes(root), 2 * GB);
     assert_int_equal(memory_available_bytes(root), 1 * GB);
     /* A group above may allow still less. */
@@ -80,8 +83,9 @@ static void test_version_1_in_a_container(void **state)
 {
     (void)state;
     put("/proc/self/cgroup", "9:cpu,cpuacct:/docker/1f\n8:memory:/docker/1f\n0::/\n");
-    put("/proc/self/mountinfo", "40 30 0:30 /docker/1f /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n"
-                                "41 30 0:31 /docker/1f /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
+    put("/proc/self/mountinfo",
+        "40 30 0:30 /docker/1f /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu,cpuacct\n"
+        "41 30 0:31 /docker/1f /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n");
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
     assert_int_equal(memory_limit_bytes(root), 16 * GB); /* that is how version 1 says "no limit" */
     put("/sys/fs/cgroup/memory/memory.limit_in_bytes", "536870912\n");

@@ -283,7 +283,9 @@ static void turn_loop(void)
 static void make(const struct kernel_sleep_ops *sleep_of, struct thread_kernel **ret)
 {
     struct err err = ERR_INIT;
-    struct thread_kernel_env env = { .loop = loop, .sleep = sleep_of, .owner = "ann", .spec = spec, .changed = changed };
+    struct thread_kernel_env env = {
+        .loop = loop, .sleep = sleep_of, .owner = "ann", .spec = spec, .changed = changed
+    };
     assert_int_equal(thread_kernel_create(&env, ret, &err), 0);
 }
 
@@ -585,7 +587,8 @@ int main(void)
         cmocka_unit_test(table_has_no_dead_ends),
         cmocka_unit_test_setup_teardown(code_starts_a_kernel_and_keeps_it, setup, teardown),
         cmocka_unit_test_setup_teardown(sql_does_not_wait_for_python, setup, teardown),
-        cmocka_unit_test_setup_teardown(a_kernel_that_dies_is_a_loss_until_it_is_told, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_that_dies_is_a_loss_until_it_is_told, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(failures_end_the_job_and_come_later, setup, teardown),
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),

@@ -1,4 +1,6 @@
-/* Who may begin: turns of owners, places of their own, memory of what runs and of what is parked. */
+/*
+ * Who may begin: turns of owners, places of their own, memory of what runs and of what is parked.
+ */
 
 #include "base/check.h"
 
@@ -17,7 +19,8 @@ static void begin(size_t places, int64_t memory_bytes, size_t queue_max)
 {
     memset(tickets, 0, sizeof(tickets));
     n_tickets = 0;
-    admission_init(&adm, &(struct admission_limits){ .places = { places, places, places }, .memory_bytes = memory_bytes,
+    admission_init(&adm, &(struct admission_limits){ .places = { places, places, places },
+                                                     .memory_bytes = memory_bytes,
                                                      .queue_max = queue_max });
 }
 
@@ -52,7 +55,8 @@ static const char *order(void)
     struct ticket *t;
     text[0] = '\0';
     while ((t = admission_next(&adm))) {
-        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", len ? " " : "", names[t - tickets]);
+        len += (size_t)snprintf(text + len, sizeof(text) - len, "%s%s", len ? " " : "",
+                                names[t - tickets]);
         admission_leave(&adm, t);
     }
     return text;
@@ -93,7 +97,10 @@ static void test_many_of_one_owner_do_not_starve_another(void **state)
     finish();
 }
 
-/* A place that no single owner can take is free when another comes, however long the first one's runs are. */
+/*
+ * A place that no single owner can take is free when another comes, however long the first one's
+ * runs are.
+ */
 static void test_one_owner_does_not_take_every_place(void **state)
 {
     (void)state;
@@ -145,7 +152,9 @@ static void test_each_kind_has_its_own_places(void **state)
     finish();
 }
 
-/* One kind may have three quarters of the memory; a kind of which nothing runs may always have one. */
+/*
+ * One kind may have three quarters of the memory; a kind of which nothing runs may always have one.
+ */
 static void test_memory_bounds_what_runs(void **state)
 {
     (void)state;
@@ -208,7 +217,8 @@ static void test_a_parked_one_runs_again(void **state)
     assert_int_equal(adm.held_parked, 100 * MB);
     struct ticket *other = enter("bob", PLACE_PYTHON);
     assert_ptr_equal(admission_next(&adm), other);
-    admission_move(&adm, kept, PLACE_PYTHON, 100 * MB); /* never refused, though no queue is allowed */
+    admission_move(&adm, kept, PLACE_PYTHON,
+                   100 * MB); /* never refused, though no queue is allowed */
     assert_int_equal(adm.held_parked, 0);
     assert_int_equal(adm.held[PLACE_PYTHON], 200 * MB);
     assert_null(admission_next(&adm));
@@ -224,12 +234,15 @@ static void test_a_parked_one_runs_again(void **state)
     finish();
 }
 
-/* One that finds out that it has to ingest first gives its place up meanwhile, and keeps its turn. */
+/*
+ * One that finds out that it has to ingest first gives its place up meanwhile, and keeps its turn.
+ */
 static void test_a_move_keeps_the_turn(void **state)
 {
     (void)state;
     begin(1, 800 * MB, 64);
-    struct ticket *first = enter("ann", PLACE_SQL), *second = enter("ann", PLACE_SQL), *third = enter("ann", PLACE_SQL);
+    struct ticket *first = enter("ann", PLACE_SQL), *second = enter("ann", PLACE_SQL),
+                  *third = enter("ann", PLACE_SQL);
     assert_ptr_equal(admission_next(&adm), first);
     admission_move(&adm, first, PLACE_INGEST, 400 * MB);
     assert_ptr_equal(admission_next(&adm), second); /* the place is free */
@@ -249,13 +262,15 @@ static void test_a_queue_has_an_end_for_each_owner(void **state)
     for (int i = 0; i < 5; i++) /* two places and three that wait */
         enter("ann", PLACE_SQL);
     struct ticket extra = { 0 };
-    assert_fails(admission_enter(&adm, &extra, "ann", PLACE_SQL, MB, false, &err), &err, ERR_UNAVAILABLE,
+    assert_fails(admission_enter(&adm, &extra, "ann", PLACE_SQL, MB, false, &err), &err,
+                 ERR_UNAVAILABLE,
                  "the server is busy: 5 runs of yours are waiting; try again soon");
     assert_int_equal(extra.state, TICKET_NONE);
     assert_int_equal(adm.refused, 1);
     enter("bob", PLACE_SQL);    /* another's queue is another's */
     enter("ann", PLACE_PYTHON); /* and so is that of another kind */
-    assert_works(admission_enter(&adm, &extra, "ann", PLACE_SQL, MB, true, &err), &err); /* what was promised before waits */
+    assert_works(admission_enter(&adm, &extra, "ann", PLACE_SQL, MB, true, &err),
+                 &err); /* what was promised before waits */
     admission_leave(&adm, &extra);
     admission_leave(&adm, &extra); /* harmless */
     finish();

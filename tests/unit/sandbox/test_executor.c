@@ -1,4 +1,7 @@
-/* Leases and places, with kernels of the fake provider: who waits for whom, and what becomes of a lease meanwhile. */
+/*
+ * Leases and places, with kernels of the fake provider: who waits for whom, and what becomes of a
+ * lease meanwhile.
+ */
 
 #include "base/check.h"
 
@@ -65,7 +68,8 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         s->lease = NULL;
 }
 
-static void on_done(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+static void on_done(struct lease *lease, struct run_result *result, const struct err *err,
+                    void *arg)
 {
     struct seen *s = arg;
     (void)lease;
@@ -75,11 +79,13 @@ static void on_done(struct lease *lease, struct run_result *result, const struct
         return;
     s->verdict = result->verdict;
     s->interrupted = result->interrupted;
-    s->value = json_integer_value(json_array_get(json_array_get(json_object_get(result->body, "rows"), 0), 0));
+    s->value = json_integer_value(
+        json_array_get(json_array_get(json_object_get(result->body, "rows"), 0), 0));
     run_result_finish(result);
 }
 
-static int acquire(struct seen *s, const char *owner, enum run_kind kind, bool refusable, struct err *err)
+static int acquire(struct seen *s, const char *owner, enum run_kind kind, bool refusable,
+                   struct err *err)
 {
     struct sandbox_spec spec = { .kind = kind, .refusable = refusable };
     sandbox_limits_default(&cfg, &spec.limits);
@@ -91,7 +97,11 @@ static int acquire(struct seen *s, const char *owner, enum run_kind kind, bool r
 static void begin(struct seen *s, enum run_kind kind, const char *code)
 {
     struct err err;
-    const struct run_request req = { .kind = kind, .code = code, .code_len = strlen(code), .timeout_ms = 60000, .max_rows = 10,
+    const struct run_request req = { .kind = kind,
+                                     .code = code,
+                                     .code_len = strlen(code),
+                                     .timeout_ms = 60000,
+                                     .max_rows = 10,
                                      .max_output_bytes = 2000 };
     s->done = false;
     assert_works(lease_run(s->lease, &req, NULL, on_done, s, &err), &err);
@@ -237,7 +247,10 @@ static bool make_room(void *arg)
     return false;
 }
 
-/* Each may use all the memory that there is, and one that is parked is counted with an eighth of that. */
+/*
+ * Each may use all the memory that there is, and one that is parked is counted with an eighth of
+ * that.
+ */
 static void test_parked_kernels_make_room(void **state)
 {
     (void)state;
@@ -273,9 +286,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_sql_does_not_wait_for_python, setup, teardown),
         cmocka_unit_test_setup_teardown(test_what_may_be_refused_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_parked_lease_waits_for_its_next_run, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_waiting_run_ends_with_its_lease_and_with_the_executor, setup,
+        cmocka_unit_test_setup_teardown(test_a_parked_lease_waits_for_its_next_run, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(
+            test_a_waiting_run_ends_with_its_lease_and_with_the_executor, setup, teardown),
         cmocka_unit_test_setup_teardown(test_parked_kernels_make_room, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
