@@ -488,9 +488,7 @@ static int take_result(struct sandbox *sb, json_t *body, struct err *err)
     if (interrupted) {
         r->interrupted = true;
         r->verdict = sb->stop_reason == VERDICT_OK ? VERDICT_KILLED : sb->stop_reason;
-        char message[160];
-        snprintf(message, sizeof(message), "the run was interrupted; variables of earlier runs are kept");
-        set_error(sb, "KILLED", message);
+        set_error(sb, "KILLED", "the run was interrupted; variables of earlier runs are kept");
     } else if (r->verdict == VERDICT_ERROR) {
         /* An exception whose cause is a limit is that limit's verdict. */
         if (now.oom_kills > sb->before.oom_kills)
@@ -612,30 +610,33 @@ static void on_output(void *arg, bool is_stderr, const char *bytes, size_t len)
 
 /* ---- the kernel's death ---- */
 
-static void describe_death(struct sandbox *sb, const struct kernel_exit *how, enum verdict *ret_verdict, char *message, size_t n)
+/* How the kernel ended. What the verdict means to a client is said by run/outcome.c. */
+static enum verdict judge_death(struct sandbox *sb, const struct kernel_exit *how, char *cause,
+                                size_t n)
 {
     bool stopped = sb->state == STATE_INTERRUPTING || sb->state == STATE_KILLING;
+    enum verdict verdict = VERDICT_KILLED;
+    char words[128];
     if (stopped && sb->stop_reason != VERDICT_MEMORY) {
-        *ret_verdict = sb->stop_reason;
-        snprintf(message, n, "the run did not yield and its kernel was killed; its variables are lost");
+        verdict = sb->stop_reason;
+        snprintf(words, sizeof(words), "the run did not yield and its kernel was killed");
     } else if (stopped || how->memory || usage(sb).oom_kills > sb->before.oom_kills) {
-        *ret_verdict = VERDICT_MEMORY;
-        snprintf(message, n, "the run needed more than its %lld MB of memory; its variables are lost",
-                 (long long)(sb->limits.memory_bytes >> 20));
+        verdict = VERDICT_MEMORY;
+        snprintf(words, sizeof(words), "the kernel ran out of memory");
     } else if (how->signal == SIGSYS) {
-        *ret_verdict = VERDICT_POLICY;
-        snprintf(message, n, "the code made a system call that the sandbox does not allow; its variables are lost");
+        verdict = VERDICT_POLICY;
+        snprintf(words, sizeof(words), "the code made a system call that the sandbox does not allow");
     } else if (how->signal == SIGXFSZ) {
-        *ret_verdict = VERDICT_FILESIZE;
-        snprintf(message, n, "the code wrote a file past its size limit; its variables are lost");
+        verdict = VERDICT_FILESIZE;
+        snprintf(words, sizeof(words), "the code wrote a file past its size limit");
+    } else if (how->signal) {
+        snprintf(words, sizeof(words), "the kernel ended by itself (signal %d (%s))", how->signal,
+                 strsignal(how->signal));
     } else {
-        *ret_verdict = VERDICT_KILLED;
-        if (how->signal)
-            snprintf(message, n, "the kernel ended by itself (signal %d (%s)); its variables are lost", how->signal,
-                     strsignal(how->signal));
-        else
-            snprintf(message, n, "the kernel ended by itself (exit status %d); its variables are lost", how->code);
+        snprintf(words, sizeof(words), "the kernel ended by itself (exit status %d)", how->code);
     }
+    snprintf(cause, n, "%s; its variables are lost", words);
+    return verdict;
 }
 
 static void on_exited(void *arg, const struct kernel_exit *how)
@@ -654,7 +655,7 @@ static void on_exited(void *arg, const struct kernel_exit *how)
         abandon(sb, &err);
         return;
     }
-    describe_death(sb, how, &sb->result.verdict, message, sizeof(message));
+    sb->result.verdict = judge_death(sb, how, message, sizeof(message));
     sb->result.state_lost = true;
     json_decref(sb->result.body);
     sb->result.body = NULL;

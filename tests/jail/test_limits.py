@@ -145,7 +145,7 @@ def test_memory_bomb(make_box, driver, name):
         done = box.run(MEMORY_BOMBS[name], timeout_ms=1500 if name == "children" else 15000)
     assert done["verdict"] == "memory", done
     if done["state_lost"]:
-        assert done["body"]["error"]["message"] == "the run needed more than its 256 MB of memory; its variables are lost"
+        assert done["body"]["error"]["message"] == "the kernel ran out of memory; its variables are lost"
     assert machine.drop < 256 * MB + SLACK
     works(driver)
     box.destroy()
