@@ -24,9 +24,6 @@
 #define BACKOFF_FIRST_MS 500
 #define BACKOFF_MAX_MS 8000
 #define CONNECT_TIMEOUT_MS 10000
-#define REQUEST_ARENA_BYTES (128u << 20)
-#define TOKENS_PLAIN 16000    /* of a reply, when LLM_MAX_TOKENS says nothing */
-#define TOKENS_THINKING 32000 /* the same for a model whose thinking counts */
 
 enum mode { MODE_NONE, MODE_STREAM, MODE_WHOLE, MODE_ERROR };
 
@@ -77,10 +74,7 @@ static void call_closed(uv_handle_t *h)
     llm_draft_finish(&call->draft);
     sse_reader_finish(&call->reader);
     buf_finish(&call->answer);
-    for (size_t i = 0; i < call->req.n_messages; i++)
-        json_decref((json_t *)(uintptr_t)call->req.messages[i].kept);
-    for (size_t i = 0; i < call->req.n_tools; i++)
-        json_decref((json_t *)(uintptr_t)call->req.tools[i].parameters);
+    llm_request_release(&call->req);
     arena_finish(&call->arena);
     free(call);
 }
@@ -127,8 +121,6 @@ static bool leave(struct llm_call *call)
     return dead;
 }
 
-static const struct llm_provider *const providers[] = { &llm_openai, &llm_responses, &llm_anthropic, &llm_builtin };
-
 /* Who reads and writes with these quirks: Chat Completions become Responses where a server asks for them. */
 static const struct llm_provider *provider_of(const struct llm *llm, unsigned quirks)
 {
@@ -138,54 +130,6 @@ static const struct llm_provider *provider_of(const struct llm *llm, unsigned qu
 static const char *url_of(const struct llm *llm, unsigned quirks)
 {
     return provider_of(llm, quirks) == llm->provider ? llm->target.url : llm->target.responses_url;
-}
-
-static bool is_usable(const struct llm_target *t)
-{
-    return *t->key || !t->is_own;
-}
-
-/* Of a setting: OpenAI's own server is asked by its Responses API unless `openai-chat` insists. */
-static int set_up(struct llm *llm, const struct config *cfg, const struct llm_provider *p, struct err *err)
-{
-    int r = p->configure(cfg, &llm->target, err);
-
-    if (r == 0 && p == &llm_openai && llm->target.is_own && !str_eq(cfg->llm_provider, "openai-chat")) {
-        llm_target_finish(&llm->target);
-        p = &llm_responses;
-        r = p->configure(cfg, &llm->target, err);
-    }
-    if (r < 0)
-        return r;
-    llm->provider = p;
-    llm->target.effort = str_eq(cfg->llm_effort, "auto") ? "" : cfg->llm_effort;
-    llm->target.max_tokens = cfg->llm_max_tokens > 0                                         ? cfg->llm_max_tokens :
-                             llm_model_flags(llm->target.model) & LLM_MODEL_THINKS ? TOKENS_THINKING :
-                                                                                               TOKENS_PLAIN;
-    return 0;
-}
-
-/* By name; for `auto`, the first that can be used: builtin is the last, and always can. */
-static int choose(struct llm *llm, const struct config *cfg, struct err *err)
-{
-    bool is_auto = str_eq(cfg->llm_provider, "auto");
-    const char *name = str_eq(cfg->llm_provider, "openai-chat") ? "openai" : cfg->llm_provider;
-
-    for (size_t i = 0; i < ARRAY_SIZE(providers); i++) {
-        int r;
-
-        if (is_auto ? providers[i] == &llm_responses : !str_eq(name, providers[i]->name))
-            continue;
-        r = set_up(llm, cfg, providers[i], err);
-        if (r < 0)
-            return r;
-        if (is_usable(&llm->target))
-            return 0;
-        if (!is_auto)
-            return err_set(err, ERR_CONFIG, "LLM_PROVIDER is '%s', but %s is not set", cfg->llm_provider, llm->target.key_setting);
-        llm_target_finish(&llm->target);
-    }
-    return err_set(err, ERR_CONFIG, "there is no LLM_PROVIDER '%s'", cfg->llm_provider);
 }
 
 int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, struct err *err)
@@ -198,7 +142,7 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
     llm->loop = loop;
     llm->timeout_ms = cfg->llm_timeout_s * 1000;
     llm->max_retries = (unsigned)cfg->llm_max_retries;
-    r = choose(llm, cfg, err);
+    r = llm_choose(cfg, &llm->provider, &llm->target, err);
     if (r == 0 && !llm_is_builtin(llm)) {
         r = client_create(loop, *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file, &llm->client, err);
         if (r == 0) {
@@ -759,49 +703,6 @@ static void try_now(struct llm_call *call)
         finish(call, &err);
 }
 
-static const char *copy(struct arena *a, const char *s, bool *good)
-{
-    const char *c = s ? arena_strdup(a, s) : NULL;
-
-    *good = *good && (c || !s);
-    return c;
-}
-
-/* Tries may put the request in other ways, so it is kept until the end of the call. */
-static int copy_request(struct llm_call *call, const struct llm_request *req, struct err *err)
-{
-    struct arena *a = &call->arena;
-    struct llm_message *messages = arena_alloc(a, (req->n_messages + 1) * sizeof(*messages));
-    struct llm_tool *tools = arena_alloc(a, (req->n_tools + 1) * sizeof(*tools));
-    bool good = messages && tools;
-
-    call->req = (struct llm_request){ .system = copy(a, req->system, &good), .messages = messages, .tools = tools,
-                                      .tool_choice = req->tool_choice, .max_tokens = req->max_tokens };
-    for (size_t i = 0; i < req->n_messages && good; i++) {
-        const struct llm_message *m = &req->messages[i];
-        struct llm_tool_call *calls = arena_alloc(a, (m->n_calls + 1) * sizeof(*calls));
-        struct llm_image *images = arena_alloc(a, (m->n_images + 1) * sizeof(*images));
-
-        good = calls && images;
-        for (size_t k = 0; k < m->n_calls && good; k++)
-            calls[k] = (struct llm_tool_call){ copy(a, m->calls[k].id, &good), copy(a, m->calls[k].name, &good),
-                                               copy(a, m->calls[k].arguments, &good) };
-        for (size_t k = 0; k < m->n_images && good; k++)
-            images[k] = (struct llm_image){ copy(a, m->images[k].type, &good), copy(a, m->images[k].base64, &good) };
-        messages[i] = (struct llm_message){ .role = m->role, .content = copy(a, m->content, &good), .calls = calls, .n_calls = m->n_calls,
-                                            .tool_call_id = copy(a, m->tool_call_id, &good), .is_error = m->is_error,
-                                            .kept = json_incref((json_t *)(uintptr_t)m->kept), .images = images,
-                                            .n_images = m->n_images };
-        call->req.n_messages++;
-    }
-    for (size_t i = 0; i < req->n_tools && good; i++) {
-        tools[i] = (struct llm_tool){ copy(a, req->tools[i].name, &good), copy(a, req->tools[i].description, &good),
-                                      json_incref((json_t *)(uintptr_t)req->tools[i].parameters) };
-        call->req.n_tools++;
-    }
-    return good ? 0 : err_set(err, ERR_TOO_LARGE, "the request to the model is larger than %u bytes", REQUEST_ARENA_BYTES);
-}
-
 int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_events *events, struct llm_call **ret,
               struct err *err)
 {
@@ -819,7 +720,7 @@ int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_e
     call->start_us = clock_now_us();
     call->deadline_ms = clock_now_ms() + (req->timeout_ms > 0 ? req->timeout_ms : llm->timeout_ms);
     call->quirks = llm->quirks;
-    arena_init(&call->arena, REQUEST_ARENA_BYTES);
+    arena_init(&call->arena, LLM_REQUEST_ARENA_BYTES);
     llm_draft_init(&call->draft);
     call->draft.secret = llm->target.key;
     call->draft.token = on_token;
@@ -835,7 +736,7 @@ int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_e
         call->next->prev = &call->next;
     llm->calls = call;
 
-    r = copy_request(call, req, err);
+    r = llm_request_copy(&call->arena, req, &call->req, err);
     call->draft.tools = call->req.tools;
     call->draft.n_tools = call->req.n_tools;
     if (r == 0)

@@ -6,6 +6,7 @@
  * the reply. Connections, retries, limits and what is told to the user are llm.c's.
  */
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "base/config.h"
 #include "base/err.h"
@@ -175,6 +176,18 @@ struct llm_provider {
     /* What has to go back of a closed draft. Caller owns; NULL for nothing. */
     json_t *(*keep)(struct llm_draft *d);
 };
+
+/* ---- setup.c ---- */
+
+/* By LLM_PROVIDER; for `auto`, the first that can be used: builtin is the last, and always can. *target is the caller's to finish. */
+int llm_choose(const struct config *cfg, const struct llm_provider **ret, struct llm_target *target, struct err *err);
+
+/* Tries may put a request in other ways, so it is kept until the end of the call. *ret is to be released, even after a failure. */
+#define LLM_REQUEST_ARENA_BYTES (128u << 20)
+int llm_request_copy(struct arena *a, const struct llm_request *req, struct llm_request *ret, struct err *err);
+void llm_request_release(struct llm_request *req);
+
+/* ---- errors ---- */
 
 /* Reads an error of any shape; false when the value is no error. With `is_error`, everything is one, and words are looked for everywhere. */
 bool llm_complaint_read(const json_t *body, bool is_error, struct llm_complaint *ret);
