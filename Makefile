@@ -218,7 +218,7 @@ $(BUILD)/obj/tests/%.o: tests/unit/%.c $(BUILD)/flags | $(PLATFORM) $(DUCKDB)/ve
 
 # What tests/unit/fault makes fail.
 FAULT_WRAP := $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc reallocarray strdup strndup write send sendmsg rename renameat \
-	fork vfork)
+	fork vfork uv_timer_start)
 
 unit_dir = $(firstword $(subst /, ,$(patsubst tests/unit/%,%,$(1))))
 unit_helpers = $(patsubst tests/unit/%.c,$(BUILD)/obj/tests/%.o,$(filter-out $(dir $(1))test_%,$(wildcard $(dir $(1))*.c)))

@@ -5,9 +5,10 @@ import base64
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
-from conftest import MB, SECRET
+from conftest import MB, SECRET, wait_until
 from test_protocol import FRAMES, THIS_RUN
 
 REFUSED = "VALIDATION_ERROR"
@@ -451,8 +452,19 @@ def test_bytes_that_nobody_asked_for(make_box):
     done = box.run("open('a', 'w').write('true')\nsay(frame(bytes(1) + b'forged')); say(frame(bytes(1))); say(frame(bytes(1 << 20)))")
     assert done["verdict"] == "ok"
     assert box.run("if os.fork() == 0:\n    time.sleep(0.1); say(frame(bytes(1) + b'forged')); os._exit(0)")["verdict"] == "ok"
-    time.sleep(0.3)
+    assert wait_until(lambda: children_ended(box.pid))
     assert box.read_file("a") == b"true"
+
+
+def children_ended(pid):
+    """Whether no child of the process runs any more; nobody need have waited for it."""
+    states = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        try:
+            states.append(Path(f"/proc/{child}/stat").read_text().rsplit(")", 1)[1].split()[0])
+        except FileNotFoundError:
+            pass
+    return set(states) <= {"Z", "X", "T"}  # T: an idle kernel without a control group is held still
 
 
 def test_kernel_that_does_not_answer(make_box):

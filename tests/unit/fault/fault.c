@@ -11,11 +11,13 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <unistd.h>
+#include <uv.h>
 #include "base/check.h"
 
 static struct {
     atomic_long left[_FAULT_MAX]; /* calls until one fails; 0: none will */
-    atomic_bool from, paused, fired;
+    atomic_int pauses;
+    atomic_bool from, fired;
 } f;
 
 /* Whether this call is the one. */
@@ -23,7 +25,7 @@ static bool hit(enum fault kind)
 {
     long left = atomic_load(&f.left[kind]);
 
-    if (atomic_load(&f.paused))
+    if (atomic_load(&f.pauses))
         return false;
     while (left > 1)
         if (atomic_compare_exchange_weak(&f.left[kind], &left, left - 1))
@@ -39,7 +41,7 @@ static bool hit(enum fault kind)
 void fault_arm(enum fault kind, long nth, bool from)
 {
     atomic_store(&f.fired, false);
-    atomic_store(&f.paused, false);
+    atomic_store(&f.pauses, 0);
     atomic_store(&f.from, from);
     atomic_store(&f.left[kind], nth);
 }
@@ -53,12 +55,12 @@ bool fault_disarm(void)
 
 void fault_pause(void)
 {
-    atomic_store(&f.paused, true);
+    atomic_fetch_add(&f.pauses, 1);
 }
 
 void fault_resume(void)
 {
-    atomic_store(&f.paused, false);
+    atomic_fetch_sub(&f.pauses, 1);
 }
 
 bool fault_fired(void)
@@ -179,6 +181,45 @@ pid_t __wrap_vfork(void);
 pid_t __wrap_vfork(void)
 {
     return __wrap_fork();
+}
+
+/* ---- turns of a loop ---- */
+
+static struct {
+    uv_timer_t *timer;
+    uv_timer_cb turn;
+} turns[64];
+static bool spares_turns;
+
+void fault_spare_turns(bool on)
+{
+    spares_turns = on;
+}
+
+static void take_turn(uv_timer_t *timer)
+{
+    for (size_t i = 0; i < sizeof(turns) / sizeof(turns[0]); i++)
+        if (turns[i].timer == timer) {
+            turns[i].timer = NULL;
+            fault_pause();
+            turns[i].turn(timer);
+            fault_resume();
+            return;
+        }
+}
+
+WRAP(int, uv_timer_start, uv_timer_t *timer, uv_timer_cb turn, uint64_t ms, uint64_t again_ms)
+{
+    size_t i = 0;
+
+    if (!spares_turns || ms > 0 || again_ms > 0)
+        return __real_uv_timer_start(timer, turn, ms, again_ms);
+    while (i < sizeof(turns) / sizeof(turns[0]) && turns[i].timer && turns[i].timer != timer)
+        i++;
+    assert_true(i < sizeof(turns) / sizeof(turns[0]));
+    turns[i].timer = timer;
+    turns[i].turn = turn;
+    return __real_uv_timer_start(timer, take_turn, 0, 0);
 }
 
 /* ---- jansson and SQLite ---- */

@@ -32,8 +32,14 @@ bool fault_disarm(void);
  * and fault_resume(). It fails after `max` rounds.
  */
 long fault_rounds(enum fault kind, bool from, long max, void (*run)(void *arg), void *arg);
-void fault_pause(void);
+void fault_pause(void); /* may be nested */
 void fault_resume(void);
 bool fault_fired(void); /* in this round, so far */
+
+/*
+ * For a provider that lives in this process and takes its turns by timers of 0 ms: they run as
+ * between fault_pause() and fault_resume().
+ */
+void fault_spare_turns(bool on);
 
 #endif
