@@ -348,6 +348,7 @@ check-browser: all ## The page in Chromium
 
 check-long: all tools ## The tests that take too long for every day
 	$(Q)scripts/fetch-third-party aimock
+	$(Q)$(MAKE) check-tsan
 	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
 
 check-fresh: ## Prove `make test` and `make run` in a fresh Debian (root only): RELEASE=trixie
