@@ -427,7 +427,10 @@ static void set_signals(const struct kernel_parts *parts)
     signal(SIGXFSZ, SIG_IGN);
 }
 
-/* Under load a kernel is taken before the time is up, and then copies only the pages that its cells write to. */
+/*
+ * Under load a kernel is taken before the time is up, and then copies only the pages that its cells
+ * write to.
+ */
 static void wait_in_pool(void)
 {
     struct pollfd pfd = { .fd = CONTROL_FD, .events = POLLIN };

@@ -59,7 +59,10 @@ static void set_environment(void)
     setenv("MPLCONFIGDIR", fonts, 1);
 }
 
-/* --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps] [--without=LIST]; the socket is descriptor 3. */
+/*
+ * --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps] [--without=LIST];
+ * the socket is descriptor 3.
+ */
 static int run_zygote(int argc, char **argv)
 {
     struct zygote_options opt = { .preload = "", .sock = 3 };

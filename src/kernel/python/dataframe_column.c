@@ -126,8 +126,9 @@ struct dataframe_column *dataframe_column_create(duckdb_result *result, idx_t in
 /* ---- appending ----------------------------------------------------------------------------------------------------- */
 
 /*
- * For how many rows there shall be room behind the first `had` when n more come. If there are many, for so many that the C library
- * gives the column a mapping of its own: that grows without being copied, and its unused pages cost nothing.
+ * For how many rows there shall be room behind the first `had` when n more come. If there are many,
+ * for so many that the C library gives the column a mapping of its own: that grows without being
+ * copied, and its unused pages cost nothing.
  */
 static size_t with_room(size_t had, idx_t n)
 {

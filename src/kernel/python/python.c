@@ -25,7 +25,8 @@
 
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
-    PyObject *prepare, *start, *execute; /* of riddle_runtime.session; kernels do not import, which touches many pages */
+    /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
+    PyObject *prepare, *start, *execute;
     void (*emit)(void *arg, const char *json, size_t len);
     void *emit_arg;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
@@ -292,7 +293,10 @@ int python_start(const struct python_setup *setup, struct err *err)
         if (!name || PyList_Append(names, name) < 0)
             return fail_python(err, ERR_INTERNAL, "naming the tables");
     }
-    auto_ref PyObject *done = names ? PyObject_CallFunction(py.start, "Ozz", names, setup->policy_allowed, setup->policy_blocked) : NULL;
+    auto_ref PyObject *done = NULL;
+    if (names)
+        done = PyObject_CallFunction(py.start, "Ozz", names, setup->policy_allowed,
+                                     setup->policy_blocked);
     return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
 }
 

@@ -23,8 +23,9 @@ int python_warm(struct err *err);
 int python_settle(struct err *err);
 
 /*
- * In the kernel, after clone3 and before it knows what it is for: opens the session and seeds the random generators. PyOS_AfterFork_Child is not called: the
- * zygote has one thread and holds no lock, so there is nothing to mend, and it would write to hundreds of shared pages.
+ * In the kernel, after clone3 and before it knows what it is for: opens the session and seeds the
+ * random generators. PyOS_AfterFork_Child is not called: the zygote has one thread and holds no
+ * lock, so there is nothing to mend, and it would write to hundreds of shared pages.
  */
 int python_prepare(struct err *err);
 
@@ -54,8 +55,10 @@ struct python_request {
 };
 
 /*
- * Runs a cell in the persistent namespace and writes its result, which the caller closes, as sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool. Verdicts: ok, error, policy,
- * memory, processes, filesize, interrupted. Error types: PYTHON_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, VALIDATION_ERROR.
+ * Runs a cell in the persistent namespace and writes its result, which the caller closes, as
+ * sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool.
+ * Verdicts: ok, error, policy, memory, processes, filesize, interrupted. Error types:
+ * PYTHON_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, VALIDATION_ERROR.
  */
 int python_execute(const struct python_request *req, struct result *ret, struct err *err);
 

@@ -119,9 +119,14 @@ int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
 
     if (memory_bytes > 0)
         r = buf_printf(&sql, err, "SET memory_limit='%" PRId64 "B';", memory_bytes);
-    /* Rows are taken as they come: a larger buffer only spreads them over memory that is not in the cache, or not there yet. */
+    /*
+     * Rows are taken as they come: a larger buffer only spreads them over memory that is not in the
+     * cache, or not there yet.
+     */
     if (r == 0)
-        r = buf_printf(&sql, err, "SET streaming_buffer_size='64KB';SET threads=%d;SET temp_directory=", MAX_OF(threads, 1));
+        r = buf_printf(&sql, err,
+                       "SET streaming_buffer_size='64KB';SET threads=%d;SET temp_directory=",
+                       MAX_OF(threads, 1));
     if (r == 0)
         r = sql_quote(&sql, '\'', temp_directory ? temp_directory : "", err);
     if (r == 0)
@@ -348,7 +353,10 @@ static int attach_table(struct sql_engine *e, const struct sql_table *table, con
     return r < 0 ? err_wrap(err, "attaching table '%.100s'", table->name) : 0;
 }
 
-/* Sets the lock and holds DuckDB to what it says of it. What it then refuses is in tests/unit/kernel/test_sql.c. */
+/*
+ * Sets the lock and holds DuckDB to what it says of it. What it then refuses is in
+ * tests/unit/kernel/test_sql.c.
+ */
 static int lock_engine(struct sql_engine *e, struct err *err)
 {
     auto_result duckdb_result result = { 0 };
@@ -356,7 +364,8 @@ static int lock_engine(struct sql_engine *e, struct err *err)
 
     if (duckdb_query(e->con,
                      "SET enable_external_access=false;SET lock_configuration=true;"
-                     "SELECT NOT current_setting('enable_external_access') AND current_setting('lock_configuration')",
+                     "SELECT NOT current_setting('enable_external_access') AND "
+                     "current_setting('lock_configuration')",
                      &result) != DuckDBSuccess)
         return err_set(err, ERR_INTERNAL, "locking DuckDB: %s", duckdb_result_error(&result));
     chunk = duckdb_fetch_chunk(result);
@@ -367,8 +376,8 @@ static int lock_engine(struct sql_engine *e, struct err *err)
 }
 
 /*
- * Random numbers come from a generator that each connection seeds when it is made. All kernels of a zygote inherit the state of the
- * zygote's, so each makes a connection of its own.
+ * Random numbers come from a generator that each connection seeds when it is made. All kernels of a
+ * zygote inherit the state of the zygote's, so each makes a connection of its own.
  */
 static int connect_again(struct sql_engine *e, struct err *err)
 {
@@ -581,7 +590,10 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
         if (r != 0)
             return r < 0 ? r : 0;
     }
-    /* Of several statements (Python's sql() only) the last one's result counts, or the first failure. */
+    /*
+     * Of several statements (Python's sql() only) the last one's result counts, or the first
+     * failure.
+     */
     for (idx_t i = 0; i < n; i++) {
         auto_prepared duckdb_prepared_statement statement = NULL;
 

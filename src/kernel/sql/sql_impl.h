@@ -16,7 +16,7 @@ static inline void cleanup_result(duckdb_result *r)
 struct sql_engine {
     duckdb_database db;
     duckdb_connection con;               /* for queries; in a kernel its own */
-    duckdb_connection first_con;         /* of the zygote, for `serialize`; the same as `con` before sql_engine_setup() */
+    duckdb_connection first_con;         /* of the zygote; `con` before sql_engine_setup() */
     duckdb_prepared_statement serialize; /* json_serialize_sql(?) */
     atomic_int busy;                     /* between sql_begin() and sql_end() */
     atomic_int stop;                     /* sql_interrupt() came while busy */

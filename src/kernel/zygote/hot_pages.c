@@ -1,6 +1,6 @@
 /*
- * Learning and populating. Nothing here allocates from the heap: addresses must be the same in the child that rehearses and in the
- * kernels that come later.
+ * Learning and populating. Nothing here allocates from the heap: addresses must be the same in the
+ * child that rehearses and in the kernels that come later.
  */
 
 #include "kernel/zygote/hot_pages.h"
@@ -48,7 +48,8 @@ struct hot_pages {
 };
 
 static struct hot_pages hot;
-static struct hot_pages *rehearsed; /* in the child that rehearses: where to note them, shared with the zygote */
+/* In the child that rehearses: where to note them, shared with the zygote. */
+static struct hot_pages *rehearsed;
 
 /* ---- in the child that rehearses ---- */
 
@@ -66,13 +67,15 @@ static void note_page(struct runs *r, uintptr_t at)
 }
 
 /* Notes the pages of the mapping whose entry in the page map, seen through `mask`, is `want`. */
-static void note_mapping(int pagemap, const struct maps_entry *m, uint64_t mask, uint64_t want, struct runs *runs)
+static void note_mapping(int pagemap, const struct maps_entry *m, uint64_t mask, uint64_t want,
+                         struct runs *runs)
 {
     static uint64_t entries[512];
     ssize_t n;
     for (uintptr_t at = m->from; at < m->to; at += (size_t)n / sizeof(entries[0]) * PAGE) {
         size_t pages = MIN_OF((m->to - at) / PAGE, ARRAY_SIZE(entries));
-        n = pread(pagemap, entries, pages * sizeof(entries[0]), (off_t)(at / PAGE * sizeof(entries[0])));
+        n = pread(pagemap, entries, pages * sizeof(entries[0]),
+                  (off_t)(at / PAGE * sizeof(entries[0])));
         if (n < (ssize_t)sizeof(entries[0]))
             return;
         for (size_t i = 0; i < (size_t)n / sizeof(entries[0]) && runs->n_pages < PAGES_MAX; i++)
@@ -92,7 +95,8 @@ _Noreturn void hot_pages_rehearsed(void)
         if (m.to - m.from > MAPPING_MAX)
             continue;
         if (strcmp(m.perms, "rw-p") == 0) /* shared with nobody: it was written to */
-            note_mapping(pagemap, &m, PM_PRESENT | PM_EXCLUSIVE | PM_FILE, PM_PRESENT | PM_EXCLUSIVE, &rehearsed->written);
+            note_mapping(pagemap, &m, PM_PRESENT | PM_EXCLUSIVE | PM_FILE,
+                         PM_PRESENT | PM_EXCLUSIVE, &rehearsed->written);
         else if (m.inode != 0 && m.perms[3] == 'p')
             note_mapping(pagemap, &m, PM_PRESENT | PM_FILE, PM_PRESENT | PM_FILE, &rehearsed->read);
     }
@@ -105,14 +109,16 @@ static pid_t fork_child(uint64_t flags)
 {
     struct clone_args args = { .flags = flags, .exit_signal = SIGCHLD };
     pid_t zygote = getpid(), pid = (pid_t)sys_clone3(&args, sizeof(args));
-    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || (!(flags & CLONE_NEWPID) && getppid() != zygote)))
+    if (pid == 0 && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ||
+                     (!(flags & CLONE_NEWPID) && getppid() != zygote)))
         _exit(1);
     return pid;
 }
 
 void hot_pages_learn(const struct hot_rehearsal *rehearsal)
 {
-    struct hot_pages *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct hot_pages *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+                                    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         return;
     pid_t pid = fork_child(rehearsal->clone_flags);
@@ -126,7 +132,8 @@ void hot_pages_learn(const struct hot_rehearsal *rehearsal)
         ;
     if (pid > 0 && status == 0)
         hot = *shared;
-    munmap(shared, sizeof(*shared)); /* nothing that one kernel could write for all others may be left */
+    /* Nothing that one kernel could write for all others may be left. */
+    munmap(shared, sizeof(*shared));
 }
 
 /* ---- in a kernel ---- */
@@ -135,7 +142,8 @@ void hot_pages_populate(void)
 {
     /* A run that is no longer mapped, or an older Linux, fails; the cell then takes the fault. */
     for (size_t i = 0; i < hot.written.n; i++)
-        (void)madvise((void *)hot.written.runs[i].from, hot.written.runs[i].bytes, MADV_POPULATE_WRITE);
+        (void)madvise((void *)hot.written.runs[i].from, hot.written.runs[i].bytes,
+                      MADV_POPULATE_WRITE);
     for (size_t i = 0; i < hot.read.n; i++)
         (void)madvise((void *)hot.read.runs[i].from, hot.read.runs[i].bytes, MADV_POPULATE_READ);
 }

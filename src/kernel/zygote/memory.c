@@ -52,15 +52,17 @@ static bool are_beside(const struct maps_entry *a, const struct maps_entry *b)
 }
 
 /*
- * A library is mapped as symbols (r--), code (r-x), constants (r--), relocated pointers (r--) and variables (rw-). Linux joins
- * neighbours of the same file that have the same rights.
+ * A library is mapped as symbols (r--), code (r-x), constants (r--), relocated pointers (r--) and
+ * variables (rw-). Linux joins neighbours of the same file that have the same rights.
  */
-static void join(const struct maps_entry *before, const struct maps_entry *m, const struct maps_entry *next)
+static void join(const struct maps_entry *before, const struct maps_entry *m,
+                 const struct maps_entry *next)
 {
     int prot = 0;
     if (!has_rights(m, "r--p"))
         return;
-    if ((are_beside(before, m) && has_rights(before, "r-xp")) || (are_beside(m, next) && has_rights(next, "r-xp")))
+    if ((are_beside(before, m) && has_rights(before, "r-xp")) ||
+        (are_beside(m, next) && has_rights(next, "r-xp")))
         prot = PROT_READ | PROT_EXEC;
     else if (are_beside(m, next) && has_rights(next, "rw-p"))
         prot = PROT_READ | PROT_WRITE;

@@ -298,10 +298,14 @@ static void test_shapes(void **state)
           "assert [(n, list(c)) for n, c in got] == [('a', [3, 4])]\n"
           "rf.query('DROP TABLE s2')\n"
           "# many chunks, a NULL only late\n"
-          "for n in (0, 1, 2047, 2048, 2049, 32768, 34815, 34817, 70000, 150001):\n" /* around the steps in which columns grow */
-          "    f = rf.query_frame(f\"SELECT i, i / 2 AS x, (i % 3 = 0) AS b, i::VARCHAR AS s, DATE '2024-01-01' AS d FROM range({n}) t(i)\")\n"
-          "    assert len(f) == n and (f.i == np.arange(n)).all() and (f.x == np.arange(n) / 2).all(), n\n"
-          "    assert (f.b == (np.arange(n) % 3 == 0)).all() and list(f.s) == [str(i) for i in range(n)] and (f.d == '2024-01-01').all(), n\n"
+          /* around the steps in which columns grow */
+          "for n in (0, 1, 2047, 2048, 2049, 32768, 34815, 34817, 70000, 150001):\n"
+          "    f = rf.query_frame('SELECT i, i / 2 AS x, (i % 3 = 0) AS b, i::VARCHAR AS s, '\n"
+          "                       f\"DATE '2024-01-01' AS d FROM range({n}) t(i)\")\n"
+          "    is_third = np.arange(n) % 3 == 0\n"
+          "    assert len(f) == n and (f.i == np.arange(n)).all(), n\n"
+          "    assert (f.x == np.arange(n) / 2).all() and (f.b == is_third).all(), n\n"
+          "    assert list(f.s) == [str(i) for i in range(n)] and (f.d == '2024-01-01').all(), n\n"
           "c = one('CASE WHEN i = 99999 THEN NULL ELSE i END FROM range(100000) t(i)')\n"
           "assert c.dtype == 'float64' and np.isnan(c[99999]) and (c[:99999] == np.arange(99999)).all()\n"
           "frame = rf.query_frame(\"SELECT 1 a, 'x' a, 2 a_1, 3 a, 4 B, now() t\")\n"

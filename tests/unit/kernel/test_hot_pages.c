@@ -1,4 +1,7 @@
-/* Pages that a rehearsal writes to are copied ahead in a child that asks for it, those of files mapped, and nothing else changes. */
+/*
+ * Pages that a rehearsal writes to are copied ahead in a child that asks for it, those of files
+ * mapped, and nothing else changes.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -36,7 +39,8 @@ static uint64_t entry_of(const char *at)
 {
     uint64_t entry = 0;
     int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-    bool read_it = pread(fd, &entry, sizeof(entry), (off_t)((uintptr_t)at / 4096 * sizeof(entry))) == sizeof(entry);
+    bool read_it = pread(fd, &entry, sizeof(entry),
+                         (off_t)((uintptr_t)at / 4096 * sizeof(entry))) == sizeof(entry);
     close(fd);
     return read_it ? entry : 0;
 }
@@ -81,14 +85,16 @@ static void check_in_child(bool populates)
     int status;
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_int_equal(status, 0);
-    for (size_t i = 0; i < PAGES; i++) /* neither the rehearsal nor a kernel has changed anything here */
+    for (size_t i = 0; i < PAGES;
+         i++) /* neither the rehearsal nor a kernel has changed anything here */
         assert_int_equal(page(i)[7], 'z');
 }
 
 static void check_copies(int advice)
 {
     const size_t huge = 2u << 20, bytes = PAGES * 4096;
-    char *reserved = mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *reserved = mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                          -1, 0);
     assert_ptr_not_equal(reserved, MAP_FAILED);
     region = reserved + (huge - (uintptr_t)reserved % huge) % huge;
     (void)madvise(region, bytes, advice);

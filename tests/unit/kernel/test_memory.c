@@ -31,7 +31,9 @@ static size_t look_at_libc(uint64_t *ret_sum)
     return n;
 }
 
-/* What was read-only data stays readable, code stays code, and neighbours have become one mapping. */
+/*
+ * What was read-only data stays readable, code stays code, and neighbours have become one mapping.
+ */
 static void test_libraries_are_joined(void **state)
 {
     (void)state;
@@ -40,8 +42,9 @@ static void test_libraries_are_joined(void **state)
     assert_true(was >= 4);
     memory_join_libraries();
     assert_int_equal(look_at_libc(&after), 2);
-    assert_true(after <= before && after > before / 2); /* the relocated part now counts as variables */
-    memory_join_libraries(); /* nothing is left to do */
+    assert_true(after <= before &&
+                after > before / 2); /* the relocated part now counts as variables */
+    memory_join_libraries();         /* nothing is left to do */
     assert_int_equal(look_at_libc(&after), 2);
     char text[32];
     snprintf(text, sizeof(text), "%.2f", strtod("2.5", NULL));
