@@ -27,7 +27,7 @@ def cases(provider):
 def programs_for_plain(tmp_path_factory):
     """The programs where anybody can run them: the tree may lie below a directory that only its owner may enter."""
     tree = Path(tempfile.mkdtemp(prefix="riddle-contract-"))
-    wanted = [BUILD / "riddle-kernel", CONTRACT, *BUILD.glob("riddle-kernel.heap"),
+    wanted = [BUILD / "riddle-kernel", CONTRACT,
               *(ROOT / "third_party/duckdb").rglob("libduckdb.so")]
     for path in wanted:
         copy = tree / (path.relative_to(ROOT) if path.is_relative_to(ROOT / "third_party") else
