@@ -66,6 +66,12 @@
 #define RECORD_MAX_BYTES (48u << 20)     /* of a stored record, all members together */
 #define RUNNER_RESPONSE_MAX (256u << 20) /* of `riddle run --json`: displays are inside */
 
+/* ---- event streams ---- */
+
+#define SSE_QUEUE_HIGH (256u << 10) /* waiting for a client, past which it counts as slow */
+#define SSE_QUEUE_MAX (64u << 20)   /* waiting for one client; then its stream ends in an error */
+#define SSE_TOTAL_MAX (256u << 20)  /* waiting for all; then that of the one who waits most does */
+
 /* ---- they agree ---- */
 
 /* Code reaches the kernel however it has to be escaped, and its capsule keeps it. */
@@ -103,5 +109,11 @@ _Static_assert(MESSAGE_MAX_BYTES >= TURN_TEXT_MAX && MESSAGE_MAX_BYTES >= CODE_M
                "a message");
 _Static_assert(MESSAGE_REST_MAX >= JSON_ESCAPED_MAX(CODE_MAX_BYTES) + 2 * PLAN_MAX_BYTES,
                "its metadata");
+/* A slow client still gets everything of a run: its output live, held back, and in the result. */
+_Static_assert(SSE_QUEUE_MAX >= RESULT_MAX_BYTES + 2 * JSON_ESCAPED_MAX(RUN_OUTPUT_MAX) +
+                                    JSON_ESCAPED_MAX(DISPLAYS_INLINE_MAX) + 2 * SSE_QUEUE_HIGH,
+               "events of a run");
+_Static_assert(SSE_QUEUE_HIGH >= DISPLAY_INLINE_MAX && SSE_TOTAL_MAX >= 4 * SSE_QUEUE_MAX,
+               "event streams");
 
 #endif

@@ -47,17 +47,31 @@ struct http_stream {
     bool ready_pending; /* http_stream_ready() was called while not suspended */
 };
 
+/* An event that waits, as text. */
+struct sse_piece {
+    struct sse_piece *next;
+    char *text;
+    size_t len, at; /* up to `at` it has been sent */
+};
+
 struct sse {
     struct http_request *req;
     struct sse *next, **prev; /* among the server's open streams */
-    struct buf queue;
+    struct sse_piece *first, **last;
+    size_t queued; /* bytes that wait, held text not counted */
     int64_t last_sent_ms;
     void (*on_close)(void *arg);
     void *close_arg;
-    void (*on_drain)(void *arg);
-    void *drain_arg;
-    bool full;  /* was past SSE_QUEUE_HIGH and has not drained yet */
-    bool ended; /* by sse_end(), or because the server stops */
+    /* Text that is held back because the client is slow, and what it will be an event of. */
+    struct {
+        char event[16];
+        json_t *members;
+        const char *key, *alias;
+        struct buf text;
+    } held;
+    bool full;    /* was past SSE_QUEUE_HIGH and has not drained yet */
+    bool ended;   /* by sse_end(), or because the server stops */
+    bool overrun; /* too much waits: ends in an error soon */
     bool broken;
 };
 
@@ -145,6 +159,8 @@ struct http_server {
     struct http_request *active, *spare;
     struct sse *streams;
     size_t n_conns, n_active, n_spare, n_streams;
+    size_t sse_queued; /* bytes of all streams that wait for clients */
+    bool overrun;      /* a stream is to be ended: end_overrun() is on its way */
     char id_prefix[9];
     uint32_t id_counter;
 

@@ -70,7 +70,6 @@ void request_destroy(struct http_request *req)
         mhd_lib.destroy_response(req->response);
     json_decref(req->json);
     buf_finish(&req->body);
-    buf_finish(&req->sse.queue);
     *req->prev = req->next;
     if (req->next)
         req->next->prev = req->prev;

@@ -1,16 +1,21 @@
 /*
- * Event streams: a bounded queue of text that an http_stream reads from. `struct sse` is part of
+ * Event streams: a queue of events as text that an http_stream reads from. `struct sse` is part of
  * its request (http_impl.h) and goes with it; on_close is called from the stream's close, which
  * MHD's end of the request calls.
+ *
+ * Memory: each event is a piece of its own, freed once it is sent, so a large one needs no more
+ * than its size. Past SSE_QUEUE_HIGH text is put together instead of queued (sse_send_text), and
+ * producers see sse_is_full(). Past SSE_QUEUE_MAX, or SSE_TOTAL_MAX for all streams, a client is
+ * taken for one that does not read, and its stream ends.
  */
 
 #include "net/sse.h"
 
 #include <string.h>
 #include "base/clock.h"
+#include "base/limits.h"
+#include "base/str.h"
 #include "net/http_impl.h"
-
-#define KEEP_QUEUE_BYTES 16384 /* of memory, once the queue is empty */
 
 int sse_format(struct buf *b, const char *event, json_t *value, struct err *err)
 {
@@ -36,34 +41,170 @@ int sse_format(struct buf *b, const char *event, json_t *value, struct err *err)
     return r;
 }
 
+/* ---- the queue ---- */
+
+static void drop_piece(struct sse *sse)
+{
+    struct sse_piece *p = sse->first;
+    size_t left = p->len - p->at;
+
+    sse->first = p->next;
+    if (!sse->first)
+        sse->last = &sse->first;
+    sse->queued -= left;
+    sse->req->server->sse_queued -= left;
+    free(p->text);
+    free(p);
+}
+
+/* The stream whose client has most to read. */
+static struct sse *longest_queue(struct http_server *s)
+{
+    struct sse *longest = s->streams;
+
+    for (struct sse *sse = s->streams; sse; sse = sse->next) {
+        if (sse->queued > longest->queued)
+            longest = sse;
+    }
+    return longest;
+}
+
+static void end_overrun(void *arg);
+
+static void overrun(struct http_server *s, struct sse *sse)
+{
+    sse->overrun = true;
+    if (s->overrun)
+        return;
+    s->overrun = true;
+    if (loop_defer(s->loop, end_overrun, s, NULL) < 0) {
+        s->overrun = false;
+        sse->broken = true;
+        http_kill(sse->req);
+    }
+}
+
+/* text is taken. */
+static int push(struct sse *sse, char *text, size_t len, struct err *err)
+{
+    struct http_server *s = sse->req->server;
+    struct sse_piece *p = malloc(sizeof(*p));
+
+    if (!p || !text) {
+        free(p);
+        free(text);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for an event");
+    }
+    *p = (struct sse_piece){ .text = text, .len = len };
+    *sse->last = p;
+    sse->last = &p->next;
+    sse->queued += len;
+    s->sse_queued += len;
+    sse->last_sent_ms = clock_now_ms();
+    if (sse->queued > SSE_QUEUE_HIGH)
+        sse->full = true;
+    http_stream_ready(&sse->req->stream);
+    return 0;
+}
+
+static int push_event(struct sse *sse, const char *event, json_t *value, struct err *err)
+{
+    auto_buf struct buf b = BUF_INIT(SSE_QUEUE_MAX);
+    int r = sse_format(&b, event, value, err);
+    size_t len = b.len;
+    char *text;
+
+    if (r < 0)
+        return r;
+    text = buf_take(&b);
+    if (text && len > SSE_QUEUE_HIGH) { /* the buffer has grown by doubling */
+        char *exact = realloc(text, len + 1);
+
+        text = exact ? exact : text;
+    }
+    return push(sse, text, len, err);
+}
+
+/* ---- text that is held back ---- */
+
+#define HELD_EVENT_BYTES 65536 /* of one event of it */
+
+/* The first bytes of it as an event. */
+static int push_held(struct sse *sse, struct err *err)
+{
+    size_t n = str_utf8_cut(sse->held.text.data, sse->held.text.len, HELD_EVENT_BYTES);
+    auto_json json_t *value = json_copy(sse->held.members);
+    json_t *text = json_text(sse->held.text.data, n);
+    int r = value && text ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory for an event");
+
+    if (r == 0)
+        json_object_set(value, sse->held.key, text);
+    if (r == 0 && sse->held.alias)
+        json_object_set(value, sse->held.alias, text);
+    json_decref(text);
+    if (r == 0)
+        r = push_event(sse, sse->held.event, value, err);
+    if (r == 0)
+        buf_consume(&sse->held.text, n);
+    return r;
+}
+
+static void drop_held(struct sse *sse)
+{
+    json_decref(TAKE_PTR(sse->held.members));
+    buf_finish(&sse->held.text);
+}
+
+/* Sends it: all, or as much as the client takes. */
+static int flush_held(struct sse *sse, bool all, struct err *err)
+{
+    int r = 0;
+
+    while (r == 0 && sse->held.text.len > 0 && (all || !sse->full))
+        r = push_held(sse, err);
+    if (sse->held.text.len == 0)
+        drop_held(sse);
+    return r;
+}
+
 /* ---- as a source ---- */
 
 static ssize_t read_events(void *arg, char *out, size_t max)
 {
     struct sse *sse = arg;
-    size_t n = MIN_OF(max, sse->queue.len);
+    size_t n = 0;
 
     if (sse->broken)
         return HTTP_STREAM_FAIL;
-    if (n == 0)
-        return sse->ended ? HTTP_STREAM_END : HTTP_STREAM_WAIT;
-    memcpy(out, sse->queue.data, n);
-    buf_consume(&sse->queue, n);
-    if (sse->queue.len == 0 && sse->queue.cap > KEEP_QUEUE_BYTES)
-        buf_finish(&sse->queue);
-    if (sse->full && sse->queue.len < SSE_QUEUE_HIGH / 2) {
-        sse->full = false;
-        if (sse->on_drain && !sse->ended)
-            sse->on_drain(sse->drain_arg);
+    while (sse->first && n < max) {
+        struct sse_piece *p = sse->first;
+        size_t some = MIN_OF(max - n, p->len - p->at);
+
+        memcpy(out + n, p->text + p->at, some);
+        n += some;
+        p->at += some;
+        sse->queued -= some;
+        sse->req->server->sse_queued -= some;
+        if (p->at == p->len)
+            drop_piece(sse);
+        if (sse->full && sse->queued < SSE_QUEUE_HIGH / 2) {
+            struct err ignored;
+
+            sse->full = false;
+            if (flush_held(sse, false, &ignored) < 0)
+                sse->broken =
+                    true; /* memory is out: the client must see that something is missing */
+        }
     }
-    return (ssize_t)n;
+    if (n > 0)
+        return (ssize_t)n;
+    return sse->ended ? HTTP_STREAM_END : HTTP_STREAM_WAIT;
 }
 
 static void tell_closed(struct sse *sse)
 {
     void (*fn)(void *arg) = TAKE_PTR(sse->on_close);
 
-    sse->on_drain = NULL;
     if (fn && !sse->ended)
         fn(sse->close_arg);
     sse->ended = true;
@@ -80,6 +221,9 @@ static void close_events(void *arg, bool whole)
         sse->next->prev = sse->prev;
     s->n_streams--;
     metric_add(s->streams_open, -1);
+    while (sse->first)
+        drop_piece(sse);
+    drop_held(sse);
     tell_closed(sse);
 }
 
@@ -91,7 +235,9 @@ struct sse *http_reply_sse(struct http_request *req)
     struct sse *sse = &req->sse;
 
     sse->req = req;
-    buf_init(&sse->queue, SSE_QUEUE_MAX);
+    sse->first = NULL;
+    sse->last = &sse->first;
+    buf_init(&sse->held.text, SSE_QUEUE_MAX);
     sse->last_sent_ms = clock_now_ms();
     sse->next = s->streams;
     sse->prev = &s->streams;
@@ -109,43 +255,84 @@ struct sse *http_reply_sse(struct http_request *req)
 
 /* ---- sending ---- */
 
-static void sent(struct sse *sse)
+/*
+ * Room for another event. Past the limits the stream cannot go on, because an event cannot be left
+ * out without the client knowing.
+ */
+static int check_room(struct sse *sse, struct err *err)
 {
-    sse->last_sent_ms = clock_now_ms();
-    if (sse->queue.len > SSE_QUEUE_HIGH)
-        sse->full = true;
-    http_stream_ready(&sse->req->stream);
+    struct http_server *s = sse->req->server;
+    struct sse *longest;
+
+    if (sse->broken || sse->ended || sse->overrun)
+        return err_set(err, ERR_UNAVAILABLE, "the event stream has ended");
+    if (sse->queued + sse->held.text.len > SSE_QUEUE_MAX) {
+        overrun(s, sse);
+        return err_set(err, ERR_UNAVAILABLE, "the client does not read its events");
+    }
+    if (s->sse_queued > SSE_TOTAL_MAX) {
+        longest = longest_queue(s);
+        overrun(s, longest);
+        if (longest == sse)
+            return err_set(err, ERR_UNAVAILABLE, "the client does not read its events");
+    }
+    return 0;
+}
+
+static int failed_to_send(struct sse *sse, int r)
+{
+    if (r < 0) {
+        sse->broken = true;
+        http_kill(sse->req);
+    }
+    return r;
 }
 
 int sse_send(struct sse *sse, const char *event, json_t *taken, struct err *err)
 {
     auto_json json_t *value = taken;
-    int r;
+    int r = check_room(sse, err);
 
-    if (sse->broken || sse->ended)
-        return err_set(err, ERR_UNAVAILABLE, "the event stream has ended");
-    r = sse_format(&sse->queue, event, value, err);
-    if (r == -ERR_TOO_LARGE || r == -ERR_NO_MEMORY) {
-        /* An event cannot be left out without the client knowing, so the stream cannot go on. */
-        sse->broken = true;
-        http_kill(sse->req);
-        return err_set(err, ERR_UNAVAILABLE, "the client does not read its events");
-    }
     if (r < 0)
         return r;
-    sent(sse);
-    return 0;
+    r = flush_held(sse, true, err);
+    if (r == 0)
+        r = push_event(sse, event, value, err);
+    return failed_to_send(sse, r);
+}
+
+int sse_send_text(struct sse *sse, const char *event, json_t *taken, const char *key,
+                  const char *alias, struct err *err)
+{
+    auto_json json_t *value = taken;
+    auto_json json_t *text = json_incref(json_object_get(value, key));
+    int r;
+
+    if (!sse->full || !json_is_string(text) || strlen(event) >= sizeof(sse->held.event))
+        return sse_send(sse, event, TAKE_PTR(value), err);
+    r = check_room(sse, err);
+    if (r < 0)
+        return r;
+    json_object_del(value, key);
+    if (alias)
+        json_object_del(value, alias);
+    if (sse->held.members &&
+        (strcmp(sse->held.event, event) != 0 || !json_equal(sse->held.members, value)))
+        r = flush_held(sse, true, err);
+    if (r == 0 && !sse->held.members) {
+        strcpy(sse->held.event, event);
+        sse->held.members = json_incref(value);
+        sse->held.key = key;
+        sse->held.alias = alias;
+    }
+    if (r == 0)
+        r = buf_append(&sse->held.text, json_string_value(text), json_string_length(text), err);
+    return failed_to_send(sse, r);
 }
 
 bool sse_is_full(const struct sse *sse)
 {
     return sse->full;
-}
-
-void sse_on_drain(struct sse *sse, void (*fn)(void *arg), void *arg)
-{
-    sse->on_drain = fn;
-    sse->drain_arg = arg;
 }
 
 void sse_on_close(struct sse *sse, void (*fn)(void *arg), void *arg)
@@ -156,8 +343,12 @@ void sse_on_close(struct sse *sse, void (*fn)(void *arg), void *arg)
 
 void sse_end(struct sse *sse)
 {
+    struct err ignored;
+
     if (!sse || sse->ended)
         return;
+    if (flush_held(sse, true, &ignored) < 0)
+        sse->broken = true;
     sse->ended = true;
     http_stream_ready(&sse->req->stream);
 }
@@ -167,20 +358,63 @@ void sse_fail(struct sse *sse, const struct err *err)
     auto_json json_t *value = json_pack("{s:o, s:s}", "error", json_error(err), "message",
                                         err->message);
 
+    struct err ignored;
+
     if (sse->ended)
         return;
-    sse_format(&sse->queue, "error", value, NULL);
+    if (!sse->overrun)
+        (void)flush_held(sse, true, &ignored);
+    (void)push_event(sse, "error", value, &ignored);
     tell_closed(sse);
     http_stream_ready(&sse->req->stream);
 }
 
+/* The rest of what is being sent still goes out, then the error: the client's parser stays in step. */
+static void end_overrun(void *arg)
+{
+    struct http_server *s = arg;
+    struct sse *next;
+    struct err e = ERR_INIT;
+
+    s->overrun = false;
+    err_set(&e, ERR_UNAVAILABLE, "events were not read for too long: more than %u MB were waiting",
+            (unsigned)(MIN_OF(SSE_QUEUE_MAX, SSE_TOTAL_MAX) >> 20));
+    for (struct sse *sse = s->streams; sse; sse = next) {
+        next = sse->next;
+        if (!sse->overrun)
+            continue;
+        struct sse_piece *started = sse->first && sse->first->at > 0 ? sse->first : NULL;
+
+        drop_held(sse);
+        if (started) {
+            struct sse_piece *rest = started->next;
+
+            started->next = NULL;
+            sse->last = &started->next;
+            while (rest) {
+                struct sse_piece *p = rest;
+
+                rest = p->next;
+                sse->queued -= p->len;
+                s->sse_queued -= p->len;
+                free(p->text);
+                free(p);
+            }
+        }
+        while (!started && sse->first)
+            drop_piece(sse);
+        sse_fail(sse, &e);
+    }
+}
+
 void sse_heartbeats(struct http_server *s, int64_t now_ms)
 {
+    struct err ignored;
+
     for (struct sse *sse = s->streams; sse; sse = sse->next) {
-        if (sse->ended || sse->broken || sse->queue.len > 0 ||
+        if (sse->ended || sse->broken || sse->queued > 0 ||
             now_ms - sse->last_sent_ms < s->options.heartbeat_ms)
             continue;
-        if (buf_append_str(&sse->queue, ": heartbeat\n\n", NULL) == 0)
-            sent(sse);
+        (void)push(sse, strdup(": heartbeat\n\n"), strlen(": heartbeat\n\n"), &ignored);
     }
 }

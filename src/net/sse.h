@@ -21,25 +21,29 @@
 #include "base/err.h"
 #include "base/json.h"
 
-#define SSE_QUEUE_MAX                                                                              \
-    (1024u * 1024) /* bytes that wait for a slow client; one event may be as large */
-#define SSE_QUEUE_HIGH (256u * 1024) /* past it the producer should pause: sse_is_full() */
-
 struct sse;
 
 /*
- * Queues an event; `taken` is released in any case. UNAVAILABLE when the queue is past
- * SSE_QUEUE_MAX (the client does not read): the stream then ends and on_close will run, soon and
- * from the loop.
+ * Queues an event of any size; `taken` is released in any case. UNAVAILABLE once more than
+ * SSE_QUEUE_MAX waits for this client, or this queue is the longest when SSE_TOTAL_MAX wait for
+ * all: then the stream ends in an `error` event, and on_close runs, soon and from the loop.
  */
 int sse_send(struct sse *sse, const char *event, json_t *taken, struct err *err);
 
 /*
- * Back-pressure: true while more than SSE_QUEUE_HIGH waits; on_drain runs when it has fallen below
- * half of that.
+ * The same for text that comes bit by bit, in the member `key` (and `alias`, unless it is NULL).
+ * While the client is slow the bits of one event and with equal other members are put together,
+ * and sent as the client reads: many small bits take no more memory than their text. key and alias
+ * must outlive the stream.
+ */
+int sse_send_text(struct sse *sse, const char *event, json_t *taken, const char *key,
+                  const char *alias, struct err *err);
+
+/*
+ * Back-pressure: true from when more than SSE_QUEUE_HIGH waits until less than half of it does. A
+ * producer then sends less: progress can be left out, figures can go by reference.
  */
 bool sse_is_full(const struct sse *sse);
-void sse_on_drain(struct sse *sse, void (*fn)(void *arg), void *arg);
 
 /*
  * Called once if the client goes away, does not read, or the server stops, before sse_end(). Never

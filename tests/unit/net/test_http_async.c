@@ -14,7 +14,7 @@ static struct fixture f;
 static struct metrics *metrics;
 
 /* What handlers tell the test. The semaphores order the rest. */
-static sem_t started, closed, drained, destroyed;
+static sem_t started, closed, destroyed;
 static struct http_request *waiting;
 static struct sse *stream;
 static bool whole;
@@ -65,17 +65,10 @@ static void stream_closed(void *arg)
     sem_post(&closed);
 }
 
-static void stream_drained(void *arg)
-{
-    assert_string_equal(arg, "stream");
-    sem_post(&drained);
-}
-
 static void get_events(struct http_request *req)
 {
     stream = http_reply_sse(req);
     sse_on_close(stream, stream_closed, (void *)"stream");
-    sse_on_drain(stream, stream_drained, (void *)"stream");
     sem_post(&started);
 }
 
@@ -188,7 +181,6 @@ static int setup(void **state)
     log_setup(LOG_ERROR, LOG_FORMAT_KV);
     sem_init(&started, 0, 0);
     sem_init(&closed, 0, 0);
-    sem_init(&drained, 0, 0);
     sem_init(&destroyed, 0, 0);
     memset(&f, 0, sizeof(f));
     metrics = metrics_create();
@@ -343,28 +335,165 @@ static void send_too_much(void *arg)
     }
 }
 
+static void ask_full(void *arg)
+{
+    *(bool *)arg = sse_is_full(stream);
+}
+
+/* What the stream sends until its end, without the chunks' frames. */
+static void take_events(int fd, struct buf *ret)
+{
+    auto_buf struct buf raw = BUF_INIT(256u << 20);
+    static char some[1 << 20];
+    struct err e;
+
+    while (raw.len < 5 || memcmp(raw.data + raw.len - 5, "0\r\n\r\n", 5) != 0) {
+        ssize_t n = recv(fd, some, sizeof(some), 0);
+
+        assert_true(n > 0);
+        assert_works(buf_append(&raw, some, (size_t)n, &e), &e);
+    }
+    for (const char *at = raw.data;;) {
+        char *data;
+        size_t len = strtoul(at, &data, 16);
+
+        if (len == 0)
+            return;
+        assert_works(buf_append(ret, data + 2, len, &e), &e);
+        at = data + 2 + len + 2;
+    }
+}
+
+static void open_events(int fd)
+{
+    struct reply r;
+
+    put(fd, "GET /events HTTP/1.1\r\n" HOST "\r\n");
+    await(&started);
+    take_head_only(fd, &r);
+    assert_int_equal(r.status, 200);
+}
+
 static void test_back_pressure(void **state)
 {
     static char buffer[65536];
     int fd = dial(f.port), result;
-    struct err e = ERR_INIT;
-    struct reply r;
+    bool full = true;
 
     (void)state;
-    put(fd, "GET /events HTTP/1.1\r\n" HOST "\r\n");
-    await(&started);
-    take_head_only(fd, &r);
+    open_events(fd);
     in_loop(&f, send_much, &result);
     assert_int_equal(result, 0); /* it stopped because the queue was full, not because it failed */
     /* Reading drains it. */
-    while (sem_trywait(&drained) < 0)
+    while (full) {
         assert_true(recv(fd, buffer, sizeof(buffer), 0) > 0);
-    /* A producer that goes on regardless loses the stream. */
+        in_loop(&f, ask_full, &full);
+    }
+    close(fd);
+    await(&closed);
+}
+
+#define LARGE_EVENT (5u << 20)
+
+static void send_large(void *arg)
+{
+    auto_free char *text = malloc(LARGE_EVENT + 1);
+
+    (void)arg;
+    memset(text, 'e', LARGE_EVENT);
+    text[LARGE_EVENT] = '\0';
+    assert_int_equal(sse_send(stream, "image", json_pack("{s:s}", "png", text), NULL), 0);
+    assert_int_equal(sse_send(stream, "done", NULL, NULL), 0);
+    end_stream(NULL);
+}
+
+static void test_large_event_arrives_whole(void **state)
+{
+    auto_buf struct buf all = BUF_INIT(16u << 20);
+    int fd = dial(f.port);
+    const char *png;
+
+    (void)state;
+    open_events(fd);
+    in_loop(&f, send_large, NULL);
+    take_events(fd, &all);
+    png = strstr(all.data, "\"png\":\"");
+    assert_non_null(png);
+    assert_int_equal(strspn(png + 7, "e"), LARGE_EVENT);
+    assert_string_equal(png + 7 + LARGE_EVENT, "\"}\n\nevent: done\ndata: {\"type\":\"done\"}\n\n");
+    close(fd);
+}
+
+#define BITS 100000
+
+/* Small bits of text for a client that reads nothing meanwhile, on two streams in turns. */
+static void send_bits(void *arg)
+{
+    int result;
+
+    (void)arg;
+    send_much(&result);
+    assert_true(sse_is_full(stream));
+    for (int i = 0; i < BITS; i++) {
+        json_t *bit = json_pack("{s:s, s:s}", "stream", i < BITS / 2 ? "stdout" : "stderr", "text",
+                                "b");
+
+        assert_int_equal(sse_send_text(stream, "step", bit, "text", NULL, NULL), 0);
+    }
+    assert_int_equal(sse_send_text(stream, "token",
+                                   json_pack("{s:s, s:s}", "text", "é", "content", "é"), "text",
+                                   "content", NULL),
+                     0);
+    assert_int_equal(sse_send(stream, "done", NULL, NULL), 0);
+    end_stream(NULL);
+}
+
+static void test_bits_of_a_slow_client_are_put_together(void **state)
+{
+    auto_buf struct buf all = BUF_INIT(64u << 20);
+    int fd = dial(f.port);
+    size_t bits = 0, events = 0;
+
+    (void)state;
+    open_events(fd);
+    in_loop(&f, send_bits, NULL);
+    take_events(fd, &all);
+    for (const char *p = all.data; (p = strstr(p, "event: step\n")); p++) {
+        const char *text = strstr(p, "\"text\":\"") + 8;
+
+        assert_non_null(
+            strstr(p, bits < BITS / 2 ? "\"stream\":\"stdout\"" : "\"stream\":\"stderr\""));
+        bits += strspn(text, "b");
+        events++;
+    }
+    assert_int_equal(bits, BITS);
+    assert_true(events < 10);
+    assert_non_null(
+        strstr(all.data, "event: token\ndata: {\"type\":\"token\",\"text\":\"é\",\"content\":\"é\"}"
+                         "\n\nevent: done\n"));
+    close(fd);
+}
+
+static void test_client_that_does_not_read_gets_an_error(void **state)
+{
+    auto_buf struct buf all = BUF_INIT(128u << 20);
+    int fd = dial(f.port);
+    struct err e = ERR_INIT;
+
+    (void)state;
+    open_events(fd);
     in_loop(&f, send_too_much, &e);
     assert_int_equal(e.code, ERR_UNAVAILABLE);
     assert_string_equal(e.message, "the client does not read its events");
     await(&closed);
     assert_null(stream);
+    /* What had begun to leave is whole, and the last event says why there are no more. */
+    take_events(fd, &all);
+    assert_true(all.len < 2u << 20);
+    assert_non_null(
+        strstr(all.data,
+               "\n\nevent: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"UNAVAILABLE\""));
+    assert_string_equal(all.data + all.len - 2, "\n\n");
     close(fd);
 }
 
@@ -592,6 +721,9 @@ int main(void)
         cmocka_unit_test(test_client_goes_while_another_waits),
         cmocka_unit_test(test_events),
         cmocka_unit_test(test_back_pressure),
+        cmocka_unit_test(test_large_event_arrives_whole),
+        cmocka_unit_test(test_bits_of_a_slow_client_are_put_together),
+        cmocka_unit_test(test_client_that_does_not_read_gets_an_error),
         cmocka_unit_test(test_pieces),
         cmocka_unit_test(test_pieces_client_goes),
         cmocka_unit_test(test_upload),
