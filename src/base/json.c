@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json_impl.h"
 #include "base/str.h"
 
 /*
@@ -99,7 +100,7 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
     if (r < 0)
         return r;
     out_of_memory = false;
-    j = json_loadb(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+    j = json_load(text, len, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
     if (out_of_memory) {
         json_decref(j);
         return err_set(err, ERR_NO_MEMORY, "out of memory for JSON of %zu bytes", len);

@@ -279,6 +279,60 @@ static void test_text(void **state)
     }
 }
 
+/* Long strings are taken past the parser: everything else must be as if they were not. */
+static void test_long_strings(void **state)
+{
+    const size_t n = 100000;
+    auto_free char *plain = malloc(n + 1), *escaped = malloc(n + 1);
+    auto_buf struct buf b = BUF_INIT(1u << 20);
+    auto_json json_t *j = NULL;
+    struct err e = ERR_INIT;
+
+    (void)state;
+    memset(plain, 'A', n);
+    plain[n] = '\0';
+    memset(escaped, 'B', n);
+    memcpy(escaped + n / 2, "\\\"\\n", 4); /* in the text: an escaped quote and a line break */
+    escaped[n] = '\0';
+    assert_works(
+        buf_printf(
+            &b, &e,
+            "{\"p\" : \"%s\" , \"list\":[1,\"%s\",{\"q\":\"%s\"}], \"%s\":2, \"short\":\"x\"}",
+            plain, escaped, plain, plain),
+        &e);
+    assert_works(json_parse(b.data, b.len, &j, &e), &e);
+    assert_int_equal(json_object_size(j), 4);
+    assert_string_equal(json_string_value(json_object_get(j, "p")), plain);
+    assert_int_equal(json_integer_value(json_object_get(j, plain)), 2);
+    const json_t *list = json_object_get(j, "list");
+    assert_int_equal(json_string_length(json_array_get(list, 1)), n - 2);
+    assert_int_equal(json_string_value(json_array_get(list, 1))[n / 2], '"');
+    assert_string_equal(json_string_value(json_object_get(json_array_get(list, 2), "q")), plain);
+    json_decref(j);
+    j = NULL;
+
+    /* Errors have the place that they have in the whole text. */
+    buf_clear(&b);
+    assert_works(buf_printf(&b, &e, "[\"%s\",\n x]", plain), &e);
+    assert_int_equal(json_parse(b.data, b.len, &j, &e), -ERR_INVALID_JSON);
+    assert_non_null(strstr(e.message, "line 2, column 2"));
+    buf_clear(&b);
+    assert_works(buf_printf(&b, &e, "[\"%s", plain), &e);
+    assert_int_equal(json_parse(b.data, b.len, &j, &e), -ERR_INVALID_JSON);
+    /* What no string may hold is refused in a long one, too. */
+    buf_clear(&b);
+    assert_works(buf_printf(&b, &e, "[\"%s\"]", plain), &e);
+    b.data[n / 2] = '\n';
+    assert_int_equal(json_parse(b.data, b.len, &j, &e), -ERR_INVALID_JSON);
+    b.data[n / 2] = (char)0xff;
+    assert_int_equal(json_parse(b.data, b.len, &j, &e), -ERR_INVALID_JSON);
+    /* Nothing but a string. */
+    buf_clear(&b);
+    assert_works(buf_printf(&b, &e, "\"%s\"", plain), &e);
+    assert_works(json_parse(b.data, b.len, &j, &e), &e);
+    assert_string_equal(json_string_value(j), plain);
+}
+
 static void test_error(void **state)
 {
     struct err e = ERR_INIT;
@@ -301,7 +355,7 @@ int main(void)
         cmocka_unit_test(test_get_i64),      cmocka_unit_test(test_get_others),
         cmocka_unit_test(test_found_is_cut), cmocka_unit_test(test_check_keys),
         cmocka_unit_test(test_type_name),    cmocka_unit_test(test_text),
-        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_long_strings), cmocka_unit_test(test_error),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
