@@ -432,8 +432,10 @@ async function ask(question, shown) {
 }
 
 /* What a cell said: its prints, and what it showed as text. */
+const isFigure = o => o.png || o.svg || o.png_url || o.svg_url || o.image !== undefined; /* image: which of the answer's images it is */
+
 function printed(result) {
-  const shown = (result?.outputs || []).filter(o => !o.png && !o.svg && o.text && !result.columns?.length).map(o => o.text);
+  const shown = (result?.outputs || []).filter(o => !isFigure(o) && o.text && !result.columns?.length).map(o => o.text);
   return [result?.stdout, ...shown].filter(Boolean).join('\n').trimEnd().slice(0, 20000);
 }
 
@@ -628,7 +630,23 @@ function table(result) {
 function picture(data) {
   const source = typeof data.png === 'string' ? `data:image/png;base64,${data.png}`
     : typeof data.svg === 'string' ? `data:image/svg+xml,${encodeURIComponent(data.svg)}` : null;
-  return source && el('figure', { class: 'picture' }, el('img', { src: source, alt: data.text || 'Figure drawn by the code' }));
+  const url = data.png_url || data.svg_url;
+  if (!source && !url) return null;
+  const image = el('img', { alt: data.text || 'Figure drawn by the code' });
+  if (source) image.src = source;
+  else fetchPicture(image, url);
+  return el('figure', { class: 'picture' }, image);
+}
+
+/* A large figure is not inside the answer. Not as the image's own source: that request could not carry the key. */
+async function fetchPicture(image, url) {
+  try {
+    const blob = URL.createObjectURL(await (await call(url)).blob());
+    image.addEventListener('load', () => URL.revokeObjectURL(blob), { once: true });
+    image.src = blob;
+  } catch (error) {
+    image.replaceWith(el('p', { class: 'note' }, `This figure can't be shown. ${error.message}`));
+  }
 }
 
 function ran(runs) {

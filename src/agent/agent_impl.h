@@ -110,10 +110,12 @@ struct turn {
     const char *sql, *python;
     json_t *result; /* of the last code that ran; NULL while none did */
     json_t *results; /* every result that text may quote */
-    json_t *code_runs, *images, *files;
+    json_t *code_runs, *files;
+    struct figures *figures; /* of all its runs; NULL until there is one */
+    size_t n_shown;          /* of its displays: those of earlier runs */
     json_t *extra; /* reading, chart, choices, suggestions, warning */
     struct err failure; /* why there is no answer */
-    bool failed;
+    bool failed, stored;
     json_t *usage;
 
     /* The code under way. */

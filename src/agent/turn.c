@@ -10,6 +10,7 @@
 #include "agent/agent_impl.h"
 #include "base/limits.h"
 #include "base/str.h"
+#include "run/figures.h"
 #include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
@@ -54,12 +55,25 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 static void on_display(void *arg, const json_t *data)
 {
     struct turn *t = arg;
-    if (json_array_size(t->images) >= FIGURES_MAX)
+    if (!t->figures)
+        t->figures = figures_begin(t->chat->agent->env.figures, t->chat->owner, t->run_id);
+    json_t *shown = t->figures ? figures_take(t->figures, data, false) : NULL;
+    if (shown)
+        turn_say(t, "image", json_incref(shown));
+}
+
+/* The result has the displays of its own run, for the model; the answer will have all of the turn. */
+static void set_outputs(struct turn *t)
+{
+    json_t *all = t->figures ? figures_list(t->figures) : NULL;
+    size_t n = json_array_size(all);
+    if (t->n_shown == n)
         return;
-    json_t *copy = json_deep_copy(data);
-    if (json_object_get(data, "png") || json_object_get(data, "svg"))
-        json_array_append(t->images, copy);
-    turn_say(t, "image", copy);
+    json_t *own = json_array();
+    for (size_t i = t->n_shown; i < n; i++)
+        json_array_append(own, json_array_get(all, i));
+    json_object_set_new(t->result, "outputs", own);
+    t->n_shown = n;
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -198,6 +212,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     }
     json_decref(t->result);
     t->result = outcome_result(&of, res);
+    set_outputs(t);
     t->status = outcome_status(&of, res->verdict);
     if (t->first_failure && res->verdict != VERDICT_OK) { /* it was no DataFrame: the first error is the one that helps */
         json_object_set(t->result, "error", t->first_failure);
@@ -360,7 +375,6 @@ static int queue_turn(struct chat *c, const char *message, const struct chat_cod
     t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
     t->results = json_array();
     t->code_runs = json_array();
-    t->images = json_array();
     t->files = json_array();
     t->extra = json_object();
     t->llm_ms = json_array();
@@ -516,7 +530,8 @@ void turn_free(struct turn *t)
     json_decref(t->result);
     json_decref(t->results);
     json_decref(t->code_runs);
-    json_decref(t->images);
+    /* A server that ends keeps them: the next start removes what has no capsule. */
+    figures_end(t->figures, t->stored || t->chat->agent->closing);
     json_decref(t->files);
     json_decref(t->extra);
     json_decref(t->usage);

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "run/capsule.h"
+#include "run/figures.h"
 #include "run/outcome.h"
 
 void turn_summarise(struct turn *t)
@@ -79,6 +80,8 @@ static void settle_outcome(struct turn *t)
     }
     if (!t->result)
         t->result = empty_result(t);
+    if (t->figures)
+        json_object_set(t->result, "outputs", figures_list(t->figures));
     if (t->cancelled) {
         t->status = "cancelled";
         buf_clear(&t->text);
@@ -111,7 +114,8 @@ static json_t *answer_json(struct turn *t)
     if (!a)
         return NULL;
     json_object_set(a, "code_runs", t->code_runs);
-    json_object_set(a, "images", t->images);
+    json_object_set_new(a, "images", figures_images(t->figures));
+    json_object_set_new(a, "result", figures_result(t->figures, t->result));
     json_object_set(a, "files", t->files);
     json_object_update(a, t->extra);
     json_object_set_new(a, "model", json_string(llm_is_builtin(env->llm) ? "builtin" : llm_model(env->llm)));
@@ -189,6 +193,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
 {
     (void)value;
     struct turn *t = arg;
+    t->stored = !err;
     if (t->chat->agent->closing)
         return;
     struct chat *c = t->chat;

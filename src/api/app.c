@@ -15,6 +15,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "dataset/generate.h"
+#include "run/figures.h"
 
 /* ---- figures for /metrics ---- */
 
@@ -201,7 +202,8 @@ static int open_server(struct app *app, struct err *err)
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
     const struct route_table *tables[] = { &page_routes, &health_routes, &dataset_routes, &upload_routes,
-                                           &plan_routes, &run_routes,    &chat_routes,    &file_routes };
+                                           &plan_routes, &run_routes,    &figure_routes,
+                                           &chat_routes, &file_routes };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;
@@ -234,12 +236,15 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = executor_create(loop_uv(loop), cfg, NULL, &app->executor, err);
     if (r == 0)
+        r = figure_store_open(loop, app->home, &app->figures, err);
+    if (r == 0)
         r = uploads_open(app, err);
     if (r == 0)
         r = sessions_open(app, err);
     if (r == 0)
         r = llm_create(loop_uv(loop), cfg, &app->llm, err);
-    struct agent_env env = { .loop = loop, .cfg = cfg, .executor = app->executor, .store = app->store, .llm = app->llm,
+    struct agent_env env = { .loop = loop, .cfg = cfg, .executor = app->executor,
+                             .store = app->store, .figures = app->figures, .llm = app->llm,
                              .resolve = app_resolve_data, .arg = app };
     if (r == 0)
         r = agent_create(&env, &app->agent, err);
@@ -255,6 +260,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     }
     app->runs.executor = app->executor;
     app->runs.store = app->store;
+    app->runs.figures = app->figures;
+    figure_store_sweep(app->figures, app->store);
     warm_datasets(app);
     app_watch_datasets(app);
     *ret = app;
@@ -282,6 +289,7 @@ void app_destroy(struct app *app)
     executor_destroy(app->executor);
     store_close(app->store); /* calls back whoever still waits for it */
     agent_destroy(app->agent);
+    figure_store_close(app->figures);
     static_destroy(app->docs);
     static_destroy(app->page);
     guard_destroy(app->guard);

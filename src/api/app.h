@@ -37,6 +37,7 @@ struct app {
     struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
     struct static_site *page; /* pages.c */
     struct runs runs;
+    struct figure_store *figures;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
     struct llm *llm;
@@ -90,8 +91,8 @@ struct route_table {
     const struct route *routes;
     size_t n;
 };
-extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes, upload_routes, chat_routes,
-    file_routes;
+extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
+    figure_routes, upload_routes, chat_routes, file_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -62,13 +62,11 @@ static json_t *image_paths(const json_t *answer)
 }
 
 /* An answer in FORM_THREAD has its own names for the same things, and everything else as it is. */
-static json_t *shaped(const struct serving *s, json_t *answer, bool streamed)
+static json_t *shaped(const struct serving *s, json_t *answer)
 {
     json_t *out = json_copy(answer);
     if (!out || !json_object_get(answer, "assistant_message"))
         return out;
-    if (streamed) /* the figures have been sent as they came */
-        json_object_set_new(out, "images", json_integer((json_int_t)json_array_size(json_object_get(answer, "images"))));
     json_object_set(out, "openai_calls", json_object_get(answer, "llm_calls"));
     if (s->form == FORM_THREAD)
         json_object_set(out, "response", json_object_get(answer, "assistant_message"));
@@ -84,12 +82,16 @@ static json_t *shaped(const struct serving *s, json_t *answer, bool streamed)
 static void on_event(void *arg, const char *type, json_t *data)
 {
     struct serving *s = arg;
+    struct err err = ERR_INIT;
     json_t *copy = json_copy(data);
-    if (str_eq(type, "token")) { /* every form's name for it */
-        json_t *text = json_object_get(data, "text");
-        json_object_set(copy, s->form == FORM_SESSION ? "value" : "content", text);
-    }
-    say(s, type, copy);
+    const char *alias = s->form == FORM_SESSION ? "value" : "content";
+    bool is_token = str_eq(type, "token");
+    if (is_token) /* every form's name for it */
+        json_object_set(copy, alias, json_object_get(data, "text"));
+    if (s->sse && (is_token || str_eq(type, "step")))
+        (void)sse_send_text(s->sse, type, copy, "text", is_token ? alias : NULL, &err);
+    else
+        say(s, type, copy);
 }
 
 static void say_error(struct serving *s, const struct err *err)
@@ -101,7 +103,7 @@ static void say_error(struct serving *s, const struct err *err)
 
 static void stream_answer(struct serving *s, json_t *answer)
 {
-    auto_json json_t *all = shaped(s, answer, true);
+    auto_json json_t *all = shaped(s, answer);
     const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
     bool code = !json_object_get(answer, "assistant_message"); /* an execution, which any form may have followed */
     if (s->form == FORM_SESSION)
@@ -152,7 +154,7 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
         stream_answer(s, answer);
         sse_end(s->sse);
     } else {
-        http_reply_json(s->req, 200, shaped(s, answer, false));
+        http_reply_json(s->req, 200, shaped(s, answer));
     }
     serving_free(s);
 }

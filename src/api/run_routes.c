@@ -246,16 +246,27 @@ static void watcher_phase(void *arg, const char *name)
 
 static void watcher_output(void *arg, bool is_stderr, const char *text, size_t len)
 {
-    say(arg, "step", json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text", json_text(text, len)));
+    struct watcher *w = arg;
+    struct err err = ERR_INIT;
+    json_t *step = json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text",
+                             json_text(text, len));
+    (void)sse_send_text(w->sse, "step", step, "text", NULL, &err);
 }
 
-static void watcher_display(void *arg, const json_t *data)
+static void watcher_display(void *arg, json_t *data)
 {
-    say(arg, "image", json_deep_copy(data));
+    say(arg, "image", json_incref(data));
+}
+
+static bool watcher_is_slow(void *arg)
+{
+    return sse_is_full(((struct watcher *)arg)->sse);
 }
 
 static void watcher_progress(void *arg, const char *stage, double fraction)
 {
+    if (watcher_is_slow(arg))
+        return; /* the next one says as much */
     say(arg, "status", json_pack("{s:s, s:s, s:f}", "stage", "loading", "what", stage, "progress", fraction));
 }
 
@@ -285,6 +296,7 @@ static void post_run_stream(struct http_request *req)
     struct err err = ERR_INIT;
     struct watcher *w = calloc(1, sizeof(*w));
     struct run_listener listener = { .phase = watcher_phase, .output = watcher_output, .display = watcher_display,
+                                     .is_slow = watcher_is_slow,
                                      .progress = watcher_progress, .done = watcher_done, .arg = w };
     /* No callback comes from within: the stream is there before the first one. */
     int r = w ? start_run(req, &listener, &w->run, &err) :

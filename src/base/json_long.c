@@ -30,7 +30,7 @@ struct extraction {
     size_t n;
 };
 
-/* Only characters that stand for themselves in JSON and need no look at UTF-8. No quote is in it. */
+/* Only characters that stand for themselves in JSON and need no look at UTF-8. */
 static bool is_plain(const char *s, size_t len)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), high = ones * 0x80;

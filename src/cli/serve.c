@@ -1,6 +1,7 @@
 /* riddle serve: the server, until a signal stops it. */
 
 #include <getopt.h>
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include "api/app.h"
@@ -86,6 +87,13 @@ int cli_serve(const struct cli *cli, int argc, char **argv)
         return CLI_USAGE;
     }
 
+    /*
+     * Large buffers (frames, figures, results) go back to the system as soon as they are freed. By
+     * default glibc raises the threshold after the first of them and keeps the memory.
+     */
+    mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    mallopt(M_ARENA_MAX, 2);
     struct serving s = { 0 };
     int r = loop_create(&s.loop, &err);
     if (r == 0)

@@ -369,7 +369,7 @@ void sse_fail(struct sse *sse, const struct err *err)
     http_stream_ready(&sse->req->stream);
 }
 
-/* The rest of what is being sent still goes out, then the error: the client's parser stays in step. */
+/* The event that is being sent still goes out whole, then the error. */
 static void end_overrun(void *arg)
 {
     struct http_server *s = arg;

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "run/capsule.h"
+#include "run/figures.h"
 #include "run/outcome.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
@@ -35,6 +36,8 @@ struct run {
     int64_t begun_us;
     const char *status;
     json_t *result, *timings;
+    struct figures *figures; /* NULL until there is one */
+    bool stored;
 };
 
 const char *run_id(const struct run *run)
@@ -63,6 +66,7 @@ static void run_free(struct run *run)
 {
     unlink_run(run);
     lease_release(run->lease);
+    figures_end(run->figures, run->stored);
     if (run->spec.release)
         run->spec.release(run->spec.held);
     json_decref(run->plan);
@@ -99,6 +103,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     struct run *run = arg;
     if (err)
         log_error("run.store", LOG_STR("run", run->id), LOG_STR("error", err->message));
+    run->stored = !err;
     finish_run(run, err);
 }
 
@@ -169,6 +174,10 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
         finish_run(run, err);
         return;
     }
+    if (run->figures) {
+        json_decref(result->displays);
+        result->displays = json_incref(figures_list(run->figures));
+    }
     complete(run, result);
     run_result_finish(result);
 }
@@ -183,8 +192,12 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 static void on_display(void *arg, const json_t *data)
 {
     struct run *run = arg;
-    if (!run->dropped && run->listener.display)
-        run->listener.display(run->listener.arg, data);
+    bool slow = !run->dropped && run->listener.is_slow && run->listener.is_slow(run->listener.arg);
+    if (!run->figures)
+        run->figures = figures_begin(run->runs->figures, run->spec.owner, run->id);
+    json_t *shown = run->figures ? figures_take(run->figures, data, slow) : NULL;
+    if (shown && !run->dropped && run->listener.display)
+        run->listener.display(run->listener.arg, shown);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)

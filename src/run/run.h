@@ -25,6 +25,7 @@ struct run;
 struct runs {
     struct executor *executor;
     struct store *store;
+    struct figure_store *figures; /* NULL: figures are inside results, whatever their size */
     struct metric_family *seconds; /* by query_mode and verdict; may be NULL */
     struct run *all;
 };
@@ -65,7 +66,8 @@ struct run_report {
 struct run_listener {
     void (*phase)(void *arg, const char *name); /* loading, executing */
     void (*output)(void *arg, bool is_stderr, const char *text, size_t len);
-    void (*display)(void *arg, const json_t *data);
+    void (*display)(void *arg, json_t *data); /* as answers have it (figures.h); borrowed */
+    bool (*is_slow)(void *arg);               /* the client reads slowly: figures go by reference */
     void (*progress)(void *arg, const char *stage, double fraction);
     /* err instead of a report when there is none: the sandbox broke, the store failed. */
     void (*done)(void *arg, const struct run_report *report, const struct err *err);

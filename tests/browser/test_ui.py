@@ -139,6 +139,18 @@ def test_python_prints_and_draws(page):
     assert page.wait("document.querySelector('.turn img').naturalWidth") > 200  # it is kept with the run
 
 
+def test_large_figure_is_fetched(page, server):
+    """It is not inside the answer, so the page follows the reference: live, and again after a reload."""
+    turn = ask(page, "PYTHON: import numpy as np, matplotlib.pyplot as plt\nplt.figure(figsize=(10, 10))\n"
+                     "plt.imshow(np.random.rand(1000, 1000, 3))\nplt.show()")
+    assert page.wait(f"document.querySelector('{turn} img').naturalWidth") > 500
+    assert page.eval(f"document.querySelector('{turn} img').src").startswith(f"blob:http://127.0.0.1:{server.port}/")
+    assert [r for r in page.requests if re.search(r"/runs/[0-9a-f-]{36}/figures/1$", r)]
+    page.reload()
+    assert page.wait("document.querySelector('.turn img').naturalWidth") > 500
+    assert page.problems == []
+
+
 def test_enter_sends_and_shift_enter_does_not(page):
     page.click("#question")
     page.type("SQL: SELECT 1 AS one,")

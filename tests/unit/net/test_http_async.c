@@ -468,9 +468,10 @@ static void test_bits_of_a_slow_client_are_put_together(void **state)
     }
     assert_int_equal(bits, BITS);
     assert_true(events < 10);
-    assert_non_null(
-        strstr(all.data, "event: token\ndata: {\"type\":\"token\",\"text\":\"é\",\"content\":\"é\"}"
-                         "\n\nevent: done\n"));
+    assert_non_null(strstr(all.data,
+                           "event: token\ndata: {\"type\":\"token\",\"text\":\"é\",\"content\":"
+                           "\"é\"}"
+                           "\n\nevent: done\n"));
     close(fd);
 }
 
