@@ -186,6 +186,13 @@ int json_write_str(const char *s, size_t len, struct buf *b, struct err *err)
     return r == 0 ? buf_append(b, "\"", 1, err) : r;
 }
 
+static int write_i64(int64_t v, struct buf *b, struct err *err)
+{
+    char text[STR_I64_SIZE];
+
+    return buf_append(b, text, str_from_i64(v, text), err);
+}
+
 static int write_value(const json_t *j, int depth, struct buf *b, struct err *err)
 {
     int r;
@@ -228,7 +235,7 @@ static int write_value(const json_t *j, int depth, struct buf *b, struct err *er
     case JSON_STRING:
         return json_write_str(json_string_value(j), json_string_length(j), b, err);
     case JSON_INTEGER:
-        return buf_printf(b, err, "%lld", (long long)json_integer_value(j));
+        return write_i64(json_integer_value(j), b, err);
     case JSON_REAL: {
         char text[STR_DOUBLE_SIZE];
 

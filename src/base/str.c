@@ -243,8 +243,66 @@ int str_parse_bytes(const char *s, const char *what, unsigned long long *ret_byt
     return 0;
 }
 
+size_t str_from_i64(int64_t v, char ret[STR_I64_SIZE])
+{
+    uint64_t left = v < 0 ? -(uint64_t)v : (uint64_t)v;
+    char digits[STR_I64_SIZE];
+    size_t n = 0, len = 0;
+
+    do
+        digits[n++] = (char)('0' + left % 10);
+    while ((left /= 10) > 0);
+    if (v < 0)
+        ret[len++] = '-';
+    while (n > 0)
+        ret[len++] = digits[--n];
+    ret[len] = '\0';
+    return len;
+}
+
+/*
+ * Most numbers in data have few decimals. If v is the double next to n / 10^k, with both exact and
+ * at most 15 digits in n, then that is how "%.15g" writes it, and the first such k is the shortest.
+ */
+static bool write_decimal(double v, char ret[STR_DOUBLE_SIZE])
+{
+    static const double powers[] = { 1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8 };
+    double size = fabs(v);
+
+    if (!(size < 1e15) || size < 1e-4)
+        return false;
+    for (size_t k = 0; k < ARRAY_SIZE(powers); k++) {
+        double n = nearbyint(size * powers[k]);
+        char digits[STR_I64_SIZE];
+        size_t len, whole;
+
+        if (n >= 1e15)
+            return false;
+        if (n / powers[k] != size)
+            continue;
+        len = str_from_i64((int64_t)n, digits);
+        whole = len > k ? len - k : 0;
+        if (v < 0)
+            *ret++ = '-';
+        if (whole == 0)
+            *ret++ = '0';
+        memcpy(ret, digits, whole);
+        ret += whole;
+        if (k > 0)
+            *ret++ = '.';
+        for (size_t i = len; i < k; i++)
+            *ret++ = '0';
+        memcpy(ret, digits + whole, len - whole);
+        ret[len - whole] = '\0';
+        return true;
+    }
+    return false;
+}
+
 void str_from_double(double v, char ret[STR_DOUBLE_SIZE])
 {
+    if (write_decimal(v, ret))
+        return;
     for (int digits = 15; digits <= 17; digits++) {
         snprintf(ret, STR_DOUBLE_SIZE, "%.*g", digits, v);
         if (isnan(v) || strtod(ret, NULL) == v)

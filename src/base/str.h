@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include "base/err.h"
 
 bool str_eq(const char *a, const char *b);              /* NULL equals only NULL */
@@ -26,6 +27,9 @@ size_t str_utf8_next(const char *s, size_t len, size_t *ret_bad);
  */
 #define STR_SHOWN_SIZE 96
 const char *str_show(const char *s, size_t len, char *ret, size_t n);
+
+#define STR_I64_SIZE 24
+size_t str_from_i64(int64_t v, char ret[STR_I64_SIZE]); /* its length */
 
 /* The shortest decimal of 15 to 17 digits that reads back as v ("0.1"; "nan", "inf"). */
 #define STR_DOUBLE_SIZE 32

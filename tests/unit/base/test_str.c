@@ -181,6 +181,41 @@ static void test_parse_bytes(void **state)
                  "RIDDLE_MEMORY is 'lots', but must be a size such as 65536, 64k, 512m or 2g");
 }
 
+/* Short numbers are written without printf: as "%.15g" does. */
+static void test_from_double_is_what_printf_says(void **state)
+{
+    char text[STR_DOUBLE_SIZE], want[STR_DOUBLE_SIZE], whole[STR_I64_SIZE];
+    uint64_t seed = 88172645463325252u;
+
+    (void)state;
+    for (int i = 0; i < 400000; i++) {
+        double v;
+
+        seed ^= seed << 13, seed ^= seed >> 7, seed ^= seed << 17;
+        v = (double)(int64_t)(seed >> (seed % 60)) / pow(10, (double)(seed % 12));
+        if (i % 4 == 0)
+            memcpy(&v, &seed, sizeof(v)); /* any double */
+        else if (i % 2)
+            v = -v;
+        if (isnan(v))
+            continue;
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(want, sizeof(want), "%.*g", digits, v);
+            if (strtod(want, NULL) == v)
+                break;
+        }
+        str_from_double(v, text);
+        assert_string_equal(text, want);
+        snprintf(want, sizeof(want), "%lld", (long long)seed);
+        assert_int_equal(str_from_i64((int64_t)seed, whole), strlen(want));
+        assert_string_equal(whole, want);
+    }
+    assert_int_equal(str_from_i64(INT64_MIN, whole), 20);
+    assert_string_equal(whole, "-9223372036854775808");
+    assert_int_equal(str_from_i64(0, whole), 1);
+    assert_string_equal(whole, "0");
+}
+
 static void test_from_double(void **state)
 {
     static const struct {
@@ -265,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_show),        cmocka_unit_test(test_parse_i64),
         cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_nearest),
         cmocka_unit_test(test_stem),        cmocka_unit_test(test_from_double),
+        cmocka_unit_test(test_from_double_is_what_printf_says),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
