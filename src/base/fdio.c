@@ -21,6 +21,7 @@
 #include "base/str.h"
 
 #define READ_CHUNK_BYTES 65536u
+#define POPULATE_MAX_BYTES (64 << 20)
 
 /* ---- reading and writing ---- */
 
@@ -542,12 +543,16 @@ int fd_map_file(const char *path, struct fd_mapping *ret, struct err *err)
     void *data;
 
     if (fd < 0 || fstat(fd, &st) < 0)
-        return err_errno(err, ERR_IO, errno, "opening the file again");
-    if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "File is empty");
-    data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+        return err_errno(err, ERR_IO, errno, "cannot open '%s'", path);
+    if (st.st_size == 0) {
+        *ret = (struct fd_mapping){ 0 };
+        return 0;
+    }
+    /* A small file in one go; a large one as it is read, so that its first bytes come at once. */
+    data = mmap(NULL, (size_t)st.st_size, PROT_READ,
+                MAP_PRIVATE | (st.st_size <= POPULATE_MAX_BYTES ? MAP_POPULATE : 0), fd, 0);
     if (data == MAP_FAILED)
-        return err_errno(err, ERR_IO, errno, "mapping the file");
+        return err_errno(err, ERR_IO, errno, "cannot map '%s'", path);
     madvise(data, (size_t)st.st_size, MADV_SEQUENTIAL);
     *ret = (struct fd_mapping){ .data = data, .len = (size_t)st.st_size };
     return 0;

@@ -244,10 +244,17 @@ int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, s
 
 /* ---- whole files --------------------------------------------------------------------------------------------------- */
 
+int csv_file_map(const char *path, struct fd_mapping *ret, struct err *err)
+{
+    int r = fd_map_file(path, ret, err);
+
+    return r == 0 && ret->len == 0 ? err_set(err, ERR_VALIDATION, "File is empty") : r;
+}
+
 int csv_file_is_utf8(const char *path, bool *ret, struct err *err)
 {
     auto_mapping struct fd_mapping file = { 0 };
-    int r = fd_map_file(path, &file, err);
+    int r = csv_file_map(path, &file, err);
 
     if (r == 0)
         *ret = str_is_utf8((const char *)file.data, file.len);
@@ -257,7 +264,7 @@ int csv_file_is_utf8(const char *path, bool *ret, struct err *err)
 int csv_file_one_byte_encoding(const char *path, enum csv_encoding *ret, struct err *err)
 {
     auto_mapping struct fd_mapping file = { 0 };
-    int r = fd_map_file(path, &file, err);
+    int r = csv_file_map(path, &file, err);
 
     if (r < 0)
         return r;
@@ -349,7 +356,7 @@ int csv_file_to_utf8(const char *path, enum csv_encoding encoding, const char *o
     auto_close int out = -1;
     auto_free unsigned char *block = malloc(BLOCK_BYTES);
     size_t pos = 0, n = 0;
-    int r = fd_map_file(path, &file, err);
+    int r = csv_file_map(path, &file, err);
 
     if (r < 0)
         return r;
@@ -608,7 +615,7 @@ int csv_file_find(const char *path, const struct csv_layout *layout, const enum 
         s.n_left += sought[i] != CSV_NOTHING;
         s.n_dates += sought[i] == CSV_ODD_DATES;
     }
-    r = fd_map_file(path, &file, err);
+    r = csv_file_map(path, &file, err);
     if (r < 0)
         return r;
     s.file = file;

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "base/fdio.h"
 
 enum csv_encoding {
     CSV_UTF8,
@@ -28,6 +29,9 @@ struct csv_file {
     char separator;         /* the only one of , ; tab | that every line of the head has equally often; 0: not certain */
     int n_separators;       /* in the first line: as many as the commonest of , ; tab | has */
 };
+
+/* The bytes of a file that is ingested: VALIDATION if there are none. */
+int csv_file_map(const char *path, struct fd_mapping *ret, struct err *err);
 
 /* VALIDATION, with the kind of file and what to do, if it is no text file with something in it. `name` is the user's. */
 int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, struct err *err);

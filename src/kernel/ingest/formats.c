@@ -217,7 +217,7 @@ static int gunzip(struct data_source *s, const struct sql_ingest *in,
     auto_mapping struct fd_mapping packed = { 0 };
     auto_close int fd = -1;
     struct gunzip g = { .in = in, .hooks = hooks };
-    int r = fd_map_file(s->path, &packed, err);
+    int r = csv_file_map(s->path, &packed, err);
 
     if (r == 0)
         r = data_source_add_scratch(s, in->temp_directory, ".data", &fd, err);
@@ -295,7 +295,7 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
         s->records.layout = RECORDS_LINES;
         return 0;
     }
-    r = fd_map_file(s->path, &text, err);
+    r = csv_file_map(s->path, &text, err);
     if (r == 0)
         r = json_find_records((const char *)text.data, text.len, in->name, &s->records, err);
     if (r == 0 && s->records.layout == RECORDS_LINES)
@@ -322,7 +322,7 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
         .progress = hooks->progress,
         .progress_arg = hooks->arg,
     };
-    int r = fd_map_file(s->path, &file, err);
+    int r = csv_file_map(s->path, &file, err);
 
     if (r == 0)
         r = data_source_add_scratch(s, in->temp_directory, ".csv", &fd, err);
