@@ -52,7 +52,7 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
     turn_say(arg, "step", json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text", json_text(text, len)));
 }
 
-static void on_display(void *arg, const json_t *data)
+static bool on_display(void *arg, const json_t *data)
 {
     struct turn *t = arg;
     if (!t->figures)
@@ -60,6 +60,7 @@ static void on_display(void *arg, const json_t *data)
     json_t *shown = t->figures ? figures_take(t->figures, data, false) : NULL;
     if (shown)
         turn_say(t, "image", json_incref(shown));
+    return true;
 }
 
 /* The result has the displays of its own run, for the model; the answer will have all of the turn. */

@@ -291,7 +291,7 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
         pass_through(STDOUT_FILENO, s->out_tty, text, len);
 }
 
-static void on_display(void *arg, const json_t *data)
+static bool on_display(void *arg, const json_t *data)
 {
     struct screen *s = arg;
     struct err err = ERR_INIT;
@@ -300,13 +300,14 @@ static void on_display(void *arg, const json_t *data)
     if (r < 0) {
         cli_complain("%s", err.message);
         s->lost_figure = true;
-        return;
+        return false;
     }
     const json_t *text = json_object_get(data, "text");
     if (r == 0 && json_is_string(text)) {
         on_output(s, false, json_string_value(text), json_string_length(text));
         on_output(s, false, "\n", 1);
     }
+    return false; /* the response has it, too */
 }
 
 /* ---- afterwards ---- */

@@ -184,6 +184,8 @@ json_t *outcome_result(const struct outcome_of *of, const struct run_result *res
         json_object_set_new(r, "stderr_truncated", json_boolean(res->errout_truncated));
         if (json_array_size(res->displays))
             json_object_set(r, "outputs", res->displays);
+        if (res->displays_truncated)
+            json_object_set_new(r, "outputs_truncated", json_true());
         json_t *value = json_object_get(res->body, "value");
         if (value && !json_is_null(value))
             json_object_set(r, "value", value);

@@ -189,7 +189,7 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
         run->listener.output(run->listener.arg, is_stderr, text, len);
 }
 
-static void on_display(void *arg, const json_t *data)
+static bool on_display(void *arg, const json_t *data)
 {
     struct run *run = arg;
     bool slow = !run->dropped && run->listener.is_slow && run->listener.is_slow(run->listener.arg);
@@ -198,6 +198,7 @@ static void on_display(void *arg, const json_t *data)
     json_t *shown = run->figures ? figures_take(run->figures, data, slow) : NULL;
     if (shown && !run->dropped && run->listener.display)
         run->listener.display(run->listener.arg, shown);
+    return true;
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)

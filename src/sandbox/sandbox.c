@@ -48,7 +48,7 @@ struct sandbox {
     sandbox_done_fn done;
     void *done_arg;
     struct run_result result; /* being collected */
-    size_t display_bytes;
+    size_t n_displays, display_bytes;
     int64_t start_us, load_us;
     json_t *rejects;
     bool is_exec;             /* only a run tells what loading took and left out */
@@ -276,7 +276,7 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     buf_init(&sb->result.errout, (size_t)req->max_output_bytes);
     sb->result.displays = json_array();
     sb->is_exec = str_eq(json_string_value(json_object_get(req->message, "op")), "exec");
-    sb->display_bytes = 0;
+    sb->n_displays = sb->display_bytes = 0;
     sb->output_bytes = 0;
     sb->max_output_bytes = req->max_output_bytes;
     sb->events = events ? *events : (struct run_events){ 0 };
@@ -500,25 +500,25 @@ static int take_result(struct sandbox *sb, json_t *body, struct err *err)
     return 1;
 }
 
-static void take_display(struct sandbox *sb, json_t *data)
+/* frame_bytes: of the frame that brought it. */
+static void take_display(struct sandbox *sb, json_t *data, size_t frame_bytes)
 {
     static const char *const keys[] = { "text", "html", "png", "svg", "json", "data", "chart" };
+    if (sb->n_displays == DISPLAYS_MAX || sb->display_bytes + frame_bytes > DISPLAY_BYTES_MAX) {
+        sb->result.displays_truncated = true;
+        return;
+    }
+    sb->n_displays++;
+    sb->display_bytes += frame_bytes;
     json_t *clean = json_object();
-    size_t bytes = 0;
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
         json_t *v = json_object_get(data, keys[i]);
         bool structured = i >= 4;
-        if (v && (structured || json_is_string(v))) {
+        if (v && (structured || json_is_string(v)))
             json_object_set(clean, keys[i], v);
-            bytes += json_string_length(v);
-        }
     }
-    if (json_array_size(sb->result.displays) < DISPLAYS_MAX && sb->display_bytes + bytes <= DISPLAY_BYTES_MAX) {
-        sb->display_bytes += bytes;
+    if (!sb->events.display || !sb->events.display(sb->events.arg, clean))
         json_array_append(sb->result.displays, clean);
-        if (sb->events.display)
-            sb->events.display(sb->events.arg, clean);
-    }
     json_decref(clean);
 }
 
@@ -574,7 +574,7 @@ static int take_event(struct sandbox *sb, const char *text, size_t len, struct e
     if (str_eq(event, "result"))
         return take_result(sb, msg, err);
     if (str_eq(event, "display")) {
-        take_display(sb, json_object_get(msg, "data"));
+        take_display(sb, json_object_get(msg, "data"), len);
     } else if (str_eq(event, "progress")) {
         double f = json_number_value(json_object_get(msg, "fraction"));
         if (sb->events.progress && isfinite(f))

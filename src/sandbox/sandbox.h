@@ -94,7 +94,8 @@ struct run_request {
 /* Called while a run is under way. Any may be NULL. */
 struct run_events {
     void (*output)(void *arg, bool is_stderr, const char *text, size_t len);
-    void (*display)(void *arg, const json_t *data);                     /* {"png","svg","html","text","json"} */
+    /* {"png","svg","html","text","json"}. True: the listener keeps it, and the result does not. */
+    bool (*display)(void *arg, const json_t *data);
     void (*progress)(void *arg, const char *stage, double fraction);    /* "ingest orders.csv", 0..1 */
     void *arg;
 };
@@ -109,7 +110,8 @@ struct run_result {
      * /workspace ({"path","size","modified" in Unix ms}, sorted by path), and "files_truncated". Never NULL after success.
      */
     json_t *body;
-    json_t *displays; /* array of display data */
+    json_t *displays; /* array of those that no listener has kept */
+    bool displays_truncated; /* more than DISPLAYS_MAX, or than DISPLAY_BYTES_MAX */
     struct buf bytes; /* that came with the answer to a request for some */
     struct buf out, errout;
     bool out_truncated, errout_truncated;

@@ -87,6 +87,8 @@ int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fd
 
 /* ---- control frames ---- */
 
+#define KEEP_BYTES 262144 /* of a reader's buffer, between frames */
+
 int wire_send(int sock, const char *json, size_t len, const int *fds, size_t n_fds, struct err *err)
 {
     if (len == 0 || len > WIRE_EVENT_MAX)
@@ -188,4 +190,6 @@ bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_
 void wire_reader_next_done(struct wire_reader *r)
 {
     buf_consume(&r->in, 4 + frame_len(r));
+    if (r->in.len == 0 && r->in.cap > KEEP_BYTES)
+        buf_finish(&r->in); /* a kernel may live for hours after one large frame */
 }
