@@ -141,6 +141,8 @@ static json_t *execution_json(struct turn *t)
     for (size_t i = 0; a && i < ARRAY_SIZE(kept); i++)
         if (json_object_get(all, kept[i]))
             json_object_set(a, kept[i], json_object_get(all, kept[i]));
+    if (a)
+        json_object_set(a, "result", t->result); /* there are no images beside it */
     return a;
 }
 
