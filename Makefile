@@ -282,7 +282,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -368,6 +368,10 @@ bench-server: all ## Measure requests, runs, load, streams and uploads against F
 bench-chat: all ## Measure first events, answers without a model, riddle ask, and many threads at once
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/chat $(BENCH_FLAGS)
+
+bench-docker: all ## Measure runs and cells in Docker containers against those of the local provider
+	$(Q)scripts/install-deps run build test
+	$(Q)bench/docker $(BENCH_FLAGS)
 
 format: ## Format the C sources
 	$(Q)git ls-files '*.c' '*.h' | xargs -r clang-format -i

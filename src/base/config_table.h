@@ -94,7 +94,7 @@
                "Docker's Engine API: `unix:///path` or `tcp://host:port`. Read with SANDBOX_PROVIDER=docker.") \
     CONFIG_STR(docker_runtime, "DOCKER_RUNTIME", "",                                               \
                "Runtime of containers, such as `runsc`; Docker's default when empty.")             \
-    CONFIG_STR(runner_image, "RUNNER_IMAGE", "riddle-kernel",                                      \
+    CONFIG_STR(runner_image, "RUNNER_IMAGE", "riddle-runner",                                      \
                "Image of containers: one that `make image` or deploy/Dockerfile made.")            \
     CONFIG_INT(pool_size, "RIDDLE_POOL_SIZE", 2, 0, 256,                                           \
                "Kernels kept forked and ready by the server; 0 forks one for each request.")       \

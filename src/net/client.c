@@ -604,8 +604,10 @@ static int set_up(struct client_request *r, const struct client_options *o, bool
     SET(TIMEOUT_MS, (long)MAX_OF(o->timeout_ms, 0));
     if (r->client->ca_file)
         SET(CAINFO, r->client->ca_file);
-    if (loopback)
+    if (loopback || o->unix_socket)
         SET(PROXY, "");
+    if (o->unix_socket)
+        SET(UNIX_SOCKET_PATH, o->unix_socket);
     if (o->body) {
         SET(POSTFIELDSIZE_LARGE, (curl_off_t)o->body_len);
         SET(POSTFIELDS, r->body);

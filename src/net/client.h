@@ -28,6 +28,7 @@ struct client_header {
 struct client_options {
     const char *method; /* "GET", "POST", … */
     const char *url;    /* http or https */
+    const char *unix_socket; /* path of the socket to connect to instead of the URL's host; NULL: none */
     const struct client_header *headers;
     size_t n_headers;
     const void *body; /* NULL for none */

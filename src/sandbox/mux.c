@@ -6,7 +6,7 @@
 
 int mux_append(struct buf *out, enum mux_type type, const void *data, size_t len, struct err *err)
 {
-    const size_t frames = len / MUX_PAYLOAD_MAX + 1;
+    const size_t frames = len ? (len + MUX_PAYLOAD_MAX - 1) / MUX_PAYLOAD_MAX : 1;
     int r = buf_reserve(out, len + frames * MUX_HEAD_BYTES, err);
     const char *bytes = data;
     while (r == 0) {

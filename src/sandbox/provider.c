@@ -6,9 +6,9 @@
 #include "base/macros.h"
 #include "base/str.h"
 
-extern const struct provider_ops local_provider;
+extern const struct provider_ops local_provider, docker_provider;
 
-static const struct provider_ops *const providers[] = { &local_provider };
+static const struct provider_ops *const providers[] = { &local_provider, &docker_provider };
 
 const struct provider_ops *provider_at(size_t i)
 {
