@@ -1,4 +1,4 @@
-"""The contract of sandbox providers: the same cases for the fake one and for the local one, as root and as a plain user.
+"""The contract of sandbox providers: the same cases for the fake one, for the local one as root and as a plain user, and for Docker.
 
 build/tests/tools/contract runs one case of one provider; it says on standard output what the provider did wrong.
 """
@@ -6,12 +6,16 @@ build/tests/tools/contract runs one case of one provider; it says on standard ou
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(ROOT / "tests/integration"))
+import dockerd  # noqa: E402
+
 BUILD = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve()
 CONTRACT = BUILD / "tests/tools/contract"
 PLAIN_ID = 65534
@@ -69,3 +73,22 @@ def test_local_as_plain_user(case, programs_for_plain):
                  ["setpriv", f"--reuid={PLAIN_ID}", f"--regid={PLAIN_ID}", "--clear-groups"])
     finally:
         shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def daemon():
+    """A Docker daemon of this test run, with the image of this tree."""
+    why = dockerd.why_not()
+    if why:
+        pytest.skip(why)
+    daemon = dockerd.Daemon()
+    try:
+        daemon.load_image()
+        yield daemon
+    finally:
+        daemon.stop()
+
+
+@pytest.mark.parametrize("case", cases("docker"))
+def test_docker(case, tmp_path, daemon):
+    run_case("docker", case, tmp_path, DOCKER_HOST=daemon.host, RUNNER_IMAGE=dockerd.IMAGE)

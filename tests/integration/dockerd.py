@@ -16,6 +16,9 @@ from urllib.parse import quote
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 BUILD = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve()
+# The image has no sanitizer's libraries: a sanitized `riddle` is tested with the plain riddle-kernel in its containers.
+SANITIZED = (BUILD / "flags").exists() and "-fsanitize" in (BUILD / "flags").read_text()
+IMAGE_BUILD = ROOT / "build" if SANITIZED else BUILD
 IMAGE = "riddle-runner:test"
 DOCKERD = "/usr/sbin/dockerd" if os.path.exists("/usr/sbin/dockerd") else shutil.which("dockerd")
 START_TIMEOUT_S = 60
@@ -27,6 +30,8 @@ def why_not():
         return "no dockerd: the package docker.io is not installed"
     if os.geteuid() != 0:
         return "no dockerd: it needs root"
+    if not (IMAGE_BUILD / "riddle-kernel").exists():
+        return f"no image: {IMAGE_BUILD.name}/riddle-kernel is not built"
     return None
 
 
@@ -83,7 +88,7 @@ class Daemon:
         return answer.status, json.loads(data) if data and is_json else data
 
     def load_image(self, tag=IMAGE):
-        made = subprocess.run([ROOT / "scripts/build-image", f"--build={BUILD}", f"--tag={tag}"], capture_output=True, text=True,
+        made = subprocess.run([ROOT / "scripts/build-image", f"--build={IMAGE_BUILD}", f"--tag={tag}"], capture_output=True, text=True,
                               env={**os.environ, "DOCKER_HOST": self.host})
         assert made.returncode == 0, made.stderr
         return tag
