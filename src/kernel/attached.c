@@ -1,14 +1,17 @@
 /*
  * `riddle-kernel --attached`: the inside of a container.
  *
- * Theory of operation. The first process is a relay, and stays small: it loads nothing, runs no user code and looks into nothing that
- * user code wrote. Its child loads CPython and DuckDB, takes the container's namespaces for its own (jail.h), and is a kernel like
- * any other, with a control socket and two pipes; the relay copies between those and the frames of mux.h on its own standard input
- * and output. User code has the same user id, but the relay cannot be traced or signalled: it is not dumpable, and the first process of
- * a pid namespace takes no signal that it did not ask for.
+ * Theory of operation. The first process is a relay, and stays small: it loads nothing, runs no
+ * user code and looks into nothing that user code wrote. Its child loads CPython and DuckDB, takes
+ * the container's namespaces for its own (jail.h), and is a kernel like any other, with a control
+ * socket and two pipes; the relay copies between those and the frames of mux.h on its own standard
+ * input and output. User code has the same user id, but the relay cannot be traced or signalled: it
+ * is not dumpable, and the first process of a pid namespace takes no signal that it did not ask
+ * for.
  *
- * What a kernel wrote to its pipes before a message is sent before it. Files come before the kernel's start, into /data. A directory
- * that is announced as writable is sent back, file by file, before each answer of the kernel.
+ * What a kernel wrote to its pipes before a message is sent before it. Files come before the
+ * kernel's start, into /data. A directory that is announced as writable is sent back, file by file,
+ * before each answer of the kernel.
  *
  * The container ends with the relay: when its input ends (riddle is gone) or when the kernel does.
  */
@@ -49,7 +52,7 @@
 struct relay {
     pid_t kernel;
     int control, out, errout, ready, signals;
-    bool busy;           /* the kernel's side is read: a run is under way */
+    bool busy; /* the kernel's side is read: a run is under way */
     struct mux_reader in;
     struct buf up, down; /* to standard output, to the kernel */
     struct buf frames;   /* of the kernel, while answers are looked for */
@@ -93,8 +96,8 @@ static _Noreturn void become_kernel(const struct attached_options *opt, const in
 static int start_kernel(struct relay *r, const struct attached_options *opt, struct err *err)
 {
     int control[2], out[2], errout[2], ready[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
-        pipe2(errout, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0)
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 ||
+        pipe2(out, O_CLOEXEC) < 0 || pipe2(errout, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0)
         return err_errno(err, ERR_IO, errno, "making the kernel's pipes");
     static const char join[] = "{\"op\":\"join\",\"groups\":0}";
     int sent = wire_send(control[0], join, sizeof(join) - 1, NULL, 0, err);
@@ -128,7 +131,10 @@ static int start_kernel(struct relay *r, const struct attached_options *opt, str
     return good;
 }
 
-/* matplotlib keeps its list of fonts in a directory that it wants to write to: the image's becomes a copy in /tmp. */
+/*
+ * matplotlib keeps its list of fonts in a directory that it wants to write to: the image's becomes
+ * a copy in /tmp.
+ */
 static void copy_fonts(void)
 {
     static const char to[] = "/tmp/.matplotlib";
@@ -203,7 +209,8 @@ static int64_t read_figure(const struct relay *r, size_t i, bool v1)
 static int send_usage(struct relay *r, struct err *err)
 {
     bool v1 = is_v1();
-    struct mux_usage u = { read_figure(r, 0, v1), read_figure(r, 1, v1), read_figure(r, 2, v1), read_figure(r, 3, v1) };
+    struct mux_usage u = { read_figure(r, 0, v1), read_figure(r, 1, v1), read_figure(r, 2, v1),
+                           read_figure(r, 3, v1) };
     return mux_append(&r->up, MUX_USAGE, &u, sizeof(u), err);
 }
 
@@ -282,7 +289,9 @@ static int read_input(struct relay *r, struct err *err)
     static char chunk[CHUNK_BYTES];
     ssize_t n = read(0, chunk, sizeof(chunk));
     if (n < 0)
-        return errno == EAGAIN || errno == EINTR ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "reading");
+        return errno == EAGAIN || errno == EINTR ?
+                   0 :
+                   err_errno(err, ERR_UNAVAILABLE, errno, "reading");
     if (n == 0)
         return err_set(err, ERR_UNAVAILABLE, "riddle is gone");
     int code = mux_reader_feed(&r->in, chunk, (size_t)n, err);
@@ -331,7 +340,10 @@ static bool is_answer(const char *frame, size_t len)
            str_eq(json_string_value(json_object_get(message, "event")), "result");
 }
 
-/* With a directory to send back, frames are passed on one by one; an answer waits until the directory has been sent. */
+/*
+ * With a directory to send back, frames are passed on one by one; an answer waits until the
+ * directory has been sent.
+ */
 static int pass_frames(struct relay *r, struct err *err)
 {
     while (r->frames.len >= 4 && !r->listing) {
@@ -386,7 +398,8 @@ static int send_back(struct relay *r, struct err *err)
     }
     char target[NAME_MAX + 80];
     snprintf(target, sizeof(target), "%s/%s", r->back_target, e->d_name);
-    auto_json json_t *head = json_pack("{s:s, s:I}", "target", target, "size", (json_int_t)st.st_size);
+    auto_json json_t *head = json_pack("{s:s, s:I}", "target", target, "size",
+                                       (json_int_t)st.st_size);
     auto_free char *text = json_to_str(head);
     if (!text) {
         close(fd);
@@ -428,13 +441,18 @@ static int flush(int fd, struct buf *b, struct err *err)
     while (b->len) {
         ssize_t n = write(fd, b->data, b->len);
         if (n < 0)
-            return errno == EAGAIN || errno == EINTR ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "writing");
+            return errno == EAGAIN || errno == EINTR ?
+                       0 :
+                       err_errno(err, ERR_UNAVAILABLE, errno, "writing");
         buf_consume(b, (size_t)n);
     }
     return 0;
 }
 
-/* Reaps whatever has ended: also what user code left behind. True and its status when the kernel is among it. */
+/*
+ * Reaps whatever has ended: also what user code left behind. True and its status when the kernel is
+ * among it.
+ */
 static bool reap(struct relay *r, int *ret_status)
 {
     struct signalfd_siginfo info;
@@ -457,13 +475,15 @@ static int say_end(struct relay *r, int status, struct err *err)
     for (int i = 0; i < LAST_CHUNKS && code == 0 && r->control >= 0; i++)
         code = read_control(r, err); /* why it could not start, for one */
     for (int i = 0; i < LAST_CHUNKS && code == 0; i++) {
-        int out = copy_output(r, &r->out, MUX_STDOUT, err), errout = copy_output(r, &r->errout, MUX_STDERR, err);
+        int out = copy_output(r, &r->out, MUX_STDOUT, err),
+            errout = copy_output(r, &r->errout, MUX_STDERR, err);
         code = MIN_OF(out, errout) < 0 ? -ERR_NO_MEMORY : 0;
         if (out <= 0 && errout <= 0)
             break;
     }
     char text[64];
-    int len = snprintf(text, sizeof(text), "{\"code\":%d,\"signal\":%d}", WIFEXITED(status) ? WEXITSTATUS(status) : -1,
+    int len = snprintf(text, sizeof(text), "{\"code\":%d,\"signal\":%d}",
+                       WIFEXITED(status) ? WEXITSTATUS(status) : -1,
                        WIFSIGNALED(status) ? WTERMSIG(status) : 0);
     if (code == 0)
         code = send_usage(r, err);
@@ -485,7 +505,8 @@ static int say_ready(struct relay *r, struct err *err)
     close(TAKE_FD(r->ready));
     if (n != 1)
         return 0; /* it died; SIGCHLD tells */
-    int len = snprintf(text, sizeof(text), "{\"mux\":%d,\"version\":\"%s\"}", MUX_VERSION, RIDDLE_VERSION);
+    int len = snprintf(text, sizeof(text), "{\"mux\":%d,\"version\":\"%s\"}", MUX_VERSION,
+                       RIDDLE_VERSION);
     return mux_append(&r->up, MUX_READY, text, (size_t)len, err);
 }
 

@@ -10,8 +10,9 @@ struct attached_options {
 };
 
 /*
- * The first process of a container: starts one kernel and relays between it and the frames of mux.h on standard input and output, until
- * the kernel ends or input does. Returns the exit status of the program. What cannot be done is said on standard error.
+ * The first process of a container: starts one kernel and relays between it and the frames of mux.h
+ * on standard input and output, until the kernel ends or input does. Returns the exit status of the
+ * program. What cannot be done is said on standard error.
  */
 int attached_run(const struct attached_options *opt);
 

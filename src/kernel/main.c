@@ -29,7 +29,7 @@ const char *__asan_default_options(void)
 static const char usage[] =
     "riddle-kernel: runs SQL and Python in a jail. Started by riddle; by itself it can\n"
     "  riddle-kernel --once     read one RunnerRequest (JSON) on standard input, print one RunnerResponse\n"
-    "  riddle-kernel --attached=sql|python   be the first process of a container; 'riddle' speaks on standard input\n"
+    "  riddle-kernel --attached=sql|python   be the first process of a container, for 'riddle'\n"
     "  riddle-kernel --probe    print what of the jail holds on this machine, as JSON ('riddle doctor' shows it)\n"
     "  riddle-kernel --version\n";
 

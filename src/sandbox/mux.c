@@ -11,8 +11,14 @@ int mux_append(struct buf *out, enum mux_type type, const void *data, size_t len
     const char *bytes = data;
     while (r == 0) {
         size_t n = MIN_OF(len, (size_t)MUX_PAYLOAD_MAX);
-        const unsigned char head[MUX_HEAD_BYTES] = { (unsigned char)type, 0, 0, 0, (unsigned char)n, (unsigned char)(n >> 8),
-                                                     (unsigned char)(n >> 16), (unsigned char)(n >> 24) };
+        const unsigned char head[MUX_HEAD_BYTES] = { (unsigned char)type,
+                                                     0,
+                                                     0,
+                                                     0,
+                                                     (unsigned char)n,
+                                                     (unsigned char)(n >> 8),
+                                                     (unsigned char)(n >> 16),
+                                                     (unsigned char)(n >> 24) };
         r = buf_append(out, head, sizeof(head), err);
         if (r == 0 && n)
             r = buf_append(out, bytes, n, err);
@@ -50,7 +56,8 @@ int mux_reader_next(struct mux_reader *r, struct mux_frame *ret, struct err *err
         return 0;
     const unsigned char *head = (const unsigned char *)r->in.data + r->at;
     size_t len = head[4] | (size_t)head[5] << 8 | (size_t)head[6] << 16 | (size_t)head[7] << 24;
-    if (head[0] < MUX_CONTROL || head[0] >= _MUX_TYPE_MAX || head[1] || head[2] || head[3] || len > MUX_PAYLOAD_MAX)
+    if (head[0] < MUX_CONTROL || head[0] >= _MUX_TYPE_MAX || head[1] || head[2] || head[3] ||
+        len > MUX_PAYLOAD_MAX)
         return err_set(err, ERR_PROTOCOL, "the attached stream is out of step");
     if (left < MUX_HEAD_BYTES + len)
         return 0;
@@ -61,12 +68,16 @@ int mux_reader_next(struct mux_reader *r, struct mux_frame *ret, struct err *err
 
 int mux_path(const char *target, bool writable, char *ret, size_t n, struct err *err)
 {
-    bool good = target && *target && *target != '/' && !strstr(target, "//") && !str_ends(target, "/");
+    bool good = target && *target && *target != '/' && !strstr(target, "//") &&
+                !str_ends(target, "/");
     for (const char *p = target; good && p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
-        good = !(p[0] == '.' && (p[1] == '/' || !p[1])) && !(p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2]));
+        good = !(p[0] == '.' && (p[1] == '/' || !p[1])) &&
+               !(p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2]));
     if (good && writable)
         good = !strchr(target, '/') && snprintf(ret, n, "/data/.%s", target) < (int)n;
     else if (good)
         good = str_starts(target, "data/") && snprintf(ret, n, "/%s", target) < (int)n;
-    return good ? 0 : err_set(err, ERR_VALIDATION, "a container has no place for the file '%.200s'", target ? target : "");
+    return good ? 0 :
+                  err_set(err, ERR_VALIDATION, "a container has no place for the file '%.200s'",
+                          target ? target : "");
 }

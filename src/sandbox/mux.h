@@ -2,11 +2,12 @@
 #define RIDDLE_SANDBOX_MUX_H
 
 /*
- * What a provider without descriptors of its own (a container's attached stream) has instead of three: frames on one stream of
- * bytes each way, between the provider and the relay that `riddle-kernel --attached` is. docs/wire.md describes them.
+ * What a provider without descriptors of its own (a container's attached stream) has instead of
+ * three: frames on one stream of bytes each way, between the provider and the relay that
+ * `riddle-kernel --attached` is. docs/wire.md describes them.
  *
- * A frame is a type (one byte), three zero bytes, a length (u32, little-endian) and that many bytes. The provider believes nothing
- * that a relay says about sizes or files.
+ * A frame is a type (one byte), three zero bytes, a length (u32, little-endian) and that many
+ * bytes. The provider believes nothing that a relay says about sizes or files.
  */
 
 #include <stdbool.h>
@@ -21,15 +22,20 @@
 
 enum mux_type {
     MUX_CONTROL = 1, /* both: bytes of the wire */
-    MUX_FILE,        /* both: a file begins; {"target","size"}, or {"target","writable":true} for a directory that is sent back */
-    MUX_DATA,        /* both: bytes of that file */
-    MUX_INTERRUPT,   /* to the relay: SIGINT for the kernel */
-    MUX_BUSY,        /* to the relay: one byte; 0, as at first, leaves in the kernel's pipes what it writes */
-    MUX_STDOUT,      /* from the relay */
+    /*
+     * both: a file begins; {"target","size"}, or {"target","writable":true} for a directory that
+     * is sent back
+     */
+    MUX_FILE,
+    MUX_DATA, /* both: bytes of that file */
+    MUX_INTERRUPT, /* to the relay: SIGINT for the kernel */
+    /* to the relay: one byte; 0, as at first, leaves in the kernel's pipes what it writes */
+    MUX_BUSY,
+    MUX_STDOUT, /* from the relay */
     MUX_STDERR,
-    MUX_READY,       /* from the relay, once: everything is loaded; {"mux","version"} */
-    MUX_USAGE,       /* from the relay, before each MUX_CONTROL and before the end: struct mux_usage */
-    MUX_EXIT,        /* from the relay, last: {"code","signal"} of the kernel, or {"error"} of the relay */
+    MUX_READY, /* from the relay, once: everything is loaded; {"mux","version"} */
+    MUX_USAGE, /* from the relay, before each MUX_CONTROL and before the end: struct mux_usage */
+    MUX_EXIT, /* from the relay, last: {"code","signal"} of the kernel, or {"error"} of the relay */
     _MUX_TYPE_MAX
 };
 
@@ -61,8 +67,9 @@ int mux_reader_feed(struct mux_reader *r, const char *bytes, size_t len, struct 
 int mux_reader_next(struct mux_reader *r, struct mux_frame *ret, struct err *err);
 
 /*
- * Where a kernel's file lies inside a container: "/data/orders.csv" for "data/orders.csv", "/data/.out" for the writable directory
- * "out". VALIDATION for a target that is not below data, or that leaves it.
+ * Where a kernel's file lies inside a container: "/data/orders.csv" for "data/orders.csv",
+ * "/data/.out" for the writable directory "out". VALIDATION for a target that is not below data, or
+ * that leaves it.
  */
 int mux_path(const char *target, bool writable, char *ret, size_t n, struct err *err);
 

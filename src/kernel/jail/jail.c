@@ -303,7 +303,8 @@ static int run_steps(const struct step *steps, size_t n, struct jail_template *t
                      struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
-        if ((steps[i].where == OWN && !t->namespaces) || (steps[i].where == CONTAINED && !t->container))
+        if ((steps[i].where == OWN && !t->namespaces) ||
+            (steps[i].where == CONTAINED && !t->container))
             continue;
         struct err why = ERR_INIT;
         int r = steps[i].set(t, spec, &why);
@@ -368,7 +369,7 @@ static int check_no_network(struct err *err)
 static int step_container(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    /* A directory of the image that everybody may write to: gVisor does not tell of a file system that it is read-only. */
+    /* Everybody may write to this directory. gVisor does not tell that a file system is read-only. */
     if (access("/usr/share/riddle/anybody", W_OK) == 0 || errno != EROFS)
         return err_set(err, ERR_ISOLATION, "the container's root is not read-only");
     if (getuid() == 0 || geteuid() == 0)
@@ -545,7 +546,7 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
         { RLIMIT_NPROC, (rlim_t)spec->pids },
         { RLIMIT_NOFILE, (rlim_t)spec->open_files },
         { RLIMIT_FSIZE, (rlim_t)spec->file_bytes },
-        /* From here on a container's system may have none: the system-call filter denies what they would bound. */
+        /* gVisor lacks those from here on. The system-call filter denies what they would bound. */
         { RLIMIT_MEMLOCK, 65536 },
         { RLIMIT_MSGQUEUE, 0 },
         { RLIMIT_SIGPENDING, 1024 },
@@ -556,7 +557,7 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
         struct rlimit is, want = { limits[i].value, limits[i].value };
         if (getrlimit(limits[i].what, &is) < 0)
             return ISOLATION_ERRNO(err, "reading limit %d", (int)limits[i].what);
-        /* Counted over all processes of a user, and all containers have the same: their own limit is the container's. */
+        /* Counted per user, whom all containers share: the container's own limit holds instead. */
         if (t->container && limits[i].what == RLIMIT_NPROC)
             continue;
         if (want.rlim_max > is.rlim_max)
@@ -584,7 +585,8 @@ static int step_bounds(struct jail_template *t, const struct jail_spec *spec, st
     if (prctl(PR_SET_SECUREBITS, bits, 0, 0, 0) < 0 && t->namespaces)
         return ISOLATION_ERRNO(err, "setting securebits");
     /* EINVAL: a container's system, gVisor for one, has none. */
-    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 && !(t->container && errno == EINVAL))
+    if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 &&
+        !(t->container && errno == EINVAL))
         return ISOLATION_ERRNO(err, "clearing ambient capabilities");
     return 0;
 }

@@ -32,7 +32,7 @@ struct seccomp_filters {
 struct jail_template {
     bool partial;    /* go on without what the machine denies */
     bool namespaces; /* false: denied, and partial; or a container's are used */
-    bool container;  /* the process is alone in a container, whose namespaces, root and groups stand for its own */
+    bool container;  /* a container's namespaces, root and groups stand for those of our own */
     int net_home;    /* the zygote's own network namespace, -1 before it has one */
     bool net_ahead;  /* it is in one that the next kernel shall have */
     struct seccomp_filters filters;
@@ -90,7 +90,7 @@ static inline bool jail_has_tree(const struct jail_template *t)
     return t->namespaces || t->container;
 }
 
-/* Where a target is to be found once the jail is closed: "/target" with namespaces of our own, else its path. */
+/* Where a target is once the jail is closed: "/target" with namespaces of our own, else its path. */
 const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf, size_t n);
 
 /* ---- the layers with a file of their own ---- */

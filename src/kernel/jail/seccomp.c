@@ -218,7 +218,7 @@ static int add_rules(scmp_filter_ctx ctx)
 /* libseccomp's program behind the part made by hand. */
 static int compile_first(struct sock_fprog *ret, struct err *err)
 {
-    /* libseccomp asks the system whether it knows an action; gVisor cannot answer. The program is corrected below. */
+    /* libseccomp asks whether the system knows an action; gVisor cannot answer. Corrected below. */
     uint32_t kill = SCMP_ACT_KILL_PROCESS;
     scmp_filter_ctx ctx = seccomp_init(kill);
     if (!ctx)

@@ -73,7 +73,7 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
         .child_tid = tid_address,
     };
     long pid = sys_clone3(&args, sizeof(args));
-    /* Containers answer so for what their filters cannot look into; the older call does as well where no namespace is wanted. */
+    /* Filters of containers refuse clone3 so; without namespaces the older call does as well. */
     if (pid < 0 && errno == ENOSYS && !flags)
         pid = sys_clone(args.flags | SIGCHLD, &pidfd, (void *)(uintptr_t)tid_address);
     if (pid > 0)

@@ -1,15 +1,19 @@
 /*
- * The docker provider: a kernel is a container of RUNNER_IMAGE whose first process is `riddle-kernel --attached`, spoken to over the
- * container's attached stream with the frames of mux.h. docs/docker.md.
+ * The docker provider: a kernel is a container of RUNNER_IMAGE whose first process is
+ * `riddle-kernel --attached`, spoken to over the container's attached stream with the frames of
+ * mux.h. docs/docker.md.
  *
- * Theory of operation. A link is made by create, attach, start, and the relay's word that everything is loaded. Its start sends its files
- * (files.c), then the message. From then on there is nothing but the stream: frames in, frames out. A container ends by itself when its
- * kernel does, when riddle closes the stream, or by `DELETE`; it removes itself.
+ * Theory of operation. A link is made by create, attach, start, and the relay's word that
+ * everything is loaded. Its start sends its files (files.c), then the message. From then on there
+ * is nothing but the stream: frames in, frames out. A container ends by itself when its kernel
+ * does, when riddle closes the stream, or by `DELETE`; it removes itself.
  *
- * Links that wait in the pool are paused, all but the newest of a kind: pausing and unpausing take the daemon some 30 ms each, and a pool
- * gives out the newest first. When that one goes, the next is woken.
+ * Links that wait in the pool are paused, all but the newest of a kind: pausing and unpausing take
+ * the daemon some 30 ms each, and a pool gives out the newest first. When that one goes, the next
+ * is woken.
  *
- * What must be waited for before a link's memory can go: calls of the daemon, a file operation, the stream. free_if_done() knows.
+ * What must be waited for before a link's memory can go: calls of the daemon, a file operation, the
+ * stream. free_if_done() knows.
  */
 
 #include <signal.h>
@@ -25,38 +29,6 @@
 /* Requests that wait for the files, and what a kernel sent while no run is under way. */
 #define WAITING_MAX (32u << 20)
 #define EARLY_MAX (2u << 20)
-#define WORDS_MAX 1000
-
-enum spawn_state { CREATING, ATTACHING, LOADING, SPAWNED };
-
-struct docker_link {
-    struct kernel_link base;
-    struct spawn_spec spec;
-    enum spawn_state state;
-    spawn_fn done; /* NULL once it has been called */
-    void *done_arg;
-    uv_timer_t timer; /* of the spawn */
-    char id[80];
-    struct engine_stream *stream;
-    struct mux_reader in;
-    struct buf early;   /* frames that came while no run was under way; given out with the next */
-    struct buf waiting; /* frames that go when the files have gone */
-    struct docker_outbound outbound;
-    struct docker_inbound inbound;
-    struct mux_usage usage;
-    char words[WORDS_MAX + 1]; /* what the relay said on stderr */
-    struct kernel_exit how;
-    size_t n_calls;
-    struct docker_link *below; /* the next older one of its kind that waits in the pool */
-    bool waits;         /* in the pool */
-    bool paused, want_paused, is_changing; /* … which takes a call */
-    bool updating, busy, handling;
-    bool exit_told;     /* the relay has said how the kernel ended */
-    bool removed;       /* the container has been or is being removed */
-    bool released, timer_closed, stream_closed;
-    link_done_fn freeze_done;
-    void *freeze_arg;
-};
 
 static struct docker_link *of(struct kernel_link *l)
 {
@@ -76,14 +48,13 @@ uv_loop_t *docker_link_loop(struct docker_link *l)
 static void finish_close(struct docker *p);
 static void take_frames(struct docker_link *l);
 static void pump(struct docker_link *l);
-static void leave_pool(struct docker_link *l);
 
 /* ---- the end of a link ---- */
 
 static void free_if_done(struct docker_link *l)
 {
-    if (!l->released || l->n_calls || !l->timer_closed || !l->stream_closed || l->outbound.under_way || l->inbound.under_way ||
-        l->handling)
+    if (!l->released || l->n_calls || !l->timer_closed || !l->stream_closed ||
+        l->outbound.under_way || l->inbound.under_way || l->handling)
         return;
     struct docker *p = provider_of(l);
     mux_reader_finish(&l->in);
@@ -123,7 +94,7 @@ static void docker_release(struct kernel_link *link)
     if (!link)
         return;
     struct docker_link *l = of(link);
-    leave_pool(l);
+    docker_leave_pool(l);
     l->released = true;
     l->base.events = NULL;
     remove_container(l);
@@ -139,7 +110,7 @@ static void end_link(struct docker_link *l)
 {
     if (l->base.dead)
         return;
-    leave_pool(l);
+    docker_leave_pool(l);
     l->base.dead = true;
     remove_container(l);
     if (l->stream)
@@ -173,7 +144,7 @@ static void spawn_over(struct docker_link *l, const struct err *err)
 }
 
 /* Something went wrong that the link cannot go on after. */
-static void fail_link(struct docker_link *l, const struct err *err)
+void docker_link_fail(struct docker_link *l, const struct err *err)
 {
     if (l->done) {
         spawn_over(l, err);
@@ -233,8 +204,10 @@ static int take_ready(struct docker_link *l, const struct mux_frame *f, struct e
     if (r < 0 || l->state != LOADING)
         return err_set(err, ERR_PROTOCOL, "a container said that it is ready out of turn");
     if (version != MUX_VERSION)
-        return err_set(err, ERR_CONFIG, "the image '%s' is of another version of riddle (protocol %lld, expected %d); run 'make image'",
-                       l->base.provider->cfg->runner_image, version, MUX_VERSION);
+        return err_set(
+            err, ERR_CONFIG,
+            "the image '%s' is of another riddle (protocol %lld, expected %d); run 'make image'",
+            l->base.provider->cfg->runner_image, version, MUX_VERSION);
     spawn_loaded(l);
     return 0;
 }
@@ -290,10 +263,11 @@ static void take_frames(struct docker_link *l)
     struct mux_frame f;
     int r = 0;
     l->handling = true; /* events may release the link */
-    while (r == 0 && !l->released && !l->base.dead && !l->inbound.under_way && (r = mux_reader_next(&l->in, &f, &err)) == 1)
+    while (r == 0 && !l->released && !l->base.dead && !l->inbound.under_way &&
+           (r = mux_reader_next(&l->in, &f, &err)) == 1)
         r = take_frame(l, &f, &err);
     if (r < 0 && !l->released)
-        fail_link(l, &err);
+        docker_link_fail(l, &err);
     l->handling = false;
     if (l->released)
         free_if_done(l);
@@ -306,14 +280,17 @@ static void on_data(void *arg, bool is_stderr, const char *bytes, size_t len)
     struct docker_link *l = arg;
     struct err err = ERR_INIT;
     if (is_stderr) {
-        size_t have = strlen(l->words), from = have ? 0 : str_starts(bytes, "riddle-kernel: ") && len > 15 ? 15 : 0;
+        static const char name[] = "riddle-kernel: ";
+        const size_t name_len = sizeof(name) - 1, have = strlen(l->words);
+        bool is_named = !have && len > name_len && memcmp(bytes, name, name_len) == 0;
+        size_t from = is_named ? name_len : 0;
         size_t n = MIN_OF(len - from, WORDS_MAX - have);
         memcpy(l->words + have, bytes + from, n);
         l->words[have + n] = 0;
         while (have + n && l->words[have + n - 1] == '\n')
             l->words[have + --n] = 0;
     } else if (mux_reader_feed(&l->in, bytes, len, &err) < 0) {
-        fail_link(l, &err);
+        docker_link_fail(l, &err);
     } else {
         take_frames(l);
     }
@@ -324,7 +301,7 @@ void docker_inbound_ready(struct docker_link *l, const struct err *err)
     if (l->released)
         free_if_done(l);
     else if (err)
-        fail_link(l, err);
+        docker_link_fail(l, err);
     else
         take_frames(l);
 }
@@ -334,7 +311,8 @@ static void on_ended(void *arg, const struct err *err)
     struct docker_link *l = arg;
     struct err why = ERR_INIT;
     if (l->done) {
-        err_set(&why, ERR_UNAVAILABLE, "the container of the kernel ended%s%s", err ? ": " : "", err ? err->message : "");
+        err_set(&why, ERR_UNAVAILABLE, "the container of the kernel ended%s%s", err ? ": " : "",
+                err ? err->message : "");
         spawn_over(l, &why);
         return;
     }
@@ -363,7 +341,7 @@ static void pump(struct docker_link *l)
         buf_clear(&l->waiting);
     }
     if (r < 0)
-        fail_link(l, &err);
+        docker_link_fail(l, &err);
 }
 
 void docker_outbound_ready(struct docker_link *l, const struct err *err)
@@ -371,7 +349,7 @@ void docker_outbound_ready(struct docker_link *l, const struct err *err)
     if (l->released)
         free_if_done(l);
     else if (err)
-        fail_link(l, err);
+        docker_link_fail(l, err);
     else
         pump(l);
 }
@@ -382,7 +360,8 @@ static void on_drained(void *arg)
 }
 
 /* Now, unless files or an earlier frame have to go first. */
-static int send_frame(struct docker_link *l, enum mux_type type, const void *bytes, size_t len, struct err *err)
+static int send_frame(struct docker_link *l, enum mux_type type, const void *bytes, size_t len,
+                      struct err *err)
 {
     if (l->base.dead || !l->stream)
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
@@ -396,7 +375,8 @@ static int send_frame(struct docker_link *l, enum mux_type type, const void *byt
 
 /* ---- calls of the daemon ---- */
 
-static int call(struct docker_link *l, const char *method, const char *what, const json_t *body, engine_fn done, struct err *err)
+int docker_link_call(struct docker_link *l, const char *method, const char *what,
+                     const json_t *body, engine_fn done, struct err *err)
 {
     char path[256];
     snprintf(path, sizeof(path), "/containers/%s%s", l->id, what);
@@ -407,7 +387,7 @@ static int call(struct docker_link *l, const char *method, const char *what, con
 }
 
 /* True if the link has been released meanwhile: it may be freed by now. */
-static bool call_ended(struct docker_link *l)
+bool docker_link_call_ended(struct docker_link *l)
 {
     l->n_calls--;
     if (!l->released)
@@ -416,83 +396,12 @@ static bool call_ended(struct docker_link *l)
     return true;
 }
 
-/* ---- pausing ---- */
-
-static void settle_pause(struct docker_link *l);
-
-static void on_settled(void *arg, const json_t *body, const struct err *err)
-{
-    struct docker_link *l = arg;
-    (void)body;
-    l->is_changing = false;
-    if (call_ended(l))
-        return;
-    if (err && err->code != ERR_CONFLICT) { /* it is so already */
-        link_done_fn done = TAKE_PTR(l->freeze_done);
-        if (done)
-            done(l->freeze_arg, err);
-        else
-            fail_link(l, err);
-        return;
-    }
-    l->paused = !l->paused;
-    settle_pause(l);
-}
-
-/* Asks for what is wanted, one call at a time; tells when it is so. */
-static void settle_pause(struct docker_link *l)
-{
-    struct err err = ERR_INIT;
-    if (l->base.dead || l->released || l->is_changing)
-        return;
-    if (l->want_paused == l->paused) {
-        link_done_fn done = TAKE_PTR(l->freeze_done);
-        if (done)
-            done(l->freeze_arg, NULL);
-        return;
-    }
-    if (call(l, "POST", l->want_paused ? "/pause" : "/unpause", NULL, on_settled, &err) < 0)
-        fail_link(l, &err);
-    else
-        l->is_changing = true;
-}
-
-static void want_paused(struct docker_link *l, bool paused)
-{
-    l->want_paused = paused;
-    settle_pause(l);
-}
-
-static void enter_pool(struct docker_link *l)
-{
-    struct docker_link **top = &provider_of(l)->waiting[l->spec.kind];
-    l->waits = true;
-    l->below = *top;
-    *top = l;
-    if (l->below)
-        want_paused(l->below, true);
-}
-
-static void leave_pool(struct docker_link *l)
-{
-    struct docker_link **at = &provider_of(l)->waiting[l->spec.kind];
-    bool was_top = *at == l;
-    if (!l->waits)
-        return;
-    while (*at != l)
-        at = &(*at)->below;
-    *at = l->below;
-    l->waits = false;
-    if (was_top && *at)
-        want_paused(*at, false);
-}
-
 /* ---- spawning ---- */
 
 static void spawn_loaded(struct docker_link *l)
 {
     if (l->spec.pooled)
-        enter_pool(l);
+        docker_enter_pool(l);
     spawn_over(l, NULL);
 }
 
@@ -500,7 +409,7 @@ static void on_started(void *arg, const json_t *body, const struct err *err)
 {
     struct docker_link *l = arg;
     (void)body;
-    if (call_ended(l) || !l->done)
+    if (docker_link_call_ended(l) || !l->done)
         return;
     if (err)
         spawn_over(l, err);
@@ -511,7 +420,7 @@ static void on_attached(void *arg)
     struct docker_link *l = arg;
     struct err err = ERR_INIT;
     l->state = LOADING; /* the relay may speak before the daemon answers */
-    if (call(l, "POST", "/start", NULL, on_started, &err) < 0)
+    if (docker_link_call(l, "POST", "/start", NULL, on_started, &err) < 0)
         spawn_over(l, &err);
 }
 
@@ -532,13 +441,14 @@ static void on_created(void *arg, const json_t *body, const struct err *err)
     else if (!err)
         err_set(&why, ERR_PROTOCOL, "the Docker daemon made a container without an id");
     else if (err->code == ERR_NOT_FOUND)
-        err_set(&why, ERR_UNAVAILABLE, "the image '%s' is not there: run 'make image', or set RUNNER_IMAGE (%s)",
+        err_set(&why, ERR_UNAVAILABLE,
+                "the image '%s' is not there: run 'make image', or set RUNNER_IMAGE (%s)",
                 l->base.provider->cfg->runner_image, err->message);
     else
         why = *err;
     if (l->released)
         remove_container(l);
-    if (call_ended(l) || !l->done)
+    if (docker_link_call_ended(l) || !l->done)
         return;
     if (why.code == ERR_NONE) {
         l->state = ATTACHING;
@@ -552,11 +462,13 @@ static void on_spawn_timeout(uv_timer_t *h)
 {
     struct docker_link *l = h->data;
     struct err err = ERR_INIT;
-    err_set(&err, ERR_TIMEOUT, "the container of a kernel was not ready within %d s", SPAWN_MS / 1000);
+    err_set(&err, ERR_TIMEOUT, "the container of a kernel was not ready within %d s",
+            SPAWN_MS / 1000);
     spawn_over(l, &err);
 }
 
-static int docker_spawn(struct provider *base, const struct spawn_spec *spec, spawn_fn done, void *arg, struct err *err)
+static int docker_spawn(struct provider *base, const struct spawn_spec *spec, spawn_fn done,
+                        void *arg, struct err *err)
 {
     struct docker *p = (struct docker *)base;
     struct docker_link *l = calloc(1, sizeof(*l));
@@ -565,15 +477,22 @@ static int docker_spawn(struct provider *base, const struct spawn_spec *spec, sp
         free(l);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    *l = (struct docker_link){ .base.provider = base, .spec = *spec, .done = done, .done_arg = arg,
-                               .usage = { 0, -1, 0, 0 }, .how = { .code = -1, .signal = SIGKILL } };
+    *l = (struct docker_link){ .base.provider = base,
+                               .spec = *spec,
+                               .done = done,
+                               .done_arg = arg,
+                               .usage = { 0, -1, 0, 0 },
+                               .how = { .code = -1, .signal = SIGKILL } };
     l->outbound = (struct docker_outbound){ .link = l, .fd = -1 };
-    l->inbound = (struct docker_inbound){ .link = l, .fd = -1, .max_bytes = spec->limits.file_bytes };
+    l->inbound = (struct docker_inbound){ .link = l,
+                                          .fd = -1,
+                                          .max_bytes = spec->limits.file_bytes };
     mux_reader_init(&l->in);
     buf_init(&l->early, EARLY_MAX);
     buf_init(&l->waiting, WAITING_MAX);
     char path[128];
-    snprintf(path, sizeof(path), "/containers/create?name=riddle-%s-%u", p->instance_id, ++p->n_made);
+    snprintf(path, sizeof(path), "/containers/create?name=riddle-%s-%u", p->instance_id,
+             ++p->n_made);
     int r = engine_call(p->engine, "POST", path, body, CALL_MS, on_created, l, err);
     if (r < 0) {
         free(l);
@@ -594,25 +513,28 @@ static void on_updated(void *arg, const json_t *body, const struct err *err)
     struct docker_link *l = arg;
     (void)body;
     l->updating = false;
-    if (call_ended(l))
+    if (docker_link_call_ended(l))
         return;
     if (err)
-        fail_link(l, err);
+        docker_link_fail(l, err);
     else
         pump(l);
 }
 
-static int docker_limit(struct kernel_link *link, const struct sandbox_limits *limits, struct err *err)
+static int docker_limit(struct kernel_link *link, const struct sandbox_limits *limits,
+                        struct err *err)
 {
     struct docker_link *l = of(link);
     auto_json json_t *body = NULL;
     int r = docker_container_update(&l->spec.limits, limits, &body, err);
     if (r < 0)
         return r;
-    /* gVisor and the like cannot change a container's limits: it keeps those that it was made with. */
+    /*
+     * gVisor and the like cannot change a container's limits: it keeps those that it was made with.
+     */
     const char *runtime = l->base.provider->cfg->docker_runtime;
     if (body && (!*runtime || str_eq(runtime, "runc"))) {
-        r = call(l, "POST", "/update", body, on_updated, err);
+        r = docker_link_call(l, "POST", "/update", body, on_updated, err);
         l->updating = r == 0;
     }
     l->spec.limits = *limits;
@@ -620,7 +542,8 @@ static int docker_limit(struct kernel_link *link, const struct sandbox_limits *l
     return r;
 }
 
-static int add_mount(struct docker_link *l, json_t *list, const struct kernel_mount *m, struct err *err)
+static int add_mount(struct docker_link *l, json_t *list, const struct kernel_mount *m,
+                     struct err *err)
 {
     char path[600];
     int r = mux_path(m->target, m->writable, path, sizeof(path), err);
@@ -636,13 +559,16 @@ static int add_mount(struct docker_link *l, json_t *list, const struct kernel_mo
     }
     if (r < 0)
         return r;
-    json_t *item = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", m->target, "path", path, "dev", (json_int_t)0, "ino",
-                             (json_int_t)0, "fd", 0, "writable", m->writable);
-    return item && json_array_append_new(list, item) == 0 ? 0 : err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
+    json_t *item = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", m->target, "path", path,
+                             "dev", (json_int_t)0, "ino", (json_int_t)0, "fd", 0, "writable",
+                             m->writable);
+    return item && json_array_append_new(list, item) == 0 ?
+               0 :
+               err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
 }
 
-static int docker_start(struct kernel_link *link, json_t *start, const struct kernel_mount *mounts, size_t n_mounts,
-                        struct err *err)
+static int docker_start(struct kernel_link *link, json_t *start, const struct kernel_mount *mounts,
+                        size_t n_mounts, struct err *err)
 {
     struct docker_link *l = of(link);
     json_t *list = json_array();
@@ -657,8 +583,8 @@ static int docker_start(struct kernel_link *link, json_t *start, const struct ke
         r = json_write(start, &frame, err);
     if (r < 0)
         return r;
-    leave_pool(l);
-    want_paused(l, false); /* what is sent meanwhile waits in its stream */
+    docker_leave_pool(l);
+    docker_want_paused(l, false); /* what is sent meanwhile waits in its stream */
     for (size_t i = 0; i < 4; i++)
         frame.data[i] = (char)((frame.len - 4) >> (8 * i));
     r = send_frame(l, MUX_CONTROL, frame.data, frame.len, err);
@@ -704,24 +630,6 @@ static void docker_usage(struct kernel_link *link, struct kernel_usage *ret)
     *ret = (struct kernel_usage){ u->cpu_us, u->peak_memory_bytes, u->oom_kills, u->pids_refused };
 }
 
-static void set_frozen(struct docker_link *l, bool frozen, link_done_fn done, void *arg)
-{
-    l->freeze_done = done;
-    l->freeze_arg = arg;
-    l->paused = !frozen; /* asked for even if it is so already: no callback comes from within */
-    want_paused(l, frozen);
-}
-
-static void docker_freeze(struct kernel_link *link, link_done_fn done, void *arg)
-{
-    set_frozen(of(link), true, done, arg);
-}
-
-static void docker_thaw(struct kernel_link *link, link_done_fn done, void *arg)
-{
-    set_frozen(of(link), false, done, arg);
-}
-
 /* ---- the provider ---- */
 
 static bool docker_healthy(const struct provider *base, enum run_kind kind, unsigned *ret_starts)
@@ -731,8 +639,8 @@ static bool docker_healthy(const struct provider *base, enum run_kind kind, unsi
     return !p->kinds[kind].failed;
 }
 
-static int docker_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt, struct provider **ret,
-                       struct err *err)
+static int docker_open(uv_loop_t *loop, const struct config *cfg,
+                       const struct provider_options *opt, struct provider **ret, struct err *err)
 {
     struct docker *p = calloc(1, sizeof(*p));
     if (!p)
@@ -794,7 +702,8 @@ static void docker_close(struct provider *base, void (*closed)(void *arg), void 
 
 const struct provider_ops docker_provider = {
     .name = "docker",
-    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE | PROVIDER_SHARED_FILES,
+    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE |
+            PROVIDER_SHARED_FILES,
     .probe = docker_probe,
     .open = docker_open,
     .close = docker_close,

@@ -1,7 +1,8 @@
 /*
- * Calls go through src/net/client.h, which has libcurl speak HTTP over a Unix socket or TCP. An attached stream is a connection of its own:
- * one request by hand, an answer `101 UPGRADED`, and from then on bytes both ways. What comes is in frames of 8 bytes (stream, three
- * zeros, length as u32 in network order) and their payload.
+ * Calls go through src/net/client.h, which has libcurl speak HTTP over a Unix socket or TCP. An
+ * attached stream is a connection of its own: one request by hand, an answer `101 UPGRADED`, and
+ * from then on bytes both ways. What comes is in frames of 8 bytes (stream, three zeros, length as
+ * u32 in network order) and their payload.
  */
 
 #include "sandbox/docker/engine.h"
@@ -22,9 +23,9 @@ struct engine {
     uv_loop_t *loop;
     struct client *client;
     bool is_unix;
-    char base[300];   /* of URLs */
-    char path[108];   /* of the socket */
-    char name[256];   /* host and port */
+    char base[300]; /* of URLs */
+    char path[108]; /* of the socket */
+    char name[256]; /* host and port */
     char port[8];
 };
 
@@ -37,14 +38,18 @@ int engine_create(uv_loop_t *loop, const char *host, struct engine **ret, struct
     int r = 0;
     if (str_starts(host, "unix://")) {
         e->is_unix = true;
-        if (snprintf(e->path, sizeof(e->path), "%s", host + 7) >= (int)sizeof(e->path) || e->path[0] != '/')
-            r = err_set(err, ERR_CONFIG, "DOCKER_HOST: '%s' is not the absolute path of a socket of at most %zu bytes", host + 7,
-                        sizeof(e->path) - 1);
+        if (snprintf(e->path, sizeof(e->path), "%s", host + 7) >= (int)sizeof(e->path) ||
+            e->path[0] != '/')
+            r = err_set(
+                err, ERR_CONFIG,
+                "DOCKER_HOST: '%s' is not the absolute path of a socket of at most %zu bytes",
+                host + 7, sizeof(e->path) - 1);
         snprintf(e->base, sizeof(e->base), "http://docker");
     } else if (str_starts(host, "tcp://")) {
         const char *colon = strrchr(host, ':');
         long long port = 0;
-        if (!colon || colon <= host + 6 || str_parse_i64(colon + 1, "port", 1, 65535, &port, NULL) < 0 ||
+        if (!colon || colon <= host + 6 ||
+            str_parse_i64(colon + 1, "port", 1, 65535, &port, NULL) < 0 ||
             (size_t)(colon - host - 6) >= sizeof(e->name))
             r = err_set(err, ERR_CONFIG, "DOCKER_HOST: '%s' is not tcp://HOST:PORT", host);
         else
@@ -80,7 +85,8 @@ struct call {
     void *arg;
 };
 
-static int take_body(void *arg, const struct client_response *resp, const char *data, size_t len, struct err *err)
+static int take_body(void *arg, const struct client_response *resp, const char *data, size_t len,
+                     struct err *err)
 {
     struct call *c = arg;
     (void)resp;
@@ -93,14 +99,18 @@ static void call_done(void *arg, const struct client_response *resp, const struc
     struct err why = ERR_INIT;
     auto_json json_t *body = NULL;
     if (err)
-        err_set(&why, err->code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE, "the Docker daemon: %s", err->message);
+        err_set(&why, err->code == ERR_TIMEOUT ? ERR_TIMEOUT : ERR_UNAVAILABLE,
+                "the Docker daemon: %s", err->message);
     else if (c->answer.len)
         (void)json_parse(c->answer.data, c->answer.len, &body, NULL);
     if (!err && resp->status >= 400) {
         const char *message = json_string_value(json_object_get(body, "message"));
         char shown[400];
         str_show(message ? message : "", message ? strlen(message) : 0, shown, sizeof(shown));
-        err_set(&why, resp->status == 404 ? ERR_NOT_FOUND : resp->status == 409 ? ERR_CONFLICT : ERR_UNAVAILABLE,
+        err_set(&why,
+                resp->status == 404 ? ERR_NOT_FOUND :
+                resp->status == 409 ? ERR_CONFLICT :
+                                      ERR_UNAVAILABLE,
                 "the Docker daemon answered %d: %s", resp->status, shown);
     }
     c->done(c->arg, body, why.code ? &why : NULL);
@@ -108,8 +118,8 @@ static void call_done(void *arg, const struct client_response *resp, const struc
     free(c);
 }
 
-int engine_call(struct engine *e, const char *method, const char *path, const json_t *body, int64_t timeout_ms, engine_fn done,
-                void *arg, struct err *err)
+int engine_call(struct engine *e, const char *method, const char *path, const json_t *body,
+                int64_t timeout_ms, engine_fn done, void *arg, struct err *err)
 {
     char url[1024];
     auto_free char *text = body ? json_to_str(body) : NULL;
@@ -128,7 +138,9 @@ int engine_call(struct engine *e, const char *method, const char *path, const js
         .unix_socket = e->is_unix ? e->path : NULL,
         .headers = &type,
         .n_headers = text ? 1 : 0,
-        .body = text ? text : str_eq(method, "POST") ? "" : NULL,
+        .body = text                   ? text :
+                str_eq(method, "POST") ? "" :
+                                         NULL,
         .body_len = text ? strlen(text) : 0,
         .timeout_ms = timeout_ms,
         .max_body_bytes = ANSWER_MAX,
@@ -232,12 +244,14 @@ static void demux(struct engine_stream *s, const char *p, size_t len)
                 return;
             if (s->frame[0] > 2 || s->frame[1] || s->frame[2] || s->frame[3]) {
                 struct err err = ERR_INIT;
-                err_set(&err, ERR_PROTOCOL, "the Docker daemon: the stream of a container is out of step");
+                err_set(&err, ERR_PROTOCOL,
+                        "the Docker daemon: the stream of a container is out of step");
                 end_stream(s, &err);
                 return;
             }
             s->frame_len = 0;
-            s->payload_left = (size_t)s->frame[4] << 24 | (size_t)s->frame[5] << 16 | (size_t)s->frame[6] << 8 | s->frame[7];
+            s->payload_left = (size_t)s->frame[4] << 24 | (size_t)s->frame[5] << 16 |
+                              (size_t)s->frame[6] << 8 | s->frame[7];
             continue;
         }
         size_t n = MIN_OF(len, s->payload_left);
@@ -262,7 +276,8 @@ static void take_head(struct engine_stream *s, const char *bytes, size_t len)
     if (!str_starts(text, "HTTP/1.1 101") && !str_starts(text, "HTTP/1.1 200")) {
         char shown[200];
         str_show(text, strcspn(text, "\r"), shown, sizeof(shown));
-        err_set(&err, ERR_UNAVAILABLE, "the Docker daemon does not attach to a container: %s", shown);
+        err_set(&err, ERR_UNAVAILABLE, "the Docker daemon does not attach to a container: %s",
+                shown);
         end_stream(s, &err);
         return;
     }
@@ -317,10 +332,11 @@ static void on_connected(uv_connect_t *req, int status)
         return;
     }
     char request[400];
-    int len = snprintf(request, sizeof(request),
-                       "POST /containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: docker\r\n"
-                       "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n",
-                       s->container);
+    int len = snprintf(
+        request, sizeof(request),
+        "POST /containers/%s/attach?stream=1&stdin=1&stdout=1&stderr=1 HTTP/1.1\r\nHost: docker\r\n"
+        "Connection: Upgrade\r\nUpgrade: tcp\r\nContent-Length: 0\r\n\r\n",
+        s->container);
     struct err err = ERR_INIT;
     if (engine_stream_write(s, request, (size_t)len, &err) < 0)
         end_stream(s, &err);
@@ -344,8 +360,9 @@ static void on_looked_up(uv_getaddrinfo_t *req, int status, struct addrinfo *fou
         fail_stream(s, "finding its host", status);
 }
 
-int engine_attach(struct engine *e, const char *container, const struct engine_stream_events *events, void *arg,
-                  struct engine_stream **ret, struct err *err)
+int engine_attach(struct engine *e, const char *container,
+                  const struct engine_stream_events *events, void *arg, struct engine_stream **ret,
+                  struct err *err)
 {
     struct engine_stream *s = calloc(1, sizeof(*s));
     if (!s)

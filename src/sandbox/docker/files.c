@@ -1,6 +1,7 @@
 /*
- * Files into containers and out of them. All reading and writing of this host's files is done by the loop's worker threads, one piece at
- * a time: a piece is read when the stream has taken the one before, and the stream is not read while a piece is being written.
+ * Files into containers and out of them. All reading and writing of this host's files is done by
+ * the loop's worker threads, one piece at a time: a piece is read when the stream has taken the one
+ * before, and the stream is not read while a piece is being written.
  */
 
 #include <fcntl.h>
@@ -23,7 +24,8 @@ static int uv_err(struct err *err, int code, const char *what)
 
 /* ---- into a container ---- */
 
-int docker_outbound_add(struct docker_outbound *o, const struct kernel_mount *mount, struct err *err)
+int docker_outbound_add(struct docker_outbound *o, const struct kernel_mount *mount,
+                        struct err *err)
 {
     void *more = realloc(o->files, (o->n_files + 1) * sizeof(*o->files));
     char *path = mount->writable ? NULL : strdup(mount->path), *target = strdup(mount->target);
@@ -61,8 +63,10 @@ static int announce(const struct docker_outbound *o, struct engine_stream *strea
 {
     auto_buf struct buf frame = BUF_INIT(MUX_PAYLOAD_MAX + MUX_HEAD_BYTES);
     const char *target = o->files[o->next].target;
-    auto_json json_t *head = o->files[o->next].path ? json_pack("{s:s, s:I}", "target", target, "size", (json_int_t)o->size)
-                                                    : json_pack("{s:s, s:b}", "target", target, "writable", 1);
+    auto_json json_t *head = o->files[o->next].path ?
+                                 json_pack("{s:s, s:I}", "target", target, "size",
+                                           (json_int_t)o->size) :
+                                 json_pack("{s:s, s:b}", "target", target, "writable", 1);
     auto_free char *text = head ? json_to_str(head) : NULL;
     if (!text)
         return err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
@@ -86,7 +90,8 @@ static void on_read(uv_fs_t *req)
     if (req->result < 0)
         r = uv_err(&err, (int)req->result, "reading a data file");
     else if (req->result == 0 || req->result > o->size - o->offset)
-        r = err_set(&err, ERR_CONFLICT, "a data file changed while it was being sent to its container");
+        r = err_set(&err, ERR_CONFLICT,
+                    "a data file changed while it was being sent to its container");
     else
         o->offset += req->result;
     outbound_step(o, r, &err);
@@ -110,7 +115,8 @@ static void on_opened(uv_fs_t *req)
 }
 
 /* A piece has been read: it goes to the stream. */
-static int send_piece(struct docker_outbound *o, struct engine_stream *stream, size_t len, struct err *err)
+static int send_piece(struct docker_outbound *o, struct engine_stream *stream, size_t len,
+                      struct err *err)
 {
     auto_buf struct buf frame = BUF_INIT(PIECE_BYTES + MUX_HEAD_BYTES);
     int r = mux_append(&frame, MUX_DATA, o->chunk, len, err);
@@ -136,7 +142,8 @@ int docker_outbound_pump(struct docker_outbound *o, struct engine_stream *stream
         } else if (o->fd < 0) {
             o->announced = false;
             o->sent = 0;
-            r = uv_fs_open(loop, &o->req, o->files[o->next].path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, on_opened);
+            r = uv_fs_open(loop, &o->req, o->files[o->next].path,
+                           O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0, on_opened);
             o->under_way = r == 0;
         } else if (!o->announced) {
             r = announce(o, stream, err);
@@ -211,13 +218,16 @@ int docker_inbound_begin(struct docker_inbound *in, const struct mux_frame *f, s
     if (r == 0)
         r = json_get_i64(head, "size", 0, 0, INT64_MAX, &size, err);
     size_t len = in->target ? strlen(in->target) : 0;
-    if (r < 0 || in->fd >= 0 || in->left || !in->target || strncmp(target, in->target, len) != 0 || target[len] != '/')
+    if (r < 0 || in->fd >= 0 || in->left || !in->target || strncmp(target, in->target, len) != 0 ||
+        target[len] != '/')
         return err_set(err, ERR_PROTOCOL, "a container sent a file that nobody asked for");
     const char *name = target + len + 1;
     if (!*name || *name == '.' || strchr(name, '/') || strlen(name) > 200)
         return err_set(err, ERR_PROTOCOL, "a container sent a file of a bad name");
     if (size > in->max_bytes)
-        return err_set(err, ERR_TOO_LARGE, "a container sent a file of %lld bytes; the limit is %lld", size, (long long)in->max_bytes);
+        return err_set(err, ERR_TOO_LARGE,
+                       "a container sent a file of %lld bytes; the limit is %lld", size,
+                       (long long)in->max_bytes);
     char path[4600];
     snprintf(path, sizeof(path), "%.4200s/%s", in->path, name);
     /* An answer before this one may have sent it already. */
@@ -246,7 +256,8 @@ int docker_inbound_data(struct docker_inbound *in, const struct mux_frame *f, st
     in->left -= (int64_t)f->len;
     uv_buf_t buf = uv_buf_init(in->chunk, (unsigned)f->len);
     in->under_way = true;
-    int r = uv_fs_write(docker_link_loop(in->link), &in->req, in->fd, &buf, 1, in->offset, on_written);
+    int r = uv_fs_write(docker_link_loop(in->link), &in->req, in->fd, &buf, 1, in->offset,
+                        on_written);
     return r < 0 ? uv_err(err, r, "writing a table") : 0;
 }
 

@@ -1,7 +1,9 @@
 /*
- * Whose containers are whose. RIDDLE_HOME/docker/id is a random number that all containers of this home carry as a label. Each process
- * has a number of its own, another label, and holds a lock on RIDDLE_HOME/docker/<number>.lock while it lives. So the containers of a
- * process that is gone can be told from those of one that lives, whatever machine the daemon is on, and nobody else's are touched.
+ * Whose containers are whose. RIDDLE_HOME/docker/id is a random number that all containers of this
+ * home carry as a label. Each process has a number of its own, another label, and holds a lock on
+ * RIDDLE_HOME/docker/<number>.lock while it lives. So the containers of a process that is gone can
+ * be told from those of one that lives, whatever machine the daemon is on, and nobody else's are
+ * touched.
  */
 
 #include <errno.h>
@@ -38,7 +40,8 @@ static int read_home_id(const char *dir, char ret[DOCKER_ID_DIGITS + 1], struct 
     if (r < 0)
         return r;
     if (!is_id(buf_cstr(&text)))
-        return err_set(err, ERR_CONFIG, "'%s' does not hold %d hexadecimal digits; remove it", path, DOCKER_ID_DIGITS);
+        return err_set(err, ERR_CONFIG, "'%s' does not hold %d hexadecimal digits; remove it", path,
+                       DOCKER_ID_DIGITS);
     snprintf(ret, DOCKER_ID_DIGITS + 1, "%s", buf_cstr(&text));
     return 0;
 }
@@ -109,7 +112,8 @@ static void swept(void *arg, const json_t *body, const struct err *err)
         const json_t *labels = json_object_get(one, "Labels");
         const char *instance = json_string_value(json_object_get(labels, LABEL_INSTANCE));
         const char *id = json_string_value(json_object_get(one, "Id"));
-        if (id && is_id(instance) && str_eq(json_string_value(json_object_get(labels, LABEL_HOME)), p->home_id) &&
+        if (id && is_id(instance) &&
+            str_eq(json_string_value(json_object_get(labels, LABEL_HOME)), p->home_id) &&
             !str_eq(instance, p->instance_id) && is_gone(p, instance))
             docker_remove(p, id);
     }
@@ -120,7 +124,10 @@ void docker_sweep(struct docker *p)
 {
     char path[256];
     struct err err = ERR_INIT;
-    snprintf(path, sizeof(path), "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" LABEL_HOME "%%3D%s%%22%%5D%%7D", p->home_id);
+    snprintf(path, sizeof(path),
+             "/containers/json?all=1&filters=%%7B%%22label%%22%%3A%%5B%%22" LABEL_HOME
+             "%%3D%s%%22%%5D%%7D",
+             p->home_id);
     if (engine_call(p->engine, "GET", path, NULL, SWEEP_MS, swept, p, &err) == 0)
         p->n_calls++;
 }

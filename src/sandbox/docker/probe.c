@@ -54,11 +54,12 @@ static bool probe_daemon(struct probe *p)
     const json_t *version = ask(p, "/version");
     if (!version) {
         p->say(p->arg, PROBE_FAIL, "docker daemon", p->err.message,
-               "start one, and set DOCKER_HOST if it is not at unix:///var/run/docker.sock; riddle must be allowed to use it");
+               "start one, set DOCKER_HOST to where it is, and let riddle use it");
         return false;
     }
     const char *is = text_of(version, "Version");
-    snprintf(detail, sizeof(detail), "%s at %s", str_show(is, strlen(is), shown, sizeof(shown)), p->cfg->docker_host);
+    snprintf(detail, sizeof(detail), "%s at %s", str_show(is, strlen(is), shown, sizeof(shown)),
+             p->cfg->docker_host);
     p->say(p->arg, PROBE_PASS, "docker daemon", detail, NULL);
     return true;
 }
@@ -69,18 +70,24 @@ static bool probe_image(struct probe *p)
     snprintf(path, sizeof(path), "/images/%.300s/json", p->cfg->runner_image);
     const json_t *image = ask(p, path);
     if (!image) {
-        p->say(p->arg, PROBE_FAIL, "docker image", p->err.message, "run 'make image', or set RUNNER_IMAGE");
+        p->say(p->arg, PROBE_FAIL, "docker image", p->err.message,
+               "run 'make image', or set RUNNER_IMAGE");
         return false;
     }
     const json_t *labels = json_object_get(json_object_get(image, "Config"), "Labels");
-    const char *mux = text_of(labels, "io.riddle.mux"), *version = text_of(labels, "io.riddle.version");
+    const char *mux = text_of(labels, "io.riddle.mux"),
+               *version = text_of(labels, "io.riddle.version");
     char expected[16];
     snprintf(expected, sizeof(expected), "%d", MUX_VERSION);
     bool good = str_eq(mux, expected);
-    snprintf(detail, sizeof(detail), "%.300s, riddle %.40s, protocol %.20s%s%s", p->cfg->runner_image, version, mux,
-             good ? "" : ", expected ", good ? "" : expected);
+    snprintf(detail, sizeof(detail), "%.300s, riddle %.40s, protocol %.20s%s%s",
+             p->cfg->runner_image, version, mux, good ? "" : ", expected ", good ? "" : expected);
     bool same = str_eq(version, RIDDLE_VERSION);
-    p->say(p->arg, !good ? PROBE_FAIL : same ? PROBE_PASS : PROBE_CAUTION, "docker image", detail,
+    p->say(p->arg,
+           !good ? PROBE_FAIL :
+           same  ? PROBE_PASS :
+                   PROBE_CAUTION,
+           "docker image", detail,
            good && same ? NULL : "run 'make image': the image is of another version of riddle");
     return good;
 }
@@ -104,21 +111,32 @@ static bool probe_runtime(struct probe *p)
         p->say(p->arg, PROBE_FAIL, "docker runtime", p->err.message, "see the daemon's log");
         return false;
     }
-    const char *name = *p->cfg->docker_runtime ? p->cfg->docker_runtime : text_of(info, "DefaultRuntime");
+    const char *name = *p->cfg->docker_runtime ? p->cfg->docker_runtime :
+                                                 text_of(info, "DefaultRuntime");
     bool known = json_object_get(json_object_get(info, "Runtimes"), name) != NULL;
     snprintf(detail, sizeof(detail), "%.200s%s", name, known ? "" : " is not known to the daemon");
     p->say(p->arg, known ? PROBE_PASS : PROBE_FAIL, "docker runtime", detail,
-           known ? NULL : "add it to the daemon's configuration (\"runtimes\"), or set DOCKER_RUNTIME");
+           known ? NULL :
+                   "add it to the daemon's configuration (\"runtimes\"), or set DOCKER_RUNTIME");
     static const struct {
         const char *key, *what;
-    } limits[] = { { "MemoryLimit", "memory" }, { "SwapLimit", "swap" }, { "PidsLimit", "processes" }, { "CpuCfsQuota", "processors" } };
+    } limits[] = { { "MemoryLimit", "memory" },
+                   { "SwapLimit", "swap" },
+                   { "PidsLimit", "processes" },
+                   { "CpuCfsQuota", "processors" } };
     char missing[100] = "";
     for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
         if (!json_is_true(json_object_get(info, limits[i].key)))
-            snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing), "%s%s", *missing ? ", " : "", limits[i].what);
+            snprintf(missing + strlen(missing), sizeof(missing) - strlen(missing), "%s%s",
+                     *missing ? ", " : "", limits[i].what);
     bool seccomp = has_seccomp(info);
-    snprintf(detail, sizeof(detail), "%s%s%s", *missing ? "the daemon cannot limit " : "memory, swap, processes and processors; seccomp",
-             missing, seccomp ? "" : *missing ? "" : " only riddle-kernel's own");
+    snprintf(detail, sizeof(detail), "%s%s%s",
+             *missing ? "the daemon cannot limit " :
+                        "memory, swap, processes and processors; seccomp",
+             missing,
+             seccomp  ? "" :
+             *missing ? "" :
+                        " only riddle-kernel's own");
     p->say(p->arg, *missing ? PROBE_CAUTION : PROBE_PASS, "docker limits", detail,
            *missing ? "boot the daemon's machine with these control groups enabled" : NULL);
     return known;

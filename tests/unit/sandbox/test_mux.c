@@ -22,7 +22,8 @@ static void test_frames_survive_any_cut(void **state)
         size_t seen = 0;
         mux_reader_init(&r);
         for (size_t at = 0; at < out.len; at += step) {
-            assert_int_equal(mux_reader_feed(&r, out.data + at, MIN_OF(step, out.len - at), NULL), 0);
+            assert_int_equal(mux_reader_feed(&r, out.data + at, MIN_OF(step, out.len - at), NULL),
+                             0);
             while (mux_reader_next(&r, &f, NULL) == 1) {
                 static const enum mux_type types[] = { MUX_CONTROL, MUX_INTERRUPT, MUX_STDERR };
                 static const char *const texts[] = { "hello", "", "x" };
@@ -54,10 +55,10 @@ static void test_broken_streams_are_refused(void **state)
 {
     (void)state;
     static const unsigned char bad[][8] = {
-        { 0, 0, 0, 0, 1, 0, 0, 0 },              /* no type */
-        { _MUX_TYPE_MAX, 0, 0, 0, 1, 0, 0, 0 },  /* a type that there is not */
-        { MUX_CONTROL, 1, 0, 0, 1, 0, 0, 0 },    /* not zero */
-        { MUX_CONTROL, 0, 0, 0, 1, 0, 4, 0 },    /* too long by one */
+        { 0, 0, 0, 0, 1, 0, 0, 0 },             /* no type */
+        { _MUX_TYPE_MAX, 0, 0, 0, 1, 0, 0, 0 }, /* a type that there is not */
+        { MUX_CONTROL, 1, 0, 0, 1, 0, 0, 0 },   /* not zero */
+        { MUX_CONTROL, 0, 0, 0, 1, 0, 4, 0 },   /* too long by one */
         { MUX_CONTROL, 0, 0, 0, 255, 255, 255, 255 },
     };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
