@@ -63,7 +63,7 @@ static bool on_display(void *arg, const json_t *data)
     return true;
 }
 
-/* The result has the displays of its own run, for the model; the answer will have all of the turn. */
+/* The result has the displays of its own run, for the model; the answer has all of the turn. */
 static void set_outputs(struct turn *t)
 {
     json_t *all = t->figures ? figures_list(t->figures) : NULL;

@@ -31,7 +31,7 @@ int fd_send_fds(int sock, const void *data, size_t len, const int *fds, size_t n
 ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
                     struct err *err);
 
-/* The bytes of a whole file, to be read from its beginning to its end. Of an empty one data is NULL. */
+/* The bytes of a whole file, to be read from its beginning to its end. Empty: data is NULL. */
 struct fd_mapping {
     const unsigned char *data;
     size_t len;

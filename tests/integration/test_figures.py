@@ -1,15 +1,18 @@
 """Figures: inside the answer while they are small, by reference when they are large, and streams that last whatever is drawn."""
 
 import base64
+import json
 import random
+import threading
 import time
 import uuid
 
 import pytest
 from api import QUICK, make_set, refused, run_body, watching
-from server import Server, wait_until
+from server import RIDDLE, Server, wait_until
 
 INLINE_MAX = 256 << 10
+SANITIZED = "asan" in str(RIDDLE)  # then freed memory is kept
 MAGIC = b"\x89PNG\r\n\x1a\n"
 
 # What a cell draws is known here to the last byte.
@@ -198,6 +201,62 @@ def test_stream_of_much_output_read_slowly(server):
                 result = data["result"]
         assert name == "done"
     assert text == result["stdout"] == "".join(f"{i}\n" for i in range(60000))
+
+
+CLIENTS, FIGURES, FIGURE_BYTES = 50, 20, 2 << 20
+GROWTH_MAX_KB = 32 << 10
+
+
+class SlowReader(threading.Thread):
+    """Reads a stream 512 bytes at a time with pauses; then fetches every figure that it names."""
+
+    def __init__(self, server, seed):
+        super().__init__(daemon=True)
+        self.server, self.seed, self.problem = server, seed, "it did not end"
+
+    def run(self):
+        try:
+            self.problem = self.read()
+        except Exception as error:  # told by the test
+            self.problem = repr(error)
+
+    def read(self):
+        connection = self.server.connect()
+        body = drawing(*[(self.seed * FIGURES + i, FIGURE_BYTES) for i in range(FIGURES)])
+        connection.request("POST", "/runs/stream", json.dumps(body), self.server.headers({"Content-Type": "application/json"}))
+        response = connection.getresponse()
+        text = b""
+        while piece := response.read1(512):
+            text += piece
+            time.sleep(0.02)
+        events = [json.loads(line[6:]) for line in text.decode().splitlines() if line.startswith("data: ")]
+        if events[-1]["type"] != "done":
+            return f"ended in {events[-1]}"
+        images = [e for e in events if e["type"] == "image"]
+        if len(images) != FIGURES:
+            return f"{len(images)} figures"
+        for i, image in enumerate(images):
+            if fetched(self.server, image) != picture(self.seed * FIGURES + i, FIGURE_BYTES):
+                return f"figure {i} differs"
+        return None
+
+
+@pytest.mark.long
+def test_slow_readers_of_many_figures(tmp_path):
+    server = Server(tmp_path, **QUICK, RIDDLE_MAX_KERNELS=8)
+    make_set(server)
+    with server:
+        outputs_of(server.post("/runs", drawing((0, FIGURE_BYTES))))
+        before = server.status_kb("VmRSS")
+        readers = [SlowReader(server, seed) for seed in range(CLIENTS)]
+        for reader in readers:
+            reader.start()
+        most = 0
+        while any(r.is_alive() for r in readers):
+            most = max(most, server.status_kb("VmRSS"))
+            time.sleep(0.05)
+        assert [r.problem for r in readers] == [None] * CLIENTS
+        assert SANITIZED or most - before <= GROWTH_MAX_KB, f"{before} kB before, {most} kB at most"
 
 
 # ---- threads ----
