@@ -384,9 +384,10 @@ syntax: $(PLATFORM) | $(DUCKDB)/version
 lint: ## Check shell scripts, and compile everything with clang as well
 	$(Q)scripts/lint
 
-docs: $(BUILD)/riddle ## Write docs/env.md and .env.example from the table of settings
+docs: $(BUILD)/riddle $(BUILD)/tests/sandbox/test_wire ## Write docs/env.md, .env.example and docs/wire.md from their tables
 	$(Q)$(BUILD)/riddle --print-env-docs >docs/env.md.new && mv docs/env.md.new docs/env.md
 	$(Q)$(BUILD)/riddle --print-env-example >.env.example.new && mv .env.example.new .env.example
+	$(Q)RIDDLE_UPDATE_DOCS=1 $(BUILD)/tests/sandbox/test_wire >/dev/null
 
 image: all ## Build the image of the docker provider from this tree, and load it into the daemon at DOCKER_HOST
 	$(Q)scripts/build-image --build=$(BUILD)

@@ -23,12 +23,14 @@
 /* ---- parsing ---- */
 
 /*
- * Refuses text that nests deeper than the limit before anything is built from it. Brackets inside
- * strings do not count. Text that is no JSON may be misread here; then the parser refuses it.
+ * Refuses text that nests deeper than the limit, or has more values, before anything is built from it. What is inside strings
+ * does not count; the keys of objects do, as they take memory too. Text that is no JSON may be misread here; then the parser
+ * refuses it.
  */
-static int check_depth(const char *text, size_t len, struct err *err)
+static int check_size(const char *text, size_t len, size_t max_nodes, size_t *ret_nodes,
+                      struct err *err)
 {
-    size_t line = 1, line_start = 0;
+    size_t line = 1, line_start = 0, nodes = 1;
     int depth = 0;
     bool in_string = false;
 
@@ -42,7 +44,10 @@ static int check_depth(const char *text, size_t len, struct err *err)
                 in_string = false;
         } else if (c == '"') {
             in_string = true;
+        } else if (c == ',' || c == ':') {
+            nodes++;
         } else if (c == '[' || c == '{') {
+            nodes++;
             if (++depth > JSON_MAX_DEPTH)
                 return err_set(err, ERR_INVALID_JSON,
                                "invalid JSON at line %zu, column %zu: nested deeper than %d levels",
@@ -54,6 +59,11 @@ static int check_depth(const char *text, size_t len, struct err *err)
             line_start = i + 1;
         }
     }
+    if (nodes > max_nodes)
+        return err_set(err, ERR_TOO_LARGE, "JSON with about %zu values; at most %zu are allowed", nodes,
+                       max_nodes);
+    if (ret_nodes)
+        *ret_nodes = nodes;
     return 0;
 }
 
@@ -87,6 +97,12 @@ __attribute__((constructor)) static void set_allocator(void)
 
 int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
 {
+    return json_parse_within(text, len, SIZE_MAX, ret, NULL, err);
+}
+
+int json_parse_within(const char *text, size_t len, size_t max_nodes, json_t **ret,
+                      size_t *ret_nodes, struct err *err)
+{
     json_error_t e = { .line = 0 };
     char shown[JSON_ERROR_TEXT_LENGTH];
     const char *reason;
@@ -96,7 +112,7 @@ int json_parse(const char *text, size_t len, json_t **ret, struct err *err)
     if (is_blank(text, len))
         return err_set(err, ERR_INVALID_JSON,
                        "invalid JSON at line 1, column 1: the text is empty");
-    r = check_depth(text, len, err);
+    r = check_size(text, len, max_nodes, ret_nodes, err);
     if (r < 0)
         return r;
     out_of_memory = false;

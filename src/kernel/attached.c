@@ -99,8 +99,8 @@ static int start_kernel(struct relay *r, const struct attached_options *opt, str
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 ||
         pipe2(out, O_CLOEXEC) < 0 || pipe2(errout, O_CLOEXEC) < 0 || pipe2(ready, O_CLOEXEC) < 0)
         return err_errno(err, ERR_IO, errno, "making the kernel's pipes");
-    static const char join[] = "{\"op\":\"join\",\"groups\":0}";
-    int sent = wire_send(control[0], join, sizeof(join) - 1, NULL, 0, err);
+    auto_json json_t *join = json_pack("{s:i}", "groups", 0);
+    int sent = wire_send_json(control[0], WIRE_JOIN, 0, join, NULL, 0, err);
     if (sent < 0)
         return sent;
     r->kernel = fork();
@@ -333,27 +333,25 @@ static int copy_outputs(struct relay *r, struct err *err)
     return code < 0 ? code : 0;
 }
 
-static bool is_answer(const char *frame, size_t len)
+static bool is_answer(enum wire_type type)
 {
-    auto_json json_t *message = NULL;
-    return !wire_is_bytes(frame, len) && json_parse(frame, len, &message, NULL) == 0 &&
-           str_eq(json_string_value(json_object_get(message, "event")), "result");
+    return wire_message(type)->kind == WIRE_ANSWER && type != WIRE_READY && type != WIRE_FAILED;
 }
 
 /*
- * With a directory to send back, frames are passed on one by one; an answer waits until the
+ * With a directory to send back, messages are passed on one by one; an answer waits until the
  * directory has been sent.
  */
 static int pass_frames(struct relay *r, struct err *err)
 {
-    while (r->frames.len >= 4 && !r->listing) {
-        const unsigned char *p = (const unsigned char *)r->frames.data;
-        size_t len = 4 + (p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24);
-        if (len > WIRE_EVENT_MAX)
-            return err_set(err, ERR_PROTOCOL, "the kernel sent a message of %zu bytes", len);
+    while (r->frames.len >= WIRE_HEAD_BYTES && !r->listing) {
+        struct wire_head head;
+        if (!wire_head_read((const unsigned char *)r->frames.data, WIRE_TO_RIDDLE, &head))
+            return err_set(err, ERR_PROTOCOL, "the kernel sent something that is no message");
+        size_t len = WIRE_HEAD_BYTES + (size_t)head.len;
         if (r->frames.len < len)
             return 0;
-        if (!r->is_back && is_answer(r->frames.data + 4, len - 4)) {
+        if (!r->is_back && is_answer(head.type)) {
             r->is_back = true;
             r->listing = opendir(r->back);
             if (r->listing)
@@ -571,7 +569,7 @@ int attached_run(const struct attached_options *opt)
     mux_reader_init(&r.in);
     buf_init(&r.up, 4 * QUEUE_BYTES + WIRE_EVENT_MAX);
     buf_init(&r.down, 4 * QUEUE_BYTES);
-    buf_init(&r.frames, WIRE_EVENT_MAX + CHUNK_BYTES);
+    buf_init(&r.frames, WIRE_HEAD_BYTES + WIRE_EVENT_MAX + CHUNK_BYTES);
     open_usage(&r);
     copy_fonts();
     int code = r.signals < 0 ? err_errno(&err, ERR_IO, errno, "watching children") : 0;

@@ -1,9 +1,9 @@
 /*
  * One kernel. It boxes itself, waits to be told what it is for ("start"), closes its jail, and then answers requests one
- * at a time: "exec" runs SQL or Python, "ingest" turns a data file into a table, "profile" describes one, "list", "read" and "write" are
- * about files in /workspace. docs/wire.md has the frames.
+ * at a time, by the table `ops`. docs/wire.md has the messages.
  *
- * SIGINT is the only way in while a request runs: it stops the query and raises KeyboardInterrupt, and is ignored when idle.
+ * While a request runs, SIGINT or an interrupt message stops the query and raises KeyboardInterrupt; both are ignored when idle. A
+ * request that asks riddle (control.h) waits for the reply where it is.
  */
 
 #include "kernel/kernel.h"
@@ -21,6 +21,7 @@
 #include "base/fdio.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "kernel/control.h"
 #include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
 #include "kernel/python/python.h"
@@ -29,14 +30,11 @@
 #include "sandbox/wire.h"
 #include "sandbox/workspace_path.h"
 
-#define CONTROL_FD 3
 #define POOL_IDLE_MS 200
 #define MAX_MOUNTS FD_PASS_MAX
 
 struct kernel {
     const struct kernel_parts *parts;
-    struct wire_reader reader;
-    struct buf bytes; /* that came with the request */
     json_t *start; /* the specification; strings below point into it */
     struct jail_mount mounts[MAX_MOUNTS];
     size_t n_mounts;
@@ -51,9 +49,9 @@ static struct {
     bool has_python;
 } interruptible;
 
-static void on_sigint(int sig)
+/* Async-signal-safe. */
+static void interrupt(void)
 {
-    (void)sig;
     if (!atomic_load(&interruptible.busy))
         return;
     sql_interrupt(interruptible.engine);
@@ -61,61 +59,10 @@ static void on_sigint(int sig)
         python_interrupt();
 }
 
-static void send_event(const char *json, size_t len)
+static void on_sigint(int sig)
 {
-    struct err err = ERR_INIT;
-    /* riddle is the only reader; if it is gone, so are we. */
-    if (wire_send(CONTROL_FD, json, len, NULL, 0, &err) < 0)
-        _exit(1);
-}
-
-static void send_json(json_t *event)
-{
-    auto_free char *text = json_to_str(event);
-    json_decref(event);
-    if (!text)
-        _exit(1);
-    send_event(text, strlen(text));
-}
-
-static void send_failed(const struct err *err)
-{
-    send_json(json_pack("{s:s, s:o}", "event", "failed", "error", json_error(err)));
-}
-
-/* ---- frames ---- */
-
-static bool next_frame(struct kernel *k, const char **ret_text, size_t *ret_len)
-{
-    while (!wire_reader_next(&k->reader, ret_text, ret_len)) {
-        struct err err = ERR_INIT;
-        if (wire_reader_fill(&k->reader, CONTROL_FD, &err) < 0)
-            return false;
-    }
-    return true;
-}
-
-/* Waits for the next request and parses it; bytes in front of it are kept for it. NULL when riddle has closed the socket. */
-static json_t *next_request(struct kernel *k)
-{
-    const char *text;
-    size_t len;
-    json_t *req = NULL;
-    struct err err = ERR_INIT;
-    buf_clear(&k->bytes);
-    while (!req) {
-        if (!next_frame(k, &text, &len))
-            return NULL;
-        if (wire_is_bytes(text, len)) {
-            buf_clear(&k->bytes);
-            if (buf_append(&k->bytes, text + 1, len - 1, &err) < 0)
-                return NULL;
-        } else if (json_parse(text, len, &req, &err) < 0) {
-            return NULL;
-        }
-        wire_reader_next_done(&k->reader);
-    }
-    return req;
+    (void)sig;
+    interrupt();
 }
 
 static long long int_of(const json_t *obj, const char *key)
@@ -130,25 +77,32 @@ static const char *str_of(const json_t *obj, const char *key)
 
 /* ---- join ---- */
 
-/* The first frame: control groups that a process may enter by itself, as descriptors of their files. */
-static int join_groups(struct kernel *k, struct err *err)
+/* Waits for a message that has its place in the life of a kernel; what else comes ends it. */
+static json_t *expect(enum wire_type type, struct err *err)
 {
-    json_t *req = next_request(k);
-    if (!req)
+    struct control_message m;
+    if (!control_next(&m))
         _exit(0);
-    size_t n = (size_t)int_of(req, "groups");
-    bool good = str_eq(str_of(req, "op"), "join") && n <= k->reader.n_fds;
-    json_decref(req);
-    if (!good)
-        return err_set(err, ERR_PROTOCOL, "the first request must be 'join'");
-    for (size_t i = 0; i < n; i++) {
-        if (write(k->reader.fds[i], "0", 1) != 1)
+    if (m.type == type)
+        return m.body;
+    json_decref(m.body);
+    (void)err_set(err, ERR_PROTOCOL, "expected '%s', not '%s'", wire_message(type)->name, wire_message(m.type)->name);
+    return NULL;
+}
+
+/* The first message: control groups that a process may enter by itself, as descriptors of their files. */
+static int join_groups(struct err *err)
+{
+    auto_json json_t *req = expect(WIRE_JOIN, err);
+    if (!req)
+        return -(int)err->code;
+    for (long long n = int_of(req, "groups"); n > 0; n--) {
+        auto_close int fd = control_take_fd();
+        if (fd < 0)
+            return err_set(err, ERR_PROTOCOL, "a control group without its descriptor");
+        if (write(fd, "0", 1) != 1)
             return err_errno(err, ERR_ISOLATION, errno, "entering a control group");
-        close(k->reader.fds[i]);
     }
-    /* Those of the next frame may have come with the end of this one. */
-    k->reader.n_fds -= n;
-    memmove(k->reader.fds, k->reader.fds + n, k->reader.n_fds * sizeof(k->reader.fds[0]));
     return 0;
 }
 
@@ -157,7 +111,7 @@ static int join_groups(struct kernel *k, struct err *err)
 static int read_mounts(struct kernel *k, struct err *err)
 {
     json_t *list = json_object_get(k->start, "mounts"), *item;
-    size_t i, next_fd = 0;
+    size_t i;
     json_array_foreach(list, i, item) {
         if (i >= MAX_MOUNTS)
             return err_set(err, ERR_VALIDATION, "more than %d files", MAX_MOUNTS);
@@ -173,9 +127,9 @@ static int read_mounts(struct kernel *k, struct err *err)
         if (!m->target || !m->path)
             return err_set(err, ERR_PROTOCOL, "a mount without target or path");
         if (json_is_true(json_object_get(item, "fd"))) {
-            if (next_fd >= k->reader.n_fds)
+            m->fd = control_take_fd();
+            if (m->fd < 0)
                 return err_set(err, ERR_PROTOCOL, "a mount without its descriptor");
-            m->fd = k->reader.fds[next_fd++];
         }
     }
     return 0;
@@ -183,15 +137,14 @@ static int read_mounts(struct kernel *k, struct err *err)
 
 static void close_mount_fds(struct kernel *k)
 {
-    for (size_t i = 0; i < k->reader.n_fds; i++)
-        close(k->reader.fds[i]);
-    k->reader.n_fds = 0;
+    for (size_t i = 0; i < k->n_mounts; i++)
+        if (k->mounts[i].fd >= 0)
+            close(TAKE_FD(k->mounts[i].fd));
 }
 
-static void emit(void *arg, const char *json, size_t len)
+static void show(const char *json, size_t len)
 {
-    (void)arg;
-    send_event(json, len);
+    control_event(WIRE_DISPLAY, json, len);
 }
 
 static int start_python(struct kernel *k, struct err *err)
@@ -208,7 +161,10 @@ static int start_python(struct kernel *k, struct err *err)
         .n_tables = n,
         .policy_allowed = str_of(k->start, "python_allowed"),
         .policy_blocked = str_of(k->start, "python_blocked"),
-        .emit = emit,
+        .display = show,
+        .ask = control_ask,
+        .reply = control_reply,
+        .withdraw = control_withdraw,
     };
     return python_start(&setup, err);
 }
@@ -263,7 +219,10 @@ static int start(struct kernel *k, struct err *err)
     };
     k->memory_bytes = int_of(k->start, "memory_bytes");
     k->threads = (int)int_of(k->start, "threads");
-    r = jail_close(k->parts->jail, &spec, err);
+    if (json_is_true(json_object_get(k->start, "interrupts")))
+        r = control_watch(err);
+    if (r == 0)
+        r = jail_close(k->parts->jail, &spec, err);
     close_mount_fds(k);
     if (r < 0)
         return r;
@@ -282,8 +241,6 @@ static const char *workspace_root(const struct kernel *k)
 static int run_exec(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     const json_t *code = json_object_get(req, "code");
-    if (!json_is_string(code))
-        return err_set(err, ERR_PROTOCOL, "a request without code");
     if (str_eq(str_of(req, "kind"), "sql")) {
         struct sql_request sql = {
             .sql = json_string_value(code),
@@ -314,7 +271,9 @@ static int run_exec(struct kernel *k, const json_t *req, struct result *out, str
 static void ingest_progress(void *arg, double fraction)
 {
     (void)arg;
-    send_json(json_pack("{s:s, s:f}", "event", "progress", "fraction", fraction));
+    char text[64];
+    int n = snprintf(text, sizeof(text), "{\"fraction\":%.4f}", fraction < 0 ? 0.0 : fraction > 1 ? 1.0 : fraction);
+    control_event(WIRE_PROGRESS, text, (size_t)n);
 }
 
 static int run_ingest(struct kernel *k, const json_t *req, struct result *out, struct err *err)
@@ -341,8 +300,6 @@ static int run_ingest(struct kernel *k, const json_t *req, struct result *out, s
 static int run_profile(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
     const char *table = str_of(req, "table");
-    if (!table)
-        return err_set(err, ERR_PROTOCOL, "a profile of no table");
     int r = sql_engine_ready(k->parts->engine, err);
     if (r < 0)
         return r;
@@ -354,49 +311,85 @@ static int run_profile(struct kernel *k, const json_t *req, struct result *out, 
     return r == -ERR_CANCELLED ? 0 : r;
 }
 
-static int run_list(struct kernel *k, struct result *out)
+static int run_list(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
+    (void)req;
+    (void)err;
     result_begin(out, WIRE_VERDICT_OK);
     workspace_list(workspace_root(k), &out->json);
     return 0;
 }
 
-static void answer(struct kernel *k, const json_t *req)
+static void send_bytes(const char *bytes, size_t len)
+{
+    control_event(WIRE_BYTES, bytes, len);
+}
+
+static int run_read(struct kernel *k, const json_t *req, struct result *out, struct err *err)
+{
+    (void)err;
+    workspace_read(workspace_root(k), req, send_bytes, out);
+    return 0;
+}
+
+static int run_write(struct kernel *k, const json_t *req, struct result *out, struct err *err)
+{
+    const struct buf *bytes = control_bytes();
+    (void)err;
+    workspace_write(workspace_root(k), req, buf_cstr(bytes), bytes->len, out);
+    return 0;
+}
+
+/* Requests of a kernel that is ready. When each is permitted, and what is in it, is in sandbox/wire_table.c. */
+static const struct {
+    enum wire_type type;
+    int (*run)(struct kernel *k, const json_t *req, struct result *out, struct err *err);
+} ops[] = {
+    { WIRE_EXEC, run_exec }, { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
+    { WIRE_LIST, run_list }, { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
+};
+
+static int run(struct kernel *k, const struct control_message *m, struct result *out, struct err *err)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
+        if (ops[i].type == m->type)
+            return ops[i].run(k, m->body, out, err);
+    return err_set(err, ERR_PROTOCOL, "'%s' is no request", wire_message(m->type)->name);
+}
+
+/* An answer that does not fit is a result that says so. */
+static int end_result(struct result *out, int64_t begun_us, struct err *err)
+{
+    double ms = (double)(clock_now_us() - begun_us) / 1000;
+    int r = json_out_status(&out->json, err);
+    if (r == -ERR_TOO_LARGE)
+        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", "the result is too large; ask for fewer columns or shorter names");
+    else if (r < 0)
+        return r;
+    json_out_key(&out->json, "exec_time_ms");
+    json_out_fixed(&out->json, ms, 3);
+    return result_end(out, err);
+}
+
+static void answer(struct kernel *k, const struct control_message *m)
 {
     struct err err = ERR_INIT;
     __attribute__((cleanup(result_finish))) struct result out;
-    result_init(&out, WIRE_EVENT_MAX - 4096);
+    enum wire_type type = wire_message(m->type)->answer;
+    result_init(&out, type == WIRE_RESULT ? wire_result_bytes(int_of(m->body, "max_bytes")) : wire_message(type)->max_bytes);
     int64_t begun = clock_now_us();
+    control_set_state(WIRE_BUSY, m->id);
     atomic_store(&interruptible.busy, true);
-    int r;
-    if (str_eq(str_of(req, "op"), "exec"))
-        r = run_exec(k, req, &out, &err);
-    else if (str_eq(str_of(req, "op"), "ingest"))
-        r = run_ingest(k, req, &out, &err);
-    else if (str_eq(str_of(req, "op"), "profile"))
-        r = run_profile(k, req, &out, &err);
-    else if (str_eq(str_of(req, "op"), "list"))
-        r = run_list(k, &out);
-    else if (str_eq(str_of(req, "op"), "read"))
-        r = workspace_read(workspace_root(k), req, emit, NULL, &out, &err);
-    else if (str_eq(str_of(req, "op"), "write"))
-        r = workspace_write(workspace_root(k), req, k->bytes.data, k->bytes.len, &out, &err);
-    else
-        r = err_set(&err, ERR_PROTOCOL, "unknown request '%s'", str_of(req, "op"));
+    control_watch_now();
+    int r = run(k, m, &out, &err);
     atomic_store(&interruptible.busy, false);
-    if (r == 0) {
-        json_out_key(&out.json, "exec_time_ms");
-        json_out_fixed(&out.json, (double)(clock_now_us() - begun) / 1000, 3);
-        json_out_key(&out.json, "event");
-        json_out_text(&out.json, "result");
-        json_out_key(&out.json, "id");
-        json_out_int(&out.json, int_of(req, "id"));
-        r = result_end(&out, &err);
-    }
+    if (r == 0)
+        r = end_result(&out, begun, &err);
+    control_set_state(WIRE_IDLE, 0);
     if (r < 0)
-        send_failed(&err);
+        control_send_failed(m->id, &err);
     else
-        send_event(out.json.text.data, out.json.text.len);
+        control_send(type, m->id, out.json.text.data, out.json.text.len);
 }
 
 /* ---- life ---- */
@@ -442,16 +435,15 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
 {
     static struct kernel k; /* one per process; too large for a comfortable stack frame */
     struct err err = ERR_INIT;
+    struct control_message m;
     k.parts = parts;
-    wire_reader_init(&k.reader, WIRE_REQUEST_MAX);
-    k.reader.accept_fds = true;
-    buf_init(&k.bytes, FILE_PIECE_MAX);
+    control_open(interrupt);
     int r = take_fds(control_fd, stdout_fd, stderr_fd, &err);
     if (r < 0)
         _exit(1);
     set_signals(parts);
     prctl(PR_SET_NAME, "riddle-kernel", 0, 0, 0);
-    r = join_groups(&k, &err);
+    r = join_groups(&err);
     if (r == 0)
         r = jail_box(parts->jail, &err);
     if (r == 0 && parts->has_python)
@@ -459,24 +451,21 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     if (r == 0) {
         if (parts->pooled)
             wait_in_pool();
-        k.start = next_request(&k);
-        if (!k.start)
-            _exit(0);
-        if (!str_eq(str_of(k.start, "op"), "start"))
-            r = err_set(&err, ERR_PROTOCOL, "the second request must be 'start'");
+        control_set_state(WIRE_BOXED, 0);
+        k.start = expect(WIRE_START, &err);
+        control_set_state(WIRE_STARTING, 0);
+        r = k.start ? start(&k, &err) : -(int)err.code;
     }
-    if (r == 0)
-        r = start(&k, &err);
     if (r < 0) {
-        send_failed(&err);
+        control_send_failed(0, &err);
         _exit(1);
     }
-    send_json(json_pack("{s:s, s:s}", "event", "ready", "missing", parts->jail->missing));
+    control_set_state(WIRE_IDLE, 0);
+    control_send_json(WIRE_READY, 0, json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
 
-    json_t *req;
-    while ((req = next_request(&k))) {
-        answer(&k, req);
-        json_decref(req);
+    while (control_next(&m)) {
+        answer(&k, &m);
+        json_decref(m.body);
         if (parts->answered)
             parts->answered();
     }

@@ -287,29 +287,20 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
     return r;
 }
 
-int workspace_read(const char *root, const json_t *req, void (*emit)(void *arg, const char *frame, size_t len), void *arg,
-                   struct result *out, struct err *err)
+void workspace_read(const char *root, const json_t *req, void (*emit)(const char *bytes, size_t len), struct result *out)
 {
     struct err why = ERR_INIT;
-    auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX + 65536);
+    auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX);
     int64_t size = 0;
-    int64_t offset = json_integer_value(json_object_get(req, "offset"));
-    int64_t max = json_integer_value(json_object_get(req, "max_bytes"));
-    if (!json_is_string(json_object_get(req, "path")) || offset < 0 || max < 1 || max > FILE_PIECE_MAX)
-        return err_set(err, ERR_PROTOCOL, "a read of nothing");
-    int r = buf_append(&piece, "", 1, err); /* what tells bytes from JSON */
-    if (r < 0)
-        return r;
     if (read_piece(root, req, &piece, &size, &why) < 0) {
         write_refusal(out, &why);
-        return 0;
+        return;
     }
-    if (piece.len > 1)
-        emit(arg, piece.data, piece.len);
+    if (piece.len > 0)
+        emit(piece.data, piece.len);
     write_size(out, size);
     json_out_key(&out->json, "bytes");
-    json_out_int(&out->json, (int64_t)piece.len - 1);
-    return 0;
+    json_out_int(&out->json, (int64_t)piece.len);
 }
 
 /* All of it, or nothing: what a full file system took is cut off again. */
@@ -352,13 +343,11 @@ static int write_piece(const char *root, const char *path, bool append, const ch
     return r;
 }
 
-int workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct result *out, struct err *err)
+void workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct result *out)
 {
     struct err why = ERR_INIT;
     const char *path = json_string_value(json_object_get(req, "path"));
     int64_t size = 0;
-    if (!path)
-        return err_set(err, ERR_PROTOCOL, "a write of nothing");
     mode_t mask = umask(022); /* a cell may have changed it so that what we make could not be read */
     int r = write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len, &size, &why);
     umask(mask);
@@ -366,5 +355,4 @@ int workspace_write(const char *root, const json_t *req, const char *data, size_
         write_refusal(out, &why);
     else
         write_size(out, size);
-    return 0;
 }

@@ -27,10 +27,11 @@ struct said {
 struct fake_link {
     struct kernel_link base;
     uv_timer_t turn;
-    struct wire_reader inbox;
+    struct buf inbox; /* not looked at yet */
+    struct wire_reader reader;
     struct said *first, **end;
     bool busy, released, spinning;
-    json_t *spun; /* the request under way while it spins */
+    struct fake_request spun; /* the request under way while it spins; without its body */
     json_t *names; /* variables */
 };
 
@@ -107,18 +108,16 @@ void fake_say_bytes(struct kernel_link *l, const char *bytes, size_t len)
     say(of(l), SAID_CONTROL, bytes, len, NULL);
 }
 
-void fake_say(struct kernel_link *l, json_t *taken_message)
+void fake_say(struct kernel_link *l, enum wire_type type, uint32_t id, json_t *taken_body)
 {
-    auto_free char *text = json_to_str(taken_message);
-    size_t len = strlen(text);
-    auto_free char *frame = malloc(len + 4);
-    if (!frame)
+    auto_free char *text = json_to_str(taken_body);
+    unsigned char raw[WIRE_HEAD_BYTES];
+    auto_buf struct buf frame = BUF_INIT(SIZE_MAX);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(text), .id = id, .type = type }, raw);
+    if (buf_append(&frame, raw, sizeof(raw), NULL) < 0 || buf_append_str(&frame, text, NULL) < 0)
         abort();
-    for (size_t i = 0; i < 4; i++)
-        frame[i] = (char)(len >> (8 * i));
-    memcpy(frame + 4, text, len);
-    json_decref(taken_message);
-    fake_say_bytes(l, frame, len + 4);
+    json_decref(taken_body);
+    fake_say_bytes(l, frame.data, frame.len);
 }
 
 void fake_print(struct kernel_link *l, bool is_stderr, const char *text)
@@ -132,26 +131,46 @@ void fake_exit(struct kernel_link *l, int code, int signal)
     say(of(l), SAID_EXIT, NULL, 0, &how);
 }
 
-void fake_answer(struct kernel_link *l, const json_t *request, const char *verdict)
+/* What the answer to each kind of request must have when it went well. */
+static const char *members_of(enum wire_type request)
 {
-    json_t *error = str_eq(verdict, "ok") ? json_null()
-                                          : json_pack("{s:s, s:s}", "type", "Error", "message", "the script says so");
-    fake_say(l, json_pack("{s:s, s:O, s:s, s:[], s:[], s:[], s:i, s:b, s:o, s:f}", "event", "result", "id",
-                          json_object_get(request, "id"), "verdict", verdict, "columns", "types", "rows", "row_count", 0,
-                          "truncated", 0, "error", error, "exec_time_ms", 0.1));
+    switch (request) {
+    case WIRE_EXEC:
+        return "{\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}";
+    case WIRE_INGEST:
+        return "{\"columns\":[],\"types\":[],\"row_count\":0,\"dialect\":{}}";
+    case WIRE_PROFILE:
+        return "{\"profile\":{}}";
+    case WIRE_LIST:
+        return "{\"files\":[],\"files_truncated\":false}";
+    case WIRE_READ:
+        return "{\"size\":0,\"bytes\":0}";
+    default:
+        return "{\"size\":0}";
+    }
 }
 
-static void answer_value(struct kernel_link *l, const json_t *request, json_int_t value)
+void fake_answer(struct kernel_link *l, const struct fake_request *req, const char *verdict)
 {
-    fake_say(l, json_pack("{s:s, s:O, s:s, s:[s], s:[s], s:[[I]], s:i, s:b, s:n, s:f}", "event", "result", "id",
-                          json_object_get(request, "id"), "verdict", "ok", "columns", "value", "types", "BIGINT", "rows",
-                          value, "row_count", 1, "truncated", 0, "error", "exec_time_ms", 0.1));
+    json_t *body = json_loads(members_of(req->type), 0, NULL);
+    json_object_set_new(body, "verdict", json_string(verdict));
+    json_object_set_new(body, "exec_time_ms", json_real(0.1));
+    if (!str_eq(verdict, "ok"))
+        json_object_set_new(body, "error", json_pack("{s:s, s:s}", "type", "Error", "message", "the script says so"));
+    fake_say(l, wire_message(req->type)->answer, req->id, body);
 }
 
-void fake_answer_exec(struct kernel_link *link, const json_t *request)
+static void answer_value(struct kernel_link *l, const struct fake_request *req, json_int_t value)
+{
+    fake_say(l, WIRE_RESULT, req->id,
+             json_pack("{s:s, s:[s], s:[s], s:[[I]], s:i, s:b, s:n, s:f}", "verdict", "ok", "columns", "value", "types", "BIGINT",
+                       "rows", value, "row_count", 1, "truncated", 0, "error", "exec_time_ms", 0.1));
+}
+
+void fake_answer_exec(struct kernel_link *link, const struct fake_request *request)
 {
     struct fake_link *l = of(link);
-    const char *code = json_string_value(json_object_get(request, "code"));
+    const char *code = json_string_value(json_object_get(request->body, "code"));
     char name[32], text[256];
     long long value;
     int n = 0;
@@ -170,8 +189,7 @@ void fake_answer_exec(struct kernel_link *link, const json_t *request)
         fake_answer(link, request, "error");
     } else if (str_eq(code, "spin()")) {
         l->spinning = true;
-        json_decref(l->spun);
-        l->spun = json_deep_copy(request);
+        l->spun = (struct fake_request){ .type = request->type, .id = request->id };
     } else if (sscanf(code, "import os; os._exit(%lld)%n", &value, &n) == 1 && n > 0 && !code[n]) {
         fake_exit(link, (int)value, 0);
     } else if (json_is_integer(json_object_get(l->names, code))) {
@@ -183,25 +201,34 @@ void fake_answer_exec(struct kernel_link *link, const json_t *request)
 
 /* ---- a turn: what was said is delivered, what was asked is answered ---- */
 
+static void answer(struct fake_link *l)
+{
+    const struct wire_head *h = &l->reader.head;
+    auto_json json_t *body = NULL;
+    size_t nodes = SIZE_MAX;
+    if (h->type == WIRE_BYTES || wire_parse(h->type, l->reader.body, h->len, &nodes, &body, NULL) < 0)
+        return;
+    struct fake_request req = { .type = h->type, .id = h->id, .body = body };
+    if (plan.script)
+        plan.script(&l->base, &req, plan.arg);
+    else if (h->type == WIRE_EXEC)
+        fake_answer_exec(&l->base, &req);
+    else if (wire_message(h->type)->kind == WIRE_REQUEST)
+        fake_answer(&l->base, &req, "ok");
+}
+
 static void answer_requests(struct fake_link *l)
 {
-    const char *text;
-    size_t len;
-    while (!l->released && !l->base.dead && wire_reader_next(&l->inbox, &text, &len)) {
-        json_t *request = NULL;
-        if (!wire_is_bytes(text, len))
-            (void)json_parse(text, len, &request, NULL);
-        wire_reader_next_done(&l->inbox);
-        if (!request)
-            continue;
-        if (plan.script)
-            plan.script(&l->base, request, plan.arg);
-        else if (str_eq(json_string_value(json_object_get(request, "op")), "exec"))
-            fake_answer_exec(&l->base, request);
-        else
-            fake_answer(&l->base, request, "ok");
-        json_decref(request);
+    const char *bytes = l->inbox.data;
+    size_t len = l->inbox.len;
+    enum wire_step step;
+    while (!l->released && !l->base.dead && (step = wire_reader_step(&l->reader, &bytes, &len)) != WIRE_MORE) {
+        if (step == WIRE_MESSAGE)
+            answer(l);
+        else if (step == WIRE_BROKEN)
+            break;
     }
+    buf_clear(&l->inbox);
 }
 
 static bool ends(const struct said *s)
@@ -255,8 +282,8 @@ static void free_link(uv_handle_t *h)
         l->first = s->next;
         free(s);
     }
-    wire_reader_finish(&l->inbox);
-    json_decref(l->spun);
+    buf_finish(&l->inbox);
+    wire_reader_finish(&l->reader);
     json_decref(l->names);
     free(l);
     p->n_links--;
@@ -285,7 +312,7 @@ static void fake_interrupt(struct kernel_link *link)
     if (!l->spinning)
         return;
     l->spinning = false;
-    fake_answer(link, l->spun, "interrupted");
+    fake_answer(link, &l->spun, "interrupted");
 }
 
 struct fake_spawn {
@@ -315,7 +342,8 @@ static void on_spawn(uv_timer_t *h)
     l->base.provider = &s->provider->base;
     l->end = &l->first;
     l->names = json_object();
-    wire_reader_init(&l->inbox, WIRE_REQUEST_MAX);
+    buf_init(&l->inbox, SIZE_MAX);
+    wire_reader_init(&l->reader, WIRE_TO_KERNEL);
     uv_timer_init(s->provider->base.loop, &l->turn);
     l->turn.data = l;
     s->provider->n_links++;
@@ -341,7 +369,7 @@ static int fake_start(struct kernel_link *l, json_t *start, const struct kernel_
     (void)start, (void)mounts, (void)n_mounts;
     int r = step(FAKE_START, err);
     if (r == 0)
-        fake_say(l, json_pack("{s:s, s:s}", "event", "ready", "missing", ""));
+        fake_say(l, WIRE_READY, 0, json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", ""));
     return r;
 }
 
@@ -352,7 +380,7 @@ static int fake_send(struct kernel_link *link, const void *bytes, size_t len, st
     if (r == 0 && l->base.dead)
         r = err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     if (r == 0)
-        r = wire_reader_push(&l->inbox, bytes, len, err);
+        r = buf_append(&l->inbox, bytes, len, err);
     if (r == 0)
         uv_timer_start(&l->turn, on_turn, 0, 0);
     return r;

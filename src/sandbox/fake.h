@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "sandbox/provider.h"
+#include "sandbox/wire.h"
 
 enum fake_step { FAKE_SPAWN, FAKE_START, FAKE_SEND, FAKE_LIMIT, _FAKE_STEP_MAX };
 
@@ -22,21 +23,26 @@ void fake_reset(void);
  * What a kernel does with a request: called once the request has arrived. It answers with the functions below, now or later.
  * Without a script every "exec" is answered by fake_answer_exec(), and anything else with verdict ok.
  */
-typedef void (*fake_script_fn)(struct kernel_link *l, const json_t *request, void *arg);
+struct fake_request {
+    enum wire_type type;
+    uint32_t id;
+    const json_t *body;
+};
+typedef void (*fake_script_fn)(struct kernel_link *l, const struct fake_request *req, void *arg);
 void fake_script(fake_script_fn fn, void *arg);
 
 /* One message of the control stream, taken over; stdout or stderr; the kernel's end. */
-void fake_say(struct kernel_link *l, json_t *taken_message);
+void fake_say(struct kernel_link *l, enum wire_type type, uint32_t id, json_t *taken_body);
 void fake_say_bytes(struct kernel_link *l, const char *bytes, size_t len); /* of the control stream, unframed */
 void fake_print(struct kernel_link *l, bool is_stderr, const char *text);
 void fake_exit(struct kernel_link *l, int code, int signal);
-/* A "result" for the request with this verdict. */
-void fake_answer(struct kernel_link *l, const json_t *request, const char *verdict);
+/* The answer to the request, with this verdict. */
+void fake_answer(struct kernel_link *l, const struct fake_request *req, const char *verdict);
 /*
  * Understands the few cells of the contract tests (tests/tools/contract.c): print('…'), an integer, name = integer, a name,
  * spin(), raise, import os; os._exit(n), SELECT n.
  */
-void fake_answer_exec(struct kernel_link *l, const json_t *request);
+void fake_answer_exec(struct kernel_link *l, const struct fake_request *req);
 
 extern const struct provider_ops fake_provider;
 

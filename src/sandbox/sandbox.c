@@ -7,7 +7,6 @@
  * begun, whether state was kept, and nothing that the kernel only claims.
  */
 
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,9 +14,8 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/inbox.h"
 #include "sandbox/sandbox_impl.h"
-#include "sandbox/wire.h"
-#include "sandbox/workspace.h"
 
 #define INTERRUPT_GRACE_MS 800
 #define INTERRUPT_AGAIN_MS 100
@@ -30,15 +28,15 @@ enum run_state { STATE_IDLE, STATE_RUNNING, STATE_INTERRUPTING, STATE_KILLING };
 struct sandbox {
     struct kernel_link *link;
     const struct provider_ops *ops;
-    struct wire_reader reader;
+    struct inbox inbox;
     struct sandbox_limits limits;
-    bool ready; /* the kernel has said that its jail is closed */
     bool broken; /* it broke the protocol and was killed */
     uv_timer_t *timer; /* of the run's deadlines; outlives the sandbox until the loop has closed it */
 
     enum run_state state;
-    int64_t run_id;           /* echoed by the kernel: an answer to anything else is dropped */
+    uint32_t run_id;          /* of the last request */
     enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
+    char breach[ERR_MESSAGE_MAX + 100]; /* what the kernel did that ended it, in words; "": nothing */
     int64_t kill_ms;          /* end of the grace */
     int64_t begun_us;
     struct kernel_usage before; /* figures at the run's begin */
@@ -48,7 +46,6 @@ struct sandbox {
     sandbox_done_fn done;
     void *done_arg;
     struct run_result result; /* being collected */
-    size_t n_displays, display_bytes;
     int64_t start_us, load_us;
     json_t *rejects;
     bool is_exec;             /* only a run tells what loading took and left out */
@@ -105,20 +102,26 @@ void sandbox_limits_default(const struct config *cfg, struct sandbox_limits *ret
 
 static const struct link_events link_events;
 
-/* Without its mounts, which the provider adds. */
-static json_t *start_message(const struct config *cfg, const struct sandbox_start *s)
+static json_t *start_message(const struct provider *p, const struct sandbox_start *s)
 {
-    json_t *tables = json_array();
-    for (size_t i = 0; i < s->n_tables; i++)
-        json_array_append_new(tables, json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount",
-                                                (json_int_t)s->tables[i].mount));
     const struct sandbox_limits *l = &s->limits;
-    return json_pack("{s:s, s:s?, s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:s, s:s}", "op", "start", "dataset_id",
-                     s->dataset_id, "tables", tables, "memory_bytes", (json_int_t)l->memory_bytes, "workspace_bytes",
-                     (json_int_t)l->workspace_bytes, "tmp_bytes", (json_int_t)l->tmp_bytes, "inodes",
-                     (json_int_t)l->inodes, "file_bytes", (json_int_t)l->file_bytes, "pids", l->pids, "open_files",
-                     l->open_files, "threads", s->threads, "python_allowed", cfg->python_allowed, "python_blocked",
-                     cfg->python_blocked);
+    struct wire_start start = {
+        .dataset_id = s->dataset_id,
+        .tables = s->tables,
+        .n_tables = s->n_tables,
+        .memory_bytes = l->memory_bytes,
+        .workspace_bytes = l->workspace_bytes,
+        .tmp_bytes = l->tmp_bytes,
+        .inodes = l->inodes,
+        .file_bytes = l->file_bytes,
+        .pids = l->pids,
+        .open_files = l->open_files,
+        .threads = s->threads,
+        .interrupts = !(p->ops->caps & PROVIDER_INTERRUPT),
+        .python_allowed = p->cfg->python_allowed,
+        .python_blocked = p->cfg->python_blocked,
+    };
+    return wire_start_body(&start);
 }
 
 static void free_timer(uv_handle_t *h)
@@ -130,7 +133,7 @@ static void free_sandbox(struct sandbox *sb)
 {
     if (sb->timer)
         uv_close((uv_handle_t *)sb->timer, free_timer);
-    wire_reader_finish(&sb->reader);
+    inbox_finish(&sb->inbox);
     run_result_finish(&sb->result);
     json_decref(sb->rejects);
     free(sb);
@@ -146,11 +149,11 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
         ops->release(link);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    auto_json json_t *message = start_message(link->provider->cfg, start);
+    auto_json json_t *message = start_message(link->provider, start);
     uv_timer_init(link->provider->loop, timer);
     timer->data = sb;
     *sb = (struct sandbox){ .link = link, .ops = ops, .limits = start->limits, .timer = timer };
-    wire_reader_init(&sb->reader, WIRE_EVENT_MAX);
+    inbox_init(&sb->inbox);
     link->events = &link_events;
     link->arg = sb;
     int r = message ? 0 : err_set(err, ERR_VALIDATION, "a table's name or the dataset's id is not valid UTF-8");
@@ -229,35 +232,6 @@ static struct kernel_usage usage(struct sandbox *sb)
     return u;
 }
 
-/* The length of the frame that begins at `at` and ends here. */
-static void close_frame(struct buf *b, size_t at)
-{
-    size_t len = b->len - at - 4;
-    for (size_t i = 0; i < 4; i++)
-        b->data[at + i] = (char)(len >> (8 * i));
-}
-
-static int write_request(struct buf *b, const json_t *request, const void *bytes, size_t n_bytes, struct err *err)
-{
-    int r = 0;
-    if (n_bytes) {
-        r = buf_append(b, "\0\0\0\0", 5, err); /* a length, and the NUL that says bytes */
-        if (r == 0)
-            r = buf_append(b, bytes, n_bytes, err);
-        if (r == 0)
-            close_frame(b, 0);
-    }
-    size_t at = b->len;
-    if (r == 0)
-        r = buf_append(b, "\0\0\0\0", 4, err);
-    if (r == 0)
-        r = json_write(request, b, err);
-    if (r < 0)
-        return err_wrap(err, "sending a request to the kernel");
-    close_frame(b, at);
-    return 0;
-}
-
 int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,
                     sandbox_done_fn done, void *arg, struct err *err)
 {
@@ -266,17 +240,26 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     if (!sandbox_alive(sb))
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     auto_buf struct buf frame = BUF_INIT(WIRE_REQUEST_MAX + (2u << 20));
-    json_object_set_new(req->message, "id", json_integer(++sb->run_id));
-    int r = write_request(&frame, req->message, req->bytes, req->n_bytes, err);
+    if (++sb->run_id == 0)
+        sb->run_id = 1;
+    int r = req->n_bytes ? wire_append_bytes(&frame, sb->run_id, req->bytes, req->n_bytes, err) : 0;
+    if (r == 0)
+        r = wire_append(&frame, req->type, sb->run_id, req->body, err);
     if (r < 0)
-        return r;
+        return err_wrap(err, "sending a request to the kernel");
     run_result_finish(&sb->result);
-    buf_init(&sb->result.bytes, req->max_bytes_back);
     buf_init(&sb->result.out, (size_t)req->max_output_bytes);
     buf_init(&sb->result.errout, (size_t)req->max_output_bytes);
     sb->result.displays = json_array();
-    sb->is_exec = str_eq(json_string_value(json_object_get(req->message, "op")), "exec");
-    sb->n_displays = sb->display_bytes = 0;
+    sb->is_exec = req->type == WIRE_EXEC;
+    sb->breach[0] = '\0';
+    inbox_begin(&sb->inbox, &(struct inbox_request){
+                                .type = req->type,
+                                .id = sb->run_id,
+                                .max_rows = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_rows")) : -1,
+                                .max_bytes = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_bytes")) : -1,
+                                .max_bytes_back = req->max_bytes_back,
+                            });
     sb->output_bytes = 0;
     sb->max_output_bytes = req->max_output_bytes;
     sb->events = events ? *events : (struct run_events){ 0 };
@@ -303,13 +286,13 @@ int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struc
     if (!code)
         return err_set(err, ERR_VALIDATION, "the code is not valid UTF-8");
     auto_json json_t *message =
-        json_pack("{s:s, s:s, s:o, s:b, s:b, s:I, s:I}", "op", "exec", "kind",
+        json_pack("{s:s, s:o, s:b, s:b, s:I, s:I}", "kind",
                   req->kind == RUN_PYTHON ? "python" : "sql", "code", code, "restricted",
                   req->policy == POLICY_RESTRICTED, "svg", req->svg, "max_rows", (json_int_t)req->max_rows,
                   "max_bytes", (json_int_t)req->max_output_bytes);
     if (!message)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    struct sandbox_request request = { .message = message, .timeout_ms = req->timeout_ms,
+    struct sandbox_request request = { .type = WIRE_EXEC, .body = message, .timeout_ms = req->timeout_ms,
                                        .max_output_bytes = req->max_output_bytes };
     return sandbox_request(sb, &request, events, done, arg, err);
 }
@@ -323,12 +306,22 @@ static void begin_kill(struct sandbox *sb, enum verdict reason)
     sb->ops->kill(sb->link);
 }
 
-/* Without a way to interrupt, the end of the grace is the only one. */
+/* A message of the run under way. Should the kernel be gone, its exit tells. */
+static void send_message(struct sandbox *sb, enum wire_type type, uint32_t id, const json_t *body)
+{
+    auto_buf struct buf frame = BUF_INIT(WIRE_HEAD_BYTES + wire_message(type)->max_bytes);
+    struct err err = ERR_INIT;
+    if (wire_append(&frame, type, id, body, &err) == 0)
+        (void)sb->ops->send(sb->link, frame.data, frame.len, &err);
+}
+
 static void interrupt(struct sandbox *sb)
 {
     set_deadline(sb, INTERRUPT_AGAIN_MS);
     if (sb->ops->caps & PROVIDER_INTERRUPT)
         sb->ops->interrupt(sb->link);
+    else
+        send_message(sb, WIRE_INTERRUPT, sb->run_id, NULL);
 }
 
 static void begin_interrupt(struct sandbox *sb, enum verdict reason)
@@ -402,47 +395,6 @@ static void take_output(struct sandbox *sb, bool is_stderr, const char *data, si
         begin_interrupt(sb, VERDICT_OUTPUT);
 }
 
-static bool is_string_array(const json_t *a)
-{
-    size_t i;
-    json_t *v;
-    if (!json_is_array(a))
-        return false;
-    json_array_foreach(a, i, v) {
-        if (!json_is_string(v))
-            return false;
-    }
-    return true;
-}
-
-/* A kernel may say anything; a result that is not of the agreed shape is not passed on. */
-static int check_result(const json_t *body, enum verdict *ret_verdict, bool *ret_interrupted, struct err *err)
-{
-    const char *name = json_string_value(json_object_get(body, "verdict"));
-    const json_t *columns = json_object_get(body, "columns"), *rows = json_object_get(body, "rows");
-    const json_t *error = json_object_get(body, "error");
-    *ret_interrupted = str_eq(name, "interrupted");
-    int v = *ret_interrupted ? VERDICT_KILLED : verdict_from_name(name);
-    bool good = v >= 0;
-    if (columns)
-        good = good && is_string_array(columns);
-    if (rows) {
-        size_t i, width = json_array_size(columns);
-        json_t *row;
-        good = good && json_is_array(rows);
-        json_array_foreach(rows, i, row) {
-            good = good && json_is_array(row) && json_array_size(row) == width;
-        }
-    }
-    if (error && !json_is_null(error))
-        good = good && json_is_string(json_object_get(error, "type")) &&
-               json_is_string(json_object_get(error, "message"));
-    if (!good || !workspace_files_ok(body))
-        return err_set(err, ERR_PROTOCOL, "the kernel sent a result of the wrong shape");
-    *ret_verdict = (enum verdict)v;
-    return 0;
-}
-
 static void set_error(struct sandbox *sb, const char *type, const char *message)
 {
     if (!sb->result.body)
@@ -468,21 +420,32 @@ static void finish(struct sandbox *sb)
     }
     r->peak_memory_bytes = now.peak_memory_bytes;
     r->cpu_us = MAX_OF(0, now.cpu_us - sb->before.cpu_us);
+    r->displays_truncated = sb->inbox.displays_dropped;
+    r->bytes = sb->inbox.bytes;
+    buf_init(&sb->inbox.bytes, 0);
+    inbox_end(&sb->inbox);
     struct run_result result = *r;
     memset(r, 0, sizeof(*r));
     end_run(sb, &result, NULL);
 }
 
 /* The kernel answered. Decides the verdict from its word and from what we saw happen. */
-static int take_result(struct sandbox *sb, json_t *body, struct err *err)
+static void take_result(struct sandbox *sb, enum wire_verdict said, json_t *taken_body)
 {
+    static const enum verdict verdicts[_WIRE_VERDICT_MAX] = {
+        [WIRE_VERDICT_OK] = VERDICT_OK,
+        [WIRE_VERDICT_ERROR] = VERDICT_ERROR,
+        [WIRE_VERDICT_MEMORY] = VERDICT_MEMORY,
+        [WIRE_VERDICT_PROCESSES] = VERDICT_PROCESSES,
+        [WIRE_VERDICT_FILESIZE] = VERDICT_FILESIZE,
+        [WIRE_VERDICT_POLICY] = VERDICT_POLICY,
+        [WIRE_VERDICT_INTERRUPTED] = VERDICT_KILLED,
+    };
     struct run_result *r = &sb->result;
-    bool interrupted = false;
-    int rc = check_result(body, &r->verdict, &interrupted, err);
-    if (rc < 0)
-        return rc;
+    bool interrupted = said == WIRE_VERDICT_INTERRUPTED;
+    r->verdict = verdicts[said];
     json_decref(r->body);
-    r->body = json_incref(body);
+    r->body = taken_body;
     sb->ops->drain(sb->link);
     struct kernel_usage now = usage(sb);
     if (interrupted) {
@@ -497,36 +460,6 @@ static int take_result(struct sandbox *sb, json_t *body, struct err *err)
             r->verdict = VERDICT_PROCESSES;
     }
     finish(sb);
-    return 1;
-}
-
-/* frame_bytes: of the frame that brought it. */
-static void take_display(struct sandbox *sb, json_t *data, size_t frame_bytes)
-{
-    static const char *const keys[] = { "text", "html", "png", "svg", "json", "data", "chart" };
-    if (sb->n_displays == DISPLAYS_MAX || sb->display_bytes + frame_bytes > DISPLAY_BYTES_MAX) {
-        sb->result.displays_truncated = true;
-        return;
-    }
-    sb->n_displays++;
-    sb->display_bytes += frame_bytes;
-    json_t *clean = json_object();
-    for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
-        json_t *v = json_object_get(data, keys[i]);
-        bool structured = i >= 4;
-        if (v && (structured || json_is_string(v)))
-            json_object_set(clean, keys[i], v);
-    }
-    if (!sb->events.display || !sb->events.display(sb->events.arg, clean))
-        json_array_append(sb->result.displays, clean);
-    json_decref(clean);
-}
-
-/* Those of the answer that follows. More than was asked for, or any that nobody asked for, are nobody's. */
-static void take_bytes(struct sandbox *sb, const char *bytes, size_t len)
-{
-    buf_clear(&sb->result.bytes);
-    (void)buf_append(&sb->result.bytes, bytes, len, NULL);
 }
 
 /* Once: all kernels of a provider go without the same layers. */
@@ -539,66 +472,109 @@ static void tell_missing(const char *missing)
     log_warn("kernel.partial", LOG_STR("missing", missing));
 }
 
-/* 1: the run ended; 0: go on; negative: the kernel broke the protocol or could not start. */
-static int take_event(struct sandbox *sb, const char *text, size_t len, struct err *err)
+/* Nothing that the kernel says can be used any more: it is killed, and the run ends with a verdict. */
+static void give_up(struct sandbox *sb, enum verdict verdict, const char *before, const char *what, const char *after)
 {
-    auto_json json_t *msg = NULL;
-    if (wire_is_bytes(text, len)) {
-        take_bytes(sb, text + 1, len - 1);
-        wire_reader_next_done(&sb->reader);
-        return 0;
-    }
-    int r = json_parse(text, len, &msg, err);
-    wire_reader_next_done(&sb->reader);
-    if (r < 0)
-        return err_set(err, ERR_PROTOCOL, "the kernel sent something that is not JSON");
-    const char *event = json_string_value(json_object_get(msg, "event"));
-    if (str_eq(event, "ready")) {
-        sb->ready = true;
-        tell_missing(json_string_value(json_object_get(msg, "missing")));
-        return 0;
-    }
-    if (str_eq(event, "failed")) {
-        const json_t *error = json_object_get(msg, "error");
-        const char *message = json_string_value(json_object_get(error, "message"));
-        const char *type = json_string_value(json_object_get(error, "type"));
-        enum err_code code = sb->ready ? ERR_INTERNAL : ERR_ISOLATION;
-        if (str_eq(type, err_name(ERR_CONFLICT)))
-            code = ERR_CONFLICT;
-        return err_set(err, code, "%s", message ? message : "the kernel failed");
-    }
-    if (sb->state == STATE_IDLE)
-        return 0; /* a word after the end of a run is nobody's */
-    if (str_eq(event, "result") && json_integer_value(json_object_get(msg, "id")) != sb->run_id)
-        return 0;
-    if (str_eq(event, "result"))
-        return take_result(sb, msg, err);
-    if (str_eq(event, "display")) {
-        take_display(sb, json_object_get(msg, "data"), len);
-    } else if (str_eq(event, "progress")) {
-        double f = json_number_value(json_object_get(msg, "fraction"));
-        if (sb->events.progress && isfinite(f))
-            sb->events.progress(sb->events.arg, "ingest", f < 0 ? 0 : f > 1 ? 1 : f);
+    sb->broken = true;
+    snprintf(sb->breach, sizeof(sb->breach), "%s%s%s; its variables are lost", before, what, after);
+    begin_kill(sb, verdict);
+    sb->stop_reason = verdict;
+}
+
+void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const struct err *error)
+{
+    if (sb->state == STATE_IDLE || sb->inbox.ask != ask)
+        return;
+    auto_json json_t *body = json_pack("{s:O?, s:o}", "value", value, "error", error ? json_error(error) : json_null());
+    if (wire_check(WIRE_REPLY, body, NULL) < 0)
+        return;
+    sb->inbox.ask = 0;
+    send_message(sb, WIRE_REPLY, ask, body);
+}
+
+static void take_question(struct sandbox *sb, const struct inbox_item *item)
+{
+    if (sb->events.ask && sb->events.ask(sb->events.arg, item->id, item->text, item->body))
+        return;
+    struct err nobody = ERR_INIT;
+    err_set(&nobody, ERR_UNAVAILABLE, "nobody is there to answer");
+    sandbox_reply(sb, item->id, NULL, &nobody);
+}
+
+/* An error of the start: no user code has run yet. */
+static enum err_code code_of_failure(const struct err *err)
+{
+    return err->code == ERR_INTERNAL ? ERR_ISOLATION : err->code;
+}
+
+/* Everything but an answer. Negative when the kernel could not start. */
+static int take_item(struct sandbox *sb, const struct inbox_item *item, struct err *err)
+{
+    switch (item->what) {
+    case INBOX_READY:
+        tell_missing(item->text);
+        break;
+    case INBOX_FAILED:
+        if (!sb->inbox.ready || item->err.code == ERR_PROTOCOL)
+            return err_set(err, code_of_failure(&item->err), "%s", item->err.message);
+        give_up(sb, VERDICT_KILLED, "the kernel failed: ", item->err.message, "");
+        break;
+    case INBOX_BROKEN:
+        if (!sb->inbox.ready)
+            return err_set(err, ERR_PROTOCOL, "%s", item->err.message);
+        give_up(sb, VERDICT_KILLED, "the kernel broke the protocol (", item->err.message, ") and was ended");
+        break;
+    case INBOX_FLOOD:
+        give_up(sb, VERDICT_OUTPUT, "the code sent more to its control socket than a run may", "", ", and its kernel was ended");
+        break;
+    case INBOX_DISPLAY:
+        if (!sb->events.display || !sb->events.display(sb->events.arg, item->body))
+            json_array_append(sb->result.displays, item->body);
+        break;
+    case INBOX_PROGRESS:
+        if (sb->events.progress)
+            sb->events.progress(sb->events.arg, "ingest", item->fraction);
+        break;
+    case INBOX_ASK:
+        take_question(sb, item);
+        break;
+    case INBOX_ANSWER:
+    case INBOX_NOTHING:
+        break;
     }
     return 0;
 }
 
+/* The answer is passed on last: its receiver may end the sandbox. What comes behind it is dropped. */
 static void on_control(void *arg, const char *bytes, size_t len)
 {
     struct sandbox *sb = arg;
     struct err err = ERR_INIT;
-    const char *text;
-    size_t n;
-    if (sb->state == STATE_IDLE || sb->gone)
-        return; /* nobody asked */
-    int r = wire_reader_push(&sb->reader, bytes, len, &err);
-    while (r == 0 && wire_reader_next(&sb->reader, &text, &n)) {
-        r = take_event(sb, text, n, &err);
-        if (r > 0)
-            return; /* the sandbox may be gone; what follows is dropped by the next run */
-    }
-    if (r < 0)
+    struct inbox_item item;
+    enum wire_verdict verdict = WIRE_VERDICT_ERROR;
+    json_t *answer = NULL;
+    int r = 0;
+    if (sb->gone)
+        return;
+    do {
+        inbox_take(&sb->inbox, &bytes, &len, &item);
+        if (item.what == INBOX_ANSWER) {
+            verdict = item.verdict;
+            answer = TAKE_PTR(item.body);
+        } else if (!answer && sb->state != STATE_IDLE) {
+            r = take_item(sb, &item, &err);
+        }
+        json_decref(item.body);
+    } while (r == 0 && item.what != INBOX_NOTHING && !sb->inbox.over);
+    if (r < 0) {
         abandon(sb, &err);
+    } else if (answer) {
+        if (sb->inbox.over) {
+            sb->broken = true; /* behind its answer */
+            sb->ops->kill(sb->link);
+        }
+        take_result(sb, verdict, answer);
+    }
 }
 
 static void on_output(void *arg, bool is_stderr, const char *bytes, size_t len)
@@ -617,6 +593,10 @@ static enum verdict judge_death(struct sandbox *sb, const struct kernel_exit *ho
     bool stopped = sb->state == STATE_INTERRUPTING || sb->state == STATE_KILLING;
     enum verdict verdict = VERDICT_KILLED;
     char words[128];
+    if (sb->breach[0]) {
+        snprintf(cause, n, "%s", sb->breach);
+        return sb->stop_reason;
+    }
     if (stopped && sb->stop_reason != VERDICT_MEMORY) {
         verdict = sb->stop_reason;
         snprintf(words, sizeof(words), "the run did not yield and its kernel was killed");
@@ -642,14 +622,14 @@ static enum verdict judge_death(struct sandbox *sb, const struct kernel_exit *ho
 static void on_exited(void *arg, const struct kernel_exit *how)
 {
     struct sandbox *sb = arg;
-    char message[256];
+    char message[sizeof(sb->breach)];
     if (sb->gone) {
         on_gone(sb->timer);
         return;
     }
     if (sb->state == STATE_IDLE)
         return;
-    if (!sb->ready && sb->state == STATE_RUNNING) {
+    if (!sb->inbox.ready && sb->state == STATE_RUNNING) {
         struct err err = ERR_INIT;
         err_set(&err, ERR_ISOLATION, "the kernel ended while its jail was being closed");
         abandon(sb, &err);

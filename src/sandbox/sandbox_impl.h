@@ -5,18 +5,14 @@
 
 #include "sandbox/provider.h"
 #include "sandbox/sandbox.h"
-
-struct sandbox_table {
-    const char *name;
-    size_t mount; /* index */
-};
+#include "sandbox/wire.h"
 
 /* What a kernel is told when it becomes a sandbox. */
 struct sandbox_start {
     const char *dataset_id;
     const struct kernel_mount *mounts;
     size_t n_mounts;
-    const struct sandbox_table *tables;
+    const struct wire_start_table *tables;
     size_t n_tables;
     struct sandbox_limits limits;
     int threads;
@@ -30,8 +26,9 @@ void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, jso
 
 /* A request of any kind. */
 struct sandbox_request {
-    json_t *message; /* its "id" is set here */
-    const void *bytes; /* in front of it */
+    enum wire_type type;
+    const json_t *body; /* NULL: no members */
+    const void *bytes;  /* in front of it */
     size_t n_bytes;
     size_t max_bytes_back; /* in front of its answer */
     int64_t timeout_ms, max_output_bytes;

@@ -3,12 +3,15 @@
 #include "sandbox/wire.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "base/fdio.h"
 #include "base/str.h"
+
+/* Memory for the bodies of messages that is kept between them. */
+#define KEPT_BYTES (256u << 10)
 
 /* ---- verdicts ---- */
 
@@ -85,111 +88,127 @@ int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fd
     return 0;
 }
 
-/* ---- control frames ---- */
+/* ---- framing ---- */
 
-#define KEEP_BYTES 262144 /* of a reader's buffer, between frames */
-
-int wire_send(int sock, const char *json, size_t len, const int *fds, size_t n_fds, struct err *err)
+void wire_head_write(const struct wire_head *h, unsigned char ret[WIRE_HEAD_BYTES])
 {
-    if (len == 0 || len > WIRE_EVENT_MAX)
-        return err_set(err, ERR_TOO_LARGE, "a message of %zu bytes does not fit the control socket", len);
-    unsigned char head[4] = { (unsigned char)len, (unsigned char)(len >> 8), (unsigned char)(len >> 16),
-                              (unsigned char)(len >> 24) };
-    if (n_fds) {
-        int r = fd_send_fds(sock, head, sizeof(head), fds, n_fds, err);
-        if (r < 0)
-            return r;
-        return fd_write_all(sock, json, len, err);
+    for (int i = 0; i < 4; i++) {
+        ret[i] = (unsigned char)(h->len >> (8 * i));
+        ret[4 + i] = (unsigned char)(h->id >> (8 * i));
     }
-    /* Small frames leave in one call: it halves the wake-ups of the reader. */
-    if (len <= 4096) {
-        char one[4 + 4096];
-        memcpy(one, head, 4);
-        memcpy(one + 4, json, len);
-        return fd_write_all(sock, one, len + 4, err);
-    }
-    int r = fd_write_all(sock, head, sizeof(head), err);
-    if (r < 0)
-        return r;
-    return fd_write_all(sock, json, len, err);
+    ret[8] = (unsigned char)h->type;
+    memset(ret + 9, 0, 3);
 }
 
-int wire_send_json(int sock, const json_t *msg, const int *fds, size_t n_fds, struct err *err)
+static uint32_t u32_at(const unsigned char *p)
 {
-    auto_buf struct buf text = BUF_INIT(WIRE_REQUEST_MAX);
-    int r = json_write(msg, &text, err);
-    if (r < 0)
-        return r;
-    return wire_send(sock, text.data, text.len, fds, n_fds, err);
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-void wire_reader_init(struct wire_reader *r, size_t max_frame_bytes)
+bool wire_head_read(const unsigned char raw[WIRE_HEAD_BYTES], enum wire_direction direction, struct wire_head *ret)
+{
+    const struct wire_message *m = wire_message(raw[8]);
+    *ret = (struct wire_head){ .len = u32_at(raw), .id = u32_at(raw + 4), .type = (enum wire_type)raw[8] };
+    return m && (m->directions & direction) && ret->len <= m->max_bytes && !raw[9] && !raw[10] && !raw[11];
+}
+
+int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t len, struct err *err)
+{
+    const struct wire_message *m = wire_message(type);
+    unsigned char raw[WIRE_HEAD_BYTES];
+    if (len > m->max_bytes)
+        return err_set(err, ERR_TOO_LARGE, "'%s' would have %zu bytes; at most %u are allowed", m->name, len, m->max_bytes);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)len, .id = id, .type = type }, raw);
+    /* Both in one call, if the stream takes them: it halves the wake-ups of the reader. */
+    struct iovec parts[] = { { .iov_base = raw, .iov_len = sizeof(raw) }, { .iov_base = (void *)(uintptr_t)body, .iov_len = len } };
+    ssize_t n;
+    do
+        n = writev(fd, parts, 2);
+    while (n < 0 && errno == EINTR);
+    size_t sent = n < 0 ? 0 : (size_t)n;
+    if (n < 0 && errno != EAGAIN)
+        return err_errno(err, ERR_UNAVAILABLE, errno, "sending '%s'", m->name);
+    int r = 0;
+    if (sent < sizeof(raw)) {
+        r = fd_write_all(fd, raw + sent, sizeof(raw) - sent, err);
+        sent = sizeof(raw);
+    }
+    return r < 0 ? r : fd_write_all(fd, (const char *)body + (sent - sizeof(raw)), len - (sent - sizeof(raw)), err);
+}
+
+int wire_send_json(int sock, enum wire_type type, uint32_t id, const json_t *body, const int *fds, size_t n_fds,
+                   struct err *err)
+{
+    auto_buf struct buf text = BUF_INIT(WIRE_HEAD_BYTES + wire_message(type)->max_bytes);
+    int r = wire_append(&text, type, id, body, err);
+    if (r < 0 || n_fds == 0)
+        return r < 0 ? r : fd_write_all(sock, text.data, text.len, err);
+    r = fd_send_fds(sock, text.data, WIRE_HEAD_BYTES, fds, n_fds, err);
+    return r < 0 ? r : fd_write_all(sock, text.data + WIRE_HEAD_BYTES, text.len - WIRE_HEAD_BYTES, err);
+}
+
+void wire_reader_init(struct wire_reader *r, enum wire_direction direction)
 {
     memset(r, 0, sizeof(*r));
-    r->max_frame_bytes = max_frame_bytes;
-    buf_init(&r->in, max_frame_bytes + 4 + 65536);
+    r->direction = direction;
 }
 
 void wire_reader_finish(struct wire_reader *r)
 {
-    for (size_t i = 0; i < r->n_fds; i++)
-        close(r->fds[i]);
-    r->n_fds = 0;
-    buf_finish(&r->in);
+    buf_finish(&r->kept);
 }
 
-static size_t frame_len(const struct wire_reader *r)
+/* A message has been handed over or dropped: the next byte begins a head. */
+static void next_head(struct wire_reader *r)
 {
-    const unsigned char *p = (const unsigned char *)r->in.data;
-    return (size_t)p[0] | (size_t)p[1] << 8 | (size_t)p[2] << 16 | (size_t)p[3] << 24;
+    r->n_raw = r->got = 0;
+    r->in_body = r->skip = r->done = false;
+    /* What a large message took is not kept for small ones. */
+    if (r->kept.cap > KEPT_BYTES)
+        buf_finish(&r->kept);
+    buf_clear(&r->kept);
 }
 
-int wire_reader_push(struct wire_reader *r, const char *bytes, size_t len, struct err *err)
+static enum wire_step step_head(struct wire_reader *r, const char **bytes, size_t *len)
 {
-    int rc = buf_append(&r->in, bytes, len, err);
-    if (rc < 0)
-        return rc;
-    if (r->in.len >= 4 && (frame_len(r) == 0 || frame_len(r) > r->max_frame_bytes))
-        return err_set(err, ERR_PROTOCOL, "control frame of %zu bytes; at most %zu are allowed", frame_len(r),
-                       r->max_frame_bytes);
-    return 0;
+    size_t n = MIN_OF(*len, sizeof(r->raw) - r->n_raw);
+    memcpy(r->raw + r->n_raw, *bytes, n);
+    r->n_raw += n;
+    *bytes += n;
+    *len -= n;
+    if (r->n_raw < sizeof(r->raw))
+        return WIRE_MORE;
+    if (!wire_head_read(r->raw, r->direction, &r->head))
+        return WIRE_BROKEN;
+    r->in_body = true;
+    return WIRE_HEAD;
 }
 
-int wire_reader_fill(struct wire_reader *r, int sock, struct err *err)
+enum wire_step wire_reader_step(struct wire_reader *r, const char **bytes, size_t *len)
 {
-    char chunk[65536];
-    size_t n_fds = 0;
-    errno = 0;
-    ssize_t n = fd_recv_fds(sock, chunk, sizeof(chunk), r->fds + r->n_fds,
-                            r->accept_fds ? ARRAY_SIZE(r->fds) - r->n_fds : 0, &n_fds, err);
-    if (n < 0) {
-        if (errno == EAGAIN || errno == EWOULDBLOCK)
-            return 0;
-        return err_set(err, ERR_UNAVAILABLE, "the control socket failed: %s", strerror(errno));
+    if (r->done)
+        next_head(r);
+    if (!r->in_body)
+        return step_head(r, bytes, len);
+    size_t n = MIN_OF(*len, r->head.len - r->got);
+    const char *at = *bytes;
+    r->got += n;
+    *bytes += n;
+    *len -= n;
+    bool whole = r->got == r->head.len;
+    if (r->skip) {
+        r->done = whole;
+        /* Nothing to tell about what was dropped: on to the next one. */
+        return whole && *len ? wire_reader_step(r, bytes, len) : WIRE_MORE;
     }
-    r->n_fds += n_fds;
-    if (n == 0)
-        return err_set(err, ERR_UNAVAILABLE, "the control socket is closed");
-    int rc = wire_reader_push(r, chunk, (size_t)n, err);
-    return rc < 0 ? rc : 1;
-}
-
-bool wire_reader_next(struct wire_reader *r, const char **ret_json, size_t *ret_len)
-{
-    if (r->in.len < 4)
-        return false;
-    size_t len = frame_len(r);
-    /* One that may not be is refused by the next fill. */
-    if (len == 0 || len > r->max_frame_bytes || r->in.len < 4 + len)
-        return false;
-    *ret_json = r->in.data + 4;
-    *ret_len = len;
-    return true;
-}
-
-void wire_reader_next_done(struct wire_reader *r)
-{
-    buf_consume(&r->in, 4 + frame_len(r));
-    if (r->in.len == 0 && r->in.cap > KEEP_BYTES)
-        buf_finish(&r->in); /* a kernel may live for hours after one large frame */
+    if (whole && n == r->head.len) {
+        r->body = at; /* all of it is here: no copy */
+    } else {
+        r->kept.max_bytes = r->head.len;
+        if (buf_append(&r->kept, at, n, NULL) < 0)
+            return WIRE_BROKEN;
+        r->body = buf_cstr(&r->kept);
+    }
+    r->done = whole;
+    return whole ? WIRE_MESSAGE : WIRE_MORE;
 }

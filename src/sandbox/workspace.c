@@ -47,7 +47,7 @@ int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struc
     if (offset < 0 || max_bytes < 1)
         return err_set(err, ERR_VALIDATION, "a piece of a file begins at 0 or later and has at least one byte");
     struct workspace_op op = { .offset = offset, .max_bytes = MIN_OF(max_bytes, (int64_t)FILE_PIECE_MAX) };
-    op.request = json_pack("{s:s, s:s, s:I, s:I}", "op", "read", "path", clean, "offset", (json_int_t)offset, "max_bytes",
+    op.request = json_pack("{s:s, s:I, s:I}", "path", clean, "offset", (json_int_t)offset, "max_bytes",
                            (json_int_t)op.max_bytes);
     if (!op.request)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -64,7 +64,7 @@ int workspace_write_op(const char *path, const void *data, size_t len, bool appe
     if (len > FILE_PIECE_MAX)
         return err_set(err, ERR_TOO_LARGE, "a piece of %zu bytes; a file is written in pieces of at most %d", len, FILE_PIECE_MAX);
     struct workspace_op op = { .write = true, .data = data, .len = len };
-    op.request = json_pack("{s:s, s:s, s:b}", "op", "write", "path", clean, "append", append);
+    op.request = json_pack("{s:s, s:b}", "path", clean, "append", append);
     if (!op.request)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     *ret = op;
@@ -73,7 +73,8 @@ int workspace_write_op(const char *path, const void *data, size_t len, bool appe
 
 int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_done_fn done, void *arg, struct err *err)
 {
-    struct sandbox_request req = { .message = op->request,
+    struct sandbox_request req = { .type = op->write ? WIRE_WRITE : WIRE_READ,
+                                   .body = op->request,
                                    .bytes = op->data,
                                    .n_bytes = op->len,
                                    .max_bytes_back = (size_t)op->max_bytes,
@@ -84,9 +85,8 @@ int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_d
 
 int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err)
 {
-    auto_json json_t *request = json_pack("{s:s}", "op", "list");
-    struct sandbox_request req = { .message = request, .timeout_ms = WORKSPACE_TIMEOUT_MS, .max_output_bytes = 65536 };
-    return request ? sandbox_request(sb, &req, NULL, done, arg, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    struct sandbox_request req = { .type = WIRE_LIST, .timeout_ms = WORKSPACE_TIMEOUT_MS, .max_output_bytes = 65536 };
+    return sandbox_request(sb, &req, NULL, done, arg, err);
 }
 
 /* ---- answers ---- */

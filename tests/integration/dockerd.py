@@ -181,8 +181,8 @@ class Attached:
         self.sock.sendall(struct.pack("<B3xI", kind, len(data)) + data)
 
     def tell(self, message):
-        text = json.dumps(message).encode()
-        self.send(CONTROL, struct.pack("<I", len(text)) + text)
+        """Sends a message of wire.py."""
+        self.send(CONTROL, message)
 
     def _exactly(self, n):
         try:

@@ -7,11 +7,8 @@ import time
 
 import dockerd
 import pytest
+import wire
 from dockerd import BUSY, CONTROL, DATA, EXIT, FILE, INTERRUPT, READY, STDOUT, USAGE, Attached
-
-START = {"op": "start", "dataset_id": None, "mounts": [], "tables": [], "memory_bytes": 512 << 20, "workspace_bytes": 64 << 20,
-         "tmp_bytes": 64 << 20, "inodes": 4096, "file_bytes": 64 << 20, "pids": 64, "open_files": 256, "threads": 1,
-         "python_allowed": "", "python_blocked": ""}
 
 
 @pytest.fixture
@@ -26,9 +23,9 @@ def attach(docker_daemon):
             made[-1].send(FILE, json.dumps({"target": target, "size": len(content)}).encode())
             made[-1].send(DATA, content)
         if start is not None:
-            made[-1].tell({**START, **start})
+            made[-1].tell(wire.message("start", **{**wire.START, **start}))
             ready = messages(made[-1].until(CONTROL))
-            assert ready == [{"event": "ready", "missing": ""}]
+            assert ready == [{"message": "ready", "id": 0, "version": 2, "missing": ""}]
         return made[-1]
 
     yield make
@@ -37,17 +34,13 @@ def attach(docker_daemon):
 
 
 def messages(seen):
-    data, found = seen[CONTROL], []
-    while data:
-        length = struct.unpack("<I", data[:4])[0]
-        found.append(json.loads(data[4:4 + length]))
-        data = data[4 + length:]
+    found, rest = wire.messages(seen[CONTROL])
+    assert rest == b""
     return found
 
 
 def run(attached, kind, code, until=CONTROL):
-    attached.tell({"op": "exec", "id": 1, "kind": kind, "code": code, "restricted": False, "svg": False, "max_rows": 200,
-                   "max_bytes": 65536})
+    attached.tell(wire.execute(1, kind, code))
     return attached.until(until)
 
 
@@ -92,12 +85,12 @@ def test_a_writable_directory_is_sent_back_before_the_answer(attach):
     csv = b"id,name\n" + b"".join(b"%d,name %d\n" % (i, i % 7) for i in range(20000))
     kernel = attach("sql", files=[("data/t.csv", csv)])
     kernel.send(FILE, json.dumps({"target": "out", "writable": True}).encode())
-    kernel.tell({**START, "mounts": [{"target": "data/t.csv", "path": "/data/t.csv"},
-                                     {"target": "out", "path": "/data/.out", "writable": True}]})
+    mounts = [{"target": "data/t.csv", "path": "/data/t.csv"}, {"target": "out", "path": "/data/.out", "writable": True}]
+    kernel.tell(wire.message("start", **{**wire.START, "mounts": mounts}))
     kernel.until(CONTROL)
-    kernel.tell({"op": "ingest", "id": 1, "name": "t.csv"})
+    kernel.tell(wire.message("ingest", 1, name="t.csv", unsynced=False))
     frames = [kernel.frame()]
-    while not (frames[-1][0] == CONTROL and b'"result"' in frames[-1][1]):
+    while not (frames[-1][0] == CONTROL and messages({CONTROL: frames[-1][1]})[-1]["message"] == "ingested"):
         frames.append(kernel.frame())
     files = [json.loads(data) for kind, data in frames if kind == FILE]
     assert [f["target"] for f in files] == ["out/table.duckdb"]
@@ -109,8 +102,7 @@ def test_a_writable_directory_is_sent_back_before_the_answer(attach):
 def test_an_interrupt_stops_a_cell_and_keeps_the_state(attach):
     kernel = attach("python", {})
     run(kernel, "python", "x = 7")
-    kernel.tell({"op": "exec", "id": 2, "kind": "python", "code": "print('begun', flush=True)\nwhile True: pass", "restricted": False,
-                 "svg": False, "max_rows": 200, "max_bytes": 65536})
+    kernel.tell(wire.execute(2, "python", "print('begun', flush=True)\nwhile True: pass"))
     kernel.until(STDOUT)
     kernel.send(INTERRUPT)
     assert messages(kernel.until(CONTROL))[-1]["verdict"] == "interrupted"
@@ -158,12 +150,12 @@ def test_the_relay_is_out_of_reach_of_user_code(attach):
                                           ({"CapDrop": [], "CapAdd": ["ALL"]}, None)])
 def test_a_container_that_lacks_a_wall_runs_nothing(attach, weaker, step):
     kernel = attach("sql", **weaker)
-    kernel.tell(START)
+    kernel.tell(wire.message("start", **wire.START))
     said = messages(kernel.until(CONTROL))[-1]
     if step:
-        assert said["event"] == "failed" and step in said["error"]["message"]
+        assert said["message"] == "failed" and step in said["error"]["message"]
     else:
-        assert said["event"] == "ready"  # capabilities of a user that is not root are none
+        assert said["message"] == "ready"  # capabilities of a user that is not root are none
 
 
 def test_the_container_ends_when_riddle_is_gone(attach, docker_daemon):

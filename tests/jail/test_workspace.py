@@ -393,21 +393,28 @@ def test_lie_about_files(make_box, name):
     box = make_box()
     box.run(FRAMES)
     done = box.run(f"say(result({THIS_RUN}, {LIES[name]}))\ntime.sleep(100)", timeout_ms=20000)
-    assert done.get("error", {}).get("message") == "the kernel sent a result of the wrong shape", done
+    assert (done["verdict"], done["state_lost"]) == ("killed", True), done
+    assert done["body"]["error"]["message"].startswith("the kernel broke the protocol ("), done
 
 
-SHAPE = "the kernel's answer about a file is of the wrong shape"
-ANSWERS = {  # bytes, the frame behind them, and what becomes of it
-    "no count": (b"A", {"verdict": "ok", "size": 1}, "PROTOCOL_ERROR", SHAPE),
-    "no size": (b"A", {"verdict": "ok", "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
-    "size below zero": (b"A", {"verdict": "ok", "size": -5, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
-    "fewer than it says": (b"A", {"verdict": "ok", "size": 9, "bytes": 2}, "PROTOCOL_ERROR", SHAPE),
-    "more than it says": (b"AB", {"verdict": "ok", "size": 9, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
-    "none": (None, {"verdict": "ok", "size": 9, "bytes": 1}, "PROTOCOL_ERROR", SHAPE),
-    "more than asked for": (b"AAAA", {"verdict": "ok", "size": 1 << 40, "bytes": 4}, "PROTOCOL_ERROR", SHAPE),
-    "far more than asked for": (b"A" * (32 << 20), {"verdict": "ok", "size": 1 << 40, "bytes": 32 << 20}, "PROTOCOL_ERROR", SHAPE),
+def broke(words):
+    return f"the kernel broke the protocol ({words}) and was ended; its variables are lost"
+
+
+AT_ODDS = broke("the members of 'piece' do not agree")
+WRONG = broke("'piece': '{}' of 'piece' is of the wrong type or out of range")
+ANSWERS = {  # bytes, the answer behind them, and what becomes of it
+    "no count": (b"A", {"verdict": "ok", "size": 1}, "UNAVAILABLE", AT_ODDS),
+    "no size": (b"A", {"verdict": "ok", "bytes": 1}, "UNAVAILABLE", AT_ODDS),
+    "size below zero": (b"A", {"verdict": "ok", "size": -5, "bytes": 1}, "UNAVAILABLE", WRONG.format("size")),
+    "fewer than it says": (b"A", {"verdict": "ok", "size": 9, "bytes": 2}, "UNAVAILABLE", AT_ODDS),
+    "more than it says": (b"AB", {"verdict": "ok", "size": 9, "bytes": 1}, "UNAVAILABLE", AT_ODDS),
+    "none": (None, {"verdict": "ok", "size": 9, "bytes": 1}, "UNAVAILABLE", AT_ODDS),
+    "more than asked for": (b"AAAA", {"verdict": "ok", "size": 1 << 40, "bytes": 4}, "UNAVAILABLE", AT_ODDS),
+    "far more than asked for": (b"A" * (32 << 20), {"verdict": "ok", "size": 1 << 40, "bytes": 32 << 20}, "UNAVAILABLE",
+                                broke("the kernel sent something that is no message")),
     "code of riddle's": (b"A", {"verdict": "error", "error": {"type": "FORBIDDEN", "message": "a\nb\x1b[2J"}}, "IO_ERROR", "a?b?[2J"),
-    "no reason": (None, {"verdict": "error"}, "IO_ERROR", "the kernel gave no reason"),
+    "no reason": (None, {"verdict": "error"}, "UNAVAILABLE", AT_ODDS),
     "another verdict": (None, {"verdict": "policy", "error": {"type": "x", "message": "m"}}, "CANCELLED", "m"),
 }
 STUBBORN = {"verdict": "ok", "size": 1 << 60, "bytes": 0}
@@ -418,13 +425,12 @@ def lying_box(make_box, data, answer):
     box = make_box()
     assert box.run(FRAMES + f"""
 ANSWER = json.loads({json.dumps(json.dumps(answer))})
-DATA = {'b""' if data is None else f"frame(bytes(1) + {data[:1]!r} * {len(data)})"}
+DATA = {'None' if data is None else f"{data[:1]!r} * {len(data)}"}
 def lie():
     while True:
-        head = os.read(3, 4)
-        text = b""
-        while len(text) < struct.unpack("<I", head)[0]: text += os.read(3, 1 << 20)
-        say(DATA + frame(dict(ANSWER, event="result", id=json.loads(text)["id"])))
+        length, number, _ = struct.unpack("<III", os.read(3, 12))
+        while length: length -= len(os.read(3, length))
+        say((b"" if DATA is None else frame("bytes", DATA, number)) + frame("piece", dict(ANSWER, exec_time_ms=1), number))
 say(result(2))
 signal.signal(signal.SIGINT, signal.SIG_IGN)
 lie()""")["verdict"] == "ok"
@@ -449,9 +455,9 @@ def test_bytes_that_nobody_asked_for(make_box):
     """In a run they are dropped; in front of the true ones they are not taken for them."""
     box = make_box()
     box.run(FRAMES)
-    done = box.run("open('a', 'w').write('true')\nsay(frame(bytes(1) + b'forged')); say(frame(bytes(1))); say(frame(bytes(1 << 20)))")
+    done = box.run("open('a', 'w').write('true')\nfor number in range(9): say(frame('bytes', b'forged', number) + frame('bytes', b'', number) + frame('bytes', bytes(1 << 20), number))")
     assert done["verdict"] == "ok"
-    assert box.run("if os.fork() == 0:\n    time.sleep(0.1); say(frame(bytes(1) + b'forged')); os._exit(0)")["verdict"] == "ok"
+    assert box.run("if os.fork() == 0:\n    time.sleep(0.1)\n    for number in range(9): say(frame('bytes', b'forged', number))\n    os._exit(0)")["verdict"] == "ok"
     assert wait_until(lambda: children_ended(box.pid))
     assert box.read_file("a") == b"true"
 

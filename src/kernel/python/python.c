@@ -27,9 +27,9 @@
 static struct {
     /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
     PyObject *prepare, *start, *execute;
-    void (*emit)(void *arg, const char *json, size_t len);
-    void *emit_arg;
+    struct python_setup setup;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
+    unsigned long thread;    /* its first one */
     struct sigaction sigint; /* as the kernel has set it */
     atomic_bool running;     /* a cell: only then does an interrupt mean anything */
 } py;
@@ -56,16 +56,60 @@ static int fail_python(struct err *err, enum err_code code, const char *what)
 
 /* ---- the module _riddle ---- */
 
-static PyObject *riddle_emit(PyObject *self, PyObject *arg)
+static PyObject *riddle_display(PyObject *self, PyObject *arg)
 {
     (void)self;
     char *data;
     Py_ssize_t len;
     if (PyBytes_AsStringAndSize(arg, &data, &len) < 0)
         return NULL;
-    if (py.emit && py.pid == getpid())
-        py.emit(py.emit_arg, data, (size_t)len);
+    if (py.setup.display && py.pid == getpid())
+        py.setup.display(data, (size_t)len);
     Py_RETURN_NONE;
+}
+
+/* Waits without the GIL, so that other threads of the cell go on. NULL with an exception set. */
+static json_t *wait_for_reply(void)
+{
+    for (;;) {
+        struct err err = ERR_INIT;
+        json_t *reply = NULL;
+        int r;
+        Py_BEGIN_ALLOW_THREADS
+        r = py.setup.reply(&reply, &err);
+        Py_END_ALLOW_THREADS
+        if (r == 0)
+            return reply;
+        if (r != -ERR_CANCELLED)
+            PyErr_SetString(PyExc_OSError, err.message);
+        if (PyErr_Occurred() || PyErr_CheckSignals() < 0) {
+            py.setup.withdraw();
+            return NULL;
+        }
+    }
+}
+
+static PyObject *riddle_ask(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    char *data;
+    Py_ssize_t len;
+    struct err err = ERR_INIT;
+    if (PyBytes_AsStringAndSize(arg, &data, &len) < 0)
+        return NULL;
+    if (!py.setup.ask || py.pid != getpid() || PyThread_get_thread_ident() != py.thread) {
+        PyErr_SetString(PyExc_EOFError, "only the cell itself can ask, not a process or thread that it started");
+        return NULL;
+    }
+    if (py.setup.ask(data, (size_t)len, &err) < 0) {
+        PyErr_SetString(PyExc_OSError, err.message);
+        return NULL;
+    }
+    auto_json json_t *reply = wait_for_reply();
+    auto_free char *text = reply ? json_to_str(reply) : NULL;
+    if (reply && !text)
+        return PyErr_NoMemory();
+    return text ? PyUnicode_FromString(text) : NULL;
 }
 
 static PyObject *riddle_restore_sigint(PyObject *self, PyObject *arg)
@@ -87,7 +131,8 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
 }
 
 static PyMethodDef riddle_methods[] = {
-    { "emit", riddle_emit, METH_O, "Sends one event, a JSON object as bytes." },
+    { "ask", riddle_ask, METH_O, "Sends a question, a JSON object as bytes, and returns the reply as text." },
+    { "display", riddle_display, METH_O, "Sends one display, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
@@ -111,6 +156,7 @@ static PyObject *create_riddle_module(void)
         { "FIGURES_MAX", FIGURES_MAX },
         { "DISPLAYS_MAX", DISPLAYS_MAX },
         { "DISPLAY_PART_MAX", DISPLAY_PART_MAX },
+        { "DISPLAY_MAX", WIRE_DISPLAY_MAX },
     };
     PyObject *module = PyModule_Create(&riddle_module);
     for (size_t i = 0; module && i < ARRAY_SIZE(limits); i++)
@@ -283,9 +329,9 @@ const char *python_first_cell(void)
 
 int python_start(const struct python_setup *setup, struct err *err)
 {
-    py.emit = setup->emit;
-    py.emit_arg = setup->emit_arg;
+    py.setup = *setup;
     py.pid = getpid();
+    py.thread = PyThread_get_thread_ident();
     sigaction(SIGINT, NULL, &py.sigint);
     auto_ref PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < setup->n_tables; i++) {

@@ -34,14 +34,17 @@ const char *python_first_cell(void);
 
 /*
  * In the kernel, once, before the first request. `tables` may be used by name; "policy_allowed"/"policy_blocked" extend
- * the lists. `emit` sends an event frame (whole JSON object) to riddle while a cell runs: display data.
+ * the lists. While a cell runs, `display` sends the JSON of one display to riddle; `ask` sends a question, `reply` waits for its answer
+ * (CANCELLED when a signal came first) and `withdraw` gives up waiting. NULL: nobody is there.
  */
 struct python_setup {
     const char *const *table_names;
     size_t n_tables;
     const char *policy_allowed, *policy_blocked;
-    void (*emit)(void *arg, const char *json, size_t len);
-    void *emit_arg;
+    void (*display)(const char *json, size_t len);
+    int (*ask)(const char *json, size_t len, struct err *err);
+    int (*reply)(json_t **ret, struct err *err);
+    void (*withdraw)(void);
 };
 int python_start(const struct python_setup *setup, struct err *err);
 

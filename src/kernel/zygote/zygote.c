@@ -146,32 +146,28 @@ static void rehearse_kernel(void *arg)
     kernel_main(&r->parts, r->control, 1, 1); /* the zygote's own output goes nowhere */
 }
 
-static int send_request(int sock, const char *json, struct err *err)
+/* The requests of a kernel's life up to its first answer. */
+static int send_first_requests(int sock, struct err *err)
 {
-    return wire_send(sock, json, strlen(json), NULL, 0, err);
+    static const struct wire_start start = { .memory_bytes = 512 << 20, .workspace_bytes = 64 << 20, .tmp_bytes = 64 << 20, .inodes = 4096,
+                                             .file_bytes = 64 << 20, .pids = 64, .open_files = 256, .threads = 1 };
+    auto_json json_t *join = json_pack("{s:i}", "groups", 0), *body = wire_start_body(&start);
+    auto_json json_t *exec = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i}", "kind", "python", "code", python_first_cell(), "restricted", 0,
+                                       "svg", 0, "max_rows", 200, "max_bytes", 65536);
+    int r = wire_send_json(sock, WIRE_JOIN, 0, join, NULL, 0, err);
+    if (r == 0)
+        r = wire_send_json(sock, WIRE_START, 0, body, NULL, 0, err);
+    return r < 0 ? r : wire_send_json(sock, WIRE_EXEC, 1, exec, NULL, 0, err);
 }
 
 /* The pages that kernels use are learnt from one that lives, in a jail, up to its first answer. */
 static void learn_hot_pages(const struct kernel_parts *parts)
 {
-    static const char join[] = "{\"op\":\"join\",\"groups\":0}";
-    static const char start[] = "{\"op\":\"start\",\"dataset_id\":null,\"mounts\":[],\"tables\":[],\"memory_bytes\":536870912,"
-                                "\"workspace_bytes\":67108864,\"tmp_bytes\":67108864,\"inodes\":4096,\"file_bytes\":67108864,"
-                                "\"pids\":64,\"open_files\":256,\"threads\":1,\"python_allowed\":\"\",\"python_blocked\":\"\"}";
-    char exec[512];
-    snprintf(exec, sizeof(exec),
-             "{\"op\":\"exec\",\"id\":1,\"kind\":\"python\",\"code\":\"%s\",\"restricted\":false,\"svg\":false,\"max_rows\":200,"
-             "\"max_bytes\":65536}",
-             python_first_cell());
     int control[2];
     struct err err = ERR_INIT;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0)
         return;
-    int r = send_request(control[0], join, &err);
-    if (r == 0)
-        r = send_request(control[0], start, &err);
-    if (r == 0)
-        r = send_request(control[0], exec, &err);
+    int r = send_first_requests(control[0], &err);
     struct rehearsal rehearsal = { .parts = *parts, .control = control[1] };
     rehearsal.parts.answered = hot_pages_rehearsed;
     struct hot_rehearsal hot = {

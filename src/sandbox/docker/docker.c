@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/docker/docker_impl.h"
+#include "sandbox/wire.h"
 
 #define CALL_MS 60000
 #define SPAWN_MS 120000
@@ -578,15 +579,11 @@ static int docker_start(struct kernel_link *link, json_t *start, const struct ke
     json_object_set_new(start, "mounts", list);
     auto_buf struct buf frame = BUF_INIT(WAITING_MAX);
     if (r == 0)
-        r = buf_append(&frame, "\0\0\0\0", 4, err);
-    if (r == 0)
-        r = json_write(start, &frame, err);
+        r = wire_append(&frame, WIRE_START, 0, start, err);
     if (r < 0)
         return r;
     docker_leave_pool(l);
     docker_want_paused(l, false); /* what is sent meanwhile waits in its stream */
-    for (size_t i = 0; i < 4; i++)
-        frame.data[i] = (char)((frame.len - 4) >> (8 * i));
     r = send_frame(l, MUX_CONTROL, frame.data, frame.len, err);
     if (r == 0)
         pump(l);

@@ -348,7 +348,7 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
     }
     json_object_set_new(start, "mounts", list);
     if (r == 0)
-        r = wire_send_json(l->kernel.control, start, fds, n_fds, err);
+        r = wire_send_json(l->kernel.control, WIRE_START, 0, start, fds, n_fds, err);
     for (size_t i = 0; i < n_fds; i++)
         close(fds[i]);
     return r;

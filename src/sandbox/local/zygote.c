@@ -273,9 +273,8 @@ static int send_groups(const struct kernel_proc *k, struct err *err)
 {
     int fds[_CGROUP_CONTROLLER_MAX];
     size_t n = cgroup_join_fds(&k->group, fds);
-    char frame[64];
-    int len = snprintf(frame, sizeof(frame), "{\"op\":\"join\",\"groups\":%zu}", n);
-    return wire_send(k->control, frame, (size_t)len, fds, n, err);
+    auto_json json_t *body = json_pack("{s:I}", "groups", (json_int_t)n);
+    return wire_send_json(k->control, WIRE_JOIN, 0, body, fds, n, err);
 }
 
 static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *err)

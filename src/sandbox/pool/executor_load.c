@@ -213,7 +213,7 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
 {
     size_t n = l->spec.n_files;
     struct kernel_mount *mounts = arena_alloc(&l->arena, (2 * n + 1) * sizeof(*mounts));
-    struct sandbox_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
+    struct wire_start_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
     struct sandbox_start start = { .dataset_id = l->spec.dataset_id, .mounts = mounts, .tables = tables,
                                    .limits = l->spec.limits, .threads = engine_threads(l) };
     int r = mounts && tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -224,7 +224,7 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
             r = tables_check_raw(f, err);
         } else {
             snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
-            tables[start.n_tables++] = (struct sandbox_table){ .name = f->table, .mount = start.n_mounts };
+            tables[start.n_tables++] = (struct wire_start_table){ .name = f->table, .mount = start.n_mounts };
             mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
                                                               .path = l->tables[i].path };
         }

@@ -46,9 +46,8 @@ static char scratch[64];
 /* Events that the last cell sent. */
 static json_t *events;
 
-static void collect_event(void *arg, const char *json, size_t len)
+static void collect_event(const char *json, size_t len)
 {
-    (void)arg;
     struct err err = ERR_INIT;
     json_t *event = NULL;
     if (json_parse(json, len, &event, &err) < 0)
@@ -159,7 +158,7 @@ static void start_session(const char *allowed, const char *blocked)
         .n_tables = 1,
         .policy_allowed = allowed,
         .policy_blocked = blocked,
-        .emit = collect_event,
+        .display = collect_event,
     };
     if (python_prepare(&err) < 0 || python_start(&setup, &err) < 0)
         fail_msg("python_start: %s", err.message);

@@ -407,7 +407,7 @@ static void test_streams(void **state)
     assert_string_equal(out, "and again\n");
     check_failure(
         run("input('? ')"), "error", EXECUTION,
-        "RuntimeError: input() is not available: a cell has no terminal to read from (line 1)");
+        "EOFError: only the cell itself can ask, not a process or thread that it started (line 1)");
 }
 
 /* ---- tables ---- */

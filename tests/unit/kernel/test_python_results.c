@@ -259,8 +259,7 @@ static void test_value(void **state)
 static const json_t *event_data(size_t i)
 {
     const json_t *event = json_array_get(events, i);
-    assert_string_equal(text_at(event, "event"), "display");
-    return json_object_get(event, "data");
+    return event;
 }
 
 static void check_png(size_t i)

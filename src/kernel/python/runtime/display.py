@@ -11,11 +11,13 @@ import sys
 
 import _riddle
 
-from _riddle import DISPLAY_PART_MAX, DISPLAYS_MAX, FIGURES_MAX
+from _riddle import DISPLAY_MAX, DISPLAY_PART_MAX, DISPLAYS_MAX, FIGURES_MAX
 
 from .results import frame_html
 from .values import Converter, bounded_repr, cut, dumps, to_utf8
 
+
+NODES_MAX = 100_000  # values of the JSON of one display
 
 class Display:
     def __init__(self):
@@ -31,7 +33,11 @@ class Display:
                 stream.flush()
             except Exception:
                 pass
-        _riddle.emit(to_utf8(dumps({"event": "display", "data": data})))
+        text = to_utf8(dumps(data))
+        if len(text) > DISPLAY_MAX:
+            note(f"display: it has more than {DISPLAY_MAX >> 20} MB in all and is not shown")
+        else:
+            _riddle.display(text)
 
     # ---- display() ----
 
@@ -57,7 +63,7 @@ class Display:
         if isinstance(png, (bytes, bytearray)):
             png = base64.b64encode(png).decode()
         if json is not None:
-            json = Converter().plain(json[0] if isinstance(json, tuple) and json else json)
+            json = Converter(NODES_MAX).plain(json[0] if isinstance(json, tuple) and json else json)
         for key, part, limit in (
             ("html", html, DISPLAY_PART_MAX),
             ("svg", svg, DISPLAY_PART_MAX),

@@ -10,6 +10,7 @@ import builtins
 import gc
 import inspect
 import io
+import json
 import linecache
 import os
 import sys
@@ -20,7 +21,7 @@ import _riddle_frames
 
 from . import display, errors, results, tables
 from .policy import Policy, PolicyViolation
-from .values import dumps, to_utf8
+from .values import cut, dumps, safe_text, to_utf8
 
 SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
@@ -30,8 +31,18 @@ _KEY_WORDS = 624  # of 32 bits: the state of a Mersenne twister
 _MODULES = {"pd": "pandas", "np": "numpy"}
 
 
-def _no_input(prompt=""):
-    raise RuntimeError("input() is not available: a cell has no terminal to read from")
+def ask_input(prompt=""):
+    """input(): a line from whoever runs the cell, if riddle has somebody to ask."""
+    sys.stdout.flush()
+    reply = ask("input", {"prompt": cut(safe_text(prompt), 4096)})
+    if reply["error"] is not None:
+        raise EOFError(f"input() is not available: {reply['error']['message']}")
+    return reply["value"]
+
+
+def ask(what, args):
+    """Asks riddle and waits for the reply: {"value", "error"}."""
+    return json.loads(_riddle.ask(to_utf8(dumps({"what": what, "args": args}))))
 
 
 def open_stream(fd):
@@ -64,7 +75,7 @@ class Session:
         sys.modules["__main__"] = self.module
         _riddle_frames.set_lookup(self.sql.lookup)
         display.install(self.display)
-        builtins.input = _no_input
+        builtins.input = ask_input
         sys.stdin = io.StringIO()
 
     def open(self):

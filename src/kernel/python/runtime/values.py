@@ -57,8 +57,8 @@ def safe_text(value, how=str):
 class Converter:
     """Turns values into what JSON can hold. `was_cut` tells whether anything was left out."""
 
-    def __init__(self):
-        self.nodes = NODES_MAX
+    def __init__(self, nodes=NODES_MAX):
+        self.nodes = nodes
         self.was_cut = False
 
     def text(self, value):

@@ -1,0 +1,289 @@
+/* Decodes and checks what a kernel sends. */
+
+#include "sandbox/inbox.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/str.h"
+#include "sandbox/workspace.h"
+
+void inbox_init(struct inbox *in)
+{
+    memset(in, 0, sizeof(*in));
+    wire_reader_init(&in->reader, WIRE_TO_RIDDLE);
+}
+
+void inbox_finish(struct inbox *in)
+{
+    wire_reader_finish(&in->reader);
+    buf_finish(&in->bytes);
+}
+
+void inbox_begin(struct inbox *in, const struct inbox_request *req)
+{
+    in->id = req->id;
+    in->ask = 0;
+    in->request = req->type;
+    in->max_rows = req->max_rows;
+    in->max_bytes = req->max_bytes;
+    in->max_bytes_back = req->max_bytes_back;
+    in->displays = in->display_bytes = in->display_nodes = 0;
+    in->displays_dropped = false;
+    in->n_bytes = in->n_messages = 0;
+    buf_finish(&in->bytes);
+    buf_init(&in->bytes, req->max_bytes_back);
+}
+
+void inbox_end(struct inbox *in)
+{
+    in->id = in->ask = 0;
+}
+
+static unsigned state_of(const struct inbox *in)
+{
+    if (!in->ready)
+        return WIRE_STARTING;
+    if (in->id == 0)
+        return WIRE_IDLE;
+    return in->ask ? WIRE_ASKING : WIRE_BUSY;
+}
+
+/* ---- by the head alone ---- */
+
+static bool has_room_for_display(struct inbox *in, uint32_t len)
+{
+    if (in->displays < DISPLAYS_MAX && in->display_bytes + len <= DISPLAY_BYTES_MAX &&
+        in->display_nodes < INBOX_DISPLAY_NODES_MAX)
+        return true;
+    in->displays_dropped = true;
+    return false;
+}
+
+/* Whether the body is worth having. */
+static bool is_wanted(struct inbox *in, const struct wire_head *h)
+{
+    const struct wire_message *m = wire_message(h->type);
+    unsigned state = state_of(in);
+    if (!(m->states & state))
+        return false;
+    /* `ready` and an early `failed` answer the start, whose id is 0. */
+    if (state == WIRE_STARTING)
+        return true;
+    /* A question has an id of the kernel's own. */
+    if (h->type == WIRE_ASK)
+        return h->id != 0;
+    if (h->id != in->id)
+        return false;
+    switch (h->type) {
+    case WIRE_BYTES:
+        return h->len <= in->max_bytes_back;
+    case WIRE_DISPLAY:
+        return in->request == WIRE_EXEC && has_room_for_display(in, h->len);
+    case WIRE_PROGRESS:
+        return in->request == WIRE_INGEST;
+    case WIRE_FAILED:
+        return true;
+    default:
+        return h->type == wire_message(in->request)->answer;
+    }
+}
+
+/* ---- answers ---- */
+
+static bool is_shown_value(const json_t *value)
+{
+    const json_t *html = json_object_get(value, "html");
+    return !value || json_is_null(value) ||
+           (json_is_string(json_object_get(value, "text")) && (!html || json_is_string(html)) &&
+            json_object_size(value) == (html ? 2u : 1u));
+}
+
+/* Columns, types and rows of a run agree with each other and with what was asked for. */
+static bool is_table(const struct inbox *in, const json_t *body)
+{
+    const json_t *columns = json_object_get(body, "columns"), *rows = json_object_get(body, "rows"), *row;
+    size_t width = json_array_size(columns), n = json_array_size(rows), i;
+    if (!columns || !rows || !json_object_get(body, "truncated") || !json_object_get(body, "row_count"))
+        return false;
+    if (json_array_size(json_object_get(body, "types")) != width ||
+        json_integer_value(json_object_get(body, "row_count")) != (json_int_t)n || (in->max_rows >= 0 && (int64_t)n > in->max_rows))
+        return false;
+    json_array_foreach(rows, i, row) {
+        if (!json_is_array(row) || json_array_size(row) != width)
+            return false;
+    }
+    return true;
+}
+
+static bool is_rejects(const json_t *rejects)
+{
+    const json_t *count = json_object_get(rejects, "count");
+    return !rejects || (json_is_integer(count) && json_integer_value(count) >= 0 && json_is_array(json_object_get(rejects, "lines")));
+}
+
+static bool is_report(const json_t *body)
+{
+    return json_array_size(json_object_get(body, "columns")) == json_array_size(json_object_get(body, "types")) &&
+           json_is_integer(json_object_get(body, "row_count")) && is_rejects(json_object_get(body, "rejects")) &&
+           json_is_object(json_object_get(body, "dialect"));
+}
+
+/* What wire_check() cannot see: members that have to agree. A failed request has a reason, and one that went well has what was asked for. */
+static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdict verdict, const json_t *body)
+{
+    bool ok = verdict == WIRE_VERDICT_OK;
+    if (json_is_object(json_object_get(body, "error")) == ok)
+        return false;
+    switch (type) {
+    case WIRE_RESULT:
+        return is_table(in, body) && is_shown_value(json_object_get(body, "value")) && workspace_files_ok(body);
+    case WIRE_INGESTED:
+        return !ok || is_report(body);
+    case WIRE_PROFILED:
+        return !ok || json_is_object(json_object_get(body, "profile"));
+    case WIRE_LISTED:
+        return workspace_files_ok(body);
+    case WIRE_PIECE:
+        return !ok || (json_is_integer(json_object_get(body, "size")) &&
+                       json_integer_value(json_object_get(body, "bytes")) == (json_int_t)in->bytes.len &&
+                       json_object_get(body, "bytes"));
+    case WIRE_WRITTEN:
+        return !ok || json_is_integer(json_object_get(body, "size"));
+    default:
+        return true;
+    }
+}
+
+static enum inbox_what take_answer(struct inbox *in, enum wire_type type, json_t *body, struct inbox_item *ret)
+{
+    ret->verdict = (enum wire_verdict)wire_verdict_from_name(json_string_value(json_object_get(body, "verdict")));
+    if (!agrees(in, type, ret->verdict, body)) {
+        err_set(&ret->err, ERR_PROTOCOL, "the members of '%s' do not agree", wire_message(type)->name);
+        return INBOX_BROKEN;
+    }
+    ret->body = json_incref(body);
+    in->id = in->ask = 0;
+    return INBOX_ANSWER;
+}
+
+/* ---- the others ---- */
+
+static enum inbox_what take_ready(struct inbox *in, const json_t *body, struct inbox_item *ret)
+{
+    json_int_t version = json_integer_value(json_object_get(body, "version"));
+    in->ready = true;
+    if (version != WIRE_VERSION) {
+        err_set(&ret->err, ERR_PROTOCOL,
+                "riddle-kernel speaks version %lld of the wire and riddle version %d; install or build both together", (long long)version,
+                WIRE_VERSION);
+        return INBOX_FAILED;
+    }
+    snprintf(ret->text, sizeof(ret->text), "%s", json_string_value(json_object_get(body, "missing")));
+    return INBOX_READY;
+}
+
+static enum inbox_what take_failed(const json_t *body, struct inbox_item *ret)
+{
+    const json_t *error = json_object_get(body, "error"), *message = json_object_get(error, "message");
+    char shown[ERR_MESSAGE_MAX];
+    /* The one that its users act upon: a file that changed under its name. */
+    bool conflict = str_eq(json_string_value(json_object_get(error, "type")), err_name(ERR_CONFLICT));
+    str_show(json_string_value(message), json_string_length(message), shown, sizeof(shown));
+    err_set(&ret->err, conflict ? ERR_CONFLICT : ERR_INTERNAL, "%s", shown[0] ? shown : "the kernel gave no reason");
+    return INBOX_FAILED;
+}
+
+static enum inbox_what take_display(struct inbox *in, const struct wire_head *h, size_t nodes, json_t **body, struct inbox_item *ret)
+{
+    in->displays++;
+    in->display_bytes += h->len;
+    in->display_nodes += nodes;
+    if (in->display_nodes > INBOX_DISPLAY_NODES_MAX) {
+        in->displays_dropped = true; /* and by their heads from now on */
+        return INBOX_NOTHING;
+    }
+    ret->body = TAKE_PTR(*body);
+    return INBOX_DISPLAY;
+}
+
+static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text, struct inbox_item *ret)
+{
+    size_t nodes = SIZE_MAX;
+    auto_json json_t *body = NULL;
+    if (h->type == WIRE_RESULT)
+        nodes = wire_result_nodes(in->max_bytes);
+    if (wire_parse(h->type, text, h->len, &nodes, &body, &ret->err) < 0)
+        return INBOX_BROKEN;
+    switch (h->type) {
+    case WIRE_READY:
+        return take_ready(in, body, ret);
+    case WIRE_FAILED:
+        return take_failed(body, ret);
+    case WIRE_DISPLAY:
+        return take_display(in, h, nodes, &body, ret);
+    case WIRE_PROGRESS:
+        ret->fraction = json_number_value(json_object_get(body, "fraction"));
+        return INBOX_PROGRESS;
+    case WIRE_ASK:
+        in->ask = ret->id = h->id;
+        snprintf(ret->text, sizeof(ret->text), "%s", json_string_value(json_object_get(body, "what")));
+        ret->body = json_incref(json_object_get(body, "args"));
+        return INBOX_ASK;
+    default:
+        return take_answer(in, h->type, body, ret);
+    }
+}
+
+static enum inbox_what take_message(struct inbox *in, struct inbox_item *ret)
+{
+    const struct wire_reader *r = &in->reader;
+    if (r->head.type != WIRE_BYTES)
+        return take_json(in, &r->head, r->body, ret);
+    buf_clear(&in->bytes);
+    (void)buf_append(&in->bytes, r->body, r->head.len, NULL);
+    return INBOX_NOTHING;
+}
+
+/* ---- the stream ---- */
+
+static enum inbox_what take_head(struct inbox *in, struct inbox_item *ret)
+{
+    struct wire_reader *r = &in->reader;
+    if (++in->n_messages > INBOX_MESSAGES_MAX)
+        return INBOX_FLOOD;
+    r->skip = !is_wanted(in, &r->head);
+    if (!r->skip && r->head.type == WIRE_RESULT && r->head.len > wire_result_bytes(in->max_bytes)) {
+        err_set(&ret->err, ERR_PROTOCOL, "a result of %u bytes", r->head.len);
+        return INBOX_BROKEN;
+    }
+    return INBOX_NOTHING;
+}
+
+void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_item *ret)
+{
+    memset(ret, 0, offsetof(struct inbox_item, text));
+    ret->text[0] = '\0';
+    ret->err.code = ERR_NONE;
+    ret->what = INBOX_NOTHING;
+    if (in->over)
+        *len = 0;
+    while (ret->what == INBOX_NOTHING && !in->over) {
+        size_t before = *len;
+        enum wire_step step = wire_reader_step(&in->reader, bytes, len);
+        in->n_bytes += (int64_t)(before - *len);
+        if (in->n_bytes > INBOX_BYTES_MAX)
+            ret->what = INBOX_FLOOD;
+        else if (step == WIRE_MORE)
+            return;
+        else if (step == WIRE_HEAD)
+            ret->what = take_head(in, ret);
+        else if (step == WIRE_MESSAGE)
+            ret->what = take_message(in, ret);
+        else
+            ret->what = INBOX_BROKEN;
+        if (step == WIRE_BROKEN)
+            err_set(&ret->err, ERR_PROTOCOL, in->ready ? "the kernel sent something that is no message" :
+                                                         "what was started is no riddle-kernel of this version");
+    }
+    in->over = in->over || ret->what == INBOX_BROKEN || ret->what == INBOX_FLOOD;
+}
