@@ -61,14 +61,14 @@ def test_bad_fields(runner, orders, change, message):
 
 
 @pytest.mark.parametrize("key, kind", [("sql", "sql"), ("python_code", "python")])
-def test_code_of_ten_megabytes(runner, orders, key, kind):
-    message = failed(runner({"files": orders, "query_type": kind, key: "#" * (10 << 20)}), "VALIDATION_ERROR")
-    assert message.startswith(f"'{key}' is 10485760 bytes long and the limit is 1 MB (1048576 bytes)")
+def test_code_of_two_megabytes(runner, orders, key, kind):
+    message = failed(runner({"files": orders, "query_type": kind, key: "#" * (2 << 20)}), "VALIDATION_ERROR")
+    assert message.startswith(f"'{key}' is 2097152 bytes long and the limit is 1 MB (1048576 bytes)")
 
 
 def test_request_of_thirty_megabytes(runner, orders):
     message = failed(runner({"files": orders, "sql": "#" * (30 << 20)}), "VALIDATION_ERROR")
-    assert message.startswith("the request is larger than the limit of 24 MB")
+    assert message.startswith("the request is larger than the limit of 8 MB")
 
 
 def test_two_statements(runner, orders):
