@@ -11,7 +11,7 @@ START = {"dataset_id": None, "mounts": [], "tables": [], "memory_bytes": 512 << 
          "python_blocked": ""}
 
 
-def message(name, number=0, **body):
+def message(name, number=0, /, **body):
     text = json.dumps(body).encode() if body else b""
     return struct.pack("<IIB3x", len(text), number, NAMES.index(name)) + text
 
