@@ -23,9 +23,9 @@
 /* ---- parsing ---- */
 
 /*
- * Refuses text that nests deeper than the limit, or has more values, before anything is built from it. What is inside strings
- * does not count; the keys of objects do, as they take memory too. Text that is no JSON may be misread here; then the parser
- * refuses it.
+ * Refuses text that nests deeper than the limit, or has more values, before anything is built from
+ * it. What is inside strings does not count; the keys of objects do, as they take memory too. Text
+ * that is no JSON may be misread here; then the parser refuses it.
  */
 static int check_size(const char *text, size_t len, size_t max_nodes, size_t *ret_nodes,
                       struct err *err)
@@ -60,8 +60,8 @@ static int check_size(const char *text, size_t len, size_t max_nodes, size_t *re
         }
     }
     if (nodes > max_nodes)
-        return err_set(err, ERR_TOO_LARGE, "JSON with about %zu values; at most %zu are allowed", nodes,
-                       max_nodes);
+        return err_set(err, ERR_TOO_LARGE, "JSON with about %zu values; at most %zu are allowed",
+                       nodes, max_nodes);
     if (ret_nodes)
         *ret_nodes = nodes;
     return 0;

@@ -25,8 +25,12 @@ static inline void cleanup_json(json_t **j)
 
 /* INVALID_JSON with line and column. Trailing text after the value is an error. Caller owns *ret. */
 int json_parse(const char *text, size_t len, json_t **ret, struct err *err);
-/* TOO_LARGE, before anything is built, if there are more than max_nodes values and keys. *ret_nodes (or NULL): their number. */
-int json_parse_within(const char *text, size_t len, size_t max_nodes, json_t **ret, size_t *ret_nodes, struct err *err);
+/*
+ * TOO_LARGE, before anything is built, if there are more than max_nodes values and keys. *ret_nodes
+ * (or NULL): their number.
+ */
+int json_parse_within(const char *text, size_t len, size_t max_nodes, json_t **ret,
+                      size_t *ret_nodes, struct err *err);
 
 /* Compact. Appends to b, which is unchanged on failure. Invalid UTF-8 cannot occur: jansson refuses to hold it. */
 int json_write(const json_t *j, struct buf *b, struct err *err);

@@ -14,14 +14,14 @@
 static struct {
     struct wire_reader reader;
     void (*interrupt)(void);
-    bool watched; /* SIGIO tells of what comes */
+    bool watched;                /* SIGIO tells of what comes */
     volatile sig_atomic_t state; /* enum wire_state */
     volatile uint32_t request;   /* under way */
     uint32_t ask;                /* last one */
     struct buf bytes;
     int fds[FD_PASS_MAX];
     size_t n_fds;
-    char input[65536];           /* read, and not yet looked at from `at` on */
+    char input[65536]; /* read, and not yet looked at from `at` on */
     size_t at, len;
 } control;
 
@@ -89,8 +89,9 @@ static int fill(struct err *err)
 {
     size_t n_fds = 0;
     errno = 0;
-    ssize_t n = fd_recv_fds(CONTROL_FD, control.input, sizeof(control.input), control.fds + control.n_fds,
-                            ARRAY_SIZE(control.fds) - control.n_fds, &n_fds, err);
+    ssize_t n = fd_recv_fds(CONTROL_FD, control.input, sizeof(control.input),
+                            control.fds + control.n_fds, ARRAY_SIZE(control.fds) - control.n_fds,
+                            &n_fds, err);
     control.n_fds += n_fds;
     control.at = 0;
     control.len = n > 0 ? (size_t)n : 0;
@@ -110,19 +111,26 @@ static bool is_late(enum wire_type type)
     return type == WIRE_INTERRUPT || type == WIRE_REPLY;
 }
 
-/* Takes a whole message: 1 if it is for the caller, 0 if it has been dealt with, PROTOCOL, CANCELLED. */
+/*
+ * Takes a whole message: 1 if it is for the caller, 0 if it has been dealt with, PROTOCOL,
+ * CANCELLED.
+ */
 static int take(struct control_message *ret, struct err *err)
 {
     const struct wire_reader *r = &control.reader;
     const struct wire_message *m = wire_message(r->head.type);
     size_t nodes = SIZE_MAX;
     if (!(m->states & (unsigned)control.state))
-        return is_late(r->head.type) ? 0 : err_set(err, ERR_PROTOCOL, "'%s' is not permitted now", m->name);
+        return is_late(r->head.type) ?
+                   0 :
+                   err_set(err, ERR_PROTOCOL, "'%s' is not permitted now", m->name);
     if (r->head.type == WIRE_INTERRUPT) {
         if (r->head.id != control.request)
             return 0;
         control.interrupt();
-        return control.state == WIRE_ASKING ? err_set(err, ERR_CANCELLED, "an interrupt came before the reply") : 0;
+        return control.state == WIRE_ASKING ?
+                   err_set(err, ERR_CANCELLED, "an interrupt came before the reply") :
+                   0;
     }
     if (r->head.type == WIRE_BYTES) {
         buf_clear(&control.bytes);
@@ -183,12 +191,16 @@ static bool take_interrupt(const unsigned char raw[WIRE_HEAD_BYTES])
     return true;
 }
 
-/* Async-signal-safe. Nothing but an interrupt comes while a request runs, so it is at the front of the stream. */
+/*
+ * Async-signal-safe. Nothing but an interrupt comes while a request runs, so it is at the front of
+ * the stream.
+ */
 static void look_for_interrupt(void)
 {
     unsigned char raw[WIRE_HEAD_BYTES];
     while (control.state == WIRE_BUSY && control.at == control.len &&
-           recv(CONTROL_FD, raw, sizeof(raw), MSG_PEEK | MSG_DONTWAIT) == sizeof(raw) && take_interrupt(raw))
+           recv(CONTROL_FD, raw, sizeof(raw), MSG_PEEK | MSG_DONTWAIT) == sizeof(raw) &&
+           take_interrupt(raw))
         (void)!recv(CONTROL_FD, raw, sizeof(raw), MSG_DONTWAIT);
 }
 
@@ -202,7 +214,9 @@ static void on_sigio(int sig)
 
 int control_watch(struct err *err)
 {
-    struct sigaction sa = { .sa_handler = on_sigio }; /* no SA_RESTART: a blocked call must notice */
+    struct sigaction sa = {
+        .sa_handler = on_sigio
+    }; /* no SA_RESTART: a blocked call must notice */
     int flags = fcntl(CONTROL_FD, F_GETFL);
     sigemptyset(&sa.sa_mask);
     if (sigaction(SIGIO, &sa, NULL) < 0 || flags < 0 || fcntl(CONTROL_FD, F_SETOWN, getpid()) < 0 ||
@@ -216,8 +230,11 @@ void control_watch_now(void)
 {
     if (!control.watched)
         return;
-    /* It may have been read with the request, or have come before there was anything to interrupt. */
-    while (control.len - control.at >= WIRE_HEAD_BYTES && take_interrupt((const unsigned char *)control.input + control.at))
+    /*
+     * It may have been read with the request, or have come before there was anything to interrupt.
+     */
+    while (control.len - control.at >= WIRE_HEAD_BYTES &&
+           take_interrupt((const unsigned char *)control.input + control.at))
         control.at += WIRE_HEAD_BYTES;
     look_for_interrupt();
 }

@@ -2,10 +2,12 @@
 #define RIDDLE_KERNEL_CONTROL_H
 
 /*
- * A kernel's end of its control stream (sandbox/wire.h), descriptor 3. Messages are taken one at a time; what the table of
- * messages does not permit in the state that the kernel is in is refused or, if it only came too late, dropped.
+ * A kernel's end of its control stream (sandbox/wire.h), descriptor 3. Messages are taken one at a
+ * time; what the table of messages does not permit in the state that the kernel is in is refused
+ * or, if it only came too late, dropped.
  *
- * There is one kernel in a process, so there is one stream: functions that signal handlers and CPython call take no argument.
+ * There is one kernel in a process, so there is one stream: functions that signal handlers and
+ * CPython call take no argument.
  */
 
 #include <stdbool.h>
@@ -23,11 +25,17 @@ struct control_message {
     json_t *body; /* checked; the receiver's to free */
 };
 
-/* `interrupt` is called for a message that asks for it: from the reader or, after control_watch(), from a signal handler. */
+/*
+ * `interrupt` is called for a message that asks for it: from the reader or, after control_watch(),
+ * from a signal handler.
+ */
 void control_open(void (*interrupt)(void));
 void control_set_state(enum wire_state state, uint32_t request);
 
-/* Waits for the next message; `bytes` before a request are kept for it. False when riddle has closed the stream. */
+/*
+ * Waits for the next message; `bytes` before a request are kept for it. False when riddle has
+ * closed the stream.
+ */
 bool control_next(struct control_message *ret);
 const struct buf *control_bytes(void);
 /* Descriptors that came along, first in first out. -1 if there is none. */
@@ -45,7 +53,10 @@ int control_watch(struct err *err);
 /* A request begins: takes notice of an interrupt that came right behind it. */
 void control_watch_now(void);
 
-/* Asks riddle. control_reply() waits for the reply; CANCELLED when a signal came first, and it may be called again. */
+/*
+ * Asks riddle. control_reply() waits for the reply; CANCELLED when a signal came first, and it may
+ * be called again.
+ */
 int control_ask(const char *body, size_t len, struct err *err);
 int control_reply(json_t **ret, struct err *err);
 /* The reply is not wanted any more. */

@@ -2,8 +2,9 @@
  * One kernel. It boxes itself, waits to be told what it is for ("start"), closes its jail, and then answers requests one
  * at a time, by the table `ops`. docs/wire.md has the messages.
  *
- * While a request runs, SIGINT or an interrupt message stops the query and raises KeyboardInterrupt; both are ignored when idle. A
- * request that asks riddle (control.h) waits for the reply where it is.
+ * While a request runs, SIGINT or an interrupt message stops the query and raises
+ * KeyboardInterrupt; both are ignored when idle. A request that asks riddle (control.h) waits for
+ * the reply where it is.
  */
 
 #include "kernel/kernel.h"
@@ -86,11 +87,15 @@ static json_t *expect(enum wire_type type, struct err *err)
     if (m.type == type)
         return m.body;
     json_decref(m.body);
-    (void)err_set(err, ERR_PROTOCOL, "expected '%s', not '%s'", wire_message(type)->name, wire_message(m.type)->name);
+    (void)err_set(err, ERR_PROTOCOL, "expected '%s', not '%s'", wire_message(type)->name,
+                  wire_message(m.type)->name);
     return NULL;
 }
 
-/* The first message: control groups that a process may enter by itself, as descriptors of their files. */
+/*
+ * The first message: control groups that a process may enter by itself, as descriptors of their
+ * files.
+ */
 static int join_groups(struct err *err)
 {
     auto_json json_t *req = expect(WIRE_JOIN, err);
@@ -272,7 +277,10 @@ static void ingest_progress(void *arg, double fraction)
 {
     (void)arg;
     char text[64];
-    int n = snprintf(text, sizeof(text), "{\"fraction\":%.4f}", fraction < 0 ? 0.0 : fraction > 1 ? 1.0 : fraction);
+    int n = snprintf(text, sizeof(text), "{\"fraction\":%.4f}",
+                     fraction < 0 ? 0.0 :
+                     fraction > 1 ? 1.0 :
+                                    fraction);
     control_event(WIRE_PROGRESS, text, (size_t)n);
 }
 
@@ -340,7 +348,10 @@ static int run_write(struct kernel *k, const json_t *req, struct result *out, st
     return 0;
 }
 
-/* Requests of a kernel that is ready. When each is permitted, and what is in it, is in sandbox/wire_table.c. */
+/*
+ * Requests of a kernel that is ready. When each is permitted, and what is in it, is in
+ * sandbox/wire_table.c.
+ */
 static const struct {
     enum wire_type type;
     int (*run)(struct kernel *k, const json_t *req, struct result *out, struct err *err);
@@ -349,7 +360,8 @@ static const struct {
     { WIRE_LIST, run_list }, { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
 };
 
-static int run(struct kernel *k, const struct control_message *m, struct result *out, struct err *err)
+static int run(struct kernel *k, const struct control_message *m, struct result *out,
+               struct err *err)
 {
     for (size_t i = 0; i < ARRAY_SIZE(ops); i++)
         if (ops[i].type == m->type)
@@ -363,7 +375,8 @@ static int end_result(struct result *out, int64_t begun_us, struct err *err)
     double ms = (double)(clock_now_us() - begun_us) / 1000;
     int r = json_out_status(&out->json, err);
     if (r == -ERR_TOO_LARGE)
-        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", "the result is too large; ask for fewer columns or shorter names");
+        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR",
+                    "the result is too large; ask for fewer columns or shorter names");
     else if (r < 0)
         return r;
     json_out_key(&out->json, "exec_time_ms");
@@ -376,7 +389,8 @@ static void answer(struct kernel *k, const struct control_message *m)
     struct err err = ERR_INIT;
     __attribute__((cleanup(result_finish))) struct result out;
     enum wire_type type = wire_message(m->type)->answer;
-    result_init(&out, type == WIRE_RESULT ? wire_result_bytes(int_of(m->body, "max_bytes")) : wire_message(type)->max_bytes);
+    result_init(&out, type == WIRE_RESULT ? wire_result_bytes(int_of(m->body, "max_bytes")) :
+                                            wire_message(type)->max_bytes);
     int64_t begun = clock_now_us();
     control_set_state(WIRE_BUSY, m->id);
     atomic_store(&interruptible.busy, true);
@@ -461,7 +475,9 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
         _exit(1);
     }
     control_set_state(WIRE_IDLE, 0);
-    control_send_json(WIRE_READY, 0, json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
+    control_send_json(
+        WIRE_READY, 0,
+        json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
 
     while (control_next(&m)) {
         answer(&k, &m);

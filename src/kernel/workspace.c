@@ -287,7 +287,8 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
     return r;
 }
 
-void workspace_read(const char *root, const json_t *req, void (*emit)(const char *bytes, size_t len), struct result *out)
+void workspace_read(const char *root, const json_t *req,
+                    void (*emit)(const char *bytes, size_t len), struct result *out)
 {
     struct err why = ERR_INIT;
     auto_buf struct buf piece = BUF_INIT(FILE_PIECE_MAX);
@@ -343,7 +344,8 @@ static int write_piece(const char *root, const char *path, bool append, const ch
     return r;
 }
 
-void workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct result *out)
+void workspace_write(const char *root, const json_t *req, const char *data, size_t len,
+                     struct result *out)
 {
     struct err why = ERR_INIT;
     const char *path = json_string_value(json_object_get(req, "path"));

@@ -16,9 +16,17 @@
 
 /* Adds "files":[{"path","size","modified"}…],"files_truncated":true|false to an object. Nothing without a root. */
 void workspace_list(const char *root, struct json_out *out);
-/* The request `read`: "size" of the file and "bytes", the length of the piece. The piece itself, unless it is empty, goes to emit. */
-void workspace_read(const char *root, const json_t *req, void (*emit)(const char *bytes, size_t len), struct result *out);
-/* The request `write` and the bytes that came with it: "size". A piece that does not fit is taken back. */
-void workspace_write(const char *root, const json_t *req, const char *data, size_t len, struct result *out);
+/*
+ * The request `read`: "size" of the file and "bytes", the length of the piece. The piece itself,
+ * unless it is empty, goes to emit.
+ */
+void workspace_read(const char *root, const json_t *req,
+                    void (*emit)(const char *bytes, size_t len), struct result *out);
+/*
+ * The request `write` and the bytes that came with it: "size". A piece that does not fit is taken
+ * back.
+ */
+void workspace_write(const char *root, const json_t *req, const char *data, size_t len,
+                     struct result *out);
 
 #endif

@@ -113,7 +113,8 @@ void fake_say(struct kernel_link *l, enum wire_type type, uint32_t id, json_t *t
     auto_free char *text = json_to_str(taken_body);
     unsigned char raw[WIRE_HEAD_BYTES];
     auto_buf struct buf frame = BUF_INIT(SIZE_MAX);
-    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(text), .id = id, .type = type }, raw);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(text), .id = id, .type = type },
+                    raw);
     if (buf_append(&frame, raw, sizeof(raw), NULL) < 0 || buf_append_str(&frame, text, NULL) < 0)
         abort();
     json_decref(taken_body);
@@ -156,15 +157,18 @@ void fake_answer(struct kernel_link *l, const struct fake_request *req, const ch
     json_object_set_new(body, "verdict", json_string(verdict));
     json_object_set_new(body, "exec_time_ms", json_real(0.1));
     if (!str_eq(verdict, "ok"))
-        json_object_set_new(body, "error", json_pack("{s:s, s:s}", "type", "Error", "message", "the script says so"));
+        json_object_set_new(
+            body, "error",
+            json_pack("{s:s, s:s}", "type", "Error", "message", "the script says so"));
     fake_say(l, wire_message(req->type)->answer, req->id, body);
 }
 
 static void answer_value(struct kernel_link *l, const struct fake_request *req, json_int_t value)
 {
     fake_say(l, WIRE_RESULT, req->id,
-             json_pack("{s:s, s:[s], s:[s], s:[[I]], s:i, s:b, s:n, s:f}", "verdict", "ok", "columns", "value", "types", "BIGINT",
-                       "rows", value, "row_count", 1, "truncated", 0, "error", "exec_time_ms", 0.1));
+             json_pack("{s:s, s:[s], s:[s], s:[[I]], s:i, s:b, s:n, s:f}", "verdict", "ok",
+                       "columns", "value", "types", "BIGINT", "rows", value, "row_count", 1,
+                       "truncated", 0, "error", "exec_time_ms", 0.1));
 }
 
 void fake_answer_exec(struct kernel_link *link, const struct fake_request *request)
@@ -206,7 +210,8 @@ static void answer(struct fake_link *l)
     const struct wire_head *h = &l->reader.head;
     auto_json json_t *body = NULL;
     size_t nodes = SIZE_MAX;
-    if (h->type == WIRE_BYTES || wire_parse(h->type, l->reader.body, h->len, &nodes, &body, NULL) < 0)
+    if (h->type == WIRE_BYTES ||
+        wire_parse(h->type, l->reader.body, h->len, &nodes, &body, NULL) < 0)
         return;
     struct fake_request req = { .type = h->type, .id = h->id, .body = body };
     if (plan.script)
@@ -222,7 +227,8 @@ static void answer_requests(struct fake_link *l)
     const char *bytes = l->inbox.data;
     size_t len = l->inbox.len;
     enum wire_step step;
-    while (!l->released && !l->base.dead && (step = wire_reader_step(&l->reader, &bytes, &len)) != WIRE_MORE) {
+    while (!l->released && !l->base.dead &&
+           (step = wire_reader_step(&l->reader, &bytes, &len)) != WIRE_MORE) {
         if (step == WIRE_MESSAGE)
             answer(l);
         else if (step == WIRE_BROKEN)

@@ -101,12 +101,15 @@ static bool is_shown_value(const json_t *value)
 /* Columns, types and rows of a run agree with each other and with what was asked for. */
 static bool is_table(const struct inbox *in, const json_t *body)
 {
-    const json_t *columns = json_object_get(body, "columns"), *rows = json_object_get(body, "rows"), *row;
+    const json_t *columns = json_object_get(body, "columns"), *rows = json_object_get(body, "rows"),
+                 *row;
     size_t width = json_array_size(columns), n = json_array_size(rows), i;
-    if (!columns || !rows || !json_object_get(body, "truncated") || !json_object_get(body, "row_count"))
+    if (!columns || !rows || !json_object_get(body, "truncated") ||
+        !json_object_get(body, "row_count"))
         return false;
     if (json_array_size(json_object_get(body, "types")) != width ||
-        json_integer_value(json_object_get(body, "row_count")) != (json_int_t)n || (in->max_rows >= 0 && (int64_t)n > in->max_rows))
+        json_integer_value(json_object_get(body, "row_count")) != (json_int_t)n ||
+        (in->max_rows >= 0 && (int64_t)n > in->max_rows))
         return false;
     json_array_foreach(rows, i, row) {
         if (!json_is_array(row) || json_array_size(row) != width)
@@ -118,25 +121,33 @@ static bool is_table(const struct inbox *in, const json_t *body)
 static bool is_rejects(const json_t *rejects)
 {
     const json_t *count = json_object_get(rejects, "count");
-    return !rejects || (json_is_integer(count) && json_integer_value(count) >= 0 && json_is_array(json_object_get(rejects, "lines")));
+    return !rejects || (json_is_integer(count) && json_integer_value(count) >= 0 &&
+                        json_is_array(json_object_get(rejects, "lines")));
 }
 
 static bool is_report(const json_t *body)
 {
-    return json_array_size(json_object_get(body, "columns")) == json_array_size(json_object_get(body, "types")) &&
-           json_is_integer(json_object_get(body, "row_count")) && is_rejects(json_object_get(body, "rejects")) &&
+    return json_array_size(json_object_get(body, "columns")) ==
+               json_array_size(json_object_get(body, "types")) &&
+           json_is_integer(json_object_get(body, "row_count")) &&
+           is_rejects(json_object_get(body, "rejects")) &&
            json_is_object(json_object_get(body, "dialect"));
 }
 
-/* What wire_check() cannot see: members that have to agree. A failed request has a reason, and one that went well has what was asked for. */
-static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdict verdict, const json_t *body)
+/*
+ * What wire_check() cannot see: members that have to agree. A failed request has a reason, and one
+ * that went well has what was asked for.
+ */
+static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdict verdict,
+                   const json_t *body)
 {
     bool ok = verdict == WIRE_VERDICT_OK;
     if (json_is_object(json_object_get(body, "error")) == ok)
         return false;
     switch (type) {
     case WIRE_RESULT:
-        return is_table(in, body) && is_shown_value(json_object_get(body, "value")) && workspace_files_ok(body);
+        return is_table(in, body) && is_shown_value(json_object_get(body, "value")) &&
+               workspace_files_ok(body);
     case WIRE_INGESTED:
         return !ok || is_report(body);
     case WIRE_PROFILED:
@@ -144,9 +155,10 @@ static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdic
     case WIRE_LISTED:
         return workspace_files_ok(body);
     case WIRE_PIECE:
-        return !ok || (json_is_integer(json_object_get(body, "size")) &&
-                       json_integer_value(json_object_get(body, "bytes")) == (json_int_t)in->bytes.len &&
-                       json_object_get(body, "bytes"));
+        return !ok ||
+               (json_is_integer(json_object_get(body, "size")) &&
+                json_integer_value(json_object_get(body, "bytes")) == (json_int_t)in->bytes.len &&
+                json_object_get(body, "bytes"));
     case WIRE_WRITTEN:
         return !ok || json_is_integer(json_object_get(body, "size"));
     default:
@@ -154,11 +166,14 @@ static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdic
     }
 }
 
-static enum inbox_what take_answer(struct inbox *in, enum wire_type type, json_t *body, struct inbox_item *ret)
+static enum inbox_what take_answer(struct inbox *in, enum wire_type type, json_t *body,
+                                   struct inbox_item *ret)
 {
-    ret->verdict = (enum wire_verdict)wire_verdict_from_name(json_string_value(json_object_get(body, "verdict")));
+    ret->verdict = (enum wire_verdict)wire_verdict_from_name(
+        json_string_value(json_object_get(body, "verdict")));
     if (!agrees(in, type, ret->verdict, body)) {
-        err_set(&ret->err, ERR_PROTOCOL, "the members of '%s' do not agree", wire_message(type)->name);
+        err_set(&ret->err, ERR_PROTOCOL, "the members of '%s' do not agree",
+                wire_message(type)->name);
         return INBOX_BROKEN;
     }
     ret->body = json_incref(body);
@@ -173,27 +188,34 @@ static enum inbox_what take_ready(struct inbox *in, const json_t *body, struct i
     json_int_t version = json_integer_value(json_object_get(body, "version"));
     in->ready = true;
     if (version != WIRE_VERSION) {
-        err_set(&ret->err, ERR_PROTOCOL,
-                "riddle-kernel speaks version %lld of the wire and riddle version %d; install or build both together", (long long)version,
-                WIRE_VERSION);
+        err_set(
+            &ret->err, ERR_PROTOCOL,
+            "riddle-kernel speaks version %lld of the wire and riddle version %d; "
+            "install or build both together",
+            (long long)version, WIRE_VERSION);
         return INBOX_FAILED;
     }
-    snprintf(ret->text, sizeof(ret->text), "%s", json_string_value(json_object_get(body, "missing")));
+    snprintf(ret->text, sizeof(ret->text), "%s",
+             json_string_value(json_object_get(body, "missing")));
     return INBOX_READY;
 }
 
 static enum inbox_what take_failed(const json_t *body, struct inbox_item *ret)
 {
-    const json_t *error = json_object_get(body, "error"), *message = json_object_get(error, "message");
+    const json_t *error = json_object_get(body, "error"),
+                 *message = json_object_get(error, "message");
     char shown[ERR_MESSAGE_MAX];
     /* The one that its users act upon: a file that changed under its name. */
-    bool conflict = str_eq(json_string_value(json_object_get(error, "type")), err_name(ERR_CONFLICT));
+    bool conflict = str_eq(json_string_value(json_object_get(error, "type")),
+                           err_name(ERR_CONFLICT));
     str_show(json_string_value(message), json_string_length(message), shown, sizeof(shown));
-    err_set(&ret->err, conflict ? ERR_CONFLICT : ERR_INTERNAL, "%s", shown[0] ? shown : "the kernel gave no reason");
+    err_set(&ret->err, conflict ? ERR_CONFLICT : ERR_INTERNAL, "%s",
+            shown[0] ? shown : "the kernel gave no reason");
     return INBOX_FAILED;
 }
 
-static enum inbox_what take_display(struct inbox *in, const struct wire_head *h, size_t nodes, json_t **body, struct inbox_item *ret)
+static enum inbox_what take_display(struct inbox *in, const struct wire_head *h, size_t nodes,
+                                    json_t **body, struct inbox_item *ret)
 {
     in->displays++;
     in->display_bytes += h->len;
@@ -206,7 +228,8 @@ static enum inbox_what take_display(struct inbox *in, const struct wire_head *h,
     return INBOX_DISPLAY;
 }
 
-static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text, struct inbox_item *ret)
+static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text,
+                                 struct inbox_item *ret)
 {
     size_t nodes = SIZE_MAX;
     auto_json json_t *body = NULL;
@@ -226,7 +249,8 @@ static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, co
         return INBOX_PROGRESS;
     case WIRE_ASK:
         in->ask = ret->id = h->id;
-        snprintf(ret->text, sizeof(ret->text), "%s", json_string_value(json_object_get(body, "what")));
+        snprintf(ret->text, sizeof(ret->text), "%s",
+                 json_string_value(json_object_get(body, "what")));
         ret->body = json_incref(json_object_get(body, "args"));
         return INBOX_ASK;
     default:
@@ -282,8 +306,9 @@ void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_
         else
             ret->what = INBOX_BROKEN;
         if (step == WIRE_BROKEN)
-            err_set(&ret->err, ERR_PROTOCOL, in->ready ? "the kernel sent something that is no message" :
-                                                         "what was started is no riddle-kernel of this version");
+            err_set(&ret->err, ERR_PROTOCOL,
+                    in->ready ? "the kernel sent something that is no message" :
+                                "what was started is no riddle-kernel of this version");
     }
     in->over = in->over || ret->what == INBOX_BROKEN || ret->what == INBOX_FLOOD;
 }

@@ -2,13 +2,14 @@
 #define RIDDLE_SANDBOX_INBOX_H
 
 /*
- * riddle's side of a kernel's control stream: bytes in, checked items out. The kernel is not believed: user code can write
- * to the stream as it likes.
+ * riddle's side of a kernel's control stream: bytes in, checked items out. The kernel is not
+ * believed: user code can write to the stream as it likes.
  *
- * What costs what. A message that is unknown, too long or out of its place in the stream ends the sandbox (INBOX_BROKEN). One
- * that is known but not permitted now, of another request, or past what is kept of its kind, is dropped by its head: its body
- * is neither kept nor parsed. A body that is taken is bounded in bytes and in values before it is parsed. All that one request
- * may send, taken or not, is bounded (INBOX_FLOOD). `ready` counts once.
+ * What costs what. A message that is unknown, too long or out of its place in the stream ends the
+ * sandbox (INBOX_BROKEN). One that is known but not permitted now, of another request, or past what
+ * is kept of its kind, is dropped by its head: its body is neither kept nor parsed. A body that is
+ * taken is bounded in bytes and in values before it is parsed. All that one request may send, taken
+ * or not, is bounded (INBOX_FLOOD). `ready` counts once.
  */
 
 #include <stdbool.h>
@@ -24,15 +25,15 @@
 #define INBOX_MESSAGES_MAX 100000
 
 enum inbox_what {
-    INBOX_NOTHING, /* all bytes were consumed */
-    INBOX_READY,   /* text: the layers of the jail that are missing, "" for none */
-    INBOX_FAILED,  /* the kernel could not do its part and ends; err */
-    INBOX_ANSWER,  /* of the request under way: body, verdict */
-    INBOX_DISPLAY, /* body: data of a display, to be kept */
+    INBOX_NOTHING,  /* all bytes were consumed */
+    INBOX_READY,    /* text: the layers of the jail that are missing, "" for none */
+    INBOX_FAILED,   /* the kernel could not do its part and ends; err */
+    INBOX_ANSWER,   /* of the request under way: body, verdict */
+    INBOX_DISPLAY,  /* body: data of a display, to be kept */
     INBOX_PROGRESS, /* fraction */
-    INBOX_ASK,     /* id, text: what is wanted; body: its arguments */
-    INBOX_BROKEN,  /* the kernel broke the protocol; err. Nothing follows */
-    INBOX_FLOOD,   /* it sent more than a request may. Nothing follows */
+    INBOX_ASK,      /* id, text: what is wanted; body: its arguments */
+    INBOX_BROKEN,   /* the kernel broke the protocol; err. Nothing follows */
+    INBOX_FLOOD,    /* it sent more than a request may. Nothing follows */
 };
 
 struct inbox_item {
@@ -73,7 +74,10 @@ void inbox_begin(struct inbox *in, const struct inbox_request *req);
 /* Nothing is expected any more: what comes is dropped until the next request. */
 void inbox_end(struct inbox *in);
 
-/* Consumes bytes up to the next item. Call it until it says INBOX_NOTHING, INBOX_BROKEN or INBOX_FLOOD. */
+/*
+ * Consumes bytes up to the next item. Call it until it says INBOX_NOTHING, INBOX_BROKEN or
+ * INBOX_FLOOD.
+ */
 void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_item *ret);
 
 #endif

@@ -36,7 +36,8 @@ struct sandbox {
     enum run_state state;
     uint32_t run_id;          /* of the last request */
     enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
-    char breach[ERR_MESSAGE_MAX + 100]; /* what the kernel did that ended it, in words; "": nothing */
+    char breach[ERR_MESSAGE_MAX +
+                100];         /* what the kernel did that ended it, in words; "": nothing */
     int64_t kill_ms;          /* end of the grace */
     int64_t begun_us;
     struct kernel_usage before; /* figures at the run's begin */
@@ -253,13 +254,17 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     sb->result.displays = json_array();
     sb->is_exec = req->type == WIRE_EXEC;
     sb->breach[0] = '\0';
-    inbox_begin(&sb->inbox, &(struct inbox_request){
-                                .type = req->type,
-                                .id = sb->run_id,
-                                .max_rows = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_rows")) : -1,
-                                .max_bytes = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_bytes")) : -1,
-                                .max_bytes_back = req->max_bytes_back,
-                            });
+    inbox_begin(
+        &sb->inbox,
+        &(struct inbox_request){
+            .type = req->type,
+            .id = sb->run_id,
+            .max_rows = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_rows")) :
+                                      -1,
+            .max_bytes = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_bytes")) :
+                                       -1,
+            .max_bytes_back = req->max_bytes_back,
+        });
     sb->output_bytes = 0;
     sb->max_output_bytes = req->max_output_bytes;
     sb->events = events ? *events : (struct run_events){ 0 };
@@ -285,14 +290,15 @@ int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struc
     json_t *code = json_stringn(req->code, req->code_len);
     if (!code)
         return err_set(err, ERR_VALIDATION, "the code is not valid UTF-8");
-    auto_json json_t *message =
-        json_pack("{s:s, s:o, s:b, s:b, s:I, s:I}", "kind",
-                  req->kind == RUN_PYTHON ? "python" : "sql", "code", code, "restricted",
-                  req->policy == POLICY_RESTRICTED, "svg", req->svg, "max_rows", (json_int_t)req->max_rows,
-                  "max_bytes", (json_int_t)req->max_output_bytes);
+    auto_json json_t *message = json_pack(
+        "{s:s, s:o, s:b, s:b, s:I, s:I}", "kind", req->kind == RUN_PYTHON ? "python" : "sql",
+        "code", code, "restricted", req->policy == POLICY_RESTRICTED, "svg", req->svg, "max_rows",
+        (json_int_t)req->max_rows, "max_bytes", (json_int_t)req->max_output_bytes);
     if (!message)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    struct sandbox_request request = { .type = WIRE_EXEC, .body = message, .timeout_ms = req->timeout_ms,
+    struct sandbox_request request = { .type = WIRE_EXEC,
+                                       .body = message,
+                                       .timeout_ms = req->timeout_ms,
                                        .max_output_bytes = req->max_output_bytes };
     return sandbox_request(sb, &request, events, done, arg, err);
 }
@@ -472,8 +478,11 @@ static void tell_missing(const char *missing)
     log_warn("kernel.partial", LOG_STR("missing", missing));
 }
 
-/* Nothing that the kernel says can be used any more: it is killed, and the run ends with a verdict. */
-static void give_up(struct sandbox *sb, enum verdict verdict, const char *before, const char *what, const char *after)
+/*
+ * Nothing that the kernel says can be used any more: it is killed, and the run ends with a verdict.
+ */
+static void give_up(struct sandbox *sb, enum verdict verdict, const char *before, const char *what,
+                    const char *after)
 {
     sb->broken = true;
     snprintf(sb->breach, sizeof(sb->breach), "%s%s%s; its variables are lost", before, what, after);
@@ -485,7 +494,8 @@ void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const 
 {
     if (sb->state == STATE_IDLE || sb->inbox.ask != ask)
         return;
-    auto_json json_t *body = json_pack("{s:O?, s:o}", "value", value, "error", error ? json_error(error) : json_null());
+    auto_json json_t *body = json_pack("{s:O?, s:o}", "value", value, "error",
+                                       error ? json_error(error) : json_null());
     if (wire_check(WIRE_REPLY, body, NULL) < 0)
         return;
     sb->inbox.ask = 0;
@@ -522,10 +532,12 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     case INBOX_BROKEN:
         if (!sb->inbox.ready)
             return err_set(err, ERR_PROTOCOL, "%s", item->err.message);
-        give_up(sb, VERDICT_KILLED, "the kernel broke the protocol (", item->err.message, ") and was ended");
+        give_up(sb, VERDICT_KILLED, "the kernel broke the protocol (", item->err.message,
+                ") and was ended");
         break;
     case INBOX_FLOOD:
-        give_up(sb, VERDICT_OUTPUT, "the code sent more to its control socket than a run may", "", ", and its kernel was ended");
+        give_up(sb, VERDICT_OUTPUT, "the code sent more to its control socket than a run may", "",
+                ", and its kernel was ended");
         break;
     case INBOX_DISPLAY:
         if (!sb->events.display || !sb->events.display(sb->events.arg, item->body))
@@ -545,7 +557,9 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     return 0;
 }
 
-/* The answer is passed on last: its receiver may end the sandbox. What comes behind it is dropped. */
+/*
+ * The answer is passed on last: its receiver may end the sandbox. What comes behind it is dropped.
+ */
 static void on_control(void *arg, const char *bytes, size_t len)
 {
     struct sandbox *sb = arg;

@@ -97,7 +97,10 @@ struct run_events {
     /* {"png","svg","html","text","json"}. True: the listener keeps it, and the result does not. */
     bool (*display)(void *arg, const json_t *data);
     void (*progress)(void *arg, const char *stage, double fraction);    /* "ingest orders.csv", 0..1 */
-    /* The code asks for something ("input": a line of text; args {"prompt"}). True: sandbox_reply() will follow; else nobody answers. */
+    /*
+     * The code asks for something ("input": a line of text; args {"prompt"}). True: sandbox_reply()
+     * will follow; else nobody answers.
+     */
     bool (*ask)(void *arg, uint32_t id, const char *what, const json_t *args);
     void *arg;
 };
@@ -135,7 +138,10 @@ typedef void (*sandbox_done_fn)(struct sandbox *sb, struct run_result *result, c
 /* Begins a run. One at a time: CONFLICT otherwise. UNAVAILABLE when the sandbox is dead. */
 int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struct run_events *events,
                   sandbox_done_fn done, void *arg, struct err *err);
-/* Answers run_events.ask with a value, or with an error. Ignored when that question is not open any more. */
+/*
+ * Answers run_events.ask with a value, or with an error. Ignored when that question is not open any
+ * more.
+ */
 void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const struct err *error);
 /* Stops the run under way: an interrupt first, then the kill; its result has VERDICT_KILLED. Harmless when idle. */
 void sandbox_interrupt(struct sandbox *sb);

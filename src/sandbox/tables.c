@@ -269,10 +269,14 @@ static int start_ingest(struct ingest *in, struct kernel_link *link, const struc
     int r = sandbox_open(link, &start, &in->sandbox, err);
     if (r < 0)
         return r;
-    auto_json json_t *message = json_pack("{s:s, s:b}", "name", file->name, "unsynced", in->unsynced);
+    auto_json json_t *message = json_pack("{s:s, s:b}", "name", file->name, "unsynced",
+                                          in->unsynced);
     if (!message)
         return err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
-    struct sandbox_request req = { .type = WIRE_INGEST, .body = message, .timeout_ms = INGEST_TIMEOUT_MS, .max_output_bytes = 65536 };
+    struct sandbox_request req = { .type = WIRE_INGEST,
+                                   .body = message,
+                                   .timeout_ms = INGEST_TIMEOUT_MS,
+                                   .max_output_bytes = 65536 };
     return sandbox_request(in->sandbox, &req, events, on_result, in, err);
 }
 

@@ -105,22 +105,29 @@ static uint32_t u32_at(const unsigned char *p)
     return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
 }
 
-bool wire_head_read(const unsigned char raw[WIRE_HEAD_BYTES], enum wire_direction direction, struct wire_head *ret)
+bool wire_head_read(const unsigned char raw[WIRE_HEAD_BYTES], enum wire_direction direction,
+                    struct wire_head *ret)
 {
     const struct wire_message *m = wire_message(raw[8]);
-    *ret = (struct wire_head){ .len = u32_at(raw), .id = u32_at(raw + 4), .type = (enum wire_type)raw[8] };
-    return m && (m->directions & direction) && ret->len <= m->max_bytes && !raw[9] && !raw[10] && !raw[11];
+    *ret = (struct wire_head){ .len = u32_at(raw),
+                               .id = u32_at(raw + 4),
+                               .type = (enum wire_type)raw[8] };
+    return m && (m->directions & direction) && ret->len <= m->max_bytes && !raw[9] && !raw[10] &&
+           !raw[11];
 }
 
-int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t len, struct err *err)
+int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t len,
+              struct err *err)
 {
     const struct wire_message *m = wire_message(type);
     unsigned char raw[WIRE_HEAD_BYTES];
     if (len > m->max_bytes)
-        return err_set(err, ERR_TOO_LARGE, "'%s' would have %zu bytes; at most %u are allowed", m->name, len, m->max_bytes);
+        return err_set(err, ERR_TOO_LARGE, "'%s' would have %zu bytes; at most %u are allowed",
+                       m->name, len, m->max_bytes);
     wire_head_write(&(struct wire_head){ .len = (uint32_t)len, .id = id, .type = type }, raw);
     /* Both in one call, if the stream takes them: it halves the wake-ups of the reader. */
-    struct iovec parts[] = { { .iov_base = raw, .iov_len = sizeof(raw) }, { .iov_base = (void *)(uintptr_t)body, .iov_len = len } };
+    struct iovec parts[] = { { .iov_base = raw, .iov_len = sizeof(raw) },
+                             { .iov_base = (void *)(uintptr_t)body, .iov_len = len } };
     ssize_t n;
     do
         n = writev(fd, parts, 2);
@@ -133,18 +140,21 @@ int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t
         r = fd_write_all(fd, raw + sent, sizeof(raw) - sent, err);
         sent = sizeof(raw);
     }
-    return r < 0 ? r : fd_write_all(fd, (const char *)body + (sent - sizeof(raw)), len - (sent - sizeof(raw)), err);
+    return r < 0 ? r :
+                   fd_write_all(fd, (const char *)body + (sent - sizeof(raw)),
+                                len - (sent - sizeof(raw)), err);
 }
 
-int wire_send_json(int sock, enum wire_type type, uint32_t id, const json_t *body, const int *fds, size_t n_fds,
-                   struct err *err)
+int wire_send_json(int sock, enum wire_type type, uint32_t id, const json_t *body, const int *fds,
+                   size_t n_fds, struct err *err)
 {
     auto_buf struct buf text = BUF_INIT(WIRE_HEAD_BYTES + wire_message(type)->max_bytes);
     int r = wire_append(&text, type, id, body, err);
     if (r < 0 || n_fds == 0)
         return r < 0 ? r : fd_write_all(sock, text.data, text.len, err);
     r = fd_send_fds(sock, text.data, WIRE_HEAD_BYTES, fds, n_fds, err);
-    return r < 0 ? r : fd_write_all(sock, text.data + WIRE_HEAD_BYTES, text.len - WIRE_HEAD_BYTES, err);
+    return r < 0 ? r :
+                   fd_write_all(sock, text.data + WIRE_HEAD_BYTES, text.len - WIRE_HEAD_BYTES, err);
 }
 
 void wire_reader_init(struct wire_reader *r, enum wire_direction direction)

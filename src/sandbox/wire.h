@@ -7,13 +7,14 @@
  * Zygote socket (SOCK_SEQPACKET): fixed records, so that the zygote allocates nothing and touches no page that its kernels
  * share.
  *
- * Control stream of a kernel: messages in both directions. A message is a head of 12 bytes and a body, a JSON object or (of
- * `bytes`) anything. The head names the message, so that what is not permitted, not known or too long is dropped or refused
- * before a byte of its body is looked at. wire_table() is the one place that says which messages there are, what members
- * they have and what is permitted when: the checks of both sides, the fuzzer and docs/wire.md come from it.
+ * Control stream of a kernel: messages in both directions. A message is a head of 12 bytes and a
+ * body, a JSON object or (of `bytes`) anything. The head names the message, so that what is not
+ * permitted, not known or too long is dropped or refused before a byte of its body is looked at.
+ * wire_table() is the one place that says which messages there are, what members they have and what
+ * is permitted when: the checks of both sides, the fuzzer and docs/wire.md come from it.
  *
- * riddle believes nothing that a kernel says about sizes or states: user code can write to the stream. What riddle does with
- * a kernel's messages is in inbox.h.
+ * riddle believes nothing that a kernel says about sizes or states: user code can write to the
+ * stream. What riddle does with a kernel's messages is in inbox.h.
  */
 
 #include <stdbool.h>
@@ -83,27 +84,33 @@ enum wire_type {
 /* Bits, so that a message can go both ways. */
 enum wire_direction { WIRE_TO_KERNEL = 1, WIRE_TO_RIDDLE = 2 };
 
-/* A request has an id that its sender chose and its answer repeats. An event has the id of the request that it is about. */
+/*
+ * A request has an id that its sender chose and its answer repeats. An event has the id of the
+ * request that it is about.
+ */
 enum wire_kind { WIRE_REQUEST, WIRE_ANSWER, WIRE_EVENT, _WIRE_KIND_MAX };
 
-/* States of a kernel, as bits. riddle may send requests ahead: it knows the kernel's state by what has come from it. */
+/*
+ * States of a kernel, as bits. riddle may send requests ahead: it knows the kernel's state by what
+ * has come from it.
+ */
 enum wire_state {
     WIRE_NEW = 1 << 0,      /* it has been told nothing */
     WIRE_BOXED = 1 << 1,    /* it has entered its control groups and waits for its start */
     WIRE_STARTING = 1 << 2, /* it has its start and has not said that it is ready */
     WIRE_IDLE = 1 << 3,
-    WIRE_BUSY = 1 << 4,     /* a request is under way */
-    WIRE_ASKING = 1 << 5,   /* … and the kernel waits for the reply to what it asked */
+    WIRE_BUSY = 1 << 4,   /* a request is under way */
+    WIRE_ASKING = 1 << 5, /* … and the kernel waits for the reply to what it asked */
 };
 
 enum wire_field_type {
-    WIRE_INT,     /* min … max */
-    WIRE_REAL,    /* min … max, finite; an integer will do */
+    WIRE_INT,  /* min … max */
+    WIRE_REAL, /* min … max, finite; an integer will do */
     WIRE_BOOL,
-    WIRE_STR,     /* min … max bytes */
-    WIRE_STRS,    /* array of min … max strings */
-    WIRE_ARRAY,   /* of min … max values of any kind */
-    WIRE_OBJECT,  /* of min … max members */
+    WIRE_STR,    /* min … max bytes */
+    WIRE_STRS,   /* array of min … max strings */
+    WIRE_ARRAY,  /* of min … max values of any kind */
+    WIRE_OBJECT, /* of min … max members */
     WIRE_ANY,
     WIRE_VERDICT, /* a name of WIRE_VERDICT_LIST */
     WIRE_ERROR,   /* {"type","message","line"?,"traceback"?} */
@@ -121,7 +128,8 @@ struct wire_field {
 
 struct wire_message {
     const char *name;
-    unsigned directions, states; /* bits of wire_direction; of wire_state, in which its receiver takes it */
+    unsigned directions,
+        states; /* bits of wire_direction; of wire_state, in which its receiver takes it */
     enum wire_kind kind;
     enum wire_type answer; /* of a request: the answer that it gets, unless it gets `failed` */
     uint32_t max_bytes;    /* of the body */
@@ -134,19 +142,29 @@ struct wire_message {
 /* NULL if there is none of that number. */
 const struct wire_message *wire_message(unsigned type);
 
-/* VALIDATION unless the body (NULL: empty) has all members that it must have, of the right types and in range, and no others. */
+/*
+ * VALIDATION unless the body (NULL: empty) has all members that it must have, of the right types
+ * and in range, and no others.
+ */
 int wire_check(enum wire_type type, const json_t *body, struct err *err);
-/* Parses within the message's budgets and checks. *nodes is the most values there may be, and then how many there are. PROTOCOL. */
-int wire_parse(enum wire_type type, const char *text, size_t len, size_t *nodes, json_t **ret, struct err *err);
+/*
+ * Parses within the message's budgets and checks. *nodes is the most values there may be, and then
+ * how many there are. PROTOCOL.
+ */
+int wire_parse(enum wire_type type, const char *text, size_t len, size_t *nodes, json_t **ret,
+               struct err *err);
 
-/* The largest result of a run that asked for at most max_bytes of rows, and the most values in it. Both sides keep to it. */
+/*
+ * The largest result of a run that asked for at most max_bytes of rows, and the most values in it.
+ * Both sides keep to it.
+ */
 #define WIRE_RESULT_MORE_NODES 300000u
 size_t wire_result_bytes(int64_t max_bytes);
 uint32_t wire_result_nodes(int64_t max_bytes);
 
-
 /* Bytes of one display: each of its four parts may be as long as a PNG in base64. */
-#define WIRE_DISPLAY_MAX (4 * (uint32_t)BASE64_MAX(DISPLAY_PART_MAX) + DISPLAY_INLINE_MAX + WIRE_FRAME_REST)
+#define WIRE_DISPLAY_MAX                                                                           \
+    (4 * (uint32_t)BASE64_MAX(DISPLAY_PART_MAX) + DISPLAY_INLINE_MAX + WIRE_FRAME_REST)
 #define WIRE_DISPLAY_NODES 250000u
 
 /* ---- framing ---- */
@@ -160,21 +178,31 @@ struct wire_head {
 };
 
 void wire_head_write(const struct wire_head *h, unsigned char ret[WIRE_HEAD_BYTES]);
-/* False if it is the head of no message that is sent in that direction, or of one whose body is longer than it may be. */
-bool wire_head_read(const unsigned char raw[WIRE_HEAD_BYTES], enum wire_direction direction, struct wire_head *ret);
+/*
+ * False if it is the head of no message that is sent in that direction, or of one whose body is
+ * longer than it may be.
+ */
+bool wire_head_read(const unsigned char raw[WIRE_HEAD_BYTES], enum wire_direction direction,
+                    struct wire_head *ret);
 
 /* Checks a message and appends it as it is sent. VALIDATION, TOO_LARGE. */
-int wire_append(struct buf *out, enum wire_type type, uint32_t id, const json_t *body, struct err *err);
+int wire_append(struct buf *out, enum wire_type type, uint32_t id, const json_t *body,
+                struct err *err);
 /* The same of `bytes`. */
 int wire_append_bytes(struct buf *out, uint32_t id, const void *bytes, size_t len, struct err *err);
 
-/* Writes one message, waiting while the stream is full. The body is not checked; fds (at most FD_PASS_MAX) travel with its first byte. */
-int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t len, struct err *err);
-int wire_send_json(int sock, enum wire_type type, uint32_t id, const json_t *body, const int *fds, size_t n_fds,
-                   struct err *err);
+/*
+ * Writes one message, waiting while the stream is full. The body is not checked; fds (at most
+ * FD_PASS_MAX) travel with its first byte.
+ */
+int wire_send(int fd, enum wire_type type, uint32_t id, const void *body, size_t len,
+              struct err *err);
+int wire_send_json(int sock, enum wire_type type, uint32_t id, const json_t *body, const int *fds,
+                   size_t n_fds, struct err *err);
 
 /*
- * Takes a stream of bytes apart. The bytes are pushed in pieces of any size; each step consumes some of them.
+ * Takes a stream of bytes apart. The bytes are pushed in pieces of any size; each step consumes
+ * some of them.
  *
  *   while ((step = wire_reader_step(&r, &bytes, &len)) != WIRE_MORE) …
  */
@@ -208,7 +236,7 @@ struct wire_start {
     const struct wire_start_table {
         const char *name;
         size_t mount; /* index of the mount that is its file */
-    } *tables;
+    } * tables;
     size_t n_tables;
     int64_t memory_bytes, workspace_bytes, tmp_bytes, inodes, file_bytes;
     int pids, open_files, threads;

@@ -1,4 +1,7 @@
-/* What the table of messages says, applied: checks, parsing within budgets, encoding, and the table as documentation. */
+/*
+ * What the table of messages says, applied: checks, parsing within budgets, encoding, and the table
+ * as documentation.
+ */
 
 #include <inttypes.h>
 #include <math.h>
@@ -29,9 +32,12 @@ static bool is_error(const json_t *e)
 {
     const json_t *line = json_object_get(e, "line"), *traceback = json_object_get(e, "traceback");
     size_t known = 2u + (line ? 1u : 0u) + (traceback ? 1u : 0u);
-    return json_is_string(json_object_get(e, "type")) && json_is_string(json_object_get(e, "message")) &&
-           (!line || json_is_null(line) || (json_is_integer(line) && json_integer_value(line) >= 0)) &&
-           (!traceback || json_is_null(traceback) || json_is_string(traceback)) && json_object_size(e) == known;
+    return json_is_string(json_object_get(e, "type")) &&
+           json_is_string(json_object_get(e, "message")) &&
+           (!line || json_is_null(line) ||
+            (json_is_integer(line) && json_integer_value(line) >= 0)) &&
+           (!traceback || json_is_null(traceback) || json_is_string(traceback)) &&
+           json_object_size(e) == known;
 }
 
 static bool has_type(const struct wire_field *f, const json_t *v)
@@ -82,7 +88,8 @@ int wire_check(enum wire_type type, const json_t *body, struct err *err)
     return 0;
 }
 
-int wire_parse(enum wire_type type, const char *text, size_t len, size_t *nodes, json_t **ret, struct err *err)
+int wire_parse(enum wire_type type, const char *text, size_t len, size_t *nodes, json_t **ret,
+               struct err *err)
 {
     const struct wire_message *m = wire_message(type);
     auto_json json_t *body = NULL;
@@ -110,22 +117,27 @@ size_t wire_result_bytes(int64_t max_bytes)
 uint32_t wire_result_nodes(int64_t max_bytes)
 {
     const uint32_t most = wire_message(WIRE_RESULT)->max_nodes;
-    return max_bytes < 0 ? most : (uint32_t)MIN_OF((int64_t)most, max_bytes / 2 + WIRE_RESULT_MORE_NODES);
+    return max_bytes < 0 ? most :
+                           (uint32_t)MIN_OF((int64_t)most, max_bytes / 2 + WIRE_RESULT_MORE_NODES);
 }
 
 /* ---- encoding ---- */
 
-static int append_head(struct buf *out, enum wire_type type, uint32_t id, size_t len, struct err *err)
+static int append_head(struct buf *out, enum wire_type type, uint32_t id, size_t len,
+                       struct err *err)
 {
     const struct wire_message *m = wire_message(type);
     unsigned char raw[WIRE_HEAD_BYTES];
     if (len > m->max_bytes)
-        return err_set(err, ERR_TOO_LARGE, "'%s' would have %zu bytes; at most %" PRIu32 " are allowed", m->name, len, m->max_bytes);
+        return err_set(err, ERR_TOO_LARGE,
+                       "'%s' would have %zu bytes; at most %" PRIu32 " are allowed", m->name, len,
+                       m->max_bytes);
     wire_head_write(&(struct wire_head){ .len = (uint32_t)len, .id = id, .type = type }, raw);
     return buf_append(out, raw, sizeof(raw), err);
 }
 
-int wire_append(struct buf *out, enum wire_type type, uint32_t id, const json_t *body, struct err *err)
+int wire_append(struct buf *out, enum wire_type type, uint32_t id, const json_t *body,
+                struct err *err)
 {
     auto_buf struct buf text = BUF_INIT(wire_message(type)->max_bytes);
     int r = wire_check(type, body, err);
@@ -146,13 +158,15 @@ json_t *wire_start_body(const struct wire_start *s)
 {
     json_t *tables = json_array();
     for (size_t i = 0; i < s->n_tables; i++)
-        json_array_append_new(tables,
-                              json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount", (json_int_t)s->tables[i].mount));
-    return json_pack("{s:s?, s:[], s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:s, s:s}", "dataset_id", s->dataset_id,
-                     "mounts", "tables", tables, "memory_bytes", (json_int_t)s->memory_bytes, "workspace_bytes",
-                     (json_int_t)s->workspace_bytes, "tmp_bytes", (json_int_t)s->tmp_bytes, "inodes", (json_int_t)s->inodes,
-                     "file_bytes", (json_int_t)s->file_bytes, "pids", s->pids, "open_files", s->open_files, "threads", s->threads,
-                     "interrupts", s->interrupts, "python_allowed", s->python_allowed ? s->python_allowed : "", "python_blocked",
+        json_array_append_new(tables, json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount",
+                                                (json_int_t)s->tables[i].mount));
+    return json_pack("{s:s?, s:[], s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:s, s:s}",
+                     "dataset_id", s->dataset_id, "mounts", "tables", tables, "memory_bytes",
+                     (json_int_t)s->memory_bytes, "workspace_bytes", (json_int_t)s->workspace_bytes,
+                     "tmp_bytes", (json_int_t)s->tmp_bytes, "inodes", (json_int_t)s->inodes,
+                     "file_bytes", (json_int_t)s->file_bytes, "pids", s->pids, "open_files",
+                     s->open_files, "threads", s->threads, "interrupts", s->interrupts,
+                     "python_allowed", s->python_allowed ? s->python_allowed : "", "python_blocked",
                      s->python_blocked ? s->python_blocked : "");
 }
 
@@ -183,7 +197,10 @@ static void describe_states(struct buf *out, unsigned states)
 static void describe_messages(struct buf *out, unsigned direction)
 {
     static const char *const kinds[_WIRE_KIND_MAX] = { "request", "answer", "event" };
-    (void)buf_append_str(out, "| no. | message | kind | taken when | body | values | |\n|---|---|---|---|---|---|---|\n", NULL);
+    (void)buf_append_str(
+        out,
+        "| no. | message | kind | taken when | body | values | |\n|---|---|---|---|---|---|---|\n",
+        NULL);
     for (unsigned i = 0; i < _WIRE_TYPE_MAX; i++) {
         const struct wire_message *m = wire_message(i);
         if (!m || !(m->directions & direction))
@@ -198,8 +215,10 @@ static void describe_messages(struct buf *out, unsigned direction)
 
 static void describe_field(struct buf *out, const struct wire_field *f)
 {
-    static const char *const types[_WIRE_FIELD_TYPE_MAX] = { "integer",     "number", "boolean", "text",    "array of text",
-                                                             "array",       "object", "any",     "verdict", "error" };
+    static const char *const types[_WIRE_FIELD_TYPE_MAX] = { "integer", "number",        "boolean",
+                                                             "text",    "array of text", "array",
+                                                             "object",  "any",           "verdict",
+                                                             "error" };
     (void)buf_printf(out, NULL, "`%s` %s", f->name, types[f->type]);
     if (f->type == WIRE_INT || f->type == WIRE_REAL)
         (void)buf_printf(out, NULL, " %" PRId64 "…%" PRId64, f->min, f->max);
@@ -207,7 +226,8 @@ static void describe_field(struct buf *out, const struct wire_field *f)
         (void)buf_printf(out, NULL, " of %" PRId64 "…%" PRId64 " bytes", f->min, f->max);
     else if (f->type == WIRE_STRS || f->type == WIRE_ARRAY || f->type == WIRE_OBJECT)
         (void)buf_printf(out, NULL, " of %" PRId64 "…%" PRId64, f->min, f->max);
-    (void)buf_printf(out, NULL, "%s%s", f->nullable ? ", or null" : "", f->optional ? ", optional" : "");
+    (void)buf_printf(out, NULL, "%s%s", f->nullable ? ", or null" : "",
+                     f->optional ? ", optional" : "");
     if (f->doc)
         (void)buf_printf(out, NULL, ": %s", f->doc);
 }
@@ -230,5 +250,7 @@ int wire_describe(struct buf *out, struct err *err)
         }
         (void)buf_append_str(out, " |\n", NULL);
     }
-    return out->len < out->max_bytes - 1 ? 0 : err_set(err, ERR_TOO_LARGE, "the description is too long");
+    return out->len < out->max_bytes - 1 ?
+               0 :
+               err_set(err, ERR_TOO_LARGE, "the description is too long");
 }

@@ -1,6 +1,7 @@
 /*
- * The messages of a kernel's control stream. To add one: its line in enum wire_type, its fields and its entry here, what the
- * kernel does with it in the table of kernel.c or what riddle does with it in inbox.c. docs/wire.md follows (`make docs`).
+ * The messages of a kernel's control stream. To add one: its line in enum wire_type, its fields and
+ * its entry here, what the kernel does with it in the table of kernel.c or what riddle does with it
+ * in inbox.c. docs/wire.md follows (`make docs`).
  */
 
 #include "sandbox/wire.h"
@@ -17,13 +18,18 @@
 /* ---- riddle → kernel ---- */
 
 static const struct wire_field join_fields[] = {
-    { "groups", WIRE_INT, .max = MOUNTS_MAX, .doc = "descriptors that come along: files of control groups (version 1) that the kernel enters by writing `0` to each" },
+    { "groups", WIRE_INT, .max = MOUNTS_MAX,
+      .doc =
+          "descriptors that come along: files of control groups (version 1) "
+      "that the kernel enters by writing `0` to each" },
 };
 
 static const struct wire_field start_fields[] = {
-    { "dataset_id", WIRE_STR, .nullable = true, .max = NAME_MAX_BYTES, .doc = "qualifies table names" },
+    { "dataset_id", WIRE_STR, .nullable = true, .max = NAME_MAX_BYTES,
+      .doc = "qualifies table names" },
     { "mounts", WIRE_ARRAY, .max = MOUNTS_MAX, .doc = "see below" },
-    { "tables", WIRE_ARRAY, .max = MOUNTS_MAX, .doc = "`{\"name\",\"mount\"}`, with the index of its mount" },
+    { "tables", WIRE_ARRAY, .max = MOUNTS_MAX,
+      .doc = "`{\"name\",\"mount\"}`, with the index of its mount" },
     { "memory_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
     { "workspace_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
     { "tmp_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
@@ -47,7 +53,9 @@ static const struct wire_field exec_fields[] = {
 };
 
 static const struct wire_field ingest_fields[] = {
-    { "name", WIRE_STR, .min = 1, .max = NAME_MAX_BYTES, .doc = "of the file, for messages; mount 0 is the file, mount 1 the directory for the table" },
+    { "name", WIRE_STR, .min = 1, .max = NAME_MAX_BYTES,
+      .doc =
+          "of the file, for messages; mount 0 is the file, mount 1 the directory for the table" },
     { "unsynced", WIRE_BOOL, .doc = "do not wait for the disk" },
 };
 
@@ -75,40 +83,46 @@ static const struct wire_field reply_fields[] = {
 
 static const struct wire_field ready_fields[] = {
     { "version", WIRE_INT, .max = UINT16_MAX, .doc = "of the wire" },
-    { "missing", WIRE_STR, .max = 256, .doc = "layers that a partial jail goes without, separated by commas" },
+    { "missing", WIRE_STR, .max = 256,
+      .doc = "layers that a partial jail goes without, separated by commas" },
 };
 
 static const struct wire_field failed_fields[] = {
     { "error", WIRE_ERROR, .doc = "what it could not do" },
 };
 
-#define ANSWER_FIELDS                                                                                          \
-    { "verdict", WIRE_VERDICT, .max = 0 }, { "error", WIRE_ERROR, .optional = true, .nullable = true },                  \
-    {                                                                                                          \
-        "exec_time_ms", WIRE_REAL, .max = INT64_C(1000000000)                                                  \
+#define ANSWER_FIELDS                                                                              \
+    { "verdict", WIRE_VERDICT, .max = 0 },                                                         \
+        { "error", WIRE_ERROR, .optional = true, .nullable = true },                               \
+    {                                                                                              \
+        "exec_time_ms", WIRE_REAL, .max = INT64_C(1000000000)                                      \
     }
 
-#define TABLE_FIELDS                                                                                           \
-    { "columns", WIRE_STRS, .optional = true, .max = 65536 }, { "types", WIRE_STRS, .optional = true, .max = 65536 }, \
-        { "rows", WIRE_ARRAY, .optional = true, .max = 1 << 24 },                                              \
-        { "row_count", WIRE_INT, .optional = true, .max = INT_MAX_SAFE },                                      \
-    {                                                                                                          \
-        "truncated", WIRE_BOOL, .optional = true                                                               \
+#define TABLE_FIELDS                                                                               \
+    { "columns", WIRE_STRS, .optional = true, .max = 65536 },                                      \
+        { "types", WIRE_STRS, .optional = true, .max = 65536 },                                    \
+        { "rows", WIRE_ARRAY, .optional = true, .max = 1 << 24 },                                  \
+        { "row_count", WIRE_INT, .optional = true, .max = INT_MAX_SAFE },                          \
+    {                                                                                              \
+        "truncated", WIRE_BOOL, .optional = true                                                   \
     }
 
 static const struct wire_field result_fields[] = {
     ANSWER_FIELDS,
     TABLE_FIELDS,
-    { "value", WIRE_OBJECT, .optional = true, .nullable = true, .max = 2, .doc = "`{\"text\",\"html\"?}`: the last expression of a cell" },
+    { "value", WIRE_OBJECT, .optional = true, .nullable = true, .max = 2,
+      .doc = "`{\"text\",\"html\"?}`: the last expression of a cell" },
     { "has_result", WIRE_BOOL, .optional = true },
-    { "files", WIRE_ARRAY, .optional = true, .max = FILES_MAX, .doc = "in /workspace after a Python run" },
+    { "files", WIRE_ARRAY, .optional = true, .max = FILES_MAX,
+      .doc = "in /workspace after a Python run" },
     { "files_truncated", WIRE_BOOL, .optional = true },
 };
 
 static const struct wire_field ingested_fields[] = {
     ANSWER_FIELDS,
     TABLE_FIELDS,
-    { "rejects", WIRE_OBJECT, .optional = true, .min = 2, .max = 2, .doc = "`{\"count\",\"lines\"}`: what was left out" },
+    { "rejects", WIRE_OBJECT, .optional = true, .min = 2, .max = 2,
+      .doc = "`{\"count\",\"lines\"}`: what was left out" },
     { "dialect", WIRE_OBJECT, .optional = true, .max = 16, .doc = "how the file was read" },
 };
 
@@ -150,56 +164,79 @@ static const struct wire_field progress_fields[] = {
 };
 
 static const struct wire_field ask_fields[] = {
-    { "what", WIRE_STR, .min = 1, .max = 32, .doc = "`input`: a line of text from whoever runs the cell" },
+    { "what", WIRE_STR, .min = 1, .max = 32,
+      .doc = "`input`: a line of text from whoever runs the cell" },
     { "args", WIRE_OBJECT, .max = 32, .doc = "by `what`; of `input` `{\"prompt\"}`" },
 };
 
 /* ---- all of them ---- */
 
 static const struct wire_message table[_WIRE_TYPE_MAX] = {
-    [WIRE_JOIN] = { "join", WIRE_TO_KERNEL, WIRE_NEW, WIRE_EVENT, .max_bytes = 256, .max_nodes = 8, FIELDS(join_fields),
-                    .doc = "First, once: enter control groups." },
-    [WIRE_START] = { "start", WIRE_TO_KERNEL, WIRE_BOXED, WIRE_REQUEST, WIRE_READY, WIRE_REQUEST_MAX, 8192, FIELDS(start_fields),
+    [WIRE_JOIN] = { "join", WIRE_TO_KERNEL, WIRE_NEW, WIRE_EVENT, .max_bytes = 256, .max_nodes = 8,
+                    FIELDS(join_fields), .doc = "First, once: enter control groups." },
+    [WIRE_START] = { "start", WIRE_TO_KERNEL, WIRE_BOXED, WIRE_REQUEST, WIRE_READY,
+                     WIRE_REQUEST_MAX, 8192, FIELDS(start_fields),
                      .doc = "Second, once: what the kernel is for. It closes its jail." },
-    [WIRE_EXEC] = { "exec", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_RESULT, WIRE_REQUEST_MAX, 32, FIELDS(exec_fields),
-                    .doc = "Run SQL or Python." },
-    [WIRE_INGEST] = { "ingest", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_INGESTED, 16384, 16, FIELDS(ingest_fields),
-                      .doc = "Make a table of a file." },
-    [WIRE_PROFILE] = { "profile", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PROFILED, 16384, 16, FIELDS(profile_fields),
-                       .doc = "Describe a table." },
-    [WIRE_LIST] = { "list", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_LISTED, 16, 2, .doc = "List the files of /workspace." },
-    [WIRE_READ] = { "read", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PIECE, 16384, 16, FIELDS(read_fields),
-                    .doc = "Read a piece of a file of /workspace: `bytes`, if there are any, then `piece`." },
-    [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16, FIELDS(write_fields),
-                     .doc = "Write or append the `bytes` before it." },
-    [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT, .max_bytes = 16, .max_nodes = 2,
-                         .doc = "Stop the request with this id: its answer has the verdict `interrupted`. Ignored if it has ended." },
-    [WIRE_REPLY] = { "reply", WIRE_TO_KERNEL, WIRE_ASKING, WIRE_ANSWER, .max_bytes = 16u << 20, .max_nodes = 1000000,
-                     FIELDS(reply_fields), .doc = "Answers `ask`. Dropped if the kernel waits no longer." },
-    [WIRE_BYTES] = { "bytes", WIRE_TO_KERNEL | WIRE_TO_RIDDLE, WIRE_IDLE | WIRE_BUSY, WIRE_EVENT, .max_bytes = FILE_PIECE_MAX,
+    [WIRE_EXEC] = { "exec", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_RESULT, WIRE_REQUEST_MAX,
+                    32, FIELDS(exec_fields), .doc = "Run SQL or Python." },
+    [WIRE_INGEST] = { "ingest", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_INGESTED, 16384, 16,
+                      FIELDS(ingest_fields), .doc = "Make a table of a file." },
+    [WIRE_PROFILE] = { "profile", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PROFILED, 16384, 16,
+                       FIELDS(profile_fields), .doc = "Describe a table." },
+    [WIRE_LIST] = { "list", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_LISTED, 16, 2,
+                    .doc = "List the files of /workspace." },
+    [WIRE_READ] = { "read", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PIECE, 16384, 16,
+                    FIELDS(read_fields),
+                    .doc =
+                        "Read a piece of a file of /workspace: `bytes`, "
+            "if there are any, then `piece`." },
+    [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
+                     FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
+    [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,
+                         .max_bytes = 16, .max_nodes = 2,
+                         .doc =
+                             "Stop the request with this id: "
+            "its answer has the verdict `interrupted`. "
+            "Ignored if it has ended." },
+    [WIRE_REPLY] = { "reply", WIRE_TO_KERNEL, WIRE_ASKING, WIRE_ANSWER, .max_bytes = 16u << 20,
+                     .max_nodes = 1000000, FIELDS(reply_fields),
+                     .doc = "Answers `ask`. Dropped if the kernel waits no longer." },
+    [WIRE_BYTES] = { "bytes", WIRE_TO_KERNEL | WIRE_TO_RIDDLE, WIRE_IDLE | WIRE_BUSY, WIRE_EVENT,
+                     .max_bytes = FILE_PIECE_MAX,
                      .doc = "Not JSON: bytes of the `write` or the `piece` that follows." },
-    [WIRE_READY] = { "ready", WIRE_TO_RIDDLE, WIRE_STARTING, WIRE_ANSWER, .max_bytes = 1024, .max_nodes = 8, FIELDS(ready_fields),
+    [WIRE_READY] = { "ready", WIRE_TO_RIDDLE, WIRE_STARTING, WIRE_ANSWER, .max_bytes = 1024,
+                     .max_nodes = 8, FIELDS(ready_fields),
                      .doc = "Answers `start`: the jail is closed." },
-    [WIRE_FAILED] = { "failed", WIRE_TO_RIDDLE, WIRE_STARTING | RUNNING, WIRE_ANSWER, .max_bytes = 65536, .max_nodes = 16,
-                      FIELDS(failed_fields), .doc = "Answers anything: the kernel could not do its own part, and ends." },
-    [WIRE_RESULT] = { "result", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = WIRE_EVENT_MAX, .max_nodes = 9000000,
-                      FIELDS(result_fields), .doc = "Answers `exec`. Bytes and values are bounded further by the request." },
-    [WIRE_INGESTED] = { "ingested", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 16u << 20, .max_nodes = 300000,
-                        FIELDS(ingested_fields), .doc = "Answers `ingest`." },
-    [WIRE_PROFILED] = { "profiled", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = WIRE_EVENT_MAX, .max_nodes = 1000000,
-                        FIELDS(profiled_fields), .doc = "Answers `profile`." },
-    [WIRE_LISTED] = { "listed", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 1u << 20, .max_nodes = 4096, FIELDS(listed_fields),
-                      .doc = "Answers `list`." },
-    [WIRE_PIECE] = { "piece", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536, .max_nodes = 32, FIELDS(piece_fields),
-                     .doc = "Answers `read`." },
-    [WIRE_WRITTEN] = { "written", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536, .max_nodes = 32, FIELDS(written_fields),
-                       .doc = "Answers `write`." },
-    [WIRE_DISPLAY] = { "display", WIRE_TO_RIDDLE, RUNNING, WIRE_EVENT, .max_bytes = WIRE_DISPLAY_MAX, .max_nodes = WIRE_DISPLAY_NODES,
-                       FIELDS(display_fields), .doc = "A figure, a table, anything that a cell shows." },
-    [WIRE_PROGRESS] = { "progress", WIRE_TO_RIDDLE, RUNNING, WIRE_EVENT, .max_bytes = 256, .max_nodes = 4, FIELDS(progress_fields),
+    [WIRE_FAILED] = { "failed", WIRE_TO_RIDDLE, WIRE_STARTING | RUNNING, WIRE_ANSWER,
+                      .max_bytes = 65536, .max_nodes = 16, FIELDS(failed_fields),
+                      .doc = "Answers anything: the kernel could not do its own part, and ends." },
+    [WIRE_RESULT] = { "result", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = WIRE_EVENT_MAX,
+                      .max_nodes = 9000000, FIELDS(result_fields),
+                      .doc =
+                          "Answers `exec`. Bytes and values are bounded further by the request." },
+    [WIRE_INGESTED] = { "ingested", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 16u << 20,
+                        .max_nodes = 300000, FIELDS(ingested_fields), .doc = "Answers `ingest`." },
+    [WIRE_PROFILED] = { "profiled", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER,
+                        .max_bytes = WIRE_EVENT_MAX, .max_nodes = 1000000, FIELDS(profiled_fields),
+                        .doc = "Answers `profile`." },
+    [WIRE_LISTED] = { "listed", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 1u << 20,
+                      .max_nodes = 4096, FIELDS(listed_fields), .doc = "Answers `list`." },
+    [WIRE_PIECE] = { "piece", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
+                     .max_nodes = 32, FIELDS(piece_fields), .doc = "Answers `read`." },
+    [WIRE_WRITTEN] = { "written", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
+                       .max_nodes = 32, FIELDS(written_fields), .doc = "Answers `write`." },
+    [WIRE_DISPLAY] = { "display", WIRE_TO_RIDDLE, RUNNING, WIRE_EVENT,
+                       .max_bytes = WIRE_DISPLAY_MAX, .max_nodes = WIRE_DISPLAY_NODES,
+                       FIELDS(display_fields),
+                       .doc = "A figure, a table, anything that a cell shows." },
+    [WIRE_PROGRESS] = { "progress", WIRE_TO_RIDDLE, RUNNING, WIRE_EVENT, .max_bytes = 256,
+                        .max_nodes = 4, FIELDS(progress_fields),
                         .doc = "How far an `ingest` has come." },
-    [WIRE_ASK] = { "ask", WIRE_TO_RIDDLE, RUNNING, WIRE_REQUEST, WIRE_REPLY, 1u << 20, 10000, FIELDS(ask_fields),
-                   .doc = "The running request needs something that only riddle has. Another one replaces it." },
+    [WIRE_ASK] = { "ask", WIRE_TO_RIDDLE, RUNNING, WIRE_REQUEST, WIRE_REPLY, 1u << 20, 10000,
+                   FIELDS(ask_fields),
+                   .doc =
+                       "The running request needs something that only riddle has. "
+            "Another one replaces it." },
 };
 
 const struct wire_message *wire_message(unsigned type)

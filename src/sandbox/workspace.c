@@ -47,8 +47,8 @@ int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struc
     if (offset < 0 || max_bytes < 1)
         return err_set(err, ERR_VALIDATION, "a piece of a file begins at 0 or later and has at least one byte");
     struct workspace_op op = { .offset = offset, .max_bytes = MIN_OF(max_bytes, (int64_t)FILE_PIECE_MAX) };
-    op.request = json_pack("{s:s, s:I, s:I}", "path", clean, "offset", (json_int_t)offset, "max_bytes",
-                           (json_int_t)op.max_bytes);
+    op.request = json_pack("{s:s, s:I, s:I}", "path", clean, "offset", (json_int_t)offset,
+                           "max_bytes", (json_int_t)op.max_bytes);
     if (!op.request)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     *ret = op;
@@ -85,7 +85,9 @@ int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_d
 
 int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err)
 {
-    struct sandbox_request req = { .type = WIRE_LIST, .timeout_ms = WORKSPACE_TIMEOUT_MS, .max_output_bytes = 65536 };
+    struct sandbox_request req = { .type = WIRE_LIST,
+                                   .timeout_ms = WORKSPACE_TIMEOUT_MS,
+                                   .max_output_bytes = 65536 };
     return sandbox_request(sb, &req, NULL, done, arg, err);
 }
 

@@ -1,10 +1,11 @@
 /*
- * Fuzzes what a kernel may send, with a budget: however it lies, the inbox takes time and memory in proportion to what it sent.
- * Messages are made from the table of messages, so that a new one is fuzzed without a line here; raw bytes and records of the zygote
- * are tried too.
+ * Fuzzes what a kernel may send, with a budget: however it lies, the inbox takes time and memory in
+ * proportion to what it sent. Messages are made from the table of messages, so that a new one is
+ * fuzzed without a line here; raw bytes and records of the zygote are tried too.
  *
- * Input: a byte for the sizes of the pieces, then operations. Each is a byte: a message by its number, right or with one wrong field
- * (another byte says which), a head that lies, or raw bytes of the input.
+ * Input: a byte for the sizes of the pieces, then operations. Each is a byte: a message by its
+ * number, right or with one wrong field (another byte says which), a head that lies, or raw bytes
+ * of the input.
  */
 
 #include <malloc.h>
@@ -23,7 +24,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define INPUT_MAX 4096
 #define SENT_MAX (256u << 10)
 
-/* The oracle. A sanitizer makes everything slower and larger, so the bounds are wide; what they catch is a factor of a thousand. */
+/*
+ * The oracle. A sanitizer makes everything slower and larger, so the bounds are wide; what they
+ * catch is a factor of a thousand.
+ */
 #define NS_PER_BYTE 2000
 #define NS_MORE 50000000
 #define BYTES_PER_BYTE 128
@@ -59,7 +63,10 @@ static void add_message(struct buf *out, struct input *in, unsigned type)
     }
     auto_free char *text = json_to_str(body);
     unsigned char raw[WIRE_HEAD_BYTES];
-    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(text), .id = id, .type = (enum wire_type)type }, raw);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(text),
+                                         .id = id,
+                                         .type = (enum wire_type)type },
+                    raw);
     if (out->len + sizeof(raw) + strlen(text) <= SENT_MAX) {
         (void)buf_append(out, raw, sizeof(raw), NULL);
         (void)buf_append_str(out, text, NULL);
@@ -78,7 +85,8 @@ static void add_body(struct buf *out, struct input *in, unsigned type)
 {
     unsigned char raw[WIRE_HEAD_BYTES];
     size_t wanted = next(in) * 8u, n = MIN_OF(wanted, in->size - in->at);
-    wire_head_write(&(struct wire_head){ .len = (uint32_t)n, .id = 1, .type = (enum wire_type)type }, raw);
+    wire_head_write(
+        &(struct wire_head){ .len = (uint32_t)n, .id = 1, .type = (enum wire_type)type }, raw);
     (void)buf_append(out, raw, sizeof(raw), NULL);
     (void)buf_append(out, in->data + in->at, n, NULL);
     in->at += n;
@@ -148,7 +156,11 @@ static void try_stream(enum wire_type request, size_t step, const struct buf *se
     size_t heap = heap_bytes();
     inbox_init(&in);
     in.ready = request != WIRE_LIST; /* one of them also begins at the beginning */
-    inbox_begin(&in, &(struct inbox_request){ .type = request, .id = 1, .max_rows = 200, .max_bytes = 65536, .max_bytes_back = 4096 });
+    inbox_begin(&in, &(struct inbox_request){ .type = request,
+                                              .id = 1,
+                                              .max_rows = 200,
+                                              .max_bytes = 65536,
+                                              .max_bytes_back = 4096 });
     for (size_t at = 0; at < sent->len && !in.over; at += step) {
         const char *p = sent->data + at;
         size_t left = MIN_OF(step, sent->len - at);
@@ -190,7 +202,8 @@ static void try_record(const uint8_t *data, size_t size)
         abort();
     close(TAKE_FD(theirs));
     int r = zygote_recv(ours, &record, got, ARRAY_SIZE(got), &n_fds, &err);
-    if (r == 0 && (size != sizeof(record) || record.op < ZYGOTE_HELLO || record.op >= _ZYGOTE_OP_MAX || n_fds != 0))
+    if (r == 0 && (size != sizeof(record) || record.op < ZYGOTE_HELLO ||
+                   record.op >= _ZYGOTE_OP_MAX || n_fds != 0))
         abort();
     if (r < 0 && (err.code == ERR_NONE || err.message[0] == '\0'))
         abort();

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_TESTS_FUZZ_WIRE_MAKE_H
 #define RIDDLE_TESTS_FUZZ_WIRE_MAKE_H
 
-/* Bodies of messages, made from the table of messages: right ones and wrong ones. Nothing here knows a message by name. */
+/*
+ * Bodies of messages, made from the table of messages: right ones and wrong ones. Nothing here
+ * knows a message by name.
+ */
 
 #include <string.h>
 #include "base/json.h"
@@ -29,7 +32,8 @@ static inline json_t *make_object(int64_t n)
 {
     json_t *o = json_object();
     for (int64_t i = 0; i < n && i < MAKE_LENGTH_MAX; i++) {
-        char key[8] = { 'k', (char)('0' + i / 100), (char)('0' + i / 10 % 10), (char)('0' + i % 10) };
+        char key[8] = { 'k', (char)('0' + i / 100), (char)('0' + i / 10 % 10),
+                        (char)('0' + i % 10) };
         json_object_set_new(o, key, json_integer(i));
     }
     return o;
@@ -57,7 +61,8 @@ static inline json_t *make_value(const struct wire_field *f, bool high)
     case WIRE_VERDICT:
         return json_string(wire_verdict_name(high ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK));
     case WIRE_ERROR:
-        return high ? json_pack("{s:s, s:s, s:i, s:s}", "type", "t", "message", "m", "line", 1, "traceback", "b") :
+        return high ? json_pack("{s:s, s:s, s:i, s:s}", "type", "t", "message", "m", "line", 1,
+                                "traceback", "b") :
                       json_pack("{s:s, s:s}", "type", "", "message", "");
     default:
         return high ? json_pack("[i, {}]", 1) : json_null();
@@ -77,13 +82,15 @@ static inline json_t *make_body(const struct wire_message *m, bool high)
 /* A value that the field must not take; NULL where there is none of that variant. */
 static inline json_t *make_wrong(const struct wire_field *f, int variant)
 {
-    bool sized = f->type == WIRE_STR || f->type == WIRE_STRS || f->type == WIRE_ARRAY || f->type == WIRE_OBJECT;
+    bool sized = f->type == WIRE_STR || f->type == WIRE_STRS || f->type == WIRE_ARRAY ||
+                 f->type == WIRE_OBJECT;
     bool number = f->type == WIRE_INT || f->type == WIRE_REAL;
     if (f->type == WIRE_ANY)
         return NULL;
     switch (variant) {
     case 0: /* of another type */
-        return f->type == WIRE_STR || f->type == WIRE_VERDICT ? json_integer(1) : json_string("yes");
+        return f->type == WIRE_STR || f->type == WIRE_VERDICT ? json_integer(1) :
+                                                                json_string("yes");
     case 1:
         return f->type == WIRE_ARRAY || f->type == WIRE_STRS ? json_object() : json_pack("[i]", 1);
     case 2: /* too small */
@@ -93,15 +100,21 @@ static inline json_t *make_wrong(const struct wire_field *f, int variant)
     case 4:
         return number ? json_real(1e308) : NULL;
     case 5:
-        return sized && f->min > 0 ? (f->type == WIRE_STR ? make_text(f->min - 1) : make_array(0, false)) : NULL;
+        return sized && f->min > 0 ?
+                   (f->type == WIRE_STR ? make_text(f->min - 1) : make_array(0, false)) :
+                   NULL;
     case 6: /* too long */
         if (!sized || f->max >= MAKE_LENGTH_MAX)
             return NULL;
-        return f->type == WIRE_STR ? make_text(f->max + 1) : f->type == WIRE_OBJECT ? make_object(f->max + 1) : make_array(f->max + 1, true);
+        return f->type == WIRE_STR    ? make_text(f->max + 1) :
+               f->type == WIRE_OBJECT ? make_object(f->max + 1) :
+                                        make_array(f->max + 1, true);
     case 7:
-        return f->type == WIRE_STRS  ? json_pack("[s, i]", "a", 1) :
-               f->type == WIRE_ERROR ? json_pack("{s:s, s:s, s:i}", "type", "t", "message", "m", "x", 1) :
-                                       NULL;
+        return f->type == WIRE_STRS ?
+                   json_pack("[s, i]", "a", 1) :
+               f->type == WIRE_ERROR ?
+                   json_pack("{s:s, s:s, s:i}", "type", "t", "message", "m", "x", 1) :
+                   NULL;
     default:
         return NULL;
     }

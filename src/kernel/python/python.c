@@ -75,11 +75,8 @@ static json_t *wait_for_reply(void)
         struct err err = ERR_INIT;
         json_t *reply = NULL;
         int r;
-        Py_BEGIN_ALLOW_THREADS
-        r = py.setup.reply(&reply, &err);
-        Py_END_ALLOW_THREADS
-        if (r == 0)
-            return reply;
+        Py_BEGIN_ALLOW_THREADS r = py.setup.reply(&reply, &err);
+        Py_END_ALLOW_THREADS if (r == 0) return reply;
         if (r != -ERR_CANCELLED)
             PyErr_SetString(PyExc_OSError, err.message);
         if (PyErr_Occurred() || PyErr_CheckSignals() < 0) {
@@ -98,7 +95,8 @@ static PyObject *riddle_ask(PyObject *self, PyObject *arg)
     if (PyBytes_AsStringAndSize(arg, &data, &len) < 0)
         return NULL;
     if (!py.setup.ask || py.pid != getpid() || PyThread_get_thread_ident() != py.thread) {
-        PyErr_SetString(PyExc_EOFError, "only the cell itself can ask, not a process or thread that it started");
+        PyErr_SetString(PyExc_EOFError,
+                        "only the cell itself can ask, not a process or thread that it started");
         return NULL;
     }
     if (py.setup.ask(data, (size_t)len, &err) < 0) {
@@ -131,7 +129,8 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
 }
 
 static PyMethodDef riddle_methods[] = {
-    { "ask", riddle_ask, METH_O, "Sends a question, a JSON object as bytes, and returns the reply as text." },
+    { "ask", riddle_ask, METH_O,
+      "Sends a question, a JSON object as bytes, and returns the reply as text." },
     { "display", riddle_display, METH_O, "Sends one display, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },
@@ -152,10 +151,8 @@ static PyObject *create_riddle_module(void)
         const char *name;
         long value;
     } limits[] = {
-        { "CODE_MAX", CODE_MAX_BYTES },
-        { "FIGURES_MAX", FIGURES_MAX },
-        { "DISPLAYS_MAX", DISPLAYS_MAX },
-        { "DISPLAY_PART_MAX", DISPLAY_PART_MAX },
+        { "CODE_MAX", CODE_MAX_BYTES },      { "FIGURES_MAX", FIGURES_MAX },
+        { "DISPLAYS_MAX", DISPLAYS_MAX },    { "DISPLAY_PART_MAX", DISPLAY_PART_MAX },
         { "DISPLAY_MAX", WIRE_DISPLAY_MAX },
     };
     PyObject *module = PyModule_Create(&riddle_module);

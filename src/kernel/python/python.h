@@ -33,9 +33,10 @@ int python_prepare(struct err *err);
 const char *python_first_cell(void);
 
 /*
- * In the kernel, once, before the first request. `tables` may be used by name; "policy_allowed"/"policy_blocked" extend
- * the lists. While a cell runs, `display` sends the JSON of one display to riddle; `ask` sends a question, `reply` waits for its answer
- * (CANCELLED when a signal came first) and `withdraw` gives up waiting. NULL: nobody is there.
+ * In the kernel, once, before the first request. `tables` may be used by name;
+ * "policy_allowed"/"policy_blocked" extend the lists. While a cell runs, `display` sends the JSON
+ * of one display to riddle; `ask` sends a question, `reply` waits for its answer (CANCELLED when a
+ * signal came first) and `withdraw` gives up waiting. NULL: nobody is there.
  */
 struct python_setup {
     const char *const *table_names;

@@ -149,11 +149,18 @@ static void rehearse_kernel(void *arg)
 /* The requests of a kernel's life up to its first answer. */
 static int send_first_requests(int sock, struct err *err)
 {
-    static const struct wire_start start = { .memory_bytes = 512 << 20, .workspace_bytes = 64 << 20, .tmp_bytes = 64 << 20, .inodes = 4096,
-                                             .file_bytes = 64 << 20, .pids = 64, .open_files = 256, .threads = 1 };
+    static const struct wire_start start = { .memory_bytes = 512 << 20,
+                                             .workspace_bytes = 64 << 20,
+                                             .tmp_bytes = 64 << 20,
+                                             .inodes = 4096,
+                                             .file_bytes = 64 << 20,
+                                             .pids = 64,
+                                             .open_files = 256,
+                                             .threads = 1 };
     auto_json json_t *join = json_pack("{s:i}", "groups", 0), *body = wire_start_body(&start);
-    auto_json json_t *exec = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i}", "kind", "python", "code", python_first_cell(), "restricted", 0,
-                                       "svg", 0, "max_rows", 200, "max_bytes", 65536);
+    auto_json json_t *exec = json_pack("{s:s, s:s, s:b, s:b, s:i, s:i}", "kind", "python", "code",
+                                       python_first_cell(), "restricted", 0, "svg", 0, "max_rows",
+                                       200, "max_bytes", 65536);
     int r = wire_send_json(sock, WIRE_JOIN, 0, join, NULL, 0, err);
     if (r == 0)
         r = wire_send_json(sock, WIRE_START, 0, body, NULL, 0, err);

@@ -360,7 +360,9 @@ int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_
     auto_json json_t *message = json_pack("{s:s}", "table", table);
     if (!message)
         return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
-    struct sandbox_request req = { .type = WIRE_PROFILE, .body = message, .timeout_ms = timeout_ms, .max_output_bytes = 65536 };
+    struct sandbox_request req = {
+        .type = WIRE_PROFILE, .body = message, .timeout_ms = timeout_ms, .max_output_bytes = 65536
+    };
     r = sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
     if (r == 0)
         executor_running(l, done, arg, false);

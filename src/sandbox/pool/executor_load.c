@@ -224,7 +224,8 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
             r = tables_check_raw(f, err);
         } else {
             snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
-            tables[start.n_tables++] = (struct wire_start_table){ .name = f->table, .mount = start.n_mounts };
+            tables[start.n_tables++] = (struct wire_start_table){ .name = f->table,
+                                                                  .mount = start.n_mounts };
             mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
                                                               .path = l->tables[i].path };
         }

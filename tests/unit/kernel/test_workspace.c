@@ -245,9 +245,8 @@ int main(void)
 {
 #define ROOTED(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
     const struct CMUnitTest tests[] = {
-        ROOTED(test_fifo),  ROOTED(test_socket), ROOTED(test_device),
-        ROOTED(test_links), ROOTED(test_paths),  ROOTED(test_list),
-        ROOTED(test_no_workspace),
+        ROOTED(test_fifo),  ROOTED(test_socket), ROOTED(test_device),       ROOTED(test_links),
+        ROOTED(test_paths), ROOTED(test_list),   ROOTED(test_no_workspace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,7 @@
-/* What riddle makes of what a kernel sends: what is taken, what is dropped by its head, what ends the kernel, what it may cost. */
+/*
+ * What riddle makes of what a kernel sends: what is taken, what is dropped by its head, what ends
+ * the kernel, what it may cost.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,7 +18,10 @@
 #define RUN 7u
 
 #define OK_HEAD "\"verdict\":\"ok\",\"exec_time_ms\":1.5"
-#define TABLE OK_HEAD ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"rows\":[[1]],\"row_count\":1,\"truncated\":false"
+#define TABLE                                                                                      \
+    OK_HEAD                                                                                        \
+        ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"rows\":[[1]],\"row_count\":1" \
+        ",\"truncated\":false"
 
 static struct inbox in;
 static struct inbox_item item;
@@ -23,7 +29,8 @@ static struct inbox_item item;
 static void add(struct buf *out, enum wire_type type, uint32_t id, const char *body)
 {
     unsigned char raw[WIRE_HEAD_BYTES];
-    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(body), .id = id, .type = type }, raw);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)strlen(body), .id = id, .type = type },
+                    raw);
     assert_int_equal(buf_append(out, raw, sizeof(raw), NULL), 0);
     assert_int_equal(buf_append_str(out, body, NULL), 0);
 }
@@ -45,7 +52,9 @@ static enum inbox_what send(enum wire_type type, uint32_t id, const char *body)
 
 static void begin(enum wire_type type)
 {
-    inbox_begin(&in, &(struct inbox_request){ .type = type, .id = RUN, .max_rows = 2, .max_bytes = 65536, .max_bytes_back = 8 });
+    inbox_begin(
+        &in, &(struct inbox_request){
+                 .type = type, .id = RUN, .max_rows = 2, .max_bytes = 65536, .max_bytes_back = 8 });
 }
 
 static int open_box(void **state)
@@ -87,7 +96,9 @@ static void test_before_ready(void **state)
     (void)state;
     assert_int_equal(send(WIRE_RESULT, RUN, "{" TABLE "}"), INBOX_NOTHING);
     assert_int_equal(send(WIRE_DISPLAY, RUN, "{}"), INBOX_NOTHING);
-    assert_int_equal(send(WIRE_FAILED, 0, "{\"error\":{\"type\":\"CONFLICT\",\"message\":\"changed\"}}"), INBOX_FAILED);
+    assert_int_equal(
+        send(WIRE_FAILED, 0, "{\"error\":{\"type\":\"CONFLICT\",\"message\":\"changed\"}}"),
+        INBOX_FAILED);
     assert_int_equal(item.err.code, ERR_CONFLICT);
     assert_string_equal(item.err.message, "changed");
 }
@@ -97,8 +108,10 @@ static void test_other_versions(void **state)
     (void)state;
     assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"\"}"), INBOX_FAILED);
     assert_int_equal(item.err.code, ERR_PROTOCOL);
-    assert_string_equal(item.err.message,
-                        "riddle-kernel speaks version 3 of the wire and riddle version 2; install or build both together");
+    assert_string_equal(
+        item.err.message,
+        "riddle-kernel speaks version 3 of the wire and riddle version 2; install or "
+        "build both together");
 }
 
 static void test_version_one(void **state)
@@ -131,27 +144,62 @@ static const struct {
     bool good;
 } answers[] = {
     { WIRE_EXEC, WIRE_RESULT, "{" TABLE "}", true },
-    { WIRE_EXEC, WIRE_RESULT, "{" TABLE ",\"value\":{\"text\":\"1\"},\"has_result\":true,\"files\":[],\"files_truncated\":false}", true },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" TABLE
+      ",\"value\":{\"text\":\"1\"},\"has_result\":true,\"files\":[],\"files_truncated\":false}",
+      true },
     { WIRE_EXEC, WIRE_RESULT, "{" TABLE ",\"value\":{\"text\":1}}", false },
     { WIRE_EXEC, WIRE_RESULT, "{" TABLE ",\"value\":{\"html\":\"x\"}}", false },
     { WIRE_EXEC, WIRE_RESULT, "{" TABLE ",\"error\":{\"type\":\"t\",\"message\":\"m\"}}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" TABLE ",\"files\":[{\"path\":\"../x\",\"size\":1,\"modified\":1}]}", false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" TABLE ",\"files\":[{\"path\":\"../x\",\"size\":1,\"modified\":1}]}", false },
     { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD "}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[[]],\"row_count\":2,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[[],[],[]],\"row_count\":3,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[[],[1]],\"row_count\":2,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[5],\"row_count\":1,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":-5,\"truncated\":false}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":\"yes\"}", false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD
+      ",\"columns\":[\"a\"],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[[]],\"row_count\":2,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD
+      ",\"columns\":[],\"types\":[],\"rows\":[[],[],[]],\"row_count\":3,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD
+      ",\"columns\":[],\"types\":[],\"rows\":[[],[1]],\"row_count\":2,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[5],\"row_count\":1,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":-5,\"truncated\":false}",
+      false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{" OK_HEAD ",\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":\"yes\"}",
+      false },
     { WIRE_EXEC, WIRE_RESULT, "{\"verdict\":\"timeout\",\"exec_time_ms\":1}", false },
-    { WIRE_EXEC, WIRE_RESULT, "{\"verdict\":\"ok\",\"exec_time_ms\":1e308,\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}", false },
+    { WIRE_EXEC, WIRE_RESULT,
+      "{\"verdict\":\"ok\",\"exec_time_ms\":1e308,\"columns\":[],\"types\":[],\"rows\":[]"
+      ",\"row_count\":0,\"truncated\":false}",
+      false },
     { WIRE_EXEC, WIRE_RESULT, "[]", false },
     { WIRE_EXEC, WIRE_RESULT, "{\"verdict\":\"ok\",\"verdict\":\"ok\"}", false },
-    { WIRE_INGEST, WIRE_INGESTED, "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"row_count\":9,\"rejects\":{\"count\":0,\"lines\":[]},\"dialect\":{}}", true },
-    { WIRE_INGEST, WIRE_INGESTED, "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[],\"row_count\":9,\"dialect\":{}}", false },
-    { WIRE_INGEST, WIRE_INGESTED, "{" OK_HEAD ",\"columns\":[],\"types\":[],\"row_count\":9,\"rejects\":{\"count\":-1,\"lines\":[]},\"dialect\":{}}", false },
-    { WIRE_INGEST, WIRE_INGESTED, "{\"verdict\":\"error\",\"exec_time_ms\":1,\"error\":{\"type\":\"t\",\"message\":\"m\"}}", true },
+    { WIRE_INGEST, WIRE_INGESTED,
+      "{" OK_HEAD
+      ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"row_count\":9,\"rejects\":{\"count\":0"
+      ",\"lines\":[]},\"dialect\":{}}",
+      true },
+    { WIRE_INGEST, WIRE_INGESTED,
+      "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[],\"row_count\":9,\"dialect\":{}}", false },
+    { WIRE_INGEST, WIRE_INGESTED,
+      "{" OK_HEAD
+      ",\"columns\":[],\"types\":[],\"row_count\":9,\"rejects\":{\"count\":-1,\"lines\":[]}"
+      ",\"dialect\":{}}",
+      false },
+    { WIRE_INGEST, WIRE_INGESTED,
+      "{\"verdict\":\"error\",\"exec_time_ms\":1,\"error\":{\"type\":\"t\",\"message\":\"m\"}}",
+      true },
     { WIRE_INGEST, WIRE_INGESTED, "{\"verdict\":\"error\",\"exec_time_ms\":1}", false },
     { WIRE_PROFILE, WIRE_PROFILED, "{" OK_HEAD ",\"profile\":{}}", true },
     { WIRE_PROFILE, WIRE_PROFILED, "{" OK_HEAD "}", false },
@@ -192,7 +240,8 @@ static void test_bytes(void **state)
 static void test_asks(void **state)
 {
     (void)state;
-    assert_int_equal(send(WIRE_ASK, 3, "{\"what\":\"input\",\"args\":{\"prompt\":\"name?\"}}"), INBOX_ASK);
+    assert_int_equal(send(WIRE_ASK, 3, "{\"what\":\"input\",\"args\":{\"prompt\":\"name?\"}}"),
+                     INBOX_ASK);
     assert_string_equal(item.text, "input");
     assert_int_equal(item.id, 3);
     assert_int_equal(in.ask, 3);
@@ -265,7 +314,8 @@ static void test_flood_of_bytes(void **state)
     unsigned char raw[WIRE_HEAD_BYTES];
     int64_t sent = 0;
     enum inbox_what what = INBOX_NOTHING;
-    wire_head_write(&(struct wire_head){ .len = WIRE_EVENT_MAX, .id = 99, .type = WIRE_RESULT }, raw);
+    wire_head_write(&(struct wire_head){ .len = WIRE_EVENT_MAX, .id = 99, .type = WIRE_RESULT },
+                    raw);
     while (what == INBOX_NOTHING && sent < 2 * INBOX_BYTES_MAX) {
         what = take((const char *)raw, sizeof(raw));
         for (int i = 0; i < (int)(WIRE_EVENT_MAX >> 20) && what == INBOX_NOTHING; i++)
@@ -281,7 +331,10 @@ static void test_result_larger_than_asked_for(void **state)
 {
     (void)state;
     unsigned char raw[WIRE_HEAD_BYTES];
-    wire_head_write(&(struct wire_head){ .len = (uint32_t)wire_result_bytes(65536) + 1, .id = RUN, .type = WIRE_RESULT }, raw);
+    wire_head_write(&(struct wire_head){ .len = (uint32_t)wire_result_bytes(65536) + 1,
+                                         .id = RUN,
+                                         .type = WIRE_RESULT },
+                    raw);
     assert_int_equal(take((const char *)raw, sizeof(raw)), INBOX_BROKEN);
 }
 

@@ -1,4 +1,7 @@
-/* Messages in every fragmentation, heads that lie, every field of the table, docs/wire.md; zygote records. */
+/*
+ * Messages in every fragmentation, heads that lie, every field of the table, docs/wire.md; zygote
+ * records.
+ */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -56,7 +59,8 @@ struct seen {
 };
 
 /* Feeds bytes in pieces of `step` bytes. */
-static enum wire_step feed(struct wire_reader *r, const char *data, size_t len, size_t step, struct seen *seen)
+static enum wire_step feed(struct wire_reader *r, const char *data, size_t len, size_t step,
+                           struct seen *seen)
 {
     for (size_t at = 0; at < len;) {
         /* An exact copy, so that AddressSanitizer sees a read past the end. */
@@ -150,7 +154,8 @@ static void test_heads_that_lie(void **state)
     unsigned char raw[WIRE_HEAD_BYTES];
     for (unsigned type = 0; type < 256; type++) {
         const struct wire_message *m = wire_message(type);
-        struct wire_head back, head = { .len = m ? m->max_bytes : 0, .id = 0xfedcba98, .type = (enum wire_type)type };
+        struct wire_head back,
+            head = { .len = m ? m->max_bytes : 0, .id = 0xfedcba98, .type = (enum wire_type)type };
         for (unsigned direction = WIRE_TO_KERNEL; direction <= WIRE_TO_RIDDLE; direction++) {
             bool known = m && (m->directions & direction);
             wire_head_write(&head, raw);
@@ -191,7 +196,10 @@ static void test_table_is_complete(void **state)
     }
 }
 
-/* Every field of every message: what the table says is taken, and what it does not say is refused by name. */
+/*
+ * Every field of every message: what the table says is taken, and what it does not say is refused
+ * by name.
+ */
 static void test_every_field(void **state)
 {
     (void)state;
@@ -238,7 +246,8 @@ static void test_parse_has_a_budget(void **state)
     for (int i = 0; i < 2000; i++)
         assert_int_equal(buf_append_str(&text, ",0", &err), 0);
     assert_int_equal(buf_append_str(&text, "]}", &err), 0);
-    assert_int_equal(wire_parse(WIRE_DISPLAY, text.data, text.len, &nodes, &body, &err), -ERR_PROTOCOL);
+    assert_int_equal(wire_parse(WIRE_DISPLAY, text.data, text.len, &nodes, &body, &err),
+                     -ERR_PROTOCOL);
     assert_non_null(strstr(err.message, "values"));
     nodes = SIZE_MAX;
     assert_int_equal(wire_parse(WIRE_DISPLAY, text.data, text.len, &nodes, &body, &err), 0);
@@ -265,11 +274,21 @@ static void test_start(void **state)
     (void)state;
     struct err err;
     const struct wire_start_table tables[] = { { "orders", 3 } };
-    struct wire_start start = { .tables = tables, .n_tables = 1, .memory_bytes = 1, .workspace_bytes = 1, .tmp_bytes = 1, .inodes = 1,
-                                .file_bytes = 1, .pids = 1, .open_files = 1, .threads = 1 };
+    struct wire_start start = { .tables = tables,
+                                .n_tables = 1,
+                                .memory_bytes = 1,
+                                .workspace_bytes = 1,
+                                .tmp_bytes = 1,
+                                .inodes = 1,
+                                .file_bytes = 1,
+                                .pids = 1,
+                                .open_files = 1,
+                                .threads = 1 };
     auto_json json_t *body = wire_start_body(&start);
     assert_int_equal(wire_check(WIRE_START, body, &err), 0);
-    assert_int_equal(json_integer_value(json_object_get(json_array_get(json_object_get(body, "tables"), 0), "mount")), 3);
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_array_get(json_object_get(body, "tables"), 0), "mount")),
+                     3);
     start.dataset_id = "\xff";
     assert_null(wire_start_body(&start));
 }
@@ -278,9 +297,11 @@ static void test_start(void **state)
 static void test_docs(void **state)
 {
     (void)state;
-    static const char begin[] = "<!-- begin: made from src/sandbox/wire_table.c -->\n", end[] = "<!-- end -->\n";
+    static const char begin[] = "<!-- begin: made from src/sandbox/wire_table.c -->\n",
+                      end[] = "<!-- end -->\n";
     struct err err;
-    auto_buf struct buf page = BUF_INIT(1u << 20), table = BUF_INIT(1u << 20), whole = BUF_INIT(2u << 20);
+    auto_buf struct buf page = BUF_INIT(1u << 20), table = BUF_INIT(1u << 20),
+                        whole = BUF_INIT(2u << 20);
     assert_int_equal(fd_read_file("docs/wire.md", &page, &err), 0);
     assert_int_equal(wire_describe(&table, &err), 0);
     const char *from = strstr(buf_cstr(&page), begin), *to = from ? strstr(from, end) : NULL;
