@@ -56,7 +56,7 @@ void fake_reset(void)
 
 void fake_fail(enum fake_step step, unsigned n)
 {
-    plan.fail_at[step] = n ? plan.calls[step] + n : 0;
+    plan.fail_at[step] = n == 0 || n == FAKE_EVERY ? n : plan.calls[step] + n;
 }
 
 unsigned fake_count(enum fake_step step)
@@ -73,7 +73,7 @@ void fake_script(fake_script_fn fn, void *arg)
 static int step(enum fake_step s, struct err *err)
 {
     static const char *const names[] = { "spawn", "start", "send", "limit" };
-    if (++plan.calls[s] == plan.fail_at[s])
+    if (++plan.calls[s] == plan.fail_at[s] || plan.fail_at[s] == FAKE_EVERY)
         return err_set(err, ERR_UNAVAILABLE, "the script fails this %s", names[s]);
     return 0;
 }

@@ -6,13 +6,15 @@
  * fail at will, and the example of docs/adding-a-provider.md. It never runs code, so no setting chooses it.
  */
 
+#include <limits.h>
 #include "base/json.h"
 #include "sandbox/provider.h"
 #include "sandbox/wire.h"
 
 enum fake_step { FAKE_SPAWN, FAKE_START, FAKE_SEND, FAKE_LIMIT, _FAKE_STEP_MAX };
 
-/* The n-th call of the step from now on fails (1: the next one); 0: none does. */
+/* The n-th call of the step from now on fails (1: the next one); 0: none does; FAKE_EVERY: all do. */
+#define FAKE_EVERY UINT_MAX
 void fake_fail(enum fake_step step, unsigned n);
 /* How often each step was called since fake_reset(). */
 unsigned fake_count(enum fake_step step);

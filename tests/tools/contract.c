@@ -304,6 +304,17 @@ static void a_kernel_that_cannot_be_limited_is_replaced(void)
     lease_release(lease);
 }
 
+static void limits_that_cannot_be_set_are_told(void)
+{
+    struct sandbox_spec spec = { .kind = RUN_PYTHON };
+    struct lease *lease;
+    struct err err = ERR_INIT;
+    sandbox_limits_default(&cfg, &spec.limits);
+    fake_fail(FAKE_LIMIT, FAKE_EVERY);
+    CHECK(foreground_acquire(fg, &spec, NULL, &lease, &err) == -ERR_UNAVAILABLE);
+    CHECK(strstr(err.message, "fails this limit"));
+}
+
 static void say_nonsense(struct kernel_link *l, const struct fake_request *req, void *arg)
 {
     (void)req, (void)arg;
@@ -361,6 +372,7 @@ static const struct {
     FAKE_CASE(a_failed_start_is_told),
     FAKE_CASE(a_failed_send_is_told),
     FAKE_CASE(a_kernel_that_cannot_be_limited_is_replaced),
+    FAKE_CASE(limits_that_cannot_be_set_are_told),
     FAKE_CASE(a_broken_frame_ends_the_sandbox),
     FAKE_CASE(a_silent_kernel_is_killed),
 };

@@ -20,6 +20,7 @@
 #include "sandbox/pool/executor_impl.h"
 
 #define IDLE_KEPT_MS 60000
+#define UNLIMITED_MAX 3 /* kernels in a row whose limits cannot be set */
 #define SWEEP_MS 10000
 #define INGESTS_MAX 4
 /* A kernel that runs nothing and was not measured is counted with this part of its limit. */
@@ -229,10 +230,15 @@ struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, co
     trim_pool(ex, kind);
     while (ex->n_pool[kind] > 0) {
         struct kernel_link *link = ex->pool[kind][--ex->n_pool[kind]];
-        struct err ignored = ERR_INIT;
-        if (!(ops->caps & PROVIDER_LIMIT) || ops->limit(link, limits, &ignored) == 0)
+        struct err err = ERR_INIT;
+        if (!(ops->caps & PROVIDER_LIMIT) || ops->limit(link, limits, &err) == 0)
             return link;
         ops->release(link);
+        /* Another kernel may do better; a machine that refuses several in a row will not. */
+        if (++l->n_unlimited == UNLIMITED_MAX) {
+            lease_fail(l, &err);
+            return NULL;
+        }
     }
     l->waits_for_kernel = true;
     executor_fill_pool(ex);

@@ -47,6 +47,7 @@ struct lease {
     bool ingested;         /* … which is over: it waits for its hash */
     struct sandbox *sandbox;
     bool waits_for_kernel;
+    unsigned n_unlimited; /* kernels that were given up because their limits could not be set */
     bool waits_for_table; /* another lease is making it */
     bool woken;
     bool spoilt; /* a run ended badly: not for reuse */
@@ -99,7 +100,7 @@ bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes);
 void lease_give_up_place(struct lease *l);
 enum place place_of(enum run_kind kind);
 
-/* A kernel of this kind with these limits, or NULL; then the lease goes on (load_advance()) when there is one. */
+/* A kernel of this kind with these limits, or NULL: the lease goes on (load_advance()) when there is one, or has failed. */
 struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits);
 void executor_fill_pool(struct executor *ex);
 /* The lease is over; its user is told why. */
