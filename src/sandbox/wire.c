@@ -182,10 +182,12 @@ static void next_head(struct wire_reader *r)
 static enum wire_step step_head(struct wire_reader *r, const char **bytes, size_t *len)
 {
     size_t n = MIN_OF(*len, sizeof(r->raw) - r->n_raw);
-    memcpy(r->raw + r->n_raw, *bytes, n);
-    r->n_raw += n;
-    *bytes += n;
-    *len -= n;
+    if (n > 0) { /* no bytes may be no pointer either */
+        memcpy(r->raw + r->n_raw, *bytes, n);
+        r->n_raw += n;
+        *bytes += n;
+        *len -= n;
+    }
     if (r->n_raw < sizeof(r->raw))
         return WIRE_MORE;
     if (!wire_head_read(r->raw, r->direction, &r->head))
