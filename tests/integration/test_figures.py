@@ -39,7 +39,7 @@ def drawing(*pictures, after=""):
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    server = Server(tmp_path_factory.mktemp("figures"), **QUICK, **KEYS)
+    server = Server(tmp_path_factory.mktemp("figures"), **QUICK, **KEYS, RIDDLE_MEMORY="2g")  # room for a sanitized kernel
     server.key = ANN
     make_set(server)
     with server:
@@ -173,15 +173,15 @@ def test_figures_of_a_run_that_ended_too_soon_are_removed(tmp_path):
 # ---- streams ----
 
 
-def test_stream_of_a_large_plot(shared):
+def test_stream_of_a_large_plot(server):
     """Ended in the middle: the event was larger than the stream's queue."""
     code = "import numpy as np, matplotlib.pyplot as plt\nplt.figure(figsize=(12, 12))\nplt.imshow(np.random.rand(1200, 1200, 3))\nplt.show()"
-    with watching(shared, run_body("ecommerce", python=code, timeout_seconds=60)) as watched:
+    with watching(server, run_body("shop", python=code, timeout_seconds=60)) as watched:
         image = watched.until("image")
         result = watched.until("result")
         assert watched.until("done")["run_id"] == watched.run_id
     assert result["status"] == "succeeded" and result["result"]["outputs"] == [{k: v for k, v in image.items() if k != "type"}]
-    png = fetched(shared, image)
+    png = fetched(server, image)
     assert len(png) > 1 << 20 and png.startswith(MAGIC) and png.endswith(b"IEND\xaeB`\x82")
 
 

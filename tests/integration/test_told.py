@@ -34,7 +34,7 @@ def server(tmp_path_factory, model):
     (data / "wide" / "wide.csv").write_text(",".join(f"measure_{i}" for i in range(300)) + "\n" + ",".join(map(str, range(300))) + "\n")
     (data / "registry.json").write_text(json.dumps(REGISTRY))
     with Server(directory, **QUICK, **model.settings, OPENAI_MODEL="seeing", LLM_VISION="on", AGENT_TIMEOUT_SECONDS=120, RUN_TIMEOUT_SECONDS=60, LLM_TIMEOUT_SECONDS=20,
-                LLM_MAX_RETRIES=0) as s:
+                LLM_MAX_RETRIES=0, RIDDLE_MEMORY="2g") as s:  # room for a sanitized kernel
         yield s
 
 
