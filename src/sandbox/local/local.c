@@ -416,11 +416,13 @@ struct local_spawn {
     struct err err;
 };
 
-static int make_link(struct local *p, const struct local_spawn *s, struct kernel_link **ret, struct err *err)
+static int make_link(struct local *p, struct local_spawn *s, struct kernel_link **ret, struct err *err)
 {
     struct local_link *l = calloc(1, sizeof(*l));
-    if (!l)
+    if (!l) {
+        kernel_kill(&s->kernel);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
     const int fds[_END_MAX] = { s->kernel.control, s->kernel.out, s->kernel.errout, s->kernel.pidfd };
     l->base.provider = &p->base;
     l->kernel = s->kernel;
