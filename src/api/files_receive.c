@@ -60,8 +60,9 @@ static bool wanted(const struct arrival *f)
 
 /* ---- memory ---- */
 
-static void uncount(struct arrivals *a)
+static void uncount(struct intake *in)
 {
+    struct arrivals *a = (struct arrivals *)in;
     a->use->bytes -= a->counted_bytes;
     if (a->session)
         a->session->incoming -= a->counted_bytes;
@@ -71,7 +72,7 @@ static void uncount(struct arrivals *a)
 static void arrivals_free(struct intake *in)
 {
     struct arrivals *a = (struct arrivals *)in;
-    uncount(a);
+    uncount(in);
     if (a->prev) {
         *a->prev = a->next;
         if (a->next)
@@ -260,7 +261,7 @@ static void commit(struct arrivals *a)
     struct session *s = a->session;
     struct err err = ERR_INIT;
     int r = 0;
-    uncount(a);
+    uncount(&a->in);
     for (struct arrival *f = first(a); f && r == 0; f = after(f)) {
         if (!wanted(f))
             continue;
@@ -429,7 +430,7 @@ static void whole(struct intake *in)
 int session_receive_headers(struct http_request *req, struct err *err)
 {
     static const struct intake_user user = { .begin = begin_file, .count = count_bytes, .end = end_file, .field = take_field,
-                                             .check = check, .whole = whole, .remove = remove_all, .free = arrivals_free };
+                                             .check = check, .whole = whole, .uncount = uncount, .remove = remove_all, .free = arrivals_free };
     struct app *app = app_of(req);
     struct arrivals *a = calloc(1, sizeof(*a));
     if (!a)

@@ -141,6 +141,7 @@ void intake_abort(struct intake *in)
 {
     in->aborted = true;
     in->req = NULL;
+    in->user->uncount(in);
     if (in->busy)
         return;
     for (struct intake_file *f = in->files; f; f = f->next)

@@ -5,8 +5,8 @@
  * Files on their way in: a multipart body, streamed to disk and hashed by the worker pool, never held in memory. What the files are for
  * is the user's business: a struct of its own begins with a struct intake, one for each file with a struct intake_file.
  *
- * However the request ends before the body is whole (the client leaves, a limit, a full disk), `remove` and then `free` are called, and
- * nothing else. After `whole` the user ends it: by intake_abort(), or by freeing it all after intake_finish().
+ * However the request ends before the body is whole (the client leaves, a limit, a full disk), `uncount`, `remove` and `free` are called,
+ * and nothing else. After `whole` the user ends it: by intake_abort(), or by freeing it all after intake_finish().
  */
 
 #include <limits.h>
@@ -49,6 +49,7 @@ struct intake_user {
     /* The body is over: is everything there? */
     int (*check)(struct intake *in, struct err *err);
     void (*whole)(struct intake *in);  /* and everything is on disk */
+    void (*uncount)(struct intake *in); /* it was aborted: its bytes count no more, before a refusal is answered */
     void (*remove)(struct intake *in); /* in the worker pool: whatever was written */
     void (*free)(struct intake *in);   /* calls intake_finish() */
 };

@@ -44,8 +44,9 @@ static void free_incoming(struct incoming *f)
     free(f);
 }
 
-static void uncount(struct receiver *rx)
+static void uncount(struct intake *in)
 {
+    struct receiver *rx = (struct receiver *)in;
     rx->use->bytes -= rx->counted_bytes;
     rx->counted_bytes = 0;
 }
@@ -53,7 +54,7 @@ static void uncount(struct receiver *rx)
 static void free_receiver(struct intake *in)
 {
     struct receiver *rx = (struct receiver *)in;
-    uncount(rx);
+    uncount(in);
     for (size_t i = 0; i < rx->n_files; i++)
         free_incoming(rx->files[i]);
     intake_finish(in);
@@ -158,7 +159,7 @@ static void commit(struct intake *in);
 int upload_receive_headers(struct http_request *req, struct err *err)
 {
     static const struct intake_user user = { .begin = begin_file, .count = count_bytes, .end = end_file, .check = check,
-                                             .whole = commit, .remove = remove_files, .free = free_receiver };
+                                             .whole = commit, .uncount = uncount, .remove = remove_files, .free = free_receiver };
     struct app *app = app_of(req);
     struct receiver *rx = calloc(1, sizeof(*rx));
     if (!rx)
@@ -254,7 +255,7 @@ static void changed(struct upload_set *set, void *arg)
 /* Every file has a record, or an error. */
 static void recorded(struct receiver *rx)
 {
-    uncount(rx); /* the sets count now */
+    uncount(&rx->in); /* the sets count now */
     rx->n_open = 1;
     for (size_t i = 0; i < rx->n_files; i++) {
         struct incoming *f = rx->files[i];
