@@ -273,7 +273,7 @@ static int read_list(struct store *s, size_t slot, struct request *r)
     int result = s->ops->list(s->backend, slot, r->type, &r->query, after, page, &more, &r->err);
     if (result < 0)
         return result;
-    if (more && page->n > 0)
+    if (more && page->n > 0 && !r->query.like) /* a ranked list is not continued */
         cursor_print(r->type, (char *)page->items + (page->n - 1) * info->size, page->next);
     if (r->type == RECORD_MESSAGE)
         reverse(page, info->size);

@@ -90,6 +90,25 @@ static const struct record_field upload_fields[] = {
     FIELD(upload, expires_at, FIELD_TIME, 0, 32),
 };
 
+static const struct record_field words_fields[] = {
+    FIELD(dataset_words, dataset_id, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED, 128),
+    FIELD(dataset_words, owner, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED | FIELD_HIDDEN, 128),
+    FIELD_AS(dataset_words, words_json, "words", FIELD_JSON, FIELD_REQUIRED, 64 * KB),
+    FIELD(dataset_words, updated_at, FIELD_TIME, FIELD_REQUIRED, 32),
+};
+
+static const struct record_field verified_fields[] = {
+    FIELD(verified, run_id, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED, 128),
+    FIELD(verified, owner, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED | FIELD_HIDDEN, 128),
+    FIELD(verified, created_at, FIELD_TIME, FIELD_REQUIRED | FIELD_FIXED, 32),
+    FIELD(verified, dataset_id, FIELD_ID, FIELD_REQUIRED, 256),
+    FIELD(verified, question, FIELD_TEXT, FIELD_REQUIRED, QUESTION_MAX_BYTES),
+    FIELD(verified, query_mode, FIELD_ID, FIELD_REQUIRED, 32),
+    FIELD_AS(verified, plan_json, "plan", FIELD_JSON, 0, PLAN_MAX_BYTES),
+    FIELD_AS(verified, compiled_sql, "sql", FIELD_TEXT, 0, CODE_MAX_BYTES),
+    FIELD_AS(verified, python_code, "python", FIELD_TEXT, 0, CODE_MAX_BYTES),
+};
+
 #define FIELDS(a) .fields = (a), .n_fields = ARRAY_SIZE(a)
 
 const struct record_info record_infos[_RECORD_MAX] = {
@@ -118,9 +137,24 @@ const struct record_info record_infos[_RECORD_MAX] = {
                         .sort = "created_at",
                         .size = sizeof(struct upload),
                         FIELDS(upload_fields) },
+    [RECORD_WORDS] = { .noun = "words of a data set",
+                       .table = "dataset_words",
+                       .key = "dataset_id",
+                       .sort = "updated_at",
+                       .own_ids = true,
+                       .size = sizeof(struct dataset_words),
+                       FIELDS(words_fields) },
+    [RECORD_VERIFIED] = { .noun = "verified question",
+                          .table = "verified",
+                          .key = "run_id",
+                          .sort = "created_at",
+                          .own_ids = true,
+                          .size = sizeof(struct verified),
+                          FIELDS(verified_fields) },
 };
 
 #define TYPE(t) (1u << RECORD_##t)
+#define TYPE_ANY ((1u << _RECORD_MAX) - 1)
 #define FILTER(member, column_, op_, types_)                                                       \
     {                                                                                              \
         .name = #member, .column = (column_), .op = (op_),                                         \
@@ -128,14 +162,15 @@ const struct record_info record_infos[_RECORD_MAX] = {
     }
 
 const struct query_filter query_filters[QUERY_FILTERS] = {
-    FILTER(owner, "owner", "=", TYPE(CAPSULE) | TYPE(THREAD) | TYPE(MESSAGE) | TYPE(UPLOAD)),
-    FILTER(dataset_id, "dataset_id", "=", TYPE(CAPSULE)),
+    FILTER(owner, "owner", "=", TYPE_ANY),
+    FILTER(dataset_id, "dataset_id", "=", TYPE(CAPSULE) | TYPE(VERIFIED)),
     FILTER(status, "status", "=", TYPE(CAPSULE) | TYPE(UPLOAD)),
     FILTER(query_mode, "query_mode", "=", TYPE(CAPSULE)),
     FILTER(thread_id, "thread_id", "=", TYPE(CAPSULE) | TYPE(MESSAGE)),
-    FILTER(since, NULL, ">=", TYPE(CAPSULE) | TYPE(THREAD) | TYPE(MESSAGE) | TYPE(UPLOAD)),
-    FILTER(until, NULL, "<", TYPE(CAPSULE) | TYPE(THREAD) | TYPE(MESSAGE) | TYPE(UPLOAD)),
+    FILTER(since, NULL, ">=", TYPE_ANY),
+    FILTER(until, NULL, "<", TYPE_ANY),
     FILTER(expires_before, "expires_at", "<", TYPE(UPLOAD)),
+    FILTER(like, "verified_words", "MATCH", TYPE(VERIFIED)),
 };
 
 const char store_any_owner[] = "(any owner)";

@@ -8,6 +8,7 @@
 #include "store/sqlite_impl.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -19,6 +20,7 @@
 
 #define STATEMENTS_MAX 48
 #define SQL_MAX_BYTES 8192
+#define LIKE_WORDS_MAX 60
 
 enum verb {
     VERB_BEGIN,
@@ -35,6 +37,7 @@ enum verb {
 /* What a statement does: verb, kind of record, and a bit for each filter of a list. */
 #define KEY(verb, type, bits) ((uint32_t)(verb) | (uint32_t)(type) << 8 | (uint32_t)(bits) << 16)
 #define BIT_OWNER (1u << 0) /* as query_filters has it */
+#define BIT_LIKE (1u << QUERY_LIKE)
 #define BIT_AFTER (1u << QUERY_FILTERS)
 
 struct statement {
@@ -115,6 +118,8 @@ static int sql_list(struct buf *b, enum record_type type, unsigned bits, struct 
         r = sql_columns(b, type, FIELD_HEAVY, err);
     if (r == 0)
         r = buf_printf(b, err, " FROM %s ", info->table);
+    if (r == 0 && bits & BIT_LIKE)
+        r = buf_append_str(b, "JOIN verified_words ON verified_words.rowid = verified.id ", err);
     for (size_t i = 0; r == 0 && i < QUERY_FILTERS; i++) {
         const struct query_filter *f = &query_filters[i];
         if (!(bits & 1u << i))
@@ -127,6 +132,8 @@ static int sql_list(struct buf *b, enum record_type type, unsigned bits, struct 
     if (type == RECORD_MESSAGE)
         return buf_printf(b, err, "%s%sORDER BY id DESC LIMIT ?", bits & BIT_AFTER ? separator : "",
                           bits & BIT_AFTER ? " id < ? " : "");
+    if (bits & BIT_LIKE)
+        return buf_printf(b, err, "ORDER BY bm25(verified_words), %s DESC LIMIT ?", info->sort);
     if (bits & BIT_AFTER) {
         r = buf_printf(b, err, "%s (%s, %s) < (?, ?) ", separator, info->sort, info->key);
         if (r < 0)
@@ -540,6 +547,24 @@ static int backend_get(struct store_backend *b, size_t slot, enum record_type ty
     return r;
 }
 
+/* The words of a text as a query of FTS5 for any of them. Each is quoted, so that none is taken for
+ * an operator. */
+static void words_query(const char *text, struct buf *b)
+{
+    struct err ignored = ERR_INIT;
+    size_t n = 0;
+    for (const char *p = text; *p && n < LIKE_WORDS_MAX;) {
+        size_t len = 0;
+        while (isalnum((unsigned char)p[len]) || (unsigned char)p[len] >= 0x80)
+            len++;
+        if (len > 0 && buf_printf(b, &ignored, "%s\"%.*s\"", n ? " OR " : "", (int)len, p) == 0)
+            n++;
+        p += len ? len : 1;
+    }
+    if (n == 0)
+        (void)buf_append_str(b, "\"\"", &ignored); /* matches nothing */
+}
+
 static int bind_query(struct connection *c, sqlite3_stmt *stmt, enum record_type type,
                       const struct store_query *q, const struct store_position *after,
                       struct err *err)
@@ -547,8 +572,14 @@ static int bind_query(struct connection *c, sqlite3_stmt *stmt, enum record_type
     int at = 0, r = 0;
     for (size_t i = 0; r == 0 && i < QUERY_FILTERS; i++) {
         const char *value = query_filter_value(q, &query_filters[i]);
-        if (value)
+        if (value && i == QUERY_LIKE) {
+            auto_buf struct buf words = BUF_INIT(SQL_MAX_BYTES);
+            words_query(value, &words);
+            int code = sqlite3_bind_text(stmt, ++at, buf_cstr(&words), -1, SQLITE_TRANSIENT);
+            r = code == SQLITE_OK ? 0 : sqlite_error(c->db, code, c->path, "binding", err);
+        } else if (value) {
             r = bind_text(c, stmt, ++at, value, err);
+        }
     }
     if (r == 0 && after && type == RECORD_MESSAGE) {
         r = bind_int(c, stmt, ++at, after->number, err);

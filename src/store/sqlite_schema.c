@@ -11,6 +11,11 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/macros.h"
+#include "store/store.h"
+
+#define STR_OF(x) #x
+#define STR(x) STR_OF(x)
+#define VERIFIED_MAX STR(STORE_VERIFIED_MAX)
 
 /* JSON is checked here as well, because it goes into responses as it is. The constraint's name comes in the error. */
 #define JSON_COLUMN(name)                                                                          \
@@ -95,7 +100,62 @@ static const char step_uploads[] =
                         "CREATE INDEX uploads_by_time ON uploads (owner, created_at, file_id, size_bytes);"
                         "CREATE INDEX uploads_by_expiry ON uploads (expires_at) WHERE expires_at IS NOT NULL;";
 
-const char *const sqlite_migrations[] = { step_runs_and_threads, step_uploads };
+/*
+ * The index of words is contentless: it holds no second copy of the questions, so each trigger
+ * hands it the text that it once got. `id` is there because a rowid without a name may change when
+ * the file is compacted.
+ */
+static const char step_words_and_verified[] =
+    "CREATE TABLE dataset_words ("
+    " dataset_id TEXT NOT NULL,"
+    " owner TEXT NOT NULL," JSON_COLUMN("words_json") ","
+    " updated_at TEXT NOT NULL,"
+    " PRIMARY KEY (owner, dataset_id)"
+    ") STRICT;"
+    "CREATE TABLE verified ("
+    " id INTEGER PRIMARY KEY,"
+    " run_id TEXT NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " created_at TEXT NOT NULL,"
+    " dataset_id TEXT NOT NULL,"
+    " question TEXT NOT NULL,"
+    " query_mode TEXT NOT NULL," JSON_COLUMN("plan_json") ","
+    " compiled_sql TEXT,"
+    " python_code TEXT,"
+    " UNIQUE (owner, run_id)"
+    ") STRICT;"
+    "CREATE INDEX verified_by_dataset ON verified (owner, dataset_id, created_at, run_id);"
+    "CREATE VIRTUAL TABLE verified_words USING fts5 (asked, content='',"
+    " tokenize='porter unicode61 remove_diacritics 2');"
+    "CREATE TRIGGER verified_bounded BEFORE INSERT ON verified"
+    " WHEN (SELECT count(*) FROM verified WHERE owner = new.owner"
+    "       AND dataset_id = new.dataset_id) >= " VERIFIED_MAX
+    " AND NOT EXISTS (SELECT 1 FROM verified WHERE owner = new.owner AND run_id = new.run_id) BEGIN"
+    " SELECT RAISE(ABORT, 'a data set keeps at most " VERIFIED_MAX
+    " verified questions; remove some first');"
+    " END;"
+    "CREATE TRIGGER verified_added AFTER INSERT ON verified BEGIN"
+    " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
+    " END;"
+    "CREATE TRIGGER verified_changed AFTER UPDATE ON verified BEGIN"
+    " INSERT INTO verified_words (verified_words, rowid, asked)"
+    " VALUES ('delete', old.id, old.question);"
+    " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
+    " END;"
+    "CREATE TRIGGER verified_removed AFTER DELETE ON verified BEGIN"
+    " INSERT INTO verified_words (verified_words, rowid, asked)"
+    " VALUES ('delete', old.id, old.question);"
+    " END;"
+    "CREATE TRIGGER uploads_told AFTER DELETE ON uploads BEGIN"
+    " DELETE FROM dataset_words WHERE owner = old.owner AND dataset_id = old.file_id;"
+    " DELETE FROM verified WHERE owner = old.owner AND dataset_id = old.file_id;"
+    " END;";
+
+const char *const sqlite_migrations[] = {
+    step_runs_and_threads,
+    step_uploads,
+    step_words_and_verified,
+};
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 
 /* ---- errors ---- */

@@ -227,6 +227,9 @@ static int make_list(enum record_type type, const struct store_query *query, str
     struct store_position after = { .number = 0 };
     const char *cursor = query->cursor && query->cursor[0] ? query->cursor : NULL;
     int result = query_check(type, query, err);
+    if (result == 0 && cursor && query->like)
+        result = err_set(err, ERR_VALIDATION, "list of %ss: 'like' takes no cursor",
+                         record_infos[type].noun);
     if (result == 0 && cursor)
         result = cursor_parse(type, cursor, &after, err);
     if (result < 0)

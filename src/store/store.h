@@ -2,15 +2,18 @@
 #define RIDDLE_STORE_STORE_H
 
 /*
- * What Riddle keeps: run capsules, threads and their messages, records of uploads. A store is opened once; nothing but open,
- * close and the *_wait calls blocks. Work is done by threads of the store's own; callbacks come in the loop's thread,
- * exactly once for each call that returned 0, and never from within that call.
+ * What Riddle keeps: run capsules, threads and their messages, records of uploads, words about data
+ * sets, verified questions. A store is opened once; nothing but open, close and the *_wait calls
+ * blocks. Work is done by threads of the store's own; callbacks come in the loop's thread, exactly
+ * once for each call that returned 0, and never from within that call.
  *
  * A write whose callback came with err == NULL survives `kill -9` and loss of power.
  *
- * Everything has an owner, and each owner sees only what is theirs: another's id is NOT_FOUND, as if it did not exist.
+ * Everything has an owner, and each owner sees only what is theirs: another's id is NOT_FOUND, as
+ * if it did not exist.
  *
- * Records handed in are copied. Records handed out live until the callback returns, or until the page is finished.
+ * Records handed in are copied. Records handed out live until the callback returns, or until the
+ * page is finished.
  */
 
 #include <stdbool.h>
@@ -77,7 +80,37 @@ struct upload {
     const char *created_at, *expires_at;
 };
 
-enum record_type { RECORD_CAPSULE, RECORD_THREAD, RECORD_MESSAGE, RECORD_UPLOAD, _RECORD_MAX };
+/* What an owner wrote about a data set: descriptions, units, metrics, notes. It goes with an upload
+ * that is removed. */
+struct dataset_words {
+    const char *dataset_id, *owner;
+    const char *words_json; /* {description?, notes?, metrics?, tables?} */
+    const char *updated_at;
+};
+
+/* A question whose answer its owner confirmed, with the code that answered it. It goes with an
+ * upload that is removed. */
+struct verified {
+    const char *run_id, *owner; /* the run that answered */
+    const char *created_at;
+    const char *dataset_id;
+    const char *question;
+    const char *query_mode; /* sql, plan, python */
+    const char *plan_json, *compiled_sql, *python_code;
+};
+
+/* Of one owner and data set; a write past it is refused (VALIDATION). */
+#define STORE_VERIFIED_MAX 500
+
+enum record_type {
+    RECORD_CAPSULE,
+    RECORD_THREAD,
+    RECORD_MESSAGE,
+    RECORD_UPLOAD,
+    RECORD_WORDS,
+    RECORD_VERIFIED,
+    _RECORD_MAX
+};
 
 /*
  * Appends the record as the API shows it: _json members as the JSON that they are, owner and paths left out. brief leaves out
@@ -180,10 +213,13 @@ extern const char store_any_owner[];
 /* NULL filters match all. */
 struct store_query {
     const char *owner;                            /* required */
-    const char *dataset_id, *status, *query_mode; /* capsules; status also of uploads */
+    const char *dataset_id, *status,
+        *query_mode; /* capsules; status also of uploads, dataset_id of verified questions */
     const char *thread_id;                        /* capsules; required for messages */
     const char *since, *until;  /* since <= time < until, by what the list is sorted by */
     const char *expires_before; /* uploads */
+    const char *like; /* verified questions: those that share words with this text, the most alike
+                         first; no cursor */
     const char *cursor;         /* a page's next */
     int limit;                  /* 0: default; clamped to 1…STORE_LIMIT_MAX */
 };
@@ -195,6 +231,8 @@ struct store_page {
         const struct thread *threads;
         const struct message *messages;
         const struct upload *uploads;
+        const struct dataset_words *words;
+        const struct verified *verified;
         void *items;
     };
     size_t n;
