@@ -282,7 +282,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -302,7 +302,7 @@ test: ## Install what is missing, build both trees, and run every suite
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build contract:build contract:build-asan browser:build jail:build integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build contract:build contract:build-asan browser:build jail:build attack:build integration:build-asan
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
@@ -335,6 +335,9 @@ fuzz: ## Fuzz one entry of tests/fuzz with clang's libFuzzer: F=plan SECONDS=600
 
 check-jail: all tools ## What must be impossible inside the jail
 	$(Q)scripts/run-tests jail:$(BUILD)
+
+check-attack: all ## Attacks on a running server, with another owner at work
+	$(Q)scripts/run-tests attack:$(BUILD)
 
 check-contract: all tools ## Every sandbox provider through the same cases
 	$(Q)scripts/run-tests contract:$(BUILD)

@@ -580,13 +580,29 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
 
 /* ---- who may keep a kernel ---- */
 
-static struct chat *least_recent(struct agent *a, const struct chat *keep)
+static size_t hot_of(const struct agent *a, const char *owner)
 {
-    struct chat *oldest = NULL;
-    for (struct chat *c = a->chats; c; c = c->next)
-        if (c != keep && thread_kernel_is_hot(c->kernel) && !c->turns && (!oldest || c->used_ms < oldest->used_ms))
-            oldest = c;
-    return oldest;
+    size_t n = 0;
+    for (const struct chat *c = a->chats; c; c = c->next)
+        n += str_eq(c->owner, owner) && thread_kernel_is_hot(c->kernel);
+    return n;
+}
+
+/* The thread to give its kernel up: the least recently used one of the owner who has most. */
+static struct chat *least_wanted(struct agent *a, const struct chat *keep)
+{
+    struct chat *best = NULL;
+    size_t most = 0;
+    for (struct chat *c = a->chats; c; c = c->next) {
+        if (c == keep || !thread_kernel_is_hot(c->kernel) || c->turns)
+            continue;
+        size_t n = best && str_eq(best->owner, c->owner) ? most : hot_of(a, c->owner);
+        if (!best || n > most || (n == most && c->used_ms < best->used_ms)) {
+            best = c;
+            most = n;
+        }
+    }
+    return best;
 }
 
 static void evict(struct agent *a, struct chat *c, const char *why)
@@ -604,7 +620,7 @@ void agent_trim(struct agent *a, const struct chat *keep)
     struct chat *c;
     for (c = a->chats; c; c = c->next)
         hot += thread_kernel_is_hot(c->kernel);
-    while (hot > most && (c = least_recent(a, keep))) {
+    while (hot > most && (c = least_wanted(a, keep))) {
         evict(a, c, "its sandbox was given up to make room for other threads");
         hot--;
     }
@@ -614,7 +630,7 @@ void agent_trim(struct agent *a, const struct chat *keep)
 static bool make_room(void *arg)
 {
     struct agent *a = arg;
-    struct chat *c = least_recent(a, NULL);
+    struct chat *c = least_wanted(a, NULL);
     if (c)
         evict(a, c, "its sandbox was given up because memory was short");
     return c != NULL;

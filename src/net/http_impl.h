@@ -199,6 +199,8 @@ void reply_raw_error(struct http_request *req, int status, enum err_code code, c
 /* ---- sse.c ---- */
 
 void sse_heartbeats(struct http_server *s, int64_t now_ms);
+/* The stream that ends when too much waits for all. */
+struct sse *sse_longest_queue(struct http_server *s);
 void sse_fail(struct sse *sse,
               const struct err *err); /* an `error` event, then the end; on_close runs */
 

@@ -272,6 +272,26 @@ static int check_params(struct http_request *req, struct err *err)
     return 0;
 }
 
+/*
+ * When half of the connections are busy, an owner who has half of those is refused. Without keys
+ * there is one owner.
+ */
+static int check_share(const struct http_request *req, struct err *err)
+{
+    const struct http_server *s = req->server;
+    size_t n = 0;
+
+    if (!guard_has_keys(s->options.guard) || s->n_active <= s->options.max_connections / 2)
+        return 0;
+    for (const struct http_request *other = s->active; other; other = other->next)
+        n += other->owner == req->owner;
+    if (n <= s->options.max_connections / 4)
+        return 0;
+    return err_set(err, ERR_UNAVAILABLE,
+                   "%zu requests of yours are under way, a large part of all; try again soon",
+                   n - 1);
+}
+
 static int check_caller(struct http_request *req, const struct wanted *w, unsigned flags,
                         struct err *err)
 {
@@ -304,6 +324,8 @@ static int check_caller(struct http_request *req, const struct wanted *w, unsign
     }
     if (r < 0)
         http_add_header(req, "WWW-Authenticate", "Bearer realm=\"riddle\"");
+    if (r == 0 && !(flags & ROUTE_NO_RATE_LIMIT))
+        r = check_share(req, err);
     return r;
 }
 

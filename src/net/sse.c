@@ -58,13 +58,32 @@ static void drop_piece(struct sse *sse)
 }
 
 /* The stream whose client has most to read. */
-static struct sse *longest_queue(struct http_server *s)
+static size_t queued_for(const struct http_server *s, const char *owner)
 {
-    struct sse *longest = s->streams;
+    size_t sum = 0;
+
+    for (const struct sse *sse = s->streams; sse; sse = sse->next) {
+        if (sse->req->owner == owner) /* one pointer for each owner: guard.h */
+            sum += sse->queued;
+    }
+    return sum;
+}
+
+/* Of the owner for whom most waits: many short queues of one must not end the stream of another. */
+struct sse *sse_longest_queue(struct http_server *s)
+{
+    struct sse *longest = NULL;
+    const char *owner = NULL;
+    size_t most = 0;
 
     for (struct sse *sse = s->streams; sse; sse = sse->next) {
-        if (sse->queued > longest->queued)
+        size_t n = sse->req->owner == owner ? most : queued_for(s, sse->req->owner);
+
+        if (!longest || n > most || (n == most && sse->queued > longest->queued)) {
             longest = sse;
+            owner = sse->req->owner;
+            most = n;
+        }
     }
     return longest;
 }
@@ -271,7 +290,7 @@ static int check_room(struct sse *sse, struct err *err)
         return err_set(err, ERR_UNAVAILABLE, "the client does not read its events");
     }
     if (s->sse_queued > SSE_TOTAL_MAX) {
-        longest = longest_queue(s);
+        longest = sse_longest_queue(s);
         overrun(s, longest);
         if (longest == sse)
             return err_set(err, ERR_UNAVAILABLE, "the client does not read its events");

@@ -25,8 +25,9 @@ struct sse;
 
 /*
  * Queues an event of any size; `taken` is released in any case. UNAVAILABLE once more than
- * SSE_QUEUE_MAX waits for this client, or this queue is the longest when SSE_TOTAL_MAX wait for
- * all: then the stream ends in an `error` event, and on_close runs, soon and from the loop.
+ * SSE_QUEUE_MAX waits for this client, or SSE_TOTAL_MAX for all and this queue is the longest of
+ * the owner for whom most waits: then the stream ends in an `error` event, and on_close runs, soon
+ * and from the loop.
  */
 int sse_send(struct sse *sse, const char *event, json_t *taken, struct err *err);
 

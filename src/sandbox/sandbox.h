@@ -53,6 +53,7 @@ enum python_policy { POLICY_RESTRICTED, POLICY_OPEN, _POLICY_MAX };
 struct sandbox_limits {
     int64_t memory_bytes;
     double cpus;
+    bool yields; /* to others' SQL, when processors are short: Python and ingests */
     int pids;
     int open_files;
     int64_t file_bytes;

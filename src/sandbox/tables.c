@@ -152,6 +152,7 @@ void ingest_limits(const struct config *cfg, struct sandbox_limits *ret)
     ret->memory_bytes = cfg->ingest_memory_bytes;
     ret->file_bytes = cfg->ingest_file_bytes;
     ret->cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
+    ret->yields = true;
 }
 
 static void ingest_free(struct ingest *in)

@@ -42,6 +42,7 @@ struct cgroup {
     int64_t memory_bytes;
     int pids;
     double cpus;
+    bool yields;
 };
 
 #define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1 }, .members = { -1, -1, -1 }, .memory_bytes = -1, .pids = -1, .cpus = -1 }

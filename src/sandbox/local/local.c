@@ -34,6 +34,8 @@
 /* Without control groups memory is looked at this often, or more seldom where looking takes long. */
 #define WATCHDOG_MS 10
 #define WATCHDOG_SHARE 10
+/* Of kernels that yield to others, where no control group weighs them. */
+#define YIELDING_NICE 6
 
 enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
 
@@ -359,6 +361,8 @@ static int local_limit(struct kernel_link *link, const struct sandbox_limits *li
     struct local_link *l = of(link);
     l->pids = limits->pids;
     l->memory_bytes = limits->memory_bytes;
+    if (limits->yields && provider_of(l)->cgroups.at[CGROUP_CPU].version == 0)
+        (void)setpriority(PRIO_PROCESS, (id_t)l->kernel.pid, YIELDING_NICE);
     return cgroup_limit(&l->kernel.group, limits, err);
 }
 

@@ -209,6 +209,7 @@ void executor_fill_pool(struct executor *ex)
         struct spawn_spec spec = { .kind = (enum run_kind)kind, .pooled = !waited_for };
         struct err err = ERR_INIT;
         sandbox_limits_default(ex->cfg, &spec.limits);
+        spec.limits.yields = kind == RUN_PYTHON;
         if (s)
             *s = (struct spawning){ .ex = ex, .kind = (enum run_kind)kind };
         ex->is_spawning[kind] = true;
@@ -497,7 +498,8 @@ void lease_release(struct lease *l)
     admission_leave(&ex->admission, &l->ticket);
     free(TAKE_PTR(l->pending.code));
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing && sandbox_alive(l->sandbox))
-        sandbox_destroy(idle_cache_put(&ex->idle, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
+        sandbox_destroy(
+            idle_cache_put(&ex->idle, l->owner, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
     else
         sandbox_destroy(TAKE_PTR(l->sandbox));
     kick(ex);

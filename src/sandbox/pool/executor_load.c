@@ -266,6 +266,7 @@ static void start_sandbox(struct lease *l)
             return;
         }
     }
+    l->spec.limits.yields = l->spec.kind == RUN_PYTHON;
     struct kernel_link *link = executor_take_kernel(l, l->spec.kind, &l->spec.limits);
     if (!link)
         return;

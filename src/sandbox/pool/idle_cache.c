@@ -48,12 +48,36 @@ struct sandbox *idle_cache_take(struct idle_cache *c, const char *key)
     return NULL;
 }
 
-struct sandbox *idle_cache_put(struct idle_cache *c, const char *key, struct sandbox *sb, int64_t now_ms)
+static size_t count_of(const struct idle_cache *c, const char *owner)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        n += str_eq(c->at[i].owner, owner);
+    return n;
+}
+
+/* The oldest one of the owner who has most, counting the one that comes. */
+static size_t to_go(const struct idle_cache *c, const char *comer)
+{
+    size_t best = 0, most = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        size_t n = count_of(c, c->at[i].owner) + str_eq(c->at[i].owner, comer);
+        if (n > most) {
+            most = n;
+            best = i;
+        }
+    }
+    return best;
+}
+
+struct sandbox *idle_cache_put(struct idle_cache *c, const char *owner, const char *key,
+                               struct sandbox *sb, int64_t now_ms)
 {
     if (c->max == 0)
         return sb;
-    struct sandbox *gone = c->n == c->max ? remove_at(c, 0) : NULL;
+    struct sandbox *gone = c->n == c->max ? remove_at(c, to_go(c, owner)) : NULL;
     snprintf(c->at[c->n].key, sizeof(c->at[c->n].key), "%s", key);
+    snprintf(c->at[c->n].owner, sizeof(c->at[c->n].owner), "%s", owner);
     c->at[c->n].sandbox = sb;
     c->at[c->n].since_ms = now_ms;
     c->n++;

@@ -17,6 +17,7 @@
 struct idle_cache {
     struct {
         char key[IDLE_KEY_SIZE];
+        char owner[64];
         struct sandbox *sandbox;
         int64_t since_ms;
     } at[IDLE_CACHE_MAX];
@@ -30,8 +31,12 @@ bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const ch
 
 /* One for this key, which is then the caller's; NULL if there is none. */
 struct sandbox *idle_cache_take(struct idle_cache *c, const char *key);
-/* Keeps it. Returns one that has to go for it (perhaps this very one), or NULL. */
-struct sandbox *idle_cache_put(struct idle_cache *c, const char *key, struct sandbox *sb, int64_t now_ms);
+/*
+ * Keeps it. Returns one that has to go for it (perhaps this very one), or NULL: the oldest one of
+ * the owner who has most.
+ */
+struct sandbox *idle_cache_put(struct idle_cache *c, const char *owner, const char *key,
+                               struct sandbox *sb, int64_t now_ms);
 /* The next one kept since before this time, now the caller's; NULL when there is no more. */
 struct sandbox *idle_cache_expire(struct idle_cache *c, int64_t before_ms);
 

@@ -1,6 +1,7 @@
 /* The text of events. Streams over sockets are in test_http_async.c. */
 
 #include "base/check.h"
+#include "net/http_impl.h"
 #include "net/sse.h"
 
 static void formats(const char *event, const char *value, const char *text)
@@ -39,11 +40,32 @@ static void test_appends_or_leaves_alone(void **state)
     assert_string_equal(buf_cstr(&b), "event: a\ndata: {\"type\":\"a\"}\n\n");
 }
 
+/* ---- which stream ends when too much waits for all ---- */
+
+static void test_many_short_queues_of_one_owner(void **state)
+{
+    struct http_server s = { 0 };
+    struct http_request alice = { .owner = "alice" }, bob = { .owner = "bob" };
+    struct sse streams[6];
+
+    (void)state;
+    for (size_t i = 0; i < 6; i++) {
+        streams[i] = (struct sse){ .req = i ? &alice : &bob, .queued = 100, .next = s.streams };
+        s.streams = &streams[i];
+    }
+    streams[0].queued = 300; /* the longest, but alice has 500 in all */
+    streams[3].queued = 101;
+    assert_ptr_equal(sse_longest_queue(&s), &streams[3]);
+    streams[0].queued = 600;
+    assert_ptr_equal(sse_longest_queue(&s), &streams[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),
         cmocka_unit_test(test_appends_or_leaves_alone),
+        cmocka_unit_test(test_many_short_queues_of_one_owner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
