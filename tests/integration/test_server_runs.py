@@ -382,6 +382,7 @@ def test_cancel_at_any_moment(shared):
 
 
 def test_stream_order(shared):
+    assert shared.sql("ecommerce", "SELECT 1").status == 200  # its tables are there: no stage "loading"
     code = "import sys\nprint('out')\nprint('err', file=sys.stderr)\nresult = 42"
     with watching(shared, run_body("ecommerce", python=code, python_policy="open")) as watched:
         events = list(watched.events)
