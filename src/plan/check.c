@@ -3,6 +3,7 @@
 #include "plan/plan_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -173,6 +174,35 @@ static void show_value(const struct plan_value *v, char ret[STR_SHOWN_SIZE])
     }
 }
 
+/* What the inner plan gives goes with what it is compared with. */
+static int check_compared_plan(struct walk *w, const struct standpoint *at,
+                               const struct plan_filter *f, enum plan_type t)
+{
+    char what[CHECK_DESCRIBE_SIZE];
+    struct scope *in = malloc(sizeof(*in));
+    enum plan_type inner = TYPE_UNKNOWN;
+
+    if (!in)
+        return err_set(w->err, ERR_NO_MEMORY, "out of memory");
+    int r = plan_check(f->plan, at->scope->schema, w->err);
+    if (r >= 0)
+        r = scope_init(in, f->plan, at->scope->schema, w->err);
+    if (r >= 0) {
+        const struct standpoint item = { .scope = in, .place = PLACE_SELECT };
+        inner = check_type_of(&item, f->plan->select[0].operand.what);
+    }
+    free(in);
+    if (r < 0)
+        return err_wrap(w->err, "plan");
+    bool same = t == inner || (check_is_number(t) && check_is_number(inner)) ||
+                (check_is_time(t) && check_is_time(inner));
+    if (same || !check_is_known(t) || !check_is_known(inner))
+        return 0;
+    return err_set(w->err, ERR_VALIDATION, "%s is %s, but the plan gives %s",
+                   check_describe(at, f->operand.what, what), plan_type_words[t],
+                   plan_type_words[inner]);
+}
+
 static int check_condition(struct walk *w, const struct standpoint *at, const struct plan_filter *f)
 {
     char what[CHECK_DESCRIBE_SIZE], value[STR_SHOWN_SIZE];
@@ -190,6 +220,8 @@ static int check_condition(struct walk *w, const struct standpoint *at, const st
         return 0;
     if (f->ignore_case && t != TYPE_UNKNOWN && t != TYPE_TEXT)
         return check_mismatch(w, at, "'ignore_case'", "text", e, t);
+    if (f->plan)
+        return check_compared_plan(w, at, f, t);
     for (size_t i = 0; i < f->n_values; i++) {
         const char *instead = wanted_instead(&f->values[i], t);
 
@@ -302,27 +334,39 @@ static bool is_aggregated(const struct query_plan *plan)
     return false;
 }
 
-int plan_check(const struct query_plan *plan, const struct plan_schema *schema, struct err *err)
+static int check_whole(const struct query_plan *plan, const struct plan_schema *schema,
+                       struct scope *scope, struct err *err)
 {
     struct walk w = { .err = err, .aggregated = is_aggregated(plan) };
-    struct scope scope;
-    int r = scope_init(&scope, plan, schema, err);
-    const struct standpoint where = { .scope = &scope, .place = PLACE_WHERE };
-    const struct standpoint having = { .scope = &scope, .place = PLACE_HAVING };
+    int r = scope_init(scope, plan, schema, err);
+    const struct standpoint where = { .scope = scope, .place = PLACE_WHERE };
+    const struct standpoint having = { .scope = scope, .place = PLACE_HAVING };
 
     if (r >= 0)
-        r = check_joins(&w, &scope);
+        r = check_joins(&w, scope);
     if (r >= 0 && plan->n_having > 0 && plan->n_group_by == 0 && !plan_has_aggregate(plan))
         return err_set(err, ERR_VALIDATION, "'having' requires 'group_by' or an aggregation");
     if (r >= 0)
-        r = check_select(&w, &scope);
+        r = check_select(&w, scope);
     if (r >= 0)
         r = check_filters(&w, &where, "filters", plan->filters, plan->n_filters);
     if (r >= 0)
-        r = check_group_by(&w, &scope);
+        r = check_group_by(&w, scope);
     if (r >= 0)
         r = check_filters(&w, &having, "having", plan->having, plan->n_having);
     if (r >= 0)
-        r = check_order_by(&w, &scope);
+        r = check_order_by(&w, scope);
     return r < 0 ? r : 0;
+}
+
+int plan_check(const struct query_plan *plan, const struct plan_schema *schema, struct err *err)
+{
+    if (plan->source && plan_check(plan->source, schema, err) < 0)
+        return err_wrap(err, "source");
+    struct scope *scope = malloc(sizeof(*scope)); /* a large one, and plans nest */
+    if (!scope)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    int r = check_whole(plan, schema, scope, err);
+    free(scope);
+    return r;
 }

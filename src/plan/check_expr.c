@@ -299,9 +299,15 @@ static int visit_aggregate(struct walk *w, const struct standpoint *at, const st
     default:
         break;
     }
-    if (t == TYPE_UNKNOWN || check_is_number(t) || t == TYPE_BOOL)
-        return 0;
-    return check_mismatch(w, &in, who, "a number", e->args[0], t);
+    for (size_t i = 0;;) {
+        if (t != TYPE_UNKNOWN && !check_is_number(t) && t != TYPE_BOOL)
+            return check_mismatch(w, &in, who, "a number", e->args[i], t);
+        if (++i == e->n_args) /* two of corr() */
+            return 0;
+        r = check_visit(w, &in, e->args[i], true, &t);
+        if (r < 0)
+            return r;
+    }
 }
 
 static int visit_arithmetic(struct walk *w, const struct standpoint *at, const struct expr *e,
@@ -422,24 +428,28 @@ static int visit_window(struct walk *w, const struct standpoint *at, const struc
 {
     const char *name = e->call->name;
     bool shown = at->place == PLACE_SELECT || at->place == PLACE_ORDER;
-    bool share = str_eq(name, "share");
+    bool share = str_eq(name, "share"), sums = share || str_eq(name, "running");
 
     if (at->in_aggregate || at->no_aggregate || w->in_window)
         return err_set(w->err, ERR_VALIDATION, "%s() cannot stand inside an aggregate or another function over rows", name);
-    if (!shown && (share || at->place != PLACE_WHERE))
-        return err_set(w->err, ERR_VALIDATION, "%s() belongs in 'select' or 'order_by'%s", name, share ? "" : " or 'filters'");
+    if (!shown && (sums || at->place != PLACE_WHERE))
+        return err_set(w->err, ERR_VALIDATION, "%s() belongs in 'select' or 'order_by'%s", name,
+                       sums ? "" : " or 'filters'");
     if (!shown && w->aggregated)
         return err_set(w->err, ERR_VALIDATION, "%s() cannot filter a plan that aggregates", name);
     w->columns++; /* all of them depend on the rows */
     enum plan_type t = TYPE_INTEGER;
     w->in_window = true;
     int r = e->n_args > 0 ? check_visit(w, at, e->args[0], grouped, &t) : 0;
+    enum plan_type by;
+    for (size_t i = 1; i < e->n_args && r >= 0; i++)
+        r = check_visit(w, at, e->args[i], grouped, &by);
     w->in_window = false;
     if (r < 0)
         return r;
-    if (share && t != TYPE_UNKNOWN && !check_is_number(t))
-        return check_mismatch(w, at, "share()", "a number", e->args[0], t);
-    *ret = share ? TYPE_NUMBER : t;
+    if (sums && t != TYPE_UNKNOWN && !check_is_number(t))
+        return check_mismatch(w, at, share ? "share()" : "running()", "a number", e->args[0], t);
+    *ret = sums ? TYPE_NUMBER : str_eq(name, "rank") ? TYPE_INTEGER : t;
     return 0;
 }
 

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -185,20 +186,61 @@ static int put_date_add(struct printer *p, const struct standpoint *at, const st
     return r < 0 ? r : put(p, ")");
 }
 
-/* In the order of the table: the engine keeps it where nothing sorts. */
+/* PARTITION BY or ORDER BY the arguments behind the first; nothing if there are none. */
+static int put_over(struct printer *p, const struct standpoint *at, const struct expr *e,
+                    const char *clause)
+{
+    int r = e->n_args > 1 ? put(p, clause) : 0;
+    return r < 0 || e->n_args < 2 ? r : put_args(p, at, e, 1, BIND_OR);
+}
+
+static int put_share(struct printer *p, const struct standpoint *at, const struct expr *e)
+{
+    int r = put(p, "(100.0 * ");
+    if (r >= 0)
+        r = put_expr(p, at, e->args[0], BIND_ATOM);
+    if (r >= 0)
+        r = put(p, " / SUM(");
+    if (r >= 0)
+        r = put_expr(p, at, e->args[0], BIND_OR);
+    if (r >= 0)
+        r = put(p, ") OVER (");
+    if (r >= 0)
+        r = put_over(p, at, e, "PARTITION BY ");
+    return r < 0 ? r : put(p, "))");
+}
+
+/* The highest is the first; what has no value comes last. */
+static int put_rank(struct printer *p, const struct standpoint *at, const struct expr *e)
+{
+    int r = put(p, "rank() OVER (");
+    if (r >= 0)
+        r = put_over(p, at, e, "PARTITION BY ");
+    if (r >= 0)
+        r = put(p, e->n_args > 1 ? " ORDER BY " : "ORDER BY ");
+    if (r >= 0)
+        r = put_expr(p, at, e->args[0], BIND_OR);
+    return r < 0 ? r : put(p, " DESC NULLS LAST)");
+}
+
+/* Without a second argument in the order of the table: the engine keeps it where nothing sorts. */
 static int put_window(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
-    if (str_eq(e->call->name, "row_number"))
+    const char *name = e->call->name;
+    if (str_eq(name, "row_number"))
         return put(p, "row_number() OVER ()");
-    bool share = str_eq(e->call->name, "share");
-    int r = put(p, share ? "(100.0 * " : str_eq(e->call->name, "next") ? "lead(" : "lag(");
+    if (str_eq(name, "share"))
+        return put_share(p, at, e);
+    if (str_eq(name, "rank"))
+        return put_rank(p, at, e);
+    int r = put(p, str_eq(name, "running") ? "SUM(" : str_eq(name, "next") ? "lead(" : "lag(");
     if (r >= 0)
-        r = put_expr(p, at, e->args[0], share ? BIND_ATOM : BIND_OR);
-    if (r >= 0 && share)
-        r = put(p, " / SUM(");
-    if (r >= 0 && share)
         r = put_expr(p, at, e->args[0], BIND_OR);
-    return r < 0 ? r : put(p, share ? ") OVER ())" : ") OVER ()");
+    if (r >= 0)
+        r = put(p, ") OVER (");
+    if (r >= 0)
+        r = put_over(p, at, e, "ORDER BY ");
+    return r < 0 ? r : put(p, ")");
 }
 
 static int put_call(struct printer *p, const struct standpoint *at, const struct expr *e)
@@ -227,6 +269,7 @@ static int put_aggregate(struct printer *p, const struct standpoint *at, const s
         [FUNC_STDDEV] = "STDDEV(",
         [FUNC_VARIANCE] = "VARIANCE(",
         [FUNC_QUANTILE] = "QUANTILE_CONT(",
+        [FUNC_CORR] = "CORR(",
     };
     struct standpoint in = *at;
     char digits[EXPR_DOUBLE_SIZE];
@@ -242,7 +285,7 @@ static int put_aggregate(struct printer *p, const struct standpoint *at, const s
     if (r >= 0 && cast)
         r = put(p, "CAST(");
     if (r >= 0)
-        r = put_expr(p, &in, e->args[0], BIND_OR);
+        r = put_args(p, &in, e, 0, BIND_OR);
     if (r >= 0 && cast)
         r = put(p, " AS INTEGER)");
     if (r >= 0 && e->func == FUNC_QUANTILE) {
@@ -434,6 +477,26 @@ static int put_operand(struct printer *p, const struct standpoint *at, const str
     return r < 0 ? r : put(p, ")");
 }
 
+static int put_plan(struct printer *p, const struct query_plan *plan,
+                    const struct plan_schema *schema, bool inner);
+
+/* x NOT IN (…) is true for no row once the list has a null: those are left out of it. */
+static int put_compared_plan(struct printer *p, const struct standpoint *at,
+                             const struct plan_filter *f)
+{
+    const char *op = f->op == FILTER_IN     ? "IN" :
+                     f->op == FILTER_NOT_IN ? "NOT IN" :
+                                              plan_filter_op_names[f->op];
+    int r = buf_printf(p->out, p->err, " %s (\n", op);
+    if (r >= 0 && f->op == FILTER_NOT_IN)
+        r = put(p, "SELECT * FROM (\n");
+    if (r >= 0)
+        r = put_plan(p, f->plan, at->scope->schema, true);
+    if (r >= 0 && f->op == FILTER_NOT_IN)
+        r = put(p, "\n) AS \"list\"(\"item\")\nWHERE \"item\" IS NOT NULL");
+    return r < 0 ? r : put(p, "\n)");
+}
+
 static int put_condition(struct printer *p, const struct standpoint *at,
                          const struct plan_filter *f)
 {
@@ -447,6 +510,8 @@ static int put_condition(struct printer *p, const struct standpoint *at,
     r = put_operand(p, at, f);
     if (r < 0)
         return r;
+    if (f->plan)
+        return put_compared_plan(p, at, f);
     switch (f->op) {
     case FILTER_IS_NULL:
         return put(p, " IS NULL");
@@ -557,6 +622,13 @@ static int put_from(struct printer *p, const struct scope *s)
     const struct standpoint at = { .scope = s, .place = PLACE_ON };
     int r = put(p, "\nFROM ");
 
+    if (r >= 0 && s->plan->source) {
+        r = put(p, "(\n");
+        if (r >= 0)
+            r = put_plan(p, s->plan->source, s->schema, true);
+        if (r >= 0)
+            r = put(p, "\n) AS ");
+    }
     if (r >= 0)
         r = put_name(p, s->names[0]);
     for (size_t i = 0; i < s->plan->n_joins && r >= 0; i++) {
@@ -624,36 +696,64 @@ static int put_order_by(struct printer *p, const struct scope *s)
     return r;
 }
 
+/* DESCRIBE and SUMMARIZE as tables, so that they have the form of a SELECT. */
+static int put_description(struct printer *p, const struct scope *s)
+{
+    bool statistics = s->plan->describe == DESCRIBE_STATISTICS;
+    int r = put(p, statistics ? "SELECT\n  *\nFROM (SUMMARIZE " :
+                                "SELECT\n  column_name,\n  column_type\nFROM (DESCRIBE ");
+    if (r >= 0)
+        r = put_name(p, s->names[0]);
+    return r < 0 ? r : put(p, ")");
+}
+
+static int put_clauses(struct printer *p, const struct scope *scope)
+{
+    const struct query_plan *plan = scope->plan;
+    const struct standpoint where = { .scope = scope, .place = PLACE_WHERE };
+    const struct standpoint having = { .scope = scope, .place = PLACE_HAVING };
+    if (plan->describe != DESCRIBE_NONE)
+        return put_description(p, scope);
+    int r = put_select(p, scope);
+    if (r >= 0)
+        r = put_from(p, scope);
+    if (r >= 0)
+        r = put_filters(p, &where, "WHERE", false, plan->filters, plan->n_filters);
+    if (r >= 0)
+        r = put_group_by(p, scope);
+    if (r >= 0)
+        r = put_filters(p, &having, "HAVING", false, plan->having, plan->n_having);
+    if (r >= 0)
+        r = put_filters(p, &where, "QUALIFY", true, plan->filters, plan->n_filters);
+    return r < 0 ? r : put_order_by(p, scope);
+}
+
+static int put_plan(struct printer *p, const struct query_plan *plan,
+                    const struct plan_schema *schema, bool inner)
+{
+    struct scope *scope = malloc(sizeof(*scope));
+    if (!scope)
+        return err_set(p->err, ERR_NO_MEMORY, "out of memory");
+    int r = scope_init(scope, plan, schema, p->err);
+    if (r >= 0)
+        r = put_clauses(p, scope);
+    free(scope);
+    if (r >= 0 && (!inner || plan->limit_given))
+        r = buf_printf(p->out, p->err, "\nLIMIT %d", plan->limit);
+    if (r >= 0 && plan->offset > 0)
+        r = buf_printf(p->out, p->err, " OFFSET %lld", plan->offset);
+    return r;
+}
+
 int plan_compile(const struct query_plan *plan, const struct plan_schema *schema,
                  struct buf *ret_sql, struct err *err)
 {
     struct printer p = { .out = ret_sql, .err = err };
     size_t before = ret_sql->len;
-    struct scope scope;
     int r = plan_check(plan, schema, err);
 
     if (r >= 0)
-        r = scope_init(&scope, plan, schema, err);
-    const struct standpoint where = { .scope = &scope, .place = PLACE_WHERE };
-    const struct standpoint having = { .scope = &scope, .place = PLACE_HAVING };
-    if (r >= 0)
-        r = put_select(&p, &scope);
-    if (r >= 0)
-        r = put_from(&p, &scope);
-    if (r >= 0)
-        r = put_filters(&p, &where, "WHERE", false, plan->filters, plan->n_filters);
-    if (r >= 0)
-        r = put_group_by(&p, &scope);
-    if (r >= 0)
-        r = put_filters(&p, &having, "HAVING", false, plan->having, plan->n_having);
-    if (r >= 0)
-        r = put_filters(&p, &where, "QUALIFY", true, plan->filters, plan->n_filters);
-    if (r >= 0)
-        r = put_order_by(&p, &scope);
-    if (r >= 0)
-        r = buf_printf(ret_sql, err, "\nLIMIT %d", plan->limit);
-    if (r >= 0 && plan->offset > 0)
-        r = buf_printf(ret_sql, err, " OFFSET %lld", plan->offset);
+        r = put_plan(&p, plan, schema, false);
     if (r >= 0)
         return 0;
     ret_sql->len = before;

@@ -259,11 +259,14 @@ static int parse_aggregate(struct parser *p, enum plan_func func, int at, const 
                             "expected a number from 0 to 1 as argument 2 of quantile()");
         list.n = 1;
     }
-    if (list.n != 1)
-        return lex_fail(p, at, "%s() takes 1 argument, not %zu", name, list.n);
-    if (expr_has_aggregate(list.items[0]))
-        return lex_fail(p, list.items[0]->at, "an aggregate inside %s()", name);
-    return set_args(p, e, list.items, 1);
+    size_t takes = func == FUNC_CORR ? 2 : 1;
+    if (list.n != takes)
+        return lex_fail(p, at, "%s() takes %zu argument%s, not %zu", name, takes,
+                        takes == 1 ? "" : "s", list.n);
+    for (size_t i = 0; i < takes; i++)
+        if (expr_has_aggregate(list.items[i]))
+            return lex_fail(p, list.items[i]->at, "an aggregate inside %s()", name);
+    return set_args(p, e, list.items, takes);
 }
 
 static int unknown_function(struct parser *p, const char *name, int at)

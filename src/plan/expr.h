@@ -40,7 +40,7 @@ enum expr_kind {
     EXPR_CASE,    /* args: when, then, …; one more if there is an else */
     EXPR_CAST,
     EXPR_CALL,
-    EXPR_AGGREGATE, /* args: what; none for count(*) */
+    EXPR_AGGREGATE, /* args: what; none for count(*), two for corr() */
     EXPR_BUCKET,    /* args: a date */
     _EXPR_KIND_MAX
 };
@@ -75,6 +75,7 @@ enum plan_func {
     FUNC_STDDEV,
     FUNC_VARIANCE,
     FUNC_QUANTILE,
+    FUNC_CORR, /* of two arguments; in expressions only */
     _PLAN_FUNC_MAX
 };
 
@@ -169,7 +170,7 @@ bool expr_is_plain_name(const char *s);
 #define EXPR_DOUBLE_SIZE 48
 void expr_from_double(double v, char ret[EXPR_DOUBLE_SIZE]);
 
-/* Looks at other rows than its own: next(), previous(), row_number(), share(). */
+/* Looks at other rows than its own, as rank() and running() do. */
 bool expr_is_window(const struct expr_function *f);
 bool expr_has_window(const struct expr *e);
 

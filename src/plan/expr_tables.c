@@ -11,7 +11,7 @@ const char *const plan_func_names[_PLAN_FUNC_MAX] = {
     [FUNC_MIN] = "min",           [FUNC_MAX] = "max",
     [FUNC_MEDIAN] = "median",     [FUNC_MODE] = "mode",
     [FUNC_STDDEV] = "stddev",     [FUNC_VARIANCE] = "variance",
-    [FUNC_QUANTILE] = "quantile",
+    [FUNC_QUANTILE] = "quantile", [FUNC_CORR] = "corr",
 };
 
 const char *const plan_bucket_names[_PLAN_BUCKET_MAX] = {
@@ -91,16 +91,19 @@ const struct expr_function expr_functions[] = {
     { "week", 1, 1, "d", 'i' },
     { "year", 1, 1, "d", 'i' },
     /* over the rows of the result */
-    { "next", 1, 1, "a", '1' },
-    { "previous", 1, 1, "a", '1' },
+    { "next", 1, 2, "a", '1' },
+    { "previous", 1, 2, "a", '1' },
+    { "rank", 1, 4, "a", 'i' },
     { "row_number", 0, 0, "", 'i' },
-    { "share", 1, 1, "n", 'n' },
+    { "running", 2, 2, "na", 'n' },
+    { "share", 1, 4, "na", 'n' },
 };
 const size_t expr_n_functions = ARRAY_SIZE(expr_functions);
 
 bool expr_is_window(const struct expr_function *f)
 {
-    static const char *const names[] = { "next", "previous", "row_number", "share" };
+    static const char *const names[] = { "next",       "previous", "rank",
+                                         "row_number", "running",  "share" };
     for (size_t i = 0; f && i < ARRAY_SIZE(names); i++)
         if (str_eq(f->name, names[i]))
             return true;

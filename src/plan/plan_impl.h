@@ -21,6 +21,8 @@ struct scope {
     const struct plan_table *tables[1 + PLAN_MAX_JOINS]; /* of the schema, else NULL */
     const char *names[1 + PLAN_MAX_JOINS];
     size_t n_tables;
+    struct plan_table source; /* what an inner plan gives, as a table */
+    struct plan_column source_columns[PLAN_MAX_SELECT];
 };
 
 /* Where the tree that is looked at stands. Within the tree of an alias it is the select item of that alias. */

@@ -57,6 +57,7 @@ static json_t *values_json(const struct plan_filter *f)
 }
 
 static json_t *filters_json(const struct plan_filter *filters, size_t n);
+static json_t *inner_json(const struct query_plan *plan);
 
 static json_t *filter_json(const struct plan_filter *f)
 {
@@ -79,6 +80,8 @@ static json_t *filter_json(const struct plan_filter *f)
             r |= set_text(o, "op", plan_filter_op_names[f->op]);
         if (f->n_values > 0)
             r |= set(o, "value", values_json(f));
+        if (f->plan)
+            r |= set(o, "plan", inner_json(f->plan));
         if (f->ignore_case)
             r |= set(o, "ignore_case", json_true());
     }
@@ -169,13 +172,27 @@ static json_t *group_json(const struct query_plan *plan)
     return TAKE_PTR(list);
 }
 
+/* Of the same dataset as the outer one, which need not be said again. */
+static json_t *inner_json(const struct query_plan *plan)
+{
+    json_t *o = plan_to_json(plan);
+    if (o)
+        json_object_del(o, "dataset_id");
+    return o;
+}
+
 json_t *plan_to_json(const struct query_plan *plan)
 {
     auto_json json_t *o = json_object();
     int r = 0;
 
     r |= set_text(o, "dataset_id", plan->dataset_id);
-    r |= set_text(o, "table", plan->table);
+    if (plan->source)
+        r |= set(o, "source", inner_json(plan->source));
+    else
+        r |= set_text(o, "table", plan->table);
+    if (plan->describe != DESCRIBE_NONE)
+        r |= set_text(o, "describe", plan_describe_names[plan->describe]);
     if (plan->n_joins > 0)
         r |= set(o, "joins", joins_json(plan));
     if (plan->select)
@@ -190,7 +207,7 @@ json_t *plan_to_json(const struct query_plan *plan)
         r |= set(o, "having", filters_json(plan->having, plan->n_having));
     if (plan->n_order_by > 0)
         r |= set(o, "order_by", order_json(plan));
-    if (plan->limit != PLAN_LIMIT_DEFAULT)
+    if (plan->limit_given)
         r |= set(o, "limit", json_integer(plan->limit));
     if (plan->offset > 0)
         r |= set(o, "offset", json_integer(plan->offset));

@@ -31,6 +31,7 @@
 #define PLAN_MAX_JOINS 8
 #define PLAN_MAX_TEXT_BYTES 10000 /* of a value, of notes */
 #define PLAN_MAX_ALIAS_DEPTH 8    /* an expression that names the alias of one that names … */
+#define PLAN_MAX_NESTED 3 /* plans inside plans inside plans */
 #define PLAN_BROAD_COLUMNS 20
 
 /* A plan that does not fit an arena of this size is refused as too large. */
@@ -86,6 +87,8 @@ struct plan_item {
     bool alias_given;  /* false: column_bucket was made up */
 };
 
+struct query_plan;
+
 struct plan_filter {
     enum { FILTER_CONDITION, FILTER_AND, FILTER_OR, FILTER_NOT } kind;
     struct plan_operand operand; /* of a condition */
@@ -94,6 +97,7 @@ struct plan_filter {
     bool ignore_case;
     const struct plan_value *values;
     size_t n_values;
+    const struct query_plan *plan;   /* in the place of values: what it gives; NULL: none */
     const struct plan_filter *parts; /* of a group */
     size_t n_parts;
 };
@@ -116,9 +120,16 @@ struct plan_join {
     bool left;
 };
 
+enum plan_describe { DESCRIBE_NONE, DESCRIBE_COLUMNS, DESCRIBE_STATISTICS, _PLAN_DESCRIBE_MAX };
+extern const char *const plan_describe_names[_PLAN_DESCRIBE_MAX];
+
+#define PLAN_SOURCE_NAME "source" /* what the rows of an inner plan are called by */
+
 struct query_plan {
     const char *dataset_id;
-    const char *table;
+    const char *table;               /* PLAN_SOURCE_NAME if there is a source */
+    const struct query_plan *source; /* its rows are asked about; NULL: those of the table */
+    enum plan_describe describe;     /* the table's columns instead of its rows */
     const struct plan_item *select; /* NULL: every column */
     size_t n_select;
     bool distinct;
@@ -133,6 +144,7 @@ struct query_plan {
     const struct plan_order *order_by;
     size_t n_order_by;
     int limit;
+    bool limit_given; /* inner plans have none otherwise */
     long long offset;
     const char *notes; /* NULL: none */
 };

@@ -3,6 +3,7 @@
 #include "plan/plan_impl.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -74,18 +75,52 @@ static int add_table(struct scope *s, const char *name, struct err *err)
     return 0;
 }
 
+/* The items of the inner plan, which has been checked, are the columns. */
+static int add_source(struct scope *s, const struct plan_schema *schema, struct err *err)
+{
+    const struct query_plan *inner = s->plan->source;
+    struct scope *in = malloc(sizeof(*in));
+    int r = in ? scope_init(in, inner, schema, err) :
+                 err_set(err, ERR_NO_MEMORY, "out of memory");
+
+    for (size_t i = 0; i < inner->n_select && r >= 0; i++) {
+        const struct plan_item *item = &inner->select[i];
+        const struct standpoint at = { .scope = in, .place = PLACE_SELECT, .item = i };
+        struct target t = { .name = item->alias };
+        if (!item->alias)
+            r = scope_resolve(&at, item->operand.what, &t, err);
+        if (r >= 0)
+            s->source_columns[i] = (struct plan_column){
+                .name = t.name,
+                .type_name = "",
+                .type = check_type_of(&at, item->operand.what),
+            };
+    }
+    free(in);
+    s->source = (struct plan_table){
+        .name = PLAN_SOURCE_NAME, .columns = s->source_columns, .n_columns = inner->n_select
+    };
+    s->tables[0] = &s->source;
+    s->names[0] = PLAN_SOURCE_NAME;
+    s->n_tables = 1;
+    return r;
+}
+
 int scope_init(struct scope *s, const struct query_plan *plan, const struct plan_schema *schema,
                struct err *err)
 {
     char shown[STR_SHOWN_SIZE], known[STR_SHOWN_SIZE];
 
-    *s = (struct scope){ .plan = plan, .schema = schema };
+    s->plan = plan;
+    s->schema = schema;
+    s->n_tables = 0;
+    memset(s->tables, 0, sizeof(s->tables));
     if (schema && schema->dataset_id && !str_eq(schema->dataset_id, plan->dataset_id))
         return err_set(
             err, ERR_VALIDATION, "The plan is for dataset '%s', not for '%s'",
             str_show(plan->dataset_id, strlen(plan->dataset_id), shown, sizeof(shown)),
             str_show(schema->dataset_id, strlen(schema->dataset_id), known, sizeof(known)));
-    int r = add_table(s, plan->table, err);
+    int r = plan->source ? add_source(s, schema, err) : add_table(s, plan->table, err);
     for (size_t i = 0; i < plan->n_joins && r >= 0; i++) {
         r = add_table(s, plan->joins[i].table, err);
         if (r < 0)

@@ -1,0 +1,4 @@
+SELECT
+  *
+FROM (SUMMARIZE "orders")
+LIMIT 50
