@@ -36,12 +36,16 @@ struct agent_data {
     struct arena arena;        /* of the strings and the files */
     const char *dataset_id;    /* of capsules; qualifies table names */
     const char *version_hash;  /* of capsules */
-    const char *key;           /* same key, same contents: what is learnt about the tables is shared by it */
+    const char *key;           /* same key, same contents */
+    const char
+        *catalog_key; /* the same with the words: what is learnt about the tables is shared by it */
     struct sandbox_file *files;
     size_t n_files;
     json_t *relationships;     /* as a registry has them; may be NULL */
     json_t *prompts;           /* questions to try; may be NULL */
-    json_t *words;             /* what people wrote: {table: {description, columns: {column: text}}, ".": [text]}; may be NULL */
+    /* What people wrote: {table: {description, columns: {column: text}}, ".": [text], ".metrics":
+     * {name: text}}; may be NULL. */
+    json_t *words;
     void (*release)(void *held); /* keeps the files from going away until it is called */
     void *held;
 };
@@ -121,6 +125,8 @@ void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
  * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.
  */
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note);
+/* The same for every thread of an owner that is in memory: words about the data changed. */
+void agent_refresh_data(struct agent *a, const char *owner);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /* Something said before, elsewhere: context for the next turn, not kept. */

@@ -41,6 +41,7 @@ struct catalog {
     const char **tables;
     size_t n_tables;
     json_t *relationships; /* array */
+    json_t *words;         /* what people wrote; NULL: nothing */
 
     size_t table; /* being read */
     enum step step;
@@ -366,16 +367,44 @@ static void take_relationships(struct catalog *c)
     json_decref(notes);
 }
 
+/* Descriptions, units and metrics, for the planner. */
+static int take_words(struct catalog *c, struct err *err)
+{
+    const json_t *tables = json_object_get(c->described, "tables");
+    json_t *table, *column, *meaning;
+    const char *name;
+    size_t t, k;
+    int r = 0;
+    json_array_foreach(tables, t, table) {
+        const json_t *told = json_object_get(c->words,
+                                             json_string_value(json_object_get(table, "name")));
+        const json_t *columns = json_object_get(told, "columns");
+        json_array_foreach(json_object_get(table, "columns"), k, column) {
+            const char *about = json_string_value(
+                json_object_get(columns, json_string_value(json_object_get(column, "name"))));
+            if (about && r >= 0)
+                r = nl_schema_tell_column(c->nl, (int)t, (int)k, about, err);
+        }
+    }
+    json_object_foreach(json_object_get(c->words, ".metrics"), name, meaning)
+        if (r >= 0 && json_is_string(meaning))
+            r = nl_schema_add_metric(c->nl, name, json_string_value(meaning), err);
+    return r;
+}
+
 static int finish(struct catalog *c, struct err *err)
 {
     take_relationships(c);
-    int r = nl_schema_finish(c->nl, err);
+    int r = take_words(c, err);
+    if (r >= 0)
+        r = nl_schema_finish(c->nl, err);
     if (r >= 0)
         r = plan_schema_parse(c->short_schema, NULL, &c->arena, &c->plan, err);
     if (r < 0)
         return r;
     json_decref(TAKE_PTR(c->short_schema));
     json_decref(TAKE_PTR(c->relationships));
+    json_decref(TAKE_PTR(c->words));
     buf_finish(&c->sql);
     c->step = STEP_DONE;
     return 0;
@@ -420,7 +449,7 @@ int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
 /* ---- life ---- */
 
 int catalog_create(const char *dataset_id, const char *const *tables, size_t n_tables, const json_t *relationships,
-                   struct catalog **ret, struct err *err)
+                   const json_t *words, struct catalog **ret, struct err *err)
 {
     struct catalog *c = calloc(1, sizeof(*c));
     int r = 0;
@@ -432,6 +461,7 @@ int catalog_create(const char *dataset_id, const char *const *tables, size_t n_t
     c->dataset_id = arena_strdup(&c->arena, dataset_id);
     c->tables = arena_alloc(&c->arena, MAX_OF(n_tables, (size_t)1) * sizeof(*c->tables));
     c->relationships = json_is_array(relationships) ? json_deep_copy(relationships) : json_array();
+    c->words = json_deep_copy(words);
     c->described = json_pack("{s:s, s:[]}", "dataset_id", dataset_id, "tables");
     c->short_schema = json_pack("{s:s, s:{}}", "id", dataset_id, "tables");
     if (!c->dataset_id || !c->tables || !c->relationships || !c->described || !c->short_schema)
@@ -467,6 +497,7 @@ void catalog_unref(struct catalog *c)
         return;
     leave_table(c);
     json_decref(c->relationships);
+    json_decref(c->words);
     json_decref(c->described);
     json_decref(c->short_schema);
     nl_schema_destroy(c->nl);

@@ -72,11 +72,18 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
         agent_data_finish(&fresh);
         return r;
     }
-    if (c->has_data && str_eq(c->data.key, fresh.key)) {
+    if (c->has_data && str_eq(c->data.catalog_key, fresh.catalog_key)) {
         agent_data_finish(&fresh);
         return 0;
     }
     struct agent_data old = c->data;
+    if (c->has_data &&
+        str_eq(old.key, fresh.key)) { /* only words about it: kernel and last plan stay */
+        catalog_unref(TAKE_PTR(c->catalog));
+        c->data = fresh;
+        agent_data_finish(&old);
+        return 0;
+    }
     bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_hot(c->kernel) && thread_kernel_has_variables(c->kernel);
     if (had && !keep)
         thread_kernel_drop(c->kernel, "the thread's data changed");
@@ -153,6 +160,13 @@ void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg)
         refresh(c);
     if (done)
         thread_kernel_when_added(c->kernel, done, arg);
+}
+
+void agent_refresh_data(struct agent *a, const char *owner)
+{
+    for (struct chat *c = a->chats; c; c = c->next)
+        if (c->has_data && !c->deleted && str_eq(c->owner, owner))
+            chat_refresh_data(c, NULL, NULL);
 }
 
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note)

@@ -43,7 +43,7 @@ static void end(struct learning *l, const struct err *err)
         copy = *err;
         log_warn("agent.learn", LOG_STR("dataset", l->data.dataset_id), LOG_STR("error", err->message));
     } else {
-        agent_keep_catalog(a, l->data.key, catalog);
+        agent_keep_catalog(a, l->data.catalog_key, catalog);
     }
     learning_free(l);
     for (struct turn *next; t; t = next) {
@@ -129,7 +129,7 @@ static int begin(struct learning *l, struct err *err)
     for (size_t i = 0; i < d->n_files && n < CATALOG_TABLES_MAX; i++)
         if (d->files[i].table)
             tables[n++] = d->files[i].table;
-    int r = catalog_create(d->dataset_id, tables, n, d->relationships, &l->catalog, err);
+    int r = catalog_create(d->dataset_id, tables, n, d->relationships, d->words, &l->catalog, err);
     struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = d->dataset_id, .files = d->files, .n_files = d->n_files };
     struct run_events events = { .progress = on_progress, .arg = l };
     sandbox_limits_default(l->agent->env.cfg, &spec.limits);
@@ -143,7 +143,7 @@ static int learning_of(struct agent *a, const char *owner, const char *thread_id
                        const char *key, struct learning **ret, struct err *err)
 {
     for (struct learning *l = a->learning; l; l = l->next)
-        if (key && str_eq(l->data.key, key)) {
+        if (key && str_eq(l->data.catalog_key, key)) {
             *ret = l;
             return 0;
         }
@@ -156,7 +156,7 @@ static int learning_of(struct agent *a, const char *owner, const char *thread_id
     l->next = a->learning;
     a->learning = l;
     int r = a->env.resolve(a->env.arg, owner, thread_id, datasets, uploads, &l->data, err);
-    struct catalog *known = r == 0 ? agent_known_catalog(a, l->data.key) : NULL;
+    struct catalog *known = r == 0 ? agent_known_catalog(a, l->data.catalog_key) : NULL;
     if (known)
         r = err_set(err, ERR_CONFLICT, "it is known already");
     catalog_unref(known);
@@ -185,14 +185,15 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
     struct learning *l;
     if (!c->catalog) {
         chat_refresh_due(c); /* what is learnt is how things are now */
-        c->catalog = agent_known_catalog(c->agent, c->data.key);
+        c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
     if (c->catalog) {
         next(t);
         return;
     }
     turn_stage(t, "loading", "Looking at the data...");
-    if (learning_of(c->agent, c->owner, c->id, c->datasets, c->uploads, c->data.key, &l, &err) < 0) {
+    if (learning_of(c->agent, c->owner, c->id, c->datasets, c->uploads, c->data.catalog_key, &l,
+                    &err) < 0) {
         turn_fail(t, &err);
         return;
     }

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include "api/chats.h"
 #include "api/files.h"
+#include "api/told.h"
 #include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -203,7 +204,7 @@ static int open_server(struct app *app, struct err *err)
         r = http_server_create(app->loop, &options, &app->server, err);
     const struct route_table *tables[] = { &page_routes, &health_routes, &dataset_routes, &upload_routes,
                                            &plan_routes, &run_routes,    &figure_routes,
-                                           &chat_routes, &file_routes };
+                                           &chat_routes, &file_routes,   &told_routes };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;
@@ -239,6 +240,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = figure_store_open(loop, app->home, &app->figures, err);
     if (r == 0)
         r = uploads_open(app, err);
+    if (r == 0)
+        r = told_open(app, err);
     if (r == 0)
         r = sessions_open(app, err);
     if (r == 0)
@@ -294,6 +297,7 @@ void app_destroy(struct app *app)
     static_destroy(app->page);
     guard_destroy(app->guard);
     metrics_destroy(app->metrics);
+    told_close(app);
     registry_unref(app->registry);
     free(app->openapi);
     free(app);

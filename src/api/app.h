@@ -22,6 +22,7 @@
 struct upload_set;
 struct uploads;
 struct sessions;
+struct told;
 
 struct app {
     const struct config *cfg;
@@ -40,6 +41,7 @@ struct app {
     struct figure_store *figures;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
+    struct told *told;        /* told.c: words that owners wrote about data sets */
     struct llm *llm;
     struct agent *agent;      /* threads and who answers in them */
     char *openapi; /* the description, rendered once */
@@ -92,7 +94,7 @@ struct route_table {
     size_t n;
 };
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
-    figure_routes, upload_routes, chat_routes, file_routes;
+    figure_routes, upload_routes, chat_routes, file_routes, told_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

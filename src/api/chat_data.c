@@ -4,8 +4,10 @@
 #include <string.h>
 #include "api/chats.h"
 #include "api/files.h"
+#include "api/told.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "dataset/words.h"
 #include "run/runner.h"
 
 #define DATASETS_MAX 16
@@ -83,20 +85,37 @@ static int add_session(struct app *app, const char *owner, const char *thread_id
     return r;
 }
 
-/* What people wrote about the tables and columns, for models. */
-static void add_words(struct agent_data *d, const struct dataset_file *f, const char *table)
+/* What people wrote about a table and its columns: a text each. */
+static void add_table_words(struct agent_data *d, const json_t *about, const char *table)
 {
-    json_t *columns = json_object(), *about;
+    json_t *columns = json_object(), *column;
     const char *name;
-    json_object_foreach(f->schema, name, about)
-    {
-        const char *words = json_string_value(json_object_get(about, "description")), *unit = json_string_value(json_object_get(about, "unit"));
+    json_object_foreach(json_object_get(about, "columns"), name, column) {
+        const char *words = json_string_value(json_object_get(column, "description"));
+        const char *unit = json_string_value(json_object_get(column, "unit"));
         if (words && *words)
             json_object_set_new(columns, name, unit && *unit ? json_sprintf("%s (%s)", words, unit) : json_string(words));
         else if (unit && *unit)
             json_object_set_new(columns, name, json_string(unit));
     }
-    json_object_set_new(d->words, table, json_pack("{s:s, s:o}", "description", f->description, "columns", columns));
+    json_object_set_new(d->words, table,
+                        json_pack("{s:O*, s:o}", "description",
+                                  json_object_get(about, "description"), "columns", columns));
+}
+
+/* What people wrote about the whole. */
+static void add_words(struct agent_data *d, const json_t *words)
+{
+    json_t *texts = json_object_get(d->words, "."),
+           *metrics = json_object_get(d->words, ".metrics"), *meaning;
+    const char *name, *description = json_string_value(json_object_get(words, "description"));
+    if (description && *description)
+        json_array_append_new(texts, json_string(description));
+    json_array_extend(texts, json_object_get(words, "notes"));
+    json_object_foreach(json_object_get(words, "metrics"), name, meaning) {
+        json_array_append_new(texts, json_sprintf("%s: %s", name, json_string_value(meaning)));
+        json_object_set(metrics, name, meaning);
+    }
 }
 
 static int add_dataset(struct app *app, const char *owner, const char *id, bool is_upload, struct held *held, struct agent_data *d,
@@ -111,16 +130,16 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     if (r < 0)
         return r;
     held->n++;
+    auto_json json_t *words = words_of(h->dataset, told_find(app, owner, id));
     for (size_t i = 0; i < h->dataset->n_files && r == 0; i++) {
         const struct dataset_file *f = &h->dataset->files[i];
         struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256[0] ? f->sha256 : NULL };
         r = add_file(d, &file, err);
         if (r == 0 && d->files[d->n_files - 1].table)
-            add_words(d, f, d->files[d->n_files - 1].table);
+            add_table_words(d, json_object_get(json_object_get(words, "tables"), f->table),
+                            d->files[d->n_files - 1].table);
     }
-    if (*h->dataset->description)
-        json_array_append_new(json_object_get(d->words, "."), json_string(h->dataset->description));
-    json_array_extend(json_object_get(d->words, "."), h->dataset->notes);
+    add_words(d, words);
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
         json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
                                                           h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
@@ -139,9 +158,16 @@ static int make_key(struct agent_data *d, struct err *err)
     for (size_t i = 0; i < d->n_files && r == 0; i++)
         r = buf_printf(&b, err, " %s=%s:%s", d->files[i].name, d->files[i].table ? d->files[i].table : "",
                        d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path);
-    if (r == 0 && !(d->key = arena_strdup(&d->arena, buf_cstr(&b))))
-        r = err_set(err, ERR_NO_MEMORY, "out of memory");
-    return r;
+    auto_free char *words = r == 0 ? json_dumps(d->words, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
+    char hash[HASH_HEX_SIZE];
+    if (r == 0)
+        r = words ? hash_bytes(words, strlen(words), hash, err) :
+                    err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0)
+        return r;
+    d->key = arena_strdup(&d->arena, buf_cstr(&b));
+    d->catalog_key = arena_printf(&d->arena, "%s words=%s", buf_cstr(&b), hash);
+    return d->key && d->catalog_key ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
@@ -155,7 +181,7 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
     ret->files = arena_alloc(&ret->arena, (SANDBOX_FILES_MAX + 1) * sizeof(*ret->files));
     ret->relationships = json_array();
     ret->prompts = json_array();
-    ret->words = json_pack("{s:[]}", ".");
+    ret->words = json_pack("{s:[], s:{}}", ".", ".metrics");
     if (!held || !ret->files) {
         free(held);
         return err_set(err, ERR_NO_MEMORY, "out of memory");

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/app.h"
+#include "api/told.h"
 #include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -205,7 +206,7 @@ static json_t *all_summaries(struct app *app, const char *owner)
 {
     json_t *list = json_array();
     for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
-        json_array_append_new(list, dataset_summary(registry_get(app->registry, i)));
+        json_array_append_new(list, told_summary(app, owner, registry_get(app->registry, i)));
     uploads_append_summaries(app, owner, list);
     return json_pack("{s:o}", "datasets", list);
 }
@@ -306,7 +307,8 @@ static void schema_profiled(const struct err *err, void *arg)
     if (w->req && err)
         http_reply_error(w->req, err);
     else if (w->req)
-        http_reply_json(w->req, 200, dataset_schema_json(w->handle.dataset));
+        http_reply_json(w->req, 200,
+                        told_schema(app_of(w->req), http_owner(w->req), w->handle.dataset));
     dataset_handle_release(&w->handle);
     free(w);
 }
@@ -339,7 +341,11 @@ static const struct route_response list_responses[] = {
     { 200, NULL, NULL, false, "{datasets: [{id, name, description, prompts, version_hash}]}: the server's, then your uploads." },
     { .status = 0 } };
 static const struct route_response schema_responses[] = {
-    { 200, NULL, NULL, false, "Files, columns with types, ranges and frequent values, relationships, sample rows." }, { .status = 0 } };
+    { 200, NULL, NULL, false,
+      "Files, columns with types, ranges and frequent values, relationships, sample rows; what was "
+      "written about them, `notes` and `metrics`, and your own `words`." },
+    { .status = 0 }
+};
 
 static const struct route routes[] = {
     { HTTP_GET, "/datasets", get_datasets, .id = "listDatasets", .tag = "datasets", .summary = "What can be asked about",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "api/told.h"
 #include "api/uploads_impl.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -301,6 +302,7 @@ static void unlist(struct upload_set *set)
     if (set->next)
         set->next->prev = set->prev;
     set->listed = false;
+    told_forget(set->uploads->app, set->owner, set->dataset.id);
     upload_set_unref(set);
 }
 
@@ -339,7 +341,7 @@ void uploads_append_summaries(struct app *app, const char *owner, json_t *list)
 {
     for (struct upload_set *set = app->uploads->newest; set; set = set->next)
         if (set->status == UPLOAD_READY && upload_set_visible(set, owner))
-            json_array_append_new(list, dataset_summary(&set->dataset));
+            json_array_append_new(list, told_summary(app, owner, &set->dataset));
 }
 
 /* ---- watching ---- */

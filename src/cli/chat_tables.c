@@ -82,7 +82,7 @@ int chat_tables_resolve(void *arg, const char *owner, const char *thread_id, con
     memcpy(ret->files, t->files, t->n_files * sizeof(*t->files));
     ret->n_files = t->n_files;
     ret->dataset_id = DATASET;
-    ret->key = t->key;
+    ret->key = ret->catalog_key = t->key;
     ret->version_hash = t->version_hash;
     return 0;
 }
@@ -167,6 +167,6 @@ int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct co
     t->done = done;
     t->arg = arg;
     sandbox_limits_default(cfg, &spec.limits);
-    int r = catalog_create(DATASET, names, t->n_files, NULL, &t->catalog, err);
+    int r = catalog_create(DATASET, names, t->n_files, NULL, NULL, &t->catalog, err);
     return r < 0 ? r : executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
 }

@@ -54,7 +54,8 @@ struct dataset {
     size_t n_relationships;
     json_t *prompts; /* strings; never NULL */
     json_t *tags;
-    json_t *notes; /* texts for whoever answers: rules, definitions of metrics; may be NULL */
+    json_t *notes;   /* texts for whoever answers; may be NULL */
+    json_t *metrics; /* {name: what it means}; may be NULL */
 };
 
 int64_t dataset_row_count(const struct dataset *d); /* -1 if a file's is unknown */

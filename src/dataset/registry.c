@@ -51,6 +51,7 @@ static void release_dataset(struct dataset *d)
     }
     json_decref(d->prompts);
     json_decref(d->notes);
+    json_decref(d->metrics);
     json_decref(d->tags);
 }
 

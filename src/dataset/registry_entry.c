@@ -285,7 +285,7 @@ static int read_relationships(struct registry *r, const json_t *entry, struct da
 
 /* ---- the dataset ---- */
 
-/* {"revenue": "sum of amount where status is completed"}: each is one more note. */
+/* {"revenue": "sum of amount where status is completed"} */
 static int read_metrics(const json_t *entry, struct dataset *d, struct err *err)
 {
     char shown[STR_SHOWN_SIZE];
@@ -298,15 +298,12 @@ static int read_metrics(const json_t *entry, struct dataset *d, struct err *err)
     if (json_object_size(metrics) > REGISTRY_MAX_LIST)
         return err_set(err, ERR_VALIDATION, "'metrics' has %zu members; the maximum is %d",
                        json_object_size(metrics), REGISTRY_MAX_LIST);
-    json_t *listed = d->notes; /* it belongs to the registry's file */
-    d->notes = json_deep_copy(listed);
-    json_decref(listed);
     json_object_foreach(metrics, name, meaning) {
         if (!json_is_string(meaning) || json_string_length(meaning) > REGISTRY_MAX_TEXT)
             return err_set(err, ERR_VALIDATION, "metric '%s' must be a text of at most %d bytes",
                            str_show(name, strlen(name), shown, sizeof(shown)), REGISTRY_MAX_TEXT);
-        json_array_append_new(d->notes, json_sprintf("%s: %s", name, json_string_value(meaning)));
     }
+    d->metrics = json_incref(metrics);
     return 0;
 }
 

@@ -125,6 +125,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                 for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
                     const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
                     double x = column_score(&col->words, q, i, end);
+                    if (col->told)
+                        x = MAX_OF(x, nl_told_score(col, q, i, end));
                     const struct nl_name *tn = &s->tables[scope->tables[t]].words;
                     if (x == 0 && end == i + 1 && str_eq(q->t[i].stem, "nam") &&
                         col->type == TYPE_TEXT && col->words.n == 1 && tn->n == 1 &&

@@ -235,16 +235,13 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
                                                               best->columns[0].name);
 }
 
-int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
-            struct arena *a, struct nl_answer *ret, struct err *err)
+/* metric: the question has its measure in the place of its name; NULL: none. */
+static int plan_words(const struct nl_schema *s, const char *question,
+                      const struct nl_metric *metric, struct arena *a, struct nl_answer *ret,
+                      struct err *err)
 {
     struct candidates all = { .n = 0 };
-    int r = check_question(question, err);
-    if (r >= 0 && ctx && ctx->previous_plan)
-        r = nl_follow(s, question, ctx, a, ret, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    r = find_candidates(s, question, a, &all, err);
+    int r = find_candidates(s, question, a, &all, err);
     if (r < 0) {
         drop(&all);
         return r;
@@ -264,10 +261,38 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
                                                              .chart = nl_chart(s, &c->reading, a),
                                                              .score = c->score };
     }
+    if (metric)
+        nl_told_apply(s, metric, a, ret);
     nl_decide(ret);
     suggest(s, a, ret);
     drop(&all);
     return 0;
+}
+
+int nl_plan_plain(const struct nl_schema *s, const char *question, struct arena *a,
+                  struct nl_answer *ret, struct err *err)
+{
+    return plan_words(s, question, NULL, a, ret, err);
+}
+
+int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+            struct arena *a, struct nl_answer *ret, struct err *err)
+{
+    struct nl_metric metric;
+    int r = check_question(question, err);
+    if (r >= 0 && ctx && ctx->previous_plan)
+        r = nl_follow(s, question, ctx, a, ret, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    const char *meant = nl_told_rewrite(s, question, a, &metric);
+    if (meant) {
+        r = plan_words(s, meant, &metric, a, ret, err);
+        json_decref(metric.filters);
+        if (r < 0 || ret->n_choices > 0)
+            return r;
+        nl_answer_finish(ret);
+    }
+    return plan_words(s, question, NULL, a, ret, err);
 }
 
 int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,

@@ -46,6 +46,17 @@ int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *
 /* "from" and "to" are "table.column". Evident ones are found without. */
 int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to,
                                struct err *err);
+/* What people wrote about a column: a description, a unit. Its words lead questions to the column.
+ */
+int nl_schema_tell_column(struct nl_schema *s, int table, int column, const char *text,
+                          struct err *err);
+/*
+ * A measure by name. The meaning is said as a question would say it ("sum of amount where status is
+ * completed") or as a call ("sum(quantity * price) where …"); one that is not understood is left
+ * out.
+ */
+int nl_schema_add_metric(struct nl_schema *s, const char *name, const char *meaning,
+                         struct err *err);
 int nl_schema_finish(struct nl_schema *s, struct err *err);
 
 enum nl_status { NL_ANSWERED, NL_ASKED, NL_DECLINED, _NL_STATUS_MAX };

@@ -23,6 +23,8 @@
 
 /* ---- schema ---- */
 
+struct nl_tokens;
+
 struct nl_name {
     const char *words[NL_MAX_WORDS];
     const char *stems[NL_MAX_WORDS];
@@ -34,6 +36,28 @@ struct nl_name {
 struct nl_formula {                /* quantity * price * (1 - discount) */
     int quantity, price, discount; /* columns; discount < 0: none */
     bool percent;                  /* the discount is 15, not 0.15 */
+};
+
+#define NL_TOLD_WORDS 40
+
+/* Stems of a description and a unit that lead to the column. */
+struct nl_told {
+    const char *stems[NL_TOLD_WORDS];
+    int n;
+};
+
+#define NL_METRICS_MAX 100
+
+/* A measure that people named. What is below `meaning` is known once a question names it. */
+struct nl_metric {
+    const char *name;
+    struct nl_name words;
+    const char *meaning;
+    int table;
+    const char *func, *column; /* column "*": rows */
+    const char *expr;          /* in the column's place; NULL: the column itself */
+    const char *phrase;        /* what a question says for it: "total amount" */
+    json_t *filters;           /* owned; NULL: none */
 };
 
 struct nl_column {
@@ -53,6 +77,7 @@ struct nl_column {
     const char *yes, *no; /* the values of a flag, as the column has them */
     const struct nl_formula
         *formula; /* computed from others of its table; NULL for a column of the data */
+    struct nl_told *told; /* words that people described it with; NULL: none */
     const char *min, *max;
     const char **values;
     size_t n_values, cap_values;
@@ -86,12 +111,34 @@ struct nl_schema {
     int n_tables;
     struct nl_link_key *keys;
     int n_keys, cap_keys;
+    struct nl_metric metrics[NL_METRICS_MAX];
+    int n_metrics;
     struct nl_value **buckets;
     size_t n_buckets;
     bool finished;
     struct plan_schema
         *plan_schema; /* the same for the compiler; NULL if it has names that a plan cannot say */
 };
+
+/* ---- what people wrote: told.c ---- */
+
+/* Keeps the words of descriptions that lead to a column. After the index of values is made. */
+void nl_told_finish(struct nl_schema *s);
+/* How well tokens [i, end) are words of the column's description; 0: one is not. `told` is there.
+ */
+double nl_told_score(const struct nl_column *c, const struct nl_tokens *q, int i, int end);
+/*
+ * The question with the measure in the place of a metric's name, in the arena, and the metric,
+ * whose filters the caller releases. NULL: it names none that is understood.
+ */
+const char *nl_told_rewrite(const struct nl_schema *s, const char *question, struct arena *a,
+                            struct nl_metric *ret);
+/* Makes the metric of its measure in every choice, and drops those that have none. */
+void nl_told_apply(const struct nl_schema *s, const struct nl_metric *m, struct arena *a,
+                   struct nl_answer *answer);
+/* nl_plan() without what came before and without metrics. */
+int nl_plan_plain(const struct nl_schema *s, const char *question, struct arena *a,
+                  struct nl_answer *ret, struct err *err);
 
 /* The first value of this key, or the next after one. NULL: none. */
 const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,

@@ -456,6 +456,7 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
                     return r;
             }
         }
+    nl_told_finish(s);
     make_plan_schema(s); /* before columns are added that the data does not have */
     int r = find_keys(s, err);
     for (int t = 0; t < s->n_tables && r >= 0; t++)

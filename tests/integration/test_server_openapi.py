@@ -20,6 +20,7 @@ needs_jsonschema = pytest.mark.skipif(Draft202012Validator is None, reason="pyth
 GOOD = {
     "createRun": run_body("ecommerce", "SELECT 1 AS one"),
     "streamRun": run_body("ecommerce", "SELECT 1 AS one"),
+    "describeDataset": {"notes": ["Prices are in dollars."]},
     "compilePlan": {"plan": {"dataset_id": "ecommerce", "table": "orders"}},
     "chat": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "chatStream": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
@@ -212,7 +213,7 @@ def test_every_json_body_made_wrong(shared, document):
     assert shared.post("/thread/new", {"thread_id": "walked", "datasets": ["ecommerce"]}).status == 200
     for path, method, operation, schema in with_json_body(document):
         name = operation["operationId"]
-        path = path.replace("{thread_id}", "walked")
+        path = path.replace("{thread_id}", "walked").replace("{dataset_id}", "ecommerce")
         good = GOOD[name]  # a route without one is to get one here
         assert "nosuchfield" not in schema["properties"] and set(good) <= set(schema["properties"])
         headers = {"Content-Type": "application/json"}
