@@ -1,10 +1,11 @@
 """Network: no socket but Unix ones, no interface, and nothing of the host's to reach by them."""
 
+import os
 import secrets
 import socket
 
 import pytest
-from conftest import failed
+from conftest import failed, wait_until
 
 DENIED = failed("PermissionError", "EACCES")
 
@@ -150,6 +151,41 @@ client.connect("\\0riddle-jail-meeting")
 tell(client.recv(5).decode())""") == "hello"
     assert second.tells("tell(attempt(socket.socket(socket.AF_UNIX).connect, '\\0riddle-jail-meeting'))") == failed(
         "ConnectionRefusedError", "ECONNREFUSED")
+
+
+def net_of(box):
+    return os.stat(f"/proc/{box.pid}/ns/net").st_ino
+
+
+def test_network_namespace_of_an_ended_sandbox(make_box):
+    """It may be given to a later one, and then nothing of the first is left; two that live never have the same."""
+    first, other = make_box(), make_box()
+    net = net_of(first)
+    assert len({net, net_of(other), os.stat("/proc/self/ns/net").st_ino}) == 3
+    # Processes of its own, and a socket that only itself still refers to: it is in its own queue.
+    first.tells("""
+if os.fork() == 0:
+    server = socket.socket(socket.AF_UNIX)
+    server.bind("\\0riddle-jail-later")
+    server.listen()
+    time.sleep(600)
+loop = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+loop.bind("\\0riddle-jail-circle")
+loop.connect("\\0riddle-jail-circle")
+socket.send_fds(loop, [b"x"], [loop.fileno()])
+loop.close()
+tell(1)""")
+    first.destroy()
+    assert wait_until(lambda: not first.processes())
+    for _ in range(4):
+        later = make_box()
+        assert net_of(later) != net_of(other)
+        assert later.tells("tell(attempt(socket.socket(socket.AF_UNIX).connect, '\\0riddle-jail-later'))") == failed(
+            "ConnectionRefusedError", "ECONNREFUSED")
+        assert later.tells("""
+taken = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+taken.setblocking(False)
+tell(attempt(lambda: taken.bind("\\0riddle-jail-mine") or taken.recv(9)))""") == failed("BlockingIOError", "EAGAIN")
 
 
 def test_shared_memory_and_queues_of_system_v(make_box):

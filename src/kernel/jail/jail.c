@@ -233,7 +233,7 @@ static int filter_calls(const struct jail_template *t, struct err *err)
 int jail_confine(struct jail_template *t, const struct jail_confine_options *opt, struct err *err)
 {
     memset(t, 0, sizeof(*t));
-    t->net_home = -1;
+    nets_init(&t->nets);
     t->partial = opt->partial;
     t->container = opt->container;
     int r = seccomp_compile(&t->filters, err);
@@ -261,27 +261,7 @@ uint64_t jail_clone_flags(const struct jail_template *t)
     if (!t->namespaces)
         return 0;
     return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP |
-           (t->net_ahead ? 0 : CLONE_NEWNET);
-}
-
-void jail_make_ahead(struct jail_template *t)
-{
-    struct stat home, ahead;
-    if (!t->namespaces || t->net_ahead)
-        return;
-    if (t->net_home < 0 && unshare(CLONE_NEWNET) == 0)
-        t->net_home = open("/host/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-    if (t->net_home < 0 || unshare(CLONE_NEWNET) < 0)
-        return;
-    t->net_ahead = fstat(t->net_home, &home) == 0 && stat("/host/proc/self/ns/net", &ahead) == 0 && home.st_ino != ahead.st_ino;
-}
-
-int jail_cloned(struct jail_template *t, struct err *err)
-{
-    if (t->net_ahead && setns(t->net_home, CLONE_NEWNET) < 0)
-        return ISOLATION_ERRNO(err, "leaving a kernel's network namespace");
-    t->net_ahead = false;
-    return 0;
+           (t->nets.current >= 0 ? 0 : CLONE_NEWNET);
 }
 
 /* ---- the kernel's half: steps ---- */

@@ -20,6 +20,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
+#include "kernel/jail/nets.h"
 
 #define JAIL_UID 1000 /* what a kernel sees itself as */
 #define JAIL_NS_COUNT 7
@@ -33,8 +34,7 @@ struct jail_template {
     bool partial;    /* go on without what the machine denies */
     bool namespaces; /* false: denied, and partial; or a container's are used */
     bool container;  /* a container's namespaces, root and groups stand for those of our own */
-    int net_home;    /* the zygote's own network namespace, -1 before it has one */
-    bool net_ahead;  /* it is in one that the next kernel shall have */
+    struct nets nets;
     struct seccomp_filters filters;
     uint64_t ns_inode[JAIL_NS_COUNT]; /* the zygote's: a kernel's must differ */
     char missing[256];                /* names of the layers left out, by commas */
@@ -55,14 +55,10 @@ struct jail_confine_options {
 int jail_confine(struct jail_template *t, const struct jail_confine_options *opt, struct err *err);
 
 /*
- * Flags for clone3 of a kernel: all namespaces, or none in a partial jail without them. A network namespace takes long to make, so the
- * zygote makes it while nobody waits, by moving into a new one (jail_make_ahead): the next kernel is cloned without CLONE_NEWNET, and
- * the zygote goes home (jail_cloned, right after the clone; if that fails it must not go on). Best effort: with nothing ahead,
- * the clone makes it.
+ * Flags for clone3 of a kernel: all namespaces, or none in a partial jail without them; but for that of the network, if the zygote
+ * is in one that the kernel shall have (nets.h).
  */
-void jail_make_ahead(struct jail_template *t);
 uint64_t jail_clone_flags(const struct jail_template *t);
-int jail_cloned(struct jail_template *t, struct err *err);
 
 /* Something of the host shown inside the jail. */
 struct jail_mount {

@@ -19,6 +19,7 @@
 #include "base/str.h"
 #include "kernel/python/dataframe.h"
 #include "kernel/python/dataframe_impl.h"
+#include "kernel/python/generators.h"
 #include "kernel/python/runtime.h"
 
 #define PACKAGE "riddle_runtime"
@@ -26,7 +27,7 @@
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
     /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
-    PyObject *prepare, *start, *execute;
+    PyObject *start, *execute;
     struct python_setup setup;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
     unsigned long thread;    /* its first one */
@@ -267,14 +268,14 @@ static int load_package(struct err *err)
     return 0;
 }
 
-/* Calls riddle_runtime.<module>.<function>() without arguments. */
-static int call_runtime(const char *module_name, const char *function, struct err *err)
+/* Calls riddle_runtime.<module>.<function>() without arguments. NULL with err set. */
+static PyObject *call_runtime(const char *module_name, const char *function, struct err *err)
 {
     auto_ref PyObject *module = PyImport_ImportModule(module_name);
-    auto_ref PyObject *result = module ? PyObject_CallMethod(module, function, NULL) : NULL;
+    PyObject *result = module ? PyObject_CallMethod(module, function, NULL) : NULL;
     if (!result)
-        return fail_python(err, ERR_INTERNAL, function);
-    return 0;
+        fail_python(err, ERR_INTERNAL, function);
+    return result;
 }
 
 int python_init(const char *preload, struct sql_engine *engine, struct err *err)
@@ -294,26 +295,32 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
     if (r < 0)
         return r;
     auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
-    py.prepare = session ? PyObject_GetAttrString(session, "prepare") : NULL;
-    py.start = py.prepare ? PyObject_GetAttrString(session, "start") : NULL;
+    py.start = session ? PyObject_GetAttrString(session, "start") : NULL;
     py.execute = py.start ? PyObject_GetAttrString(session, "execute") : NULL;
     return py.execute ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
 }
 
+/* `how`: a function of runtime/warm.py. */
+static int settle(const char *how, struct err *err)
+{
+    auto_ref PyObject *done = call_runtime(PACKAGE ".warm", how, err);
+    auto_ref PyObject *pairs = done ? call_runtime(PACKAGE ".session", "generators", err) : NULL;
+    return pairs ? generators_find(pairs, err) : -(int)err->code;
+}
+
 int python_warm(struct err *err)
 {
-    return call_runtime(PACKAGE ".warm", "warm", err);
+    return settle("warm", err);
 }
 
 int python_settle(struct err *err)
 {
-    return call_runtime(PACKAGE ".warm", "settle", err);
+    return settle("settle", err);
 }
 
 int python_prepare(struct err *err)
 {
-    auto_ref PyObject *done = PyObject_CallNoArgs(py.prepare);
-    return done ? 0 : fail_python(err, ERR_INTERNAL, "preparing the Python session");
+    return generators_seed(err);
 }
 
 const char *python_first_cell(void)

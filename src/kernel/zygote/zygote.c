@@ -84,7 +84,10 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
 static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, bool pooled,
                        const int fds[3], struct err *err)
 {
+    struct nets *nets = &parts->jail->nets;
     int pidfd = -1;
+    if (parts->jail->namespaces && does(opt, "nets"))
+        nets_enter(nets);
     pid_t pid = clone_kernel(jail_clone_flags(parts->jail), &pidfd);
     if (pid == 0) {
         struct kernel_parts mine = *parts;
@@ -93,7 +96,7 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
         kernel_main(&mine, fds[0], fds[1], fds[2]);
     }
     int status = pid < 0 ? errno : 0;
-    int r = jail_cloned(parts->jail, err);
+    int r = nets_leave(nets, pidfd, err);
     if (r < 0)
         return r;
     for (int i = 0; i < 3; i++)
@@ -224,8 +227,8 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
     while (r == 0) {
         struct pollfd pfd = { .fd = sock, .events = POLLIN };
         /* Not at once: what it locks, the kernel that was just cloned wants too. */
-        if (!jail.net_ahead && does(opt, "ahead") && poll(&pfd, 1, IDLE_MS) == 0)
-            jail_make_ahead(&jail);
+        if (jail.namespaces && does(opt, "nets") && poll(&pfd, 1, IDLE_MS) == 0)
+            nets_make_ahead(&jail.nets);
         struct zygote_record rec;
         int fds[3];
         size_t n_fds = 0;

@@ -10,7 +10,7 @@ struct zygote_options {
     bool one_shot;       /* for a kernel or two: what pays off only with many is left out */
     bool partial;        /* RIDDLE_JAIL=partial */
     bool parent_maps;    /* started by root: riddle writes the id maps */
-    const char *without; /* of arenas, join, hot, ahead, for bench/kernel; NULL: nothing */
+    const char *without; /* of arenas, join, hot, nets, for bench/kernel; NULL: nothing */
     int sock;
 };
 

@@ -27,7 +27,6 @@ SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _STORE = ast.Store()
-_KEY_WORDS = 624  # of 32 bits: the state of a Mersenne twister
 _MODULES = {"pd": "pandas", "np": "numpy"}
 
 
@@ -290,13 +289,6 @@ def make():
         os.close(fd)
 
 
-def prepare():
-    """In a kernel, before it is known what for."""
-    if _session is None:
-        make()
-    seed()
-
-
 def start(table_names, allowed, blocked):
     _session.configure(table_names, allowed, blocked)
 
@@ -305,15 +297,19 @@ def execute(code, restricted, svg, max_rows, max_bytes):
     return _session.execute(code, restricted, svg, max_rows, max_bytes)
 
 
-def seed():
-    """Random numbers of this kernel's own: the generators that it inherits from the zygote are in the same state in every kernel."""
+def generators():
+    """The random generators that kernels inherit, each with the words of its state. Neither keeps a deviate for the next call."""
     random, numpy = sys.modules.get("random"), sys.modules.get("numpy.random")
+    found = []
     if random is not None:
         random.seed()
+        words = random.getstate()[1][:-1]
+        found.append((random._inst, b"".join(word.to_bytes(4, sys.byteorder) for word in words)))
     if numpy is not None:
-        # The whole state at once: numpy.random.seed() mixes a short one, by code that touches a hundred pages.
-        key = memoryview(os.urandom(_KEY_WORDS * 4)).cast("I")
-        numpy.get_bit_generator().state = {"bit_generator": "MT19937", "state": {"key": key, "pos": _KEY_WORDS}}
+        numpy.seed()
+        generator = numpy.get_bit_generator()
+        found.append((generator, generator.state["state"]["key"].tobytes()))
+    return found
 
 
 def freeze():

@@ -83,8 +83,6 @@ def warm():
     for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
         scratch.execute(code.encode(), False, False, 200, 65536)
     scratch.execute(b"import math\nmath.pi", True, False, 200, 65536)
-    if "numpy" in sys.modules:  # forgets a normal deviate that it keeps for the next call
-        sys.modules["numpy.random"].seed()
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
         asyncio.set_event_loop(None)
