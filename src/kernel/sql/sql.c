@@ -115,23 +115,26 @@ int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
                    const char *temp_directory, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+    struct sql_limits *has = &e->limits, want = { .threads = MAX_OF(threads, 1) };
     int r = 0;
 
-    if (memory_bytes > 0)
-        r = buf_printf(&sql, err, "SET memory_limit='%" PRId64 "B';", memory_bytes);
-    /*
-     * Rows are taken as they come: a larger buffer only spreads them over memory that is not in the
-     * cache, or not there yet.
-     */
-    if (r == 0)
-        r = buf_printf(&sql, err,
-                       "SET streaming_buffer_size='64KB';SET threads=%d;SET temp_directory=",
-                       MAX_OF(threads, 1));
-    if (r == 0)
-        r = sql_quote(&sql, '\'', temp_directory ? temp_directory : "", err);
-    if (r == 0)
+    want.memory_bytes = memory_bytes > 0 ? memory_bytes : has->memory_bytes;
+    snprintf(want.temp_directory, sizeof(want.temp_directory), "%s", temp_directory ? temp_directory : "");
+    if (want.memory_bytes != has->memory_bytes)
+        r = buf_printf(&sql, err, "SET memory_limit='%" PRId64 "B';", want.memory_bytes);
+    if (r == 0 && want.threads != has->threads)
+        r = buf_printf(&sql, err, "SET threads=%d;", want.threads);
+    if (r == 0 && !str_eq(want.temp_directory, has->temp_directory)) {
+        r = buf_append_str(&sql, "SET temp_directory=", err);
+        if (r == 0)
+            r = sql_quote(&sql, '\'', want.temp_directory, err);
+    }
+    if (r == 0 && sql.len)
         r = sql_run(e, buf_cstr(&sql), err);
-    return r < 0 ? err_wrap(err, "setting DuckDB's limits") : 0;
+    if (r < 0)
+        return err_wrap(err, "setting DuckDB's limits");
+    *has = want;
+    return 0;
 }
 
 /* ---- in the zygote ------------------------------------------------------------------------------------------------- */
@@ -158,12 +161,14 @@ static int open_database(struct sql_engine *e, struct err *err)
         const char *name, *value;
     } settings[] = {
         { "threads", "1" },
+        { "memory_limit", "322122546B" }, /* what a kernel of 512 MB gives it */
         { "autoinstall_known_extensions", "false" },
         { "autoload_known_extensions", "false" },
         { "allow_community_extensions", "false" },
         { "allow_persistent_secrets", "false" },
-        { "temp_directory", "" },
+        { "temp_directory", "/tmp" },
     };
+    static const struct sql_limits limits = { .memory_bytes = 322122546, .threads = 1, .temp_directory = "/tmp" };
     duckdb_config config = NULL;
     char *message = NULL;
     int r = 0;
@@ -179,6 +184,7 @@ static int open_database(struct sql_engine *e, struct err *err)
         r = err_set(err, ERR_INTERNAL, "opening DuckDB: %s", message ? message : "no reason given");
     duckdb_free(message);
     duckdb_destroy_config(&config);
+    e->limits = limits;
     return r;
 }
 
@@ -241,6 +247,7 @@ static void forget_tables(struct sql_engine *e)
     e->tables = NULL;
     e->n_tables = 0;
     e->dataset_id = NULL;
+    e->has_schema = false;
 }
 
 void sql_engine_destroy(struct sql_engine *e)
@@ -335,7 +342,7 @@ static int add_view(struct buf *sql, const char *schema, const char *name, const
 }
 
 static int attach_table(struct sql_engine *e, const struct sql_table *table, const char *prefix,
-                        size_t index, bool in_dataset, struct err *err)
+                        size_t index, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
     int r = buf_append_str(&sql, "ATTACH ", err);
@@ -346,11 +353,42 @@ static int attach_table(struct sql_engine *e, const struct sql_table *table, con
         r = buf_printf(&sql, err, " AS \"%s%zu\" (READ_ONLY);", prefix, index);
     if (r == 0)
         r = add_view(&sql, "main", table->name, prefix, index, err);
-    if (r == 0 && in_dataset)
-        r = add_view(&sql, e->dataset_id, table->name, prefix, index, err);
     if (r == 0)
         r = sql_run(e, buf_cstr(&sql), err);
     return r < 0 ? err_wrap(err, "attaching table '%.100s'", table->name) : 0;
+}
+
+/* A database and a schema of one name would make every qualified name ambiguous. */
+static const char *file_prefix(const struct sql_engine *e)
+{
+    static const char prefix[] = "__riddle_";
+    return e->dataset_id && strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0 ? "__sieve_" : prefix;
+}
+
+/* Names the data set (one with a quote has it doubled), or begins a transaction, whose rollback must not take the schema away. */
+static bool needs_schema(const struct sql_engine *e, const char *sql)
+{
+    return strcasestr(sql, e->dataset_id) || strchr(e->dataset_id, '"') || strcasestr(sql, "begin") || strcasestr(sql, "start");
+}
+
+int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err)
+{
+    auto_buf struct buf all = BUF_INIT(MAX_SETUP_BYTES);
+    if (e->has_schema || !e->dataset_id || is_native_schema(e->dataset_id) || !needs_schema(e, sql))
+        return 0;
+    int r = buf_append_str(&all, "CREATE SCHEMA memory.", err);
+    if (r == 0)
+        r = sql_quote(&all, '"', e->dataset_id, err);
+    if (r == 0)
+        r = buf_append(&all, ";", 1, err);
+    for (size_t i = 0; r == 0 && i < e->n_tables; i++)
+        r = add_view(&all, e->dataset_id, e->tables[i], file_prefix(e), i, err);
+    if (r == 0)
+        r = sql_run(e, buf_cstr(&all), err);
+    if (r < 0)
+        return err_wrap(err, "making the schema of dataset '%.100s'", e->dataset_id);
+    e->has_schema = true;
+    return 0;
 }
 
 /*
@@ -393,8 +431,6 @@ static int connect_again(struct sql_engine *e, struct err *err)
 
 int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
 {
-    const char *prefix = "__riddle_";
-    bool in_dataset;
     int r;
 
     if (setup->n_tables > MAX_TABLES)
@@ -405,29 +441,9 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
         r = connect_again(e, err);
     if (r == 0)
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
-    if (r < 0)
-        return r;
-    in_dataset = e->dataset_id && !is_native_schema(e->dataset_id);
-    if (in_dataset) {
-        auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
-
-        /* A database and a schema of one name would make every qualified name ambiguous. */
-        if (strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0)
-            prefix = "__sieve_";
-        r = buf_append_str(&sql, "CREATE SCHEMA memory.", err);
-        if (r == 0)
-            r = sql_quote(&sql, '"', e->dataset_id, err);
-        if (r == 0)
-            r = sql_run(e, buf_cstr(&sql), err);
-        if (r < 0)
-            return err_wrap(err, "making the schema of dataset '%.100s'", e->dataset_id);
-    }
-    for (size_t i = 0; i < setup->n_tables; i++) {
-        r = attach_table(e, &setup->tables[i], prefix, i, in_dataset, err);
-        if (r < 0)
-            return r;
-    }
-    return lock_engine(e, err);
+    for (size_t i = 0; r == 0 && i < setup->n_tables; i++)
+        r = attach_table(e, &setup->tables[i], file_prefix(e), i, err);
+    return r < 0 ? r : lock_engine(e, err);
 }
 
 /* ---- policy -------------------------------------------------------------------------------------------------------- */
@@ -626,6 +642,9 @@ int sql_execute(struct sql_engine *e, const struct sql_request *req, struct resu
     text = strndup(req->sql, req->sql_len);
     if (!text)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the SQL text");
+    r = sql_engine_qualify(e, text, err);
+    if (r < 0)
+        return r;
     sql_begin(e);
     r = execute_statements(e, req, text, ret, err);
     sql_end(e);

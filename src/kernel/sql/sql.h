@@ -29,7 +29,7 @@ struct sql_table {
 };
 
 struct sql_setup {
-    const char *dataset_id; /* schema in which the tables are visible as well; NULL: none */
+    const char *dataset_id; /* the tables can be named by it, too; NULL: none */
     const struct sql_table *tables;
     size_t n_tables;
     int64_t memory_bytes;  /* DuckDB's own limit, below the cgroup's */
@@ -37,7 +37,7 @@ struct sql_setup {
     const char *temp_directory; /* where it may spill */
 };
 
-/* In the kernel, once: limits, ATTACH … (READ_ONLY), views by name and by dataset.name, then the lock. */
+/* In the kernel, once: limits, ATTACH … (READ_ONLY), views by name, then the lock. */
 int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err);
 
 /*
@@ -46,6 +46,9 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
  */
 void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg);
 int sql_engine_ready(struct sql_engine *e, struct err *err);
+
+/* Before a statement of the user's: the tables can be named by dataset.name as well, if it does so. */
+int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err);
 
 struct sql_request {
     const char *sql;

@@ -13,6 +13,12 @@ static inline void cleanup_result(duckdb_result *r)
 }
 #define auto_result __attribute__((cleanup(cleanup_result)))
 
+struct sql_limits {
+    int64_t memory_bytes;
+    int threads;
+    char temp_directory[512];
+};
+
 struct sql_engine {
     duckdb_database db;
     duckdb_connection con;               /* for queries; in a kernel its own */
@@ -20,7 +26,9 @@ struct sql_engine {
     duckdb_prepared_statement serialize; /* json_serialize_sql(?) */
     atomic_int busy;                     /* between sql_begin() and sql_end() */
     atomic_int stop;                     /* sql_interrupt() came while busy */
+    struct sql_limits limits;            /* that the engine has */
     char *dataset_id;                    /* the qualifier that the policy allows; NULL: none */
+    bool has_schema;                     /* the tables can be named by it, too */
     char **tables;
     size_t n_tables;
     int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
@@ -66,7 +74,7 @@ int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
 /* The text in a VARCHAR column, "" for NULL. Caller frees; NULL when out of memory. */
 char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row);
 
-/* memory_limit, threads, temp_directory. */
+/* memory_limit, threads, temp_directory: those that the engine has otherwise, because a statement takes 0.3 ms. */
 int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
                    const char *temp_directory, struct err *err);
 

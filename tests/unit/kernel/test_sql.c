@@ -359,6 +359,21 @@ static void test_dataset_names(void **state)
     }
 }
 
+/* The schema of the data set is made when it is first named. */
+static void test_dataset_name_outlives_a_rollback(void **state)
+{
+    static const char *const statements[] = { "BEGIN", "SELECT * FROM shop.orders", "ROLLBACK", "SELECT * FROM shop.orders" };
+    (void)state;
+    struct sql_engine *e = fixture_engine("shop", 256 << 20, fixture_dir);
+    for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
+        json_t *result = fixture_sql(e, statements[i], false, 10, -1);
+        if (strcmp(fixture_verdict(result), "ok") != 0)
+            fail_msg("%s: %s", statements[i], fixture_message(result));
+        json_decref(result);
+    }
+    sql_engine_destroy(e);
+}
+
 static void test_bad_set_up(void **state)
 {
     struct sql_table missing = { "t", "/nonexistent/t.db" };
@@ -560,6 +575,7 @@ int main(void)
         cmocka_unit_test(test_lock),
         cmocka_unit_test(test_without_policy),
         cmocka_unit_test(test_dataset_names),
+        cmocka_unit_test(test_dataset_name_outlives_a_rollback),
         cmocka_unit_test(test_bad_set_up),
         cmocka_unit_test(test_interrupt),
         cmocka_unit_test(test_interrupt_while_idle),
