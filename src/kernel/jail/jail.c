@@ -260,8 +260,8 @@ uint64_t jail_clone_flags(const struct jail_template *t)
 {
     if (!t->namespaces)
         return 0;
-    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP |
-           (t->nets.current >= 0 ? 0 : CLONE_NEWNET);
+    return CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS |
+           CLONE_NEWCGROUP | (t->nets.current >= 0 ? 0 : CLONE_NEWNET);
 }
 
 /* ---- the kernel's half: steps ---- */

@@ -55,8 +55,8 @@ struct jail_confine_options {
 int jail_confine(struct jail_template *t, const struct jail_confine_options *opt, struct err *err);
 
 /*
- * Flags for clone3 of a kernel: all namespaces, or none in a partial jail without them; but for that of the network, if the zygote
- * is in one that the kernel shall have (nets.h).
+ * Flags for clone3 of a kernel: all namespaces, or none in a partial jail without them; but for
+ * that of the network, if the zygote is in one that the kernel shall have (nets.h).
  */
 uint64_t jail_clone_flags(const struct jail_template *t);
 

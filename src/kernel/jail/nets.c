@@ -1,4 +1,7 @@
-/* Nothing here writes to memory other than the caller's: a zygote shares the rest with its kernels. */
+/*
+ * Nothing here writes to memory other than the caller's: a zygote shares the rest with its
+ * kernels.
+ */
 
 #include "kernel/jail/nets.h"
 
@@ -53,7 +56,8 @@ static int make(struct nets *nets)
     if (nets->n == NETS_MAX || !have_home(nets) || unshare(CLONE_NEWNET) < 0)
         return -1;
     int ns = open(OWN_NET, O_RDONLY | O_CLOEXEC);
-    if (ns < 0 || fstat(nets->home, &home) < 0 || fstat(ns, &made) < 0 || home.st_ino == made.st_ino) {
+    if (ns < 0 || fstat(nets->home, &home) < 0 || fstat(ns, &made) < 0 ||
+        home.st_ino == made.st_ino) {
         if (ns >= 0)
             close(ns);
         (void)setns(nets->home, CLONE_NEWNET);

@@ -267,7 +267,8 @@ static PyObject *run_query(const char *sql)
     struct err err = ERR_INIT;
 
     /* The kernel's first statement attaches the tables and locks the engine. */
-    if (sql_engine_ready(frames.engine, &err) < 0 || sql_engine_qualify(frames.engine, sql, &err) < 0) {
+    if (sql_engine_ready(frames.engine, &err) < 0 ||
+        sql_engine_qualify(frames.engine, sql, &err) < 0) {
         PyErr_SetString(frames.error, err.message);
         return NULL;
     }

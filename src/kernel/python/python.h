@@ -23,8 +23,9 @@ int python_warm(struct err *err);
 int python_settle(struct err *err);
 
 /*
- * In the kernel, after clone3 and before it knows what it is for: seeds the random generators. PyOS_AfterFork_Child is not called: the zygote has one thread and holds no
- * lock, so there is nothing to mend, and it would write to hundreds of shared pages.
+ * In the kernel, after clone3 and before it knows what it is for: seeds the random generators.
+ * PyOS_AfterFork_Child is not called: the zygote has one thread and holds no lock, so there is
+ * nothing to mend, and it would write to hundreds of shared pages.
  */
 int python_prepare(struct err *err);
 

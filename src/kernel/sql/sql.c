@@ -119,7 +119,8 @@ int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
     int r = 0;
 
     want.memory_bytes = memory_bytes > 0 ? memory_bytes : has->memory_bytes;
-    snprintf(want.temp_directory, sizeof(want.temp_directory), "%s", temp_directory ? temp_directory : "");
+    snprintf(want.temp_directory, sizeof(want.temp_directory), "%s",
+             temp_directory ? temp_directory : "");
     if (want.memory_bytes != has->memory_bytes)
         r = buf_printf(&sql, err, "SET memory_limit='%" PRId64 "B';", want.memory_bytes);
     if (r == 0 && want.threads != has->threads)
@@ -168,7 +169,9 @@ static int open_database(struct sql_engine *e, struct err *err)
         { "allow_persistent_secrets", "false" },
         { "temp_directory", "/tmp" },
     };
-    static const struct sql_limits limits = { .memory_bytes = 322122546, .threads = 1, .temp_directory = "/tmp" };
+    static const struct sql_limits limits = { .memory_bytes = 322122546,
+                                              .threads = 1,
+                                              .temp_directory = "/tmp" };
     duckdb_config config = NULL;
     char *message = NULL;
     int r = 0;
@@ -362,13 +365,18 @@ static int attach_table(struct sql_engine *e, const struct sql_table *table, con
 static const char *file_prefix(const struct sql_engine *e)
 {
     static const char prefix[] = "__riddle_";
-    return e->dataset_id && strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0 ? "__sieve_" : prefix;
+    return e->dataset_id && strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0 ? "__sieve_" :
+                                                                                      prefix;
 }
 
-/* Names the data set (one with a quote has it doubled), or begins a transaction, whose rollback must not take the schema away. */
+/*
+ * Names the data set (one with a quote has it doubled), or begins a transaction, whose rollback
+ * must not take the schema away.
+ */
 static bool needs_schema(const struct sql_engine *e, const char *sql)
 {
-    return strcasestr(sql, e->dataset_id) || strchr(e->dataset_id, '"') || strcasestr(sql, "begin") || strcasestr(sql, "start");
+    return strcasestr(sql, e->dataset_id) || strchr(e->dataset_id, '"') ||
+           strcasestr(sql, "begin") || strcasestr(sql, "start");
 }
 
 int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err)

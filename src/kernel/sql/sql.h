@@ -47,7 +47,10 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
 void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg);
 int sql_engine_ready(struct sql_engine *e, struct err *err);
 
-/* Before a statement of the user's: the tables can be named by dataset.name as well, if it does so. */
+/*
+ * Before a statement of the user's: the tables can be named by dataset.name as well, if it does
+ * so.
+ */
 int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err);
 
 struct sql_request {

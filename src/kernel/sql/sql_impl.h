@@ -74,7 +74,10 @@ int sql_run_statement(struct sql_engine *e, duckdb_prepared_statement statement,
 /* The text in a VARCHAR column, "" for NULL. Caller frees; NULL when out of memory. */
 char *sql_copy_text(duckdb_data_chunk chunk, idx_t column, idx_t row);
 
-/* memory_limit, threads, temp_directory: those that the engine has otherwise, because a statement takes 0.3 ms. */
+/*
+ * memory_limit, threads, temp_directory: those that the engine has otherwise, because a statement
+ * takes 0.3 ms.
+ */
 int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
                    const char *temp_directory, struct err *err);
 

@@ -362,7 +362,8 @@ static void test_dataset_names(void **state)
 /* The schema of the data set is made when it is first named. */
 static void test_dataset_name_outlives_a_rollback(void **state)
 {
-    static const char *const statements[] = { "BEGIN", "SELECT * FROM shop.orders", "ROLLBACK", "SELECT * FROM shop.orders" };
+    static const char *const statements[] = { "BEGIN", "SELECT * FROM shop.orders", "ROLLBACK",
+                                              "SELECT * FROM shop.orders" };
     (void)state;
     struct sql_engine *e = fixture_engine("shop", 256 << 20, fixture_dir);
     for (size_t i = 0; i < ARRAY_SIZE(statements); i++) {
