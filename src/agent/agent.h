@@ -120,6 +120,8 @@ int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads,
  * is kept, and new files are written into its /workspace; any other is given up. done (may be NULL) comes when what can be done now is done.
  */
 void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
+/* A data set of this owner is gone: the threads that named it let go of its files. */
+void agent_forget_data(struct agent *a, const char *owner, const char *dataset_id);
 /*
  * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or "/workspace/x" in a kernel that is older
  * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.

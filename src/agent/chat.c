@@ -142,8 +142,13 @@ static void refresh(struct chat *c)
 {
     struct err err = ERR_INIT;
     c->refresh_due = false;
-    if (find_data(c, true, &err) < 0)
+    int r = find_data(c, true, &err);
+    if (r == -ERR_NOT_FOUND) { /* deleted: nothing of it is held, and the next turn says so */
+        thread_kernel_drop(c->kernel, "the thread's data was deleted");
+        drop_data(c);
+    } else if (r < 0) {
         log_warn("agent.data", LOG_STR("thread", c->id), LOG_STR("error", err.message));
+    }
 }
 
 void chat_refresh_due(struct chat *c)
@@ -167,6 +172,29 @@ void agent_refresh_data(struct agent *a, const char *owner)
     for (struct chat *c = a->chats; c; c = c->next)
         if (c->has_data && !c->deleted && str_eq(c->owner, owner))
             chat_refresh_data(c, NULL, NULL);
+}
+
+static bool names(const json_t *ids, const char *id)
+{
+    size_t i;
+    json_t *item;
+    json_array_foreach(ids, i, item)
+        if (str_eq(json_string_value(item), id))
+            return true;
+    return false;
+}
+
+void agent_forget_data(struct agent *a, const char *owner, const char *dataset_id)
+{
+    for (struct chat *c = a->closing ? NULL : a->chats, *next; c; c = next) {
+        next = c->next;
+        if (!str_eq(c->owner, owner) ||
+            !(names(c->datasets, dataset_id) || names(c->uploads, dataset_id)))
+            continue;
+        chat_ref(c);
+        chat_refresh_data(c, NULL, NULL);
+        chat_unref(c);
+    }
 }
 
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note)

@@ -68,6 +68,8 @@ struct dataset_handle {
 /* NOT_FOUND "Unknown dataset_id: x". */
 int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err);
 void dataset_handle_release(struct dataset_handle *h);
+/* A file of it as sandboxes take it; what it points to is the data set's. */
+struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i);
 
 /* Plan → SQL, checked against what is known of the dataset (NULL: its form only). */
 int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a,

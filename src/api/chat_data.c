@@ -67,6 +67,7 @@ static int add_file(struct agent_data *d, const struct sandbox_file *f, struct e
                                                     .path = arena_strdup(&d->arena, f->path),
                                                     .table = f->raw ? NULL : arena_strdup(&d->arena, table),
                                                     .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
+                                                    .is_beside = f->is_beside,
                                                     .raw = f->raw };
     const struct sandbox_file *last = &d->files[d->n_files - 1];
     return last->name && last->path && (last->table || last->raw) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -133,7 +134,7 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     auto_json json_t *words = words_of(h->dataset, told_find(app, owner, id));
     for (size_t i = 0; i < h->dataset->n_files && r == 0; i++) {
         const struct dataset_file *f = &h->dataset->files[i];
-        struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256[0] ? f->sha256 : NULL };
+        struct sandbox_file file = dataset_handle_file(h, i);
         r = add_file(d, &file, err);
         if (r == 0 && d->files[d->n_files - 1].table)
             add_table_words(d, json_object_get(json_object_get(words, "tables"), f->table),
@@ -151,10 +152,13 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
 }
 
 /* Same tables with the same contents have the same key. */
-static int make_key(struct agent_data *d, struct err *err)
+static int make_key(struct agent_data *d, const char *owner, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(1u << 20);
-    int r = buf_printf(&b, err, "%s", d->dataset_id);
+    bool own = false; /* what one owner's files hold is learnt for that owner only */
+    for (size_t i = 0; i < d->n_files; i++)
+        own = own || d->files[i].is_beside;
+    int r = buf_printf(&b, err, "%s%s%s", d->dataset_id, own ? " " : "", own ? owner : "");
     for (size_t i = 0; i < d->n_files && r == 0; i++)
         r = buf_printf(&b, err, " %s=%s:%s", d->files[i].name, d->files[i].table ? d->files[i].table : "",
                        d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path);
@@ -203,7 +207,7 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
     if (!ret->dataset_id)
         ret->dataset_id = "files";
     if (r == 0)
-        r = make_key(ret, err);
+        r = make_key(ret, owner, err);
     if (r == 0) {
         char hash[HASH_HEX_SIZE];
         if (hash_bytes(ret->key, strlen(ret->key), hash, err) < 0)

@@ -10,6 +10,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/table_names.h"
 
 #define RELOAD_AFTER_MS 2000
 #define RELOAD_EVERY_MS 5000
@@ -43,6 +44,16 @@ void dataset_handle_release(struct dataset_handle *h)
     *h = (struct dataset_handle){ 0 };
 }
 
+struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i)
+{
+    const struct dataset_file *f = &h->dataset->files[i];
+    return (struct sandbox_file){ .name = f->name,
+                                  .path = f->full_path,
+                                  .table = f->table,
+                                  .sha256 = *f->sha256 ? f->sha256 : NULL,
+                                  .is_beside = h->upload != NULL };
+}
+
 /* ---- profiling ---- */
 
 struct profiling {
@@ -57,9 +68,10 @@ struct profiling {
 
 static void profile_next(void *arg);
 
-static void profile_path(struct app *app, const char *sha256, char *ret, size_t n)
+static void profile_path(const struct profiling *p, char ret[TABLE_PATH_SIZE])
 {
-    snprintf(ret, n, "%s/tables/%s.profile-1.json", app->home, sha256);
+    struct sandbox_file file = dataset_handle_file(&p->handle, p->at);
+    table_profile_path(p->app->home, &file, p->handle.dataset->files[p->at].sha256, ret);
 }
 
 static int attach(struct profiling *p, json_t *profile, struct err *err)
@@ -98,9 +110,9 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
         r = attach(p, profile, &why);
         auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
         if (text) {
-            char path[4400];
+            char path[TABLE_PATH_SIZE];
             struct err ignored = ERR_INIT;
-            profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
+            profile_path(p, path);
             (void)fd_replace_file(path, text, strlen(text), 0600, &ignored); /* only a cache */
         }
     }
@@ -129,10 +141,10 @@ static void profile_ready(struct lease *lease, const struct err *err, void *arg)
 
 static bool profile_from_cache(struct profiling *p)
 {
-    char path[4400];
+    char path[TABLE_PATH_SIZE];
     auto_buf struct buf text = BUF_INIT(CATALOG_OUTPUT_MAX_BYTES);
     auto_json json_t *profile = NULL;
-    profile_path(p->app, p->handle.dataset->files[p->at].sha256, path, sizeof(path));
+    profile_path(p, path);
     return fd_read_file(path, &text, NULL) == 0 && json_parse(text.data, text.len, &profile, NULL) == 0 &&
            attach(p, profile, NULL) == 0;
 }
@@ -156,8 +168,7 @@ static void profile_next(void *arg)
         profile_end(p, NULL);
         return;
     }
-    const struct dataset_file *f = &d->files[p->at];
-    struct sandbox_file file = { .name = f->name, .path = f->full_path, .table = f->table, .sha256 = f->sha256 };
+    struct sandbox_file file = dataset_handle_file(&p->handle, p->at);
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
     struct err err = ERR_INIT;
     sandbox_limits_default(p->app->cfg, &spec.limits);

@@ -28,6 +28,7 @@ struct session_file {
     char note[SESSION_NOTE_SIZE];  /* why it is raw though its name promised a table; "" */
     char sha256[HASH_HEX_SIZE];
     int64_t size, modified_ms;
+    int64_t table_bytes; /* what is kept beside it: of the owner's quota, not of the session's */
     char path[PATH_MAX];
     bool removed; /* from disk with the last reference */
 };

@@ -335,7 +335,9 @@ static void acquire(struct arrivals *a)
     struct err err = ERR_INIT;
     upload_table_name(f->name, table);
     snprintf(path, sizeof(path), "%s/%s/%s", a->session->dir, f->id, f->name);
-    struct sandbox_file file = { .name = f->name, .path = path, .table = table, .sha256 = f->in.sha256 };
+    struct sandbox_file file = {
+        .name = f->name, .path = path, .table = table, .sha256 = f->in.sha256, .is_beside = true
+    };
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
     sandbox_limits_default(app->cfg, &spec.limits);
     a->state = TRYING;

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "run/runner.h"
+#include "sandbox/table_names.h"
 
 #define INDEX "index.json"
 #define INDEX_MAX_BYTES (1u << 20)
@@ -124,7 +125,7 @@ void session_file_unref(struct session_file *f)
         *strrchr(f->path, '/') = '\0';
         remove_dir(f->all->loop, f->path);
     }
-    f->use->bytes -= f->size;
+    f->use->bytes -= f->size + f->table_bytes;
     sessions_unref(f->all);
     free(f);
 }
@@ -154,6 +155,8 @@ void session_drop(struct session *s, struct session_file *f)
             s->bytes -= f->size;
             f->removed = true;
             session_file_unref(f);
+            if (s->all->app)
+                executor_forget_idle(s->all->app->executor, s->owner);
             return;
         }
 }
@@ -167,6 +170,8 @@ void session_add(struct session *s, struct session_file *f)
         for (unsigned n = 2; table_taken(s, f->table) && n < 1000; n++)
             snprintf(f->table, sizeof(f->table), "%.50s_%u", base, n);
     }
+    f->table_bytes = table_beside_bytes(f->path);
+    f->use->bytes += f->table_bytes;
     s->files[s->n_files++] = f;
     s->bytes += f->size;
 }
@@ -444,7 +449,11 @@ const struct session_file *session_file_at(struct app *app, const char *owner, c
     if (!s || i >= s->n_files)
         return NULL;
     const struct session_file *f = s->files[i];
-    *ret = (struct sandbox_file){ .name = f->name, .path = f->path, .sha256 = f->sha256, .raw = !*f->table,
+    *ret = (struct sandbox_file){ .name = f->name,
+                                  .path = f->path,
+                                  .sha256 = f->sha256,
+                                  .is_beside = true,
+                                  .raw = !*f->table,
                                   .table = *f->table ? f->table : NULL };
     return f;
 }

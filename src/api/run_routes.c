@@ -149,10 +149,7 @@ static int start_run(struct http_request *req, const struct run_listener *listen
     if (d && !(files = arena_alloc(http_arena(req), (d->n_files + 1) * sizeof(*files))))
         r = err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; r == 0 && i < d->n_files; i++)
-        files[i] = (struct sandbox_file){ .name = d->files[i].name,
-                                          .path = d->files[i].full_path,
-                                          .table = d->files[i].table,
-                                          .sha256 = d->files[i].sha256 };
+        files[i] = dataset_handle_file(held, i);
     if (r == 0)
         r = take_code(req, d, &sql, &spec, err);
     if (r == 0) {

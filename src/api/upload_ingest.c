@@ -176,7 +176,8 @@ static void acquire(struct ingest_job *job)
     struct sandbox_file file = { .name = set->file.name,
                                  .path = set->file.full_path,
                                  .table = set->file.table,
-                                 .sha256 = set->file.sha256 };
+                                 .sha256 = set->file.sha256,
+                                 .is_beside = true };
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
     struct run_events events = { .progress = on_progress, .arg = job };
     struct err err = ERR_INIT;

@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -13,6 +14,7 @@
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "sandbox/table_names.h"
 
 #define SWEEP_MS (3600 * 1000)
 #define SET_ARENA_BYTES (64u << 10)
@@ -162,6 +164,14 @@ struct upload_set *upload_set_ref(struct upload_set *set)
     if (set)
         set->refs++;
     return set;
+}
+
+/* What its table takes counts, too. */
+static void count_table(struct upload_set *set)
+{
+    int64_t bytes = set->file.size_bytes + table_beside_bytes(set->file.full_path);
+    set->use->bytes += bytes - set->counted_bytes;
+    set->counted_bytes = bytes;
 }
 
 /* What a failed or deleted upload no longer takes. */
@@ -408,6 +418,7 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
     } else {
         set->status = UPLOAD_READY;
         set->progress = 1;
+        count_table(set);
         auto_json json_t *id = json_pack("[s]", set->dataset.id);
         if (set->uploads->app)
             agent_learn(set->uploads->app->agent, set->owner, NULL, id);
@@ -429,13 +440,46 @@ json_t *upload_json(const struct upload_set *set)
         "created_at", set->created_at, "expires_at", *set->expires_at ? set->expires_at : NULL);
 }
 
-/* ---- deleting ---- */
+/*
+ * ---- deleting ----
+ *
+ * The directory is marked first, then the record goes, then the directory. So whatever is left when
+ * the server is killed in between is known for what it is, and a directory whose record is missing
+ * for another reason (a store that was put back from a backup) is not taken for it.
+ */
 
 struct deletion {
     struct upload_set *set;
     upload_deleted_fn done;
     void *arg;
+    struct err err;
 };
+
+static void mark_path(const char *dir, char ret[PATH_MAX + 16])
+{
+    snprintf(ret, PATH_MAX + 16, "%s/" UPLOAD_DELETED, dir);
+}
+
+/* A failed upload may have no directory any more. */
+static int mark_deleted(const char *dir, struct err *err)
+{
+    char path[PATH_MAX + 16];
+    mark_path(dir, path);
+    auto_close int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    if (fd < 0 && errno == ENOENT)
+        return 0;
+    auto_close int dir_fd = fd < 0 ? -1 : open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir_fd < 0 || fsync(dir_fd) < 0)
+        return err_errno(err, ERR_IO, errno, "deleting '%s'", dir);
+    return 0;
+}
+
+static void unmark(const char *dir)
+{
+    char path[PATH_MAX + 16];
+    mark_path(dir, path);
+    (void)unlink(path);
+}
 
 static void deletion_end(void *arg)
 {
@@ -455,6 +499,7 @@ static void on_removed(const struct err *err, int64_t value, void *arg)
         log_error("upload.delete", LOG_STR("file_id", set->dataset.id),
                   LOG_STR("error", err->message));
         set->deleting = false;
+        unmark(set->dir);
         if (set->uploads->app && set->status == UPLOAD_PROCESSING && !set->job)
             (void)upload_ingest(set, NULL); /* its outcome was dropped because it was going */
         if (del->done)
@@ -470,6 +515,8 @@ static void on_removed(const struct err *err, int64_t value, void *arg)
         upload_set_notify(set);
         if (set->listed)
             unlist(set);
+        agent_forget_data(set->uploads->app->agent, set->owner, set->dataset.id);
+        executor_forget_idle(set->uploads->app->executor, set->owner);
     }
     /* Runs that began with it keep the file until they are through. */
     if (set->refs == 1)
@@ -478,15 +525,39 @@ static void on_removed(const struct err *err, int64_t value, void *arg)
         deletion_end(del);
 }
 
+static void mark_work(void *arg)
+{
+    struct deletion *del = arg;
+    (void)mark_deleted(del->set->dir, &del->err);
+}
+
+static void mark_done(void *arg)
+{
+    struct deletion *del = arg;
+    struct upload_set *set = del->set;
+    struct app *app = set->uploads->app;
+    struct err *err = &del->err;
+    /* On a full disk nothing can be marked; the record and the files can go all the same. */
+    *err = (struct err)ERR_INIT;
+    if (!app)
+        err_set(err, ERR_UNAVAILABLE, "the server is stopping");
+    else if (store_remove(app->store, RECORD_UPLOAD, set->owner, set->dataset.id, on_removed, del,
+                          err) == 0)
+        return;
+    struct err why = *err;
+    on_removed(&why, 0, del);
+}
+
 int upload_set_delete(struct upload_set *set, upload_deleted_fn done, void *arg, struct err *err)
 {
     struct deletion *del = calloc(1, sizeof(*del));
     if (!del)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *del = (struct deletion){ .set = upload_set_ref(set), .done = done, .arg = arg };
+    *del = (struct deletion){
+        .set = upload_set_ref(set), .done = done, .arg = arg, .err = ERR_INIT
+    };
     set->deleting = true;
-    int r = store_remove(set->uploads->app->store, RECORD_UPLOAD, set->owner, set->dataset.id,
-                         on_removed, del, err);
+    int r = loop_work(set->uploads->loop, mark_work, mark_done, del, err);
     if (r < 0) {
         set->deleting = false;
         upload_set_unref(set);
@@ -527,13 +598,18 @@ static bool has_file(const struct upload_set *set)
 
 static int load_one(struct uploads *up, const struct upload *u, const char *now, struct err *err)
 {
-    char dir[PATH_MAX];
-    if (u->expires_at && strcmp(u->expires_at, now) <= 0) {
-        upload_dir(up, u->owner, u->file_id, dir, sizeof(dir));
+    char dir[PATH_MAX], mark[PATH_MAX + 16];
+    upload_dir(up, u->owner, u->file_id, dir, sizeof(dir));
+    mark_path(dir, mark);
+    bool expired = u->expires_at && strcmp(u->expires_at, now) <= 0;
+    if (expired || access(mark, F_OK) == 0) {
+        struct err ignored = ERR_INIT;
+        (void)mark_deleted(dir, &ignored);
         int r = store_remove_wait(up->app->store, RECORD_UPLOAD, u->owner, u->file_id, err);
         if (r == 0)
             r = fd_remove_tree(dir, err);
-        log_info("upload.expired", LOG_STR("file_id", u->file_id), LOG_STR("owner", u->owner));
+        log_info(expired ? "upload.expired" : "upload.deleted", LOG_STR("file_id", u->file_id),
+                 LOG_STR("owner", u->owner));
         return r;
     }
     struct upload_facts facts = { .owner = u->owner,
@@ -558,6 +634,7 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
     if (set->status == UPLOAD_FAILED) {
         err_set(&set->error, ERR_VALIDATION, "%s", u->error ? u->error : "The upload failed");
         uncount(set);
+        (void)fd_remove_tree(dir, NULL);
     } else if (!has_file(set)) {
         struct upload lost = *u;
         err_set(&set->error, ERR_IO, "The file is no longer there; upload it again");
@@ -569,6 +646,8 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
         log_warn("upload.lost", LOG_STR("file_id", u->file_id), LOG_STR("owner", u->owner));
         r = store_put_wait(up->app->store, RECORD_UPLOAD, &lost, STORE_PUT, NULL, err);
     }
+    if (set->status == UPLOAD_READY)
+        count_table(set);
     upload_set_list(set);
     if (r == 0 && set->status == UPLOAD_PROCESSING)
         r = upload_ingest(set, err); /* a server that died had not got through with it */
@@ -625,21 +704,22 @@ static bool is_known(struct uploads *up, const char *file_id)
 }
 
 /*
- * What a killed server left: directories without a record that hold a `.part`, or nothing. Others
- * are not touched.
+ * What a killed server left: directories without a record that hold a `.part`, the mark of a
+ * deletion, or nothing. Others are not touched.
  */
 static void remove_leftovers(struct uploads *up, const char *owner_dir)
 {
     DIR *d = opendir(owner_dir);
     struct dirent *e;
-    char path[PATH_MAX + 1024];
+    char path[PATH_MAX + 1024], mark[PATH_MAX + 1040];
     while (d && (e = readdir(d))) {
         if (e->d_name[0] == '.' || is_known(up, e->d_name))
             continue;
         snprintf(path, sizeof(path), "%s/%s/" UPLOAD_PART, owner_dir, e->d_name);
-        bool part = access(path, F_OK) == 0;
+        bool known = access(path, F_OK) == 0;
         *strrchr(path, '/') = '\0';
-        if (part || rmdir(path) == 0) {
+        snprintf(mark, sizeof(mark), "%s/" UPLOAD_DELETED, path);
+        if (known || access(mark, F_OK) == 0 || rmdir(path) == 0) {
             (void)fd_remove_tree(path, NULL);
             log_info("upload.leftover", LOG_STR("file_id", e->d_name));
         }

@@ -9,7 +9,8 @@
  *
  * On disk: RIDDLE_HOME/uploads/<owner>/<file_id>/<name>. The file is called `.part` until its
  * record is stored, so that what a killed server leaves behind is known for what it is: `.part`
- * without a record was interrupted, with one it was whole.
+ * without a record was interrupted, with one it was whole. Beside it are its table and profile
+ * (sandbox/table_names.h), and for the moment of its deletion `.deleted`.
  */
 
 #include <limits.h>
@@ -24,6 +25,7 @@
 #define UPLOADS_PER_OWNER 10000
 #define UPLOAD_NAME_SIZE 256
 #define UPLOAD_PART ".part"
+#define UPLOAD_DELETED ".deleted" /* in its directory: it is being deleted */
 #define UPLOAD_FAILED_TTL_MS                                                                       \
     (24 * 3600 * 1000LL) /* how long the reason of a failure can be asked for */
 

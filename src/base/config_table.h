@@ -38,7 +38,7 @@
     CONFIG_BYTES(max_upload_bytes, "MAX_UPLOAD_BYTES", "4g", 1024, 1099511627776,                  \
                  "Bytes of one uploaded file.")                                                    \
     CONFIG_BYTES(upload_quota_bytes, "UPLOAD_QUOTA_BYTES", "20g", 0, 1125899906842624,             \
-                 "Bytes of all uploads of one owner; 0 for no limit.")                             \
+                 "Bytes of all uploads of one owner, their tables included; 0 for no limit.")      \
     CONFIG_INT(upload_ttl_s, "UPLOAD_TTL_SECONDS", 2592000, 0, 3153600000,                         \
                "How long an upload is kept (30 days); 0: until it is deleted.")                    \
     CONFIG_INT(stop_timeout_s, "RIDDLE_STOP_TIMEOUT_SECONDS", 10, 0, 3600,                         \

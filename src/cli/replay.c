@@ -46,7 +46,7 @@ static int find_files(const struct config *cfg, struct store *store, const struc
     dataset_safe_name(stem, "data", true, table, sizeof(table));
     if (file) {
         *file = (struct sandbox_file){ .name = arena_strdup(a, u->filename), .path = arena_strdup(a, u->path),
-                                       .table = arena_strdup(a, table) };
+                                       .table = arena_strdup(a, table), .is_beside = true };
         spec->files = file;
         spec->n_files = 1;
         snprintf(ret_version, n_version, "sha256:%s", u->sha256 ? u->sha256 : "");

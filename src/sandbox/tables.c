@@ -7,19 +7,19 @@
 
 #include "sandbox/tables.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/str.h"
 
-/* Part of every file's name: a change of engine or of how files are ingested makes new files. */
-#define TABLE_FORMAT "d144-2"
 #define INGEST_TIMEOUT_MS (30 * 60 * 1000)
 /* Below this DuckDB's threads only get in each other's way: one is twice as fast. */
 #define SMALL_FILE_BYTES (16 << 20)
@@ -60,13 +60,6 @@ int tables_hash(const struct sandbox_file *file, void (*progress)(void *arg, int
 
 /* ---- what is there ---- */
 
-static void table_paths(struct table_cache *c, const char *hex, char *table, size_t n_table, char *report,
-                        size_t n_report)
-{
-    snprintf(table, n_table, "%.3900s/tables/%s." TABLE_FORMAT ".duckdb", c->home, hex);
-    snprintf(report, n_report, "%.3900s/tables/%s." TABLE_FORMAT ".json", c->home, hex);
-}
-
 static json_t *read_report(const char *path)
 {
     auto_buf struct buf text = BUF_INIT(1u << 20);
@@ -76,12 +69,38 @@ static json_t *read_report(const char *path)
     return report;
 }
 
-bool tables_find(struct table_cache *c, const char *hex, struct table_file *ret)
+bool tables_find(struct table_cache *c, const struct sandbox_file *file, const char *hex,
+                 struct table_file *ret)
 {
-    char report_path[4200];
-    table_paths(c, hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
+    char report_path[TABLE_PATH_SIZE];
+    table_path(c->home, file, hex, ret->path);
+    table_report_path(c->home, file, hex, report_path);
     ret->report = access(ret->path, R_OK) == 0 ? read_report(report_path) : NULL;
     return ret->report != NULL;
+}
+
+/*
+ * What killed ingests left: directories that nobody has locked. Whoever makes one locks it for as
+ * long as it lives, so an ingest of another process is not touched.
+ */
+static void sweep_leftovers(struct table_cache *c)
+{
+    char path[4400];
+    struct dirent *e;
+    snprintf(path, sizeof(path), "%.3900s/tables", c->home);
+    DIR *d = opendir(path);
+    while (d && (e = readdir(d))) {
+        bool is_dir = str_starts(e->d_name, "new-");
+        snprintf(path, sizeof(path), "%.3900s/tables/%s", c->home, e->d_name);
+        if (!is_dir && !table_name_is_current(e->d_name))
+            (void)unlink(path);
+        auto_close int fd = is_dir ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW) :
+                                     -1;
+        if (fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0)
+            (void)fd_remove_tree(path, NULL);
+    }
+    if (d)
+        closedir(d);
 }
 
 int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg, bool one_shot, struct err *err)
@@ -97,6 +116,8 @@ int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg
         snprintf(sub, sizeof(sub), "%s/tables", path);
         r = fd_mkdir_p(sub, 0700, err);
     }
+    if (r == 0 && !one_shot)
+        sweep_leftovers(c);
     return r < 0 ? err_wrap(err, "RIDDLE_HOME") : 0;
 }
 
@@ -134,8 +155,10 @@ static void note_size(struct table_cache *c, int64_t size)
 struct ingest {
     struct table_cache *cache;
     struct sandbox *sandbox;
-    char name[256];
+    struct sandbox_file file; /* name and path: its own copies */
+    char name[256], path[PATH_MAX];
     char out_dir[4200];
+    int out_fd; /* holds the lock of out_dir, by which it is known to be in use */
     int64_t size;
     bool unsynced;       /* used where it was made, and published when it is on the disk: see tables_settle() */
     char hex[HASH_HEX_SIZE]; /* … under this name */
@@ -158,6 +181,8 @@ void ingest_limits(const struct config *cfg, struct sandbox_limits *ret)
 static void ingest_free(struct ingest *in)
 {
     json_decref(in->report);
+    if (in->out_fd >= 0)
+        close(in->out_fd);
     free(in);
 }
 
@@ -198,7 +223,7 @@ void ingest_abort(struct ingest *in)
 }
 
 /* A directory only this ingest uses, writable by its kernel. */
-static int make_out_dir(struct table_cache *c, char *ret, size_t n, struct err *err)
+static int make_out_dir(struct table_cache *c, char *ret, size_t n, int *ret_fd, struct err *err)
 {
     char id[17];
     id_hex(id, 16);
@@ -208,6 +233,9 @@ static int make_out_dir(struct table_cache *c, char *ret, size_t n, struct err *
         *ret = 0;
         return r;
     }
+    *ret_fd = open(ret, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (*ret_fd < 0 || flock(*ret_fd, LOCK_EX | LOCK_NB) < 0)
+        return err_errno(err, ERR_IO, errno, "locking '%s'", ret);
     if (geteuid() == 0 && chown(ret, (uid_t)c->cfg->sandbox_uid, (gid_t)c->cfg->sandbox_uid) < 0)
         return err_errno(err, ERR_IO, errno, "giving '%s' to the sandbox's user", ret);
     return 0;
@@ -289,10 +317,14 @@ int ingest_begin(struct table_cache *c, struct kernel_link *link, const struct s
         link->provider->ops->release(link);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    *in = (struct ingest){ .cache = c, .done = done, .arg = arg };
+    *in = (struct ingest){ .cache = c, .done = done, .arg = arg, .out_fd = -1 };
     snprintf(in->name, sizeof(in->name), "%s", file->name);
+    snprintf(in->path, sizeof(in->path), "%s", file->path);
+    in->file = (struct sandbox_file){ .name = in->name,
+                                      .path = in->path,
+                                      .is_beside = file->is_beside };
     (void)tables_is_new(c, file, &in->size);
-    int r = make_out_dir(c, in->out_dir, sizeof(in->out_dir), err);
+    int r = make_out_dir(c, in->out_dir, sizeof(in->out_dir), &in->out_fd, err);
     if (r < 0)
         link->provider->ops->release(link);
     else
@@ -308,7 +340,7 @@ int ingest_begin(struct table_cache *c, struct kernel_link *link, const struct s
 /* Without waiting for the disk: a table whose report is lost or cut off is made anew. */
 static int write_report(const char *path, const char *text, struct err *err)
 {
-    char id[17], tmp[4300];
+    char id[17], tmp[TABLE_PATH_SIZE + 32];
     id_hex(id, 16);
     snprintf(tmp, sizeof(tmp), "%s.tmp-%s", path, id);
     auto_close int fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -360,9 +392,10 @@ static int publish(const char *out_dir, const char *final_path, const char *repo
 int ingest_publish(struct ingest *in, const char *hex, struct table_file *ret, struct err *err)
 {
     struct table_cache *c = in->cache;
-    char report_path[4200];
-    note_size(c, in->size);
-    if (tables_find(c, hex, ret)) {
+    char report_path[TABLE_PATH_SIZE];
+    if (!in->file.is_beside)
+        note_size(c, in->size);
+    if (tables_find(c, &in->file, hex, ret)) {
         ingest_abort(in);
         return 0;
     }
@@ -375,7 +408,8 @@ int ingest_publish(struct ingest *in, const char *hex, struct table_file *ret, s
         c->unsettled = in;
         return 0;
     }
-    table_paths(c, hex, ret->path, sizeof(ret->path), report_path, sizeof(report_path));
+    table_path(c->home, &in->file, hex, ret->path);
+    table_report_path(c->home, &in->file, hex, report_path);
     int r = fd < 0 ? fd : publish(in->out_dir, ret->path, report_path, in->report, err);
     if (r == 0)
         ret->report = json_incref(in->report);
@@ -385,13 +419,16 @@ int ingest_publish(struct ingest *in, const char *hex, struct table_file *ret, s
 
 void tables_settle(struct table_cache *c)
 {
-    char path[4200], report_path[4200];
+    char path[TABLE_PATH_SIZE], report_path[TABLE_PATH_SIZE];
+    if (c->unsettled)
+        sweep_leftovers(c);
     while (c->unsettled) {
         struct ingest *in = c->unsettled;
         struct err ignored = ERR_INIT; /* what cannot be kept is made anew */
         c->unsettled = in->next;
         auto_close int fd = take_over(in->out_dir, &ignored);
-        table_paths(c, in->hex, path, sizeof(path), report_path, sizeof(report_path));
+        table_path(c->home, &in->file, in->hex, path);
+        table_report_path(c->home, &in->file, in->hex, report_path);
         if (fd >= 0 && fsync(fd) == 0)
             (void)publish(in->out_dir, path, report_path, in->report, &ignored);
         (void)fd_remove_tree(in->out_dir, NULL);

@@ -2,9 +2,9 @@
 #define RIDDLE_SANDBOX_TABLES_H
 
 /*
- * The cache of ingested tables: a data file becomes a columnar file under RIDDLE_HOME/tables, named by the hash of its
- * content. A kernel of its own makes it, jailed like any other. A name in the cache always stands for a table that is whole
- * and on the disk.
+ * Ingested tables: a data file becomes a columnar file. A kernel of its own makes it, jailed like
+ * any other. The name of a table always stands for one that is whole and on the disk;
+ * table_names.h says where it is.
  */
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@
 #include "base/config.h"
 #include "base/hash.h"
 #include "sandbox/sandbox_impl.h"
+#include "sandbox/table_names.h"
 
 struct table_cache {
     uv_loop_t *loop;
@@ -19,14 +20,15 @@ struct table_cache {
     char home[4096];          /* absolute */
     bool one_shot;            /* small tables are used where they were made, and published by tables_settle() */
     struct ingest *unsettled; /* … these */
-    size_t n_ending;          /* ingests whose kernel is being killed or whose files are being removed */
+    size_t n_ending; /* ingests whose kernel is being killed or whose files are being removed */
 };
 
 struct table_file {
-    char path[4096]; /* the ingested file */
+    char path[TABLE_PATH_SIZE]; /* the ingested file */
     json_t *report;  /* of its ingest */
 };
 
+/* Unless one_shot it also removes what killed ingests left. */
 int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg, bool one_shot, struct err *err);
 /* Syncs and publishes what a single run used before it was on the disk. Blocks; after its sandboxes are gone. */
 void tables_settle(struct table_cache *c);
@@ -36,7 +38,8 @@ int tables_hash(const struct sandbox_file *file, void (*progress)(void *arg, int
                 char ret_hex[HASH_HEX_SIZE], struct err *err);
 /* A file that is only shown must be a readable regular one, but may be empty. */
 int tables_check_raw(const struct sandbox_file *file, struct err *err);
-bool tables_find(struct table_cache *c, const char *hex, struct table_file *ret);
+bool tables_find(struct table_cache *c, const struct sandbox_file *file, const char *hex,
+                 struct table_file *ret);
 /*
  * Whether hashing the file is worth doing beside its ingest: it is large, and no file of its size has been ingested before.
  * *ret_size is its size, or -1.

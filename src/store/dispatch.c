@@ -15,11 +15,16 @@
 #include <assert.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
 
 #define QUEUE_MAX 8192
 #define QUEUE_MAX_BYTES ((size_t)256 << 20)
 #define BATCH_MAX 256
 #define BATCH_MAX_BYTES ((size_t)64 << 20)
+/* What was removed is scrubbed once no write came for this long, or at the latest after so long. */
+#define SCRUB_QUIET_MS 300
+#define SCRUB_LATEST_MS 3000
+#define CHECK_MS 2000
 #define REQUEST_TEXT_MAX ((size_t)128 << 10)
 
 const int64_t store_bucket_us[STORE_BUCKETS] = { 100,    250,    500,     1000,   2500,
@@ -231,23 +236,72 @@ static void write_batch(struct store *s, struct request **batch, size_t n)
         complete(s, batch[i]);
 }
 
+/* The next thing to do besides writing; with the lock. */
+struct upkeep {
+    int64_t scrub_since_ms; /* when something was removed; 0: all of it is scrubbed */
+    int64_t check_ms;
+};
+
+/* Waits for writes, or for the time of the upkeep; with the lock. */
+static void wait_for_writes(struct store *s, const struct upkeep *u)
+{
+    int64_t ms = u->scrub_since_ms ? SCRUB_QUIET_MS : MAX_OF(1, u->check_ms - clock_now_ms());
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += ms / 1000;
+    until.tv_nsec += ms % 1000 * 1000000;
+    if (until.tv_nsec >= 1000000000) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000;
+    }
+    while (!s->writes.head && !s->closing)
+        if (pthread_cond_timedwait(&s->writes_there, &s->lock, &until) != 0)
+            return;
+}
+
+static void keep_up(struct store *s, struct upkeep *u, bool is_idle)
+{
+    struct err err = ERR_INIT;
+    int64_t now = clock_now_ms();
+    if (u->scrub_since_ms && (is_idle || now - u->scrub_since_ms >= SCRUB_LATEST_MS)) {
+        /* Somebody reads the log just now: the next time. */
+        u->scrub_since_ms = s->ops->scrub && s->ops->scrub(s->backend, &err) < 0 ? now : 0;
+    }
+    if (is_idle && now >= u->check_ms) {
+        u->check_ms = now + CHECK_MS;
+        if (!s->ops->check || s->ops->check(s->backend, &err) == 0)
+            return;
+        pthread_mutex_lock(&s->lock);
+        s->write_failure = err;
+        pthread_mutex_unlock(&s->lock);
+    }
+}
+
 static void *writer_main(void *arg)
 {
     struct store *s = arg;
     struct request *batch[BATCH_MAX];
+    /* The last server may have been killed before it scrubbed. */
+    struct upkeep upkeep = { .scrub_since_ms = clock_now_ms() };
     for (;;) {
         size_t n = 0, bytes = 0;
         pthread_mutex_lock(&s->lock);
-        while (!s->writes.head && !s->closing)
-            pthread_cond_wait(&s->writes_there, &s->lock);
+        if (!s->closing)
+            wait_for_writes(s, &upkeep);
+        bool closing = s->closing;
         while (s->writes.head && n < BATCH_MAX && bytes <= BATCH_MAX_BYTES) {
             batch[n] = queue_pop(&s->writes);
             bytes += batch[n++]->bytes;
         }
         pthread_mutex_unlock(&s->lock);
-        if (n == 0)
-            return NULL; /* closing, and nothing is left */
-        write_batch(s, batch, n);
+        if (n == 0 && closing)
+            return NULL; /* nothing is left */
+        for (size_t i = 0; i < n; i++)
+            if (batch[i]->kind != REQUEST_PUT && !upkeep.scrub_since_ms)
+                upkeep.scrub_since_ms = clock_now_ms();
+        if (n > 0)
+            write_batch(s, batch, n);
+        keep_up(s, &upkeep, n == 0);
     }
 }
 
@@ -333,8 +387,12 @@ void dispatch_call_back(struct store *s)
 
 void dispatch_init(struct store *s)
 {
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->writes_there, NULL);
+    pthread_cond_init(&s->writes_there, &monotonic);
+    pthread_condattr_destroy(&monotonic);
     pthread_cond_init(&s->reads_there, NULL);
     pthread_cond_init(&s->finished, NULL);
     queue_init(&s->writes);

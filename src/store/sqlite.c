@@ -13,6 +13,7 @@
 #include <fcntl.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/stat.h>
 #include "base/fdio.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -21,6 +22,7 @@
 #define STATEMENTS_MAX 48
 #define SQL_MAX_BYTES 8192
 #define LIKE_WORDS_MAX 60
+#define SCRUB_BUSY_MS 100
 
 enum verb {
     VERB_BEGIN,
@@ -55,6 +57,9 @@ struct connection {
 
 struct store_backend {
     char *path;
+    int busy_timeout_ms;
+    dev_t device; /* of the file that was opened */
+    ino_t inode;
     struct connection writer;
     struct connection readers[STORE_READERS];
 };
@@ -340,12 +345,16 @@ static int backend_connect(struct store_backend *b, int busy_timeout_ms, struct 
     int r = connection_open(w, b->path, busy_timeout_ms, err);
     if (r == 0) /* before anything of it is changed: it may be another program's */
         r = sqlite_check(w->db, b->path, err);
+    /* A new file can give back what is removed from it. One that has tables stays as it is. */
+    if (r == 0)
+        r = sqlite_exec(w->db, b->path, "opening", "PRAGMA auto_vacuum = INCREMENTAL", err);
     if (r == 0)
         r = set_wal(w, err);
-    if (r == 0)
+    if (r == 0) /* what is removed is overwritten, also in pages that stay in use */
         r = sqlite_exec(
             w->db, b->path, "opening",
-            "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA cell_size_check = ON;"
+            "PRAGMA secure_delete = ON; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;"
+            "PRAGMA cell_size_check = ON;"
             "PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8000;"
             "PRAGMA journal_size_limit = 67108864",
             err);
@@ -377,7 +386,15 @@ static int backend_open(const struct store_options *options, struct store_backen
         free(b);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
+    b->busy_timeout_ms = options->busy_timeout_ms;
     r = backend_connect(b, options->busy_timeout_ms, err);
+    struct stat st;
+    if (r == 0 && stat(b->path, &st) < 0)
+        r = err_errno(err, ERR_IO, errno, "opening the store '%s'", b->path);
+    if (r == 0) {
+        b->device = st.st_dev;
+        b->inode = st.st_ino;
+    }
     if (r < 0) {
         backend_close(b);
         return r;
@@ -395,8 +412,45 @@ static int run_verb(struct store_backend *b, enum verb verb, const char *doing, 
     return r < 0 ? r : finish(&b->writer, stmt, doing, NULL, err);
 }
 
+/*
+ * A file that was deleted or replaced still takes writes, and the next server would know nothing of
+ * them.
+ */
+static int backend_check(struct store_backend *b, struct err *err)
+{
+    struct stat st;
+    if (stat(b->path, &st) == 0 && st.st_dev == b->device && st.st_ino == b->inode)
+        return 0;
+    return err_set(
+        err, ERR_IO,
+        "writing: the store '%s' was deleted or replaced while the server runs, "
+        "so nothing more is written to it; "
+        "stop the server, then put it back or run 'riddle restore' with a backup",
+        b->path);
+}
+
+/*
+ * Pages that are free go back to the disk, and the log, which has earlier contents of pages, is
+ * emptied.
+ */
+static int backend_scrub(struct store_backend *b, struct err *err)
+{
+    static const char doing[] = "emptying the log";
+    sqlite3 *db = b->writer.db;
+    int r = sqlite_exec(db, b->path, doing, "PRAGMA incremental_vacuum", err);
+    sqlite3_busy_timeout(db, SCRUB_BUSY_MS); /* writers wait for this */
+    int code = r == 0 ?
+                   sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL) :
+                   SQLITE_OK;
+    sqlite3_busy_timeout(db, b->busy_timeout_ms);
+    return code == SQLITE_OK ? r : sqlite_error(db, code, b->path, doing, err);
+}
+
 static int backend_begin(struct store_backend *b, struct err *err)
 {
+    int r = backend_check(b, err);
+    if (r < 0)
+        return r;
     return run_verb(b, VERB_BEGIN, "writing", err);
 }
 
@@ -663,6 +717,8 @@ const struct store_ops store_sqlite_ops = {
     .put = backend_put,
     .remove = backend_remove,
     .abandon = backend_abandon,
+    .scrub = backend_scrub,
+    .check = backend_check,
     .get = backend_get,
     .list = backend_list,
     .upload_bytes = backend_upload_bytes,

@@ -59,6 +59,16 @@ struct store_ops {
     int (*list)(struct store_backend *b, size_t slot, enum record_type type,
                 const struct store_query *q, const struct store_position *after,
                 struct store_page *ret, bool *ret_more, struct err *err);
+    /*
+     * Between transactions, soon after something was removed: leaves no trace of it on the disk.
+     * May be NULL.
+     */
+    int (*scrub)(struct store_backend *b, struct err *err);
+    /*
+     * Now and then: an error when what is written now will not be found by the next server. May be
+     * NULL.
+     */
+    int (*check)(struct store_backend *b, struct err *err);
     int (*upload_bytes)(struct store_backend *b, size_t slot, const char *owner, int64_t *ret,
                         struct err *err);
 };

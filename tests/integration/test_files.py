@@ -76,7 +76,8 @@ def listed(server, session, **more):
 
 def on_disk(server):
     root = server.home / "sessions"
-    return sorted(os.path.relpath(os.path.join(at, name), root) for at, _, files in os.walk(root) for name in files)
+    return sorted(os.path.relpath(os.path.join(at, name), root) for at, _, files in os.walk(root) for name in files
+                  if not name.startswith((".table.", ".profile-")))
 
 
 def test_shapes_of_the_answers(server):

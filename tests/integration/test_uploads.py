@@ -26,14 +26,15 @@ def server(tmp_path_factory):
 @pytest.fixture(scope="module")
 def tight(tmp_path_factory):
     """One with small limits."""
-    with Server(tmp_path_factory.mktemp("tight"), MAX_UPLOAD_BYTES=20000, UPLOAD_QUOTA_BYTES=30000) as server:
+    with Server(tmp_path_factory.mktemp("tight"), MAX_UPLOAD_BYTES=2_000_000, UPLOAD_QUOTA_BYTES=6_000_000) as server:
         yield server
 
 
 def on_disk(server):
-    """Every path below the uploads directory. (os.walk does not mind when one goes away meanwhile.)"""
+    """Every path below the uploads directory, tables aside. (os.walk does not mind when one goes away meanwhile.)"""
     root = server.home / "uploads"
-    return sorted(os.path.relpath(os.path.join(at, name), root) for at, dirs, files in os.walk(root) for name in dirs + files)
+    return sorted(os.path.relpath(os.path.join(at, name), root) for at, dirs, files in os.walk(root) for name in dirs + files
+                  if not name.startswith((".table.", ".profile-")))
 
 
 def parts(server):
@@ -191,23 +192,24 @@ def test_names(server, name, shown, on_disk_name, table):
     file = new_file(server.upload((name, SALES)))
     assert file["filename"] == shown
     assert table is None or file["table"] == table
-    assert [p.name for p in (server.home / "uploads/a" / file["file_id"]).iterdir()] == [on_disk_name]
+    names = {p.name for p in (server.home / "uploads/a" / file["file_id"]).iterdir()}
+    assert {n for n in names if not n.startswith((".table.", ".profile-"))} == {on_disk_name}
     answer = server.sql(file["file_id"], f"SELECT count(*) FROM {file['table']}")
     assert answer.json["result"]["rows"] == [[3]], answer.body
 
 
 def test_size_limit(tight):
     before = on_disk(tight)
-    answer = tight.upload(("first.csv", SALES), ("large.csv", rows_text(2000)))
+    answer = tight.upload(("first.csv", SALES), ("large.csv", rows_text(150_000)))
     assert answer.status == 413
-    assert answer.error == ("TOO_LARGE", "'large.csv' is larger than the 20000 bytes that a file may have (MAX_UPLOAD_BYTES)")
+    assert answer.error == ("TOO_LARGE", "'large.csv' is larger than the 2000000 bytes that a file may have (MAX_UPLOAD_BYTES)")
     wait_until(lambda: on_disk(tight) == before, "nothing is left of either file")
     assert tight.get("/uploads").json["uploads"] == []
 
 
 def test_quota(tight):
-    content = rows_text(1000, 12)
-    assert 15000 < len(content) < 20000
+    content = rows_text(99_000, 12)
+    assert 1_800_000 < len(content) < 2_000_000
     first = new_file(tight.upload(("first.csv", content)))
     refused = tight.upload(("second.csv", content))
     assert (refused.status, refused.error[0]) == (413, "TOO_LARGE")
@@ -345,14 +347,13 @@ def test_deleted_while_processing(server):
     wait_until(lambda: not (server.home / "uploads/a" / file["file_id"]).exists(), "its file is gone")
 
 
-def test_equal_content_is_ingested_once(server):
+def test_equal_content_has_a_table_for_each_upload(server):
+    """Each goes with its upload; nobody finds out what another has uploaded."""
     content = rows_text(5, 7)
-    tables = server.home / "tables"
-    new_file(server.upload(("one.csv", content)))
-    before = {p.name: p.stat().st_ino for p in tables.glob("*.duckdb")}
-    second = new_file(server.upload(("two.csv", content)))
-    assert {p.name: p.stat().st_ino for p in tables.glob("*.duckdb")} == before
-    assert hashlib.sha256(content.encode()).hexdigest() in "".join(before)
+    first, second = (new_file(server.upload((name, content))) for name in ("one.csv", "two.csv"))
+    tables = [list((server.home / "uploads/a" / file["file_id"]).glob(".table.*.duckdb")) for file in (first, second)]
+    assert [len(found) for found in tables] == [1, 1]
+    assert server.delete(f"/uploads/{first['file_id']}").status == 200
     assert server.sql(second["file_id"], "SELECT count(*) FROM two").json["result"]["rows"] == [[5]]
 
 

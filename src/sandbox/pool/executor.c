@@ -433,6 +433,7 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
         files[i].name = arena_strdup(&l->arena, spec->files[i].name);
         files[i].path = arena_strdup(&l->arena, spec->files[i].path);
         files[i].raw = spec->files[i].raw;
+        files[i].is_beside = spec->files[i].is_beside;
         files[i].table = files[i].raw ? NULL : arena_strdup(&l->arena, spec->files[i].table);
         if (spec->files[i].sha256)
             snprintf(l->hashes[i], sizeof(l->hashes[i]), "%s", spec->files[i].sha256);
@@ -489,6 +490,22 @@ static void lease_free(struct lease *l)
     free(l);
 }
 
+/* False when a file of the lease was deleted meanwhile. */
+static bool has_tables(const struct lease *l)
+{
+    for (size_t i = 0; i < l->spec.n_files; i++)
+        if (!l->spec.files[i].raw && access(l->tables[i].path, F_OK) < 0)
+            return false;
+    return true;
+}
+
+void executor_forget_idle(struct executor *ex, const char *owner)
+{
+    struct sandbox *sb;
+    while ((sb = idle_cache_take_of(&ex->idle, owner)))
+        sandbox_destroy(sb);
+}
+
 void lease_release(struct lease *l)
 {
     if (!l)
@@ -497,7 +514,8 @@ void lease_release(struct lease *l)
     unlink_lease(l);
     admission_leave(&ex->admission, &l->ticket);
     free(TAKE_PTR(l->pending.code));
-    if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing && sandbox_alive(l->sandbox))
+    if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing &&
+        sandbox_alive(l->sandbox) && has_tables(l))
         sandbox_destroy(
             idle_cache_put(&ex->idle, l->owner, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
     else

@@ -100,6 +100,12 @@ int lease_park(struct lease *lease);
 void lease_release(struct lease *lease);
 
 /*
+ * Files of this owner were deleted: kernels that wait with their tables open are let go, and with
+ * them what is still on the disk without a name.
+ */
+void executor_forget_idle(struct executor *ex, const char *owner);
+
+/*
  * make_room is called when parked leases hold the memory that others wait for. It releases one and
  * returns true, or returns false if there is none to give up.
  */

@@ -105,20 +105,35 @@ static int begin_hash(struct lease *l, int64_t size, struct err *err)
 
 /* ---- ingests ---- */
 
+/* Where the table is that this lease needs next; "" while the content is not known. */
+static void next_table(const struct lease *l, char ret[TABLE_PATH_SIZE])
+{
+    table_path(l->ex->tables.home, &l->spec.files[l->at], l->hashes[l->at], ret);
+}
+
+static bool needs_table(const struct lease *l, const char *path)
+{
+    char own[TABLE_PATH_SIZE];
+    next_table(l, own);
+    return str_eq(own, path);
+}
+
 /* True if another lease is making the table that this one needs next. */
 static bool is_being_made(const struct lease *l)
 {
+    char path[TABLE_PATH_SIZE];
+    next_table(l, path);
     for (const struct lease *o = l->ex->all; o; o = o->next)
-        if (o != l && o->ingest && str_eq(o->hashes[o->at], l->hashes[l->at]))
+        if (o != l && o->ingest && needs_table(o, path))
             return true;
     return false;
 }
 
 /* An ingest ended, well or not: whoever waited for that table looks again, once. */
-static void wake_for_table(struct executor *ex, const char *hash)
+static void wake_for_table(struct executor *ex, const char *path)
 {
     for (struct lease *l = ex->all; l; l = l->next) {
-        l->woken = l->waits_for_table && str_eq(l->hashes[l->at], hash);
+        l->woken = l->waits_for_table && needs_table(l, path);
         l->waits_for_table = l->waits_for_table && !l->woken;
     }
     for (struct lease *l = ex->all; l;) {
@@ -137,33 +152,33 @@ static void publish(struct lease *l)
 {
     struct executor *ex = l->ex;
     struct err err = ERR_INIT;
-    char hash[HASH_HEX_SIZE];
-    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    char path[TABLE_PATH_SIZE];
+    next_table(l, path);
     l->ingested = false;
-    if (ingest_publish(TAKE_PTR(l->ingest), hash, &l->tables[l->at], &err) < 0) {
+    if (ingest_publish(TAKE_PTR(l->ingest), l->hashes[l->at], &l->tables[l->at], &err) < 0) {
         lease_fail(l, &err);
     } else {
         l->at++;
         load_advance(l);
     }
-    wake_for_table(ex, hash);
+    wake_for_table(ex, path);
 }
 
 static void on_ingested(void *arg, const struct err *err)
 {
     struct lease *l = arg;
     struct executor *ex = l->ex;
-    char hash[HASH_HEX_SIZE];
+    char path[TABLE_PATH_SIZE];
     if (!err) {
         l->ingested = true;
         load_advance(l);
         return;
     }
     l->ingest = NULL; /* gone already */
-    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
+    next_table(l, path);
     lease_fail(l, err);
-    if (*hash)
-        wake_for_table(ex, hash);
+    if (*path)
+        wake_for_table(ex, path);
 }
 
 /* 1: it has begun; 0: it waits for a place or a kernel. */
@@ -257,7 +272,7 @@ static void start_sandbox(struct lease *l)
         l->times.load_us = clock_now_us() - l->since_us;
         l->since_us = clock_now_us();
     }
-    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, (const char (*)[HASH_HEX_SIZE])l->hashes, l->key)) {
+    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, l->tables, l->key)) {
         while (!l->sandbox && (l->sandbox = idle_cache_take(&ex->idle, l->key)))
             if (!sandbox_alive(l->sandbox))
                 sandbox_destroy(TAKE_PTR(l->sandbox)); /* it died meanwhile */
@@ -299,7 +314,7 @@ void load_advance(struct lease *l)
             publish(l);
             return;
         }
-        if (hashed && tables_find(&ex->tables, l->hashes[l->at], &l->tables[l->at]))
+        if (hashed && tables_find(&ex->tables, f, l->hashes[l->at], &l->tables[l->at]))
             continue;
         if (hashed && is_being_made(l)) {
             l->waits_for_table = true;
@@ -326,8 +341,8 @@ void load_stop(struct lease *l)
     if (!l->ingest)
         return;
     ingest_abort(TAKE_PTR(l->ingest));
-    char hash[HASH_HEX_SIZE];
-    snprintf(hash, sizeof(hash), "%s", l->hashes[l->at]);
-    if (*hash && !l->ex->closing)
-        wake_for_table(l->ex, hash); /* somebody else has to make it */
+    char path[TABLE_PATH_SIZE];
+    next_table(l, path);
+    if (*path && !l->ex->closing)
+        wake_for_table(l->ex, path); /* somebody else has to make it */
 }

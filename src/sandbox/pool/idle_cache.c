@@ -7,6 +7,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "sandbox/tables.h"
 
 void idle_cache_init(struct idle_cache *c, size_t max)
 {
@@ -14,7 +15,8 @@ void idle_cache_init(struct idle_cache *c, size_t max)
     c->max = MIN_OF(max, (size_t)IDLE_CACHE_MAX);
 }
 
-bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[HASH_HEX_SIZE], char ret[IDLE_KEY_SIZE])
+bool idle_cache_key(const char *owner, const struct sandbox_spec *spec,
+                    const struct table_file *tables, char ret[IDLE_KEY_SIZE])
 {
     /* A length before each text: no two different lists read the same. */
     auto_buf struct buf b = BUF_INIT(1u << 20);
@@ -25,9 +27,8 @@ bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const ch
     for (size_t i = 0; i < spec->n_files && r == 0; i++) {
         if (spec->files[i].raw)
             continue; /* SQL does not see it */
-        if (!hashes[i][0])
-            return false;
-        r = buf_printf(&b, NULL, "%zu:%s %s ", strlen(spec->files[i].table), spec->files[i].table, hashes[i]);
+        r = buf_printf(&b, NULL, "%zu:%s %zu:%s ", strlen(spec->files[i].table),
+                       spec->files[i].table, strlen(tables[i].path), tables[i].path);
     }
     return r == 0 && hash_bytes(b.data, b.len, ret, NULL) == 0;
 }
@@ -87,4 +88,12 @@ struct sandbox *idle_cache_put(struct idle_cache *c, const char *owner, const ch
 struct sandbox *idle_cache_expire(struct idle_cache *c, int64_t before_ms)
 {
     return c->n > 0 && c->at[0].since_ms < before_ms ? remove_at(c, 0) : NULL;
+}
+
+struct sandbox *idle_cache_take_of(struct idle_cache *c, const char *owner)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (str_eq(c->at[i].owner, owner))
+            return remove_at(c, i);
+    return NULL;
 }

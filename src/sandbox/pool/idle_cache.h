@@ -26,8 +26,13 @@ struct idle_cache {
 
 void idle_cache_init(struct idle_cache *c, size_t max);
 
-/* The key of what a sandbox is for: owner, dataset, tables by content, limits. False if a content is not known. */
-bool idle_cache_key(const char *owner, const struct sandbox_spec *spec, const char (*hashes)[HASH_HEX_SIZE], char ret[IDLE_KEY_SIZE]);
+/*
+ * The key of what a sandbox is for: owner, data set, names and files of its tables, limits. False
+ * when out of memory.
+ */
+struct table_file;
+bool idle_cache_key(const char *owner, const struct sandbox_spec *spec,
+                    const struct table_file *tables, char ret[IDLE_KEY_SIZE]);
 
 /* One for this key, which is then the caller's; NULL if there is none. */
 struct sandbox *idle_cache_take(struct idle_cache *c, const char *key);
@@ -39,5 +44,7 @@ struct sandbox *idle_cache_put(struct idle_cache *c, const char *owner, const ch
                                struct sandbox *sb, int64_t now_ms);
 /* The next one kept since before this time, now the caller's; NULL when there is no more. */
 struct sandbox *idle_cache_expire(struct idle_cache *c, int64_t before_ms);
+/* One of this owner's, now the caller's; NULL when there is no more. */
+struct sandbox *idle_cache_take_of(struct idle_cache *c, const char *owner);
 
 #endif
