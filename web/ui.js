@@ -198,8 +198,14 @@ function notice(text) {
 
 /* ---- threads ---- */
 
+/* The address names the thread, so that it can be kept and passed on. */
+function showAddress(id) {
+  window.history.replaceState(null, '', id ? `?thread=${encodeURIComponent(id)}` : window.location.pathname);
+}
+
 function inThread(thread) {
   state.thread = thread;
+  showAddress(thread.id);
   remember('localStorage', 'riddle.thread', thread);
   $('start').hidden = true;
   $('chips').replaceChildren();
@@ -213,6 +219,7 @@ function inThread(thread) {
 async function newThread() {
   leaveTurn();
   state.thread = null;
+  showAddress(null);
   remember('localStorage', 'riddle.thread', null);
   $('thread').replaceChildren();
   notice(null);
@@ -300,8 +307,8 @@ const TOOLS = { run_sql: 'Running SQL', run_plan: 'Running a query', run_python:
   find_values: 'Looking for spellings', show_chart: 'Drawing a chart', ask_person: 'Asking you', list_files: 'Looking at the files' };
 
 function onEvent(view, type, data) {
-  if (type === 'status' || type === 'tool_call') {
-    const text = type === 'status' ? data.text : TOOLS[data.name] || `Using ${data.name}`;
+  if (type === 'status' || type === 'progress' || type === 'tool_call') {
+    const text = type !== 'tool_call' ? data.text : TOOLS[data.name] || `Using ${data.name}`;
     view.status.replaceChildren(text, ...(data.progress > 0 ? [el('progress', { max: 1, value: data.progress, 'aria-label': text })] : []));
   } else if (type === 'thinking') {
     view.thought = ((view.thought || '') + data.text).slice(-160);
@@ -441,7 +448,8 @@ function printed(result) {
 
 /* Everything that an answer holds, in the place of what was shown while it came. */
 function finish(view, answer) {
-  const { result, status } = answer, parts = [], bad = ['failed', 'rejected', 'timed_out', 'error'].includes(status);
+  const { result, status } = answer, parts = [];
+  const bad = ['failed', 'rejected', 'timed_out', 'error'].includes(status) && !answer.suggestions;
   const chips = (list, label, act) => list?.length &&
     parts.push(el('div', { class: 'chips' }, list.map(x => button(label(x), () => act(x)))));
   let text = answer.response || '';
@@ -858,7 +866,8 @@ async function guarded(act) {
 }
 
 guarded(async () => {
-  const thread = remember('localStorage', 'riddle.thread');
+  const named = new URLSearchParams(window.location.search).get('thread'), last = remember('localStorage', 'riddle.thread');
+  const thread = named && named !== last?.id ? { id: named } : last;
   await loadSets();
   if (thread?.id) await openThread(thread); else { await showStart(); focusQuestion(); }
 });

@@ -52,6 +52,7 @@ struct agent_data {
 
 void agent_data_init(struct agent_data *d);
 void agent_data_finish(struct agent_data *d);
+bool agent_data_has_tables(const struct agent_data *d);
 
 struct agent_env {
     struct loop *loop;
@@ -131,8 +132,6 @@ bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLA
 void agent_refresh_data(struct agent *a, const char *owner);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
-/* Something said before, elsewhere: context for the next turn, not kept. */
-void chat_recall(struct chat *c, const char *role, const char *content);
 /*
  * Gets the kernel now rather than with the first code, and learns about the data. done comes when it is there, or after wait_ms. Before the
  * first message only.
@@ -167,8 +166,18 @@ struct turn_listener {
     void *arg;
 };
 
-/* UNAVAILABLE when too many wait; VALIDATION for an empty or too long message. */
-int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
+struct chat_message {
+    const char *text;
+    int64_t timeout_ms;    /* of each run of the turn; 0: RUN_TIMEOUT_SECONDS */
+    const json_t *earlier; /* [{role, content}]: the conversation before it, instead of the thread's own; NULL: the thread's own */
+};
+
+/* VALIDATION for an empty or too long message. MAX_INPUT_CHARS is of questions; `SQL: …` and `PYTHON: …` may be as long as code. */
+int chat_check_message(const struct config *cfg, const char *text, struct err *err);
+/* Whether it runs as it is: `SQL: …`, `PYTHON: …`, `PLAN: {…}`. */
+bool chat_is_code(const char *text);
+/* UNAVAILABLE when too many wait; VALIDATION as chat_check_message(). */
+int chat_send(struct chat *c, const struct chat_message *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
 
 /* Code for the thread's kernel, with limits of its own. It waits for its turn as messages do, and is no part of the conversation. */
 struct chat_code {
@@ -177,7 +186,7 @@ struct chat_code {
     int64_t timeout_ms, max_rows, max_output_bytes;
 };
 /*
- * As chat_send(). FORBIDDEN when Python is switched off. The answer has thread_id, run_id, status, result, files, container_state,
+ * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id, status, result, files, container_state,
  * state_lost and timings_ms.
  */
 int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err);

@@ -67,6 +67,8 @@ int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uplo
 void chat_refresh_due(struct chat *c);
 /* calls: of history_of(); may be NULL */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls);
+/* The conversation is what the client says it was. Entries that the thread knows keep their calls. */
+void chat_adopt(struct chat *c, const json_t *earlier);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
 
 /* ---- turn.c ---- */
@@ -93,6 +95,7 @@ struct turn {
     struct arena arena;
     char run_id[ID_UUID_SIZE], created_at[CLOCK_ISO_SIZE];
     const char *message; /* NULL: it only executes code */
+    json_t *earlier;     /* of chat_message */
     json_t *data;        /* from here on the thread has this; NULL: what it has */
     struct chat_code code; /* what is executed; its limits are those of all code of the turn */
     struct turn_ear *ears;
@@ -146,6 +149,8 @@ void turn_free(struct turn *t);
 /* Tells the listener; taken is released. */
 void turn_say(struct turn *t, const char *type, json_t *taken);
 void turn_stage(struct turn *t, const char *stage, const char *text);
+/* The stages of code that is about to run: validating, executing. */
+void turn_stage_run(struct turn *t, const char *language);
 /* Runs code, shows it, and calls next; the outcome is in result. */
 void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next);
 /* Shows code that ran by turn_query(). */
@@ -161,6 +166,8 @@ int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struc
 void turn_set_plan(struct turn *t, json_t *plan);
 /* No answer: what went wrong. Ends the turn. */
 void turn_fail(struct turn *t, const struct err *err);
+/* The words in text are no answer to what was asked: status rejected, with this error. The caller finishes the turn. */
+void turn_reject(struct turn *t, const char *type, const char *message);
 /* The answer is complete: stores it and tells it. */
 void turn_finish(struct turn *t);
 /* A sentence about the result, by no model. */

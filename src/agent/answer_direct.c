@@ -33,7 +33,7 @@ static void run_code(struct turn *t, const char *code)
     struct err err = ERR_INIT;
     struct turn_run run = { .language = t->mode, .code = code };
     if (str_eq(t->mode, "python") && !turn_cfg(t)->enable_python) {
-        err_set(&err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        err_set(&err, ERR_FEATURE_DISABLED, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
         turn_fail(t, &err);
         return;
     }
@@ -71,25 +71,45 @@ static void read_plan(struct turn *t, const char *text)
     turn_need_catalog(t, run_plan);
 }
 
-bool answer_directly(struct turn *t)
+struct way {
+    const char *prefix, *mode;
+    void (*fn)(struct turn *t, const char *text);
+};
+
+static const struct way ways[] = { { "SQL:", "sql", run_code }, { "PYTHON:", "python", run_code }, { "PLAN:", "plan", read_plan } };
+
+/* The way that a message names, and the text behind its prefix; NULL: none. */
+static const struct way *way_of(const char *message, const char **ret_text)
 {
-    static const struct {
-        const char *prefix, *mode;
-        void (*fn)(struct turn *t, const char *text);
-    } ways[] = { { "SQL:", "sql", run_code }, { "PYTHON:", "python", run_code }, { "PLAN:", "plan", read_plan } };
     for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
-        const char *text = after_prefix(t->message, ways[i].prefix);
-        struct err err = ERR_INIT;
+        const char *text = after_prefix(message, ways[i].prefix);
         if (!text || (ways[i].fn == read_plan && *text != '{')) /* "Plan: sell more" is no plan of ours */
             continue;
-        t->mode = ways[i].mode;
-        if (*text) {
-            ways[i].fn(t, text);
-        } else {
-            err_set(&err, ERR_VALIDATION, "there is nothing behind '%s'", ways[i].prefix);
-            turn_fail(t, &err);
-        }
-        return true;
+        *ret_text = text;
+        return &ways[i];
     }
-    return false;
+    return NULL;
+}
+
+bool chat_is_code(const char *text)
+{
+    const char *code;
+    return way_of(text, &code) != NULL;
+}
+
+bool answer_directly(struct turn *t)
+{
+    const char *text;
+    const struct way *way = way_of(t->message, &text);
+    struct err err = ERR_INIT;
+    if (!way)
+        return false;
+    t->mode = way->mode;
+    if (*text) {
+        way->fn(t, text);
+    } else {
+        err_set(&err, ERR_VALIDATION, "there is nothing behind '%s'", way->prefix);
+        turn_fail(t, &err);
+    }
+    return true;
 }

@@ -91,6 +91,30 @@ static void take_last_result(struct turn *t)
     }
 }
 
+/*
+ * A call that failed. What the model's server said, and where it is, is for the log; people read what kind of failure it was.
+ */
+static void call_failed(struct turn *t, const struct err *err)
+{
+    static const struct {
+        enum err_code code;
+        const char *words;
+    } kinds[] = {
+        { ERR_LLM_RATE_LIMITED, "the model's provider has reached its limit. Try again later" },
+        { ERR_LLM_REJECTED, "the model's provider refused the request. The log of this server says why" },
+        { ERR_LLM_BAD_RESPONSE, "the model's answer cannot be read. The log of this server says why" },
+        { ERR_LLM_TIMEOUT, "the model did not answer in time. Try again" },
+    };
+    struct err said = ERR_INIT;
+    const char *words = "the model cannot be reached, or fails. Try again, or use `SQL: …` / `PYTHON: …`";
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+        if (kinds[i].code == err->code)
+            words = kinds[i].words;
+    log_warn("agent.model.call", LOG_STR("thread", t->chat->id), LOG_STR("error", err->message));
+    err_set(&said, err->code, "%s", words);
+    model_give_up(t, &said);
+}
+
 void model_give_up(struct turn *t, const struct err *err)
 {
     struct model_talk *talk = t->talk;
@@ -139,10 +163,7 @@ static void refused(struct turn *t, const char *text)
     struct err ignored = ERR_INIT;
     buf_clear(&t->text);
     (void)buf_append_str(&t->text, *text ? text : "The model declined to answer this.", &ignored);
-    t->status = "rejected";
-    json_decref(t->result);
-    t->result = json_pack("{s:[], s:[], s:[], s:i, s:b, s:i, s:{s:s, s:s}}", "columns", "types", "rows", "row_count", 0, "truncated", 0,
-                          "exec_time_ms", 0, "error", "type", "MODEL_REFUSAL", "message", "The model declined to answer this.");
+    turn_reject(t, "MODEL_REFUSAL", "The model declined to answer this.");
     turn_finish(t);
 }
 
@@ -173,7 +194,6 @@ static bool run_draft(struct turn *t, const json_t *draft)
     }
     if (!run.code)
         return false;
-    turn_stage(t, "validating", "Checking what the model wrote...");
     turn_run_code(t, &run, draft_done);
     return true;
 }
@@ -236,9 +256,11 @@ static void on_thinking(void *arg, const char *text, size_t len)
 
 static void on_retry(void *arg, int64_t wait_ms, const struct err *why)
 {
-    turn_say(arg, "status", json_pack("{s:s, s:o, s:I}", "stage", "waiting", "text",
-                                      json_sprintf("The model is busy; trying again in %.1f s (%s)", (double)wait_ms / 1000, why->message),
-                                      "wait_ms", (json_int_t)wait_ms));
+    struct turn *t = arg;
+    log_warn("agent.model.retry", LOG_STR("thread", t->chat->id), LOG_STR("error", why->message));
+    turn_say(t, "status", json_pack("{s:s, s:o, s:I}", "stage", "waiting", "text",
+                                    json_sprintf("The model is busy; trying again in %.1f s", (double)wait_ms / 1000), "wait_ms",
+                                    (json_int_t)wait_ms));
 }
 
 static void count_usage(struct turn *t, const struct llm_reply *reply)
@@ -339,7 +361,8 @@ static void bad_reply(struct turn *t, const struct llm_reply *reply)
         tell_model(t, reply->text, "This was meant as a tool call, but it could not be read. Call the tool again, with arguments that are one valid JSON object.");
         return;
     }
-    err_set(&err, ERR_LLM_BAD_RESPONSE, "the model's tool calls cannot be read by its server: %.200s", reply->text);
+    log_warn("agent.model.calls", LOG_STR("thread", t->chat->id), LOG_STR("error", reply->text));
+    err_set(&err, ERR_LLM_BAD_RESPONSE, "the model's tool calls cannot be read by its server");
     model_give_up(t, &err);
 }
 
@@ -351,7 +374,8 @@ static void shorten(struct turn *t, const char *why)
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
     if (talk->shortened) {
-        err_set(&err, ERR_LLM_REJECTED, "the question and what belongs to it are longer than the model's context: %.300s", why);
+        log_warn("agent.model.context", LOG_STR("thread", t->chat->id), LOG_STR("error", why));
+        err_set(&err, ERR_LLM_REJECTED, "the question and what belongs to it are longer than the model's context");
         model_give_up(t, &err);
         return;
     }
@@ -441,8 +465,7 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
     if (turn_should_stop(t))
         return;
     if (err) {
-        struct err copy = *err;
-        model_give_up(t, &copy);
+        call_failed(t, err);
         return;
     }
     if (reply->stop == LLM_STOP_OVERFLOW) {
@@ -528,7 +551,7 @@ void model_next_call(struct turn *t)
     words_forget(t);
     turn_stage(t, "thinking", "Asking the model...");
     if (llm_start(t->chat->agent->env.llm, &req, &events, &talk->call, &err) < 0)
-        model_give_up(t, &err);
+        call_failed(t, &err);
 }
 
 static void begin(struct turn *t)

@@ -81,16 +81,37 @@ static void asked(struct turn *t, const json_t *answer)
         (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1, json_string_value(json_object_get(choice, "reading")));
 }
 
-static void declined(struct turn *t, const json_t *answer)
+/* suggestions may be NULL. */
+static void declined(struct turn *t, json_t *suggestions)
 {
     struct err err = ERR_INIT;
     size_t i;
-    json_t *q, *suggestions = json_object_get(answer, "suggestions");
-    json_object_set(t->extra, "suggestions", suggestions);
+    json_t *q;
+    if (suggestions)
+        json_object_set(t->extra, "suggestions", suggestions);
     (void)buf_append_str(&t->text, "I can't read this one without a model.", &err);
     if (json_array_size(suggestions))
         (void)buf_append_str(&t->text, " Questions about this data that I can answer:", &err);
     json_array_foreach(suggestions, i, q) (void)buf_printf(&t->text, &err, "\n- %s", json_string_value(q));
+    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE),
+                "No model is configured, and the built-in planner cannot read this. Use a model, or `SQL: …` / `PYTHON: …`.");
+}
+
+/* Nothing to plan with: says what can be done here. */
+static void no_tables(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    if (t->planner_note) {
+        turn_fail(t, &t->failure);
+        return;
+    }
+    (void)buf_append_str(&t->text, "There is no table here yet. Upload a file (CSV, JSON, Parquet or Excel) or choose a data set, then ask about it.",
+                         &err);
+    if (turn_cfg(t)->enable_python)
+        (void)buf_append_str(&t->text, " `PYTHON: …` runs code as it is.", &err);
+    (void)buf_append_str(&t->text, " Other questions need a model, and none is configured.", &err);
+    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE), "No model is configured, and there is no table to ask about.");
+    turn_finish(t);
 }
 
 static void settle(struct turn *t)
@@ -106,7 +127,7 @@ static void settle(struct turn *t)
     } else if (str_eq(status, "asked")) {
         asked(t, answer);
     } else if (str_eq(status, "declined")) {
-        declined(t, answer);
+        declined(t, json_object_get(answer, "suggestions"));
     } else {
         const char *message = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
         struct err err = ERR_INIT;
@@ -137,12 +158,17 @@ static void begin(struct turn *t)
 {
     struct err err = ERR_INIT;
     struct chat *c = t->chat;
+    if (!agent_data_has_tables(&c->data)) {
+        no_tables(t);
+        return;
+    }
     struct nl_context context = { .previous_plan = c->last_plan, .previous_question = c->last_question };
     if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading, &err) < 0) {
         turn_fail(t, &err);
         return;
     }
-    turn_stage(t, "executing", "Running the query...");
+    if (!reading_answer(t->reading))
+        turn_stage_run(t, "plan");
     step(t);
 }
 

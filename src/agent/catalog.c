@@ -471,12 +471,10 @@ int catalog_create(const char *dataset_id, const char *const *tables, size_t n_t
         if (!c->tables[i])
             r = no_memory(err);
     }
-    if (r >= 0 && n_tables == 0)
-        r = err_set(err, ERR_VALIDATION, "there is no table to ask about");
     if (r >= 0)
         r = nl_schema_create(dataset_id, &c->nl, err);
     if (r >= 0)
-        r = shape_query(c, err);
+        r = n_tables > 0 ? shape_query(c, err) : finish(c, err);
     if (r < 0) {
         catalog_unref(c);
         return r;

@@ -31,7 +31,8 @@ struct catalog;
 
 /*
  * relationships: [{"from": "t.c", "to": "t.c", "type"?}] or NULL. One that names what is not there is left out, and noted in
- * the description. words: as struct agent_data has them, or NULL. The caller owns one reference.
+ * the description. words: as struct agent_data has them, or NULL. Without tables it is finished at
+ * once. The caller owns one reference.
  */
 int catalog_create(const char *dataset_id, const char *const *tables, size_t n_tables, const json_t *relationships,
                    const json_t *words, struct catalog **ret, struct err *err);

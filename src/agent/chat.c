@@ -14,6 +14,7 @@
 #include "run/runner.h"
 
 #define SWEEP_MS 10000
+#define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
 #define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
 
 /* ---- data ---- */
@@ -33,6 +34,14 @@ void agent_data_finish(struct agent_data *d)
     json_decref(d->words);
     arena_finish(&d->arena);
     *d = (struct agent_data){ 0 };
+}
+
+bool agent_data_has_tables(const struct agent_data *d)
+{
+    for (size_t i = 0; i < d->n_files; i++)
+        if (d->files[i].table)
+            return true;
+    return false;
 }
 
 static void drop_data(struct chat *c)
@@ -368,17 +377,43 @@ bool chat_is_busy(const struct chat *c)
 /* Cut in blocks of half the window: in between, what a model is told only grows, and its provider's cache holds. */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls)
 {
-    size_t keep = (size_t)c->agent->env.cfg->thread_history_window;
-    json_array_append_new(c->history, json_pack("{s:s, s:s, s:O*}", "role", role, "content", content, "calls", calls));
+    size_t keep = (size_t)c->agent->env.cfg->thread_history_window, cut = str_utf8_cut(content, strlen(content), REMEMBERED_BYTES);
+    json_array_append_new(c->history, json_pack("{s:s, s:o, s:O*}", "role", role, "content", json_text(content, cut), "calls", calls));
     if (json_array_size(c->history) > keep)
         for (size_t n = MAX_OF(keep / 4 * 2, json_array_size(c->history) - keep); n > 0; n--)
             json_array_remove(c->history, 0);
 }
 
-void chat_recall(struct chat *c, const char *role, const char *content)
+static const json_t *find_entry(const json_t *history, const json_t *message, size_t *at)
 {
-    if (role && content)
-        chat_remember(c, role, content, NULL);
+    for (size_t i = *at; i < json_array_size(history); i++) {
+        const json_t *entry = json_array_get(history, i);
+        if (json_equal(json_object_get(entry, "role"), json_object_get(message, "role")) &&
+            json_equal(json_object_get(entry, "content"), json_object_get(message, "content"))) {
+            *at = i + 1;
+            return entry;
+        }
+    }
+    return NULL;
+}
+
+void chat_adopt(struct chat *c, const json_t *earlier)
+{
+    auto_json json_t *known = c->history;
+    size_t at = 0, i;
+    json_t *m;
+    c->history = json_array();
+    json_array_foreach(earlier, i, m)
+    {
+        const char *role = json_string_value(json_object_get(m, "role")), *content = json_string_value(json_object_get(m, "content"));
+        const json_t *entry = find_entry(known, m, &at);
+        if (role && content)
+            chat_remember(c, role, content, json_object_get(entry, "calls"));
+    }
+    if (at == json_array_size(known))
+        return;
+    json_decref(TAKE_PTR(c->last_plan)); /* it belongs to an answer that the client left out */
+    free(TAKE_PTR(c->last_question));
 }
 
 void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_hot), void *arg)

@@ -157,8 +157,8 @@ static int learning_of(struct agent *a, const char *owner, const char *thread_id
     a->learning = l;
     int r = a->env.resolve(a->env.arg, owner, thread_id, datasets, uploads, &l->data, err);
     struct catalog *known = r == 0 ? agent_known_catalog(a, l->data.catalog_key) : NULL;
-    if (known)
-        r = err_set(err, ERR_CONFLICT, "it is known already");
+    if (known || (r == 0 && !agent_data_has_tables(&l->data)))
+        r = err_set(err, ERR_CONFLICT, "there is nothing to learn");
     catalog_unref(known);
     if (r == 0)
         r = begin(l, err);
@@ -186,6 +186,10 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
     if (!c->catalog) {
         chat_refresh_due(c); /* what is learnt is how things are now */
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
+    }
+    if (!c->catalog && !agent_data_has_tables(&c->data) && catalog_create(c->data.dataset_id, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
+        turn_fail(t, &err);
+        return;
     }
     if (c->catalog) {
         next(t);

@@ -14,6 +14,7 @@
 #include "run/outcome.h"
 
 #define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
+#define CODE_DELAY_MS 5000       /* of a run, before its own time begins */
 #define FOLLOWED_CODE_BYTES 2000 /* of an execution, for who follows it */
 
 const struct config *turn_cfg(const struct turn *t)
@@ -36,6 +37,13 @@ void turn_say(struct turn *t, const char *type, json_t *taken)
 void turn_stage(struct turn *t, const char *stage, const char *text)
 {
     turn_say(t, "status", json_pack("{s:s, s:s}", "stage", stage, "text", text));
+}
+
+void turn_stage_run(struct turn *t, const char *language)
+{
+    bool python = str_eq(language, "python");
+    turn_stage(t, "validating", python ? "Checking the code..." : "Checking the query...");
+    turn_stage(t, "executing", python ? "Executing Python code..." : "Running the query...");
 }
 
 void turn_set_plan(struct turn *t, json_t *plan)
@@ -147,13 +155,19 @@ void turn_show_run(struct turn *t, const char *language, const char *code, json_
     turn_say(t, "code_run", run);
 }
 
+/* Of the whole turn. A message that asks for long runs has the time for one. */
+static int64_t turn_limit_ms(const struct turn *t)
+{
+    return MAX_OF((int64_t)turn_cfg(t)->agent_timeout_s * 1000, t->code.timeout_ms + CODE_DELAY_MS);
+}
+
 bool turn_should_stop(struct turn *t)
 {
     struct err err = ERR_INIT;
     if (t->cancelled) {
         turn_finish(t);
     } else if (t->timed_out) {
-        err_set(&err, ERR_TIMEOUT, "no answer within %lld seconds (AGENT_TIMEOUT_SECONDS)", (long long)turn_cfg(t)->agent_timeout_s);
+        err_set(&err, ERR_TIMEOUT, "no answer within %lld seconds (AGENT_TIMEOUT_SECONDS)", (long long)turn_limit_ms(t) / 1000);
         turn_fail(t, &err);
     }
     return t->cancelled || t->timed_out;
@@ -245,7 +259,7 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
     bool python = str_eq(run->language, "python");
     t->run = (struct turn_run){ .language = run->language, .plan = json_incref(run->plan), .code = arena_strdup(&t->arena, run->code) };
     t->after_run = next;
-    turn_stage(t, "executing", python ? "Executing Python code..." : "Running the query...");
+    turn_stage_run(t, run->language);
     int r = t->run.code ? 0 : err_set(&err, ERR_TOO_LARGE, "the code is too large");
     if (r == 0)
         r = begin_job(t, python ? RUN_PYTHON : RUN_SQL, t->run.code, t->code.max_rows, t->code.max_output_bytes, true,
@@ -302,8 +316,11 @@ void turn_begin(struct turn *t)
         answer_by_code(t);
         return;
     }
-    t->deadline_ms = clock_now_ms() + turn_cfg(t)->agent_timeout_s * 1000;
-    (void)loop_after(c->agent->env.loop, (uint64_t)turn_cfg(t)->agent_timeout_s * 1000, on_deadline, t, &t->timer, &err);
+    if (t->earlier)
+        chat_adopt(c, t->earlier);
+    int64_t limit_ms = turn_limit_ms(t);
+    t->deadline_ms = clock_now_ms() + limit_ms;
+    (void)loop_after(c->agent->env.loop, (uint64_t)limit_ms, on_deadline, t, &t->timer, &err);
     turn_stage(t, "planning", "Reading the question...");
     if (answer_directly(t))
         return;
@@ -347,8 +364,8 @@ static int add_listener(struct turn *t, const struct turn_listener *listener, st
 }
 
 /* A turn at the end of the queue. */
-static int queue_turn(struct chat *c, const char *message, const struct chat_code *code, const struct turn_listener *listener,
-                      struct turn **ret, struct err *err)
+static int queue_turn(struct chat *c, const struct chat_message *message, const struct chat_code *code,
+                      const struct turn_listener *listener, struct turn **ret, struct err *err)
 {
     size_t n = 0;
     struct turn **at = &c->turns;
@@ -370,7 +387,8 @@ static int queue_turn(struct chat *c, const char *message, const struct chat_cod
     buf_init(&t->text, TURN_TEXT_MAX);
     id_uuid4(t->run_id);
     clock_iso8601(clock_wall_ms(), t->created_at);
-    t->message = message ? arena_strdup(&t->arena, message) : NULL;
+    t->message = message ? arena_strdup(&t->arena, message->text) : NULL;
+    t->earlier = message ? json_deep_copy(message->earlier) : NULL;
     t->data = TAKE_PTR(c->next_data);
     t->code = *code;
     t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
@@ -395,22 +413,33 @@ static int queue_turn(struct chat *c, const char *message, const struct chat_cod
     return 0;
 }
 
-int chat_send(struct chat *c, const char *message, const struct turn_listener *listener, struct turn **ret, struct err *err)
+int chat_check_message(const struct config *cfg, const char *text, struct err *err)
 {
-    const struct config *cfg = c->agent->env.cfg;
-    size_t length = 0;
-    const char *p = message;
+    size_t length = 0, bytes = strlen(text);
+    const char *p = text;
     while (isspace((unsigned char)*p))
         p++;
-    for (const char *q = message; *q; q++)
+    for (const char *q = text; *q; q++)
         length += ((unsigned char)*q & 0xc0) != 0x80;
     if (!*p)
         return err_set(err, ERR_VALIDATION, "the message is empty");
+    if (chat_is_code(text))
+        return bytes <= CODE_MAX_BYTES ? 0
+                                       : err_set(err, ERR_VALIDATION, "the code has %zu bytes; at most %u are taken", bytes, CODE_MAX_BYTES);
     if (length > (size_t)cfg->max_input_chars)
         return err_set(err, ERR_VALIDATION, "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)", length,
                        (long long)cfg->max_input_chars);
-    struct chat_code limits = { .timeout_ms = cfg->run_timeout_s * 1000, .max_rows = cfg->max_rows,
-                                .max_output_bytes = cfg->max_output_bytes };
+    return 0;
+}
+
+int chat_send(struct chat *c, const struct chat_message *message, const struct turn_listener *listener, struct turn **ret, struct err *err)
+{
+    const struct config *cfg = c->agent->env.cfg;
+    int r = chat_check_message(cfg, message->text, err);
+    if (r < 0)
+        return r;
+    struct chat_code limits = { .timeout_ms = message->timeout_ms ? message->timeout_ms : cfg->run_timeout_s * 1000,
+                                .max_rows = cfg->max_rows, .max_output_bytes = cfg->max_output_bytes };
     return queue_turn(c, message, &limits, listener, ret, err);
 }
 
@@ -419,7 +448,7 @@ int chat_execute(struct chat *c, const struct chat_code *code, const struct turn
     struct chat_code own = *code;
     own.language = str_eq(code->language, "python") ? "python" : "sql";
     if (str_eq(own.language, "python") && !c->agent->env.cfg->enable_python)
-        return err_set(err, ERR_FORBIDDEN, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        return err_set(err, ERR_FEATURE_DISABLED, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
     if (!*code->code)
         return err_set(err, ERR_VALIDATION, "the code is empty");
     if (strlen(code->code) > CODE_MAX_BYTES)
@@ -525,6 +554,7 @@ void turn_free(struct turn *t)
     model_talk_destroy(t);
     reading_destroy(t->reading);
     json_decref(t->data);
+    json_decref(t->earlier);
     json_decref(t->run.plan);
     json_decref(t->first_failure);
     json_decref(t->plan);

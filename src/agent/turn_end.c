@@ -54,12 +54,26 @@ static json_t *empty_result(const struct turn *t)
                      "error", t->failed ? json_error(&t->failure) : json_null());
 }
 
+void turn_reject(struct turn *t, const char *type, const char *message)
+{
+    json_decref(t->result);
+    t->result = empty_result(t);
+    json_object_set_new(t->result, "error", json_pack("{s:s, s:s}", "type", type, "message", message));
+    t->status = "rejected";
+}
+
 static const char *failure_status(const struct turn *t)
 {
     switch (t->failure.code) {
     case ERR_VALIDATION:
     case ERR_FORBIDDEN:
     case ERR_INVALID_INPUT:
+    case ERR_FEATURE_DISABLED:
+    case ERR_LLM_RATE_LIMITED:
+    case ERR_LLM_REJECTED:
+    case ERR_LLM_BAD_RESPONSE:
+    case ERR_LLM_UNAVAILABLE:
+    case ERR_LLM_TIMEOUT:
         return "rejected";
     case ERR_TIMEOUT:
         return "timed_out";
@@ -233,6 +247,9 @@ static void store_turn(struct turn *t)
                                        t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
     auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
     auto_free char *meta_text = json_to_str(meta);
+    const char *question = t->message && strlen(t->message) > QUESTION_MAX_BYTES ?
+                               arena_printf(&t->arena, "%.*s", (int)str_utf8_cut(t->message, strlen(t->message), QUESTION_MAX_BYTES), t->message) :
+                               t->message;
     struct sandbox_limits limits;
     struct run_request request = turn_request(t);
     sandbox_limits_default(turn_cfg(t), &limits);
@@ -249,7 +266,7 @@ static void store_turn(struct turn *t)
         .dataset_version_hash = c->has_data ? c->data.version_hash : NULL,
         .query_mode = t->mode,
         .thread_id = c->id,
-        .question = t->message,
+        .question = question,
         .status = t->status,
         .sql = t->sql,
         .python = t->python,
@@ -273,7 +290,7 @@ void turn_finish(struct turn *t)
     turn_forget_learning(t);
     model_talk_destroy(t);
     settle_outcome(t);
-    if (!t->streamed && t->message)
+    if (!t->streamed && t->message && !t->failed) /* of a failure the answer tells, once */
         turn_say(t, "token", json_pack("{s:o}", "text", json_text(t->text.data, t->text.len)));
     if (t->chat->agent->env.store) {
         store_turn(t);

@@ -9,11 +9,15 @@
 #include "base/log.h"
 #include "base/str.h"
 
+#define GO_ON "Go on." /* what a conversation asks for that ends with the assistant's words */
+#define TIMEOUT_FIELD                                                                                                                 \
+    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),                   \
+      .doc = "Wall time of each run of code; RUN_TIMEOUT_SECONDS when missing." }
 #define WARM_WAIT_MS 500 /* a server that has just started need not keep a new thread waiting for Python */
 
 /* ---- /chat ---- */
 
-static const char *const roles[] = { "user", "assistant", "system", NULL };
+static const char *const roles[] = { "user", "assistant", NULL };
 static const struct schema_field said_fields[] = {
     { .name = "role", .types = SCHEMA_STRING, .required = true, .choices = roles },
     { .name = "content", .types = SCHEMA_STRING, .required = true },
@@ -31,8 +35,9 @@ static const struct schema_field chat_fields[] = {
     { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100),
       .doc = "Goes on with that thread; one is made when it is missing or unknown." },
     { .name = "messages", .types = SCHEMA_ARRAY, .nullable = true, .items = &said_item, SCHEMA_MAX(200),
-      .doc = "The conversation of a session, the new message last; instead of `message`." },
+      .doc = "The conversation of a session, the new message last; instead of `message`. It replaces what the server remembers of it." },
     { .name = "session_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100), .doc = "Whose files and variables are used." },
+    TIMEOUT_FIELD,
     { .name = NULL },
 };
 static const struct schema chat_schema = {
@@ -42,6 +47,12 @@ static const struct schema chat_schema = {
 static const char *text_of(const json_t *body, const char *key)
 {
     return json_string_value(json_object_get(body, key));
+}
+
+/* The time limit that a message names for its runs; 0: none. */
+static int64_t timeout_of(const json_t *body)
+{
+    return json_integer_value(json_object_get(body, "timeout_seconds")) * 1000;
 }
 
 static size_t characters(const char *s)
@@ -58,19 +69,26 @@ static void serve_session(struct http_request *req, bool stream)
     size_t n = json_array_size(messages), length = 0, i;
     json_t *m;
     const json_t *last = json_array_get(messages, n - 1);
-    json_array_foreach(messages, i, m) length += characters(text_of(m, "content"));
-    if (n == 0 || !str_eq(text_of(last, "role"), "user")) {
-        http_reply_fail(req, ERR_VALIDATION, n == 0 ? "Please provide at least one message." : "The last message must be the user's.");
+    const char *message = text_of(last, "content");
+    if (n == 0 || !message[strspn(message, " \t\r\n")]) {
+        http_reply_fail(req, ERR_VALIDATION, "Please provide at least one message.");
         return;
     }
+    auto_json json_t *earlier = json_deep_copy(messages), *none = json_array();
+    if (str_eq(text_of(last, "role"), "assistant"))
+        message = GO_ON;
+    else
+        json_array_remove(earlier, n - 1);
+    json_array_foreach(messages, i, m)
+        if (i + 1 < n || !chat_is_code(message)) /* code has its own limit */
+            length += characters(text_of(m, "content"));
     if (length > (size_t)app_of(req)->cfg->max_input_chars) {
         http_reply_fail(req, ERR_VALIDATION, "Message too long. Please shorten your request and try again.");
         return;
     }
-    auto_json json_t *none = json_array();
-    struct chat_request ask = { .form = FORM_SESSION, .stream = stream, .message = text_of(last, "content"),
+    struct chat_request ask = { .form = FORM_SESSION, .stream = stream, .message = message, .timeout_ms = timeout_of(body),
                                 .thread_id = text_of(body, "session_id"), .may_create = true, .id_prefix = "session-", .datasets = none,
-                                .messages = messages };
+                                .earlier = earlier };
     chat_serve(req, &ask);
 }
 
@@ -88,7 +106,7 @@ static void serve_chat(struct http_request *req, bool stream)
     }
     auto_json json_t *datasets = dataset ? json_pack("[s]", dataset) : NULL;
     struct chat_request ask = { .form = FORM_CHAT, .stream = stream, .message = message, .thread_id = text_of(body, "thread_id"),
-                                .may_create = true, .id_prefix = "thread-", .datasets = datasets, .set_data = dataset != NULL };
+                                .timeout_ms = timeout_of(body), .may_create = true, .id_prefix = "thread-", .datasets = datasets, .set_data = dataset != NULL };
     chat_serve(req, &ask);
 }
 
@@ -107,13 +125,15 @@ static void post_chat_stream(struct http_request *req)
 static const struct schema_field message_fields[] = {
     { .name = "message", .types = SCHEMA_STRING, .required = true, .example = "\"top 5 categories by amount\"",
       .doc = "A question, `SQL: …` or `PYTHON: …`." },
+    TIMEOUT_FIELD,
     { .name = NULL },
 };
 static const struct schema message_schema = { .name = "ThreadMessage", .fields = message_fields };
 
 static void serve_thread(struct http_request *req, bool stream)
 {
-    struct chat_request ask = { .form = FORM_THREAD, .stream = stream, .message = text_of(http_body_json(req), "message"),
+    const json_t *body = http_body_json(req);
+    struct chat_request ask = { .form = FORM_THREAD, .stream = stream, .message = text_of(body, "message"), .timeout_ms = timeout_of(body),
                                 .thread_id = http_param(req, "thread_id") };
     chat_serve(req, &ask);
 }
@@ -401,12 +421,15 @@ static void got_silent_thread(const struct err *err, const struct store_page *pa
         http_reply_json(req, 200, json_pack("{s:s, s:[], s:n}", "thread_id", http_param(req, "thread_id"), "messages", "before"));
 }
 
-/* Both histories: with all that is kept of each message, or only who said what. */
+/*
+ * Both histories: with all that is kept of each message, or only who said what. Of a thread that nobody has used yet the first is empty,
+ * because clients make up ids and ask at once; the second is not found.
+ */
 static void reply_messages(struct waiting *w, const struct err *err, const struct store_page *page, bool brief)
 {
     struct http_request *req = w->req;
     struct err unread = ERR_INIT;
-    if (req && !err && page->n == 0 &&
+    if (req && !err && page->n == 0 && brief &&
         store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_silent_thread, w, &unread) == 0)
         return;
     free(w);
@@ -559,22 +582,22 @@ static const struct route_response delete_responses[] = { { 200, NULL, NULL, fal
 
 static const struct route routes[] = {
     { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset", .body = &chat_schema,
-      .responses = chat_responses, .errors = CHAT_ERRORS },
+      .responses = chat_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat", .summary = "The same, as it comes",
-      .body = &chat_schema, .responses = stream_responses, .errors = CHAT_ERRORS },
+      .body = &chat_schema, .responses = stream_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads", .summary = "Begin a thread", .body = &new_schema,
       .responses = new_responses, .errors = CHAT_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads", .summary = "Say something in a thread",
-      .params = thread_params, .body = &message_schema, .responses = thread_message_responses, .errors = CHAT_ERRORS },
+      .params = thread_params, .body = &message_schema, .responses = thread_message_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage", .tag = "threads",
       .summary = "The same, as it comes", .params = thread_params, .body = &message_schema, .responses = stream_responses,
-      .errors = CHAT_ERRORS },
+      .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/thread/{thread_id}/execute", post_execute, .id = "executeInThread", .tag = "threads",
       .summary = "Run code in the kernel of a thread", .params = thread_params, .body = &execute_schema, .responses = execute_responses,
-      .errors = CHAT_ERRORS | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
+      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
     { HTTP_POST, "/thread/{thread_id}/execute/stream", post_execute_stream, .id = "streamExecuteInThread", .tag = "threads",
       .summary = "The same, with live output", .params = thread_params, .body = &execute_schema, .responses = execute_stream_responses,
-      .errors = CHAT_ERRORS | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
+      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
     { HTTP_GET, "/thread/{thread_id}/turn/stream", get_turn_stream, .id = "followTurn", .tag = "threads",
       .summary = "Follow the turn that is under way", .params = thread_params, .responses = turn_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
@@ -588,7 +611,7 @@ static const struct route routes[] = {
     { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads", .summary = "Your threads, the last used first",
       .params = list_params, .responses = threads_responses },
     { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages", .tag = "threads",
-      .summary = "Messages with their runs", .params = messages_params, .responses = messages_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+      .summary = "Messages with their runs", .params = messages_params, .responses = messages_responses },
     { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads", .summary = "Forget a thread",
       .params = thread_params, .responses = delete_responses, .errors = ROUTE_ERR(NOT_FOUND) },
 };

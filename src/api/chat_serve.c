@@ -19,9 +19,11 @@ struct serving {
     struct arena arena;
     enum chat_form form;
     bool stream, left, opening, may_create, set_data, follow;
+    bool spoken; /* a token went out */
     const char *owner, *message, *thread_id;
+    int64_t timeout_ms;
     struct chat_code code;
-    json_t *datasets, *uploads, *messages;
+    json_t *datasets, *uploads, *earlier;
     struct chat *chat;
     struct turn *turn;
 };
@@ -31,7 +33,7 @@ static void serving_free(struct serving *s)
     chat_unref(s->chat);
     json_decref(s->datasets);
     json_decref(s->uploads);
-    json_decref(s->messages);
+    json_decref(s->earlier);
     arena_finish(&s->arena);
     free(s);
 }
@@ -79,6 +81,22 @@ static json_t *shaped(const struct serving *s, json_t *answer)
     return out;
 }
 
+static const char *text_in(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
+}
+
+/*
+ * Clients of FORM_THREAD show every `status` to a person, and know those of code that runs. Other stages are `progress`, which they pass
+ * over.
+ */
+static const char *type_of(const struct serving *s, const char *type, const json_t *data)
+{
+    const char *stage = text_in(data, "stage");
+    bool known = str_eq(stage, "executing") || str_eq(stage, "following");
+    return s->form == FORM_THREAD && str_eq(type, "status") && !known ? "progress" : type;
+}
+
 static void on_event(void *arg, const char *type, json_t *data)
 {
     struct serving *s = arg;
@@ -86,6 +104,8 @@ static void on_event(void *arg, const char *type, json_t *data)
     json_t *copy = json_copy(data);
     const char *alias = s->form == FORM_SESSION ? "value" : "content";
     bool is_token = str_eq(type, "token");
+    type = type_of(s, type, data);
+    s->spoken = s->spoken || is_token;
     if (is_token) /* every form's name for it */
         json_object_set(copy, alias, json_object_get(data, "text"));
     if (s->sse && (is_token || str_eq(type, "step")))
@@ -94,25 +114,61 @@ static void on_event(void *arg, const char *type, json_t *data)
         say(s, type, copy);
 }
 
+/* Clients of FORM_THREAD take `error` for the end. */
 static void say_error(struct serving *s, const struct err *err)
 {
     say(s, "error", json_pack("{s:s, s:s, s:{s:s, s:s}}", "error_type", err_name(err->code), "message", err->message, "error", "type",
                               err_name(err->code), "message", err->message));
-    say(s, "done", json_object());
+    if (s->form != FORM_THREAD)
+        say(s, "done", json_object());
+}
+
+/* No answer, because the model or this server failed: not because of what was asked. Code that went wrong is an answer. */
+static bool is_failure(const json_t *answer)
+{
+    const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
+    const char *status = text_in(answer, "status"), *type = text_in(error, "type");
+    if (!type || !json_object_get(answer, "assistant_message") || json_array_size(json_object_get(answer, "code_runs")) > 0)
+        return false;
+    bool asked_model = json_integer_value(json_object_get(answer, "llm_calls")) > 0;
+    return str_eq(status, "failed") || str_eq(status, "timed_out") || (asked_model && str_starts(type, "LLM_"));
+}
+
+/* What a client is told of a failure: error, message and the ids of the run. New reference. */
+static json_t *failure_json(const struct serving *s, const json_t *answer)
+{
+    const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
+    json_t *o = json_pack("{s:O, s:O, s:O, s:O, s:O}", "error", error, "message", json_object_get(answer, "assistant_message"), "run_id",
+                          json_object_get(answer, "run_id"), "thread_id", json_object_get(answer, "thread_id"), "status",
+                          json_object_get(answer, "status"));
+    if (s->form == FORM_SESSION)
+        json_object_set(o, "session_id", json_object_get(answer, "thread_id"));
+    return o;
+}
+
+static void stream_failure(struct serving *s, const json_t *answer)
+{
+    say(s, "error", failure_json(s, answer));
+    if (s->form == FORM_SESSION)
+        say(s, "done", json_pack("{s:O, s:O}", "session_id", json_object_get(answer, "thread_id"), "status", json_object_get(answer, "status")));
 }
 
 static void stream_answer(struct serving *s, json_t *answer)
 {
     auto_json json_t *all = shaped(s, answer);
-    const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
     bool code = !json_object_get(answer, "assistant_message"); /* an execution, which any form may have followed */
+    if ((s->form == FORM_THREAD || s->form == FORM_SESSION) && is_failure(answer)) {
+        stream_failure(s, answer);
+        return;
+    }
+    if (!s->spoken && !code) { /* what was asked cannot be done: the words were not said as they came */
+        auto_json json_t *words = json_pack("{s:O}", "text", json_object_get(answer, "assistant_message"));
+        on_event(s, "token", words);
+    }
     if (s->form == FORM_SESSION)
         say(s, "images", json_pack("{s:O}", "value", json_object_get(all, "images")));
     else if (s->form == FORM_CHAT || code)
         say(s, "result", json_incref(all));
-    else if (!str_eq(json_string_value(json_object_get(answer, "status")), "succeeded") && !json_is_null(error) &&
-             json_array_size(json_object_get(answer, "code_runs")) == 0)
-        say(s, "error", json_pack("{s:O, s:O}", "message", json_object_get(answer, "assistant_message"), "error", error));
     if (s->form == FORM_CHAT || code)
         say(s, "done", json_pack("{s:O, s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id",
                                  json_object_get(all, "thread_id"), "status", json_object_get(all, "status"), "timings_ms",
@@ -153,6 +209,11 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
     if (s->sse) {
         stream_answer(s, answer);
         sse_end(s->sse);
+    } else if ((s->form == FORM_THREAD || s->form == FORM_SESSION) && is_failure(answer)) {
+        json_t *failure = failure_json(s, answer);
+        json_object_set_new(failure, "detail", s->form == FORM_SESSION ? json_string("Something went wrong while running the agent.")
+                                                                       : json_incref(json_object_get(answer, "assistant_message")));
+        http_reply_json(s->req, 500, failure);
     } else {
         http_reply_json(s->req, 200, shaped(s, answer));
     }
@@ -179,24 +240,11 @@ static void start_stream(struct serving *s)
 {
     s->sse = http_reply_sse(s->req);
     s->req = NULL;
+    if (s->form == FORM_THREAD || s->form == FORM_SESSION)
+        sse_set_unnamed(s->sse);
     if (!s->follow)
-        say(s, "status", json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
+        say(s, s->form == FORM_THREAD ? "progress" : "status", json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
     sse_on_close(s->sse, on_left, s);
-}
-
-/* What a session's client says was said before, for a thread that knows of nothing. */
-static void adopt_history(struct serving *s)
-{
-    size_t i, n = json_array_size(s->messages);
-    json_t *m;
-    if (chat_message_count(s->chat) > 0 || n < 2)
-        return;
-    json_array_foreach(s->messages, i, m)
-    {
-        if (i + 1 == n)
-            break;
-        chat_recall(s->chat, json_string_value(json_object_get(m, "role")), json_string_value(json_object_get(m, "content")));
-    }
 }
 
 /* The stream begins before the turn's first events are told from within turn_follow(). */
@@ -247,12 +295,11 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         return;
     }
     int r = s->set_data ? chat_set_data(chat, s->datasets, s->uploads, &why) : 0;
-    if (s->form == FORM_SESSION)
-        adopt_history(s);
+    struct chat_message message = { .text = s->message, .timeout_ms = s->timeout_ms, .earlier = s->earlier };
     if (r == 0 && s->form == FORM_CODE)
         r = chat_execute(chat, &s->code, &listener, &s->turn, &why);
     else if (r == 0)
-        r = chat_send(chat, s->message, &listener, &s->turn, &why);
+        r = chat_send(chat, &message, &listener, &s->turn, &why);
     if (r < 0) {
         end_with_error(s, &why);
         return;
@@ -265,6 +312,12 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
 {
     struct app *app = app_of(req);
     struct err err = ERR_INIT;
+    /* Before a stream begins, so that it is an answer of its own. */
+    if ((ask->message && chat_check_message(app->cfg, ask->message, &err) < 0) ||
+        (ask->may_create && ask->thread_id && chat_check_id(ask->thread_id, &err) < 0)) {
+        http_reply_error(req, &err);
+        return;
+    }
     struct serving *s = calloc(1, sizeof(*s));
     if (!s) {
         http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
@@ -282,7 +335,8 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     }
     s->datasets = json_deep_copy(ask->datasets);
     s->uploads = json_deep_copy(ask->uploads);
-    s->messages = json_deep_copy(ask->messages);
+    s->earlier = json_deep_copy(ask->earlier);
+    s->timeout_ms = ask->timeout_ms;
     int r;
     if (ask->thread_id) {
         session_touch(app, s->owner, ask->thread_id);

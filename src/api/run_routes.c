@@ -97,10 +97,7 @@ static int take_code(struct http_request *req, const struct dataset *d, struct b
         ret->python = json_string_value(json_object_get(body, "python_code"));
         if (!ret->python || !*ret->python)
             return err_set(err, ERR_VALIDATION, "python_code is required for query_type=python");
-        return app_of(req)->cfg->enable_python ?
-                   0 :
-                   err_set(err, ERR_FORBIDDEN,
-                           "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        return 0;
     }
     if (!plan || json_is_null(plan))
         return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
@@ -152,6 +149,12 @@ static int start_run(struct http_request *req, const struct run_listener *listen
         files[i] = dataset_handle_file(held, i);
     if (r == 0)
         r = take_code(req, d, &sql, &spec, err);
+    struct err off = ERR_INIT;
+    if (r == 0 && spec.python && !cfg->enable_python) {
+        err_set(&off, ERR_FEATURE_DISABLED,
+                "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        spec.refused = &off;
+    }
     if (r == 0) {
         spec.dataset_version_hash = d->version_hash;
         spec.files = files;
@@ -514,7 +517,7 @@ static const struct route_response status_responses[] = { { 200, NULL, NULL, fal
 static const struct route_response cancel_responses[] = { { 202, NULL, NULL, false, "It is being stopped; its status will be `cancelled`." },
                                                           { .status = 0 } };
 
-#define RUN_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(FORBIDDEN))
+#define RUN_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE))
 
 static const struct route routes[] = {
     { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs", .summary = "Run SQL, a plan or Python on a dataset",

@@ -16,6 +16,7 @@
     X(VALIDATION, "VALIDATION_ERROR", 400)                                                         \
     X(UNAUTHORIZED, "UNAUTHORIZED", 401)                                                           \
     X(FORBIDDEN, "FORBIDDEN", 403)                                                                 \
+    X(FEATURE_DISABLED, "FEATURE_DISABLED", 403)                                                   \
     X(NOT_FOUND, "NOT_FOUND", 404)                                                                 \
     X(METHOD_NOT_ALLOWED, "METHOD_NOT_ALLOWED", 405)                                               \
     X(CONFLICT, "CONFLICT", 409)                                                                   \

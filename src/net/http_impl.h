@@ -69,6 +69,7 @@ struct sse {
         const char *key, *alias;
         struct buf text;
     } held;
+    bool unnamed; /* events have no `event:` line */
     bool full;    /* was past SSE_QUEUE_HIGH and has not drained yet */
     bool ended;   /* by sse_end(), or because the server stops */
     bool overrun; /* too much waits: ends in an error soon */

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "net/http_impl.h"
 
-int sse_format(struct buf *b, const char *event, json_t *value, struct err *err)
+int sse_format(struct buf *b, const char *event, bool named, json_t *value, struct err *err)
 {
     auto_json json_t *obj = json_object();
     size_t before = b->len;
@@ -28,7 +28,7 @@ int sse_format(struct buf *b, const char *event, json_t *value, struct err *err)
          value                 ? json_object_set(obj, "value", value) :
                                  0) < 0)
         return err_set(err, ERR_NO_MEMORY, "out of memory for an event");
-    r = buf_printf(b, err, "event: %s\ndata: ", event);
+    r = named ? buf_printf(b, err, "event: %s\ndata: ", event) : buf_append_str(b, "data: ", err);
     /* What json_write() writes has no line break. */
     if (r == 0)
         r = json_write(obj, b, err);
@@ -129,7 +129,7 @@ static int push(struct sse *sse, char *text, size_t len, struct err *err)
 static int push_event(struct sse *sse, const char *event, json_t *value, struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(SSE_QUEUE_MAX);
-    int r = sse_format(&b, event, value, err);
+    int r = sse_format(&b, event, !sse->unnamed, value, err);
     size_t len = b.len;
     char *text;
 
@@ -352,6 +352,11 @@ int sse_send_text(struct sse *sse, const char *event, json_t *taken, const char 
 bool sse_is_full(const struct sse *sse)
 {
     return sse->full;
+}
+
+void sse_set_unnamed(struct sse *sse)
+{
+    sse->unnamed = true;
 }
 
 void sse_on_close(struct sse *sse, void (*fn)(void *arg), void *arg)

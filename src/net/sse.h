@@ -2,9 +2,9 @@
 #define RIDDLE_NET_SSE_H
 
 /*
- * Server-sent events. An event has a name and a JSON object in which "type" repeats the name, so
- * that clients of either habit work: `event: NAME\ndata: {"type":"NAME",…}\n\n`. A comment every
- * heartbeat keeps proxies from closing an idle stream.
+ * Server-sent events. An event has a name and a JSON object in which "type" repeats the name:
+ * `event: NAME\ndata: {"type":"NAME",…}\n\n`. A stream for clients that expect unnamed events
+ * leaves the first line out. A comment every heartbeat keeps proxies from closing an idle stream.
  *
  *   struct sse *sse = http_reply_sse(req);
  *   sse_on_close(sse, cancel_run, run);
@@ -22,6 +22,9 @@
 #include "base/json.h"
 
 struct sse;
+
+/* Events without their `event:` line. Before the first one is sent. */
+void sse_set_unnamed(struct sse *sse);
 
 /*
  * Queues an event of any size; `taken` is released in any case. UNAVAILABLE once more than
@@ -59,6 +62,6 @@ void sse_end(struct sse *sse);
  * The text of one event (for tests and stored streams). An object gets "type"; other values become
  * {"type", "value"}.
  */
-int sse_format(struct buf *b, const char *event, json_t *value, struct err *err);
+int sse_format(struct buf *b, const char *event, bool named, json_t *value, struct err *err);
 
 #endif

@@ -272,6 +272,20 @@ struct run *run_find(const struct runs *runs, const char *owner, const char *id)
 
 /* ---- starting ---- */
 
+static int refuse(struct run *run, const struct err *why, struct err *err)
+{
+    const struct outcome_of of = { .request = &run->spec.request, .limits = &run->spec.limits };
+    const struct run_result nothing = { .verdict = VERDICT_POLICY };
+    run->status = outcome_status(&of, nothing.verdict);
+    run->result = outcome_result(&of, &nothing);
+    run->timings = capsule_timings(&run->times, &nothing);
+    if (!run->result || !run->timings)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    json_object_set_new(run->result, "error", json_error(why));
+    run->phase = RUN_STORING;
+    return store_run(run, &nothing, err);
+}
+
 static int copy_spec(struct run *run, const struct run_spec *spec, struct err *err)
 {
     struct run_spec *s = &run->spec;
@@ -280,6 +294,7 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
                                    &s->question,   &s->replay_of };
     *s = *spec;
     s->release = NULL; /* until it has started */
+    s->refused = NULL;
     s->plan = run->plan = json_deep_copy(spec->plan);
     bool copied = run->plan || !spec->plan;
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
@@ -320,7 +335,9 @@ int run_start(struct runs *runs, const struct run_spec *spec, const struct run_l
                                     .limits = spec->limits,
                                     .refusable = true };
     struct run_events events = { .progress = on_progress, .arg = run };
-    if (r == 0)
+    if (r == 0 && spec->refused)
+        r = refuse(run, spec->refused, err);
+    else if (r == 0)
         r = executor_acquire(runs->executor, run->spec.owner, &sandbox, &events, on_ready, run,
                              &run->lease, err);
     if (r < 0) {

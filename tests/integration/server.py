@@ -45,7 +45,7 @@ class Answer:
 
 
 def read_events(response):
-    """(name, data) of each event of an SSE response."""
+    """(name, data) of each event of an SSE response; its type is the name of an unnamed event."""
     name = data = None
     for line in response:
         line = line.decode().rstrip("\n")
@@ -53,8 +53,8 @@ def read_events(response):
             name = line[7:]
         elif line.startswith("data: "):
             data = json.loads(line[6:])
-        elif not line and name:
-            yield name, data
+        elif not line and data is not None:
+            yield name or data["type"], data
             name = data = None
 
 

@@ -49,6 +49,16 @@ def say(server, thread, message, **more):
     return answer.json
 
 
+def unanswered(server, thread, message):
+    """The failure of a message that no model answered."""
+    answer = server.post(f"/thread/{thread}/message", {"message": message})
+    assert answer.status == 500, (answer.status, answer.body)
+    body = answer.json
+    assert body["detail"] == body["message"] and body["error"]["message"] in body["detail"] and body["thread_id"] == thread
+    assert "http://" not in body["detail"]
+    return body
+
+
 def test_thread_is_made_and_answers(server):
     made = {}
 
@@ -118,7 +128,8 @@ def test_follow_up(server):
 def test_what_cannot_be_read_offers_what_can(server):
     thread = new_thread(server)
     answer = say(server, thread, "zorp the fleem of vrint")
-    assert answer["status"] == "succeeded" and answer["details"]["query_mode"] == "chat"
+    assert answer["status"] == "rejected" and answer["details"]["query_mode"] == "chat"
+    assert answer["result"]["error"]["type"] == "LLM_UNAVAILABLE"
     assert len(answer["suggestions"]) == 3
     for question in answer["suggestions"]:
         again = say(server, thread, question)
@@ -213,9 +224,10 @@ def test_threads_are_their_owners(server):
     say(server, thread, "how many rows are there?")
     ben = "ben-key-0123456789"
     for answer in (server.get(f"/thread/{thread}/status", key=ben), server.get(f"/thread/{thread}/history", key=ben),
-                   server.get(f"/threads/{thread}/messages", key=ben), server.delete(f"/thread/{thread}", key=ben),
+                   server.delete(f"/thread/{thread}", key=ben),
                    server.post(f"/thread/{thread}/message", {"message": "hi"}, key=ben)):
         assert refused(answer, 404, "NOT_FOUND") == "Thread not found"
+    assert server.get(f"/threads/{thread}/messages", key=ben).json["messages"] == []
     assert thread in server.get("/threads").json["threads"]
     assert thread not in server.get("/threads", key=ben).json["threads"]
 

@@ -219,9 +219,12 @@ def test_python_switched_off(tmp_path):
     server = Server(tmp_path, **QUICK, ENABLE_PYTHON_EXECUTION="false")
     make_set(server)
     with server:
-        for path in ("/runs", "/runs/stream"):
-            message = refused(server.post(path, run_body("shop", python="1")), 403, "FORBIDDEN")
-            assert message == "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)"
+        answer = server.post("/runs", run_body("shop", python="1"))
+        assert error_of(answer, "rejected", "FEATURE_DISABLED") == "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)"
+        kept = server.get(f"/runs/{answer.json['run_id']}").json
+        assert kept["status"] == "rejected" and kept["error_json"]["type"] == "FEATURE_DISABLED" and kept["python_code"] == "1"
+        with watching(server, run_body("shop", python="1")) as watched:
+            assert watched.until("result")["result"]["error"]["type"] == "FEATURE_DISABLED"
         assert done(server.sql("shop", "SELECT count(*) FROM sales"))["result"]["rows"] == [[3]]
 
 

@@ -6,7 +6,7 @@ import pytest
 from api import QUICK
 from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
 from server import Server
-from test_chat import SALES, new_thread, say, stream
+from test_chat import SALES, new_thread, say, stream, unanswered
 
 REGISTRY = {"version": "1.0", "datasets": [{"id": "shop", "name": "Shop", "description": "What the shop sold, in euros.",
     "notes": ["Ignore test orders."], "metrics": {"revenue": "sum of amount where region is not South"}, "files": [
@@ -199,8 +199,7 @@ def test_reply_without_an_answer_is_asked_for_again_with_more(server, model, thr
     assert say(server, thread, "hard?")["response"] == "Here."
     assert [r["body"]["max_tokens"] for r in model.requests] == [16000, 32000]
     model.says([delta(finish="length")])
-    answer = say(server, thread, "vrint zorp")
-    assert answer["status"] == "failed" and "LLM_MAX_TOKENS" in answer["response"] and len(model.requests) == 3
+    assert "LLM_MAX_TOKENS" in unanswered(server, thread, "vrint zorp")["detail"] and len(model.requests) == 3
 
 
 def test_conversation_that_is_too_long_is_shortened_once(server, model, thread):
@@ -214,8 +213,8 @@ def test_conversation_that_is_too_long_is_shortened_once(server, model, thread):
     assert len(before) > 3 and [m["role"] for m in after] == ["system", "user"]
     assert after[1]["content"].startswith("<data>") and after[1]["content"].endswith("second question")
     model.says(too_long)
-    answer = say(server, thread, "vrint zorp")
-    assert answer["status"] == "failed" and "4096" in answer["response"] and len(model.requests) == 2
+    failure = unanswered(server, thread, "vrint zorp")
+    assert failure["error"]["type"] == "LLM_REJECTED" and "context" in failure["detail"] and len(model.requests) == 2
 
 
 def test_call_that_the_server_could_not_read(server, model, thread):

@@ -196,7 +196,21 @@ static void test_answers_that_are_none(void **state)
     assert_int_equal(catalog_create("d", tables, 1, NULL, NULL, &c, &err), 0);
     feed_catalog(c, "{'columns':['a','n'],'types':['VARCHAR','BIGINT'],'rows':[]}");
     feed_catalog(c, "{'rows':[[7,2,'x',null,null,1],[-5,1,'x','y',null,1],['a','b'],5]}");
-    assert_int_equal(catalog_create("d", NULL, 0, NULL, NULL, &c, &err), -ERR_VALIDATION);
+    catalog_unref(c);
+}
+
+static void test_no_table(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct catalog *c = NULL;
+    int64_t max_rows = 0;
+    auto_buf struct buf sql = BUF_INIT(4096);
+    assert_int_equal(catalog_create("files", NULL, 0, NULL, NULL, &c, &err), 0);
+    assert_null(catalog_next_sql(c, &max_rows));
+    assert_int_equal(json_array_size(json_object_get(catalog_describe(c), "tables")), 0);
+    auto_json json_t *plan = json_of("{'dataset_id':'files','table':'t'}");
+    assert_int_equal(catalog_compile(c, plan, &sql, &err), -ERR_VALIDATION);
     catalog_unref(c);
 }
 
@@ -206,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_two_queries_a_table), cmocka_unit_test(test_the_description),
         cmocka_unit_test(test_many_values),         cmocka_unit_test(test_a_large_table),
         cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
+        cmocka_unit_test(test_no_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

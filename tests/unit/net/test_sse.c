@@ -12,7 +12,7 @@ static void formats(const char *event, const char *value, const char *text)
 
     if (value)
         assert_works(json_parse(value, strlen(value), &j, &e), &e);
-    assert_works(sse_format(&b, event, j, &e), &e);
+    assert_works(sse_format(&b, event, true, j, &e), &e);
     assert_string_equal(buf_cstr(&b), text);
 }
 
@@ -28,6 +28,17 @@ static void test_format(void **state)
             "event: result\ndata: {\"type\":\"result\",\"a\":1}\n\n");
 }
 
+static void test_unnamed(void **state)
+{
+    auto_buf struct buf b = BUF_INIT(1000);
+    auto_json json_t *j = json_pack("{s:s}", "text", "x");
+    struct err e = ERR_INIT;
+
+    (void)state;
+    assert_works(sse_format(&b, "token", false, j, &e), &e);
+    assert_string_equal(buf_cstr(&b), "data: {\"type\":\"token\",\"text\":\"x\"}\n\n");
+}
+
 static void test_appends_or_leaves_alone(void **state)
 {
     auto_buf struct buf b = BUF_INIT(60);
@@ -35,8 +46,8 @@ static void test_appends_or_leaves_alone(void **state)
     struct err e = ERR_INIT;
 
     (void)state;
-    assert_works(sse_format(&b, "a", NULL, &e), &e);
-    assert_int_equal(sse_format(&b, "b", j, &e), -ERR_TOO_LARGE);
+    assert_works(sse_format(&b, "a", true, NULL, &e), &e);
+    assert_int_equal(sse_format(&b, "b", true, j, &e), -ERR_TOO_LARGE);
     assert_string_equal(buf_cstr(&b), "event: a\ndata: {\"type\":\"a\"}\n\n");
 }
 
@@ -64,6 +75,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_format),
+        cmocka_unit_test(test_unnamed),
         cmocka_unit_test(test_appends_or_leaves_alone),
         cmocka_unit_test(test_many_short_queues_of_one_owner),
     };
