@@ -168,16 +168,21 @@ struct turn_listener {
 
 struct chat_message {
     const char *text;
-    int64_t timeout_ms;    /* of each run of the turn; 0: RUN_TIMEOUT_SECONDS */
-    const json_t *earlier; /* [{role, content}]: the conversation before it, instead of the thread's own; NULL: the thread's own */
+    int64_t timeout_ms; /* of each run of the turn; 0: RUN_TIMEOUT_SECONDS */
+    /* [{role, content}]: the conversation before it; NULL: what the thread remembers. */
+    const json_t *earlier;
 };
 
-/* VALIDATION for an empty or too long message. MAX_INPUT_CHARS is of questions; `SQL: …` and `PYTHON: …` may be as long as code. */
+/*
+ * VALIDATION for an empty or too long message. MAX_INPUT_CHARS is of questions; `SQL: …` and
+ * `PYTHON: …` may be as long as code.
+ */
 int chat_check_message(const struct config *cfg, const char *text, struct err *err);
 /* Whether it runs as it is: `SQL: …`, `PYTHON: …`, `PLAN: {…}`. */
 bool chat_is_code(const char *text);
 /* UNAVAILABLE when too many wait; VALIDATION as chat_check_message(). */
-int chat_send(struct chat *c, const struct chat_message *message, const struct turn_listener *listener, struct turn **ret, struct err *err);
+int chat_send(struct chat *c, const struct chat_message *message,
+              const struct turn_listener *listener, struct turn **ret, struct err *err);
 
 /* Code for the thread's kernel, with limits of its own. It waits for its turn as messages do, and is no part of the conversation. */
 struct chat_code {
@@ -186,8 +191,8 @@ struct chat_code {
     int64_t timeout_ms, max_rows, max_output_bytes;
 };
 /*
- * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id, status, result, files, container_state,
- * state_lost and timings_ms.
+ * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id,
+ * status, result, files, container_state, state_lost and timings_ms.
  */
 int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err);
 

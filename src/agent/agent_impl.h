@@ -67,7 +67,9 @@ int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uplo
 void chat_refresh_due(struct chat *c);
 /* calls: of history_of(); may be NULL */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls);
-/* The conversation is what the client says it was. Entries that the thread knows keep their calls. */
+/*
+ * The conversation is what the client says it was. Entries that the thread knows keep their calls.
+ */
 void chat_adopt(struct chat *c, const json_t *earlier);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
 
@@ -166,7 +168,10 @@ int turn_compile(struct turn *t, const json_t *plan, const char **ret_sql, struc
 void turn_set_plan(struct turn *t, json_t *plan);
 /* No answer: what went wrong. Ends the turn. */
 void turn_fail(struct turn *t, const struct err *err);
-/* The words in text are no answer to what was asked: status rejected, with this error. The caller finishes the turn. */
+/*
+ * The words in text are no answer to what was asked: status rejected, with this error. The caller
+ * finishes the turn.
+ */
 void turn_reject(struct turn *t, const char *type, const char *message);
 /* The answer is complete: stores it and tells it. */
 void turn_finish(struct turn *t);

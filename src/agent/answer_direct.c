@@ -33,7 +33,8 @@ static void run_code(struct turn *t, const char *code)
     struct err err = ERR_INIT;
     struct turn_run run = { .language = t->mode, .code = code };
     if (str_eq(t->mode, "python") && !turn_cfg(t)->enable_python) {
-        err_set(&err, ERR_FEATURE_DISABLED, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        err_set(&err, ERR_FEATURE_DISABLED,
+                "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
         turn_fail(t, &err);
         return;
     }
@@ -76,7 +77,9 @@ struct way {
     void (*fn)(struct turn *t, const char *text);
 };
 
-static const struct way ways[] = { { "SQL:", "sql", run_code }, { "PYTHON:", "python", run_code }, { "PLAN:", "plan", read_plan } };
+static const struct way ways[] = { { "SQL:", "sql", run_code },
+                                   { "PYTHON:", "python", run_code },
+                                   { "PLAN:", "plan", read_plan } };
 
 /* The way that a message names, and the text behind its prefix; NULL: none. */
 static const struct way *way_of(const char *message, const char **ret_text)

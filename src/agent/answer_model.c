@@ -92,7 +92,8 @@ static void take_last_result(struct turn *t)
 }
 
 /*
- * A call that failed. What the model's server said, and where it is, is for the log; people read what kind of failure it was.
+ * A call that failed. What the model's server said, and where it is, is for the log; people read
+ * what kind of failure it was.
  */
 static void call_failed(struct turn *t, const struct err *err)
 {
@@ -101,12 +102,15 @@ static void call_failed(struct turn *t, const struct err *err)
         const char *words;
     } kinds[] = {
         { ERR_LLM_RATE_LIMITED, "the model's provider has reached its limit. Try again later" },
-        { ERR_LLM_REJECTED, "the model's provider refused the request. The log of this server says why" },
-        { ERR_LLM_BAD_RESPONSE, "the model's answer cannot be read. The log of this server says why" },
+        { ERR_LLM_REJECTED,
+          "the model's provider refused the request. The log of this server says why" },
+        { ERR_LLM_BAD_RESPONSE,
+          "the model's answer cannot be read. The log of this server says why" },
         { ERR_LLM_TIMEOUT, "the model did not answer in time. Try again" },
     };
     struct err said = ERR_INIT;
-    const char *words = "the model cannot be reached, or fails. Try again, or use `SQL: …` / `PYTHON: …`";
+    const char *words =
+        "the model cannot be reached, or fails. Try again, or use `SQL: …` / `PYTHON: …`";
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (kinds[i].code == err->code)
             words = kinds[i].words;
@@ -258,9 +262,11 @@ static void on_retry(void *arg, int64_t wait_ms, const struct err *why)
 {
     struct turn *t = arg;
     log_warn("agent.model.retry", LOG_STR("thread", t->chat->id), LOG_STR("error", why->message));
-    turn_say(t, "status", json_pack("{s:s, s:o, s:I}", "stage", "waiting", "text",
-                                    json_sprintf("The model is busy; trying again in %.1f s", (double)wait_ms / 1000), "wait_ms",
-                                    (json_int_t)wait_ms));
+    turn_say(
+        t, "status",
+        json_pack("{s:s, s:o, s:I}", "stage", "waiting", "text",
+                  json_sprintf("The model is busy; trying again in %.1f s", (double)wait_ms / 1000),
+                  "wait_ms", (json_int_t)wait_ms));
 }
 
 static void count_usage(struct turn *t, const struct llm_reply *reply)
@@ -375,7 +381,8 @@ static void shorten(struct turn *t, const char *why)
     struct err err = ERR_INIT;
     if (talk->shortened) {
         log_warn("agent.model.context", LOG_STR("thread", t->chat->id), LOG_STR("error", why));
-        err_set(&err, ERR_LLM_REJECTED, "the question and what belongs to it are longer than the model's context");
+        err_set(&err, ERR_LLM_REJECTED,
+                "the question and what belongs to it are longer than the model's context");
         model_give_up(t, &err);
         return;
     }

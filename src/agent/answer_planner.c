@@ -93,8 +93,10 @@ static void declined(struct turn *t, json_t *suggestions)
     if (json_array_size(suggestions))
         (void)buf_append_str(&t->text, " Questions about this data that I can answer:", &err);
     json_array_foreach(suggestions, i, q) (void)buf_printf(&t->text, &err, "\n- %s", json_string_value(q));
-    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE),
-                "No model is configured, and the built-in planner cannot read this. Use a model, or `SQL: …` / `PYTHON: …`.");
+    turn_reject(
+        t, err_name(ERR_LLM_UNAVAILABLE),
+        "No model is configured, and the built-in planner cannot read this. Use a model, "
+        "or `SQL: …` / `PYTHON: …`.");
 }
 
 /* Nothing to plan with: says what can be done here. */
@@ -105,12 +107,16 @@ static void no_tables(struct turn *t)
         turn_fail(t, &t->failure);
         return;
     }
-    (void)buf_append_str(&t->text, "There is no table here yet. Upload a file (CSV, JSON, Parquet or Excel) or choose a data set, then ask about it.",
-                         &err);
+    (void)buf_append_str(
+        &t->text,
+        "There is no table here yet. Upload a file (CSV, JSON, Parquet or Excel) or choose "
+        "a data set, then ask about it.",
+        &err);
     if (turn_cfg(t)->enable_python)
         (void)buf_append_str(&t->text, " `PYTHON: …` runs code as it is.", &err);
     (void)buf_append_str(&t->text, " Other questions need a model, and none is configured.", &err);
-    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE), "No model is configured, and there is no table to ask about.");
+    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE),
+                "No model is configured, and there is no table to ask about.");
     turn_finish(t);
 }
 

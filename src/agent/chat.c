@@ -377,8 +377,10 @@ bool chat_is_busy(const struct chat *c)
 /* Cut in blocks of half the window: in between, what a model is told only grows, and its provider's cache holds. */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls)
 {
-    size_t keep = (size_t)c->agent->env.cfg->thread_history_window, cut = str_utf8_cut(content, strlen(content), REMEMBERED_BYTES);
-    json_array_append_new(c->history, json_pack("{s:s, s:o, s:O*}", "role", role, "content", json_text(content, cut), "calls", calls));
+    size_t keep = (size_t)c->agent->env.cfg->thread_history_window,
+           cut = str_utf8_cut(content, strlen(content), REMEMBERED_BYTES);
+    json_array_append_new(c->history, json_pack("{s:s, s:o, s:O*}", "role", role, "content",
+                                                json_text(content, cut), "calls", calls));
     if (json_array_size(c->history) > keep)
         for (size_t n = MAX_OF(keep / 4 * 2, json_array_size(c->history) - keep); n > 0; n--)
             json_array_remove(c->history, 0);
@@ -403,9 +405,9 @@ void chat_adopt(struct chat *c, const json_t *earlier)
     size_t at = 0, i;
     json_t *m;
     c->history = json_array();
-    json_array_foreach(earlier, i, m)
-    {
-        const char *role = json_string_value(json_object_get(m, "role")), *content = json_string_value(json_object_get(m, "content"));
+    json_array_foreach(earlier, i, m) {
+        const char *role = json_string_value(json_object_get(m, "role")),
+                   *content = json_string_value(json_object_get(m, "content"));
         const json_t *entry = find_entry(known, m, &at);
         if (role && content)
             chat_remember(c, role, content, json_object_get(entry, "calls"));

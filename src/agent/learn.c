@@ -187,7 +187,8 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
         chat_refresh_due(c); /* what is learnt is how things are now */
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
-    if (!c->catalog && !agent_data_has_tables(&c->data) && catalog_create(c->data.dataset_id, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
+    if (!c->catalog && !agent_data_has_tables(&c->data) &&
+        catalog_create(c->data.dataset_id, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
         turn_fail(t, &err);
         return;
     }

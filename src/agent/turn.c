@@ -167,7 +167,8 @@ bool turn_should_stop(struct turn *t)
     if (t->cancelled) {
         turn_finish(t);
     } else if (t->timed_out) {
-        err_set(&err, ERR_TIMEOUT, "no answer within %lld seconds (AGENT_TIMEOUT_SECONDS)", (long long)turn_limit_ms(t) / 1000);
+        err_set(&err, ERR_TIMEOUT, "no answer within %lld seconds (AGENT_TIMEOUT_SECONDS)",
+                (long long)turn_limit_ms(t) / 1000);
         turn_fail(t, &err);
     }
     return t->cancelled || t->timed_out;
@@ -364,8 +365,9 @@ static int add_listener(struct turn *t, const struct turn_listener *listener, st
 }
 
 /* A turn at the end of the queue. */
-static int queue_turn(struct chat *c, const struct chat_message *message, const struct chat_code *code,
-                      const struct turn_listener *listener, struct turn **ret, struct err *err)
+static int queue_turn(struct chat *c, const struct chat_message *message,
+                      const struct chat_code *code, const struct turn_listener *listener,
+                      struct turn **ret, struct err *err)
 {
     size_t n = 0;
     struct turn **at = &c->turns;
@@ -424,22 +426,27 @@ int chat_check_message(const struct config *cfg, const char *text, struct err *e
     if (!*p)
         return err_set(err, ERR_VALIDATION, "the message is empty");
     if (chat_is_code(text))
-        return bytes <= CODE_MAX_BYTES ? 0
-                                       : err_set(err, ERR_VALIDATION, "the code has %zu bytes; at most %u are taken", bytes, CODE_MAX_BYTES);
+        return bytes <= CODE_MAX_BYTES ?
+                   0 :
+                   err_set(err, ERR_VALIDATION, "the code has %zu bytes; at most %u are taken",
+                           bytes, CODE_MAX_BYTES);
     if (length > (size_t)cfg->max_input_chars)
         return err_set(err, ERR_VALIDATION, "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)", length,
                        (long long)cfg->max_input_chars);
     return 0;
 }
 
-int chat_send(struct chat *c, const struct chat_message *message, const struct turn_listener *listener, struct turn **ret, struct err *err)
+int chat_send(struct chat *c, const struct chat_message *message,
+              const struct turn_listener *listener, struct turn **ret, struct err *err)
 {
     const struct config *cfg = c->agent->env.cfg;
     int r = chat_check_message(cfg, message->text, err);
     if (r < 0)
         return r;
-    struct chat_code limits = { .timeout_ms = message->timeout_ms ? message->timeout_ms : cfg->run_timeout_s * 1000,
-                                .max_rows = cfg->max_rows, .max_output_bytes = cfg->max_output_bytes };
+    struct chat_code limits = { .timeout_ms = message->timeout_ms ? message->timeout_ms :
+                                                                    cfg->run_timeout_s * 1000,
+                                .max_rows = cfg->max_rows,
+                                .max_output_bytes = cfg->max_output_bytes };
     return queue_turn(c, message, &limits, listener, ret, err);
 }
 
@@ -448,7 +455,8 @@ int chat_execute(struct chat *c, const struct chat_code *code, const struct turn
     struct chat_code own = *code;
     own.language = str_eq(code->language, "python") ? "python" : "sql";
     if (str_eq(own.language, "python") && !c->agent->env.cfg->enable_python)
-        return err_set(err, ERR_FEATURE_DISABLED, "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+        return err_set(err, ERR_FEATURE_DISABLED,
+                       "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
     if (!*code->code)
         return err_set(err, ERR_VALIDATION, "the code is empty");
     if (strlen(code->code) > CODE_MAX_BYTES)

@@ -58,7 +58,8 @@ void turn_reject(struct turn *t, const char *type, const char *message)
 {
     json_decref(t->result);
     t->result = empty_result(t);
-    json_object_set_new(t->result, "error", json_pack("{s:s, s:s}", "type", type, "message", message));
+    json_object_set_new(t->result, "error",
+                        json_pack("{s:s, s:s}", "type", type, "message", message));
     t->status = "rejected";
 }
 
@@ -248,7 +249,10 @@ static void store_turn(struct turn *t)
     auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
     auto_free char *meta_text = json_to_str(meta);
     const char *question = t->message && strlen(t->message) > QUESTION_MAX_BYTES ?
-                               arena_printf(&t->arena, "%.*s", (int)str_utf8_cut(t->message, strlen(t->message), QUESTION_MAX_BYTES), t->message) :
+                               arena_printf(&t->arena, "%.*s",
+                                            (int)str_utf8_cut(t->message, strlen(t->message),
+                                                              QUESTION_MAX_BYTES),
+                                            t->message) :
                                t->message;
     struct sandbox_limits limits;
     struct run_request request = turn_request(t);

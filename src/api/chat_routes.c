@@ -10,9 +10,12 @@
 #include "base/str.h"
 
 #define GO_ON "Go on." /* what a conversation asks for that ends with the assistant's words */
-#define TIMEOUT_FIELD                                                                                                                 \
-    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),                   \
-      .doc = "Wall time of each run of code; RUN_TIMEOUT_SECONDS when missing." }
+#define TIMEOUT_FIELD                                                                              \
+    {                                                                                              \
+        .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true,                      \
+        SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),                                                    \
+        .doc = "Wall time of each run of code; RUN_TIMEOUT_SECONDS when missing."                  \
+    }
 #define WARM_WAIT_MS 500 /* a server that has just started need not keep a new thread waiting for Python */
 
 /* ---- /chat ---- */
@@ -28,15 +31,37 @@ static const struct schema_field said_item = { .name = "", .types = SCHEMA_OBJEC
 static const struct schema_field id_item = { .name = "", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 200) };
 
 static const struct schema_field chat_fields[] = {
-    { .name = "dataset_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 200), .example = "\"ecommerce\"",
-      .doc = "A dataset of GET /datasets, or the `file_id` of an upload. A thread keeps its data when this is missing." },
-    { .name = "message", .types = SCHEMA_STRING, .nullable = true, .example = "\"What is the return rate by category?\"",
+    { .name = "dataset_id",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, 200),
+      .example = "\"ecommerce\"",
+      .doc =
+          "A dataset of GET /datasets, or the `file_id` of an upload. A thread keeps its "
+          "data when this is missing." },
+    { .name = "message",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      .example = "\"What is the return rate by category?\"",
       .doc = "A question, `SQL: …` or `PYTHON: …`." },
-    { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100),
+    { .name = "thread_id",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, 100),
       .doc = "Goes on with that thread; one is made when it is missing or unknown." },
-    { .name = "messages", .types = SCHEMA_ARRAY, .nullable = true, .items = &said_item, SCHEMA_MAX(200),
-      .doc = "The conversation of a session, the new message last; instead of `message`. It replaces what the server remembers of it." },
-    { .name = "session_id", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100), .doc = "Whose files and variables are used." },
+    { .name = "messages",
+      .types = SCHEMA_ARRAY,
+      .nullable = true,
+      .items = &said_item,
+      SCHEMA_MAX(200),
+      .doc =
+          "The conversation of a session, the new message last; instead of `message`. It "
+          "replaces what the server remembers of it." },
+    { .name = "session_id",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, 100),
+      .doc = "Whose files and variables are used." },
     TIMEOUT_FIELD,
     { .name = NULL },
 };
@@ -86,8 +111,14 @@ static void serve_session(struct http_request *req, bool stream)
         http_reply_fail(req, ERR_VALIDATION, "Message too long. Please shorten your request and try again.");
         return;
     }
-    struct chat_request ask = { .form = FORM_SESSION, .stream = stream, .message = message, .timeout_ms = timeout_of(body),
-                                .thread_id = text_of(body, "session_id"), .may_create = true, .id_prefix = "session-", .datasets = none,
+    struct chat_request ask = { .form = FORM_SESSION,
+                                .stream = stream,
+                                .message = message,
+                                .timeout_ms = timeout_of(body),
+                                .thread_id = text_of(body, "session_id"),
+                                .may_create = true,
+                                .id_prefix = "session-",
+                                .datasets = none,
                                 .earlier = earlier };
     chat_serve(req, &ask);
 }
@@ -105,8 +136,15 @@ static void serve_chat(struct http_request *req, bool stream)
         return;
     }
     auto_json json_t *datasets = dataset ? json_pack("[s]", dataset) : NULL;
-    struct chat_request ask = { .form = FORM_CHAT, .stream = stream, .message = message, .thread_id = text_of(body, "thread_id"),
-                                .timeout_ms = timeout_of(body), .may_create = true, .id_prefix = "thread-", .datasets = datasets, .set_data = dataset != NULL };
+    struct chat_request ask = { .form = FORM_CHAT,
+                                .stream = stream,
+                                .message = message,
+                                .thread_id = text_of(body, "thread_id"),
+                                .timeout_ms = timeout_of(body),
+                                .may_create = true,
+                                .id_prefix = "thread-",
+                                .datasets = datasets,
+                                .set_data = dataset != NULL };
     chat_serve(req, &ask);
 }
 
@@ -123,7 +161,10 @@ static void post_chat_stream(struct http_request *req)
 /* ---- /thread/{id}/message ---- */
 
 static const struct schema_field message_fields[] = {
-    { .name = "message", .types = SCHEMA_STRING, .required = true, .example = "\"top 5 categories by amount\"",
+    { .name = "message",
+      .types = SCHEMA_STRING,
+      .required = true,
+      .example = "\"top 5 categories by amount\"",
       .doc = "A question, `SQL: …` or `PYTHON: …`." },
     TIMEOUT_FIELD,
     { .name = NULL },
@@ -133,7 +174,10 @@ static const struct schema message_schema = { .name = "ThreadMessage", .fields =
 static void serve_thread(struct http_request *req, bool stream)
 {
     const json_t *body = http_body_json(req);
-    struct chat_request ask = { .form = FORM_THREAD, .stream = stream, .message = text_of(body, "message"), .timeout_ms = timeout_of(body),
+    struct chat_request ask = { .form = FORM_THREAD,
+                                .stream = stream,
+                                .message = text_of(body, "message"),
+                                .timeout_ms = timeout_of(body),
                                 .thread_id = http_param(req, "thread_id") };
     chat_serve(req, &ask);
 }
@@ -422,7 +466,8 @@ static void got_silent_thread(const struct err *err, const struct store_page *pa
 }
 
 /*
- * Both histories: with all that is kept of each message, or only who said what. Of a thread that nobody has used yet the first is empty,
+ * Both histories: with all that is kept of each message, or only who said what. Of a thread that
+ * nobody has used yet the first is empty,
  * because clients make up ids and ask at once; the second is not found.
  */
 static void reply_messages(struct waiting *w, const struct err *err, const struct store_page *page, bool brief)
@@ -430,7 +475,8 @@ static void reply_messages(struct waiting *w, const struct err *err, const struc
     struct http_request *req = w->req;
     struct err unread = ERR_INIT;
     if (req && !err && page->n == 0 && brief &&
-        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"), got_silent_thread, w, &unread) == 0)
+        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"),
+                  got_silent_thread, w, &unread) == 0)
         return;
     free(w);
     if (!req)
@@ -581,39 +627,54 @@ static const struct route_response delete_responses[] = { { 200, NULL, NULL, fal
 #define CHAT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(CONFLICT))
 
 static const struct route routes[] = {
-    { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset", .body = &chat_schema,
-      .responses = chat_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat", .summary = "The same, as it comes",
-      .body = &chat_schema, .responses = stream_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads", .summary = "Begin a thread", .body = &new_schema,
-      .responses = new_responses, .errors = CHAT_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
-    { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads", .summary = "Say something in a thread",
-      .params = thread_params, .body = &message_schema, .responses = thread_message_responses, .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage", .tag = "threads",
-      .summary = "The same, as it comes", .params = thread_params, .body = &message_schema, .responses = stream_responses,
+    { HTTP_POST, "/chat", post_chat, .id = "chat", .tag = "chat", .summary = "Ask about a dataset",
+      .body = &chat_schema, .responses = chat_responses, .errors = CHAT_ERRORS,
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/chat/stream", post_chat_stream, .id = "chatStream", .tag = "chat",
+      .summary = "The same, as it comes", .body = &chat_schema, .responses = stream_responses,
       .errors = CHAT_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/thread/{thread_id}/execute", post_execute, .id = "executeInThread", .tag = "threads",
-      .summary = "Run code in the kernel of a thread", .params = thread_params, .body = &execute_schema, .responses = execute_responses,
-      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/thread/{thread_id}/execute/stream", post_execute_stream, .id = "streamExecuteInThread", .tag = "threads",
-      .summary = "The same, with live output", .params = thread_params, .body = &execute_schema, .responses = execute_stream_responses,
-      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE), .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_GET, "/thread/{thread_id}/turn/stream", get_turn_stream, .id = "followTurn", .tag = "threads",
-      .summary = "Follow the turn that is under way", .params = thread_params, .responses = turn_responses,
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads",
+      .summary = "Begin a thread", .body = &new_schema, .responses = new_responses,
+      .errors = CHAT_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_POST, "/thread/{thread_id}/message", post_message, .id = "sendMessage", .tag = "threads",
+      .summary = "Say something in a thread", .params = thread_params, .body = &message_schema,
+      .responses = thread_message_responses, .errors = CHAT_ERRORS,
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/thread/{thread_id}/message/stream", post_message_stream, .id = "streamMessage",
+      .tag = "threads", .summary = "The same, as it comes", .params = thread_params,
+      .body = &message_schema, .responses = stream_responses, .errors = CHAT_ERRORS,
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/thread/{thread_id}/execute", post_execute, .id = "executeInThread",
+      .tag = "threads", .summary = "Run code in the kernel of a thread", .params = thread_params,
+      .body = &execute_schema, .responses = execute_responses,
+      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE),
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/thread/{thread_id}/execute/stream", post_execute_stream,
+      .id = "streamExecuteInThread", .tag = "threads", .summary = "The same, with live output",
+      .params = thread_params, .body = &execute_schema, .responses = execute_stream_responses,
+      .errors = CHAT_ERRORS | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE),
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_GET, "/thread/{thread_id}/turn/stream", get_turn_stream, .id = "followTurn",
+      .tag = "threads", .summary = "Follow the turn that is under way", .params = thread_params,
+      .responses = turn_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
-      .summary = "Stop what runs and waits in a thread", .params = thread_params, .responses = stop_responses,
+      .summary = "Stop what runs and waits in a thread", .params = thread_params,
+      .responses = stop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads",
+      .summary = "A thread and its sandbox", .params = thread_params, .responses = status_responses,
       .errors = ROUTE_ERR(NOT_FOUND) },
-    { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads", .summary = "A thread and its sandbox",
-      .params = thread_params, .responses = status_responses, .errors = ROUTE_ERR(NOT_FOUND) },
-    { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory", .tag = "threads", .summary = "Who said what",
-      .params = thread_params, .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) },
-    { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads", .summary = "Your threads, the last used first",
-      .params = list_params, .responses = threads_responses },
-    { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages", .tag = "threads",
-      .summary = "Messages with their runs", .params = messages_params, .responses = messages_responses },
-    { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads", .summary = "Forget a thread",
-      .params = thread_params, .responses = delete_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory",
+      .tag = "threads", .summary = "Who said what", .params = thread_params,
+      .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads",
+      .summary = "Your threads, the last used first", .params = list_params,
+      .responses = threads_responses },
+    { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages",
+      .tag = "threads", .summary = "Messages with their runs", .params = messages_params,
+      .responses = messages_responses },
+    { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads",
+      .summary = "Forget a thread", .params = thread_params, .responses = delete_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table chat_routes = { routes, ARRAY_SIZE(routes) };

@@ -87,8 +87,8 @@ static const char *text_in(const json_t *o, const char *key)
 }
 
 /*
- * Clients of FORM_THREAD show every `status` to a person, and know those of code that runs. Other stages are `progress`, which they pass
- * over.
+ * Clients of FORM_THREAD show every `status` to a person, and know those of code that runs. Other
+ * stages are `progress`, which they pass over.
  */
 static const char *type_of(const struct serving *s, const char *type, const json_t *data)
 {
@@ -123,23 +123,30 @@ static void say_error(struct serving *s, const struct err *err)
         say(s, "done", json_object());
 }
 
-/* No answer, because the model or this server failed: not because of what was asked. Code that went wrong is an answer. */
+/*
+ * No answer, because the model or this server failed: not because of what was asked. Code that
+ * went wrong is an answer.
+ */
 static bool is_failure(const json_t *answer)
 {
     const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
     const char *status = text_in(answer, "status"), *type = text_in(error, "type");
-    if (!type || !json_object_get(answer, "assistant_message") || json_array_size(json_object_get(answer, "code_runs")) > 0)
+    if (!type || !json_object_get(answer, "assistant_message") ||
+        json_array_size(json_object_get(answer, "code_runs")) > 0)
         return false;
     bool asked_model = json_integer_value(json_object_get(answer, "llm_calls")) > 0;
-    return str_eq(status, "failed") || str_eq(status, "timed_out") || (asked_model && str_starts(type, "LLM_"));
+    return str_eq(status, "failed") || str_eq(status, "timed_out") ||
+           (asked_model && str_starts(type, "LLM_"));
 }
 
 /* What a client is told of a failure: error, message and the ids of the run. New reference. */
 static json_t *failure_json(const struct serving *s, const json_t *answer)
 {
     const json_t *error = json_object_get(json_object_get(answer, "result"), "error");
-    json_t *o = json_pack("{s:O, s:O, s:O, s:O, s:O}", "error", error, "message", json_object_get(answer, "assistant_message"), "run_id",
-                          json_object_get(answer, "run_id"), "thread_id", json_object_get(answer, "thread_id"), "status",
+    json_t *o = json_pack("{s:O, s:O, s:O, s:O, s:O}", "error", error, "message",
+                          json_object_get(answer, "assistant_message"), "run_id",
+                          json_object_get(answer, "run_id"), "thread_id",
+                          json_object_get(answer, "thread_id"), "status",
                           json_object_get(answer, "status"));
     if (s->form == FORM_SESSION)
         json_object_set(o, "session_id", json_object_get(answer, "thread_id"));
@@ -150,7 +157,9 @@ static void stream_failure(struct serving *s, const json_t *answer)
 {
     say(s, "error", failure_json(s, answer));
     if (s->form == FORM_SESSION)
-        say(s, "done", json_pack("{s:O, s:O}", "session_id", json_object_get(answer, "thread_id"), "status", json_object_get(answer, "status")));
+        say(s, "done",
+            json_pack("{s:O, s:O}", "session_id", json_object_get(answer, "thread_id"), "status",
+                      json_object_get(answer, "status")));
 }
 
 static void stream_answer(struct serving *s, json_t *answer)
@@ -161,8 +170,10 @@ static void stream_answer(struct serving *s, json_t *answer)
         stream_failure(s, answer);
         return;
     }
-    if (!s->spoken && !code) { /* what was asked cannot be done: the words were not said as they came */
-        auto_json json_t *words = json_pack("{s:O}", "text", json_object_get(answer, "assistant_message"));
+    if (!s->spoken &&
+        !code) { /* what was asked cannot be done: the words were not said as they came */
+        auto_json json_t *words = json_pack("{s:O}", "text",
+                                            json_object_get(answer, "assistant_message"));
         on_event(s, "token", words);
     }
     if (s->form == FORM_SESSION)
@@ -211,8 +222,10 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
         sse_end(s->sse);
     } else if ((s->form == FORM_THREAD || s->form == FORM_SESSION) && is_failure(answer)) {
         json_t *failure = failure_json(s, answer);
-        json_object_set_new(failure, "detail", s->form == FORM_SESSION ? json_string("Something went wrong while running the agent.")
-                                                                       : json_incref(json_object_get(answer, "assistant_message")));
+        json_object_set_new(failure, "detail",
+                            s->form == FORM_SESSION ?
+                                json_string("Something went wrong while running the agent.") :
+                                json_incref(json_object_get(answer, "assistant_message")));
         http_reply_json(s->req, 500, failure);
     } else {
         http_reply_json(s->req, 200, shaped(s, answer));
@@ -243,7 +256,8 @@ static void start_stream(struct serving *s)
     if (s->form == FORM_THREAD || s->form == FORM_SESSION)
         sse_set_unnamed(s->sse);
     if (!s->follow)
-        say(s, s->form == FORM_THREAD ? "progress" : "status", json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
+        say(s, s->form == FORM_THREAD ? "progress" : "status",
+            json_pack("{s:s, s:s}", "stage", "queued", "text", "Received"));
     sse_on_close(s->sse, on_left, s);
 }
 
@@ -295,7 +309,9 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         return;
     }
     int r = s->set_data ? chat_set_data(chat, s->datasets, s->uploads, &why) : 0;
-    struct chat_message message = { .text = s->message, .timeout_ms = s->timeout_ms, .earlier = s->earlier };
+    struct chat_message message = { .text = s->message,
+                                    .timeout_ms = s->timeout_ms,
+                                    .earlier = s->earlier };
     if (r == 0 && s->form == FORM_CODE)
         r = chat_execute(chat, &s->code, &listener, &s->turn, &why);
     else if (r == 0)

@@ -3,15 +3,16 @@
 
 /*
  * Messages to threads, in the three forms that clients know, and code that runs in them. One thread model is beneath all of them
- * (src/agent); only the shape of what comes back differs. Streams of FORM_CHAT and FORM_CODE have named events, the others unnamed ones:
+ * (src/agent); only the shape of what comes back differs. Streams of FORM_CHAT and FORM_CODE have
+ * named events, the others unnamed ones:
  *
  *   FORM_THREAD   /thread/{id}/message: {response, code_runs, timings_ms, …}
  *   FORM_CHAT     /chat with dataset_id and message: {assistant_message, result, details, …}
  *   FORM_SESSION  /chat with messages and session_id: {reply, images}
  *   FORM_CODE     /thread/{id}/execute: {run_id, status, result, …}
  *
- * A turn that fails (no model answered, not code that went wrong) is told once: as the event `error`, or by status 500. FORM_CHAT has it
- * in its answer.
+ * A turn that fails (no model answered, not code that went wrong) is told once: as the event
+ * `error`, or by status 500. FORM_CHAT has it in its answer.
  *
  * A client that leaves a thread's turn leaves it running; /chat, whose client may not know the thread, stops its turn.
  */
@@ -35,7 +36,8 @@ struct chat_request {
     const json_t *datasets;   /* of a new thread, or other data for an old one; NULL: the default, or what it has */
     const json_t *uploads;
     bool set_data;            /* the data named above replaces what an existing thread has */
-    const json_t *earlier;    /* FORM_SESSION: the conversation before the message; NULL: the thread's own */
+    const json_t
+        *earlier; /* FORM_SESSION: the conversation before the message; NULL: the thread's own */
 };
 
 /* Answers the request, now or later. */

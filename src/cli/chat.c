@@ -174,7 +174,8 @@ static void send_message(struct session *s, const char *message)
     chat_screen_begin(&s->screen, has_prefix(message, "SQL:") || has_prefix(message, "PYTHON:"));
     if (!str_is_utf8(message, strlen(message)))
         err_set(&err, ERR_VALIDATION, "the line is not UTF-8");
-    else if (chat_send(s->chat, &(struct chat_message){ .text = message }, &listener, &s->turn, &err) == 0)
+    else if (chat_send(s->chat, &(struct chat_message){ .text = message }, &listener, &s->turn,
+                       &err) == 0)
         return;
     refuse(s, &err);
     ask_line(s);

@@ -42,7 +42,8 @@ struct run_spec {
     struct sandbox_limits limits;
     const struct sandbox_file *files;
     size_t n_files;
-    const struct err *refused; /* it does not run, and is kept as rejected with this error; NULL: it runs */
+    const struct err
+        *refused; /* it does not run, and is kept as rejected with this error; NULL: it runs */
     /*
      * Called with held when the run is gone, which keeps the files until then. Not called when
      * run_start() fails.

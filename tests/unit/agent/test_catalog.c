@@ -217,9 +217,12 @@ static void test_no_table(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_two_queries_a_table), cmocka_unit_test(test_the_description),
-        cmocka_unit_test(test_many_values),         cmocka_unit_test(test_a_large_table),
-        cmocka_unit_test(test_relationships),       cmocka_unit_test(test_answers_that_are_none),
+        cmocka_unit_test(test_two_queries_a_table),
+        cmocka_unit_test(test_the_description),
+        cmocka_unit_test(test_many_values),
+        cmocka_unit_test(test_a_large_table),
+        cmocka_unit_test(test_relationships),
+        cmocka_unit_test(test_answers_that_are_none),
         cmocka_unit_test(test_no_table),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
