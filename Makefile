@@ -302,7 +302,7 @@ test: ## Install what is missing, build both trees, and run every suite
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build contract:build contract:build-asan browser:build jail:build attack:build integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build contract:build contract:build-asan seeds:build browser:build jail:build attack:build integration:build-asan
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
@@ -345,6 +345,10 @@ check-contract: all tools ## Every sandbox provider through the same cases
 check-integration: all tools ## Both programs from the outside
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)scripts/run-tests integration:$(BUILD)
+
+check-seeds: all tools ## Clients of the systems that Riddle takes over from
+	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/run-tests seeds:$(BUILD)
 
 check-browser: all ## The page in Chromium
 	$(Q)scripts/run-tests browser:$(BUILD)

@@ -1,9 +1,12 @@
 /* /plans: a QueryPlan as SQL, for tools. */
 
 #include "api/app.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "plan/compile.h"
 #include "plan/query_plan.h"
+
+#define IGNORED_SHOWN_MAX 512 /* of the names of skipped fields, in the log */
 
 /* The schema that plans are checked against; NULL while nothing is known about the columns. */
 static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_schema **ret,
@@ -22,7 +25,10 @@ int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *
 {
     struct query_plan *parsed;
     struct plan_schema *schema;
-    int r = plan_parse(plan, a, &parsed, err);
+    auto_buf struct buf ignored = BUF_INIT(IGNORED_SHOWN_MAX);
+    int r = plan_parse_known(plan, a, &ignored, &parsed, err);
+    if (r == 0 && ignored.len > 0)
+        log_debug("plan.ignored", LOG_STR("fields", buf_cstr(&ignored)));
     if (r == 0 && d && !str_eq(parsed->dataset_id, d->id))
         r = err_set(err, ERR_VALIDATION, "the plan is for dataset '%s', the request for '%s'",
                     parsed->dataset_id, d->id);

@@ -442,6 +442,21 @@ int json_get_object(const json_t *obj, const char *key, json_t **ret, struct err
     return 0;
 }
 
+static int not_an_object(const json_t *obj, struct err *err)
+{
+    char shown[STR_SHOWN_SIZE];
+
+    return err_set(err, ERR_VALIDATION, "expected an object, not %s", found(obj, shown));
+}
+
+static bool is_listed(const char *key, const char *const *allowed)
+{
+    for (size_t i = 0; allowed[i]; i++)
+        if (str_eq(key, allowed[i]))
+            return true;
+    return false;
+}
+
 int json_check_keys(const json_t *obj, const char *const *allowed, struct err *err)
 {
     json_t *o = (json_t *)(uintptr_t)obj; /* iterated, not changed */
@@ -451,18 +466,15 @@ int json_check_keys(const json_t *obj, const char *const *allowed, struct err *e
     size_t n = 0;
 
     if (!json_is_object(obj))
-        return err_set(err, ERR_VALIDATION, "expected an object, not %s", found(obj, shown));
+        return not_an_object(obj, err);
     while (allowed[n])
         n++;
     json_object_foreach(o, key, value) {
         auto_buf struct buf list = BUF_INIT(ERR_MESSAGE_MAX / 2);
         const char *nearest;
-        bool known = false;
 
         (void)value;
-        for (size_t i = 0; i < n && !known; i++)
-            known = str_eq(key, allowed[i]);
-        if (known)
+        if (is_listed(key, allowed))
             continue;
 
         str_show(key, strlen(key), shown, sizeof(shown));
@@ -480,6 +492,25 @@ int json_check_keys(const json_t *obj, const char *const *allowed, struct err *e
         }
         return err_set(err, ERR_VALIDATION, "unknown field '%s'; allowed are %s", shown,
                        buf_cstr(&list));
+    }
+    return 0;
+}
+
+int json_skip_keys(const json_t *obj, const char *const *allowed, struct buf *ignored,
+                   struct err *err)
+{
+    json_t *o = (json_t *)(uintptr_t)obj; /* iterated, not changed */
+    char shown[STR_SHOWN_SIZE];
+    const char *key;
+    json_t *value;
+
+    if (!json_is_object(obj))
+        return not_an_object(obj, err);
+    json_object_foreach(o, key, value) {
+        (void)value;
+        if (!is_listed(key, allowed))
+            (void)buf_printf(ignored, NULL, "%s%s", ignored->len ? " " : "",
+                             str_show(key, strlen(key), shown, sizeof(shown)));
     }
     return 0;
 }

@@ -37,7 +37,7 @@ struct options {
     enum format format;
     char **files;
     size_t n_files;
-    bool once;
+    const char *data; /* directory that stands for /data */
 };
 
 /* What the callbacks of a run need. */
@@ -54,13 +54,14 @@ struct screen {
 static const char usage[] =
     "usage: riddle run --sql QUERY [options] [TABLE=]FILE.csv …\n"
     "       riddle run --python SCRIPT [options] [TABLE=]FILE.csv …\n"
-    "       riddle run --json < request.json\n"
+    "       riddle run --json [--data DIR] < request.json\n"
     "\n"
     "Each file is a table named by its file name without extension, or by TABLE. QUERY and SCRIPT may be '-': standard\n"
     "input. Python finds each table as a DataFrame of that name and in `dfs`, and sql(\"SELECT …\") gives a DataFrame.\n"
     "\n"
     "  --csv            the result as CSV on standard output (what the code prints goes to standard error)\n"
     "  --json           the RunnerResponse as JSON; without --sql and --python, a RunnerRequest is read from standard input\n"
+    "  --data DIR       what /data is in that request (RIDDLE_DATA_ROOT); files elsewhere are refused\n"
     "  --max-rows N     rows of the result, 1 to 1000 (200)\n"
     "  --timeout N      seconds, 1 to 60 (10)\n"
     "  --policy NAME    of Python: restricted (the default) or open\n"
@@ -78,7 +79,7 @@ static const struct option long_options[] = {
     { "policy", required_argument, NULL, 'P' },  { "svg", no_argument, NULL, 'v' },
     { "out", required_argument, NULL, 'o' },     { "help", no_argument, NULL, 'h' },
     { "save", required_argument, NULL, 'S' },    { "force", no_argument, NULL, 'f' },
-    { "once", no_argument, NULL, '1' }, /* of riddle-kernel --once: as --json, files below RIDDLE_DATA_ROOT only */
+    { "data", required_argument, NULL, 'd' },
     { NULL, 0, NULL, 0 },
 };
 
@@ -99,9 +100,9 @@ static int parse_options(int argc, char **argv, struct options *ret)
         case 'p':
             ret->python = optarg;
             break;
-        case '1':
-            ret->once = true;
-            /* fall through */
+        case 'd':
+            ret->data = optarg;
+            break;
         case 'j':
             json = true;
             break;
@@ -155,6 +156,10 @@ static int parse_options(int argc, char **argv, struct options *ret)
         (ret->n_files > 0 || ret->max_rows || ret->timeout || ret->policy || ret->out || ret->svg || ret->save)) {
         cli_complain("with --json alone the whole request comes from standard input: leave out files and other options, or "
                      "give --sql or --python");
+        return CLI_USAGE;
+    }
+    if (ret->data && (ret->sql || ret->python)) {
+        cli_complain("--data goes with a request on standard input; name the files of --sql and --python as they are");
         return CLI_USAGE;
     }
     if ((ret->save && !ret->python) || (ret->force && !ret->save)) {
@@ -555,7 +560,9 @@ int cli_run(const struct cli *cli, int argc, char **argv)
     if (!o.sql && !o.python) {
         if (isatty(STDIN_FILENO))
             cli_complain("reading a RunnerRequest from the terminal; end it with Ctrl-D");
-        status = runner_run_once(&cfg, o.once ? RUNNER_IN_DATA_ROOT : RUNNER_HOST_PATHS, STDIN_FILENO, STDOUT_FILENO);
+        if (o.data)
+            cfg.data_root = o.data;
+        status = runner_run_once(&cfg, RUNNER_IN_DATA_ROOT, STDIN_FILENO, STDOUT_FILENO);
     } else {
         name_figures(&o, directory, sizeof(directory), stem, sizeof(stem));
         struct screen screen = {

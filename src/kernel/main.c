@@ -104,7 +104,7 @@ static int run_once(void)
     if (proc_self_dir(dir, sizeof(dir), &err) < 0)
         return fail(&err);
     snprintf(path, sizeof(path), "%s/riddle", dir);
-    execl(path, "riddle", "run", "--once", (char *)NULL);
+    execl(path, "riddle", "run", "--json", (char *)NULL);
     err_errno(&err, ERR_NOT_FOUND, errno, "starting '%s'", path);
     return fail(&err);
 }

@@ -194,6 +194,9 @@ enum MHD_Result request_access(struct http_request *req, const char *method, con
 /* ---- http_reply.c ---- */
 
 enum MHD_Result reply_queue(struct http_request *req);
+/* 422, and the fault in `detail` as FastAPI lists it, besides the error object. */
+void reply_invalid(struct http_request *req, const char *where, const struct schema_report *report,
+                   const struct err *err);
 /* Past MHD, onto the socket, which must be closed next: for a body that does not end. */
 void reply_raw_error(struct http_request *req, int status, enum err_code code, const char *message);
 

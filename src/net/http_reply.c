@@ -262,6 +262,18 @@ void http_reply_error(struct http_request *req, const struct err *err)
     http_reply_error_status(req, err->code == ERR_NONE ? 500 : err_http_status(err->code), err);
 }
 
+void reply_invalid(struct http_request *req, const char *where, const struct schema_report *report,
+                   const struct err *err)
+{
+    json_t *json = error_json(err);
+
+    if (json && report->fault)
+        json_object_set_new(json, "detail", schema_fault_to_json(report, where, err));
+    req->error = arena_strdup(&req->arena, err->message);
+    req->error_code = err->code;
+    http_reply_json(req, report->fault ? HTTP_UNPROCESSABLE : err_http_status(err->code), json);
+}
+
 void http_reply_fail(struct http_request *req, enum err_code code, const char *fmt, ...)
 {
     struct err e = ERR_INIT;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "net/http_impl.h"
 
@@ -250,6 +251,7 @@ static int parse_query(struct http_request *req, struct err *err)
 static int check_params(struct http_request *req, struct err *err)
 {
     const struct route *route = req->match.route;
+    struct schema_report report;
     int r = parse_query(req, err);
 
     if (r < 0)
@@ -260,14 +262,21 @@ static int check_params(struct http_request *req, struct err *err)
         auto_json json_t *value = NULL;
 
         if (!text) {
-            if (p->in_query && p->field.required)
-                return err_set(err, ERR_VALIDATION, "query parameter '%s' is required",
-                               p->field.name);
+            if (p->in_query && p->field.required) {
+                report = (struct schema_report){ .fault = "missing" };
+                snprintf(report.path, sizeof(report.path), "%s", p->field.name);
+                r = err_set(err, ERR_VALIDATION, "query parameter '%s' is required",
+                            p->field.name);
+                reply_invalid(req, "query", &report, err);
+                return r;
+            }
             continue;
         }
-        r = schema_parse_text(&p->field, text, &value, err);
-        if (r < 0)
+        r = schema_parse_text(&p->field, text, &value, &report, err);
+        if (r < 0) {
+            reply_invalid(req, p->in_query ? "query" : "path", &report, err);
             return r;
+        }
     }
     return 0;
 }
@@ -441,7 +450,7 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
         err_set(&e, ERR_TOO_LARGE, "the headers are longer than %d bytes", HTTP_HEADERS_MAX);
         check_framing(req, &w, NULL);
         http_reply_error_status(req, 431, &e);
-    } else if (check_request(req, &w, method, &e) < 0) {
+    } else if (check_request(req, &w, method, &e) < 0 && !req->response) {
         http_reply_error(req, &e);
     }
     if (!req->response)
@@ -514,6 +523,7 @@ static enum MHD_Result take_body(struct http_request *req, const char *data, siz
 static int parse_body(struct http_request *req, struct err *err)
 {
     const struct route *route = req->match.route;
+    struct schema_report report;
     int r;
 
     if (req->body.len == 0 && route->flags & ROUTE_BODY_OPTIONAL) {
@@ -526,7 +536,13 @@ static int parse_body(struct http_request *req, struct err *err)
             return r;
     }
     buf_finish(&req->body);
-    return schema_validate(route->body, req->json, err);
+    r = schema_validate(route->body, req->json, &report, err);
+    if (r < 0)
+        reply_invalid(req, "body", &report, err);
+    else if (report.ignored[0])
+        log_debug("http.ignored", LOG_STR("request", req->id), LOG_STR("path", req->path),
+                  LOG_STR("fields", report.ignored));
+    return r;
 }
 
 static enum MHD_Result handle(struct http_request *req)
@@ -534,7 +550,7 @@ static enum MHD_Result handle(struct http_request *req)
     const struct route *route = req->match.route;
     struct err e = ERR_INIT;
 
-    if (!req->response && route->body && parse_body(req, &e) < 0)
+    if (!req->response && route->body && parse_body(req, &e) < 0 && !req->response)
         http_reply_error(req, &e);
     req->state = REQUEST_HANDLING;
     if (!req->response)

@@ -28,7 +28,10 @@ static const struct schema_field error_fields[] = {
       .required = true,
       .object = &error_inner,
       .doc = "The error." },
-    { .name = "detail", .types = SCHEMA_STRING, .required = true, .doc = "The message again." },
+    { .name = "detail",
+      .types = SCHEMA_STRING | SCHEMA_ARRAY,
+      .required = true,
+      .doc = "The message again. With status 422 a list of faults: `loc`, `msg`, `type`." },
     { .name = NULL },
 };
 static const struct schema error_schema = {
@@ -48,6 +51,8 @@ static json_t *error_response(int status, json_t *components)
     char doc[512] = "";
     size_t n = 0;
 
+    if (status == HTTP_UNPROCESSABLE)
+        n = (size_t)snprintf(doc, sizeof(doc), "`%s`", err_name(ERR_VALIDATION));
     for (int code = ERR_NONE + 1; code < ERR_CODE_MAX; code++) {
         if (err_http_status((enum err_code)code) == status && n < sizeof(doc))
             n += (size_t)snprintf(doc + n, sizeof(doc) - n, "%s`%s`", n ? ", " : "",
@@ -112,6 +117,8 @@ static json_t *responses_of(const struct route *route, const struct openapi_info
         errors |= ROUTE_ERR(UNAUTHORIZED);
     if (route->flags & ROUTE_NO_RATE_LIMIT)
         errors &= ~ROUTE_ERR(RATE_LIMITED);
+    if (route->body || route->params)
+        add_error(responses, components, HTTP_UNPROCESSABLE);
     for (int code = ERR_NONE + 1; code < ERR_CODE_MAX; code++) {
         if (errors & 1u << code)
             add_error(responses, components, err_http_status((enum err_code)code));

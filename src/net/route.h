@@ -63,6 +63,7 @@ enum route_flags {
 };
 
 #define ROUTE_PARAMS_MAX 8
+#define HTTP_UNPROCESSABLE 422 /* a body or a parameter that its schema refuses */
 
 struct route {
     enum http_method method; /* a GET route answers HEAD as well */

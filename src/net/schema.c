@@ -10,14 +10,13 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
 
-#define PATH_SIZE 256
-
 struct check {
-    char path[PATH_SIZE];
-    size_t len;
+    struct schema_report *report;
+    size_t len; /* of report->path */
     struct err *err;
 };
 
@@ -33,17 +32,17 @@ static size_t path_push(struct check *c, const char *fmt, ...)
     int n;
 
     va_start(args, fmt);
-    n = vsnprintf(c->path + c->len, PATH_SIZE - c->len, fmt, args);
+    n = vsnprintf(c->report->path + c->len, SCHEMA_PATH_SIZE - c->len, fmt, args);
     va_end(args);
     if (n > 0)
-        c->len = MIN_OF(c->len + (size_t)n, PATH_SIZE - 1);
+        c->len = MIN_OF(c->len + (size_t)n, (size_t)SCHEMA_PATH_SIZE - 1);
     return before;
 }
 
 static void path_pop(struct check *c, size_t before)
 {
     c->len = before;
-    c->path[before] = '\0';
+    c->report->path[before] = '\0';
 }
 
 /* ---- what is allowed and what was found, in words ---- */
@@ -135,21 +134,48 @@ static void describe(const struct schema_field *f, struct buf *b)
     }
 }
 
-static int wrong(struct check *c, const struct schema_field *f, const json_t *value)
+/* FastAPI's name of the fault of a value that is not of the field's type. */
+static const char *type_fault(const struct schema_field *f)
+{
+    static const struct {
+        unsigned type;
+        const char *fault;
+    } faults[] = {
+        { SCHEMA_STRING, "string_type" },  { SCHEMA_NUMBER, "float_type" },
+        { SCHEMA_INTEGER, "int_type" },    { SCHEMA_BOOLEAN, "bool_type" },
+        { SCHEMA_OBJECT, "dict_type" },    { SCHEMA_ARRAY, "list_type" },
+    };
+
+    if (f->choices)
+        return "literal_error";
+    for (size_t i = 0; i < ARRAY_SIZE(faults); i++)
+        if (f->types & faults[i].type)
+            return faults[i].fault;
+    return "none_required";
+}
+
+static int wrong(struct check *c, const struct schema_field *f, const json_t *value,
+                 const char *fault)
 {
     auto_buf struct buf allowed = BUF_INIT(ERR_MESSAGE_MAX / 2);
     char shown[STR_SHOWN_SIZE];
 
+    c->report->fault = fault;
     describe(f, &allowed);
-    return err_set(c->err, ERR_VALIDATION, "'%s' must be %s, not %s", c->path, buf_cstr(&allowed),
-                   found(value, shown));
+    return err_set(c->err, ERR_VALIDATION, "'%s' must be %s, not %s", c->report->path,
+                   buf_cstr(&allowed), found(value, shown));
 }
 
-static int wrong_size(struct check *c, const struct schema_field *f, size_t n, const char *one,
-                      const char *many)
+static int wrong_size(struct check *c, const struct schema_field *f, size_t n, bool is_text)
 {
+    const char *one = is_text ? "character" : "item", *many = is_text ? "characters" : "items";
+    bool is_short = f->has_min && f->min > 0 && n < (unsigned long long)f->min;
     char allowed[96];
 
+    if (is_text)
+        c->report->fault = is_short ? "string_too_short" : "string_too_long";
+    else
+        c->report->fault = is_short ? "too_short" : "too_long";
     if (f->has_min && f->has_max && f->min == f->max)
         snprintf(allowed, sizeof(allowed), "exactly %lld %s", f->min, f->min == 1 ? one : many);
     else if (f->has_min && f->has_max)
@@ -159,8 +185,9 @@ static int wrong_size(struct check *c, const struct schema_field *f, size_t n, c
     else
         snprintf(allowed, sizeof(allowed), "at most %lld %s", f->max, f->max == 1 ? one : many);
     if (n == 0 && f->has_min && f->min == 1)
-        return err_set(c->err, ERR_VALIDATION, "'%s' must not be empty", c->path);
-    return err_set(c->err, ERR_VALIDATION, "'%s' must have %s, not %zu", c->path, allowed, n);
+        return err_set(c->err, ERR_VALIDATION, "'%s' must not be empty", c->report->path);
+    return err_set(c->err, ERR_VALIDATION, "'%s' must have %s, not %zu", c->report->path, allowed,
+                   n);
 }
 
 /* ---- validation ---- */
@@ -171,37 +198,45 @@ static bool size_fits(const struct schema_field *f, size_t n)
            (!f->has_max || (f->max >= 0 && n <= (unsigned long long)f->max));
 }
 
-static bool number_fits(const struct schema_field *f, const json_t *value)
+/* The fault of a number out of range; NULL when it is in range. */
+static const char *number_fault(const struct schema_field *f, const json_t *value)
 {
-    if (json_is_integer(value))
-        return (!f->has_min || json_integer_value(value) >= f->min) &&
-               (!f->has_max || json_integer_value(value) <= f->max);
-    return (!f->has_min || json_real_value(value) >= (double)f->min) &&
-           (!f->has_max || json_real_value(value) <= (double)f->max);
+    bool whole = json_is_integer(value);
+    long long i = json_integer_value(value);
+    double d = json_real_value(value);
+
+    if (f->has_min && (whole ? i < f->min : !(d >= (double)f->min)))
+        return "greater_than_equal";
+    if (f->has_max && (whole ? i > f->max : !(d <= (double)f->max)))
+        return "less_than_equal";
+    return NULL;
 }
 
 static int validate_field(struct check *c, const struct schema_field *f, json_t *value)
 {
     if (f->types != SCHEMA_ANY && !is_of_type(value, f->types))
-        return wrong(c, f, value);
+        return wrong(c, f, value, type_fault(f));
     if (json_is_string(value)) {
         if (f->choices) {
             for (size_t i = 0; f->choices[i]; i++) {
                 if (str_eq(f->choices[i], json_string_value(value)))
                     return 0;
             }
-            return wrong(c, f, value);
+            return wrong(c, f, value, "literal_error");
         }
         size_t n = characters(value);
-        return size_fits(f, n) ? 0 : wrong_size(c, f, n, "character", "characters");
+        return size_fits(f, n) ? 0 : wrong_size(c, f, n, true);
     }
-    if (json_is_number(value))
-        return number_fits(f, value) ? 0 : wrong(c, f, value);
+    if (json_is_number(value)) {
+        const char *fault = number_fault(f, value);
+
+        return fault ? wrong(c, f, value, fault) : 0;
+    }
     if (json_is_array(value)) {
         size_t n = json_array_size(value);
 
         if (!size_fits(f, n))
-            return wrong_size(c, f, n, "item", "items");
+            return wrong_size(c, f, n, false);
         for (size_t i = 0; f->items && i < n; i++) {
             size_t before = path_push(c, "[%zu]", i);
             int r = validate_field(c, f->items, json_array_get(value, i));
@@ -217,36 +252,39 @@ static int validate_field(struct check *c, const struct schema_field *f, json_t 
     return 0;
 }
 
-static int unknown_key(struct check *c, const struct schema *s, const char *key)
+/* Names a dropped field in the report: what does not fit is cut, with a mark. */
+static void note_ignored(struct check *c, const char *key)
 {
-    auto_buf struct buf list = BUF_INIT(ERR_MESSAGE_MAX / 2);
-    const char *names[128];
-    char shown[STR_SHOWN_SIZE], where[PATH_SIZE + 8] = "";
-    const char *nearest;
-    size_t n = 0;
+    char *out = c->report->ignored, shown[STR_SHOWN_SIZE];
+    size_t len = strlen(out), room = SCHEMA_PATH_SIZE - len;
+    static const char more[] = " …";
+    int n;
 
-    while (n < ARRAY_SIZE(names) && s->fields[n].name) {
-        names[n] = s->fields[n].name;
-        n++;
-    }
-    if (c->len > 0)
-        snprintf(where, sizeof(where), " in '%s'", c->path);
+    if (str_ends(out, more))
+        return;
     str_show(key, strlen(key), shown, sizeof(shown));
-    nearest = str_nearest(key, names, n);
-    if (nearest)
-        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; did you mean '%s'?", shown,
-                       where, nearest);
-    if (n == 0)
-        return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; none is allowed here", shown,
-                       where);
-    for (size_t i = 0; i < n; i++) {
-        if (buf_printf(&list, NULL, "%s'%s'", i ? ", " : "", names[i]) < 0) {
-            buf_append_str(&list, ", …", NULL);
-            break;
-        }
+    n = snprintf(out + len, room, "%s%s%s%s", len ? " " : "", c->report->path, c->len ? "." : "",
+                 shown);
+    if (n < 0 || (size_t)n + sizeof(more) > room)
+        snprintf(out + MIN_OF(len, SCHEMA_PATH_SIZE - sizeof(more)), sizeof(more), "%s", more);
+}
+
+static void drop_unknown(struct check *c, const struct schema *s, json_t *value)
+{
+    const char *key;
+    json_t *member;
+    void *next;
+
+    json_object_foreach_safe(value, next, key, member) {
+        const struct schema_field *f = s->fields;
+
+        while (f->name && !str_eq(f->name, key))
+            f++;
+        if (f->name)
+            continue;
+        note_ignored(c, key);
+        json_object_del(value, key);
     }
-    return err_set(c->err, ERR_VALIDATION, "unknown field '%s'%s; allowed are %s", shown, where,
-                   buf_cstr(&list));
 }
 
 static int put_default(struct check *c, const struct schema_field *f, json_t *object)
@@ -263,30 +301,23 @@ static int put_default(struct check *c, const struct schema_field *f, json_t *ob
 
 static int validate_object(struct check *c, const struct schema *s, json_t *value)
 {
-    const char *key;
     json_t *member;
     int r;
 
     if (!s->fields)
         return 0;
-    if (!s->open) {
-        json_object_foreach(value, key, member) {
-            const struct schema_field *f = s->fields;
-
-            while (f->name && !str_eq(f->name, key))
-                f++;
-            if (!f->name)
-                return unknown_key(c, s, key);
-        }
-    }
+    if (!s->open)
+        drop_unknown(c, s, value);
     for (const struct schema_field *f = s->fields; f->name; f++) {
         size_t before;
 
         member = json_object_get(value, f->name);
         before = path_push(c, "%s%s", c->len ? "." : "", f->name);
         if (!member || (f->nullable && json_is_null(member))) {
-            if (!member && f->required)
-                return err_set(c->err, ERR_VALIDATION, "'%s' is required", c->path);
+            if (!member && f->required) {
+                c->report->fault = "missing";
+                return err_set(c->err, ERR_VALIDATION, "'%s' is required", c->report->path);
+            }
             r = f->dflt ? put_default(c, f, value) : 0;
         } else {
             r = validate_field(c, f, member);
@@ -298,25 +329,55 @@ static int validate_object(struct check *c, const struct schema *s, json_t *valu
     return 0;
 }
 
-int schema_validate(const struct schema *s, json_t *value, struct err *err)
+int schema_validate(const struct schema *s, json_t *value, struct schema_report *ret_report,
+                    struct err *err)
 {
-    struct check c = { .path = "", .len = 0, .err = err };
+    struct schema_report own, *report = ret_report ? ret_report : &own;
+    struct check c = { .report = report, .err = err };
     char shown[STR_SHOWN_SIZE];
 
-    if (!json_is_object(value))
+    *report = (struct schema_report){ .fault = NULL };
+    if (!json_is_object(value)) {
+        report->fault = "model_attributes_type";
         return err_set(err, ERR_VALIDATION, "the body must be an object, not %s",
                        found(value, shown));
+    }
     return validate_object(&c, s, value);
+}
+
+json_t *schema_fault_to_json(const struct schema_report *report, const char *where,
+                             const struct err *err)
+{
+    json_t *loc = json_pack("[s]", where);
+
+    for (const char *p = report->path; loc && *p;) {
+        size_t n = strcspn(p, ".[");
+
+        if (n > 0)
+            json_array_append_new(loc, json_stringn(p, n));
+        p += n;
+        if (*p == '[') {
+            json_array_append_new(loc, json_integer(strtoll(p + 1, NULL, 10)));
+            p += strcspn(p, "]");
+            p += *p == ']';
+        }
+        p += *p == '.';
+    }
+    return json_pack("[{s:o, s:s, s:s}]", "loc", loc, "msg", err->message, "type",
+                     report->fault ? report->fault : "value_error");
 }
 
 /* ---- text of a path or a query ---- */
 
-int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret, struct err *err)
+int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret,
+                      struct schema_report *ret_report, struct err *err)
 {
-    struct check c = { .path = "", .len = 0, .err = err };
+    struct schema_report own, *report = ret_report ? ret_report : &own;
+    struct check c = { .report = report, .err = err };
     auto_json json_t *j = NULL;
     int r;
 
+    *report = (struct schema_report){ .fault = NULL };
     path_push(&c, "%s", f->name ? f->name : "value");
     if (f->types & SCHEMA_BOOLEAN &&
         (str_eq(text, "true") || str_eq(text, "1") || str_eq(text, "false") || str_eq(text, "0"))) {
@@ -341,7 +402,7 @@ int schema_parse_text(const struct schema_field *f, const char *text, json_t **r
         j = json_text(text, strlen(text));
     }
     if (!j)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for '%s'", c.path);
+        return err_set(err, ERR_NO_MEMORY, "out of memory for '%s'", report->path);
     r = validate_field(&c, f, j);
     if (r < 0)
         return r;
@@ -470,8 +531,6 @@ static json_t *fields_to_json(const struct schema *s, json_t *components, int de
         json_object_set(obj, "properties", properties);
     if (json_array_size(required) > 0)
         json_object_set(obj, "required", required);
-    if (s->fields && !s->open)
-        json_object_set_new(obj, "additionalProperties", json_false());
     put_json(obj, "examples", s->example, true);
     json_decref(properties);
     json_decref(required);

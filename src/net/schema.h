@@ -3,8 +3,8 @@
 
 /*
  * JSON objects described once, as static data: a request body is validated by it (with messages
- * that name the path, what is allowed and what was found, and the nearest known name of an unknown
- * field) and the API description is printed from it.
+ * that name the path, what is allowed and what was found) and the API description is printed from
+ * it. Unknown fields are dropped from the object and named in the report.
  *
  *   static const struct schema_field limits_fields[] = {
  *       { .name = "timeout_seconds", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, 60),
@@ -58,12 +58,33 @@ struct schema {
         *name; /* of components/schemas; NULL writes it in place (then it must not be recursive) */
     const char *doc;
     const struct schema_field *fields; /* NULL: an object of any fields */
-    bool open;                         /* unknown fields are kept; otherwise they are refused */
+    bool open;                         /* unknown fields are kept; otherwise they are dropped */
     const char *example;               /* JSON text of a whole object; NULL for none */
 };
 
-/* VALIDATION at the first fault. Puts the defaults in place. `value` may be any JSON. */
-int schema_validate(const struct schema *s, json_t *value, struct err *err);
+#define SCHEMA_PATH_SIZE 256
+
+struct schema_report {
+    /* Of the first fault: FastAPI's name of its kind ("missing", "string_type"), and its place. */
+    const char *fault;
+    char path[SCHEMA_PATH_SIZE]; /* "limits.timeout", "filters[2].op"; "" is the whole value */
+    /* Paths of the dropped fields, separated by blanks, cut with "…". */
+    char ignored[SCHEMA_PATH_SIZE];
+};
+
+/*
+ * VALIDATION at the first fault. Puts the defaults in place, drops unknown fields. `value` may be
+ * any JSON, the report NULL. The report is set on failure as well.
+ */
+int schema_validate(const struct schema *s, json_t *value, struct schema_report *ret_report,
+                    struct err *err);
+
+/*
+ * The fault as FastAPI tells it, [{"loc": [where, "limits", "timeout"], "msg": …, "type": …}]:
+ * `where` is "body", "query" or "path". NULL when out of memory.
+ */
+json_t *schema_fault_to_json(const struct schema_report *report, const char *where,
+                             const struct err *err);
 
 /*
  * JSON Schema (2020-12) of s. Named schemas become {"$ref": "#/components/schemas/NAME"} and are
@@ -75,9 +96,9 @@ json_t *schema_field_to_json(const struct schema_field *f, json_t *components);
 
 /*
  * A text (of a path or a query) as the field's type wants it; VALIDATION otherwise. Caller owns
- * *ret.
+ * *ret. The report may be NULL.
  */
 int schema_parse_text(const struct schema_field *f, const char *text, json_t **ret,
-                      struct err *err);
+                      struct schema_report *ret_report, struct err *err);
 
 #endif

@@ -7,6 +7,7 @@
 
 struct reader {
     struct arena *arena;
+    struct buf *ignored; /* takes the names of unknown fields; NULL: they are refused */
     struct err *err;
     size_t n_filters; /* so far, in filters and having */
     size_t n_values;
@@ -17,6 +18,7 @@ struct reader {
 };
 
 int plan_no_room(struct reader *rd);
+int plan_check_keys(struct reader *rd, const json_t *j, const char *const *keys);
 /* A member that is text; *ret is NULL if it is missing or null. */
 int plan_read_text(struct reader *rd, const json_t *j, const char *key, size_t max_bytes,
                    const char **ret);

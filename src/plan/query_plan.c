@@ -35,6 +35,12 @@ const char *const plan_describe_names[_PLAN_DESCRIBE_MAX] = {
 
 /* ---- small things ---- */
 
+int plan_check_keys(struct reader *rd, const json_t *j, const char *const *keys)
+{
+    return rd->ignored ? json_skip_keys(j, keys, rd->ignored, rd->err) :
+                         json_check_keys(j, keys, rd->err);
+}
+
 int plan_no_room(struct reader *rd)
 {
     return err_set(rd->err, ERR_TOO_LARGE, "the plan is too large");
@@ -223,7 +229,7 @@ static int read_item(struct reader *rd, const json_t *j, struct plan_item *item)
 {
     static const char *const keys[] = { "column", "expr", "func", "alias", "bucket", "q", NULL };
     struct plan_operand *o = &item->operand;
-    int r = json_check_keys(j, keys, rd->err);
+    int r = plan_check_keys(rd, j, keys);
 
     if (r >= 0)
         r = plan_read_operand(rd, j, o);
@@ -300,7 +306,7 @@ static int read_order(struct reader *rd, const json_t *j, struct plan_order *o)
     static const char *const directions[] = { "asc", "desc" };
     static const char *const nulls[] = { "first", "last" };
     const char *word;
-    int r = json_check_keys(j, keys, rd->err);
+    int r = plan_check_keys(rd, j, keys);
 
     if (r >= 0)
         r = plan_read_text(rd, j, "expr", EXPR_MAX_BYTES, &o->text);
@@ -371,7 +377,7 @@ static int read_join(struct reader *rd, const json_t *j, struct plan_join *join)
     static const char *const keys[] = { "table", "on", "type", NULL };
     static const char *const types[] = { "inner", "left" };
     const char *type;
-    int r = json_check_keys(j, keys, rd->err);
+    int r = plan_check_keys(rd, j, keys);
 
     if (r >= 0)
         r = need_table(rd, j, &join->table);
@@ -511,7 +517,7 @@ static int read_plan(struct reader *rd, const json_t *j, struct query_plan **ret
 
     if (!plan)
         return plan_no_room(rd);
-    int r = json_check_keys(j, keys, err);
+    int r = plan_check_keys(rd, j, keys);
     if (r >= 0 && rd->depth > 0 && !json_object_get(j, "dataset_id"))
         plan->dataset_id = rd->dataset_id;
     else if (r >= 0)
@@ -577,7 +583,13 @@ int plan_read_inner(struct reader *rd, const json_t *j, const struct query_plan 
 
 int plan_parse(const json_t *j, struct arena *a, struct query_plan **ret, struct err *err)
 {
-    struct reader rd = { .arena = a, .err = err };
+    return plan_parse_known(j, a, NULL, ret, err);
+}
+
+int plan_parse_known(const json_t *j, struct arena *a, struct buf *ignored, struct query_plan **ret,
+                     struct err *err)
+{
+    struct reader rd = { .arena = a, .ignored = ignored, .err = err };
     return read_plan(&rd, j, ret);
 }
 

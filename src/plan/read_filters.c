@@ -163,7 +163,7 @@ static int read_condition(struct reader *rd, const json_t *j, struct plan_filter
                                         NULL };
     const char *op;
     json_t *value = json_object_get(j, "value");
-    int r = json_check_keys(j, keys, rd->err);
+    int r = plan_check_keys(rd, j, keys);
 
     if (r >= 0)
         r = plan_read_operand(rd, j, &f->operand);

@@ -1,8 +1,8 @@
 /*
  * RunnerRequest → checked struct → sandbox → RunnerResponse. See runner.h.
  *
- * Checks come in the order in which a person would mend them: is it JSON, is it an object, are its fields known, are they of
- * the right type and range, is there code, are the files there. The first fault is told, with what to do about it.
+ * Checks come in the order in which a person would mend them: is it JSON, is it an object, are its fields of the right type
+ * and range, is there code, are the files there. The first fault is told, with what to do about it. Unknown fields are skipped.
  */
 
 #include "run/runner.h"
@@ -17,10 +17,13 @@
 #include <unistd.h>
 
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/str.h"
 #include "run/foreground.h"
 
 #define MEGABYTE (1024 * 1024)
+#define DATA_DIR "/data" /* of requests, whatever the setting data_root says */
+#define IGNORED_SHOWN_MAX 512 /* of the names of skipped fields, in the log */
 
 /* Code, and SANDBOX_FILES_MAX times a name, a path and a table, with room for rounding. */
 #define REQUEST_ARENA_MAX (CODE_MAX_BYTES + SANDBOX_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
@@ -137,7 +140,8 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
         type = python && !is_blank(python) && (!sql || is_blank(sql)) ? "python" : "sql";
 
     const char *key, *code;
-    if (str_eq(type, "sql")) {
+    /* The first server sent a compiled plan as SQL, with the mode of its draft as the type. */
+    if (str_eq(type, "sql") || str_eq(type, "plan")) {
         req->run.kind = RUN_SQL;
         key = "sql";
         code = sql;
@@ -150,7 +154,7 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
         if (!code || is_blank(code))
             return err_set(err, ERR_VALIDATION, "python_code is required");
     } else {
-        return err_set(err, ERR_VALIDATION, "unknown query_type '%.64s': use one of sql, python", type);
+        return err_set(err, ERR_VALIDATION, "unknown query_type '%.64s': use one of sql, python, plan", type);
     }
 
     size_t len = strlen(code);
@@ -191,16 +195,25 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
      * something is there; the resolved path is checked again because a link may lead out.
      */
     auto_free char *root = NULL;
+    char below[PATH_MAX];
+    const char *real = path;
     if (!(flags & RUNNER_HOST_PATHS)) {
         root = realpath(cfg->data_root, NULL);
         if (!root)
             return err_errno(err, ERR_VALIDATION, errno, "the data directory '%s' (RIDDLE_DATA_ROOT) cannot be used",
                              cfg->data_root);
-        if (!path_under(path, cfg->data_root) && !path_under(path, root))
-            return err_set(err, ERR_VALIDATION, "path '%.256s' must be under %s", path, cfg->data_root);
+        bool is_named = path_under(path, cfg->data_root) || path_under(path, root);
+        /* The root stands for /data, as a volume of a container does. */
+        if (!is_named && path_under(path, DATA_DIR)) {
+            if (snprintf(below, sizeof(below), "%s%s", root, path + strlen(DATA_DIR)) >= (int)sizeof(below))
+                return err_set(err, ERR_VALIDATION, "a path must be shorter than %d bytes", PATH_MAX);
+            real = below;
+        } else if (!is_named) {
+            return err_set(err, ERR_VALIDATION, "path '%.256s' must be under " DATA_DIR " (here %.256s)", path, cfg->data_root);
+        }
     }
 
-    auto_free char *resolved = realpath(path, NULL);
+    auto_free char *resolved = realpath(real, NULL);
     if (!resolved) {
         if (errno == ENOENT || errno == ENOTDIR)
             return err_set(err, ERR_VALIDATION, "file '%.256s' does not exist: check the path", path);
@@ -208,8 +221,8 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
                          path);
     }
     if (root && !path_under(resolved, root))
-        return err_set(err, ERR_VALIDATION, "path '%.256s' must be under %s, and it leads outside", path,
-                       cfg->data_root);
+        return err_set(err, ERR_VALIDATION, "path '%.256s' must be under " DATA_DIR " (here %.256s), and it leads outside",
+                       path, cfg->data_root);
 
     /* stat before open: opening a device or a FIFO can have effects of its own. */
     struct stat st;
@@ -249,7 +262,7 @@ static int parse_file(const struct config *cfg, unsigned flags, const json_t *va
     struct sandbox_file *f = &req->files[req->n_files];
     const char *name, *path;
 
-    int r = json_check_keys(value, file_keys, err);
+    int r = json_skip_keys(value, file_keys, &req->ignored, err);
     if (r >= 0)
         r = json_get_str(value, "path", NULL, &path, err);
     if (r >= 0)
@@ -270,7 +283,7 @@ static int parse_file(const struct config *cfg, unsigned flags, const json_t *va
     str_stem(name, table, sizeof(table));
     if (!str_is_identifier(table))
         return err_set(err, ERR_VALIDATION,
-                       "invalid table name '%.64s' (from file '%.64s'): it must begin with a letter or '_' and hold only "
+                       "Invalid table name '%.64s' (from file '%.64s'): it must begin with a letter or '_' and hold only "
                        "letters, digits and '_'; give the file another name",
                        table, name);
     /* SQL names have no case, so files that differ only in case collide too. */
@@ -324,7 +337,8 @@ int runner_request_from_json(const struct config *cfg, unsigned flags, const jso
 
     struct runner_request req = { .dataset_id = NULL };
     arena_init(&req.arena, REQUEST_ARENA_MAX);
-    int r = json_check_keys(value, request_keys, err);
+    buf_init(&req.ignored, IGNORED_SHOWN_MAX);
+    int r = json_skip_keys(value, request_keys, &req.ignored, err);
     if (r >= 0)
         r = parse_dataset_id(value, &req, err);
     if (r >= 0)
@@ -336,7 +350,7 @@ int runner_request_from_json(const struct config *cfg, unsigned flags, const jso
     if (r >= 0)
         r = parse_files(cfg, flags, value, &req, err);
     if (r < 0) {
-        arena_finish(&req.arena);
+        runner_request_finish(&req);
         return r;
     }
     *ret = req;
@@ -361,6 +375,7 @@ int runner_request_parse(const struct config *cfg, unsigned flags, const char *t
 
 void runner_request_finish(struct runner_request *req)
 {
+    buf_finish(&req->ignored);
     arena_finish(&req->arena);
     *req = (struct runner_request){ .dataset_id = NULL };
 }
@@ -393,6 +408,8 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
         return runner_failure(&err);
     struct executor_options once = { .one_shot = true, .kind = req.run.kind, .code = req.run.code };
     struct sandbox_spec spec = runner_spec(&req);
+    if (req.ignored.len > 0)
+        log_debug("request.ignored", LOG_STR("fields", buf_cstr(&req.ignored)));
     r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
         r = foreground_acquire(fg, &spec, NULL, &lease, &err);

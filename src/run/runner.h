@@ -28,6 +28,7 @@ enum runner_flags {
 /* A checked request. Strings live in its arena; `run.code` is terminated and code_len long. */
 struct runner_request {
     struct arena arena;
+    struct buf ignored; /* names of the fields that were skipped */
     const char *dataset_id;
     struct sandbox_file *files; /* paths resolved: absolute, no link left in them */
     size_t n_files;

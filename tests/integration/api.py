@@ -25,9 +25,14 @@ def refused(answer, status, kind):
     body = answer.json
     assert set(body) == {"error", "detail"} and {"type", "message"} <= set(body["error"])
     assert body["error"]["type"] == kind, body
-    assert body["detail"] == body["error"]["message"] != ""
-    assert answer.headers["content-type"].startswith("application/json")
-    return body["detail"]
+    message = body["error"]["message"]
+    if status == 422:
+        (fault,) = body["detail"]
+        assert set(fault) == {"loc", "msg", "type"} and fault["loc"][0] in ("body", "query", "path") and fault["msg"] == message
+    else:
+        assert body["detail"] == message
+    assert message and answer.headers["content-type"].startswith("application/json")
+    return message
 
 
 def run_body(dataset_id, sql=None, python=None, plan=None, **more):

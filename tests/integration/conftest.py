@@ -77,9 +77,9 @@ class Programs:
     def run(self, *arguments, **more):
         return self.riddle("run", *arguments, **more)
 
-    def host(self, request, **more):
+    def host(self, request, data_root, **more):
         """`riddle run --json` with a request: an object, or text as it is."""
-        return self.riddle("run", "--json", stdin=as_text(request), **more)
+        return self.riddle("run", "--json", "--data", data_root, stdin=as_text(request), **more)
 
     def once(self, request, data_root, env=None):
         """`riddle-kernel --once` with a request."""
@@ -114,9 +114,8 @@ def data(tmp_path):
 @pytest.fixture(params=["host", "once"])
 def runner(request, programs, data):
     """Both ways to send a RunnerRequest: a function from a request to how the program ended."""
-    if request.param == "host":
-        return programs.host
-    return lambda body, **more: programs.once(body, data, **more)
+    call = programs.host if request.param == "host" else programs.once
+    return lambda body, **more: call(body, data, **more)
 
 
 @pytest.fixture

@@ -319,10 +319,11 @@ def test_paths_that_lead_nowhere(server, path):
     assert refused(fetch(server, "paths", path), 400, "VALIDATION_ERROR") == "Invalid file path."
 
 
-@pytest.mark.parametrize("query,kind", [("path=%00", "INVALID_INPUT"), ("path=a%00b", "INVALID_INPUT"), ("path=%ff", "INVALID_INPUT"),
-                                        ("path=%2e%2e%2fpets.csv", "VALIDATION_ERROR"), ("", "VALIDATION_ERROR")])
-def test_encoded_paths(server, query, kind):
-    refused(server.get("/files/download?session_id=paths&" + query), 400, kind)
+@pytest.mark.parametrize("query,status,kind", [("path=%00", 400, "INVALID_INPUT"), ("path=a%00b", 400, "INVALID_INPUT"),
+                                               ("path=%ff", 400, "INVALID_INPUT"), ("path=%2e%2e%2fpets.csv", 400, "VALIDATION_ERROR"),
+                                               ("", 422, "VALIDATION_ERROR")])
+def test_encoded_paths(server, query, status, kind):
+    refused(server.get("/files/download?session_id=paths&" + query), status, kind)
 
 
 def test_twice_encoded_is_a_name(server):

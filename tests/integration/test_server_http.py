@@ -157,7 +157,7 @@ def test_bodies_that_are_no_json(shared, body, message):
 
 
 def test_body_that_is_no_object(shared):
-    assert refused(shared.post("/runs", [1]), 400, "VALIDATION_ERROR") == "the body must be an object, not an array"
+    assert refused(shared.post("/runs", [1]), 422, "VALIDATION_ERROR") == "the body must be an object, not an array"
 
 
 # ---- connections ----

@@ -51,7 +51,6 @@ def test_a_plan_gives_the_rows_of_its_sql(shared, plan):
 
 
 BAD = [
-    ({"selects": []}, "unknown field 'selects'; did you mean 'select'?"),
     ({"select": []}, "Select list cannot be empty if provided"),
     ({"limit": 0}, "'limit' must be an integer between 1 and 1000, not 0"),
     ({"select": [{"column": "totl"}]}, "did you mean 'total'?"),

@@ -114,10 +114,10 @@ def test_what_code_does_is_a_result(server):
 def test_bad_executions_are_refused(server):
     thread = new_thread(server)
     path = f"/thread/{thread}/execute"
-    refused(server.post(path, {}), 400, "VALIDATION_ERROR")
+    refused(server.post(path, {}), 422, "VALIDATION_ERROR")
     refused(server.post(path, {"code": ""}), 400, "VALIDATION_ERROR")
-    refused(server.post(path, {"code": "1", "language": "perl"}), 400, "VALIDATION_ERROR")
-    refused(server.post(path, {"code": "1", "timeout_seconds": 601}), 400, "VALIDATION_ERROR")
+    refused(server.post(path, {"code": "1", "language": "perl"}), 422, "VALIDATION_ERROR")
+    refused(server.post(path, {"code": "1", "timeout_seconds": 601}), 422, "VALIDATION_ERROR")
     refused(server.post("/thread/unknown/execute", {"code": "1"}), 404, "NOT_FOUND")
     refused(server.post(path, {"code": "1"}, key="ben-key-0123456789"), 404, "NOT_FOUND")
 

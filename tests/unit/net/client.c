@@ -244,15 +244,18 @@ void ask(int port, const char *request, struct reply *ret)
 void expect_error(const struct reply *r, int status, const char *type, const char *message)
 {
     auto_json json_t *j = NULL;
-    const char *got_type, *got_message, *detail;
+    const char *got_type, *got_message;
+    json_t *detail;
     struct err e;
 
     assert_works(json_parse(r->body, r->len, &j, &e), &e);
-    assert_int_equal(json_unpack(j, "{s:{s:s, s:s}, s:s}", "error", "type", &got_type, "message",
+    assert_int_equal(json_unpack(j, "{s:{s:s, s:s}, s:o}", "error", "type", &got_type, "message",
                                  &got_message, "detail", &detail),
                      0);
     assert_string_equal(got_message, message);
     assert_string_equal(got_type, type);
-    assert_string_equal(detail, message);
+    if (status == 422)
+        detail = json_object_get(json_array_get(detail, 0), "msg");
+    assert_string_equal(json_string_value(detail), message);
     assert_int_equal(r->status, status);
 }

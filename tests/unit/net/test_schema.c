@@ -59,7 +59,7 @@ static void refuses(const char *text, const char *message)
     auto_json json_t *j = parse(text);
     struct err e;
 
-    assert_fails(schema_validate(&schema, j, &e), &e, ERR_VALIDATION, message);
+    assert_fails(schema_validate(&schema, j, NULL, &e), &e, ERR_VALIDATION, message);
 }
 
 static void accepts(const char *text, const char *becomes)
@@ -68,7 +68,7 @@ static void accepts(const char *text, const char *becomes)
     auto_free char *got = NULL;
     struct err e;
 
-    assert_works(schema_validate(&schema, j, &e), &e);
+    assert_works(schema_validate(&schema, j, NULL, &e), &e);
     got = json_to_str(j);
     assert_string_equal(got, becomes);
 }
@@ -115,10 +115,6 @@ static void test_refuses(void **state)
             "'limits.timeout' must be an integer between 1 and 60, not 1.5");
     refuses("{\"name\":\"a\",\"limits\":{\"share\":-0.5}}",
             "'limits.share' must be a number of at least 0, not -0.5");
-    refuses("{\"name\":\"a\",\"limits\":{\"timout\":1}}",
-            "unknown field 'timout' in 'limits'; did you mean 'timeout'?");
-    refuses("{\"name\":\"a\",\"limits\":{\"zzzzzzzz\":1}}",
-            "unknown field 'zzzzzzzz' in 'limits'; allowed are 'timeout', 'share'");
     refuses("{\"name\":\"a\",\"filter\":{\"column\":\"c\",\"value\":[]}}",
             "'filter.value' must be a string, a number, a boolean or null, not an array");
     refuses(
@@ -129,6 +125,75 @@ static void test_refuses(void **state)
             "'name' must have 1 to 5 characters, not 8");
 }
 
+/* Unknown fields are dropped at every depth, and named. */
+static void test_ignores(void **state)
+{
+    auto_json json_t *j = parse(
+        "{\"user\":1,\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"timeout\":1,\"x\\n\":{}},"
+        "\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"z\":null}]}}");
+    auto_json json_t *many = json_pack("{s:s}", "name", "a");
+    auto_free char *got = NULL;
+    struct schema_report report;
+    char key[64];
+    struct err e;
+
+    (void)state;
+    assert_works(schema_validate(&schema, j, &report, &e), &e);
+    got = json_to_str(j);
+    assert_string_equal(
+        got,
+        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"timeout\":1},"
+        "\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\"}]}}");
+    assert_string_equal(report.ignored, "user limits.x? filter.any_of[0].z");
+    for (int i = 0; i < 100; i++) {
+        snprintf(key, sizeof(key), "a_field_that_nobody_knows_%d", i);
+        json_object_set_new(many, key, json_null());
+    }
+    assert_works(schema_validate(&schema, many, &report, &e), &e);
+    assert_int_equal(json_object_size(many), 3);
+    assert_non_null(strstr(report.ignored, "a_field_that_nobody_knows_0 "));
+    assert_non_null(strstr(report.ignored, " \xe2\x80\xa6"));
+}
+
+static void test_faults(void **state)
+{
+    static const struct {
+        const char *text, *loc, *type;
+    } cases[] = {
+        { "[]", "[\"body\"]", "model_attributes_type" },
+        { "{}", "[\"body\",\"name\"]", "missing" },
+        { "{\"name\":7}", "[\"body\",\"name\"]", "string_type" },
+        { "{\"name\":\"123456\"}", "[\"body\",\"name\"]", "string_too_long" },
+        { "{\"name\":\"a\",\"mode\":\"x\"}", "[\"body\",\"mode\"]", "literal_error" },
+        { "{\"name\":\"a\",\"tags\":[]}", "[\"body\",\"tags\"]", "too_short" },
+        { "{\"name\":\"a\",\"tags\":[\"a\",true]}", "[\"body\",\"tags\",1]", "string_type" },
+        { "{\"name\":\"a\",\"limits\":{\"timeout\":61}}", "[\"body\",\"limits\",\"timeout\"]",
+          "less_than_equal" },
+        { "{\"name\":\"a\",\"limits\":{\"timeout\":\"1\"}}", "[\"body\",\"limits\",\"timeout\"]",
+          "int_type" },
+        { "{\"name\":\"a\",\"filter\":{\"column\":\"c\",\"any_of\":[{}]}}",
+          "[\"body\",\"filter\",\"any_of\",0,\"column\"]", "missing" },
+    };
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        auto_json json_t *j = parse(cases[i].text), *list = NULL;
+        auto_free char *loc = NULL;
+        struct schema_report report;
+        struct err e;
+
+        assert_int_equal(schema_validate(&schema, j, &report, &e), -ERR_VALIDATION);
+        list = schema_fault_to_json(&report, "body", &e);
+        assert_int_equal(json_array_size(list), 1);
+        loc = json_to_str(json_object_get(json_array_get(list, 0), "loc"));
+        assert_string_equal(loc, cases[i].loc);
+        assert_string_equal(
+            json_string_value(json_object_get(json_array_get(list, 0), "type")), cases[i].type);
+        assert_string_equal(
+            json_string_value(json_object_get(json_array_get(list, 0), "msg")), e.message);
+    }
+}
+
 static void test_open(void **state)
 {
     static const struct schema open = { .fields = limits_fields, .open = true },
@@ -137,8 +202,8 @@ static void test_open(void **state)
     struct err e;
 
     (void)state;
-    assert_works(schema_validate(&open, j, &e), &e);
-    assert_works(schema_validate(&any, j, &e), &e);
+    assert_works(schema_validate(&open, j, NULL, &e), &e);
+    assert_works(schema_validate(&any, j, NULL, &e), &e);
     assert_int_equal(json_object_size(j), 2);
 }
 
@@ -182,11 +247,11 @@ static void test_text(void **state)
         if (cases[i].json) {
             auto_free char *got = NULL;
 
-            assert_works(schema_parse_text(cases[i].field, cases[i].text, &j, &e), &e);
+            assert_works(schema_parse_text(cases[i].field, cases[i].text, &j, NULL, &e), &e);
             got = json_to_str(j);
             assert_string_equal(got, cases[i].json);
         } else {
-            assert_fails(schema_parse_text(cases[i].field, cases[i].text, &j, &e), &e,
+            assert_fails(schema_parse_text(cases[i].field, cases[i].text, &j, NULL, &e), &e,
                          ERR_VALIDATION, cases[i].message);
         }
     }
@@ -208,14 +273,14 @@ static void test_json_schema(void **state)
         "\"tags\":{\"type\":\"array\",\"minItems\":1,\"maxItems\":3,\"items\":{\"type\":\"string\",\"maxLength\":3}},"
         "\"limits\":{\"type\":\"object\",\"properties\":{"
         "\"timeout\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":60,\"default\":10},"
-        "\"share\":{\"type\":\"number\",\"minimum\":0}},\"additionalProperties\":false},"
+        "\"share\":{\"type\":\"number\",\"minimum\":0}}},"
         "\"filter\":{\"anyOf\":[{\"$ref\":\"#/components/schemas/Filter\"},{\"type\":\"null\"}]},"
-        "\"on\":{\"type\":\"boolean\"},\"extra\":{}},\"required\":[\"name\"],\"additionalProperties\":false},"
+        "\"on\":{\"type\":\"boolean\"},\"extra\":{}},\"required\":[\"name\"]},"
         "\"Filter\":{\"type\":\"object\",\"description\":\"A filter.\",\"properties\":{"
         "\"column\":{\"type\":\"string\",\"description\":\"A column.\"},"
         "\"value\":{\"type\":[\"string\",\"number\",\"boolean\",\"null\"]},"
         "\"any_of\":{\"type\":\"array\",\"maxItems\":2,\"items\":{\"$ref\":\"#/components/schemas/Filter\"}}},"
-        "\"required\":[\"column\"],\"additionalProperties\":false}}");
+        "\"required\":[\"column\"]}}");
 }
 
 /* Without components a recursive schema ends somewhere. */
@@ -232,6 +297,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_accepts),     cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_ignores),
+        cmocka_unit_test(test_faults),
         cmocka_unit_test(test_open),        cmocka_unit_test(test_text),
         cmocka_unit_test(test_json_schema), cmocka_unit_test(test_in_place),
     };
