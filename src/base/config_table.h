@@ -150,6 +150,8 @@
     CONFIG_STR(python_blocked, "RIDDLE_PYTHON_BLOCKED", "",                                        \
                "Modules blocked besides the built-in list, separated by commas. A blocked module wins over an allowed one.") \
     CONFIG_SECTION("The runner (`riddle-kernel --once`)")                                          \
-    CONFIG_STR(data_root, "RIDDLE_DATA_ROOT", "/data", "Directory that the paths of a RunnerRequest must be under. It stands for /data there, as a container's volume does.")
+    CONFIG_STR(data_root, "RIDDLE_DATA_ROOT", "/data",                                          \
+               "Directory that the paths of a RunnerRequest must be under. It stands for /data "   \
+               "there, as a container's volume does.")
 
 #endif

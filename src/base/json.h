@@ -52,7 +52,10 @@ int json_get_object(const json_t *obj, const char *key, json_t **ret, struct err
 
 /* VALIDATION if obj is no object or has a key that is not in the NULL-terminated list; names the nearest known key. */
 int json_check_keys(const json_t *obj, const char *const *allowed, struct err *err);
-/* VALIDATION if obj is no object. Appends the names of keys that are not in the list to `ignored`, while they fit. */
+/*
+ * VALIDATION if obj is no object. Appends the names of keys that are not in the list to `ignored`,
+ * while they fit.
+ */
 int json_skip_keys(const json_t *obj, const char *const *allowed, struct buf *ignored,
                    struct err *err);
 

@@ -61,7 +61,8 @@ static const char usage[] =
     "\n"
     "  --csv            the result as CSV on standard output (what the code prints goes to standard error)\n"
     "  --json           the RunnerResponse as JSON; without --sql and --python, a RunnerRequest is read from standard input\n"
-    "  --data DIR       what /data is in that request (RIDDLE_DATA_ROOT); files elsewhere are refused\n"
+    "  --data DIR       what /data is in that request (RIDDLE_DATA_ROOT); no file elsewhere is\n"
+    "                   read\n"
     "  --max-rows N     rows of the result, 1 to 1000 (200)\n"
     "  --timeout N      seconds, 1 to 60 (10)\n"
     "  --policy NAME    of Python: restricted (the default) or open\n"
@@ -159,7 +160,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
         return CLI_USAGE;
     }
     if (ret->data && (ret->sql || ret->python)) {
-        cli_complain("--data goes with a request on standard input; name the files of --sql and --python as they are");
+        cli_complain("--data goes with a request on standard input; --sql and --python take files "
+                     "as they are");
         return CLI_USAGE;
     }
     if ((ret->save && !ret->python) || (ret->force && !ret->save)) {

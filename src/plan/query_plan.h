@@ -150,11 +150,11 @@ struct query_plan {
 };
 
 /*
- * VALIDATION says where ("filters[0]: …") and what; a field that plans do not have is refused. The JSON may be released
- * afterwards.
+ * VALIDATION says where ("filters[0]: …") and what; a field that plans do not have is refused.
+ * The JSON may be released afterwards.
  */
 int plan_parse(const json_t *j, struct arena *a, struct query_plan **ret, struct err *err);
-/* The same for clients of the API: fields that plans do not have are skipped and named in `ignored`. */
+/* The same for clients of the API: unknown fields are skipped and named in `ignored`. */
 int plan_parse_known(const json_t *j, struct arena *a, struct buf *ignored, struct query_plan **ret,
                      struct err *err);
 

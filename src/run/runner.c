@@ -1,8 +1,9 @@
 /*
  * RunnerRequest → checked struct → sandbox → RunnerResponse. See runner.h.
  *
- * Checks come in the order in which a person would mend them: is it JSON, is it an object, are its fields of the right type
- * and range, is there code, are the files there. The first fault is told, with what to do about it. Unknown fields are skipped.
+ * Checks come in the order in which a person would mend them: is it JSON, is it an object, are its
+ * fields of the right type and range, is there code, are the files there. The first fault is told,
+ * with what to do about it. Unknown fields are skipped.
  */
 
 #include "run/runner.h"
@@ -154,7 +155,8 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
         if (!code || is_blank(code))
             return err_set(err, ERR_VALIDATION, "python_code is required");
     } else {
-        return err_set(err, ERR_VALIDATION, "unknown query_type '%.64s': use one of sql, python, plan", type);
+        return err_set(err, ERR_VALIDATION,
+                       "unknown query_type '%.64s': use one of sql, python, plan", type);
     }
 
     size_t len = strlen(code);
@@ -205,11 +207,15 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
         bool is_named = path_under(path, cfg->data_root) || path_under(path, root);
         /* The root stands for /data, as a volume of a container does. */
         if (!is_named && path_under(path, DATA_DIR)) {
-            if (snprintf(below, sizeof(below), "%s%s", root, path + strlen(DATA_DIR)) >= (int)sizeof(below))
-                return err_set(err, ERR_VALIDATION, "a path must be shorter than %d bytes", PATH_MAX);
+            if (snprintf(below, sizeof(below), "%s%s", root, path + strlen(DATA_DIR)) >=
+                (int)sizeof(below))
+                return err_set(err, ERR_VALIDATION, "a path must be shorter than %d bytes",
+                               PATH_MAX);
             real = below;
         } else if (!is_named) {
-            return err_set(err, ERR_VALIDATION, "path '%.256s' must be under " DATA_DIR " (here %.256s)", path, cfg->data_root);
+            return err_set(err, ERR_VALIDATION,
+                           "path '%.256s' must be under " DATA_DIR " (here %.256s)", path,
+                           cfg->data_root);
         }
     }
 
@@ -221,7 +227,9 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
                          path);
     }
     if (root && !path_under(resolved, root))
-        return err_set(err, ERR_VALIDATION, "path '%.256s' must be under " DATA_DIR " (here %.256s), and it leads outside",
+        return err_set(err, ERR_VALIDATION,
+                       "path '%.256s' must be under " DATA_DIR
+                       " (here %.256s), and it leads outside",
                        path, cfg->data_root);
 
     /* stat before open: opening a device or a FIFO can have effects of its own. */
@@ -283,8 +291,9 @@ static int parse_file(const struct config *cfg, unsigned flags, const json_t *va
     str_stem(name, table, sizeof(table));
     if (!str_is_identifier(table))
         return err_set(err, ERR_VALIDATION,
-                       "Invalid table name '%.64s' (from file '%.64s'): it must begin with a letter or '_' and hold only "
-                       "letters, digits and '_'; give the file another name",
+                       "Invalid table name '%.64s' (from file '%.64s'): it must begin with a "
+                       "letter or '_' and hold only letters, digits and '_'; give the file another "
+                       "name",
                        table, name);
     /* SQL names have no case, so files that differ only in case collide too. */
     for (size_t i = 0; i < req->n_files; i++)

@@ -129,7 +129,8 @@ static void test_refuses(void **state)
 static void test_ignores(void **state)
 {
     auto_json json_t *j = parse(
-        "{\"user\":1,\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"timeout\":1,\"x\\n\":{}},"
+        "{\"user\":1,\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\","
+        "\"limits\":{\"timeout\":1,\"x\\n\":{}},"
         "\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\",\"z\":null}]}}");
     auto_json json_t *many = json_pack("{s:s}", "name", "a");
     auto_free char *got = NULL;
