@@ -20,7 +20,10 @@
 #include "base/id.h"
 #include "base/str.h"
 
-#define INGEST_TIMEOUT_MS (30 * 60 * 1000)
+/* A file may take this long, longer for each megabyte, which may be compressed, up to a maximum. */
+#define INGEST_TIMEOUT_MS (120 * 1000)
+#define INGEST_MS_PER_MB 10000
+#define INGEST_TIMEOUT_MAX_MS (30 * 60 * 1000)
 /* Below this DuckDB's threads only get in each other's way: one is twice as fast. */
 #define SMALL_FILE_BYTES (16 << 20)
 
@@ -263,6 +266,10 @@ static void on_result(struct sandbox *sb, struct run_result *result, const struc
         const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
         if (result->verdict == VERDICT_MEMORY)
             message = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
+        if (result->verdict == VERDICT_KILLED)
+            message = "its reader crashed, so that it cannot be read; is the file damaged?";
+        if (result->verdict == VERDICT_TIMEOUT)
+            message = "reading it took too long for a file of its size";
         err_set(&why, ERR_VALIDATION, "%s: %s", in->name, message ? message : verdict_name(result->verdict));
     } else {
         in->report = json_incref(result->body);
@@ -281,6 +288,12 @@ static void on_result(struct sandbox *sb, struct run_result *result, const struc
     } else {
         sandbox_end(sb, on_gone, in); /* nothing may still write to what is published */
     }
+}
+
+static int64_t timeout_of(int64_t bytes)
+{
+    int64_t ms = INGEST_TIMEOUT_MS + MAX_OF(bytes, 0) / (1 << 20) * INGEST_MS_PER_MB;
+    return bytes < 0 ? INGEST_TIMEOUT_MAX_MS : MIN_OF(ms, (int64_t)INGEST_TIMEOUT_MAX_MS);
 }
 
 static int start_ingest(struct ingest *in, struct kernel_link *link, const struct sandbox_file *file,
@@ -304,7 +317,7 @@ static int start_ingest(struct ingest *in, struct kernel_link *link, const struc
         return err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
     struct sandbox_request req = { .type = WIRE_INGEST,
                                    .body = message,
-                                   .timeout_ms = INGEST_TIMEOUT_MS,
+                                   .timeout_ms = timeout_of(in->size),
                                    .max_output_bytes = 65536 };
     return sandbox_request(in->sandbox, &req, events, on_result, in, err);
 }

@@ -291,11 +291,13 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
     }
     if (r < 0)
         return r;
+    r = csv_file_map(s->path, &text, err);
+    if (r == 0)
+        r = json_check_shape((const char *)text.data, text.len, in->name, err);
     if (s->format == DATA_NDJSON) {
         s->records.layout = RECORDS_LINES;
-        return 0;
+        return r;
     }
-    r = csv_file_map(s->path, &text, err);
     if (r == 0)
         r = json_find_records((const char *)text.data, text.len, in->name, &s->records, err);
     if (r == 0 && s->records.layout == RECORDS_LINES)

@@ -33,6 +33,7 @@
 #include "kernel/sql/sql_value.h"
 
 #define MAX_REJECTED_LINES_STORED 100000
+#define NAME_MAX_BYTES 8192 /* of a column */
 #define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
 #define PREPARING_SHARE 0.6      /* of the progress, for what is unpacked or converted first */
@@ -507,11 +508,28 @@ static int describe_table(struct ingest *g, struct err *err)
     return r;
 }
 
+/* A name that fills a page is data where the header should be. */
+static int check_names(const struct ingest *g, struct err *err)
+{
+    for (size_t i = 0; i < g->dialect.n_columns; i++) {
+        size_t n = strlen(g->dialect.names[i]);
+
+        if (n > NAME_MAX_BYTES)
+            return err_set(err, ERR_VALIDATION,
+                           "the name of column %zu has %zu bytes, and at most %d can be read: is "
+                           "the first line the names of the columns?",
+                           i + 1, n, NAME_MAX_BYTES);
+    }
+    return 0;
+}
+
 static int load(struct ingest *g, struct err *err)
 {
     int r = g->source.format == DATA_CSV ? load_csv(g, err) : ingest_read_rows(g, false, err);
 
-    return r != 0 || g->source.format == DATA_CSV ? r : describe_table(g, err);
+    if (r == 0 && g->source.format != DATA_CSV)
+        r = describe_table(g, err);
+    return r != 0 ? r : check_names(g, err);
 }
 
 /* 1 when an error was written: the memory will not do. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/ingest/csv_dialect.h"
 
 #define MAX_DEPTH 64 /* below this no array is looked for */
 #define MAX_SHOWN 4
@@ -157,6 +158,43 @@ static int refuse_several(const struct outline *o, const char *name, struct err 
         err, ERR_VALIDATION,
         "'%.200s' has %zu lists of objects (%s%s); send the one that is meant, as a file of its own",
         name, o->n_found, list, o->n_found > MAX_SHOWN ? ", …" : "");
+}
+
+int json_check_shape(const char *data, size_t len, const char *name, struct err *err)
+{
+    size_t keys[JSON_SHAPE_DEPTH + 1] = { 0 }, depth = 0;
+
+    len = MIN_OF(len, JSON_SHAPE_BYTES);
+    for (size_t at = 0; at < len; at++) {
+        switch (data[at]) {
+        case '"':
+            at = skip_string(data, len, at + 1) - 1;
+            break;
+        case ':':
+            if (++keys[depth] > CSV_MAX_COLUMNS)
+                return err_set(
+                    err, ERR_VALIDATION,
+                    "'%.200s' has an object with more than %d keys, which would be as many "
+                    "columns: turn keys into rows, [{\"name\": key, \"value\": value}, …]",
+                    name, CSV_MAX_COLUMNS);
+            break;
+        case '{':
+        case '[':
+            if (++depth > JSON_SHAPE_DEPTH)
+                return err_set(err, ERR_VALIDATION,
+                               "'%.200s' has values that are nested deeper than %d levels", name,
+                               JSON_SHAPE_DEPTH);
+            keys[depth] = 0;
+            break;
+        case '}':
+        case ']':
+            depth -= depth > 0;
+            break;
+        default:
+            break;
+        }
+    }
+    return 0;
 }
 
 int json_find_records(const char *data, size_t len, const char *name, struct json_records *ret,

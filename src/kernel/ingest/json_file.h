@@ -24,6 +24,14 @@ struct json_records {
 };
 
 /*
+ * VALIDATION for what takes DuckDB minutes, or more stack than there is: an object with more keys
+ * than a table may have columns, or values nested too deep. Looks at the first JSON_SHAPE_BYTES.
+ */
+#define JSON_SHAPE_BYTES (32u << 20)
+#define JSON_SHAPE_DEPTH 200
+int json_check_shape(const char *data, size_t len, const char *name, struct err *err);
+
+/*
  * VALIDATION if there is more than one array of objects to choose from, or no object at all. What is malformed is left to
  * who reads it. `name` is for messages.
  */

@@ -11,6 +11,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -23,6 +24,17 @@
 #define GROUPED_VALUES                                                                             \
     20000 /* estimated different values up to which the text of a huge table is grouped */
 #define LISTED_VALUES 50 /* different values up to which numbers and dates have a top list */
+/*
+ * DuckDB binds every column of a table for each query, so that one query per column takes time in
+ * the square of their number. Wide tables are studied in copies of a few columns at a time, as long
+ * as a copy is small.
+ */
+#define COPIED_CELLS 4000000
+#define COPY_NAME "riddle profile of a few columns"
+#define WIDE_COPY_NAME "riddle profile of the first columns"
+/* After so much processor time the columns that are left are left out. */
+#define BUDGET_MS 5000
+#define BUDGET_ROWS_PER_MS 1000 /* … and a millisecond more for so many rows */
 
 /* ---- kinds of columns ---- */
 
@@ -356,6 +368,16 @@ static int find_top(struct profile *p, struct column *c, struct err *err)
     return 0;
 }
 
+/* The one value of a column, which the bounds have told already. */
+static int take_only_value(struct column *c, struct err *err)
+{
+    json_t *entry = json_pack("{s:O, s:I}", "value", c->low, "count", (json_int_t)c->not_null);
+
+    if (json_array_append_new(c->top, entry) < 0)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the profile");
+    return 0;
+}
+
 /*
  * The number of different values by `expression` of the column. Hashes, unlike long texts, fit into
  * memory.
@@ -388,7 +410,12 @@ static int count_values(struct profile *p, struct column *c, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the profile");
     if (c->distinct < 0 && c->probed > MIN_OF(PROBED_ROWS, c->not_null) / 2)
         r = count_distinct(p, c, "SELECT count(DISTINCT hash(", "))", err);
-    if (r == 0 && (c->distinct < 0 || wants_top(p, c)))
+    if (r < 0)
+        return r;
+    /* Infinities are counted as different values, but have no part in the bounds. */
+    if (c->distinct == 1 && !c->is_estimate && c->kind != KIND_FLOAT && c->kind != KIND_OTHER)
+        return take_only_value(c, err);
+    if (c->distinct < 0 || wants_top(p, c))
         r = find_top(p, c, err);
     return r;
 }
@@ -479,20 +506,86 @@ static int write_profile(const struct profile *p, json_t *samples, struct buf *o
     return json_write(whole, out, err);
 }
 
+static void drop_copy(const struct profile *p, const char *name)
+{
+    char sql[128];
+
+    snprintf(sql, sizeof(sql), "DROP TABLE IF EXISTS temp.\"%s\"", name);
+    (void)duckdb_query(p->e->con, sql, NULL);
+}
+
+/* Some columns as a table of their own. False: it is too large, or there is no memory for it. */
+static bool copy_columns(const struct profile *p, const char *name, size_t first, size_t end)
+{
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
+    struct err ignored = ERR_INIT;
+    int r;
+
+    if (p->rows * (int64_t)(end - first) > COPIED_CELLS)
+        return false;
+    drop_copy(p, name);
+    r = buf_printf(&sql, &ignored, "CREATE TEMP TABLE \"%s\" AS SELECT ", name);
+    for (size_t i = first; r == 0 && i < end; i++)
+        r = put_column(&sql, i > first ? "," : "", p->columns[i].name, "", &ignored);
+    if (r == 0)
+        r = put_from(p, &sql, &ignored);
+    return r == 0 && duckdb_query(p->e->con, buf_cstr(&sql), NULL) == DuckDBSuccess;
+}
+
+static int study_batch(struct profile *p, size_t first, size_t end, struct err *err)
+{
+    const char *whole = p->table;
+    bool is_wide = p->n > BATCH && copy_columns(p, COPY_NAME, first, end);
+    int r;
+
+    if (is_wide)
+        p->table = COPY_NAME;
+    r = measure(p, first, end, err);
+    if (r == 0 && p->rows > SMALL_ROWS && p->rows <= EXACT_ROWS)
+        r = probe(p, first, end, err);
+    for (size_t i = first; r == 0 && i < end; i++)
+        r = study(p, &p->columns[i], err);
+    p->table = whole;
+    return r;
+}
+
+static int64_t used_ms(void)
+{
+    struct timespec t = { 0 };
+
+    (void)clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static int study_columns(struct profile *p, struct err *err)
+{
+    int64_t until_ms = used_ms() + BUDGET_MS + p->rows / BUDGET_ROWS_PER_MS;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < p->n; i += BATCH) {
+        if (i > 0 && used_ms() > until_ms)
+            p->n = i;
+        else
+            r = study_batch(p, i, MIN_OF(i + BATCH, p->n), err);
+    }
+    return r;
+}
+
 static int run(struct profile *p, struct buf *out, struct err *err)
 {
     auto_json json_t *samples = NULL;
+    const char *whole = p->table;
     int r = describe(p, err);
 
-    for (size_t i = 0; r == 0 && i < p->n; i += BATCH) {
-        r = measure(p, i, MIN_OF(i + BATCH, p->n), err);
-        if (r == 0 && p->rows > SMALL_ROWS && p->rows <= EXACT_ROWS)
-            r = probe(p, i, MIN_OF(i + BATCH, p->n), err);
-    }
-    for (size_t i = 0; r == 0 && i < p->n; i++)
-        r = study(p, &p->columns[i], err);
+    if (r == 0 && p->n > 4 * BATCH && copy_columns(p, WIDE_COPY_NAME, 0, p->n))
+        p->table = WIDE_COPY_NAME;
+    if (r == 0)
+        r = study_columns(p, err);
     if (r == 0)
         r = sample(p, &samples, err);
+    p->table = whole;
+    drop_copy(p, COPY_NAME);
+    drop_copy(p, WIDE_COPY_NAME);
     return r < 0 ? r : write_profile(p, samples, out, err);
 }
 

@@ -1,0 +1,47 @@
+"""Files that are small and cost much: wide, deep, with names without end. Each is read or refused in seconds, and others are served."""
+
+import json
+
+import pytest
+from attack import ALICE
+
+
+def wide(n, name="c{}"):
+    return ",".join(name.format(i) for i in range(n)) + "\n" + ",".join("1" for _ in range(n)) + "\n"
+
+
+def test_wide_tables_are_read(server, bob):
+    """Before their profile was bounded, a thousand columns took half a minute of processor and 20,000 more than ten."""
+    for n, name in ((1000, "c{}"), (20000, "equal")):
+        done = server.upload((f"w{n}.csv", wide(n, name)), key=ALICE)
+        assert done.status == 200, done.body[:500]
+        file = done.json["files"][0]
+        assert file["rows"] == 1 and 32 <= len(file["columns"]) <= 1000  # as many as are profiled
+        asked = server.sql(file["file_id"], f"SELECT count(*) FROM {file['table']}", key=ALICE)
+        assert asked.json["result"]["rows"] == [[1]]
+
+
+NESTED = 100_000
+REFUSED = {
+    "keys.json": (lambda: json.dumps({f"k{i}": i for i in range(200_000)}), "an object with more than 20000 keys"),
+    "keys_in_a_list.json": (lambda: json.dumps([{f"k{i}": i for i in range(200_000)}]), "an object with more than 20000 keys"),
+    "inner_keys.ndjson": (lambda: json.dumps({"a": {f"k{i}": i for i in range(200_000)}}) + "\n{}\n", "an object with more than 20000 keys"),
+    "deep.json": (lambda: "[" + '{"a":' * NESTED + "1" + "}" * NESTED + "]", "nested deeper than 200 levels"),
+    "deep_lists.json": (lambda: '{"a":' + "[" * NESTED + "]" * NESTED + "}", "nested deeper than 200 levels"),
+    "deep.ndjson": (lambda: '{"a":' * NESTED + "1" + "}" * NESTED + "\n", "nested deeper than 200 levels"),
+    "name.csv": (lambda: "x" * 1_000_000 + ",b\n1,2\n", "the name of column 1 has 1000000 bytes"),
+    "columns.csv": (lambda: wide(20001), "columns; at most"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_wide_and_deep_files_are_refused(server, bob, name):
+    make, words = REFUSED[name]
+    said = server.upload((name, make()), key=ALICE)
+    assert said.status == 400, (said.status, said.body[:500])
+    assert words in said.json["detail"]["errors"][0]["error"]
+
+
+def test_a_nested_file_that_is_not_deep_is_read(server):
+    done = server.upload(("some.json", json.dumps([{"a": {"b": {"c": [1, 2]}}, "d": i} for i in range(3)])), key=ALICE)
+    assert done.status == 200 and done.json["files"][0]["rows"] == 3
