@@ -79,7 +79,7 @@ void agent_destroy(struct agent *a);
 void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
 struct agent_stats {
-    size_t chats, hot, turns;
+    size_t chats, hot, warm, turns;
     uint64_t answered, failed;
     uint64_t evicted; /* kernels with variables given up for others */
 };
@@ -111,7 +111,25 @@ void chat_unref(struct chat *c); /* NULL is fine */
 
 const char *chat_id(const struct chat *c);
 const struct agent_data *chat_data(const struct chat *c); /* NULL while it has none */
-bool chat_is_hot(const struct chat *c); /* it has a kernel */
+bool chat_is_hot(const struct chat *c);                   /* it has a kernel that is awake */
+bool chat_has_kernel(const struct chat *c);               /* awake or frozen */
+
+/* Where its kernel is, for people. */
+struct chat_sandbox {
+    const char *state;         /* hot, warm (frozen) or cold (there is none) */
+    struct kernel_moved moved; /* how it came there */
+    bool has_variables;
+};
+void chat_sandbox(const struct chat *c, struct chat_sandbox *ret);
+/* Freezes its kernel. CONFLICT while a turn is under way or when it has no kernel that is awake. */
+int chat_freeze(struct chat *c, struct err *err);
+/* Brings its kernel up, thawed or new. */
+int chat_wake(struct chat *c, struct err *err);
+/*
+ * Calls once, from the loop, when its kernel is not on its way from one state to another. The chat
+ * is held until then.
+ */
+void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg);
 int64_t chat_message_count(const struct chat *c);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */

@@ -39,6 +39,7 @@ struct chat {
     struct thread_kernel *kernel;
     bool refresh_due;   /* files came or went during a turn */
     struct turn *turns; /* the first one runs */
+    struct settle_waiter *settling; /* who waits for its kernel to settle */
     int64_t used_ms;
 };
 

@@ -13,9 +13,16 @@
 #include "base/str.h"
 #include "run/runner.h"
 
-#define SWEEP_MS 10000
+#define SWEEP_MS 10000               /* or sooner, when kernels are to be frozen sooner */
 #define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
 #define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
+
+/* Somebody who waits until the kernel is not on its way from one state to another. */
+struct settle_waiter {
+    struct settle_waiter *next;
+    void (*done)(void *arg);
+    void *arg;
+};
 
 /* ---- data ---- */
 
@@ -93,7 +100,8 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
         agent_data_finish(&old);
         return 0;
     }
-    bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_hot(c->kernel) && thread_kernel_has_variables(c->kernel);
+    bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_kept(c->kernel) &&
+                                   thread_kernel_has_variables(c->kernel);
     if (had && !keep)
         thread_kernel_drop(c->kernel, "the thread's data changed");
     catalog_unref(TAKE_PTR(c->catalog));
@@ -267,6 +275,11 @@ static void chat_free(struct chat *c)
     json_decref(c->history);
     json_decref(c->last_plan);
     free(c->last_question);
+    while (c->settling) {
+        struct settle_waiter *w = c->settling;
+        c->settling = w->next;
+        free(w);
+    }
     free(c);
 }
 
@@ -304,14 +317,81 @@ static void kernel_spec(void *arg, struct sandbox_spec *ret)
     sandbox_limits_default(c->agent->env.cfg, &ret->limits);
 }
 
+/* ---- putting a kernel aside ---- */
+
+static void tell_settled(struct chat *c)
+{
+    while (c->settling && !kernel_state_is_moving(thread_kernel_state(c->kernel))) {
+        struct settle_waiter *w = c->settling;
+        c->settling = w->next;
+        w->done(w->arg);
+        free(w);
+        chat_unref(c);
+    }
+}
+
+static void settle_soon(void *arg)
+{
+    struct chat *c = arg;
+    if (!c->agent->closing)
+        tell_settled(c);
+    chat_unref(c);
+}
+
+void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg)
+{
+    struct settle_waiter *w = calloc(1, sizeof(*w));
+    struct err err = ERR_INIT;
+    if (!w) {
+        done(arg);
+        return;
+    }
+    *w = (struct settle_waiter){ .next = c->settling, .done = done, .arg = arg };
+    c->settling = w;
+    chat_ref(c);
+    chat_ref(c); /* for settle_soon() */
+    if (loop_defer(c->agent->env.loop, settle_soon, c, &err) < 0)
+        settle_soon(c);
+}
+
+void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
+{
+    bool kept = thread_kernel_is_kept(c->kernel), hot = thread_kernel_is_hot(c->kernel);
+    *ret = (struct chat_sandbox){ .state = hot  ? "hot" :
+                                           kept ? "warm" :
+                                                  "cold",
+                                  .moved = thread_kernel_moved(c->kernel),
+                                  .has_variables = kept && thread_kernel_has_variables(c->kernel) };
+}
+
+int chat_freeze(struct chat *c, struct err *err)
+{
+    if (c->turns || thread_kernel_is_busy(c->kernel))
+        return err_set(err, ERR_CONFLICT, "this thread is busy");
+    if (thread_kernel_state(c->kernel) == KERNEL_WARM)
+        return 0;
+    return thread_kernel_freeze(c->kernel, err);
+}
+
+int chat_wake(struct chat *c, struct err *err)
+{
+    if (!c->agent->env.cfg->enable_python)
+        return err_set(err, ERR_FEATURE_DISABLED,
+                       "Python execution is disabled (ENABLE_PYTHON_EXECUTION)");
+    thread_kernel_prepare(c->kernel);
+    return 0;
+}
+
 static void kernel_changed(void *arg, bool arrived)
 {
     struct chat *c = arg;
-    c->used_ms = clock_now_ms();
+    if (thread_kernel_is_hot(c->kernel))
+        c->used_ms = clock_now_ms();
     if (arrived)
         agent_trim(c->agent, c);
-    if (c->refs == 0)
-        maybe_free(c);
+    chat_ref(c);
+    tell_settled(c);
+    chat_unref(c);
 }
 
 static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
@@ -320,6 +400,7 @@ static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
     struct err err = ERR_INIT;
     struct thread_kernel_env env = { .loop = a->env.loop,
                                      .executor = a->env.executor,
+                                     .sleep = thread_sleep_ops(a->env.executor),
                                      .owner = owner,
                                      .spec = kernel_spec,
                                      .changed = kernel_changed,
@@ -362,6 +443,11 @@ const struct agent_data *chat_data(const struct chat *c)
 bool chat_is_hot(const struct chat *c)
 {
     return thread_kernel_is_hot(c->kernel);
+}
+
+bool chat_has_kernel(const struct chat *c)
+{
+    return thread_kernel_is_kept(c->kernel);
 }
 
 int64_t chat_message_count(const struct chat *c)
@@ -659,11 +745,11 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
 
 /* ---- who may keep a kernel ---- */
 
-static size_t hot_of(const struct agent *a, const char *owner)
+static size_t kept_of(const struct agent *a, const char *owner)
 {
     size_t n = 0;
     for (const struct chat *c = a->chats; c; c = c->next)
-        n += str_eq(c->owner, owner) && thread_kernel_is_hot(c->kernel);
+        n += str_eq(c->owner, owner) && thread_kernel_is_kept(c->kernel);
     return n;
 }
 
@@ -673,9 +759,9 @@ static struct chat *least_wanted(struct agent *a, const struct chat *keep)
     struct chat *best = NULL;
     size_t most = 0;
     for (struct chat *c = a->chats; c; c = c->next) {
-        if (c == keep || !thread_kernel_is_hot(c->kernel) || c->turns)
+        if (c == keep || !thread_kernel_is_kept(c->kernel) || c->turns)
             continue;
-        size_t n = best && str_eq(best->owner, c->owner) ? most : hot_of(a, c->owner);
+        size_t n = best && str_eq(best->owner, c->owner) ? most : kept_of(a, c->owner);
         if (!best || n > most || (n == most && c->used_ms < best->used_ms)) {
             best = c;
             most = n;
@@ -695,13 +781,13 @@ static void evict(struct agent *a, struct chat *c, const char *why)
 
 void agent_trim(struct agent *a, const struct chat *keep)
 {
-    size_t hot = 0, most = (size_t)a->env.cfg->hot_threads;
+    size_t kept = 0, most = (size_t)a->env.cfg->hot_threads;
     struct chat *c;
     for (c = a->chats; c; c = c->next)
-        hot += thread_kernel_is_hot(c->kernel);
-    while (hot > most && (c = least_wanted(a, keep))) {
+        kept += thread_kernel_is_kept(c->kernel);
+    while (kept > most && (c = least_wanted(a, keep))) {
         evict(a, c, "its sandbox was given up to make room for other threads");
-        hot--;
+        kept--;
     }
 }
 
@@ -715,6 +801,12 @@ static bool make_room(void *arg)
     return c != NULL;
 }
 
+static uint64_t sweep_ms(const struct agent *a)
+{
+    int64_t freeze_ms = a->env.cfg->freeze_after_s * 500;
+    return (uint64_t)(freeze_ms > 0 ? MIN_OF(freeze_ms, SWEEP_MS) : SWEEP_MS);
+}
+
 static void on_sweep(void *arg)
 {
     struct agent *a = arg;
@@ -722,14 +814,18 @@ static void on_sweep(void *arg)
     int64_t now = clock_now_ms();
     for (struct chat *c = a->chats, *next; c; c = next) {
         next = c->next;
-        if (thread_kernel_is_hot(c->kernel) && !c->turns && !thread_kernel_has_variables(c->kernel) &&
-            now - c->used_ms > STATELESS_KERNEL_MS)
+        if (thread_kernel_is_kept(c->kernel) && !c->turns &&
+            !thread_kernel_has_variables(c->kernel) && now - c->used_ms > STATELESS_KERNEL_MS)
             evict(a, c, NULL);
+        else if (a->env.cfg->freeze_after_s > 0 && thread_kernel_state(c->kernel) == KERNEL_HOT &&
+                 thread_kernel_is_hot(c->kernel) &&
+                 now - c->used_ms > a->env.cfg->freeze_after_s * 1000)
+            (void)chat_freeze(c, &err); /* what cannot be frozen stays hot */
     }
     agent_trim(a, NULL);
     if (memory_available_bytes("") < memory_limit_bytes("") / 5)
         (void)make_room(a);
-    (void)loop_after(a->env.loop, SWEEP_MS, on_sweep, a, &a->sweep, &err);
+    (void)loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, &err);
 }
 
 /* ---- the agent ---- */
@@ -740,7 +836,7 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     a->env = *env;
-    int r = loop_after(env->loop, SWEEP_MS, on_sweep, a, &a->sweep, err);
+    int r = loop_after(env->loop, sweep_ms(a), on_sweep, a, &a->sweep, err);
     if (r < 0) {
         free(a);
         return r;
@@ -790,6 +886,7 @@ void agent_stats(const struct agent *a, struct agent_stats *ret)
     for (const struct chat *c = a->chats; c; c = c->next) {
         ret->chats++;
         ret->hot += thread_kernel_is_hot(c->kernel);
+        ret->warm += thread_kernel_is_kept(c->kernel) && !thread_kernel_is_hot(c->kernel);
         for (const struct turn *t = c->turns; t; t = t->next)
             ret->turns++;
     }

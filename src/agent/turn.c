@@ -299,6 +299,7 @@ void turn_begin(struct turn *t)
     struct err err = ERR_INIT;
     t->started = true;
     thread_kernel_times(c->kernel)->ahead_us = 0;
+    thread_kernel_times(c->kernel)->woke_from = NULL;
     if (t->cancelled) {
         turn_finish(t);
         return;
@@ -313,6 +314,7 @@ void turn_begin(struct turn *t)
         turn_fail(t, &err);
         return;
     }
+    thread_kernel_rouse(c->kernel); /* while the question is read, or the model thinks */
     if (!t->message) { /* its code has a time limit of its own */
         answer_by_code(t);
         return;

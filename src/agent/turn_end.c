@@ -117,6 +117,16 @@ static void settle_outcome(struct turn *t)
     }
 }
 
+/* "hot", or what its sandbox came from and how long that took. */
+static json_t *container_state(const struct turn *t)
+{
+    const struct kernel_times *times = thread_kernel_times(t->chat->kernel);
+    if (str_eq(times->woke_from, "warm"))
+        return json_sprintf("warm→hot (%.1fms)", (double)times->woke_us / 1000);
+    return t->restore_us > 0 ? json_sprintf("cold→hot (%.1fms)", (double)t->restore_us / 1000) :
+                               json_string("hot");
+}
+
 static json_t *answer_json(struct turn *t)
 {
     struct chat *c = t->chat;
@@ -137,8 +147,7 @@ static json_t *answer_json(struct turn *t)
     if (t->usage)
         json_object_set(a, "usage", t->usage);
     json_object_set_new(a, "llm_calls", json_integer(t->n_llm));
-    json_object_set_new(a, "container_state", t->restore_us > 0 ? json_sprintf("cold→hot (%.1fms)", (double)t->restore_us / 1000)
-                                                                  : json_string("hot"));
+    json_object_set_new(a, "container_state", container_state(t));
     json_object_set_new(a, "total_ms", json_real((double)total_us / 1000));
     json_t *times = timings(t, total_us);
     json_object_set_new(a, "timings_ms", times);

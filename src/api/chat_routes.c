@@ -343,10 +343,24 @@ static void post_thread(struct http_request *req)
 
 /* ---- looking at threads ---- */
 
-static const char *sandbox_status(struct app *app, const char *owner, const char *id)
+/*
+ * {state, has_variables, since, last_move, last_move_ms}; the last three only when its kernel was
+ * in another state before.
+ */
+static json_t *sandbox_json(const struct chat *c)
 {
-    const struct chat *c = chat_find(app->agent, owner, id);
-    return c && chat_is_hot(c) ? "hot" : "cold";
+    struct chat_sandbox s = { .state = "cold" };
+    char since[CLOCK_ISO_SIZE];
+    if (c)
+        chat_sandbox(c, &s);
+    json_t *o = json_pack("{s:s, s:b}", "state", s.state, "has_variables", s.has_variables);
+    if (s.moved.to && str_eq(s.moved.to, s.state)) {
+        clock_iso8601(clock_wall_ms() - (clock_now_ms() - s.moved.at_ms), since);
+        json_object_set_new(o, "since", json_string(since));
+        json_object_set_new(o, "last_move", json_sprintf("%s→%s", s.moved.from, s.moved.to));
+        json_object_set_new(o, "last_move_ms", json_real((double)s.moved.us / 1000));
+    }
+    return o;
 }
 
 static void reply_read_error(struct http_request *req, const struct err *err)
@@ -369,10 +383,13 @@ static void got_status(const struct err *err, const struct store_page *page, voi
         return;
     }
     const struct thread *t = &page->threads[0];
-    http_reply_json(req, 200, json_pack("{s:s, s:s, s:I, s:s?, s:s?, s:s?}", "thread_id", t->thread_id, "sandbox_status",
-                                        sandbox_status(app_of(req), http_owner(req), t->thread_id), "message_count",
-                                        (json_int_t)t->message_count, "title", t->title, "created_at", t->created_at, "updated_at",
-                                        t->updated_at));
+    auto_json json_t *sandbox = sandbox_json(
+        chat_find(app_of(req)->agent, http_owner(req), t->thread_id));
+    http_reply_json(req, 200,
+                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?}", "thread_id", t->thread_id,
+                              "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
+                              sandbox, "message_count", (json_int_t)t->message_count, "title",
+                              t->title, "created_at", t->created_at, "updated_at", t->updated_at));
 }
 
 static void get_status(struct http_request *req)
@@ -416,6 +433,82 @@ static void post_stop(struct http_request *req)
     deferred(req, w, r, &err);
 }
 
+/* ---- POST /thread/{id}/freeze, /wake ---- */
+
+static void on_settled(void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    if (req) {
+        auto_json json_t *sandbox = sandbox_json(w->chat);
+        http_reply_json(req, 200,
+                        json_pack("{s:s, s:O, s:O}", "thread_id", chat_id(w->chat),
+                                  "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
+                                  sandbox));
+    }
+    chat_unref(w->chat);
+    free(w);
+}
+
+/* Does it, and answers when the kernel has come to rest. Takes the chat. */
+static void move_kernel(struct waiting *w, struct chat *c,
+                        int (*move)(struct chat *c, struct err *err))
+{
+    struct err err = ERR_INIT;
+    w->chat = c;
+    if (w->req && move(c, &err) < 0) {
+        http_reply_error(w->req, &err);
+        chat_unref(c);
+        free(w);
+        return;
+    }
+    chat_when_settled(c, on_settled, w);
+}
+
+static void opened_to_freeze(struct chat *c, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    if (!err) {
+        move_kernel(w, c, chat_freeze);
+        return;
+    }
+    if (w->req)
+        reply_read_error(w->req, err);
+    free(w);
+}
+
+static void opened_to_wake(struct chat *c, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    if (!err) {
+        move_kernel(w, c, chat_wake);
+        return;
+    }
+    if (w->req)
+        reply_read_error(w->req, err);
+    free(w);
+}
+
+static void open_to(struct http_request *req, chat_fn opened)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? chat_open(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), opened,
+                          w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void post_freeze(struct http_request *req)
+{
+    open_to(req, opened_to_freeze);
+}
+
+static void post_wake(struct http_request *req)
+{
+    open_to(req, opened_to_wake);
+}
+
 static void got_threads(const struct err *err, const struct store_page *page, void *arg)
 {
     struct waiting *w = arg;
@@ -431,9 +524,13 @@ static void got_threads(const struct err *err, const struct store_page *page, vo
     for (size_t i = 0; i < page->n; i++) {
         const struct thread *t = &page->threads[i];
         const struct chat *c = chat_find(app_of(req)->agent, http_owner(req), t->thread_id);
+        struct chat_sandbox sandbox = { .state = "cold" };
+        if (c)
+            chat_sandbox(c, &sandbox);
         json_object_set_new(threads, t->thread_id,
-                            json_pack("{s:I, s:s, s:b, s:s?, s:s?}", "message_count", (json_int_t)t->message_count, "sandbox_status",
-                                      c && chat_is_hot(c) ? "hot" : "cold", "cached", c != NULL, "title", t->title, "updated_at",
+                            json_pack("{s:I, s:s, s:b, s:s?, s:s?}", "message_count",
+                                      (json_int_t)t->message_count, "sandbox_status", sandbox.state,
+                                      "cached", c != NULL, "title", t->title, "updated_at",
                                       t->updated_at));
         json_array_append_new(order, json_string(t->thread_id));
     }
@@ -614,7 +711,17 @@ static const struct route_response stop_responses[] = {
 static const struct route_response new_responses[] = {
     { 200, NULL, NULL, false, "{thread_id, container_status, workspace, attached_files, dataset_id, prompts, timings_ms}" }, { .status = 0 } };
 static const struct route_response status_responses[] = {
-    { 200, NULL, NULL, false, "{thread_id, sandbox_status: hot or cold, message_count}" }, { .status = 0 } };
+    { 200, NULL, NULL, false,
+      "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
+      "since, last_move, last_move_ms}, message_count}" },
+    { .status = 0 }
+};
+static const struct route_response move_responses[] = {
+    { 200, NULL, NULL, false,
+      "{thread_id, sandbox_status, sandbox: {state, has_variables, since, last_move, "
+      "last_move_ms}}" },
+    { .status = 0 }
+};
 static const struct route_response history_responses[] = {
     { 200, NULL, NULL, false, "{thread_id, messages: [{role, content}]}, oldest first" }, { .status = 0 } };
 static const struct route_response messages_responses[] = {
@@ -660,6 +767,14 @@ static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
       .summary = "Stop what runs and waits in a thread", .params = thread_params,
       .responses = stop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_POST, "/thread/{thread_id}/freeze", post_freeze, .id = "freezeThread", .tag = "threads",
+      .summary = "Freeze the kernel of a thread: it keeps its variables and uses no processor",
+      .params = thread_params, .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/{thread_id}/wake", post_wake, .id = "wakeThread", .tag = "threads",
+      .summary = "Thaw the kernel of a thread, or start one", .params = thread_params,
+      .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads",
       .summary = "A thread and its sandbox", .params = thread_params, .responses = status_responses,
       .errors = ROUTE_ERR(NOT_FOUND) },

@@ -88,7 +88,7 @@ static void list_files(struct http_request *req)
     if (!good_session(req, id))
         return;
     struct chat *c = chat_find(app->agent, http_owner(req), id);
-    struct listing *l = c && chat_is_hot(c) ? calloc(1, sizeof(*l)) : NULL;
+    struct listing *l = c && chat_has_kernel(c) ? calloc(1, sizeof(*l)) : NULL;
     if (!l) {
         reply_list(req, NULL);
         return;

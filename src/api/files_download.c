@@ -156,7 +156,7 @@ static void refuse(struct download *d, const struct err *err)
 {
     struct http_request *req = TAKE_PTR(d->req);
     struct err why = *err;
-    bool alive = chat_is_hot(d->chat);
+    bool alive = chat_has_kernel(d->chat);
     download_free(d);
     if (why.code == ERR_NOT_FOUND)
         http_reply_fail(req, ERR_NOT_FOUND, alive ? NO_FILE : NO_KERNEL);
@@ -197,7 +197,7 @@ static void send_workspace(struct http_request *req, struct app *app, const char
 {
     struct chat *c = chat_find(app->agent, http_owner(req), session_id);
     struct err err = ERR_INIT;
-    if (!c || !chat_is_hot(c)) {
+    if (!c || !chat_has_kernel(c)) {
         http_reply_fail(req, ERR_NOT_FOUND, NO_KERNEL);
         return;
     }

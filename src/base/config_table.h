@@ -55,9 +55,12 @@
     CONFIG_INT(agent_timeout_s, "AGENT_TIMEOUT_SECONDS", 180, 5, 3600,                             \
                "Time for one message, model and code together.")                                   \
     CONFIG_INT(hot_threads, "RIDDLE_HOT_THREADS", 128, 1, 10000,                                   \
-               "Threads whose Python variables are kept in a living kernel at once. Beyond it, and when memory is short, the least " \
-               "recently used one of the owner who has most gives its kernel up; "                 \
-               "its next answer says so.")                                                         \
+               "Threads whose Python variables are kept in a living kernel, hot or frozen, at "    \
+               "once. Beyond it, and when memory is short, the least recently used one of the "    \
+               "owner who has most gives its kernel up; its next answer says so.")                 \
+    CONFIG_INT(freeze_after_s, "RIDDLE_FREEZE_SECONDS", 60, 0, 3153600000,                         \
+               "After this time without use a thread's kernel is frozen: it keeps its variables "  \
+               "and uses no processor. The next message thaws it. 0: kernels are never frozen.")   \
     CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \
                "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \
     CONFIG_BYTES(session_quota_bytes, "SESSION_QUOTA_BYTES", "256m", 1024, 1099511627776,          \

@@ -52,6 +52,11 @@ bool thread_kernel_is_hot(const struct thread_kernel *k)
     return kernel_state_is_hot(k->state) && lease_alive(k->lease);
 }
 
+bool thread_kernel_is_kept(const struct thread_kernel *k)
+{
+    return kernel_state_is_kept(k->state) && lease_alive(k->lease);
+}
+
 bool thread_kernel_is_busy(const struct thread_kernel *k)
 {
     return k->stage != JOB_NONE || k->ops || k->adding || k->when_ready;
@@ -177,6 +182,18 @@ static void on_lent(struct lease *lease, const struct err *err, void *arg)
     kernel_leave(k);
 }
 
+/* A change that began at since_us is over. */
+static void note_move(struct thread_kernel *k, const char *from, const char *to)
+{
+    k->moved = (struct kernel_moved){
+        .from = from, .to = to, .at_ms = clock_now_ms(), .us = clock_now_us() - k->since_us
+    };
+    if (to == kernel_state_name(KERNEL_HOT)) {
+        k->times.woke_from = from;
+        k->times.woke_us = k->moved.us;
+    }
+}
+
 /* Of a start or a restore. */
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
@@ -197,6 +214,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
             fail_job(k, &why);
     } else {
         k->arrived = true;
+        note_move(k, kernel_state_name(KERNEL_COLD), kernel_state_name(KERNEL_HOT));
         (void)kernel_step(k, KERNEL_EV_READY, "its sandbox broke", &why);
         go_on(k);
     }
@@ -218,6 +236,11 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     kernel_enter(k);
     if (k->state == KERNEL_THAWING && k->stage == JOB_WAITS)
         k->times.wait_us = clock_now_us() - k->since_us;
+    if (!err && k->state == KERNEL_THAWING)
+        note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
+    else if (!err)
+        note_move(k, kernel_state_name(KERNEL_HOT),
+                  kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
     (void)kernel_step(k, lease_alive(lease) ? event : KERNEL_EV_DIED, "its sandbox ended while it was put aside",
                       &ignored);
     kernel_wake(k);
@@ -266,11 +289,13 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
     case KERNEL_DO_COPY:
         return kernel_begin_file(k, err);
     case KERNEL_DO_FREEZE:
+        k->since_us = clock_now_us();
         return k->env.sleep->freeze(k->lease, on_slept, k, err);
     case KERNEL_DO_THAW:
         k->since_us = clock_now_us();
         return k->env.sleep->thaw(k->lease, on_slept, k, err);
     case KERNEL_DO_IMAGE:
+        k->since_us = clock_now_us();
         return k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
         lease_release(TAKE_PTR(k->lease));
@@ -444,6 +469,17 @@ void thread_kernel_prepare(struct thread_kernel *k)
     struct err ignored = ERR_INIT; /* the first job will tell */
     if (!k->closed && kernel_step(k, KERNEL_EV_WANT, NULL, &ignored) < 0)
         kernel_wake(k);
+}
+
+void thread_kernel_rouse(struct thread_kernel *k)
+{
+    if (k->state == KERNEL_WARM || k->state == KERNEL_COLD)
+        thread_kernel_prepare(k);
+}
+
+struct kernel_moved thread_kernel_moved(const struct thread_kernel *k)
+{
+    return k->moved;
 }
 
 static void on_patience(void *arg)

@@ -35,6 +35,9 @@ struct kernel_sleep_ops {
     void (*discard)(const char *path);
 };
 
+/* Those that the executor's provider can do; NULL: none. */
+const struct kernel_sleep_ops *thread_sleep_ops(const struct executor *ex);
+
 struct thread_kernel_env {
     struct loop *loop;
     struct executor *executor;
@@ -55,6 +58,7 @@ void thread_kernel_close(struct thread_kernel *k);
 
 enum kernel_state thread_kernel_state(const struct thread_kernel *k);
 bool thread_kernel_is_hot(const struct thread_kernel *k); /* awake and alive */
+bool thread_kernel_is_kept(const struct thread_kernel *k); /* awake or frozen, and alive */
 bool thread_kernel_is_busy(const struct thread_kernel *k); /* a job or a file waits or is under way */
 bool thread_kernel_has_variables(const struct thread_kernel *k); /* Python ran in it */
 
@@ -83,6 +87,9 @@ void thread_kernel_kill(struct thread_kernel *k);
 struct kernel_times {
     int64_t wait_us;  /* how long the last job waited for a sandbox; -1: one was there */
     int64_t ahead_us; /* how long the kernel took that was started ahead of its code; 0: none was */
+    const char
+        *woke_from;  /* the state that the kernel was brought back from last; NULL: it was awake */
+    int64_t woke_us; /* … and how long that took */
 };
 /* The times may be reset by the caller. */
 struct kernel_times *thread_kernel_times(struct thread_kernel *k);
@@ -91,6 +98,16 @@ struct kernel_times *thread_kernel_times(struct thread_kernel *k);
 
 /* Starts the kernel, or wakes it, ahead of the first code. */
 void thread_kernel_prepare(struct thread_kernel *k);
+/* Wakes the kernel that is put aside; starts none. */
+void thread_kernel_rouse(struct thread_kernel *k);
+
+/* For a status: the last change between hot, warm and cold. */
+struct kernel_moved {
+    const char *from, *to; /* static text; NULL: it never changed */
+    int64_t at_ms;         /* of the clock of clock_now_ms() */
+    int64_t us;            /* how long it took */
+};
+struct kernel_moved thread_kernel_moved(const struct thread_kernel *k);
 /* Calls once: when the kernel that was prepared is there or cannot be had, or after wait_ms. */
 void thread_kernel_when_ready(struct thread_kernel *k, int64_t wait_ms,
                               void (*fn)(void *arg, bool is_hot), void *arg);

@@ -29,6 +29,7 @@ struct thread_kernel {
     struct lease *lent;
     struct err job_err;
     struct kernel_times times;
+    struct kernel_moved moved;
     int64_t since_us, lent_us; /* when the kernel and the lent sandbox were asked for */
 
     void (*when_ready)(void *arg, bool is_hot);

@@ -126,6 +126,18 @@ bool kernel_state_is_hot(enum kernel_state s)
     return s == KERNEL_HOT || s == KERNEL_RUNNING || s == KERNEL_COPYING;
 }
 
+bool kernel_state_is_kept(enum kernel_state s)
+{
+    return kernel_state_is_hot(s) || s == KERNEL_FREEZING || s == KERNEL_WARM ||
+           s == KERNEL_THAWING;
+}
+
+bool kernel_state_is_moving(enum kernel_state s)
+{
+    return s == KERNEL_STARTING || s == KERNEL_FREEZING || s == KERNEL_THAWING ||
+           s == KERNEL_IMAGING || s == KERNEL_RESTORING;
+}
+
 bool kernel_state_is_gone(enum kernel_state s)
 {
     return s == KERNEL_NONE || s == KERNEL_LOST;

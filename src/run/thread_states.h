@@ -86,6 +86,10 @@ const char *kernel_state_name(enum kernel_state s);
 const char *kernel_event_name(enum kernel_event e);
 /* A sandbox is there and awake. */
 bool kernel_state_is_hot(enum kernel_state s);
+/* A sandbox is there, awake or frozen. */
+bool kernel_state_is_kept(enum kernel_state s);
+/* On its way to another state; never while code runs. */
+bool kernel_state_is_moving(enum kernel_state s);
 /* Nothing is there, on its way or on disk. */
 bool kernel_state_is_gone(enum kernel_state s);
 

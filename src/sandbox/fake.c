@@ -33,6 +33,8 @@ struct fake_link {
     bool busy, released, spinning;
     struct fake_request spun; /* the request under way while it spins; without its body */
     json_t *names; /* variables */
+    link_done_fn settled;
+    void *settled_arg;
 };
 
 struct fake {
@@ -247,6 +249,11 @@ static bool ends(const struct said *s)
 static void on_turn(uv_timer_t *h)
 {
     struct fake_link *l = h->data;
+    link_done_fn settled = TAKE_PTR(l->settled);
+    if (settled)
+        settled(l->settled_arg, NULL);
+    if (l->released)
+        return;
     answer_requests(l);
     while (l->first && !l->released && !l->base.dead) {
         struct said *s = l->first;
@@ -310,6 +317,15 @@ static void fake_kill(struct kernel_link *l)
 {
     if (!l->dead)
         fake_exit(l, 0, SIGKILL);
+}
+
+/* Frozen or thawed: a fake kernel does nothing between requests either way. */
+static void fake_settle(struct kernel_link *link, link_done_fn done, void *arg)
+{
+    struct fake_link *l = of(link);
+    l->settled = done;
+    l->settled_arg = arg;
+    uv_timer_start(&l->turn, on_turn, 0, 0);
 }
 
 static void fake_interrupt(struct kernel_link *link)
@@ -460,7 +476,7 @@ static void fake_close(struct provider *base, void (*closed)(void *arg), void *a
 
 const struct provider_ops fake_provider = {
     .name = "fake",
-    .caps = PROVIDER_INTERRUPT | PROVIDER_LIMIT,
+    .caps = PROVIDER_INTERRUPT | PROVIDER_LIMIT | PROVIDER_FREEZE,
     .probe = fake_probe,
     .open = fake_open,
     .close = fake_close,
@@ -470,6 +486,8 @@ const struct provider_ops fake_provider = {
     .set_busy = fake_set_busy,
     .drain = fake_drain,
     .limit = fake_limit,
+    .freeze = fake_settle,
+    .thaw = fake_settle,
     .interrupt = fake_interrupt,
     .kill = fake_kill,
     .release = fake_release,

@@ -304,3 +304,64 @@ def test_deleting_a_thread_ends_its_turn(server):
         assert server.delete(f"/thread/{thread}").json["deleted"] is True
         assert list(own)[-1][0] == "done"
     wait_until(lambda: server.get(f"/thread/{thread}/status").status == 404, "the thread is gone")
+
+
+# ---- frozen threads ----
+
+
+def status(server, thread):
+    return server.get(f"/thread/{thread}/status").json
+
+
+def test_frozen_thread_keeps_what_it_holds(server):
+    thread = new_thread(server)
+    execute(server, thread, "kept = [1, 2, 3]\nnumbers = (n * n for n in range(10))\nnext(numbers), next(numbers)")
+    frozen = server.post(f"/thread/{thread}/freeze", {})
+    assert frozen.status == 200 and frozen.json["sandbox_status"] == "warm", frozen.body
+    assert frozen.json["sandbox"]["last_move"] == "hot→warm" and frozen.json["sandbox"]["has_variables"] is True
+    assert status(server, thread)["sandbox_status"] == "warm"
+    assert server.get("/threads").json["threads"][thread]["sandbox_status"] == "warm"
+    assert server.post(f"/thread/{thread}/freeze", {}).json["sandbox_status"] == "warm"  # it is so already
+    answer = execute(server, thread, "sum(kept) + next(numbers)")
+    assert answer["result"]["rows"] == [[10]] and not answer.get("state_lost")
+    assert answer["container_state"].startswith("warm→hot (") and answer["container_state"].endswith("ms)")
+    assert status(server, thread)["sandbox"]["last_move"] == "warm→hot"
+    assert execute(server, thread, "1")["container_state"] == "hot"
+
+
+def test_thread_is_woken_and_its_files_are_read(server):
+    thread = new_thread(server)
+    execute(server, thread, "open('/workspace/a.txt', 'w').write('hello')")
+    server.post(f"/thread/{thread}/freeze", {})
+    assert server.get(f"/files/download?session_id={thread}&path=a.txt").status == 200  # looking at a file thaws it
+    assert status(server, thread)["sandbox_status"] == "hot"
+    server.post(f"/thread/{thread}/freeze", {})
+    woken = server.post(f"/thread/{thread}/wake", {})
+    assert woken.json["sandbox_status"] == "hot" and woken.json["sandbox"]["last_move"] == "warm→hot"
+
+
+def test_what_cannot_be_frozen_is_refused(server):
+    thread = new_thread(server)
+    ben = "ben-key-0123456789"
+    with stream(server, f"/thread/{thread}/execute/stream", {"code": LOOP}) as own:
+        until_it_runs(own)
+        refused(server.post(f"/thread/{thread}/freeze", {}), 409, "CONFLICT")
+        refused(server.post(f"/thread/{thread}/freeze", {}, key=ben), 404, "NOT_FOUND")
+        server.post(f"/thread/{thread}/stop", {})
+        assert list(own)[-1][1]["status"] == "cancelled"
+    refused(server.post("/thread/unknown/freeze", {}), 404, "NOT_FOUND")
+    refused(server.post("/thread/unknown/wake", {}), 404, "NOT_FOUND")
+
+
+def test_idle_threads_are_frozen(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    with Server(tmp_path, **QUICK, RIDDLE_FREEZE_SECONDS=1) as server:
+        threads = [new_thread(server) for _ in range(3)]
+        for i, thread in enumerate(threads):
+            execute(server, thread, f"mine = {i}")
+        wait_until(lambda: all(status(server, t)["sandbox_status"] == "warm" for t in threads), "idle threads are frozen")
+        wait_for_metric(server, 3, "riddle_threads", state="warm")
+        for i, thread in enumerate(threads):
+            assert say(server, thread, "PYTHON: mine")["result"]["rows"] == [[i]]
+        assert server.delete(f"/thread/{threads[0]}").json["deleted"] is True

@@ -258,6 +258,120 @@ static void links_end_by_release(void)
     p->ops->release(NULL);
 }
 
+/* ---- freezing ---- */
+
+struct settled {
+    bool done;
+    struct err err;
+};
+
+static void on_settled(struct lease *lease, const struct err *err, void *arg)
+{
+    (void)lease;
+    struct settled *s = arg;
+    s->done = true;
+    if (err)
+        s->err = *err;
+}
+
+static void move(int (*fn)(struct lease *, lease_ready_fn, void *, struct err *),
+                 struct lease *lease)
+{
+    struct settled s = { .err = ERR_INIT };
+    struct err err = ERR_INIT;
+    if (fn(lease, on_settled, &s, &err) < 0)
+        fail("freezing or thawing: %s", err.message);
+    CHECK(!s.done);
+    while (!s.done)
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+    if (s.err.code)
+        fail("freezing or thawing: %s", s.err.message);
+}
+
+static bool cannot_freeze(void)
+{
+    return !(provider->caps & PROVIDER_FREEZE);
+}
+
+static void a_frozen_kernel_keeps_its_state(void)
+{
+    if (cannot_freeze())
+        return;
+    struct lease *lease = acquire(RUN_PYTHON);
+    struct err err = ERR_INIT;
+    run_as(lease, "x = 7", VERDICT_OK);
+    for (int i = 0; i < 3; i++) {
+        CHECK(lease_thaw(lease, on_settled, NULL, &err) == -ERR_CONFLICT);
+        move(lease_freeze, lease);
+        CHECK(lease_freeze(lease, on_settled, NULL, &err) == -ERR_CONFLICT);
+        struct run_request req = request(RUN_PYTHON, "x", 1000);
+        CHECK(lease_run(lease, &req, NULL, foreground_ran, NULL, &err) == -ERR_CONFLICT);
+        move(lease_thaw, lease);
+        CHECK(value_of(lease, "x") == 7);
+    }
+    lease_release(lease);
+}
+
+/* A process that a cell left behind measures the longest time between two of its steps. */
+static void what_runs_on_is_frozen_too(void)
+{
+    if (cannot_freeze() || provider == &fake_provider)
+        return;
+    struct lease *lease = acquire(RUN_PYTHON);
+    run_as(lease,
+           "import os, time\n"
+           "if os.fork() == 0:\n"
+           "    longest, last = 0, time.monotonic()\n"
+           "    while True:\n"
+           "        time.sleep(0.002)\n"
+           "        now = time.monotonic()\n"
+           "        if now - last > longest:\n"
+           "            longest = now - last\n"
+           "            with open('/tmp/new', 'w') as f: f.write(str(int(longest * 1000)))\n"
+           "            os.rename('/tmp/new', '/tmp/longest')\n"
+           "        last = now\n"
+           "while not os.path.exists('/tmp/longest'): time.sleep(0.002)\n",
+           VERDICT_OK);
+    move(lease_freeze, lease);
+    uv_sleep(1500);
+    move(lease_thaw, lease);
+    for (int i = 0; i < 1000 && value_of(lease, "int(open('/tmp/longest').read())") < 1000; i++)
+        uv_sleep(10);
+    CHECK(value_of(lease, "int(open('/tmp/longest').read())") >= 1000);
+    lease_release(lease);
+}
+
+static void a_frozen_kernel_can_be_ended(void)
+{
+    if (cannot_freeze())
+        return;
+    struct lease *one = acquire(RUN_PYTHON), *two = acquire(RUN_PYTHON);
+    struct err err = ERR_INIT;
+    move(lease_freeze, one);
+    lease_release(one);
+    move(lease_freeze, two);
+    provider->kill(lease_link(two));
+    while (lease_alive(two))
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+    CHECK(lease_thaw(two, on_settled, NULL, &err) == -ERR_UNAVAILABLE);
+    lease_release(two);
+}
+
+static void a_release_while_freezing_is_silent(void)
+{
+    if (cannot_freeze())
+        return;
+    struct lease *lease = acquire(RUN_PYTHON);
+    struct settled s = { .err = ERR_INIT };
+    struct err err = ERR_INIT;
+    CHECK(lease_freeze(lease, on_settled, &s, &err) == 0);
+    lease_release(lease);
+    lease = acquire(RUN_PYTHON);
+    CHECK(value_of(lease, "1") == 1);
+    CHECK(!s.done);
+    lease_release(lease);
+}
+
 /* ---- cases of the fake one: any step may fail ---- */
 
 static void a_failed_spawn_is_told(void)
@@ -368,6 +482,10 @@ static const struct {
     CASE(a_release_ends_a_run),
     CASE(many_at_once),
     CASE(links_end_by_release),
+    CASE(a_frozen_kernel_keeps_its_state),
+    CASE(what_runs_on_is_frozen_too),
+    CASE(a_frozen_kernel_can_be_ended),
+    CASE(a_release_while_freezing_is_silent),
     FAKE_CASE(a_failed_spawn_is_told),
     FAKE_CASE(a_failed_start_is_told),
     FAKE_CASE(a_failed_send_is_told),

@@ -30,8 +30,15 @@ static void on_settled(void *arg, const json_t *body, const struct err *err)
 static void settle_pause(struct docker_link *l)
 {
     struct err err = ERR_INIT;
-    if (l->base.dead || l->released || l->is_changing)
+    if (l->released || l->is_changing)
         return;
+    if (l->base.dead) {
+        link_done_fn done = TAKE_PTR(l->freeze_done);
+        err_set(&err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+        if (done)
+            done(l->freeze_arg, &err);
+        return;
+    }
     if (l->want_paused == l->paused) {
         link_done_fn done = TAKE_PTR(l->freeze_done);
         if (done)

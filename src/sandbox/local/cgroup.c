@@ -437,6 +437,44 @@ void cgroup_destroy(struct cgroup *g)
     g->tree = NULL;
 }
 
+/* ---- freezing ---- */
+
+/* The directory of a group of v2; false if it has none. */
+static bool v2_dir(const struct cgroup *g, char *ret, size_t n)
+{
+    for (int c = 0; g->tree && c < _CGROUP_CONTROLLER_MAX; c++)
+        if (g->tree->at[c].version == 2) {
+            group_dir(g, c, ret, n);
+            return true;
+        }
+    return false;
+}
+
+bool cgroup_can_freeze(const struct cgroup *g)
+{
+    char dir[CGROUP_PATH_MAX + 32], path[CGROUP_PATH_MAX + 64];
+    if (!v2_dir(g, dir, sizeof(dir)))
+        return false;
+    snprintf(path, sizeof(path), "%s/cgroup.freeze", dir);
+    return access(path, W_OK) == 0;
+}
+
+int cgroup_freeze(const struct cgroup *g, bool frozen, struct err *err)
+{
+    char dir[CGROUP_PATH_MAX + 32];
+    if (!v2_dir(g, dir, sizeof(dir)))
+        return err_set(err, ERR_UNAVAILABLE, "there is no control group that can freeze");
+    return put(dir, "cgroup.freeze", frozen ? "1" : "0", err);
+}
+
+bool cgroup_is_frozen(const struct cgroup *g)
+{
+    char dir[CGROUP_PATH_MAX + 32];
+    auto_buf struct buf events = BUF_INIT(4096);
+    return v2_dir(g, dir, sizeof(dir)) && get(dir, "cgroup.events", &events) &&
+           strstr(buf_cstr(&events), "frozen 1");
+}
+
 /* ---- figures ---- */
 
 static const struct {

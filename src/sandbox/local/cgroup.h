@@ -58,6 +58,15 @@ size_t cgroup_join_fds(const struct cgroup *g, int ret[_CGROUP_CONTROLLER_MAX]);
 int cgroup_add(struct cgroup *g, pid_t pid, struct err *err);
 void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
 
+/*
+ * Freezing, by v2 alone: a process that v1's freezer holds cannot be killed, so it would outlive
+ * riddle. Linux freezes in the background; cgroup_is_frozen() tells when every process stands
+ * still. Thawing is immediate.
+ */
+bool cgroup_can_freeze(const struct cgroup *g);
+int cgroup_freeze(const struct cgroup *g, bool frozen, struct err *err);
+bool cgroup_is_frozen(const struct cgroup *g);
+
 /* What happened inside; 0 or -1 when unknown. */
 long long cgroup_oom_kills(struct cgroup *g);
 long long cgroup_pids_refused(struct cgroup *g);

@@ -8,6 +8,9 @@
  *
  * Where no control group limits memory, a timer adds up what the kernel's processes use while a run is under way, and an idle
  * kernel is held still (watchdog.h).
+ *
+ * A frozen kernel is frozen by its control group of version 2, or stopped by a signal, process by
+ * process, where it has none.
  */
 
 #include <errno.h>
@@ -36,6 +39,12 @@
 #define WATCHDOG_SHARE 10
 /* Of kernels that yield to others, where no control group weighs them. */
 #define YIELDING_NICE 6
+/*
+ * How long the processes of a control group may take until all of them are frozen, and how often
+ * they are looked at.
+ */
+#define FREEZE_MS 2000
+#define FREEZE_LOOK_MS 1
 
 enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
 
@@ -50,7 +59,12 @@ struct local_link {
     int64_t memory_bytes;  /* its limit */
     bool watch_memory;     /* no control group does */
     bool ended[END_PIDFD]; /* end of file, or broken; closed with the link, because the loop knows it by its number */
-    bool busy, held;
+    bool busy, held, frozen;
+    uv_timer_t settle; /* tells that the kernel is frozen or thawed */
+    link_done_fn settled;
+    void *settled_arg;
+    int64_t settle_by_ms;
+    struct err settle_err;
     bool over_memory;      /* killed by the watchdog */
     bool released;
     int wait_status;
@@ -95,6 +109,7 @@ static void close_link(struct local_link *l)
         if (l->polls[i].data)
             uv_close((uv_handle_t *)&l->polls[i], free_link);
     uv_close((uv_handle_t *)&l->watch, free_link);
+    uv_close((uv_handle_t *)&l->settle, free_link);
 }
 
 static void signal_kernel(struct local_link *l, int sig)
@@ -115,6 +130,7 @@ static void local_release(struct kernel_link *link)
     struct local_link *l = of(link);
     l->released = true;
     l->base.events = NULL;
+    uv_timer_stop(&l->settle);
     if (l->base.dead)
         close_link(l);
     else
@@ -281,6 +297,70 @@ static void let_go(struct local_link *l)
     uv_timer_start(&l->watch, on_watch, WATCHDOG_MS, 0);
 }
 
+/* ---- freezing ---- */
+
+static void on_settle(uv_timer_t *h)
+{
+    struct local_link *l = h->data;
+    struct err *err = &l->settle_err;
+    bool waits = l->frozen && !err->code && !l->base.dead && cgroup_can_freeze(&l->kernel.group) &&
+                 !cgroup_is_frozen(&l->kernel.group);
+    if (waits && clock_now_ms() < l->settle_by_ms) {
+        uv_timer_start(h, on_settle, FREEZE_LOOK_MS, 0);
+        return;
+    }
+    if (waits) {
+        (void)cgroup_freeze(&l->kernel.group, false, NULL);
+        (void)err_set(err, ERR_TIMEOUT, "the kernel's processes did not stand still within %d s",
+                      FREEZE_MS / 1000);
+    }
+    if (l->base.dead && !err->code)
+        (void)err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    if (err->code)
+        l->frozen = false;
+    l->settled(l->settled_arg, err->code ? err : NULL);
+}
+
+static void settle(struct local_link *l, link_done_fn done, void *arg)
+{
+    l->settled = done;
+    l->settled_arg = arg;
+    l->settle_by_ms = clock_now_ms() + FREEZE_MS;
+    uv_timer_start(&l->settle, on_settle, 0, 0); /* never from within the call */
+}
+
+static void local_freeze(struct kernel_link *link, link_done_fn done, void *arg)
+{
+    struct local_link *l = of(link);
+    l->settle_err = (struct err)ERR_INIT;
+    l->frozen = true;
+    if (l->base.dead || l->held) {
+        /* it does nothing already */
+    } else if (cgroup_can_freeze(&l->kernel.group)) {
+        (void)cgroup_freeze(&l->kernel.group, true, &l->settle_err);
+    } else if (!watchdog_stop(l->kernel.pid, l->pids)) {
+        (void)err_set(&l->settle_err, ERR_UNAVAILABLE,
+                      "the kernel starts processes faster than they can be stopped");
+        signal_kernel(l, SIGKILL);
+    }
+    settle(l, done, arg);
+}
+
+static void local_thaw(struct kernel_link *link, link_done_fn done, void *arg)
+{
+    struct local_link *l = of(link);
+    l->settle_err = (struct err)ERR_INIT;
+    l->frozen = false;
+    if (l->base.dead || l->held) {
+        /* its next run lets it go */
+    } else if (cgroup_can_freeze(&l->kernel.group)) {
+        (void)cgroup_freeze(&l->kernel.group, false, &l->settle_err);
+    } else {
+        watchdog_continue(l->kernel.pid, l->pids);
+    }
+    settle(l, done, arg);
+}
+
 /* ---- using a link ---- */
 
 static void local_set_busy(struct kernel_link *link, bool busy)
@@ -436,8 +516,9 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
     buf_init(&l->unsent, UNSENT_MAX_BYTES);
     p->n_links++;
     uv_timer_init(p->base.loop, &l->watch);
-    l->watch.data = l;
-    l->open_handles = 1;
+    uv_timer_init(p->base.loop, &l->settle);
+    l->watch.data = l->settle.data = l;
+    l->open_handles = 2;
     int r = 0;
     for (int i = 0; i < _END_MAX && r == 0; i++) {
         r = uv_poll_init(p->base.loop, &l->polls[i], fds[i]);
@@ -639,7 +720,8 @@ static void local_close(struct provider *base, void (*closed)(void *arg), void *
 
 const struct provider_ops local_provider = {
     .name = "local",
-    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_SHARED_FILES,
+    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE |
+            PROVIDER_SHARED_FILES,
     .probe = local_probe,
     .open = local_open,
     .close = local_close,
@@ -653,5 +735,7 @@ const struct provider_ops local_provider = {
     .kill = local_kill,
     .release = local_release,
     .usage = local_usage,
+    .freeze = local_freeze,
+    .thaw = local_thaw,
     .healthy = local_healthy,
 };

@@ -96,6 +96,14 @@ struct provider *executor_provider(const struct executor *ex);
  * to keep: release it.
  */
 int lease_park(struct lease *lease);
+/*
+ * Between runs: a sandbox that is frozen uses no processor and keeps its memory. Nothing but
+ * thawing and releasing may be asked of it. CONFLICT while something is under way; UNAVAILABLE when
+ * it is dead, or its provider cannot freeze. done is never called from within; after an err
+ * lease_alive() tells whether the sandbox is still good.
+ */
+int lease_freeze(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
+int lease_thaw(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 

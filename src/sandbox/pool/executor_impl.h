@@ -1,7 +1,7 @@
 #ifndef RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 #define RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 
-/* What executor.c, executor_load.c and executor_files.c share. */
+/* What executor.c, executor_load.c, executor_files.c and executor_sleep.c share. */
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -20,6 +20,7 @@ enum lease_state {
     LEASE_LOADING,
     LEASE_STARTING,
     LEASE_IDLE,
+    LEASE_FROZEN, /* or on its way there or back */
     LEASE_RESUMING,
     LEASE_RUNNING
 };
@@ -62,6 +63,9 @@ struct lease {
     void *ready_arg, *done_arg;
     bool is_file_op; /* what is under way is no run */
     struct workspace_op file_op;
+    lease_ready_fn slept;
+    void *slept_arg;
+    bool is_frozen;
     lease_file_fn file_done;
     void *file_arg;
     struct lease_times times;
