@@ -110,6 +110,7 @@ function choose(ids) {
   for (const b of $('sets').querySelectorAll('[data-id]')) b.setAttribute('aria-pressed', ids.includes(b.dataset.id));
   const prompts = state.sets.find(s => s.id === ids[0])?.prompts || [];
   $('chips').replaceChildren(...prompts.slice(0, 4).map(p => button(p, () => ask(p))));
+  $('describe').hidden = !ids.length;
   $('question').placeholder = ids.length ? `Ask about ${nameOf(ids)}` : 'Add a file, then ask about it';
 }
 
@@ -210,6 +211,7 @@ function inThread(thread) {
   $('start').hidden = true;
   $('chips').replaceChildren();
   for (const id of ['new', 'delete']) $(id).hidden = false;
+  $('describe').hidden = !thread.data;
   $('about').hidden = !thread.name;
   $('about').textContent = thread.name || '';
   document.title = thread.name ? `${thread.name} · Riddle` : 'Riddle';
@@ -254,7 +256,9 @@ async function openThread(thread) {
     return;
   }
   const first = page.messages.find(m => m.dataset_id);
-  inThread({ id: thread.id, name: thread.name || (first && nameOf([first.dataset_id])) || '' });
+  const data = state.sets.some(s => s.id === first?.dataset_id) ? first.dataset_id : null;
+  inThread({ id: thread.id, name: thread.name || (first && nameOf([first.dataset_id])) || '', data });
+  const confirmed = data ? await verifiedRuns(data) : new Set();
   $('thread').replaceChildren();
   if (page.before) $('thread').append(el('p', { class: 'note' }, `The last ${page.messages.length} messages of this thread:`));
   const answers = page.messages.filter(m => m.role === 'assistant');
@@ -263,7 +267,8 @@ async function openThread(thread) {
     if (running && m.run_id === running.asked.run_id) continue;
     if (m.role === 'user') view = newTurn(m.content);
     else if (m.role === 'assistant' && view) {
-      const told = { response: m.content, status: m.metadata?.status, chart: m.metadata?.chart, past: true };
+      const told = { response: m.content, status: m.metadata?.status, chart: m.metadata?.chart, past: true,
+        run_id: m.run_id, confirmed: confirmed.has(m.run_id) };
       const more = async () => {
         const run = await get(`/runs/${encodeURIComponent(m.run_id)}`);
         const code = run.python_code || run.compiled_sql;
@@ -431,7 +436,7 @@ async function ask(question, shown) {
     if (!state.thread) {
       const wanted = { datasets: state.chosen, title: question.slice(0, 120) };
       const made = await (await post('/thread/new', wanted, { signal: control.signal })).json();
-      inThread({ id: made.thread_id, name: nameOf(state.chosen) });
+      inThread({ id: made.thread_id, name: nameOf(state.chosen), data: state.chosen[0] });
     }
     const path = `/thread/${encodeURIComponent(state.thread.id)}/message/stream`;
     return events(await post(path, { message: question }, { signal: control.signal }));
@@ -478,12 +483,39 @@ function finish(view, answer) {
     parts.push(el('div', { class: 'files' }, answer.files.map(f =>
       button(`↓ ${f.path}${f.size ? ` (${bytes(f.size)})` : ''}`, () => download(f.path)))));
   if (answer.code_runs?.length) parts.push(ran(answer.code_runs));
+  if (answer.verified) parts.push(el('p', { class: 'note' }, 'Answered as you confirmed it earlier.'));
+  else if (answer.run_id && answer.code_runs?.length && !view.error && !bad && !isCode(view.question) && !/^\s*plan:/i.test(view.question))
+    parts.push(confirmButton(answer.run_id, answer.confirmed));
   if (answer.total_ms) {
     const who = isCode(view.question) ? null : answer.model === 'builtin' ? 'Built-in planner' : answer.model;
     parts.push(el('p', { class: 'meta' }, [who, seconds(answer.total_ms)].filter(Boolean).join(' · ')));
   }
   view.box.replaceChildren(...parts.filter(Boolean));
   view.box.removeAttribute('aria-busy');
+}
+
+/* ---- confirmed answers ---- */
+
+/* Runs whose answers were confirmed. The page works without. */
+async function verifiedRuns(data) {
+  try {
+    return new Set((await get(`/verified?limit=200&dataset_id=${encodeURIComponent(data)}`)).verified.map(v => v.run_id));
+  } catch {
+    return new Set();
+  }
+}
+
+function confirmButton(run, done) {
+  const label = () => (done ? '✓ Confirmed' : 'Confirm this answer');
+  const b = button(label(), () => guarded(async () => {
+    await call(`/runs/${encodeURIComponent(run)}/verify`, { method: done ? 'DELETE' : 'POST' });
+    done = !done;
+    b.textContent = label();
+    b.setAttribute('aria-pressed', done);
+  }), 'quiet confirm');
+  b.title = 'A confirmed answer is used again for the same question, and as an example for alike ones.';
+  b.setAttribute('aria-pressed', Boolean(done));
+  return b;
 }
 
 const seconds = ms => (ms < 1000 ? `${Math.max(1, Math.round(ms))} ms` : `${(ms / 1000).toFixed(1)} s`);

@@ -139,6 +139,11 @@ struct turn {
     struct learning *learning;
     struct turn *next_learner;
 
+    /* verified.c */
+    json_t *examples; /* [{run_id, question, same, plan?, sql?, python?}], the same one first; NULL:
+                         not looked for */
+    struct lookup *lookup;
+
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
     struct model_talk *talk; /* answer_model.c */
@@ -187,6 +192,17 @@ void turn_need_catalog(struct turn *t, turn_next_fn next);
 void turn_forget_learning(struct turn *t);
 void agent_stop_learning(struct agent *a);   /* gives the kernels back */
 void agent_forget_learning(struct agent *a);
+
+/* ---- verified.c ---- */
+
+/* The verified questions that are alike, into examples; then next. */
+void turn_need_examples(struct turn *t, turn_next_fn next);
+void turn_forget_lookup(struct turn *t);
+/* Runs the code of the same question, then next. False: there is none. */
+bool verified_run(struct turn *t, turn_next_fn next);
+json_t *verified_origin(const struct turn *t); /* {run_id, question} of that one; new reference */
+/* Puts alike questions in front of a list of texts. */
+void verified_offer(const struct turn *t, json_t *list);
 
 /* ---- who answers ---- */
 

@@ -217,6 +217,8 @@ static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, 
     if (r == 0)
         r = prompt_details(t, &details, &err);
     if (r == 0)
+        r = prompt_examples(t, &details, &err);
+    if (r == 0)
         r = add_question(t, buf_cstr(&details), t->message, &err);
     if (r < 0)
         model_give_up(t, &err);
@@ -566,6 +568,11 @@ static void begin(struct turn *t)
     talk_anew(t, prompt_system);
 }
 
+static void look_for_examples(struct turn *t)
+{
+    turn_need_examples(t, begin);
+}
+
 void answer_by_model(struct turn *t)
 {
     struct err err = ERR_INIT;
@@ -583,7 +590,7 @@ void answer_by_model(struct turn *t)
     /* The sandbox comes up while the model thinks. */
     if (turn_cfg(t)->enable_python)
         thread_kernel_prepare(t->chat->kernel);
-    turn_need_catalog(t, begin);
+    turn_need_catalog(t, look_for_examples);
 }
 
 void model_cancel(struct turn *t)

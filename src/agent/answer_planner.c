@@ -70,12 +70,33 @@ static void answered(struct turn *t, const json_t *answer)
     turn_summarise(t);
 }
 
+static void read_question(struct turn *t);
+
+/* The code of a verified question ran. */
+static void verified_ran(struct turn *t)
+{
+    if (!json_is_null(json_object_get(t->result, "error"))) { /* the data is another now */
+        json_decref(TAKE_PTR(t->result));
+        json_array_clear(t->code_runs);
+        read_question(t);
+        return;
+    }
+    json_object_set_new(t->extra, "verified", verified_origin(t));
+    turn_summarise(t);
+    turn_finish(t);
+}
+
 static void asked(struct turn *t, const json_t *answer)
 {
     struct err err = ERR_INIT;
     size_t i;
     json_t *choice;
+    json_t *alike = json_array();
     json_object_set(t->extra, "choices", json_object_get(answer, "choices"));
+    verified_offer(t, alike);
+    if (json_array_size(alike) > 0)
+        json_object_set(t->extra, "suggestions", alike);
+    json_decref(alike);
     (void)buf_append_str(&t->text, "I can read this in more than one way. Which do you mean?", &err);
     json_array_foreach(json_object_get(answer, "choices"), i, choice)
         (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1, json_string_value(json_object_get(choice, "reading")));
@@ -87,8 +108,10 @@ static void declined(struct turn *t, json_t *suggestions)
     struct err err = ERR_INIT;
     size_t i;
     json_t *q;
-    if (suggestions)
+    if (suggestions) {
+        verified_offer(t, suggestions);
         json_object_set(t->extra, "suggestions", suggestions);
+    }
     (void)buf_append_str(&t->text, "I can't read this one without a model.", &err);
     if (json_array_size(suggestions))
         (void)buf_append_str(&t->text, " Questions about this data that I can answer:", &err);
@@ -160,7 +183,7 @@ static void step(struct turn *t)
         turn_fail(t, &err);
 }
 
-static void begin(struct turn *t)
+static void read_question(struct turn *t)
 {
     struct err err = ERR_INIT;
     struct chat *c = t->chat;
@@ -178,7 +201,18 @@ static void begin(struct turn *t)
     step(t);
 }
 
+static void begin(struct turn *t)
+{
+    if (!verified_run(t, verified_ran))
+        read_question(t);
+}
+
+static void look_for_examples(struct turn *t)
+{
+    turn_need_examples(t, begin);
+}
+
 void answer_by_planner(struct turn *t)
 {
-    turn_need_catalog(t, begin);
+    turn_need_catalog(t, look_for_examples);
 }

@@ -56,7 +56,7 @@ static int append_value(struct buf *b, const json_t *v, struct err *err)
     return r;
 }
 
-static int append_words(struct buf *b, const char *before, const char *words, struct err *err)
+int prompt_text(struct buf *b, const char *before, const char *words, struct err *err)
 {
     if (!words || !*words)
         return 0;
@@ -81,7 +81,7 @@ int prompt_table(const struct turn *t, const json_t *table, struct buf *b, struc
         r = prompt_name(b, name, err);
     if (r == 0)
         r = buf_printf(b, err, " (%lld rows)", (long long)json_integer_value(json_object_get(table, "row_count")));
-    return r == 0 ? append_words(b, ": ", prompt_words(t, name, NULL), err) : r;
+    return r == 0 ? prompt_text(b, ": ", prompt_words(t, name, NULL), err) : r;
 }
 
 /* The mean of an identifier says nothing, and takes sixteen digits to say it. */
@@ -103,7 +103,8 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
     if (r == 0)
         r = buf_printf(b, err, " %s", json_string_value(json_object_get(column, "type")));
     if (r == 0)
-        r = append_words(b, "; ", prompt_words(t, json_string_value(json_object_get(table, "name")), name), err);
+        r = prompt_text(
+            b, "; ", prompt_words(t, json_string_value(json_object_get(table, "name")), name), err);
     for (size_t i = 0; i < ARRAY_SIZE(facts) && r == 0; i++) {
         const json_t *v = json_object_get(column, facts[i]);
         if (!v || json_is_null(v) || (i == 0 && json_integer_value(v) == 0) || (i == 4 && is_identifier_column(name, column)))
@@ -218,7 +219,7 @@ int prompt_data(const struct turn *t, struct buf *b, struct err *err)
                        turn_cfg(t)->enable_python ? ", and by run_python" : "");
     json_array_foreach(json_object_get(t->chat->data.words, "."), i, set)
         if (r == 0)
-            r = append_words(b, i ? "\n" : ": ", json_string_value(set), err);
+            r = prompt_text(b, i ? "\n" : ": ", json_string_value(set), err);
     if (r == 0 && !small)
         r = buf_append_str(b, "\n(It is large: here are the names of all columns; describe_table tells more.)", err);
     json_array_foreach(json_object_get(about, "tables"), i, table)

@@ -34,6 +34,10 @@ int prompt_rescue(const struct turn *t, struct buf *b, struct err *err);
 int prompt_data(const struct turn *t, struct buf *b, struct err *err);
 /* Of data that is too large to be described at once: the columns that the question may mean. May append nothing. */
 int prompt_details(const struct turn *t, struct buf *b, struct err *err);
+/* Verified questions that are alike, fenced. May append nothing. */
+int prompt_examples(const struct turn *t, struct buf *b, struct err *err);
+/* Words of other people: `before`, then the words as JSON in which no tag can stand. */
+int prompt_text(struct buf *b, const char *before, const char *words, struct err *err);
 /* One line about a table, and one about a column of it. */
 int prompt_table(const struct turn *t, const json_t *table, struct buf *b, struct err *err);
 int prompt_column(const struct turn *t, const json_t *table, const json_t *column, struct buf *b, struct err *err);

@@ -561,6 +561,8 @@ void turn_free(struct turn *t)
     turn_log_finish(&t->log);
     loop_cancel(t->timer);
     turn_forget_learning(t);
+    turn_forget_lookup(t);
+    json_decref(t->examples);
     model_talk_destroy(t);
     reading_destroy(t->reading);
     json_decref(t->data);

@@ -301,6 +301,7 @@ void turn_finish(struct turn *t)
     t->finishing = true;
     loop_cancel(TAKE_PTR(t->timer));
     turn_forget_learning(t);
+    turn_forget_lookup(t);
     model_talk_destroy(t);
     settle_outcome(t);
     if (!t->streamed && t->message && !t->failed) /* of a failure the answer tells, once */

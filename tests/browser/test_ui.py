@@ -454,3 +454,54 @@ def test_phone(page, scheme):
                            ".map(c => c.match(/\\d+/g).reduce((a, b) => a + +b, 0))")
     assert (paper < ink) == (scheme == "dark")
     assert page.problems == []
+
+
+# ---- what people know about their data ----
+
+
+def test_describing_data(page, tmp_path):
+    path = tmp_path / "parcels.csv"
+    path.write_text("id,st,v1\n1,completed,10\n2,returned,20\n3,completed,5\n")
+    upload(page, path)
+    page.click("#describe")
+    page.wait("document.querySelectorAll('#words .column').length === 3")
+    page.click("#words [aria-label='Description of v1']")
+    page.type("Shipping weight")
+    page.click("#words [aria-label='Unit of v1']")
+    page.type("kg")
+    page.click("#words button", "Add a metric")
+    page.click("#words .metric input")
+    page.type("net weight")
+    page.click("#words .metric input:nth-of-type(2)")
+    page.type("sum of v1 where st is completed")
+    page.click("#words button", "Save")
+    page.wait("!document.getElementById('words')")
+    turn = ask(page, "what is the net weight?")
+    assert page.text(f"{turn} .stat b") == "15"
+    # It is there when the dialog is opened again, and what the server refuses is said in it.
+    page.click("#describe")
+    page.wait("document.querySelector('#words [aria-label=\"Unit of v1\"]')?.value === 'kg'")
+    page.eval("document.querySelector('#words .metric input').removeAttribute('maxlength'); "
+              "document.querySelector('#words .metric input').value = 'm'.repeat(81)")
+    page.click("#words button", "Save")
+    page.wait("document.querySelector('#words .problem:not([hidden])')?.innerText.includes('1 to 80 bytes')")
+    page.click("#words button", "Cancel")
+    page.wait("!document.getElementById('words')")
+    assert all("400" in str(problem) for problem in page.problems)  # the refused one, and nothing else
+
+
+def test_confirming_an_answer(page, tmp_path):
+    path = tmp_path / "confirmed.csv"
+    path.write_text("kind,n\na,1\nb,2\n")
+    upload(page, path)
+    turn = ask(page, "total n by kind")
+    page.click(f"{turn} .confirm", "Confirm this answer")
+    page.wait(f"document.querySelector('{turn} .confirm').getAttribute('aria-pressed') === 'true'")
+    again = ask(page, "Total n by kind?")
+    assert "Answered as you confirmed it earlier." in page.text(again) and not page.visible(f"{again} .confirm")
+    page.reload()
+    page.wait("document.querySelector('.confirm')?.innerText === '✓ Confirmed'")
+    page.click(".turn .confirm")
+    page.wait("document.querySelector('.confirm').getAttribute('aria-pressed') === 'false'")
+    assert "Answered as you confirmed it earlier." not in page.text(ask(page, "total n, by kind"))
+    assert page.problems == []

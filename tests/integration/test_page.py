@@ -35,8 +35,8 @@ def test_both_forms_of_the_root_are_told_apart_by_caches(shared):
 def test_page_asks_nobody_else(shared):
     text = shared.get("/ui").body.decode()
     files = re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?!data:)([^"]+)"', text)
-    assert files == ["/ui/ui.css", "/ui/ui.js"]
-    for path, kind in zip(files, ("text/css", "text/javascript")):
+    assert files == ["/ui/ui.css", "/ui/ui.js", "/ui/ui.words.js"]
+    for path, kind in zip(files, ("text/css", "text/javascript", "text/javascript")):
         file = shared.get(path)
         assert (file.status, file.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
         text += file.body.decode()
