@@ -167,6 +167,9 @@ void turn_show_run(struct turn *t, const char *language, const char *code, json_
 bool turn_should_stop(struct turn *t);
 /* Runs SQL whose result only the caller sees. */
 int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done, struct err *err);
+/* The same for what the catalog would know if it were larger, with the time of its queries. */
+int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
+                 struct err *err);
 /* After code: adds the time that it waited for a sandbox. */
 void turn_count_wait(struct turn *t);
 /* Plan → SQL by what the catalog says. */
@@ -214,5 +217,8 @@ void answer_by_planner(struct turn *t);
 void answer_by_model(struct turn *t);
 void model_talk_destroy(struct turn *t);
 void model_cancel(struct turn *t);
+/* A display of the code under way: the model is shown figures as they were drawn, whatever their
+ * size in the answer. */
+void model_keep_figure(struct turn *t, const json_t *display);
 
 #endif

@@ -580,6 +580,7 @@ void answer_by_model(struct turn *t)
     if (t->talk) {
         t->talk->kept = json_array();
         t->talk->answered = json_object();
+        t->talk->drawn = json_array();
         buf_init(&t->talk->heard, TURN_TEXT_MAX);
     }
     if (!t->talk) {
@@ -608,6 +609,7 @@ void model_talk_destroy(struct turn *t)
         json_decref(t->talk->kept);
         json_decref(t->talk->answered);
         json_decref(t->talk->files_before);
+        json_decref(t->talk->drawn);
     }
     free(TAKE_PTR(t->talk));
 }

@@ -28,6 +28,10 @@ struct model_talk {
     json_t *answered;     /* name and arguments of a call → {text, is_error, cells}: the same call again is answered from here */
     unsigned cells;       /* of Python, that ran: what was asked before one may be different behind it */
     json_t *files_before; /* those of /workspace before the code under way */
+    const char *wanted;   /* text of find_values under way */
+    json_t *drawn;        /* PNGs of the code under way, as base64 */
+    size_t image_bytes;   /* of all that the model was shown in this turn */
+    unsigned too_large;   /* figures of the code under way that it is not shown */
 
     /* model_words.c */
     struct buf heard;    /* of the reply under way */

@@ -5,11 +5,16 @@
 #include "agent/chart.h"
 #include "agent/coerce.h"
 #include "agent/model_impl.h"
+#include "base/base64.h"
 #include "base/str.h"
 
 #define TOOL_TEXT_MAX (64u << 10)
 #define TOOL_CALLS_MAX 40
 #define CHOICES_MAX 4
+#define TOOL_IMAGES_MAX 3               /* figures of one run that a model sees */
+#define IMAGE_MAX_BYTES (4u << 20)      /* of one, as base64: below every provider's limit */
+#define IMAGES_MAX_BYTES (16u << 20)    /* of a turn: each call sends all of them again */
+#define IMAGE_MAX_PIXELS 8000           /* a side */
 
 static void next_tool(struct turn *t);
 
@@ -61,6 +66,57 @@ static void remember(struct turn *t, const char *text, bool is_error)
         json_object_set_new(talk->answered, key, json_pack("{s:s, s:b, s:i}", "text", text, "is_error", is_error, "cells", (int)talk->cells));
 }
 
+/* ---- figures ---- */
+
+/* What every provider takes: a PNG of at most so many pixels a side. False for what is no PNG. */
+static bool has_fair_size(const char *png)
+{
+    unsigned char head[24];
+    size_t n = 0;
+    struct err ignored = ERR_INIT;
+    auto_buf struct buf b = BUF_INIT(64);
+    if (strlen(png) < 32 || base64_decode(png, 32, &b, &ignored) < 0 || b.len < sizeof(head))
+        return false;
+    memcpy(head, b.data, sizeof(head));
+    uint32_t side[2];
+    for (size_t i = 0; i < 2; i++, n += 4)
+        side[i] = (uint32_t)head[16 + n] << 24 | (uint32_t)head[17 + n] << 16 |
+                  (uint32_t)head[18 + n] << 8 | head[19 + n];
+    return memcmp(head + 1, "PNG", 3) == 0 && side[0] <= IMAGE_MAX_PIXELS &&
+           side[1] <= IMAGE_MAX_PIXELS;
+}
+
+void model_keep_figure(struct turn *t, const json_t *display)
+{
+    struct model_talk *talk = t->talk;
+    json_t *png = json_object_get(display, "png");
+    size_t len = json_string_length(png);
+    if (!talk || !json_is_string(png) || !llm_sees(t->chat->agent->env.llm))
+        return;
+    if (json_array_size(talk->drawn) >= TOOL_IMAGES_MAX || len > IMAGE_MAX_BYTES ||
+        talk->image_bytes + len > IMAGES_MAX_BYTES || !has_fair_size(json_string_value(png))) {
+        talk->too_large++;
+        return;
+    }
+    talk->image_bytes += len;
+    json_array_append(talk->drawn, png);
+}
+
+/* The figures of the code that ran; talk->kept holds them. */
+static size_t images_of(struct turn *t, const struct llm_image **ret)
+{
+    struct model_talk *talk = t->talk;
+    struct llm_image *images = arena_alloc(&t->arena, TOOL_IMAGES_MAX * sizeof(*images));
+    size_t i, n = 0;
+    json_t *png;
+    json_array_foreach(talk->drawn, i, png)
+        if (images && json_array_append(talk->kept, png) == 0)
+            images[n++] = (struct llm_image){ .type = "image/png",
+                                              .base64 = json_string_value(png) };
+    *ret = images;
+    return n;
+}
+
 static void code_ran(struct turn *t)
 {
     struct model_talk *talk = t->talk;
@@ -68,9 +124,14 @@ static void code_ran(struct turn *t)
     auto_buf struct buf text = BUF_INIT(TOOL_TEXT_MAX);
     const struct llm_image *images = NULL;
     bool failed = !json_is_null(json_object_get(t->result, "error"));
-    size_t n_images = llm_sees(t->chat->agent->env.llm) ? tools_images(t, t->result, &images) : 0;
+    size_t n_images = images_of(t, &images);
     if (tools_result_text(t, t->result, talk->files_before, &text, &err) < 0 && text.len == 0)
         (void)buf_append_str(&text, "the result is too large to show: select fewer columns or rows", &err);
+    if (talk->too_large)
+        (void)buf_printf(&text, &err,
+                         "\n%u of the figures can't be shown to you, being too large or too many: "
+                         "draw fewer and smaller ones to look at them.",
+                         talk->too_large);
     json_decref(TAKE_PTR(talk->files_before));
     talk->cells += str_eq(t->mode, "python");
     remember(t, buf_cstr(&text), failed);
@@ -82,9 +143,19 @@ static void run(struct turn *t, const char *language, const char *code, json_t *
     struct turn_run what = { .language = language, .code = code, .plan = plan };
     json_decref(t->talk->files_before);
     t->talk->files_before = json_incref(t->files);
+    json_array_clear(t->talk->drawn);
+    t->talk->too_large = 0;
     turn_run_code(t, &what, code_ran);
 }
 
+static void tell_values(struct turn *t, const char *text)
+{
+    const char *told = *text ? text : "no text column has a value like this";
+    remember(t, told, false);
+    answer(t, told, false);
+}
+
+/* What the database found in columns that the index does not know all values of. */
 static void values_found(void *arg, const struct run_result *result, const struct err *err)
 {
     struct turn *t = arg;
@@ -93,28 +164,33 @@ static void values_found(void *arg, const struct run_result *result, const struc
     turn_count_wait(t);
     if (turn_should_stop(t))
         return;
-    if (err || result->verdict != VERDICT_OK) {
+    bool failed = err || result->verdict != VERDICT_OK;
+    (void)tools_find_values(t, t->talk->wanted, &text, &why);
+    if (failed && text.len == 0) {
         answer(t, err ? err->message : "the search failed; try run_sql with ILIKE", true);
         return;
     }
-    if (json_array_size(json_object_get(result->body, "rows")) == 0)
-        (void)buf_append_str(&text, "no text column has a value like this", &why);
-    else
+    if (!failed && json_array_size(json_object_get(result->body, "rows")) > 0)
         (void)tools_result_text(t, result->body, NULL, &text, &why);
-    remember(t, buf_cstr(&text), false);
-    answer(t, buf_cstr(&text), false);
+    tell_values(t, buf_cstr(&text));
 }
 
 static void find_values(struct turn *t, const char *text)
 {
-    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES), found = BUF_INIT(TOOL_TEXT_MAX);
     struct err err = ERR_INIT;
     int r = text && *text ? tools_find_values_sql(t, text, &sql, &err) : err_set(&err, ERR_VALIDATION, "the text is missing");
+    if (r == 0 && sql.len == 0) {
+        (void)tools_find_values(t, text, &found, &err);
+        tell_values(t, buf_cstr(&found));
+        return;
+    }
     const char *kept = r == 0 ? arena_strdup(&t->arena, buf_cstr(&sql)) : NULL;
-    if (r == 0 && !kept)
+    t->talk->wanted = r == 0 ? arena_strdup(&t->arena, text) : NULL;
+    if (r == 0 && (!kept || !t->talk->wanted))
         r = err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
-        r = turn_query(t, kept, 50, values_found, &err);
+        r = turn_look_up(t, kept, 50, values_found, &err);
     if (r < 0)
         answer(t, err.message, true);
 }

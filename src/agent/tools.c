@@ -14,7 +14,6 @@
 #define CELL_MAX_BYTES 300 /* of a cell that is shown; longer ones are cut, with a note */
 #define PRINTED_MAX_BYTES 6000
 #define DESCRIBED_BYTES 8000 /* of one page of describe_table */
-#define IMAGE_MAX_BYTES (2u << 20)
 
 struct tool {
     const char *name, *description, *parameters;
@@ -24,26 +23,53 @@ struct tool {
 
 static const struct tool tools[] = {
     { "run_sql", "Run one SELECT (DuckDB's dialect) on the tables and get its rows.",
-      "{\"type\":\"object\",\"required\":[\"sql\"],\"properties\":{\"sql\":{\"type\":\"string\",\"description\":\"One SELECT or WITH "
-      "statement.\"}}}", false, false },
-    { "run_python", "Run a Python cell. pandas is pd, numpy np; each table is a DataFrame by its name; sql(\"SELECT …\") gives a DataFrame. "
-                    "Variables stay from cell to cell. Figures drawn with matplotlib are shown to the person. Files written to /workspace can "
-                    "be downloaded. The value of the last expression, and what is printed, come back.",
-      "{\"type\":\"object\",\"required\":[\"code\"],\"properties\":{\"code\":{\"type\":\"string\",\"description\":\"Python source.\"}}}", true,
-      false },
-    { "describe_table", "Columns of a table with types, ranges, frequent values, descriptions and sample rows, in pages.",
-      "{\"type\":\"object\",\"required\":[\"table\"],\"properties\":{\"table\":{\"type\":\"string\"},\"from\":{\"type\":\"integer\","
-      "\"description\":\"Number of the first column of the page; 1 when left out.\"},\"match\":{\"type\":\"string\",\"description\":\"Only "
-      "columns whose name or description has this text.\"}}}", false, false },
-    { "find_values", "Find how something is spelt in the data: values of text columns that are like the text, with their columns and counts.",
-      "{\"type\":\"object\",\"required\":[\"text\"],\"properties\":{\"text\":{\"type\":\"string\"}}}", false, false },
-    { "show_chart", "Draw the rows of the last result for the person. Columns are named as in the result.",
-      "{\"type\":\"object\",\"required\":[\"kind\",\"x\",\"y\"],\"properties\":{\"kind\":{\"type\":\"string\",\"enum\":[\"bar\",\"line\","
-      "\"point\",\"arc\"]},\"x\":{\"type\":\"string\"},\"y\":{\"type\":\"string\"},\"series\":{\"type\":\"string\"}}}", false, false },
-    { "ask_person", "Ask the person which of several readings is meant. Ends your turn; the person picks a choice or writes.",
-      "{\"type\":\"object\",\"required\":[\"question\",\"choices\"],\"properties\":{\"question\":{\"type\":\"string\"},\"choices\":{\"type\":"
-      "\"array\",\"items\":{\"type\":\"string\"},\"description\":\"Two to four questions that each stand for themselves.\"}}}", false, false },
-    { "run_plan", "", "{\"type\":\"object\",\"required\":[\"plan\"],\"properties\":{\"plan\":{\"type\":\"object\"}}}", false, true },
+      "{\"type\":\"object\",\"required\":[\"sql\"],\"properties\":{\"sql\":{\"type\":\"string\","
+      "\"description\":\"One SELECT or WITH "
+      "statement.\"}}}",
+      false, false },
+    { "run_python",
+      "Run a Python cell. pandas is pd, numpy np; each table is a DataFrame by its name; "
+      "sql(\"SELECT …\") gives a DataFrame. "
+      "Variables stay from cell to cell. Figures drawn with matplotlib are shown to the person. "
+      "Files written to /workspace can "
+      "be downloaded. The value of the last expression, and what is printed, come back.",
+      "{\"type\":\"object\",\"required\":[\"code\"],\"properties\":{\"code\":{\"type\":\"string\","
+      "\"description\":\"Python source.\"}}}",
+      true, false },
+    { "describe_table",
+      "Columns of a table with types, ranges, frequent values, descriptions and sample rows, in "
+      "pages.",
+      "{\"type\":\"object\",\"required\":[\"table\"],\"properties\":{\"table\":{\"type\":"
+      "\"string\"},\"from\":{\"type\":\"integer\","
+      "\"description\":\"Number of the first column of the page; 1 when left "
+      "out.\"},\"match\":{\"type\":\"string\",\"description\":\"Only "
+      "columns whose name or description has this text.\"}}}",
+      false, false },
+    { "find_values",
+      "Find how something is spelt in the data: values of text columns that are like the text, "
+      "with their columns.",
+      "{\"type\":\"object\",\"required\":[\"text\"],\"properties\":{\"text\":{\"type\":\"string\"}}"
+      "}",
+      false, false },
+    { "show_chart",
+      "Draw the rows of the last result for the person. Columns are named as in the result.",
+      "{\"type\":\"object\",\"required\":[\"kind\",\"x\",\"y\"],\"properties\":{\"kind\":{\"type\":"
+      "\"string\",\"enum\":[\"bar\",\"line\","
+      "\"point\",\"arc\"]},\"x\":{\"type\":\"string\"},\"y\":{\"type\":\"string\"},\"series\":{"
+      "\"type\":\"string\"}}}",
+      false, false },
+    { "ask_person",
+      "Ask the person which of several readings is meant. Ends your turn; the person picks a "
+      "choice or writes.",
+      "{\"type\":\"object\",\"required\":[\"question\",\"choices\"],\"properties\":{\"question\":{"
+      "\"type\":\"string\"},\"choices\":{\"type\":"
+      "\"array\",\"items\":{\"type\":\"string\"},\"description\":\"Two to four questions that each "
+      "stand for themselves.\"}}}",
+      false, false },
+    { "run_plan", "",
+      "{\"type\":\"object\",\"required\":[\"plan\"],\"properties\":{\"plan\":{\"type\":\"object\"}}"
+      "}",
+      false, true },
     { "list_files", "", "{\"type\":\"object\",\"properties\":{}}", false, true },
 };
 
@@ -174,7 +200,8 @@ static int append_made(struct buf *b, const json_t *result, const json_t *files_
     json_t *o;
     int r = 0;
     json_array_foreach(outputs, i, o)
-        figures += json_object_get(o, "png") || json_object_get(o, "svg") || json_object_get(o, "figure") || json_object_get(o, "url");
+        figures += json_object_get(o, "png") || json_object_get(o, "svg") ||
+                   json_object_get(o, "png_url") || json_object_get(o, "svg_url");
     if (figures > 0)
         r = buf_printf(b, err, "%s%zu figure%s drawn, and the person sees %s.", b->len ? "\n" : "", figures, figures == 1 ? " was" : "s were",
                        figures == 1 ? "it" : "them");
@@ -237,21 +264,6 @@ int tools_result_text(const struct turn *t, const json_t *result, const json_t *
     if (r == 0 && b->len == 0)
         r = buf_append_str(b, "done; nothing was printed, drawn or written, and the last line has no value", err);
     return r;
-}
-
-size_t tools_images(struct turn *t, const json_t *result, const struct llm_image **ret)
-{
-    struct llm_image *images = arena_alloc(&t->arena, TOOL_IMAGES_MAX * sizeof(*images));
-    size_t i, n = 0;
-    json_t *o;
-    json_array_foreach(json_object_get(result, "outputs"), i, o)
-    {
-        const char *png = json_string_value(json_object_get(o, "png"));
-        if (images && png && n < TOOL_IMAGES_MAX && strlen(png) <= IMAGE_MAX_BYTES && (png = arena_strdup(&t->arena, png)))
-            images[n++] = (struct llm_image){ .type = "image/png", .base64 = png };
-    }
-    *ret = images;
-    return n;
 }
 
 /* ---- describe_table ---- */
@@ -337,6 +349,20 @@ static int append_quoted(struct buf *b, const char *s, struct err *err)
     return r == 0 ? buf_append_str(b, "\"", err) : r;
 }
 
+int tools_find_values(const struct turn *t, const char *text, struct buf *b, struct err *err)
+{
+    struct nl_like found[FIND_ROWS];
+    size_t n = nl_values_like(catalog_schema(t->chat->catalog), text, found, FIND_ROWS);
+    int r = n > 0 ? buf_append_str(b, "columns: [\"table\",\"column\",\"value\"]", err) : 0;
+    for (size_t i = 0; i < n && r == 0; i++) {
+        auto_json json_t *row = json_pack("[s, s, s]", found[i].table, found[i].column,
+                                          found[i].value);
+        bool cut = false;
+        r = append_row(b, row, &cut, err);
+    }
+    return r;
+}
+
 int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b, struct err *err)
 {
     const json_t *tables = json_object_get(catalog_describe(t->chat->catalog), "tables");
@@ -348,8 +374,12 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
         json_array_foreach(json_object_get(table, "columns"), k, column)
         {
             const char *name = json_string_value(json_object_get(column, "name")), *of = json_string_value(json_object_get(table, "name"));
+            const json_t *distinct = json_object_get(column, "distinct");
             if (!str_eq(json_string_value(json_object_get(column, "type")), "VARCHAR") || n == FIND_COLUMNS_MAX || r < 0)
                 continue;
+            if (distinct && nl_has_values(catalog_schema(t->chat->catalog), (int)i, (int)k,
+                                          json_integer_value(distinct)))
+                continue; /* tools_find_values() knows them all */
             r = buf_append_str(b, n++ ? " UNION ALL SELECT " : "SELECT ", err);
             if (r == 0)
                 r = append_literal(b, of, err);
@@ -369,8 +399,10 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
                 r = buf_append_str(b, " GROUP BY 3", err);
         }
     }
-    if (r == 0 && n == 0)
-        return err_set(err, ERR_NOT_FOUND, "no table has a column of text");
+    if (r == 0 && n == 0) {
+        buf_clear(b);
+        return 0;
+    }
     if (r == 0)
         r = buf_append_str(b, ") WHERE v ILIKE '%' || ", err);
     if (r == 0)

@@ -5,8 +5,6 @@
 
 #include "agent/agent_impl.h"
 
-#define TOOL_IMAGES_MAX 3 /* figures of one run that a model sees */
-
 /* The tools of this turn; parameters are borrowed from static data. */
 size_t tools_list(const struct turn *t, const struct llm_tool **ret);
 /* JSON Schema of a tool's arguments; NULL for an unknown name. */
@@ -18,10 +16,13 @@ const char *tools_names(void); /* "run_sql, run_python, …" */
  * those that were there before the run; t may be NULL.
  */
 int tools_result_text(const struct turn *t, const json_t *result, const json_t *files_before, struct buf *b, struct err *err);
-/* The figures of a result, for models that see; in the turn's arena. */
-size_t tools_images(struct turn *t, const json_t *result, const struct llm_image **ret);
 int tools_describe_table(const struct turn *t, const json_t *args, struct buf *b, struct err *err);
-/* SQL that finds values like the text: table, column, value, rows. */
+/* Values like the text, from the planner's index. Appends nothing when there are none. */
+int tools_find_values(const struct turn *t, const char *text, struct buf *b, struct err *err);
+/*
+ * SQL that finds values like the text in the columns whose values the index does not have all of:
+ * table, column, value, rows. Appends nothing when it has.
+ */
 int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b, struct err *err);
 int tools_list_files(const struct turn *t, struct buf *b, struct err *err);
 

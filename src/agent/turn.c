@@ -65,6 +65,7 @@ static bool on_display(void *arg, const json_t *data)
     struct turn *t = arg;
     if (!t->figures)
         t->figures = figures_begin(t->chat->agent->env.figures, t->chat->owner, t->run_id);
+    model_keep_figure(t, data);
     json_t *shown = t->figures ? figures_take(t->figures, data, false) : NULL;
     if (shown)
         turn_say(t, "image", json_incref(shown));
@@ -90,13 +91,14 @@ static void on_progress(void *arg, const char *stage, double fraction)
     turn_say(arg, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
 }
 
-static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t max_rows, int64_t max_output_bytes, bool shown,
-                     kernel_job_fn done, struct err *err)
+static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t timeout_ms,
+                     int64_t max_rows, int64_t max_output_bytes, bool shown, kernel_job_fn done,
+                     struct err *err)
 {
     struct kernel_job job = {
         .kind = kind,
         .code = code,
-        .timeout_ms = t->code.timeout_ms,
+        .timeout_ms = timeout_ms,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,
         .events = { .progress = on_progress, .output = shown ? on_output : NULL, .display = shown ? on_display : NULL, .arg = t },
@@ -108,7 +110,15 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
 
 int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done, struct err *err)
 {
-    return begin_job(t, RUN_SQL, sql, max_rows, CATALOG_OUTPUT_MAX_BYTES, false, done, err);
+    return begin_job(t, RUN_SQL, sql, t->code.timeout_ms, max_rows, CATALOG_OUTPUT_MAX_BYTES, false,
+                     done, err);
+}
+
+int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
+                 struct err *err)
+{
+    return begin_job(t, RUN_SQL, sql, CATALOG_TIMEOUT_MS, max_rows, CATALOG_OUTPUT_MAX_BYTES, false,
+                     done, err);
 }
 
 /* What a run printed and gave, as text for people and models; bounded. */
@@ -204,7 +214,8 @@ static bool try_among_frames(struct turn *t)
     auto_free char *quoted = json_dumps(text, JSON_ENCODE_ANY);
     const char *cell = quoted ? arena_printf(&t->arena, "sql(%s)", quoted) : NULL;
     t->run.among_frames = true;
-    return cell && begin_job(t, RUN_PYTHON, cell, t->code.max_rows, t->code.max_output_bytes, false, on_code_ran, &err) == 0;
+    return cell && begin_job(t, RUN_PYTHON, cell, t->code.timeout_ms, t->code.max_rows,
+                             t->code.max_output_bytes, false, on_code_ran, &err) == 0;
 }
 
 static void on_code_ran(void *arg, const struct run_result *result, const struct err *err)
@@ -263,8 +274,8 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
     turn_stage_run(t, run->language);
     int r = t->run.code ? 0 : err_set(&err, ERR_TOO_LARGE, "the code is too large");
     if (r == 0)
-        r = begin_job(t, python ? RUN_PYTHON : RUN_SQL, t->run.code, t->code.max_rows, t->code.max_output_bytes, true,
-                      on_code_ran, &err);
+        r = begin_job(t, python ? RUN_PYTHON : RUN_SQL, t->run.code, t->code.timeout_ms,
+                      t->code.max_rows, t->code.max_output_bytes, true, on_code_ran, &err);
     if (r < 0)
         turn_fail(t, &err);
 }

@@ -59,6 +59,16 @@ int nl_schema_add_metric(struct nl_schema *s, const char *name, const char *mean
                          struct err *err);
 int nl_schema_finish(struct nl_schema *s, struct err *err);
 
+/* A value that is spelt like a text. Strings are the schema's. */
+struct nl_like {
+    const char *table, *column, *value;
+    double score; /* 1: equal but for its case */
+};
+/* Of all text columns, the best first. */
+size_t nl_values_like(const struct nl_schema *s, const char *text, struct nl_like *ret, size_t max);
+/* Whether the schema has all values of a column that has so many different ones. */
+bool nl_has_values(const struct nl_schema *s, int table, int column, long long distinct);
+
 enum nl_status { NL_ANSWERED, NL_ASKED, NL_DECLINED, _NL_STATUS_MAX };
 extern const char *const nl_status_names[_NL_STATUS_MAX];
 

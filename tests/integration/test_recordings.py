@@ -17,18 +17,33 @@ BESIDE = [Path(os.environ.get("RIDDLE_RECORDINGS", "/nowhere")), ROOT.parent / "
           ROOT.parent.parent / "shared/data/model-recordings"]
 FOLDER = next((p for p in BESIDE if (p / "index.jsonl").is_file()), None)
 SPLITS = 100
+WHOLE_BYTES = 32000  # a stream of up to so many is cut at every byte by the long test …
+LONG_SPLITS = 3000  # … and a longer one, which takes a time that grows with its square, in so many places
+needs_recordings = pytest.mark.skipif(FOLDER is None, reason="no recordings beside the project (RIDDLE_RECORDINGS)")
 
 
-@pytest.mark.skipif(FOLDER is None, reason="no recordings beside the project (RIDDLE_RECORDINGS)")
+@needs_recordings
 def test_every_recording_is_read_as_a_second_reader_does(capsys):
+    compare(lambda data: SPLITS, capsys)
+
+
+@needs_recordings
+@pytest.mark.long
+@pytest.mark.limit(3600)
+def test_recordings_cut_at_every_byte(capsys):
+    compare(lambda data: len(data) + 1 if len(data) <= WHOLE_BYTES else LONG_SPLITS, capsys)
+
+
+def compare(splits, capsys):
+    """Each stream is also read byte by byte, whatever splits says."""
     rows, lines = [], []
     for row in map(json.loads, (FOLDER / "index.jsonl").read_text().splitlines()):
         data = (FOLDER / row["file"]).read_bytes()
         is_stream = row["content_type"].startswith("text/event-stream") or data.lstrip()[:5] in (b"data:", b"event")
         protocol = independent_reader.protocol_of(row["protocol"], data)
         rows.append((row, data, is_stream, protocol))
-        lines.append(json.dumps({"protocol": protocol, "path": str(FOLDER / row["file"]), "is_stream": is_stream, "splits": SPLITS}))
-    child = subprocess.run([BUILD / "tests/tools/llm_replay"], input="\n".join(lines).encode() + b"\n", stdout=subprocess.PIPE, timeout=900,
+        lines.append(json.dumps({"protocol": protocol, "path": str(FOLDER / row["file"]), "is_stream": is_stream, "splits": splits(data)}))
+    child = subprocess.run([BUILD / "tests/tools/llm_replay"], input="\n".join(lines).encode() + b"\n", stdout=subprocess.PIPE, timeout=3500,
                            check=True)
     answers = [json.loads(line) for line in child.stdout.splitlines()]
     assert len(answers) == len(rows)

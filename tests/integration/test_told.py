@@ -32,6 +32,8 @@ def server(tmp_path_factory, model):
         (data / name / f"{'sales' if name == 'shop' else name}.csv").write_text(content)
     (data / "wide").mkdir()
     (data / "wide" / "wide.csv").write_text(",".join(f"measure_{i}" for i in range(300)) + "\n" + ",".join(map(str, range(300))) + "\n")
+    (data / "many").mkdir()
+    (data / "many" / "many.csv").write_text("city,customer\n" + "".join(f"{('München', 'Wien')[i % 2]},Customer {i:05d} Nowak\n" for i in range(1500)))
     (data / "registry.json").write_text(json.dumps(REGISTRY))
     with Server(directory, **QUICK, **model.settings, OPENAI_MODEL="seeing", LLM_VISION="on", AGENT_TIMEOUT_SECONDS=120, RUN_TIMEOUT_SECONDS=60, LLM_TIMEOUT_SECONDS=20,
                 LLM_MAX_RETRIES=0, RIDDLE_MEMORY="2g") as s:  # room for a sanitized kernel
@@ -60,6 +62,27 @@ def test_figures_and_files_are_told_and_shown(server, model, thread):
     assert "1 figure was drawn" in told and "/workspace/out.csv" in told and "without output" not in told
     parts = messages[-1]["content"]
     assert messages[-1]["role"] == "user" and parts[1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
+
+
+NOISE = """import matplotlib, numpy as np
+matplotlib.use('agg')
+import matplotlib.pyplot as plt
+plt.figure(figsize=({0}, {1}), dpi=100); plt.imshow(np.random.default_rng(1).random(({2}, {2}, 3)), interpolation='nearest', aspect='auto'); plt.show()
+None"""
+
+
+def test_large_figures_are_shown_as_they_were_drawn(server, model, thread):
+    model.says(calls(("run_python", {"code": NOISE.format(7, 7, 700)})), text("Noise."))
+    answer = say(server, thread, "draw noise")
+    assert answer["images"][0]["png_url"] and "png" not in answer["images"][0]  # a reference, for the person
+    image = model.requests[-1]["body"]["messages"][-1]["content"][1]["image_url"]["url"]
+    assert image.startswith("data:image/png;base64,iVBOR") and len(image) > 256 << 10
+    assert "1 figure was drawn" in answers(model)[0] and "too large" not in answers(model)[0]
+    # What no provider takes is not sent, and the model knows.
+    model.says(calls(("run_python", {"code": NOISE.format(110, 1, 4)})), text("Huge."))
+    say(server, thread, "draw huge noise")
+    assert "image_url" not in json.dumps(model.requests[-1]["body"]["messages"][-2:])
+    assert "1 of the figures can't be shown to you" in answers(model)[-1] and "1 figure was drawn" in answers(model)[-1]
 
 
 def test_rows_that_are_too_large_are_not_none(server, model, thread):
@@ -97,6 +120,14 @@ def test_values_are_found_by_their_spelling(server, model, thread):
     say(server, thread, "nrth?")
     found, none = answers(model)
     assert '"North"' in found and '"region"' in found and "no text column" in none
+
+
+def test_values_that_the_index_has_not_are_looked_up(server, model):
+    thread = new_thread(server, datasets=["many"])
+    model.says(calls(("find_values", {"text": "Müncehn"}), ("find_values", {"text": "customer 01499 Novak"})), text("There."))
+    say(server, thread, "who?")
+    city, customer = answers(model)
+    assert '["many","city","München"]' in city and '"Customer 01499 Nowak"' in customer and '"rows"' in customer
 
 
 def test_the_same_call_is_run_once(server, model, thread):
