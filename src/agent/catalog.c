@@ -26,6 +26,7 @@
 #define INTEGER_VALUES 200
 #define LISTED_INTEGERS 50    /* a number with more different values has no top list */
 #define LOOKED_AT_COLUMNS 400 /* of a table; of the rest only name and type are known */
+#define ASKED_COLUMNS 16      /* in one query: planning a UNION takes the square of its parts */
 #define SMALL_ROWS 100000     /* up to here all is asked for at once */
 #define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
 #define HARDLY_REPEATS 0.9    /* different values among those */
@@ -47,7 +48,9 @@ struct catalog {
     enum step step;
     struct buf sql;
     json_t *columns, *types; /* of that table */
+    size_t asked; /* columns before this one have been asked for in this step */
     long long n_rows;
+    bool is_cut;   /* an answer about it was */
     bool *repeats; /* of its columns; NULL while that is not known */
 
     struct nl_schema *nl;
@@ -155,18 +158,31 @@ static const char *column_name(const struct catalog *c, size_t i)
     return json_string_value(json_array_get(c->columns, i));
 }
 
-/* Ranges come before values: a cut answer then lacks the less important. */
-static int facts_query(struct catalog *c, bool ranges, bool values, struct err *err)
+static size_t looked_at(const struct catalog *c)
+{
+    return MIN_OF(json_array_size(c->columns), (size_t)LOOKED_AT_COLUMNS);
+}
+
+/*
+ * About the next columns that have something to be asked; an empty text when there are none. Ranges
+ * come before values: a cut answer then lacks the less important.
+ */
+static int facts_query(struct catalog *c, struct err *err)
 {
     const char *table = c->tables[c->table];
-    size_t n = MIN_OF(json_array_size(c->columns), (size_t)LOOKED_AT_COLUMNS);
+    bool ranges = c->step == STEP_RANGES || !c->repeats, values = c->step == STEP_VALUES;
     int r = 0;
     buf_clear(&c->sql);
-    for (size_t i = 0; i < n && r >= 0 && ranges; i++)
-        r = range_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
-    for (size_t i = 0; i < n && r >= 0 && values; i++)
-        if (has_values(column_type(c, i)))
-            r = values_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !c->repeats || c->repeats[i], err);
+    while (r >= 0 && c->sql.len == 0 && c->asked < looked_at(c)) {
+        size_t from = c->asked, to = MIN_OF(from + ASKED_COLUMNS, looked_at(c));
+        for (size_t i = from; i < to && r >= 0 && ranges; i++)
+            r = range_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
+        for (size_t i = from; i < to && r >= 0 && values; i++)
+            if (has_values(column_type(c, i)))
+                r = values_query(&c->sql, column_name(c, i), table, i, column_type(c, i),
+                                 !c->repeats || c->repeats[i], err);
+        c->asked = to;
+    }
     return r;
 }
 
@@ -313,7 +329,7 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
     int r = 0, t = (int)c->table;
     if (!json_is_array(rows))
         return err_set(err, ERR_PROTOCOL, "the query about table '%s' gave no rows", c->tables[c->table]);
-    if (c->step == STEP_RANGES)
+    if (c->step == STEP_RANGES && !c->repeats)
         c->repeats = calloc(n_columns, sizeof(*c->repeats));
     if (c->step == STEP_RANGES && !c->repeats)
         return no_memory(err);
@@ -338,10 +354,18 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
                 r = nl_schema_add_value(c->nl, t, (int)at, v, err);
         }
     }
-    for (i = 0; i < n_columns && r >= 0 && c->step == STEP_VALUES; i++)
-        finish_column(json_array_get(columns, i), column_type(c, i), !c->repeats || c->repeats[i],
-                      json_is_true(json_object_get(body, "truncated")));
+    if (json_is_true(json_object_get(body, "truncated")))
+        c->is_cut = true;
     return r < 0 ? r : 0;
+}
+
+static void finish_columns(struct catalog *c)
+{
+    json_t *columns = json_object_get(
+        json_array_get(json_object_get(c->described, "tables"), c->table), "columns");
+    for (size_t i = 0; i < json_array_size(c->columns); i++)
+        finish_column(json_array_get(columns, i), column_type(c, i), !c->repeats || c->repeats[i],
+                      c->is_cut);
 }
 
 /* ---- the end ---- */
@@ -412,6 +436,7 @@ static int finish(struct catalog *c, struct err *err)
 
 static void leave_table(struct catalog *c)
 {
+    c->is_cut = false;
     json_decref(TAKE_PTR(c->columns));
     json_decref(TAKE_PTR(c->types));
     free(TAKE_PTR(c->repeats));
@@ -424,23 +449,26 @@ int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
     case STEP_SHAPE:
         r = feed_shape(c, body, err);
         c->step = c->n_rows > SMALL_ROWS ? STEP_RANGES : STEP_VALUES;
-        return r < 0 ? r : facts_query(c, true, c->step == STEP_VALUES, err);
+        c->asked = 0;
+        break;
     case STEP_RANGES:
         r = feed_facts(c, body, err);
-        c->step = STEP_VALUES;
-        if (r >= 0)
-            r = facts_query(c, false, true, err);
-        if (r < 0 || c->sql.len > 0)
-            return r;
-        break; /* no column has values to ask for */
+        if (r >= 0 && c->asked == looked_at(c)) {
+            c->step = STEP_VALUES;
+            c->asked = 0;
+        }
+        break;
     case STEP_VALUES:
         r = feed_facts(c, body, err);
-        if (r < 0)
-            return r;
         break;
     case STEP_DONE:
         return err_set(err, ERR_CONFLICT, "the catalog is finished");
     }
+    if (r >= 0)
+        r = facts_query(c, err);
+    if (r < 0 || c->sql.len > 0)
+        return r;
+    finish_columns(c);
     leave_table(c);
     c->step = STEP_SHAPE;
     return ++c->table == c->n_tables ? finish(c, err) : shape_query(c, err);
