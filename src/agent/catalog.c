@@ -48,7 +48,7 @@ struct catalog {
     enum step step;
     struct buf sql;
     json_t *columns, *types; /* of that table */
-    size_t asked; /* columns before this one have been asked for in this step */
+    size_t asked;            /* columns before this one have been asked for in this step */
     long long n_rows;
     bool is_cut;   /* an answer about it was */
     bool *repeats; /* of its columns; NULL while that is not known */
