@@ -135,10 +135,20 @@ def test_user_namespace_maps_one_id(box):
     assert said[0][2] == said[1][2] == "1" and said[2] == "deny"
 
 
-@pytest.mark.parametrize("name", ["RLIMIT_CORE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_RTPRIO", "RLIMIT_NICE"])
+@pytest.mark.parametrize("name", ["RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_RTPRIO", "RLIMIT_NICE"])
 def test_limits_of_resources(box, name):
     soft, hard = box.tells(f"import resource; tell(resource.getrlimit(resource.{name}))")
     assert soft == hard == {"RLIMIT_MEMLOCK": 65536}.get(name, 0)
+
+
+def test_no_dump_and_no_handler_of_dumps(box):
+    """Where core_pattern names a program, a limit of 0 starts it; only 1 does not, and it cannot be changed."""
+    said = box.tells("""
+import resource
+line = next(line for line in open('/proc/self/limits') if line.startswith('Max core file size'))
+tell([line.split()[4:6], attempt(resource.setrlimit, resource.RLIMIT_CORE, (0, 0)), attempt(resource.setrlimit, resource.RLIMIT_CPU, (99, 99))])""")
+    assert said[0] == ["1", "1"]
+    assert said[1]["failed"] in ("ValueError", "PermissionError") and "failed" not in (said[2] or {}), said
 
 
 def test_control_group_is_not_shown(box):

@@ -285,15 +285,28 @@ def test_allowed_calls_get_no_further_by_high_bits(box):
                     "clone": failed("PermissionError", "EPERM")}
 
 
+def test_no_leases_notices_owners_or_signals(box):
+    """They act on whoever else has the file: a lease on a shared table holds up every owner who opens it."""
+    said = box.tells("""
+import fcntl
+fd = os.open('/workspace/mine', os.O_RDWR | os.O_CREAT)
+tell({**attempts({name: (fcntl.fcntl, fd, number, 1) for name, number in
+                  {'lease': 1024, 'notify': 1026, 'owner': 8, 'owner_ex': 15, 'signal': 10}.items()}),
+      'flags': attempt(fcntl.fcntl, fd, fcntl.F_GETFL), 'dup': attempt(fcntl.fcntl, fd, fcntl.F_DUPFD, 50),
+      'lock': attempt(fcntl.lockf, fd, fcntl.LOCK_EX)})""")
+    assert {said[name]["errno"] for name in ("lease", "notify", "owner", "owner_ex", "signal")} == {"EINVAL"}, said
+    assert not any("failed" in (said[name] or {}) for name in ("flags", "dup", "lock") if isinstance(said[name], dict)), said
+
+
 def test_limits_can_only_be_lowered(box):
     said = box.tells("""
 import resource
-names = ["RLIMIT_CORE", "RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_SIGPENDING",
+names = ["RLIMIT_NPROC", "RLIMIT_NOFILE", "RLIMIT_FSIZE", "RLIMIT_MEMLOCK", "RLIMIT_MSGQUEUE", "RLIMIT_SIGPENDING",
          "RLIMIT_NICE", "RLIMIT_RTPRIO"]
 def raise_limit(name):
     which = getattr(resource, name)
     hard = resource.getrlimit(which)[1]
     resource.setrlimit(which, (hard + 1, hard + 1))
 tell(attempts({name: (raise_limit, name) for name in names}))""")
-    assert len(said) == 9
+    assert len(said) == 8
     assert {how.get("failed") for how in said.values()} == {"ValueError"}, said  # how Python says EPERM

@@ -522,7 +522,8 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
         __rlimit_resource_t what;
         rlim_t value;
     } limits[] = {
-        { RLIMIT_CORE, 0 },
+        /* 1: no dump, and no handler of dumps either (core_pattern of the machine), which 0 has */
+        { RLIMIT_CORE, 1 },
         { RLIMIT_NPROC, (rlim_t)spec->pids },
         { RLIMIT_NOFILE, (rlim_t)spec->open_files },
         { RLIMIT_FSIZE, (rlim_t)spec->file_bytes },

@@ -9,6 +9,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/audit.h>
 #include <linux/seccomp.h>
 #include <sched.h>
@@ -17,6 +18,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include "kernel/jail/jail.h"
 #include "kernel/jail/syscalls.h"
@@ -99,12 +101,13 @@ static const struct {
  * Calls that are judged by an argument. libseccomp cannot say "these values are allowed, any other gets this errno" when its
  * default is to kill, so these few are decided by a prelude that runs before its program. All of these arguments are 32-bit.
  */
+#define ZERO UINT32_MAX
 static const struct arg_rule {
     int nr;
     unsigned int arg;
     int errnum;          /* for every other value */
     uint32_t forbidden;  /* bits that must be clear; 0: `values` decides */
-    uint32_t values[12]; /* allowed, 0-terminated */
+    uint32_t values[14]; /* allowed, 0-terminated; ZERO stands for 0 */
 } by_argument[] = {
     /* threads and forks, but no new namespace (0x80: CLONE_NEWTIME) */
     { SC(clone), 0, EPERM,
@@ -114,6 +117,19 @@ static const struct arg_rule {
     { SC(socketpair), 0, EACCES, 0, { AF_UNIX } },
     /* terminal and pipe questions; any other is answered as by a file that is no terminal */
     { SC(ioctl), 1, ENOTTY, 0, { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC } },
+    /* not leases, notices, owners or signals: those reach whoever else has the file open */
+    { SC(fcntl), 1, EINVAL, 0,
+      { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK,
+        F_OFD_SETLKW, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, ZERO /* F_DUPFD */ } },
+    /* not RLIMIT_CORE: at 1 no handler of dumps is started, at 0 one would be */
+    { SC(prlimit64), 1, EPERM, 0,
+      { RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE,
+        RLIMIT_MEMLOCK, RLIMIT_AS, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO,
+        RLIMIT_RTTIME, ZERO /* RLIMIT_CPU */ } },
+    { SC(setrlimit), 0, EPERM, 0,
+      { RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE,
+        RLIMIT_MEMLOCK, RLIMIT_AS, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO,
+        RLIMIT_RTTIME, ZERO } },
     /* not PR_SET_PDEATHSIG: a kernel that clears it would outlive riddle */
     { SC(prctl), 0, EPERM, 0,
       { PR_SET_NAME, PR_GET_NAME, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ,
@@ -129,6 +145,8 @@ static const int until_closed[] = {
     /* looking at the network, and the layers themselves */
     SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
     SC(landlock_restrict_self), SC(seccomp),
+    /* limits */
+    SC(prlimit64), SC(setrlimit),
 };
 
 static bool is_until_closed(int nr)
@@ -164,7 +182,8 @@ static size_t build_by_argument(struct sock_filter *code, bool last)
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allow);
         }
         for (size_t k = 0; k < ARRAY_SIZE(rule->values) && rule->values[k]; k++) {
-            code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, rule->values[k], 0, 1);
+            uint32_t value = rule->values[k] == ZERO ? 0 : rule->values[k];
+            code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allow);
         }
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)rule->errnum);
