@@ -655,7 +655,9 @@ function table(result) {
     return el('td', more, c.numeric ? text : el('div', {}, text.length > CELL ? text.slice(0, CELL) + '…' : text));
   };
   const flat = separator => [result.columns, ...result.rows].map(row => row.map(v => {
-    const text = v === null ? '' : typeof v === 'object' ? JSON.stringify(v) : String(v);
+    let text = v === null ? '' : typeof v === 'object' ? JSON.stringify(v) : String(v);
+    /* A spreadsheet takes text that begins so for a formula, and a formula may start programs. */
+    if (typeof v === 'string' && /^[=+\-@\t\r]/.test(text) && !isFinite(text)) text = "'" + text;
     return /["\n\r\t]/.test(text) || text.includes(separator) ? `"${text.replaceAll('"', '""')}"` : text;
   }).join(separator)).join('\n');
   return el('div', { class: 'rows' },
@@ -706,14 +708,23 @@ const BARS = 25, COLOURS = 8, HEIGHT = 240;
 const compact = new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 2 });
 const tickText = v => (Math.abs(v) >= 10000 ? compact.format(v) : group(String(+v.toPrecision(6))));
 
+/* Spread arguments are bounded by the stack; lists of points are not. */
+const least = list => list.reduce((a, b) => Math.min(a, b), Infinity), most = list => list.reduce((a, b) => Math.max(a, b), -Infinity);
+
+const TICKS = 50;
+
 function ticks(low, high, wanted) {
-  if (low === high) high = low + 1;
+  /* Numbers that are too close to be told apart by steps between them are drawn as one. */
+  const size = Math.max(Math.abs(low), Math.abs(high));
+  if (!Number.isFinite(high - low)) return Number.isFinite(size) && low < high ? [low, high] : [0, 1];
+  if (high - low <= Math.max(size * 1e-12, 1e-300)) high = low + Math.max(1, size / 1000);
   const rough = (high - low) / wanted, power = 10 ** Math.floor(Math.log10(rough));
   const step = power * [1, 2, 2.5, 5, 10].find(m => m * power >= rough * 0.999), out = [];
-  for (let i = Math.floor(low / step + 1e-9); ; i++) {
+  for (let i = Math.floor(low / step + 1e-9); out.length < TICKS; i++) {
     out.push(+(i * step).toPrecision(12));
-    if (i * step >= high - step * 1e-9) return out;
+    if (i * step >= high - step * 1e-9) break;
   }
+  return out;
 }
 
 /* Milliseconds of a date, a month or a year; NaN for anything else. */
@@ -779,10 +790,11 @@ function chart(spec, result) {
 
   /* The axis of values: where a value is, between two ends. */
   function values(zero, from, to, count) {
-    let low = Math.min(...points.map(p => p.y)), high = Math.max(...points.map(p => p.y));
+    let low = least(points.map(p => p.y)), high = most(points.map(p => p.y));
     if (zero || low > 0 && low < 0.6 * high) [low, high] = [Math.min(0, low), Math.max(0, high)];
     const marks = ticks(low, high, count), last = marks[marks.length - 1];
-    return { marks, at: v => from + (v - marks[0]) / (last - marks[0]) * (to - from) };
+    /* By halves, because the whole may be more than a number holds. */
+    return { marks, at: v => from + (v / 2 - marks[0] / 2) / (last / 2 - marks[0] / 2) * (to - from) };
   }
 
   /* The frame of what stands: values at the left. */
@@ -799,7 +811,7 @@ function chart(spec, result) {
 
   function bars(width) {
     const names = [...new Set(points.map(p => label(p.x)))], shown = names.slice(0, BARS), place = new Map(shown.map((c, i) => [c, i]));
-    const few = points.filter(p => place.has(label(p.x))), longest = Math.max(...shown.map(c => c.length)), n = series.length;
+    const few = points.filter(p => place.has(label(p.x))), longest = most(shown.map(c => c.length)), n = series.length;
     if (longest * 7 + 8 > (width - 60) / shown.length) { /* names would run into each other: lying bars */
       const left = Math.min(longest, 26, Math.floor(width / 20)) * 6.6 + 12, thick = Math.max(26, 8 + n * 11), each = (thick - 8) / n;
       const bottom = shown.length * thick, scale = values(true, left, width - 14, Math.max(2, Math.floor((width - left) / 90)));
@@ -828,8 +840,8 @@ function chart(spec, result) {
     const counted = !dated && !['nominal', 'ordinal'].includes(encoding.x?.type) && points.every(p => typeof p.x === 'number');
     const names = [...new Set(points.map(p => label(p.x)))];
     const raw = dated ? times : counted ? points.map(p => p.x) : points.map(p => names.indexOf(label(p.x)));
-    const marks = counted ? ticks(Math.min(...raw), Math.max(...raw), Math.max(2, Math.floor(width / 100))) : null;
-    const low = marks ? marks[0] : Math.min(...raw), high = marks ? marks[marks.length - 1] : Math.max(...raw);
+    const marks = counted ? ticks(least(raw), most(raw), Math.max(2, Math.floor(width / 100))) : null;
+    const low = marks ? marks[0] : least(raw), high = marks ? marks[marks.length - 1] : most(raw);
     const at = v => left + 10 + (high === low ? 0.5 : (v - low) / (high - low)) * (width - left - 24);
     const write = dated ? dateWriter(times) : counted ? (/year$/i.test(all[x].name) ? String : tickText) : i => cut(names[i], 14);
     const stops = marks || [...new Set(raw)].sort((a, b) => a - b), room = Math.max(...stops.slice(0, 50).map(v => write(v).length)) * 7 + 18;

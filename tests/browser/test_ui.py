@@ -438,6 +438,33 @@ def test_charts(page, mark, encoding, selector, count):
     assert stays_inside(page) and page.problems == []
 
 
+@pytest.mark.parametrize("values", [
+    [1e300] * 12, [2 ** 53] * 12, [1e16 + 2 * m for m in range(12)], [-1e308, 1e308] * 6, [5e-324] * 12, [0] * 12, [7] * 12,
+], ids=["large and equal", "2^53", "close together", "all there is", "least", "zero", "equal"])
+def test_charts_of_any_numbers_end(page, values):
+    """Steps between them that are too small to count would be counted for ever."""
+    rows = {**ROWS, "rows": [[f"2024-{m + 1:02}-01", "a", v] for m, v in enumerate(values)]}
+    for mark in ("line", "bar"):
+        chart = {"mark": mark, "encoding": {"x": {"field": "when", "type": "temporal" if mark == "line" else "nominal"},
+                                            "y": {"field": "value", "type": "quantitative"}}, "data": {"name": "result"}}
+        page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "chart": chart, "result": rows})), "text/event-stream")
+        turn = ask(page, "anything")
+        page.wait(f"document.querySelector('{turn} .chart svg')")
+        assert page.eval(f"document.querySelectorAll('{turn} .chart svg text').length") < 100
+        page.fakes.clear()
+    assert page.problems == []
+
+
+def test_csv_has_no_formulas(page):
+    """What a spreadsheet would take for a formula is text; numbers stay numbers."""
+    rows = {"columns": ["=1+1", "n"], "types": ["VARCHAR", "DOUBLE"], "rows": [["=cmd|' /C calc'!A0", -5], ["@SUM(1)", 2], ["-12.5", 3], ["+x", 4], ["a-b", 5]]}
+    page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "result": rows})), "text/event-stream")
+    turn = ask(page, "anything")
+    page.eval("URL.createObjectURL = blob => { blob.text().then(text => window.saved = text); return '#'; }")
+    page.eval(f"[...document.querySelectorAll('{turn} .bar button')].find(b => b.textContent === 'CSV').click()")
+    assert page.wait("window.saved").splitlines() == ["'=1+1,n", "'=cmd|' /C calc'!A0,-5", "'@SUM(1),2", "-12.5,3", "'+x,4", "a-b,5"]
+
+
 # ---- small and dark ----
 
 
