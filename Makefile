@@ -372,7 +372,7 @@ bench-server: all ## Measure requests, runs, load, streams and uploads against F
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/server $(BENCH_FLAGS)
 
-bench-chat: all ## Measure first events, answers without a model, riddle ask, and many threads at once
+bench-chat: all ## Measure first events, tools of a model, answers without one, riddle ask, and many threads at once
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/chat $(BENCH_FLAGS)
 

@@ -142,6 +142,9 @@
                 "How much a model thinks before it answers; `auto`: as its maker has set it. Not every model takes every value.") \
     CONFIG_ENUM(llm_vision, "LLM_VISION", "auto", "auto|on|off",                                   \
                 "Whether the figures that code drew are sent to the model; `auto`: to models that are known to take images.") \
+    CONFIG_STR(llm_record, "LLM_RECORD", "",                                                       \
+               "Directory that keeps every request to a model and its answer, without the key: to "  \
+               "see what a server did. It has what people asked.")                                 \
     CONFIG_INT(llm_max_retries, "LLM_MAX_RETRIES", 3, 0, 10,                                       \
                "How often a call is tried again when a model's server is busy or cannot be reached.") \
     CONFIG_STR(ssl_cert_file, "SSL_CERT_FILE", "",                                                 \

@@ -27,6 +27,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "cli/cli.h"
+#include "cli/doctor_model.h"
 #include "cli/table.h"
 #include "llm/llm.h"
 #include "run/foreground.h"
@@ -181,8 +182,15 @@ static long days_until(const char *day)
     return (long)(((int64_t)timegm(&tm) * 1000 - clock_wall_ms()) / 86400000);
 }
 
-/* Which model answers, and whether its maker ends it soon. Nothing is asked over the network. */
-static void check_model(const struct config *cfg, json_t *checks)
+static void on_finding(void *arg, const char *name, bool good, bool is_bad, const char *remedy,
+                       const char *detail)
+{
+    add(arg, name, good ? PASS : is_bad ? FAIL : CAUTION, remedy, "%s", detail);
+}
+
+/* Which model answers, and whether its maker ends it soon. Asked over the network only with `ask`.
+ */
+static void check_model(const struct config *cfg, bool ask, json_t *checks)
 {
     struct err err = ERR_INIT;
     struct llm *llm;
@@ -204,6 +212,8 @@ static void check_model(const struct config *cfg, json_t *checks)
             add(checks, "model", CAUTION, remedy, "%s: its maker ends it on %s, in %ld days", llm_model(llm), ends, days);
         else
             add(checks, "model", PASS, NULL, "%s by %s", llm_model(llm), llm_provider(llm));
+        if (ask && !llm_is_builtin(llm))
+            doctor_ask_model(llm, &loop, on_finding, checks);
         llm_destroy(llm);
     }
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -263,20 +273,27 @@ static int print_json(const char *version, const json_t *checks, enum status wor
 }
 
 static const char usage[] =
-    "usage: riddle doctor [--json]\n"
+    "usage: riddle doctor [--json] [--model]\n"
     "\n"
-    "Checks what Riddle needs and every layer of the jail, and says what to do about what is missing.\n"
+    "Checks what Riddle needs and every layer of the jail, and says what to do about what is "
+    "missing.\n"
+    "\n"
+    "  --model   also talks with the configured model, for a few hundred tokens: stream, tools, "
+    "images, second turn\n"
+    "  --json    the report as JSON\n"
+    "\n"
     "Exit status: 0 when everything is PASS or CAUTION, 1 when something is FAIL.\n";
 
 static const struct option long_options[] = {
     { "json", no_argument, NULL, 'j' },
+    { "model", no_argument, NULL, 'm' },
     { "help", no_argument, NULL, 'h' },
     { NULL, 0, NULL, 0 },
 };
 
 int cli_doctor(const struct cli *cli, int argc, char **argv)
 {
-    bool json = false;
+    bool json = false, ask = false;
     struct err err = ERR_INIT;
     struct config cfg;
     int c;
@@ -288,9 +305,9 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
             fputs(usage, stdout);
             return CLI_OK;
         }
-        if (c != 'j')
+        if (c != 'j' && c != 'm')
             return cli_bad_option("doctor", argv, long_options);
-        json = true;
+        *(c == 'j' ? &json : &ask) = true;
     }
     if (optind < argc) {
         cli_complain("'doctor' takes no '%s'; see 'riddle doctor --help'", argv[optind]);
@@ -308,7 +325,7 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
         check_sandbox(&cfg, checks);
     check_home(&cfg, checks);
     check_machine(&cfg, checks);
-    check_model(&cfg, checks);
+    check_model(&cfg, ask, checks);
 
     enum status worst = PASS;
     size_t i;

@@ -142,16 +142,13 @@ bool llm_complaint_read(const json_t *body, bool is_error, struct llm_complaint 
     return true;
 }
 
-/* Shorter ones are no secrets but words ("EMPTY", "ollama") that servers of one's own are given. */
-#define SECRET_MIN 8
-
 const char *llm_show(const char *text, const char *secret, char *ret, size_t n)
 {
     size_t secret_len = secret ? strlen(secret) : 0;
     auto_buf struct buf clean = BUF_INIT(LLM_WHOLE_MAX);
     const char *hit;
 
-    if (secret_len >= SECRET_MIN) {
+    if (secret_len >= LLM_SECRET_MIN) {
         while ((hit = strstr(text, secret))) {
             if (buf_append(&clean, text, (size_t)(hit - text), NULL) < 0 || buf_append_str(&clean, "[key]", NULL) < 0)
                 return str_show("(not shown)", 11, ret, n);

@@ -18,6 +18,7 @@
 #include <string.h>
 #include "base/arena.h"
 #include "base/clock.h"
+#include "base/fdio.h"
 #include "base/str.h"
 #include "llm/sse_read.h"
 
@@ -37,6 +38,7 @@ struct llm {
     bool sees;
     int64_t timeout_ms;
     unsigned max_retries;
+    char *record_dir; /* LLM_RECORD; NULL: nothing is kept */
     struct llm_call *calls;
     struct llm_stats stats;
     int busy;
@@ -54,6 +56,7 @@ struct llm_call {
     struct sse_reader reader;
     struct buf answer; /* what is not streamed */
     enum mode mode;
+    struct llm_record record;
     struct client_request *request;
     uv_timer_t timer; /* between tries */
     int64_t start_us, deadline_ms, first_token_us;
@@ -74,6 +77,8 @@ static void call_closed(uv_handle_t *h)
     llm_draft_finish(&call->draft);
     sse_reader_finish(&call->reader);
     buf_finish(&call->answer);
+    buf_finish(&call->record.request);
+    buf_finish(&call->record.answer);
     llm_request_release(&call->req);
     arena_finish(&call->arena);
     free(call);
@@ -99,6 +104,7 @@ static void llm_free(struct llm *llm)
 {
     client_destroy(llm->client);
     llm_target_finish(&llm->target);
+    free(llm->record_dir);
     free(llm);
 }
 
@@ -153,6 +159,10 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
         llm->quirks = llm_quirks_known(llm->target.url, llm->target.model);
         llm->sees = str_eq(cfg->llm_vision, "on") ||
                     (str_eq(cfg->llm_vision, "auto") && llm_model_flags(llm->target.model) & LLM_MODEL_SEES);
+        if (r == 0 && *cfg->llm_record && fd_mkdir_p(cfg->llm_record, 0700, err) < 0)
+            r = err_wrap(err, "LLM_RECORD");
+        if (r == 0 && *cfg->llm_record && !(llm->record_dir = strdup(cfg->llm_record)))
+            r = err_set(err, ERR_NO_MEMORY, "out of memory for models");
     }
     if (r < 0) {
         llm_free(llm);
@@ -552,6 +562,8 @@ static int on_body(void *arg, const struct client_response *resp, const char *da
 
     if (len == 0)
         return 0;
+    if (call->record.dir)
+        llm_record_data(&call->record, data, len);
     enter(call);
     if (call->mode == MODE_NONE)
         r = choose_mode(call, resp, data, len, err);
@@ -606,6 +618,9 @@ static void on_done(void *arg, const struct client_response *resp, const struct 
 
     enter(call);
     call->request = NULL;
+    if (call->record.dir)
+        llm_record_end(&call->record, &call->llm->target,
+                       provider_of(call->llm, call->quirks)->name, resp);
     if (client_err && !(call->draft.has_stop && call->mode == MODE_STREAM &&
                         (client_err->code == ERR_UNAVAILABLE || client_err->code == ERR_TIMEOUT))) {
         err = *client_err;
@@ -676,6 +691,8 @@ static int send_request(struct llm_call *call, struct err *err)
     o.n_headers = p->headers(&llm->target, &scratch, headers);
     o.body = body.data;
     o.body_len = body.len;
+    if (call->record.dir)
+        llm_record_begin(&call->record, body.data, body.len);
     r = client_start(llm->client, &o, &events, &call->request, err);
     if (scratch.data)
         explicit_bzero(scratch.data, scratch.len);
@@ -716,6 +733,9 @@ int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_e
     if (!call)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a call of a model");
     call->llm = llm;
+    call->record.dir = llm->record_dir;
+    buf_init(&call->record.request, LLM_RECORD_MAX);
+    buf_init(&call->record.answer, LLM_RECORD_MAX);
     call->events = *events;
     call->start_us = clock_now_us();
     call->deadline_ms = clock_now_ms() + (req->timeout_ms > 0 ? req->timeout_ms : llm->timeout_ms);

@@ -151,6 +151,23 @@ struct llm_complaint {
     bool is_quota;
 };
 
+/* Shorter keys are no secrets but words ("EMPTY", "ollama") that servers of one's own are given. */
+#define LLM_SECRET_MIN 8
+
+/* ---- record.c: LLM_RECORD ---- */
+
+#define LLM_RECORD_MAX (32u << 20) /* of a request, and of an answer */
+
+/* One try of a call. */
+struct llm_record {
+    const char *dir;
+    struct buf request, answer;
+};
+void llm_record_begin(struct llm_record *r, const char *request, size_t len);
+void llm_record_data(struct llm_record *r, const char *data, size_t len);
+void llm_record_end(struct llm_record *r, const struct llm_target *t, const char *protocol,
+                    const struct client_response *resp);
+
 /* From the table, by host and model. */
 unsigned llm_quirks_known(const char *url, const char *model);
 /* What to do differently after this refusal (HTTP 400, 404, 422); 0: nothing helps. `now` are those in use. */

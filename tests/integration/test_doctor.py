@@ -5,9 +5,11 @@ import os
 import re
 import stat
 
+import independent_reader
 import pytest
 
 from conftest import KERNEL
+from scripted_model import Raw, ScriptedModel, calls, text
 
 
 def checks(done):
@@ -142,3 +144,64 @@ def test_usage(programs):
     assert (done.status, done.err) == (2, "riddle: unknown option '--jsn' of 'doctor'; did you mean '--json'?\n")
     done = programs.riddle("doctor", "x")
     assert done.status == 2 and "takes no 'x'" in done.err
+
+
+# ---- --model: a conversation ----
+
+KEY = "sk-secret-0123456789abcdef"
+
+
+@pytest.fixture
+def model():
+    m = ScriptedModel()
+    yield m
+    m.close()
+
+
+def talk(programs, model, **more):
+    done = programs.riddle("doctor", "--json", "--model",
+                           env={**{k: str(v) for k, v in model.settings.items()}, "OPENAI_API_KEY": KEY, "LLM_MAX_RETRIES": "0", **more})
+    return done, {name.removeprefix("model: "): check for name, check in checks(done).items() if name.startswith("model: ")}
+
+
+def test_model_that_can_everything(programs, model, tmp_path):
+    both = calls(("temperature", {"city": "Paris"}), ("temperature", {"city": "Oslo"}))
+    model.says(both, text("Paris has 21, ", "Oslo has -7; the picture is red."), text("Good", "bye."))
+    done, found = talk(programs, model, LLM_VISION="on", LLM_RECORD=str(tmp_path / "record"))
+    assert done.status == 0 and {c["status"] for name, c in found.items() if name != "usage"} == {"pass"}, found
+    assert found["tools"]["detail"] == "2 calls in one reply" and found["images"]["detail"] == "it sees figures"
+    assert "as they are written" in found["stream"]["detail"] and found.keys() == {"answers", "tools", "results", "stream", "images", "next turn", "usage"}
+    # Requests and answers were kept, the key in none of them, in the form that test_recordings.py reads.
+    index = [json.loads(line) for line in (tmp_path / "record" / "index.jsonl").read_text().splitlines()]
+    assert len(index) == 3 and {(row["protocol"], row["status"], row["content_type"]) for row in index} == {("openai", 200, "text/event-stream")}
+    seen = independent_reader.read("openai", (tmp_path / "record" / index[1]["file"]).read_bytes(), True).seen()
+    assert seen["text"] == "Paris has 21, Oslo has -7; the picture is red."
+    sent = json.loads((tmp_path / "record" / index[1]["request"]).read_text())
+    assert [m["role"] for m in sent["messages"]].count("tool") == 2 and "image_url" in json.dumps(sent)
+    assert not any(KEY in file.read_text() for file in (tmp_path / "record").iterdir())
+    assert (tmp_path / "record").stat().st_mode & 0o777 == 0o700
+
+
+def test_model_that_knows_no_tools_and_does_not_stream(programs, model):
+    whole = {"choices": [{"index": 0, "message": {"role": "assistant", "content": "one two"}, "finish_reason": "stop"}]}
+    answer = Raw(json.dumps(whole).encode(), content_type="application/json")
+    model.says(answer, answer, answer)
+    done, found = talk(programs, model)
+    assert done.status == 0 and found["tools"]["status"] == found["stream"]["status"] == "caution"
+    assert "it called no tool, but said: one two" in found["tools"]["detail"] and found["next turn"]["status"] == "pass"
+    assert "not tried" in found["images"]["detail"] and found["usage"]["status"] == "caution"
+
+
+def test_model_that_refuses(programs, model, tmp_path):
+    refusal = json.dumps({"error": {"message": f"invalid key {KEY} given"}}).encode()
+    model.says(Raw(refusal, status=401, content_type="application/json"))
+    done, found = talk(programs, model, LLM_RECORD=str(tmp_path))
+    assert done.status == 1 and found["answers"]["status"] == "fail" and "OPENAI_API_KEY" in found["answers"]["detail"]
+    assert KEY not in done.text and not any(KEY in file.read_text() for file in tmp_path.iterdir())
+    assert "[key]" in (tmp_path / json.loads((tmp_path / "index.jsonl").read_text())["file"]).read_text()
+
+
+def test_record_directory_that_cannot_be_made(programs, model, tmp_path):
+    (tmp_path / "file").write_text("")
+    done, found = talk(programs, model, LLM_RECORD=str(tmp_path / "file" / "x"))
+    assert done.status == 1 and not found and "LLM_RECORD" in checks(done)["model"]["detail"]
