@@ -143,8 +143,8 @@
     CONFIG_ENUM(llm_vision, "LLM_VISION", "auto", "auto|on|off",                                   \
                 "Whether the figures that code drew are sent to the model; `auto`: to models that are known to take images.") \
     CONFIG_STR(llm_record, "LLM_RECORD", "",                                                       \
-               "Directory that keeps every request to a model and its answer, without the key: to "  \
-               "see what a server did. It has what people asked.")                                 \
+               "Directory that keeps every request to a model and its answer, without the key: "   \
+               "to see what a server did. It has what people asked.")                              \
     CONFIG_INT(llm_max_retries, "LLM_MAX_RETRIES", 3, 0, 10,                                       \
                "How often a call is tried again when a model's server is busy or cannot be reached.") \
     CONFIG_STR(ssl_cert_file, "SSL_CERT_FILE", "",                                                 \

@@ -205,7 +205,11 @@ bool llm_sees(const struct llm *llm)
 
 bool llm_kept_lasts(const json_t *kept)
 {
-    /* Of Chat Completions. What Anthropic signs is bound to the conversation before it. */
+    /*
+     * Of Chat Completions, where servers refuse a conversation without it. What Anthropic signs is
+     * bound to the conversation before it, and the Responses API takes earlier turns without their
+     * reasoning.
+     */
     return str_starts(json_string_value(json_object_get(kept, "from")), "openai ");
 }
 

@@ -1,6 +1,9 @@
 /*
- * What is known of models, as their makers stated it on 2026-11-16: list prices in US dollars for a million tokens, the day on which a model
- * ends, whether it thinks and sees. A model that is not listed has no price, no end, and is taken for one that neither thinks nor sees.
+ * What is known of models on 2026-11-16: list prices in US dollars for a million tokens, the day on
+ * which a model ends, whether it thinks and sees. A model that is not listed has no price, no end,
+ * and is taken for one that neither thinks nor sees. Prices that are marked UNCHECKED were not
+ * compared with their maker's list on that day. Prompts that cost more because of their length
+ * (OpenAI past 272,000 tokens, Haiku 5.5 past 100,000) are counted at the lower price.
  */
 
 #include "llm/llm_impl.h"
@@ -12,6 +15,7 @@
 #define THINKS LLM_MODEL_THINKS
 #define SEES LLM_MODEL_SEES
 #define ADAPTIVE (LLM_MODEL_ADAPTIVE | LLM_MODEL_THINKS | LLM_MODEL_SEES)
+#define UNCHECKED 0 /* a mark for readers */
 #define CACHE_WRITE 1.25 /* of the price of input; only Anthropic reports what was written */
 
 struct model {
@@ -29,21 +33,21 @@ static const struct model models[] = {
     { "gpt-5.6-sol", 4, 0.4, 20, "", THINKS | SEES },
     { "gpt-5.6-terra", 2, 0.2, 12, "", THINKS | SEES },
     { "gpt-5.6-luna", 0.2, 0.02, 1.2, "", THINKS | SEES },
-    { "gpt-5.5", 5, 0.5, 30, "", THINKS | SEES },
-    { "gpt-5.4", 2.5, 0.25, 15, "", THINKS | SEES },
-    { "gpt-5.4-mini", 0.75, 0.075, 4.5, "", THINKS | SEES },
-    { "gpt-5.2", 1.75, 0.175, 14, "", THINKS | SEES },
-    { "gpt-5.1", 1.25, 0.125, 10, "2027-04-01", THINKS | SEES },
-    { "gpt-5", 1.25, 0.125, 10, "2026-12-11", THINKS | SEES },
-    { "gpt-5-mini", 0.25, 0.025, 2, "2026-12-11", THINKS | SEES },
-    { "gpt-5-nano", 0.05, 0.005, 0.4, "2026-12-11", THINKS | SEES },
+    { "gpt-5.5", 5, 0.5, 30, "", THINKS | SEES | UNCHECKED },
+    { "gpt-5.4", 2.5, 0.25, 15, "", THINKS | SEES | UNCHECKED },
+    { "gpt-5.4-mini", 0.75, 0.075, 4.5, "", THINKS | SEES | UNCHECKED },
+    { "gpt-5.2", 1.75, 0.175, 14, "", THINKS | SEES | UNCHECKED },
+    { "gpt-5.1", 1.25, 0.125, 10, "2027-04-01", THINKS | SEES | UNCHECKED },
+    { "gpt-5", 1.25, 0.125, 10, "2026-12-11", THINKS | SEES | UNCHECKED },
+    { "gpt-5-mini", 0.25, 0.025, 2, "2026-12-11", THINKS | SEES | UNCHECKED },
+    { "gpt-5-nano", 0.05, 0.005, 0.4, "2026-12-11", THINKS | SEES | UNCHECKED },
     { "gpt-5-pro", 0, 0, 0, "2026-12-11", THINKS | SEES },
-    { "o3", 2, 0.5, 8, "2026-12-11", THINKS | SEES },
+    { "o3", 2, 0.5, 8, "2026-12-11", THINKS | SEES | UNCHECKED },
     { "o3-pro", 0, 0, 0, "2026-12-11", THINKS | SEES },
-    { "gpt-4o", 2.5, 1.25, 10, "2027-01-14", SEES },
-    { "gpt-4o-mini", 0.15, 0.075, 0.6, "2027-01-14", SEES },
-    { "gpt-4.1", 2, 0.5, 8, "2027-01-14", SEES },
-    { "gpt-4.1-mini", 0.4, 0.1, 1.6, "2027-01-14", SEES },
+    { "gpt-4o", 2.5, 1.25, 10, "2027-01-14", SEES | UNCHECKED },
+    { "gpt-4o-mini", 0.15, 0.075, 0.6, "2027-01-14", SEES | UNCHECKED },
+    { "gpt-4.1", 2, 0.5, 8, "2027-01-14", SEES | UNCHECKED },
+    { "gpt-4.1-mini", 0.4, 0.1, 1.6, "2027-01-14", SEES | UNCHECKED },
     { "gpt-4.1-nano", 0, 0, 0, "2026-10-23", SEES },
     { "gpt-4-turbo", 0, 0, 0, "2026-10-23", SEES },
     { "gpt-4", 0, 0, 0, "2026-10-23", 0 },
@@ -52,17 +56,17 @@ static const struct model models[] = {
     { "o1-pro", 0, 0, 0, "2026-10-23", THINKS | SEES },
     { "o3-mini", 0, 0, 0, "2026-10-23", THINKS },
     { "o4-mini", 0, 0, 0, "2026-10-23", THINKS | SEES },
-    { "claude-fable-5-1", 10, 1, 50, "", ADAPTIVE },
+    { "claude-fable-5-1", 10, 0.25, 50, "", ADAPTIVE },
     { "claude-opus-5-5", 4, 0.2, 20, "", ADAPTIVE },
-    { "claude-sonnet-5-5", 2, 0.2, 10, "", ADAPTIVE },
-    { "claude-haiku-5-5", 0, 0, 0, "", ADAPTIVE },
+    { "claude-sonnet-5-5", 2, 0.1, 10, "", ADAPTIVE },
+    { "claude-haiku-5-5", 0.1, 0.01, 0.5, "", ADAPTIVE },
     { "claude-opus-5", 5, 0.5, 25, "", ADAPTIVE },
     { "claude-sonnet-5", 2, 0.2, 10, "", ADAPTIVE },
-    { "claude-opus-4-8", 5, 0.5, 25, "", ADAPTIVE },
+    { "claude-opus-4-8", 5, 0.5, 25, "", ADAPTIVE | UNCHECKED },
     { "claude-opus-4-7", 5, 0.5, 25, "", ADAPTIVE },
     { "claude-opus-4-6", 5, 0.5, 25, "", SEES },
     { "claude-opus-4-5", 5, 0.5, 25, "", SEES },
-    { "claude-sonnet-4-6", 3, 0.3, 15, "", SEES },
+    { "claude-sonnet-4-6", 3, 0.3, 15, "", SEES | UNCHECKED },
     { "claude-sonnet-4-5", 3, 0.3, 15, "", SEES },
     { "claude-haiku-4-5", 1, 0.1, 5, "", SEES },
     { "claude-opus-4-1", 0, 0, 0, "2026-08-05", SEES },

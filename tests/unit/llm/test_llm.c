@@ -122,7 +122,8 @@ static void test_prices(void **state)
     assert_float_equal(llm_price("gpt-4o-mini-2024-07-18", 1000000, 0, 0, 0), 0.15, 1e-9);
     assert_float_equal(llm_price("gpt-4o-2024-08-06", 1000000, 0, 0, 0), 2.5, 1e-9);
     assert_float_equal(llm_price("claude-sonnet-4-5-20250929", 0, 0, 0, 1000000), 15, 1e-9);
-    assert_float_equal(llm_price("claude-sonnet-5-5", 1000000, 800000, 100000, 0), 0.2 + 0.16 + 0.25, 1e-9);
+    assert_float_equal(llm_price("claude-sonnet-5-5", 1000000, 800000, 100000, 0),
+                       0.2 + 0.08 + 0.25, 1e-9);
     assert_float_equal(llm_price("openai/gpt-6-luna", 1000000, 500000, 0, 0), 0.055, 1e-9);
     assert_float_equal(llm_price("anthropic/claude-opus-5.5", 0, 0, 0, 1000000), 20, 1e-9);
     assert_float_equal(llm_price("gpt-4o-audio", 1, 0, 0, 1), -1, 1e-9);
