@@ -651,7 +651,7 @@ function table(result) {
   const cell = (v, c) => {
     if (v === null) return el('td', { class: c.numeric ? 'number none' : 'none' }, 'null');
     const text = c.write(v), raw = typeof v === 'object' ? text : String(v);
-    const more = { class: c.numeric ? 'number' : text.length > 40 ? 'long' : null, title: raw !== text || text.length > 60 ? raw.slice(0, 4000) : null };
+    const more = { class: c.numeric ? 'number' : text.length > 40 ? 'long' : text.length <= 20 ? 'short' : null, title: raw !== text || text.length > 60 ? raw.slice(0, 4000) : null };
     return el('td', more, c.numeric ? text : el('div', {}, text.length > CELL ? text.slice(0, CELL) + '…' : text));
   };
   const flat = separator => [result.columns, ...result.rows].map(row => row.map(v => {
