@@ -12,6 +12,7 @@
 #include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/home_lock.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
@@ -222,6 +223,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     app->cfg = cfg;
     app->loop = loop;
+    app->lock_fd = -1;
     app->started_ms = clock_now_ms();
     char home[PATH_MAX];
     int r = fd_mkdir_p(cfg->home, 0700, err);
@@ -229,8 +231,10 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = err_set(err, ERR_IO, "RIDDLE_HOME '%s' cannot be used", cfg->home);
     if (r == 0) {
         snprintf(app->home, sizeof(app->home), "%.4000s", home);
-        r = open_metrics(app, err);
+        r = home_lock(app->home, "riddle serve", &app->lock_fd, err);
     }
+    if (r == 0)
+        r = open_metrics(app, err);
     if (r == 0)
         r = open_datasets(app, err);
     if (r == 0)
@@ -305,5 +309,7 @@ void app_destroy(struct app *app)
     told_close(app);
     registry_unref(app->registry);
     free(app->openapi);
+    if (app->lock_fd >= 0)
+        close(app->lock_fd);
     free(app);
 }

@@ -25,6 +25,7 @@ struct sessions;
 struct told;
 
 struct app {
+    int lock_fd; /* of RIDDLE_HOME */
     const struct config *cfg;
     struct loop *loop;
     struct executor *executor;

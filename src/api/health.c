@@ -8,6 +8,16 @@
 #include "base/version.h"
 #include "net/openapi.h"
 
+static json_t *kind_json(const struct kernel_health *h)
+{
+    char since[CLOCK_ISO_SIZE];
+    if (h->err.code == ERR_NONE)
+        return json_pack("{s:s}", "status", "ok");
+    clock_iso8601(h->since_ms, since);
+    return json_pack("{s:s, s:o, s:s}", "status", "failing", "error",
+                     json_text(h->err.message, strlen(h->err.message)), "since", since);
+}
+
 static void get_healthz(struct http_request *req)
 {
     struct app *app = app_of(req);
@@ -17,9 +27,20 @@ static void get_healthz(struct http_request *req)
         http_reply_static(req, 200, "application/json", good, sizeof(good) - 1);
         return;
     }
+    json_t *kernels = json_object();
+    const char *sandbox = "ok";
+    struct kernel_health h[_RUN_KIND_MAX];
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
+        executor_health(app->executor, (enum run_kind)kind, &h[kind]);
+        if (h[kind].err.code != ERR_NONE)
+            sandbox = h[kind].err.message;
+        json_object_set_new(kernels, kind == RUN_PYTHON ? "python" : "sql", kind_json(&h[kind]));
+    }
     bool store_good = err.code == ERR_NONE;
-    http_reply_json(req, 503, json_pack("{s:s, s:s, s:s}", "status", "unavailable", "store", store_good ? "ok" : err.message,
-                                        "sandbox", executor_ready(app->executor) ? "ok" : "the zygote is starting"));
+    http_reply_json(req, 503,
+                    json_pack("{s:s, s:s, s:s, s:o}", "status", "unavailable", "store",
+                              store_good ? "ok" : err.message, "sandbox", sandbox, "kernels",
+                              kernels));
 }
 
 static void get_metrics(struct http_request *req)
@@ -88,8 +109,11 @@ static const struct route_param file_params[] = {
 };
 static const struct route_response health_responses[] = {
     { 200, NULL, NULL, false, "{status: ok}: sandboxes and store answer." },
-    { 503, NULL, NULL, false, "{status: unavailable, store, sandbox}" },
-    { .status = 0 } };
+    { 503, NULL, NULL, false,
+      "{status: unavailable, store, sandbox, kernels: "
+      "{sql, python: {status, error, since}}}." },
+    { .status = 0 }
+};
 static const struct route_response metrics_responses[] = { { 200, METRICS_CONTENT_TYPE, NULL, false, "Prometheus text." }, { .status = 0 } };
 static const struct route_response openapi_responses[] = { { 200, NULL, NULL, false, "OpenAPI 3.1." }, { .status = 0 } };
 

@@ -2,6 +2,7 @@
 
 #include "base/proc.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -143,4 +144,47 @@ bool proc_have_program(const char *name)
         dir += n + (dir[n] == ':');
     }
     return false;
+}
+
+char proc_state(pid_t pid)
+{
+    char path[48], text[512];
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+    if (fd >= 0)
+        close(fd);
+    if (n <= 0)
+        return 'X';
+    text[n] = '\0';
+    const char *end = strrchr(text, ')'); /* of the name, which may hold anything */
+    return end && end[1] == ' ' && end[2] ? end[2] : 'X';
+}
+
+static size_t zombies_of(const char *task, pid_t *ret, size_t max)
+{
+    char path[300];
+    size_t n = 0;
+    int pid;
+    snprintf(path, sizeof(path), "/proc/self/task/%.200s/children", task);
+    FILE *f = fopen(path, "re");
+    while (f && n < max && fscanf(f, "%d", &pid) == 1)
+        if (proc_state(pid) == 'Z')
+            ret[n++] = pid;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+size_t proc_zombies(pid_t *ret, size_t max)
+{
+    DIR *d = opendir("/proc/self/task");
+    struct dirent *e;
+    size_t n = 0;
+    while (d && (e = readdir(d)) && n < max)
+        if (e->d_name[0] != '.')
+            n += zombies_of(e->d_name, ret + n, max - n);
+    if (d)
+        closedir(d);
+    return n;
 }

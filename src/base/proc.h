@@ -18,6 +18,11 @@ void proc_describe_exit(int wait_status, char *ret, size_t n);
 int proc_pidfd_open(pid_t pid, struct err *err);
 int proc_pidfd_signal(int pidfd, int sig, struct err *err);
 
+/* 'R', 'S', 'T' (stopped), 'Z' (a zombie), …; 'X' when there is no such process. */
+char proc_state(pid_t pid);
+/* Children of this process that have ended and are not reaped, at most `max`. Their number. */
+size_t proc_zombies(pid_t *ret, size_t max);
+
 /* True if `name` is an executable file on PATH. */
 bool proc_have_program(const char *name);
 

@@ -29,6 +29,8 @@ int cli_ask(const struct cli *cli, int argc, char **argv);
 int cli_run(const struct cli *cli, int argc, char **argv);
 int cli_datasets(const struct cli *cli, int argc, char **argv);
 int cli_plan(const struct cli *cli, int argc, char **argv);
+int cli_backup(const struct cli *cli, int argc, char **argv);
+int cli_restore(const struct cli *cli, int argc, char **argv);
 int cli_doctor(const struct cli *cli, int argc, char **argv);
 
 /* "riddle: message" on standard error. */

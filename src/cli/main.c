@@ -20,11 +20,14 @@ static const struct verb {
 } verbs[] = {
     { "serve", cli_serve, "start the server" },
     { "ask", cli_ask, "answer a question about files in plain English, without a model" },
-    { "chat", cli_chat, "talk about files on the terminal: questions, SQL and Python that remembers" },
+    { "chat", cli_chat,
+      "talk about files on the terminal: questions, SQL and Python that remembers" },
     { "run", cli_run, "run SQL or Python on CSV files in a sandbox" },
     { "replay", cli_replay, "run a stored run again and compare" },
     { "datasets", cli_datasets, "write the bundled datasets, list those that there are" },
     { "plan", cli_plan, "compile or check a QueryPlan" },
+    { "backup", cli_backup, "copy the store and uploaded files, also while a server runs" },
+    { "restore", cli_restore, "put a backup back" },
     { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },
 };
 

@@ -433,11 +433,9 @@ static bool fake_probe(const struct config *cfg, probe_fn say_line, void *arg)
     return true;
 }
 
-static bool fake_healthy(const struct provider *p, enum run_kind kind, unsigned *ret_starts)
+static void fake_health(const struct provider *p, enum run_kind kind, struct kernel_health *ret)
 {
-    (void)p, (void)kind;
-    *ret_starts = 0;
-    return true;
+    (void)p, (void)kind, (void)ret;
 }
 
 static int fake_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt, struct provider **ret,
@@ -491,5 +489,5 @@ const struct provider_ops fake_provider = {
     .interrupt = fake_interrupt,
     .kill = fake_kill,
     .release = fake_release,
-    .healthy = fake_healthy,
+    .health = fake_health,
 };

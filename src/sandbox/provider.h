@@ -130,8 +130,13 @@ struct provider_ops {
     void (*image)(struct kernel_link *l, const char *path, link_done_fn done, void *arg);
     int (*restore)(struct provider *p, const struct spawn_spec *spec, const char *path, spawn_fn done, void *arg,
                    struct err *err);
-    /* Whether kernels of this kind could be started lately; *ret_starts counts how often its base (a zygote, a daemon's connection) began. */
-    bool (*healthy)(const struct provider *p, enum run_kind kind, unsigned *ret_starts);
+    /*
+     * A look at a kernel that waits, before it is lent: false when it cannot answer, because it was
+     * stopped or has just died. Does not wait. May be NULL.
+     */
+    bool (*usable)(struct kernel_link *l);
+    /* How kernels of this kind could be started lately. */
+    void (*health)(const struct provider *p, enum run_kind kind, struct kernel_health *ret);
 };
 
 /* Embedded first in every provider. */

@@ -30,6 +30,7 @@ struct sandbox {
     const struct provider_ops *ops;
     struct inbox inbox;
     struct sandbox_limits limits;
+    bool died_early; /* before it was ready */
     bool broken; /* it broke the protocol and was killed */
     uv_timer_t *timer; /* of the run's deadlines; outlives the sandbox until the loop has closed it */
 
@@ -208,6 +209,11 @@ void sandbox_end(struct sandbox *sb, void (*gone)(void *arg), void *arg)
         uv_timer_start(sb->timer, on_gone, 0, 0); /* never from within this call */
     else
         sb->ops->kill(sb->link);
+}
+
+bool sandbox_died_early(const struct sandbox *sb)
+{
+    return sb->died_early || (sb->link->dead && !sb->inbox.ready);
 }
 
 bool sandbox_alive(const struct sandbox *sb)
@@ -645,7 +651,8 @@ static void on_exited(void *arg, const struct kernel_exit *how)
         return;
     if (!sb->inbox.ready && sb->state == STATE_RUNNING) {
         struct err err = ERR_INIT;
-        err_set(&err, ERR_ISOLATION, "the kernel ended while its jail was being closed");
+        sb->died_early = true;
+        err_set(&err, ERR_UNAVAILABLE, "the kernel ended before it ran anything; try again");
         abandon(sb, &err);
         return;
     }

@@ -72,6 +72,13 @@ struct sandbox_file {
     bool raw;           /* of any kind and any name that can stand below /data: not ingested, no table, and Python's only */
 };
 
+/* How it stands with starting kernels of one kind. */
+struct kernel_health {
+    struct err err;   /* of the last start; code NONE: it succeeded, or there was none */
+    int64_t since_ms; /* wall clock: when it began to fail */
+    unsigned starts;  /* how often its base (a zygote, a daemon's connection) began */
+};
+
 struct sandbox_spec {
     enum run_kind kind;     /* RUN_SQL sandboxes hold no Python and start without waiting for it */
     const char *dataset_id; /* qualifies table names in SQL; may be NULL */

@@ -37,4 +37,7 @@ struct sandbox_request {
 int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,
                     sandbox_done_fn done, void *arg, struct err *err);
 
+/* True if the kernel ended by itself before it could run anything: another one may do better. */
+bool sandbox_died_early(const struct sandbox *sb);
+
 #endif

@@ -72,13 +72,29 @@ static json_t *read_report(const char *path)
     return report;
 }
 
+/* As long as it was when it was made, and what it was: damage further inside is told by a query. */
+static bool is_whole(const char *path, const json_t *report)
+{
+    char head[12];
+    struct stat st;
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd >= 0 && fstat(fd, &st) == 0 &&
+           st.st_size == json_integer_value(json_object_get(report, "table_bytes")) &&
+           pread(fd, head, sizeof(head), 0) == sizeof(head) && memcmp(head + 8, "DUCK", 4) == 0;
+}
+
 bool tables_find(struct table_cache *c, const struct sandbox_file *file, const char *hex,
                  struct table_file *ret)
 {
     char report_path[TABLE_PATH_SIZE];
     table_path(c->home, file, hex, ret->path);
     table_report_path(c->home, file, hex, report_path);
-    ret->report = access(ret->path, R_OK) == 0 ? read_report(report_path) : NULL;
+    ret->report = read_report(report_path);
+    if (ret->report && !is_whole(ret->path, ret->report)) { /* it is made anew */
+        (void)unlink(ret->path);
+        json_decref(ret->report);
+        ret->report = NULL;
+    }
     return ret->report != NULL;
 }
 
@@ -230,8 +246,10 @@ static int make_out_dir(struct table_cache *c, char *ret, size_t n, int *ret_fd,
 {
     char id[17];
     id_hex(id, 16);
+    snprintf(ret, n, "%s/tables", c->home);
+    int there = mkdir(ret, 0700) < 0 && errno != EEXIST ? -1 : 0; /* somebody may have removed it */
     snprintf(ret, n, "%s/tables/new-%s", c->home, id);
-    if (mkdir(ret, 0700) < 0) {
+    if (there < 0 || mkdir(ret, 0700) < 0) {
         int r = err_errno(err, ERR_IO, errno, "creating '%s'", ret);
         *ret = 0;
         return r;
@@ -368,8 +386,9 @@ static int write_report(const char *path, const char *text, struct err *err)
 }
 
 /* Makes what the ingest left riddle's own. Its descriptor, or negative. */
-static int take_over(const char *out_dir, struct err *err)
+static int take_over(struct ingest *in, struct err *err)
 {
+    const char *out_dir = in->out_dir;
     char made[4300];
     snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
     /* The kernel is gone or dying, and what it left is not trusted: no link is followed, only a plain file is taken. */
@@ -379,6 +398,7 @@ static int take_over(const char *out_dir, struct err *err)
         return err_set(err, ERR_INTERNAL, "the ingest left no table");
     if (fchmod(fd, 0444) < 0 || (geteuid() == 0 && fchown(fd, 0, 0) < 0))
         return err_errno(err, ERR_IO, errno, "taking over the ingested table");
+    json_object_set_new(in->report, "table_bytes", json_integer(st.st_size));
     return TAKE_FD(fd);
 }
 
@@ -412,7 +432,7 @@ int ingest_publish(struct ingest *in, const char *hex, struct table_file *ret, s
         ingest_abort(in);
         return 0;
     }
-    auto_close int fd = take_over(in->out_dir, err);
+    auto_close int fd = take_over(in, err);
     if (fd >= 0 && in->unsynced) {
         snprintf(ret->path, sizeof(ret->path), "%.4000s/table.duckdb", in->out_dir);
         ret->report = json_incref(in->report);
@@ -439,7 +459,7 @@ void tables_settle(struct table_cache *c)
         struct ingest *in = c->unsettled;
         struct err ignored = ERR_INIT; /* what cannot be kept is made anew */
         c->unsettled = in->next;
-        auto_close int fd = take_over(in->out_dir, &ignored);
+        auto_close int fd = take_over(in, &ignored);
         table_path(c->home, &in->file, in->hex, path);
         table_report_path(c->home, &in->file, in->hex, report_path);
         if (fd >= 0 && fsync(fd) == 0)

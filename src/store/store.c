@@ -2,6 +2,7 @@
 
 #include "store/dispatch.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/str.h"
@@ -90,16 +91,22 @@ int store_open(const struct store_options *options, uv_loop_t *loop, struct stor
     return 0;
 }
 
+int store_configured_path(const struct config *cfg, char *ret, size_t n, struct err *err)
+{
+    bool own = *cfg->capsule_db_path;
+    int len = snprintf(ret, n, "%s%s", own ? cfg->capsule_db_path : cfg->home,
+                       own ? "" : "/riddle.db");
+    return len < (int)n ? 0 :
+                          err_set(err, ERR_CONFIG, "RIDDLE_HOME or CAPSULE_DB_PATH is too long");
+}
+
 int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct store **ret,
                           struct err *err)
 {
-    auto_free char *path = NULL;
-    if (cfg->capsule_db_path[0])
-        path = strdup(cfg->capsule_db_path);
-    else if (asprintf(&path, "%s/riddle.db", cfg->home) < 0)
-        path = NULL;
-    if (!path)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    char path[PATH_MAX];
+    int r = store_configured_path(cfg, path, sizeof(path), err);
+    if (r < 0)
+        return r;
     const struct store_options options = { .provider = cfg->storage_provider, .path = path };
     return store_open(&options, loop, ret, err);
 }

@@ -134,6 +134,7 @@ struct store_options {
 int store_open(const struct store_options *options, uv_loop_t *loop, struct store **ret,
                struct err *err);
 /* As the settings STORAGE_PROVIDER and CAPSULE_DB_PATH say. */
+int store_configured_path(const struct config *cfg, char *ret, size_t n, struct err *err);
 int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct store **ret,
                           struct err *err);
 
@@ -142,6 +143,11 @@ int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct stor
  * loop must still run once. From the loop's thread, not from a callback. Takes NULL.
  */
 void store_close(struct store *s);
+/*
+ * Copies the store of one file to another that is not there yet, and checks the copy. The first one
+ * may be in use by a server.
+ */
+int store_copy(const char *from_path, const char *to_path, struct err *err);
 
 /* Providers of this build, for --version: NULL past the last. */
 const char *store_provider_name(size_t i);

@@ -394,6 +394,9 @@ static void a_failed_start_is_told(void)
     struct err err = ERR_INIT;
     sandbox_limits_default(&cfg, &spec.limits);
     fake_fail(FAKE_START, 1);
+    CHECK(foreground_acquire(fg, &spec, NULL, &lease, &err) == 0); /* another kernel is tried */
+    lease_release(lease);
+    fake_fail(FAKE_START, FAKE_EVERY);
     CHECK(foreground_acquire(fg, &spec, NULL, &lease, &err) == -ERR_UNAVAILABLE);
     CHECK(strstr(err.message, "fails this start"));
 }

@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/docker/docker_impl.h"
@@ -130,7 +131,9 @@ static void spawn_over(struct docker_link *l, const struct err *err)
     if (!done)
         return;
     uv_timer_stop(&l->timer);
-    p->kinds[l->spec.kind].failed = err != NULL;
+    if (err && p->kinds[l->spec.kind].failure.code == ERR_NONE)
+        p->kinds[l->spec.kind].failed_ms = clock_wall_ms();
+    p->kinds[l->spec.kind].failure = err ? *err : (struct err)ERR_INIT;
     l->state = SPAWNED;
     if (!err) {
         done(l->done_arg, &l->base, NULL);
@@ -629,11 +632,13 @@ static void docker_usage(struct kernel_link *link, struct kernel_usage *ret)
 
 /* ---- the provider ---- */
 
-static bool docker_healthy(const struct provider *base, enum run_kind kind, unsigned *ret_starts)
+static void docker_health(const struct provider *base, enum run_kind kind,
+                          struct kernel_health *ret)
 {
     const struct docker *p = (const struct docker *)base;
-    *ret_starts = p->kinds[kind].starts;
-    return !p->kinds[kind].failed;
+    ret->starts = p->kinds[kind].starts;
+    ret->err = p->kinds[kind].failure;
+    ret->since_ms = p->kinds[kind].failed_ms;
 }
 
 static int docker_open(uv_loop_t *loop, const struct config *cfg,
@@ -716,5 +721,5 @@ const struct provider_ops docker_provider = {
     .usage = docker_usage,
     .freeze = docker_freeze,
     .thaw = docker_thaw,
-    .healthy = docker_healthy,
+    .health = docker_health,
 };

@@ -25,7 +25,8 @@ struct docker {
     size_t n_links;                             /* that are not freed yet */
     size_t n_calls; /* of nobody's: containers being removed, the sweep */
     struct {
-        bool failed;
+        struct err failure; /* of the last start */
+        int64_t failed_ms;  /* since when, by the wall clock */
         unsigned starts;
     } kinds[_RUN_KIND_MAX];
     void (*closed)(void *arg);

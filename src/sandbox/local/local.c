@@ -37,6 +37,7 @@
 /* Without control groups memory is looked at this often, or more seldom where looking takes long. */
 #define WATCHDOG_MS 10
 #define WATCHDOG_SHARE 10
+#define REAP_MS 3000
 /* Of kernels that yield to others, where no control group weighs them. */
 #define YIELDING_NICE 6
 /*
@@ -548,6 +549,29 @@ static void spawn_work(uv_work_t *work)
 
 static void spawn_next(struct local *p, enum run_kind kind);
 
+/*
+ * A zygote that ends may have cloned a kernel that it did not tell of. Such a kernel finds its
+ * control socket closed and ends; as a child of riddle it stays a zombie until it is reaped. A
+ * child of ours that is a zombie now and still is some seconds later is one: others are reaped as
+ * soon as they end.
+ */
+static void on_reaper(uv_timer_t *t)
+{
+    struct local *p = t->data;
+    for (size_t i = 0; i < p->n_orphans; i++)
+        if (proc_state(p->orphans[i]) == 'Z')
+            (void)waitpid(p->orphans[i], NULL, WNOHANG);
+    p->n_orphans = proc_zombies(p->orphans, ORPHANS_MAX);
+    if (p->n_orphans == 0)
+        uv_timer_stop(t);
+}
+
+static void look_for_orphans(struct local *p)
+{
+    if (p->reaper && !uv_is_active((uv_handle_t *)p->reaper))
+        uv_timer_start(p->reaper, on_reaper, REAP_MS, REAP_MS);
+}
+
 static void spawn_done(uv_work_t *work, int status)
 {
     struct local_spawn *s = work->data;
@@ -558,8 +582,12 @@ static void spawn_done(uv_work_t *work, int status)
         s->result = err_set(&s->err, ERR_CANCELLED, "starting a kernel was cancelled");
     if (s->result == 0)
         s->result = make_link(p, s, &link, &s->err);
-    p->spawns[kind].failed = s->result < 0;
+    if (s->result < 0 && p->spawns[kind].failure.code == ERR_NONE)
+        p->spawns[kind].failed_ms = clock_wall_ms();
+    p->spawns[kind].failure = s->result < 0 ? s->err : (struct err)ERR_INIT;
     p->spawns[kind].starts += s->starts;
+    if (s->starts > 0)
+        look_for_orphans(p);
     p->spawns[kind].first = s->next;
     if (!s->next)
         p->spawns[kind].end = &p->spawns[kind].first;
@@ -591,11 +619,20 @@ static int local_spawn_kernel(struct provider *base, const struct spawn_spec *sp
     return 0;
 }
 
-static bool local_healthy(const struct provider *base, enum run_kind kind, unsigned *ret_starts)
+static void local_health(const struct provider *base, enum run_kind kind, struct kernel_health *ret)
 {
     const struct local *p = (const struct local *)base;
-    *ret_starts = p->spawns[kind].starts;
-    return !p->spawns[kind].failed;
+    ret->starts = p->spawns[kind].starts;
+    ret->err = p->spawns[kind].failure;
+    ret->since_ms = p->spawns[kind].failed_ms;
+}
+
+/* Not one that was stopped, unless riddle did it, nor one whose end the loop has not seen yet. */
+static bool local_usable(struct kernel_link *link)
+{
+    const struct local_link *l = of(link);
+    char state = proc_state(l->kernel.pid);
+    return !link->dead && state != 'Z' && state != 'X' && (l->held || state != 'T');
 }
 
 /* ---- the provider ---- */
@@ -668,6 +705,11 @@ static int local_open(uv_loop_t *loop, const struct config *cfg, const struct pr
         free(p);
         return r;
     }
+    if ((p->reaper = calloc(1, sizeof(*p->reaper)))) {
+        uv_timer_init(loop, p->reaper);
+        uv_unref((uv_handle_t *)p->reaper);
+        p->reaper->data = p;
+    }
     signal(SIGPIPE, SIG_IGN);
     cgroup_tree_open(&p->cgroups);
     /* It loads while the files are hashed. What hinders it is told when it is needed. */
@@ -692,6 +734,11 @@ static void finish_close(struct local *p)
     closed(arg);
 }
 
+static void free_timer(uv_handle_t *h)
+{
+    free(h);
+}
+
 static void on_closing(uv_handle_t *h)
 {
     struct local *p = h->data;
@@ -702,6 +749,8 @@ static void on_closing(uv_handle_t *h)
 static void local_close(struct provider *base, void (*closed)(void *arg), void *arg)
 {
     struct local *p = (struct local *)base;
+    if (p->reaper)
+        uv_close((uv_handle_t *)TAKE_PTR(p->reaper), free_timer);
     p->closed = closed;
     p->closed_arg = arg;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
@@ -737,5 +786,6 @@ const struct provider_ops local_provider = {
     .usage = local_usage,
     .freeze = local_freeze,
     .thaw = local_thaw,
-    .healthy = local_healthy,
+    .usable = local_usable,
+    .health = local_health,
 };

@@ -18,6 +18,7 @@
 struct zygote {
     pid_t pid;       /* 0: not running */
     bool greeted;    /* it has said hello */
+    bool lost;       /* it did not answer, or not what it should: it is to be replaced */
     int sock;
     int stderr_fd;   /* its last words */
     int64_t anon_kb; /* memory that its kernels share with it */
@@ -25,6 +26,7 @@ struct zygote {
 
 /* Owners of files whose content other users may not read, as user namespaces that map them to the kernels' id. */
 #define ID_MAPS_MAX 16
+#define ORPHANS_MAX 64
 struct id_map {
     uid_t uid;
     gid_t gid;
@@ -54,9 +56,13 @@ struct local {
     struct zygote zygotes[_RUN_KIND_MAX]; /* touched by the spawn under way only */
     struct {
         struct local_spawn *first, **end; /* the first one is under way */
-        bool failed;                      /* the last one did */
+        struct err failure;               /* of the last one */
+        int64_t failed_ms;                /* since when they fail, by the wall clock */
         unsigned starts;                  /* of its zygote so far; written in the loop's thread */
     } spawns[_RUN_KIND_MAX];
+    uv_timer_t *reaper; /* of kernels whose zygote ended before it told of them */
+    pid_t orphans[ORPHANS_MAX];
+    size_t n_orphans;
     struct id_map id_maps[ID_MAPS_MAX];
     size_t n_id_maps;
     size_t n_links; /* not yet freed */

@@ -28,7 +28,7 @@
 #include "sandbox/local/local_impl.h"
 
 #define ZYGOTE_START_MS 60000
-#define SPAWN_MS 10000
+#define SPAWN_MS 6000 /* a clone takes milliseconds; one that takes this long is hung */
 
 /* ---- the zygote's process ---- */
 
@@ -90,7 +90,7 @@ static int end_zygote(struct zygote *z)
         *fds[i] = -1;
     }
     z->pid = 0;
-    z->greeted = false;
+    z->greeted = z->lost = false;
     return status;
 }
 
@@ -110,7 +110,8 @@ static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *r
         n = poll(&pfd, 1, left > 0 ? (int)left : 0);
     } while (n < 0 && errno == EINTR);
     if (n == 0)
-        return err_set(err, ERR_TIMEOUT, "the zygote did not answer within %d s", timeout_ms / 1000);
+        return err_set(err, ERR_TIMEOUT, "the fork server of kernels did not answer within %d s",
+                       timeout_ms / 1000);
     return zygote_recv(z->sock, rec, fds, max_fds, ret_n_fds, err);
 }
 
@@ -204,7 +205,12 @@ static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
         char last[600];
         read_last_words(z, last, sizeof(last)); /* up to its end, if it is ending */
         int status = end_zygote(z);
-        const char *text = *last ? last : why.message;
+        char ended[80];
+        snprintf(ended, sizeof(ended), "the fork server of kernels ended with signal %d",
+                 WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+        const char *text = *last                                    ? last :
+                           r != -ERR_TIMEOUT && WIFSIGNALED(status) ? ended :
+                                                                      why.message;
         bool denied = WIFEXITED(status) && WEXITSTATUS(status) == ZYGOTE_EXIT_ISOLATION;
         return err_set(err, denied ? ERR_ISOLATION : ERR_UNAVAILABLE, "%s",
                        str_starts(text, "riddle-kernel: ") ? text + 15 : text);
@@ -263,8 +269,9 @@ void kernel_kill(struct kernel_proc *k)
 
 static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct err *err)
 {
-    if (zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0)
-        return err_set(err, ERR_UNAVAILABLE, "the zygote is gone");
+    z->lost = zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0;
+    if (z->lost)
+        return err_set(err, ERR_UNAVAILABLE, "the fork server of kernels is gone");
     return 0;
 }
 
@@ -283,11 +290,13 @@ static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *e
     int pidfd = -1;
     size_t n_fds = 0;
     int r = wait_record(z, SPAWN_MS, &rec, &pidfd, 1, &n_fds, err);
+    z->lost = r < 0;
     if (r < 0)
         return r;
     if (rec.op != ZYGOTE_SPAWNED || (rec.status == 0 && n_fds != 1)) {
         if (n_fds)
             close(pidfd);
+        z->lost = true;
         return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of a kernel", rec.op);
     }
     if (rec.status)
@@ -350,10 +359,17 @@ int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_p
     if (r == 0)
         r = spawn_once(p, spec, ret, err);
     /*
-     * The zygote has died: once more with a new one, and with a socket of its own. The old one may have cloned before it
-     * died; that kernel finds its socket closed and ends.
+     * The zygote has died, or hangs: once more with a new one, and with a socket of its own. The
+     * old one may have cloned before it ended; that kernel finds its socket closed and ends. A
+     * zygote that only says that it cannot clone now is kept.
      */
-    if (r == -ERR_UNAVAILABLE && zygote_start(p, spec->kind, starts, err) == 0)
-        r = spawn_once(p, spec, ret, err);
+    struct zygote *z = &p->zygotes[spec->kind];
+    if (r < 0 && z->lost) {
+        r = zygote_start(p, spec->kind, starts, err);
+        if (r == 0)
+            r = spawn_once(p, spec, ret, err);
+        if (r < 0 && z->lost)
+            zygote_stop(z); /* the next one who asks gets a new one */
+    }
     return r;
 }

@@ -21,14 +21,13 @@
 
 #define IDLE_KEPT_MS 60000
 #define UNLIMITED_MAX 3 /* kernels in a row whose limits cannot be set */
-#define SWEEP_MS 10000
+#define SWEEP_MS 3000
 #define INGESTS_MAX 4
 /* A kernel that runs nothing and was not measured is counted with this part of its limit. */
 #define UNMEASURED_SHARE 8
 
 static void lease_free(struct lease *l);
-static void begin_pending(struct lease *l);
-static void drop_interrupted(struct executor *ex);
+static void trim_pool(struct executor *ex, enum run_kind kind);
 
 /* ---- the queue ---- */
 
@@ -43,8 +42,6 @@ static void unlink_lease(struct lease *l)
         l->next->prev = l->prev;
 }
 
-static void kick(struct executor *ex);
-
 enum place place_of(enum run_kind kind)
 {
     return kind == RUN_PYTHON ? PLACE_PYTHON : PLACE_SQL;
@@ -57,7 +54,7 @@ bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes)
         return true;
     if (t->place != place || t->state != TICKET_WAITING)
         admission_move(&l->ex->admission, t, place, memory_bytes);
-    kick(l->ex);
+    executor_kick(l->ex);
     return false;
 }
 
@@ -65,14 +62,14 @@ void lease_give_up_place(struct lease *l)
 {
     if (l->ticket.state != TICKET_PARKED)
         admission_park(&l->ex->admission, &l->ticket, 0);
-    kick(l->ex);
+    executor_kick(l->ex);
 }
 
 /* The lease whose turn it is has its place. */
 static void go_on(struct lease *l)
 {
     if (l->state == LEASE_RESUMING) {
-        begin_pending(l);
+        lease_begin_pending(l);
         return;
     }
     if (l->state == LEASE_QUEUED) {
@@ -89,7 +86,7 @@ static void make_room(struct executor *ex)
     struct sandbox *sb = idle_cache_expire(&ex->idle, INT64_MAX);
     sandbox_destroy(sb);
     if (sb || (ex->make_room && ex->make_room(ex->make_room_arg)))
-        kick(ex);
+        executor_kick(ex);
 }
 
 static void on_kick(uv_idle_t *h)
@@ -98,7 +95,9 @@ static void on_kick(uv_idle_t *h)
     struct admission *a = &ex->admission;
     struct ticket *t;
     uv_idle_stop(h);
-    drop_interrupted(ex);
+    executor_drop_interrupted(ex);
+    if (!ex->closing)
+        executor_restart(ex);
     a->held_idle = (int64_t)ex->idle.n * (ex->cfg->memory_bytes / UNMEASURED_SHARE);
     while (!ex->closing && (t = admission_next(a)))
         go_on(CONTAINER_OF(t, struct lease, ticket));
@@ -112,9 +111,12 @@ static void on_sweep(uv_timer_t *h)
     struct sandbox *sb;
     while ((sb = idle_cache_expire(&ex->idle, clock_now_ms() - IDLE_KEPT_MS)))
         sandbox_destroy(sb);
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        trim_pool(ex, (enum run_kind)kind);
+    executor_fill_pool(ex); /* what could not be started may be possible again */
 }
 
-static void kick(struct executor *ex)
+void executor_kick(struct executor *ex)
 {
     if (!ex->closing)
         uv_idle_start(&ex->kick, on_kick);
@@ -145,13 +147,19 @@ static bool wanted_soon(const struct executor *ex, enum run_kind kind)
     return false;
 }
 
-/* Lets go of those that died while they waited. */
+bool executor_can_use(const struct executor *ex, struct kernel_link *link)
+{
+    const struct provider_ops *ops = ex->provider->ops;
+    return !link->dead && (!ops->usable || ops->usable(link));
+}
+
+/* Lets go of those that died or were stopped while they waited. */
 static void trim_pool(struct executor *ex, enum run_kind kind)
 {
     size_t kept = 0;
     for (size_t i = 0; i < ex->n_pool[kind]; i++) {
         struct kernel_link *link = ex->pool[kind][i];
-        if (link->dead)
+        if (!executor_can_use(ex, link))
             ex->provider->ops->release(link);
         else
             ex->pool[kind][kept++] = link;
@@ -188,9 +196,9 @@ static void on_spawned(void *arg, struct kernel_link *link, const struct err *er
         ex->provider->ops->release(link);
         return;
     }
-    if (err)
+    if (err && kind == RUN_SQL)
         ex->first = *err;
-    else
+    if (!err)
         ex->pool[kind][ex->n_pool[kind]++] = link;
     serve_waiting(ex, kind, err);
     if (!err)
@@ -218,7 +226,8 @@ void executor_fill_pool(struct executor *ex)
             free(s);
             if (err.code == ERR_NONE)
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
-            ex->first = err;
+            if (kind == RUN_SQL)
+                ex->first = err;
             serve_waiting(ex, kind, &err);
         }
     }
@@ -250,6 +259,10 @@ struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, co
 
 void lease_fail(struct lease *l, const struct err *err)
 {
+    if (l->again) {
+        lease_fail_again(l, err);
+        return;
+    }
     lease_ready_fn ready = l->ready;
     void *arg = l->ready_arg;
     struct err copy = *err;
@@ -260,130 +273,17 @@ void lease_fail(struct lease *l, const struct err *err)
 void lease_is_ready(struct lease *l)
 {
     l->state = LEASE_IDLE;
+    if (l->again) {
+        l->again = false;
+        lease_begin_pending(l);
+        return;
+    }
     l->ready(l, NULL, l->ready_arg);
 }
 
 int lease_check_idle(const struct lease *l, struct err *err)
 {
     return l->state == LEASE_IDLE ? 0 : err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
-}
-
-void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
-{
-    struct lease *l = arg;
-    (void)sb;
-    l->state = LEASE_IDLE;
-    if (result && !l->is_file_op)
-        l->ex->runs[result->verdict]++;
-    if (result && result->peak_memory_bytes > 0)
-        l->memory_bytes = result->peak_memory_bytes;
-    l->spoilt = l->spoilt || err || (result->verdict != VERDICT_OK && result->verdict != VERDICT_ERROR && result->verdict != VERDICT_POLICY);
-    l->done(l, result, err, l->done_arg);
-}
-
-void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op)
-{
-    l->done = done;
-    l->done_arg = arg;
-    l->is_file_op = is_file_op;
-    l->state = LEASE_RUNNING;
-}
-
-static int begin_run(struct lease *l, const struct run_request *req,
-                     const struct run_events *events, lease_done_fn done, void *arg,
-                     struct err *err)
-{
-    int r = sandbox_begin(l->sandbox, req, events, executor_ran, l, err);
-    if (r == 0)
-        executor_running(l, done, arg, false);
-    return r;
-}
-
-static void end_pending(struct lease *l)
-{
-    free(l->pending.code);
-    l->pending = (struct pending_run){ .code = NULL };
-    l->state = LEASE_IDLE;
-}
-
-/* The place is there: what was asked for begins. */
-static void begin_pending(struct lease *l)
-{
-    struct err err = ERR_INIT;
-    struct pending_run p = l->pending;
-    l->pending.code = NULL;
-    end_pending(l);
-    int r = begin_run(l, &p.request, &p.events, l->done, l->done_arg, &err);
-    free(p.code);
-    if (r < 0)
-        l->done(l, NULL, &err, l->done_arg);
-}
-
-/* Runs that were stopped while they waited for a place: their sandboxes are as they were. */
-static void drop_interrupted(struct executor *ex)
-{
-    for (struct lease *l = ex->interrupted ? ex->all : NULL; l;) {
-        if (!l->pending.interrupted) {
-            l = l->next;
-            continue;
-        }
-        struct run_result result = { .verdict = VERDICT_KILLED,
-                                     .interrupted = true,
-                                     .body = json_object(),
-                                     .displays = json_array() };
-        end_pending(l);
-        admission_park(&ex->admission, &l->ticket, l->ticket.held);
-        l->done(l, &result, NULL, l->done_arg);
-        l = ex->all; /* the list may have changed */
-    }
-    ex->interrupted = false;
-}
-
-int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events,
-              lease_done_fn done, void *arg, struct err *err)
-{
-    int r = lease_check_idle(l, err);
-    if (r < 0 || l->ticket.state == TICKET_ACTIVE)
-        return r < 0 ? r : begin_run(l, req, events, done, arg, err);
-    char *code = strndup(req->code, req->code_len);
-    if (!code)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    l->pending = (struct pending_run){ .request = *req,
-                                       .code = code,
-                                       .events = events ? *events : (struct run_events){ 0 } };
-    l->pending.request.code = code;
-    l->done = done;
-    l->done_arg = arg;
-    l->state = LEASE_RESUMING;
-    (void)lease_has_place(l, place_of(req->kind), l->spec.limits.memory_bytes);
-    return 0;
-}
-
-int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err)
-{
-    int r = lease_check_idle(l, err);
-    if (r < 0)
-        return r;
-    auto_json json_t *message = json_pack("{s:s}", "table", table);
-    if (!message)
-        return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
-    struct sandbox_request req = {
-        .type = WIRE_PROFILE, .body = message, .timeout_ms = timeout_ms, .max_output_bytes = 65536
-    };
-    r = sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
-    if (r == 0)
-        executor_running(l, done, arg, false);
-    return r;
-}
-
-void lease_interrupt(struct lease *l)
-{
-    if (l->state == LEASE_RUNNING)
-        sandbox_interrupt(l->sandbox);
-    if (l->state != LEASE_RESUMING)
-        return;
-    l->pending.interrupted = l->ex->interrupted = true; /* its result comes from the loop */
-    kick(l->ex);
 }
 
 void lease_times(const struct lease *l, struct lease_times *ret)
@@ -399,7 +299,7 @@ int lease_park(struct lease *l)
         admission_park(&l->ex->admission, &l->ticket,
                        l->memory_bytes > 0 ? l->memory_bytes :
                                              l->spec.limits.memory_bytes / UNMEASURED_SHARE);
-    kick(l->ex);
+    executor_kick(l->ex);
     return 0;
 }
 
@@ -477,7 +377,7 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     if (ex->all)
         ex->all->prev = l;
     ex->all = l;
-    kick(ex);
+    executor_kick(ex);
     *ret = l;
     return 0;
 }
@@ -520,7 +420,7 @@ void lease_release(struct lease *l)
             idle_cache_put(&ex->idle, l->owner, l->key, TAKE_PTR(l->sandbox), clock_now_ms()));
     else
         sandbox_destroy(TAKE_PTR(l->sandbox));
-    kick(ex);
+    executor_kick(ex);
     load_stop(l);
     lease_free(l);
 }
@@ -583,10 +483,11 @@ static void close_all(struct executor *ex)
 
 static unsigned starts(const struct executor *ex)
 {
-    unsigned sum = 0, n;
+    unsigned sum = 0;
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
-        (void)ex->provider->ops->healthy(ex->provider, (enum run_kind)kind, &n);
-        sum += n;
+        struct kernel_health h;
+        executor_health(ex, (enum run_kind)kind, &h);
+        sum += h.starts;
     }
     return sum;
 }
@@ -716,11 +617,19 @@ void executor_stats(const struct executor *ex, struct executor_stats *ret)
     ret->refused = ex->admission.refused;
 }
 
+void executor_health(const struct executor *ex, enum run_kind kind, struct kernel_health *ret)
+{
+    *ret = (struct kernel_health){ .err = ERR_INIT };
+    ex->provider->ops->health(ex->provider, kind, ret);
+}
+
 bool executor_ready(const struct executor *ex)
 {
-    unsigned ignored;
     bool good = !ex->closing;
-    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
-        good = good && ex->provider->ops->healthy(ex->provider, (enum run_kind)kind, &ignored);
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++) {
+        struct kernel_health h;
+        executor_health(ex, (enum run_kind)kind, &h);
+        good = good && h.err.code == ERR_NONE;
+    }
     return good;
 }

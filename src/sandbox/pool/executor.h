@@ -44,7 +44,9 @@ struct executor_stats {
     unsigned caps; /* of the provider */
 };
 void executor_stats(const struct executor *ex, struct executor_stats *ret);
-/* True unless the last start of a kernel failed. */
+/* How kernels of this kind can be had: whether the last start failed, why and since when. */
+void executor_health(const struct executor *ex, enum run_kind kind, struct kernel_health *ret);
+/* True unless the last start of a kernel of some kind failed. */
 bool executor_ready(const struct executor *ex);
 
 /* Time in each stage so far, in microseconds. */

@@ -25,12 +25,13 @@ enum lease_state {
     LEASE_RUNNING
 };
 
-/* A run of a parked lease that waits for a place. */
+/* The run of a lease: it waits for a place, is under way, or is begun anew in another kernel. */
 struct pending_run {
     struct run_request request;
     char *code;
     struct run_events events;
     bool interrupted;
+    bool is_profile; /* `code` is the name of a table to describe */
 };
 
 struct lease {
@@ -51,6 +52,11 @@ struct lease {
     unsigned n_unlimited; /* kernels that were given up because their limits could not be set */
     bool waits_for_table; /* another lease is making it */
     bool woken;
+    bool again; /* its run is begun anew: it has a user who waits for a result, not for a lease */
+    bool is_restarting;  /* … in the next turn of the loop */
+    unsigned n_replaced; /* kernels that ended before they ran anything */
+    bool is_reused;      /* its sandbox has answered other runs */
+    bool is_remade;      /* its tables were, because one was damaged */
     bool spoilt; /* a run ended badly: not for reuse */
     struct ticket ticket;
     struct pending_run pending;
@@ -82,6 +88,7 @@ struct executor {
     size_t n_hashing;
     struct admission admission;
     bool interrupted; /* a lease that waits to resume was */
+    bool restarts;    /* a lease begins anew */
     bool (*make_room)(void *arg);
     void *make_room_arg;
     struct kernel_link *pool[_RUN_KIND_MAX][POOL_MAX];
@@ -111,11 +118,28 @@ void executor_fill_pool(struct executor *ex);
 void lease_fail(struct lease *l, const struct err *err);
 /* The lease has its sandbox. */
 void lease_is_ready(struct lease *l);
+/* Starts queued leases from the loop. */
+void executor_kick(struct executor *ex);
+/* False for a kernel that waits and is dead, or stopped. */
+bool executor_can_use(const struct executor *ex, struct kernel_link *link);
 /* sandbox_done_fn of everything that runs in a lease's sandbox; arg is the lease. */
 void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg);
 /* Something has begun in the lease's sandbox. */
 void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op);
 int lease_check_idle(const struct lease *l, struct err *err);
+
+/* ---- executor_run.c ---- */
+
+/* The place, or the new sandbox, is there: what was asked for begins. */
+void lease_begin_pending(struct lease *l);
+/* The run that was begun anew cannot be: whoever waits for its result is told. */
+void lease_fail_again(struct lease *l, const struct err *err);
+/* A kernel ended before it ran anything: true if another may be tried. */
+bool lease_may_replace(struct lease *l);
+/* Goes on with leases that begin anew. */
+void executor_restart(struct executor *ex);
+/* Runs that were stopped while they waited: their sandboxes are as they were. */
+void executor_drop_interrupted(struct executor *ex);
 
 /* ---- executor_load.c: from files to a sandbox ---- */
 

@@ -175,6 +175,10 @@ static void on_ingested(void *arg, const struct err *err)
         return;
     }
     l->ingest = NULL; /* gone already */
+    if (err->code == ERR_UNAVAILABLE && lease_may_replace(l)) {
+        load_advance(l);
+        return;
+    }
     next_table(l, path);
     lease_fail(l, err);
     if (*path)
@@ -274,8 +278,9 @@ static void start_sandbox(struct lease *l)
     }
     if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, l->tables, l->key)) {
         while (!l->sandbox && (l->sandbox = idle_cache_take(&ex->idle, l->key)))
-            if (!sandbox_alive(l->sandbox))
+            if (!sandbox_alive(l->sandbox) || !executor_can_use(ex, sandbox_link(l->sandbox)))
                 sandbox_destroy(TAKE_PTR(l->sandbox)); /* it died meanwhile */
+        l->is_reused = l->sandbox != NULL;
         if (l->sandbox) {
             lease_is_ready(l);
             return;
@@ -288,6 +293,10 @@ static void start_sandbox(struct lease *l)
     int r = open_sandbox(l, link, &err);
     l->times.start_us = clock_now_us() - l->since_us;
     executor_fill_pool(ex);
+    if (r == -ERR_UNAVAILABLE && lease_may_replace(l)) {
+        load_advance(l);
+        return;
+    }
     if (r < 0) {
         lease_fail(l, &err);
         return;

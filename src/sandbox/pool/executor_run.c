@@ -1,0 +1,278 @@
+/*
+ * Runs in the sandbox of a lease.
+ *
+ * Two faults are repaired here without the user of the lease knowing. A kernel that ends before it
+ * ran anything is replaced: nothing was done that could be done twice. So is one that died while it
+ * was kept for the next statement. When a statement finds that
+ * a table on the disk is damaged, the table is removed and the statement begun anew, which ingests
+ * the file again; that is done once. Both go back to loading (executor_load.c) with the request
+ * kept, and `again` says that it is a result that somebody waits for.
+ */
+
+#include <string.h>
+#include <unistd.h>
+#include "base/str.h"
+#include "sandbox/pool/executor_impl.h"
+
+#define REPLACED_MAX 3
+
+void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op)
+{
+    l->done = done;
+    l->done_arg = arg;
+    l->is_file_op = is_file_op;
+    l->state = LEASE_RUNNING;
+}
+
+static void drop_pending(struct lease *l)
+{
+    free(l->pending.code);
+    l->pending = (struct pending_run){ .code = NULL };
+}
+
+/* ---- beginning anew ---- */
+
+bool lease_may_replace(struct lease *l)
+{
+    return !l->ex->closing && l->n_replaced++ < REPLACED_MAX;
+}
+
+/* Back to loading, with the request kept. The caller's sandbox is gone. */
+static void begin_again(struct lease *l)
+{
+    sandbox_destroy(TAKE_PTR(l->sandbox));
+    for (size_t i = 0; i < l->spec.n_files; i++) {
+        json_decref(l->tables[i].report);
+        l->tables[i].report = NULL;
+    }
+    l->at = 0;
+    l->key[0] = '\0';
+    l->again = true;
+    l->is_reused = l->spoilt = false;
+    l->state = LEASE_LOADING;
+    l->is_restarting = l->ex->restarts = true; /* from the loop, never from within a caller */
+    executor_kick(l->ex);
+}
+
+void executor_restart(struct executor *ex)
+{
+    for (struct lease *l = ex->restarts ? ex->all : NULL; l;) {
+        if (!l->is_restarting) {
+            l = l->next;
+            continue;
+        }
+        l->is_restarting = false;
+        load_advance(l);
+        l = ex->all; /* the list may have changed */
+    }
+    ex->restarts = false;
+}
+
+static void stop_again(struct lease *l)
+{
+    l->again = l->is_restarting = false;
+    l->waits_for_kernel = l->waits_for_table = false;
+    load_stop(l);
+}
+
+void lease_fail_again(struct lease *l, const struct err *err)
+{
+    struct err copy = *err;
+    stop_again(l);
+    drop_pending(l);
+    l->state = LEASE_IDLE;
+    l->done(l, NULL, &copy, l->done_arg);
+}
+
+/*
+ * True if the result says that a table cannot be read. The words are of the kernel's engine and
+ * come first, so that no statement can put them there: its own errors have another prefix.
+ */
+static bool says_damaged(const struct run_result *result)
+{
+    static const char *const before[] = { "the kernel failed: ", "SqlError: " };
+    const json_t *error = json_object_get(result->body, "error");
+    const char *message = json_string_value(json_object_get(error, "message"));
+    if (!message || result->verdict == VERDICT_OK)
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(before); i++)
+        if (str_starts(message, before[i]))
+            message += strlen(before[i]);
+    if (str_starts(message, "attaching table "))
+        return strstr(message, ": IO Error: ") != NULL;
+    return str_starts(message, "IO Error: ") &&
+           (strstr(message, "Corrupt database file") || strstr(message, "/data/.tables/"));
+}
+
+/*
+ * Removes what the lease cannot read, so that it is made anew. Code of a Python kernel can say
+ * anything: it is believed about tables of its own owner only.
+ */
+static void remove_damaged(struct lease *l)
+{
+    for (size_t i = 0; i < l->spec.n_files; i++)
+        if (!l->spec.files[i].raw && (l->spec.kind == RUN_SQL || l->spec.files[i].is_beside))
+            (void)unlink(l->tables[i].path);
+    executor_forget_idle(l->ex, l->owner);
+}
+
+/*
+ * A kernel that was kept for the next statement died, and nobody had seen it yet. Statements change
+ * nothing: this one is run in a new kernel.
+ */
+static bool ended_idle(const struct lease *l, const struct run_result *result)
+{
+    return l->is_reused && l->spec.kind == RUN_SQL && result->verdict == VERDICT_KILLED &&
+           result->state_lost && !result->interrupted && !l->pending.interrupted;
+}
+
+/* ---- the run ---- */
+
+void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+{
+    struct lease *l = arg;
+    bool is_run = l->pending.code != NULL;
+    if (is_run && err && sandbox_died_early(sb) && lease_may_replace(l)) {
+        begin_again(l);
+        return;
+    }
+    if (is_run && result && ended_idle(l, result) && lease_may_replace(l)) {
+        run_result_finish(result);
+        begin_again(l);
+        return;
+    }
+    if (is_run && result && !l->is_remade && says_damaged(result)) {
+        l->is_remade = true;
+        remove_damaged(l);
+        if (l->spec.kind == RUN_SQL && !l->ex->closing) {
+            run_result_finish(result);
+            begin_again(l);
+            return;
+        }
+    }
+    l->state = LEASE_IDLE;
+    drop_pending(l);
+    if (result && !l->is_file_op)
+        l->ex->runs[result->verdict]++;
+    if (result && result->peak_memory_bytes > 0)
+        l->memory_bytes = result->peak_memory_bytes;
+    l->spoilt = l->spoilt || err ||
+                (result->verdict != VERDICT_OK && result->verdict != VERDICT_ERROR &&
+                 result->verdict != VERDICT_POLICY);
+    l->done(l, result, err, l->done_arg);
+}
+
+static int begin_profile(struct lease *l, struct err *err)
+{
+    auto_json json_t *message = json_pack("{s:s}", "table", l->pending.code);
+    if (!message)
+        return err_set(err, ERR_VALIDATION, "the table's name is not valid UTF-8");
+    struct sandbox_request req = { .type = WIRE_PROFILE,
+                                   .body = message,
+                                   .timeout_ms = l->pending.request.timeout_ms,
+                                   .max_output_bytes = 65536 };
+    return sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
+}
+
+/* 0: it has begun, or is begun anew in another kernel. */
+static int begin(struct lease *l, struct err *err)
+{
+    const struct pending_run *p = &l->pending;
+    int r = p->is_profile ?
+                begin_profile(l, err) :
+                sandbox_begin(l->sandbox, &p->request, &p->events, executor_ran, l, err);
+    if (r == 0) {
+        executor_running(l, l->done, l->done_arg, false);
+        return 0;
+    }
+    if (r == -ERR_UNAVAILABLE && sandbox_died_early(l->sandbox) && lease_may_replace(l)) {
+        begin_again(l);
+        return 0;
+    }
+    drop_pending(l);
+    l->state = LEASE_IDLE;
+    return r;
+}
+
+void lease_begin_pending(struct lease *l)
+{
+    struct err err = ERR_INIT;
+    l->state = LEASE_IDLE;
+    if (begin(l, &err) < 0)
+        l->done(l, NULL, &err, l->done_arg);
+}
+
+void executor_drop_interrupted(struct executor *ex)
+{
+    for (struct lease *l = ex->interrupted ? ex->all : NULL; l;) {
+        if (!l->pending.interrupted) {
+            l = l->next;
+            continue;
+        }
+        struct run_result result = { .verdict = VERDICT_KILLED,
+                                     .interrupted = true,
+                                     .body = json_object(),
+                                     .displays = json_array() };
+        if (l->again)
+            stop_again(l);
+        drop_pending(l);
+        l->state = LEASE_IDLE;
+        if (l->ticket.state != TICKET_PARKED)
+            admission_park(&ex->admission, &l->ticket, l->ticket.held);
+        l->done(l, &result, NULL, l->done_arg);
+        l = ex->all; /* the list may have changed */
+    }
+    ex->interrupted = false;
+}
+
+static int keep_request(struct lease *l, const struct pending_run *p, const char *text, size_t len,
+                        lease_done_fn done, void *arg, struct err *err)
+{
+    int r = lease_check_idle(l, err);
+    if (r < 0)
+        return r;
+    char *copy = malloc(len + 1);
+    if (!copy)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    memcpy(copy, text, len);
+    copy[len] = '\0';
+    l->pending = *p;
+    l->pending.code = copy;
+    l->pending.request.code = copy;
+    l->pending.request.code_len = len;
+    l->done = done;
+    l->done_arg = arg;
+    return 0;
+}
+
+int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events,
+              lease_done_fn done, void *arg, struct err *err)
+{
+    struct pending_run p = { .request = *req,
+                             .events = events ? *events : (struct run_events){ 0 } };
+    int r = keep_request(l, &p, req->code, req->code_len, done, arg, err);
+    if (r < 0 || l->ticket.state == TICKET_ACTIVE)
+        return r < 0 ? r : begin(l, err);
+    l->state = LEASE_RESUMING;
+    (void)lease_has_place(l, place_of(req->kind), l->spec.limits.memory_bytes);
+    return 0;
+}
+
+int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_done_fn done,
+                  void *arg, struct err *err)
+{
+    struct pending_run p = { .request = { .timeout_ms = timeout_ms }, .is_profile = true };
+    int r = keep_request(l, &p, table, strlen(table), done, arg, err);
+    return r < 0 ? r : begin(l, err);
+}
+
+void lease_interrupt(struct lease *l)
+{
+    if (l->state == LEASE_RUNNING) {
+        l->is_reused = false; /* its end is no accident */
+        sandbox_interrupt(l->sandbox);
+    } else if (l->state == LEASE_RESUMING || l->again) {
+        l->pending.interrupted = l->ex->interrupted = true; /* its result comes from the loop */
+    }
+    executor_kick(l->ex);
+}
