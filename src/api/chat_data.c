@@ -67,6 +67,7 @@ static int add_file(struct agent_data *d, const struct sandbox_file *f, struct e
                                                     .path = arena_strdup(&d->arena, f->path),
                                                     .table = f->raw ? NULL : arena_strdup(&d->arena, table),
                                                     .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
+                                                    .alias = f->alias && !name_taken(d, f->alias) ? arena_strdup(&d->arena, f->alias) : NULL,
                                                     .is_beside = f->is_beside,
                                                     .raw = f->raw };
     const struct sandbox_file *last = &d->files[d->n_files - 1];
@@ -135,6 +136,12 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     for (size_t i = 0; i < h->dataset->n_files && r == 0; i++) {
         const struct dataset_file *f = &h->dataset->files[i];
         struct sandbox_file file = dataset_handle_file(h, i);
+        char alias[128];
+        const char *dot = strrchr(file.name, '.');
+        if (is_upload) {
+            snprintf(alias, sizeof(alias), "%.64s%.32s", id, dot ? dot : "");
+            file.alias = alias;
+        }
         r = add_file(d, &file, err);
         if (r == 0 && d->files[d->n_files - 1].table)
             add_table_words(d, json_object_get(json_object_get(words, "tables"), f->table),

@@ -47,9 +47,11 @@ void dataset_handle_release(struct dataset_handle *h)
 struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i)
 {
     const struct dataset_file *f = &h->dataset->files[i];
+    bool raw = h->upload && upload_set_is_raw(h->upload);
     return (struct sandbox_file){ .name = f->name,
                                   .path = f->full_path,
-                                  .table = f->table,
+                                  .table = raw ? NULL : f->table,
+                                  .raw = raw,
                                   .sha256 = *f->sha256 ? f->sha256 : NULL,
                                   .is_beside = h->upload != NULL };
 }
@@ -153,6 +155,8 @@ static bool profile_from_cache(struct profiling *p)
 static void attach_known_profile(struct app *app, const struct dataset_handle *h)
 {
     struct profiling p = { .app = app, .handle = *h };
+    if (upload_set_is_raw(h->upload))
+        return;
     for (; p.at < h->dataset->n_files; p.at++)
         if (!h->dataset->files[p.at].profile)
             (void)profile_from_cache(&p);
@@ -162,6 +166,8 @@ static void profile_next(void *arg)
 {
     struct profiling *p = arg;
     const struct dataset *d = p->handle.dataset;
+    if (p->handle.upload && upload_set_is_raw(p->handle.upload))
+        p->at = d->n_files;
     while (p->at < d->n_files && (d->files[p->at].profile || profile_from_cache(p)))
         p->at++;
     if (p->at == d->n_files) {

@@ -288,23 +288,6 @@ static void commit(struct arrivals *a)
 
 static void try_next(struct arrivals *a, struct arrival *f);
 
-static bool is_tabular(const char *name)
-{
-    static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" }, *const other[] = { ".parquet", ".xlsx" };
-    size_t n = strlen(name);
-    bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
-    char plain[UPLOAD_NAME_SIZE];
-    snprintf(plain, sizeof(plain), "%.*s", (int)(gzip ? n - 3 : n), name);
-    n = strlen(plain);
-    for (size_t i = 0; i < ARRAY_SIZE(text); i++)
-        if (n > strlen(text[i]) && str_ieq(plain + n - strlen(text[i]), text[i]))
-            return true;
-    for (size_t i = 0; i < ARRAY_SIZE(other) && !gzip; i++)
-        if (n > strlen(other[i]) && str_ieq(plain + n - strlen(other[i]), other[i]))
-            return true;
-    return false;
-}
-
 static void tried(struct arrivals *a, const struct err *err)
 {
     struct arrival *f = a->at;
@@ -349,7 +332,7 @@ static void acquire(struct arrivals *a)
 static void try_next(struct arrivals *a, struct arrival *f)
 {
     for (; f; f = after(f)) {
-        if (!wanted(f) || !is_tabular(f->name))
+        if (!wanted(f) || !upload_is_tabular(f->name))
             continue;
         if (f->in.size == 0) {
             snprintf(f->note, sizeof(f->note), "File is empty");

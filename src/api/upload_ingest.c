@@ -122,6 +122,22 @@ static void finish(struct ingest_job *job, const struct err *err)
 
 /* ---- steps ---- */
 
+/* What is no table is kept as it is: code reads it. A CSV that cannot be read is a mistake. */
+static bool is_kept_raw(const struct ingest_job *job, const struct err *err)
+{
+    const char *name = job->set->file.name;
+    return err->code == ERR_VALIDATION && !is_csv(name);
+}
+
+static void finish_raw(struct ingest_job *job)
+{
+    struct upload_set *set = job->set;
+    set->raw = true;
+    set->file.row_count = -1;
+    json_decref(TAKE_PTR(set->columns));
+    finish(job, NULL);
+}
+
 static void on_profiled(const struct err *err, void *arg)
 {
     struct ingest_job *job = arg;
@@ -135,7 +151,10 @@ static void on_profiled(const struct err *err, void *arg)
                 is_csv(job->set->file.name) ? "CSV has no data rows" : "The file has no data rows");
         err = &why;
     }
-    finish(job, err);
+    if (err && is_kept_raw(job, err))
+        finish_raw(job);
+    else
+        finish(job, err);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -157,7 +176,10 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     struct err why = ERR_INIT;
     job->lease = NULL;
     if (err) {
-        finish(job, err);
+        if (is_kept_raw(job, err))
+            finish_raw(job);
+        else
+            finish(job, err);
         return;
     }
     lease_release(lease);
@@ -220,7 +242,11 @@ static void naming_done(void *arg)
         finish(job, &why);
         return;
     }
-    acquire(job);
+    const char *dot = strrchr(job->set->file.name, '.');
+    if (dot && dot[1] && !upload_is_tabular(job->set->file.name))
+        finish_raw(job);
+    else
+        acquire(job);
 }
 
 /* ---- jobs ---- */

@@ -243,6 +243,11 @@ void upload_set_unref(struct upload_set *set)
     free(set);
 }
 
+bool upload_set_is_raw(const struct upload_set *set)
+{
+    return set->raw;
+}
+
 const struct dataset *upload_set_dataset(const struct upload_set *set)
 {
     return &set->dataset;
@@ -350,8 +355,26 @@ struct upload_set *uploads_find(struct app *app, const char *owner, const char *
 void uploads_append_summaries(struct app *app, const char *owner, json_t *list)
 {
     for (struct upload_set *set = app->uploads->newest; set; set = set->next)
-        if (set->status == UPLOAD_READY && upload_set_visible(set, owner))
+        if (set->status == UPLOAD_READY && !set->raw && upload_set_visible(set, owner))
             json_array_append_new(list, told_summary(app, owner, &set->dataset));
+}
+
+bool upload_is_tabular(const char *name)
+{
+    static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
+                      *const other[] = { ".parquet", ".xlsx" };
+    size_t n = strlen(name);
+    bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
+    char plain[UPLOAD_NAME_SIZE];
+    snprintf(plain, sizeof(plain), "%.*s", (int)(gzip ? n - 3 : n), name);
+    n = strlen(plain);
+    for (size_t i = 0; i < ARRAY_SIZE(text); i++)
+        if (n > strlen(text[i]) && str_ieq(plain + n - strlen(text[i]), text[i]))
+            return true;
+    for (size_t i = 0; i < ARRAY_SIZE(other) && !gzip; i++)
+        if (n > strlen(other[i]) && str_ieq(plain + n - strlen(other[i]), other[i]))
+            return true;
+    return false;
 }
 
 /* ---- watching ---- */
@@ -418,9 +441,10 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
     } else {
         set->status = UPLOAD_READY;
         set->progress = 1;
-        count_table(set);
+        if (!set->raw)
+            count_table(set);
         auto_json json_t *id = json_pack("[s]", set->dataset.id);
-        if (set->uploads->app)
+        if (set->uploads->app && !set->raw)
             agent_learn(set->uploads->app->agent, set->owner, NULL, id);
     }
     upload_set_notify(set);
@@ -430,9 +454,9 @@ json_t *upload_json(const struct upload_set *set)
 {
     bool failed = set->status == UPLOAD_FAILED;
     return json_pack(
-        "{s:s, s:o, s:I, s:s, s:s, s:f, s:o, s:O?, s:o, s:s, s:s?}", "file_id", set->dataset.id,
+        "{s:s, s:o, s:I, s:s?, s:s, s:f, s:o, s:O?, s:o, s:s, s:s?}", "file_id", set->dataset.id,
         "filename", json_text(set->filename, strlen(set->filename)), "size_bytes",
-        (json_int_t)set->file.size_bytes, "table", set->file.table, "status",
+        (json_int_t)set->file.size_bytes, "table", set->raw ? NULL : set->file.table, "status",
         upload_status_name(set->status), "progress", set->progress, "rows",
         set->file.row_count < 0 || failed ? json_null() : json_integer(set->file.row_count),
         "columns", failed ? NULL : set->columns, "error",
@@ -646,7 +670,8 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
         log_warn("upload.lost", LOG_STR("file_id", u->file_id), LOG_STR("owner", u->owner));
         r = store_put_wait(up->app->store, RECORD_UPLOAD, &lost, STORE_PUT, NULL, err);
     }
-    if (set->status == UPLOAD_READY)
+    set->raw = set->status == UPLOAD_READY && u->rows < 0;
+    if (set->status == UPLOAD_READY && !set->raw)
         count_table(set);
     upload_set_list(set);
     if (r == 0 && set->status == UPLOAD_PROCESSING)

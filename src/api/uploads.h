@@ -12,6 +12,7 @@ struct upload_set *uploads_find(struct app *app, const char *owner, const char *
 struct upload_set *upload_set_ref(struct upload_set *set);                               /* NULL is fine */
 void upload_set_unref(struct upload_set *set);
 const struct dataset *upload_set_dataset(const struct upload_set *set);
+bool upload_set_is_raw(const struct upload_set *set); /* its file is no table, and Python's only */
 int upload_set_profile(struct upload_set *set, json_t *profile, struct err *err);
 
 /* Adds the dataset summaries of the owner's uploads. */

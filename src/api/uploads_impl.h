@@ -3,8 +3,8 @@
 
 /*
  * What the files of uploads share. Life of one: received (intake.c: streamed to `.part`,
- * hashed) → recorded as `processing` → ingested and profiled in a jail (upload_ingest.c) → `ready`,
- * or `failed` and its file removed → deleted, by its owner or because its time is over
+ * hashed) → recorded as `processing` → ingested and profiled in a jail (upload_ingest.c), unless it
+ * is no table: then code sees the file as it is → `ready`, or `failed` and its file removed → deleted, by its owner or because its time is over
  * (upload_sets.c). Everything but file work, which is the worker pool's, is done in the loop.
  *
  * On disk: RIDDLE_HOME/uploads/<owner>/<file_id>/<name>. The file is called `.part` until its
@@ -63,6 +63,7 @@ struct upload_set {
     json_t *columns;  /* names; NULL until they are known */
     struct err error; /* of a failed one; the code says whose fault it was */
     char created_at[CLOCK_ISO_SIZE], expires_at[CLOCK_ISO_SIZE]; /* expires_at "": never */
+    bool raw; /* it is no table; its row_count is -1 */
     bool listed, deleting, remove_files;
     struct ingest_job *job;
     struct upload_watcher *watchers;
@@ -95,6 +96,8 @@ void upload_dir(const struct uploads *up, const char *owner, const char *file_id
  * The name that a file has on disk and in sandboxes: what was sent, but never hidden, never "..".
  */
 void upload_file_name(const char *filename, char ret[UPLOAD_NAME_SIZE]);
+/* By its name: whether it is worth while to read it as a table. Text (.txt, .md) is not. */
+bool upload_is_tabular(const char *name);
 void upload_table_name(const char *name, char ret[DATASET_TABLE_MAX]);
 
 struct upload_facts {

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -18,6 +19,8 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/json.h"
@@ -152,6 +155,38 @@ static void show(const char *json, size_t len)
     control_event(WIRE_DISPLAY, json, len);
 }
 
+/*
+ * Code finds its files in its working directory as well, by their own names, and the first table's
+ * file as data.csv; /data/outputs is there to write to. What cannot be linked is left out.
+ */
+static void link_files(const struct kernel *k)
+{
+    const json_t *first = json_array_get(json_object_get(k->start, "tables"), 0);
+    const char *csv = NULL;
+    char from[NAME_MAX + 16];
+
+    if (!jail_has_tree(k->parts->jail))
+        return;
+    (void)mkdir(JAIL_OUTPUTS_DIR, 0755);
+    (void)!symlink("/workspace/" JAIL_OUTPUTS_DIR, "/data/" JAIL_OUTPUTS); /* in a container */
+    for (size_t i = 0; i < k->n_mounts; i++) {
+        const char *name = k->mounts[i].target + strlen("data/");
+
+        if (!str_starts(k->mounts[i].target, "data/") || strchr(name, '/'))
+            continue;
+        snprintf(from, sizeof(from), "/data/%s", name);
+        (void)!symlink(from, name);
+        /* The file of a table follows it. */
+        if (first && i == (size_t)json_integer_value(json_object_get(first, "mount")) + 1 &&
+            strlen(name) > 4 && strcasecmp(name + strlen(name) - 4, ".csv") == 0)
+            csv = name;
+    }
+    if (csv) {
+        snprintf(from, sizeof(from), "/data/%s", csv);
+        (void)!symlink(from, "data.csv");
+    }
+}
+
 static int start_python(struct kernel *k, struct err *err)
 {
     const char *names[MAX_MOUNTS];
@@ -171,6 +206,7 @@ static int start_python(struct kernel *k, struct err *err)
         .reply = control_reply,
         .withdraw = control_withdraw,
     };
+    link_files(k);
     return python_start(&setup, err);
 }
 

@@ -4,6 +4,8 @@
  * looked at before they are used, so that a FIFO is no trap. The jail bounds all of this besides: nothing outside it can be reached by
  * any path.
  *
+ * What code saved below /data/outputs, which is a directory of /workspace with another name, is listed and read as outputs/….
+ *
  * The list is made after every Python cell, so it has to be cheap when there is nothing: one open and a getdents64.
  */
 
@@ -14,12 +16,14 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/jail/jail.h"
 #include "sandbox/workspace_path.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
@@ -61,17 +65,18 @@ static void visit(struct walk *w, int fd, size_t len, int depth, const struct di
 {
     if (e->d_type != DT_REG && e->d_type != DT_DIR && e->d_type != DT_UNKNOWN)
         return;
-    size_t n = strlen(e->d_name), at = len ? len + 1 : 0;
+    const char *name = depth == 1 && str_eq(e->d_name, JAIL_OUTPUTS_DIR) ? JAIL_OUTPUTS : e->d_name;
+    size_t n = strlen(name), at = len ? len + 1 : 0;
     struct stat st;
     if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return;
-    if (at + n > WORKSPACE_PATH_MAX || !workspace_name_ok(e->d_name, n)) {
+    if (at + n > WORKSPACE_PATH_MAX || !workspace_name_ok(name, n)) {
         w->cut = true;
         return;
     }
     if (len)
         w->path[len] = '/';
-    memcpy(w->path + at, e->d_name, n);
+    memcpy(w->path + at, name, n);
     if (S_ISREG(st.st_mode)) {
         add_file(w, at + n, &st);
         return;
@@ -255,16 +260,29 @@ static int open_regular(int dir, const char *name, int flags, struct stat *ret_s
     return TAKE_FD(fd);
 }
 
-static int read_piece(const char *root, const json_t *req, struct buf *piece, int64_t *ret_size, struct err *why)
+static int open_path(const char *root, const char *path, struct stat *ret_st, struct err *why)
 {
     const char *name;
+    auto_close int dir = open_parent(root, path, false, &name, why);
+    return dir < 0 ? dir : open_regular(dir, name, O_RDONLY, ret_st, why);
+}
+
+static int read_piece(const char *root, const json_t *req, struct buf *piece, int64_t *ret_size, struct err *why)
+{
+    const char *path = json_string_value(json_object_get(req, "path"));
+    const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
     struct stat st;
     int64_t offset = json_integer_value(json_object_get(req, "offset"));
     int64_t max = json_integer_value(json_object_get(req, "max_bytes"));
-    auto_close int dir = open_parent(root, json_string_value(json_object_get(req, "path")), false, &name, why);
-    if (dir < 0)
-        return dir;
-    auto_close int fd = open_regular(dir, name, O_RDONLY, &st, why);
+    char there[WORKSPACE_PATH_MAX + 8];
+    auto_close int fd = open_path(root, path, &st, why);
+    if (fd == -ERR_NOT_FOUND && str_starts(path, JAIL_OUTPUTS "/")) {
+        struct err ignored = ERR_INIT;
+        snprintf(there, sizeof(there), JAIL_OUTPUTS_DIR "%s", path + strlen(JAIL_OUTPUTS));
+        int again = open_path(root, there, &st, &ignored);
+        if (again >= 0)
+            fd = again;
+    }
     if (fd < 0)
         return fd;
     *ret_size = st.st_size;

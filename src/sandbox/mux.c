@@ -75,6 +75,8 @@ int mux_path(const char *target, bool writable, char *ret, size_t n, struct err 
                !(p[0] == '.' && p[1] == '.' && (p[2] == '/' || !p[2]));
     if (good && writable)
         good = !strchr(target, '/') && snprintf(ret, n, "/data/.%s", target) < (int)n;
+    else if (good && str_starts(target, "tables/"))
+        good = snprintf(ret, n, "/data/.%s", target) < (int)n;
     else if (good)
         good = str_starts(target, "data/") && snprintf(ret, n, "/%s", target) < (int)n;
     return good ? 0 :

@@ -62,7 +62,7 @@ def test_usage_is_told_with_each_answer(attach):
 
 
 def test_files_are_put_where_code_looks_for_them(attach):
-    kernel = attach("python", {}, files=[("data/orders.csv", b"a,b\n1,2\n"), ("data/.tables/0.duckdb", b"x" * 200000)])
+    kernel = attach("python", {}, files=[("data/orders.csv", b"a,b\n1,2\n"), ("tables/0.duckdb", b"x" * 200000)])
     seen = run(kernel, "python", "import hashlib; print(open('/data/orders.csv').read(), "
                                  "hashlib.sha256(open('/data/.tables/0.duckdb', 'rb').read()).hexdigest())")
     assert seen[STDOUT].decode() == f"a,b\n1,2\n {hashlib.sha256(b'x' * 200000).hexdigest()}\n"

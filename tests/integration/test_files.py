@@ -293,7 +293,7 @@ def test_files_that_come_during_a_turn_are_there_in_the_next(server):
     wait_for_metric(server, 1, "riddle_kernels", state="running")
     [pets] = give(server, "during", ("pets.csv", PETS))
     assert "next" in pets["note"]
-    assert running.result() == "[]"
+    assert running.result() == "['.outputs']"
     assert printed(server, "during", "print(x, open('/workspace/pets.csv').read().count('\\n'))") == "2 4"
     assert ask(server, "during", "how many pets are there?")["result"]["rows"] == [[3]]
 
@@ -339,7 +339,7 @@ def test_names_of_files(server, sent, stored):
     [file] = give(server, session, (sent, "content"))
     assert file["name"] == stored and file["where"] == "/data/" + stored
     assert fetch(server, session, "/data/" + stored).body == b"content"
-    assert printed(server, session, "import os; print([n for n in os.listdir('/data') if n != '.tables'])") == repr([stored])
+    assert printed(server, session, "import os; print([n for n in os.listdir('/data') if n != 'outputs'])") == repr([stored])
     assert all(p.startswith(("ann/", "local/", "%.hid/", "ben/")) for p in on_disk(server)), on_disk(server)
 
 

@@ -18,12 +18,12 @@ DENIED = failed("PermissionError", "EACCES")
 
 def test_root_shows_only_the_jail(box):
     assert sorted(box.tells("tell(os.listdir('/'))")) == [
-        "data", "dev", "etc", "lib", "out", "proc", "tmp", "usr", "workspace"]
+        "data", "dev", "etc", "lib", "out", "proc", "tables", "tmp", "usr", "workspace"]
     assert set(box.tells("tell(os.listdir('/etc'))")) <= {"alternatives", "ld.so.cache", "matplotlibrc"}
     assert sorted(box.tells("tell(os.listdir('/dev'))")) == [
         "fd", "full", "null", "random", "shm", "stderr", "stdin", "stdout", "urandom", "zero"]
     assert set(box.tells("tell(os.listdir('/usr'))")) <= {"lib", "local", "share"}
-    assert box.tells("tell([os.listdir('/data'), os.listdir('/out')])") == [[], []]
+    assert box.tells("tell([os.listdir('/data'), os.listdir('/out'), os.listdir('/tables')])") == [["outputs"], [], []]
 
 
 @pytest.mark.parametrize("path", ["/etc/passwd", "/etc/shadow", "/etc/hostname", "/etc/resolv.conf", "/root", "/home", "/host",
@@ -195,7 +195,7 @@ def test_link_on_the_host_is_not_followed_anew(driver, shared_dir):
 def test_neighbours_of_a_data_file_are_not_shown(make_box, orders, shared_dir):
     (shared_dir / "neighbour.csv").write_text("a\n1\n")
     box = make_box(files=orders)
-    assert box.tells("tell(sorted(os.listdir('/data')))") == [".tables", "orders.csv"]
+    assert box.tells("tell(sorted(os.listdir('/data')))") == ["orders.csv", "outputs"]
     assert box.tells("tell(attempt(open, '/data/neighbour.csv'))") == NOT_THERE
     assert box.tells("tell(open('/data/orders.csv').read(2))") == "id"
 
@@ -220,7 +220,7 @@ def test_data_is_read_only(make_box, orders):
         "utime": (os.utime, "/data/orders.csv", (1, 1)),
         "link": (os.link, "/data/orders.csv", "/data/y"),
         "symlink": (os.symlink, "/etc", "/data/z"),
-        "table": (os.open, "/data/.tables/0.duckdb", os.O_RDWR),
+        "table": (os.open, "/tables/0.duckdb", os.O_RDWR),
         "through proc": (lambda: os.open("/proc/self/fd/%d" % os.open("/data/orders.csv", os.O_RDONLY), os.O_WRONLY)),
         "chmod of descriptor": (lambda: os.fchmod(os.open("/data/orders.csv", os.O_RDONLY), 0o777)),
         "truncate of descriptor": (lambda: os.ftruncate(os.open("/data/orders.csv", os.O_RDONLY), 0)),
@@ -328,8 +328,8 @@ def test_workspace_and_tmp_are_usable(box):
     assert box.tells("""
 open("/workspace/a", "w").write("x"); open("/tmp/b", "w").write("y"); os.rename("/workspace/a", "/workspace/c")
 os.mkdir("/dev/shm/d"); open("/dev/shm/d/e", "w").write("z")
-tell([os.listdir("/workspace"), sorted(set(os.listdir("/tmp")) - {"matplotlib"}), os.path.realpath("/dev/shm")])""") == [
-        ["c"], ["b", "d"], "/tmp"]
+tell([sorted(os.listdir("/workspace")), sorted(set(os.listdir("/tmp")) - {"matplotlib"}), os.path.realpath("/dev/shm")])""") == [
+        [".outputs", "c"], ["b", "d"], "/tmp"]
 
 
 def test_sandboxes_do_not_share_files(make_box):
@@ -339,5 +339,5 @@ def test_sandboxes_do_not_share_files(make_box):
         assert second.tells(f"tell(attempt(open, '{directory}/note'))") == NOT_THERE
     first.destroy()
     again = make_box()
-    assert again.tells("tell([os.listdir('/workspace'), os.path.exists('/tmp/note')])") == [[], False]
+    assert again.tells("tell([os.listdir('/workspace'), os.path.exists('/tmp/note')])") == [[".outputs"], False]
     assert shutil.disk_usage("/tmp").total > 0

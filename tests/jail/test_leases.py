@@ -140,7 +140,7 @@ def test_raw_files(leases, orders, tmp_path):
     (tmp_path / "raw").write_bytes(b"")
     raw = {"name": "any thing.bin", "path": str(tmp_path / "raw"), "raw": True}
     for kind, code, rows in (("python", "import os; result_rows = [[len(orders), sorted(os.listdir('/data'))]]",
-                              [[3, [".tables", "any thing.bin", "orders.csv"]]]), ("sql", "SELECT count(*) FROM orders", [[3]])):
+                              [[3, ["any thing.bin", "orders.csv", "outputs"]]]), ("sql", "SELECT count(*) FROM orders", [[3]])):
         assert leases("acquire", kind=kind, files=[raw, *orders]) == {"ok": True}
         assert leases("run", kind=kind, code=code)["body"]["rows"] == rows
         leases("release")

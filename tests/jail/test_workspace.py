@@ -136,7 +136,7 @@ def test_raw_files(make_box, orders, shared_dir):
         path.chmod(0o644)
         files.append({"name": name, "path": str(path), "raw": True})
     box = make_box(files=files)
-    said = box.tells("""tell([{n: list(open("/data/" + n, "rb").read()) for n in os.listdir("/data") if n not in (".tables", "orders.csv")},
+    said = box.tells("""tell([{n: list(open("/data/" + n, "rb").read()) for n in os.listdir("/data") if n not in ("outputs", "orders.csv")},
         sorted(dfs), len(orders), attempt(open, "/data/empty", "w"), sql("SHOW TABLES").iloc[:, 0].tolist()])""")
     assert said[0] == {name: list(data) for name, data in raw.items()}
     assert said[1:3] == [["orders"], 3] and said[3]["errno"] == "EROFS" and said[4] == ["orders"]

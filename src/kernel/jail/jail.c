@@ -112,7 +112,8 @@ static int build_template(struct err *err)
         if (r < 0)
             return r;
     }
-    static const char *const dirs[] = { "dev", "proc", "data", "workspace", "tmp", "out" };
+    static const char *const dirs[] = { "dev", "proc", "data", "tables",
+                                        "workspace", "tmp", "out" };
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
         snprintf(to, sizeof(to), "/jail/%s", dirs[i]);
         if (mkdir(to, 0755) < 0 && errno != EEXIST)
@@ -478,7 +479,13 @@ static int step_data(struct jail_template *t, const struct jail_spec *spec, stru
 {
     (void)t;
     int64_t inodes = 16 + 2 * (int64_t)spec->n_mounts;
+    bool has_tables = false;
+    for (size_t i = 0; i < spec->n_mounts; i++)
+        has_tables = has_tables || str_starts(spec->mounts[i].target, "tables/");
     int r = mount_tmpfs("/jail/data", 0, 65536, inodes, err);
+    /* Not below /data: code that lists its files is not shown what it did not upload. */
+    if (r == 0 && has_tables)
+        r = mount_tmpfs("/jail/tables", 0, 65536, inodes, err);
     if (r < 0)
         return r;
     for (size_t i = 0; i < spec->n_mounts; i++) {
@@ -486,8 +493,11 @@ static int step_data(struct jail_template *t, const struct jail_spec *spec, stru
         if (r < 0)
             return r;
     }
+    if (symlink("/workspace/" JAIL_OUTPUTS_DIR, "/jail/data/" JAIL_OUTPUTS) < 0 && errno != EEXIST)
+        return ISOLATION_ERRNO(err, "making /data/" JAIL_OUTPUTS);
     struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY };
-    if (mount_setattr(AT_FDCWD, "/jail/data", 0, &attr, sizeof(attr)) < 0)
+    if (mount_setattr(AT_FDCWD, "/jail/data", 0, &attr, sizeof(attr)) < 0 ||
+        (has_tables && mount_setattr(AT_FDCWD, "/jail/tables", 0, &attr, sizeof(attr)) < 0))
         return ISOLATION_ERRNO(err, "making /data read-only");
     return 0;
 }

@@ -80,6 +80,13 @@ struct jail_spec {
 int jail_box(struct jail_template *t, struct err *err);
 int jail_close(struct jail_template *t, const struct jail_spec *spec, struct err *err);
 
+/*
+ * Code may write to /data/outputs although the rest of /data is read-only: it is a link to a
+ * directory of /workspace. That one has another name, because code makes an `outputs` of its own.
+ */
+#define JAIL_OUTPUTS "outputs"
+#define JAIL_OUTPUTS_DIR ".outputs"
+
 /* Whether the tree is that of a jail: /workspace, /data and /tmp are this kernel's own. */
 static inline bool jail_has_tree(const struct jail_template *t)
 {

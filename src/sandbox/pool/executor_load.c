@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "base/clock.h"
+#include "base/fdio.h"
 #include "base/str.h"
 #include "sandbox/pool/executor_impl.h"
 
@@ -231,7 +232,7 @@ static int engine_threads(const struct lease *l)
 static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *err)
 {
     size_t n = l->spec.n_files;
-    struct kernel_mount *mounts = arena_alloc(&l->arena, (2 * n + 1) * sizeof(*mounts));
+    struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 1) * sizeof(*mounts));
     struct wire_start_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
     struct sandbox_start start = { .dataset_id = l->spec.dataset_id, .mounts = mounts, .tables = tables,
                                    .limits = l->spec.limits, .threads = engine_threads(l) };
@@ -242,7 +243,7 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
         if (f->raw) {
             r = tables_check_raw(f, err);
         } else {
-            snprintf(target, sizeof(target), "data/.tables/%zu.duckdb", i);
+            snprintf(target, sizeof(target), "tables/%zu.duckdb", i);
             tables[start.n_tables++] = (struct wire_start_table){ .name = f->table,
                                                                   .mount = start.n_mounts };
             mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
@@ -252,6 +253,11 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
             snprintf(target, sizeof(target), "data/%.255s", f->name);
             mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target), .path = f->path,
                                                               .sha256 = *l->hashes[i] ? l->hashes[i] : NULL };
+        }
+        if (l->spec.kind == RUN_PYTHON && f->alias && 3 * n <= FD_PASS_MAX) {
+            snprintf(target, sizeof(target), "data/%.255s", f->alias);
+            mounts[start.n_mounts] = mounts[start.n_mounts - 1];
+            mounts[start.n_mounts++].target = arena_strdup(&l->arena, target);
         }
     }
     for (size_t i = 0; i < start.n_mounts && r == 0; i++)

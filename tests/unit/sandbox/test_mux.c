@@ -80,7 +80,7 @@ static void test_paths(void **state)
         bool writable;
     } cases[] = {
         { "data/orders.csv", "/data/orders.csv", false },
-        { "data/.tables/0.duckdb", "/data/.tables/0.duckdb", false },
+        { "tables/0.duckdb", "/data/.tables/0.duckdb", false },
         { "data/..csv", "/data/..csv", false },
         { "out", "/data/.out", true },
         { "out/x", NULL, true },

@@ -44,6 +44,29 @@ def ask(what, args):
     return json.loads(_riddle.ask(to_utf8(dumps({"what": what, "args": args}))))
 
 
+_plain_open = io.open
+
+
+def open_own(file, mode="r", *args, **more):
+    """open(): a file of /data that is linked into the working directory is replaced when it is written, as a copy would be."""
+    if mode != "r" and mode != "rb" and isinstance(file, (str, os.PathLike)) and os.path.islink(file):
+        _unlink_data(file, mode)
+    return _plain_open(file, mode, *args, **more)
+
+
+def _unlink_data(path, mode):
+    if not isinstance(mode, str) or not os.readlink(path).startswith("/data/"):
+        return
+    if "w" in mode:
+        os.unlink(path)
+    elif "a" in mode or "+" in mode:
+        with _plain_open(path, "rb") as linked:
+            content = linked.read()
+        os.unlink(path)
+        with _plain_open(path, "wb") as own:
+            own.write(content)
+
+
 def open_stream(fd):
     """Text on a descriptor, a line at a time. It survives being closed by user code: the descriptor stays."""
     raw = io.FileIO(fd, "w", closefd=False)
@@ -75,6 +98,7 @@ class Session:
         _riddle_frames.set_lookup(self.sql.lookup)
         display.install(self.display)
         builtins.input = ask_input
+        builtins.open = io.open = open_own
         sys.stdin = io.StringIO()
 
     def open(self):
@@ -212,6 +236,8 @@ class Session:
         missing = {
             n for n in (*_MODULES, *self.dfs) if n not in namespace and n in text and not hasattr(builtins, n)
         }
+        if "df" in text and "df" not in namespace and "df" not in self.dfs and self.dfs and reads_first(tree, "df"):
+            namespace["df"] = self.dfs[next(iter(self.dfs))]
         if not missing:
             return
         used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
@@ -258,6 +284,34 @@ class Session:
                 if isinstance(target, ast.Name) and target.id in results.NAMES and target.id in namespace:
                     bound.add(target.id)
         return bound
+
+
+def reads_first(tree, name):
+    """Whether a cell reads a variable that it has not bound before. Functions with a variable of that name are their own affair."""
+    for statement in tree.body:
+        read, bound = _uses(statement, name)
+        if read:
+            return True
+        if bound:
+            return False
+    return False
+
+
+def _uses(node, name):
+    """(whether it is read, whether it is bound) in a part of a cell."""
+    if isinstance(node, ast.Name):
+        return (node.id == name and isinstance(node.ctx, ast.Load)), (node.id == name and not isinstance(node.ctx, ast.Load))
+    if isinstance(node, ast.alias):
+        return False, (node.asname or node.name) == name
+    if isinstance(node, ast.arg):
+        return False, node.arg == name
+    if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+        return True, True
+    parts = [_uses(child, name) for child in ast.iter_child_nodes(node)]
+    read, bound = any(r for r, _ in parts), any(b for _, b in parts)
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)):
+        return read and not bound, False
+    return read, bound
 
 
 def _json(value):
