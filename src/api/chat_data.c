@@ -63,13 +63,15 @@ static int add_file(struct agent_data *d, const struct sandbox_file *f, struct e
         snprintf(name, sizeof(name), "%s%s", table, dot ? dot : "");
     for (unsigned n = 2; name_taken(d, name) && n < 100; n++)
         snprintf(name, sizeof(name), "%.*s_%u%s", MIN_OF(stem, 200), f->name, n, dot ? dot : "");
-    d->files[d->n_files++] = (struct sandbox_file){ .name = arena_strdup(&d->arena, name),
-                                                    .path = arena_strdup(&d->arena, f->path),
-                                                    .table = f->raw ? NULL : arena_strdup(&d->arena, table),
-                                                    .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
-                                                    .alias = f->alias && !name_taken(d, f->alias) ? arena_strdup(&d->arena, f->alias) : NULL,
-                                                    .is_beside = f->is_beside,
-                                                    .raw = f->raw };
+    d->files[d->n_files++] = (struct sandbox_file){
+        .name = arena_strdup(&d->arena, name),
+        .path = arena_strdup(&d->arena, f->path),
+        .table = f->raw ? NULL : arena_strdup(&d->arena, table),
+        .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
+        .alias = f->alias && !name_taken(d, f->alias) ? arena_strdup(&d->arena, f->alias) : NULL,
+        .is_beside = f->is_beside,
+        .raw = f->raw
+    };
     const struct sandbox_file *last = &d->files[d->n_files - 1];
     return last->name && last->path && (last->table || last->raw) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }

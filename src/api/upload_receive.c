@@ -190,12 +190,11 @@ void upload_receive_end(struct http_request *req)
 static json_t *file_json(const struct incoming *f, bool settled)
 {
     const struct upload_set *set = f->set;
-    json_t *j = json_pack("{s:s, s:o, s:I, s:o, s:O?, s:s?}", "file_id", f->file_id, "filename",
-                          json_text(f->in.filename, strlen(f->in.filename)), "size_bytes",
-                          (json_int_t)f->in.size, "rows",
-                          settled && !set->raw ? json_integer(set->file.row_count) : json_null(),
-                          "columns", settled ? set->columns : NULL, "table",
-                          set->raw ? NULL : set->file.table);
+    json_t *j = json_pack(
+        "{s:s, s:o, s:I, s:o, s:O?, s:s?}", "file_id", f->file_id, "filename",
+        json_text(f->in.filename, strlen(f->in.filename)), "size_bytes", (json_int_t)f->in.size,
+        "rows", settled && !set->raw ? json_integer(set->file.row_count) : json_null(), "columns",
+        settled ? set->columns : NULL, "table", set->raw ? NULL : set->file.table);
     if (!settled)
         json_object_set_new(j, "status", json_string(upload_status_name(set->status)));
     return j;

@@ -362,7 +362,7 @@ void uploads_append_summaries(struct app *app, const char *owner, json_t *list)
 bool upload_is_tabular(const char *name)
 {
     static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
-                      *const other[] = { ".parquet", ".xlsx" };
+                             *const other[] = { ".parquet", ".xlsx" };
     size_t n = strlen(name);
     bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
     char plain[UPLOAD_NAME_SIZE];

@@ -4,7 +4,8 @@
  * looked at before they are used, so that a FIFO is no trap. The jail bounds all of this besides: nothing outside it can be reached by
  * any path.
  *
- * What code saved below /data/outputs, which is a directory of /workspace with another name, is listed and read as outputs/….
+ * /data/outputs is a directory of /workspace with another name: its files are listed and read as
+ * outputs/….
  *
  * The list is made after every Python cell, so it has to be cheap when there is nothing: one open and a getdents64.
  */
@@ -267,7 +268,8 @@ static int open_path(const char *root, const char *path, struct stat *ret_st, st
     return dir < 0 ? dir : open_regular(dir, name, O_RDONLY, ret_st, why);
 }
 
-static int read_piece(const char *root, const json_t *req, struct buf *piece, int64_t *ret_size, struct err *why)
+static int read_piece(const char *root, const json_t *req, struct buf *piece, int64_t *ret_size,
+                      struct err *why)
 {
     const char *path = json_string_value(json_object_get(req, "path"));
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;

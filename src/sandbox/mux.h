@@ -68,8 +68,8 @@ int mux_reader_next(struct mux_reader *r, struct mux_frame *ret, struct err *err
 
 /*
  * Where a kernel's file lies inside a container: "/data/orders.csv" for "data/orders.csv",
- * "/data/.tables/0.duckdb" for "tables/0.duckdb", "/data/.out" for the writable directory "out". VALIDATION for a target that is not below data, or
- * that leaves it.
+ * "/data/.tables/0.duckdb" for "tables/0.duckdb", "/data/.out" for the writable directory "out".
+ * VALIDATION for a target that is below neither, or that leaves it.
  */
 int mux_path(const char *target, bool writable, char *ret, size_t n, struct err *err);
 

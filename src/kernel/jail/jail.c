@@ -112,8 +112,9 @@ static int build_template(struct err *err)
         if (r < 0)
             return r;
     }
-    static const char *const dirs[] = { "dev", "proc", "data", "tables",
-                                        "workspace", "tmp", "out" };
+    static const char *const dirs[] = {
+        "dev", "proc", "data", "tables", "workspace", "tmp", "out"
+    };
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
         snprintf(to, sizeof(to), "/jail/%s", dirs[i]);
         if (mkdir(to, 0755) < 0 && errno != EEXIST)

@@ -333,7 +333,8 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
         files[i].name = arena_strdup(&l->arena, spec->files[i].name);
         files[i].path = arena_strdup(&l->arena, spec->files[i].path);
         files[i].raw = spec->files[i].raw;
-        files[i].alias = spec->files[i].alias ? arena_strdup(&l->arena, spec->files[i].alias) : NULL;
+        files[i].alias = spec->files[i].alias ? arena_strdup(&l->arena, spec->files[i].alias) :
+                                                NULL;
         files[i].is_beside = spec->files[i].is_beside;
         files[i].table = files[i].raw ? NULL : arena_strdup(&l->arena, spec->files[i].table);
         if (spec->files[i].sha256)
