@@ -3,9 +3,10 @@
 
 /*
  * What the files of uploads share. Life of one: received (intake.c: streamed to `.part`,
- * hashed) → recorded as `processing` → ingested and profiled in a jail (upload_ingest.c), unless it
- * is no table: then code sees the file as it is → `ready`, or `failed` and its file removed →
- * deleted, by its owner or because its time is over (upload_sets.c). Everything but file work, which is the worker pool's, is done in the loop.
+ * hashed) → recorded as `processing` → ingested and profiled in a jail (upload_ingest.c),
+ * unless it is no table: then code sees the file as it is → `ready`, or `failed` and its
+ * file removed → deleted, by its owner or because its time is over (upload_sets.c).
+ * Everything but file work, which is the worker pool's, is done in the loop.
  *
  * On disk: RIDDLE_HOME/uploads/<owner>/<file_id>/<name>. The file is called `.part` until its
  * record is stored, so that what a killed server leaves behind is known for what it is: `.part`
