@@ -188,6 +188,11 @@ void turn_finish(struct turn *t);
 void turn_summarise(struct turn *t);
 const struct config *turn_cfg(const struct turn *t);
 
+/* ---- run_text.c ---- */
+
+/* What a run printed and gave, for people; bounded. New reference. */
+json_t *run_text(const json_t *result);
+
 /* ---- learn.c ---- */
 
 /* The catalog of the chat's data, then next. */
@@ -214,6 +219,15 @@ bool answer_directly(struct turn *t);
 /* Runs the code of an execution. */
 void answer_by_code(struct turn *t);
 void answer_by_planner(struct turn *t);
+/* Questions about the columns and tables themselves; false if it is none of these. */
+bool answer_by_schema(struct turn *t);
+
+/* ---- answer_python.c ---- */
+
+/* Whether a question asks for Python rather than for an answer in any way. */
+bool message_wants_python(const char *message);
+/* A cell that does what the plan says; sql is the plan's. */
+int python_of_plan(const json_t *plan, const char *sql, struct buf *b, struct err *err);
 void answer_by_model(struct turn *t);
 void model_talk_destroy(struct turn *t);
 void model_cancel(struct turn *t);

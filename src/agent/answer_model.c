@@ -460,6 +460,24 @@ static bool hand_back(struct turn *t, const char *text)
     return true;
 }
 
+/* An object that says what it would run, without the code: `{"query_mode": "plan", …}`. */
+static bool is_incomplete_draft(const char *text)
+{
+    static const char *const modes[] = { "plan", "sql", "python" };
+    auto_json json_t *object = NULL;
+    struct err ignored = ERR_INIT;
+    if (text[strspn(text, " \t\r\n")] != '{' ||
+        coerce_object(text, strlen(text), NULL, &object, &ignored) < 0)
+        return false;
+    const json_t *inner = json_object_get(object, "parsed");
+    const char *mode = json_string_value(
+        json_object_get(json_is_object(inner) ? inner : object, "query_mode"));
+    for (size_t i = 0; i < ARRAY_SIZE(modes) && mode; i++)
+        if (str_ieq(mode, modes[i]))
+            return true;
+    return false;
+}
+
 static void on_reply(void *arg, const struct llm_reply *reply, const struct err *err)
 {
     struct turn *t = arg;
@@ -524,6 +542,10 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
                 rescue(t);
             return;
         }
+    }
+    if (!draft && json_array_size(t->code_runs) == 0 && is_incomplete_draft(reply->text)) {
+        rescue(t);
+        return;
     }
     if (!hand_back(t, reply->text))
         model_finish(t, reply->text, reply->stop);

@@ -86,6 +86,31 @@ static void verified_ran(struct turn *t)
     turn_finish(t);
 }
 
+static void python_ran(struct turn *t)
+{
+    turn_summarise(t);
+    turn_finish(t);
+}
+
+/* The same as Python, which was asked for. */
+static void answer_in_python(struct turn *t, const json_t *answer)
+{
+    const char *sql = json_string_value(json_object_get(answer, "sql"));
+    auto_buf struct buf code = BUF_INIT(CODE_MAX_BYTES);
+    struct err err = ERR_INIT;
+    struct turn_run run = { .language = "python" };
+    if (!turn_cfg(t)->enable_python)
+        err_set(&err, ERR_FEATURE_DISABLED,
+                "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
+    else if (python_of_plan(json_object_get(answer, "plan"), sql ? sql : "", &code, &err) == 0)
+        run.code = buf_cstr(&code);
+    json_object_set(t->extra, "reading", json_object_get(answer, "reading"));
+    if (run.code)
+        turn_run_code(t, &run, python_ran);
+    else
+        turn_fail(t, &err);
+}
+
 static void asked(struct turn *t, const json_t *answer)
 {
     struct err err = ERR_INIT;
@@ -151,6 +176,10 @@ static void settle(struct turn *t)
         turn_fail(t, &t->failure); /* it was only a second chance: the first failure is the one to tell */
         return;
     }
+    if (str_eq(status, "answered") && !t->planner_note && message_wants_python(t->message)) {
+        answer_in_python(t, answer);
+        return;
+    }
     if (str_eq(status, "answered")) {
         answered(t, answer);
     } else if (str_eq(status, "asked")) {
@@ -191,6 +220,8 @@ static void read_question(struct turn *t)
         no_tables(t);
         return;
     }
+    if (!t->planner_note && answer_by_schema(t))
+        return;
     struct nl_context context = { .previous_plan = c->last_plan, .previous_question = c->last_question };
     if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading, &err) < 0) {
         turn_fail(t, &err);

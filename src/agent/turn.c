@@ -13,7 +13,6 @@
 #include "run/figures.h"
 #include "run/outcome.h"
 
-#define SHOWN_OUTPUT_BYTES 20000 /* of a code_run's output */
 #define CODE_DELAY_MS 5000       /* of a run, before its own time begins */
 #define FOLLOWED_CODE_BYTES 2000 /* of an execution, for who follows it */
 
@@ -121,43 +120,11 @@ int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_f
                      done, err);
 }
 
-/* What a run printed and gave, as text for people and models; bounded. */
-static json_t *output_text(const json_t *result)
-{
-    auto_buf struct buf b = BUF_INIT(SHOWN_OUTPUT_BYTES + 4096);
-    const char *out = json_string_value(json_object_get(result, "stdout")), *bad = json_string_value(json_object_get(result, "stderr"));
-    const char *error = json_string_value(json_object_get(json_object_get(result, "error"), "message"));
-    const char *trace = json_string_value(json_object_get(json_object_get(result, "error"), "traceback"));
-    const char *value = json_string_value(json_object_get(json_object_get(result, "value"), "text"));
-    struct err ignored = ERR_INIT;
-    if (out && *out)
-        (void)buf_append(&b, out, str_utf8_cut(out, strlen(out), SHOWN_OUTPUT_BYTES / 2), &ignored);
-    if (bad && *bad)
-        (void)buf_append(&b, bad, str_utf8_cut(bad, strlen(bad), SHOWN_OUTPUT_BYTES / 4), &ignored);
-    if (error) {
-        const char *text = trace && *trace ? trace : error;
-        (void)buf_append_str(&b, b.len ? "\n[error]: " : "[error]: ", &ignored);
-        (void)buf_append(&b, text, str_utf8_cut(text, strlen(text), SHOWN_OUTPUT_BYTES / 4), &ignored);
-    } else if (value && *value) {
-        if (b.len && b.data[b.len - 1] != '\n')
-            (void)buf_append_str(&b, "\n", &ignored);
-        (void)buf_append(&b, value, str_utf8_cut(value, strlen(value), SHOWN_OUTPUT_BYTES / 4), &ignored);
-    } else if (json_array_size(json_object_get(result, "columns"))) {
-        if (b.len)
-            (void)buf_append_str(&b, "\n", &ignored);
-        (void)buf_printf(&b, &ignored, "%lld row%s", (long long)json_integer_value(json_object_get(result, "row_count")),
-                         json_integer_value(json_object_get(result, "row_count")) == 1 ? "" : "s");
-    }
-    if (b.len == 0)
-        (void)buf_append_str(&b, "(executed, no output)", &ignored);
-    return json_text(b.data, b.len);
-}
-
 void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan, double exec_ms)
 {
     if (!t->message)
         return; /* whoever executes code knows it, and gets the whole result */
-    json_t *run = json_pack("{s:s, s:s, s:o, s:f, s:s, s:O}", "language", language, "code", code, "output", output_text(t->result),
+    json_t *run = json_pack("{s:s, s:s, s:o, s:f, s:s, s:O}", "language", language, "code", code, "output", run_text(t->result),
                             "exec_ms", exec_ms, "status", t->status, "error", json_object_get(t->result, "error"));
     if (plan)
         json_object_set(run, "plan", plan);

@@ -1,0 +1,109 @@
+/*
+ * Requests for Python without a model: what the planner read is written as a cell of pandas and run,
+ * so that the person gets the code that was asked for.
+ */
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+#include "agent/agent_impl.h"
+#include "base/str.h"
+
+bool message_wants_python(const char *message)
+{
+    static const char *const phrases[] = { "use pandas",  "using pandas", "with pandas",   "in pandas",
+                                           "in python",   "with python",  "using python",  "use python",
+                                           "python code", "pandas code",  "python dataframe" };
+    for (size_t i = 0; i < ARRAY_SIZE(phrases); i++)
+        if (strcasestr(message, phrases[i]))
+            return true;
+    return false;
+}
+
+/* Text of Python, in double quotes: a string of JSON is one. */
+static int append_quoted(struct buf *b, const char *s, struct err *err)
+{
+    auto_json json_t *text = json_string(s);
+    auto_free char *quoted = text ? json_dumps(text, JSON_ENCODE_ANY) : NULL;
+    return quoted ? buf_append_str(b, quoted, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+static const char *text_of(const json_t *o, const char *key)
+{
+    return json_string_value(json_object_get(o, key));
+}
+
+/* One aggregate by one column of one table, and nothing besides. */
+static bool is_plain_group(const json_t *plan, const char **ret_by, const json_t **ret_aggregate)
+{
+    static const char *const known[] = { "dataset_id", "table", "select", "group_by", "limit", "notes" };
+    const json_t *select = json_object_get(plan, "select"), *by = json_object_get(plan, "group_by");
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)plan, key, value)
+    {
+        bool is_known = false;
+        for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+            is_known = is_known || str_eq(key, known[i]);
+        if (!is_known && json_array_size(value) > 0)
+            return false;
+    }
+    *ret_by = json_string_value(json_array_get(by, 0));
+    *ret_aggregate = json_array_get(select, 1);
+    const char *column = text_of(*ret_aggregate, "column");
+    return json_array_size(by) == 1 && json_array_size(select) == 2 && *ret_by && column &&
+           str_eq(text_of(json_array_get(select, 0), "column"), *ret_by) &&
+           !json_object_get(json_array_get(select, 0), "alias") &&
+           str_is_identifier(text_of(plan, "table")) && text_of(*ret_aggregate, "alias");
+}
+
+static int write_group(const char *table, const char *by, const json_t *aggregate, struct buf *b,
+                       struct err *err)
+{
+    static const char *const funcs[][2] = { { "sum", "sum" }, { "avg", "mean" },   { "min", "min" },
+                                            { "max", "max" }, { "median", "median" },
+                                            { "count_distinct", "nunique" } };
+    const char *func = text_of(aggregate, "func"), *column = text_of(aggregate, "column"), *method = NULL;
+    for (size_t i = 0; i < ARRAY_SIZE(funcs); i++)
+        if (str_eq(func, funcs[i][0]))
+            method = funcs[i][1];
+    bool size = str_eq(func, "count") && str_eq(column, "*");
+    if (!size && !method)
+        return err_set(err, ERR_NOT_FOUND, "pandas has another word for it");
+    int r = buf_printf(b, err, "result_df = %s.groupby(", table);
+    if (r == 0)
+        r = append_quoted(b, by, err);
+    if (r == 0 && size)
+        r = buf_append_str(b, ", dropna=False).size()", err);
+    if (r == 0 && !size) {
+        r = buf_append_str(b, ", dropna=False)[", err);
+        if (r == 0)
+            r = append_quoted(b, column, err);
+        if (r == 0)
+            r = buf_printf(b, err, "].%s()", method);
+    }
+    if (r == 0)
+        r = buf_append_str(b, ".reset_index(name=", err);
+    if (r == 0)
+        r = append_quoted(b, text_of(aggregate, "alias"), err);
+    if (r == 0)
+        r = buf_append_str(b, ").sort_values(", err);
+    if (r == 0)
+        r = append_quoted(b, text_of(aggregate, "alias"), err);
+    return r == 0 ? buf_append_str(b, ", ascending=False)", err) : r;
+}
+
+int python_of_plan(const json_t *plan, const char *sql, struct buf *b, struct err *err)
+{
+    const char *by;
+    const json_t *aggregate;
+    struct err ignored = ERR_INIT;
+    if (is_plain_group(plan, &by, &aggregate) &&
+        write_group(text_of(plan, "table"), by, aggregate, b, &ignored) == 0)
+        return 0;
+    buf_clear(b);
+    int r = buf_append_str(b, "result_df = sql(", err);
+    if (r == 0)
+        r = append_quoted(b, sql, err);
+    return r == 0 ? buf_append_str(b, ")", err) : r;
+}
