@@ -186,7 +186,8 @@ struct turn_listener {
 
 struct chat_message {
     const char *text;
-    int64_t timeout_ms; /* of each run of the turn; 0: RUN_TIMEOUT_SECONDS */
+    /* Of each run of the turn; 0: RUN_TIMEOUT_SECONDS. */
+    int64_t timeout_ms;
     /* [{role, content}]: the conversation before it; NULL: what the thread remembers. */
     const json_t *earlier;
 };

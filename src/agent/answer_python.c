@@ -11,9 +11,10 @@
 
 bool message_wants_python(const char *message)
 {
-    static const char *const phrases[] = { "use pandas",  "using pandas", "with pandas",   "in pandas",
-                                           "in python",   "with python",  "using python",  "use python",
-                                           "python code", "pandas code",  "python dataframe" };
+    static const char *const phrases[] = { "use pandas",   "using pandas",    "with pandas",
+                                           "in pandas",    "in python",       "with python",
+                                           "using python", "use python",      "python code",
+                                           "pandas code",  "python dataframe" };
     for (size_t i = 0; i < ARRAY_SIZE(phrases); i++)
         if (strcasestr(message, phrases[i]))
             return true;
@@ -36,12 +37,12 @@ static const char *text_of(const json_t *o, const char *key)
 /* One aggregate by one column of one table, and nothing besides. */
 static bool is_plain_group(const json_t *plan, const char **ret_by, const json_t **ret_aggregate)
 {
-    static const char *const known[] = { "dataset_id", "table", "select", "group_by", "limit", "notes" };
+    static const char *const known[] = { "dataset_id", "table", "select",
+                                         "group_by",   "limit", "notes" };
     const json_t *select = json_object_get(plan, "select"), *by = json_object_get(plan, "group_by");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)plan, key, value)
-    {
+    json_object_foreach((json_t *)plan, key, value) {
         bool is_known = false;
         for (size_t i = 0; i < ARRAY_SIZE(known); i++)
             is_known = is_known || str_eq(key, known[i]);
@@ -60,10 +61,12 @@ static bool is_plain_group(const json_t *plan, const char **ret_by, const json_t
 static int write_group(const char *table, const char *by, const json_t *aggregate, struct buf *b,
                        struct err *err)
 {
-    static const char *const funcs[][2] = { { "sum", "sum" }, { "avg", "mean" },   { "min", "min" },
-                                            { "max", "max" }, { "median", "median" },
-                                            { "count_distinct", "nunique" } };
-    const char *func = text_of(aggregate, "func"), *column = text_of(aggregate, "column"), *method = NULL;
+    static const char *const funcs[][2] = {
+        { "sum", "sum" }, { "avg", "mean" },      { "min", "min" },
+        { "max", "max" }, { "median", "median" }, { "count_distinct", "nunique" }
+    };
+    const char *func = text_of(aggregate, "func"), *column = text_of(aggregate, "column"),
+               *method = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(funcs); i++)
         if (str_eq(func, funcs[i][0]))
             method = funcs[i][1];

@@ -16,12 +16,13 @@ static const char *const subjects[] = { "column",    "columns",   "field",      
                                         "schema",    "schemas",   "structure",  "tables",
                                         "variables", "attribute", "attributes", "headers" };
 static const char *const fillers[] = {
-    "a",        "about", "an",    "and",   "are",   "available", "can",  "contain", "contains", "data",
-    "dataset",  "datasets", "describe", "do", "does", "each",    "every", "file",   "files",    "for",
-    "give",     "has",   "have",  "here",  "i",     "in",        "is",   "it",      "its",      "kind",
-    "list",     "me",    "my",    "name",  "names", "of",        "on",   "please",  "set",      "show",
-    "table",    "tell",  "that",  "the",   "their", "there",     "these", "this",   "type",     "types",
-    "we",       "what",  "which", "with",  "you",
+    "a",        "about", "an",      "and",      "are",      "available", "can",   "contain",
+    "contains", "data",  "dataset", "datasets", "describe", "do",        "does",  "each",
+    "every",    "file",  "files",   "for",      "give",     "has",       "have",  "here",
+    "i",        "in",    "is",      "it",       "its",      "kind",      "list",  "me",
+    "my",       "name",  "names",   "of",       "on",       "please",    "set",   "show",
+    "table",    "tell",  "that",    "the",      "their",    "there",     "these", "this",
+    "type",     "types", "we",      "what",     "which",    "with",      "you",
 };
 
 static bool is_among(const char *word, const char *const *list, size_t n)
@@ -82,11 +83,10 @@ static void add_table(struct turn *t, const json_t *table, json_t *rows)
     struct err err = ERR_INIT;
     size_t i;
     json_t *column;
-    (void)buf_printf(&t->text, &err, "%s`%s` has %lld rows and these columns: ",
-                     t->text.len ? "\n" : "", name,
+    (void)buf_printf(&t->text, &err,
+                     "%s`%s` has %lld rows and these columns: ", t->text.len ? "\n" : "", name,
                      (long long)json_integer_value(json_object_get(table, "row_count")));
-    json_array_foreach(columns, i, column)
-    {
+    json_array_foreach(columns, i, column) {
         json_array_append_new(rows, json_pack("[s, O, O]", name, json_object_get(column, "name"),
                                               json_object_get(column, "type")));
         if (i < COLUMNS_SAID)

@@ -50,14 +50,13 @@ static int append_line(struct buf *b, const json_t *line, const size_t *widths, 
     size_t i, n = json_array_size(line);
     json_t *cell;
     int r = 0;
-    json_array_foreach(line, i, cell)
-    {
+    json_array_foreach(line, i, cell) {
         const char *s = json_string_value(cell) ? json_string_value(cell) : "";
         int pad = (int)(widths[i] - characters(s));
         if (r == 0)
-            r = numbers[i] ? buf_printf(b, err, "%s%*s%s", i ? "  " : "", pad, "", s) :
-                             buf_printf(b, err, "%s%s%*s", i ? "  " : "", s,
-                                        i + 1 < n ? pad : 0, "");
+            r = numbers[i] ?
+                    buf_printf(b, err, "%s%*s%s", i ? "  " : "", pad, "", s) :
+                    buf_printf(b, err, "%s%s%*s", i ? "  " : "", s, i + 1 < n ? pad : 0, "");
     }
     return r == 0 ? buf_append_str(b, "\n", err) : r;
 }
@@ -65,7 +64,8 @@ static int append_line(struct buf *b, const json_t *line, const size_t *widths, 
 /* The first rows below their columns, and how many there are. */
 static void append_table(struct buf *b, const json_t *result)
 {
-    const json_t *columns = json_object_get(result, "columns"), *rows = json_object_get(result, "rows");
+    const json_t *columns = json_object_get(result, "columns"),
+                 *rows = json_object_get(result, "rows");
     size_t widths[SHOWN_COLUMNS] = { 0 }, n = MIN_OF(json_array_size(columns), SHOWN_COLUMNS), i, k;
     size_t start = b->len, shown = 0, there = json_array_size(rows);
     bool numbers[SHOWN_COLUMNS];
@@ -84,10 +84,10 @@ static void append_table(struct buf *b, const json_t *result)
             json_array_append_new(line, text);
         }
     }
-    json_array_foreach(lines, i, line)
-    {
+    json_array_foreach(lines, i, line) {
         size_t before = b->len;
-        if (append_line(b, line, widths, numbers, &err) < 0 || b->len - start > SHOWN_OUTPUT_BYTES / 2) {
+        if (append_line(b, line, widths, numbers, &err) < 0 ||
+            b->len - start > SHOWN_OUTPUT_BYTES / 2) {
             b->len = before;
             break;
         }
@@ -116,7 +116,8 @@ json_t *run_text(const json_t *result)
     const json_t *error = json_object_get(result, "error");
     const char *message = json_string_value(json_object_get(error, "message"));
     const char *trace = json_string_value(json_object_get(error, "traceback"));
-    const char *value = json_string_value(json_object_get(json_object_get(result, "value"), "text"));
+    const char *value = json_string_value(
+        json_object_get(json_object_get(result, "value"), "text"));
     struct err ignored = ERR_INIT;
     append_cut(&b, json_string_value(json_object_get(result, "stdout")), SHOWN_OUTPUT_BYTES / 2);
     append_cut(&b, json_string_value(json_object_get(result, "stderr")), SHOWN_OUTPUT_BYTES / 4);

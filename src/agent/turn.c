@@ -124,8 +124,9 @@ void turn_show_run(struct turn *t, const char *language, const char *code, json_
 {
     if (!t->message)
         return; /* whoever executes code knows it, and gets the whole result */
-    json_t *run = json_pack("{s:s, s:s, s:o, s:f, s:s, s:O}", "language", language, "code", code, "output", run_text(t->result),
-                            "exec_ms", exec_ms, "status", t->status, "error", json_object_get(t->result, "error"));
+    json_t *run = json_pack("{s:s, s:s, s:o, s:f, s:s, s:O}", "language", language, "code", code,
+                            "output", run_text(t->result), "exec_ms", exec_ms, "status", t->status,
+                            "error", json_object_get(t->result, "error"));
     if (plan)
         json_object_set(run, "plan", plan);
     json_array_append(t->code_runs, run);

@@ -105,7 +105,8 @@ static void serve_session(struct http_request *req, bool stream)
     else
         json_array_remove(earlier, n - 1);
     json_array_foreach(messages, i, m)
-        if (i + 1 < n || !chat_is_code(message)) /* code has its own limit */
+        /* Code has its own limit. */
+        if (i + 1 < n || !chat_is_code(message))
             length += characters(text_of(m, "content"));
     if (length > (size_t)app_of(req)->cfg->max_input_chars) {
         http_reply_fail(req, ERR_VALIDATION, "Message too long. Please shorten your request and try again.");

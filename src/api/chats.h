@@ -31,7 +31,8 @@ struct chat_request {
     const struct chat_code *code; /* FORM_CODE, instead of a message */
     bool follow;                  /* the turn that is under way, instead of a new one; 204 when there is none */
     const char *thread_id;    /* NULL: a new thread */
-    bool may_create;          /* a thread_id that is unknown becomes a new thread of that name */
+    /* A thread_id that is unknown becomes a new thread of that name. */
+    bool may_create;
     const char *id_prefix;    /* of a new thread's id */
     const json_t *datasets;   /* of a new thread, or other data for an old one; NULL: the default, or what it has */
     const json_t *uploads;
