@@ -28,6 +28,7 @@ int cli_chat(const struct cli *cli, int argc, char **argv);
 int cli_ask(const struct cli *cli, int argc, char **argv);
 int cli_run(const struct cli *cli, int argc, char **argv);
 int cli_datasets(const struct cli *cli, int argc, char **argv);
+int cli_bench_stream(const struct cli *cli, int argc, char **argv);
 int cli_plan(const struct cli *cli, int argc, char **argv);
 int cli_backup(const struct cli *cli, int argc, char **argv);
 int cli_restore(const struct cli *cli, int argc, char **argv);

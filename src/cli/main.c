@@ -28,6 +28,7 @@ static const struct verb {
     { "plan", cli_plan, "compile or check a QueryPlan" },
     { "backup", cli_backup, "copy the store and uploaded files, also while a server runs" },
     { "restore", cli_restore, "put a backup back" },
+    { "bench-stream", cli_bench_stream, "time a question to a thread, whole and as a stream" },
     { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },
 };
 
@@ -35,7 +36,7 @@ static void print_help(FILE *to)
 {
     fputs("usage: riddle <verb> [options]\n\n", to);
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-        fprintf(to, "  %-9s %s\n", verbs[i].name, verbs[i].summary);
+        fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\n"
           "  riddle <verb> --help    what the verb takes\n"
           "  riddle --version        version, and what this binary has\n"
