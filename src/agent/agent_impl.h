@@ -226,6 +226,11 @@ bool answer_by_schema(struct turn *t);
 
 /* Whether a question asks for Python rather than for an answer in any way. */
 bool message_wants_python(const char *message);
+/*
+ * Whether it names a method of statistics that no plan expresses: what the planner makes of the
+ * other words would be the answer to another question. about: catalog_describe().
+ */
+bool message_needs_more_than_a_query(const char *message, const json_t *about);
 /* A cell that does what the plan says; sql is the plan's. */
 int python_of_plan(const json_t *plan, const char *sql, struct buf *b, struct err *err);
 void answer_by_model(struct turn *t);

@@ -222,6 +222,15 @@ static void read_question(struct turn *t)
     }
     if (!t->planner_note && answer_by_schema(t))
         return;
+    if (message_needs_more_than_a_query(t->message, catalog_describe(c->catalog))) {
+        if (t->planner_note) {
+            turn_fail(t, &t->failure);
+            return;
+        }
+        declined(t, NULL);
+        turn_finish(t);
+        return;
+    }
     struct nl_context context = { .previous_plan = c->last_plan, .previous_question = c->last_question };
     if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading, &err) < 0) {
         turn_fail(t, &err);

@@ -21,6 +21,37 @@ bool message_wants_python(const char *message)
     return false;
 }
 
+static bool is_named(const json_t *about, const char *word)
+{
+    size_t i, k;
+    json_t *table, *column;
+    json_array_foreach(json_object_get(about, "tables"), i, table)
+    {
+        if (strcasestr(json_string_value(json_object_get(table, "name")), word))
+            return true;
+        json_array_foreach(json_object_get(table, "columns"), k, column)
+            if (strcasestr(json_string_value(json_object_get(column, "name")), word))
+                return true;
+    }
+    return false;
+}
+
+bool message_needs_more_than_a_query(const char *message, const json_t *about)
+{
+    static const char *const methods[] = { "regress", "covarian", "cluster",  "k-means", "kmeans",
+                                           "t-test",  "anova",    "p-value",  "chi-square",
+                                           "arima",   "principal component",  "decision tree",
+                                           "random forest", "machine learning", "neural",
+                                           "extrapolat", "predict", "forecast" };
+    for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
+        const char *at = strcasestr(message, methods[i]);
+        bool begins = at && (at == message || !isalnum((unsigned char)at[-1]));
+        if (begins && !is_named(about, methods[i]))
+            return true;
+    }
+    return false;
+}
+
 /* Text of Python, in double quotes: a string of JSON is one. */
 static int append_quoted(struct buf *b, const char *s, struct err *err)
 {

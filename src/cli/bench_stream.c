@@ -25,8 +25,13 @@ static const char usage[] =
     "Asks a thread of a running server twice: for the whole answer, then as a stream, and shows the\n"
     "time of every stage.\n\n"
     "  --server URL  where the server is; http://127.0.0.1:$PORT when missing\n\n"
-    "A server with keys is sent that of RIDDLE_KEY.\n\n"
+    "A server with keys is sent the first one of RIDDLE_API_KEYS.\n\n"
     "Exit status: 0 both were answered, 1 one was not, 2 the request is wrong.\n";
+
+struct target {
+    const char *thread;
+    char server[256], key[256];
+};
 
 /* One request, and what came of it. */
 struct ask {
@@ -113,16 +118,15 @@ static void on_done(void *arg, const struct client_response *resp, const struct 
         err_set(&a->err, ERR_UNAVAILABLE, "the stream ended without its answer");
 }
 
-static int ask(struct ask *a, const char *server, const char *thread, const char *question)
+static int ask(struct ask *a, const struct target *to, const char *question)
 {
     uv_loop_t *loop = uv_default_loop();
     struct client *client = NULL;
     struct client_request *request = NULL;
-    const char *key = getenv("RIDDLE_KEY");
     auto_json json_t *message = json_pack("{s:s}", "message", question);
     auto_free char *body = json_to_str(message), *url = NULL, *bearer = NULL;
-    if (!body || asprintf(&url, "%s/thread/%s/message%s", server, thread, a->stream ? "/stream" : "") < 0 ||
-        asprintf(&bearer, "Bearer %s", key ? key : "") < 0)
+    if (!body || asprintf(&url, "%s/thread/%s/message%s", to->server, to->thread, a->stream ? "/stream" : "") < 0 ||
+        asprintf(&bearer, "Bearer %s", to->key) < 0)
         return err_set(&a->err, ERR_NO_MEMORY, "out of memory");
     struct client_header headers[] = { { "Content-Type", "application/json" },
                                        { "Accept", a->stream ? "text/event-stream" : "application/json" },
@@ -130,7 +134,7 @@ static int ask(struct ask *a, const char *server, const char *thread, const char
     struct client_options options = { .method = "POST",
                                       .url = url,
                                       .headers = headers,
-                                      .n_headers = ARRAY_SIZE(headers) - (key ? 0 : 1),
+                                      .n_headers = ARRAY_SIZE(headers) - (*to->key ? 0 : 1),
                                       .body = body,
                                       .body_len = strlen(body),
                                       .timeout_ms = TIMEOUT_MS,
@@ -184,17 +188,17 @@ static void ask_finish(struct ask *a)
     json_decref(a->answer);
 }
 
-static int bench(const char *server, const char *thread, const char *question)
+static int bench(const struct target *to, const char *question)
 {
     struct ask whole, stream;
     ask_init(&whole, false);
     ask_init(&stream, true);
-    printf("Thread:  %s\nMessage: %s\n\n[ Non-streaming ]\n", thread, question);
-    int r = ask(&whole, server, thread, question);
+    printf("Thread:  %s\nMessage: %s\n\n[ Non-streaming ]\n", to->thread, question);
+    int r = ask(&whole, to, question);
     if (r == 0) {
         show_end(&whole, text_of(whole.answer, "response"));
         puts("[ Streaming ]");
-        r = ask(&stream, server, thread, question);
+        r = ask(&stream, to, question);
         whole.err = stream.err;
     }
     if (r == 0) {
@@ -225,7 +229,7 @@ int cli_bench_stream(const struct cli *cli, int argc, char **argv)
                                              { "help", no_argument, NULL, 'h' },
                                              { NULL, 0, NULL, 0 } };
     struct config cfg;
-    char server[256] = "";
+    struct target to = { .thread = NULL };
     int c;
     (void)cli;
     opterr = 0;
@@ -236,7 +240,7 @@ int cli_bench_stream(const struct cli *cli, int argc, char **argv)
         }
         if (c != 's')
             return cli_bad_option("bench-stream", argv, options);
-        snprintf(server, sizeof(server), "%s", optarg);
+        snprintf(to.server, sizeof(to.server), "%s", optarg);
     }
     if (argc - optind != 2 || !is_thread_id(argv[optind])) {
         fputs(usage, stderr);
@@ -245,12 +249,16 @@ int cli_bench_stream(const struct cli *cli, int argc, char **argv)
     int status = cli_load_config(&cfg);
     if (status != CLI_OK)
         return status;
-    if (!*server)
-        snprintf(server, sizeof(server), "http://127.0.0.1:%lld", (long long)cfg.port);
-    size_t n = strlen(server);
-    if (n > 0 && server[n - 1] == '/')
-        server[n - 1] = '\0';
-    status = bench(server, argv[optind], argv[optind + 1]);
+    if (!*to.server)
+        snprintf(to.server, sizeof(to.server), "http://127.0.0.1:%lld", (long long)cfg.port);
+    size_t n = strlen(to.server);
+    if (n > 0 && to.server[n - 1] == '/')
+        to.server[n - 1] = '\0';
+    to.thread = argv[optind];
+    const char *key = strchr(cfg.api_keys, ':');
+    if (key)
+        snprintf(to.key, sizeof(to.key), "%.*s", (int)strcspn(key + 1, ","), key + 1);
+    status = bench(&to, argv[optind + 1]);
     config_finish(&cfg);
     return status;
 }

@@ -226,6 +226,18 @@ def test_reload_goes_on_with_the_thread(page):
     assert page.text(f"{turn} .output") == "42"
 
 
+def test_address_names_the_thread(page, server):
+    ask(page, "SQL: SELECT 815 AS marker, 1 AS more")
+    address = page.eval("location.search")
+    page.click("#new")
+    page.wait("!document.getElementById('start').hidden && location.search === ''")
+    page.open(f"http://127.0.0.1:{server.port}/{address}")
+    page.wait("document.querySelector('.turn tbody')")
+    assert cells(page, ".turn") == [["815", "1"]] and page.eval("location.search") == address
+    page.open(f"http://127.0.0.1:{server.port}/?thread=nosuchthread")
+    page.wait("!document.getElementById('start').hidden && location.search === ''")
+
+
 def test_new_thread_and_back(page):
     question = "SQL: SELECT 4711 AS marker, 2 AS more"
     ask(page, question)

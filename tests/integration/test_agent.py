@@ -143,6 +143,16 @@ def test_unreadable_arguments_lead_to_the_rescue(server, model, thread):
     assert "nothing else" in model.requests[-1]["body"]["messages"][0]["content"]
 
 
+def test_draft_without_its_code_leads_to_the_rescue(server, model, thread):
+    draft = {"query_mode": "plan", "assistant_message": "Here are the sales."}
+    model.says(lambda body: text(json.dumps(draft)) if body.get("tools") else text("SELECT 9 AS nine"))
+    answer = say(server, thread, "please vrint the zorp")
+    assert answer["result"]["rows"] == [[9]] and answer["openai_calls"] == 2 and "query_mode" not in answer["response"]
+    model.says(lambda body: text(json.dumps(draft)))
+    assert unanswered(server, thread, "please vrint the zorp")["error"]["type"] == "LLM_UNAVAILABLE"
+    usable(server, model, thread)
+
+
 def test_rescue_that_fails_is_told(server, model, thread):
     model.says(lambda body: text("I like turtles.") if not body.get("tools") else calls(("run_sql", "{{{{")))
     failure = unanswered(server, thread, "please vrint the zorp")

@@ -136,6 +136,27 @@ def test_what_cannot_be_read_offers_what_can(server):
         assert again["result"]["rows"], question
 
 
+@pytest.mark.parametrize("question", ["What columns are in this dataset?", "which fields does sales have", "describe the schema",
+                                      "list the tables, please"])
+def test_columns_are_told_from_the_schema(server, question):
+    answer = say(server, new_thread(server), question)
+    assert answer["status"] == "succeeded" and answer["details"]["query_mode"] == "chat" and answer["code_runs"] == []
+    assert answer["result"]["columns"] == ["table", "column", "type"]
+    assert ["sales", "amount", "BIGINT"] in answer["result"]["rows"] and "amount (BIGINT)" in answer["response"]
+
+
+def test_python_is_written_where_it_is_asked_for(server):
+    thread = new_thread(server)
+    answer = say(server, thread, "use pandas to group sales by region")
+    assert answer["details"]["query_mode"] == "python" and "sales.groupby(\"region\"" in answer["details"]["python_code"]
+    assert sorted(answer["result"]["rows"]) == sorted(say(server, thread, "number of sales by region")["result"]["rows"])
+    answer = say(server, thread, "in python, total amount in East")
+    assert answer["details"]["python_code"].startswith("result_df = sql(") and answer["result"]["rows"] == [[45]]
+    for question in ("in python, fit a linear regression of amount", "cluster the regions by amount"):
+        answer = say(server, thread, question)
+        assert answer["status"] == "rejected" and answer["result"]["error"]["type"] == "LLM_UNAVAILABLE" and not answer["code_runs"]
+
+
 def test_chat_form(server):
     first = server.post("/chat", {"dataset_id": "sales", "message": "SQL: SELECT max(amount) AS m FROM sales"}).json
     assert first["thread_id"].startswith("thread-") and first["status"] == "succeeded"

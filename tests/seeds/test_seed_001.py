@@ -234,7 +234,8 @@ def test_failure_is_told_once(modelled):
 
 def bench(server, *words):
     return subprocess.run([str(RIDDLE), "bench-stream", "--server", f"http://127.0.0.1:{server.port}", *words], cwd=server.directory,
-                          capture_output=True, text=True, timeout=120, env={**os.environ, "RIDDLE_HOME": str(server.home)})
+                          capture_output=True, text=True, timeout=120,
+                          env={"PATH": os.environ["PATH"], "RIDDLE_HOME": str(server.home)})
 
 
 def test_benchmark(server):
