@@ -25,8 +25,7 @@ static bool is_named(const json_t *about, const char *word)
 {
     size_t i, k;
     json_t *table, *column;
-    json_array_foreach(json_object_get(about, "tables"), i, table)
-    {
+    json_array_foreach(json_object_get(about, "tables"), i, table) {
         if (strcasestr(json_string_value(json_object_get(table, "name")), word))
             return true;
         json_array_foreach(json_object_get(table, "columns"), k, column)
@@ -38,11 +37,24 @@ static bool is_named(const json_t *about, const char *word)
 
 bool message_needs_more_than_a_query(const char *message, const json_t *about)
 {
-    static const char *const methods[] = { "regress", "covarian", "cluster",  "k-means", "kmeans",
-                                           "t-test",  "anova",    "p-value",  "chi-square",
-                                           "arima",   "principal component",  "decision tree",
-                                           "random forest", "machine learning", "neural",
-                                           "extrapolat", "predict", "forecast" };
+    static const char *const methods[] = { "regress",
+                                           "covarian",
+                                           "cluster",
+                                           "k-means",
+                                           "kmeans",
+                                           "t-test",
+                                           "anova",
+                                           "p-value",
+                                           "chi-square",
+                                           "arima",
+                                           "principal component",
+                                           "decision tree",
+                                           "random forest",
+                                           "machine learning",
+                                           "neural",
+                                           "extrapolat",
+                                           "predict",
+                                           "forecast" };
     for (size_t i = 0; i < ARRAY_SIZE(methods); i++) {
         const char *at = strcasestr(message, methods[i]);
         bool begins = at && (at == message || !isalnum((unsigned char)at[-1]));

@@ -125,11 +125,14 @@ static int ask(struct ask *a, const struct target *to, const char *question)
     struct client_request *request = NULL;
     auto_json json_t *message = json_pack("{s:s}", "message", question);
     auto_free char *body = json_to_str(message), *url = NULL, *bearer = NULL;
-    if (!body || asprintf(&url, "%s/thread/%s/message%s", to->server, to->thread, a->stream ? "/stream" : "") < 0 ||
+    if (!body ||
+        asprintf(&url, "%s/thread/%s/message%s", to->server, to->thread,
+                 a->stream ? "/stream" : "") < 0 ||
         asprintf(&bearer, "Bearer %s", to->key) < 0)
         return err_set(&a->err, ERR_NO_MEMORY, "out of memory");
     struct client_header headers[] = { { "Content-Type", "application/json" },
-                                       { "Accept", a->stream ? "text/event-stream" : "application/json" },
+                                       { "Accept",
+                                         a->stream ? "text/event-stream" : "application/json" },
                                        { "Authorization", bearer } };
     struct client_options options = { .method = "POST",
                                       .url = url,
@@ -206,9 +209,10 @@ static int bench(const struct target *to, const char *question)
         show_end(&stream, buf_cstr(&stream.text));
     }
     if (r == 0 && stream.first_token_ms >= 0 && whole.total_ms > 0)
-        printf("TTFT vs non-stream total: %.1f ms vs %.1f ms: the first word is there %.1f ms earlier (%.0f%%)\n",
-               stream.first_token_ms, whole.total_ms, whole.total_ms - stream.first_token_ms,
-               100 * (whole.total_ms - stream.first_token_ms) / whole.total_ms);
+        printf(
+            "TTFT vs non-stream total: %.1f ms vs %.1f ms: the first word is there %.1f ms earlier (%.0f%%)\n",
+            stream.first_token_ms, whole.total_ms, whole.total_ms - stream.first_token_ms,
+            100 * (whole.total_ms - stream.first_token_ms) / whole.total_ms);
     fflush(stdout);
     if (r < 0)
         cli_complain("%s", whole.err.message);
@@ -220,7 +224,8 @@ static int bench(const struct target *to, const char *question)
 /* It goes into a path. */
 static bool is_thread_id(const char *s)
 {
-    return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") == strlen(s);
+    return *s && strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:") ==
+                     strlen(s);
 }
 
 int cli_bench_stream(const struct cli *cli, int argc, char **argv)
