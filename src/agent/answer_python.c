@@ -1,6 +1,6 @@
 /*
- * Requests for Python without a model: what the planner read is written as a cell of pandas and run,
- * so that the person gets the code that was asked for.
+ * Requests for Python without a model: what the planner read is written as a cell of pandas and
+ * run, so that the person gets the code that was asked for.
  */
 
 #include <ctype.h>

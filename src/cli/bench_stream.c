@@ -22,8 +22,8 @@
 
 static const char usage[] =
     "usage: riddle bench-stream [--server URL] THREAD QUESTION\n\n"
-    "Asks a thread of a running server twice: for the whole answer, then as a stream, and shows the\n"
-    "time of every stage.\n\n"
+    "Asks a thread of a running server twice: for the whole answer, then as a stream, and shows\n"
+    "the time of every stage.\n\n"
     "  --server URL  where the server is; http://127.0.0.1:$PORT when missing\n\n"
     "A server with keys is sent the first one of RIDDLE_API_KEYS.\n\n"
     "Exit status: 0 both were answered, 1 one was not, 2 the request is wrong.\n";
@@ -210,7 +210,8 @@ static int bench(const struct target *to, const char *question)
     }
     if (r == 0 && stream.first_token_ms >= 0 && whole.total_ms > 0)
         printf(
-            "TTFT vs non-stream total: %.1f ms vs %.1f ms: the first word is there %.1f ms earlier (%.0f%%)\n",
+            "TTFT vs non-stream total: %.1f ms vs %.1f ms: "
+               "the first word is there %.1f ms earlier (%.0f%%)\n",
             stream.first_token_ms, whole.total_ms, whole.total_ms - stream.first_token_ms,
             100 * (whole.total_ms - stream.first_token_ms) / whole.total_ms);
     fflush(stdout);
