@@ -216,6 +216,58 @@ static int open_server(struct app *app, struct err *err)
     return r == 0 ? http_server_start(app->server, err) : r;
 }
 
+/* ---- what is kept of runs ---- */
+
+#define TRIM_EVERY_MS 2000
+#define EXPIRE_EVERY_MS 60000
+
+static void trim_later(struct app *app);
+
+static uint64_t store_writes(struct app *app)
+{
+    struct store_stats stats;
+    store_stats(app->store, &stats);
+    return stats.writes;
+}
+
+static void on_trimmed(const struct err *err, int64_t n, void *arg)
+{
+    struct app *app = arg;
+    if (app->stopping)
+        return;
+    if (!err && n > 0) {
+        log_info("runs.trimmed", LOG_INT("runs", n));
+        figure_store_sweep(app->figures, app->store);
+    }
+    app->trimmed_at = n > 0 ? 0 : store_writes(app); /* there may be more to remove */
+    trim_later(app);
+}
+
+/* Only when something was stored since, or when time alone may have ended a run's. */
+static void trim_runs(void *arg)
+{
+    struct app *app = arg;
+    struct err err = ERR_INIT;
+    int64_t now = clock_now_ms();
+    char before[CLOCK_ISO_SIZE];
+    app->trim_timer = NULL;
+    bool due = app->cfg->run_ttl_s > 0 && now - app->expired_ms >= EXPIRE_EVERY_MS;
+    clock_iso8601(clock_wall_ms() - app->cfg->run_ttl_s * 1000, before);
+    if (due)
+        app->expired_ms = now;
+    if ((!due && store_writes(app) == app->trimmed_at) ||
+        store_trim_runs(app->store, app->cfg->run_quota_bytes, due ? before : NULL, on_trimmed, app,
+                        &err) < 0)
+        trim_later(app);
+}
+
+static void trim_later(struct app *app)
+{
+    struct err ignored = ERR_INIT;
+    if (app->cfg->run_quota_bytes > 0 || app->cfg->run_ttl_s > 0)
+        (void)loop_after(app->loop, TRIM_EVERY_MS, trim_runs, app, &app->trim_timer, &ignored);
+}
+
 int app_create(struct loop *loop, const struct config *cfg, struct app **ret, struct err *err)
 {
     struct app *app = calloc(1, sizeof(*app));
@@ -274,6 +326,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     app->runs.store = app->store;
     app->runs.figures = app->figures;
     figure_store_sweep(app->figures, app->store);
+    app->expired_ms = clock_now_ms() - EXPIRE_EVERY_MS;
+    trim_later(app);
     warm_datasets(app);
     app_watch_datasets(app);
     *ret = app;
@@ -292,6 +346,7 @@ void app_destroy(struct app *app)
         return;
     app->stopping = true;
     loop_cancel(app->reload_timer);
+    loop_cancel(app->trim_timer);
     http_server_destroy(app->server);
     runs_abandon(&app->runs);
     sessions_close(app);

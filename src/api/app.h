@@ -32,7 +32,9 @@ struct app {
     struct store *store;
     struct registry *registry; /* NULL until there is a directory of datasets */
     int64_t registry_loaded_ms;
-    struct loop_timer *reload_timer;
+    struct loop_timer *reload_timer, *trim_timer;
+    uint64_t trimmed_at; /* writes of the store when runs were last trimmed */
+    int64_t expired_ms;
     struct metrics *metrics;
     struct guard *guard;
     struct http_server *server;

@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "net/sse.h"
+#include "run/figures.h"
 
 /* ---- what a request says ---- */
 
@@ -460,6 +461,12 @@ static void list_runs(struct http_request *req)
 
 /* ---- DELETE ---- */
 
+struct removing {
+    struct http_request *req;
+    struct app *app;
+    char run_id[128];
+};
+
 static void got_ended(const struct err *err, const struct store_page *page, void *arg)
 {
     struct reading *rd = arg;
@@ -475,11 +482,63 @@ static void got_ended(const struct err *err, const struct store_page *page, void
         http_reply_fail(req, ERR_CONFLICT, "This run has already ended: %s", page->capsules[0].status);
 }
 
+static void on_removed(const struct err *err, int64_t n, void *arg)
+{
+    struct removing *rm = arg;
+    struct http_request *req = rm->req;
+    (void)n;
+    if (!err)
+        figure_store_remove(rm->app->figures, rm->run_id);
+    if (req && err && err->code == ERR_NOT_FOUND)
+        http_reply_fail(req, ERR_NOT_FOUND, "Run not found");
+    else if (req && err)
+        http_reply_error(req, err);
+    else if (req)
+        http_reply_json(req, 200, status_json(rm->run_id, "deleted"));
+    free(rm);
+}
+
+static void removing_left(void *arg)
+{
+    ((struct removing *)arg)->req = NULL;
+}
+
+/* What is kept of a run that has ended. */
+static void remove_capsule(struct http_request *req)
+{
+    struct app *app = app_of(req);
+    struct err err = ERR_INIT;
+    struct removing *rm = calloc(1, sizeof(*rm));
+    int r = rm ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        *rm = (struct removing){ .req = req, .app = app };
+        snprintf(rm->run_id, sizeof(rm->run_id), "%s", http_param(req, "run_id"));
+        r = store_remove(app->store, RECORD_CAPSULE, http_owner(req), rm->run_id, on_removed, rm,
+                         &err);
+    }
+    if (r < 0) {
+        free(rm);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, removing_left, rm);
+}
+
 static void delete_run(struct http_request *req)
 {
     struct run *run = run_find(&app_of(req)->runs, http_owner(req), http_param(req, "run_id"));
+    bool capsule = http_query_bool(req, "capsule", false);
+    if (!run && capsule) {
+        remove_capsule(req);
+        return;
+    }
     if (!run) {
         read_one(req, got_ended);
+        return;
+    }
+    if (capsule) {
+        http_reply_fail(req, ERR_CONFLICT,
+                        "This run is under way: cancel it before its capsule is deleted");
         return;
     }
     json_t *answer = status_json(run_id(run), "cancelling");
@@ -491,6 +550,18 @@ static void delete_run(struct http_request *req)
 
 static const struct route_param run_params[] = {
     { .field = { .name = "run_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100), .doc = "The `run_id` of a run." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param delete_params[] = {
+    { .field = { .name = "run_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `run_id` of a run." } },
+    { .in_query = true,
+      .field = { .name = "capsule",
+                 .types = SCHEMA_BOOLEAN,
+                 .dflt = "false",
+                 .doc = "Delete what is kept of a run that has ended, its figures included." } },
     { .field = { .name = NULL } },
 };
 static const struct route_param list_params[] = {
@@ -514,24 +585,31 @@ static const struct route_response capsule_responses[] = { { 200, NULL, NULL, fa
 static const struct route_response list_responses[] = { { 200, NULL, NULL, false, "{runs: […], next}: newest first." }, { .status = 0 } };
 static const struct route_response status_responses[] = { { 200, NULL, NULL, false, "{run_id, status}; `not_found` for an unknown id." },
                                                           { .status = 0 } };
-static const struct route_response cancel_responses[] = { { 202, NULL, NULL, false, "It is being stopped; its status will be `cancelled`." },
-                                                          { .status = 0 } };
+static const struct route_response cancel_responses[] = {
+    { 200, NULL, NULL, false, "Its capsule is deleted." },
+    { 202, NULL, NULL, false, "It is being stopped; its status will be `cancelled`." },
+    { .status = 0 }
+};
 
 #define RUN_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE))
 
 static const struct route routes[] = {
-    { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs", .summary = "Run SQL, a plan or Python on a dataset",
-      .body = &run_schema, .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_POST, "/runs/stream", post_run_stream, .id = "streamRun", .tag = "runs", .summary = "The same, with live output",
-      .body = &run_schema, .responses = stream_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
-    { HTTP_GET, "/runs", list_runs, .id = "listRuns", .tag = "runs", .summary = "Your runs, newest first", .params = list_params,
-      .responses = list_responses },
-    { HTTP_GET, "/runs/{run_id}", get_run, .id = "getRun", .tag = "runs", .summary = "A run and its capsule", .params = run_params,
-      .responses = capsule_responses, .errors = ROUTE_ERR(NOT_FOUND) },
-    { HTTP_GET, "/runs/{run_id}/status", get_status, .id = "getRunStatus", .tag = "runs", .summary = "How far a run is",
-      .params = run_params, .responses = status_responses },
-    { HTTP_DELETE, "/runs/{run_id}", delete_run, .id = "cancelRun", .tag = "runs", .summary = "Cancel a run in flight",
-      .params = run_params, .responses = cancel_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) },
+    { HTTP_POST, "/runs", post_run, .id = "createRun", .tag = "runs",
+      .summary = "Run SQL, a plan or Python on a dataset", .body = &run_schema,
+      .responses = run_responses, .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/runs/stream", post_run_stream, .id = "streamRun", .tag = "runs",
+      .summary = "The same, with live output", .body = &run_schema, .responses = stream_responses,
+      .errors = RUN_ERRORS, .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_GET, "/runs", list_runs, .id = "listRuns", .tag = "runs",
+      .summary = "Your runs, newest first", .params = list_params, .responses = list_responses },
+    { HTTP_GET, "/runs/{run_id}", get_run, .id = "getRun", .tag = "runs",
+      .summary = "A run and its capsule", .params = run_params, .responses = capsule_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/runs/{run_id}/status", get_status, .id = "getRunStatus", .tag = "runs",
+      .summary = "How far a run is", .params = run_params, .responses = status_responses },
+    { HTTP_DELETE, "/runs/{run_id}", delete_run, .id = "cancelRun", .tag = "runs",
+      .summary = "Cancel a run in flight, or delete what is kept of one", .params = delete_params,
+      .responses = cancel_responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) },
 };
 
 const struct route_table run_routes = { routes, ARRAY_SIZE(routes) };

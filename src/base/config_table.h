@@ -41,6 +41,11 @@
                  "Bytes of all uploads of one owner, their tables included; 0 for no limit.")      \
     CONFIG_INT(upload_ttl_s, "UPLOAD_TTL_SECONDS", 2592000, 0, 3153600000,                         \
                "How long an upload is kept (30 days); 0: until it is deleted.")                    \
+    CONFIG_BYTES(run_quota_bytes, "RUN_QUOTA_BYTES", "10g", 0, 1125899906842624,                   \
+                 "Bytes of all kept runs of one owner, figures included; past it the oldest are "  \
+                 "removed. 0 for no limit.")                                                       \
+    CONFIG_INT(run_ttl_s, "RUN_TTL_SECONDS", 0, 0, 3153600000,                                     \
+               "How long a run is kept; 0: until it is deleted or RUN_QUOTA_BYTES is used up.")    \
     CONFIG_INT(stop_timeout_s, "RIDDLE_STOP_TIMEOUT_SECONDS", 10, 0, 3600,                         \
                "How long a server that was told to stop lets requests finish before it fails them.") \
     CONFIG_BOOL(enable_python, "ENABLE_PYTHON_EXECUTION", true,                                    \

@@ -94,7 +94,8 @@ struct request *request_new(enum request_kind kind, enum record_type type)
 
 static bool is_write(const struct request *r)
 {
-    return r->kind == REQUEST_PUT || r->kind == REQUEST_REMOVE || r->kind == REQUEST_ABANDON;
+    return r->kind == REQUEST_PUT || r->kind == REQUEST_REMOVE || r->kind == REQUEST_ABANDON ||
+           r->kind == REQUEST_TRIM;
 }
 
 /* ---- figures; with the lock ---- */
@@ -160,6 +161,10 @@ static bool apply(struct store *s, struct request *r)
         return false;
     case REQUEST_ABANDON:
         r->result = s->ops->abandon(s->backend, r->error_json, &r->value, &r->err);
+        return false;
+    case REQUEST_TRIM:
+        r->result = s->ops->trim(s->backend, r->max_bytes, r->before, &r->value, &r->err);
+        s->trimmed = s->trimmed || r->value > 0;
         return false;
     default:
         abort();
@@ -297,10 +302,14 @@ static void *writer_main(void *arg)
         if (n == 0 && closing)
             return NULL; /* nothing is left */
         for (size_t i = 0; i < n; i++)
-            if (batch[i]->kind != REQUEST_PUT && !upkeep.scrub_since_ms)
+            if ((batch[i]->kind == REQUEST_REMOVE || batch[i]->kind == REQUEST_ABANDON) &&
+                !upkeep.scrub_since_ms)
                 upkeep.scrub_since_ms = clock_now_ms();
         if (n > 0)
             write_batch(s, batch, n);
+        if (s->trimmed && !upkeep.scrub_since_ms)
+            upkeep.scrub_since_ms = clock_now_ms();
+        s->trimmed = false;
         keep_up(s, &upkeep, n == 0);
     }
 }

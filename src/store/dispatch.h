@@ -10,6 +10,7 @@ enum request_kind {
     REQUEST_PUT,
     REQUEST_REMOVE,
     REQUEST_ABANDON,
+    REQUEST_TRIM,
     REQUEST_GET,
     REQUEST_LIST,
     REQUEST_UPLOAD_BYTES
@@ -33,7 +34,8 @@ struct request {
     struct part *parts; /* of a put, in the arena */
     size_t n_parts;
     size_t bytes; /* of the records */
-    const char *owner, *id, *error_json;
+    const char *owner, *id, *error_json, *before;
+    int64_t max_bytes;
     struct store_query query;
     struct store_position after;
     bool has_after;
@@ -76,6 +78,7 @@ struct store {
     struct store_stats stats;
     struct err write_failure, read_failure; /* of the last one, if it was the store's */
 
+    bool trimmed; /* the last trim removed something; the writer's thread only */
     pthread_t writer;
     struct reader readers[STORE_READERS];
     size_t n_readers;

@@ -31,6 +31,8 @@ enum verb {
     VERB_CREATE,
     VERB_REMOVE,
     VERB_ABANDON,
+    VERB_EXPIRE,
+    VERB_TRIM,
     VERB_GET,
     VERB_LIST,
     VERB_UPLOAD_BYTES,
@@ -168,6 +170,20 @@ static int sql_text(struct buf *b, enum verb verb, enum record_type type, unsign
                               "UPDATE run_capsules SET status = 'failed', error_json = ? "
                               "WHERE status IN ('queued', 'running')",
                               err);
+    case VERB_EXPIRE:
+        return buf_printf(b, err,
+                          "DELETE FROM run_capsules WHERE run_id IN (SELECT run_id FROM run_sizes "
+                          "WHERE created_at < ? ORDER BY created_at LIMIT %d)",
+                          STORE_TRIM_MAX);
+    case VERB_TRIM: /* of each owner the newest that fit are kept */
+        return buf_printf(
+            b, err,
+            "DELETE FROM run_capsules WHERE run_id IN (SELECT run_id FROM ("
+            "SELECT run_id, sum(bytes) OVER (PARTITION BY owner ORDER BY created_at DESC, "
+            "run_id DESC) AS upto FROM run_sizes WHERE owner IN "
+            "(SELECT owner FROM run_sizes GROUP BY owner HAVING sum(bytes) > ?1)) "
+            "WHERE upto > ?1 LIMIT %d)",
+            STORE_TRIM_MAX);
     case VERB_GET:
         r = buf_append_str(b, "SELECT ", err);
         if (r == 0)
@@ -532,6 +548,31 @@ static int backend_abandon(struct store_backend *b, const char *error_json, int6
     return r < 0 ? r : finish(&b->writer, stmt, "writing", ret_n, err);
 }
 
+static int backend_trim(struct store_backend *b, int64_t max_bytes, const char *before,
+                        int64_t *ret_n, struct err *err)
+{
+    struct connection *c = &b->writer;
+    sqlite3_stmt *stmt;
+    int64_t expired = 0, trimmed = 0;
+    int r = 0;
+    if (before) {
+        r = prepare(c, VERB_EXPIRE, 0, 0, &stmt, err);
+        if (r == 0)
+            r = bind_text(c, stmt, 1, before, err);
+        if (r == 0)
+            r = finish(c, stmt, "removing", &expired, err);
+    }
+    if (r == 0 && max_bytes > 0) {
+        r = prepare(c, VERB_TRIM, 0, 0, &stmt, err);
+        if (r == 0)
+            r = bind_int(c, stmt, 1, max_bytes, err);
+        if (r == 0)
+            r = finish(c, stmt, "removing", &trimmed, err);
+    }
+    *ret_n = expired + trimmed;
+    return r;
+}
+
 /* ---- reading ---- */
 
 /* The row that the statement is at, into record; *bytes grows by its text. */
@@ -718,6 +759,7 @@ const struct store_ops store_sqlite_ops = {
     .remove = backend_remove,
     .abandon = backend_abandon,
     .scrub = backend_scrub,
+    .trim = backend_trim,
     .check = backend_check,
     .get = backend_get,
     .list = backend_list,

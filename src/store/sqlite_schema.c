@@ -151,10 +151,45 @@ static const char step_words_and_verified[] =
     " DELETE FROM verified WHERE owner = old.owner AND dataset_id = old.file_id;"
     " END;";
 
+/*
+ * What a run takes on the disk: its texts, its row, and the figures that its result refers to,
+ * which are files. A table of its own, because a row of run_capsules cannot be read past a large
+ * result without reading that.
+ */
+#define TEXT_BYTES(of) "coalesce(length(CAST(" of " AS BLOB)), 0)"
+#define FIGURE_BYTES(part) "coalesce(json_extract(value, '$." part "_bytes'), 0)"
+#define RUN_BYTES(row)                                                                             \
+    "1024 + " TEXT_BYTES(row "result_json") " + " TEXT_BYTES(row "python_code") " + "              \
+    TEXT_BYTES(row "compiled_sql") " + " TEXT_BYTES(row "plan_json")                               \
+    " + (SELECT coalesce(sum(" FIGURE_BYTES("png") " + " FIGURE_BYTES("svg") " + "                 \
+    FIGURE_BYTES("html") " + " FIGURE_BYTES("json") "), 0) FROM json_each("                        \
+    row "result_json, '$.outputs') WHERE type = 'object')"
+static const char step_sizes[] =
+    "CREATE TABLE run_sizes ("
+    " run_id TEXT PRIMARY KEY NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " created_at TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL"
+    ") STRICT;"
+    "CREATE INDEX run_sizes_by_owner ON run_sizes (owner, created_at, run_id, bytes);"
+    "CREATE INDEX run_sizes_by_time ON run_sizes (created_at);"
+    "CREATE TRIGGER run_capsules_added AFTER INSERT ON run_capsules BEGIN"
+    " INSERT INTO run_sizes VALUES (new.run_id, new.owner, new.created_at, " RUN_BYTES("new.") ");"
+    " END;"
+    "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
+    " UPDATE run_sizes SET bytes = " RUN_BYTES("new.") " WHERE run_id = new.run_id;"
+    " END;"
+    "CREATE TRIGGER run_capsules_removed AFTER DELETE ON run_capsules BEGIN"
+    " DELETE FROM run_sizes WHERE run_id = old.run_id;"
+    " END;"
+    "INSERT INTO run_sizes SELECT run_id, owner, created_at, " RUN_BYTES("run_capsules.")
+    " FROM run_capsules;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
     step_words_and_verified,
+    step_sizes,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

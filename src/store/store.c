@@ -344,6 +344,18 @@ int store_abandon_runs_wait(struct store *s, const char *error_json, int64_t *re
     return write_wait(s, r, ret_n, err);
 }
 
+int store_trim_runs(struct store *s, int64_t max_bytes, const char *before, store_done_fn done,
+                    void *arg, struct err *err)
+{
+    struct request *r = request_new(REQUEST_TRIM, RECORD_CAPSULE);
+    if (!r || !copy_text(r, before, &r->before)) {
+        request_free(r);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    r->max_bytes = max_bytes;
+    return write_async(s, r, done, arg, err);
+}
+
 int store_get(struct store *s, enum record_type type, const char *owner, const char *id,
               store_read_fn done, void *arg, struct err *err)
 {

@@ -207,6 +207,15 @@ int store_remove_wait(struct store *s, enum record_type type, const char *owner,
 int store_abandon_runs_wait(struct store *s, const char *error_json, int64_t *ret_n,
                             struct err *err);
 
+/*
+ * Removes runs that began before this time (NULL: any), and of each owner the oldest ones whose
+ * texts and figures take more than max_bytes together (0: no limit). At most STORE_TRIM_MAX of each
+ * at a time; the value of done says how many went.
+ */
+#define STORE_TRIM_MAX 1000
+int store_trim_runs(struct store *s, int64_t max_bytes, const char *before, store_done_fn done,
+                    void *arg, struct err *err);
+
 /* ---- reads ---- */
 
 /* In place of an owner, compared by address: the operator's own tools and sweeps. A string of any content is not it. */

@@ -60,6 +60,12 @@ struct store_ops {
                 const struct store_query *q, const struct store_position *after,
                 struct store_page *ret, bool *ret_more, struct err *err);
     /*
+     * Removes runs that began before `before` (may be NULL), and of each owner the oldest past
+     * max_bytes (0: no limit).
+     */
+    int (*trim)(struct store_backend *b, int64_t max_bytes, const char *before, int64_t *ret_n,
+                struct err *err);
+    /*
      * Between transactions, soon after something was removed: leaves no trace of it on the disk.
      * May be NULL.
      */
