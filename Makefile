@@ -282,7 +282,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -338,6 +338,9 @@ check-jail: all tools ## What must be impossible inside the jail
 
 check-attack: all ## Attacks on a running server, with another owner at work
 	$(Q)scripts/run-tests attack:$(BUILD)
+
+check-chaos: all tools ## Faults at random under load, with an oracle: MINUTES=10 (root: a full disk, too)
+	$(Q)RIDDLE_BUILD=$(BUILD) MINUTES=$(or $(MINUTES),10) /usr/bin/python3 -m pytest -q -s --tb=short -p no:cacheprovider -m long tests/integration/test_chaos.py
 
 check-contract: all tools ## Every sandbox provider through the same cases
 	$(Q)scripts/run-tests contract:$(BUILD)

@@ -29,9 +29,10 @@ static const struct schema_field error_fields[] = {
       .object = &error_inner,
       .doc = "The error." },
     { .name = "detail",
-      .types = SCHEMA_STRING | SCHEMA_ARRAY,
+      .types = SCHEMA_STRING | SCHEMA_ARRAY | SCHEMA_OBJECT,
       .required = true,
-      .doc = "The message again. With status 422 a list of faults: `loc`, `msg`, `type`." },
+      .doc = "The message again. With status 422 a list of faults: `loc`, `msg`, `type`. Of POST "
+             "/upload, when no file could be used, `{errors: [{filename, error}]}`." },
     { .name = NULL },
 };
 static const struct schema error_schema = {

@@ -288,7 +288,8 @@ static void on_result(struct sandbox *sb, struct run_result *result, const struc
             message = "its reader crashed, so that it cannot be read; is the file damaged?";
         if (result->verdict == VERDICT_TIMEOUT)
             message = "reading it took too long for a file of its size";
-        err_set(&why, ERR_VALIDATION, "%s: %s", in->name, message ? message : verdict_name(result->verdict));
+        err_set(&why, result->verdict == VERDICT_KILLED ? ERR_INTERNAL : ERR_VALIDATION, "%s: %s",
+                in->name, message ? message : verdict_name(result->verdict));
     } else {
         in->report = json_incref(result->body);
     }

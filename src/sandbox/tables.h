@@ -54,6 +54,7 @@ void ingest_limits(const struct config *cfg, struct sandbox_limits *ret);
  * table any more: without err ingest_publish() is next, with one the ingest is gone already.
  */
 struct ingest;
+/* INTERNAL: its kernel was killed or crashed, which may not be the fault of the file. */
 typedef void (*ingest_done_fn)(void *arg, const struct err *err);
 int ingest_begin(struct table_cache *c, struct kernel_link *link, const struct sandbox_file *file,
                  const struct run_events *events, ingest_done_fn done, void *arg, struct ingest **ret, struct err *err);

@@ -176,12 +176,17 @@ static void on_ingested(void *arg, const struct err *err)
         return;
     }
     l->ingest = NULL; /* gone already */
-    if (err->code == ERR_UNAVAILABLE && lease_may_replace(l)) {
+    /* Nothing of it is published: it is tried again, after a crash once. */
+    bool crashed = err->code == ERR_INTERNAL;
+    if ((err->code == ERR_UNAVAILABLE || (crashed && l->n_replaced == 0)) && lease_may_replace(l)) {
         load_advance(l);
         return;
     }
+    struct err why = *err;
+    if (crashed)
+        why.code = ERR_VALIDATION;
     next_table(l, path);
-    lease_fail(l, err);
+    lease_fail(l, &why);
     if (*path)
         wake_for_table(ex, path);
 }
