@@ -19,6 +19,8 @@
 #include "dataset/generate.h"
 #include "run/figures.h"
 
+#define OTHERS_MIN 1200 /* of the rate limit: requests that are no messages, in a window */
+
 /* ---- figures for /metrics ---- */
 
 static void collect_chats(struct app *app)
@@ -200,7 +202,11 @@ static int open_server(struct app *app, struct err *err)
     const struct config *cfg = app->cfg;
     struct guard_options guard = { .api_keys = cfg->api_keys, .allowed_hosts = cfg->allowed_hosts,
                                    .cors_origins = cfg->cors_origins, .window_ms = cfg->rate_limit_window_ms,
-                                   .max_requests = cfg->rate_limit_max };
+                                   .trusted_proxies = cfg->trusted_proxies,
+                                   .max_chats = cfg->rate_limit_max,
+                                   .max_requests = cfg->rate_limit_max ?
+                                                       MAX_OF(cfg->rate_limit_max, OTHERS_MIN) :
+                                                       0 };
     int r = guard_create(&guard, &app->guard, err);
     struct http_options options = { .host = cfg->host, .port = (int)cfg->port, .allow_open = cfg->allow_open,
                                     .max_connections = (unsigned)cfg->max_connections, .guard = app->guard,

@@ -30,7 +30,11 @@
     CONFIG_INT(rate_limit_window_ms, "RATE_LIMIT_WINDOW_MS", 60000, 100, 86400000,                 \
                "Window of the rate limit.")                                                        \
     CONFIG_INT(rate_limit_max, "RATE_LIMIT_MAX", 1200, 0, 1000000000,                              \
-               "Requests of one key, or of one address without keys, in a window; 0 for no limit.") \
+               "Messages to a chat of one key, or of one address without keys, in a window; "      \
+               "0 for no limit. Other requests may be as many, and at least 1200.")                \
+    CONFIG_STR(trusted_proxies, "TRUSTED_PROXIES", "",                                             \
+               "Addresses of proxies, separated by commas, whose X-Forwarded-For names the "       \
+               "client for the rate limit.")                                                       \
     CONFIG_INT(max_connections, "RIDDLE_MAX_CONNECTIONS", 4096, 8, 100000,                         \
                "Connections open at once; more wait until one closes.")                            \
     CONFIG_INT(max_input_chars, "MAX_INPUT_CHARS", 4000, 1, 1000000,                               \

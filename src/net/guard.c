@@ -44,9 +44,9 @@ struct names {
 struct guard {
     struct key *keys;
     size_t n_keys;
-    struct names hosts, origins;
+    struct names hosts, origins, proxies;
     int64_t window_ms;
-    long long max_requests;
+    long long max_chats, max_requests;
     struct window windows[WINDOWS];
 };
 
@@ -167,6 +167,23 @@ static int check_origins(const struct names *origins, struct err *err)
     return 0;
 }
 
+static int check_proxies(const struct names *proxies, struct err *err)
+{
+    unsigned char address[sizeof(struct in6_addr)];
+    char shown[STR_SHOWN_SIZE];
+
+    for (size_t i = 0; i < proxies->n; i++) {
+        const char *p = proxies->list[i];
+
+        if (inet_pton(AF_INET, p, address) != 1 && inet_pton(AF_INET6, p, address) != 1)
+            return err_set(err, ERR_CONFIG, "TRUSTED_PROXIES: '%s' is no address",
+                           str_show(p, strlen(p), shown, sizeof(shown)));
+    }
+    if (proxies->any)
+        return err_set(err, ERR_CONFIG, "TRUSTED_PROXIES: name the addresses; '*' is none");
+    return 0;
+}
+
 int guard_create(const struct guard_options *options, struct guard **ret, struct err *err)
 {
     struct guard *g = calloc(1, sizeof(*g));
@@ -175,6 +192,7 @@ int guard_create(const struct guard_options *options, struct guard **ret, struct
     if (!g)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the guard");
     g->window_ms = options->window_ms > 0 ? options->window_ms : 60000;
+    g->max_chats = options->max_chats;
     g->max_requests = options->max_requests;
     r = add_keys(g, options->api_keys ? options->api_keys : "", err);
     if (r == 0)
@@ -183,6 +201,10 @@ int guard_create(const struct guard_options *options, struct guard **ret, struct
         r = names_parse(options->cors_origins ? options->cors_origins : "", &g->origins, err);
     if (r == 0)
         r = check_origins(&g->origins, err);
+    if (r == 0)
+        r = names_parse(options->trusted_proxies ? options->trusted_proxies : "", &g->proxies, err);
+    if (r == 0)
+        r = check_proxies(&g->proxies, err);
     if (r < 0) {
         guard_destroy(g);
         return r;
@@ -200,6 +222,7 @@ void guard_destroy(struct guard *g)
     free(g->keys);
     names_finish(&g->hosts);
     names_finish(&g->origins);
+    names_finish(&g->proxies);
     free(g);
 }
 
@@ -436,26 +459,58 @@ static struct window *window_of(struct guard *g, uint64_t who, int64_t now_ms)
     return free_one;
 }
 
-int guard_check_rate(struct guard *g, const char *who, int64_t now_ms, unsigned *ret_retry_after_s,
-                     struct err *err)
+static bool is_trusted(const struct guard *g, const char *address)
 {
+    for (size_t i = 0; i < g->proxies.n; i++)
+        if (str_ieq(g->proxies.list[i], address))
+            return true;
+    return false;
+}
+
+void guard_client(const struct guard *g, const char *peer, const char *forwarded,
+                  char ret[GUARD_ADDRESS_SIZE])
+{
+    size_t end = forwarded ? strlen(forwarded) : 0;
+
+    snprintf(ret, GUARD_ADDRESS_SIZE, "%s", peer);
+    /* From the right: what stands left of the address that a trusted proxy saw is anybody's. */
+    while (g && end > 0 && is_trusted(g, ret)) {
+        size_t start = end, len;
+        char item[GUARD_ADDRESS_SIZE];
+
+        while (start > 0 && forwarded[start - 1] != ',')
+            start--;
+        const char *from = forwarded + start + strspn(forwarded + start, " \t");
+        len = strcspn(from, ", \t");
+        snprintf(item, sizeof(item), "%.*s", (int)MIN_OF(len, sizeof(item) - 1), from);
+        if (!is_address(item))
+            return;
+        snprintf(ret, GUARD_ADDRESS_SIZE, "%s", item);
+        end = start > 0 ? start - 1 : 0;
+    }
+}
+
+int guard_check_rate(struct guard *g, const char *who, bool is_chat, int64_t now_ms,
+                     unsigned *ret_retry_after_s, struct err *err)
+{
+    long long max = g ? is_chat ? g->max_chats : g->max_requests : 0;
     struct window *w;
+    uint64_t key;
     int64_t left_ms;
 
-    if (!g || g->max_requests <= 0)
+    if (max <= 0)
         return 0;
-    w = window_of(g, hash(who), now_ms);
+    key = hash(who) ^ (is_chat ? 0x9e3779b97f4a7c15ull : 0);
+    w = window_of(g, key ? key : 1, now_ms);
     if (now_ms - w->start_ms >= g->window_ms) {
         w->start_ms = now_ms;
         w->count = 0;
     }
-    if (w->count < g->max_requests) {
+    if (w->count < max) {
         w->count++;
         return 0;
     }
     left_ms = w->start_ms + g->window_ms - now_ms;
     *ret_retry_after_s = (unsigned)((left_ms + 999) / 1000);
-    return err_set(err, ERR_RATE_LIMITED,
-                   "too many requests: %lld in %g s are allowed; try again in %u s",
-                   g->max_requests, (double)g->window_ms / 1000, *ret_retry_after_s);
+    return err_set(err, ERR_RATE_LIMITED, "Rate limit exceeded. Please wait and try again.");
 }

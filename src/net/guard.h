@@ -22,8 +22,10 @@ struct guard_options {
     const char *api_keys;      /* "name:key,name2:key2"; empty: off */
     const char *allowed_hosts; /* names, comma-separated, "*" for any */
     const char *cors_origins;  /* "https://a.example,http://b:3000", or "*" */
-    int64_t window_ms;         /* of the rate limit */
-    long long max_requests;    /* in a window; 0: no limit */
+    const char *trusted_proxies; /* addresses whose X-Forwarded-For is believed */
+    int64_t window_ms;           /* of the rate limit */
+    long long max_chats;         /* messages in a window; 0: no limit */
+    long long max_requests;      /* others in a window; 0: no limit */
 };
 
 /* CONFIG for a malformed list; messages never hold a key. */
@@ -53,9 +55,20 @@ const char *guard_cors_origin(const struct guard *g, const char *origin);
 int guard_check_key(const struct guard *g, const char *authorization, const char *x_api_key,
                     const char **ret_owner, struct err *err);
 
-/* RATE_LIMITED with the seconds to wait. `who` is an owner or an address; now_ms is monotonic. */
-int guard_check_rate(struct guard *g, const char *who, int64_t now_ms, unsigned *ret_retry_after_s,
-                     struct err *err);
+/*
+ * Address of the client: the peer, or, if that is a trusted proxy, the last address of its
+ * X-Forwarded-For (NULL: none) that is none itself.
+ */
+#define GUARD_ADDRESS_SIZE 48
+void guard_client(const struct guard *g, const char *peer, const char *forwarded,
+                  char ret[GUARD_ADDRESS_SIZE]);
+
+/*
+ * RATE_LIMITED with the seconds to wait. `who` is an owner or an address; now_ms is monotonic.
+ * Messages to a chat are counted apart from all other requests.
+ */
+int guard_check_rate(struct guard *g, const char *who, bool is_chat, int64_t now_ms,
+                     unsigned *ret_retry_after_s, struct err *err);
 
 /* True for 127.0.0.0/8, ::1 and "localhost". */
 bool guard_is_loopback(const char *host);

@@ -89,7 +89,7 @@ void request_destroy(struct http_request *req)
 /* ---- headers ---- */
 
 struct wanted {
-    const char *host, *origin, *fetch_site, *fetch_mode, *authorization, *x_api_key, *request_id;
+    const char *host, *origin, *fetch_site, *fetch_mode, *authorization, *x_api_key, *request_id, *forwarded_for;
     const char *content_type, *content_length, *content_encoding, *transfer_encoding, *expect;
     unsigned n_hosts, n_lengths;
 };
@@ -109,6 +109,7 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
         { "authorization", offsetof(struct wanted, authorization) },
         { "x-api-key", offsetof(struct wanted, x_api_key) },
         { "x-request-id", offsetof(struct wanted, request_id) },
+        { "x-forwarded-for", offsetof(struct wanted, forwarded_for) },
         { "content-type", offsetof(struct wanted, content_type) },
         { "content-length", offsetof(struct wanted, content_length) },
         { "content-encoding", offsetof(struct wanted, content_encoding) },
@@ -317,9 +318,12 @@ static int check_caller(struct http_request *req, const struct wanted *w, unsign
     /* Guessing keys is limited by address. */
     if (!(flags & ROUTE_NO_RATE_LIMIT)) {
         struct err limited = ERR_INIT;
+        char client[GUARD_ADDRESS_SIZE];
+        bool is_scarce = flags & ROUTE_CHAT || (r < 0 && !(flags & ROUTE_PUBLIC));
 
-        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : req->conn->peer,
-                                req->start_us / 1000, &retry_after_s, &limited);
+        guard_client(guard, req->conn->peer, w->forwarded_for, client);
+        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : client,
+                                is_scarce, req->start_us / 1000, &retry_after_s, &limited);
         if (rate < 0) {
             *err = limited;
             snprintf(text, sizeof(text), "%u", retry_after_s);

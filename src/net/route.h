@@ -58,6 +58,7 @@ enum route_flags {
     ROUTE_HIDDEN = 1 << 3,        /* not in the API description: pages and files */
     ROUTE_BODY_OPTIONAL = 1 << 4, /* a JSON body may be missing; it is then {} with the defaults */
     ROUTE_NEED_LENGTH = 1 << 5,   /* 411 for a chunked body */
+    ROUTE_CHAT = 1 << 7, /* a message: counted apart by the rate limit */
     ROUTE_NAVIGABLE =
         1 << 6, /* a page: links of other sites may lead here (their scripts may not) */
 };

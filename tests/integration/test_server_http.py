@@ -361,13 +361,14 @@ def test_a_run_under_way_is_its_owners(keyed):
 def test_rate_limit(tmp_path):
     settings = {**QUICK, "RATE_LIMIT_MAX": 5, "RATE_LIMIT_WINDOW_MS": 3600000}
     with Server(tmp_path, **settings, RIDDLE_API_KEYS=f"a:{KEY_A},b:{KEY_B}") as server:
-        assert [server.get("/datasets", key=KEY_A).status for _ in range(5)] == [200] * 5
-        limited = server.get("/runs", key=KEY_A)
+        assert [server.post("/chat", {"message": " "}, key=KEY_A).status for _ in range(5)] == [400] * 5
+        limited = server.post("/chat/stream", {"message": " "}, key=KEY_A)
         message = refused(limited, 429, "RATE_LIMITED")
         seconds = int(limited.headers["retry-after"])
         assert 3000 < seconds <= 3600
-        assert message == f"too many requests: 5 in 3600 s are allowed; try again in {seconds} s"
-        assert server.get("/datasets", key=KEY_B).status == 200
+        assert message == "Rate limit exceeded. Please wait and try again."
+        assert server.post("/chat", {"message": " "}, key=KEY_B).status == 400
+        assert [server.get("/datasets", key=KEY_A).status for _ in range(9)] == [200] * 9, "only messages are scarce"
         assert [server.get("/healthz", key=KEY_A).status for _ in range(9)] == [200] * 9
         # Who guesses keys is limited by address.
         guesses = [server.get("/datasets", key="guessguessguess" + str(i)).status for i in range(6)]

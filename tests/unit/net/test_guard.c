@@ -188,6 +188,38 @@ static void test_bad_settings(void **state)
         assert_fails(guard_create(&cases[i].o, &g, &e), &e, ERR_CONFIG, cases[i].message);
 }
 
+/* The address that the last trusted proxy saw; what the client wrote before it does not count. */
+static void test_client(void **state)
+{
+    static const struct {
+        const char *peer, *forwarded, *client;
+    } cases[] = {
+        { "10.0.0.9", NULL, "10.0.0.9" },
+        { "10.0.0.9", "1.2.3.4", "10.0.0.9" },
+        { "127.0.0.1", NULL, "127.0.0.1" },
+        { "127.0.0.1", "1.2.3.4", "1.2.3.4" },
+        { "127.0.0.1", "6.6.6.6, 1.2.3.4", "1.2.3.4" },
+        { "127.0.0.1", "6.6.6.6, 1.2.3.4 , 10.0.0.1", "1.2.3.4" },
+        { "127.0.0.1", "10.0.0.1", "10.0.0.1" },
+        { "127.0.0.1", "2001:db8::1", "2001:db8::1" },
+        { "127.0.0.1", "nonsense", "127.0.0.1" },
+        { "127.0.0.1", "", "127.0.0.1" },
+        { "127.0.0.1", ",,", "127.0.0.1" },
+    };
+    struct guard *g = make((struct guard_options){ .trusted_proxies = "127.0.0.1, 10.0.0.1" });
+    char got[GUARD_ADDRESS_SIZE];
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        guard_client(g, cases[i].peer, cases[i].forwarded, got);
+        assert_string_equal(got, cases[i].client);
+    }
+    guard_destroy(g);
+    assert_fails(guard_create(&(struct guard_options){ .trusted_proxies = "proxy" }, &g, &e), &e,
+                 ERR_CONFIG, "TRUSTED_PROXIES: 'proxy' is no address");
+}
+
 static void test_rate(void **state)
 {
     struct guard *g = make((struct guard_options){ .window_ms = 1500, .max_requests = 2 });
@@ -195,19 +227,26 @@ static void test_rate(void **state)
     struct err e;
 
     (void)state;
-    assert_works(guard_check_rate(g, "ann", 10000, &retry, &e), &e);
-    assert_works(guard_check_rate(g, "ann", 10100, &retry, &e), &e);
-    assert_fails(guard_check_rate(g, "ann", 10200, &retry, &e), &e, ERR_RATE_LIMITED,
-                 "too many requests: 2 in 1.5 s are allowed; try again in 2 s");
+    assert_works(guard_check_rate(g, "ann", false, 10000, &retry, &e), &e);
+    assert_works(guard_check_rate(g, "ann", false, 10100, &retry, &e), &e);
+    assert_fails(guard_check_rate(g, "ann", false, 10200, &retry, &e), &e, ERR_RATE_LIMITED,
+                 "Rate limit exceeded. Please wait and try again.");
     assert_int_equal(retry, 2);
-    assert_works(guard_check_rate(g, "bob", 10200, &retry, &e), &e);
-    assert_fails(guard_check_rate(g, "ann", 11499, &retry, &e), &e, ERR_RATE_LIMITED,
-                 "too many requests: 2 in 1.5 s are allowed; try again in 1 s");
-    assert_works(guard_check_rate(g, "ann", 11500, &retry, &e), &e);
+    assert_works(guard_check_rate(g, "bob", false, 10200, &retry, &e), &e);
+    assert_fails(guard_check_rate(g, "ann", false, 11499, &retry, &e), &e, ERR_RATE_LIMITED,
+                 "Rate limit exceeded. Please wait and try again.");
+    assert_works(guard_check_rate(g, "ann", false, 11500, &retry, &e), &e);
+    guard_destroy(g);
+    g = make((struct guard_options){ .window_ms = 1500, .max_chats = 1, .max_requests = 2 });
+    assert_works(guard_check_rate(g, "ann", true, 10000, &retry, &e), &e);
+    assert_works(guard_check_rate(g, "ann", false, 10000, &retry, &e), &e);
+    assert_works(guard_check_rate(g, "ann", false, 10000, &retry, &e), &e);
+    assert_int_equal(guard_check_rate(g, "ann", true, 10000, &retry, &e), -ERR_RATE_LIMITED);
+    assert_int_equal(guard_check_rate(g, "ann", false, 10000, &retry, &e), -ERR_RATE_LIMITED);
     guard_destroy(g);
     g = make((struct guard_options){ .max_requests = 0 });
     for (int i = 0; i < 1000; i++)
-        assert_works(guard_check_rate(g, "ann", 1, &retry, &e), &e);
+        assert_works(guard_check_rate(g, "ann", false, 1, &retry, &e), &e);
     guard_destroy(g);
 }
 
@@ -226,7 +265,7 @@ static void test_many_callers(void **state)
         char who[32];
 
         snprintf(who, sizeof(who), "10.%d.%d.%d", i >> 16, i >> 8 & 255, i & 255);
-        assert_works(guard_check_rate(g, who, 5, &retry, &e), &e);
+        assert_works(guard_check_rate(g, who, false, 5, &retry, &e), &e);
     }
     guard_destroy(g);
 }
@@ -249,7 +288,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_hosts),    cmocka_unit_test(test_origins),
         cmocka_unit_test(test_keys),     cmocka_unit_test(test_bad_settings),
-        cmocka_unit_test(test_rate),     cmocka_unit_test(test_many_callers),
+        cmocka_unit_test(test_rate),
+        cmocka_unit_test(test_client),     cmocka_unit_test(test_many_callers),
         cmocka_unit_test(test_loopback),
     };
 
