@@ -89,7 +89,8 @@ void request_destroy(struct http_request *req)
 /* ---- headers ---- */
 
 struct wanted {
-    const char *host, *origin, *fetch_site, *fetch_mode, *authorization, *x_api_key, *request_id, *forwarded_for;
+    const char *host, *origin, *fetch_site, *fetch_mode, *authorization, *x_api_key, *request_id;
+    const char *forwarded_for;
     const char *content_type, *content_length, *content_encoding, *transfer_encoding, *expect;
     unsigned n_hosts, n_lengths;
 };

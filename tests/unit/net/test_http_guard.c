@@ -152,7 +152,10 @@ static void test_rate(void **state)
 
     (void)state;
     start((struct guard_options){
-        .window_ms = 3600000, .max_chats = 2, .max_requests = 2, .api_keys = "ann:0123456789abcdef" });
+        .window_ms = 3600000,
+                                  .max_chats = 2,
+                                  .max_requests = 2,
+                                  .api_keys = "ann:0123456789abcdef" });
     for (int i = 0; i < 2; i++) {
         ask(f.port, "GET /owner HTTP/1.1\r\n" HOST ANN "\r\n", &r);
         assert_int_equal(r.status, 200);
