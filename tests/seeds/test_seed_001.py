@@ -85,6 +85,24 @@ def test_new_thread_with_uploads(server):
     assert say(server, thread, "SQL: SELECT x + z AS s FROM a, b")["result"]["rows"] == [[8]]
 
 
+def test_cells_written_for_it(server):
+    """The first table is `df`, and files are in the working directory by their own names."""
+    code = "PYTHON: import pandas as pd\nprint(len(df), len(pd.read_csv('data.csv')))"
+    assert say(server, new_thread(server), code)["code_runs"][0]["output"] == "1000 1000\n"
+    file = server.upload(("mine.csv", "x\n3\n4\n")).json["files"][0]["file_id"]
+    code = f"PYTHON: print(df.x.sum(), open('{file}.csv').read().split())"
+    assert say(server, new_thread(server, file_ids=[file]), code)["code_runs"][0]["output"] == "7 ['x', '3', '4']\n"
+
+
+def test_upload_takes_any_file(server):
+    answer = server.upload(("notes.txt", "remember the milk\n"), ("dot.png", b"\x89PNG\r\n\x1a\n"))
+    assert answer.status == 200 and "errors" not in answer.json, answer.body
+    files = answer.json["files"]
+    assert [f["filename"] for f in files] == ["notes.txt", "dot.png"] and all(f["file_id"] for f in files)
+    thread = new_thread(server, file_ids=[files[0]["file_id"]])
+    assert say(server, thread, "PYTHON: print(open('notes.txt').read())")["code_runs"][0]["output"] == "remember the milk\n\n"
+
+
 def test_unknown_file(server):
     answer = server.post("/thread/new", {"file_ids": ["nope1234"]})
     assert (answer.status, answer.json["detail"]) == (404, "file_id 'nope1234' not found. Upload a file first via POST /upload")
