@@ -3,6 +3,7 @@
  * it to people, so the first rows are a table in it.
  */
 
+#include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
 #include "base/str.h"
@@ -24,8 +25,11 @@ static size_t characters(const char *s)
 static json_t *cell_text(const json_t *cell)
 {
     auto_free char *written = json_is_string(cell) ? NULL : json_to_str(cell);
+    char real[32]; /* 15 digits: without the noise of sums */
+    snprintf(real, sizeof(real), "%.15g", json_real_value(cell));
     const char *s = json_is_string(cell) ? json_string_value(cell) :
                     json_is_null(cell)   ? "NULL" :
+                    json_is_real(cell)   ? real :
                     written              ? written :
                                            "";
     auto_buf struct buf b = BUF_INIT(1024);
