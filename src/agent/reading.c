@@ -96,6 +96,8 @@ static void tell_best(const struct reading *r, json_t *out)
     json_object_set_new(out, "sql", json_string(buf_cstr(&t->sql)));
     if (best->chart)
         json_object_set(out, "chart", best->chart);
+    if (best->rule)
+        json_object_set_new(out, "rule", json_string(best->rule));
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)
         if (json_object_get(t->body, keys[i]))
             json_object_set(out, keys[i], json_object_get(t->body, keys[i]));
@@ -107,10 +109,24 @@ static void tell_error(json_t *out, const struct err *why)
     json_object_set_new(out, "error", json_error(why));
 }
 
+/* Words that mean nothing here, and the kind of question where it is one that no plan answers. */
+static void tell_gaps(const struct nl_answer *plans, json_t *out)
+{
+    json_t *words = json_array();
+    for (size_t i = 0; i < plans->n_not_understood; i++)
+        json_array_append_new(words, json_string(plans->not_understood[i]));
+    if (json_array_size(words) > 0)
+        json_object_set(out, "not_understood", words);
+    json_decref(words);
+    if (plans->reason)
+        json_object_set_new(out, "reason", json_string(plans->reason));
+}
+
 /* Everything is known. */
 static void conclude(struct reading *r)
 {
     json_t *out = json_object();
+    tell_gaps(&r->plans, out);
     json_object_set_new(out, "status", json_string(nl_status_names[r->plans.status]));
     if (r->plans.status == NL_ANSWERED) {
         tell_best(r, out);

@@ -34,6 +34,7 @@ static const char usage[] =
     "  --sql            show what would be run, and don't run it\n"
     "  --json           everything as JSON: status, reading, plan, sql, columns, rows, chart, choices, suggestions\n"
     "  --chart FILE     draw the answer as well, as FILE.png or FILE.svg; --force replaces a file that is there\n"
+    "  --explain        what each word became, the rule that fired, every reading with its score\n"
     "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …]} a line; answers in the same order ('-': standard input)\n"
     "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
     "\n"
@@ -43,11 +44,12 @@ static const struct option long_options[] = {
     { "sql", no_argument, NULL, 's' },         { "json", no_argument, NULL, 'j' },
     { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
     { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
+    { "explain", no_argument, NULL, 'e' },
     { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
 struct options {
-    bool sql_only, json, candidates, force;
+    bool sql_only, json, candidates, force, explain;
     const char *batch, *chart;
 };
 
@@ -72,6 +74,24 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
     json_t *answer = json_copy((json_t *)(uintptr_t)reading_answer(reading));
     reading_destroy(reading);
     return answer;
+}
+
+/* How the question was read, as "explain" of its answer. */
+static void add_explanation(struct ask_data *d, const char *question, json_t *answer)
+{
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    json_t *how = NULL, *c;
+    size_t i;
+    arena_init(&a, NL_ARENA_BYTES);
+    if (nl_explain(catalog_schema(d->catalog), question, &a, &how, &err) < 0)
+        return;
+    json_array_foreach(json_object_get(how, "candidates"), i, c) {
+        json_object_del(c, "plan");
+        json_object_del(c, "features");
+        json_object_del(c, "expects_one");
+    }
+    json_object_set_new(answer, "explain", how);
 }
 
 /* ---- for people ---- */
@@ -102,6 +122,43 @@ static int print_result(const json_t *answer, struct err *err)
     return r;
 }
 
+static void print_explanation(const json_t *how, struct err *err)
+{
+    size_t i;
+    json_t *w;
+    json_array_foreach(json_object_get(how, "words"), i, w) {
+        bool left = json_is_false(json_object_get(w, "used"));
+        (void)print_visible("  ", json_string_value(json_object_get(w, "text")), ": ", err);
+        (void)print_visible("", json_string_value(json_object_get(w, "is")),
+                            left ? ", left over\n" : "\n", err);
+    }
+    const char *rule = json_string_value(json_object_get(how, "rule"));
+    bool partly = rule && json_is_false(json_object_get(how, "complete"));
+    printf("Rule: %s%s\n", rule ? rule : "none", partly ? " (not all words are understood)" : "");
+    json_array_foreach(json_object_get(how, "candidates"), i, w) {
+        printf("  %6.2f  ", json_real_value(json_object_get(w, "score")));
+        (void)print_visible("", json_string_value(json_object_get(w, "reading")), "\n", err);
+    }
+}
+
+/* What was in the way of an answer. */
+static void print_gaps(const json_t *answer, struct err *err)
+{
+    const char *reason = json_string_value(json_object_get(answer, "reason"));
+    const json_t *words = json_object_get(answer, "not_understood");
+    size_t i;
+    json_t *v;
+    if (reason)
+        printf("This asks for %s, which no query over tables gives.\n", reason);
+    else if (json_array_size(words) > 0)
+        fputs("Not understood here:", stdout);
+    json_array_foreach(words, i, v)
+        if (!reason)
+            (void)print_visible(i ? ", " : " ", json_string_value(v), "", err);
+    if (!reason && json_array_size(words) > 0)
+        puts(".");
+}
+
 static int print_answer(const json_t *answer, const struct options *o)
 {
     const char *status = json_string_value(json_object_get(answer, "status"));
@@ -117,17 +174,21 @@ static int print_answer(const json_t *answer, const struct options *o)
             cli_complain("%s", err.message);
         return str_eq(status, "answered") ? CLI_OK : CLI_FAILED;
     }
+    if (json_object_get(answer, "explain"))
+        print_explanation(json_object_get(answer, "explain"), &err);
     if (str_eq(status, "error")) {
         cli_complain("%s", json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
         return CLI_FAILED;
     }
     if (str_eq(status, "declined")) {
+        print_gaps(answer, &err);
         puts("I can't read this one. Here is what I can:");
         json_array_foreach(json_object_get(answer, "suggestions"), i, v)
             (void)print_visible("  ", json_string_value(v), "\n", &err);
         return CLI_FAILED;
     }
     if (str_eq(status, "asked")) {
+        print_gaps(answer, &err);
         puts("Which do you mean?");
         json_array_foreach(json_object_get(answer, "choices"), i, v) {
             printf("  %zu. ", i + 1);
@@ -170,6 +231,8 @@ static int ask_one(const struct config *cfg, const struct options *o, const char
     }
     if (r >= 0) {
         auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
+        if (o->explain)
+            add_explanation(&data, question, answer);
         status = print_answer(answer, o);
         if (o->chart && status == CLI_OK)
             status = write_chart(fg, cfg, o, answer);
@@ -239,6 +302,8 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
         if (r >= 0 && question) {
             l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
                                         answer_json(&data, question, !o->sql_only);
+            if (o->explain)
+                add_explanation(&data, question, l->answer);
         } else {
             if (r >= 0)
                 (void)err_set(&err, ERR_VALIDATION, "the line has no question");
@@ -340,6 +405,9 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
             break;
         case 'c':
             o.candidates = true;
+            break;
+        case 'e':
+            o.explain = true;
             break;
         case 'C':
             o.chart = optarg;

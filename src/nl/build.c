@@ -49,8 +49,8 @@ static const char *part_expr(int part, const char *date, struct arena *a)
 }
 
 /* The column as an expression has it; as a number if it is a text that holds numbers. */
-static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
-                           bool number, struct arena *a)
+const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
+                       bool number, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_column *c = nl_col(s, ref);
@@ -58,10 +58,11 @@ static const char *expr_of(const struct nl_schema *s, const struct nl_reading *r
         const struct nl_formula *f = c->formula;
         struct nl_ref quantity = { ref.table, f->quantity }, price = { ref.table, f->price },
                       discount = { ref.table, f->discount };
-        const char *q = expr_of(s, r, quantity, false, a), *p = expr_of(s, r, price, false, a);
+        const char *q = nl_expr_of(s, r, quantity, false, a),
+                   *p = nl_expr_of(s, r, price, false, a);
         if (f->discount < 0)
             return arena_printf(a, "%s * %s", q, p);
-        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, expr_of(s, r, discount, false, a),
+        return arena_printf(a, "%s * %s * (1 - %s%s)", q, p, nl_expr_of(s, r, discount, false, a),
                             f->percent ? " / 100.0" : "");
     }
     bool flag = number && is_text_flag(c);
@@ -151,19 +152,19 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
     if (f->having >= 0) {
         json_object_set_new(j, "func", json_string(plan_func_names[f->having]));
         if (c && (c->numeric_text || c->formula))
-            json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
+            json_object_set_new(j, "expr", json_string(nl_expr_of(s, r, f->ref, true, a)));
         else
             json_object_set_new(j, "column", json_string(c ? path_of(s, r, f->ref, a) : "*"));
     } else if (f->part) {
         json_object_set_new(j, "expr",
-                            json_string(part_expr(f->part, expr_of(s, r, f->ref, false, a), a)));
+                            json_string(part_expr(f->part, nl_expr_of(s, r, f->ref, false, a), a)));
     } else if (f->around) {
         json_object_set_new(
             j, "expr",
             json_string(arena_printf(a, "%s(%s)", f->around < 0 ? "previous" : "next",
-                                     expr_of(s, r, f->ref, false, a))));
+                                     nl_expr_of(s, r, f->ref, false, a))));
     } else if (c->formula || (c->numeric_text && f->n_numbers > 0)) {
-        json_object_set_new(j, "expr", json_string(expr_of(s, r, f->ref, true, a)));
+        json_object_set_new(j, "expr", json_string(nl_expr_of(s, r, f->ref, true, a)));
     } else {
         json_object_set_new(j, "column", json_string(path_of(s, r, f->ref, a)));
     }
@@ -213,10 +214,10 @@ json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
 }
 
 /* A filter as an expression, for shares. NULL: cannot be said. */
-static bool append_condition(const struct nl_schema *s, const struct nl_reading *r,
-                             const struct nl_filter *f, struct buf *b, struct arena *a)
+bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
+                         const struct nl_filter *f, struct buf *b, struct arena *a)
 {
-    const char *name = f->having >= 0 ? NULL : expr_of(s, r, f->ref, f->n_numbers > 0, a);
+    const char *name = f->having >= 0 ? NULL : nl_expr_of(s, r, f->ref, f->n_numbers > 0, a);
     char number[STR_DOUBLE_SIZE];
     if (!name || f->around)
         return false;
@@ -229,6 +230,12 @@ static bool append_condition(const struct nl_schema *s, const struct nl_reading 
                           str_eq(f->text[0], "true")           ? "1" :
                                                                  "0";
         if (buf_printf(b, NULL, "%s = %s", name, bit) < 0)
+            return false;
+    } else if (nl_col(s, f->ref)->is_flag && f->n_texts == 1 && f->op == FILTER_EQ &&
+               (str_eq(f->text[0], "true") || str_eq(f->text[0], "false"))) {
+        const struct nl_column *c = nl_col(s, f->ref);
+        if (buf_printf(b, NULL, "%s = ", name) < 0 ||
+            append_quoted(b, str_eq(f->text[0], "true") ? c->yes : c->no, '\'') < 0)
             return false;
     } else if (f->n_texts > 0 && f->op <= FILTER_GE) {
         if (buf_printf(b, NULL, f->n_texts > 1 ? "%s in (" : "%s ", name) < 0)
@@ -259,7 +266,7 @@ static const char *share_expr(const struct nl_schema *s, const struct nl_reading
                               struct nl_ref of, struct arena *a)
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
-    const char *what = of.table >= 0 ? expr_of(s, r, of, true, a) : "1";
+    const char *what = of.table >= 0 ? nl_expr_of(s, r, of, true, a) : "1";
     bool first = true;
     if (buf_append_str(&b, "100.0 * sum(case when ", NULL) < 0)
         return NULL;
@@ -268,7 +275,7 @@ static const char *share_expr(const struct nl_schema *s, const struct nl_reading
             continue;
         if (!first && buf_append_str(&b, r->filters[i].is_or ? " or " : " and ", NULL) < 0)
             return NULL;
-        if (!append_condition(s, r, &r->filters[i], &b, a))
+        if (!nl_append_condition(s, r, &r->filters[i], &b, a))
             return NULL;
         first = false;
     }
@@ -285,7 +292,7 @@ static const char *difference_expr(const struct nl_schema *s, const struct nl_re
 {
     auto_buf struct buf b = BUF_INIT(EXPR_BYTES);
     const struct nl_filter *f = &r->filters[0];
-    const char *key = expr_of(s, r, f->ref, false, a), *value = expr_of(s, r, ref, true, a);
+    const char *key = nl_expr_of(s, r, f->ref, false, a), *value = nl_expr_of(s, r, ref, true, a);
     if (buf_append_str(&b, "abs(", NULL) < 0)
         return NULL;
     for (int i = 0; i < 2; i++)
@@ -318,17 +325,19 @@ json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,
         }
         json_object_set_new(j, "expr", json_string(e));
     } else if (item->is_part) {
-        const char *sum = c ? arena_printf(a, "share(sum(%s))", expr_of(s, r, item->ref, true, a)) :
+        const char *sum = c ? arena_printf(a, "share(sum(%s))",
+                                           nl_expr_of(s, r, item->ref, true, a)) :
                               "share(count(*))";
         json_object_set_new(j, "expr", json_string(sum));
     } else if (item->bucket >= PART_WEEKDAY) {
         json_object_set_new(
-            j, "expr", json_string(part_expr(item->bucket, expr_of(s, r, item->ref, false, a), a)));
+            j, "expr",
+            json_string(part_expr(item->bucket, nl_expr_of(s, r, item->ref, false, a), a)));
     } else if (item->bucket >= 0) {
         json_object_set_new(j, "column", json_string(path_of(s, r, item->ref, a)));
         json_object_set_new(j, "bucket", json_string(plan_bucket_names[item->bucket]));
     } else if (item->func < 0 && c->formula) {
-        json_object_set_new(j, "expr", json_string(expr_of(s, r, item->ref, false, a)));
+        json_object_set_new(j, "expr", json_string(nl_expr_of(s, r, item->ref, false, a)));
         json_object_set_new(j, "alias", json_string(c->name));
         return j;
     } else if (item->func < 0) {
@@ -338,7 +347,7 @@ json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,
         json_object_set_new(j, "func", json_string(plan_func_names[item->func]));
         bool counts = item->func == FUNC_COUNT || item->func == FUNC_COUNT_DISTINCT;
         if (c && (c->formula || (!counts && (c->numeric_text || is_text_flag(c)))))
-            json_object_set_new(j, "expr", json_string(expr_of(s, r, item->ref, true, a)));
+            json_object_set_new(j, "expr", json_string(nl_expr_of(s, r, item->ref, true, a)));
         else
             json_object_set_new(j, "column", json_string(c ? path_of(s, r, item->ref, a) : "*"));
     }
@@ -395,16 +404,19 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         }
         json_array_append_new(select, item);
     }
-    if (r->scope.n > 1) {
-        const struct nl_link_key *k = r->scope.key;
+    json_t *joins = r->scope.n > 1 ? json_array() : NULL;
+    for (int i = 1; i < r->scope.n; i++) {
+        const struct nl_link_key *k = r->scope.keys[i] ? r->scope.keys[i] : r->scope.key;
         auto_buf struct buf on = BUF_INIT(EXPR_BYTES);
         struct nl_ref from = { k->from_table, k->from_column }, to = { k->to_table, k->to_column };
-        (void)buf_printf(&on, NULL, "%s = %s", expr_of(s, r, from, false, a),
-                         expr_of(s, r, to, false, a));
-        json_object_set_new(plan, "joins",
-                            json_pack("[{s:s, s:s}]", "table", s->tables[r->scope.tables[1]].name,
-                                      "on", buf_cstr(&on)));
+        (void)buf_printf(&on, NULL, "%s = %s", nl_expr_of(s, r, from, false, a),
+                         nl_expr_of(s, r, to, false, a));
+        json_array_append_new(joins,
+                              json_pack("{s:s, s:s}", "table", s->tables[r->scope.tables[i]].name,
+                                        "on", buf_cstr(&on)));
     }
+    if (joins)
+        json_object_set_new(plan, "joins", joins);
     if (r->distinct)
         json_object_set_new(plan, "distinct", json_true());
     put_filters(s, r, false, plan, a);
@@ -431,10 +443,10 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
             e = nl_alias(s, r, o, a);
         else if (o->func >= 0)
             e = c ? arena_printf(a, "%s(%s)", plan_func_names[o->func],
-                                 expr_of(s, r, o->ref, true, a)) :
+                                 nl_expr_of(s, r, o->ref, true, a)) :
                     "count(*)";
         else
-            e = c->numeric_text && !r->distinct ? expr_of(s, r, o->ref, true, a) :
+            e = c->numeric_text && !r->distinct ? nl_expr_of(s, r, o->ref, true, a) :
                                                   path_of(s, r, o->ref, a);
         json_array_append_new(order, json_pack("{s:s, s:s}", "expr", e, "direction",
                                                r->order_dir[i] < 0 ? "desc" : "asc"));
@@ -444,7 +456,7 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
         const struct nl_item *g = &r->group[i];
         if (g->bucket < 0)
             continue;
-        const char *e = nl_alias(s, r, g, a), *date = expr_of(s, r, g->ref, false, a);
+        const char *e = nl_alias(s, r, g, a), *date = nl_expr_of(s, r, g->ref, false, a);
         if (g->bucket == PART_WEEKDAY) /* weeks begin on Monday */
             e = arena_printf(a, "min((dayofweek(%s) + 6) %% 7)", date);
         else if (g->bucket == PART_MONTH)
@@ -565,8 +577,9 @@ const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, s
         say_item(s, &r->group[i], &b);
     }
     (void)buf_printf(&b, NULL, " of `%s`", s->tables[r->scope.tables[0]].name);
-    if (r->scope.n > 1)
-        (void)buf_printf(&b, NULL, " with `%s`", s->tables[r->scope.tables[1]].name);
+    for (int i = 1; i < r->scope.n; i++)
+        (void)buf_printf(&b, NULL, "%s `%s`", i == 1 ? " with" : " and",
+                         s->tables[r->scope.tables[i]].name);
     for (int i = 0; i < r->n_filters; i++) {
         (void)buf_append_str(&b, i == 0 ? " where " : r->filters[i].is_or ? " or " : " and ", NULL);
         say_filter(s, &r->filters[i], &b);

@@ -14,14 +14,14 @@
 #define MAX_COLUMN_TOKENS 6
 #define MAX_VALUE_TOKENS 9
 
-struct spans {
+struct nl_spans {
     struct nl_mention m[MAX_SPANS];
     double weight[MAX_SPANS];
     int n;
 };
 
-static struct nl_mention *add_span(struct spans *sp, enum nl_kind kind, int start, int end,
-                                   double weight)
+struct nl_mention *nl_add_span(struct nl_spans *sp, enum nl_kind kind, int start, int end,
+                               double weight)
 {
     if (sp->n == MAX_SPANS)
         return NULL;
@@ -109,7 +109,7 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
 }
 
 static void link_columns(const struct nl_schema *s, const struct nl_scope *scope,
-                         const struct nl_tokens *q, struct spans *sp)
+                         const struct nl_tokens *q, struct nl_spans *sp)
 {
     for (int i = 0; i < q->n; i++) {
         if (q->t[i].quoted)
@@ -166,8 +166,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
             double content = 0;
             for (int k = i; k < end; k++)
                 content += q->t[k].is_stop ? 0.8 : 1;
-            struct nl_mention *m = add_span(sp, KIND_COLUMN, i, end,
-                                            content * score * score + 0.02);
+            struct nl_mention *m = nl_add_span(sp, KIND_COLUMN, i, end,
+                                               content * score * score + 0.02);
             if (!m)
                 return;
             m->ref = best;
@@ -181,13 +181,13 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
 }
 
 static void link_pair(const struct nl_schema *s, const struct nl_scope *scope,
-                      const struct nl_tokens *q, int i, int head, struct spans *sp)
+                      const struct nl_tokens *q, int i, int head, struct nl_spans *sp)
 {
     struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[head] }, .n = 2 };
     for (int t = 0; t < scope->n; t++)
         for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
             double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
-            struct nl_mention *m = x < 0.8 ? NULL : add_span(sp, KIND_COLUMN, i, i + 1, 1.3);
+            struct nl_mention *m = x < 0.8 ? NULL : nl_add_span(sp, KIND_COLUMN, i, i + 1, 1.3);
             if (m) {
                 m->ref = (struct nl_ref){ scope->tables[t], c };
                 m->score = x;
@@ -197,7 +197,7 @@ static void link_pair(const struct nl_schema *s, const struct nl_scope *scope,
 
 /* "first, middle and last names" */
 static void link_series(const struct nl_schema *s, const struct nl_scope *scope,
-                        const struct nl_tokens *q, struct spans *sp)
+                        const struct nl_tokens *q, struct nl_spans *sp)
 {
     for (int i = 0; i + 4 < q->n; i++) {
         bool quoted = false;
@@ -212,7 +212,7 @@ static void link_series(const struct nl_schema *s, const struct nl_scope *scope,
 
 /* "first and last name", "start and end dates": the head belongs to both. */
 static void link_coordinated(const struct nl_schema *s, const struct nl_scope *scope,
-                             const struct nl_tokens *q, struct spans *sp)
+                             const struct nl_tokens *q, struct nl_spans *sp)
 {
     for (int i = 0; i + 3 < q->n; i++) {
         bool full = str_eq(q->t[i].text, "full") && str_eq(q->t[i + 1].stem, "nam");
@@ -233,7 +233,8 @@ static void link_coordinated(const struct nl_schema *s, const struct nl_scope *s
                                             2);
                     if (x < 0.8)
                         continue;
-                    struct nl_mention *m = add_span(sp, KIND_COLUMN, i + half, i + half + 1, 1.3);
+                    struct nl_mention *m = nl_add_span(sp, KIND_COLUMN, i + half, i + half + 1,
+                                                       1.3);
                     if (m) {
                         m->ref = (struct nl_ref){ scope->tables[t], c };
                         m->score = x;
@@ -254,14 +255,14 @@ static bool in_scope(const struct nl_scope *scope, int table)
 }
 
 static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key,
-                       const char *spelled, struct spans *sp, int i, int end, double weight)
+                       const char *spelled, struct nl_spans *sp, int i, int end, double weight)
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
         if (!in_scope(scope, v->table) || v->is_part)
             continue;
         if (!m) {
-            m = add_span(sp, KIND_VALUE, i, end, weight);
+            m = nl_add_span(sp, KIND_VALUE, i, end, weight);
             if (!m)
                 return;
             m->ref = (struct nl_ref){ v->table, v->column };
@@ -288,7 +289,7 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
 
 /* A word that is in no value as a whole, but in some: in values of one column, or of a second one. */
 static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
-                      const struct nl_token *t, struct spans *sp, int i)
+                      const struct nl_token *t, struct nl_spans *sp, int i)
 {
     struct nl_ref ref = { -1, -1 }, other = { -1, -1 };
     const char *only = NULL;
@@ -310,7 +311,7 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
         ref = (struct nl_ref){ v->table, v->column };
     }
     struct nl_mention *m = ref.table >= 0 ?
-                               add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) :
+                               nl_add_span(sp, KIND_VALUE, i, i + 1, t->capital ? 0.7 : 0.4) :
                                NULL;
     if (m) {
         m->ref = ref;
@@ -323,7 +324,7 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
 }
 
 static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
-                        const struct nl_tokens *q, struct spans *sp)
+                        const struct nl_tokens *q, struct nl_spans *sp)
 {
     char key[2 * NL_VALUE_MAX_BYTES];
     for (int i = 0; i < q->n; i++) {
@@ -345,7 +346,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 int before = sp->n;
                 link_value(s, scope, key, t->text, sp, i, end, 3);
                 if (sp->n == before) {
-                    struct nl_mention *m = add_span(sp, KIND_TEXT, i, end, 2.5);
+                    struct nl_mention *m = nl_add_span(sp, KIND_TEXT, i, end, 2.5);
                     if (m) {
                         m->text = t->raw;
                         m->score = 1;
@@ -367,7 +368,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
 
 /* A column of genders that has letters: "female" is F. */
 static void link_genders(const struct nl_schema *s, const struct nl_scope *scope,
-                         const struct nl_tokens *q, struct spans *sp)
+                         const struct nl_tokens *q, struct nl_spans *sp)
 {
     static const struct {
         const char *word, *letter, *full;
@@ -389,7 +390,7 @@ static void link_genders(const struct nl_schema *s, const struct nl_scope *scope
                     for (size_t v = 0; v < col->n_values; v++)
                         if (str_ieq(col->values[v], genders[g].letter) ||
                             str_ieq(col->values[v], genders[g].full)) {
-                            struct nl_mention *m = add_span(sp, KIND_VALUE, i, i + 1, 1.2);
+                            struct nl_mention *m = nl_add_span(sp, KIND_VALUE, i, i + 1, 1.2);
                             if (m) {
                                 m->ref = (struct nl_ref){ scope->tables[t], c };
                                 m->text = col->values[v];
@@ -411,7 +412,7 @@ static double table_score(const struct nl_table *t, const struct nl_tokens *q, i
 }
 
 static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
-                        const struct nl_tokens *q, struct spans *sp)
+                        const struct nl_tokens *q, struct nl_spans *sp)
 {
     for (int i = 0; i < q->n; i++)
         for (int end = i + 1; end <= q->n && end - i <= 4; end++) {
@@ -421,8 +422,8 @@ static void link_tables(const struct nl_schema *s, const struct nl_scope *scope,
                 double x = table_score(&s->tables[scope->tables[t]], q, i, end);
                 if (x < 0.45)
                     continue;
-                struct nl_mention *m = add_span(sp, KIND_TABLE, i, end,
-                                                0.92 * (end - i) * (x > 0.8 ? x : x * x));
+                struct nl_mention *m = nl_add_span(sp, KIND_TABLE, i, end,
+                                                   0.92 * (end - i) * (x > 0.8 ? x : x * x));
                 if (m) {
                     m->table = scope->tables[t];
                     m->score = x;
@@ -442,7 +443,7 @@ double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_
 }
 
 static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope,
-                         const struct nl_tokens *q, struct spans *sp)
+                         const struct nl_tokens *q, struct nl_spans *sp)
 {
     bool dates = false;
     for (int t = 0; t < scope->n; t++)
@@ -454,7 +455,7 @@ static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope
         if (n == 0 && dates && !q->t[i].quoted)
             n = nl_read_month(q, i, from, to);
         if (n > 0) {
-            struct nl_mention *m = add_span(sp, KIND_DATE, i, i + n, 1.5 * n);
+            struct nl_mention *m = nl_add_span(sp, KIND_DATE, i, i + n, 1.5 * n);
             if (m) {
                 memcpy(m->from, from, sizeof(from));
                 memcpy(m->to, to, sizeof(to));
@@ -463,8 +464,8 @@ static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope
         if (!q->t[i].is_number || q->t[i].quoted)
             continue;
         /* "one" is mostly no number. */
-        struct nl_mention *m = add_span(sp, KIND_NUMBER, i, i + 1,
-                                        str_eq(q->t[i].text, "one") ? 0.3 : 0.7);
+        struct nl_mention *m = nl_add_span(sp, KIND_NUMBER, i, i + 1,
+                                           str_eq(q->t[i].text, "one") ? 0.3 : 0.7);
         if (m) {
             m->number = q->t[i].number;
             m->text = q->t[i].raw;
@@ -488,20 +489,20 @@ static int phrase_at(const struct nl_phrase *p, const struct nl_tokens *q, int i
     return n;
 }
 
-static void link_phrases(const struct nl_tokens *q, struct spans *sp)
+static void link_phrases(const struct nl_linker *l, const struct nl_tokens *q, struct nl_spans *sp)
 {
     for (int i = 0; i < q->n; i++)
-        for (size_t p = 0; p < nl_n_phrases; p++) {
-            if (nl_phrases[p].words[0] != q->t[i].text[0])
+        for (size_t p = 0; p < l->n_phrases; p++) {
+            if (l->phrases[p].words[0] != q->t[i].text[0])
                 continue;
-            int n = phrase_at(&nl_phrases[p], q, i);
+            int n = phrase_at(&l->phrases[p], q, i);
             if (n == 0)
                 continue;
-            struct nl_mention *m = add_span(sp, KIND_MARK, i, i + n, 0.6 * n + 0.05 * (n - 1));
+            struct nl_mention *m = nl_add_span(sp, KIND_MARK, i, i + n, 0.6 * n + 0.05 * (n - 1));
             if (m) {
-                m->mark = nl_phrases[p].mark;
-                m->arg = nl_phrases[p].arg;
-                m->hint = nl_phrases[p].hint;
+                m->mark = l->phrases[p].mark;
+                m->arg = l->phrases[p].arg;
+                m->hint = l->phrases[p].hint;
                 m->score = 1;
             }
         }
@@ -512,7 +513,15 @@ static void link_phrases(const struct nl_tokens *q, struct spans *sp)
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             struct arena *a, struct nl_mentions *ret, struct err *err)
 {
-    struct spans *sp = arena_alloc(a, sizeof(*sp));
+    const struct nl_linker linker = { nl_phrases, nl_n_phrases, NULL, NULL };
+    return nl_link_by(s, scope, q, &linker, a, ret, err);
+}
+
+int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
+               const struct nl_linker *linker, struct arena *a, struct nl_mentions *ret,
+               struct err *err)
+{
+    struct nl_spans *sp = arena_alloc(a, sizeof(*sp));
     if (!sp)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     sp->n = 0;
@@ -523,7 +532,9 @@ int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struc
     link_genders(s, scope, q, sp);
     link_tables(s, scope, q, sp);
     link_numbers(s, scope, q, sp);
-    link_phrases(q, sp);
+    link_phrases(linker, q, sp);
+    if (linker->more)
+        linker->more(linker->ctx, sp);
 
     double best[NL_MAX_TOKENS + 1] = { 0 };
     int pick[NL_MAX_TOKENS + 1];

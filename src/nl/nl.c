@@ -6,13 +6,18 @@
 
 #include "base/macros.h"
 #include "base/str.h"
-#include "nl/nl_impl.h"
+#include "nl/frame.h"
 
 #define SCOPE_MAX 4
 #define PAIRED_MAX 3 /* of the tables that explain most, each with each */
 #define PAIRED_WORTH 0.15
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
+#define DOUBT_MARK 0.7       /* of readings, where a word that says what to do is left over */
+#define DOUBT_WORDS 0.75     /* where several words mean nothing */
+#define DOUBT_WORD 0.5       /* where one does */
+#define SURE_PROBABILITY 0.8 /* of the reader by weights */
+#define FRAME_ADVANTAGE 4    /* of what was understood to the last word */
 
 const char *const nl_status_names[_NL_STATUS_MAX] = {
     [NL_ANSWERED] = "answered", [NL_ASKED] = "asked", [NL_DECLINED] = "declined"
@@ -104,6 +109,8 @@ static const struct nl_link_key *key_between(const struct nl_schema *s, int a, i
 {
     for (int i = 0; i < s->n_keys; i++) {
         const struct nl_link_key *k = &s->keys[i];
+        if (k->by_values)
+            continue;
         if ((k->from_table == a && k->to_table == b) || (k->from_table == b && k->to_table == a))
             return k;
     }
@@ -235,20 +242,70 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
                                                               best->columns[0].name);
 }
 
+/*
+ * The reader by rules comes first: it answers only what it understood to the last word. Where words
+ * are left over, the other readings are to be doubted.
+ */
+static void offer_frame(struct frame *f, bool complete, const struct candidates *all,
+                        struct nl_answer *ret)
+{
+    double best = all->n > 0 ? all->c[0]->score : 0;
+    ret->reason = f->reason;
+    for (int i = 0; i < f->n_unknown && !complete; i++)
+        ret->not_understood[ret->n_not_understood++] = f->unknown[i];
+    if (!complete) {
+        double doubt = f->n_left > 0    ? DOUBT_MARK :
+                       f->n_unknown > 1 ? DOUBT_WORDS :
+                       f->n_unknown > 0 ? DOUBT_WORD :
+                                          0;
+        ret->doubt = doubt;
+        return;
+    }
+    /* Plain sums and lists are what the weights were learned on: where those are sure, they win. */
+    double sum = 1;
+    for (int i = 0; i < all->n; i++)
+        sum += exp(all->c[i]->score);
+    bool sure = all->n > 0 && exp(best) / sum >= SURE_PROBABILITY;
+    if (f->is_plain && sure) {
+        json_decref(f->plan);
+        json_decref(f->chart);
+        return;
+    }
+    ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = f->reading,
+                                                         .plan = f->plan,
+                                                         .chart = f->chart,
+                                                         .rule = f->rule,
+                                                         .score = MAX_OF(best, 0) +
+                                                                  FRAME_ADVANTAGE };
+}
+
 /* metric: the question has its measure in the place of its name; NULL: none. */
 static int plan_words(const struct nl_schema *s, const char *question,
                       const struct nl_metric *metric, struct arena *a, struct nl_answer *ret,
                       struct err *err)
 {
     struct candidates all = { .n = 0 };
-    int r = find_candidates(s, question, a, &all, err);
+    struct frame *frame = NULL;
+    bool complete = false;
+    int r = metric ? 0 : fr_read(s, question, a, &frame, &complete, err);
+    if (r >= 0)
+        r = find_candidates(s, question, a, &all, err);
     if (r < 0) {
+        if (frame)
+            json_decref(frame->plan);
         drop(&all);
         return r;
     }
     *ret = (struct nl_answer){
         .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one, .unnamed = all.unnamed
     };
+    if (frame)
+        offer_frame(frame, complete, &all, ret);
+    if (ret->reason) {
+        suggest(s, a, ret);
+        drop(&all);
+        return 0;
+    }
     for (int i = 0; i < all.n; i++) {
         const struct nl_candidate *c = all.c[i];
         if (ret->n_choices == NL_CHOICES_MAX || !nl_is_valid(s, c->plan)) {
@@ -319,4 +376,32 @@ int nl_candidates(const struct nl_schema *s, const char *question, struct arena 
     drop(&all);
     *ret = list;
     return 0;
+}
+
+int nl_explain(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
+               struct err *err)
+{
+    struct frame *f = NULL;
+    bool complete;
+    json_t *candidates = NULL;
+    int r = check_question(question, err);
+    if (r >= 0)
+        r = fr_read(s, question, a, &f, &complete, err);
+    if (r >= 0)
+        r = nl_candidates(s, question, a, &candidates, err);
+    if (r < 0)
+        return r;
+    json_t *unknown = json_array();
+    for (int i = 0; i < f->n_unknown && !complete; i++)
+        json_array_append_new(unknown, json_string(f->unknown[i]));
+    json_t *out = json_pack("{s:o, s:b, s:o, s:o}", "words", fr_explain(f), "complete", complete,
+                            "not_understood", unknown, "candidates", candidates);
+    if (out && f->rule)
+        json_object_set_new(out, "rule", json_string(f->rule));
+    if (out && f->reason)
+        json_object_set_new(out, "reason", json_string(f->reason));
+    if (out && f->plan)
+        json_object_set_new(out, "plan", f->plan);
+    *ret = out;
+    return out ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }

@@ -76,6 +76,7 @@ struct nl_choice {
     const char *reading; /* "sum of `amount` by `category`, top 5" */
     json_t *plan;        /* owned by the answer, like the chart */
     json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
+    const char *rule; /* of the reader by rules; NULL: by the other */
     double score;
     double probability; /* that this is what was meant */
 };
@@ -85,10 +86,14 @@ struct nl_answer {
     struct nl_choice choices[NL_CHOICES_MAX]; /* the best first; may be none */
     size_t n_choices;
     double others;    /* weight of what is not among the choices, "none of these" included */
+    double doubt;     /* of the best choice, as a part of its weight: words are not understood */
     bool expects_one; /* the question speaks of one thing: "what is", "who has" */
     bool unnamed;     /* the question does not name the only table that there is */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
+    const char *reason;             /* when declined: the kind of question; NULL */
+    const char *not_understood[6]; /* words that mean nothing here */
+    size_t n_not_understood;
 };
 
 /*
@@ -122,5 +127,12 @@ void nl_settle(struct nl_answer *answer, const json_t *const *rows,
 void nl_result_features(bool expects_one, const json_t *rows, json_t *features);
 int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
                   struct err *err);
+
+/*
+ * How a question was read: {"words": [{"text", "is", "used"?}], "rule"?, "complete",
+ * "not_understood", "reason"?, "candidates"}. New reference.
+ */
+int nl_explain(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,
+               struct err *err);
 
 #endif

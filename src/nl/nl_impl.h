@@ -19,7 +19,7 @@
 #define NL_MAX_SELECT 12
 #define NL_MAX_FILTERS 12
 #define NL_MAX_CANDIDATES 96
-#define NL_SCOPE_TABLES 2
+#define NL_SCOPE_TABLES 6
 
 /* ---- schema ---- */
 
@@ -102,6 +102,7 @@ struct nl_value {
 struct nl_link_key { /* two tables join where these columns are equal */
     int from_table, from_column, to_table, to_column;
     bool declared;
+    bool by_values; /* found in the data; only the reader by rules joins by it */
 };
 
 struct nl_schema {
@@ -268,8 +269,25 @@ struct nl_scope {
     int tables[NL_SCOPE_TABLES];
     int n;
     const struct nl_link_key *key; /* how the second joins */
+    const struct nl_link_key *keys[NL_SCOPE_TABLES]; /* how each joins one before it; [0]: none */
 };
 
+/* Spans that could be mentions, in the making. */
+struct nl_spans;
+/* One more; the caller fills in the rest. NULL: there is no room. */
+struct nl_mention *nl_add_span(struct nl_spans *sp, enum nl_kind kind, int start, int end,
+                               double weight);
+
+/* What a reader links by, beside names and values. */
+struct nl_linker {
+    const struct nl_phrase *phrases;
+    size_t n_phrases;
+    void (*more)(void *ctx, struct nl_spans *sp); /* may be NULL */
+    void *ctx;
+};
+int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
+               const struct nl_linker *linker, struct arena *a, struct nl_mentions *ret,
+               struct err *err);
 /* Which words of the question speak of what in the scope. */
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             struct arena *a, struct nl_mentions *ret, struct err *err);
@@ -434,6 +452,12 @@ json_t *nl_item_json(const struct nl_schema *s, const struct nl_reading *r,
                      const struct nl_item *item, struct arena *a);
 /* "avg", "amount" → avg_amount */
 const char *nl_func_alias(int func, const char *column, struct arena *a);
+/* The column as an expression has it; number: as a number where it is a text that holds one. */
+const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, struct nl_ref ref,
+                       bool number, struct arena *a);
+/* A filter as an expression. False: it cannot be said. */
+bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
+                         const struct nl_filter *f, struct buf *b, struct arena *a);
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);

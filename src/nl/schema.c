@@ -122,15 +122,8 @@ int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *
 
 /* ---- joins ---- */
 
-static int add_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
+static int push_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
 {
-    for (int i = 0; i < s->n_keys; i++) {
-        const struct nl_link_key *k = &s->keys[i];
-        bool same = k->from_table == key.from_table && k->to_table == key.to_table;
-        bool turned = k->from_table == key.to_table && k->to_table == key.from_table;
-        if (same || turned)
-            return 0; /* the first is the best: declared ones come first */
-    }
     if (s->n_keys == s->cap_keys) {
         size_t cap = (size_t)s->cap_keys;
         struct nl_link_key *more = grow(&s->arena, s->keys, (size_t)s->n_keys, &cap, sizeof(*more));
@@ -141,6 +134,18 @@ static int add_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
     }
     s->keys[s->n_keys++] = key;
     return 0;
+}
+
+static int add_key(struct nl_schema *s, struct nl_link_key key, struct err *err)
+{
+    for (int i = 0; i < s->n_keys; i++) {
+        const struct nl_link_key *k = &s->keys[i];
+        bool same = k->from_table == key.from_table && k->to_table == key.to_table;
+        bool turned = k->from_table == key.to_table && k->to_table == key.from_table;
+        if (same || turned)
+            return 0; /* the first is the best: declared ones come first */
+    }
+    return push_key(s, key, err);
 }
 
 static bool find_column(const struct nl_schema *s, const char *path, int *ret_table,
@@ -185,14 +190,68 @@ static int find_keys(struct nl_schema *s, struct err *err)
                         continue;
                     if (str_ieq(x->name, "id"))
                         continue;
-                    struct nl_link_key key = { a, i, b, j, false };
+                    struct nl_link_key key = { a, i, b, j, false, false };
                     if (x->is_key && !y->is_key) /* from the many to the one */
-                        key = (struct nl_link_key){ b, j, a, i, false };
+                        key = (struct nl_link_key){ b, j, a, i, false, false };
                     int r = add_key(s, key, err);
                     if (r < 0)
                         return r;
                 }
             }
+    return 0;
+}
+
+/* Every value of x is one of y. */
+static bool is_contained(struct nl_schema *s, const struct nl_column *x, int table, int column)
+{
+    for (size_t i = 0; i < x->n_values; i++) {
+        const char *key = nl_value_key(&s->arena, x->values[i]);
+        bool found = false;
+        for (const struct nl_value *v = key ? nl_find_value(s, key, NULL) : NULL; v && !found;
+             v = nl_find_value(s, key, v))
+            found = !v->is_part && v->table == table && v->column == column &&
+                    str_eq(v->text, x->values[i]);
+        if (!found)
+            return false;
+    }
+    return x->n_values > 2;
+}
+
+/*
+ * Keys that the data shows: a column of one name with another table's first one, or a text all of
+ * whose values are those of a column that names rows.
+ */
+static int find_value_keys(struct nl_schema *s, struct err *err)
+{
+    for (int b = 0; b < s->n_tables; b++)
+        for (int j = 0; j < s->tables[b].n_columns; j++) {
+            const struct nl_column *y = &s->tables[b].columns[j];
+            bool names_rows = (y->is_unique || j == 0) && !nl_is_date(y) && !y->is_flag &&
+                              y->type != TYPE_NUMBER && !y->formula;
+            for (int a = 0; a < s->n_tables && names_rows; a++)
+                for (int i = 0; i < s->tables[a].n_columns && a != b; i++) {
+                    const struct nl_column *x = &s->tables[a].columns[i];
+                    if ((x->type == TYPE_TEXT) != (y->type == TYPE_TEXT) || x->is_flag ||
+                        x->formula || nl_is_date(x) || x->type == TYPE_NUMBER ||
+                        (x->is_unique && i == 0))
+                        continue;
+                    bool same = str_ieq(x->name, y->name) && !str_ieq(x->name, "id") &&
+                                !str_ieq(x->name, "name");
+                    if (!(same && (y->is_unique || j == 0)) &&
+                        !(y->is_unique && y->type == TYPE_TEXT && x->n_values <= y->n_values &&
+                          is_contained(s, x, b, j)))
+                        continue;
+                    bool known = false;
+                    for (int k = 0; k < s->n_keys; k++)
+                        known |= s->keys[k].from_table == a && s->keys[k].to_table == b &&
+                                 (s->keys[k].from_column == i || s->keys[k].declared);
+                    if (known)
+                        continue;
+                    int r = push_key(s, (struct nl_link_key){ a, i, b, j, false, true }, err);
+                    if (r < 0)
+                        return r;
+                }
+        }
     return 0;
 }
 
@@ -459,6 +518,8 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
     nl_told_finish(s);
     make_plan_schema(s); /* before columns are added that the data does not have */
     int r = find_keys(s, err);
+    if (r >= 0)
+        r = find_value_keys(s, err);
     for (int t = 0; t < s->n_tables && r >= 0; t++)
         r = add_revenue(s, t, err);
     s->finished = r >= 0;

@@ -82,7 +82,7 @@ static double weigh(double score)
 
 void nl_decide(struct nl_answer *a)
 {
-    double sum = a->others;
+    double sum = a->others + (a->n_choices > 0 ? a->doubt * weigh(a->choices[0].score) : 0);
     for (size_t i = 0; i < a->n_choices; i++)
         sum += weigh(a->choices[i].score);
     for (size_t i = 0; i < a->n_choices; i++)

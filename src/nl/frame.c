@@ -1,0 +1,477 @@
+/*
+ * The reader by rules as others see it: joins, words that were left over, and the whole way of a
+ * question.
+ */
+
+#include <string.h>
+
+#include "nl/frame.h"
+
+int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b)
+{
+    int n = 0;
+    for (int i = a->end; i < b->start; i++)
+        n += !f->q->t[i].is_stop && !fr_is_light(f->q->t[i].text);
+    return n;
+}
+
+/* ---- joins ---- */
+
+static bool in_scope(const struct nl_scope *sc, int table)
+{
+    for (int i = 0; i < sc->n; i++)
+        if (sc->tables[i] == table)
+            return true;
+    return false;
+}
+
+/* The column that the question speaks of, where two lead to the same table. */
+static bool is_said(const struct frame *f, const struct nl_link_key *k)
+{
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].kind == KIND_COLUMN && f->m.m[i].ref.table == k->from_table &&
+            f->m.m[i].ref.column == k->from_column)
+            return true;
+    return false;
+}
+
+static const struct nl_link_key *key_from(const struct frame *f, int from, int to,
+                                          bool *ret_ambiguous)
+{
+    const struct nl_link_key *best = NULL;
+    bool said = false;
+    *ret_ambiguous = false;
+    for (int i = 0; i < f->s->n_keys; i++) {
+        const struct nl_link_key *k = &f->s->keys[i];
+        if (k->from_table != from || k->to_table != to)
+            continue;
+        if (!best || (is_said(f, k) && !said)) {
+            *ret_ambiguous = false;
+            best = k;
+            said = is_said(f, k);
+        } else if (!said && !is_said(f, k)) {
+            *ret_ambiguous = true;
+        }
+    }
+    return best;
+}
+
+static bool add_to_scope(struct frame *f, int table)
+{
+    struct nl_scope *sc = &f->r.scope;
+    bool ambiguous;
+    if (in_scope(sc, table))
+        return true;
+    for (int i = 0; i < sc->n && sc->n < NL_SCOPE_TABLES; i++) {
+        const struct nl_link_key *k = key_from(f, sc->tables[i], table, &ambiguous);
+        if (ambiguous)
+            return false;
+        if (!k)
+            continue;
+        sc->keys[sc->n] = k;
+        sc->tables[sc->n++] = table;
+        sc->key = sc->keys[1];
+        return true;
+    }
+    /* by way of a third */
+    for (int mid = 0; mid < f->s->n_tables && sc->n + 1 < NL_SCOPE_TABLES; mid++) {
+        if (in_scope(sc, mid) || !key_from(f, mid, table, &ambiguous) || ambiguous)
+            continue;
+        for (int i = 0; i < sc->n; i++)
+            if (key_from(f, sc->tables[i], mid, &ambiguous) && !ambiguous)
+                return add_to_scope(f, mid) && add_to_scope(f, table);
+    }
+    return false;
+}
+
+static bool is_shown(const struct frame *f, int table)
+{
+    for (int i = 0; i < f->r.n_select; i++)
+        if (f->r.select[i].ref.table == table)
+            return true;
+    for (int i = 0; i < f->r.n_group; i++)
+        if (f->r.group[i].ref.table == table)
+            return true;
+    for (int i = 0; i < f->r.n_order; i++)
+        if (f->r.order[i].ref.table == table)
+            return true;
+    return false;
+}
+
+/*
+ * "customers by channel": the rows of the many are gone through, and each of the one is counted
+ * once.
+ */
+static bool count_from_many(struct frame *f)
+{
+    bool ambiguous;
+    for (int i = 0; i < f->r.n_group; i++) {
+        int t = f->r.group[i].ref.table;
+        const struct nl_link_key *k = t != f->anchor ? key_from(f, t, f->anchor, &ambiguous) : NULL;
+        if (!k || ambiguous || key_from(f, f->anchor, t, &ambiguous))
+            continue;
+        for (int j = 0; j < f->r.n_select; j++) {
+            struct nl_item *item = &f->r.select[j];
+            if (item->func >= 0 && item->ref.table < 0)
+                *item = (struct nl_item){ .ref = { t, k->from_column },
+                                          .func = FUNC_COUNT_DISTINCT,
+                                          .bucket = -1 };
+            else if (item->func >= 0 && item->ref.table == f->anchor)
+                return false; /* each would be summed many times */
+        }
+        f->anchor = t;
+    }
+    return true;
+}
+
+bool fr_join(struct frame *f)
+{
+    bool ambiguous;
+    if (f->anchor < 0)
+        return false;
+    fr_place_times(f);
+    if (!count_from_many(f))
+        return false;
+    f->r.scope = (struct nl_scope){ .tables = { f->anchor }, .n = 1 };
+    for (int i = 0; i < f->r.n_select; i++)
+        if (f->r.select[i].ref.table >= 0 && !add_to_scope(f, f->r.select[i].ref.table))
+            return false;
+    for (int i = 0; i < f->r.n_group; i++)
+        if (f->r.group[i].ref.table >= 0 && !add_to_scope(f, f->r.group[i].ref.table))
+            return false;
+    for (int i = 0; i < f->r.n_filters; i++) {
+        struct nl_filter *x = &f->r.filters[i];
+        int t = x->ref.table;
+        if (t < 0 || add_to_scope(f, t))
+            continue;
+        const struct nl_link_key *k = key_from(f, t, f->anchor, &ambiguous);
+        if (!k || ambiguous || is_shown(f, t) || (f->semi >= 0 && f->semi != t) || x->having >= 0)
+            return false;
+        f->semi = t;
+        f->semi_key = k;
+        f->inside[f->n_inside++] = *x;
+        memmove(x, x + 1, sizeof(*x) * (size_t)(f->r.n_filters - i - 1));
+        f->r.n_filters--;
+        i--;
+    }
+    return true;
+}
+
+/* ---- what is not there ---- */
+
+/*
+ * "customers who never ordered", "students without any grades", "who has never been assigned an
+ * issue"
+ */
+static void read_absent(struct frame *f)
+{
+    int at = -1, first = -1;
+    for (int i = 0; i < f->m.n; i++) {
+        if (fr_is(fr_at(f, i), FM_NOT) && at < 0 && fr_at(f, i)->arg != 3)
+            at = i;
+        if (f->m.m[i].kind == KIND_TABLE && first < 0)
+            first = f->m.m[i].table;
+    }
+    if (at < 0)
+        return;
+    int mark = fr_at(f, at)->arg;
+    /* a column that leads to a table of those who are asked for */
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        for (int k = 0; fr_is_col(m) && k < f->s->n_keys; k++) {
+            const struct nl_link_key *key = &f->s->keys[k];
+            if (key->from_table != m->ref.table || key->from_column != m->ref.column)
+                continue;
+            bool asked = f->said[FM_WHO] || first == key->to_table;
+            if (!asked || i < at)
+                continue;
+            f->anti = key->from_table;
+            f->head = key->to_table;
+            f->key_hint = m->ref;
+            m->used = true;
+            for (int j = 0; j < f->m.n; j++)
+                if (f->m.m[j].kind == KIND_TABLE)
+                    f->m.m[j].used |= f->m.m[j].table == f->anti || f->m.m[j].table == f->head;
+            fr_at(f, at)->used = true;
+            return;
+        }
+    }
+    if (first < 0)
+        return;
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        if (m->kind != KIND_TABLE || m->table == first)
+            continue;
+        for (int k = 0; k < f->s->n_keys; k++)
+            if (f->s->keys[k].from_table == m->table && f->s->keys[k].to_table == first &&
+                (i > at || mark == 2)) {
+                f->anti = m->table;
+                f->head = first;
+                m->used = fr_at(f, at)->used = true;
+                return;
+            }
+    }
+    /* "articles that were never sold": the only table that speaks of them */
+    if (mark != 2 && !(mark == 1 && at + 1 < f->m.n && f->m.m[at + 1].kind == KIND_TABLE))
+        return;
+    for (int i = at + 1; i < f->m.n; i++)
+        if (fr_is_col(fr_at(f, i)) || f->m.m[i].kind == KIND_VALUE)
+            return;
+    int found = -1;
+    for (int k = 0; k < f->s->n_keys; k++)
+        if (f->s->keys[k].to_table == first) {
+            if (found >= 0 && found != f->s->keys[k].from_table)
+                return;
+            found = f->s->keys[k].from_table;
+        }
+    if (found < 0)
+        return;
+    f->anti = found;
+    f->head = first;
+    fr_at(f, at)->used = true;
+    /* the verb says what the other table is full of */
+    int end = fr_at(f, at)->end;
+    for (int i = end; i < f->q->n && i <= end + 2; i++)
+        f->q->t[i].is_stop = true;
+}
+
+/* ---- what was left over ---- */
+
+static bool is_harmless(struct frame *f, const struct nl_mention *m)
+{
+    const struct nl_mention *next = m + 1 < f->m.m + f->m.n ? m + 1 : NULL;
+    if (m->kind == KIND_TABLE)
+        return in_scope(&f->r.scope, m->table) || m->table == f->semi || m->table == f->anti;
+    if (m->kind != KIND_MARK)
+        return false;
+    switch ((enum fr_mark)m->mark) {
+    case FM_AND:
+    case FM_WHO:
+    case FM_WHEN:
+    case FM_LIGHT:
+    case FM_ANY:
+    case FM_COUNT:
+    case FM_ROWS:
+    case FM_COLUMNS:
+    case FM_DESCRIBE:
+        return true;
+    case FM_DISTINCT:
+        return f->counts;
+    case FM_CMP: /* "over the last 7 days", "from Germany" */
+        return next && next->used && !(next->kind == KIND_NUMBER) &&
+                       (fr_is(next, FM_TIME) || (m->hint && str_eq(m->hint, "@~"))) ?
+                   true :
+                   m->hint && str_eq(m->hint, "@~");
+    case FM_BY: /* "by phone", "reported by a customer" */
+        return next && next->used && next->kind != KIND_MARK;
+    case FM_AGG:
+        if (m->arg == FUNC_SUM)
+            return f->counts || f->n_measures > 0 || f->said[FM_SHARE];
+        for (int i = 0; i < f->n_measures; i++)
+            if (f->measures[i].func == m->arg)
+                return true;
+        return false;
+    default:
+        return false;
+    }
+}
+
+static bool all_understood(struct frame *f)
+{
+    bool covered[NL_MAX_TOKENS] = { false };
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        bool fine = m->used || is_harmless(f, m);
+        for (int k = m->start; k < m->end; k++)
+            covered[k] = fine;
+        if (!fine && f->n_unknown < FRAME_UNKNOWN) {
+            const char *first = f->q->t[m->start].raw;
+            f->unknown[f->n_unknown++] = first;
+            f->n_left += m->kind != KIND_COLUMN && m->kind != KIND_TABLE;
+        }
+    }
+    for (int i = 0; i < f->q->n; i++) {
+        const struct nl_token *t = &f->q->t[i];
+        if (covered[i] || t->is_stop || fr_is_light(t->text))
+            continue;
+        bool in_mention = false;
+        for (int k = 0; k < f->m.n; k++)
+            in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
+        if (!in_mention && f->n_unknown < FRAME_UNKNOWN)
+            f->unknown[f->n_unknown++] = t->raw;
+    }
+    return f->n_unknown == 0;
+}
+
+/* ---- the whole way ---- */
+
+static void note_marks(struct frame *f)
+{
+    static const char *const yes[] = { "is",   "are", "was", "were", "did",
+                                       "does", "do",  "has", "have" };
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        if (m->kind != KIND_MARK)
+            continue;
+        f->said[m->mark] = true;
+        if (fr_is(m, FM_DECLINE) && !f->reason)
+            f->reason = m->hint;
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(yes) && f->q->n > 0; i++)
+        f->yes_no |= str_eq(f->q->t[0].text, yes[i]);
+}
+
+int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+            bool *ret_complete, struct err *err)
+{
+    struct frame *f = arena_alloc(a, sizeof(*f));
+    *ret_complete = false;
+    if (!f)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    *f = (struct frame){ .s = s,
+                         .a = a,
+                         .head = -1,
+                         .anchor = -1,
+                         .anti = -1,
+                         .semi = -1,
+                         .per = -1,
+                         .counted = fr_none,
+                         .entity = fr_none,
+                         .entity_bucket = -1,
+                         .per_ref = fr_none,
+                         .per_bucket = -1,
+                         .key_hint = fr_none,
+                         .by = { .ref = fr_none, .func = -1, .bucket = -1 } };
+    *ret = f;
+    f->q = arena_alloc(a, sizeof(*f->q));
+    if (!f->q)
+        return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+    int r = nl_tokenize(question, a, f->q, err);
+    if (r >= 0)
+        r = fr_link(f, err);
+    if (r < 0)
+        return r;
+    note_marks(f);
+    if (f->reason)
+        return 0;
+    read_absent(f);
+    fr_read_filters(f);
+    for (int i = 0; i < f->m.n; i++) /* "over 20 %" is no share */
+        if (f->m.m[i].kind == KIND_MARK && f->m.m[i].used && !fr_is(&f->m.m[i], FM_TIME) &&
+            !fr_is(&f->m.m[i], FM_NOT) && !fr_is(&f->m.m[i], FM_VS) && !fr_is(&f->m.m[i], FM_OR))
+            f->said[f->m.m[i].mark] = false;
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].kind == KIND_MARK && !f->m.m[i].used)
+            f->said[f->m.m[i].mark] = true;
+    fr_read_shape(f);
+    bool made = fr_apply_rules(f);
+    bool understood = all_understood(f);
+    if (made && understood && !f->is_ambiguous && f->plan && nl_is_valid(s, f->plan)) {
+        *ret_complete = true;
+        if (!f->reading)
+            f->reading = nl_describe(s, &f->r, a);
+        if (!json_object_get(f->plan, "source") && !json_object_get(f->plan, "describe"))
+            f->chart = nl_chart(s, &f->r, a);
+        return 0;
+    }
+    json_decref(f->plan);
+    f->plan = NULL;
+    return 0;
+}
+
+/* ---- in words ---- */
+
+static const char *const mark_names[_FM_MAX] = {
+    [FM_COUNT] = "count",
+    [FM_AGG] = "aggregate",
+    [FM_SUPER] = "superlative",
+    [FM_COMMON] = "most common",
+    [FM_CMP] = "comparison",
+    [FM_BETWEEN] = "between",
+    [FM_EACH] = "for each",
+    [FM_BY] = "by",
+    [FM_ORDER] = "order",
+    [FM_DISTINCT] = "distinct",
+    [FM_NOT] = "not",
+    [FM_OR] = "or",
+    [FM_AND] = "and",
+    [FM_CONTAINS] = "contains",
+    [FM_NULL] = "empty",
+    [FM_SHARE] = "share",
+    [FM_RATE] = "rate",
+    [FM_TOP] = "top",
+    [FM_BUCKET] = "unit of time",
+    [FM_VS] = "compared",
+    [FM_CHANGE] = "change",
+    [FM_RUNNING] = "running total",
+    [FM_CORR] = "correlation",
+    [FM_OUTLIER] = "outliers",
+    [FM_DIST] = "distribution",
+    [FM_RATIO] = "ratio",
+    [FM_DIFF] = "difference",
+    [FM_THAN_AVG] = "than average",
+    [FM_COLUMNS] = "columns",
+    [FM_DESCRIBE] = "description",
+    [FM_ROWS] = "rows",
+    [FM_RANK] = "rank",
+    [FM_ONAVG] = "on average",
+    [FM_DECLINE] = "cannot be answered",
+    [FM_MORE] = "comparative",
+    [FM_ANY] = "any",
+    [FM_WHEN] = "when",
+    [FM_WHO] = "who",
+    [FM_FIRST] = "first or last",
+    [FM_TREND] = "trend",
+    [FM_TIME] = "time",
+    [FM_LIGHT] = "nothing",
+    [FM_OUT] = "out of",
+    [FM_ADVERB] = "how much of it",
+};
+
+static const char *say_mention(struct frame *f, const struct nl_mention *m)
+{
+    const struct nl_column *c = fr_c(f, m->ref);
+    switch (m->kind) {
+    case KIND_COLUMN:
+        return arena_printf(f->a, "column %s.%s (%.2f)", f->s->tables[m->ref.table].name, c->name,
+                            m->score);
+    case KIND_VALUE:
+        return arena_printf(f->a, "value '%s' of %s.%s", m->text, f->s->tables[m->ref.table].name,
+                            c->name);
+    case KIND_TABLE:
+        return arena_printf(f->a, "table %s (%.2f)", f->s->tables[m->table].name, m->score);
+    case KIND_NUMBER:
+        return arena_printf(f->a, "number %g", m->number);
+    case KIND_MARK:
+        return (size_t)m->mark < ARRAY_SIZE(mark_names) && mark_names[m->mark] ?
+                   mark_names[m->mark] :
+                   "phrase";
+    default:
+        return m->kind == KIND_DATE ? "date" : "text";
+    }
+}
+
+json_t *fr_explain(struct frame *f)
+{
+    json_t *words = json_array();
+    for (int i = 0; i < f->q->n;) {
+        const struct nl_mention *m = NULL;
+        for (int k = 0; k < f->m.n && !m; k++)
+            if (f->m.m[k].start <= i && f->m.m[k].end > i)
+                m = &f->m.m[k];
+        int end = m ? m->end : i + 1;
+        auto_buf struct buf text = BUF_INIT(4000);
+        for (int k = i; k < end; k++)
+            (void)buf_printf(&text, NULL, "%s%s", k > i ? " " : "", f->q->t[k].text);
+        json_t *w = json_pack("{s:s, s:s}", "text", buf_cstr(&text), "is",
+                              m ? say_mention(f, m) :
+                              f->q->t[i].is_stop || fr_is_light(f->q->t[i].text) ?
+                                  "function word" :
+                                  "not understood");
+        if (w && m)
+            json_object_set_new(w, "used", json_boolean(m->used || is_harmless(f, m)));
+        json_array_append_new(words, w);
+        i = end;
+    }
+    return words;
+}

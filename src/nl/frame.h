@@ -1,0 +1,216 @@
+#ifndef RIDDLE_NL_FRAME_H
+#define RIDDLE_NL_FRAME_H
+
+/*
+ * The reader by rules. It accounts for every word of a question before it answers: a word is
+ * linked to
+ * a table, a column, a value, a time or a phrase that is used, or it is a function word, or it is
+ * named
+ * as not understood, and then there is no answer. The way: frame_link.c (what each word is),
+ * frame_time.c, frame_filters.c, frame_shape.c (what is asked for), frame_rules.c (the kinds of
+ * questions, a table of rules tried in order), frame.c (joins, what was left over).
+ */
+
+#include "base/macros.h"
+#include "base/str.h"
+#include "nl/nl_impl.h"
+
+#define FRAME_MEASURES 4
+#define FRAME_TIMES 16
+#define FRAME_UNKNOWN 6
+
+enum fr_mark {
+    FM_NONE,
+    FM_COUNT,
+    FM_AGG,    /* arg: enum plan_func */
+    FM_SUPER,  /* arg: 1, -1; hint: columns that the adjective speaks of */
+    FM_COMMON, /* arg: 1, -1 */
+    FM_CMP,    /* arg: enum plan_filter_op; hint "<": the number stands before */
+    FM_BETWEEN,
+    FM_EACH, /* per, for each */
+    FM_BY,
+    FM_ORDER, /* arg: 1 highest first, -1, 0: not said */
+    FM_DISTINCT,
+    FM_NOT, /* arg: 1 for what goes with nouns: no, without */
+    FM_OR,
+    FM_AND,
+    FM_CONTAINS, /* arg: enum plan_filter_op */
+    FM_NULL,
+    FM_SHARE,
+    FM_RATE,
+    FM_TOP,    /* arg: 1, -1 */
+    FM_BUCKET, /* arg: enum plan_bucket or nl_part; hint "!": groups by itself */
+    FM_VS,
+    FM_CHANGE, /* arg: 1 in per cent */
+    FM_RUNNING,
+    FM_CORR,
+    FM_OUTLIER, /* arg: 1 high, -1 low, 0 both */
+    FM_DIST,
+    FM_RATIO,
+    FM_DIFF,
+    FM_THAN_AVG, /* arg: enum plan_filter_op */
+    FM_COLUMNS,
+    FM_DESCRIBE,
+    FM_ROWS,
+    FM_RANK,
+    FM_ONAVG,
+    FM_DECLINE, /* hint: what it is */
+    FM_MORE,    /* more, less, higher …, in comparisons; arg: 1, -1 */
+    FM_ANY,     /* is there any */
+    FM_WHEN,
+    FM_WHO,
+    FM_FIRST, /* first, latest: by date; arg: -1 earliest, 1 latest */
+    FM_TREND,
+    FM_TIME, /* of frame_time.c; arg: index into times */
+    FM_OUT, /* out of stock: there are none */
+    FM_LIGHT,
+    FM_ADVERB, /* how long, how old; hint: columns */
+    _FM_MAX
+};
+
+extern const struct nl_phrase fr_phrases[];
+extern const size_t fr_n_phrases;
+
+bool fr_is_light(const char *word);
+/*
+ * The ways to write the country that a word speaks of: "german" → germany, de, …; NULL: none.
+ */
+const char *const *fr_country(const char *word);
+/* Pairs of opposites, by stem; NULL: none. */
+const char *fr_opposite(const char *stem, int n);
+/* How many of the column's own unit one of the said unit is; 0: they do not go together. */
+double fr_unit_factor(const struct nl_column *c, const char *said);
+bool fr_is_unit(const char *word);
+
+enum fr_time_kind {
+    TIME_DAYS,    /* from, to */
+    TIME_MONTH,   /* a: first month, b: how many; the year is that of the data */
+    TIME_LAST,    /* a: n, b: unit; n 0: the unit before the one that the data ends in */
+    TIME_THIS,    /* b: unit */
+    TIME_DAY,     /* a: days back from the end */
+    TIME_WEEKDAY, /* a: 0 Sunday …; 7: weekend, 8: weekdays */
+    TIME_HOUR,    /* a: from, b: to (not with it) */
+    TIME_PART /* a month without its year in `from`: a: month, b: first day, n_days in `to`… */
+};
+
+struct fr_time {
+    enum fr_time_kind kind;
+    int a, b, month, day_from, day_to;
+    char from[11], to[11];
+    int mention;
+    struct nl_ref ref; /* the column, once it is known */
+    int op;            /* -1: within; else enum plan_filter_op */
+    int upto;          /* index of the time that ends the range; -1: none */
+    bool used, open_end;
+};
+
+struct frame {
+    const struct nl_schema *s;
+    struct arena *a;
+    struct nl_tokens *q;
+    struct nl_scope all; /* of every table, for linking */
+    struct nl_mentions m;
+    struct fr_time times[FRAME_TIMES];
+    int n_times;
+    struct nl_reading r;
+
+    int head;   /* table that the question is about, as its words say; -1 */
+    int anchor; /* table whose rows are counted or listed */
+    struct nl_item measures[FRAME_MEASURES];
+    int n_measures;
+    bool said[_FM_MAX]; /* marks of the question */
+    bool counts;        /* how many */
+    struct nl_ref counted;
+    int super, super_n, nth; /* direction; how many; the second, the third */
+    bool super_rows;         /* rows are ordered, not groups */
+    struct nl_item by;       /* what the superlative orders by; func -1 with ref none: count */
+    bool has_by;
+    struct nl_ref entity;  /* whose rows or groups; column < 0: the table's */
+    bool entity_plural;
+    int entity_bucket;     /* months, weekdays: the best of those; -1 */
+    bool within;           /* of each group: top n per group */
+    int per;               /* table that a measure is divided by: revenue per order; -1 */
+    struct nl_ref per_ref; /* column that it is divided by */
+    int per_bucket;        /* average per day, per month; -1 */
+    bool average_of_groups;
+    int anti; /* table that must not have a row; -1 */
+    struct {  /* compared with an average, or with one row's value */
+        bool is_set;
+        struct nl_ref ref, value; /* value: the column that `text` is of; none: the average */
+        enum plan_filter_op op;
+        const char *text;
+    } than;
+    bool yes_no, percent, lists, bare;
+    struct nl_ref key_hint; /* the column that a join goes by, where there are several */
+    const char *reason;     /* of a refusal */
+    const char *unknown[FRAME_UNKNOWN];
+    int n_unknown;
+    bool is_ambiguous;
+    int n_left; /* of them: phrases, values, numbers that found no use */
+    struct nl_filter inside[NL_MAX_FILTERS]; /* of rows that a table of the many must have */
+    int n_inside, semi;
+    const struct nl_link_key *semi_key;
+    const char *rule; /* that fired */
+    bool is_plain;    /* a sum, a list, a ranking: what the reader by weights knows too */
+    json_t *plan;
+    json_t *chart;
+    const char *reading;
+};
+
+static inline struct nl_mention *fr_at(struct frame *f, int i)
+{
+    return i >= 0 && i < f->m.n ? &f->m.m[i] : NULL;
+}
+static inline bool fr_is(const struct nl_mention *m, enum fr_mark mark)
+{
+    return m && m->kind == KIND_MARK && (int)m->mark == (int)mark;
+}
+static inline bool fr_is_col(const struct nl_mention *m)
+{
+    return m && m->kind == KIND_COLUMN;
+}
+/* Words between two mentions that say something. */
+int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b);
+static inline const struct nl_column *fr_c(const struct frame *f, struct nl_ref ref)
+{
+    return ref.table < 0 || ref.column < 0 ? NULL : &f->s->tables[ref.table].columns[ref.column];
+}
+static inline bool fr_same(struct nl_ref a, struct nl_ref b)
+{
+    return a.table == b.table && a.column == b.column;
+}
+static const struct nl_ref fr_none = { -1, -1 };
+
+/* A number that is counted, summed or averaged: no id, year, code or flag. */
+bool fr_is_measure(const struct nl_column *c);
+/* Groups of rows: a text with few values, a flag, a small number. */
+bool fr_is_category(const struct frame *f, struct nl_ref ref);
+bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret);
+bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret);
+bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret);
+/* A column of the table that an adjective's hint speaks of. */
+bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir);
+int fr_default_func(const struct nl_column *c);
+
+int fr_link(struct frame *f, struct err *err);
+/* The time that begins at token i; how many tokens it takes, 0: none. */
+int fr_time_at(const struct nl_tokens *q, int i, struct fr_time *t);
+/* The days [from, to] of a time by the column's own span; false if they cannot be told. */
+bool fr_days(const struct frame *f, const struct fr_time *t, char from[11], char to[11]);
+void fr_read_filters(struct frame *f);
+void fr_place_times(struct frame *f);
+void fr_read_shape(struct frame *f);
+struct nl_filter *fr_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op);
+void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from, const char *to);
+
+/* Joins that the reading's columns need, from the anchor on. False: there is no safe way. */
+bool fr_join(struct frame *f);
+bool fr_apply_rules(struct frame *f);
+
+/* What each word became. New reference. */
+json_t *fr_explain(struct frame *f);
+/* Reads a question. 0, with *ret_complete false when it is not understood as a whole. */
+int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+            bool *ret_complete, struct err *err);
+
+#endif
