@@ -135,7 +135,8 @@ static void declined(struct turn *t, json_t *suggestions)
     json_t *q;
     if (suggestions) {
         verified_offer(t, suggestions);
-        json_object_set(t->extra, "suggestions", suggestions);
+        if (json_array_size(suggestions) > 0)
+            json_object_set(t->extra, "suggestions", suggestions);
     }
     (void)buf_append_str(&t->text, "I can't read this one without a model.", &err);
     if (json_array_size(suggestions))
@@ -227,7 +228,8 @@ static void read_question(struct turn *t)
             turn_fail(t, &t->failure);
             return;
         }
-        declined(t, NULL);
+        auto_json json_t *alike = json_array(); /* confirmed questions that are like it */
+        declined(t, alike);
         turn_finish(t);
         return;
     }
