@@ -247,16 +247,25 @@ static void make_metrics(struct http_server *s)
         metrics_gauge(m, "riddle_http_event_streams", "Open event streams.", NULL));
 }
 
-/* Each connection is a descriptor; leave some for files and kernels. */
+#define DESCRIPTORS_MAX (1u << 20)
+#define DESCRIPTORS_BESIDE 512 /* files, and some dozens of kernels with seven each */
+
+/*
+ * Connections, kernels and files are descriptors, and more than one setting says how many there may
+ * be: all that the system allows are taken.
+ */
 static void raise_descriptor_limit(unsigned connections)
 {
     struct rlimit lim;
 
-    if (getrlimit(RLIMIT_NOFILE, &lim) < 0 || lim.rlim_cur >= connections + 512)
+    if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
         return;
-    lim.rlim_cur = lim.rlim_max == RLIM_INFINITY ? connections + 512 :
-                                                   MIN_OF(lim.rlim_max, connections + 512);
+    lim.rlim_cur = MAX_OF(lim.rlim_cur, MIN_OF(lim.rlim_max, (rlim_t)DESCRIPTORS_MAX));
     setrlimit(RLIMIT_NOFILE, &lim);
+    if (lim.rlim_cur < connections + DESCRIPTORS_BESIDE)
+        log_warn("http.descriptors", LOG_INT("limit", (long long)lim.rlim_cur),
+                 LOG_INT("wanted", connections + DESCRIPTORS_BESIDE),
+                 LOG_STR("remedy", "raise 'ulimit -n' or lower RIDDLE_MAX_CONNECTIONS"));
 }
 
 int http_server_start(struct http_server *s, struct err *err)

@@ -27,7 +27,7 @@ KEPT = {
                          "'truncated': 'yes', 'exec_time_ms': 1e308}))", "killed"),
     "too many values": ("say(frame('display', b'{\"json\":[' + b'0,' * 4000000 + b'0]}'))", "killed"),
     "descriptors": ("s = socket.socket(fileno=os.dup(3))\nfor _ in range(50):\n    try: socket.send_fds(s, [frame('ready', b'')], "
-                    "[0] * 200)\n    except OSError: pass\nsay(b"no message at all")", "killed"),
+                    "[0] * 200)\n    except OSError: pass\nsay(b'no message, of no use')", "killed"),
 }
 
 

@@ -1,8 +1,11 @@
 """One owner takes all there is: places, queue, hot kernels, connections. Another owner has their share all the same."""
 
+import re
+import resource
 import socket
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from api import metric, refused
@@ -16,6 +19,8 @@ LOOP = "while True: pass"
 def small(tmp_path_factory):
     """A server that is soon full."""
     with serve(tmp_path_factory.mktemp("small"), RIDDLE_MAX_KERNELS=8, RIDDLE_QUEUE=6, RIDDLE_HOT_THREADS=4) as server:
+        for key in (ALICE, BOB):  # runs that wait for a table that is being made are in no queue
+            assert python(server, "1", key=key).status == 200
         yield server
 
 
@@ -69,6 +74,21 @@ def test_connections_of_one_owner(tmp_path):
     said = [a for a in answers if a.status == 503]
     assert 1 <= len(said) <= 15, [a.status for a in answers]
     assert "requests of yours are under way" in refused(said[0], 503, "UNAVAILABLE")
+
+
+def test_descriptors_are_those_that_the_system_allows(tmp_path):
+    """A low soft limit is raised; a low hard one is told, with its remedy."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        with serve(tmp_path) as server:
+            limits = Path(f"/proc/{server.process.pid}/limits").read_text()
+            said = server.log.read_text()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    raised = int(re.search(r"^Max open files\s+(\d+)", limits, re.M)[1])
+    assert raised == min(hard, 1 << 20)
+    assert ("http.descriptors" in said) == (raised < 4096 + 512)
 
 
 def test_half_sent_requests(server, bob):
