@@ -123,6 +123,8 @@ const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
         return parts[item->bucket - PART_WEEKDAY];
     if (item->bucket >= 0)
         return plan_bucket_names[item->bucket];
+    if (item->func < 0)
+        return c->name;
     return nl_func_alias(item->func, c->name, a);
 }
 

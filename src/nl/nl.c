@@ -291,8 +291,10 @@ static int plan_words(const struct nl_schema *s, const char *question,
     if (r >= 0)
         r = find_candidates(s, question, a, &all, err);
     if (r < 0) {
-        if (frame)
+        if (frame) {
             json_decref(frame->plan);
+            json_decref(frame->chart);
+        }
         drop(&all);
         return r;
     }
@@ -389,8 +391,12 @@ int nl_explain(const struct nl_schema *s, const char *question, struct arena *a,
         r = fr_read(s, question, a, &f, &complete, err);
     if (r >= 0)
         r = nl_candidates(s, question, a, &candidates, err);
-    if (r < 0)
+    if (r < 0) {
+        if (f)
+            json_decref(f->plan);
         return r;
+    }
+    json_decref(f->chart);
     json_t *unknown = json_array();
     for (int i = 0; i < f->n_unknown && !complete; i++)
         json_array_append_new(unknown, json_string(f->unknown[i]));

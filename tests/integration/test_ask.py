@@ -124,3 +124,16 @@ def test_wrong_requests(programs, arguments, message):
     done = programs.riddle("ask", *arguments)
     assert done.status == 2
     assert message in done.err
+
+
+def test_explained(programs, tmp_path):
+    loans = tmp_path / "loans.csv"
+    loans.write_text("branch,fee,days\nHarbour,2,10\nHarbour,3,20\nMarket,4,35\nMarket,9,30\n")
+    how = programs.riddle("ask", "--json", "--explain", "do fee and days correlate?", loans).response["explain"]
+    words = {w["text"]: w for w in how["words"]}
+    assert how["rule"] == "correlation" and how["complete"] and how["not_understood"] == []
+    assert words["fee"]["is"].startswith("column loans.fee") and words["fee"]["used"] and words["do"]["is"] == "function word"
+    answer = programs.riddle("ask", "--json", "how many loans of imported cookbooks?", loans).response
+    assert answer["status"] != "answered" and answer["not_understood"] == ["imported", "cookbooks"]
+    done = programs.riddle("ask", "what will the fee be next year?", loans)
+    assert done.status == 1 and "This asks for the future, which no query over tables gives." in done.text
