@@ -226,7 +226,9 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
                             s->form == FORM_SESSION ?
                                 json_string("Something went wrong while running the agent.") :
                                 json_incref(json_object_get(answer, "assistant_message")));
-        http_reply_json(s->req, 500, failure);
+        const char *type = text_in(json_object_get(failure, "error"), "type");
+        bool gone = s->form == FORM_THREAD && str_eq(type, err_name(ERR_NOT_FOUND)); /* its data */
+        http_reply_json(s->req, gone ? 404 : 500, failure);
     } else {
         http_reply_json(s->req, 200, shaped(s, answer));
     }

@@ -137,7 +137,7 @@ def test_while_it_is_in_use(tmp_path):
         wait_until(lambda: not files_with(server.home / "tables", [WORD]), "no table of it is elsewhere", 20)
         wait_until(lambda: metric(server, "riddle_kernels", state="idle") == 0, "no kernel holds it open", 20)
         again = server.post(f"/thread/{thread}/message", {"message": "SQL: SELECT 1"})
-        assert again.status == 200 and f"file_id '{file_id}' not found" in again.json["assistant_message"], again.body
+        assert again.status == 404 and f"file_id '{file_id}' not found" in again.json["error"]["message"], again.body
         refused = server.sql(file_id, "SELECT 1")
         assert refused.status == 404
 
