@@ -379,6 +379,9 @@ bench-chat: all ## Measure first events, tools of a model, answers without one, 
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/chat $(BENCH_FLAGS)
 
+bench-planner: all ## Score the planner without a model on the question sets beside the project
+	$(Q)bench/planner $(BUILD)
+
 bench-docker: all ## Measure runs and cells in Docker containers against those of the local provider
 	$(Q)scripts/install-deps run build test
 	$(Q)bench/docker $(BENCH_FLAGS)
