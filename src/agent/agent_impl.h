@@ -56,6 +56,7 @@ struct agent {
     size_t n_catalogs;
     struct learning *learning; /* under way */
     struct loop_timer *sweep;
+    char started_at[CLOCK_ISO_SIZE];
     struct agent_stats stats;
     bool closing;
 };

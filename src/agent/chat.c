@@ -226,37 +226,6 @@ bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLA
     return false;
 }
 
-/* ---- catalogs that chats on the same data share ---- */
-
-struct catalog *agent_known_catalog(struct agent *a, const char *key)
-{
-    for (size_t i = 0; i < a->n_catalogs; i++)
-        if (str_eq(a->catalogs[i].key, key)) {
-            a->catalogs[i].used_ms = clock_now_ms();
-            return catalog_ref(a->catalogs[i].catalog);
-        }
-    return NULL;
-}
-
-void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog)
-{
-    size_t at = a->n_catalogs;
-    char *copy = strdup(key);
-    if (!copy)
-        return;
-    if (at == CATALOGS_KEPT) {
-        at = 0;
-        for (size_t i = 1; i < a->n_catalogs; i++)
-            if (a->catalogs[i].used_ms < a->catalogs[at].used_ms)
-                at = i;
-        free(a->catalogs[at].key);
-        catalog_unref(a->catalogs[at].catalog);
-    } else {
-        a->n_catalogs++;
-    }
-    a->catalogs[at] = (struct catalog_entry){ .key = copy, .catalog = catalog_ref(catalog), .used_ms = clock_now_ms() };
-}
-
 /* ---- life ---- */
 
 static void chat_free(struct chat *c)
@@ -530,6 +499,8 @@ struct opening {
     struct agent *agent;
     struct chat *chat; /* the one made, or NULL until its record came */
     char owner[64], id[CHAT_ID_MAX + 1];
+    bool had_python; /* of its last messages one left variables, */
+    bool told;       /* … or one said that they are gone */
     chat_fn done;
     void *arg;
 };
@@ -625,6 +596,26 @@ static void on_python_runs(const struct err *err, const struct store_page *page,
     open_end(o, c, NULL);
 }
 
+/*
+ * A thread that ran something since this server started was told with the first of it what was lost
+ * by the start; what it lost later is remembered by its chat in memory.
+ */
+static void on_last_run(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct opening *o = arg;
+    struct agent *a = o->agent;
+    struct store_query query = {
+        .owner = o->owner, .thread_id = o->id, .query_mode = "python", .limit = 1
+    };
+    struct err ignored = ERR_INIT;
+    bool seen = !err && page->n > 0 && strcmp(page->capsules[0].created_at, a->started_at) >= 0;
+    if (!seen && o->had_python)
+        thread_kernel_note_loss(o->chat->kernel, RESTARTED);
+    if (seen || o->had_python || o->told || a->closing ||
+        store_list(a->env.store, RECORD_CAPSULE, &query, on_python_runs, o, &ignored) < 0)
+        open_end(o, TAKE_PTR(o->chat), NULL);
+}
+
 static void on_history(const struct err *err, const struct store_page *page, void *arg)
 {
     struct opening *o = arg;
@@ -641,19 +632,22 @@ static void on_history(const struct err *err, const struct store_page *page, voi
             (void)json_parse(m->metadata_json, strlen(m->metadata_json), &meta, NULL);
         if (m->role && m->content)
             chat_remember(c, m->role, m->content, json_object_get(meta, "calls"));
+        if (json_is_true(json_object_get(meta, "state_lost"))) {
+            o->told = true;
+            o->had_python = false;
+        }
         if (str_eq(json_string_value(json_object_get(meta, "query_mode")), "python"))
-            thread_kernel_note_loss(c->kernel, RESTARTED);
+            o->had_python = true;
         json_t *plan = json_object_get(meta, "plan");
         if (plan && str_eq(m->role, "assistant")) {
             json_decref(c->last_plan);
             c->last_plan = json_incref(plan);
         }
     }
-    struct store_query query = { .owner = o->owner, .thread_id = o->id, .query_mode = "python", .limit = 1 };
+    struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = 1 };
     struct err ignored = ERR_INIT;
     o->chat = c;
-    if (thread_kernel_has_loss(c->kernel) ||
-        store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_python_runs, o, &ignored) < 0)
+    if (store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_last_run, o, &ignored) < 0)
         open_end(o, TAKE_PTR(o->chat), NULL);
 }
 
@@ -841,6 +835,7 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
         free(a);
         return r;
     }
+    clock_iso8601(clock_wall_ms(), a->started_at);
     executor_on_shortage(env->executor, make_room, a);
     *ret = a;
     return 0;

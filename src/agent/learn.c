@@ -6,8 +6,44 @@
 #include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+
+/* ---- catalogs that chats on the same data share ---- */
+
+struct catalog *agent_known_catalog(struct agent *a, const char *key)
+{
+    for (size_t i = 0; i < a->n_catalogs; i++)
+        if (str_eq(a->catalogs[i].key, key)) {
+            a->catalogs[i].used_ms = clock_now_ms();
+            return catalog_ref(a->catalogs[i].catalog);
+        }
+    return NULL;
+}
+
+void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog)
+{
+    size_t at = a->n_catalogs;
+    char *copy = strdup(key);
+    if (!copy)
+        return;
+    if (at == CATALOGS_KEPT) {
+        at = 0;
+        for (size_t i = 1; i < a->n_catalogs; i++)
+            if (a->catalogs[i].used_ms < a->catalogs[at].used_ms)
+                at = i;
+        free(a->catalogs[at].key);
+        catalog_unref(a->catalogs[at].catalog);
+    } else {
+        a->n_catalogs++;
+    }
+    a->catalogs[at] = (struct catalog_entry){ .key = copy,
+                                              .catalog = catalog_ref(catalog),
+                                              .used_ms = clock_now_ms() };
+}
+
+/* ---- learning ---- */
 
 struct learning {
     struct agent *agent;

@@ -255,6 +255,8 @@ static void store_turn(struct turn *t)
     auto_json json_t *calls = history_of(t);
     auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
                                        t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
+    if (json_is_true(json_object_get(t->extra, "state_lost")))
+        json_object_set_new(meta, "state_lost", json_true());
     auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
     auto_free char *meta_text = json_to_str(meta);
     const char *question = t->message && strlen(t->message) > QUESTION_MAX_BYTES ?

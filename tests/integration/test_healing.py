@@ -1,6 +1,8 @@
 """Faults heal by themselves: zygotes that hang, kernels that were stopped or killed before they ran, tables that are damaged. What
 cannot heal says what to do: two servers in one home, a store that is deleted under a server."""
 
+import http.client
+import json
 import os
 import signal
 import sqlite3
@@ -9,7 +11,7 @@ import time
 
 import pytest
 from api import QUICK, children, fails_to_start, make_set, metric, refused, run_body, wait_until_settled
-from server import RIDDLE, Server, wait_until
+from server import FORM_TYPE, RIDDLE, Server, form, wait_until
 from test_server_durability import kernels, make_server, state, zygotes
 
 SALES = "id,region,total\n" + "".join(f"{i},r{i % 7},{i}\n" for i in range(20000))
@@ -220,3 +222,65 @@ def test_backup_and_restore(tmp_path):
     with server:
         assert server.get(f"/runs/{run_id}").status == 200
         assert metric(server, "riddle_zygote_restarts_total") is not None
+
+
+# ---- variables ----
+
+
+def test_the_loss_of_variables_is_told_once(tmp_path):
+    """However old the cell is that made them, and whatever comes after."""
+    server = make_server(tmp_path)
+
+    def say(thread, message):
+        answer = server.post(f"/thread/{thread}/message", {"message": message})
+        assert answer.status == 200, answer.body
+        return bool(answer.json.get("state_lost"))
+
+    with server:
+        old, executed, plain = (server.post("/thread/new", {"datasets": ["shop"]}).json["thread_id"] for _ in range(3))
+        assert not say(old, "PYTHON: x = 1")
+        for i in range(8):  # more than a model is shown
+            assert not say(old, f"SQL: SELECT {i} AS n")
+        assert server.post(f"/thread/{executed}/execute", {"code": "y = 2"}).json["status"] == "succeeded"
+        assert not say(plain, "SQL: SELECT 1 AS n")
+        server.stop(signal.SIGKILL)
+    with server:
+        assert [say(old, f"SQL: SELECT {i} AS n") for i in range(4)] == [True] + [False] * 3
+        answers = [server.post(f"/thread/{executed}/execute", {"language": "sql", "code": "SELECT 1 AS n"}).json for _ in range(3)]
+        assert [bool(a.get("state_lost")) for a in answers] == [True, False, False]
+        assert not say(plain, "SQL: SELECT 1 AS n")
+        server.stop(signal.SIGKILL)
+    with server:  # it was told before
+        assert not say(old, "SQL: SELECT 1 AS n") and not say(plain, "SQL: SELECT 1 AS n")
+
+
+# ---- stopping ----
+
+
+def test_an_upload_on_its_way_is_finished_before_the_stop(tmp_path):
+    with make_server(tmp_path, RIDDLE_STOP_TIMEOUT_SECONDS=60) as server:
+        body = form(("sales.csv", SALES))
+        connection = server.connect()
+        connection.putrequest("POST", "/upload")
+        connection.putheader("Content-Type", FORM_TYPE)
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders()
+        connection.send(body[:1000])
+        wait_until(lambda: list((server.home / "uploads").rglob(".part")), "it is being received")
+        server.process.send_signal(signal.SIGTERM)
+        wait_until(lambda: stops_listening(server), "the server is stopping")
+        connection.send(body[1000:])
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        assert answer.status == 200, told
+        connection.close()
+        assert server.stop() == 0
+    with server:
+        assert total(server, told["files"][0]["file_id"]) == SUM
+
+
+def stops_listening(server):
+    try:
+        return server.get("/healthz").status == 503
+    except (ConnectionError, http.client.HTTPException):
+        return True
