@@ -258,7 +258,8 @@ static void offer_frame(struct frame *f, bool complete, const struct candidates 
                        f->n_unknown > 1 ? DOUBT_WORDS :
                        f->n_unknown > 0 ? DOUBT_WORD :
                                           0;
-        ret->doubt = doubt;
+        /* Tables of pages have words around them that no column has; the weights know that. */
+        ret->doubt = all->unnamed ? 0 : doubt;
         return;
     }
     /* Plain sums and lists are what the weights were learned on: where those are sure, they win. */
