@@ -307,10 +307,10 @@ static int refuse_table(struct walk *w, const char *schema, const char *name)
             MAX_NAME, schema, dot, MAX_NAME, name, names);
     }
     if (nearest && !schema[0]) {
-        return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s'; did you mean '%s'?", MAX_NAME,
+        return err_set(w->err, ERR_NOT_FOUND, "unknown table '%.*s'; did you mean '%s'?", MAX_NAME,
                        name, nearest);
     }
-    return err_set(w->err, ERR_VALIDATION, "unknown table '%.*s%s%.*s'; the tables are: %s",
+    return err_set(w->err, ERR_NOT_FOUND, "unknown table '%.*s%s%.*s'; the tables are: %s",
                    MAX_NAME, schema, dot, MAX_NAME, name, names);
 }
 

@@ -19,8 +19,9 @@ struct sql_policy {
 };
 
 /*
- * tree: the parsed output of json_serialize_sql. Returns 0 if it may run. Otherwise VALIDATION with the message for the
- * user ("reading files is not allowed: read_csv(); query the tables by name: orders, order_items").
+ * tree: the parsed output of json_serialize_sql. Returns 0 if it may run. Otherwise VALIDATION, or
+ * NOT_FOUND for a table that there is not, with the message for the user ("reading files is not
+ * allowed: read_csv(); query the tables by name: orders, order_items").
  */
 int sql_policy_check(const struct sql_policy *policy, const json_t *tree, struct err *err);
 

@@ -205,3 +205,9 @@ def test_page(server):
     answer = server.get("/", headers={"Accept": "text/html,*/*"})
     assert answer.status == 200 and answer.headers["content-type"].startswith("text/html")
     assert server.get("/metrics").status == 200
+
+
+def test_unknown_table_is_a_failure_not_a_refusal(server):
+    answer = server.post("/runs", {"dataset_id": "support", "sql": "SELECT * FROM nope"}).json
+    assert answer["status"] == "failed" and answer["result"]["error"]["type"] == "SQL_EXECUTION_ERROR"
+    assert "tickets" in answer["result"]["error"]["message"]

@@ -563,10 +563,13 @@ static int check_policy(struct sql_engine *e, const struct sql_request *req, str
             refuse(out, strstr(failure, "Only SELECT statements") ? not_a_select(req->sql) : failure);
         return 1;
     }
-    if (sql_policy_check(&policy, tree, &refusal) < 0) {
+    r = sql_policy_check(&policy, tree, &refusal);
+    if (r == -ERR_NOT_FOUND)
+        result_fail(out, WIRE_VERDICT_ERROR, "SQL_EXECUTION_ERROR", refusal.message);
+    else if (r < 0)
         refuse(out, refusal.message);
+    if (r < 0)
         return 1;
-    }
     return 0;
 }
 

@@ -338,8 +338,8 @@ static void test_dataset_names(void **state)
         { "main", "SELECT * FROM main.orders", "ok" },
         { "Memory", "SELECT * FROM memory.orders", "ok" },
         { "__RIDDLE_0", "SELECT * FROM __riddle_0.orders", "ok" },
-        { "temp", "SELECT * FROM temp.orders", "policy" },
-        { "system", "SELECT * FROM system.orders", "policy" },
+        { "temp", "SELECT * FROM temp.orders", "error" },
+        { "system", "SELECT * FROM system.orders", "error" },
         { "information_schema", "SELECT * FROM information_schema.tables", "policy" },
         { "pg_catalog", "SELECT * FROM pg_catalog.orders", "policy" },
     };
