@@ -188,10 +188,14 @@ class Page:
             self.browser.pump(TIMEOUT_S)
 
     def click(self, selector, containing=""):
-        """With the mouse, in the middle of the first such element that has this text."""
+        """With the mouse, in the middle of the first such element that has this text, once it stands still."""
         found = (f"[...document.querySelectorAll({json.dumps(selector)})].find(e => e.checkVisibility() && "
                  f"e.innerText.includes({json.dumps(containing)}))")
-        box = self.wait(f"(e => (e.scrollIntoView({{block: 'center', behavior: 'instant'}}), e.getBoundingClientRect().toJSON()))({found})")
+        measure = f"(e => (e.scrollIntoView({{block: 'center', behavior: 'instant'}}), e.getBoundingClientRect().toJSON()))({found})"
+        box, before = self.wait(measure), None
+        while box != before:
+            self.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")
+            box, before = self.wait(measure), box
         place = {"x": box["x"] + box["width"] / 2, "y": box["y"] + box["height"] / 2, "button": "left", "clickCount": 1}
         for kind in ("mousePressed", "mouseReleased"):
             self.call("Input.dispatchMouseEvent", type=kind, **place)

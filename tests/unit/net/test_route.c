@@ -272,7 +272,7 @@ static void test_openapi(void **state)
                              "application/json", "schema", "$ref"),
                         "#/components/schemas/Run");
     static const char *const statuses[] = { "201", "400", "401", "403", "404",
-                                            "411", "413", "415", "429", "500" };
+                                            "411", "413", "415", "422", "429", "500" };
     assert_int_equal(json_object_size(json_object_get(post, "responses")), ARRAY_SIZE(statuses));
     for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)
         assert_non_null(json_object_get(json_object_get(post, "responses"), statuses[i]));
