@@ -216,6 +216,11 @@ bool sandbox_died_early(const struct sandbox *sb)
     return sb->died_early || (sb->link->dead && !sb->inbox.ready);
 }
 
+bool sandbox_was_ready(const struct sandbox *sb)
+{
+    return sb->inbox.ready;
+}
+
 bool sandbox_alive(const struct sandbox *sb)
 {
     return !sb->link->dead && !sb->broken;

@@ -39,5 +39,7 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
 
 /* True if the kernel ended by itself before it could run anything: another one may do better. */
 bool sandbox_died_early(const struct sandbox *sb);
+/* It has said so: requests before that have run nothing. */
+bool sandbox_was_ready(const struct sandbox *sb);
 
 #endif

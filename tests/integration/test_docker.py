@@ -167,7 +167,6 @@ def test_containers_of_another_home_and_of_a_living_process_are_left_alone(docke
     assert ran.status == 0 and "1" in ran.text, ran.err
     second = Server(tmp_path / "second", **settings(docker_daemon))
     make_set(second)
-    second.home = served.home
     with second:
         wait_until_settled(second)
         assert before & {c["Id"] for c in mine(docker_daemon, served)}

@@ -132,10 +132,11 @@ def test_a_damaged_table_is_made_anew(tmp_path, kind):
         uploaded = server.upload(("sales.csv", SALES)).json["files"][0]["file_id"]
         [table] = (server.home / "uploads").rglob(".table.*.duckdb")
         damage(table, kind)
-        if kind == "flipped":  # Python is told; the table is made anew for the next kernel
+        if kind == "flipped":  # Python is told, unless the change was seen before; the table is made anew for the next kernel
             code = "result = sql('SELECT sum(total) AS t FROM sales')"
             first = server.post("/runs", run_body(uploaded, python=code)).json
-            assert first["status"] == "failed" and "Corrupt database file" in first["result"]["error"]["message"]
+            failed = first["status"] == "failed" and "Corrupt database file" in first["result"]["error"]["message"]
+            assert failed or first["result"]["rows"] == [[SUM]], first
             assert server.post("/runs", run_body(uploaded, python=code)).json["result"]["rows"] == [[SUM]]
         assert total(server, uploaded) == SUM
 

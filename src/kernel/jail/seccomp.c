@@ -145,8 +145,8 @@ static const int until_closed[] = {
     /* looking at the network, and the layers themselves */
     SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
     SC(landlock_restrict_self), SC(seccomp),
-    /* limits */
-    SC(prlimit64), SC(setrlimit),
+    /* limits, and the owner of the control socket's signals */
+    SC(prlimit64), SC(setrlimit), SC(fcntl),
 };
 
 static bool is_until_closed(int nr)
