@@ -185,7 +185,7 @@ static int begin(struct lease *l, struct err *err)
         executor_running(l, l->done, l->done_arg, false);
         return 0;
     }
-    /* Nobody took the request, and no variable is lost: whether the end is known yet does not matter. */
+    /* Nobody took the request, and no variable is lost. That it ended may not be known yet. */
     bool anew = !sandbox_was_ready(l->sandbox) || l->spec.kind == RUN_SQL;
     if (r == -ERR_UNAVAILABLE && anew && lease_may_replace(l)) {
         begin_again(l);
