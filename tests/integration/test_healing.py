@@ -54,13 +54,20 @@ def test_a_zygote_that_hangs_is_replaced(tmp_path, kind):
         wait_until(lambda: not zombies(server), "nothing is left unreaped")
 
 
+def send_all(pids, number):
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:  # it has ended since it was listed
+            pass
+
+
 def test_kernels_that_were_stopped_are_not_lent(tmp_path):
     with make_server(tmp_path) as server:
         wait_until_settled(server)
         for _ in range(3):
             stopped = kernels(server)
-            for pid in stopped:
-                os.kill(pid, signal.SIGSTOP)
+            send_all(stopped, signal.SIGSTOP)
             wait_until(lambda: all(state(pid) in ("T", "Z", None) for pid in stopped), "they have stopped")
             begun = time.monotonic()
             assert server.sql("shop", "SELECT count(*) FROM sales").json["result"]["rows"] == [[3]]
@@ -73,11 +80,7 @@ def test_kernels_killed_before_they_ran_are_replaced(tmp_path):
     with make_server(tmp_path) as server:
         wait_until_settled(server)
         for number in range(12):
-            for pid in kernels(server):
-                try:
-                    os.kill(pid, signal.SIGKILL)
-                except ProcessLookupError:
-                    pass
+            send_all(kernels(server), signal.SIGKILL)
             # At once: the server may not have seen yet that they are dead.
             answer = server.sql("shop", f"SELECT count(*) + {number} FROM sales")
             assert answer.status == 200 and answer.json["result"]["rows"] == [[3 + number]], answer.body
