@@ -66,6 +66,7 @@ struct profiling {
     struct lease *lease;
     profile_done_fn done;
     void *arg;
+    bool again; /* the one that is profiled was begun a second time */
 };
 
 static void profile_next(void *arg);
@@ -104,8 +105,14 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
     if (err) {
         why = *err;
         r = -(int)err->code;
+    } else if (result->verdict == VERDICT_KILLED && !p->again) {
+        p->again = true; /* by somebody else: a profile changes nothing */
+        run_result_finish(result);
+        profile_next(p);
+        return;
     } else if (result->verdict != VERDICT_OK) {
-        r = err_set(&why, ERR_INTERNAL, "profiling '%s' ended in %s", p->handle.dataset->files[p->at].name,
+        r = err_set(&why, result->verdict == VERDICT_KILLED ? ERR_UNAVAILABLE : ERR_INTERNAL,
+                    "profiling '%s' ended in %s", p->handle.dataset->files[p->at].name,
                     verdict_name(result->verdict));
     } else {
         json_t *profile = json_object_get(result->body, "profile");
@@ -125,6 +132,7 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
         return;
     }
     p->at++;
+    p->again = false;
     profile_next(p);
 }
 
