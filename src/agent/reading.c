@@ -33,46 +33,6 @@ struct reading {
     json_t *answer;
 };
 
-/* ---- times ---- */
-
-static bool is_time(const json_t *types, size_t column)
-{
-    const char *type = json_string_value(json_array_get(types, column));
-    return type && plan_type_from_name(type) == TYPE_TIMESTAMP;
-}
-
-json_t *reading_respell_times(const json_t *body)
-{
-    json_t *borrowed = (json_t *)(uintptr_t)body; /* only its reference count changes */
-    const json_t *types = json_object_get(body, "types");
-    size_t i, c, n = json_array_size(types);
-    json_t *row;
-    for (c = 0; c < n && !is_time(types, c);)
-        c++;
-    if (c == n)
-        return json_incref(borrowed);
-    json_t *copy = json_copy(borrowed), *rows = json_deep_copy(json_object_get(body, "rows"));
-    if (!copy || !rows || json_object_set_new(copy, "rows", rows) < 0) {
-        json_decref(copy);
-        return json_incref(borrowed);
-    }
-    for (; c < n; c++) {
-        if (!is_time(types, c))
-            continue;
-        json_array_foreach(rows, i, row) {
-            json_t *v = json_array_get(row, c);
-            char text[64];
-            if (!json_is_string(v) || json_string_length(v) >= sizeof(text) || json_string_length(v) < 11)
-                continue;
-            memcpy(text, json_string_value(v), json_string_length(v) + 1);
-            if (text[10] == 'T')
-                text[10] = ' ';
-            json_string_set(v, text);
-        }
-    }
-    return copy;
-}
-
 /* ---- the answer ---- */
 
 static json_t *choices_json(const struct nl_answer *plans)
@@ -250,7 +210,7 @@ void reading_feed(struct reading *r, const json_t *body, const struct err *why)
     if (r->answer)
         return;
     if (body)
-        t->body = reading_respell_times(body);
+        t->body = json_incref((json_t *)(uintptr_t)body); /* only its reference count changes */
     else if (why && why->code != ERR_NONE)
         t->why = *why;
     else

@@ -41,10 +41,4 @@ void reading_feed(struct reading *r, const json_t *body, const struct err *why);
  */
 const json_t *reading_answer(const struct reading *r);
 
-/*
- * The result with its times as SQL writes them, "2024-03-01 10:30:00", not as JSON schemas do. A new reference: to the result
- * itself where it has no times.
- */
-json_t *reading_respell_times(const json_t *body);
-
 #endif

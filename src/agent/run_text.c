@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
+#include "agent/shape.h"
 #include "base/str.h"
 
 #define SHOWN_OUTPUT_BYTES 20000
@@ -75,6 +76,7 @@ static void append_table(struct buf *b, const json_t *result)
     bool numbers[SHOWN_COLUMNS];
     auto_json json_t *lines = json_array();
     json_t *line;
+    double number;
     struct err err = ERR_INIT;
     memset(numbers, there > 0, sizeof(numbers));
     for (i = 0; i <= MIN_OF(there, SHOWN_ROWS); i++) {
@@ -84,7 +86,8 @@ static void append_table(struct buf *b, const json_t *result)
             const json_t *cell = json_array_get(row, k);
             json_t *text = cell_text(cell);
             widths[k] = MAX_OF(widths[k], characters(json_string_value(text)));
-            numbers[k] = numbers[k] && (i == 0 || json_is_number(cell) || json_is_null(cell));
+            numbers[k] = numbers[k] &&
+                         (i == 0 || shape_number(cell, &number) || json_is_null(cell));
             json_array_append_new(line, text);
         }
     }

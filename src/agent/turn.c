@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "run/figures.h"
 #include "run/outcome.h"
+#include "run/run.h"
 
 #define CODE_DELAY_MS 5000       /* of a run, before its own time begins */
 #define FOLLOWED_CODE_BYTES 2000 /* of an execution, for who follows it */
@@ -90,6 +91,11 @@ static void on_progress(void *arg, const char *stage, double fraction)
     turn_say(arg, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
 }
 
+static enum python_policy turn_policy(const struct turn *t)
+{
+    return str_eq(turn_cfg(t)->python_policy, "open") ? POLICY_OPEN : POLICY_RESTRICTED;
+}
+
 static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t timeout_ms,
                      int64_t max_rows, int64_t max_output_bytes, bool shown, kernel_job_fn done,
                      struct err *err)
@@ -97,10 +103,14 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
     struct kernel_job job = {
         .kind = kind,
         .code = code,
+        .policy = turn_policy(t),
         .timeout_ms = timeout_ms,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,
-        .events = { .progress = on_progress, .output = shown ? on_output : NULL, .display = shown ? on_display : NULL, .arg = t },
+        .events = { .progress = on_progress,
+                    .output = shown ? on_output : NULL,
+                    .display = shown ? on_display : NULL,
+                    .arg = t },
         .done = done,
         .arg = t,
     };
@@ -164,8 +174,10 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
 /* The code that the turn ran last, or would have. */
 struct run_request turn_request(const struct turn *t)
 {
-    return (struct run_request){ .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL, .policy = POLICY_OPEN,
-                                 .timeout_ms = t->code.timeout_ms, .max_rows = t->code.max_rows,
+    return (struct run_request){ .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL,
+                                 .policy = turn_policy(t),
+                                 .timeout_ms = t->code.timeout_ms,
+                                 .max_rows = t->code.max_rows,
                                  .max_output_bytes = t->code.max_output_bytes };
 }
 
@@ -237,7 +249,14 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
 {
     struct err err = ERR_INIT;
     bool python = str_eq(run->language, "python");
-    t->run = (struct turn_run){ .language = run->language, .plan = json_incref(run->plan), .code = arena_strdup(&t->arena, run->code) };
+    const struct agent_data *d = &t->chat->data;
+    t->run = (struct turn_run){
+        .language = run->language,
+        .plan = json_incref(run->plan),
+        .code = python || !t->chat->has_data ?
+                    arena_strdup(&t->arena, run->code) :
+                    run_plain_sql(&t->arena, d->dataset_id, d->files, d->n_files, run->code),
+    };
     t->after_run = next;
     turn_stage_run(t, run->language);
     int r = t->run.code ? 0 : err_set(&err, ERR_TOO_LARGE, "the code is too large");

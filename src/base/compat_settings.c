@@ -85,6 +85,17 @@ static const struct {
     { "LOG_LEVEL", "notset", "debug" },
 };
 
+static const struct compat_default defaults[] = {
+    { "RATE_LIMIT_MAX", "RATE_LIMIT_WINDOW_MS", "20" },
+    { "RATE_LIMIT_MAX", "SESSION_MAX_BYTES", "20" },
+    { "RATE_LIMIT_MAX", "SESSION_TTL_S", "20" },
+};
+
+const struct compat_default *compat_default_at(size_t i)
+{
+    return i < ARRAY_SIZE(defaults) ? &defaults[i] : NULL;
+}
+
 const struct compat_setting *compat_setting_at(size_t i)
 {
     return i < ARRAY_SIZE(rows) ? &rows[i] : NULL;

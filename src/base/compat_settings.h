@@ -29,7 +29,19 @@ struct compat_setting {
 /* Rows of the table in order; NULL past the last. */
 const struct compat_setting *compat_setting_at(size_t i);
 
-/* Another word for a value of a setting ("warning" of LOG_LEVEL), case ignored; text itself when there is none. */
+/*
+ * A default of another system, which holds where its variables are used: of `setting` once
+ * `beside` is set. NULL past the last row.
+ */
+struct compat_default {
+    const char *setting, *beside, *text;
+};
+const struct compat_default *compat_default_at(size_t i);
+
+/*
+ * Another word for a value of a setting ("warning" of LOG_LEVEL), case ignored; text itself when
+ * there is none.
+ */
 const char *compat_value(const char *setting, const char *text);
 
 #endif

@@ -470,6 +470,21 @@ static bool same_value(const struct source *a, const struct source *b)
                     : str_eq(b->text + n, a->suffix));
 }
 
+static const char *default_beside(const struct setting *s, const struct dotenv *d)
+{
+    const struct compat_default *c;
+
+    for (size_t i = 0; (c = compat_default_at(i)); i++) {
+        const struct entry *entry;
+        const char *in_env = look_up(d, false, c->beside, &entry);
+        const char *in_file = look_up(d, true, c->beside, &entry);
+
+        if (str_eq(c->setting, s->name) && ((in_env && *in_env) || (in_file && *in_file)))
+            return c->text;
+    }
+    return s->dflt;
+}
+
 /* The environment wins over .env; in each, two names of one setting must agree. */
 static int choose(const struct setting *s, const struct dotenv *d, struct source *ret, struct err *err)
 {
@@ -501,6 +516,8 @@ static int choose(const struct setting *s, const struct dotenv *d, struct source
             decided = true;
         }
     }
+    if (ret->text == s->dflt)
+        ret->text = default_beside(s, d);
     ret->text = compat_value(s->name, ret->text);
     return 0;
 }

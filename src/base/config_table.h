@@ -31,7 +31,8 @@
                "Window of the rate limit.")                                                        \
     CONFIG_INT(rate_limit_max, "RATE_LIMIT_MAX", 1200, 0, 1000000000,                              \
                "Messages to a chat of one key, or of one address without keys, in a window; "      \
-               "0 for no limit. Other requests may be as many, and at least 1200.")                \
+               "0 for no limit. Other requests may be as many, and at least 1200. The default is " \
+               "20 where `RATE_LIMIT_WINDOW_MS`, `SESSION_MAX_BYTES` or `SESSION_TTL_S` is set.")  \
     CONFIG_STR(trusted_proxies, "TRUSTED_PROXIES", "",                                             \
                "Addresses of proxies, separated by commas, whose X-Forwarded-For names the "       \
                "client for the rate limit.")                                                       \
@@ -159,7 +160,10 @@
     CONFIG_STR(ssl_cert_file, "SSL_CERT_FILE", "",                                                 \
                "Certificates to trust when Riddle calls others, instead of the system's.")         \
     CONFIG_STR(curl_ca_bundle, "CURL_CA_BUNDLE", "", "The same; wins over SSL_CERT_FILE.")         \
-    CONFIG_SECTION("Python policy `restricted`")                                                   \
+    CONFIG_SECTION("Python policy")                                                                \
+    CONFIG_ENUM(python_policy, "PYTHON_POLICY", "open", "open|restricted",                         \
+                "Of Python in chats, threads and `riddle run --python`. `POST /runs` and "         \
+                "RunnerRequests are `restricted` unless they say `\"python_policy\": \"open\"`.") \
     CONFIG_STR(python_allowed, "RIDDLE_PYTHON_ALLOWED", "",                                        \
                "Modules allowed besides the built-in list, separated by commas.")                  \
     CONFIG_STR(python_blocked, "RIDDLE_PYTHON_BLOCKED", "",                                        \

@@ -266,16 +266,15 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
         return json_array();
     json_array_foreach(list, i, c) {
         auto_buf struct buf sql = BUF_INIT(PLAN_SQL_MAX_BYTES);
-        auto_json json_t *body = NULL, *spelled = NULL;
+        auto_json json_t *body = NULL;
         int r = catalog_compile(d->catalog, json_object_get(c, "plan"), &sql, &err);
         if (r >= 0)
             r = ask_data_run(d, buf_cstr(&sql), READING_ROWS_MAX, &body, &err);
         json_object_set_new(c, "sql", json_string(buf_cstr(&sql)));
         if (r >= 0) {
-            spelled = reading_respell_times(body);
-            json_object_set(c, "rows", json_object_get(spelled, "rows"));
-            nl_result_features(json_is_true(json_object_get(c, "expects_one")), json_object_get(spelled, "rows"),
-                               json_object_get(c, "features"));
+            json_object_set(c, "rows", json_object_get(body, "rows"));
+            nl_result_features(json_is_true(json_object_get(c, "expects_one")),
+                               json_object_get(body, "rows"), json_object_get(c, "features"));
         } else {
             json_object_set_new(c, "error", json_string(err.message));
         }

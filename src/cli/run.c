@@ -65,7 +65,7 @@ static const char usage[] =
     "                   read\n"
     "  --max-rows N     rows of the result, 1 to 1000 (200)\n"
     "  --timeout N      seconds, 1 to 60 (10)\n"
-    "  --policy NAME    of Python: restricted (the default) or open\n"
+    "  --policy NAME    of Python: restricted or open (PYTHON_POLICY, else open)\n"
     "  --out DIR        where figures are saved (beside the script; the working directory when there is none)\n"
     "  --svg            figures as SVG too\n"
     "  --save DIR       copies the files that Python code left in its working directory to DIR\n"
@@ -253,8 +253,8 @@ static int build_request(const struct config *cfg, const struct options *o, stru
         return err_set(err, ERR_VALIDATION, "the %s is not UTF-8 text", o->sql ? "query" : "script");
     json_object_set_new(request, "query_type", json_string(o->sql ? "sql" : "python"));
     json_object_set_new(request, o->sql ? "sql" : "python_code", json_stringn(buf_cstr(&code), code.len));
-    if (o->policy)
-        json_object_set_new(request, "python_policy", json_string(o->policy));
+    json_object_set_new(request, "python_policy",
+                        json_string(o->policy ? o->policy : cfg->python_policy));
     json_object_set_new(request, "svg", json_boolean(o->svg));
     /* A person reads or pipes the rows: cut them at --max-rows, not at the bytes that suit a chat. */
     json_object_set_new(request, "max_output_bytes", json_integer(RUN_OUTPUT_MAX));

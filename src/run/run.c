@@ -11,7 +11,9 @@
 #include "base/id.h"
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/macros.h"
 #include "base/str.h"
+#include "plan/sql_names.h"
 #include "run/capsule.h"
 #include "run/figures.h"
 #include "run/outcome.h"
@@ -286,6 +288,24 @@ static int refuse(struct run *run, const struct err *why, struct err *err)
     return store_run(run, &nothing, err);
 }
 
+const char *run_plain_sql(struct arena *arena, const char *dataset_id,
+                          const struct sandbox_file *files, size_t n_files, const char *sql)
+{
+    auto_buf struct buf plain = BUF_INIT(CODE_MAX_BYTES + 1);
+    const char **tables = arena_alloc(arena, (n_files + 1) * sizeof(*tables));
+    struct sql_policy names = { .dataset_id = dataset_id, .tables = tables };
+    struct err err = ERR_INIT;
+    if (!tables)
+        return NULL;
+    for (size_t i = 0; i < n_files; i++)
+        if (files[i].table)
+            tables[names.n_tables++] = files[i].table;
+    if (strlen(sql) > CODE_MAX_BYTES) /* which is refused as it came */
+        return sql;
+    return sql_plain_names(&names, sql, &plain, &err) < 0 ? NULL :
+                                                            arena_strdup(arena, buf_cstr(&plain));
+}
+
 static int copy_spec(struct run *run, const struct run_spec *spec, struct err *err)
 {
     struct run_spec *s = &run->spec;
@@ -300,6 +320,9 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (*texts[i])
             copied = (*texts[i] = arena_strdup(&run->arena, *texts[i])) && copied;
+    if (copied && s->sql)
+        copied = (s->sql = run_plain_sql(&run->arena, s->dataset_id, spec->files, spec->n_files,
+                                         s->sql));
     if (!copied)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     s->request.kind = s->python ? RUN_PYTHON : RUN_SQL;

@@ -76,6 +76,13 @@ struct run_listener {
     void *arg;
 };
 
+/*
+ * The SQL that is run and kept: its tables named without the data set. In the arena; NULL when out
+ * of memory.
+ */
+const char *run_plain_sql(struct arena *arena, const char *dataset_id,
+                          const struct sandbox_file *files, size_t n_files, const char *sql);
+
 /* TOO_LARGE for the code, UNAVAILABLE when too many wait. */
 int run_start(struct runs *runs, const struct run_spec *spec, const struct run_listener *listener,
               struct run **ret, struct err *err);

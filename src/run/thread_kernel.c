@@ -131,7 +131,7 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
         .kind = k->job.kind,
         .code = k->job.code,
         .code_len = strlen(k->job.code),
-        .policy = POLICY_OPEN,
+        .policy = k->job.policy,
         .timeout_ms = k->job.timeout_ms,
         .max_rows = k->job.max_rows,
         .max_output_bytes = k->job.max_output_bytes,

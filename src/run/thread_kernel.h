@@ -70,6 +70,7 @@ typedef void (*kernel_job_fn)(void *arg, const struct run_result *result, const 
 struct kernel_job {
     enum run_kind kind;
     const char *code; /* copied */
+    enum python_policy policy;
     int64_t timeout_ms, max_rows, max_output_bytes;
     struct run_events events;
     kernel_job_fn done;

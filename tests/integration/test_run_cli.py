@@ -210,9 +210,9 @@ def test_save_says_what_is_missing(programs, tmp_path):
 
 def test_policy(programs, data, script):
     path = script("import os\nos.getpid() > 0")
-    done = programs.run("--timeout", "30", "--python", path, data / "orders.csv")
+    done = programs.run("--timeout", "30", "--policy", "restricted", "--python", path, data / "orders.csv")
     assert done.status == 1 and "Blocked import: os" in done.err
-    done = programs.run("--timeout", "30", "--policy", "open", "--python", path, data / "orders.csv")
+    done = programs.run("--timeout", "30", "--python", path, data / "orders.csv")
     assert (done.status, done.text) == (0, "True\n")
 
 

@@ -83,6 +83,24 @@ def test_run_answers_as_a_chat_does(server):
     assert (details["dataset_id"], details["query_mode"], details["plan_json"], details["python_code"]) == ("ecommerce", "sql", None, None)
 
 
+def test_values_as_the_runner_writes_them(server):
+    """json.dumps(rows, default=str): times after a blank, decimals as text with their digits."""
+    sql = "SELECT created_at, CAST(1.5 AS DECIMAL(4,2)) AS d, DATE '2025-08-01' AS day FROM tickets ORDER BY 1 LIMIT 1"
+    (row,) = run(server, "support", query_type="sql", sql=sql).json["result"]["rows"]
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", row[0]) and row[1:] == ["1.50", "2025-08-01"]
+    code = "result_df = pd.DataFrame({'t': tickets['created_at'].astype('datetime64[ns]').sort_values().head(1)})"
+    assert run(server, "support", query_type="python", python_code=code).json["result"]["rows"] == [[row[0]]]
+
+
+def test_compiled_sql_names_tables_without_the_data_set(server):
+    sql = "SELECT count(*) FROM support.tickets WHERE 'support.tickets' <> ''"
+    plain = "SELECT count(*) FROM tickets WHERE 'support.tickets' <> ''"
+    answer = run(server, "support", query_type="sql", sql=sql).json
+    assert (answer["status"], answer["details"]["compiled_sql"]) == ("succeeded", plain)
+    assert server.get(f"/runs/{answer['run_id']}").json["compiled_sql"] == plain
+    assert chat(server, "SQL: " + sql, "support")["details"]["compiled_sql"] == plain
+
+
 def test_run_python_and_plan(server):
     body = run(server, query_type="python", python_code="result = len(orders)").json
     assert (body["status"], body["details"]["query_mode"], body["result"]["rows"]) == ("succeeded", "python", [[4018]])

@@ -40,3 +40,15 @@ def test_rate_limit_of_messages_by_client_of_a_proxy(tmp_path):
         assert 0 < int(limited.headers["retry-after"]) <= 3600
         assert say("5.6.7.8").status == 400
         assert [server.get("/datasets").status for _ in range(5)] == [200] * 5
+
+
+def test_defaults_beside_variables_of_the_system(tmp_path):
+    settings = {"SESSION_TTL_S": 600, "PYTHON_POLICY": "restricted"}
+    with Server(tmp_path, **OPEN, **settings) as server:
+        thread = server.post("/thread/new", {}).json["thread_id"]
+        path = f"/thread/{thread}/message"
+        refused = server.post(path, {"message": "PYTHON: import os\nos.getcwd()"}).json
+        assert "Blocked import: os" in refused["code_runs"][0]["output"], refused
+        assert "3.14" in server.post(path, {"message": "PYTHON: import math\nprint(round(math.pi, 2))"}).json["code_runs"][0]["output"]
+        say = [server.post("/chat", {"messages": []}).status for _ in range(19)]
+        assert say == [400] * 18 + [429]

@@ -66,8 +66,9 @@ struct sql_request {
  *   "verdict":"ok","columns":[…],"types":[…],"rows":[[…]],"row_count":N,"truncated":false,"error":null
  * A failing query is a result too: verdict error | policy | memory | interrupted, with
  *   "error":{"type":"SQL_EXECUTION_ERROR"|"SQL_POLICY_VIOLATION","message":…}, columns and rows empty.
- * Values: integers up to 64 bits as JSON integers, HUGEINT and DECIMAL as strings when a double would harm them,
- * NaN and infinities as null, dates and timestamps as ISO text, BLOB as base64, LIST and STRUCT as JSON arrays/objects.
+ * Values: integers up to 64 bits as JSON integers, larger ones and DECIMAL as strings, NaN and
+ * infinities as null, dates and timestamps as Python's str() writes them,
+ * BLOB as base64, LIST and STRUCT as JSON arrays/objects.
  * The return value is negative only when the engine itself cannot go on.
  */
 int sql_execute(struct sql_engine *e, const struct sql_request *req, struct result *ret, struct err *err);

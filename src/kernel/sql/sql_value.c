@@ -1,8 +1,9 @@
 /*
  * DuckDB's values as JSON text, straight from the vectors: no value object is built for a cell.
  *
- * Numbers that JSON readers keep are numbers; the rest is text: integers past 64 bits, decimals of more than 15 digits.
- * Dates and times are ISO 8601; years before 1 are astronomical (1 BC is 0000); infinity is "infinity". NaN and the
+ * Numbers that JSON readers keep are numbers; the rest is text: integers past 64 bits, decimals
+ * (1.50 stays 1.50). Dates are ISO 8601, times stand after a blank, as Python's str() writes both;
+ * years before 1 are astronomical (1 BC is 0000); infinity is "infinity". NaN and the
  * infinities of floating point are null, since JSON has no word for them.
  */
 
@@ -18,7 +19,6 @@
 #include "base/str.h"
 #include "kernel/sql/sql_value_impl.h"
 
-#define DECIMAL_SAFE_DIGITS 15
 #define BLOB_MAX_BYTES (SQL_CELL_MAX_BYTES / 4 * 3)
 
 /* ---- text ---------------------------------------------------------------------------------------------------------- */
@@ -136,18 +136,17 @@ static int write_decimal(struct buf *out, __int128 v, unsigned scale, struct err
     char text[U128_TEXT_SIZE], padded[U128_TEXT_SIZE + 2];
     const char *digits = u128_text(magnitude(v), text);
     size_t len = strlen(digits);
-    const char *quote = len <= DECIMAL_SAFE_DIGITS ? "" : "\"";
 
     if (scale == 0)
-        return buf_printf(out, err, "%s%s%s%s", quote, v < 0 ? "-" : "", digits, quote);
+        return buf_printf(out, err, "\"%s%s\"", v < 0 ? "-" : "", digits);
     if (len <= scale) { /* at least one digit before the point */
         memset(padded, '0', scale + 1 - len);
         memcpy(padded + scale + 1 - len, digits, len + 1);
         digits = padded;
         len = scale + 1;
     }
-    return buf_printf(out, err, "%s%s%.*s.%s%s", quote, v < 0 ? "-" : "", (int)(len - scale),
-                      digits, digits + len - scale, quote);
+    return buf_printf(out, err, "\"%s%.*s.%s\"", v < 0 ? "-" : "", (int)(len - scale), digits,
+                      digits + len - scale);
 }
 
 /* ---- dates and times ----------------------------------------------------------------------------------------------- */
@@ -211,7 +210,7 @@ static int write_timestamp(struct buf *out, int64_t v, int64_t per_second, const
     write_clock(clock, sizeof(clock),
                 seconds - floor_div(seconds, SECONDS_PER_DAY) * SECONDS_PER_DAY, fraction,
                 per_second == NS_PER_SECOND ? 9 : 6);
-    return buf_printf(out, err, "\"%sT%s%s\"", day, clock, zone);
+    return buf_printf(out, err, "\"%s %s%s\"", day, clock, zone);
 }
 
 static int write_time(struct buf *out, int64_t v, int64_t per_second, const char *zone,

@@ -118,22 +118,6 @@ static void test_a_question_that_is_too_long(void **state)
     catalog_unref(c);
 }
 
-static void test_times(void **state)
-{
-    (void)state;
-    auto_json json_t *body = json_of(
-        "{'columns':['a','t'],'types':['VARCHAR','TIMESTAMP'],'rows':[['2024-01-01T10:00:00','2024-01-01T10:00:00'],"
-        "['x',null]],'row_count':2}");
-    auto_json json_t *before = json_deep_copy(body), *got = reading_respell_times(body);
-    assert_true(json_equal(body, before));
-    auto_json json_t *want = json_of("[['2024-01-01T10:00:00','2024-01-01 10:00:00'],['x',null]]");
-    assert_true(json_equal(json_object_get(got, "rows"), want));
-    assert_int_equal(json_integer_value(json_object_get(got, "row_count")), 2);
-    auto_json json_t *plain = json_of("{'columns':['a'],'types':['VARCHAR'],'rows':[['2024-01-01T10:00:00']]}");
-    auto_json json_t *same = reading_respell_times(plain);
-    assert_ptr_equal(same, plain);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -142,7 +126,6 @@ int main(void)
         cmocka_unit_test(test_failed_run),
         cmocka_unit_test(test_declined),
         cmocka_unit_test(test_a_question_that_is_too_long),
-        cmocka_unit_test(test_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -429,8 +429,10 @@ static void test_xlsx(void **state)
         "{\"format\":\"xlsx\",\"sheet\":\"Data\",\"sheets\":1,\"header\":true,\"title_rows\":0}",
         "[\"id\",\"day\",\"at\",\"time\",\"for\",\"code\",\"note\",\"column10\"]",
         "[\"BIGINT\",\"DATE\",\"TIMESTAMP\",\"TIME\",\"INTERVAL\",\"VARCHAR\",\"VARCHAR\",\"BOOLEAN\"]",
-        "[[1,\"2024-01-31\",\"2024-01-31T00:00:00\",\"12:00:00\",\"36:00:00\",\"007\",\"a \\\"b\\\",\\nc\",null],"
-        "[2,null,\"2024-01-31T12:00:00\",null,null,null,null,null],[null,null,null,null,null,null,null,true]]");
+        "[[1,\"2024-01-31\",\"2024-01-31 00:00:00\",\"12:00:00\",\"36:00:00\",\"007\","
+        "\"a \\\"b\\\",\\nc\",null],"
+        "[2,null,\"2024-01-31 12:00:00\",null,null,null,null,null],"
+        "[null,null,null,null,null,null,null,true]]");
     /* Rows far longer than DuckDB's usual limit. */
     for (int row = 0; row < 2; row++) {
         assert_int_equal(buf_append_str(&long_rows, "<row>" NUM("1"), NULL), 0);

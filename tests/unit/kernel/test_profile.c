@@ -103,8 +103,9 @@ static void test_kinds(void **state)
         "{\"value\":\"2024-02-01\",\"count\":2},{\"value\":\"2024-01-31\",\"count\":1}]}");
     check_column(
         json, "ts",
-        "{\"type\":\"TIMESTAMP\",\"nulls\":2,\"distinct\":1,\"min\":\"2024-01-31T10:00:00\","
-        "\"max\":\"2024-01-31T10:00:00\",\"top\":[{\"value\":\"2024-01-31T10:00:00\",\"count\":2}]}");
+        "{\"type\":\"TIMESTAMP\",\"nulls\":2,\"distinct\":1,\"min\":\"2024-01-31 10:00:00\","
+        "\"max\":\"2024-01-31 10:00:00\","
+        "\"top\":[{\"value\":\"2024-01-31 10:00:00\",\"count\":2}]}");
     /* Not a number and the infinities are values, but have no part in the rest. */
     check_column(
         json, "f",
