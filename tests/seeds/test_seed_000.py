@@ -216,6 +216,33 @@ def test_stream(server):
     assert result["result"]["rows"] == [[7]] and done["run_id"] == result["run_id"]
 
 
+def test_pages_of_messages(server):
+    for i in range(105):
+        chat(server, f"SQL: SELECT {i} AS i", thread_id="thread-long")
+    def ids(query):
+        return [m["id"] for m in server.get("/threads/thread-long/messages" + query).json["messages"]]
+    every = ids("?limit=1000")
+    assert len(every) == 200 and every == sorted(every)
+    assert ids("") == every[-50:] and ids("?limit=0") == every[-1:] and ids("?limit=7") == every[-7:]
+
+
+def test_time_that_runs_out(server):
+    body = run(server, query_type="python", python_code="while True: pass", timeout_seconds=1).json
+    assert (body["status"], body["result"]["error"]["type"]) == ("timed_out", "RUNNER_TIMEOUT")
+
+
+@pytest.mark.parametrize("plan,words", [
+    ({**COUNT_PLAN, "table": "nope"}, "nope"),
+    ({**COUNT_PLAN, "limit": 0}, "limit"),
+    ({**COUNT_PLAN, "select": []}, "Select list cannot be empty if provided"),
+    ({**COUNT_PLAN, "filters": [{"column": "status", "op": "~", "value": 1}]}, "filters[0]"),
+    ({**COUNT_PLAN, "filters": [{"column": "status", "op": "between", "value": 1}]}, "filters[0]"),
+])
+def test_plans_that_are_refused_name_the_place(server, plan, words):
+    answer = run(server, query_type="plan", plan_json=plan)
+    assert words in json.dumps(answer.json) and (answer.status in (400, 422) or answer.json["status"] == "rejected"), answer.body
+
+
 # ---- the page ----
 
 

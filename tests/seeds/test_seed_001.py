@@ -140,6 +140,20 @@ def test_root_lists_endpoints(server):
     assert root["status"] == "ok" and root["ui"] == "/ui" and root["docs"] == "/docs" and root["endpoints"]
 
 
+def test_history_and_runs_survive_a_restart(tmp_path):
+    server = Server(tmp_path, RATE_LIMIT_MAX=0, RIDDLE_PRELOAD="")
+    (server.datasets / "transactions").mkdir()
+    (server.datasets / "transactions" / "transactions.csv").write_text("id,amount\n1,2.5\n2,4\n")
+    with server:
+        thread = new_thread(server)
+        run_id = say(server, thread, "SQL: SELECT sum(amount) AS s FROM transactions")["run_id"]
+    with server:
+        history = server.get(f"/thread/{thread}/history").json["messages"]
+        assert [m["role"] for m in history] == ["user", "assistant"]
+        assert server.get(f"/runs/{run_id}").json["result_json"]["rows"] == [[6.5]]
+        assert say(server, thread, "SQL: SELECT count(*) AS n FROM transactions")["result"]["rows"] == [[2]]
+
+
 # ---- messages ----
 
 

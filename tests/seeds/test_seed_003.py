@@ -164,6 +164,21 @@ def test_files(server):
     assert server.post("/files/clear", {"session_id": "never-seen"}).json["status"] == "ok"
 
 
+def test_sessions_see_their_own_files_and_nothing_of_the_server(server):
+    upload(server, "mine", ("mine.txt", "a"))
+    upload(server, "theirs", ("theirs.txt", "b"))
+    code = "PYTHON: import os\nprint(sorted(n for n in os.listdir('/data') if n.endswith('.txt')), [k for k in os.environ if 'KEY' in k or 'RIDDLE' in k])"
+    assert chat(server, user(code), session_id="mine")["code_runs"][0]["output"] == "['mine.txt'] []\n"
+    assert chat(server, user(code), session_id="theirs")["code_runs"][0]["output"] == "['theirs.txt'] []\n"
+
+
+def test_libraries_of_analysts(server):
+    code = ("PYTHON: import numpy as np, pandas as pd, matplotlib.pyplot as plt, seaborn as sns\n"
+            "sns.histplot(np.array([1, 2, 2])); plt.savefig('h.png'); print(pd.Series([1, 2]).sum())")
+    answer = chat(server, user(code), session_id="libraries", timeout_seconds=60)
+    assert answer["code_runs"][0]["output"] == "3\n" and answer["images"] == ["h.png"], answer
+
+
 def test_figures(server):
     code = "PYTHON: import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('plot.png')"
     answer = chat(server, user(code), session_id="painter")
