@@ -37,6 +37,7 @@ struct chat {
     json_t *last_plan;       /* of the last answer, for follow-ups */
     char *last_question;
     struct thread_kernel *kernel;
+    bool data_is_gone;  /* something that its kernel may have read was deleted: it gets no image */
     bool refresh_due;   /* files came or went during a turn */
     struct turn *turns; /* the first one runs */
     struct settle_waiter *settling; /* who waits for its kernel to settle */
@@ -57,10 +58,30 @@ struct agent {
     struct learning *learning; /* under way */
     struct loop_timer *sweep;
     char started_at[CLOCK_ISO_SIZE];
+    struct {
+        int64_t bytes, at_ms; /* of all of them, when they were last looked at */
+    } images;
+    struct {
+        void (*done)(void *arg);
+        void *arg;
+        int64_t until_ms;
+        struct loop_timer *timer;
+    } aside; /* of agent_put_aside() */
     struct agent_stats stats;
     bool closing;
 };
 
+/* ---- keeper.c ---- */
+
+int keeper_begin(struct agent *a, struct err *err);
+/* Tells who waits that the kernel has come to rest, if it has. */
+void keeper_tell_settled(struct chat *c);
+void keeper_forget(struct chat *c);
+/* A chat that was read from the store goes on with its image, if there is one. */
+void keeper_adopt(struct chat *c);
+void keeper_forget_data(struct agent *a, const char *owner, const char *id);
+void keeper_forget_chat(struct chat *c);
+void keeper_remove_images(struct agent *a, const char *owner, const char *id);
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
 /* Now, whatever is under way. */

@@ -13,16 +13,7 @@
 #include "base/str.h"
 #include "run/runner.h"
 
-#define SWEEP_MS 10000               /* or sooner, when kernels are to be frozen sooner */
 #define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
-#define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
-
-/* Somebody who waits until the kernel is not on its way from one state to another. */
-struct settle_waiter {
-    struct settle_waiter *next;
-    void (*done)(void *arg);
-    void *arg;
-};
 
 /* ---- data ---- */
 
@@ -203,12 +194,14 @@ static bool names(const json_t *ids, const char *id)
 
 void agent_forget_data(struct agent *a, const char *owner, const char *dataset_id)
 {
+    keeper_forget_data(a, owner, dataset_id);
     for (struct chat *c = a->closing ? NULL : a->chats, *next; c; c = next) {
         next = c->next;
         if (!str_eq(c->owner, owner) ||
             !(names(c->datasets, dataset_id) || names(c->uploads, dataset_id)))
             continue;
         chat_ref(c);
+        keeper_forget_chat(c);
         chat_refresh_data(c, NULL, NULL);
         chat_unref(c);
     }
@@ -244,11 +237,7 @@ static void chat_free(struct chat *c)
     json_decref(c->history);
     json_decref(c->last_plan);
     free(c->last_question);
-    while (c->settling) {
-        struct settle_waiter *w = c->settling;
-        c->settling = w->next;
-        free(w);
-    }
+    keeper_forget(c);
     free(c);
 }
 
@@ -257,7 +246,7 @@ static void maybe_free(struct chat *c)
 {
     /* A loss that is still to be told of is remembered here only. */
     enum kernel_state state = thread_kernel_state(c->kernel);
-    bool kept = !c->deleted && (state != KERNEL_NONE || thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
+    bool kept = !c->deleted && ((state != KERNEL_NONE && state != KERNEL_COLD) || thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
     if (c->agent->closing)
         return; /* agent_destroy() */
     if (c->refs == 0 && !c->turns && !kept && (c->agent->env.store || c->deleted))
@@ -286,80 +275,16 @@ static void kernel_spec(void *arg, struct sandbox_spec *ret)
     sandbox_limits_default(c->agent->env.cfg, &ret->limits);
 }
 
-/* ---- putting a kernel aside ---- */
-
-static void tell_settled(struct chat *c)
-{
-    while (c->settling && !kernel_state_is_moving(thread_kernel_state(c->kernel))) {
-        struct settle_waiter *w = c->settling;
-        c->settling = w->next;
-        w->done(w->arg);
-        free(w);
-        chat_unref(c);
-    }
-}
-
-static void settle_soon(void *arg)
-{
-    struct chat *c = arg;
-    if (!c->agent->closing)
-        tell_settled(c);
-    chat_unref(c);
-}
-
-void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg)
-{
-    struct settle_waiter *w = calloc(1, sizeof(*w));
-    struct err err = ERR_INIT;
-    if (!w) {
-        done(arg);
-        return;
-    }
-    *w = (struct settle_waiter){ .next = c->settling, .done = done, .arg = arg };
-    c->settling = w;
-    chat_ref(c);
-    chat_ref(c); /* for settle_soon() */
-    if (loop_defer(c->agent->env.loop, settle_soon, c, &err) < 0)
-        settle_soon(c);
-}
-
-void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
-{
-    bool kept = thread_kernel_is_kept(c->kernel), hot = thread_kernel_is_hot(c->kernel);
-    *ret = (struct chat_sandbox){ .state = hot  ? "hot" :
-                                           kept ? "warm" :
-                                                  "cold",
-                                  .moved = thread_kernel_moved(c->kernel),
-                                  .has_variables = kept && thread_kernel_has_variables(c->kernel) };
-}
-
-int chat_freeze(struct chat *c, struct err *err)
-{
-    if (c->turns || thread_kernel_is_busy(c->kernel))
-        return err_set(err, ERR_CONFLICT, "this thread is busy");
-    if (thread_kernel_state(c->kernel) == KERNEL_WARM)
-        return 0;
-    return thread_kernel_freeze(c->kernel, err);
-}
-
-int chat_wake(struct chat *c, struct err *err)
-{
-    if (!c->agent->env.cfg->enable_python)
-        return err_set(err, ERR_FEATURE_DISABLED,
-                       "Python execution is disabled (ENABLE_PYTHON_EXECUTION)");
-    thread_kernel_prepare(c->kernel);
-    return 0;
-}
-
 static void kernel_changed(void *arg, bool arrived)
 {
     struct chat *c = arg;
-    if (thread_kernel_is_hot(c->kernel))
+    bool refused = thread_kernel_refusal(c->kernel) != NULL;
+    if (thread_kernel_is_hot(c->kernel) && !refused)
         c->used_ms = clock_now_ms();
-    if (arrived)
-        agent_trim(c->agent, c);
+    if (arrived || refused)
+        agent_trim(c->agent, arrived ? c : NULL);
     chat_ref(c);
-    tell_settled(c);
+    keeper_tell_settled(c);
     chat_unref(c);
 }
 
@@ -586,13 +511,20 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
 
 #define RESTARTED "the server has been started anew since"
 
+/* Unless there is an image of them, variables of the thread went with the server. */
+static void note_restart(struct chat *c)
+{
+    if (thread_kernel_state(c->kernel) == KERNEL_NONE)
+        thread_kernel_note_loss(c->kernel, RESTARTED);
+}
+
 /* Executions are no messages: their capsules tell whether Python held variables. */
 static void on_python_runs(const struct err *err, const struct store_page *page, void *arg)
 {
     struct opening *o = arg;
     struct chat *c = TAKE_PTR(o->chat);
     if (!err && page->n > 0)
-        thread_kernel_note_loss(c->kernel, RESTARTED);
+        note_restart(c);
     open_end(o, c, NULL);
 }
 
@@ -610,7 +542,7 @@ static void on_last_run(const struct err *err, const struct store_page *page, vo
     struct err ignored = ERR_INIT;
     bool seen = !err && page->n > 0 && strcmp(page->capsules[0].created_at, a->started_at) >= 0;
     if (!seen && o->had_python)
-        thread_kernel_note_loss(o->chat->kernel, RESTARTED);
+        note_restart(o->chat);
     if (seen || o->had_python || o->told || a->closing ||
         store_list(a->env.store, RECORD_CAPSULE, &query, on_python_runs, o, &ignored) < 0)
         open_end(o, TAKE_PTR(o->chat), NULL);
@@ -647,7 +579,8 @@ static void on_history(const struct err *err, const struct store_page *page, voi
     struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = 1 };
     struct err ignored = ERR_INIT;
     o->chat = c;
-    if (store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_last_run, o, &ignored) < 0)
+    if (thread_kernel_state(c->kernel) != KERNEL_NONE ||
+        store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_last_run, o, &ignored) < 0)
         open_end(o, TAKE_PTR(o->chat), NULL);
 }
 
@@ -682,6 +615,8 @@ static void on_record(const struct err *err, const struct store_page *page, void
         c->datasets = TAKE_PTR(datasets);
         c->uploads = TAKE_PTR(uploads);
         r = find_data(c, false, &why);
+        if (r == 0)
+            keeper_adopt(c);
         if (r == -ERR_NOT_FOUND)
             r = 0; /* its data is gone, its history is not: the next turn says so */
     }
@@ -725,6 +660,7 @@ int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn
 int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err)
 {
     struct chat *c = chat_find(a, owner, thread_id);
+    keeper_remove_images(a, owner, thread_id);
     int r = a->env.store ? store_remove(a->env.store, RECORD_THREAD, owner, thread_id, done, arg, err) : 0;
     if (r == 0 && c) {
         chat_ref(c);
@@ -737,91 +673,6 @@ int chat_delete(struct agent *a, const char *owner, const char *thread_id, store
     return r;
 }
 
-/* ---- who may keep a kernel ---- */
-
-static size_t kept_of(const struct agent *a, const char *owner)
-{
-    size_t n = 0;
-    for (const struct chat *c = a->chats; c; c = c->next)
-        n += str_eq(c->owner, owner) && thread_kernel_is_kept(c->kernel);
-    return n;
-}
-
-/* The thread to give its kernel up: the least recently used one of the owner who has most. */
-static struct chat *least_wanted(struct agent *a, const struct chat *keep)
-{
-    struct chat *best = NULL;
-    size_t most = 0;
-    for (struct chat *c = a->chats; c; c = c->next) {
-        if (c == keep || !thread_kernel_is_kept(c->kernel) || c->turns)
-            continue;
-        size_t n = best && str_eq(best->owner, c->owner) ? most : kept_of(a, c->owner);
-        if (!best || n > most || (n == most && c->used_ms < best->used_ms)) {
-            best = c;
-            most = n;
-        }
-    }
-    return best;
-}
-
-static void evict(struct agent *a, struct chat *c, const char *why)
-{
-    if (thread_kernel_has_variables(c->kernel))
-        a->stats.evicted++;
-    chat_ref(c);
-    thread_kernel_drop(c->kernel, why);
-    chat_unref(c);
-}
-
-void agent_trim(struct agent *a, const struct chat *keep)
-{
-    size_t kept = 0, most = (size_t)a->env.cfg->hot_threads;
-    struct chat *c;
-    for (c = a->chats; c; c = c->next)
-        kept += thread_kernel_is_kept(c->kernel);
-    while (kept > most && (c = least_wanted(a, keep))) {
-        evict(a, c, "its sandbox was given up to make room for other threads");
-        kept--;
-    }
-}
-
-/* Others wait for the memory of kernels that run nothing, or the machine is short of it. */
-static bool make_room(void *arg)
-{
-    struct agent *a = arg;
-    struct chat *c = least_wanted(a, NULL);
-    if (c)
-        evict(a, c, "its sandbox was given up because memory was short");
-    return c != NULL;
-}
-
-static uint64_t sweep_ms(const struct agent *a)
-{
-    int64_t freeze_ms = a->env.cfg->freeze_after_s * 500;
-    return (uint64_t)(freeze_ms > 0 ? MIN_OF(freeze_ms, SWEEP_MS) : SWEEP_MS);
-}
-
-static void on_sweep(void *arg)
-{
-    struct agent *a = arg;
-    struct err err = ERR_INIT;
-    int64_t now = clock_now_ms();
-    for (struct chat *c = a->chats, *next; c; c = next) {
-        next = c->next;
-        if (thread_kernel_is_kept(c->kernel) && !c->turns &&
-            !thread_kernel_has_variables(c->kernel) && now - c->used_ms > STATELESS_KERNEL_MS)
-            evict(a, c, NULL);
-        else if (a->env.cfg->freeze_after_s > 0 && thread_kernel_state(c->kernel) == KERNEL_HOT &&
-                 thread_kernel_is_hot(c->kernel) &&
-                 now - c->used_ms > a->env.cfg->freeze_after_s * 1000)
-            (void)chat_freeze(c, &err); /* what cannot be frozen stays hot */
-    }
-    agent_trim(a, NULL);
-    if (memory_available_bytes("") < memory_limit_bytes("") / 5)
-        (void)make_room(a);
-    (void)loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, &err);
-}
-
 /* ---- the agent ---- */
 
 int agent_create(const struct agent_env *env, struct agent **ret, struct err *err)
@@ -830,13 +681,12 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     a->env = *env;
-    int r = loop_after(env->loop, sweep_ms(a), on_sweep, a, &a->sweep, err);
+    int r = keeper_begin(a, err);
     if (r < 0) {
         free(a);
         return r;
     }
     clock_iso8601(clock_wall_ms(), a->started_at);
-    executor_on_shortage(env->executor, make_room, a);
     *ret = a;
     return 0;
 }

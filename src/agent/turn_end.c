@@ -121,8 +121,8 @@ static void settle_outcome(struct turn *t)
 static json_t *container_state(const struct turn *t)
 {
     const struct kernel_times *times = thread_kernel_times(t->chat->kernel);
-    if (str_eq(times->woke_from, "warm"))
-        return json_sprintf("warm→hot (%.1fms)", (double)times->woke_us / 1000);
+    if (times->woke_from)
+        return json_sprintf("%s→hot (%.1fms)", times->woke_from, (double)times->woke_us / 1000);
     return t->restore_us > 0 ? json_sprintf("cold→hot (%.1fms)", (double)t->restore_us / 1000) :
                                json_string("hot");
 }

@@ -340,10 +340,19 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     return 0;
 }
 
+/* Requests are answered: what threads hold is put aside. */
+static void on_served(void *arg)
+{
+    struct app *app = arg;
+    agent_put_aside(app->agent, app->cfg->stop_timeout_s * 1000, app->stopped, app->stopped_arg);
+}
+
 void app_stop(struct app *app, void (*done)(void *arg), void *arg)
 {
     app->stopping = true;
-    http_server_stop(app->server, (unsigned)app->cfg->stop_timeout_s * 1000, done, arg);
+    app->stopped = done;
+    app->stopped_arg = arg;
+    http_server_stop(app->server, (unsigned)app->cfg->stop_timeout_s * 1000, on_served, app);
 }
 
 void app_destroy(struct app *app)

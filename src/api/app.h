@@ -50,6 +50,8 @@ struct app {
     char *openapi; /* the description, rendered once */
     char home[4096];
     int64_t started_ms;
+    void (*stopped)(void *arg);
+    void *stopped_arg;
     bool stopping;
 };
 

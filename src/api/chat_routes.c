@@ -355,6 +355,10 @@ static json_t *sandbox_json(const struct chat *c)
     if (c)
         chat_sandbox(c, &s);
     json_t *o = json_pack("{s:s, s:b}", "state", s.state, "has_variables", s.has_variables);
+    if (s.bytes > 0)
+        json_object_set_new(o, "bytes", json_integer(s.bytes));
+    if (s.refusal)
+        json_object_set_new(o, "not_cooled", json_string(s.refusal));
     if (s.moved.to && str_eq(s.moved.to, s.state)) {
         clock_iso8601(clock_wall_ms() - (clock_now_ms() - s.moved.at_ms), since);
         json_object_set_new(o, "since", json_string(since));
@@ -490,6 +494,18 @@ static void opened_to_wake(struct chat *c, const struct err *err, void *arg)
     free(w);
 }
 
+static void opened_to_cool(struct chat *c, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    if (!err) {
+        move_kernel(w, c, chat_cool);
+        return;
+    }
+    if (w->req)
+        reply_read_error(w->req, err);
+    free(w);
+}
+
 static void open_to(struct http_request *req, chat_fn opened)
 {
     struct err err = ERR_INIT;
@@ -503,6 +519,11 @@ static void open_to(struct http_request *req, chat_fn opened)
 static void post_freeze(struct http_request *req)
 {
     open_to(req, opened_to_freeze);
+}
+
+static void post_cool(struct http_request *req)
+{
+    open_to(req, opened_to_cool);
 }
 
 static void post_wake(struct http_request *req)
@@ -770,6 +791,10 @@ static const struct route routes[] = {
       .responses = stop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/thread/{thread_id}/freeze", post_freeze, .id = "freezeThread", .tag = "threads",
       .summary = "Freeze the kernel of a thread: it keeps its variables and uses no processor",
+      .params = thread_params, .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/{thread_id}/cool", post_cool, .id = "coolThread", .tag = "threads",
+      .summary = "Write the kernel of a thread to a file and end it: the next code goes on with it",
       .params = thread_params, .responses = move_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_POST, "/thread/{thread_id}/wake", post_wake, .id = "wakeThread", .tag = "threads",

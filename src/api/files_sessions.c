@@ -312,6 +312,8 @@ void session_changed(struct sessions *all, const char *owner, const char *id)
     struct chat *c = all->app && all->app->agent ? chat_find(all->app->agent, owner, id) : NULL;
     if (c)
         chat_refresh_data(c, NULL, NULL);
+    else if (all->app && all->app->agent)
+        agent_forget_files(all->app->agent, owner, id);
 }
 
 void session_clear(struct session *s)

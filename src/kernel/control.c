@@ -44,6 +44,20 @@ const struct buf *control_bytes(void)
     return &control.bytes;
 }
 
+const void *control_unread(size_t *ret_len)
+{
+    *ret_len = control.len - control.at;
+    return control.input + control.at;
+}
+
+void control_resume(const void *unread, size_t len)
+{
+    control.at = 0;
+    control.len = MIN_OF(len, sizeof(control.input));
+    control.n_fds = 0;
+    memcpy(control.input, unread, control.len);
+}
+
 int control_take_fd(void)
 {
     if (control.n_fds == 0)

@@ -41,6 +41,10 @@ const struct buf *control_bytes(void);
 /* Descriptors that came along, first in first out. -1 if there is none. */
 int control_take_fd(void);
 
+/* What was read of the stream and not taken yet; and the same, in a process that goes on with it. */
+const void *control_unread(size_t *ret_len);
+void control_resume(const void *unread, size_t len);
+
 /* Ends the process when riddle is gone. */
 void control_send(enum wire_type type, uint32_t id, const void *body, size_t len);
 void control_send_json(enum wire_type type, uint32_t id, json_t *body); /* takes the body */

@@ -26,6 +26,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "kernel/control.h"
+#include "kernel/image/image.h"
 #include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
 #include "kernel/python/python.h"
@@ -265,6 +266,13 @@ static int start(struct kernel *k, struct err *err)
     if (r == 0)
         r = jail_close(k->parts->jail, &spec, err);
     close_mount_fds(k);
+    if (r == 0 && json_is_true(json_object_get(k->start, "image"))) {
+        int fd = control_take_fd();
+        size_t len;
+        const void *unread = control_unread(&len);
+        r = fd < 0 ? err_set(err, ERR_PROTOCOL, "an image without its descriptor") :
+                     image_restore(fd, unread, len, err); /* comes back only with an error */
+    }
     if (r < 0)
         return r;
     sql_engine_defer(k->parts->engine, prepare_sql, k);
@@ -384,6 +392,40 @@ static int run_write(struct kernel *k, const json_t *req, struct result *out, st
     return 0;
 }
 
+static void tell_ready(const struct kernel_parts *parts)
+{
+    control_set_state(WIRE_IDLE, 0);
+    control_send_json(
+        WIRE_READY, 0,
+        json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
+}
+
+/* 1 in the kernel that was made from the image: it is ready, and nobody asked it for one. */
+static int run_image(struct kernel *k, const json_t *req, struct result *out, struct err *err)
+{
+    (void)req;
+    auto_close int fd = control_take_fd();
+    struct err why = ERR_INIT;
+    int64_t bytes = 0;
+    if (fd < 0)
+        return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
+    int r = image_save(fd, control_resume, &bytes, &why);
+    if (r == IMAGE_RESTORED) {
+        fd = -1; /* another kernel's */
+        tell_ready(k->parts);
+        return 1;
+    }
+    if (r < 0) {
+        result_begin(out, WIRE_VERDICT_ERROR);
+        result_error(out, "IMAGE", why.message);
+        return 0;
+    }
+    result_begin(out, WIRE_VERDICT_OK);
+    json_out_key(&out->json, "bytes");
+    json_out_int(&out->json, bytes);
+    return 0;
+}
+
 /*
  * Requests of a kernel that is ready. When each is permitted, and what is in it, is in
  * sandbox/wire_table.c.
@@ -394,6 +436,7 @@ static const struct {
 } ops[] = {
     { WIRE_EXEC, run_exec }, { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
     { WIRE_LIST, run_list }, { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
+    { WIRE_IMAGE, run_image },
 };
 
 static int run(struct kernel *k, const struct control_message *m, struct result *out,
@@ -433,6 +476,8 @@ static void answer(struct kernel *k, const struct control_message *m)
     control_watch_now();
     int r = run(k, m, &out, &err);
     atomic_store(&interruptible.busy, false);
+    if (r > 0)
+        return;
     if (r == 0)
         r = end_result(&out, begun, &err);
     control_set_state(WIRE_IDLE, 0);
@@ -510,10 +555,7 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
         control_send_failed(0, &err);
         _exit(1);
     }
-    control_set_state(WIRE_IDLE, 0);
-    control_send_json(
-        WIRE_READY, 0,
-        json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
+    tell_ready(parts);
 
     while (control_next(&m)) {
         answer(&k, &m);

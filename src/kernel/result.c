@@ -38,14 +38,12 @@ void result_no_table(struct result *r)
     json_out_bool(&r->json, false);
 }
 
-void result_fail(struct result *r, enum wire_verdict verdict, const char *type, const char *message)
+void result_error(struct result *r, const char *type, const char *message)
 {
     size_t len = strlen(message);
     /* DuckDB ends its messages with blank lines. */
     while (len > 0 && strchr(" \n\r\t", message[len - 1]))
         len--;
-    result_begin(r, verdict);
-    result_no_table(r);
     json_out_key(&r->json, "error");
     json_out_open(&r->json, '{');
     json_out_key(&r->json, "type");
@@ -53,6 +51,13 @@ void result_fail(struct result *r, enum wire_verdict verdict, const char *type, 
     json_out_key(&r->json, "message");
     json_out_str(&r->json, message, str_utf8_cut(message, len, RESULT_MESSAGE_MAX));
     json_out_close(&r->json, '}');
+}
+
+void result_fail(struct result *r, enum wire_verdict verdict, const char *type, const char *message)
+{
+    result_begin(r, verdict);
+    result_no_table(r);
+    result_error(r, type, message);
 }
 
 int result_end(struct result *r, struct err *err)

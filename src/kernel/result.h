@@ -21,6 +21,8 @@ void result_finish(struct result *r);
 void result_begin(struct result *r, enum wire_verdict verdict);
 /* The whole answer of a request that failed: columns and rows are empty. The message is cut at RESULT_MESSAGE_MAX bytes. */
 #define RESULT_MESSAGE_MAX 4096
+/* The error alone, for answers without a table. */
+void result_error(struct result *r, const char *type, const char *message);
 void result_fail(struct result *r, enum wire_verdict verdict, const char *type, const char *message);
 /* "columns":[],"types":[],"rows":[],"row_count":0,"truncated":false */
 void result_no_table(struct result *r);

@@ -2,6 +2,7 @@
 
 #include "run/thread_kernel.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/clock.h"
@@ -194,6 +195,26 @@ static void note_move(struct thread_kernel *k, const char *from, const char *to)
     }
 }
 
+/*
+ * A start that fails is the end of the job. An image that cannot be used is a loss, and the job goes on in a new kernel; one that
+ * can only not be used now stays.
+ */
+static void fail_start(struct thread_kernel *k, const struct err *why)
+{
+    struct err ignored = ERR_INIT;
+    bool unusable = why->code == ERR_VALIDATION || why->code == ERR_CONFLICT || why->code == ERR_ISOLATION || why->code == ERR_NOT_FOUND;
+    bool restoring = k->state == KERNEL_RESTORING;
+    if (restoring && unusable) {
+        snprintf(k->loss_text, sizeof(k->loss_text), "its image cannot be used (%s)", why->message);
+        (void)kernel_step(k, KERNEL_EV_FAILED, k->loss_text, &ignored);
+        go_on(k);
+        return;
+    }
+    (void)kernel_step(k, restoring ? KERNEL_EV_IMAGED : KERNEL_EV_FAILED, "its sandbox could not be brought back", &ignored);
+    if (k->stage == JOB_WAITS)
+        fail_job(k, why);
+}
+
 /* Of a start or a restore. */
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
@@ -209,9 +230,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     if (err) {
         why = *err;
         k->lease = NULL; /* it is gone already */
-        (void)kernel_step(k, KERNEL_EV_FAILED, "its sandbox could not be brought back", &(struct err)ERR_INIT);
-        if (k->stage == JOB_WAITS)
-            fail_job(k, &why);
+        fail_start(k, &why);
     } else {
         k->arrived = true;
         note_move(k, kernel_state_name(KERNEL_COLD), kernel_state_name(KERNEL_HOT));
@@ -238,6 +257,8 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
         k->times.wait_us = clock_now_us() - k->since_us;
     if (!err && k->state == KERNEL_THAWING)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
+    else if (err && k->state == KERNEL_IMAGING)
+        snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
     else if (!err)
         note_move(k, kernel_state_name(KERNEL_HOT),
                   kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
@@ -285,6 +306,7 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
     case KERNEL_DO_RUN:
         if (k->job.kind == RUN_PYTHON)
             k->variables = true;
+        k->refusal[0] = '\0';
         return begin_job(k, k->lease, err);
     case KERNEL_DO_COPY:
         return kernel_begin_file(k, err);
@@ -532,9 +554,29 @@ int thread_kernel_freeze(struct thread_kernel *k, struct err *err)
     return kernel_step(k, KERNEL_EV_FREEZE, "its sandbox ended while it was put aside", err);
 }
 
+const char *thread_kernel_refusal(const struct thread_kernel *k)
+{
+    return k->refusal[0] ? k->refusal : NULL;
+}
+
+int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *err)
+{
+    if (k->state != KERNEL_NONE || !(caps(k) & KERNEL_CAN_IMAGE))
+        return err_set(err, ERR_CONFLICT, "a thread's kernel that is %s takes no image", kernel_state_name(k->state));
+    free(k->image);
+    k->image = strdup(path);
+    if (!k->image)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    k->state = KERNEL_COLD;
+    k->variables = true;
+    return 0;
+}
+
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err)
 {
     struct kernel_move move;
+    if (k->stale)
+        return err_set(err, ERR_CONFLICT, "files were added to the thread after its kernel started");
     int r = kernel_move(k->state, KERNEL_EV_IMAGE, caps(k), &move, err);
     if (r < 0)
         return r;

@@ -126,6 +126,10 @@ void thread_kernel_note_loss(struct thread_kernel *k, const char *why);
 /* Refused by name: CONFLICT unless it is hot (image: or warm), UNAVAILABLE without the capability. */
 int thread_kernel_freeze(struct thread_kernel *k, struct err *err);
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err);
+/* Why the last image could not be written; NULL when it could, or when code has run since. */
+const char *thread_kernel_refusal(const struct thread_kernel *k);
+/* A kernel that nothing ran in yet is the image at this path. */
+int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *err);
 
 /* ---- files of its /workspace: thread_files.c ---- */
 

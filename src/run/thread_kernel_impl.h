@@ -22,6 +22,8 @@ struct thread_kernel {
     char *image;        /* the file it is when it is cold */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
+    char loss_text[ERR_MESSAGE_MAX + 64]; /* … when it is not a fixed text */
+    char refusal[ERR_MESSAGE_MAX];        /* why no image could be written; "": none was tried since code ran */
     unsigned epoch;     /* counts kernels: what was asked of one never goes to the next */
 
     struct kernel_job job;

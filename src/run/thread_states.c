@@ -87,6 +87,7 @@ static const struct kernel_move moves[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX] = {
     [KERNEL_RESTORING] = {
         [KERNEL_EV_WANT] = MOVE(RESTORING, NOTHING),
         [KERNEL_EV_READY] = MOVE(HOT, REST),
+        [KERNEL_EV_IMAGED] = MOVE(COLD, NOTHING), /* not now; its image is still good */
         [KERNEL_EV_FAILED] = MOVE(LOST, RELEASE),
         [KERNEL_EV_DROP] = MOVE(LOST, RELEASE),
     },

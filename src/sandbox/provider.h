@@ -126,10 +126,14 @@ struct provider_ops {
     void (*usage)(struct kernel_link *l, struct kernel_usage *ret);
     void (*freeze)(struct kernel_link *l, link_done_fn done, void *arg);
     void (*thaw)(struct kernel_link *l, link_done_fn done, void *arg);
-    /* A kernel's state as a file named by its content, and a kernel made from one. */
-    void (*image)(struct kernel_link *l, const char *path, link_done_fn done, void *arg);
-    int (*restore)(struct provider *p, const struct spawn_spec *spec, const char *path, spawn_fn done, void *arg,
-                   struct err *err);
+    /*
+     * The next request that is sent takes a pipe along. What the kernel writes to it goes into a new
+     * file at `path`, at most max_bytes; done comes when the pipe is closed and the file is synced.
+     */
+    void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, link_done_fn done,
+                  void *arg);
+    /* Before start(): the kernel becomes what the file holds. */
+    int (*restore)(struct kernel_link *l, const char *path, struct err *err);
     /*
      * A look at a kernel that waits, before it is lent: false when it cannot answer, because it was
      * stopped or has just died. Does not wait. May be NULL.

@@ -159,6 +159,11 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
     link->events = &link_events;
     link->arg = sb;
     int r = message ? 0 : err_set(err, ERR_VALIDATION, "a table's name or the dataset's id is not valid UTF-8");
+    if (r == 0 && start->image)
+        r = ops->caps & PROVIDER_IMAGE ?
+                ops->restore(link, start->image, err) :
+                err_set(err, ERR_UNAVAILABLE, "the sandbox provider '%s' reads no images",
+                        ops->name);
     if (r == 0)
         r = ops->start(link, message, start->mounts, start->n_mounts, err);
     if (r < 0) {

@@ -86,6 +86,7 @@ struct sandbox_spec {
     const struct sandbox_file *files;
     size_t n_files;
     struct sandbox_limits limits;
+    const char *image; /* a file of lease_image(): the sandbox goes on as it was; NULL: a new one */
     /* UNAVAILABLE when too many of its owner wait already (RIDDLE_QUEUE). Others wait. */
     bool refusable;
 };

@@ -16,6 +16,7 @@ struct sandbox_start {
     size_t n_tables;
     struct sandbox_limits limits;
     int threads;
+    const char *image; /* what the kernel becomes; NULL: a new one */
 };
 
 /* Takes the link over (also on failure), tells the kernel what it is for, and makes a sandbox of it. */

@@ -78,6 +78,9 @@ enum wire_type {
     WIRE_DISPLAY,
     WIRE_PROGRESS,
     WIRE_ASK,
+    /* riddle → kernel, and back */
+    WIRE_IMAGE,
+    WIRE_IMAGED,
     _WIRE_TYPE_MAX
 };
 

@@ -39,6 +39,9 @@ static const struct wire_field start_fields[] = {
     { "open_files", WIRE_INT, .min = 1, .max = 1 << 20 },
     { "threads", WIRE_INT, .min = 1, .max = 1 << 16, .doc = "of DuckDB" },
     { "interrupts", WIRE_BOOL, .doc = "riddle has no signal for the kernel and sends `interrupt`" },
+    { "image", WIRE_BOOL, .optional = true,
+      .doc = "a descriptor comes along behind those of mounts: the kernel becomes what that file "
+             "holds once its jail is closed" },
     { "python_allowed", WIRE_STR, .max = TEXT_MAX_BYTES },
     { "python_blocked", WIRE_STR, .max = TEXT_MAX_BYTES },
 };
@@ -149,6 +152,11 @@ static const struct wire_field written_fields[] = {
     { "size", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "of the file, now" },
 };
 
+static const struct wire_field imaged_fields[] = {
+    ANSWER_FIELDS,
+    { "bytes", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "that were written" },
+};
+
 static const struct wire_field display_fields[] = {
     { "text", WIRE_STR, .optional = true, .max = WIRE_DISPLAY_MAX },
     { "html", WIRE_STR, .optional = true, .max = WIRE_DISPLAY_MAX },
@@ -192,6 +200,9 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
             "if there are any, then `piece`." },
     [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
                      FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
+    [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 16, 2,
+                     .doc = "Write an image of the kernel to the pipe that comes along. "
+                            "The kernel goes on as it was." },
     [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,
                          .max_bytes = 16, .max_nodes = 2,
                          .doc =
@@ -225,6 +236,9 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                      .max_nodes = 32, FIELDS(piece_fields), .doc = "Answers `read`." },
     [WIRE_WRITTEN] = { "written", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
                        .max_nodes = 32, FIELDS(written_fields), .doc = "Answers `write`." },
+    [WIRE_IMAGED] = { "imaged", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
+                      .max_nodes = 32, FIELDS(imaged_fields),
+                      .doc = "Answers `image`. An error names what cannot be kept." },
     [WIRE_DISPLAY] = { "display", WIRE_TO_RIDDLE, RUNNING, WIRE_EVENT,
                        .max_bytes = WIRE_DISPLAY_MAX, .max_nodes = WIRE_DISPLAY_NODES,
                        FIELDS(display_fields),

@@ -4,7 +4,7 @@ import json
 import struct
 
 NAMES = ("none join start exec ingest profile list read write interrupt reply bytes ready failed result ingested profiled listed piece "
-         "written display progress ask").split()
+         "written display progress ask image imaged").split()
 
 START = {"dataset_id": None, "mounts": [], "tables": [], "memory_bytes": 512 << 20, "workspace_bytes": 64 << 20, "tmp_bytes": 64 << 20,
          "inodes": 4096, "file_bytes": 64 << 20, "pids": 64, "open_files": 256, "threads": 1, "interrupts": False, "python_allowed": "",

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/config.h"
 #include "base/str.h"
 #include "run/foreground.h"
@@ -372,6 +373,88 @@ static void a_release_while_freezing_is_silent(void)
     lease_release(lease);
 }
 
+/* ---- images ---- */
+
+static struct settled image(struct lease *lease, const char *path)
+{
+    struct settled s = { .err = ERR_INIT };
+    struct err err = ERR_INIT;
+    if (lease_image(lease, path, on_settled, &s, &err) < 0)
+        fail("writing an image: %s", err.message);
+    while (!s.done)
+        uv_run(foreground_loop(fg), UV_RUN_ONCE);
+    return s;
+}
+
+static int restore(const char *path, struct lease **ret, struct err *err)
+{
+    struct sandbox_spec spec = { .kind = RUN_PYTHON, .image = path };
+    sandbox_limits_default(&cfg, &spec.limits);
+    return foreground_acquire(fg, &spec, NULL, ret, err);
+}
+
+static bool cannot_image(void)
+{
+#ifdef __SANITIZE_ADDRESS__
+    return true; /* the sanitizer's own memory is no part of an image */
+#endif
+    return !(provider->caps & PROVIDER_IMAGE);
+}
+
+/* A kernel that is written to a file, ended, and read back: twice, the second time from the first copy. */
+static void an_image_keeps_state(void)
+{
+    if (cannot_image())
+        return;
+    struct lease *lease = acquire(RUN_PYTHON);
+    struct err err = ERR_INIT;
+    run_as(lease,
+           "x = 7\n"
+           "squares = (n * n for n in range(10))\n"
+           "next(squares), next(squares)\n"
+           "class Point:\n"
+           "    def __init__(self, n): self.n = n\n"
+           "point = Point(5)\n"
+           "big = {n: str(n) for n in range(100000)}\n"
+           "add = lambda n: n + x\n"
+           "open('/workspace/a.txt', 'w').write('hello')\n"
+           "f = open('/workspace/a.txt')\n"
+           "first = f.read(2)\n",
+           VERDICT_OK);
+    for (int i = 0; i < 2; i++) {
+        struct settled s = image(lease, "one.image");
+        if (s.err.code)
+            fail("writing an image: %s", s.err.message);
+        CHECK(value_of(lease, "x") == 7); /* it goes on */
+        lease_release(lease);
+        if (restore("one.image", &lease, &err) < 0)
+            fail("reading an image: %s", err.message);
+        CHECK(value_of(lease, "x") == 7);
+        CHECK(value_of(lease, "next(squares)") == (i == 0 ? 4 : 9));
+        CHECK(value_of(lease, "point.n + add(1) + len(big) + int(big[99999])") == 5 + 8 + 100000 + 99999);
+        CHECK(value_of(lease, "len(f.read()) + f.seek(2)") == 5);
+        run_as(lease, "import decimal, json; json.dumps([1]); Point(3); [0] * 1000000", VERDICT_OK);
+    }
+    lease_release(lease);
+}
+
+static void what_cannot_be_imaged_is_named(void)
+{
+    if (cannot_image())
+        return;
+    struct lease *lease = acquire(RUN_PYTHON);
+    run_as(lease, "import socket; x = 7; pair = socket.socketpair()", VERDICT_OK);
+    struct settled s = image(lease, "two.image");
+    if (s.err.code != ERR_CONFLICT || !strstr(s.err.message, "socket:"))
+        fail("an open socket: %s", s.err.message);
+    run_as(lease, "pair[0].close(); pair[1].close(); import threading, time; t = threading.Thread(target=lambda: time.sleep(1000)); t.daemon = True; t.start()", VERDICT_OK);
+    s = image(lease, "two.image");
+    CHECK(s.err.code == ERR_CONFLICT && strstr(s.err.message, "1 threads"));
+    CHECK(access("two.image", F_OK) < 0 && access("two.image.partial", F_OK) < 0);
+    CHECK(value_of(lease, "x") == 7);
+    lease_release(lease);
+}
+
 /* ---- cases of the fake one: any step may fail ---- */
 
 static void a_failed_spawn_is_told(void)
@@ -492,6 +575,8 @@ static const struct {
     CASE(what_runs_on_is_frozen_too),
     CASE(a_frozen_kernel_can_be_ended),
     CASE(a_release_while_freezing_is_silent),
+    CASE(an_image_keeps_state),
+    CASE(what_cannot_be_imaged_is_named),
     FAKE_CASE(a_failed_spawn_is_told),
     FAKE_CASE(a_failed_start_is_told),
     FAKE_CASE(a_failed_send_is_told),

@@ -46,6 +46,7 @@
  */
 #define FREEZE_MS 2000
 #define FREEZE_LOOK_MS 1
+#define PIPE_BYTES (1 << 20) /* of an image on its way */
 
 enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
 
@@ -66,6 +67,11 @@ struct local_link {
     void *settled_arg;
     int64_t settle_by_ms;
     struct err settle_err;
+    int passed;       /* a pipe that goes along with the next request; -1: none */
+    int image;        /* a file that goes along with the start; -1: none */
+    bool is_writing;  /* an image */
+    link_done_fn written;
+    void *written_arg;
     bool over_memory;      /* killed by the watchdog */
     bool released;
     int wait_status;
@@ -86,13 +92,12 @@ static void finish_close(struct local *p);
 
 /* ---- the end of a link ---- */
 
-static void free_link(uv_handle_t *h)
+static void put_link(struct local_link *l)
 {
-    struct local_link *l = h->data;
     if (--l->open_handles > 0)
         return;
     struct local *p = provider_of(l);
-    const int fds[] = { l->kernel.pidfd, l->kernel.control, l->kernel.out, l->kernel.errout };
+    const int fds[] = { l->kernel.pidfd, l->kernel.control, l->kernel.out, l->kernel.errout, l->passed, l->image };
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -101,6 +106,11 @@ static void free_link(uv_handle_t *h)
     free(l);
     p->n_links--;
     finish_close(p);
+}
+
+static void free_link(uv_handle_t *h)
+{
+    put_link(h->data);
 }
 
 /* The kernel is reaped and nobody holds the link: its handles are closed, and with the last one it is freed. */
@@ -132,6 +142,8 @@ static void local_release(struct kernel_link *link)
     l->released = true;
     l->base.events = NULL;
     uv_timer_stop(&l->settle);
+    if (l->passed >= 0)
+        close(TAKE_FD(l->passed)); /* its reader ends */
     if (l->base.dead)
         close_link(l);
     else
@@ -362,6 +374,61 @@ static void local_thaw(struct kernel_link *link, link_done_fn done, void *arg)
     settle(l, done, arg);
 }
 
+/* ---- images ---- */
+
+static void on_written(void *arg, const struct err *err)
+{
+    struct local_link *l = arg;
+    l->is_writing = false;
+    if (!l->released)
+        l->written(l->written_arg, err);
+    put_link(l);
+}
+
+static void on_not_written(uv_timer_t *h)
+{
+    struct local_link *l = h->data;
+    l->written(l->written_arg, &l->settle_err);
+}
+
+static void local_image(struct kernel_link *link, const char *path, int64_t max_bytes,
+                        link_done_fn done, void *arg)
+{
+    struct local_link *l = of(link);
+    struct err *err = &l->settle_err;
+    int ends[2];
+    l->settle_err = (struct err)ERR_INIT;
+    l->written = done;
+    l->written_arg = arg;
+    int r = pipe2(ends, O_CLOEXEC) < 0 ? err_errno(err, ERR_IO, errno, "making a pipe") : 0;
+    if (r == 0) {
+        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
+        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, max_bytes, on_written, l, err);
+        if (r < 0) {
+            close(ends[0]);
+            close(ends[1]);
+        }
+    }
+    if (r < 0) {
+        uv_timer_start(&l->settle, on_not_written, 0, 0);
+        return;
+    }
+    l->is_writing = true;
+    l->open_handles++;
+    if (l->passed >= 0)
+        close(l->passed);
+    l->passed = ends[1];
+}
+
+static int local_restore(struct kernel_link *link, const char *path, struct err *err)
+{
+    struct local_link *l = of(link);
+    if (l->image >= 0)
+        close(TAKE_FD(l->image));
+    l->image = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    return l->image < 0 ? err_errno(err, ERR_NOT_FOUND, errno, "opening an image") : 0;
+}
+
 /* ---- using a link ---- */
 
 static void local_set_busy(struct kernel_link *link, bool busy)
@@ -394,6 +461,11 @@ static int local_send(struct kernel_link *link, const void *bytes, size_t len, s
     size_t sent = 0;
     if (l->base.dead || l->ended[END_CONTROL])
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    if (l->passed >= 0) {
+        int fd = TAKE_FD(l->passed), r = fd_send_fds(l->kernel.control, bytes, len, &fd, 1, err);
+        close(fd);
+        return r;
+    }
     if (l->unsent.len == 0) {
         ssize_t n = send(l->kernel.control, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
@@ -430,6 +502,13 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
             r = err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
     }
     json_object_set_new(start, "mounts", list);
+    if (r == 0 && l->image >= 0) {
+        json_object_set_new(start, "image", json_true());
+        if (n_fds < FD_PASS_MAX)
+            fds[n_fds++] = TAKE_FD(l->image);
+        else
+            r = err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX - 1);
+    }
     if (r == 0)
         r = wire_send_json(l->kernel.control, WIRE_START, 0, start, fds, n_fds, err);
     for (size_t i = 0; i < n_fds; i++)
@@ -520,6 +599,7 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
     uv_timer_init(p->base.loop, &l->settle);
     l->watch.data = l->settle.data = l;
     l->open_handles = 2;
+    l->passed = l->image = -1;
     int r = 0;
     for (int i = 0; i < _END_MAX && r == 0; i++) {
         r = uv_poll_init(p->base.loop, &l->polls[i], fds[i]);
@@ -769,7 +849,7 @@ static void local_close(struct provider *base, void (*closed)(void *arg), void *
 
 const struct provider_ops local_provider = {
     .name = "local",
-    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE |
+    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE | PROVIDER_IMAGE |
             PROVIDER_SHARED_FILES,
     .probe = local_probe,
     .open = local_open,
@@ -786,6 +866,8 @@ const struct provider_ops local_provider = {
     .usage = local_usage,
     .freeze = local_freeze,
     .thaw = local_thaw,
+    .image = local_image,
+    .restore = local_restore,
     .usable = local_usable,
     .health = local_health,
 };

@@ -85,6 +85,13 @@ int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_p
 /* Kills, waits, closes, removes its group. */
 void kernel_kill(struct kernel_proc *k);
 
+/* ---- image.c: in the worker pool ---- */
+
+/* From a pipe into a new file, which is synced. done() comes in the loop's thread. */
+struct image_writer;
+int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_bytes,
+                       link_done_fn done, void *arg, struct err *err);
+
 /* ---- shown.c: host files in a jail ---- */
 
 struct shown_file {

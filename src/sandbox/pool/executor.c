@@ -329,6 +329,8 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
     l->tables = arena_alloc(&l->arena, (n + 1) * sizeof(*l->tables));
     bool good = files && l->hashes && l->tables;
     l->spec.dataset_id = spec->dataset_id ? arena_strdup(&l->arena, spec->dataset_id) : NULL;
+    l->spec.image = spec->image ? arena_strdup(&l->arena, spec->image) : NULL;
+    good = good && (l->spec.image || !spec->image);
     for (size_t i = 0; good && i < n; i++) {
         files[i].name = arena_strdup(&l->arena, spec->files[i].name);
         files[i].path = arena_strdup(&l->arena, spec->files[i].path);
@@ -388,6 +390,7 @@ static void lease_free(struct lease *l)
 {
     for (size_t i = 0; l->tables && i < l->spec.n_files; i++)
         json_decref(l->tables[i].report);
+    lease_forget_image(l);
     arena_finish(&l->arena);
     free(l);
 }

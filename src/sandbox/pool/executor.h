@@ -106,6 +106,13 @@ int lease_park(struct lease *lease);
  */
 int lease_freeze(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
 int lease_thaw(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
+/*
+ * Writes the sandbox to a new file, which replaces one of the same name when it is complete and
+ * synced. A frozen sandbox is thawed first. The sandbox goes on. By the callback: CONFLICT names
+ * what cannot be kept.
+ */
+int lease_image(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
+                struct err *err);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 

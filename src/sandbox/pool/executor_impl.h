@@ -72,6 +72,11 @@ struct lease {
     lease_ready_fn slept;
     void *slept_arg;
     bool is_frozen;
+    struct {
+        char *path, *partial; /* where it shall be, and where it is written */
+        bool written, answered;
+        struct err err;
+    } image; /* being written */
     lease_file_fn file_done;
     void *file_arg;
     struct lease_times times;
@@ -140,6 +145,12 @@ bool lease_may_replace(struct lease *l);
 void executor_restart(struct executor *ex);
 /* Runs that were stopped while they waited: their sandboxes are as they were. */
 void executor_drop_interrupted(struct executor *ex);
+
+/* ---- executor_sleep.c ---- */
+
+/* The kernel of the lease becomes what its image holds; lease_is_ready() or lease_fail() follows. */
+int lease_await_restored(struct lease *l, struct err *err);
+void lease_forget_image(struct lease *l);
 
 /* ---- executor_load.c: from files to a sandbox ---- */
 

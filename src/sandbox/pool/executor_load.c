@@ -240,7 +240,8 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
     struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 1) * sizeof(*mounts));
     struct wire_start_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
     struct sandbox_start start = { .dataset_id = l->spec.dataset_id, .mounts = mounts, .tables = tables,
-                                   .limits = l->spec.limits, .threads = engine_threads(l) };
+                                   .limits = l->spec.limits, .threads = engine_threads(l),
+                                   .image = l->spec.image };
     int r = mounts && tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct sandbox_file *f = &l->spec.files[i];
@@ -313,7 +314,10 @@ static void start_sandbox(struct lease *l)
         return;
     }
     sandbox_set_load(l->sandbox, l->times.start_us, l->times.load_us, collect_rejects(l));
-    lease_is_ready(l);
+    if (!l->spec.image)
+        lease_is_ready(l);
+    else if (lease_await_restored(l, &err) < 0)
+        lease_fail(l, &err);
 }
 
 void load_advance(struct lease *l)

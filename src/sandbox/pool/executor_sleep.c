@@ -1,5 +1,12 @@
-/* Leases that are frozen and thawed. */
+/* Leases that are frozen and thawed, written to a file and made from one. */
 
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/clock.h"
+#include "base/str.h"
 #include "sandbox/pool/executor_impl.h"
 #include "sandbox/sandbox_impl.h"
 
@@ -41,4 +48,157 @@ int lease_freeze(struct lease *l, lease_ready_fn done, void *arg, struct err *er
 int lease_thaw(struct lease *l, lease_ready_fn done, void *arg, struct err *err)
 {
     return set_frozen(l, false, done, arg, err);
+}
+
+/* ---- images ---- */
+
+#define IMAGE_TIMEOUT_MS 60000
+#define RESTORE_TIMEOUT_MS 60000
+/* Besides memory, /workspace and /tmp, an image has tables of them. */
+#define IMAGE_EXTRA_BYTES (64ll << 20)
+
+void lease_forget_image(struct lease *l)
+{
+    if (l->image.partial)
+        unlink(l->image.partial);
+    free(TAKE_PTR(l->image.path));
+    free(TAKE_PTR(l->image.partial));
+}
+
+/* What the kernel says it cannot keep, or how it ended. */
+static int judge(const struct run_result *result, struct err *err)
+{
+    const json_t *error = json_object_get(result->body, "error");
+    const json_t *message = json_object_get(error, "message");
+    char shown[ERR_MESSAGE_MAX - 40] = "the kernel gave no reason";
+    if (result->verdict == VERDICT_OK)
+        return 0;
+    if (json_is_string(message))
+        str_show(json_string_value(message), json_string_length(message), shown, sizeof(shown));
+    return err_set(err, result->state_lost ? ERR_UNAVAILABLE : ERR_CONFLICT, "%s", shown);
+}
+
+/* Both the kernel and whoever writes the file are done. */
+static void end_image(struct lease *l)
+{
+    struct err err = l->image.err;
+    if (!l->image.written || !l->image.answered)
+        return;
+    if (!err.code && rename(l->image.partial, l->image.path) < 0)
+        err_errno(&err, ERR_IO, errno, "naming an image");
+    if (!err.code)
+        free(TAKE_PTR(l->image.partial));
+    lease_forget_image(l);
+    l->state = LEASE_IDLE;
+    l->slept(l, err.code ? &err : NULL, l->slept_arg);
+}
+
+static void on_written(void *arg, const struct err *err)
+{
+    struct lease *l = arg;
+    l->image.written = true;
+    if (err && !l->image.err.code)
+        l->image.err = *err;
+    end_image(l);
+}
+
+static void on_imaged(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+{
+    struct lease *l = arg;
+    (void)sb;
+    l->image.answered = true;
+    if (err)
+        l->image.err = *err;
+    else
+        (void)judge(result, &l->image.err);
+    if (result)
+        run_result_finish(result);
+    end_image(l);
+}
+
+static int begin_image(struct lease *l, struct err *err)
+{
+    const struct provider_ops *ops = l->ex->provider->ops;
+    const struct sandbox_limits *limits = &l->spec.limits;
+    struct sandbox_request req = { .type = WIRE_IMAGE,
+                                   .timeout_ms = IMAGE_TIMEOUT_MS,
+                                   .max_output_bytes = 65536 };
+    l->state = LEASE_FROZEN;
+    ops->image(lease_link(l), l->image.partial,
+               limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes + IMAGE_EXTRA_BYTES,
+               on_written, l);
+    int r = sandbox_request(l->sandbox, &req, NULL, on_imaged, l, err);
+    if (r < 0)
+        l->state = LEASE_IDLE;
+    return r;
+}
+
+static void on_thawed_to_image(void *arg, const struct err *err)
+{
+    struct lease *l = arg;
+    struct err why = ERR_INIT;
+    l->is_frozen = false;
+    if (err)
+        why = *err;
+    if (why.code || begin_image(l, &why) < 0) {
+        lease_forget_image(l);
+        l->state = LEASE_IDLE;
+        l->slept(l, &why, l->slept_arg);
+    }
+}
+
+int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+{
+    const struct provider_ops *ops = l->ex->provider->ops;
+    if (!(ops->caps & PROVIDER_IMAGE))
+        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider '%s' writes no images", ops->name);
+    if (!lease_alive(l))
+        return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
+    if (l->state != LEASE_IDLE && !(l->state == LEASE_FROZEN && l->is_frozen))
+        return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    lease_forget_image(l);
+    l->image.written = l->image.answered = false;
+    l->image.err = (struct err)ERR_INIT;
+    l->image.path = strdup(path);
+    if (!l->image.path || asprintf(&l->image.partial, "%s.partial", path) < 0) {
+        l->image.partial = NULL;
+        lease_forget_image(l);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
+    l->slept = done;
+    l->slept_arg = arg;
+    if (l->is_frozen) {
+        ops->thaw(lease_link(l), on_thawed_to_image, l);
+        return 0;
+    }
+    int r = begin_image(l, err);
+    if (r < 0)
+        lease_forget_image(l);
+    return r;
+}
+
+static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+{
+    struct lease *l = arg;
+    struct err why = ERR_INIT;
+    (void)sb;
+    if (err)
+        why = *err;
+    else
+        (void)judge(result, &why);
+    if (result)
+        run_result_finish(result);
+    l->times.start_us = clock_now_us() - l->since_us;
+    if (why.code)
+        lease_fail(l, &why);
+    else
+        lease_is_ready(l);
+}
+
+int lease_await_restored(struct lease *l, struct err *err)
+{
+    struct sandbox_request req = { .type = WIRE_LIST,
+                                   .timeout_ms = RESTORE_TIMEOUT_MS,
+                                   .max_output_bytes = 65536 };
+    return sandbox_request(l->sandbox, &req, NULL, on_restored, l, err);
 }

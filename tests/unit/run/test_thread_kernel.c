@@ -30,7 +30,7 @@ static const char *const expected[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX + 1] = {
     { "thawing", "thawing", "hot", "lost", "", "", "", "", "", "", "", "", "lost", "lost", "" },
     { "imaging", "imaging", "", "hot", "", "", "", "", "", "", "", "cold", "lost", "lost", "" },
     { "cold", "i:restoring", "", "", "", "", "", "", "", "", "", "", "", "lost", "" },
-    { "restoring", "restoring", "hot", "lost", "", "", "", "", "", "", "", "", "", "lost", "" },
+    { "restoring", "restoring", "hot", "lost", "", "", "", "", "", "", "", "cold", "", "lost", "" },
     { "lost", "starting", "", "", "", "", "", "", "", "", "", "", "", "lost", "none" },
 };
 
@@ -191,11 +191,14 @@ static void answer_ready(struct lease *l)
     fn(l, NULL, l->arg);
 }
 
+static enum err_code fail_with = ERR_UNAVAILABLE;
+
 static void answer_failed(struct lease *l)
 {
     struct err err = ERR_INIT;
     lease_ready_fn fn = TAKE_PTR(l->ready);
-    err_set(&err, ERR_UNAVAILABLE, "no fork today");
+    err_set(&err, fail_with, "no fork today");
+    fail_with = ERR_UNAVAILABLE;
     fn(l, &err, l->arg);
 }
 
@@ -492,12 +495,18 @@ static void imaging_and_restoring(void **state)
     assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
     answer_slept(&leases[1]);
     assert_int_equal(run(kernel, RUN_PYTHON), 0);
-    answer_failed(&leases[2]);
+    answer_failed(&leases[2]); /* not now: the image stays, and the job is told */
     turn_loop();
     assert_int_equal(last_err, ERR_UNAVAILABLE);
-    assert_state(KERNEL_LOST);
+    assert_state(KERNEL_COLD);
+    assert_int_equal(discarded, 1);
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    fail_with = ERR_CONFLICT;
+    answer_failed(&leases[3]); /* never: the job goes on in a new kernel, and the loss is told */
+    turn_loop();
+    assert_state(KERNEL_STARTING);
     assert_int_equal(discarded, 2);
-    assert_string_equal(thread_kernel_take_loss(kernel), "its sandbox could not be brought back");
+    assert_non_null(strstr(thread_kernel_take_loss(kernel), "its image cannot be used"));
 }
 
 static void a_provider_without_sleep_refuses_it(void **state)

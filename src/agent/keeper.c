@@ -1,0 +1,410 @@
+/*
+ * Where kernels of threads are kept: hot, warm (frozen) or cold (an image, a file below RIDDLE_HOME/images). Idle kernels are
+ * frozen and then become images; beyond RIDDLE_HOT_THREADS, and when memory is short, the least recently used one of the owner
+ * who has most becomes an image at once. What cannot be imaged is frozen only, or given up, and the thread says so.
+ *
+ * An image is named by its thread, by the data that the thread has (with other data it is not found) and by the ids of its data
+ * sets and uploads: when one is deleted, its images go, too. It is removed when a kernel has been made from it, so there is never
+ * an image that is older than what its thread has run.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include "agent/agent_impl.h"
+#include "base/fdio.h"
+#include "base/hash.h"
+#include "base/log.h"
+#include "base/memory.h"
+#include "base/str.h"
+
+#define SWEEP_MS 10000               /* or sooner, when kernels are to be frozen sooner */
+#define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
+#define LOOK_MS 10 /* how often kernels are looked at that are being put aside when the server stops */
+#define IMAGE_PATH_SIZE 4400
+#define IMAGES_KNOWN_MS 2000
+#define THREAD_HEX 32
+#define DATA_HEX 16
+#define SOURCE_HEX 8
+#define IMAGE_NAME_SIZE 240 /* leaves room for ".partial" */
+
+/* Somebody who waits until the kernel is not on its way from one state to another. */
+struct settle_waiter {
+    struct settle_waiter *next;
+    void (*done)(void *arg);
+    void *arg;
+};
+
+/* ---- images ---- */
+
+static bool thread_name(const char *owner, const char *id, char ret[HASH_HEX_SIZE])
+{
+    char text[256];
+    int n = snprintf(text, sizeof(text), "%s\n%s", owner, id);
+    return hash_bytes(text, (size_t)MIN_OF(n, (int)sizeof(text) - 1), ret, NULL) == 0;
+}
+
+/* Appends the names of data sets or uploads. False if there are too many. */
+static bool add_sources(const struct chat *c, const json_t *ids, char *name, size_t n)
+{
+    char source[HASH_HEX_SIZE];
+    size_t i;
+    json_t *id;
+    json_array_foreach(ids, i, id) {
+        size_t len = strlen(name);
+        if (len + SOURCE_HEX >= n || !thread_name(c->owner, json_string_value(id), source))
+            return false;
+        snprintf(name + len, n - len, "%.*s", SOURCE_HEX, source);
+    }
+    return true;
+}
+
+/* False when the chat can have none. */
+static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
+{
+    char thread[HASH_HEX_SIZE], data[HASH_HEX_SIZE], name[IMAGE_NAME_SIZE];
+    const char *key = c->has_data && c->data.key ? c->data.key : "";
+    if (!c->agent->env.store || !c->agent->env.cfg->images_bytes || c->data_is_gone || !thread_name(c->owner, c->id, thread) ||
+        hash_bytes(key, strlen(key), data, NULL) < 0)
+        return false;
+    snprintf(name, sizeof(name), "%.*s-%.*s-", THREAD_HEX, thread, DATA_HEX, data);
+    if (!add_sources(c, c->datasets, name, sizeof(name)) || !add_sources(c, c->uploads, name, sizeof(name)))
+        return false;
+    snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%s", c->agent->env.cfg->home, name);
+    return true;
+}
+
+void keeper_adopt(struct chat *c)
+{
+    char path[IMAGE_PATH_SIZE];
+    struct err ignored = ERR_INIT;
+    if (image_path(c, path) && access(path, R_OK) == 0)
+        (void)thread_kernel_adopt(c->kernel, path, &ignored);
+}
+
+void keeper_remove_images(struct agent *a, const char *owner, const char *id)
+{
+    char path[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = a->env.store && thread_name(owner, id, thread) ? opendir(path) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, thread, THREAD_HEX) == 0)
+            unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
+/* Whether an image's name says that it has this source. */
+static bool has_source(const char *name, const char *source)
+{
+    const size_t first = THREAD_HEX + 1 + DATA_HEX + 1;
+    for (size_t at = first; at + SOURCE_HEX <= strlen(name); at += SOURCE_HEX)
+        if (strncmp(name + at, source, SOURCE_HEX) == 0)
+            return true;
+    return false;
+}
+
+void keeper_forget_data(struct agent *a, const char *owner, const char *id)
+{
+    char path[IMAGE_PATH_SIZE], source[HASH_HEX_SIZE];
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = a->env.store && thread_name(owner, id, source) ? opendir(path) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (has_source(e->d_name, source))
+            unlinkat(dirfd(dir), e->d_name, 0);
+    if (dir)
+        closedir(dir);
+}
+
+void keeper_forget_chat(struct chat *c)
+{
+    c->data_is_gone = true;
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
+        thread_kernel_drop(c->kernel, "data that it had was deleted");
+}
+
+void agent_forget_files(struct agent *a, const char *owner, const char *thread_id)
+{
+    if (!chat_find(a, owner, thread_id))
+        keeper_remove_images(a, owner, thread_id);
+}
+
+/* Bytes of all images, as they were some seconds ago at most. */
+static int64_t images_bytes(struct agent *a)
+{
+    char path[IMAGE_PATH_SIZE];
+    struct stat st;
+    if (a->images.at_ms && clock_now_ms() - a->images.at_ms < IMAGES_KNOWN_MS)
+        return a->images.bytes;
+    a->images.bytes = 0;
+    a->images.at_ms = clock_now_ms();
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            a->images.bytes += st.st_size;
+    if (dir)
+        closedir(dir);
+    return a->images.bytes;
+}
+
+/* What a server that was killed left half written. */
+static void remove_partial(const char *path)
+{
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const char *dot = strrchr(e->d_name, '.');
+        if (dot && str_eq(dot, ".partial"))
+            unlinkat(dirfd(dir), e->d_name, 0);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* ---- putting a kernel aside ---- */
+
+void keeper_tell_settled(struct chat *c)
+{
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
+        c->agent->images.at_ms = 0; /* there is one more */
+    if (c->data_is_gone)
+        keeper_forget_chat(c);
+    while (c->settling && !kernel_state_is_moving(thread_kernel_state(c->kernel))) {
+        struct settle_waiter *w = c->settling;
+        c->settling = w->next;
+        w->done(w->arg);
+        free(w);
+        chat_unref(c);
+    }
+}
+
+static void settle_soon(void *arg)
+{
+    struct chat *c = arg;
+    if (!c->agent->closing)
+        keeper_tell_settled(c);
+    chat_unref(c);
+}
+
+void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg)
+{
+    struct settle_waiter *w = calloc(1, sizeof(*w));
+    struct err err = ERR_INIT;
+    if (!w) {
+        done(arg);
+        return;
+    }
+    *w = (struct settle_waiter){ .next = c->settling, .done = done, .arg = arg };
+    c->settling = w;
+    chat_ref(c);
+    chat_ref(c); /* for settle_soon() */
+    if (loop_defer(c->agent->env.loop, settle_soon, c, &err) < 0)
+        settle_soon(c);
+}
+
+void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
+{
+    struct stat st;
+    char path[IMAGE_PATH_SIZE];
+    enum kernel_state state = thread_kernel_state(c->kernel);
+    bool kept = thread_kernel_is_kept(c->kernel);
+    *ret = (struct chat_sandbox){ .state = "cold",
+                                  .moved = thread_kernel_moved(c->kernel),
+                                  .refusal = thread_kernel_refusal(c->kernel) };
+    if (thread_kernel_is_hot(c->kernel))
+        ret->state = "hot";
+    else if (kept)
+        ret->state = "warm";
+    ret->has_variables = (kept || state == KERNEL_COLD || state == KERNEL_RESTORING) &&
+                         thread_kernel_has_variables(c->kernel);
+    if (state == KERNEL_COLD && image_path(c, path) && stat(path, &st) == 0)
+        ret->bytes = st.st_size;
+}
+
+int chat_freeze(struct chat *c, struct err *err)
+{
+    if (c->turns || thread_kernel_is_busy(c->kernel))
+        return err_set(err, ERR_CONFLICT, "this thread is busy");
+    if (thread_kernel_state(c->kernel) == KERNEL_WARM)
+        return 0;
+    return thread_kernel_freeze(c->kernel, err);
+}
+
+int chat_cool(struct chat *c, struct err *err)
+{
+    char path[IMAGE_PATH_SIZE];
+    if (c->turns || thread_kernel_is_busy(c->kernel))
+        return err_set(err, ERR_CONFLICT, "this thread is busy");
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
+        return 0;
+    if (!image_path(c, path))
+        return err_set(err, ERR_UNAVAILABLE,
+                       c->data_is_gone ? "data that the thread had was deleted" :
+                                         "this thread cannot have an image");
+    if (images_bytes(c->agent) >= c->agent->env.cfg->images_bytes)
+        return err_set(err, ERR_UNAVAILABLE, "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
+    return thread_kernel_image(c->kernel, path, err);
+}
+
+int chat_wake(struct chat *c, struct err *err)
+{
+    if (!c->agent->env.cfg->enable_python)
+        return err_set(err, ERR_FEATURE_DISABLED,
+                       "Python execution is disabled (ENABLE_PYTHON_EXECUTION)");
+    thread_kernel_prepare(c->kernel);
+    return 0;
+}
+
+void keeper_forget(struct chat *c)
+{
+    while (c->settling) {
+        struct settle_waiter *w = c->settling;
+        c->settling = w->next;
+        free(w);
+    }
+}
+
+/* ---- who may keep a kernel ---- */
+
+static size_t kept_of(const struct agent *a, const char *owner)
+{
+    size_t n = 0;
+    for (const struct chat *c = a->chats; c; c = c->next)
+        n += str_eq(c->owner, owner) && thread_kernel_is_kept(c->kernel);
+    return n;
+}
+
+/* The thread to give its kernel up: the least recently used one of the owner who has most. */
+static struct chat *least_wanted(struct agent *a, const struct chat *keep)
+{
+    struct chat *best = NULL;
+    size_t most = 0;
+    for (struct chat *c = a->chats; c; c = c->next) {
+        if (c == keep || !thread_kernel_is_kept(c->kernel) || c->turns)
+            continue;
+        size_t n = best && str_eq(best->owner, c->owner) ? most : kept_of(a, c->owner);
+        if (!best || n > most || (n == most && c->used_ms < best->used_ms)) {
+            best = c;
+            most = n;
+        }
+    }
+    return best;
+}
+
+/* Its kernel becomes a file, if it can; else what it holds is lost, and its next answer says so. */
+static void evict(struct agent *a, struct chat *c, const char *why)
+{
+    struct err ignored = ERR_INIT;
+    if (thread_kernel_has_variables(c->kernel) && !thread_kernel_refusal(c->kernel) &&
+        chat_cool(c, &ignored) == 0)
+        return;
+    if (thread_kernel_has_variables(c->kernel))
+        a->stats.evicted++;
+    chat_ref(c);
+    thread_kernel_drop(c->kernel, why);
+    chat_unref(c);
+}
+
+void agent_trim(struct agent *a, const struct chat *keep)
+{
+    size_t kept = 0, most = (size_t)a->env.cfg->hot_threads;
+    struct chat *c;
+    for (c = a->chats; c; c = c->next)
+        kept += thread_kernel_is_kept(c->kernel);
+    while (kept > most && (c = least_wanted(a, keep))) {
+        evict(a, c, "its sandbox was given up to make room for other threads");
+        kept--;
+    }
+}
+
+/* Others wait for the memory of kernels that run nothing, or the machine is short of it. */
+static bool make_room(void *arg)
+{
+    struct agent *a = arg;
+    struct chat *c = least_wanted(a, NULL);
+    if (c)
+        evict(a, c, "its sandbox was given up because memory was short");
+    return c != NULL;
+}
+
+static uint64_t sweep_ms(const struct agent *a)
+{
+    int64_t ms = SWEEP_MS;
+    if (a->env.cfg->freeze_after_s > 0)
+        ms = MIN_OF(ms, a->env.cfg->freeze_after_s * 500);
+    if (a->env.cfg->cold_after_s > 0)
+        ms = MIN_OF(ms, a->env.cfg->cold_after_s * 500);
+    return (uint64_t)ms;
+}
+
+static void on_sweep(void *arg)
+{
+    struct agent *a = arg;
+    struct err err = ERR_INIT;
+    int64_t now = clock_now_ms();
+    for (struct chat *c = a->chats, *next; c; c = next) {
+        next = c->next;
+        if (thread_kernel_is_kept(c->kernel) && !c->turns &&
+            !thread_kernel_has_variables(c->kernel) && now - c->used_ms > STATELESS_KERNEL_MS)
+            evict(a, c, NULL);
+        else if (a->env.cfg->cold_after_s > 0 && thread_kernel_is_kept(c->kernel) &&
+                 !thread_kernel_refusal(c->kernel) &&
+                 now - c->used_ms > a->env.cfg->cold_after_s * 1000)
+            (void)chat_cool(c, &err); /* what cannot be imaged stays as it is */
+        else if (a->env.cfg->freeze_after_s > 0 && thread_kernel_state(c->kernel) == KERNEL_HOT &&
+                 thread_kernel_is_hot(c->kernel) &&
+                 now - c->used_ms > a->env.cfg->freeze_after_s * 1000)
+            (void)chat_freeze(c, &err); /* what cannot be frozen stays hot */
+    }
+    agent_trim(a, NULL);
+    if (memory_available_bytes("") < memory_limit_bytes("") / 5)
+        (void)make_room(a);
+    (void)loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, &err);
+}
+
+/* ---- begin and end ---- */
+
+int keeper_begin(struct agent *a, struct err *err)
+{
+    char path[IMAGE_PATH_SIZE];
+    int r = 0;
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    if (a->env.store)
+        r = fd_mkdir_p(path, 0700, err);
+    if (r < 0)
+        return r;
+    if (a->env.store)
+        remove_partial(path);
+    executor_on_shortage(a->env.executor, make_room, a);
+    return loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, err);
+}
+
+static void look_again(void *arg)
+{
+    struct agent *a = arg;
+    struct err err = ERR_INIT;
+    bool moving = false;
+    a->aside.timer = NULL;
+    for (const struct chat *c = a->chats; c; c = c->next)
+        moving = moving || kernel_state_is_moving(thread_kernel_state(c->kernel));
+    if (moving && clock_now_ms() < a->aside.until_ms &&
+        loop_after(a->env.loop, LOOK_MS, look_again, a, &a->aside.timer, &err) == 0)
+        return;
+    a->aside.done(a->aside.arg);
+}
+
+void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), void *arg)
+{
+    struct err err = ERR_INIT;
+    a->aside.done = done;
+    a->aside.arg = arg;
+    a->aside.until_ms = clock_now_ms() + max_ms;
+    for (struct chat *c = a->chats; c; c = c->next)
+        if (!c->deleted && thread_kernel_is_kept(c->kernel) && thread_kernel_has_variables(c->kernel))
+            (void)chat_cool(c, &err); /* what cannot be imaged is told of by its next answer */
+    look_again(a);
+}

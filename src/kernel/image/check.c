@@ -1,0 +1,93 @@
+/* Checks of the tables of an image, before anything follows from them. Nothing here allocates or touches the machine. */
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/utsname.h>
+#include "kernel/image/image_impl.h"
+
+#define BAD(...) err_set(err, ERR_VALIDATION, "the image is damaged: " __VA_ARGS__)
+
+void image_system(char ret[120])
+{
+    struct utsname u;
+    memset(ret, 0, 120);
+    if (uname(&u) < 0)
+        memset(&u, 0, sizeof(u));
+    snprintf(ret, 120, "%.24s %.40s %.12s %lx %lx", u.release, u.version, u.machine, getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+}
+
+static int check_map(const struct image_map *m, uint64_t above, uint64_t names_bytes, struct err *err)
+{
+    if (m->from < above || m->to <= m->from || (m->from | m->to | m->offset) % IMAGE_PAGE)
+        return BAD("a mapping is out of order");
+    if (m->kind >= _IMAGE_KIND_MAX || m->is_shared > 1 || m->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC))
+        return BAD("a mapping of an unknown kind");
+    if (m->kind != IMAGE_SYSTEM && m->to > IMAGE_ADDRESS_MAX)
+        return BAD("a mapping beyond the address space");
+    if (m->from < IMAGE_ROOM_AT + IMAGE_ROOM_BYTES && m->to > IMAGE_ROOM_AT)
+        return BAD("a mapping where the reader is");
+    if (m->name >= names_bytes || (m->is_shared && m->kind != IMAGE_FILE))
+        return BAD("a mapping without its file");
+    return 0;
+}
+
+static int check_runs(const struct image_tables *t, struct err *err)
+{
+    const struct image_head *h = t->head;
+    uint64_t pages = 0, above = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < h->n_runs; i++) {
+        const struct image_run *r = &t->runs[i];
+        if (r->from < above || r->from % IMAGE_PAGE || r->pages == 0 || r->pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
+            return BAD("pages are out of order");
+        while (at < h->n_maps && t->maps[at].to <= r->from)
+            at++;
+        uint64_t end = r->from + r->pages * IMAGE_PAGE;
+        if (at == h->n_maps || r->from < t->maps[at].from || end > t->maps[at].to ||
+            t->maps[at].kind == IMAGE_SYSTEM || t->maps[at].is_shared)
+            return BAD("pages of no mapping");
+        above = end;
+        pages += r->pages;
+    }
+    return pages == h->n_pages ? 0 : BAD("the number of pages is wrong");
+}
+
+int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *err)
+{
+    struct image_head *h = bytes;
+    if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
+        return BAD("it has no head");
+    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_fds > IMAGE_FDS_MAX ||
+        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 || h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
+        return BAD("its tables are too large");
+    if (len < image_tables_bytes(h))
+        return BAD("it is cut off");
+    uint64_t check = h->check;
+    h->check = 0;
+    if (image_hash(0, bytes, image_tables_bytes(h)) != check)
+        return BAD("its checksum is wrong");
+    h->check = check;
+    char *at = (char *)bytes + sizeof(*h);
+    struct image_tables t = { .head = h, .maps = (struct image_map *)(void *)at };
+    t.runs = (struct image_run *)(t.maps + h->n_maps);
+    t.fds = (struct image_fd *)(t.runs + h->n_runs);
+    t.names = (char *)(t.fds + h->n_fds);
+    if (t.names[h->names_bytes - 1] != 0 || h->cwd >= h->names_bytes)
+        return BAD("its names have no end");
+    uint64_t above = IMAGE_PAGE;
+    int r = 0;
+    for (size_t i = 0; i < h->n_maps && r == 0; i++) {
+        r = check_map(&t.maps[i], above, h->names_bytes, err);
+        above = t.maps[i].to;
+    }
+    if (r == 0)
+        r = check_runs(&t, err);
+    for (size_t i = 0; i < h->n_fds && r == 0; i++)
+        if (t.fds[i].fd < 4 || t.fds[i].fd > 1 << 20 || t.fds[i].name >= h->names_bytes)
+            r = BAD("an open file that cannot be");
+    if (r == 0)
+        *ret = t;
+    return r;
+}

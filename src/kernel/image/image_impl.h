@@ -1,0 +1,152 @@
+#ifndef RIDDLE_KERNEL_IMAGE_IMAGE_IMPL_H
+#define RIDDLE_KERNEL_IMAGE_IMAGE_IMPL_H
+
+/*
+ * The file, in this order: struct image_mark; records of files (archive.c) up to one of kind ARCHIVE_END; padding to a page;
+ * struct image_head; its tables; padding to a page; pages.
+ */
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "base/err.h"
+#include "base/maps.h"
+#include "kernel/image/image.h"
+
+#define IMAGE_MAGIC 0x31676d4965646452ull /* "RddeImg1" */
+#define IMAGE_PAGE 4096ull
+#define IMAGE_MAPS_MAX 16384
+#define IMAGE_RUNS_MAX (1u << 20)
+#define IMAGE_FDS_MAX 1024
+#define IMAGE_NAMES_MAX (4u << 20)
+#define IMAGE_SIGNALS 64
+/* Where the writer keeps its tables and the reader also its stack: no allocator of Linux comes here by itself. */
+#define IMAGE_ROOM_AT 0x100000000000ull
+#define IMAGE_ROOM_BYTES (256ull << 20)
+#define IMAGE_ADDRESS_MAX 0x7ffffffff000ull
+
+enum image_kind { IMAGE_ANON, IMAGE_FILE, IMAGE_STACK, IMAGE_SYSTEM, _IMAGE_KIND_MAX };
+
+struct image_map {
+    uint64_t from, to, offset;
+    uint64_t dev, ino;
+    uint64_t first; /* hash of the first page of a file's mapping that was never written to */
+    uint32_t prot, kind;
+    uint32_t name;      /* into the names */
+    uint32_t is_shared; /* of a file */
+};
+
+/* Neighbouring pages that are in the file, in this order. */
+struct image_run {
+    uint64_t from, pages;
+};
+
+struct image_fd {
+    int32_t fd, flags;
+    uint64_t offset;
+    uint32_t name;
+    uint32_t unused;
+};
+
+/* As Linux has it; the C library's own handlers are addresses in it. */
+struct image_signal {
+    uint64_t handler, flags, restorer, mask;
+};
+
+/* Registers that a call preserves, and where to go on. */
+struct image_context {
+    uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip;
+    uint32_t mxcsr;
+    uint16_t fpu_control, unused;
+};
+
+struct image_mark {
+    uint64_t magic;
+    char system[120]; /* of uname and of the processor: addresses of the vDSO and choices of the C library depend on them */
+};
+
+struct image_head {
+    uint64_t magic;
+    uint64_t check; /* of the head, without this, and of the tables */
+    uint64_t n_maps, n_runs, n_fds, names_bytes, n_pages;
+    uint64_t brk, thread_pointer;
+    struct image_context context;
+    struct image_signal signals[IMAGE_SIGNALS];
+    uint64_t sigmask;
+    uint32_t umask;
+    uint32_t cwd; /* into the names */
+    uint64_t pages_check;
+};
+
+struct image_tables {
+    struct image_head *head;
+    struct image_map *maps;
+    struct image_run *runs;
+    struct image_fd *fds;
+    char *names;
+};
+
+static inline size_t image_tables_bytes(const struct image_head *h)
+{
+    return sizeof(*h) + h->n_maps * sizeof(struct image_map) + h->n_runs * sizeof(struct image_run) +
+           h->n_fds * sizeof(struct image_fd) + h->names_bytes;
+}
+
+static inline uint64_t image_pad(uint64_t at)
+{
+    return (at + IMAGE_PAGE - 1) & ~(IMAGE_PAGE - 1);
+}
+
+typedef uint64_t __attribute__((may_alias)) image_word;
+
+/* Fast, and not for adversaries: it finds damage. Four lanes. */
+static inline __attribute__((always_inline)) uint64_t image_hash(uint64_t seed, const void *data, size_t bytes)
+{
+    const image_word *p = data;
+    uint64_t a = seed ^ 0x9e3779b97f4a7c15ull, b = a + 1, c = a + 2, d = a + 3;
+    const uint64_t m = 0xff51afd7ed558ccdull;
+    for (size_t n = bytes / 32; n > 0; n--, p += 4) {
+        a = (a ^ p[0]) * m;
+        b = (b ^ p[1]) * m;
+        c = (c ^ p[2]) * m;
+        d = (d ^ p[3]) * m;
+        a ^= a >> 29;
+        b ^= b >> 31;
+        c ^= c >> 33;
+        d ^= d >> 27;
+    }
+    const unsigned char *rest = (const unsigned char *)p;
+    for (size_t n = bytes % 32; n > 0; n--)
+        a = (a ^ *rest++) * m;
+    a ^= b * 3 ^ c * 5 ^ d * 7;
+    return (a ^ (a >> 32)) * m;
+}
+
+/* The room begins with this when a process has been made from an image. */
+struct image_carried {
+    size_t len;
+    char bytes[IMAGE_CARRIED_MAX];
+};
+
+/* ---- check.c ---- */
+
+/* Lays the tables out in `bytes`, which begin with the head. VALIDATION unless everything in them can be used. */
+int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *err);
+void image_system(char ret[120]);
+
+/* ---- archive.c ---- */
+
+/* Everything below /workspace and /tmp. *at counts the bytes. */
+int archive_write(int fd, uint64_t *at, struct err *err);
+int archive_read(int fd, uint64_t *at, struct err *err);
+int image_write(int fd, const void *data, size_t len, struct err *err);
+int image_read(int fd, void *data, size_t len, struct err *err);
+
+/* ---- layout.c ---- */
+
+/* The mappings of this process, without the room. False if there are too many, or one cannot be kept (err says which). */
+int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max, size_t *names_len,
+                struct err *err);
+
+#endif

@@ -1,0 +1,414 @@
+/*
+ * Becoming what an image holds, in two halves. The first (plan) uses the C library: it reads and checks the tables, brings back
+ * files and descriptors, and makes sure that the second half will find what it needs. The second (become) replaces every mapping
+ * below its own feet: it runs on a stack in the room, makes system calls itself and touches no variable of the program.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "kernel/image/image_impl.h"
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+
+#define STACK_BYTES (256u << 10)
+#define EXIT_DAMAGED 86 /* what was read is not what was written */
+#define EXIT_LAYOUT 87  /* Linux refused a mapping */
+
+struct plan {
+    struct image_carried carried;
+    struct image_tables t;
+    struct image_map *now; /* the mappings of this process */
+    size_t n_now;
+    int fd; /* at the first page */
+    char stack[STACK_BYTES];
+    char bytes[];
+};
+
+/* ---- the second half ---- */
+
+#define BARE __attribute__((no_stack_protector, noinline))
+
+static inline __attribute__((always_inline)) long call(long nr, long a, long b, long c, long d, long e, long f)
+{
+    long ret;
+    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
+    __asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    return ret;
+}
+
+static inline __attribute__((always_inline)) void die(int status)
+{
+    for (;;)
+        call(SYS_exit_group, status, 0, 0, 0, 0, 0);
+}
+
+static inline __attribute__((always_inline)) bool is_same(const struct image_map *now, const struct image_map *m)
+{
+    if (now->kind != m->kind)
+        return false;
+    if (m->kind != IMAGE_FILE)
+        return true;
+    return now->dev == m->dev && now->ino == m->ino && !now->is_shared && !m->is_shared &&
+           now->offset - now->from == m->offset - m->from;
+}
+
+static inline __attribute__((always_inline)) void make(const struct plan *p, const struct image_map *m, uint64_t from, uint64_t to)
+{
+    long fd = -1, flags = MAP_FIXED | (m->is_shared ? MAP_SHARED : MAP_PRIVATE);
+    if (m->kind == IMAGE_STACK)
+        return; /* it grows as it is written to */
+    if (m->kind == IMAGE_FILE) {
+        fd = call(SYS_open, (long)(p->t.names + m->name), m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY, 0, 0, 0, 0);
+        if (fd < 0)
+            die(EXIT_LAYOUT);
+    } else {
+        flags |= MAP_ANONYMOUS | MAP_NORESERVE;
+    }
+    long at = call(SYS_mmap, (long)from, (long)(to - from), m->prot, flags, fd,
+                   m->kind == IMAGE_FILE ? (long)(m->offset + (from - m->from)) : 0);
+    if (at != (long)from)
+        die(EXIT_LAYOUT);
+    if (fd >= 0)
+        call(SYS_close, fd, 0, 0, 0, 0, 0);
+}
+
+/* Unmaps what the image has not. */
+static BARE void unmap_others(const struct plan *p)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < p->n_now; i++) {
+        const struct image_map *now = &p->now[i];
+        if (now->kind == IMAGE_SYSTEM || now->kind == IMAGE_STACK)
+            continue;
+        uint64_t at = now->from;
+        while (k < p->t.head->n_maps && p->t.maps[k].to <= at)
+            k++;
+        for (size_t j = k; at < now->to; j++) {
+            uint64_t end = j < p->t.head->n_maps && p->t.maps[j].from < now->to ? p->t.maps[j].from : now->to;
+            if (end > at)
+                call(SYS_munmap, (long)at, (long)(end - at), 0, 0, 0, 0);
+            at = j < p->t.head->n_maps && end < now->to ? p->t.maps[j].to : now->to;
+        }
+    }
+}
+
+static BARE void map_missing(const struct plan *p)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < p->t.head->n_maps; i++) {
+        const struct image_map *m = &p->t.maps[i];
+        if (m->kind == IMAGE_SYSTEM)
+            continue;
+        uint64_t at = m->from;
+        while (k < p->n_now && p->now[k].to <= at)
+            k++;
+        for (size_t j = k; at < m->to; j++) {
+            bool any = j < p->n_now && p->now[j].from < m->to;
+            uint64_t gap = any ? p->now[j].from : m->to;
+            if (gap > at)
+                make(p, m, at, gap);
+            if (!any)
+                break;
+            uint64_t from = p->now[j].from > at ? p->now[j].from : at, to = p->now[j].to < m->to ? p->now[j].to : m->to;
+            if (!is_same(&p->now[j], m))
+                make(p, m, from, to);
+            at = to;
+        }
+    }
+}
+
+static inline __attribute__((always_inline)) bool holds_pages(const struct plan *p, const struct image_map *m, size_t *run)
+{
+    while (*run < p->t.head->n_runs && p->t.runs[*run].from < m->from)
+        (*run)++;
+    return *run < p->t.head->n_runs && p->t.runs[*run].from < m->to;
+}
+
+/* Everything private is as it was when it was mapped, and can be written to where pages follow. */
+static BARE void empty(const struct plan *p)
+{
+    size_t run = 0;
+    for (size_t i = 0; i < p->t.head->n_maps; i++) {
+        const struct image_map *m = &p->t.maps[i];
+        if (m->kind == IMAGE_SYSTEM || m->is_shared)
+            continue;
+        bool pages = holds_pages(p, m, &run);
+        if (m->kind == IMAGE_STACK)
+            continue;
+        if (pages && call(SYS_mprotect, (long)m->from, (long)(m->to - m->from), m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
+            die(EXIT_LAYOUT);
+        if (pages || !(m->prot & PROT_EXEC))
+            call(SYS_madvise, (long)m->from, (long)(m->to - m->from), MADV_DONTNEED, 0, 0, 0);
+    }
+}
+
+static BARE void grow_stack(const struct plan *p)
+{
+    uint64_t low = 0;
+    for (size_t i = 0; i < p->n_now; i++)
+        if (p->now[i].kind == IMAGE_STACK)
+            low = p->now[i].from;
+    for (size_t i = 0; i < p->t.head->n_maps; i++)
+        if (p->t.maps[i].kind == IMAGE_STACK) {
+            const struct image_map *m = &p->t.maps[i];
+            for (uint64_t at = low; at > m->from; at -= IMAGE_PAGE)
+                *(volatile char *)(at - IMAGE_PAGE) = 0;
+            call(SYS_madvise, (long)m->from, (long)(m->to - m->from), MADV_DONTNEED, 0, 0, 0);
+        }
+}
+
+static BARE void read_pages(const struct plan *p)
+{
+    uint64_t check = 0, want = 0;
+    for (size_t i = 0; i < p->t.head->n_runs; i++) {
+        const struct image_run *r = &p->t.runs[i];
+        uint64_t len = r->pages * IMAGE_PAGE;
+        for (uint64_t got = 0; got < len;) {
+            long n = call(SYS_read, p->fd, (long)(r->from + got), (long)(len - got), 0, 0, 0);
+            if (n <= 0 && n != -EINTR)
+                die(EXIT_DAMAGED);
+            got += n > 0 ? (uint64_t)n : 0;
+        }
+        check = image_hash(check, (const void *)r->from, len);
+    }
+    if (call(SYS_read, p->fd, (long)&want, sizeof(want), 0, 0, 0) != sizeof(want) || want != check)
+        die(EXIT_DAMAGED);
+}
+
+static BARE void protect(const struct plan *p)
+{
+    for (size_t i = 0; i < p->t.head->n_maps; i++) {
+        const struct image_map *m = &p->t.maps[i];
+        if ((m->kind == IMAGE_ANON || m->kind == IMAGE_FILE) &&
+            call(SYS_mprotect, (long)m->from, (long)(m->to - m->from), m->prot, 0, 0, 0) < 0)
+            die(EXIT_LAYOUT);
+    }
+}
+
+__attribute__((naked, noreturn)) static void go_on(__attribute__((unused)) const struct image_context *c)
+{
+    __asm__("movq 0(%rdi), %rbx\n\t"
+            "movq 8(%rdi), %rbp\n\t"
+            "movq 16(%rdi), %r12\n\t"
+            "movq 24(%rdi), %r13\n\t"
+            "movq 32(%rdi), %r14\n\t"
+            "movq 40(%rdi), %r15\n\t"
+            "ldmxcsr 64(%rdi)\n\t"
+            "fldcw 68(%rdi)\n\t"
+            "movq 48(%rdi), %rsp\n\t"
+            "movl $1, %eax\n\t"
+            "jmpq *56(%rdi)\n\t");
+}
+
+static BARE __attribute__((noreturn)) void become(struct plan *p)
+{
+    const struct image_head *h = p->t.head;
+    if (call(SYS_brk, (long)h->brk, 0, 0, 0, 0, 0) != (long)h->brk)
+        die(EXIT_LAYOUT);
+    unmap_others(p);
+    map_missing(p);
+    empty(p);
+    grow_stack(p);
+    read_pages(p);
+    protect(p);
+    for (int sig = 1; sig <= IMAGE_SIGNALS; sig++)
+        call(SYS_rt_sigaction, sig, (long)&h->signals[sig - 1], 0, 8, 0, 0); /* Linux refuses the two that are its own */
+    call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->sigmask, 0, 8, 0, 0);
+    call(SYS_close, p->fd, 0, 0, 0, 0, 0);
+    go_on(&h->context);
+}
+
+__attribute__((naked, noreturn)) static void on_stack(__attribute__((unused)) struct plan *p, __attribute__((unused)) void *top, __attribute__((unused)) void (*fn)(struct plan *p))
+{
+    __asm__("movq %rsi, %rsp\n\t"
+            "xorl %ebp, %ebp\n\t"
+            "call *%rdx\n\t"
+            "ud2\n\t");
+}
+
+/* ---- the first half ---- */
+
+#define OTHER(...) err_set(err, ERR_CONFLICT, __VA_ARGS__)
+
+/* Whether all of m is mapped now as the image has it. */
+static bool is_mapped(const struct plan *p, const struct image_map *m)
+{
+    uint64_t at = m->from;
+    for (size_t i = 0; i < p->n_now && at < m->to; i++) {
+        const struct image_map *now = &p->now[i];
+        if (now->to <= at)
+            continue;
+        if (now->from > at || !is_same(now, m))
+            return false;
+        at = now->to;
+    }
+    return at >= m->to;
+}
+
+/* A file that must be mapped anew has to be the one that it was. */
+static int check_file(const struct plan *p, const struct image_map *m, struct err *err)
+{
+    const char *name = p->t.names + m->name;
+    struct stat st;
+    if (is_mapped(p, m)) {
+        if (m->first && image_hash(1, (const void *)m->from, IMAGE_PAGE) != m->first)
+            return OTHER("the image is of another version of '%s'", name);
+        return 0;
+    }
+    auto_close int fd = name[0] == '/' ? open(name, (m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK) : -1;
+    if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return OTHER("the image needs '%s', which is not here", name);
+    bool is_own = str_starts(name, "/workspace/") || str_starts(name, "/tmp/");
+    if (!is_own && (st.st_ino != m->ino || st.st_dev != m->dev))
+        return OTHER("the image is of another version of '%s'", name);
+    return 0;
+}
+
+static int check_layout(const struct plan *p, struct err *err)
+{
+    uint64_t pointer;
+    int r = 0;
+    __asm__("movq %%fs:0, %0" : "=r"(pointer));
+    if (pointer != p->t.head->thread_pointer)
+        return OTHER("the image is of a kernel with another layout");
+    for (size_t i = 0; i < p->t.head->n_maps && r == 0; i++) {
+        const struct image_map *m = &p->t.maps[i];
+        bool found = false;
+        for (size_t k = 0; k < p->n_now; k++)
+            found = found || (p->now[k].kind == m->kind && p->now[k].to == m->to && (m->kind == IMAGE_STACK || p->now[k].from == m->from));
+        if ((m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK) && !found)
+            return OTHER("the image is of a kernel with another layout");
+        if (m->kind == IMAGE_FILE)
+            r = check_file(p, m, err);
+    }
+    return r;
+}
+
+static int open_fds(struct plan *p, struct err *err)
+{
+    const int high = fcntl(p->fd, F_DUPFD, 200);
+    if (high < 0)
+        return err_errno(err, ERR_CONFLICT, errno, "the limit of open files is too low for an image");
+    close(p->fd);
+    p->fd = high;
+    const int keep[] = { 3, high };
+    int r = fd_close_all_but(3, keep, 2, err);
+    for (size_t i = 0; i < p->t.head->n_fds && r == 0; i++) {
+        const struct image_fd *f = &p->t.fds[i];
+        const char *name = p->t.names + f->name;
+        int fd = open(name, (f->flags & ~O_CLOEXEC) | O_NOCTTY);
+        if (fd < 0)
+            return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
+        if (f->fd == high)
+            return err_set(err, ERR_CONFLICT, "too many open files");
+        if (fd != f->fd && dup2(fd, f->fd) < 0)
+            return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
+        if (fd != f->fd)
+            close(fd);
+        if (f->flags & O_CLOEXEC)
+            (void)fcntl(f->fd, F_SETFD, FD_CLOEXEC);
+        if (f->offset)
+            (void)lseek(f->fd, (off_t)f->offset, SEEK_SET);
+    }
+    return r;
+}
+
+/* Reads head and tables behind what `at` bytes of the file have been taken of. */
+static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *err)
+{
+    uint64_t from = image_pad(at);
+    struct image_head head;
+    if (lseek(p->fd, (off_t)from, SEEK_SET) < 0 || size < from)
+        return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
+    int r = image_read(p->fd, &head, sizeof(head), err);
+    if (r < 0)
+        return r;
+    if (head.magic != IMAGE_MAGIC || head.n_maps > IMAGE_MAPS_MAX || head.n_runs > IMAGE_RUNS_MAX ||
+        head.n_fds > IMAGE_FDS_MAX || head.names_bytes > IMAGE_NAMES_MAX)
+        return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
+    size_t len = image_tables_bytes(&head);
+    memcpy(p->bytes, &head, sizeof(head));
+    r = image_read(p->fd, p->bytes + sizeof(head), len - sizeof(head), err);
+    if (r == 0)
+        r = image_check(p->bytes, len, &p->t, err);
+    if (r < 0)
+        return r;
+    uint64_t pages = image_pad(from + len);
+    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 || lseek(p->fd, (off_t)pages, SEEK_SET) < 0)
+        return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
+    p->now = (struct image_map *)(void *)(p->bytes + image_pad(len));
+    return 0;
+}
+
+static int prepare(struct plan *p, struct err *err)
+{
+    struct image_mark mark;
+    char system[sizeof(mark.system)];
+    struct stat st;
+    uint64_t at = sizeof(mark);
+    if (getpid() != 1)
+        return OTHER("a kernel without a process namespace of its own");
+    if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
+        return err_set(err, ERR_VALIDATION, "the image is no file");
+    int r = image_read(p->fd, &mark, sizeof(mark), err);
+    if (r == 0 && mark.magic != IMAGE_MAGIC)
+        r = err_set(err, ERR_VALIDATION, "the image is damaged: it has no mark");
+    image_system(system);
+    if (r == 0 && memcmp(system, mark.system, sizeof(system)) != 0)
+        r = OTHER("the image is of another machine or another version of Linux");
+    if (r == 0)
+        r = archive_read(p->fd, &at, err);
+    if (r == 0)
+        r = read_tables(p, at, (uint64_t)st.st_size, err);
+    if (r < 0)
+        return r;
+    if (chdir(p->t.names + p->t.head->cwd) < 0)
+        return err_errno(err, ERR_CONFLICT, errno, "the working directory");
+    umask(p->t.head->umask & 0777);
+    r = open_fds(p, err);
+    if (r < 0)
+        return r;
+    char *names = (char *)(p->now + IMAGE_MAPS_MAX);
+    size_t names_len = 0;
+    r = layout_read(p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX, &names_len, err);
+    for (size_t i = 0; i < p->n_now && r == 0; i++)
+        if (str_eq(names + p->now[i].name, "[heap]"))
+            p->now[i].to = image_pad(p->t.head->brk); /* as become() makes it first */
+    return r < 0 ? r : check_layout(p, err);
+}
+
+int image_restore(int fd, const void *carried, size_t len, struct err *err)
+{
+    struct plan *p = mmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES, PROT_READ | PROT_WRITE,
+                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (p != (void *)IMAGE_ROOM_AT)
+        return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
+    p->fd = fd;
+    p->carried.len = MIN_OF(len, sizeof(p->carried.bytes));
+    memcpy(p->carried.bytes, carried, p->carried.len);
+    int r = p->carried.len == len ? prepare(p, err) : err_set(err, ERR_PROTOCOL, "too much came before the image was read");
+    if (r < 0) {
+        munmap(p, IMAGE_ROOM_BYTES);
+        return r;
+    }
+    on_stack(p, p->stack + STACK_BYTES, become);
+}
+
+#else
+
+int image_restore(int fd, const void *carried, size_t len, struct err *err)
+{
+    (void)fd, (void)carried, (void)len;
+    return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot read images");
+}
+
+#endif

@@ -1,0 +1,350 @@
+/*
+ * Writing an image. The process looks at itself: tables are kept in a room of their own that is no part of the image, nothing is
+ * allocated once the mappings have been read, and the registers are saved first, so that what the writer does from then on is
+ * below the stack that the image goes on with.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <unistd.h>
+#include "base/macros.h"
+#include "base/str.h"
+#include "kernel/image/image_impl.h"
+
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+
+/* Of /proc/self/pagemap. */
+#define PM_FILE (1ull << 61)
+#define PM_SWAP (1ull << 62)
+#define PM_PRESENT (1ull << 63)
+
+#define BOUNCE_BYTES (1u << 20)
+#define MAPPING_MAX (1ull << 36)
+
+/* Everything that the writer keeps, in its room. */
+struct room {
+    struct image_head head;
+    struct image_map maps[IMAGE_MAPS_MAX];
+    struct image_run runs[IMAGE_RUNS_MAX];
+    struct image_fd fds[IMAGE_FDS_MAX];
+    char names[IMAGE_NAMES_MAX];
+    size_t names_len;
+    uint64_t entries[4096];
+    char bounce[BOUNCE_BYTES];
+    int64_t bytes;
+    struct err err;
+    int result;
+};
+
+_Static_assert(sizeof(struct room) < IMAGE_ROOM_BYTES, "the room is too small");
+
+/* 0 now; 1 when a process made from the image goes on here. */
+__attribute__((naked, noinline, returns_twice)) static int save_context(__attribute__((unused)) struct image_context *c)
+{
+    __asm__("movq %rbx, 0(%rdi)\n\t"
+            "movq %rbp, 8(%rdi)\n\t"
+            "movq %r12, 16(%rdi)\n\t"
+            "movq %r13, 24(%rdi)\n\t"
+            "movq %r14, 32(%rdi)\n\t"
+            "movq %r15, 40(%rdi)\n\t"
+            "leaq 8(%rsp), %rax\n\t"
+            "movq %rax, 48(%rdi)\n\t"
+            "movq (%rsp), %rax\n\t"
+            "movq %rax, 56(%rdi)\n\t"
+            "stmxcsr 64(%rdi)\n\t"
+            "fnstcw 68(%rdi)\n\t"
+            "xorl %eax, %eax\n\t"
+            "ret\n\t");
+}
+
+/* ---- what cannot be kept ---- */
+
+static int check_alone(struct err *err)
+{
+    struct itimerval timer;
+    char line[64];
+    DIR *tasks = opendir("/proc/self/task"), *all = opendir("/proc");
+    unsigned threads = 0, processes = 0;
+    for (struct dirent *e; tasks && (e = readdir(tasks));)
+        threads += e->d_name[0] != '.';
+    for (struct dirent *e; all && (e = readdir(all));)
+        processes += e->d_name[0] >= '0' && e->d_name[0] <= '9';
+    bool seen = tasks && all;
+    if (tasks)
+        closedir(tasks);
+    if (all)
+        closedir(all);
+    if (!seen || getpid() != 1)
+        return err_set(err, ERR_CONFLICT, "a kernel without a process namespace of its own");
+    if (threads != 1)
+        return err_set(err, ERR_CONFLICT, "%u threads besides the first", threads - 1);
+    if (processes != 1)
+        return err_set(err, ERR_CONFLICT, "%u processes that code has started", processes - 1);
+    auto_close int timers = open("/proc/self/timers", O_RDONLY | O_CLOEXEC);
+    if (getitimer(ITIMER_REAL, &timer) < 0 || timer.it_value.tv_sec || timer.it_value.tv_usec ||
+        (timers >= 0 && read(timers, line, sizeof(line)) > 0))
+        return err_set(err, ERR_CONFLICT, "a timer that is running");
+    return 0;
+}
+
+static uint32_t add_name(struct room *room, const char *name)
+{
+    size_t len = strlen(name) + 1, at = room->names_len;
+    if (at + len > sizeof(room->names))
+        return 0;
+    memcpy(room->names + at, name, len);
+    room->names_len += len;
+    return (uint32_t)at;
+}
+
+static int keep_fd(struct room *room, int fd, struct err *err)
+{
+    char link[64], path[PATH_MAX];
+    struct stat st;
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof(path) - 1);
+    if (n < 0 || fstat(fd, &st) < 0)
+        return err_set(err, ERR_CONFLICT, "descriptor %d, which cannot be looked at", fd);
+    path[n] = 0;
+    bool is_file = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode);
+    struct stat now;
+    if (path[0] != '/' || !is_file || stat(path, &now) < 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
+        return err_set(err, ERR_CONFLICT, "descriptor %d (%.100s), which is no file that could be opened again", fd, path);
+    if (room->head.n_fds == IMAGE_FDS_MAX)
+        return err_set(err, ERR_CONFLICT, "more than %d open files", IMAGE_FDS_MAX);
+    off_t offset = S_ISREG(st.st_mode) ? lseek(fd, 0, SEEK_CUR) : 0;
+    struct image_fd *f = &room->fds[room->head.n_fds++];
+    int flags = fcntl(fd, F_GETFL) & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECTORY | O_SYNC | O_DSYNC);
+    if (fcntl(fd, F_GETFD) & FD_CLOEXEC)
+        flags |= O_CLOEXEC;
+    *f = (struct image_fd){ .fd = fd, .flags = flags, .offset = offset > 0 ? (uint64_t)offset : 0, .name = add_name(room, path) };
+    return 0;
+}
+
+static int keep_fds(struct room *room, int image_fd, struct err *err)
+{
+    DIR *dir = opendir("/proc/self/fd");
+    int r = dir ? 0 : err_set(err, ERR_CONFLICT, "/proc/self/fd cannot be read");
+    for (struct dirent *e; r == 0 && (e = readdir(dir));) {
+        int fd = atoi(e->d_name);
+        if (e->d_name[0] != '.' && fd > 3 && fd != image_fd && fd != dirfd(dir))
+            r = keep_fd(room, fd, err);
+    }
+    if (dir)
+        closedir(dir);
+    return r;
+}
+
+static int keep_process(struct room *room, struct err *err)
+{
+    char path[PATH_MAX];
+    mode_t mask = umask(0);
+    umask(mask);
+    room->head.umask = mask;
+    if (!getcwd(path, sizeof(path)))
+        return err_set(err, ERR_CONFLICT, "a working directory that is gone");
+    room->head.cwd = add_name(room, path);
+    for (int sig = 1; sig <= IMAGE_SIGNALS; sig++)
+        (void)syscall(SYS_rt_sigaction, sig, NULL, &room->head.signals[sig - 1], 8);
+    (void)syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &room->head.sigmask, 8);
+    __asm__("movq %%fs:0, %0" : "=r"(room->head.thread_pointer));
+    return 0;
+}
+
+/* ---- pages ---- */
+
+static bool is_zero(const void *page)
+{
+    const uint64_t *p = page;
+    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*p); i += 8)
+        if (p[i] | p[i + 1] | p[i + 2] | p[i + 3] | p[i + 4] | p[i + 5] | p[i + 6] | p[i + 7])
+            return false;
+    return true;
+}
+
+/* No run goes from one mapping into the next. */
+static int add_page(struct room *room, const struct image_map *m, uint64_t at, struct err *err)
+{
+    struct image_head *h = &room->head;
+    struct image_run *last = h->n_runs ? &room->runs[h->n_runs - 1] : NULL;
+    h->n_pages++;
+    if (last && last->from >= m->from && last->from + last->pages * IMAGE_PAGE == at && last->pages < BOUNCE_BYTES / IMAGE_PAGE) {
+        last->pages++;
+        return 0;
+    }
+    if (h->n_runs == IMAGE_RUNS_MAX)
+        return err_set(err, ERR_CONFLICT, "memory in too many pieces");
+    room->runs[h->n_runs++] = (struct image_run){ at, 1 };
+    return 0;
+}
+
+/* Pages that are the process's own: not those of a file that nobody has written to. */
+static int find_pages(struct room *room, int pagemap, const struct image_map *m, struct err *err)
+{
+    if (m->to - m->from > MAPPING_MAX)
+        return err_set(err, ERR_CONFLICT, "a mapping of %llu GB", (unsigned long long)((m->to - m->from) >> 30));
+    for (uint64_t at = m->from; at < m->to;) {
+        size_t want = MIN_OF((m->to - at) / IMAGE_PAGE, ARRAY_SIZE(room->entries));
+        ssize_t n = pread(pagemap, room->entries, want * 8, (off_t)(at / IMAGE_PAGE * 8));
+        if (n != (ssize_t)(want * 8))
+            return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
+        for (size_t i = 0; i < want; i++, at += IMAGE_PAGE) {
+            uint64_t e = room->entries[i];
+            if (!(e & (PM_PRESENT | PM_SWAP)) || (e & PM_FILE))
+                continue;
+            if (!(m->prot & PROT_READ))
+                return err_set(err, ERR_CONFLICT, "memory that cannot be read");
+            if (m->kind != IMAGE_FILE && is_zero((const void *)at))
+                continue;
+            int r = add_page(room, m, at, err);
+            if (r < 0)
+                return r;
+        }
+    }
+    return 0;
+}
+
+static int find_memory(struct room *room, struct err *err)
+{
+    size_t n = 0;
+    int r = layout_read(room->maps, IMAGE_MAPS_MAX, &n, room->names, sizeof(room->names), &room->names_len, err);
+    room->head.n_maps = n;
+    int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+    if (r == 0 && pagemap < 0)
+        r = err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
+    for (size_t i = 0; i < n && r == 0; i++) {
+        struct image_map *m = &room->maps[i];
+        if (m->kind == IMAGE_FILE && m->offset == 0 && (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
+            m->first = image_hash(1, (const void *)m->from, IMAGE_PAGE);
+        if (m->kind != IMAGE_SYSTEM && !m->is_shared)
+            r = find_pages(room, pagemap, m, err);
+    }
+    if (pagemap >= 0)
+        close(pagemap);
+    return r;
+}
+
+/* ---- writing ---- */
+
+static int write_padding(int fd, uint64_t *at, struct err *err)
+{
+    static const char zeros[IMAGE_PAGE];
+    size_t n = (size_t)(image_pad(*at) - *at);
+    *at += n;
+    return image_write(fd, zeros, n, err);
+}
+
+static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err)
+{
+    struct image_head *h = &room->head;
+    h->magic = IMAGE_MAGIC;
+    h->names_bytes = (room->names_len + 7) & ~7ull;
+    h->brk = (uint64_t)syscall(SYS_brk, 0);
+    h->check = 0;
+    /* One piece, as the reader has it: what is between the tables of the room is moved away. */
+    char *to = (char *)h + sizeof(*h);
+    const struct {
+        const void *from;
+        size_t bytes;
+    } parts[] = { { room->maps, h->n_maps * sizeof(room->maps[0]) },
+                  { room->runs, h->n_runs * sizeof(room->runs[0]) },
+                  { room->fds, h->n_fds * sizeof(room->fds[0]) },
+                  { room->names, h->names_bytes } };
+    for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+        memmove(to, parts[i].from, parts[i].bytes);
+        to += parts[i].bytes;
+    }
+    size_t len = image_tables_bytes(h);
+    h->check = image_hash(0, h, len);
+    *at += len;
+    int r = image_write(fd, h, len, err);
+    return r < 0 ? r : write_padding(fd, at, err);
+}
+
+static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
+{
+    const struct image_head *h = &room->head;
+    /* They were moved with the tables. */
+    const struct image_run *runs = (const struct image_run *)(const void *)((const char *)h + sizeof(*h) + h->n_maps * sizeof(struct image_map));
+    uint64_t check = 0;
+    int r = 0;
+    for (size_t i = 0; i < h->n_runs && r == 0; i++) {
+        size_t len = runs[i].pages * IMAGE_PAGE;
+        memcpy(room->bounce, (const void *)runs[i].from, len); /* some of it changes while it is written */
+        check = image_hash(check, room->bounce, len);
+        r = image_write(fd, room->bounce, len, err);
+        *at += len;
+    }
+    if (r == 0)
+        r = image_write(fd, &check, sizeof(check), err);
+    *at += sizeof(check);
+    return r;
+}
+
+static int write_image(struct room *room, int fd, struct err *err)
+{
+    uint64_t at = sizeof(struct image_mark);
+    struct image_mark mark = { .magic = IMAGE_MAGIC };
+    image_system(mark.system);
+    int r = keep_fds(room, fd, err);
+    if (r == 0)
+        r = keep_process(room, err);
+    if (r == 0)
+        r = image_write(fd, &mark, sizeof(mark), err);
+    if (r == 0)
+        r = archive_write(fd, &at, err);
+    if (r == 0)
+        r = write_padding(fd, &at, err);
+    if (r < 0)
+        return r;
+    /* From here on nothing is allocated, and nothing above this frame changes. */
+    if (save_context(&((struct room *)IMAGE_ROOM_AT)->head.context) != 0)
+        return 1;
+    r = find_memory(room, err);
+    if (r == 0)
+        r = write_tables(room, fd, &at, err);
+    if (r == 0)
+        r = write_pages(room, fd, &at, err);
+    room->bytes = (int64_t)at;
+    return r;
+}
+
+int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes, struct err *err)
+{
+    int r = check_alone(err);
+    if (r < 0)
+        return r;
+    void *room = mmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+    if (room != (void *)IMAGE_ROOM_AT) {
+        if (room != MAP_FAILED)
+            munmap(room, IMAGE_ROOM_BYTES);
+        return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
+    }
+    r = write_image(room, fd, err);
+    const struct image_carried *carried = (const void *)IMAGE_ROOM_AT;
+    if (r == 1)
+        carry(carried->bytes, carried->len);
+    *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
+    munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
+    return r < 0 ? r : r == 0 ? IMAGE_SAVED : IMAGE_RESTORED;
+}
+
+#else
+
+int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes, struct err *err)
+{
+    (void)fd, (void)carry, (void)ret_bytes;
+    return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot write images");
+}
+
+#endif

@@ -1,0 +1,227 @@
+"""Threads whose kernel becomes a file and comes back: everything that Python can hold between two cells, after a restart, too."""
+
+import pytest
+
+from api import QUICK
+from server import RIDDLE, Server, wait_until
+from test_chat import SALES, new_thread, say
+
+pytestmark = pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
+
+PANDAS = {**QUICK, "RIDDLE_PRELOAD": "numpy,pandas,matplotlib", "RIDDLE_IMAGES_SIZE": "8g"}
+
+# Each pair: what a cell makes, and a cell that must give True before and after, as often as it is run.
+HELD = {
+    "numbers and text": ("a = 1\nb = 2.5\nc = 'ü' * 1000\nd = b'x' * 100000\ne = 10 ** 400\nf = 3 + 4j",
+                         "(a, b, len(c), len(d), e % 7, f) == (1, 2.5, 1000, 100000, 10 ** 400 % 7, 3 + 4j)"),
+    "containers": ("held = {i: (str(i), [i, {i}], frozenset([i])) for i in range(50000)}\nimport collections\nq = collections.deque(range(9), 4)\n"
+                   "od = collections.OrderedDict(a=1)\ndd = collections.defaultdict(list)\ndd['x'].append(1)",
+                   "held[49999] == ('49999', [49999, {49999}], frozenset([49999])) and len(held) == 50000 and list(q) == [5, 6, 7, 8] and dd['x'] == [1]"),
+    "a half-run generator": ("def count():\n    n = 0\n    while True:\n        n += 1\n        yield n\ng = count()\nseen = [next(g) for _ in range(5)]",
+                             "seen.append(next(g)) or seen == list(range(1, len(seen) + 1))"),
+    "a coroutine that waits": ("import types\n@types.coroutine\ndef wait():\n    got = yield 'waiting'\n    return got\nasync def talk():\n    total = 0\n"
+                               "    while True:\n        total += await wait()\nco = talk()\nco.send(None)\nrounds = 0",
+                               "rounds += 1\nco.send(1) == 'waiting' and co.cr_frame.f_locals['total'] == rounds"),
+    "closures and lambdas": ("def adder(n):\n    def add(m):\n        nonlocal n\n        n += m\n        return n\n    return add\nadd = adder(10)\n"
+                             "double = lambda x: 2 * x\nimport functools\npart = functools.partial(pow, 2)\n"
+                             "@functools.lru_cache\ndef slow(n): return n * n\nslow(3)",
+                             "add(0) == 10 and double(4) == 8 and part(5) == 32 and slow(3) == 9 and slow.cache_info().hits >= 1"),
+    "classes of cells": ("import dataclasses, enum\n@dataclasses.dataclass\nclass Point:\n    x: int\n    tags: list\nclass Color(enum.Enum):\n    RED = 1\n"
+                         "class Base:\n    made = 0\n    def __init_subclass__(cls): Base.made += 1\nclass Child(Base):\n    __slots__ = ('v',)\n"
+                         "p = Point(3, ['a'])\nc1 = Child()\nc1.v = Color.RED",
+                         "p == Point(3, ['a']) and c1.v is Color.RED and Base.made == 1 and isinstance(c1, Base) and type(p).__name__ == 'Point'"),
+    "modules of cells": ("import decimal, fractions, statistics, zoneinfo, email.message, xml.etree.ElementTree as ET, sqlite3, ctypes\n"
+                         "decimal.getcontext().prec = 50\nthird = decimal.Decimal(1) / 3\ntree = ET.fromstring('<a><b>1</b></a>')\n"
+                         "db = sqlite3.connect(':memory:')\n_ = db.execute('create table t(a)')\n_ = db.executemany('insert into t values (?)', [(i,) for i in range(100)])\n"
+                         "cur = db.execute('select a from t order by a')\nrow = cur.fetchone()",
+                         "str(decimal.Decimal(1) / 3) == str(third) and tree[0].text == '1' and db.execute('select sum(a) from t').fetchone() == (4950,)"
+                         " and ctypes.sizeof(ctypes.c_long) == 8"),
+    "regular expressions and dates": ("import re, datetime\nr = re.compile(r'(?P<y>\\d{4})-(\\d\\d)')\nm = r.match('2024-05')\nwhen = datetime.datetime(2024, 5, 1, tzinfo=datetime.timezone.utc)",
+                                      "r.match('1999-12')['y'] == '1999' and m['y'] == '2024' and when.isoformat() == '2024-05-01T00:00:00+00:00'"),
+    "frames": ("import pandas as pd, numpy as np\ndf = pd.DataFrame({'k': np.arange(100000) % 7, 'n': np.arange(100000), 's': [str(i) for i in range(100000)]})\n"
+               "view = df[df.k == 3]\nby = df.groupby('k')\ncat = df.k.astype('category')\nwhen = pd.date_range('2024-01-01', periods=1000, freq='h')\n"
+               "arr = np.arange(1000000).reshape(1000, 1000)\nsub = arr[::2, 5]",
+               "int(df.n.sum()) == 4999950000 and len(view) == 14286 and by.n.sum().sum() == df.n.sum() and len(cat.cat.categories) == 7"
+               " and sub.base is not None and int(sub.sum()) == int(arr[::2, 5].sum()) and when[-1].year == 2024 and df.s.iloc[-1] == '99999'"),
+    "an open figure": ("import matplotlib.pyplot as plt\nfig, ax = plt.subplots()\n_ = ax.plot([1, 2, 3], [4, 5, 6], label='one')\nlines = len(ax.lines)",
+                       "len(ax.lines) == lines and ax.lines[0].get_label() == 'one' and fig.canvas is not None and ax.get_xlim()[1] > 3"),
+    "open files": ("f = open('/workspace/a.txt', 'w+')\n_ = f.write('hello world')\n_ = f.seek(6)\nimport os\nos.makedirs('/workspace/deep/er', exist_ok=True)\n"
+                   "_ = open('/workspace/deep/er/b.bin', 'wb').write(b'x' * 100000)\nos.symlink('a.txt', '/workspace/link') if not os.path.lexists('/workspace/link') else None\nos.chdir('/workspace/deep')",
+                   "f.tell() == 6 and f.read() == 'world' and f.seek(6) == 6 and os.path.getsize('er/b.bin') == 100000 and os.readlink('/workspace/link') == 'a.txt'"
+                   " and os.getcwd() == '/workspace/deep'"),
+    "SQL over frames": ("t = sql('SELECT sum(amount) AS s FROM sales')\nimport pandas as pd\nmine = pd.DataFrame({'v': [1, 2, 3]})\nu = sql('SELECT sum(v) AS s FROM mine')",
+                        "int(sql('SELECT sum(amount) AS s FROM sales').s[0]) == int(t.s[0]) and int(sql('SELECT sum(v) AS s FROM mine').s[0]) == 6"),
+}
+
+
+def execute(server, thread, code, **more):
+    answer = server.post(f"/thread/{thread}/execute", {"code": code, "timeout_seconds": 60, **more})
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def holds(server, thread, check):
+    *before, last = check.split("\n")
+    answer = execute(server, thread, "\n".join([*before, f"bool({last})"]))
+    assert answer["result"]["rows"] == [[True]], answer["result"]
+    return answer
+
+
+def status(server, thread):
+    return server.get(f"/thread/{thread}/status").json
+
+
+def cool(server, thread):
+    answer = server.post(f"/thread/{thread}/cool", {})
+    assert answer.status == 200, answer.body
+    assert answer.json["sandbox_status"] == "cold" and answer.json["sandbox"]["has_variables"] is True, answer.json
+    return answer.json["sandbox"]
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory):
+    path = tmp_path_factory.mktemp("images")
+    (path / "datasets" / "sales").mkdir(parents=True)
+    (path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    return path
+
+
+@pytest.fixture(scope="module")
+def server(directory):
+    with Server(directory, **PANDAS) as s:
+        yield s
+
+
+def images(server):
+    return sorted(p.name for p in (server.home / "images").iterdir())
+
+
+@pytest.mark.parametrize("what", HELD)
+def test_comes_back(server, what):
+    made, check = HELD[what]
+    thread = new_thread(server)
+    assert execute(server, thread, made)["status"] == "succeeded"
+    holds(server, thread, check)
+    for _ in range(2):
+        sandbox = cool(server, thread)
+        assert sandbox["last_move"] == "hot→cold" and sandbox["bytes"] > 0
+        answer = holds(server, thread, check)
+        assert answer["container_state"].startswith("cold→hot (") and not answer.get("state_lost"), answer
+    holds(server, thread, check)
+    assert server.delete(f"/thread/{thread}").json["deleted"] is True
+
+
+def test_random_numbers_go_on(server):
+    thread = new_thread(server)
+    execute(server, thread, "import random, numpy as np\nrandom.seed(7)\nnp.random.seed(7)\nrng = np.random.default_rng(7)\n"
+                            "mine = [(random.random(), float(np.random.rand()), float(rng.random())) for _ in range(3)]")
+    cool(server, thread)
+    answer = execute(server, thread, "after = (random.random(), float(np.random.rand()), float(rng.random()))\nrandom.seed(7); np.random.seed(7); rng = np.random.default_rng(7)\n"
+                                     "[(random.random(), float(np.random.rand()), float(rng.random())) for _ in range(4)] == mine + [after]")
+    assert answer["result"]["rows"] == [[True]], answer["result"]
+
+
+def test_frozen_thread_is_cooled(server):
+    thread = new_thread(server)
+    execute(server, thread, "kept = 5")
+    assert server.post(f"/thread/{thread}/freeze", {}).json["sandbox_status"] == "warm"
+    cool(server, thread)
+    assert execute(server, thread, "kept")["result"]["rows"] == [[5]]
+
+
+@pytest.mark.parametrize("made, named", [
+    ("import socket\npair = socket.socketpair()\nkept = 1", "socket:"),
+    ("import threading, time\nt = threading.Thread(target=time.sleep, args=(600,), daemon=True)\nt.start()\nkept = 1", "1 threads"),
+    ("import os, time\nchild = os.fork()\nif child == 0:\n    time.sleep(600)\n    os._exit(0)\nkept = 1", "1 processes"),
+    ("import signal\n_ = signal.setitimer(signal.ITIMER_REAL, 500)\nkept = 1", "timer"),
+    ("import os\nf = open('/workspace/gone', 'w')\nos.unlink('/workspace/gone')\nkept = 1", "/workspace/gone"),
+])
+def test_what_cannot_be_kept_is_named_and_stays(server, made, named):
+    thread = new_thread(server)
+    assert execute(server, thread, made)["status"] == "succeeded"
+    answer = server.post(f"/thread/{thread}/cool", {})
+    assert answer.status == 200 and answer.json["sandbox_status"] == "hot", answer.body
+    assert named in answer.json["sandbox"]["not_cooled"], answer.json
+    assert execute(server, thread, "kept")["result"]["rows"] == [[1]]
+    assert "not_cooled" not in status(server, thread)["sandbox"]
+    server.delete(f"/thread/{thread}")
+
+
+def test_images_go_with_their_thread(server):
+    thread = new_thread(server)
+    execute(server, thread, "kept = 5")
+    before = images(server)
+    cool(server, thread)
+    assert len(images(server)) == len(before) + 1
+    server.delete(f"/thread/{thread}")
+    assert images(server) == before
+    thread = new_thread(server)
+    execute(server, thread, "kept = 5")
+    cool(server, thread)
+    execute(server, thread, "kept")  # a kernel that is used is newer than its image
+    assert images(server) == before
+
+
+def test_damaged_image_is_told(server):
+    thread = new_thread(server)
+    execute(server, thread, "kept = 5")
+    for change in (lambda b: b[:5000], lambda b: b[:-100] + bytes(100), lambda b: bytes(4096) + b[4096:], lambda b: b""):
+        before = images(server)
+        cool(server, thread)
+        name, = set(images(server)) - set(before)
+        path = server.home / "images" / name
+        path.write_bytes(change(path.read_bytes()))
+        answer = execute(server, thread, "'kept' in globals()")
+        assert answer["result"]["rows"] == [[False]] and answer["state_lost"] is True, answer
+        assert "image cannot be used" in answer["state_lost_reason"], answer
+        execute(server, thread, "kept = 5")
+
+
+def test_threads_outlive_the_server(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **PANDAS)
+    with server:
+        threads = [new_thread(server) for _ in range(3)]
+        for i, thread in enumerate(threads):
+            execute(server, thread, f"mine = {i}\nnumbers = (n for n in range(100))\nfirst = next(numbers)")
+        cool(server, threads[0])
+        server.post(f"/thread/{threads[1]}/freeze", {})
+    with server:  # SIGTERM has put all of them aside
+        for i, thread in enumerate(threads):
+            answer = execute(server, thread, "(mine, next(numbers)) == (%d, 1)" % i)
+            assert answer["result"]["rows"] == [[True]] and not answer.get("state_lost"), answer
+        cool(server, threads[2])
+        execute(server, threads[1], "mine = 'changed'")
+        server.process.kill()
+        server.process.wait(30)
+    with server:
+        answer = say(server, threads[2], "PYTHON: (mine, next(numbers)) == (2, 2)")
+        assert answer["result"]["rows"] == [[True]] and not answer.get("state_lost"), answer
+        lost = execute(server, threads[1], "'mine' in globals()")
+        assert lost["result"]["rows"] == [[False]] and lost["state_lost"] is True and "started anew" in lost["state_lost_reason"]
+
+
+def test_idle_threads_become_files(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    with Server(tmp_path, **PANDAS, RIDDLE_FREEZE_SECONDS=1, RIDDLE_COLD_SECONDS=2) as server:
+        threads = [new_thread(server) for _ in range(2)]
+        for i, thread in enumerate(threads):
+            execute(server, thread, f"mine = {i}")
+        wait_until(lambda: all(status(server, t)["sandbox_status"] == "cold" for t in threads), "idle threads are files")
+        for i, thread in enumerate(threads):
+            assert execute(server, thread, "mine")["result"]["rows"] == [[i]]
+
+
+def test_room_for_images_is_bounded(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    with Server(tmp_path, **QUICK, RIDDLE_IMAGES_SIZE="1m") as server:
+        threads = [new_thread(server) for _ in range(2)]
+        for thread in threads:
+            execute(server, thread, "import os\nkept = os.urandom(2000000)")
+        cool(server, threads[0])
+        wait_until(lambda: server.post(f"/thread/{threads[1]}/cool", {}).status == 503, "the room for images is used up")
+        assert execute(server, threads[1], "len(kept)")["result"]["rows"] == [[2000000]]
+        assert execute(server, threads[0], "len(kept)")["result"]["rows"] == [[2000000]]
