@@ -9,6 +9,9 @@
 #include "base/macros.h"
 #include "run/thread_kernel_impl.h"
 
+/* So often an image is tried that needs more memory than its kernel may have. */
+#define TOO_LARGE_MAX 3
+
 /* ---- life ---- */
 
 int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret, struct err *err)
@@ -202,8 +205,10 @@ static void note_move(struct thread_kernel *k, const char *from, const char *to)
 static void fail_start(struct thread_kernel *k, const struct err *why)
 {
     struct err ignored = ERR_INIT;
-    bool unusable = why->code == ERR_VALIDATION || why->code == ERR_CONFLICT || why->code == ERR_ISOLATION || why->code == ERR_NOT_FOUND;
     bool restoring = k->state == KERNEL_RESTORING;
+    bool unusable = why->code == ERR_VALIDATION || why->code == ERR_CONFLICT ||
+                    why->code == ERR_NOT_FOUND ||
+                    (why->code == ERR_NO_MEMORY && ++k->too_large == TOO_LARGE_MAX);
     if (restoring && unusable) {
         snprintf(k->loss_text, sizeof(k->loss_text), "its image cannot be used (%s)", why->message);
         (void)kernel_step(k, KERNEL_EV_FAILED, k->loss_text, &ignored);
@@ -233,6 +238,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         fail_start(k, &why);
     } else {
         k->arrived = true;
+        k->too_large = 0;
         note_move(k, kernel_state_name(KERNEL_COLD), kernel_state_name(KERNEL_HOT));
         (void)kernel_step(k, KERNEL_EV_READY, "its sandbox broke", &why);
         go_on(k);

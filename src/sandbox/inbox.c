@@ -205,12 +205,14 @@ static enum inbox_what take_failed(const json_t *body, struct inbox_item *ret)
     const json_t *error = json_object_get(body, "error"),
                  *message = json_object_get(error, "message");
     char shown[ERR_MESSAGE_MAX];
-    /* The one that its users act upon: a file that changed under its name. */
-    bool conflict = str_eq(json_string_value(json_object_get(error, "type")),
-                           err_name(ERR_CONFLICT));
+    /* Those that users act upon: a file that changed under its name, and a damaged image. */
+    static const enum err_code known[] = { ERR_CONFLICT, ERR_VALIDATION };
+    enum err_code code = ERR_INTERNAL;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (str_eq(json_string_value(json_object_get(error, "type")), err_name(known[i])))
+            code = known[i];
     str_show(json_string_value(message), json_string_length(message), shown, sizeof(shown));
-    err_set(&ret->err, conflict ? ERR_CONFLICT : ERR_INTERNAL, "%s",
-            shown[0] ? shown : "the kernel gave no reason");
+    err_set(&ret->err, code, "%s", shown[0] ? shown : "the kernel gave no reason");
     return INBOX_FAILED;
 }
 

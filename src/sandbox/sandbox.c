@@ -32,6 +32,7 @@ struct sandbox {
     struct sandbox_limits limits;
     bool died_early; /* before it was ready */
     bool broken; /* it broke the protocol and was killed */
+    bool has_image; /* it is made from one */
     uv_timer_t *timer; /* of the run's deadlines; outlives the sandbox until the loop has closed it */
 
     enum run_state state;
@@ -154,7 +155,8 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
     auto_json json_t *message = start_message(link->provider, start);
     uv_timer_init(link->provider->loop, timer);
     timer->data = sb;
-    *sb = (struct sandbox){ .link = link, .ops = ops, .limits = start->limits, .timer = timer };
+    *sb = (struct sandbox){ .link = link, .ops = ops, .limits = start->limits, .timer = timer,
+                            .has_image = start->image != NULL };
     inbox_init(&sb->inbox);
     link->events = &link_events;
     link->arg = sb;
@@ -528,9 +530,10 @@ static void take_question(struct sandbox *sb, const struct inbox_item *item)
 }
 
 /* An error of the start: no user code has run yet. */
-static enum err_code code_of_failure(const struct err *err)
+static enum err_code code_of_failure(const struct sandbox *sb, const struct err *err)
 {
-    return err->code == ERR_INTERNAL ? ERR_ISOLATION : err->code;
+    bool is_ours = err->code == ERR_INTERNAL || (err->code == ERR_VALIDATION && !sb->has_image);
+    return is_ours ? ERR_ISOLATION : err->code;
 }
 
 /* Everything but an answer. Negative when the kernel could not start. */
@@ -542,7 +545,7 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
         break;
     case INBOX_FAILED:
         if (!sb->inbox.ready || item->err.code == ERR_PROTOCOL)
-            return err_set(err, code_of_failure(&item->err), "%s", item->err.message);
+            return err_set(err, code_of_failure(sb, &item->err), "%s", item->err.message);
         give_up(sb, VERDICT_KILLED, "the kernel failed: ", item->err.message, "");
         break;
     case INBOX_BROKEN:
@@ -649,6 +652,22 @@ static enum verdict judge_death(struct sandbox *sb, const struct kernel_exit *ho
     return verdict;
 }
 
+/* A kernel that ends while it reads its image ends by what is in it, unless it was killed. */
+static void tell_early_death(const struct sandbox *sb, const struct kernel_exit *how,
+                             struct err *err)
+{
+    const char *kind = how->signal ? "signal" : "exit status";
+    int number = how->signal ? how->signal : how->code;
+    if (sb->has_image && how->memory)
+        err_set(err, ERR_NO_MEMORY, "the kernel ran out of memory while it read its image");
+    else if (sb->has_image && how->signal != SIGKILL)
+        err_set(err, ERR_VALIDATION, "the kernel ended while it read its image (%s %d)", kind,
+                number);
+    else
+        err_set(err, ERR_UNAVAILABLE,
+                "the kernel ended before it ran anything (%s %d); try again", kind, number);
+}
+
 static void on_exited(void *arg, const struct kernel_exit *how)
 {
     struct sandbox *sb = arg;
@@ -662,7 +681,7 @@ static void on_exited(void *arg, const struct kernel_exit *how)
     if (!sb->inbox.ready && sb->state == STATE_RUNNING) {
         struct err err = ERR_INIT;
         sb->died_early = true;
-        err_set(&err, ERR_UNAVAILABLE, "the kernel ended before it ran anything; try again");
+        tell_early_death(sb, how, &err);
         abandon(sb, &err);
         return;
     }

@@ -20,6 +20,7 @@
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 #define STACK_BYTES (256u << 10)
+#define TLS_BYTES (2 * IMAGE_PAGE) /* before and behind the thread pointer */
 #define EXIT_DAMAGED 86 /* what was read is not what was written */
 #define EXIT_LAYOUT 87  /* Linux refused a mapping */
 
@@ -29,6 +30,7 @@ struct plan {
     struct image_map *now; /* the mappings of this process */
     size_t n_now;
     int fd; /* at the first page */
+    char bounce[1u << 20];
     char stack[STACK_BYTES];
     char bytes[];
 };
@@ -43,6 +45,11 @@ static inline __attribute__((always_inline)) long call(long nr, long a, long b, 
     register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
     __asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
     return ret;
+}
+
+static inline __attribute__((always_inline)) void copy(char *to, const char *from, uint64_t len)
+{
+    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(len) : : "memory");
 }
 
 static inline __attribute__((always_inline)) void die(int status)
@@ -166,19 +173,29 @@ static BARE void grow_stack(const struct plan *p)
         }
 }
 
-static BARE void read_pages(const struct plan *p)
+/*
+ * Linux itself writes near the thread pointer whenever it moves the thread to another processor
+ * (rseq): such pages are checked before they are put there.
+ */
+static BARE void read_pages(struct plan *p)
 {
-    uint64_t check = 0, want = 0;
+    uint64_t check = 0, want = 0, tls = p->t.head->thread_pointer;
     for (size_t i = 0; i < p->t.head->n_runs; i++) {
         const struct image_run *r = &p->t.runs[i];
         uint64_t len = r->pages * IMAGE_PAGE;
+        bool aside = r->from < tls + TLS_BYTES && r->from + len > tls - TLS_BYTES;
+        if (aside && len > sizeof(p->bounce))
+            die(EXIT_DAMAGED);
+        char *to = aside ? p->bounce : (char *)r->from;
         for (uint64_t got = 0; got < len;) {
-            long n = call(SYS_read, p->fd, (long)(r->from + got), (long)(len - got), 0, 0, 0);
+            long n = call(SYS_read, p->fd, (long)(to + got), (long)(len - got), 0, 0, 0);
             if (n <= 0 && n != -EINTR)
                 die(EXIT_DAMAGED);
             got += n > 0 ? (uint64_t)n : 0;
         }
-        check = image_hash(check, (const void *)r->from, len);
+        check = image_hash(check, to, len);
+        if (aside)
+            copy((char *)r->from, to, len);
     }
     if (call(SYS_read, p->fd, (long)&want, sizeof(want), 0, 0, 0) != sizeof(want) || want != check)
         die(EXIT_DAMAGED);
