@@ -72,7 +72,10 @@ struct agent_env {
 int agent_create(const struct agent_env *env, struct agent **ret, struct err *err);
 /* Ends everything without a word to listeners; before the executor and the model go. NULL is fine. */
 void agent_stop(struct agent *a);
-/* Before agent_stop(): what threads hold becomes images. done comes when that is so, or after max_ms. */
+/*
+ * Before agent_stop(): what threads hold becomes images. done comes when that is so, or after
+ * max_ms.
+ */
 void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), void *arg);
 /* After agent_stop() and after the store is closed, which still calls back. NULL is fine. */
 void agent_destroy(struct agent *a);
@@ -124,13 +127,17 @@ struct chat_sandbox {
     const char *state;         /* hot, warm (frozen) or cold (there is none) */
     struct kernel_moved moved; /* how it came there */
     bool has_variables;
-    int64_t bytes;       /* of its image; 0: it has none */
-    const char *refusal; /* why it could not be written to a file; NULL: it could, or nobody tried */
+    int64_t bytes; /* of its image; 0: it has none */
+    const char
+        *refusal; /* why it could not be written to a file; NULL: it could, or nobody tried */
 };
 void chat_sandbox(const struct chat *c, struct chat_sandbox *ret);
 /* Freezes its kernel. CONFLICT while a turn is under way or when it has no kernel that is awake. */
 int chat_freeze(struct chat *c, struct err *err);
-/* Writes its kernel to a file and ends it; as chat_freeze(). Why that was not possible is in chat_sandbox(). */
+/*
+ * Writes its kernel to a file and ends it; as chat_freeze(). Why that was not possible is in
+ * chat_sandbox().
+ */
 int chat_cool(struct chat *c, struct err *err);
 /* Brings its kernel up, thawed, from its image, or new. */
 int chat_wake(struct chat *c, struct err *err);

@@ -246,7 +246,9 @@ static void maybe_free(struct chat *c)
 {
     /* A loss that is still to be told of is remembered here only. */
     enum kernel_state state = thread_kernel_state(c->kernel);
-    bool kept = !c->deleted && ((state != KERNEL_NONE && state != KERNEL_COLD) || thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
+    bool kept = !c->deleted &&
+                ((state != KERNEL_NONE && state != KERNEL_COLD) ||
+                 thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
     if (c->agent->closing)
         return; /* agent_destroy() */
     if (c->refs == 0 && !c->turns && !kept && (c->agent->env.store || c->deleted))

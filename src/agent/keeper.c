@@ -1,11 +1,13 @@
 /*
- * Where kernels of threads are kept: hot, warm (frozen) or cold (an image, a file below RIDDLE_HOME/images). Idle kernels are
- * frozen and then become images; beyond RIDDLE_HOT_THREADS, and when memory is short, the least recently used one of the owner
- * who has most becomes an image at once. What cannot be imaged is frozen only, or given up, and the thread says so.
+ * Where kernels of threads are kept: hot, warm (frozen) or cold (an image, a file below
+ * RIDDLE_HOME/images). Idle kernels are frozen and then become images; beyond RIDDLE_HOT_THREADS,
+ * and when memory is short, the least recently used one of the owner who has most becomes an image
+ * at once. What cannot be imaged is frozen only, or given up, and the thread says so.
  *
- * An image is named by its thread, by the data that the thread has (with other data it is not found) and by the ids of its data
- * sets and uploads: when one is deleted, its images go, too. It is removed when a kernel has been made from it, so there is never
- * an image that is older than what its thread has run.
+ * An image is named by its thread, by the data that the thread has (with other data it is not
+ * found) and by the ids of its data sets and uploads: when one is deleted, its images go, too. It
+ * is removed when a kernel has been made from it, so there is never an image that is older than
+ * what its thread has run.
  */
 
 #include <dirent.h>
@@ -22,9 +24,11 @@
 #include "base/memory.h"
 #include "base/str.h"
 
-#define SWEEP_MS 10000               /* or sooner, when kernels are to be frozen sooner */
-#define STATELESS_KERNEL_MS 60000 /* how long a kernel without variables is kept for the next message */
-#define LOOK_MS 10 /* how often kernels are looked at that are being put aside when the server stops */
+#define SWEEP_MS 10000 /* or sooner, when kernels are to be frozen sooner */
+#define STATELESS_KERNEL_MS                                                                        \
+    60000 /* how long a kernel without variables is kept for the next message */
+#define LOOK_MS                                                                                    \
+    10 /* how often kernels are looked at that are being put aside when the server stops */
 #define IMAGE_PATH_SIZE 4400
 #define IMAGES_KNOWN_MS 2000
 #define THREAD_HEX 32
@@ -68,11 +72,12 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
 {
     char thread[HASH_HEX_SIZE], data[HASH_HEX_SIZE], name[IMAGE_NAME_SIZE];
     const char *key = c->has_data && c->data.key ? c->data.key : "";
-    if (!c->agent->env.store || !c->agent->env.cfg->images_bytes || c->data_is_gone || !thread_name(c->owner, c->id, thread) ||
-        hash_bytes(key, strlen(key), data, NULL) < 0)
+    if (!c->agent->env.store || !c->agent->env.cfg->images_bytes || c->data_is_gone ||
+        !thread_name(c->owner, c->id, thread) || hash_bytes(key, strlen(key), data, NULL) < 0)
         return false;
     snprintf(name, sizeof(name), "%.*s-%.*s-", THREAD_HEX, thread, DATA_HEX, data);
-    if (!add_sources(c, c->datasets, name, sizeof(name)) || !add_sources(c, c->uploads, name, sizeof(name)))
+    if (!add_sources(c, c->datasets, name, sizeof(name)) ||
+        !add_sources(c, c->uploads, name, sizeof(name)))
         return false;
     snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%s", c->agent->env.cfg->home, name);
     return true;
@@ -246,7 +251,8 @@ int chat_cool(struct chat *c, struct err *err)
                        c->data_is_gone ? "data that the thread had was deleted" :
                                          "this thread cannot have an image");
     if (images_bytes(c->agent) >= c->agent->env.cfg->images_bytes)
-        return err_set(err, ERR_UNAVAILABLE, "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
+        return err_set(err, ERR_UNAVAILABLE,
+                       "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
     return thread_kernel_image(c->kernel, path, err);
 }
 
@@ -404,7 +410,8 @@ void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), v
     a->aside.arg = arg;
     a->aside.until_ms = clock_now_ms() + max_ms;
     for (struct chat *c = a->chats; c; c = c->next)
-        if (!c->deleted && thread_kernel_is_kept(c->kernel) && thread_kernel_has_variables(c->kernel))
+        if (!c->deleted && thread_kernel_is_kept(c->kernel) &&
+            thread_kernel_has_variables(c->kernel))
             (void)chat_cool(c, &err); /* what cannot be imaged is told of by its next answer */
     look_again(a);
 }

@@ -72,13 +72,13 @@
                "After this time without use a thread's kernel is frozen: it keeps its variables "  \
                "and uses no processor. The next message thaws it. 0: kernels are never frozen.")   \
     CONFIG_INT(cold_after_s, "RIDDLE_COLD_SECONDS", 900, 0, 3153600000,                            \
-               "After this time without use a thread's kernel is written to a file below RIDDLE_HOME "\
-               "and ended. The next message makes a kernel of it that goes on with the same "      \
-               "variables. 0: never.")                                                             \
+               "After this time without use a thread's kernel is written to a file below "         \
+               "RIDDLE_HOME and ended. The next message makes a kernel of it that goes on with "   \
+               "the same variables. 0: never.")                                                    \
     CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "0", 0, 1125899906842624,                     \
-                 "Bytes of those files together, about 80 MB for each thread with pandas. Beyond it "\
-                 "kernels are not written to files: they are frozen, and given up when there are " \
-                 "too many. 0: there are no such files.")                                          \
+                 "Bytes of those files together, about 80 MB for each thread with pandas. Beyond " \
+                 "it kernels are not written to files: they are frozen, and given up when there "  \
+                 "are too many. 0: there are no such files.")                                      \
     CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \
                "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \
     CONFIG_BYTES(session_quota_bytes, "SESSION_QUOTA_BYTES", "256m", 1024, 1099511627776,          \

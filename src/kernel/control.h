@@ -41,7 +41,9 @@ const struct buf *control_bytes(void);
 /* Descriptors that came along, first in first out. -1 if there is none. */
 int control_take_fd(void);
 
-/* What was read of the stream and not taken yet; and the same, in a process that goes on with it. */
+/*
+ * What was read of the stream and not taken yet; and the same, in a process that goes on with it.
+ */
 const void *control_unread(size_t *ret_len);
 void control_resume(const void *unread, size_t len);
 

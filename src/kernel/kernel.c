@@ -434,8 +434,8 @@ static const struct {
     enum wire_type type;
     int (*run)(struct kernel *k, const json_t *req, struct result *out, struct err *err);
 } ops[] = {
-    { WIRE_EXEC, run_exec }, { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
-    { WIRE_LIST, run_list }, { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
+    { WIRE_EXEC, run_exec },   { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
+    { WIRE_LIST, run_list },   { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
     { WIRE_IMAGE, run_image },
 };
 

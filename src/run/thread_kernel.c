@@ -199,8 +199,8 @@ static void note_move(struct thread_kernel *k, const char *from, const char *to)
 }
 
 /*
- * A start that fails is the end of the job. An image that cannot be used is a loss, and the job goes on in a new kernel; one that
- * can only not be used now stays.
+ * A start that fails is the end of the job. An image that cannot be used is a loss, and the job
+ * goes on in a new kernel; one that can only not be used now stays.
  */
 static void fail_start(struct thread_kernel *k, const struct err *why)
 {
@@ -215,7 +215,8 @@ static void fail_start(struct thread_kernel *k, const struct err *why)
         go_on(k);
         return;
     }
-    (void)kernel_step(k, restoring ? KERNEL_EV_IMAGED : KERNEL_EV_FAILED, "its sandbox could not be brought back", &ignored);
+    (void)kernel_step(k, restoring ? KERNEL_EV_IMAGED : KERNEL_EV_FAILED,
+                      "its sandbox could not be brought back", &ignored);
     if (k->stage == JOB_WAITS)
         fail_job(k, why);
 }
@@ -568,7 +569,8 @@ const char *thread_kernel_refusal(const struct thread_kernel *k)
 int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *err)
 {
     if (k->state != KERNEL_NONE || !(caps(k) & KERNEL_CAN_IMAGE))
-        return err_set(err, ERR_CONFLICT, "a thread's kernel that is %s takes no image", kernel_state_name(k->state));
+        return err_set(err, ERR_CONFLICT, "a thread's kernel that is %s takes no image",
+                       kernel_state_name(k->state));
     free(k->image);
     k->image = strdup(path);
     if (!k->image)
@@ -582,7 +584,8 @@ int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *e
 {
     struct kernel_move move;
     if (k->stale)
-        return err_set(err, ERR_CONFLICT, "files were added to the thread after its kernel started");
+        return err_set(err, ERR_CONFLICT,
+                       "files were added to the thread after its kernel started");
     int r = kernel_move(k->state, KERNEL_EV_IMAGE, caps(k), &move, err);
     if (r < 0)
         return r;

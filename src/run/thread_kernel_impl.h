@@ -23,8 +23,9 @@ struct thread_kernel {
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
     char loss_text[ERR_MESSAGE_MAX + 64]; /* … when it is not a fixed text */
-    char refusal[ERR_MESSAGE_MAX];        /* why no image could be written; "": none was tried since code ran */
-    unsigned too_large;                   /* so often its image did not fit into a kernel */
+    char refusal
+        [ERR_MESSAGE_MAX]; /* why no image could be written; "": none was tried since code ran */
+    unsigned too_large;    /* so often its image did not fit into a kernel */
     unsigned epoch;     /* counts kernels: what was asked of one never goes to the next */
 
     struct kernel_job job;

@@ -127,8 +127,9 @@ struct provider_ops {
     void (*freeze)(struct kernel_link *l, link_done_fn done, void *arg);
     void (*thaw)(struct kernel_link *l, link_done_fn done, void *arg);
     /*
-     * The next request that is sent takes a pipe along. What the kernel writes to it goes into a new
-     * file at `path`, at most max_bytes; done comes when the pipe is closed and the file is synced.
+     * The next request that is sent takes a pipe along. What the kernel writes to it goes into a
+     * new file at `path`, at most max_bytes; done comes when the pipe is closed and the file is
+     * synced.
      */
     void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, link_done_fn done,
                   void *arg);

@@ -32,7 +32,7 @@ struct sandbox {
     struct sandbox_limits limits;
     bool died_early; /* before it was ready */
     bool broken; /* it broke the protocol and was killed */
-    bool has_image; /* it is made from one */
+    bool has_image;    /* it is made from one */
     uv_timer_t *timer; /* of the run's deadlines; outlives the sandbox until the loop has closed it */
 
     enum run_state state;
@@ -155,7 +155,10 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
     auto_json json_t *message = start_message(link->provider, start);
     uv_timer_init(link->provider->loop, timer);
     timer->data = sb;
-    *sb = (struct sandbox){ .link = link, .ops = ops, .limits = start->limits, .timer = timer,
+    *sb = (struct sandbox){ .link = link,
+                            .ops = ops,
+                            .limits = start->limits,
+                            .timer = timer,
                             .has_image = start->image != NULL };
     inbox_init(&sb->inbox);
     link->events = &link_events;
@@ -664,8 +667,8 @@ static void tell_early_death(const struct sandbox *sb, const struct kernel_exit 
         err_set(err, ERR_VALIDATION, "the kernel ended while it read its image (%s %d)", kind,
                 number);
     else
-        err_set(err, ERR_UNAVAILABLE,
-                "the kernel ended before it ran anything (%s %d); try again", kind, number);
+        err_set(err, ERR_UNAVAILABLE, "the kernel ended before it ran anything (%s %d); try again",
+                kind, number);
 }
 
 static void on_exited(void *arg, const struct kernel_exit *how)

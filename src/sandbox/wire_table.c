@@ -195,9 +195,8 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                     .doc = "List the files of /workspace." },
     [WIRE_READ] = { "read", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PIECE, 16384, 16,
                     FIELDS(read_fields),
-                    .doc =
-                        "Read a piece of a file of /workspace: `bytes`, "
-            "if there are any, then `piece`." },
+                    .doc = "Read a piece of a file of /workspace: `bytes`, "
+                           "if there are any, then `piece`." },
     [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
                      FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
     [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 16, 2,
@@ -205,10 +204,9 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                             "The kernel goes on as it was." },
     [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,
                          .max_bytes = 16, .max_nodes = 2,
-                         .doc =
-                             "Stop the request with this id: "
-            "its answer has the verdict `interrupted`. "
-            "Ignored if it has ended." },
+                         .doc = "Stop the request with this id: "
+                                "its answer has the verdict `interrupted`. "
+                                "Ignored if it has ended." },
     [WIRE_REPLY] = { "reply", WIRE_TO_KERNEL, WIRE_ASKING, WIRE_ANSWER, .max_bytes = 16u << 20,
                      .max_nodes = 1000000, FIELDS(reply_fields),
                      .doc = "Answers `ask`. Dropped if the kernel waits no longer." },
@@ -248,9 +246,8 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                         .doc = "How far an `ingest` has come." },
     [WIRE_ASK] = { "ask", WIRE_TO_RIDDLE, RUNNING, WIRE_REQUEST, WIRE_REPLY, 1u << 20, 10000,
                    FIELDS(ask_fields),
-                   .doc =
-                       "The running request needs something that only riddle has. "
-            "Another one replaces it." },
+                   .doc = "The running request needs something that only riddle has. "
+                          "Another one replaces it." },
 };
 
 const struct wire_message *wire_message(unsigned type)

@@ -401,7 +401,10 @@ static bool cannot_image(void)
     return !(provider->caps & PROVIDER_IMAGE);
 }
 
-/* A kernel that is written to a file, ended, and read back: twice, the second time from the first copy. */
+/*
+ * A kernel that is written to a file, ended, and read back: twice, the second time from the first
+ * copy.
+ */
 static void an_image_keeps_state(void)
 {
     if (cannot_image())
@@ -431,7 +434,8 @@ static void an_image_keeps_state(void)
             fail("reading an image: %s", err.message);
         CHECK(value_of(lease, "x") == 7);
         CHECK(value_of(lease, "next(squares)") == (i == 0 ? 4 : 9));
-        CHECK(value_of(lease, "point.n + add(1) + len(big) + int(big[99999])") == 5 + 8 + 100000 + 99999);
+        CHECK(value_of(lease, "point.n + add(1) + len(big) + int(big[99999])") ==
+              5 + 8 + 100000 + 99999);
         CHECK(value_of(lease, "len(f.read()) + f.seek(2)") == 5);
         run_as(lease, "import decimal, json; json.dumps([1]); Point(3); [0] * 1000000", VERDICT_OK);
     }
@@ -447,7 +451,11 @@ static void what_cannot_be_imaged_is_named(void)
     struct settled s = image(lease, "two.image");
     if (s.err.code != ERR_CONFLICT || !strstr(s.err.message, "socket:"))
         fail("an open socket: %s", s.err.message);
-    run_as(lease, "pair[0].close(); pair[1].close(); import threading, time; t = threading.Thread(target=lambda: time.sleep(1000)); t.daemon = True; t.start()", VERDICT_OK);
+    run_as(
+        lease,
+        "pair[0].close(); pair[1].close(); import threading, time; "
+        "t = threading.Thread(target=lambda: time.sleep(1000)); t.daemon = True; t.start()",
+        VERDICT_OK);
     s = image(lease, "two.image");
     CHECK(s.err.code == ERR_CONFLICT && strstr(s.err.message, "1 threads"));
     CHECK(access("two.image", F_OK) < 0 && access("two.image.partial", F_OK) < 0);

@@ -57,8 +57,8 @@ int image_read(int fd, void *data, size_t len, struct err *err)
 
 /* ---- writing ---- */
 
-static int put_record(int fd, uint64_t *at, uint32_t kind, const char *path, const struct stat *st, uint64_t size,
-                      struct err *err)
+static int put_record(int fd, uint64_t *at, uint32_t kind, const char *path, const struct stat *st,
+                      uint64_t size, struct err *err)
 {
     struct record rec = { .kind = kind, .size = size };
     if (st) {
@@ -101,7 +101,8 @@ static int put_directory(int fd, uint64_t *at, const char *path, int depth, stru
         struct stat st;
         if (str_eq(e->d_name, ".") || str_eq(e->d_name, ".."))
             continue;
-        if (snprintf(sub, sizeof(sub), "%s/%s", path, e->d_name) >= (int)sizeof(sub) || lstat(sub, &st) < 0) {
+        if (snprintf(sub, sizeof(sub), "%s/%s", path, e->d_name) >= (int)sizeof(sub) ||
+            lstat(sub, &st) < 0) {
             r = err_set(err, ERR_CONFLICT, "the file '%.200s', which cannot be read", sub);
         } else if (S_ISDIR(st.st_mode)) {
             r = put_record(fd, at, ARCHIVE_DIR, sub, &st, 0, err);
@@ -139,14 +140,18 @@ static bool may_be(const char *path)
     bool below = false;
     for (size_t i = 0; i < ARRAY_SIZE(roots); i++)
         below = below || (str_starts(path, roots[i]) && path[strlen(roots[i])] == '/');
-    return below && !strstr(path, "/../") && !(strlen(path) >= 3 && str_eq(path + strlen(path) - 3, "/.."));
+    return below && !strstr(path, "/../") &&
+           !(strlen(path) >= 3 && str_eq(path + strlen(path) - 3, "/.."));
 }
 
 static int take_file(int fd, const char *path, const struct record *rec, struct err *err)
 {
     static char chunk[65536];
-    auto_close int out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, rec->mode & 0777);
-    int r = out < 0 ? err_errno(err, ERR_VALIDATION, errno, "the image is damaged: making '%s'", path) : 0;
+    auto_close int out = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+                              rec->mode & 0777);
+    int r = out < 0 ?
+                err_errno(err, ERR_VALIDATION, errno, "the image is damaged: making '%s'", path) :
+                0;
     for (uint64_t left = rec->size; r == 0 && left > 0;) {
         size_t n = MIN_OF(left, sizeof(chunk));
         r = image_read(fd, chunk, n, err);
@@ -154,7 +159,8 @@ static int take_file(int fd, const char *path, const struct record *rec, struct 
             r = image_write(out, chunk, n, err);
         left -= n;
     }
-    const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { rec->modified_s, rec->modified_ns } };
+    const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT },
+                                       { rec->modified_s, rec->modified_ns } };
     if (r == 0)
         (void)futimens(out, times);
     return r;
@@ -168,11 +174,14 @@ static int take_record(int fd, const struct record *rec, struct err *err)
         return r;
     path[rec->path_len] = 0;
     if (strlen(path) != rec->path_len || !may_be(path))
-        return err_set(err, ERR_VALIDATION, "the image is damaged: a file outside of /workspace and /tmp");
+        return err_set(err, ERR_VALIDATION,
+                       "the image is damaged: a file outside of /workspace and /tmp");
     if (rec->kind == ARCHIVE_FILE)
         return take_file(fd, path, rec, err);
     if (rec->kind == ARCHIVE_DIR && rec->size == 0)
-        return mkdir(path, (rec->mode & 0777) | 0700) == 0 || errno == EEXIST ? 0 : err_errno(err, ERR_VALIDATION, errno, "making '%s'", path);
+        return mkdir(path, (rec->mode & 0777) | 0700) == 0 || errno == EEXIST ?
+                   0 :
+                   err_errno(err, ERR_VALIDATION, errno, "making '%s'", path);
     if (rec->kind != ARCHIVE_LINK || rec->size == 0 || rec->size >= sizeof(target))
         return err_set(err, ERR_VALIDATION, "the image is damaged: a file of an unknown kind");
     r = image_read(fd, target, rec->size, err);

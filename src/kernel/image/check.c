@@ -1,4 +1,7 @@
-/* Checks of the tables of an image, before anything follows from them. Nothing here allocates or touches the machine. */
+/*
+ * Checks of the tables of an image, before anything follows from them. Nothing here allocates or
+ * touches the machine.
+ */
 
 #include <stdio.h>
 #include <string.h>
@@ -15,14 +18,17 @@ void image_system(char ret[120])
     memset(ret, 0, 120);
     if (uname(&u) < 0)
         memset(&u, 0, sizeof(u));
-    snprintf(ret, 120, "%.24s %.40s %.12s %lx %lx", u.release, u.version, u.machine, getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+    snprintf(ret, 120, "%.24s %.40s %.12s %lx %lx", u.release, u.version, u.machine,
+             getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
 }
 
-static int check_map(const struct image_map *m, uint64_t above, uint64_t names_bytes, struct err *err)
+static int check_map(const struct image_map *m, uint64_t above, uint64_t names_bytes,
+                     struct err *err)
 {
     if (m->from < above || m->to <= m->from || (m->from | m->to | m->offset) % IMAGE_PAGE)
         return BAD("a mapping is out of order");
-    if (m->kind >= _IMAGE_KIND_MAX || m->is_shared > 1 || m->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC))
+    if (m->kind >= _IMAGE_KIND_MAX || m->is_shared > 1 ||
+        m->prot & ~(uint32_t)(PROT_READ | PROT_WRITE | PROT_EXEC))
         return BAD("a mapping of an unknown kind");
     if (m->kind != IMAGE_SYSTEM && m->to > IMAGE_ADDRESS_MAX)
         return BAD("a mapping beyond the address space");
@@ -40,7 +46,8 @@ static int check_runs(const struct image_tables *t, struct err *err)
     size_t at = 0;
     for (size_t i = 0; i < h->n_runs; i++) {
         const struct image_run *r = &t->runs[i];
-        if (r->from < above || r->from % IMAGE_PAGE || r->pages == 0 || r->pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
+        if (r->from < above || r->from % IMAGE_PAGE || r->pages == 0 ||
+            r->pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
             return BAD("pages are out of order");
         while (at < h->n_maps && t->maps[at].to <= r->from)
             at++;
@@ -60,7 +67,8 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
         return BAD("it has no head");
     if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_fds > IMAGE_FDS_MAX ||
-        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 || h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
+        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
+        h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
         return BAD("its tables are too large");
     if (len < image_tables_bytes(h))
         return BAD("it is cut off");

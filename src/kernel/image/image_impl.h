@@ -2,8 +2,8 @@
 #define RIDDLE_KERNEL_IMAGE_IMAGE_IMPL_H
 
 /*
- * The file, in this order: struct image_mark; records of files (archive.c) up to one of kind ARCHIVE_END; padding to a page;
- * struct image_head; its tables; padding to a page; pages.
+ * The file, in this order: struct image_mark; records of files (archive.c) up to one of kind
+ * ARCHIVE_END; padding to a page; struct image_head; its tables; padding to a page; pages.
  */
 
 #include <signal.h>
@@ -21,7 +21,10 @@
 #define IMAGE_FDS_MAX 1024
 #define IMAGE_NAMES_MAX (4u << 20)
 #define IMAGE_SIGNALS 64
-/* Where the writer keeps its tables and the reader also its stack: no allocator of Linux comes here by itself. */
+/*
+ * Where the writer keeps its tables and the reader also its stack: no allocator of Linux comes
+ * here by itself.
+ */
 #define IMAGE_ROOM_AT 0x100000000000ull
 #define IMAGE_ROOM_BYTES (256ull << 20)
 #define IMAGE_ADDRESS_MAX 0x7ffffffff000ull
@@ -63,7 +66,9 @@ struct image_context {
 
 struct image_mark {
     uint64_t magic;
-    char system[120]; /* of uname and of the processor: addresses of the vDSO and choices of the C library depend on them */
+    /* Of uname and of the processor: addresses of the vDSO and choices of the C library depend on
+     * them. */
+    char system[120];
 };
 
 struct image_head {
@@ -89,8 +94,9 @@ struct image_tables {
 
 static inline size_t image_tables_bytes(const struct image_head *h)
 {
-    return sizeof(*h) + h->n_maps * sizeof(struct image_map) + h->n_runs * sizeof(struct image_run) +
-           h->n_fds * sizeof(struct image_fd) + h->names_bytes;
+    return sizeof(*h) + h->n_maps * sizeof(struct image_map) +
+           h->n_runs * sizeof(struct image_run) + h->n_fds * sizeof(struct image_fd) +
+           h->names_bytes;
 }
 
 static inline uint64_t image_pad(uint64_t at)
@@ -101,7 +107,8 @@ static inline uint64_t image_pad(uint64_t at)
 typedef uint64_t __attribute__((may_alias)) image_word;
 
 /* Fast, and not for adversaries: it finds damage. Four lanes. */
-static inline __attribute__((always_inline)) uint64_t image_hash(uint64_t seed, const void *data, size_t bytes)
+static inline __attribute__((always_inline)) uint64_t image_hash(uint64_t seed, const void *data,
+                                                                 size_t bytes)
 {
     const image_word *p = data;
     uint64_t a = seed ^ 0x9e3779b97f4a7c15ull, b = a + 1, c = a + 2, d = a + 3;
@@ -131,7 +138,10 @@ struct image_carried {
 
 /* ---- check.c ---- */
 
-/* Lays the tables out in `bytes`, which begin with the head. VALIDATION unless everything in them can be used. */
+/*
+ * Lays the tables out in `bytes`, which begin with the head. VALIDATION unless everything in them
+ * can be used.
+ */
 int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *err);
 void image_system(char ret[120]);
 
@@ -145,8 +155,11 @@ int image_read(int fd, void *data, size_t len, struct err *err);
 
 /* ---- layout.c ---- */
 
-/* The mappings of this process, without the room. False if there are too many, or one cannot be kept (err says which). */
-int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max, size_t *names_len,
-                struct err *err);
+/*
+ * The mappings of this process, without the room. False if there are too many, or one cannot be
+ * kept (err says which).
+ */
+int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max,
+                size_t *names_len, struct err *err);
 
 #endif

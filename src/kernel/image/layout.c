@@ -21,7 +21,8 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
                                .offset = e->inode ? e->offset : 0,
                                .dev = e->device,
                                .ino = e->inode,
-                               .prot = (uint32_t)((e->perms[0] == 'r' ? PROT_READ : 0) | (e->perms[1] == 'w' ? PROT_WRITE : 0) |
+                               .prot = (uint32_t)((e->perms[0] == 'r' ? PROT_READ : 0) |
+                                                  (e->perms[1] == 'w' ? PROT_WRITE : 0) |
                                                   (e->perms[2] == 'x' ? PROT_EXEC : 0)),
                                .is_shared = shared };
     if (str_eq(e->path, "[stack]"))
@@ -34,13 +35,14 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
         ret->kind = IMAGE_FILE;
     if (ret->kind == IMAGE_SYSTEM)
         ret->is_shared = 0;
-    if (ret->is_shared && (ret->kind != IMAGE_FILE || e->path[0] != '/' || ends_in(e->path, " (deleted)")))
+    if (ret->is_shared &&
+        (ret->kind != IMAGE_FILE || e->path[0] != '/' || ends_in(e->path, " (deleted)")))
         return err_set(err, ERR_CONFLICT, "memory that is shared with other processes");
     return 0;
 }
 
-int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max, size_t *names_len,
-                struct err *err)
+int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max,
+                size_t *names_len, struct err *err)
 {
     /* Not on the stack, which is being looked at. */
     static struct maps reader;

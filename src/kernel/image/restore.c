@@ -1,7 +1,8 @@
 /*
- * Becoming what an image holds, in two halves. The first (plan) uses the C library: it reads and checks the tables, brings back
- * files and descriptors, and makes sure that the second half will find what it needs. The second (become) replaces every mapping
- * below its own feet: it runs on a stack in the room, makes system calls itself and touches no variable of the program.
+ * Becoming what an image holds, in two halves. The first (plan) uses the C library: it reads and
+ * checks the tables, brings back files and descriptors, and makes sure that the second half will
+ * find what it needs. The second (become) replaces every mapping below its own feet: it runs on a
+ * stack in the room, makes system calls itself and touches no variable of the program.
  */
 
 #include <errno.h>
@@ -21,8 +22,8 @@
 
 #define STACK_BYTES (256u << 10)
 #define TLS_BYTES (2 * IMAGE_PAGE) /* before and behind the thread pointer */
-#define EXIT_DAMAGED 86 /* what was read is not what was written */
-#define EXIT_LAYOUT 87  /* Linux refused a mapping */
+#define EXIT_DAMAGED 86            /* what was read is not what was written */
+#define EXIT_LAYOUT 87             /* Linux refused a mapping */
 
 struct plan {
     struct image_carried carried;
@@ -39,11 +40,15 @@ struct plan {
 
 #define BARE __attribute__((no_stack_protector, noinline))
 
-static inline __attribute__((always_inline)) long call(long nr, long a, long b, long c, long d, long e, long f)
+static inline __attribute__((always_inline)) long call(long nr, long a, long b, long c, long d,
+                                                       long e, long f)
 {
     long ret;
     register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    __asm__ volatile("syscall" : "=a"(ret) : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9) : "rcx", "r11", "memory");
+    __asm__ volatile("syscall"
+                     : "=a"(ret)
+                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
     return ret;
 }
 
@@ -58,7 +63,8 @@ static inline __attribute__((always_inline)) void die(int status)
         call(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
-static inline __attribute__((always_inline)) bool is_same(const struct image_map *now, const struct image_map *m)
+static inline __attribute__((always_inline)) bool is_same(const struct image_map *now,
+                                                          const struct image_map *m)
 {
     if (now->kind != m->kind)
         return false;
@@ -68,13 +74,16 @@ static inline __attribute__((always_inline)) bool is_same(const struct image_map
            now->offset - now->from == m->offset - m->from;
 }
 
-static inline __attribute__((always_inline)) void make(const struct plan *p, const struct image_map *m, uint64_t from, uint64_t to)
+static inline __attribute__((always_inline)) void make(const struct plan *p,
+                                                       const struct image_map *m, uint64_t from,
+                                                       uint64_t to)
 {
     long fd = -1, flags = MAP_FIXED | (m->is_shared ? MAP_SHARED : MAP_PRIVATE);
     if (m->kind == IMAGE_STACK)
         return; /* it grows as it is written to */
     if (m->kind == IMAGE_FILE) {
-        fd = call(SYS_open, (long)(p->t.names + m->name), m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY, 0, 0, 0, 0);
+        fd = call(SYS_open, (long)(p->t.names + m->name),
+                  m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY, 0, 0, 0, 0);
         if (fd < 0)
             die(EXIT_LAYOUT);
     } else {
@@ -100,7 +109,9 @@ static BARE void unmap_others(const struct plan *p)
         while (k < p->t.head->n_maps && p->t.maps[k].to <= at)
             k++;
         for (size_t j = k; at < now->to; j++) {
-            uint64_t end = j < p->t.head->n_maps && p->t.maps[j].from < now->to ? p->t.maps[j].from : now->to;
+            uint64_t end = j < p->t.head->n_maps && p->t.maps[j].from < now->to ?
+                               p->t.maps[j].from :
+                               now->to;
             if (end > at)
                 call(SYS_munmap, (long)at, (long)(end - at), 0, 0, 0, 0);
             at = j < p->t.head->n_maps && end < now->to ? p->t.maps[j].to : now->to;
@@ -125,7 +136,8 @@ static BARE void map_missing(const struct plan *p)
                 make(p, m, at, gap);
             if (!any)
                 break;
-            uint64_t from = p->now[j].from > at ? p->now[j].from : at, to = p->now[j].to < m->to ? p->now[j].to : m->to;
+            uint64_t from = p->now[j].from > at ? p->now[j].from : at,
+                     to = p->now[j].to < m->to ? p->now[j].to : m->to;
             if (!is_same(&p->now[j], m))
                 make(p, m, from, to);
             at = to;
@@ -133,7 +145,9 @@ static BARE void map_missing(const struct plan *p)
     }
 }
 
-static inline __attribute__((always_inline)) bool holds_pages(const struct plan *p, const struct image_map *m, size_t *run)
+static inline __attribute__((always_inline)) bool holds_pages(const struct plan *p,
+                                                              const struct image_map *m,
+                                                              size_t *run)
 {
     while (*run < p->t.head->n_runs && p->t.runs[*run].from < m->from)
         (*run)++;
@@ -151,7 +165,8 @@ static BARE void empty(const struct plan *p)
         bool pages = holds_pages(p, m, &run);
         if (m->kind == IMAGE_STACK)
             continue;
-        if (pages && call(SYS_mprotect, (long)m->from, (long)(m->to - m->from), m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
+        if (pages && call(SYS_mprotect, (long)m->from, (long)(m->to - m->from),
+                          m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
             die(EXIT_LAYOUT);
         if (pages || !(m->prot & PROT_EXEC))
             call(SYS_madvise, (long)m->from, (long)(m->to - m->from), MADV_DONTNEED, 0, 0, 0);
@@ -211,7 +226,8 @@ static BARE void protect(const struct plan *p)
     }
 }
 
-__attribute__((naked, noreturn)) static void go_on(__attribute__((unused)) const struct image_context *c)
+__attribute__((naked, noreturn)) static void go_on(__attribute__((unused))
+                                                   const struct image_context *c)
 {
     __asm__("movq 0(%rdi), %rbx\n\t"
             "movq 8(%rdi), %rbp\n\t"
@@ -238,13 +254,16 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
     read_pages(p);
     protect(p);
     for (int sig = 1; sig <= IMAGE_SIGNALS; sig++)
-        call(SYS_rt_sigaction, sig, (long)&h->signals[sig - 1], 0, 8, 0, 0); /* Linux refuses the two that are its own */
+        call(SYS_rt_sigaction, sig, (long)&h->signals[sig - 1], 0, 8, 0,
+             0); /* Linux refuses the two that are its own */
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->sigmask, 0, 8, 0, 0);
     call(SYS_close, p->fd, 0, 0, 0, 0, 0);
     go_on(&h->context);
 }
 
-__attribute__((naked, noreturn)) static void on_stack(__attribute__((unused)) struct plan *p, __attribute__((unused)) void *top, __attribute__((unused)) void (*fn)(struct plan *p))
+__attribute__((naked, noreturn)) static void on_stack(
+    __attribute__((unused)) struct plan *p, __attribute__((unused)) void *top,
+    __attribute__((unused)) void (*fn)(struct plan *p))
 {
     __asm__("movq %rsi, %rsp\n\t"
             "xorl %ebp, %ebp\n\t"
@@ -281,7 +300,11 @@ static int check_file(const struct plan *p, const struct image_map *m, struct er
             return OTHER("the image is of another version of '%s'", name);
         return 0;
     }
-    auto_close int fd = name[0] == '/' ? open(name, (m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK) : -1;
+    auto_close int fd = name[0] == '/' ?
+                            open(name,
+                                 (m->is_shared && (m->prot & PROT_WRITE) ? O_RDWR : O_RDONLY) |
+                                     O_CLOEXEC | O_NONBLOCK) :
+                            -1;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
         return OTHER("the image needs '%s', which is not here", name);
     bool is_own = str_starts(name, "/workspace/") || str_starts(name, "/tmp/");
@@ -301,7 +324,8 @@ static int check_layout(const struct plan *p, struct err *err)
         const struct image_map *m = &p->t.maps[i];
         bool found = false;
         for (size_t k = 0; k < p->n_now; k++)
-            found = found || (p->now[k].kind == m->kind && p->now[k].to == m->to && (m->kind == IMAGE_STACK || p->now[k].from == m->from));
+            found = found || (p->now[k].kind == m->kind && p->now[k].to == m->to &&
+                              (m->kind == IMAGE_STACK || p->now[k].from == m->from));
         if ((m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK) && !found)
             return OTHER("the image is of a kernel with another layout");
         if (m->kind == IMAGE_FILE)
@@ -314,7 +338,8 @@ static int open_fds(struct plan *p, struct err *err)
 {
     const int high = fcntl(p->fd, F_DUPFD, 200);
     if (high < 0)
-        return err_errno(err, ERR_CONFLICT, errno, "the limit of open files is too low for an image");
+        return err_errno(err, ERR_CONFLICT, errno,
+                         "the limit of open files is too low for an image");
     close(p->fd);
     p->fd = high;
     const int keep[] = { 3, high };
@@ -360,7 +385,8 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     uint64_t pages = image_pad(from + len);
-    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 || lseek(p->fd, (off_t)pages, SEEK_SET) < 0)
+    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 ||
+        lseek(p->fd, (off_t)pages, SEEK_SET) < 0)
         return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
     p->now = (struct image_map *)(void *)(p->bytes + image_pad(len));
     return 0;
@@ -412,7 +438,9 @@ int image_restore(int fd, const void *carried, size_t len, struct err *err)
     p->fd = fd;
     p->carried.len = MIN_OF(len, sizeof(p->carried.bytes));
     memcpy(p->carried.bytes, carried, p->carried.len);
-    int r = p->carried.len == len ? prepare(p, err) : err_set(err, ERR_PROTOCOL, "too much came before the image was read");
+    int r = p->carried.len == len ?
+                prepare(p, err) :
+                err_set(err, ERR_PROTOCOL, "too much came before the image was read");
     if (r < 0) {
         munmap(p, IMAGE_ROOM_BYTES);
         return r;

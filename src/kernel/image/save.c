@@ -1,7 +1,8 @@
 /*
- * Writing an image. The process looks at itself: tables are kept in a room of their own that is no part of the image, nothing is
- * allocated once the mappings have been read, and the registers are saved first, so that what the writer does from then on is
- * below the stack that the image goes on with.
+ * Writing an image. The process looks at itself: tables are kept in a room of their own that is no
+ * part of the image, nothing is allocated once the mappings have been read, and the registers are
+ * saved first, so that what the writer does from then on is below the stack that the image goes on
+ * with.
  */
 
 #include <dirent.h>
@@ -48,7 +49,8 @@ struct room {
 _Static_assert(sizeof(struct room) < IMAGE_ROOM_BYTES, "the room is too small");
 
 /* 0 now; 1 when a process made from the image goes on here. */
-__attribute__((naked, noinline, returns_twice)) static int save_context(__attribute__((unused)) struct image_context *c)
+__attribute__((naked, noinline, returns_twice)) static int save_context(
+    __attribute__((unused)) struct image_context *c)
 {
     __asm__("movq %rbx, 0(%rdi)\n\t"
             "movq %rbp, 8(%rdi)\n\t"
@@ -117,16 +119,23 @@ static int keep_fd(struct room *room, int fd, struct err *err)
     path[n] = 0;
     bool is_file = S_ISREG(st.st_mode) || S_ISDIR(st.st_mode) || S_ISCHR(st.st_mode);
     struct stat now;
-    if (path[0] != '/' || !is_file || stat(path, &now) < 0 || now.st_ino != st.st_ino || now.st_dev != st.st_dev)
-        return err_set(err, ERR_CONFLICT, "descriptor %d (%.100s), which is no file that could be opened again", fd, path);
+    if (path[0] != '/' || !is_file || stat(path, &now) < 0 || now.st_ino != st.st_ino ||
+        now.st_dev != st.st_dev)
+        return err_set(err, ERR_CONFLICT,
+                       "descriptor %d (%.100s), which is no file that could be opened again", fd,
+                       path);
     if (room->head.n_fds == IMAGE_FDS_MAX)
         return err_set(err, ERR_CONFLICT, "more than %d open files", IMAGE_FDS_MAX);
     off_t offset = S_ISREG(st.st_mode) ? lseek(fd, 0, SEEK_CUR) : 0;
     struct image_fd *f = &room->fds[room->head.n_fds++];
-    int flags = fcntl(fd, F_GETFL) & (O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECTORY | O_SYNC | O_DSYNC);
+    int flags = fcntl(fd, F_GETFL) &
+                (O_ACCMODE | O_APPEND | O_NONBLOCK | O_DIRECTORY | O_SYNC | O_DSYNC);
     if (fcntl(fd, F_GETFD) & FD_CLOEXEC)
         flags |= O_CLOEXEC;
-    *f = (struct image_fd){ .fd = fd, .flags = flags, .offset = offset > 0 ? (uint64_t)offset : 0, .name = add_name(room, path) };
+    *f = (struct image_fd){ .fd = fd,
+                            .flags = flags,
+                            .offset = offset > 0 ? (uint64_t)offset : 0,
+                            .name = add_name(room, path) };
     return 0;
 }
 
@@ -177,7 +186,8 @@ static int add_page(struct room *room, const struct image_map *m, uint64_t at, s
     struct image_head *h = &room->head;
     struct image_run *last = h->n_runs ? &room->runs[h->n_runs - 1] : NULL;
     h->n_pages++;
-    if (last && last->from >= m->from && last->from + last->pages * IMAGE_PAGE == at && last->pages < BOUNCE_BYTES / IMAGE_PAGE) {
+    if (last && last->from >= m->from && last->from + last->pages * IMAGE_PAGE == at &&
+        last->pages < BOUNCE_BYTES / IMAGE_PAGE) {
         last->pages++;
         return 0;
     }
@@ -191,7 +201,8 @@ static int add_page(struct room *room, const struct image_map *m, uint64_t at, s
 static int find_pages(struct room *room, int pagemap, const struct image_map *m, struct err *err)
 {
     if (m->to - m->from > MAPPING_MAX)
-        return err_set(err, ERR_CONFLICT, "a mapping of %llu GB", (unsigned long long)((m->to - m->from) >> 30));
+        return err_set(err, ERR_CONFLICT, "a mapping of %llu GB",
+                       (unsigned long long)((m->to - m->from) >> 30));
     for (uint64_t at = m->from; at < m->to;) {
         size_t want = MIN_OF((m->to - at) / IMAGE_PAGE, ARRAY_SIZE(room->entries));
         ssize_t n = pread(pagemap, room->entries, want * 8, (off_t)(at / IMAGE_PAGE * 8));
@@ -216,14 +227,16 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
 static int find_memory(struct room *room, struct err *err)
 {
     size_t n = 0;
-    int r = layout_read(room->maps, IMAGE_MAPS_MAX, &n, room->names, sizeof(room->names), &room->names_len, err);
+    int r = layout_read(room->maps, IMAGE_MAPS_MAX, &n, room->names, sizeof(room->names),
+                        &room->names_len, err);
     room->head.n_maps = n;
     int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
     if (r == 0 && pagemap < 0)
         r = err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
     for (size_t i = 0; i < n && r == 0; i++) {
         struct image_map *m = &room->maps[i];
-        if (m->kind == IMAGE_FILE && m->offset == 0 && (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
+        if (m->kind == IMAGE_FILE && m->offset == 0 &&
+            (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
             m->first = image_hash(1, (const void *)m->from, IMAGE_PAGE);
         if (m->kind != IMAGE_SYSTEM && !m->is_shared)
             r = find_pages(room, pagemap, m, err);
@@ -274,12 +287,15 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
 {
     const struct image_head *h = &room->head;
     /* They were moved with the tables. */
-    const struct image_run *runs = (const struct image_run *)(const void *)((const char *)h + sizeof(*h) + h->n_maps * sizeof(struct image_map));
+    const struct image_run *runs =
+        (const struct image_run *)(const void *)((const char *)h + sizeof(*h) +
+                                                 h->n_maps * sizeof(struct image_map));
     uint64_t check = 0;
     int r = 0;
     for (size_t i = 0; i < h->n_runs && r == 0; i++) {
         size_t len = runs[i].pages * IMAGE_PAGE;
-        memcpy(room->bounce, (const void *)runs[i].from, len); /* some of it changes while it is written */
+        memcpy(room->bounce, (const void *)runs[i].from,
+               len); /* some of it changes while it is written */
         check = image_hash(check, room->bounce, len);
         r = image_write(fd, room->bounce, len, err);
         *at += len;
@@ -318,7 +334,8 @@ static int write_image(struct room *room, int fd, struct err *err)
     return r;
 }
 
-int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes, struct err *err)
+int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes,
+               struct err *err)
 {
     int r = check_alone(err);
     if (r < 0)
@@ -341,7 +358,8 @@ int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *re
 
 #else
 
-int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes, struct err *err)
+int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes,
+               struct err *err)
 {
     (void)fd, (void)carry, (void)ret_bytes;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot write images");

@@ -67,7 +67,12 @@ int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_
         free(w);
         return err_errno(err, ERR_IO, errno, "making an image");
     }
-    *w = (struct image_writer){ .pipe = pipe, .file = file, .max_bytes = max_bytes, .done = done, .arg = arg, .err = ERR_INIT };
+    *w = (struct image_writer){ .pipe = pipe,
+                                .file = file,
+                                .max_bytes = max_bytes,
+                                .done = done,
+                                .arg = arg,
+                                .err = ERR_INIT };
     w->work.data = w;
     if (uv_queue_work(loop, &w->work, write_work, write_done) < 0)
         abort(); /* only without a callback */

@@ -67,9 +67,9 @@ struct local_link {
     void *settled_arg;
     int64_t settle_by_ms;
     struct err settle_err;
-    int passed;       /* a pipe that goes along with the next request; -1: none */
-    int image;        /* a file that goes along with the start; -1: none */
-    bool is_writing;  /* an image */
+    int passed;      /* a pipe that goes along with the next request; -1: none */
+    int image;       /* a file that goes along with the start; -1: none */
+    bool is_writing; /* an image */
     link_done_fn written;
     void *written_arg;
     bool over_memory;      /* killed by the watchdog */
@@ -97,7 +97,8 @@ static void put_link(struct local_link *l)
     if (--l->open_handles > 0)
         return;
     struct local *p = provider_of(l);
-    const int fds[] = { l->kernel.pidfd, l->kernel.control, l->kernel.out, l->kernel.errout, l->passed, l->image };
+    const int fds[] = { l->kernel.pidfd,  l->kernel.control, l->kernel.out,
+                        l->kernel.errout, l->passed,         l->image };
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -403,7 +404,8 @@ static void local_image(struct kernel_link *link, const char *path, int64_t max_
     int r = pipe2(ends, O_CLOEXEC) < 0 ? err_errno(err, ERR_IO, errno, "making a pipe") : 0;
     if (r == 0) {
         (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
-        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, max_bytes, on_written, l, err);
+        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, max_bytes, on_written, l,
+                               err);
         if (r < 0) {
             close(ends[0]);
             close(ends[1]);
@@ -849,8 +851,8 @@ static void local_close(struct provider *base, void (*closed)(void *arg), void *
 
 const struct provider_ops local_provider = {
     .name = "local",
-    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE | PROVIDER_IMAGE |
-            PROVIDER_SHARED_FILES,
+    .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE |
+            PROVIDER_IMAGE | PROVIDER_SHARED_FILES,
     .probe = local_probe,
     .open = local_open,
     .close = local_close,

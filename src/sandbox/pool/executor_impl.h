@@ -148,7 +148,9 @@ void executor_drop_interrupted(struct executor *ex);
 
 /* ---- executor_sleep.c ---- */
 
-/* The kernel of the lease becomes what its image holds; lease_is_ready() or lease_fail() follows. */
+/*
+ * The kernel of the lease becomes what its image holds; lease_is_ready() or lease_fail() follows.
+ */
 int lease_await_restored(struct lease *l, struct err *err);
 void lease_forget_image(struct lease *l);
 

@@ -239,8 +239,11 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
     size_t n = l->spec.n_files;
     struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 1) * sizeof(*mounts));
     struct wire_start_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
-    struct sandbox_start start = { .dataset_id = l->spec.dataset_id, .mounts = mounts, .tables = tables,
-                                   .limits = l->spec.limits, .threads = engine_threads(l),
+    struct sandbox_start start = { .dataset_id = l->spec.dataset_id,
+                                   .mounts = mounts,
+                                   .tables = tables,
+                                   .limits = l->spec.limits,
+                                   .threads = engine_threads(l),
                                    .image = l->spec.image };
     int r = mounts && tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n && r == 0; i++) {

@@ -102,7 +102,8 @@ static void on_written(void *arg, const struct err *err)
     end_image(l);
 }
 
-static void on_imaged(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+static void on_imaged(struct sandbox *sb, struct run_result *result, const struct err *err,
+                      void *arg)
 {
     struct lease *l = arg;
     (void)sb;
@@ -125,7 +126,8 @@ static int begin_image(struct lease *l, struct err *err)
                                    .max_output_bytes = 65536 };
     l->state = LEASE_FROZEN;
     ops->image(lease_link(l), l->image.partial,
-               limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes + IMAGE_EXTRA_BYTES,
+               limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes +
+                   IMAGE_EXTRA_BYTES,
                on_written, l);
     int r = sandbox_request(l->sandbox, &req, NULL, on_imaged, l, err);
     if (r < 0)
@@ -151,7 +153,8 @@ int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *ar
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     if (!(ops->caps & PROVIDER_IMAGE))
-        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider '%s' writes no images", ops->name);
+        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider '%s' writes no images",
+                       ops->name);
     if (!lease_alive(l))
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     if (l->state != LEASE_IDLE && !(l->state == LEASE_FROZEN && l->is_frozen))
@@ -177,7 +180,8 @@ int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *ar
     return r;
 }
 
-static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err,
+                        void *arg)
 {
     struct lease *l = arg;
     struct err why = ERR_INIT;

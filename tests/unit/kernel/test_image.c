@@ -28,14 +28,21 @@ static void seal(struct file *f)
 
 static struct file good(void)
 {
-    struct file f = { .head = { .magic = IMAGE_MAGIC, .n_maps = 3, .n_runs = 2, .n_fds = 1,
-                                .names_bytes = 64, .n_pages = 3, .cwd = 1 },
-                      .maps = { { .from = 0x10000, .to = 0x20000, .prot = PROT_READ | PROT_WRITE },
-                                { .from = 0x20000, .to = 0x30000, .kind = IMAGE_FILE, .name = 1 },
-                                { .from = 0x7ffff0000000, .to = 0x7ffff0010000, .kind = IMAGE_STACK } },
-                      .runs = { { 0x11000, 2 }, { 0x7ffff0001000, 1 } },
-                      .fds = { { .fd = 5, .name = 1 } },
-                      .names = "\0/workspace/a.txt" };
+    struct file f = {
+        .head = { .magic = IMAGE_MAGIC,
+                  .n_maps = 3,
+                  .n_runs = 2,
+                  .n_fds = 1,
+                  .names_bytes = 64,
+                  .n_pages = 3,
+                  .cwd = 1 },
+        .maps = { { .from = 0x10000, .to = 0x20000, .prot = PROT_READ | PROT_WRITE },
+                  { .from = 0x20000, .to = 0x30000, .kind = IMAGE_FILE, .name = 1 },
+                  { .from = 0x7ffff0000000, .to = 0x7ffff0010000, .kind = IMAGE_STACK } },
+        .runs = { { 0x11000, 2 }, { 0x7ffff0001000, 1 } },
+        .fds = { { .fd = 5, .name = 1 } },
+        .names = "\0/workspace/a.txt"
+    };
     seal(&f);
     return f;
 }
@@ -85,22 +92,23 @@ static void refuses_what_is_cut_or_changed(void **state)
     }
 }
 
-#define FORGED(change)                                      \
-    do {                                                    \
-        struct file f = good();                             \
-        change;                                             \
-        seal(&f);                                           \
-        assert_int_equal(check(&f, sizeof(f)), -ERR_VALIDATION); \
+#define FORGED(change)                                                                             \
+    do {                                                                                           \
+        struct file f = good();                                                                    \
+        change;                                                                                    \
+        seal(&f);                                                                                  \
+        assert_int_equal(check(&f, sizeof(f)), -ERR_VALIDATION);                                   \
     } while (0)
 
 static void refuses_what_is_forged(void **state)
 {
     (void)state;
-    FORGED(f.maps[1].from = 0x1f000);                     /* over another */
-    FORGED(f.maps[0].from = 0);                           /* the first page */
-    FORGED(f.maps[0].to = 0x20001);                       /* half a page */
+    FORGED(f.maps[1].from = 0x1f000);                      /* over another */
+    FORGED(f.maps[0].from = 0);                            /* the first page */
+    FORGED(f.maps[0].to = 0x20001);                        /* half a page */
     FORGED(f.maps[2].to = IMAGE_ADDRESS_MAX + IMAGE_PAGE); /* Linux's own */
-    FORGED(f.maps[1] = ((struct image_map){ .from = IMAGE_ROOM_AT, .to = IMAGE_ROOM_AT + IMAGE_PAGE }));
+    FORGED(f.maps[1] = ((struct image_map){ .from = IMAGE_ROOM_AT,
+                                            .to = IMAGE_ROOM_AT + IMAGE_PAGE }));
     FORGED(f.maps[1].kind = 9);
     FORGED(f.maps[1].prot = 0x100);
     FORGED(f.maps[1].name = 64);
@@ -122,7 +130,8 @@ static void refuses_what_is_forged(void **state)
 static void survives_anything(void **state)
 {
     (void)state;
-    static const uint64_t words[] = { 0, 1, 0xfff, 0x1000, 0x20000, 0x7fffffff, 0xffffffff, 1ull << 47, 1ull << 63, UINT64_MAX };
+    static const uint64_t words[] = { 0,          1,          0xfff,      0x1000,     0x20000,
+                                      0x7fffffff, 0xffffffff, 1ull << 47, 1ull << 63, UINT64_MAX };
     unsigned random = 1;
     for (int round = 0; round < 200000; round++) {
         struct file f = good();

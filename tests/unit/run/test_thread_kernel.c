@@ -22,7 +22,8 @@
 static const char *const expected[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX + 1] = {
     { "none", "starting", "", "", "", "", "", "", "", "", "", "", "", "none", "" },
     { "starting", "starting", "hot", "lost", "", "", "", "", "", "", "", "", "", "lost", "" },
-    { "hot", "hot", "", "lost", "running", "", "copying", "", "f:freezing", "", "i:imaging", "", "lost", "lost", "" },
+    { "hot", "hot", "", "lost", "running", "", "copying", "", "f:freezing", "", "i:imaging", "",
+      "lost", "lost", "" },
     { "running", "running", "", "lost", "", "hot", "", "", "", "", "", "", "lost", "lost", "" },
     { "copying", "copying", "", "hot", "", "", "", "hot", "", "", "", "", "lost", "lost", "" },
     { "freezing", "freezing", "", "hot", "", "", "", "", "", "warm", "", "", "lost", "lost", "" },
