@@ -107,7 +107,8 @@ archives = $(foreach d,$(1),$(if $(call objects,$(d))$(EMBEDDED_$(d)),$(BUILD)/l
 # Files that are compiled into a program: the Python inside the kernel, the Python that riddle sends to one, and the page.
 RUNTIME_PY := $(sort $(wildcard src/kernel/python/runtime/*.py))
 CELLS_PY := $(sort $(wildcard src/agent/*.py))
-PAGE_FILES := $(sort $(wildcard web/ui.*))
+PAGE_SOURCES := $(sort $(shell find web -type f -not -name 'test*'))
+PAGE := third_party/page
 EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
 EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 EMBEDDED_api := $(BUILD)/gen/page_files.o
@@ -180,9 +181,14 @@ $(BUILD)/gen/cell_files.c: scripts/embed-files $(CELLS_PY)
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && scripts/embed-files $@ agent/draw.h cell_file $(CELLS_PY)
 
-$(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_FILES)
+# The page: bundled and compressed by web/build.mjs. The names of its files hold their hashes, so the embedder lists the folder.
+$(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_SOURCES) $(PAGE)/version
 	$(say) GEN $@
-	$(Q)mkdir -p $(@D) && scripts/embed-files $@ net/static.h static_file $(PAGE_FILES)
+	$(Q)rm -rf $(BUILD)/page && mkdir -p $(@D) $(BUILD)/page && node web/build.mjs $(BUILD)/page && \
+		scripts/embed-files $@ net/static.h static_file $$(find $(BUILD)/page -type f -name '*.gz' | sort)
+
+$(PAGE)/version: scripts/fetch-third-party web/package-lock.json
+	$(Q)scripts/fetch-third-party page
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<

@@ -1,6 +1,7 @@
 /*
- * The page for people, at / and /ui. Its files are web/, compiled in (scripts/embed-files): the program needs nothing beside it, and
- * the page asks nobody else for anything. What programs get at / instead is a list of where things are.
+ * The page for people, at / and /ui, and at /t/ID with a thread. web/build.mjs bundles it and
+ * scripts/embed-files compiles it in: the program needs nothing beside it, and the page asks nobody
+ * else for anything. What programs get at / instead is a list of where things are.
  */
 
 #include "api/app.h"
@@ -15,8 +16,11 @@ extern const struct static_file page_files[]; /* gen/page_files.c */
 
 int pages_open(struct app *app, struct err *err)
 {
-    /* Asked again each time (304): after an upgrade nobody has a new page with an old script. */
-    struct static_options options = { .files = page_files, .index = "ui.html", .csp = PAGE_CSP };
+    /* The index is asked for each time (304) and names the other files by their hashes. */
+    struct static_options options = {
+        .files = page_files, .index = "index.html", .fallback = "index.html", .csp = PAGE_CSP,
+        .hashed_names = true
+    };
     return static_create(&options, &app->page, err);
 }
 
@@ -48,6 +52,11 @@ static const struct route_param file_params[] = {
     { .field = { .name = "path", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "A file of the page." } },
     { .field = { .name = NULL } },
 };
+static const struct route_param thread_params[] = {
+    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+                 .doc = "The `thread_id` of a thread." } },
+    { .field = { .name = NULL } },
+};
 static const struct route_response root_responses[] = {
     { 200, NULL, NULL, false, "{status, version, ui, docs, endpoints}; to a browser, the page." }, { .status = 0 } };
 
@@ -55,7 +64,10 @@ static const struct route routes[] = {
     { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are", .responses = root_responses,
       .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/ui", get_page, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
-    { HTTP_GET, "/ui/{path...}", get_file, .params = file_params, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },
+    { HTTP_GET, "/t/{thread_id}", get_page, .params = thread_params,
+      .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
+    { HTTP_GET, "/ui/{path...}", get_file, .params = file_params,
+      .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
 };
 
 const struct route_table page_routes = { routes, ARRAY_SIZE(routes) };

@@ -50,6 +50,7 @@ struct found {
     int fd;
     const void *data;
     size_t len;
+    bool is_packed; /* data is the compressed form */
     char etag[ETAG_SIZE];
 };
 
@@ -210,8 +211,11 @@ static bool find(struct static_site *site, const char *path, struct found *ret)
     if (!is_plain_path(path))
         return false;
     for (const struct static_file *f = site->options.files; f && f->path; f++) {
-        if (!str_eq(f->path, path))
+        size_t n = strlen(path);
+
+        if (strncmp(f->path, path, n) != 0 || (f->path[n] && !str_eq(f->path + n, ".gz")))
             continue;
+        ret->is_packed = f->path[n] != '\0';
         ret->data = f->data;
         ret->len = f->len;
         snprintf(ret->etag, sizeof(ret->etag), "%zx-%llx", f->len,
@@ -240,7 +244,10 @@ static void add_headers(struct static_site *site, struct http_request *req, cons
     http_add_header(req, "ETag", text);
     if (site->options.max_age_s > 0)
         snprintf(text, sizeof(text), "public, max-age=%u", site->options.max_age_s);
-    http_add_header(req, "Cache-Control", site->options.max_age_s > 0 ? text : "no-cache");
+    if (site->options.hashed_names && !str_eq(f->path, site->options.index))
+        http_add_header(req, "Cache-Control", "public, max-age=31536000, immutable");
+    else
+        http_add_header(req, "Cache-Control", site->options.max_age_s > 0 ? text : "no-cache");
     http_add_header(req, "Cross-Origin-Resource-Policy", "same-origin");
     if (is_compressible(type))
         http_add_header(req, "Vary", "Accept-Encoding");
@@ -348,6 +355,38 @@ static void reply_packed(struct static_site *site, struct http_request *req, con
     http_reply_packed(req, 200, type, copy, p->len);
 }
 
+/* A file that is kept in its compressed form only. */
+static void reply_kept_packed(struct static_site *site, struct http_request *req,
+                              const struct found *f, const char *type)
+{
+    const unsigned char *end = (const unsigned char *)f->data + f->len;
+    z_stream z = { .next_in = (unsigned char *)(uintptr_t)f->data, .avail_in = (unsigned)f->len };
+
+    if (http_accepts_gzip(req)) {
+        add_headers(site, req, f, type, true);
+        http_reply_static(req, 200, type, f->data, f->len);
+        return;
+    }
+    /* The last four bytes are the plain length, the lowest first. */
+    size_t len = (size_t)end[-4] | (size_t)end[-3] << 8 | (size_t)end[-2] << 16 |
+                 (size_t)end[-1] << 24;
+    auto_free void *plain = malloc(len + 1);
+    if (!plain || inflateInit2(&z, 15 + 16) != Z_OK) {
+        http_reply_json(req, 500, NULL);
+        return;
+    }
+    z.next_out = plain;
+    z.avail_out = (unsigned)len + 1;
+    int r = inflate(&z, Z_FINISH);
+    inflateEnd(&z);
+    if (r != Z_STREAM_END) {
+        http_reply_json(req, 500, NULL);
+        return;
+    }
+    add_headers(site, req, f, type, false);
+    http_reply_packed(req, 200, type, TAKE_PTR(plain), z.total_out);
+}
+
 static void pack_done(void *arg)
 {
     struct job *job = arg;
@@ -445,6 +484,8 @@ void static_reply(struct static_site *site, struct http_request *req, const char
     if (is_known(req, &f)) {
         add_headers(site, req, &f, type, false);
         http_reply_empty(req, 304);
+    } else if (f.is_packed) {
+        reply_kept_packed(site, req, &f, type);
     } else if (!is_compressible(type) || f.len < GZIP_MIN_BYTES || f.len > GZIP_MAX_BYTES ||
                !http_accepts_gzip(req)) {
         reply_plain(site, req, &f, type);

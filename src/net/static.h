@@ -13,7 +13,11 @@
 #include "net/http.h"
 
 struct static_file {
-    const char *path; /* "index.html", "assets/app.js"; NULL ends the list */
+    /*
+     * "index.html", "assets/app.js"; NULL ends the list. "app.js.gz" is app.js, compressed by gzip:
+     * clients that do not take gzip get it unpacked.
+     */
+    const char *path;
     const void *data;
     size_t len;
 };
@@ -25,6 +29,7 @@ struct static_options {
     const char *fallback; /* served for what is not there, if the client wants HTML; NULL: 404 */
     const char *csp;      /* Content-Security-Policy of pages; NULL: STATIC_CSP */
     unsigned max_age_s;   /* 0: clients ask again each time (and get 304) */
+    bool hashed_names;    /* names of all files but the index hold a hash: cached for ever */
 };
 
 #define STATIC_CSP                                                                                 \

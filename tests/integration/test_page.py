@@ -1,8 +1,12 @@
 """How the page is served; tests/browser has what it does."""
 
+import gzip
 import re
+import subprocess
 
 import pytest
+
+from server import ROOT
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
@@ -16,7 +20,7 @@ def test_root_is_a_page_for_browsers_and_json_for_programs(shared):
             assert shared.call("OPTIONS", path).status in (200, 204), path
     page = shared.get("/", headers=BROWSER)
     assert page.headers["content-type"] == "text/html; charset=utf-8"
-    assert page.body == shared.get("/ui").body == shared.get("/ui/ui.html").body
+    assert page.body == shared.get("/ui").body == shared.get("/t/any-thread", headers=BROWSER).body
 
 
 def test_both_forms_of_the_root_are_told_apart_by_caches(shared):
@@ -32,16 +36,35 @@ def test_both_forms_of_the_root_are_told_apart_by_caches(shared):
     assert "Accept" in vary({}) and {"Accept", "Accept-Encoding"} <= set(vary(BROWSER))
 
 
-def test_page_asks_nobody_else(shared):
-    text = shared.get("/ui").body.decode()
-    files = re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?!data:)([^"]+)"', text)
-    assert files == ["/ui/ui.css", "/ui/ui.js", "/ui/ui.words.js"]
-    for path, kind in zip(files, ("text/css", "text/javascript", "text/javascript")):
-        file = shared.get(path)
-        assert (file.status, file.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
-        text += file.body.decode()
-    assert set(re.findall(r"https?://[^'\"\s)]+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
-    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function|\sstyle=|\son\w+=\"", text)
+def files_of(shared):
+    return re.findall(r'<(?:script|link)[^>]*(?:src|href)="(?!data:)([^"]+)"', shared.get("/ui").body.decode())
+
+
+def test_page_is_small_and_its_own(shared):
+    """What is loaded before a chart or an editor is needed."""
+    total = len(shared.get("/ui", headers={"Accept-Encoding": "gzip"}).body)
+    todo, seen, text = files_of(shared), set(), ""
+    assert [re.sub(r"-[0-9A-Z]{8}", "", path) for path in todo] == ["/ui/app.css", "/ui/app.js"]
+    while todo:
+        path = todo.pop()
+        seen.add(path)
+        packed, plain = shared.get(path, headers={"Accept-Encoding": "gzip"}), shared.get(path)
+        kind = "text/css" if path.endswith(".css") else "text/javascript"
+        assert (plain.status, plain.headers["content-type"]) == (200, f"{kind}; charset=utf-8")
+        assert packed.headers["content-encoding"] == "gzip" and gzip.decompress(packed.body) == plain.body
+        total += len(packed.body)
+        text += plain.body.decode()
+        todo += [f"/ui/{name}" for name in re.findall(r'from"\./([\w-]+\.js)"', plain.body.decode()) if f"/ui/{name}" not in seen]
+    assert total <= 200_000
+    assert not re.search(r"\beval\(|new Function|document\.write", text)
+
+
+def test_types_of_the_page_are_those_of_the_server(shared, tmp_path):
+    """A request to a path that the server does not have, or a body that it does not take, is an error of the type check."""
+    described = tmp_path / "openapi.json"
+    described.write_bytes(shared.get("/openapi.json").body)
+    checked = subprocess.run([ROOT / "scripts/check-page-types", described], capture_output=True, text=True, timeout=120)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
 def test_policy_of_the_page(shared):
@@ -53,14 +76,15 @@ def test_policy_of_the_page(shared):
         assert (headers["x-frame-options"], headers["referrer-policy"]) == ("DENY", "no-referrer")
 
 
-@pytest.mark.parametrize("path", ["/ui", "/ui/ui.css", "/ui/ui.js"])
-def test_unchanged_files_are_not_sent_again(shared, path):
-    first = shared.get(path)
-    again = shared.get(path, headers={"If-None-Match": first.headers["etag"]})
-    assert (again.status, again.body, first.headers["cache-control"]) == (304, b"", "no-cache")
+def test_unchanged_files_are_not_sent_again(shared):
+    for path in ["/ui", *files_of(shared)]:
+        first = shared.get(path)
+        again = shared.get(path, headers={"If-None-Match": first.headers["etag"]})
+        assert (again.status, again.body) == (304, b"")
+        assert first.headers["cache-control"] == ("no-cache" if path == "/ui" else "public, max-age=31536000, immutable")
 
 
-@pytest.mark.parametrize("path", ["/ui/", "/ui/nothing.js", "/ui/../ui.js", "/ui/%2e%2e/README.md"])
+@pytest.mark.parametrize("path", ["/ui/", "/ui/nothing.js", "/ui/../index.html", "/ui/%2e%2e/README.md"])
 def test_there_is_nothing_else(shared, path):
     answer = shared.get(path)
     assert answer.status in (400, 404) or answer.body == shared.get("/ui").body

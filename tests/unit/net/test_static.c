@@ -13,6 +13,7 @@ static struct fixture f;
 static struct static_site *site, *memory;
 static char dir[64];
 static char script[40001];
+static unsigned char packed[40001];
 
 static void get_file(struct http_request *req)
 {
@@ -35,12 +36,25 @@ static void write_file(const char *name, const char *text)
     assert_works(fd_replace_file(path, text, strlen(text), 0644, &e), &e);
 }
 
+static size_t pack_script(void)
+{
+    z_stream z = { .next_in = (unsigned char *)script, .avail_in = sizeof(script) - 1,
+                   .next_out = packed, .avail_out = sizeof(packed) };
+
+    assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    deflateEnd(&z);
+    return z.total_out;
+}
+
 static int setup(void **state)
 {
-    static const struct static_file files[] = { { "index.html", "<p>memory</p>", 13 },
-                                                { NULL, NULL, 0 } };
+    static struct static_file files[] = { { "index.html", "<p>memory</p>", 13 },
+                                          { "app-1A2B.js.gz", packed, 0 },
+                                          { NULL, NULL, 0 } };
     struct static_options o = { .dir = dir, .fallback = "index.html", .max_age_s = 0 };
-    struct static_options m = { .files = files, .max_age_s = 60, .csp = "default-src 'none'" };
+    struct static_options m = { .files = files, .max_age_s = 60, .hashed_names = true,
+                                .csp = "default-src 'none'" };
     char path[160];
     struct err e;
 
@@ -51,6 +65,7 @@ static int setup(void **state)
     for (size_t i = 0; i < sizeof(script) - 1; i++)
         script[i] = "abcdefgh\n"[i * i % 9];
     write_file("app.js", script);
+    files[1].len = pack_script();
     write_file(".secret", "secret");
     snprintf(path, sizeof(path), "%s/sub", dir);
     assert_int_equal(mkdir(path, 0755), 0);
@@ -104,6 +119,27 @@ static void test_files(void **state)
     assert_string_equal(r.body, "<p>memory</p>");
     assert_string_equal(header_of(&r, "Cache-Control"), "public, max-age=60");
     assert_string_equal(header_of(&r, "Content-Security-Policy"), "default-src 'none'");
+}
+
+/* A file that is compiled in compressed is the same file to every client, and kept for ever. */
+static void test_kept_packed(void **state)
+{
+    static const char *const forever = "public, max-age=31536000, immutable";
+    struct reply r;
+
+    (void)state;
+    get("/app-1A2B.js?memory=1", "", &r);
+    assert_int_equal(r.status, 200);
+    assert_null(header_of(&r, "Content-Encoding"));
+    assert_string_equal(r.body, script);
+    assert_string_equal(header_of(&r, "Cache-Control"), forever);
+    get("/app-1A2B.js?memory=1", "Accept-Encoding: gzip\r\n", &r);
+    assert_string_equal(header_of(&r, "Content-Encoding"), "gzip");
+    assert_string_equal(header_of(&r, "Content-Type"), "text/javascript; charset=utf-8");
+    assert_true(r.len < sizeof(script) / 2);
+    assert_memory_equal(r.body, packed, r.len);
+    get("/app-1A2B?memory=1", "", &r);
+    assert_int_equal(r.status, 404);
 }
 
 static void test_missing(void **state)
@@ -223,6 +259,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_files),      cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_kept_packed),
         cmocka_unit_test(test_no_way_out), cmocka_unit_test(test_etag),
         cmocka_unit_test(test_gzip),       cmocka_unit_test(test_no_directory),
     };

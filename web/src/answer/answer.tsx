@@ -1,0 +1,98 @@
+/* Everything that an answer holds. */
+import { fetched } from '../api/call';
+import type { Answer, Choice } from '../api/types';
+import { draft } from '../threads/composer-state';
+import { ask, isCode, isPlan, retry, thread } from '../threads/state';
+import type { Turn } from '../threads/turn';
+import { Button, CopyButton } from '../shared/button';
+import { notice } from '../shared/say';
+import { save } from '../shared/save';
+import { bytes, plain, seconds } from '../shared/text';
+import { ChartView } from './chart';
+import { Confirm } from './confirm';
+import { Figure } from './figure';
+import { Markdown } from './markdown';
+import { printed } from './printed';
+import { Ran } from './ran';
+import { ResultView } from './result';
+
+/* The very plan that was offered: its description, sent as a question, might be read in yet another way. */
+const pick = (choice: Choice) => (choice.plan ? ask(`PLAN: ${JSON.stringify(choice.plan)}`, plain(choice.reading)) : ask(choice.reading));
+
+async function download(path: string) {
+  try {
+    const answer = await fetched('/files/download', { session_id: thread.value!.id, path });
+    save(await answer.blob(), path.split('/').pop()!);
+  } catch (error) {
+    notice.value = `${path} can't be downloaded. ${(error as Error).message}`;
+  }
+}
+
+const Chips = ({ children }: { children: preact.ComponentChildren }) => <div class="chips">{children}</div>;
+
+function Words({ answer, text }: { answer: Answer; text: string }) {
+  const flagged = answer.flagged ?? [], lost = answer.not_understood ?? [];
+  return (
+    <>
+      {text && <Markdown text={text} flagged={flagged} />}
+      {!!flagged.length && <p class="note doubt">Underlined figures are in no result of this answer. Check them before you use them.</p>}
+      {answer.reading && !text.includes(answer.reading) && <p class="note">Read as: {plain(answer.reading)}</p>}
+      {!!lost.length && <p class="note doubt">Not understood: {lost.map((word, i) => <>{i > 0 && ', '}<q>{word}</q></>)}</p>}
+      {answer.warning && !text.includes(answer.warning) && <p class="note doubt">{answer.warning}</p>}
+    </>
+  );
+}
+
+function Meta({ turn, answer, bad }: { turn: Turn; answer: Answer; bad: boolean }) {
+  const own = isCode(turn.question), runs = answer.code_runs?.length, who = own ? null : answer.model === 'builtin' ? 'Built-in planner' : answer.model;
+  const facts = [who, answer.total_ms ? seconds(answer.total_ms) : null].filter(Boolean).join(' · ');
+  const confirmable = !answer.verified && answer.run_id && runs && !turn.error && !bad && !own && !isPlan(turn.question);
+  if (!facts && !confirmable && !answer.verified && !answer.response) return null;
+  return (
+    <div class="foot">
+      {facts && <p class="meta">{facts}</p>}
+      {!!answer.verified && <p class="note">Answered as you confirmed it earlier.</p>}
+      {confirmable && <Confirm run={answer.run_id!} confirmed={!!turn.confirmed} />}
+      {answer.response && !bad && !own && <CopyButton text={() => answer.response!} label="Copy answer" />}
+    </div>
+  );
+}
+
+export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
+  const { result, status } = answer, own = isCode(turn.question);
+  const bad = ['failed', 'rejected', 'timed_out', 'error'].includes(status ?? '') && !answer.suggestions;
+  let text = answer.response ?? '';
+  if (answer.choices?.length || answer.suggestions?.length) text = text.split('\n')[0]; /* the rest repeats the buttons */
+  const stopped = turn.stopped || status === 'cancelled', problem = !stopped && (turn.error || bad);
+  const good = !stopped && !problem;
+  const images = answer.images?.length ? answer.images : result?.outputs ?? [];
+  return (
+    <>
+      {stopped && text && status !== 'cancelled' && <Markdown text={text} />}
+      {stopped && <p class="note">Stopped before it was finished.</p>}
+      {problem && (
+        <div class="problem" role={turn.past ? undefined : 'alert'}>
+          <span>{turn.error || text}</span>
+          {!turn.past && (turn.error ? <Button onClick={() => retry(turn)}>Try again</Button>
+            : <Button onClick={() => { draft.value = { text: turn.question, focus: true }; }}>Edit</Button>)}
+        </div>
+      )}
+      {good && (
+        <>
+          <Words answer={answer} text={text} />
+          {!!answer.choices?.length && <Chips>{answer.choices.map(c => <Button onClick={() => pick(c)}>{plain(c.reading)}</Button>)}</Chips>}
+          {!!answer.suggestions?.length && <Chips>{answer.suggestions.map(s => <Button onClick={() => ask(s)}>{s}</Button>)}</Chips>}
+          {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}
+          {answer.chart && result && !!result.rows?.length && <ChartView chart={answer.chart} result={result} />}
+          {!!result?.columns?.length && <ResultView result={result} />}
+        </>
+      )}
+      {images.map(output => <Figure output={output} />)}
+      {!!answer.files?.length && (
+        <div class="files">{answer.files.map(f => <Button icon="down" onClick={() => download(f.path)}>{f.path}{f.size ? ` (${bytes(f.size)})` : ''}</Button>)}</div>
+      )}
+      <Ran answer={answer} own={own} />
+      <Meta turn={turn} answer={answer} bad={!!problem} />
+    </>
+  );
+}

@@ -1,0 +1,105 @@
+/* Where a table's rows come from: those of an answer, or pages that the server sends as they are needed. */
+import { signal } from '@preact/signals';
+import { call } from '../api/call';
+import { parse } from '../api/call';
+import { shownText, type Value } from '../shared/text';
+
+export interface Sort { column: number; down: boolean }
+
+export interface Rows {
+  columns: string[];
+  types?: string[];
+  total: () => number;
+  row: (i: number) => Value[] | undefined; /* undefined: not here yet */
+  need: (from: number, to: number) => void;
+  arrange: (sort: Sort | null, filter: string) => void;
+  sample: () => Value[][];
+  canFilter: boolean;
+  version: { value: number }; /* a signal: counts whenever rows come or change places */
+}
+
+function compare(a: Value, b: Value): number {
+  if (a === b) return 0;
+  if (a === null || a === undefined) return 1; /* nulls last, whichever way */
+  if (b === null || b === undefined) return -1;
+  const x = typeof a === 'object' ? NaN : Number(a), y = typeof b === 'object' ? NaN : Number(b);
+  if (!Number.isNaN(x) && !Number.isNaN(y) && a !== '' && b !== '') {
+    if (x !== y) return x - y;
+    if (typeof a === 'string' && typeof b === 'string' && /^-?\d+$/.test(a) && /^-?\d+$/.test(b)) return BigInt(a) < BigInt(b) ? -1 : 1;
+    return 0;
+  }
+  const s = shownText(a), t = shownText(b);
+  return s < t ? -1 : s > t ? 1 : 0;
+}
+
+export function ownRows(columns: string[], types: string[] | undefined, rows: Value[][]): Rows {
+  const version = signal(0);
+  let order: number[] | null = null;
+  return {
+    columns, types, version, canFilter: true,
+    total: () => order?.length ?? rows.length,
+    row: i => rows[order ? order[i] : i],
+    need: () => undefined,
+    sample: () => rows.slice(0, 500),
+    arrange(sort, filter) {
+      const wanted = filter.trim().toLowerCase();
+      order = null;
+      if (wanted || sort) {
+        order = [...rows.keys()];
+        if (wanted) order = order.filter(i => rows[i].some(v => v !== null && shownText(v).toLowerCase().includes(wanted)));
+        if (sort) {
+          const { column, down } = sort;
+          order.sort((i, j) => {
+            const a = rows[i][column], b = rows[j][column];
+            return a === null || b === null ? compare(a, b) : down ? compare(b, a) : compare(a, b);
+          });
+        }
+      }
+      version.value++;
+    },
+  };
+}
+
+export const PAGE = 200;
+const KEPT_PAGES = 60;
+
+/* `path` answers {columns, types, rows, total_rows} for offset, limit and sort. The first page may be known already. */
+export function servedRows(path: string, columns: string[], types: string[] | undefined, total: number, first: Value[][], canFilter: boolean): Rows {
+  const version = signal(0);
+  let pages = new Map<number, Value[][]>(), asked = new Set<number>(), query = '', size = total, era = 0;
+  for (let p = 0; (p + 1) * PAGE <= first.length; p++) pages.set(p, first.slice(p * PAGE, (p + 1) * PAGE));
+  async function bring(p: number) {
+    const mine = era;
+    asked.add(p);
+    try {
+      const answer = parse<{ rows: Value[][]; total_rows?: number; row_count?: number; total?: number }>(
+        await (await call(`${path}?offset=${p * PAGE}&limit=${PAGE}${query}`)).text());
+      if (mine !== era) return;
+      pages.set(p, answer.rows);
+      size = answer.total_rows ?? answer.total ?? size;
+      if (pages.size > KEPT_PAGES) pages.delete(pages.keys().next().value!);
+      version.value++;
+    } catch { /* the rows stay empty; scrolling asks again */ }
+    asked.delete(p);
+  }
+  return {
+    columns, types, version, canFilter,
+    total: () => size,
+    row: i => pages.get(Math.floor(i / PAGE))?.[i % PAGE],
+    need(from, to) {
+      for (let p = Math.floor(from / PAGE); p <= Math.floor(Math.max(from, to - 1) / PAGE); p++)
+        if (!pages.has(p) && !asked.has(p) && p * PAGE < size) void bring(p);
+    },
+    sample: () => first.length ? first.slice(0, 500) : [...pages.values()][0] ?? [],
+    arrange(sort, filter) {
+      query = (sort ? `&sort=${encodeURIComponent((sort.down ? '-' : '') + columns[sort.column])}` : '') +
+        (filter.trim() ? `&filter=${encodeURIComponent(filter.trim())}` : '');
+      era++;
+      pages = new Map();
+      asked = new Set();
+      size = filter.trim() ? size : total;
+      void bring(0);
+      version.value++;
+    },
+  };
+}

@@ -1,0 +1,86 @@
+/*
+ * Requests to the server. Every path is checked against the OpenAPI description when the types are (tests/integration/test_page.py): the
+ * page cannot call what the server does not have.
+ */
+import { signal } from '@preact/signals';
+import type { DeletePath, GetPath, PatchPath, PostPath } from 'riddle-openapi';
+import { keep, kept } from '../shared/keep';
+import { sentence } from '../shared/text';
+
+export class Problem extends Error {
+  constructor(message: string, readonly status = 0, readonly files?: string) { super(message); }
+}
+
+/* Integers past 2^53 stay exact, as text. */
+type Source = { source?: string };
+export const exact = (_key: string, value: unknown, context?: Source) =>
+  typeof value === 'number' && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '')
+    ? context!.source : value;
+export const parse = <T>(text: string): T => JSON.parse(text, exact as (key: string, value: unknown) => unknown) as T;
+
+/* The dialog that asks for a key is open while this is a function, which takes the key. */
+export const keyWanted = signal<((key: string) => void) | null>(null);
+let keyAsked: Promise<void> | null = null;
+export function askKey(): Promise<void> {
+  keyAsked ??= new Promise(resolve => {
+    keyWanted.value = key => {
+      keep('sessionStorage', 'key', key.trim());
+      keyWanted.value = null;
+      keyAsked = null;
+      resolve();
+    };
+  });
+  return keyAsked;
+}
+export const key = () => kept<string>('sessionStorage', 'key');
+
+export function problem(status: number, body: string, retryAfter: string | null): Problem {
+  let text: unknown, files: string | undefined;
+  try {
+    const json = JSON.parse(body);
+    files = json.detail?.errors?.map((e: { filename: string; error: string }) => `${e.filename}: ${e.error}`).join('\n');
+    text = json.error?.message || json.detail;
+  } catch { /* not ours: a proxy's page, perhaps */ }
+  if (status === 429) text = `Too many requests. Try again in ${retryAfter || 'a few'} seconds.`;
+  return new Problem(sentence(String(text || `The server answered with status ${status}.`)), status, files);
+}
+
+export async function call(path: string, options: RequestInit = {}): Promise<Response> {
+  for (;;) {
+    const own = key();
+    let answer: Response;
+    try {
+      answer = await fetch(path, { ...options, headers: { ...options.headers, ...(own && { Authorization: `Bearer ${own}` }) } });
+    } catch (error) {
+      throw (error as Error).name === 'AbortError' ? error : new Problem("The server can't be reached. Is it still running?");
+    }
+    if (answer.status === 401) await askKey();
+    else if (!answer.ok) throw problem(answer.status, await answer.text(), answer.headers.get('Retry-After'));
+    else return answer;
+  }
+}
+
+export type Params = Record<string, string | number | null | undefined>;
+
+/* "/thread/{thread_id}/stop" with its parameters; the others become the query. */
+export function address(path: string, params: Params = {}): string {
+  const rest = { ...params };
+  const filled = path.replace(/\{(\w+)\}/g, (_all, name: string) => {
+    const value = rest[name];
+    delete rest[name];
+    return encodeURIComponent(String(value));
+  });
+  const query = new URLSearchParams(Object.entries(rest).filter(([, v]) => v !== undefined && v !== null).map(([k, v]) => [k, String(v)]));
+  return query.size ? `${filled}?${query}` : filled;
+}
+
+const json = (method: string, body: unknown): RequestInit =>
+  ({ method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
+
+export const get = async <T>(path: GetPath, params?: Params, options?: RequestInit): Promise<T> =>
+  parse<T>(await (await call(address(path, params), options)).text());
+export const fetched = (path: GetPath, params?: Params, options?: RequestInit) => call(address(path, params), options);
+export const post = (path: PostPath, params: Params, body: unknown, options?: RequestInit) =>
+  call(address(path, params), { ...json('POST', body), ...options });
+export const patch = (path: PatchPath, params: Params, body: unknown) => call(address(path, params), json('PATCH', body));
+export const remove = (path: DeletePath, params: Params) => call(address(path, params), { method: 'DELETE' });

@@ -1,0 +1,80 @@
+/* The frame: threads at the side, the head with what is shown, the view itself, the composer. */
+import { signal } from '@preact/signals';
+import { useEffect } from 'preact/hooks';
+import { KeyDialog } from './api/key-dialog';
+import { describe, describing, Describe } from './data/describe';
+import { dataId } from './data/schema';
+import { Start } from './data/start';
+import { dropping, FileInput } from './data/upload';
+import { go, route } from './route';
+import { Button } from './shared/button';
+import { Help, helping } from './shared/help';
+import { Mark } from './shared/icon';
+import { said } from './shared/say';
+import { Composer } from './threads/composer';
+import { Sidebar } from './threads/sidebar';
+import { stopTurn, thread, turns } from './threads/state';
+import { threads } from './threads/list';
+import { ThreadView } from './threads/thread-view';
+
+const side = signal(false); /* the drawer of a narrow window */
+
+function Head() {
+  const here = thread.value, title = here && threads.value.find(t => t.id === here.id)?.title;
+  return (
+    <header>
+      <Button class="quiet only-narrow" icon="menu" aria-label="Show the threads" aria-expanded={side.value} onClick={() => { side.value = true; }} />
+      {here ? <h1 dir="auto">{title || 'Thread'}</h1> : <h1 class="only-narrow brand"><Mark />Riddle</h1>}
+      {here?.name && <p id="about" dir="auto">{here.name}</p>}
+      <span class="gap" />
+      {dataId.value && <Button id="describe" class="quiet" icon="pencil" onClick={() => describe(dataId.value!)}>Describe</Button>}
+      <Button class="quiet not-narrow" icon="help" aria-label="Keyboard" title="Keyboard (?)" onClick={() => { helping.value = true; }} />
+    </header>
+  );
+}
+
+function shortcuts(event: KeyboardEvent) {
+  const at = event.target as HTMLElement, writing = !!at.closest?.('input, textarea, select, [contenteditable], .editor');
+  if (document.querySelector('dialog[open]')) return;
+  if (event.key === 'Escape') {
+    if (side.value) side.value = false; else void stopTurn();
+  } else if (event.altKey && event.code === 'KeyN') go({ view: 'start' });
+  else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
+    const all = [...document.querySelectorAll<HTMLElement>('.turn')], top = document.querySelector('.scroller')!.getBoundingClientRect().top;
+    const now = all.findIndex(t => t.getBoundingClientRect().bottom > top + 40), to = all[now + (event.key === 'ArrowUp' ? -1 : 1)];
+    to?.scrollIntoView({ block: 'start' });
+  } else if (!writing && event.key === '/') document.getElementById('question')?.focus();
+  else if (!writing && event.key === '?') helping.value = true;
+  else return;
+  event.preventDefault();
+}
+
+export function App() {
+  useEffect(() => {
+    document.addEventListener('keydown', shortcuts);
+    return () => document.removeEventListener('keydown', shortcuts);
+  }, []);
+  const start = route.value.view === 'start' && !turns.value.length;
+  return (
+    <>
+      <a class="skip" href="#question" onClick={event => { event.preventDefault(); document.getElementById('question')?.focus(); }}>Skip to the question</a>
+      <div class={`frame ${side.value ? 'side-open' : ''}`}>
+        <Sidebar close={() => { side.value = false; }} />
+        <div class="veil" onClick={() => { side.value = false; }} />
+        <div class="view">
+          <Head />
+          <div class="scroller">
+            <main>{start ? <Start /> : <ThreadView />}</main>
+          </div>
+          <Composer />
+        </div>
+      </div>
+      <FileInput />
+      {dropping.value && <div id="drop" aria-hidden="true"><p>Drop to ask about it</p></div>}
+      <p id="said" class="unseen" aria-live="polite">{said.value}</p>
+      {describing.value && <Describe schema={describing.value} />}
+      <Help />
+      <KeyDialog />
+    </>
+  );
+}

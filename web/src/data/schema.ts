@@ -1,0 +1,26 @@
+/* The schema of the data set that is in use: for completion and for the panel of the data. */
+import { computed, effect, signal } from '@preact/signals';
+import { get } from '../api/call';
+import type { Schema } from '../api/types';
+import { thread } from '../threads/state';
+import { chosen } from './sets';
+
+export const dataId = computed(() => (thread.value ? thread.value.data : chosen.value[0] ?? null));
+export const schema = signal<Schema | null>(null);
+const known = new Map<string, Schema>();
+
+export async function loadSchema(id: string, anew = false): Promise<Schema> {
+  if (anew || !known.has(id)) known.set(id, await get<Schema>('/datasets/{dataset_id}/schema', { dataset_id: id }));
+  return known.get(id)!;
+}
+
+export function watchSchema() {
+  effect(() => {
+    const id = dataId.value;
+    schema.value = id ? known.get(id) ?? null : null;
+    if (id && !known.has(id)) setTimeout(() => loadSchema(id).then(got => { if (dataId.peek() === id) schema.value = got; }, () => undefined), 200);
+  });
+}
+
+export const columnsByTable = computed(() =>
+  Object.fromEntries((schema.value?.files ?? []).map(file => [file.table, Object.keys(file.schema)])));

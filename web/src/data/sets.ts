@@ -1,0 +1,17 @@
+/* The data sets that there are, and which of them a new thread is about. */
+import { computed, signal } from '@preact/signals';
+import { get } from '../api/call';
+import type { DataSet } from '../api/types';
+
+export const sets = signal<DataSet[] | null>(null);
+export const chosen = signal<string[]>([]);
+
+export const nameOf = (ids: string[]) => ids.map(id => sets.value?.find(s => s.id === id)?.name || id).join(', ');
+export const prompts = computed(() => (sets.value?.find(s => s.id === chosen.value[0])?.prompts || []).slice(0, 4));
+
+export async function loadSets(): Promise<void> {
+  const { datasets } = await get<{ datasets: DataSet[] }>('/datasets');
+  const still = chosen.value.filter(id => datasets.some(s => s.id === id));
+  sets.value = datasets;
+  chosen.value = still.length || !datasets.length ? still : [datasets[0].id];
+}

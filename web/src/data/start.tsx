@@ -1,0 +1,24 @@
+import { chooseFiles } from './upload';
+import { chosen, sets } from './sets';
+import { Icon } from '../shared/icon';
+
+/* The first view: what there is to ask about. */
+export function Start() {
+  if (sets.value === null) return null;
+  return (
+    <section id="start" aria-labelledby="start-title">
+      <h2 id="start-title">What would you like to know?</h2>
+      <p class="lead">Choose some data, or bring your own, and ask.</p>
+      <div id="sets" role="group" aria-label="Data to ask about">
+        {sets.value.map(s => (
+          <button type="button" data-id={s.id} aria-pressed={chosen.value.includes(s.id)} onClick={() => { chosen.value = [s.id]; }}>
+            <b dir="auto">{s.name}</b><span dir="auto">{s.description || ''}</span>
+          </button>
+        ))}
+        <button type="button" class="add" onClick={chooseFiles}>
+          <b><Icon name="plus" />Add a file</b><span>CSV, JSON, Parquet, Excel. Choose one, drop it anywhere here, or paste a table.</span>
+        </button>
+      </div>
+    </section>
+  );
+}

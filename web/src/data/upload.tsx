@@ -1,0 +1,127 @@
+/* Files from the person: chosen, dropped anywhere, or a table that is pasted. */
+import { signal } from '@preact/signals';
+import { askKey, get, key, type Problem, problem } from '../api/call';
+import { go } from '../route';
+import { Button } from '../shared/button';
+import { notice } from '../shared/say';
+import { running } from '../threads/state';
+import { chosen, loadSets } from './sets';
+
+interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string }
+interface Uploading { text: string; part: number | null; cancel: () => void }
+
+export const uploading = signal<Uploading | null>(null);
+
+export function UploadProgress() {
+  const now = uploading.value;
+  if (!now) return null;
+  return (
+    <div id="uploading" role="status">
+      <span>{now.text}</span>
+      <progress max={1} value={now.part ?? undefined} aria-label="Upload" />
+      <Button class="quiet" onClick={now.cancel}>Cancel</Button>
+    </div>
+  );
+}
+
+class Cancelled extends Error {}
+
+/* fetch() tells nothing about an upload's progress, so this is the older way. */
+function send(files: File[], progress: (part: number) => void, cancelled: AbortSignal): Promise<{ files: UploadedFile[]; errors?: { filename: string; error: string }[] }> {
+  return new Promise((resolve, reject) => {
+    const form = new FormData(), request = new XMLHttpRequest(), own = key();
+    for (const file of files) form.append('files', file);
+    request.open('POST', '/upload');
+    if (own) request.setRequestHeader('Authorization', `Bearer ${own}`);
+    request.upload.onprogress = event => { if (event.lengthComputable) progress(event.loaded / event.total); };
+    request.onerror = () => reject(new Error('The upload was cut off. Is the server still running?'));
+    request.onabort = () => reject(new Cancelled());
+    request.onload = () => (request.status < 300 ? resolve(JSON.parse(request.responseText))
+      : reject(problem(request.status, request.responseText, request.getResponseHeader('Retry-After'))));
+    cancelled.addEventListener('abort', () => request.abort());
+    request.send(form);
+  });
+}
+
+const wait = (ms: number) => new Promise(resolve => setTimeout(resolve, ms));
+
+export async function upload(list: Iterable<File>): Promise<void> {
+  const files = [...list];
+  if (!files.length || uploading.value) return;
+  if (running.value) {
+    notice.value = 'Wait for the answer, or stop it, before you add a file.';
+    return;
+  }
+  const what = files.length === 1 ? files[0].name : `${files.length} files`, cancel = new AbortController();
+  const show = (text: string, part: number | null) => { uploading.value = { text, part, cancel: () => cancel.abort() }; };
+  notice.value = null;
+  show(`Uploading ${what}`, 0);
+  try {
+    let answer: Awaited<ReturnType<typeof send>> | undefined;
+    while (!answer)
+      try {
+        answer = await send(files, part => show(part < 1 ? `Uploading ${what}` : `Reading ${what}`, part < 1 ? part : null), cancel.signal);
+      } catch (error) {
+        if ((error as Problem).status !== 401) throw error;
+        await askKey();
+      }
+    const ready: string[] = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
+    for (const file of answer.files) { /* a large one is still being read (202) */
+      let now = file;
+      while (now.status === 'processing') {
+        if (cancel.signal.aborted) throw new Cancelled();
+        show(`Reading ${file.filename}`, now.progress ?? null);
+        await wait(300);
+        now = await get<UploadedFile>('/uploads/{file_id}', { file_id: file.file_id });
+      }
+      if (now.error) wrong.push(`${file.filename}: ${now.error}`); else ready.push(file.file_id);
+    }
+    if (ready.length) {
+      chosen.value = ready;
+      go({ view: 'start' });
+      await loadSets();
+      chosen.value = ready;
+    }
+    if (wrong.length) notice.value = wrong.join('\n');
+  } catch (error) {
+    if (!(error instanceof Cancelled)) notice.value = (error as Problem).files || `${what} was not taken. ${(error as Error).message}`;
+  }
+  uploading.value = null;
+}
+
+export const chooseFiles = () => document.getElementById('file')!.click();
+
+export function FileInput() {
+  return <input type="file" id="file" class="unseen" multiple tabIndex={-1} aria-label="Files to upload" accept=".csv,.tsv,.json,.ndjson,.jsonl,.parquet,.xlsx,.xls,.ods,.gz,.txt"
+    onChange={event => { const input = event.currentTarget; void upload(input.files!).then(() => { input.value = ''; }); }} />;
+}
+
+export const dropping = signal(false);
+
+/* Text with tabs or commas on most of its lines is a table. */
+function tableIn(text: string): boolean {
+  const lines = text.trim().split('\n');
+  return lines.length >= 2 && lines.filter(l => l.includes('\t')).length >= 0.8 * lines.length;
+}
+
+export function watchFiles() {
+  for (const type of ['dragenter', 'dragover', 'dragleave', 'drop'] as const)
+    document.addEventListener(type, event => {
+      if (!event.dataTransfer?.types.includes('Files')) return;
+      event.preventDefault();
+      dropping.value = !(type === 'drop' || (type === 'dragleave' && !event.relatedTarget));
+      if (type === 'drop') void upload(event.dataTransfer.files);
+    });
+  document.addEventListener('paste', event => {
+    const { clipboardData } = event, at = event.target as HTMLElement;
+    if (!clipboardData || at.closest('dialog, .editor')) return;
+    const text = clipboardData.getData('text/plain');
+    if (clipboardData.files.length) {
+      event.preventDefault();
+      void upload(clipboardData.files);
+    } else if (tableIn(text)) {
+      event.preventDefault();
+      void upload([new File([text], 'pasted.tsv', { type: 'text/tab-separated-values' })]);
+    }
+  });
+}
