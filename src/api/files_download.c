@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "api/files_impl.h"
+#include "api/rows.h"
 #include "base/str.h"
 #include "sandbox/workspace.h"
 
@@ -27,8 +28,12 @@ static const struct {
     const char *ending, *type;
     bool shown;
 } kinds[] = {
-    { ".png", "image/png", true },       { ".jpg", "image/jpeg", true },        { ".jpeg", "image/jpeg", true },
-    { ".gif", "image/gif", true },       { ".webp", "image/webp", true },       { ".svg", "image/svg+xml", false },
+    { ".png", "image/png", true },
+    { ".jpg", "image/jpeg", true },
+    { ".jpeg", "image/jpeg", true },
+    { ".gif", "image/gif", true },
+    { ".webp", "image/webp", true },
+    { ".svg", "image/svg+xml", false },
     { ".csv", "text/csv; charset=utf-8", false },
     { ".tsv", "text/tab-separated-values; charset=utf-8", false },
     { ".txt", "text/plain; charset=utf-8", false },
@@ -37,6 +42,7 @@ static const struct {
     { ".pdf", "application/pdf", false },
     { ".zip", "application/zip", false },
     { ".gz", "application/gzip", false },
+    { ".parquet", "application/vnd.apache.parquet", false },
     { ".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", false },
 };
 
@@ -54,8 +60,7 @@ static const char *type_of(const char *name, bool *ret_shown)
     return "application/octet-stream";
 }
 
-/* For name: its type, and what makes it harmless. */
-static const char *add_headers(struct http_request *req, const char *name)
+const char *download_headers(struct http_request *req, const char *name)
 {
     char plain[256], coded[3 * 256 + 1], value[1200];
     size_t n = 0, k = 0;
@@ -91,7 +96,7 @@ static void send_file(struct http_request *req, struct sessions *all, const stru
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
         return;
     }
-    const char *type = add_headers(req, f->name);
+    const char *type = download_headers(req, f->name);
     http_reply_file(req, 200, type, fd, 0, (uint64_t)st.st_size);
 }
 
@@ -187,7 +192,7 @@ static void on_piece(const struct file_piece *piece, const struct err *err, void
     } else {
         const char *slash = strrchr(d->path, '/');
         struct http_request *req = TAKE_PTR(d->req);
-        const char *type = add_headers(req, slash ? slash + 1 : d->path);
+        const char *type = download_headers(req, slash ? slash + 1 : d->path);
         d->size = piece->size;
         d->stream = http_reply_stream(req, 200, type, d->size, &source, d);
     }

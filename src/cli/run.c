@@ -63,7 +63,7 @@ static const char usage[] =
     "  --json           the RunnerResponse as JSON; without --sql and --python, a RunnerRequest is read from standard input\n"
     "  --data DIR       what /data is in that request (RIDDLE_DATA_ROOT); no file elsewhere is\n"
     "                   read\n"
-    "  --max-rows N     rows of the result, 1 to 1000 (200)\n"
+    "  --max-rows N     rows of the result, 1 to 1000 (200; with --sql and --csv all)\n"
     "  --timeout N      seconds, 1 to 60 (10)\n"
     "  --policy NAME    of Python: restricted or open (PYTHON_POLICY, else open)\n"
     "  --out DIR        where figures are saved (beside the script; the working directory when there is none)\n"
@@ -463,6 +463,37 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
     return r;
 }
 
+static int write_out(void *arg, const void *data, size_t len, struct err *err)
+{
+    (void)arg;
+    return fd_write_all(STDOUT_FILENO, data, len, err);
+}
+
+/* All rows, as they come: no limit of rows and none of bytes. */
+static int export_rows(struct foreground *fg, const struct runner_request *req, struct screen *s,
+                       struct lease **ret_lease, struct err *err)
+{
+    struct sandbox_spec spec = runner_spec(req);
+    struct run_stop stop = { .fd = -1 };
+    struct run_events events = { .progress = on_progress, .arg = s };
+    struct lease_export export = {
+        .sql = req->run.code, .format = "csv", .plain = true, .timeout_ms = req->run.timeout_ms
+    };
+    spec.exports = true;
+    int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
+    progress_clear(&s->progress);
+    if (r >= 0)
+        r = stop.fd = open_stop_fd(err);
+    if (r >= 0) {
+        auto_json json_t *left_out = json_pack("{s:o}", "rejects", lease_rejects(*ret_lease));
+        print_rejects(left_out);
+        r = foreground_export(fg, *ret_lease, &export, write_out, NULL, &stop, err);
+    }
+    cleanup_close(&stop.fd);
+    s->stopped = stop.count > 0;
+    return r;
+}
+
 static int exit_status(const struct screen *s, const json_t *response)
 {
     const char *verdict = json_string_value(json_object_get(response, "verdict"));
@@ -498,9 +529,18 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
     struct executor_options once = { .one_shot = true, .kind = req.run.kind, .code = req.run.code };
     if (r >= 0)
         r = foreground_open(cfg, &once, &fg, &err);
+    bool whole = o->format == FORMAT_CSV && o->sql && !o->max_rows;
     if (r >= 0)
-        r = execute(fg, &req, s, &lease, &result, &err);
-    if (r < 0) {
+        r = whole ? export_rows(fg, &req, s, &lease, &err) :
+                    execute(fg, &req, s, &lease, &result, &err);
+    if (whole) {
+        status = r >= 0                  ? CLI_OK :
+                 s->stopped              ? CLI_INTERRUPTED :
+                 err.code == ERR_TIMEOUT ? CLI_TIMEOUT :
+                                           CLI_FAILED;
+        if (r < 0)
+            cli_complain("%s", err.message);
+    } else if (r < 0) {
         response = runner_failure(&err);
         status = exit_status(s, response);
         if (s->format == FORMAT_JSON)

@@ -27,6 +27,7 @@
 #include "base/str.h"
 #include "kernel/control.h"
 #include "kernel/image/image.h"
+#include "kernel/sql/export.h"
 #include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
 #include "kernel/python/python.h"
@@ -45,6 +46,8 @@ struct kernel {
     size_t n_mounts;
     int64_t memory_bytes;
     int threads;
+    struct sql_export *export; /* under way; NULL: none */
+    int64_t exported;          /* bytes that were sent of it */
 };
 
 /* A signal handler has no argument: what it may touch is here. */
@@ -240,6 +243,7 @@ static int prepare_sql(void *arg, struct err *err)
         .memory_bytes = engine_memory(k),
         .threads = k->threads,
         .temp_directory = "/tmp",
+        .written_path = k->export ? sql_export_path(k->export) : NULL,
     };
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
@@ -427,6 +431,53 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
 }
 
 /*
+ * The engine is set up with the one file that it may write: an export comes before any other
+ * statement.
+ */
+static int begin_export(struct kernel *k, const json_t *req, struct result *out, bool *ret_begun,
+                        struct err *err)
+{
+    int format = export_format_from_name(str_of(req, "format"));
+    if (k->export || format < 0 || sql_engine_is_ready(k->parts->engine))
+        return err_set(err, ERR_PROTOCOL, "an export is the first request of its kernel");
+    struct export_request export = { .sql = str_of(req, "sql"),
+                                     .format = (enum export_format)format,
+                                     .plain = json_is_true(json_object_get(req, "plain")) };
+    int r = sql_export_create(&k->export, err);
+    if (r == 0)
+        r = sql_engine_ready(k->parts->engine, err);
+    return r < 0 ? r : sql_export_begin(k->export, k->parts->engine, &export, out, ret_begun, err);
+}
+
+static int run_export(struct kernel *k, const json_t *req, struct result *out, struct err *err)
+{
+    bool begun = true;
+    size_t n = 0;
+    int r = 0;
+    if (json_is_string(json_object_get(req, "sql")))
+        r = begin_export(k, req, out, &begun, err);
+    else if (!k->export)
+        r = err_set(err, ERR_PROTOCOL, "there is no export to go on with");
+    if (r < 0 || !begun)
+        return r;
+    auto_free char *bytes = malloc(FILE_PIECE_MAX);
+    if (!bytes)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    result_begin(out, WIRE_VERDICT_OK);
+    r = sql_export_read(k->export, bytes, FILE_PIECE_MAX, &n, out, err);
+    if (r < 0 || out->verdict != WIRE_VERDICT_OK)
+        return r;
+    if (n > 0)
+        send_bytes(bytes, n);
+    k->exported += (int64_t)n;
+    json_out_key(&out->json, "size");
+    json_out_int(&out->json, k->exported);
+    json_out_key(&out->json, "bytes");
+    json_out_int(&out->json, (int64_t)n);
+    return 0;
+}
+
+/*
  * Requests of a kernel that is ready. When each is permitted, and what is in it, is in
  * sandbox/wire_table.c.
  */
@@ -436,7 +487,7 @@ static const struct {
 } ops[] = {
     { WIRE_EXEC, run_exec },   { WIRE_INGEST, run_ingest }, { WIRE_PROFILE, run_profile },
     { WIRE_LIST, run_list },   { WIRE_READ, run_read },     { WIRE_WRITE, run_write },
-    { WIRE_IMAGE, run_image },
+    { WIRE_IMAGE, run_image }, { WIRE_EXPORT, run_export },
 };
 
 static int run(struct kernel *k, const struct control_message *m, struct result *out,

@@ -152,8 +152,9 @@ struct stopping {
     uv_poll_t poll;
     struct run_stop *stop;
     struct lease *lease;
-    struct foreground_result *waiting;
-    bool closed;
+    bool *done; /* of what is waited for, and why it ended */
+    struct err *err;
+    bool polled, closed;
 };
 
 static void on_stop(uv_poll_t *h, int status, int events)
@@ -166,8 +167,8 @@ static void on_stop(uv_poll_t *h, int status, int events)
     if (s->stop->count++ == 0) {
         lease_interrupt(s->lease);
     } else {
-        s->waiting->done = true;
-        err_set(&s->waiting->err, ERR_CANCELLED, "the run was killed");
+        *s->done = true;
+        err_set(s->err, ERR_CANCELLED, "the run was killed");
     }
 }
 
@@ -177,24 +178,36 @@ static void on_stop_closed(uv_handle_t *h)
     s->closed = true;
 }
 
+static void watch_stop(struct foreground *fg, struct stopping *s)
+{
+    s->polled = s->stop && uv_poll_init(&fg->loop, &s->poll, s->stop->fd) == 0;
+    if (!s->polled)
+        return;
+    s->poll.data = s;
+    uv_poll_start(&s->poll, UV_READABLE, on_stop);
+}
+
+static void unwatch_stop(struct foreground *fg, struct stopping *s)
+{
+    if (s->polled)
+        uv_close((uv_handle_t *)&s->poll, on_stop_closed);
+    while (s->polled && !s->closed)
+        uv_run(&fg->loop, UV_RUN_NOWAIT);
+}
+
 int foreground_run(struct foreground *fg, struct lease *lease, const struct run_request *req, const struct run_events *events,
                    struct run_stop *stop, struct run_result *ret, struct err *err)
 {
     struct foreground_result waiting = { .err = ERR_INIT };
-    struct stopping s = { .stop = stop, .lease = lease, .waiting = &waiting };
+    struct stopping s = {
+        .stop = stop, .lease = lease, .done = &waiting.done, .err = &waiting.err
+    };
     int r = lease_run(lease, req, events, foreground_ran, &waiting, err);
     if (r < 0)
         return r;
-    bool polled = stop && uv_poll_init(&fg->loop, &s.poll, stop->fd) == 0;
-    if (polled) {
-        s.poll.data = &s;
-        uv_poll_start(&s.poll, UV_READABLE, on_stop);
-    }
+    watch_stop(fg, &s);
     r = foreground_wait(fg, &waiting, ret, err);
-    if (polled)
-        uv_close((uv_handle_t *)&s.poll, on_stop_closed);
-    while (polled && !s.closed)
-        uv_run(&fg->loop, UV_RUN_NOWAIT);
+    unwatch_stop(fg, &s);
     return r;
 }
 
@@ -248,4 +261,31 @@ int foreground_write_file(struct foreground *fg, struct lease *lease, const char
     struct piece_wait w = { .err = ERR_INIT };
     int r = lease_write_file(lease, path, data, len, append, on_piece, &w, err);
     return r < 0 ? r : wait_piece(fg, &w, NULL, err);
+}
+
+int foreground_export(struct foreground *fg, struct lease *lease, const struct lease_export *export,
+                      int (*write)(void *arg, const void *data, size_t len, struct err *err),
+                      void *arg, struct run_stop *stop, struct err *err)
+{
+    auto_buf struct buf data = BUF_INIT(FILE_PIECE_MAX + 1);
+    struct piece_wait w = { .data = &data, .err = ERR_INIT };
+    struct stopping s = { .stop = stop, .lease = lease, .done = &w.done, .err = &w.err };
+    int r = lease_export(lease, export, on_piece, &w, err);
+    if (r < 0)
+        return r;
+    watch_stop(fg, &s);
+    while (r == 0) {
+        r = wait_piece(fg, &w, NULL, err);
+        if (r == 0 && stop && stop->count > 0)
+            r = err_set(err, ERR_CANCELLED, "the export was interrupted");
+        if (r < 0 || w.piece.end)
+            break;
+        r = write(arg, buf_cstr(&data), data.len, err);
+        buf_clear(&data);
+        w.done = false;
+        if (r == 0)
+            r = lease_export_next(lease, err);
+    }
+    unwatch_stop(fg, &s);
+    return r;
 }

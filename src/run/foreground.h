@@ -47,6 +47,14 @@ struct foreground_result {
 void foreground_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg); /* arg: one of these */
 int foreground_wait(struct foreground *fg, struct foreground_result *waiting, struct run_result *ret, struct err *err);
 
+/*
+ * lease_export() to its end; each piece is handed to write(), whose failure ends it. The first stop
+ * is the last.
+ */
+int foreground_export(struct foreground *fg, struct lease *lease, const struct lease_export *export,
+                      int (*write)(void *arg, const void *data, size_t len, struct err *err),
+                      void *arg, struct run_stop *stop, struct err *err);
+
 /* At most max_bytes, and at most FILE_PIECE_MAX. The piece points into `data`, which must be able to hold it. */
 int foreground_read_file(struct foreground *fg, struct lease *lease, const char *path, int64_t offset, int64_t max_bytes,
                          struct buf *data, struct file_piece *ret, struct err *err);

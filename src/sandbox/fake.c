@@ -147,6 +147,7 @@ static const char *members_of(enum wire_type request)
     case WIRE_LIST:
         return "{\"files\":[],\"files_truncated\":false}";
     case WIRE_READ:
+    case WIRE_EXPORT:
         return "{\"size\":0,\"bytes\":0}";
     default:
         return "{\"size\":0}";

@@ -155,6 +155,7 @@ static bool agrees(const struct inbox *in, enum wire_type type, enum wire_verdic
     case WIRE_LISTED:
         return workspace_files_ok(body);
     case WIRE_PIECE:
+    case WIRE_EXPORTED:
         return !ok ||
                (json_is_integer(json_object_get(body, "size")) &&
                 json_integer_value(json_object_get(body, "bytes")) == (json_int_t)in->bytes.len &&

@@ -89,6 +89,7 @@ struct sandbox_spec {
     const char *image; /* a file of lease_image(): the sandbox goes on as it was; NULL: a new one */
     /* UNAVAILABLE when too many of its owner wait already (RIDDLE_QUEUE). Others wait. */
     bool refusable;
+    bool exports; /* for lease_export() and nothing else: a kernel that nobody has used */
 };
 
 struct run_request {

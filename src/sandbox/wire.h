@@ -81,6 +81,8 @@ enum wire_type {
     /* riddle → kernel, and back */
     WIRE_IMAGE,
     WIRE_IMAGED,
+    WIRE_EXPORT,
+    WIRE_EXPORTED,
     _WIRE_TYPE_MAX
 };
 

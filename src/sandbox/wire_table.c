@@ -77,6 +77,13 @@ static const struct wire_field write_fields[] = {
     { "append", WIRE_BOOL, .doc = "else the file is made anew" },
 };
 
+static const struct wire_field export_fields[] = {
+    { "sql", WIRE_STR, .nullable = true, .min = 1, .max = WIRE_REQUEST_MAX,
+      .doc = "one SELECT; null: the next piece of the export that was begun" },
+    { "format", WIRE_STR, .min = 3, .max = 8, .doc = "`csv`, `json`, `parquet` or `xlsx`" },
+    { "plain", WIRE_BOOL, .doc = "CSV: text that looks like a formula stays as it is" },
+};
+
 static const struct wire_field reply_fields[] = {
     { "value", WIRE_ANY, .nullable = true },
     { "error", WIRE_ERROR, .nullable = true, .doc = "why there is no value" },
@@ -147,6 +154,14 @@ static const struct wire_field piece_fields[] = {
     { "bytes", WIRE_INT, .optional = true, .max = FILE_PIECE_MAX, .doc = "that came before" },
 };
 
+static const struct wire_field exported_fields[] = {
+    ANSWER_FIELDS,
+    TABLE_FIELDS,
+    { "size", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "of all pieces so far" },
+    { "bytes", WIRE_INT, .optional = true, .max = FILE_PIECE_MAX,
+      .doc = "that came before; 0: there are no more" },
+};
+
 static const struct wire_field written_fields[] = {
     ANSWER_FIELDS,
     { "size", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "of the file, now" },
@@ -212,7 +227,7 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                      .doc = "Answers `ask`. Dropped if the kernel waits no longer." },
     [WIRE_BYTES] = { "bytes", WIRE_TO_KERNEL | WIRE_TO_RIDDLE, WIRE_IDLE | WIRE_BUSY, WIRE_EVENT,
                      .max_bytes = FILE_PIECE_MAX,
-                     .doc = "Not JSON: bytes of the `write` or the `piece` that follows." },
+                     .doc = "Not JSON: bytes of the `write`, `piece` or `exported` that follows." },
     [WIRE_READY] = { "ready", WIRE_TO_RIDDLE, WIRE_STARTING, WIRE_ANSWER, .max_bytes = 1024,
                      .max_nodes = 8, FIELDS(ready_fields),
                      .doc = "Answers `start`: the jail is closed." },
@@ -248,6 +263,12 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                    FIELDS(ask_fields),
                    .doc = "The running request needs something that only riddle has. "
                           "Another one replaces it." },
+    [WIRE_EXPORT] = { "export", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_EXPORTED,
+                      WIRE_REQUEST_MAX, 16, FIELDS(export_fields),
+                      .doc = "A piece of the whole result as a file: `bytes`, if there are any, "
+                             "then `exported`. The first request of its kernel." },
+    [WIRE_EXPORTED] = { "exported", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
+                        .max_nodes = 64, FIELDS(exported_fields), .doc = "Answers `export`." },
 };
 
 const struct wire_message *wire_message(unsigned type)

@@ -50,6 +50,18 @@ def test_csv(programs, data):
     assert rows[4] == ["4", 'east,"x"', ""]
 
 
+def test_csv_has_all_rows(programs, data):
+    wide = ", ".join(f"i AS column_{n}" for n in range(20))
+    done = programs.run("--csv", "--sql", f"SELECT {wide} FROM range(30000) t(i); -- each", data / "orders.csv")
+    assert (done.status, done.err) == (0, "")
+    rows = done.text.split("\r\n")
+    assert len(rows) == 30002 and rows[30000] == ",".join(["29999"] * 20)
+    done = programs.run("--csv", "--sql", "SELECT '=1+2' AS a, nope FROM orders", data / "orders.csv")
+    assert (done.status, done.text) == (1, "") and "nope" in done.err
+    done = programs.run("--csv", "--sql", "SELECT '=1+2' AS a, '' AS b, NULL AS c FROM range(1)", data / "orders.csv")
+    assert done.text == 'a,b,c\r\n=1+2,"",\r\n'
+
+
 def test_json(programs, data):
     done = programs.run("--json", "--sql", TOTALS, data / "orders.csv")
     assert done.status == 0

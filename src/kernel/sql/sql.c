@@ -287,6 +287,11 @@ int sql_engine_ready(struct sql_engine *e, struct err *err)
     return r;
 }
 
+bool sql_engine_is_ready(const struct sql_engine *e)
+{
+    return !e->prepare;
+}
+
 void *sql_engine_connection(struct sql_engine *e)
 {
     return e->con;
@@ -451,6 +456,17 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
     for (size_t i = 0; r == 0 && i < setup->n_tables; i++)
         r = attach_table(e, &setup->tables[i], file_prefix(e), i, err);
+    if (r == 0 && setup->written_path) {
+        auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+
+        r = buf_append_str(&sql, "SET allowed_paths=[", err);
+        if (r == 0)
+            r = sql_quote(&sql, '\'', setup->written_path, err);
+        if (r == 0)
+            r = buf_append_str(&sql, "]", err);
+        if (r == 0)
+            r = sql_run(e, buf_cstr(&sql), err);
+    }
     return r < 0 ? r : lock_engine(e, err);
 }
 
@@ -587,20 +603,22 @@ static const char *check_text(const struct sql_request *req)
     return NULL;
 }
 
-static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
-                              struct result *out, struct err *err)
+/* The statements of a text that may run. 1 when a failure was written to out. */
+static int extract_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
+                              duckdb_extracted_statements *ret, idx_t *ret_n, struct result *out,
+                              struct err *err)
 {
-    auto_extracted duckdb_extracted_statements statements = NULL;
-    idx_t n = duckdb_extract_statements(e->con, text, &statements);
-    const char *message = statements ? duckdb_extract_statements_error(statements) : NULL;
+    idx_t n = duckdb_extract_statements(e->con, text, ret);
+    const char *message = *ret ? duckdb_extract_statements_error(*ret) : NULL;
     char word[16];
-    int r = 0;
 
-    if (n == 0 && message)
-        return sql_write_failure(e, message, out, err);
+    if (n == 0 && message) {
+        int r = sql_write_failure(e, message, out, err);
+        return r < 0 ? r : 1;
+    }
     if (n == 0) {
         result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", "SQL query is required");
-        return 0;
+        return 1;
     }
     if (req->policy && n > 1) {
         first_word(text, word, sizeof(word));
@@ -610,13 +628,55 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
                    "this PIVOT would have to look up its values first; list them: "
                    "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement" :
                    "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
-        return 0;
+        return 1;
     }
-    if (req->policy) {
-        r = check_policy(e, req, out, err);
-        if (r != 0)
-            return r < 0 ? r : 0;
+    *ret_n = n;
+    return req->policy ? check_policy(e, req, out, err) : 0;
+}
+
+/* 1 when a failure was written to out. */
+static int prepare_statement(struct sql_engine *e, const struct sql_request *req,
+                             duckdb_extracted_statements statements, idx_t i,
+                             duckdb_prepared_statement *ret, struct result *out, struct err *err)
+{
+    if (duckdb_prepare_extracted_statement(e->con, statements, i, ret) != DuckDBSuccess) {
+        int r = sql_write_failure(e, *ret ? duckdb_prepare_error(*ret) : NULL, out, err);
+        return r < 0 ? r : 1;
     }
+    if (req->policy && duckdb_prepared_statement_type(*ret) != DUCKDB_STATEMENT_TYPE_SELECT) {
+        refuse(out, "Only SELECT/WITH queries are allowed.");
+        return 1;
+    }
+    return 0;
+}
+
+int sql_prepare_select(struct sql_engine *e, const char *sql, duckdb_prepared_statement *ret,
+                       struct result *out, struct err *err)
+{
+    const struct sql_request req = { .sql = sql, .sql_len = strlen(sql), .policy = true };
+    const char *problem = check_text(&req);
+    auto_extracted duckdb_extracted_statements statements = NULL;
+    idx_t n = 0;
+
+    if (problem) {
+        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", problem);
+        return 1;
+    }
+    int r = sql_engine_qualify(e, sql, err);
+    if (r == 0)
+        r = extract_statements(e, &req, sql, &statements, &n, out, err);
+    return r == 0 ? prepare_statement(e, &req, statements, 0, ret, out, err) : r;
+}
+
+static int execute_statements(struct sql_engine *e, const struct sql_request *req, const char *text,
+                              struct result *out, struct err *err)
+{
+    auto_extracted duckdb_extracted_statements statements = NULL;
+    idx_t n = 0;
+    int r = extract_statements(e, req, text, &statements, &n, out, err);
+
+    if (r != 0)
+        return r < 0 ? r : 0;
     /*
      * Of several statements (Python's sql() only) the last one's result counts, or the first
      * failure.
@@ -624,14 +684,9 @@ static int execute_statements(struct sql_engine *e, const struct sql_request *re
     for (idx_t i = 0; i < n; i++) {
         auto_prepared duckdb_prepared_statement statement = NULL;
 
-        if (duckdb_prepare_extracted_statement(e->con, statements, i, &statement) != DuckDBSuccess)
-            return sql_write_failure(e, statement ? duckdb_prepare_error(statement) : NULL, out,
-                                     err);
-        if (req->policy &&
-            duckdb_prepared_statement_type(statement) != DUCKDB_STATEMENT_TYPE_SELECT) {
-            refuse(out, "Only SELECT/WITH queries are allowed.");
-            return 0;
-        }
+        r = prepare_statement(e, req, statements, i, &statement, out, err);
+        if (r != 0)
+            return r < 0 ? r : 0;
         r = sql_run_statement(e, statement, req, out, err);
         if (r < 0 || out->verdict != WIRE_VERDICT_OK)
             return r;

@@ -35,6 +35,7 @@ struct sql_setup {
     int64_t memory_bytes;  /* DuckDB's own limit, below the cgroup's */
     int threads;
     const char *temp_directory; /* where it may spill */
+    const char *written_path;   /* the one file that COPY may write (export.h); NULL: none */
 };
 
 /* In the kernel, once: limits, ATTACH … (READ_ONLY), views by name, then the lock. */
@@ -46,6 +47,7 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
  */
 void sql_engine_defer(struct sql_engine *e, int (*prepare)(void *arg, struct err *err), void *arg);
 int sql_engine_ready(struct sql_engine *e, struct err *err);
+bool sql_engine_is_ready(const struct sql_engine *e);
 
 /*
  * Before a statement of the user's: the tables can be named by dataset.name as well, if it does

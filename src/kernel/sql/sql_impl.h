@@ -52,6 +52,13 @@ int sql_quote(struct buf *b, char q, const char *s, struct err *err);
 /* Appends the path as a literal that means this file only, whatever characters of a pattern are in it. */
 int sql_quote_path(struct buf *b, const char *path, struct err *err);
 
+/*
+ * Checks one SELECT of the user's by the policy and prepares it, which the caller destroys. 1 when
+ * a failure was written to out instead.
+ */
+int sql_prepare_select(struct sql_engine *e, const char *sql, duckdb_prepared_statement *ret,
+                       struct result *out, struct err *err);
+
 enum sql_failure {
     SQL_FAILED, /* the query's own fault */
     SQL_INTERRUPTED,

@@ -72,6 +72,24 @@ int lease_run(struct lease *lease, const struct run_request *req, const struct r
 /* As lease_run: describes a table of the sandbox. The result's body has "profile" (dataset_check_profile() judges it). */
 int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err);
 
+/*
+ * The whole result of a SELECT as a file: "csv", "json", "parquet" or "xlsx". done gets its first
+ * piece, and with each lease_export_next() the next one, at most FILE_PIECE_MAX bytes; piece->end:
+ * there are no more. The lease's spec says that it exports. VALIDATION for a statement that cannot
+ * run; TIMEOUT, TOO_LARGE (memory), UNAVAILABLE. plain: of CSV, text that looks like a formula is
+ * left as it is.
+ */
+struct lease_export {
+    const char *sql, *format;
+    bool plain;
+    int64_t timeout_ms; /* of each piece */
+};
+typedef void (*lease_file_fn)(struct lease *lease, const struct file_piece *piece,
+                              const struct err *err, void *arg);
+int lease_export(struct lease *lease, const struct lease_export *export, lease_file_fn done,
+                 void *arg, struct err *err);
+int lease_export_next(struct lease *lease, struct err *err);
+
 /* As lease_run: what is in /workspace now. The result's body has "files" and "files_truncated". */
 int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
 /*
@@ -79,7 +97,6 @@ int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct 
  * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
  * sandbox is still good. Of a write the piece has only the file's new size.
  */
-typedef void (*lease_file_fn)(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg);
 int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
                     struct err *err);
 /* The data is copied. */
@@ -89,6 +106,8 @@ int lease_write_file(struct lease *lease, const char *path, const void *data, si
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);
 bool lease_alive(const struct lease *lease);
+/* Lines that the ingests of its files left out, as run_result.body has them. New reference. */
+json_t *lease_rejects(const struct lease *lease);
 /* For tests of a provider. */
 struct kernel_link;
 struct kernel_link *lease_link(const struct lease *lease);

@@ -1,7 +1,9 @@
 #ifndef RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 #define RIDDLE_SANDBOX_POOL_EXECUTOR_IMPL_H
 
-/* What executor.c, executor_load.c, executor_files.c and executor_sleep.c share. */
+/*
+ * What executor.c, executor_load.c, executor_files.c, executor_export.c and executor_sleep.c share.
+ */
 
 #include <stdatomic.h>
 #include <uv.h>
@@ -32,6 +34,7 @@ struct pending_run {
     struct run_events events;
     bool interrupted;
     bool is_profile; /* `code` is the name of a table to describe */
+    bool is_export;  /* `code` is a statement whose whole result is wanted as a file */
 };
 
 struct lease {
@@ -79,6 +82,9 @@ struct lease {
     } image; /* being written */
     lease_file_fn file_done;
     void *file_arg;
+    const char *export_format; /* a constant */
+    bool is_plain;
+    int64_t export_timeout_ms;
     struct lease_times times;
     int64_t since_us;
 };
@@ -129,6 +135,13 @@ void executor_kick(struct executor *ex);
 bool executor_can_use(const struct executor *ex, struct kernel_link *link);
 /* sandbox_done_fn of everything that runs in a lease's sandbox; arg is the lease. */
 void executor_ran(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg);
+/*
+ * Keeps what was asked for until its answer is there: it may have to begin again in another kernel.
+ */
+int lease_keep_request(struct lease *l, const struct pending_run *p, const char *text, size_t len,
+                       lease_done_fn done, void *arg, struct err *err);
+/* Begins what is kept. 0: it has begun, or is begun anew in another kernel. */
+int lease_begin(struct lease *l, struct err *err);
 /* Something has begun in the lease's sandbox. */
 void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_file_op);
 int lease_check_idle(const struct lease *l, struct err *err);
@@ -153,6 +166,11 @@ void executor_drop_interrupted(struct executor *ex);
  */
 int lease_await_restored(struct lease *l, struct err *err);
 void lease_forget_image(struct lease *l);
+
+/* ---- executor_export.c ---- */
+
+/* Begins the export that is pending. */
+int lease_begin_export(struct lease *l, struct err *err);
 
 /* ---- executor_load.c: from files to a sandbox ---- */
 

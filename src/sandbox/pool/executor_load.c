@@ -209,7 +209,7 @@ static int begin_ingest(struct lease *l, struct err *err)
 
 /* ---- the sandbox ---- */
 
-static json_t *collect_rejects(const struct lease *l)
+json_t *lease_rejects(const struct lease *l)
 {
     json_t *rejects = json_array();
     for (size_t i = 0; i < l->spec.n_files; i++) {
@@ -291,7 +291,8 @@ static void start_sandbox(struct lease *l)
         l->times.load_us = clock_now_us() - l->since_us;
         l->since_us = clock_now_us();
     }
-    if (l->spec.kind == RUN_SQL && idle_cache_key(l->owner, &l->spec, l->tables, l->key)) {
+    if (l->spec.kind == RUN_SQL && !l->spec.exports &&
+        idle_cache_key(l->owner, &l->spec, l->tables, l->key)) {
         while (!l->sandbox && (l->sandbox = idle_cache_take(&ex->idle, l->key)))
             if (!sandbox_alive(l->sandbox) || !executor_can_use(ex, sandbox_link(l->sandbox)))
                 sandbox_destroy(TAKE_PTR(l->sandbox)); /* it died meanwhile */
@@ -316,7 +317,7 @@ static void start_sandbox(struct lease *l)
         lease_fail(l, &err);
         return;
     }
-    sandbox_set_load(l->sandbox, l->times.start_us, l->times.load_us, collect_rejects(l));
+    sandbox_set_load(l->sandbox, l->times.start_us, l->times.load_us, lease_rejects(l));
     if (!l->spec.image)
         lease_is_ready(l);
     else if (lease_await_restored(l, &err) < 0)

@@ -174,13 +174,16 @@ static int begin_profile(struct lease *l, struct err *err)
     return sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
 }
 
-/* 0: it has begun, or is begun anew in another kernel. */
-static int begin(struct lease *l, struct err *err)
+int lease_begin(struct lease *l, struct err *err)
 {
     const struct pending_run *p = &l->pending;
-    int r = p->is_profile ?
-                begin_profile(l, err) :
-                sandbox_begin(l->sandbox, &p->request, &p->events, executor_ran, l, err);
+    int r;
+    if (p->is_profile)
+        r = begin_profile(l, err);
+    else if (p->is_export)
+        r = lease_begin_export(l, err);
+    else
+        r = sandbox_begin(l->sandbox, &p->request, &p->events, executor_ran, l, err);
     if (r == 0) {
         executor_running(l, l->done, l->done_arg, false);
         return 0;
@@ -200,7 +203,7 @@ void lease_begin_pending(struct lease *l)
 {
     struct err err = ERR_INIT;
     l->state = LEASE_IDLE;
-    if (begin(l, &err) < 0)
+    if (lease_begin(l, &err) < 0)
         l->done(l, NULL, &err, l->done_arg);
 }
 
@@ -227,8 +230,8 @@ void executor_drop_interrupted(struct executor *ex)
     ex->interrupted = false;
 }
 
-static int keep_request(struct lease *l, const struct pending_run *p, const char *text, size_t len,
-                        lease_done_fn done, void *arg, struct err *err)
+int lease_keep_request(struct lease *l, const struct pending_run *p, const char *text, size_t len,
+                       lease_done_fn done, void *arg, struct err *err)
 {
     int r = lease_check_idle(l, err);
     if (r < 0)
@@ -252,9 +255,9 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
 {
     struct pending_run p = { .request = *req,
                              .events = events ? *events : (struct run_events){ 0 } };
-    int r = keep_request(l, &p, req->code, req->code_len, done, arg, err);
+    int r = lease_keep_request(l, &p, req->code, req->code_len, done, arg, err);
     if (r < 0 || l->ticket.state == TICKET_ACTIVE)
-        return r < 0 ? r : begin(l, err);
+        return r < 0 ? r : lease_begin(l, err);
     l->state = LEASE_RESUMING;
     (void)lease_has_place(l, place_of(req->kind), l->spec.limits.memory_bytes);
     return 0;
@@ -264,8 +267,8 @@ int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_
                   void *arg, struct err *err)
 {
     struct pending_run p = { .request = { .timeout_ms = timeout_ms }, .is_profile = true };
-    int r = keep_request(l, &p, table, strlen(table), done, arg, err);
-    return r < 0 ? r : begin(l, err);
+    int r = lease_keep_request(l, &p, table, strlen(table), done, arg, err);
+    return r < 0 ? r : lease_begin(l, err);
 }
 
 void lease_interrupt(struct lease *l)

@@ -1,0 +1,122 @@
+"""All rows of a result or of a table: page by page and as files, of any size, for their owner only."""
+
+import csv
+import http.client
+import io
+import zipfile
+
+import pytest
+
+from api import QUICK, refused
+from server import FORM_END, FORM_TYPE, Server, part_head
+
+KEYS = {"RIDDLE_API_KEYS": "ann:ann-key-0123456789,ben:ben-key-0123456789"}
+ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
+ROWS = 20000
+TEXT = "id,name,amount,day,note\n" + "".join(
+    f"{i},name {i % 7},{i / 4:.2f},2024-01-{i % 28 + 1:02d},{'=1+2' if i % 5 == 0 else '-3' if i % 5 == 1 else 'x, y'!r}\n"
+    .replace("'x, y'", '"x, y"').replace("'", "") for i in range(ROWS))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("rows"), **QUICK, **KEYS) as s:
+        s.key = ANN
+        body = part_head("sales 2024.csv") + TEXT.encode() + FORM_END
+        answer = s.call("POST", "/upload", body, {"Content-Type": FORM_TYPE})
+        assert answer.status == 200, answer.body
+        s.upload = answer.json["files"][0]["file_id"]
+        s.table = answer.json["files"][0]["table"]
+        yield s
+        assert s.stop() == 0, s.log.read_text()[-4000:]
+
+
+def run(server, sql, **more):
+    answer = server.post("/runs", {"dataset_id": server.upload, "query_type": "sql", "sql": sql} | more)
+    assert answer.status == 200 and answer.json["status"] == "succeeded", answer.body
+    return answer.json
+
+
+def lines(answer):
+    assert answer.status == 200, answer.body
+    return list(csv.reader(io.StringIO(answer.body.decode(), newline="")))
+
+
+def test_a_runs_whole_result_comes_in_every_format(server):
+    done = run(server, f"SELECT * FROM {server.table} WHERE id % 2 = 0 ORDER BY id DESC; -- all of them")
+    assert done["result"]["truncated"]
+    at = f"/runs/{done['run_id']}"
+    all_rows = lines(server.get(f"{at}/export?format=csv"))
+    assert all_rows[0] == ["id", "name", "amount", "day", "note"]
+    assert len(all_rows) == 1 + ROWS // 2
+    assert all_rows[1] == ["19998", "name 6", "4999.5", "2024-01-07", "x, y"]
+    # What a spreadsheet would run has a quote in front; a number has none.
+    assert {row[4] for row in all_rows[1:]} == {"'=1+2", "-3", "x, y"}
+    objects = server.get(f"{at}/export?format=json").json
+    assert len(objects) == ROWS // 2 and objects[0]["id"] == 19998 and {o["note"] for o in objects} == {"=1+2", "-3", "x, y"}
+    parquet = server.get(f"{at}/export?format=parquet")
+    assert parquet.body[:4] == b"PAR1" == parquet.body[-4:] and parquet.headers["content-type"] == "application/vnd.apache.parquet"
+    book = server.get(f"{at}/export?format=xlsx")
+    assert 'filename="run-' in book.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(book.body)) as z:
+        sheet = z.read("xl/worksheets/sheet1.xml").decode()
+        assert sheet.count("<row ") == 1 + ROWS // 2 and "<v>19998</v>" in sheet and "<f>" not in sheet
+    # What was exported is read as it was.
+    again = server.call("POST", "/upload", part_head("again.parquet") + parquet.body + FORM_END, {"Content-Type": FORM_TYPE}).json
+    assert again["files"][0]["rows"] == ROWS // 2
+    book = server.call("POST", "/upload", part_head("again.xlsx") + book.body + FORM_END, {"Content-Type": FORM_TYPE}).json
+    assert book["files"][0]["rows"] == ROWS // 2 and book["files"][0]["columns"] == all_rows[0]
+
+
+def test_rows_of_a_run_come_page_by_page(server):
+    run_id = run(server, f"SELECT id, name, id AS id FROM {server.table} ORDER BY id")["run_id"]
+    page = server.get(f"/runs/{run_id}/rows").json
+    assert page["columns"] == ["id", "name", "id_1"] and page["total"] == ROWS
+    assert [r[0] for r in page["rows"]] == list(range(100)) and page["offset"] == 0 and page["limit"] == 100
+    page = server.get(f"/runs/{run_id}/rows?offset={ROWS - 3}&limit=10").json
+    assert [r[0] for r in page["rows"]] == [ROWS - 3, ROWS - 2, ROWS - 1] and page["total"] == ROWS
+    page = server.get(f"/runs/{run_id}/rows?offset={ROWS + 5}").json
+    assert page["rows"] == [] and page["total"] == ROWS
+    page = server.get(f"/runs/{run_id}/rows?sort=-name,%22id%22&limit=2&filter=id%20%3C%2014").json
+    assert page["total"] == 14 and [r[:2] for r in page["rows"]] == [[6, "name 6"], [13, "name 6"]]
+
+
+def test_what_python_made_is_kept_or_refused(server):
+    code = "import pandas as pd\npd.DataFrame({'a': [1, None, 2.5], 'b': [\"it's\", '=x', None]})"
+    done = server.post("/runs", {"dataset_id": server.upload, "query_type": "python", "python_code": code}).json
+    page = server.get(f"/runs/{done['run_id']}/rows?sort=-a").json
+    assert page["columns"] == ["a", "b"] and page["rows"] == [[2.5, None], [1.0, "it's"], [None, "=x"]] and page["total"] == 3
+    assert lines(server.get(f"/runs/{done['run_id']}/export"))[2] == ["", "'=x"]
+    done = server.post("/runs", {"dataset_id": server.upload, "query_type": "python", "max_rows": 2, "python_code": code}).json
+    assert "only the first rows" in refused(server.get(f"/runs/{done['run_id']}/export"), 409, "CONFLICT")
+
+
+def test_the_result_of_a_message_is_exported_from_the_threads_data(server):
+    thread = server.post("/thread/new", {"file_ids": [server.upload]}).json["thread_id"]
+    answer = server.post(f"/thread/{thread}/message", {"message": f"SQL: SELECT id FROM {server.table}"}).json
+    assert len(lines(server.get(f"/runs/{answer['run_id']}/export"))) == ROWS + 1
+
+
+def test_bad_requests_say_what_is_wrong(server):
+    run_id = run(server, f"SELECT id FROM {server.table}")["run_id"]
+    at = f"/runs/{run_id}"
+    assert "format" in refused(server.get(f"{at}/export?format=pdf"), 422, "VALIDATION_ERROR")
+    assert "limit" in refused(server.get(f"{at}/rows?limit=0"), 422, "VALIDATION_ERROR")
+    assert "nope" in refused(server.get(f"{at}/rows?sort=nope"), 400, "VALIDATION_ERROR")
+    assert "sort" in refused(server.get(f"{at}/rows?sort=,"), 400, "VALIDATION_ERROR")
+    assert "yntax error" in refused(server.get(f"{at}/rows?filter=id%20%3E"), 400, "VALIDATION_ERROR")
+    assert "nope" in refused(server.get(f"{at}/export?filter=nope%20%3D%201"), 400, "VALIDATION_ERROR")
+    assert "read_text" in refused(server.get(f"{at}/rows?filter=1%3D1)%20UNION%20SELECT%20content%20FROM%20read_text('/etc/passwd'"), 400, "VALIDATION_ERROR")
+    assert "Run not found" in refused(server.get("/runs/no-such-run/rows"), 404, "NOT_FOUND")
+    assert "Run not found" in refused(server.get(f"{at}/export", key=BEN), 404, "NOT_FOUND")
+    failed = server.post("/runs", {"dataset_id": server.upload, "query_type": "sql", "sql": "SELECT nope"}).json["run_id"]
+    assert "did not succeed" in refused(server.get(f"/runs/{failed}/rows"), 409, "CONFLICT")
+
+
+def test_a_statement_that_fails_midway_cuts_the_download(server):
+    """The first piece is sent before the failure is known: the client must see that the file is not whole."""
+    sql = (f"SELECT CASE WHEN a.id = {ROWS - 1} AND b.id > 90 THEN error('late') ELSE repeat('x', 50) END AS t "
+           f"FROM {server.table} a, {server.table} b WHERE b.id < 100")
+    run_id = run(server, sql)["run_id"]
+    with pytest.raises(http.client.IncompleteRead):
+        server.get(f"/runs/{run_id}/export")
