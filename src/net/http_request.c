@@ -92,7 +92,8 @@ struct wanted {
     const char *host, *origin, *fetch_site, *fetch_mode, *authorization, *x_api_key, *request_id;
     const char *forwarded_for;
     const char *content_type, *content_length, *content_encoding, *transfer_encoding, *expect;
-    unsigned n_hosts, n_lengths;
+    unsigned n_hosts, n_lengths, n_encodings;
+    bool bad_name;
 };
 
 /* One walk over the headers instead of a search for each. */
@@ -119,14 +120,17 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
     };
     struct wanted *w = cls;
     char first = (char)(name[0] | 0x20);
+    size_t len = strlen(name);
 
     (void)kind;
+    w->bad_name |= len == 0 || name[len - 1] == ' ' || name[len - 1] == '\t';
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         if (first != table[i].name[0] || strcasecmp(name, table[i].name) != 0)
             continue;
         *(const char **)((char *)w + table[i].offset) = value ? value : "";
         w->n_hosts += i == 0;
         w->n_lengths += table[i].offset == offsetof(struct wanted, content_length);
+        w->n_encodings += table[i].offset == offsetof(struct wanted, transfer_encoding);
         break;
     }
     return MHD_YES;
@@ -159,13 +163,21 @@ static bool is_media_type(const char *type, const char *want)
            (type[n] == '\0' || type[n] == ';' || type[n] == ' ' || type[n] == '\t');
 }
 
+/*
+ * Where the body ends. Two readings of that are how requests are smuggled past a proxy: after an
+ * error here the connection cannot go on.
+ */
 static int check_framing(struct http_request *req, const struct wanted *w, struct err *err)
 {
     req->body_length = 0;
-    if (w->n_hosts > 1 || w->n_lengths > 1)
+    if (w->bad_name || strchr(req->url, ' '))
+        return err_set(err, ERR_INVALID_INPUT, "%s has a blank",
+                       w->bad_name ? "a header's name" : "the request target");
+    if (w->n_hosts > 1 || w->n_lengths > 1 || w->n_encodings > 1)
         return err_set(err, ERR_INVALID_INPUT, "the request has more than one %s header",
-                       w->n_hosts > 1 ? "Host" : "Content-Length");
-    /* Two readings of where the body ends are how requests are smuggled past a proxy. */
+                       w->n_hosts > 1   ? "Host" :
+                       w->n_lengths > 1 ? "Content-Length" :
+                                          "Transfer-Encoding");
     if (w->transfer_encoding && w->content_length)
         return err_set(err, ERR_INVALID_INPUT,
                        "the request has both Content-Length and Transfer-Encoding");
@@ -393,9 +405,6 @@ static int check_request(struct http_request *req, const struct wanted *w, const
 
     req->bad_method = !http_method_parse(method, &req->method);
     req->is_head = req->method == HTTP_HEAD;
-    r = check_framing(req, w, err);
-    if (r < 0)
-        return r;
     r = guard_check_host(guard, w->host, err);
     if (r < 0)
         return r;
@@ -447,13 +456,15 @@ static enum MHD_Result begin(struct http_request *req, const char *method)
     take_request_id(req, w.request_id);
     req->state = REQUEST_BODY;
     info = mhd_lib.get_connection_info(req->conn->mhd, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (check_framing(req, &w, &e) < 0) {
+        reply_raw_error(req, 400, e.code, e.message);
+        return MHD_NO;
+    }
     if (req->url_len > HTTP_URL_MAX) {
         err_set(&e, ERR_TOO_LARGE, "the URL is longer than %d bytes", HTTP_URL_MAX);
-        check_framing(req, &w, NULL);
         http_reply_error_status(req, 414, &e);
     } else if (info && info->header_size > HTTP_HEADERS_MAX) {
         err_set(&e, ERR_TOO_LARGE, "the headers are longer than %d bytes", HTTP_HEADERS_MAX);
-        check_framing(req, &w, NULL);
         http_reply_error_status(req, 431, &e);
     } else if (check_request(req, &w, method, &e) < 0 && !req->response) {
         http_reply_error(req, &e);

@@ -136,11 +136,32 @@ def test_media_types(shared, headers, message):
     # Since version 1.0 libmicrohttpd refuses this one itself, in its own words.
     (["Content-Length: 5", "Transfer-Encoding: chunked"], r"both (Content-Length and Transfer-Encoding|Transfer-Encoding and Content)"),
     (["Host: localhost"], "the request has more than one Host header"),
+    (["Transfer-Encoding: chunked", "Transfer-Encoding: identity"], "Transfer-Encoding"),
+    (["Transfer-Encoding: gzip"], "Transfer-Encoding"),
+    (["Content-Length: 9223372036854775808"], "the Content-Length header is no number|malformed"),
+    (["Content-Length: +4"], "malformed"),
+    (["Content-Length: 2", "Content-Length: 3"], "more than one Content-Length header|malformed"),
+    (["Content-Length : 4"], "blank|malformed"),
 ])
 def test_two_readings_of_a_request(shared, lines, message):
-    answer = say(shared, head_of("/runs", "Connection: close", *lines) + b"0\r\n\r\n")
-    assert status_line(answer) == "HTTP/1.1 400 Bad Request"
+    """One answer, at once, and then the connection ends: what follows is not taken for a request."""
+    second = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", shared.port), timeout=15) as s:
+        s.sendall(head_of("/runs", *lines) + b"0\r\n\r\n" + second)
+        answer = b""
+        try:
+            while piece := s.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            pass
+    assert status_line(answer) == "HTTP/1.1 400 Bad Request" and answer.count(b"HTTP/1.1 ") == 1, answer
     assert re.search(message, answer.decode())
+
+
+def test_request_without_a_host_and_with_many_parameters(shared):
+    answer = say(shared, b"GET /healthz HTTP/1.1\r\nConnection: close\r\n\r\n")
+    assert status_line(answer) == "HTTP/1.1 400 Bad Request" and answer.count(b"HTTP/1.1 ") == 1 and b"no Host header" in answer
+    assert shared.get("/runs?limit=3&" + "&".join(["a=1"] * 1990)).status == 200
 
 
 @pytest.mark.parametrize("body, message", [
