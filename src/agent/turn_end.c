@@ -255,9 +255,18 @@ static void store_turn(struct turn *t)
     auto_json json_t *calls = history_of(t);
     auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
                                        t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
-    if (json_is_true(json_object_get(t->extra, "state_lost")))
-        json_object_set_new(meta, "state_lost", json_true());
     auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
+    /* What the answer says besides: whoever opens the thread later sees the same. */
+    json_object_update_missing(meta, t->extra);
+    json_object_set(meta, "timings_ms", times);
+    json_object_set(meta, "total_ms", json_object_get(times, "total"));
+    const struct llm *llm = c->agent->env.llm;
+    json_object_set_new(meta, "model",
+                        json_string(llm_is_builtin(llm) ? "builtin" : llm_model(llm)));
+    if (json_array_size(t->files))
+        json_object_set(meta, "files", t->files);
+    if (t->usage)
+        json_object_set(meta, "usage", t->usage);
     auto_free char *meta_text = json_to_str(meta);
     const char *question = t->message && strlen(t->message) > QUESTION_MAX_BYTES ?
                                arena_printf(&t->arena, "%.*s",

@@ -16,6 +16,7 @@
         SCHEMA_RANGE(1, EXECUTE_TIMEOUT_MAX_S),                                                    \
         .doc = "Wall time of each run of code; RUN_TIMEOUT_SECONDS when missing."                  \
     }
+#define SEARCH_MAX 200
 #define WARM_WAIT_MS 500 /* a server that has just started need not keep a new thread waiting for Python */
 
 /* ---- /chat ---- */
@@ -550,10 +551,10 @@ static void got_threads(const struct err *err, const struct store_page *page, vo
         if (c)
             chat_sandbox(c, &sandbox);
         json_object_set_new(threads, t->thread_id,
-                            json_pack("{s:I, s:s, s:b, s:s?, s:s?}", "message_count",
+                            json_pack("{s:I, s:s, s:b, s:s?, s:s?, s:b}", "message_count",
                                       (json_int_t)t->message_count, "sandbox_status", sandbox.state,
                                       "cached", c != NULL, "title", t->title, "updated_at",
-                                      t->updated_at));
+                                      t->updated_at, "pinned", t->pinned > 0));
         json_array_append_new(order, json_string(t->thread_id));
     }
     http_reply_json(req, 200, json_pack("{s:o, s:o, s:s?}", "threads", threads, "order", order, "next", *page->next ? page->next : NULL));
@@ -562,8 +563,19 @@ static void got_threads(const struct err *err, const struct store_page *page, vo
 static void list_threads(struct http_request *req)
 {
     struct err err = ERR_INIT;
+    const char *wanted = http_query(req, "search"), *pinned = http_query(req, "pinned");
+    char pattern[3 + 8 * SEARCH_MAX], *p = pattern;
     struct waiting *w = wait_for(req);
+    *p++ = '%';
+    for (const char *s = wanted; s && *s && p < pattern + 8 * SEARCH_MAX; s++) {
+        if (strchr("%_\\", *s))
+            *p++ = '\\';
+        *p++ = *s;
+    }
+    strcpy(p, "%");
     struct store_query query = { .owner = http_owner(req), .cursor = http_query(req, "cursor"),
+                                 .title_like = wanted && *wanted ? pattern : NULL,
+                                 .pinned = pinned && str_eq(pinned, "true") ? "1" : NULL,
                                  .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT) };
     int r = w ? store_list(app_of(req)->store, RECORD_THREAD, &query, got_threads, w, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
     deferred(req, w, r, &err);
@@ -705,6 +717,11 @@ static const struct route_param messages_params[] = {
 static const struct route_param list_params[] = {
     { .in_query = true, .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, STORE_LIMIT_MAX), .doc = "Per page." } },
     { .in_query = true, .field = { .name = "cursor", .types = SCHEMA_STRING, SCHEMA_MAX(STORE_CURSOR_SIZE), .doc = "`next` of a page." } },
+    { .in_query = true,
+      .field = { .name = "search", .types = SCHEMA_STRING, SCHEMA_MAX(SEARCH_MAX),
+                 .doc = "Only threads whose title holds this text." } },
+    { .in_query = true,
+      .field = { .name = "pinned", .types = SCHEMA_BOOLEAN, .doc = "true: only pinned threads." } },
     { .field = { .name = NULL } },
 };
 
@@ -750,7 +767,11 @@ static const struct route_response messages_responses[] = {
     { 200, NULL, NULL, false, "{thread_id, messages: [{id, created_at, dataset_id, role, content, run_id, metadata}]}, oldest first" },
     { .status = 0 } };
 static const struct route_response threads_responses[] = {
-    { 200, NULL, NULL, false, "{threads: {id: {message_count, sandbox_status, cached}}, order, next}" }, { .status = 0 } };
+    { 200, NULL, NULL, false,
+      "{threads: {id: {message_count, sandbox_status, cached, title, updated_at, pinned}}, order, "
+      "next}" },
+    { .status = 0 }
+};
 static const struct route_response delete_responses[] = { { 200, NULL, NULL, false, "{thread_id, deleted}" }, { .status = 0 } };
 
 #define CHAT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(CONFLICT))

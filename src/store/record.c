@@ -61,6 +61,7 @@ static const struct record_field thread_fields[] = {
     FIELD(thread, updated_at, FIELD_TIME, FIELD_REQUIRED, 32),
     FIELD(thread, state, FIELD_ID, FIELD_REQUIRED, 32),
     FIELD(thread, message_count, FIELD_INT, FIELD_KEPT, 0),
+    FIELD(thread, pinned, FIELD_INT, FIELD_REQUIRED, 0),
 };
 
 static const struct record_field message_fields[] = {
@@ -171,6 +172,8 @@ const struct query_filter query_filters[QUERY_FILTERS] = {
     FILTER(until, NULL, "<", TYPE_ANY),
     FILTER(expires_before, "expires_at", "<", TYPE(UPLOAD)),
     FILTER(like, "verified_words", "MATCH", TYPE(VERIFIED)),
+    FILTER(pinned, "pinned", "=", TYPE(THREAD)),
+    FILTER(title_like, "title", "LIKE", TYPE(THREAD)),
 };
 
 const char store_any_owner[] = "(any owner)";

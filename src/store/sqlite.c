@@ -131,7 +131,8 @@ static int sql_list(struct buf *b, enum record_type type, unsigned bits, struct 
         const struct query_filter *f = &query_filters[i];
         if (!(bits & 1u << i))
             continue;
-        r = buf_printf(b, err, "%s %s %s ? ", separator, f->column ? f->column : info->sort, f->op);
+        r = buf_printf(b, err, "%s %s %s ?%s ", separator, f->column ? f->column : info->sort,
+                       f->op, str_eq(f->op, "LIKE") ? " ESCAPE '\\'" : "");
         separator = "AND";
     }
     if (r < 0)

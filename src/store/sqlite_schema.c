@@ -185,11 +185,15 @@ static const char step_sizes[] =
     "INSERT INTO run_sizes SELECT run_id, owner, created_at, " RUN_BYTES("run_capsules.")
     " FROM run_capsules;";
 
+static const char step_pinned[] =
+    "ALTER TABLE threads ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
     step_words_and_verified,
     step_sizes,
+    step_pinned,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

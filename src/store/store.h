@@ -58,6 +58,7 @@ struct thread {
     const char *created_at, *updated_at;
     const char *state;
     int64_t message_count; /* kept by the store */
+    int64_t pinned;        /* 1: its owner wants it on top */
 };
 
 struct message {
@@ -235,6 +236,8 @@ struct store_query {
     const char *expires_before; /* uploads */
     const char *like; /* verified questions: those that share words with this text, the most alike
                          first; no cursor */
+    const char *pinned;     /* threads: "1" for those that are */
+    const char *title_like; /* threads: a pattern of LIKE; `\` escapes */
     const char *cursor;         /* a page's next */
     int limit;                  /* 0: default; clamped to 1…STORE_LIMIT_MAX */
 };

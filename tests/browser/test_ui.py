@@ -8,46 +8,7 @@ import pytest
 
 from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
 from server import Server
-
-LAST = ".turn:last-child"
-BARS = ".chart .mark-rect.role-mark path"
-IDLE = "!document.querySelector('[aria-busy]') && !document.getElementById('stop')"
-
-
-def ask(page, question, wait=True):
-    """Types a question and presses Enter; the selector of the turn that it became."""
-    count = page.eval("document.querySelectorAll('.turn').length") + 1
-    page.click("#question")
-    page.type(question)
-    page.press("Enter")
-    page.wait(f"document.querySelectorAll('.turn').length === {count}")
-    if wait:
-        page.wait(IDLE)
-    return LAST
-
-
-def choose(page, name):
-    page.click("#sets button", name)
-    page.wait(f"document.querySelector('#sets [aria-pressed=true] b').innerText === {json.dumps(name)}")
-
-
-def upload(page, path, *more):
-    page.choose_files("#file", path, *more)
-    page.wait(f"document.querySelector('#sets [aria-pressed=true] b')?.innerText === {json.dumps(path.name)} "
-              "&& !document.getElementById('uploading')")
-
-
-def cells(page, turn):
-    return page.eval(f"[...document.querySelectorAll('{turn} tbody tr')].map(r => [...r.cells].map(c => c.textContent))")
-
-
-def events(*pairs):
-    return "".join(f"event: {name}\ndata: {json.dumps({'type': name, **data})}\n\n" for name, data in pairs)
-
-
-def stays_inside(page):
-    return page.eval("document.documentElement.scrollWidth <= window.innerWidth && document.body.scrollWidth <= window.innerWidth")
-
+from steps import BARS, IDLE, LAST, ask, cells, choose, events, stays_inside, upload
 
 # ---- loading ----
 
@@ -510,6 +471,7 @@ def test_describing_data(page, tmp_path):
     path = tmp_path / "parcels.csv"
     path.write_text("id,st,v1\n1,completed,10\n2,returned,20\n3,completed,5\n")
     upload(page, path)
+    page.click("#show-data") if not page.visible("#data") else None
     page.click("#describe")
     page.wait("document.querySelectorAll('#words .column').length === 3")
     page.click("#words [aria-label='Description of v1']")
@@ -526,6 +488,7 @@ def test_describing_data(page, tmp_path):
     turn = ask(page, "what is the net weight?")
     assert page.text(f"{turn} .stat b") == "15"
     # It is there when the dialog is opened again, and what the server refuses is said in it.
+    page.click("#show-data") if not page.visible("#data") else None
     page.click("#describe")
     page.wait("document.querySelector('#words [aria-label=\"Unit of v1\"]')?.value === 'kg'")
     page.eval("document.querySelector('#words .metric input').removeAttribute('maxlength'); "

@@ -25,6 +25,7 @@ GOOD = {
     "chat": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "chatStream": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "createThread": {"datasets": ["ecommerce"]},
+    "editThread": {"title": "orders", "pinned": True},
     "clearSessionFiles": {"session_id": "session-1"},
     "sendMessage": {"message": "SQL: SELECT 1 AS one"},
     "streamMessage": {"message": "SQL: SELECT 1 AS one"},

@@ -200,6 +200,35 @@ def test_turn_that_nobody_follows_ends_and_is_stored(server):
     assert server.get(f"/runs/{last['run_id']}").json["result_json"]["rows"] == [["finished"]]
 
 
+def test_rename_pin_and_search(server):
+    one, two = new_thread(server), new_thread(server)
+
+    def patch(thread, body):
+        return server.call("PATCH", f"/thread/{thread}", json.dumps(body), {"Content-Type": "application/json"})
+
+    assert patch(one, {"title": "Löwen 100% wild_cats"}).json == {"thread_id": one, "title": "Löwen 100% wild_cats", "pinned": False}
+    assert patch(one, {"pinned": True}).json == {"thread_id": one, "title": "Löwen 100% wild_cats", "pinned": True}
+    assert patch(two, {"title": "tame dogs"}).status == 200
+    listed = server.get("/threads?pinned=true").json
+    assert listed["order"] == [one] and listed["threads"][one]["pinned"] is True
+    for text, found in (("100%25", [one]), ("WILD_", [one]), ("dogs", [two]), ("%25%25", []), ("l%C3%B6wen", [one])):
+        assert server.get(f"/threads?search={text}").json["order"] == found, text
+    assert patch(one, {"pinned": False}).json["pinned"] is False and server.get("/threads?pinned=true").json["order"] == []
+    assert patch("nosuchthread", {"title": "x"}).status == 404
+    assert patch(one, {"title": "x" * 201}).status == 422 and patch(one, {"title": ""}).status == 422
+    assert server.get(f"/thread/{one}/status").json["title"] == "Löwen 100% wild_cats"
+
+
+def test_history_keeps_what_the_answer_said(server):
+    """What a page shows of an answer is there after a reload."""
+    thread = new_thread(server)
+    answer = server.post(f"/thread/{thread}/message", {"message": "how many rows are there?"}).json
+    kept = server.get(f"/threads/{thread}/messages").json["messages"][-1]["metadata"]
+    assert kept["model"] == "builtin" and kept["total_ms"] > 0 and kept["timings_ms"]["exec_total"] >= 0
+    for name in ("reading", "chart", "choices", "suggestions", "warning"):
+        assert kept.get(name) == answer.get(name), name
+
+
 def test_execution_can_be_followed_by_several(server):
     thread = new_thread(server)
     with stream(server, f"/thread/{thread}/execute/stream", {"code": LOOP}) as own:

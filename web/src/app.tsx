@@ -1,9 +1,11 @@
 /* The frame: threads at the side, the head with what is shown, the view itself, the composer. */
 import { signal } from '@preact/signals';
+import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { KeyDialog } from './api/key-dialog';
-import { describe, describing, Describe } from './data/describe';
-import { dataId } from './data/schema';
+import { describing, Describe } from './data/describe';
+import { panelOpen, PanelIfOpen } from './data/panel';
+import { schema } from './data/schema';
 import { Start } from './data/start';
 import { dropping, FileInput } from './data/upload';
 import { go, route } from './route';
@@ -17,6 +19,7 @@ import { stopTurn, thread, turns } from './threads/state';
 import { threads } from './threads/list';
 import { ThreadView } from './threads/thread-view';
 
+const Status = lazy(() => import('./status/status'));
 const side = signal(false); /* the drawer of a narrow window */
 
 function Head() {
@@ -27,7 +30,7 @@ function Head() {
       {here ? <h1 dir="auto">{title || 'Thread'}</h1> : <h1 class="only-narrow brand"><Mark />Riddle</h1>}
       {here?.name && <p id="about" dir="auto">{here.name}</p>}
       <span class="gap" />
-      {dataId.value && <Button id="describe" class="quiet" icon="pencil" onClick={() => describe(dataId.value!)}>Describe</Button>}
+      {schema.value && route.value.view !== 'status' && <Button id="show-data" class="quiet" icon="data" aria-expanded={panelOpen.value} onClick={() => { panelOpen.value = !panelOpen.value; }}>Data</Button>}
       <Button class="quiet not-narrow" icon="help" aria-label="Keyboard" title="Keyboard (?)" onClick={() => { helping.value = true; }} />
     </header>
   );
@@ -37,8 +40,13 @@ function shortcuts(event: KeyboardEvent) {
   const at = event.target as HTMLElement, writing = !!at.closest?.('input, textarea, select, [contenteditable], .editor');
   if (document.querySelector('dialog[open]')) return;
   if (event.key === 'Escape') {
-    if (side.value) side.value = false; else void stopTurn();
+    if (side.value) side.value = false; else if (panelOpen.value && window.innerWidth < 1100) panelOpen.value = false; else void stopTurn();
   } else if (event.altKey && event.code === 'KeyN') go({ view: 'start' });
+  else if (event.altKey && event.code === 'KeyD') panelOpen.value = !panelOpen.value;
+  else if (event.altKey && event.code === 'KeyT') {
+    side.value = true;
+    document.getElementById('find')?.focus();
+  }
   else if (event.altKey && (event.key === 'ArrowUp' || event.key === 'ArrowDown')) {
     const all = [...document.querySelectorAll<HTMLElement>('.turn')], top = document.querySelector('.scroller')!.getBoundingClientRect().top;
     const now = all.findIndex(t => t.getBoundingClientRect().bottom > top + 40), to = all[now + (event.key === 'ArrowUp' ? -1 : 1)];
@@ -54,7 +62,7 @@ export function App() {
     document.addEventListener('keydown', shortcuts);
     return () => document.removeEventListener('keydown', shortcuts);
   }, []);
-  const start = route.value.view === 'start' && !turns.value.length;
+  const status = route.value.view === 'status', start = route.value.view === 'start' && !turns.value.length;
   return (
     <>
       <a class="skip" href="#question" onClick={event => { event.preventDefault(); document.getElementById('question')?.focus(); }}>Skip to the question</a>
@@ -64,10 +72,11 @@ export function App() {
         <div class="view">
           <Head />
           <div class="scroller">
-            <main>{start ? <Start /> : <ThreadView />}</main>
+            <main>{status ? <Suspense fallback={<p class="status">Asking the server</p>}><Status /></Suspense> : start ? <Start /> : <ThreadView />}</main>
           </div>
-          <Composer />
+          {!status && <Composer />}
         </div>
+        {!status && <PanelIfOpen />}
       </div>
       <FileInput />
       {dropping.value && <div id="drop" aria-hidden="true"><p>Drop to ask about it</p></div>}

@@ -579,7 +579,8 @@ static void test_a_message_updates_its_thread(void **state)
         thread,
         "{\"thread_id\":\"t-1\",\"title\":null,\"datasets\":[\"ecommerce\"],\"uploads\":[],"
         "\"created_at\":\"2026-01-01T00:00:00.000+00:00\","
-        "\"updated_at\":\"2026-01-03T00:00:00.000+00:00\",\"state\":\"hot\",\"message_count\":1}");
+        "\"updated_at\":\"2026-01-03T00:00:00.000+00:00\",\"state\":\"hot\",\"message_count\":1,"
+        "\"pinned\":0}");
     assert_string_equal(list_ids(store, RECORD_THREAD, &(struct store_query){ .owner = "ann" }),
                         "t-1 t-2");
 
@@ -600,6 +601,17 @@ static void test_a_message_updates_its_thread(void **state)
     auto_free char *again = fetched(store, RECORD_THREAD, "ann", "t-1");
     assert_non_null(strstr(again, "\"created_at\":\"2026-01-01T00:00:00.000+00:00\""));
     assert_non_null(strstr(again, "\"state\":\"cold\",\"message_count\":1"));
+
+    /* Pinned threads, and those with a text in their titles. */
+    t.title = "Returns in Spring";
+    t.pinned = 1;
+    keep(store, RECORD_THREAD, &t);
+    const struct store_query pinned = { .owner = "ann", .pinned = "1" };
+    const struct store_query named = { .owner = "ann", .title_like = "%in spring%" };
+    const struct store_query others = { .owner = "bob", .title_like = "%spring%" };
+    assert_string_equal(list_ids(store, RECORD_THREAD, &pinned), "t-1");
+    assert_string_equal(list_ids(store, RECORD_THREAD, &named), "t-1");
+    assert_string_equal(list_ids(store, RECORD_THREAD, &others), "");
 }
 
 static void test_a_thread_goes_with_its_messages(void **state)

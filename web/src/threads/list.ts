@@ -1,13 +1,17 @@
-/* All threads of this person, newest first, as the server lists them. */
-import { signal } from '@preact/signals';
-import { get } from '../api/call';
+/* The threads of this person as the server lists them: the pinned ones, then all, newest first; or those whose titles hold a text. */
+import { computed, signal } from '@preact/signals';
+import { get, patch } from '../api/call';
 import type { ThreadInfo } from '../api/types';
+import { tell } from './follow';
 
 export interface Listed extends ThreadInfo { id: string }
 interface Page { threads: Record<string, ThreadInfo>; order: string[]; next: string | null }
 
-export const threads = signal<Listed[]>([]);
+const recent = signal<Listed[]>([]), pinned = signal<Listed[]>([]);
 export const next = signal<string | null>(null);
+export const search = signal('');
+export const found = signal<Listed[] | null>(null); /* null: nothing is searched for */
+export const threads = computed(() => [...pinned.value, ...recent.value.filter(t => !t.pinned)]);
 
 const listed = (page: Page) => page.order.map(id => ({ id, ...page.threads[id] }));
 /* One that nobody wrote in yet is not worth a line. */
@@ -17,23 +21,43 @@ const AT_ONCE = 100;
 
 export async function loadThreads(): Promise<void> {
   try {
-    const page = await get<Page>('/threads', { limit: AT_ONCE });
-    threads.value = used(listed(page));
-    next.value = page.next;
+    const [first, top] = await Promise.all([get<Page>('/threads', { limit: AT_ONCE }), get<Page>('/threads', { limit: AT_ONCE, pinned: 'true' })]);
+    recent.value = used(listed(first));
+    pinned.value = used(listed(top));
+    next.value = first.next;
   } catch { /* the page works without the list */ }
 }
 
 export async function loadMore(): Promise<void> {
-  const page = await get<Page>('/threads', { limit: AT_ONCE, cursor: next.value }), known = new Set(threads.value.map(t => t.id));
-  threads.value = [...threads.value, ...used(listed(page)).filter(t => !known.has(t.id))];
+  const page = await get<Page>('/threads', { limit: AT_ONCE, cursor: next.value }), known = new Set(recent.value.map(t => t.id));
+  recent.value = [...recent.value, ...used(listed(page)).filter(t => !known.has(t.id))];
   next.value = page.next;
+}
+
+/* What was typed last wins, whichever answer comes last. */
+export async function searchThreads(text: string): Promise<void> {
+  search.value = text;
+  if (!text.trim()) {
+    found.value = null;
+    return;
+  }
+  const page = await get<Page>('/threads', { limit: AT_ONCE, search: text.trim() });
+  if (search.value === text) found.value = used(listed(page));
 }
 
 /* A thread that was just begun, before the server lists it. */
 export function touch(id: string, title: string): void {
-  threads.value = [{ id, title, message_count: 1, sandbox_status: 'hot', updated_at: new Date().toISOString() }, ...threads.value];
+  recent.value = [{ id, title, message_count: 1, sandbox_status: 'hot', updated_at: new Date().toISOString() }, ...recent.value];
 }
 
 export function forget(id: string): void {
-  threads.value = threads.value.filter(t => t.id !== id);
+  for (const list of [recent, pinned]) list.value = list.value.filter(t => t.id !== id);
+  if (found.value) found.value = found.value.filter(t => t.id !== id);
+}
+
+export async function change(id: string, edit: { title?: string; pinned?: boolean }): Promise<void> {
+  await patch('/thread/{thread_id}', { thread_id: id }, edit);
+  tell({ type: 'threads' });
+  await loadThreads();
+  if (found.value) await searchThreads(search.value);
 }

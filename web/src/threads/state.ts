@@ -261,10 +261,10 @@ heard(async message => {
     }
     if (under) void show(begin(under.asked.message || under.asked.code || ''), under.own, async () => under.stream);
     else { /* it ended before it could be followed */
-      const { messages, before } = await page(here.id), known = new Set(turns.value.map(t => t.runId));
-      const news = pastTurns(messages, undefined, await verifiedRuns(here.data)).filter(t => t.runId && !known.has(t.runId));
-      if (thread.value === here && !running.value && known.size && news.length) turns.value = [...turns.value, ...news];
-      else if (!known.size) earlier.value = before;
+      const { messages } = await page(here.id), confirmed = await verifiedRuns(here.data);
+      if (thread.value !== here || running.value) return;
+      const known = new Set(turns.value.map(t => t.runId)), news = pastTurns(messages, undefined, confirmed);
+      turns.value = [...turns.value, ...news.filter(t => t.runId && !known.has(t.runId))];
     }
   }
 });

@@ -1,0 +1,119 @@
+"""Threads on the page: the list, two tabs, the data beside them, the state of the server, files made of them."""
+
+import json
+
+from steps import IDLE, LAST, ask, cells, choose, upload
+
+
+def titles(page):
+    return page.texts("#threads a span")
+
+
+def act(page, title, what):
+    """An action of a thread's menu."""
+    found = f"[...document.querySelectorAll('#threads li')].find(l => l.innerText.includes({json.dumps(title)}))"
+    page.wait(found)
+    page.eval(f"{found}.querySelector('.menu > button').click()")
+    page.click("#threads [role=menuitem]", what)
+
+
+def saved(page):
+    """Texts of files that the page hands out, by name."""
+    page.eval("window.saved = {}; HTMLAnchorElement.prototype.click = function () { const name = this.download; "
+              "fetched.get(this.href).text().then(text => { window.saved[name] = text; }); }; "
+              "window.fetched = new Map(); const make = URL.createObjectURL; "
+              "URL.createObjectURL = blob => { const url = make.call(URL, blob); fetched.set(url, blob); return url; }; 0")
+
+
+def test_rename_pin_and_find(page, server):
+    ask(page, "SQL: SELECT 1 AS first_of_all")
+    first = page.eval("location.pathname")
+    page.click("#new")
+    page.wait("document.getElementById('start') && !document.querySelector('.turn')")
+    ask(page, "SQL: SELECT 2 AS second_of_all")
+    act(page, "first_of_all", "Rename")
+    page.wait("document.activeElement.getAttribute('aria-label') === 'Name of the thread'")
+    page.type("<b>Lions</b> of <img src=x onerror=window.hit=1>")
+    page.press("Enter")
+    page.wait("[...document.querySelectorAll('#threads a span')].some(s => s.textContent.startsWith('<b>Lions</b>'))")
+    assert server.get("/thread/" + first[3:] + "/status").json["title"].startswith("<b>Lions</b>")
+    act(page, "Lions", "Pin")
+    page.wait("document.querySelector('#threads h2')?.innerText === 'Pinned'")
+    assert titles(page)[0].startswith("<b>Lions</b>")
+    page.reload()
+    page.wait("document.querySelector('#threads h2') && document.querySelectorAll('#threads a').length >= 2")
+    assert titles(page)[0].startswith("<b>Lions</b>")
+    page.click("#find")
+    page.type("second_of")
+    page.wait("[...document.querySelectorAll('#threads a span')].every(s => s.textContent.includes('second_of')) && !document.querySelector('#threads h2')")
+    page.eval("(i => { i.value = 'no such thing'; i.dispatchEvent(new Event('input', { bubbles: true })); })(document.getElementById('find'))")
+    page.wait("document.querySelector('#threads .empty')?.innerText === 'No thread has this in its name.'")
+    page.eval("(i => { i.value = ''; i.dispatchEvent(new Event('input', { bubbles: true })); })(document.getElementById('find'))")
+    act(page, "Lions", "Unpin")
+    page.wait("!document.querySelector('#threads h2')")
+    page.click("#threads a", "Lions")
+    page.wait("document.querySelector('header h1')?.innerText.startsWith('<b>Lions</b>')")
+    assert page.eval("window.hit ?? null") is None and page.problems == []
+
+
+def test_two_tabs_follow_each_other(page, browser, server):
+    ask(page, "PYTHON: kept = 41")
+    other = browser.page()
+    try:
+        other.open(f"http://127.0.0.1:{server.port}{page.eval('location.pathname')}")
+        other.wait("document.querySelectorAll('.turn').length === 1")
+        page.call("Page.bringToFront")
+        turn = ask(page, "PYTHON: print('begun', flush=True)\nwhile True: pass", wait=False)
+        other.call("Page.bringToFront")
+        other.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")  # while it runs
+        other.click("#stop")
+        page.wait(IDLE)  # in the background
+        other.wait(IDLE)
+        assert "Stopped before it was finished." in page.text(turn) and "Stopped before it was finished." in other.text(turn)
+        ask(other, "PYTHON: print(kept + 1)")
+        page.call("Page.bringToFront")
+        page.wait(f"document.querySelectorAll('.turn').length === 3 && document.querySelector('{LAST} .output')?.innerText === '42'")
+        assert other.problems == [] and page.problems == []
+    finally:
+        browser.call("Target.closeTarget", targetId=other.call("Target.getTargetInfo")["targetInfo"]["targetId"])
+
+
+def test_data_panel(page, tmp_path):
+    path = tmp_path / "<img src=x onerror=window.hit=1>.csv"
+    path.write_text("fruit,grams\napple,182\napple,178\n<b id=hit>pear</b>,\n")
+    upload(page, path)
+    page.click("#show-data")
+    page.wait("document.querySelectorAll('#data .col').length === 2")
+    assert page.text("#data h2") == path.name
+    page.click("#data .col .name", "fruit")
+    page.wait("document.querySelector('#data .detail .top')")
+    assert page.texts("#data .top span")[0] == "apple" and "<b id=hit>pear</b>" in page.texts("#data .top span")
+    assert cells(page, "#data .sample") == [["apple", "182"], ["apple", "178"], ["<b id=hit>pear</b>", ""]]
+    page.click("#data .detail button", "Ask about it")
+    page.wait("document.getElementById('question').value === 'fruit'")
+    assert page.eval("[window.hit ?? null, document.getElementById('hit')]") == [None, None] and page.problems == []
+
+
+def test_status_of_the_server(page):
+    page.click("#side .links a", "Status")
+    page.wait("location.pathname === '/ui/status' && document.querySelector('.health.good') && document.querySelectorAll('.panel').length >= 4")
+    assert "Kernels" in page.texts(".panel h2") and page.eval("document.title") == "Status · Riddle"
+    page.reload()
+    page.wait("document.querySelector('.health.good')")
+    page.eval("history.back()")
+    page.wait("document.getElementById('start')")
+    assert page.problems == []
+
+
+def test_thread_as_files(page):
+    choose(page, "Support Tickets")
+    ask(page, "how many tickets by priority?")
+    ask(page, "PYTHON: print('a | b')")
+    saved(page)
+    title = "how many tickets by priority?"
+    act(page, title, "Save as Markdown")
+    text = page.wait("Object.entries(window.saved).find(([name]) => name.endsWith('.md'))?.[1]")
+    assert text.startswith(f"# {title}\n\n## {title}\n") and "| priority |" in text and "```sql" in text and "```python\nprint('a | b')" in text
+    act(page, title, "Save as HTML")
+    text = page.wait("Object.entries(window.saved).find(([name]) => name.endsWith('.html'))?.[1]")
+    assert "<th>priority</th>" in text and "default-src 'none'" in text
