@@ -99,6 +99,7 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
     (void)lease;
     struct profiling *p = arg;
     struct err why = ERR_INIT;
+    auto_json json_t *report = json_deep_copy(lease_report(p->lease, 0));
     lease_release(p->lease);
     p->lease = NULL;
     int r = 0;
@@ -116,6 +117,8 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
                     verdict_name(result->verdict));
     } else {
         json_t *profile = json_object_get(result->body, "profile");
+        if (report)
+            json_object_set(profile, "report", report);
         r = attach(p, profile, &why);
         auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
         if (text) {

@@ -453,7 +453,8 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
 json_t *upload_json(const struct upload_set *set)
 {
     bool failed = set->status == UPLOAD_FAILED;
-    return json_pack(
+    json_t *report = failed ? NULL : json_object_get(set->file.profile, "report");
+    json_t *j = json_pack(
         "{s:s, s:o, s:I, s:s?, s:s, s:f, s:o, s:O?, s:o, s:s, s:s?}", "file_id", set->dataset.id,
         "filename", json_text(set->filename, strlen(set->filename)), "size_bytes",
         (json_int_t)set->file.size_bytes, "table", set->raw ? NULL : set->file.table, "status",
@@ -462,6 +463,9 @@ json_t *upload_json(const struct upload_set *set)
         "columns", failed ? NULL : set->columns, "error",
         failed ? json_text(set->error.message, strlen(set->error.message)) : json_null(),
         "created_at", set->created_at, "expires_at", *set->expires_at ? set->expires_at : NULL);
+    if (report)
+        json_object_set(j, "report", report);
+    return j;
 }
 
 /*

@@ -252,6 +252,11 @@ static const struct schema_field entry_fields[] = {
       .types = SCHEMA_STRING,
       .nullable = true,
       .doc = "The name to query it by; null: it has no table." },
+    { .name = "report",
+      .types = SCHEMA_OBJECT,
+      .doc =
+          "How the file was read: rows, refused, skipped, encoding, decisions and notes "
+          "(docs/files.md)." },
     { .name = NULL },
 };
 static const struct schema entry_schema = { .name = "UploadedFile",
@@ -298,6 +303,11 @@ static const struct schema_field upload_fields[] = {
       .format = "date-time",
       .nullable = true,
       .doc = "null: never." },
+    { .name = "report",
+      .types = SCHEMA_OBJECT,
+      .doc =
+          "How the file was read: rows, refused, skipped, encoding, decisions and notes "
+          "(docs/files.md)." },
     { .name = NULL },
 };
 static const struct schema upload_schema = { .name = "Upload", .fields = upload_fields };

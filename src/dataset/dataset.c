@@ -180,6 +180,8 @@ int dataset_check_profile(const json_t *profile, struct err *err)
         if (r < 0)
             return r;
     }
+    if (json_object_get(profile, "report") && !json_is_object(json_object_get(profile, "report")))
+        return err_set(err, ERR_VALIDATION, "profile: 'report' must be an object");
     if (!json_is_array(rows) || json_array_size(rows) > PROFILE_MAX_SAMPLES)
         return err_set(err, ERR_VALIDATION, "profile: 'sample_rows' must be an array of at most %d",
                        PROFILE_MAX_SAMPLES);
@@ -271,15 +273,18 @@ static json_t *file_schema(const struct dataset_file *f)
 
 static json_t *file_json(const struct dataset_file *f)
 {
-    json_t *samples = json_object_get(f->profile, "sample_rows");
-
-    return json_pack("{s:o, s:o, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "name",
-                     json_text(f->name, strlen(f->name)), "path",
-                     json_text(f->path, strlen(f->path)), "table", f->table, "description",
-                     f->description, "row_count",
-                     f->row_count < 0 ? json_null() : json_integer(f->row_count), "size_bytes",
-                     (json_int_t)f->size_bytes, "profiled", f->profile != NULL, "schema",
-                     file_schema(f), "sample_rows", samples ? json_incref(samples) : json_array());
+    json_t *samples = json_object_get(f->profile, "sample_rows"),
+           *report = json_object_get(f->profile, "report");
+    json_t *j = json_pack(
+        "{s:o, s:o, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "name",
+        json_text(f->name, strlen(f->name)), "path", json_text(f->path, strlen(f->path)), "table",
+        f->table, "description", f->description, "row_count",
+        f->row_count < 0 ? json_null() : json_integer(f->row_count), "size_bytes",
+        (json_int_t)f->size_bytes, "profiled", f->profile != NULL, "schema", file_schema(f),
+        "sample_rows", samples ? json_incref(samples) : json_array());
+    if (report)
+        json_object_set(j, "report", report);
+    return j;
 }
 
 json_t *dataset_schema_json(const struct dataset *d)

@@ -30,6 +30,7 @@
 #include "kernel/sql/export.h"
 #include "kernel/sql/profile.h"
 #include "kernel/ingest/nosync.h"
+#include "kernel/ingest/read_options.h"
 #include "kernel/python/python.h"
 #include "kernel/workspace.h"
 #include "kernel/zygote/hot_pages.h"
@@ -340,13 +341,21 @@ static int run_ingest(struct kernel *k, const json_t *req, struct result *out, s
     const char *out_dir = jail_path(k->parts->jail, &k->mounts[1], db, sizeof(db));
     char out_path[700];
     snprintf(out_path, sizeof(out_path), "%s/table.duckdb", out_dir);
+    struct read_options options;
+    struct err refused = ERR_INIT;
+    if (read_options_parse(json_object_get(req, "options"), &options, &refused) < 0) {
+        result_fail(out, WIRE_VERDICT_ERROR, "VALIDATION_ERROR", refused.message);
+        return 0;
+    }
     struct sql_ingest in = {
+        .options = &options,
         .path = jail_path(k->parts->jail, &k->mounts[0], file, sizeof(file)),
         .name = str_of(req, "name"),
         .out_path = out_path,
         .threads = k->threads,
         .memory_bytes = engine_memory(k),
-        .temp_directory = out_dir, /* on a disk, where /tmp is memory; what is left in it goes with it */
+        .temp_directory =
+            out_dir, /* on a disk, where /tmp is memory; what is left in it goes with it */
         .progress = ingest_progress,
     };
     nosync_set(json_is_true(json_object_get(req, "unsynced"))); /* this kernel does nothing else */

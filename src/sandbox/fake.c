@@ -141,7 +141,7 @@ static const char *members_of(enum wire_type request)
     case WIRE_EXEC:
         return "{\"columns\":[],\"types\":[],\"rows\":[],\"row_count\":0,\"truncated\":false}";
     case WIRE_INGEST:
-        return "{\"columns\":[],\"types\":[],\"row_count\":0,\"dialect\":{}}";
+        return "{\"columns\":[],\"types\":[],\"row_count\":0,\"report\":{\"rows\":0}}";
     case WIRE_PROFILE:
         return "{\"profile\":{}}";
     case WIRE_LIST:

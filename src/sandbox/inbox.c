@@ -118,11 +118,14 @@ static bool is_table(const struct inbox *in, const json_t *body)
     return true;
 }
 
-static bool is_rejects(const json_t *rejects)
+/* Counts of rows, and of the rows that are shown. */
+static bool is_reading(const json_t *report)
 {
-    const json_t *count = json_object_get(rejects, "count");
-    return !rejects || (json_is_integer(count) && json_integer_value(count) >= 0 &&
-                        json_is_array(json_object_get(rejects, "lines")));
+    const json_t *refused = json_object_get(report, "refused"),
+                 *shown = json_object_get(report, "refused_rows");
+    return json_is_object(report) && json_is_integer(json_object_get(report, "rows")) &&
+           (!refused || (json_is_integer(refused) && json_integer_value(refused) >= 0)) &&
+           (!shown || json_is_array(shown));
 }
 
 static bool is_report(const json_t *body)
@@ -130,8 +133,7 @@ static bool is_report(const json_t *body)
     return json_array_size(json_object_get(body, "columns")) ==
                json_array_size(json_object_get(body, "types")) &&
            json_is_integer(json_object_get(body, "row_count")) &&
-           is_rejects(json_object_get(body, "rejects")) &&
-           json_is_object(json_object_get(body, "dialect"));
+           is_reading(json_object_get(body, "report"));
 }
 
 /*

@@ -60,6 +60,8 @@ static const struct wire_field ingest_fields[] = {
       .doc =
           "of the file, for messages; mount 0 is the file, mount 1 the directory for the table" },
     { "unsynced", WIRE_BOOL, .doc = "do not wait for the disk" },
+    { "options", WIRE_OBJECT, .optional = true, .max = 16,
+      .doc = "how to read it, where it is said: files.md" },
 };
 
 static const struct wire_field profile_fields[] = {
@@ -131,9 +133,8 @@ static const struct wire_field result_fields[] = {
 static const struct wire_field ingested_fields[] = {
     ANSWER_FIELDS,
     TABLE_FIELDS,
-    { "rejects", WIRE_OBJECT, .optional = true, .min = 2, .max = 2,
-      .doc = "`{\"count\",\"lines\"}`: what was left out" },
-    { "dialect", WIRE_OBJECT, .optional = true, .max = 16, .doc = "how the file was read" },
+    { "report", WIRE_OBJECT, .optional = true, .max = 24,
+      .doc = "how the file was read: files.md" },
 };
 
 static const struct wire_field profiled_fields[] = {

@@ -23,6 +23,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/ingest/csv_file.h"
+#include "kernel/ingest/encoding.h"
 #include "kernel/sql/sql_impl.h"
 
 #define HEAD_BYTES 4096
@@ -133,8 +134,7 @@ int data_source_add_scratch(struct data_source *s, const char *directory, const 
     return *ret_fd < 0 ? err_errno(err, ERR_IO, errno, "making a temporary file") : 0;
 }
 
-/* How large a scratch file may get. */
-static uint64_t room_for(int fd, uint64_t most)
+uint64_t data_source_room(int fd, uint64_t most)
 {
     struct rlimit limit;
     struct statvfs fs;
@@ -227,7 +227,7 @@ static int gunzip(struct data_source *s, const struct sql_ingest *in,
         return err_set(err, ERR_NO_MEMORY, "out of memory for unpacking");
     g.packed = packed;
     g.fd = fd;
-    g.most = room_for(fd, MAX_OF(GZIP_FREE_BYTES, (uint64_t)packed.len * GZIP_RATIO_MAX));
+    g.most = data_source_room(fd, MAX_OF(GZIP_FREE_BYTES, (uint64_t)packed.len * GZIP_RATIO_MAX));
     r = unpack(&g, block, err);
     inflateEnd(&g.z);
     return r;
@@ -248,6 +248,30 @@ static int check_unpacked(const unsigned char *head, size_t len, const char *nam
     return 0;
 }
 
+/*
+ * ---- encodings ----------------------------------------------------------------------------------
+ * -------------------
+ */
+
+int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
+                        const struct data_hooks *hooks, const char *encoding, struct err *err)
+{
+    auto_mapping struct fd_mapping file = { 0 };
+    auto_close int fd = -1;
+    int r = csv_file_map(s->path, &file, err);
+
+    if (r < 0)
+        return r;
+    s->encoding = encoding ? encoding : encoding_find(file.data, file.len);
+    if (str_ieq(s->encoding, "utf-8") && !memchr(file.data, 0, file.len) &&
+        (!encoding || str_is_utf8((const char *)file.data, file.len)))
+        return 0;
+    r = data_source_add_scratch(s, in->temp_directory, ".utf8", &fd, err);
+    return r < 0 ? r :
+                   encoding_convert(file.data, file.len, s->encoding, s->path, hooks->must_stop,
+                                    hooks->arg, &s->converted, err);
+}
+
 /* ---- JSON ---------------------------------------------------------------------------------------------------------- */
 
 /* Only the bytes of the array that is the table. */
@@ -257,7 +281,7 @@ static int cut_out(struct data_source *s, const struct sql_ingest *in,
     auto_close int fd = -1;
     int r = data_source_add_scratch(s, in->temp_directory, ".json", &fd, err);
 
-    if (r == 0 && s->records.end - s->records.begin > room_for(fd, UINT64_MAX))
+    if (r == 0 && s->records.end - s->records.begin > data_source_room(fd, UINT64_MAX))
         r = err_set(err, ERR_VALIDATION,
                     "'%.200s' is too large for the room there is; send it in smaller parts",
                     in->name);
@@ -277,18 +301,10 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
 {
     auto_mapping struct fd_mapping text = { 0 };
     struct csv_file file;
-    const char *path = s->path;
-    int r = csv_file_inspect(path, in->name, &file, err);
+    int r = csv_file_inspect(s->path, in->name, &file, err);
 
-    if (r == 0 && file.encoding != CSV_UTF8) {
-        auto_close int fd = -1;
-
-        r = data_source_add_scratch(s, in->temp_directory, ".utf8", &fd, err);
-        if (r == 0 && unlink(s->path) < 0) /* the converter makes it itself */
-            r = err_errno(err, ERR_IO, errno, "converting the file");
-        if (r == 0)
-            r = csv_file_to_utf8(path, file.encoding, s->path, hooks->must_stop, hooks->arg, err);
-    }
+    if (r == 0)
+        r = data_source_to_utf8(s, in, hooks, NULL, err);
     if (r < 0)
         return r;
     r = csv_file_map(s->path, &text, err);
@@ -331,19 +347,19 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
     if (r < 0)
         return r;
     options.out_fd = fd;
-    options.max_csv_bytes = room_for(fd, CSV_OF_SHEET_MAX);
+    options.max_csv_bytes = data_source_room(fd, CSV_OF_SHEET_MAX);
     return xlsx_to_csv(file.data, file.len, &options, &s->sheet, err);
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------- */
 
 /* A name that says tabs is believed if the first line has one. */
-static bool says_tabs(const unsigned char *head, size_t len, const char *name)
+bool data_source_says_tabs(const char *text, size_t len, const char *name)
 {
-    const unsigned char *end = memchr(head, '\n', len);
+    const char *end = memchr(text, '\n', len);
 
     return (has_ending(name, ".tsv") || has_ending(name, ".tab")) &&
-           memchr(head, '\t', end ? (size_t)(end - head) : len);
+           memchr(text, '\t', end ? (size_t)(end - text) : len);
 }
 
 int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
@@ -371,9 +387,6 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
         return prepare_json(s, in, hooks, err);
     case DATA_XLSX:
         return prepare_xlsx(s, in, hooks, err);
-    case DATA_CSV:
-        s->tabs = says_tabs(head, len, in->name);
-        return 0;
     default:
         return 0;
     }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "kernel/ingest/encoding.h"
 #include "kernel/ingest/json_file.h"
 #include "kernel/sql/sql.h"
 #include "kernel/ingest/xlsx/xlsx.h"
@@ -21,11 +22,12 @@ const char *data_format_name(enum data_format format);
 struct data_source {
     enum data_format format;
     bool gzip;
-    bool tabs; /* CSV: the name says that fields are separated by tabs, and the text has some */
+    const char *encoding; /* of a text; NULL: nobody has looked */
+    struct encoding_result converted;
     const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
     struct json_records records;
     struct xlsx_table sheet;
-    char *scratch[3]; /* files made on the way */
+    char *scratch[4]; /* files made on the way */
     size_t n_scratch;
 };
 
@@ -46,6 +48,15 @@ void data_source_finish(struct data_source *s); /* removes the scratch files */
 /* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */
 int data_source_add_scratch(struct data_source *s, const char *directory, const char *suffix,
                             int *ret_fd, struct err *err);
+
+bool data_source_says_tabs(const char *text, size_t len, const char *name);
+
+/* How large a scratch file may get, `most` at most. */
+uint64_t data_source_room(int fd, uint64_t most);
+
+/* s->path becomes UTF-8 without NULs, if it is not. `encoding` NULL: it is found out. */
+int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
+                        const struct data_hooks *hooks, const char *encoding, struct err *err);
 
 /*
  * "read_json('…',…)" for JSON, NDJSON and Parquet. `sample_rows` of JSON decide on names and types (-1: all). `sparse`: keys

@@ -2,23 +2,19 @@
  * A data file → columnar file, once.
  *
  * Theory of operation. What kind of file it is and what must be done before DuckDB can read it is formats.c's part; JSON and
- * Parquet are read by DuckDB as they are then, a workbook has become CSV with columns that are known. The bytes of a CSV are looked
- * at first (csv_file.c): what is no text is refused by its kind, UTF-16 becomes UTF-8. Then DuckDB's sniffer finds the dialect, the
- * header and the types from a sample. Then one CREATE TABLE AS reads the whole file with exactly that, into an attached database
- * file, which is checkpointed and detached. A plain file is read at the same time, by a guess (ingest_ahead.c).
- *
- * What can go wrong with a CSV on the way, and what is done about it:
- *   bytes that are not UTF-8          read again as Latin-1, or as Windows-1252 turned into UTF-8
- *   lines that do not fit             read again with a list of rejected lines, which is reported
- *   many values that are not of the   sniffed again over the whole file, so that the column gets a type that holds them
- *   type that the sample suggested
- *   ragged files sniffed as 1 column  sniffed again, leaving out lines that do not fit
- *   decimals in a column of integers  DuckDB would round them without a word: the column becomes DOUBLE
- *   more than a date in a column of   DuckDB would drop the rest without a word: it is told the format, which makes it strict
- *   dates
+ * Parquet are read by DuckDB as they are then. How a CSV is separated and where its table is, is
+ * decided here (csv_shape.c), not by
+ * DuckDB's sniffer. A large file whose first lines leave no doubt is read by DuckDB as it is, while
+ * another thread looks whether all of
+ * it is as plain (csv_scan.c); if it is not, what was read is thrown away. All other files are gone
+ * through twice by our own reader
+ * (csv_table.c), which decides on types by all values, accounts for every record, and writes lines
+ * that DuckDB can only read one way.
+ * DuckDB's rows are counted in the end: a row more or less is an error.
  */
 
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,15 +25,16 @@
 #include "base/str.h"
 #include "kernel/ingest/csv_dialect.h"
 #include "kernel/ingest/csv_file.h"
+#include "kernel/ingest/csv_scan.h"
 #include "kernel/ingest/ingest_impl.h"
 #include "kernel/sql/sql_value.h"
 
-#define MAX_REJECTED_LINES_STORED 100000
 #define NAME_MAX_BYTES 8192 /* of a column */
 #define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
 #define PREPARING_SHARE 0.6      /* of the progress, for what is unpacked or converted first */
-#define LINE_BYTES (2000 * 1000) /* longer lines than this DuckDB must be told of */
+#define PLAIN_BYTES (8 << 20)    /* from here on DuckDB reads plain files itself */
+#define PLAIN_COLUMNS 1000
 
 /*
  * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless the file is made with
@@ -53,11 +50,10 @@
 
 static void cleanup_ingest(struct ingest *g)
 {
+    fd_mapping_finish(&g->text);
+    csv_table_finish(&g->table);
     csv_dialect_finish(&g->dialect);
     data_source_finish(&g->source);
-    if (g->converted)
-        unlink(g->converted);
-    free(g->converted);
     free(g->failure);
 }
 
@@ -69,102 +65,30 @@ int ingest_note_failure(struct ingest *g, const char *message, struct err *err)
     return g->failure ? 1 : err_set(err, ERR_NO_MEMORY, "out of memory for a message");
 }
 
-/* ---- sniffing ------------------------------------------------------------------------------------------------------ */
-
-int ingest_sniff(struct ingest *g, const char *extra, struct err *err)
-{
-    auto_free char *failure = NULL;
-    char options[128], separator = g->source.tabs ? '\t' : *extra ? 0 : g->file.separator;
-    int r;
-
-    if (separator)
-        snprintf(options, sizeof(options), ",delim='%c'%s", separator, extra);
-    else
-        snprintf(options, sizeof(options), "%s", extra);
-    r = csv_dialect_sniff(&g->dialect, g->e->con, g->path, g->file.double_quotes_only,
-                          g->encoding == CSV_LATIN1, options, &failure, err);
-
-    return r < 0 || !failure ? r : ingest_note_failure(g, failure, err);
-}
-
-static bool is_integer_type(const char *type)
-{
-    return str_eq(type, "BIGINT") || str_eq(type, "INTEGER") || str_eq(type, "HUGEINT") ||
-           str_eq(type, "SMALLINT") || str_eq(type, "TINYINT");
-}
-
-/*
- * DuckDB reads 1.5 in a BIGINT column as 2. Within the sample the type fits; past it nobody has looked. And dates
- * that are all plain are read faster (csv_dialect.h). So the file is searched, which costs about a twentieth of reading it.
- */
-int ingest_look_closer(const struct ingest *g, struct csv_dialect *d, struct err *err)
-{
-    auto_free enum csv_sought *sought = calloc(d->n_columns, sizeof(*sought));
-    auto_free bool *hit = calloc(d->n_columns, sizeof(bool));
-    const struct csv_layout layout = { d->delimiter[0], d->quote[0], d->has_header };
-    /* A row has at least a byte and a line break for each column: below this size the sample was the whole file. */
-    bool goes_on = g->file.size_bytes > (int64_t)SNIFFED_ROWS * (int64_t)(d->n_columns + 1);
-    bool plain = csv_dialect_may_have_plain_dates(d), any = false;
-    int r;
-
-    d->plain_dates = false;
-    if (!sought || !hit)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for %zu columns", d->n_columns);
-    for (size_t i = 0; i < d->n_columns; i++) {
-        if (plain && str_eq(d->types[i], "DATE"))
-            sought[i] = CSV_ODD_DATES;
-        else if (goes_on && is_integer_type(d->types[i]))
-            sought[i] = CSV_DECIMALS;
-        any = any || sought[i] != CSV_NOTHING;
-    }
-    if (!any)
-        return 0;
-    r = csv_file_find(g->path, &layout, sought, d->n_columns, hit, err);
-    for (size_t i = 0; r == 0 && i < d->n_columns; i++) {
-        if (hit[i] && sought[i] == CSV_ODD_DATES) {
-            plain = false;
-        } else if (hit[i]) {
-            free(d->types[i]);
-            d->types[i] = strdup("DOUBLE");
-            if (!d->types[i])
-                r = err_set(err, ERR_NO_MEMORY, "out of memory for a column");
-        }
-    }
-    d->plain_dates = r == 0 && plain;
-    return r;
-}
-
 /* ---- reading ------------------------------------------------------------------------------------------------------- */
 
-/* A sheet's lines: short ones are padded, and one that is longer than DuckDB expects is announced. */
-static int write_sheet_options(const struct xlsx_table *t, struct buf *sql, struct err *err)
+static int write_csv_source(struct ingest *g, struct buf *sql, struct err *err)
 {
-    int r = 0;
-
-    if (t->ragged) /* DuckDB cannot find the lines' beginnings in parallel if it has to count fields as well */
-        r = buf_append_str(
-            sql, t->has_line_breaks ? ",null_padding=true,parallel=false" : ",null_padding=true",
-            err);
-    if (r == 0 && t->longest_row > LINE_BYTES)
-        r = buf_printf(sql, err, ",max_line_size=%zu,buffer_size=%zu", t->longest_row + 1024,
-                       2 * t->longest_row + 4096);
-    return r;
-}
-
-static int write_csv_source(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
-{
+    const struct xlsx_table *sheet = &g->source.sheet;
     int r = buf_append_str(sql, "read_csv(", err);
 
     if (r == 0)
         r = sql_quote_path(sql, g->path, err);
     if (r == 0)
         r = csv_dialect_write_options(&g->dialect, sql, err);
-    if (r == 0 && g->encoding == CSV_LATIN1)
-        r = buf_append_str(sql, ",encoding='latin-1'", err);
-    if (r == 0 && g->source.format == DATA_XLSX)
-        r = write_sheet_options(&g->source.sheet, sql, err);
-    if (r == 0 && rejects)
-        r = buf_printf(sql, err, ",store_rejects=true,rejects_limit=%d", MAX_REJECTED_LINES_STORED);
+    if (r == 0 &&
+        sheet
+            /*
+             * DuckDB cannot find the lines' beginnings in parallel if it has to count fields as
+             * well.
+             */
+            ->ragged)
+        r = buf_append_str(sql,
+                           sheet->has_line_breaks ? ",null_padding=true,parallel=false" :
+                                                    ",null_padding=true",
+                           err);
+    else if (r == 0 && g->one_by_one)
+        r = buf_append_str(sql, ",parallel=false", err);
     return r < 0 ? r : buf_append_str(sql, ")", err);
 }
 
@@ -185,7 +109,7 @@ static int write_exclusions(const struct xlsx_table *t, struct buf *sql, struct 
     return r < 0 || before[0] == ' ' ? r : buf_append_str(sql, ")", err);
 }
 
-static int build_statement(struct ingest *g, bool rejects, struct buf *sql, struct err *err)
+static int build_statement(struct ingest *g, struct buf *sql, struct err *err)
 {
     int r = buf_append_str(sql, "CREATE OR REPLACE TABLE " INGEST_DB ".main.data AS SELECT *", err);
 
@@ -195,7 +119,7 @@ static int build_statement(struct ingest *g, bool rejects, struct buf *sql, stru
         r = buf_append_str(sql, " FROM ", err);
     if (r < 0)
         return r;
-    return ingest_is_delimited(g) ? write_csv_source(g, rejects, sql, err) :
+    return ingest_is_delimited(g) ? write_csv_source(g, sql, err) :
                                     data_source_write_sql(&g->source, -1, g->sparse, sql, err);
 }
 
@@ -206,7 +130,8 @@ static void tell_progress(struct ingest *g, double fraction)
                         MIN_OF(g->progress_base + fraction * (1 - g->progress_base), 1.0));
 }
 
-void ingest_stop_reading(struct ingest *g)
+/* From another thread: read_rows() ends soon, and fails. */
+static void stop_reading(struct ingest *g)
 {
     atomic_store(&g->stop_reading, true);
     duckdb_interrupt(g->e->con); /* alone it would be forgotten by a statement that has not begun */
@@ -239,15 +164,15 @@ static void drive(struct ingest *g, duckdb_pending_result pending)
     }
 }
 
-/* 0 and g->n_rows; 1 and g->failure. */
-int ingest_read_rows(struct ingest *g, bool rejects, struct err *err)
+/* The table, by g->dialect. 0 and g->n_rows; 1 and g->failure. */
+static int read_rows(struct ingest *g, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(INGEST_STATEMENT_MAX);
     duckdb_prepared_statement statement = NULL;
     duckdb_pending_result pending = NULL;
     duckdb_result result = { 0 };
     duckdb_data_chunk chunk;
-    int r = build_statement(g, rejects, &sql, err);
+    int r = build_statement(g, &sql, err);
 
     if (r < 0)
         return r;
@@ -273,50 +198,11 @@ int ingest_read_rows(struct ingest *g, bool rejects, struct err *err)
     return r;
 }
 
-/* ---- rejected lines ------------------------------------------------------------------------------------------------ */
-
-static int drop_rejects(struct ingest *g, struct err *err)
-{
-    return sql_run(g->e,
-                   "DROP TABLE IF EXISTS temp.reject_errors;DROP TABLE IF EXISTS temp.reject_scans",
-                   err);
-}
-
-static int ask_number(struct ingest *g, const char *sql, int64_t *ret, struct err *err)
-{
-    auto_result duckdb_result result = { 0 };
-    duckdb_data_chunk chunk;
-
-    if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
-        return err_set(err, ERR_INTERNAL, "%s", duckdb_result_error(&result));
-    chunk = duckdb_fetch_chunk(result);
-    if (!chunk)
-        return err_set(err, ERR_INTERNAL, "DuckDB answered nothing to %s", sql);
-    *ret = ((int64_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[0];
-    duckdb_destroy_data_chunk(&chunk);
-    return 0;
-}
-
-/* Reads again and keeps a list of the lines that do not fit. 0 or 1 as ingest_read_rows(). */
-static int read_with_rejects(struct ingest *g, struct err *err)
-{
-    int r = drop_rejects(g, err);
-
-    g->dialect.plain_dates =
-        false; /* with lines left out, the fields may be others than those that were looked at */
-    if (r == 0)
-        r = ingest_read_rows(g, true, err);
-    if (r == 0)
-        r = ask_number(g, "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors",
-                       &g->n_rejected, err);
-    return r;
-}
-
 /* ---- the file that is made ----------------------------------------------------------------------------------------- */
 
 static bool is_wide(const struct ingest *g)
 {
-    return g->file.n_separators >= WIDE_COLUMNS;
+    return g->n_columns >= WIDE_COLUMNS;
 }
 
 static int attach_output(struct ingest *g, struct err *err)
@@ -347,7 +233,8 @@ static void remove_output(const struct ingest *g)
     unlink(wal);
 }
 
-int ingest_start_anew(struct ingest *g, struct err *err)
+/* Forgets what has been read: a new, empty file is attached. */
+static int start_anew(struct ingest *g, struct err *err)
 {
     int r = sql_run(g->e, "DETACH " INGEST_DB, err);
 
@@ -363,116 +250,202 @@ int ingest_start_anew(struct ingest *g, struct err *err)
 
 /* ---- the flow ------------------------------------------------------------------------------------------------------ */
 
-static bool stop_asked(const void *arg)
+static bool hook_must_stop(const void *arg)
 {
-    return sql_must_stop(arg);
+    return sql_must_stop(((const struct ingest *)arg)->e);
 }
 
-/* A UTF-8 copy in the spill directory; g->path then is that. */
-static int convert(struct ingest *g, struct err *err)
+static void hook_progress(void *arg, double fraction)
 {
-    const char *dir = g->in->temp_directory;
+    struct ingest *g = arg;
+    int64_t now = clock_now_ms();
 
-    if (!dir || !dir[0])
-        return err_set(err, ERR_CONFIG, "no temporary directory to convert a %s file in",
-                       csv_encoding_name(g->encoding));
-    if (asprintf(&g->converted, "%s/riddle-utf8-%d.csv", dir, (int)getpid()) < 0) {
-        g->converted = NULL;
-        return err_set(err, ERR_NO_MEMORY, "out of memory for a path");
-    }
-    g->path = g->converted;
-    return csv_file_to_utf8(g->source.path, g->encoding, g->converted, stop_asked, g->e, err);
+    if (!g->in->progress || now < g->next_progress_ms)
+        return;
+    g->next_progress_ms = now + PROGRESS_INTERVAL_MS;
+    g->in->progress(g->in->progress_arg, MIN_OF(fraction, 1.0) * PREPARING_SHARE);
 }
 
-/*
- * Was it the encoding? DuckDB says so for texts only: a Latin-1 letter in a column of numbers is a wrong number to it. So once
- * something has failed the file is looked through. 1: it is not UTF-8.
- */
-static int is_encoding_failure(const struct ingest *g, struct err *err)
+static int set_dialect(struct ingest *g, struct err *err)
 {
-    bool utf8 = true;
-    int r;
+    int r = 0;
 
-    if (g->encoding != CSV_UTF8 || sql_classify(g->e, g->failure) != SQL_FAILED)
-        return 0;
-    r = csv_file_is_utf8(g->path, &utf8, err);
-    return r < 0 ? r : !utf8;
-}
-
-/* May the trouble be with single lines, so that leaving them out helps? */
-static bool is_row_failure(const struct ingest *g)
-{
-    return sql_classify(g->e, g->failure) == SQL_FAILED;
-}
-
-/* Ragged files: the sniffer falls back to one column of whole lines. */
-static bool looks_ragged(const struct ingest *g)
-{
-    return g->dialect.n_columns == 1 && g->file.n_separators > 0 && !g->file.one_line;
-}
-
-/* After a first sniff, which gave r. 0: g->dialect is right; 1: g->failure. */
-static int find_dialect(struct ingest *g, int r, struct err *err)
-{
-    if (r == 1) {
-        int wrong = is_encoding_failure(g, err);
-
-        if (wrong != 0)
-            return wrong;
-    }
-    if ((r == 1 && is_row_failure(g)) || (r == 0 && looks_ragged(g)))
-        r = ingest_sniff(g, ",ignore_errors=true", err);
+    csv_dialect_finish(&g->dialect);
+    for (size_t i = 0; r == 0 && i < g->table.n_columns; i++)
+        if (!g->table.columns[i].dropped)
+            r = csv_dialect_add_column(&g->dialect, g->table.columns[i].name,
+                                       column_type_name(&g->table.columns[i]), err);
     return r;
 }
 
-/* Past this many values of a wrong type it is the type that is wrong. */
-static bool types_are_wrong(struct ingest *g, struct err *err)
-{
-    int64_t n = 0;
+struct scanning {
+    struct ingest *g;
+    struct csv_scan scan;
+    bool plain;
+    int64_t n_rows;
+};
 
-    if (g->n_rejected == 0 ||
-        ask_number(
-            g,
-            "SELECT count(DISTINCT line)::BIGINT FROM temp.reject_errors WHERE error_type = 'CAST'",
-            &n, err) < 0)
-        return false;
-    return n > 1000 || n * 100 > g->n_rows + g->n_rejected;
+static void *scan_beside(void *arg)
+{
+    struct scanning *s = arg;
+
+    s->plain = csv_scan_is_plain(&s->scan, (const char *)s->g->text.data, s->g->text.len,
+                                 &s->n_rows);
+    if (!s->plain) /* the reading may stop */
+        stop_reading(s->g);
+    return NULL;
+}
+
+/* Do the first lines leave no doubt, and is the file worth the trouble? */
+static int may_be_plain(struct ingest *g, struct err *err)
+{
+    const struct csv_layout *l = &g->table.shape.layout;
+    const char *text = (const char *)g->text.data, *line;
+    size_t typed = 0;
+    int r;
+
+    if (g->text.len < PLAIN_BYTES || g->table.n_columns < 2 || g->table.n_columns > PLAIN_COLUMNS ||
+        l->delimiter[1] || l->quote != '"' || l->escape || l->spaces || l->runs || l->returns_end ||
+        g->options.encoding || g->table.shape.begin != 0 || g->table.shape.end != g->text.len ||
+        memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        return 0;
+    r = csv_table_guess(&g->table, text, g->text.len, &g->options, err);
+    if (r <= 0)
+        return r;
+    for (size_t i = 0; i < g->table.n_columns; i++) {
+        if (!csv_scan_knows(&g->table.columns[i]))
+            return 0;
+        typed += g->table.columns[i].type != COLUMN_TEXT;
+    }
+    line = memchr(text, '\n', g->text.len);
+    g->dialect.returns = line && line > text && line[-1] == '\r';
+    return typed > 0;
+}
+
+/* 1: the table is there. 0: the file is not plain. */
+static int load_plain(struct ingest *g, struct err *err)
+{
+    auto_free enum column_type *types = calloc(g->table.n_columns, sizeof(*types));
+    struct scanning s = { .g = g };
+    bool returns = g->dialect.returns;
+    pthread_t thread;
+    int r = set_dialect(g, err);
+
+    if (!types)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < g->table.n_columns; i++)
+        types[i] = g->table.columns[i].type;
+    g->dialect.delimiter = g->table.shape.layout.delimiter[0];
+    g->dialect.has_header = true;
+    g->dialect.returns = returns;
+    s.scan = (struct csv_scan){ .delimiter = g->dialect.delimiter,
+                                .returns = returns,
+                                .types = types,
+                                .n_columns = g->table.n_columns,
+                                .stop = &g->stop_scanning };
+    if (pthread_create(&thread, NULL, scan_beside, &s) != 0)
+        return 0;
+    r = read_rows(g, err);
+    if (r != 0)
+        atomic_store(&g->stop_scanning, true);
+    pthread_join(thread, NULL);
+    if (r < 0 || sql_must_stop(g->e))
+        return r < 0 ? r : err_set(err, ERR_CANCELLED, "interrupted");
+    if (r == 0 && s.plain && s.n_rows == g->n_rows) {
+        g->table.counts = (struct csv_counts){ .records = s.n_rows + 1,
+                                               .rows = s.n_rows,
+                                               .header = 1 };
+        g->source.encoding = "utf-8";
+        return 1;
+    }
+    return start_anew(g, err);
+}
+
+/* The whole file by our own reader; 0: the table is there; 1: g->failure. */
+static int load_exactly(struct ingest *g, struct err *err)
+{
+    struct csv_hooks hooks = {
+        .name = g->in->name, .must_stop = hook_must_stop, .progress = hook_progress, .arg = g
+    };
+    auto_close int fd = -1;
+    int r = data_source_add_scratch(&g->source, g->in->temp_directory, ".rows", &fd, err);
+
+    if (r < 0)
+        return r;
+    hooks.out_fd = fd;
+    hooks.max_bytes = data_source_room(fd, UINT64_MAX);
+    g->path = g->source.path;
+    r = csv_table_read(&g->table, (const char *)g->text.data, g->text.len, &g->options, &hooks,
+                       err);
+    g->progress_base = PREPARING_SHARE;
+    if (r == 0)
+        r = set_dialect(g, err);
+    if (r < 0)
+        return r;
+    if (g->dialect.n_columns == 0)
+        return err_set(err, ERR_VALIDATION, "CSV has no columns: '%.200s' has separators only",
+                       g->in->name);
+    g->dialect.delimiter = ',';
+    g->dialect.marked = true;
+    g->dialect.longest_row = g->table.longest_row;
+    r = read_rows(g, err);
+    if (r == 0 && g->n_rows != g->table.counts.rows &&
+        !g->one_by_one) { /* text with line breaks, cut in parallel */
+        g->one_by_one = true;
+        r = start_anew(g, err);
+        if (r == 0)
+            r = read_rows(g, err);
+    }
+    if (r == 0 && g->n_rows != g->table.counts.rows)
+        r = err_set(err, ERR_INTERNAL, "%" PRId64 " rows were written and %" PRId64 " read",
+                    g->table.counts.rows, g->n_rows);
+    return r;
+}
+
+/* The text is mapped as UTF-8, and where its table is, is known. */
+static int find_table(struct ingest *g, struct err *err)
+{
+    int r;
+
+    fd_mapping_finish(&g->text);
+    csv_table_finish(&g->table);
+    r = csv_file_map(g->source.path, &g->text, err);
+    if (r < 0)
+        return r;
+    if (!g->options.delimiter &&
+        data_source_says_tabs((const char *)g->text.data, g->text.len, g->in->name))
+        g->options.delimiter = "\t";
+    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len, NULL, &g->options, err);
+    g->n_columns = g->table.n_columns;
+    return r;
+}
+
+static int to_utf8(struct ingest *g, struct err *err)
+{
+    const struct data_hooks hooks = { .must_stop = hook_must_stop,
+                                      .progress = hook_progress,
+                                      .arg = g };
+
+    return data_source_to_utf8(&g->source, g->in, &hooks, g->options.encoding, err);
 }
 
 /* 0: the table is there; 1: g->failure. */
 static int load_csv(struct ingest *g, struct err *err)
 {
-    enum ingest_ahead ahead;
-    int r = ingest_sniff_beside_reading(g, &ahead, err);
+    int r = may_be_plain(g, err);
 
-    r = find_dialect(g, r, err);
-    if (r == 0 && ahead == INGEST_NOT_READ) {
-        r = ingest_look_closer(g, &g->dialect, err);
+    if (r == 1)
+        r = load_plain(g, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (!g->source.encoding) {
+        r = to_utf8(g, err);
         if (r == 0)
-            r = ingest_read_rows(g, false, err);
-    } else if (r == 0) {
-        r = ahead == INGEST_FAILED;
+            r = find_table(g, err);
     }
-    if (r == 1) {
-        r = is_encoding_failure(g, err);
-        if (r == 1) {
-            r = csv_file_one_byte_encoding(g->source.path, &g->encoding, err);
-            if (r == 0 && g->encoding == CSV_WINDOWS_1252)
-                r = convert(g, err);
-            return r < 0 ? r : load_csv(g, err); /* once: the encoding is no longer UTF-8 */
-        }
-        if (r == 0)
-            r = 1;
-    }
-    if (r == 1 && g->dialect.n_columns > 0 && is_row_failure(g)) {
-        r = read_with_rejects(g, err);
-        if (r == 0 && types_are_wrong(g, err)) {
-            r = ingest_sniff(g, ",ignore_errors=true,sample_size=-1", err);
-            if (r == 0)
-                r = read_with_rejects(g, err);
-        }
-    }
-    return r;
+    return r < 0 ? r : load_exactly(g, err);
 }
 
 /* Names and types of what was made. */
@@ -525,7 +498,7 @@ static int check_names(const struct ingest *g, struct err *err)
 
 static int load(struct ingest *g, struct err *err)
 {
-    int r = g->source.format == DATA_CSV ? load_csv(g, err) : ingest_read_rows(g, false, err);
+    int r = g->source.format == DATA_CSV ? load_csv(g, err) : read_rows(g, err);
 
     if (r == 0 && g->source.format != DATA_CSV)
         r = describe_table(g, err);
@@ -535,7 +508,7 @@ static int load(struct ingest *g, struct err *err)
 /* 1 when an error was written: the memory will not do. */
 static int prepare_for_width(struct ingest *g, struct err *err)
 {
-    int64_t n = (int64_t)g->file.n_separators + 1, memory = g->in->memory_bytes;
+    int64_t n = (int64_t)g->n_columns, memory = g->in->memory_bytes;
     char message[600];
 
     if (!is_wide(g))
@@ -583,8 +556,6 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
         return err_set(err, failed.code, "%s", failed.message);
     if (r == 1)
         return ingest_write_failure(g, err);
-    if (ingest_check_rows(g) != 0)
-        return 0;
     r = sql_run(g->e, "CHECKPOINT " INGEST_DB, err);
     if (r == 0)
         r = ingest_write_report(g, err);
@@ -594,33 +565,21 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
 
 /* ---- what comes first ---------------------------------------------------------------------------------------------- */
 
-static bool hook_must_stop(const void *arg)
-{
-    return sql_must_stop(((const struct ingest *)arg)->e);
-}
-
-static void hook_progress(void *arg, double fraction)
-{
-    struct ingest *g = arg;
-    int64_t now = clock_now_ms();
-
-    if (!g->in->progress || now < g->next_progress_ms)
-        return;
-    g->next_progress_ms = now + PROGRESS_INTERVAL_MS;
-    g->in->progress(g->in->progress_arg, MIN_OF(fraction, 1.0) * PREPARING_SHARE);
-}
-
+/* Large files are read as they are first: see load_plain(). */
 static int look_at_csv(struct ingest *g, struct err *err)
 {
     int r = csv_file_inspect(g->source.path, g->in->name, &g->file, err);
 
-    if (r < 0)
-        return r;
-    g->encoding = g->file.encoding;
-    if (g->encoding != CSV_UTF8)
-        r = convert(g, err);
-    if (r == 0 && g->converted) /* look at the text now that it can be read */
-        r = csv_file_inspect(g->converted, g->in->name, &g->file, err);
+    if (r == 0 && (g->file.size_bytes < PLAIN_BYTES || g->options.encoding))
+        r = to_utf8(g, err);
+    if (r == 0)
+        r = find_table(g, err);
+    if (r == 0 && !g->source.encoding &&
+        encoding_wide(g->text.data, MIN_OF(g->text.len, (size_t)4096))) {
+        r = to_utf8(g, err);
+        if (r == 0)
+            r = find_table(g, err);
+    }
     return r;
 }
 
@@ -629,13 +588,15 @@ static int take_sheet(struct ingest *g, struct err *err)
 {
     const struct xlsx_table *t = &g->source.sheet;
     struct csv_dialect *d = &g->dialect;
-    int r = csv_dialect_init(d, ",", "\"", t->n_columns, err);
+    int r = 0;
 
+    d->delimiter = ',';
+    d->longest_row = t->longest_row;
     for (size_t i = 0; r == 0 && i < t->n_columns; i++)
         r = csv_dialect_add_column(d, t->columns[i].name, t->columns[i].type, err);
     if (r < 0)
         return r;
-    g->file.n_separators = t->n_columns ? (int)t->n_columns - 1 : 0;
+    g->n_columns = t->n_columns;
     if (t->n_rows > 0)
         return 0;
     if (t->has_header)
@@ -678,7 +639,7 @@ static int look_at_records(struct ingest *g, struct err *err)
         g->sparse = true;
         r = count_columns(g, &n, err);
     }
-    g->file.n_separators = (int)MIN_OF(n, (int64_t)CSV_MAX_COLUMNS + 1) - 1;
+    g->n_columns = (size_t)n;
     return r;
 }
 
@@ -731,8 +692,6 @@ static int ingest(struct ingest *g, struct err *err)
     if (r < 0)
         return r;
     r = fill_output(g, &made, err);
-    if (drop_rejects(g, r < 0 ? &ignored : err) < 0 && r == 0)
-        r = -err->code;
     if (sql_run(g->e, "DETACH " INGEST_DB, r < 0 ? &ignored : err) < 0 && r == 0)
         r = -err->code;
     if (r == 0 && made)
@@ -745,7 +704,9 @@ static int ingest(struct ingest *g, struct err *err)
 int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result *ret,
                struct err *err)
 {
-    __attribute__((cleanup(cleanup_ingest))) struct ingest g = { .e = e, .in = in, .out = ret };
+    __attribute__((cleanup(cleanup_ingest))) struct ingest g = {
+        .e = e, .in = in, .out = ret, .options = READ_OPTIONS_INIT
+    };
     int r = sql_set_limits(e, in->memory_bytes, in->threads, in->temp_directory, err);
 
     /* Without this DuckDB does not count; printing would go to our standard output. */
@@ -758,6 +719,8 @@ int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result 
             err);
     if (r < 0)
         return r;
+    if (in->options)
+        g.options = *in->options;
     sql_begin(e);
     r = ingest(&g, err);
     sql_end(e);

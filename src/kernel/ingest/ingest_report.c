@@ -1,17 +1,14 @@
 /*
- * What an ingest says: the report of one that went well, with lines that were left out, and why one did not.
+ * What an ingest says: the report of one that went well, and why one did not.
  */
 
-#include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/ingest/ingest_impl.h"
-
-#define MAX_REJECTED_LINES_SHOWN 20
-#define MAX_REJECTED_TEXT_BYTES 200
 
 void ingest_write_error(struct ingest *g, const char *message)
 {
@@ -24,74 +21,10 @@ void ingest_write_interrupted(struct ingest *g)
                 "reading the file was interrupted");
 }
 
-/* ---- rejected lines ------------------------------------------------------------------------------------------------ */
-
-/* Lines come back as they are in the file, so their bytes may be anything. */
-static int write_text(struct json_out *out, const char *text, struct err *err)
-{
-    size_t len = strlen(text);
-    bool cut = len > MAX_REJECTED_TEXT_BYTES;
-    auto_json json_t *safe =
-        json_text(text, cut ? str_utf8_cut(text, len, MAX_REJECTED_TEXT_BYTES) : len);
-    auto_buf struct buf line = BUF_INIT(4 * MAX_REJECTED_TEXT_BYTES + 4096);
-    int r;
-
-    if (!safe)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
-    r = buf_printf(&line, err, "%s%s", json_string_value(safe), cut ? "…" : "");
-    json_out_str(out, buf_cstr(&line), line.len);
-    return r;
-}
-
-static int write_rejected_line(struct json_out *out, duckdb_data_chunk chunk, idx_t i,
-                               struct err *err)
-{
-    static const char *const keys[] = { "column", "error", "text" };
-    int r = 0;
-
-    json_out_open(out, '{');
-    json_out_key(out, "line");
-    json_out_int(out, ((int64_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[i]);
-    for (idx_t k = 0; r == 0 && k < ARRAY_SIZE(keys); k++) {
-        auto_free char *text = sql_copy_text(chunk, k + 1, i);
-
-        if (!text)
-            return err_set(err, ERR_NO_MEMORY, "out of memory for a rejected line");
-        json_out_key(out, keys[k]);
-        if (k == 0 && !text[0])
-            json_out_null(out);
-        else
-            r = write_text(out, text, err);
-    }
-    json_out_close(out, '}');
-    return r;
-}
-
-/* [{"line","column","error","text"}…] */
-static int write_rejected_lines(struct ingest *g, struct err *err)
-{
-    auto_result duckdb_result result = { 0 };
-    struct json_out *out = &g->out->json;
-    char sql[300];
-    int r = 0;
-
-    snprintf(
-        sql, sizeof(sql),
-        "SELECT line::BIGINT, coalesce(column_name, ''), error_message, coalesce(csv_line, '') FROM temp.reject_errors "
-        "ORDER BY line, column_idx LIMIT %d",
-        MAX_REJECTED_LINES_SHOWN);
-    if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
-        return err_set(err, ERR_INTERNAL, "listing rejected lines: %s",
-                       duckdb_result_error(&result));
-    for (duckdb_data_chunk chunk; r == 0 && (chunk = duckdb_fetch_chunk(result));) {
-        for (idx_t i = 0; r == 0 && i < duckdb_data_chunk_get_size(chunk); i++)
-            r = write_rejected_line(out, chunk, i, err);
-        duckdb_destroy_data_chunk(&chunk);
-    }
-    return r;
-}
-
-/* ---- the report ---------------------------------------------------------------------------------------------------- */
+/*
+ * ---- the report ---------------------------------------------------------------------------------
+ * -------------------
+ */
 
 static void write_texts(struct json_out *out, const char *key, char **texts, size_t n)
 {
@@ -108,40 +41,227 @@ static void write_member(struct json_out *out, const char *key, const char *text
     json_out_text(out, text);
 }
 
-static void write_sheet_dialect(const struct xlsx_table *t, struct json_out *out)
+static void write_count(struct json_out *out, const char *key, int64_t n)
 {
-    write_member(out, "sheet", t->sheet);
-    json_out_key(out, "sheets");
-    json_out_int(out, (int64_t)t->n_sheets);
-    json_out_key(out, "header");
-    json_out_bool(out, t->has_header);
-    json_out_key(out, "title_rows");
-    json_out_int(out, t->n_titles);
+    json_out_key(out, key);
+    json_out_int(out, n);
 }
 
-/* The format, and what else is worth knowing about how the file was read. */
-static void write_dialect(const struct ingest *g, struct json_out *out)
+/* Bytes of the file may be anything. */
+static void write_bytes(struct json_out *out, const char *key, const char *text)
 {
-    const struct csv_dialect *d = &g->dialect;
-    const struct data_source *s = &g->source;
-    bool tabs = s->format == DATA_CSV && str_eq(d->delimiter, "\t");
+    auto_json json_t *safe = json_text(text, strlen(text));
 
-    json_out_key(out, "dialect");
+    write_member(out, key, safe ? json_string_value(safe) : "");
+}
+
+static void write_note(struct json_out *out, const char *fmt, ...) PRINTF_LIKE(2, 3);
+static void write_note(struct json_out *out, const char *fmt, ...)
+{
+    char note[600];
+    va_list args;
+
+    va_start(args, fmt);
+    vsnprintf(note, sizeof(note), fmt, args);
+    va_end(args);
+    note[str_utf8_cut(note, strlen(note), sizeof(note) - 8)] = '\0';
+    json_out_text(out, note);
+}
+
+static const char *order_name(enum date_order order)
+{
+    return order == DATE_DMY ? "dmy" : order == DATE_MDY ? "mdy" : "ymd";
+}
+
+/* What a person should know about a column; "" for nothing. */
+static void describe_column(const struct column *c, const struct column_signs *signs, char *ret,
+                            size_t size)
+{
+    static const char *const codes[] = {
+        [CODE_COMPACT] = "dates written as digits (20240131)",
+        [CODE_SERIAL] = "Excel's day numbers, read as dates",
+        [CODE_SECONDS] = "seconds since 1970, read as points in time (UTC)",
+        [CODE_MILLIS] = "milliseconds since 1970, read as points in time (UTC)"
+    };
+
+    ret[0] = '\0';
+    if (c->code != CODE_NONE)
+        snprintf(ret, size, "%s", codes[c->code]);
+    else if (c->type == COLUMN_TEXT && !signs->text && c->bad_line > 0 && c->n_good >= 3 &&
+             (c->no_number && c->no_when))
+        snprintf(ret, size, "text, because '%s' in line %lld is neither number nor date", c->bad,
+                 (long long)c->bad_line);
+    else if (c->type == COLUMN_TEXT && c->any_phone && !c->no_number)
+        snprintf(ret, size, "text, because the values look like telephone numbers");
+    else if ((c->type == COLUMN_INTEGER || c->type == COLUMN_REAL) && c->affix == AFFIX_PERCENT)
+        snprintf(ret, size, "percent: 5%% is 0.05");
+    else if ((c->type == COLUMN_INTEGER || c->type == COLUMN_REAL) && c->affix != AFFIX_NONE)
+        snprintf(ret, size, "%s: %s", c->affix == AFFIX_CURRENCY ? "currency" : "unit",
+                 c->affix_text);
+    else if (c->type == COLUMN_DATE && (c->when_kinds & (WHEN_MONTH | WHEN_QUARTER)))
+        snprintf(ret, size, "%s, read as their first day",
+                 c->when_kinds & WHEN_MONTH ? "months" : "quarters");
+    else if ((c->type == COLUMN_INTEGER || c->type == COLUMN_REAL) && c->guessed)
+        snprintf(ret, size, "%s",
+                 c->type == COLUMN_INTEGER ?
+                     "the sign between digits was taken for one between thousands" :
+                     "the sign between digits was taken for the decimal sign");
+}
+
+static void write_column(const struct column *c, const struct column_signs *signs,
+                         struct json_out *out)
+{
+    bool nulls = c->n_nulls > 0 && c->type != COLUMN_TEXT,
+         order = c->type != COLUMN_TEXT && c->order_counts && c->order;
+    char note[200];
+
+    describe_column(c, signs, note, sizeof(note));
+    if (c->dropped || (!nulls && !order && !note[0]))
+        return;
+    json_out_open(out, '{');
+    write_member(out, "name", c->name);
+    if (note[0])
+        write_bytes(out, "note", note);
+    if (nulls) {
+        json_out_key(out, "nulls");
+        json_out_open(out, '{');
+        for (size_t i = 0; i < c->n_nulls; i++)
+            write_count(out, c->nulls[i].word, c->nulls[i].n);
+        json_out_close(out, '}');
+    }
+    if (order)
+        write_member(out, "date_order", order_name(c->order));
+    if (c->guessed) {
+        json_out_key(out, "guessed");
+        json_out_bool(out, true);
+    }
+    json_out_close(out, '}');
+}
+
+static void write_csv_notes(const struct ingest *g, struct json_out *out)
+{
+    const struct csv_table *t = &g->table;
+    const struct csv_counts *c = &t->counts;
+    const struct encoding_result *e = &g->source.converted;
+
+    if (c->refused)
+        write_note(out, "%lld rows were refused: they have more fields than the table has columns",
+                   (long long)c->refused);
+    if (c->above)
+        write_note(out, "%lld lines above the header were skipped", (long long)c->above);
+    if (t->shape.header_rows > 1)
+        write_note(out, "%zu header lines were made one", t->shape.header_rows);
+    if (t->shape.header_rows == 0)
+        write_note(out, "no header line was found; columns are called column0, column1, …");
+    if (c->repeated)
+        write_note(out, "%lld lines that repeat the header were skipped", (long long)c->repeated);
+    if (t->shape.n_totals)
+        write_note(out, "%lld lines of totals at the end were skipped",
+                   (long long)t->shape.n_totals);
+    if (t->shape.n_notes)
+        write_note(out, "%lld lines of notes at the end were skipped", (long long)t->shape.n_notes);
+    if (c->comments)
+        write_note(out, "%lld comment lines were skipped", (long long)c->comments);
+    if (c->blank_inside)
+        write_note(out, "%lld blank lines were skipped", (long long)c->blank_inside);
+    if (c->padded)
+        write_note(
+            out,
+            "%lld rows have fewer fields than the table has columns (first in line %lld); the "
+            "rest is empty",
+            (long long)c->padded, (long long)c->padded_line);
+    if (c->irregular)
+        write_note(
+            out,
+            "%lld rows have quotes in odd places (first in line %lld); they were read by their "
+            "separators",
+            (long long)c->irregular, (long long)c->irregular_line);
+    if (e->n_replaced)
+        write_note(out, "%lld places are no valid %s; U+FFFD stands there",
+                   (long long)e->n_replaced, g->source.encoding);
+    if (e->n_nul)
+        write_note(out, "%lld NUL characters were left out", (long long)e->n_nul);
+    if (c->rows == 0)
+        write_note(out, "the table has no rows");
+    for (size_t i = 0; i < t->n_columns; i++)
+        if (t->columns[i].type != COLUMN_TEXT && t->columns[i].order_counts &&
+            t->columns[i].guessed) {
+            write_note(
+                out,
+                "whether day or month comes first is a guess (%s); say date_order=dmy or mdy if "
+                "it is wrong",
+                t->columns[i].order == DATE_DMY ? "the day" : "the month");
+            break;
+        }
+}
+
+static void write_csv(const struct ingest *g, struct json_out *out)
+{
+    const struct csv_table *t = &g->table;
+    char decimal[2] = { t->signs.decimal, '\0' }, thousands[2] = { t->signs.thousands, '\0' };
+    char quote[2] = { t->shape.layout.quote, '\0' };
+
+    write_count(out, "refused", t->counts.refused);
+    write_count(out, "skipped", csv_table_skipped(t) - t->counts.header);
+    if (t->counts.refused) {
+        json_out_key(out, "refused_rows");
+        json_out_open(out, '[');
+        for (int64_t i = 0; i < MIN_OF(t->counts.refused, (int64_t)CSV_REFUSED_SHOWN); i++) {
+            json_out_open(out, '{');
+            write_count(out, "line", t->refused[i].line);
+            write_member(out, "reason", t->refused[i].reason);
+            write_bytes(out, "text", t->refused[i].text);
+            json_out_close(out, '}');
+        }
+        json_out_close(out, ']');
+    }
+    write_member(out, "encoding", g->source.encoding);
+    if (t->shape.layout.delimiter[0])
+        write_bytes(out, "delimiter", t->shape.layout.delimiter);
+    if (quote[0])
+        write_bytes(out, "quote", quote);
+    write_count(out, "header_line", t->shape.header_line);
+    if (decimal[0])
+        write_member(out, "decimal", decimal);
+    if (thousands[0])
+        write_member(out, "thousands", thousands);
+    json_out_key(out, "columns");
+    json_out_open(out, '[');
+    for (size_t i = 0; i < t->n_columns; i++)
+        write_column(&t->columns[i], &t->signs, out);
+    json_out_close(out, ']');
+    json_out_key(out, "notes");
+    json_out_open(out, '[');
+    write_csv_notes(g, out);
+    json_out_close(out, ']');
+}
+
+static void write_sheet(const struct xlsx_table *t, struct json_out *out)
+{
+    write_member(out, "sheet", t->sheet);
+    write_count(out, "sheets", (int64_t)t->n_sheets);
+    write_count(out, "skipped", t->n_titles);
+    write_count(out, "header_line", t->has_header ? t->n_titles + 1 : 0);
+}
+
+/* How the file was read; the members are in docs/files.md. */
+static void write_report(const struct ingest *g, struct json_out *out)
+{
+    const struct data_source *s = &g->source;
+    bool tabs = s->format == DATA_CSV && str_eq(g->table.shape.layout.delimiter, "\t");
+
+    json_out_key(out, "report");
     json_out_open(out, '{');
     write_member(out, "format", tabs ? "tsv" : data_format_name(s->format));
     if (s->gzip)
         write_member(out, "compression", "gzip");
+    write_count(out, "rows", g->n_rows);
     if (s->format == DATA_XLSX)
-        write_sheet_dialect(&s->sheet, out);
+        write_sheet(&s->sheet, out);
     if (s->records.path[0])
         write_member(out, "records", s->records.path);
-    if (s->format == DATA_CSV) {
-        write_member(out, "delimiter", d->delimiter);
-        write_member(out, "quote", d->quote);
-        write_member(out, "encoding", csv_encoding_name(g->encoding));
-        json_out_key(out, "header");
-        json_out_bool(out, d->has_header);
-    }
+    if (s->format == DATA_CSV)
+        write_csv(g, out);
     json_out_close(out, '}');
 }
 
@@ -149,27 +269,15 @@ int ingest_write_report(struct ingest *g, struct err *err)
 {
     const struct csv_dialect *d = &g->dialect;
     struct json_out *out = &g->out->json;
-    int r = 0;
 
     result_begin(g->out, WIRE_VERDICT_OK);
-    json_out_key(out, "row_count");
-    json_out_int(out, g->n_rows);
+    write_count(out, "row_count", g->n_rows);
     write_texts(out, "columns", d->names, d->n_columns);
     write_texts(out, "types", d->types, d->n_columns);
-    json_out_key(out, "rejects");
-    json_out_open(out, '{');
-    json_out_key(out, "count");
-    json_out_int(out, g->n_rejected);
-    json_out_key(out, "lines");
-    json_out_open(out, '[');
-    if (g->n_rejected > 0)
-        r = write_rejected_lines(g, err);
-    json_out_close(out, ']');
-    json_out_close(out, '}');
-    write_dialect(g, out);
+    write_report(g, out);
     json_out_key(out, "error");
     json_out_null(out);
-    return r < 0 ? r : json_out_status(out, err);
+    return json_out_status(out, err);
 }
 
 /* ---- failures ------------------------------------------------------------------------------------------------------ */
@@ -271,26 +379,4 @@ int ingest_write_failure(struct ingest *g, struct err *err)
         ingest_write_error(g, message);
         return 0;
     }
-}
-
-int ingest_check_rows(struct ingest *g)
-{
-    char message[600];
-
-    if (g->n_rows > 0 && g->n_rows >= g->n_rejected)
-        return 0;
-    if (g->n_rejected == 0) {
-        snprintf(message, sizeof(message), "%s has no data rows: '%.200s' %s", what_it_is(g),
-                 g->in->name,
-                 ingest_is_delimited(g) ? "has a header line only; add rows below it" :
-                                          "is an empty list; send a file with rows in it");
-    } else {
-        snprintf(message, sizeof(message),
-                 "Could not parse CSV: %" PRId64 " of %" PRId64
-                 " lines of '%.200s' do not fit its %zu columns; check that every "
-                 "line has the same number of fields and one separator",
-                 g->n_rejected, g->n_rejected + g->n_rows, g->in->name, g->dialect.n_columns);
-    }
-    ingest_write_error(g, message);
-    return 1;
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
-#include "kernel/ingest/csv_dialect.h"
+#include "kernel/ingest/csv_records.h"
 
 #define MAX_DEPTH 64 /* below this no array is looked for */
 #define MAX_SHOWN 4

@@ -78,12 +78,15 @@ int sql_execute(struct sql_engine *e, const struct sql_request *req, struct resu
 /* Async-signal-safe: asks the running query to stop. The connection survives. */
 void sql_interrupt(struct sql_engine *e);
 
+struct read_options;
+
 struct sql_ingest {
     const char *path;     /* inside the jail */
     const char *name;     /* the user's file name, for messages; its ending decides where the content does not */
     const char *out_path; /* the file to make */
     int threads;
     int64_t memory_bytes;
+    const struct read_options *options; /* NULL: everything is found out */
     const char *temp_directory; /* where it may spill, and what is unpacked or converted lies meanwhile */
     void (*progress)(void *arg, double fraction); /* may be NULL; at most ten times a second */
     void *progress_arg;

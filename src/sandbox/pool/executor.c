@@ -291,6 +291,11 @@ void lease_times(const struct lease *l, struct lease_times *ret)
     *ret = l->times;
 }
 
+const json_t *lease_report(const struct lease *l, size_t i)
+{
+    return i < l->spec.n_files ? json_object_get(l->tables[i].report, "report") : NULL;
+}
+
 int lease_park(struct lease *l)
 {
     if (l->state != LEASE_IDLE || !lease_alive(l))

@@ -105,6 +105,11 @@ int lease_write_file(struct lease *lease, const char *path, const void *data, si
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);
+/*
+ * How file i of its spec was read (docs/files.md), for as long as the lease lives; NULL if it is
+ * raw.
+ */
+const json_t *lease_report(const struct lease *lease, size_t i);
 bool lease_alive(const struct lease *lease);
 /* Lines that the ingests of its files left out, as run_result.body has them. New reference. */
 json_t *lease_rejects(const struct lease *lease);

@@ -209,13 +209,17 @@ static int begin_ingest(struct lease *l, struct err *err)
 
 /* ---- the sandbox ---- */
 
+/* Rows that were refused: [{"file", "rejects": {"count", "lines"}}], for results of runs. */
 json_t *lease_rejects(const struct lease *l)
 {
     json_t *rejects = json_array();
     for (size_t i = 0; i < l->spec.n_files; i++) {
-        json_t *of_file = json_object_get(l->tables[i].report, "rejects");
-        if (json_integer_value(json_object_get(of_file, "count")) > 0)
-            json_array_append_new(rejects, json_pack("{s:s, s:O}", "file", l->spec.files[i].name, "rejects", of_file));
+        const json_t *report = json_object_get(l->tables[i].report, "report");
+        json_t *n = json_object_get(report, "refused");
+        if (json_integer_value(n) > 0)
+            json_array_append_new(
+                rejects, json_pack("{s:s, s:{s:O, s:O}}", "file", l->spec.files[i].name, "rejects",
+                                   "count", n, "lines", json_object_get(report, "refused_rows")));
     }
     return rejects;
 }

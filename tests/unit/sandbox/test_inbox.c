@@ -187,15 +187,16 @@ static const struct {
     { WIRE_EXEC, WIRE_RESULT, "{\"verdict\":\"ok\",\"verdict\":\"ok\"}", false },
     { WIRE_INGEST, WIRE_INGESTED,
       "{" OK_HEAD
-      ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"row_count\":9,\"rejects\":{\"count\":0"
-      ",\"lines\":[]},\"dialect\":{}}",
+      ",\"columns\":[\"a\"],"
+      "\"types\":[\"INT\"],\"row_count\":9,\"report\":{\"rows\":9,\"refused\":0"
+      ",\"refused_rows\":[]}}",
       true },
     { WIRE_INGEST, WIRE_INGESTED,
-      "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[],\"row_count\":9,\"dialect\":{}}", false },
+      "{" OK_HEAD ",\"columns\":[\"a\"],\"types\":[],\"row_count\":9,\"report\":{\"rows\":9}}",
+      false },
     { WIRE_INGEST, WIRE_INGESTED,
-      "{" OK_HEAD
-      ",\"columns\":[],\"types\":[],\"row_count\":9,\"rejects\":{\"count\":-1,\"lines\":[]}"
-      ",\"dialect\":{}}",
+      "{" OK_HEAD ",\"columns\":[],\"types\":[],\"row_count\":9,\"report\":{\"rows\":9"
+      ",\"refused\":-1}}",
       false },
     { WIRE_INGEST, WIRE_INGESTED,
       "{\"verdict\":\"error\",\"exec_time_ms\":1,\"error\":{\"type\":\"t\",\"message\":\"m\"}}",

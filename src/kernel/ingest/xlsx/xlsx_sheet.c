@@ -11,10 +11,10 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/ingest/names.h"
 #include "kernel/ingest/xlsx/xlsx_impl.h"
 
 #define MAX_ROW_BYTES (32u << 20)
@@ -595,57 +595,16 @@ static int read_rows(struct sheet *s, const struct zip_stream *stream, struct er
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-/* An open hash table of the names so far, case ignored as DuckDB does. `n` is how often a name was wanted again. */
-struct name_slot {
-    const char *name;
-    unsigned n;
-};
-
-static struct name_slot *find_name(struct name_slot *slots, size_t n_slots, const char *name)
-{
-    uint32_t h = 2166136261u;
-
-    for (const char *p = name; *p; p++)
-        h = (h ^ (unsigned char)(*p >= 'A' && *p <= 'Z' ? *p | 32 : *p)) * 16777619u;
-    size_t i = h & (n_slots - 1);
-    while (slots[i].name && strcasecmp(slots[i].name, name) != 0)
-        i = (i + 1) & (n_slots - 1);
-    return &slots[i];
-}
-
-/* *name or *name with _1, _2, … behind it, whichever is free. */
-static int make_unique(struct name_slot *slots, size_t n_slots, char **name, struct err *err)
-{
-    struct name_slot *first = find_name(slots, n_slots, *name), *slot = first;
-    auto_free char *tried = NULL;
-
-    while (slot->name) {
-        free(tried);
-        if (asprintf(&tried, "%s_%u", *name, ++first->n) < 0) {
-            tried = NULL;
-            return err_set(err, ERR_NO_MEMORY, "out of memory for a name");
-        }
-        slot = find_name(slots, n_slots, tried);
-    }
-    if (tried) {
-        free(*name);
-        *name = TAKE_PTR(tried);
-    }
-    slot->name = *name;
-    return 0;
-}
-
 static int make_columns(struct sheet *s, struct err *err)
 {
-    const size_t n_slots = 4 * XLSX_MAX_COLUMNS; /* a power of two */
-    auto_free struct name_slot *slots = calloc(n_slots, sizeof(*slots));
+    auto_free char **names = calloc(s->lines_width + 1, sizeof(*names));
     struct xlsx_table *t = s->t;
-    int r = 0;
+    int r;
 
     t->columns = calloc(s->lines_width ? s->lines_width : 1, sizeof(*t->columns));
-    if (!t->columns || !slots)
+    if (!t->columns || !names)
         return err_set(err, ERR_NO_MEMORY, "out of memory for %zu columns", s->lines_width);
-    for (; r == 0 && t->n_columns < s->lines_width; t->n_columns++) {
+    for (; t->n_columns < s->lines_width; t->n_columns++) {
         struct xlsx_column *c = &t->columns[t->n_columns];
 
         c->type = xlsx_type_of(s->kinds[t->n_columns]);
@@ -655,8 +614,11 @@ static int make_columns(struct sheet *s, struct err *err)
             c->name = NULL;
         if (!c->name)
             return err_set(err, ERR_NO_MEMORY, "out of memory for a name");
-        r = make_unique(slots, n_slots, &c->name, err);
+        names[t->n_columns] = c->name;
     }
+    r = names_make_unique(names, t->n_columns, err);
+    for (size_t i = 0; i < t->n_columns; i++)
+        t->columns[i].name = names[i];
     return r;
 }
 

@@ -1,0 +1,183 @@
+#include "kernel/ingest/csv_scan.h"
+
+#include <string.h>
+#include <strings.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#define MAX_INT_DIGITS 18
+#define MAX_REAL_DIGITS 17
+#define ROWS_BETWEEN_CHECKS 65536
+
+bool csv_scan_knows(const struct column *c)
+{
+    return c->type <= COLUMN_TIMESTAMP && c->code == CODE_NONE && c->n_nulls == 0 && !c->dropped &&
+           (c->type != COLUMN_INTEGER || !c->any_separated) && c->affix == AFFIX_NONE &&
+           (c->type < COLUMN_INTEGER || c->type > COLUMN_REAL || c->notation == NUMBER_PLAIN) &&
+           (c->type < COLUMN_DATE || !c->order_counts);
+}
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+/* Behind the digits; NULL: none, a leading zero, or too many. */
+static const char *pass_integer(const char *p, const char *end, size_t most)
+{
+    const char *from;
+
+    if (p < end && *p == '-')
+        p++;
+    from = p;
+    while (p < end && is_digit(*p))
+        p++;
+    return p == from || (size_t)(p - from) > most || (*from == '0' && p - from > 1) ? NULL : p;
+}
+
+static const char *pass_real(const char *p, const char *end)
+{
+    const char *from = p, *point;
+
+    p = pass_integer(p, end, MAX_REAL_DIGITS);
+    if (!p || p == end || *p != '.')
+        return p;
+    point = p++;
+    while (p < end && is_digit(*p))
+        p++;
+    return p - point < 2 || p - from > MAX_REAL_DIGITS + 1 ? NULL : p;
+}
+
+static const char *pass_pattern(const char *p, const char *end, const char *pattern)
+{
+    for (; *pattern; pattern++, p++)
+        if (p == end || (*pattern == 'd' ? !is_digit(*p) : *p != *pattern))
+            return NULL;
+    return p;
+}
+
+static const char *pass_timestamp(const char *p, const char *end)
+{
+    const char *from;
+
+    p = pass_pattern(p, end, "dddd-dd-dd");
+    if (!p || p == end || (*p != ' ' && *p != 'T'))
+        return NULL;
+    p = pass_pattern(p + 1, end, "dd:dd:dd");
+    if (!p || p == end || *p != '.')
+        return p;
+    from = ++p;
+    while (p < end && is_digit(*p))
+        p++;
+    return p == from || p - from > 6 ? NULL : p;
+}
+
+static const char *pass_boolean(const char *p, const char *end)
+{
+    if (end - p >= 4 && strncasecmp(p, "true", 4) == 0)
+        return p + 4;
+    return end - p >= 5 && strncasecmp(p, "false", 5) == 0 ? p + 5 : NULL;
+}
+
+/* To the next character that says something: separator, quote, line end, NUL. */
+static const char *pass_text(const char *p, const char *end, char delimiter)
+{
+#ifdef __SSE2__
+    const __m128i d = _mm_set1_epi8(delimiter), n = _mm_set1_epi8('\n'), r = _mm_set1_epi8('\r'),
+                  q = _mm_set1_epi8('"'), z = _mm_setzero_si128();
+
+    for (; end - p >= 16; p += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        __m128i hit = _mm_or_si128(
+            _mm_or_si128(_mm_cmpeq_epi8(v, d), _mm_cmpeq_epi8(v, n)),
+            _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, r), _mm_cmpeq_epi8(v, q)),
+                         _mm_cmpeq_epi8(v, z)));
+        int mask = _mm_movemask_epi8(hit);
+
+        if (mask)
+            return p + __builtin_ctz((unsigned)mask);
+    }
+#endif
+    while (p < end && *p != delimiter && *p != '\n' && *p != '\r' && *p != '"' && *p != '\0')
+        p++;
+    return p;
+}
+
+static const char *pass_value(const char *p, const char *end, enum column_type type, char delimiter)
+{
+    switch (type) {
+    case COLUMN_TEXT:
+        return pass_text(p, end, delimiter);
+    case COLUMN_BOOLEAN:
+        return pass_boolean(p, end);
+    case COLUMN_INTEGER:
+        return pass_integer(p, end, MAX_INT_DIGITS);
+    case COLUMN_REAL:
+        return pass_real(p, end);
+    case COLUMN_DATE:
+        return pass_pattern(p, end, "dddd-dd-dd");
+    default:
+        return pass_timestamp(p, end);
+    }
+}
+
+/* Behind the closing quote; NULL: there is none. */
+static const char *pass_quoted(const char *p, const char *end, enum column_type type,
+                               char delimiter)
+{
+    const char *from = ++p;
+
+    for (;;) {
+        p = memchr(p, '"', (size_t)(end - p));
+        if (!p)
+            return NULL;
+        if (p + 1 == end || p[1] != '"')
+            break;
+        p += 2;
+    }
+    if (type == COLUMN_TEXT)
+        return memchr(from, '\0', (size_t)(p - from)) ? NULL : p + 1;
+    return p > from && pass_value(from, p, type, delimiter) == p ? p + 1 : NULL;
+}
+
+bool csv_scan_is_plain(const struct csv_scan *s, const char *text, size_t len, int64_t *ret_rows)
+{
+    const char *p = text, *end = text + len;
+    int64_t rows = -1; /* the header */
+
+    while (p < end) {
+        if (*p == '\n' || *p == '\r')
+            return false; /* a blank line */
+        for (size_t i = 0;;) {
+            enum column_type type = rows < 0 ? COLUMN_TEXT : s->types[i];
+
+            if (p < end && *p == '"')
+                p = pass_quoted(p, end, type, s->delimiter);
+            else if (p < end && *p != s->delimiter && *p != '\n' && *p != '\r')
+                p = pass_value(p, end, type, s->delimiter);
+            if (!p)
+                return false;
+            if (p < end && *p == s->delimiter) {
+                if (++i == s->n_columns)
+                    return false;
+                p++;
+                continue;
+            }
+            if (i + 1 != s->n_columns)
+                return false;
+            break;
+        }
+        if (p < end && *p == '\r' && s->returns)
+            p++;
+        else if (s->returns && p < end)
+            return false;
+        if (p < end && *p != '\n')
+            return false;
+        p += p < end;
+        if (++rows % ROWS_BETWEEN_CHECKS == 0 && s->stop && atomic_load(s->stop))
+            return false;
+    }
+    *ret_rows = rows;
+    return rows > 0;
+}

@@ -1,0 +1,439 @@
+/*
+ * The text is gone through twice: once for what its columns are, once to write them. Both times
+ * every record has the same fate
+ * (fate_of), and the sums are compared at the end: a record that is in no sum is a mistake of ours,
+ * and fails.
+ */
+
+#include "kernel/ingest/csv_table.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+#include "kernel/ingest/names.h"
+
+#define ARENA_MAX_BYTES (512u << 20)
+#define FLUSH_BYTES (256u << 10)
+#define ROW_MAX_BYTES (256u << 20)
+#define RECORDS_BETWEEN_CHECKS 1024
+#define GUESS_BYTES (1u << 20)
+/* A record in ten that is longer than the others: it is the others that are short. */
+#define LONG_SHARE 10
+
+enum fate {
+    FATE_ROW,
+    FATE_REFUSED,
+    FATE_ABOVE,
+    FATE_HEADER,
+    FATE_BLANK,
+    FATE_REPEATED,
+    FATE_BELOW,
+    FATE_COMMENT
+};
+
+struct pass {
+    struct csv_table *t;
+    const char *text;
+    size_t len;
+    struct csv_counts counts;
+    int64_t n_long;
+    size_t long_width; /* of the longest with something in it */
+    bool writes;
+    struct buf out;
+    uint64_t written;
+};
+
+/*
+ * ---- records ------------------------------------------------------------------------------------
+ * -------------------
+ */
+
+static bool is_repeated_header(const struct csv_table *t, const struct csv_record *rec)
+{
+    const struct csv_shape *s = &t->shape;
+
+    if (s->header_rows != 1 || s->width < 2 || rec->n > s->width)
+        return false;
+    for (size_t i = 0; i < s->width; i++) {
+        const char *name = s->names[i] ? s->names[i] : "",
+                   *text = i < rec->n ? rec->fields[i].text : "";
+        size_t len = i < rec->n ? rec->fields[i].len : 0;
+
+        value_trim(&text, &len);
+        if (strlen(name) != len || memcmp(name, text, len) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Fields behind the last that has something in it do not count. */
+static size_t full_width(const struct csv_record *rec)
+{
+    size_t n = MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS + 1);
+
+    if (rec->n > CSV_MAX_COLUMNS)
+        return rec->n;
+    while (n > 0 && rec->fields[n - 1].len == 0)
+        n--;
+    return n;
+}
+
+static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
+{
+    const struct csv_shape *s = &p->t->shape;
+
+    if (csv_record_is_blank(rec))
+        return FATE_BLANK;
+    if (rec->begin < s->begin)
+        return FATE_ABOVE;
+    if (p->counts.header < (int64_t)s->header_rows)
+        return FATE_HEADER;
+    if (rec->begin >= s->end)
+        return FATE_BELOW;
+    if (rec->n < s->width && rec->fields[0].len > 0 && rec->fields[0].text[0] == '#' &&
+        !rec->fields[0].quoted && rec->n == 1)
+        return FATE_COMMENT;
+    if (is_repeated_header(p->t, rec))
+        return FATE_REPEATED;
+    return rec->n > s->width && full_width(rec) > s->width ? FATE_REFUSED : FATE_ROW;
+}
+
+static void note_refused(struct pass *p, const struct csv_record *rec)
+{
+    struct csv_refused *f;
+    const char *text = p->text + rec->begin;
+    size_t n;
+
+    if (p->counts.refused >= CSV_REFUSED_SHOWN)
+        return;
+    f = &p->t->refused[p->counts.refused];
+    f->line = rec->line;
+    snprintf(f->reason, sizeof(f->reason), "%zu fields instead of %zu", rec->n, p->t->shape.width);
+    n = str_utf8_cut(text, rec->len, CSV_REFUSED_TEXT);
+    memcpy(f->text, text, n);
+    memcpy(f->text + n, n < rec->len ? "\xe2\x80\xa6" : "", n < rec->len ? 4 : 1);
+}
+
+static void count_row(struct pass *p, const struct csv_record *rec)
+{
+    struct csv_counts *c = &p->counts;
+
+    c->rows++;
+    c->blank_inside = c->blank;
+    if (rec->n < p->t->shape.width && c->padded++ == 0)
+        c->padded_line = rec->line;
+    c->cut += rec->n > p->t->shape.width;
+    if (rec->irregular && c->irregular++ == 0)
+        c->irregular_line = rec->line;
+}
+
+/*
+ * ---- first: what the columns are
+ * -----------------------------------------------------------------------------------
+ */
+
+static void look(struct pass *p, const struct csv_record *rec)
+{
+    struct csv_table *t = p->t;
+
+    for (size_t i = 0; i < MIN_OF(rec->n, t->n_columns); i++)
+        column_look(&t->columns[i], rec->fields[i].text, rec->fields[i].len, rec->line, &t->signs);
+}
+
+/*
+ * ---- then: writing them
+ * --------------------------------------------------------------------------------------------
+ */
+
+static int flush(struct pass *p, const struct csv_hooks *hooks, struct err *err)
+{
+    int r;
+
+    p->written += p->out.len;
+    if (p->written > hooks->max_bytes)
+        return err_set(
+            err, ERR_VALIDATION,
+            "'%.200s' becomes a table that is larger than the room for it "
+            "(RIDDLE_INGEST_FILE_SIZE, or the disk); send it in "
+            "smaller parts",
+            hooks->name);
+    r = fd_write_all(hooks->out_fd, p->out.data, p->out.len, err);
+    buf_clear(&p->out);
+    return r;
+}
+
+static int write_row(struct pass *p, const struct csv_record *rec, struct err *err)
+{
+    struct csv_table *t = p->t;
+    size_t begin = p->out.len;
+    bool first = true;
+    int r = 0;
+
+    for (size_t i = 0; r == 0 && i < t->n_columns; i++) {
+        const struct column *c = &t->columns[i];
+
+        if (c->dropped)
+            continue;
+        if (!first)
+            r = buf_append(&p->out, ",", 1, err);
+        first = false;
+        if (r == 0 && i < rec->n)
+            r = column_write(c, rec->fields[i].text, rec->fields[i].len, rec->fields[i].quoted,
+                             &t->signs, &p->out, err);
+        else if (r == 0)
+            r = buf_append(&p->out, "\\N", 2, err);
+    }
+    if (r == 0)
+        r = buf_append(&p->out, "\n", 1, err);
+    t->longest_row = MAX_OF(t->longest_row, p->out.len - begin);
+    if (r == -ERR_TOO_LARGE)
+        return err_set(err, ERR_VALIDATION, "line %" PRId64 " has more than %u MB", rec->line,
+                       ROW_MAX_BYTES >> 20);
+    return r;
+}
+
+/*
+ * ---- both ---------------------------------------------------------------------------------------
+ * -------------------
+ */
+
+static int take(struct pass *p, const struct csv_record *rec, struct err *err)
+{
+    struct csv_counts *c = &p->counts;
+
+    c->records++;
+    switch (fate_of(p, rec)) {
+    case FATE_ROW:
+        count_row(p, rec);
+        if (p->writes)
+            return write_row(p, rec, err);
+        look(p, rec);
+        break;
+    case FATE_REFUSED:
+        if (p->writes)
+            note_refused(p, rec);
+        p->n_long++;
+        p->long_width = MAX_OF(p->long_width, MIN_OF(full_width(rec), (size_t)CSV_MAX_COLUMNS));
+        c->refused++;
+        break;
+    case FATE_ABOVE:
+        c->above++;
+        break;
+    case FATE_HEADER:
+        c->header++;
+        break;
+    case FATE_BLANK:
+        c->blank++;
+        break;
+    case FATE_REPEATED:
+        c->repeated++;
+        break;
+    case FATE_BELOW:
+        c->below++;
+        break;
+    case FATE_COMMENT:
+        c->comments++;
+        break;
+    }
+    return 0;
+}
+
+static int go_through(struct pass *p, const struct csv_hooks *hooks, struct err *err)
+{
+    struct csv_records records;
+    struct csv_record rec;
+    int r;
+
+    csv_records_init(&records, p->text, p->len, &p->t->shape.layout);
+    records.expected = p->t->shape.width;
+    while ((r = csv_records_next(&records, &rec, err)) == 1) {
+        r = take(p, &rec, err);
+        if (r == 0 && p->out.len >= FLUSH_BYTES)
+            r = flush(p, hooks, err);
+        if (r == 0 && hooks && p->counts.records % RECORDS_BETWEEN_CHECKS == 0) {
+            if (hooks->must_stop(hooks->arg))
+                r = err_set(err, ERR_CANCELLED, "interrupted");
+            else if (hooks->progress)
+                hooks->progress(hooks->arg, ((double)records.at / (double)p->len + p->writes) / 2);
+        }
+        if (r < 0)
+            break;
+    }
+    if (r == 0 && p->out.len > 0)
+        r = flush(p, hooks, err);
+    csv_records_finish(&records);
+    return r;
+}
+
+static int make_columns(struct csv_table *t, struct err *err)
+{
+    for (size_t i = 0; i < t->n_columns; i++)
+        column_finish(&t->columns[i]);
+    free(t->columns);
+    t->n_columns = t->shape.width;
+    t->columns = calloc(t->n_columns + 1, sizeof(*t->columns));
+    if (!t->columns) {
+        t->n_columns = 0;
+        return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
+    }
+    for (size_t i = 0; i < t->n_columns; i++) {
+        struct column *c = &t->columns[i];
+
+        column_init(c);
+        c->named = t->shape.header_rows > 0 && t->shape.names[i];
+        if ((c->named ? asprintf(&c->name, "%s", t->shape.names[i]) :
+                        asprintf(&c->name, "column%zu", i)) < 0) {
+            c->name = NULL;
+            return err_set(err, ERR_NO_MEMORY, "out of memory for a name");
+        }
+    }
+    return 0;
+}
+
+static int widen(struct csv_table *t, size_t width, struct err *err)
+{
+    char **names = arena_alloc(&t->arena, (width + 1) * sizeof(char *));
+
+    if (!names)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for names");
+    memcpy(names, t->shape.names, t->shape.width * sizeof(char *));
+    t->shape.names = names;
+    t->shape.width = width;
+    return make_columns(t, err);
+}
+
+static bool must_widen(const struct pass *p)
+{
+    int64_t all = p->counts.rows + p->n_long;
+
+    return p->n_long > 0 && p->n_long * LONG_SHARE >= all &&
+           (p->n_long >= 3 || 2 * p->n_long >= all);
+}
+
+static void set_signs(struct csv_table *t, const struct read_options *o)
+{
+    t->signs = (struct column_signs){ .decimal = o->decimal,
+                                      .thousands = o->thousands,
+                                      .order = o->order,
+                                      .text = o->text,
+                                      .null_words = o->null_words,
+                                      .n_null_words = o->n_null_words };
+}
+
+static int unique_names(struct csv_table *t, struct err *err)
+{
+    auto_free char **names = calloc(t->n_columns + 1, sizeof(*names));
+    int r;
+
+    if (!names)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for names");
+    for (size_t i = 0; i < t->n_columns; i++)
+        names[i] = t->columns[i].name;
+    r = names_make_unique(names, t->n_columns, err);
+    for (size_t i = 0; i < t->n_columns; i++)
+        t->columns[i].name = names[i];
+    return r;
+}
+
+static int decide(struct csv_table *t, const struct read_options *options, struct err *err)
+{
+    set_signs(t, options);
+    columns_decide(t->columns, t->n_columns,
+                   &(struct column_signs){ .decimal = options->decimal,
+                                           .thousands = options->thousands,
+                                           .order = options->order,
+                                           .text = options->text,
+                                           .null_words = options->null_words,
+                                           .n_null_words = options->n_null_words },
+                   t->shape.layout.delimiter[0], &t->signs);
+    return unique_names(t, err);
+}
+
+int csv_table_find(struct csv_table *t, const char *text, size_t len,
+                   const struct csv_layout *layout, const struct read_options *options,
+                   struct err *err)
+{
+    int r;
+
+    *t = (struct csv_table){ 0 };
+    arena_init(&t->arena, ARENA_MAX_BYTES);
+    r = csv_shape_find(text, len, layout, options, &t->arena, &t->shape, err);
+    set_signs(t, options);
+    return r < 0 ? r : make_columns(t, err);
+}
+
+int csv_table_guess(struct csv_table *t, const char *text, size_t len,
+                    const struct read_options *options, struct err *err)
+{
+    size_t n = MIN_OF(len, (size_t)GUESS_BYTES);
+    struct pass p = { .t = t, .text = text };
+    int r;
+
+    while (n > 0 && n < len && text[n - 1] != '\n')
+        n--;
+    p.len = n;
+    r = go_through(&p, NULL, err);
+    if (r == 0)
+        r = decide(t, options, err);
+    if (r < 0)
+        return r;
+    return p.counts.rows > 0 && p.counts.records == p.counts.rows + 1 && p.counts.header == 1 &&
+           p.counts.padded == 0 && p.counts.cut == 0 && p.counts.irregular == 0;
+}
+
+int csv_table_read(struct csv_table *t, const char *text, size_t len,
+                   const struct read_options *options, const struct csv_hooks *hooks,
+                   struct err *err)
+{
+    struct pass p = { .t = t, .text = text, .len = len };
+    int64_t rows, refused;
+    int r = make_columns(t, err);
+
+    set_signs(t, options);
+    if (r == 0)
+        r = go_through(&p, hooks, err);
+    if (r == 0 && must_widen(&p)) {
+        r = widen(t, p.long_width, err);
+        p = (struct pass){ .t = t, .text = text, .len = len };
+        if (r == 0)
+            r = go_through(&p, hooks, err);
+    }
+    if (r == 0)
+        r = decide(t, options, err);
+    if (r < 0)
+        return r;
+    rows = p.counts.rows;
+    refused = p.counts.refused;
+    p = (struct pass){ .t = t, .text = text, .len = len, .writes = true };
+    buf_init(&p.out, FLUSH_BYTES + ROW_MAX_BYTES);
+    r = go_through(&p, hooks, err);
+    buf_finish(&p.out);
+    t->counts = p.counts;
+    if (r == 0 && (p.counts.rows != rows || p.counts.refused != refused ||
+                   p.counts.records != rows + refused + csv_table_skipped(t)))
+        r = err_set(err, ERR_INTERNAL,
+                    "%" PRId64 " records became %" PRId64 " rows, %" PRId64 " refused and %" PRId64
+                    " skipped",
+                    p.counts.records, p.counts.rows, p.counts.refused, csv_table_skipped(t));
+    return r;
+}
+
+int64_t csv_table_skipped(const struct csv_table *t)
+{
+    const struct csv_counts *c = &t->counts;
+
+    return c->above + c->header + c->blank + c->repeated + c->below + c->comments;
+}
+
+void csv_table_finish(struct csv_table *t)
+{
+    for (size_t i = 0; i < t->n_columns; i++)
+        column_finish(&t->columns[i]);
+    free(t->columns);
+    arena_finish(&t->arena);
+    *t = (struct csv_table){ 0 };
+}

@@ -1,0 +1,279 @@
+/*
+ * Encodings. Text that is valid UTF-8 is UTF-8. Otherwise the East Asian encodings are tried: the
+ * text must be valid, and most of what
+ * comes out must be letters that such texts are made of. Then, letters that stand in a row are
+ * Cyrillic or Greek; single ones among
+ * ASCII letters are those of Western or Central Europe, on Windows, a Mac or DOS.
+ */
+
+#include "kernel/ingest/encoding.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <iconv.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include "base/fdio.h"
+#include "base/macros.h"
+#include "base/str.h"
+
+#define SAMPLE_BYTES (256u << 10)
+#define BLOCK_BYTES (256u << 10)
+
+/*
+ * ---- finding ------------------------------------------------------------------------------------
+ * -------------------
+ */
+
+/* UTF-16 without a mark: text of the Latin scripts has a zero in every other byte. */
+static bool is_utf16(const unsigned char *d, size_t len, size_t zero_at)
+{
+    size_t pairs = MIN_OF(len, (size_t)SAMPLE_BYTES) / 2, zeros = 0;
+
+    for (size_t i = 0; i < pairs; i++) {
+        if (d[2 * i + 1 - zero_at] == 0)
+            return false;
+        zeros += d[2 * i + zero_at] == 0;
+    }
+    return pairs >= 2 && zeros * 10 >= pairs * 7;
+}
+
+const char *encoding_wide(const unsigned char *d, size_t len)
+{
+    if (len >= 4 && memcmp(d, "\xff\xfe\0\0", 4) == 0)
+        return "utf-32le";
+    if (len >= 4 && memcmp(d, "\0\0\xfe\xff", 4) == 0)
+        return "utf-32be";
+    if (len >= 2 && d[0] == 0xff && d[1] == 0xfe)
+        return "utf-16le";
+    if (len >= 2 && d[0] == 0xfe && d[1] == 0xff)
+        return "utf-16be";
+    return is_utf16(d, len, 1) ? "utf-16le" : is_utf16(d, len, 0) ? "utf-16be" : NULL;
+}
+
+enum script { SCRIPT_KANA, SCRIPT_HANGUL, SCRIPT_COMMON_HAN, SCRIPT_OTHER };
+
+static enum script script_of(uint32_t c)
+{
+    if (c >= 0x3040 && c <= 0x30ff)
+        return SCRIPT_KANA;
+    if (c >= 0xac00 && c <= 0xd7a3)
+        return SCRIPT_HANGUL;
+    return c >= 0x4e00 && c <= 0x9fff ? SCRIPT_COMMON_HAN : SCRIPT_OTHER;
+}
+
+struct decoded {
+    size_t n, scripts[SCRIPT_OTHER + 1]; /* characters past ASCII */
+    bool valid;
+};
+
+static void decode(const char *encoding, const unsigned char *data, size_t len, struct decoded *ret)
+{
+    iconv_t cd = iconv_open("UTF-32LE", encoding);
+    char *in = (char *)data;
+    size_t left = len;
+
+    *ret = (struct decoded){ .valid = cd != (iconv_t)-1 };
+    while (ret->valid && left > 0) {
+        uint32_t out[1024];
+        char *to = (char *)out;
+        size_t room = sizeof(out), n = iconv(cd, &in, &left, &to, &room);
+        size_t made = (sizeof(out) - room) / sizeof(*out);
+
+        for (size_t i = 0; i < made; i++) {
+            if (out[i] < 0x80)
+                continue;
+            ret->n++;
+            ret->scripts[script_of(out[i])]++;
+        }
+        if (n == (size_t)-1 && errno == EINVAL) /* the sample ends within a character */
+            break;
+        if (n == (size_t)-1 && errno != E2BIG)
+            ret->valid = false;
+    }
+    if (cd != (iconv_t)-1)
+        iconv_close(cd);
+}
+
+/* Bytes 0xb0 to 0xd7 begin the most common characters in GBK and EUC-KR, 0xa4 to 0xc6 in Big5. */
+static size_t count_leads(const unsigned char *d, size_t len, unsigned low, unsigned high)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (d[i] < 0x80)
+            continue;
+        n += d[i] >= low && d[i] <= high;
+        i++;
+    }
+    return n;
+}
+
+static const char *find_asian(const unsigned char *d, size_t len)
+{
+    struct decoded t;
+
+    decode("SHIFT_JIS", d, len, &t);
+    if (t.valid && t.n > 0 &&
+        (t.scripts[SCRIPT_KANA] + t.scripts[SCRIPT_COMMON_HAN]) * 10 >= t.n * 8 &&
+        t.scripts[SCRIPT_KANA] * 10 >= t.n && count_leads(d, len, 0x81, 0x9f) * 2 >= t.n)
+        return "shift_jis";
+    decode("EUC-JP", d, len, &t);
+    if (t.valid && t.n > 0 && t.scripts[SCRIPT_KANA] * 10 >= t.n * 2 &&
+        (t.scripts[SCRIPT_KANA] + t.scripts[SCRIPT_COMMON_HAN]) * 10 >= t.n * 8)
+        return "euc-jp";
+    decode("CP949", d, len, &t);
+    if (t.valid && t.n > 0 && t.scripts[SCRIPT_HANGUL] * 10 >= t.n * 8 &&
+        count_leads(d, len, 0xb0, 0xc8) * 10 >= t.n * 8)
+        return "cp949";
+    decode("GB18030", d, len, &t);
+    if (t.valid && t.n > 0 && t.scripts[SCRIPT_COMMON_HAN] * 10 >= t.n * 8 &&
+        count_leads(d, len, 0xb0, 0xd7) * 10 >= t.n * 7)
+        return "gb18030";
+    decode("BIG5", d, len, &t);
+    if (t.valid && t.n > 0 && t.scripts[SCRIPT_COMMON_HAN] * 10 >= t.n * 8 &&
+        count_leads(d, len, 0xa4, 0xc6) * 10 >= t.n * 7)
+        return "big5";
+    return NULL;
+}
+
+static bool is_among(unsigned char c, const char *set)
+{
+    return strchr(set, c) != NULL;
+}
+
+static const char *find_european(const unsigned char *d, size_t len)
+{
+    size_t high = 0, runs = 0, upper = 0, lower = 0, controls = 0, mac = 0, dos = 0, central = 0,
+           greek = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        bool in_word = i > 0 && i + 1 < len && (isalpha(d[i - 1]) || d[i - 1] >= 0x80) &&
+                       (isalpha(d[i + 1]) || d[i + 1] >= 0x80);
+
+        if (d[i] < 0x80)
+            continue;
+        high++;
+        runs += i == 0 || d[i - 1] < 0x80;
+        lower += d[i] >= 0xe0;
+        upper += d[i] >= 0xc0 && d[i] < 0xe0;
+        greek += d[i] == 0xdc || d[i] == 0xdd || d[i] == 0xde || d[i] == 0xfc || d[i] == 0xfd ||
+                 d[i] == 0xfe;
+        controls += d[i] < 0xa0 && in_word;
+        mac += in_word && is_among(d[i], "\x8a\x8e\x8f\x9a\x9f\x87\x88\x8d\x90\x96\x97\xa7");
+        dos += in_word && is_among(d[i], "\x81\x82\x84\x94\x85\x87\x8a\xe1\xa0\xa1\xa2\xa3\xa4");
+        central += (i > 0 && isalpha(d[i - 1])) &&
+                   is_among(d[i], "\xb3\xb9\x9c\xbf\x9f\xb9\xbe\x9d\x9e");
+    }
+    if (high == 0)
+        return "utf-8";
+    if (runs > 0 && high >= runs * 5 / 2 && high >= 6 && controls * 5 < high)
+        return lower >= upper ? (greek * 6 > high ? "windows-1253" : "windows-1251") : "koi8-r";
+    if (controls * 2 > high && mac >= dos && mac * 2 > controls)
+        return "macintosh";
+    if (controls * 2 > high && dos * 2 > controls)
+        return "cp850";
+    return central * 4 >= high && central > 1 ? "windows-1250" : "windows-1252";
+}
+
+const char *encoding_find(const unsigned char *data, size_t len)
+{
+    const char *wide = encoding_wide(data, len), *found;
+    size_t from = 0, n;
+
+    if (wide)
+        return wide;
+    if (str_is_utf8((const char *)data, len))
+        return "utf-8";
+    while (from < len && data[from] < 0x80) /* what says something may come late */
+        from++;
+    from = from > 1024 ? from - 1024 : 0;
+    n = MIN_OF(len - from, (size_t)SAMPLE_BYTES);
+    found = find_asian(data + from, n);
+    return found ? found : find_european(data + from, n);
+}
+
+/*
+ * ---- converting ---------------------------------------------------------------------------------
+ * -------------------
+ */
+
+/* Leaves out NULs, in place. */
+static size_t drop_nuls(char *text, size_t n, int64_t *n_nul)
+{
+    size_t k = 0;
+
+    if (!memchr(text, '\0', n))
+        return n;
+    for (size_t i = 0; i < n; i++)
+        if (text[i])
+            text[k++] = text[i];
+    *n_nul += (int64_t)(n - k);
+    return k;
+}
+
+static int convert(iconv_t cd, const unsigned char *data, size_t len, size_t unit, int out,
+                   char *block, bool (*must_stop)(const void *arg), const void *arg,
+                   struct encoding_result *ret, struct err *err)
+{
+    char *in = (char *)data;
+    size_t left = len;
+    bool first = true;
+
+    while (left > 0) {
+        char *to = block;
+        size_t room = BLOCK_BYTES - 8, made, n = iconv(cd, &in, &left, &to, &room);
+        int r;
+
+        if (n == (size_t)-1 && errno != E2BIG) { /* no text: one unit is passed over */
+            memcpy(to, "\xef\xbf\xbd", 3);
+            to += 3;
+            in += MIN_OF(unit, left);
+            left -= MIN_OF(unit, left);
+            ret->n_replaced++;
+        }
+        made = drop_nuls(block, (size_t)(to - block), &ret->n_nul);
+        if (must_stop(arg))
+            return err_set(err, ERR_CANCELLED, "interrupted");
+        if (first && made >= 3 &&
+            memcmp(block, "\xef\xbb\xbf", 3) == 0) /* the byte order mark is not data */
+            r = fd_write_all(out, block + 3, made - 3, err);
+        else
+            r = fd_write_all(out, block, made, err);
+        first = false;
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+int encoding_convert(const unsigned char *data, size_t len, const char *encoding,
+                     const char *out_path, bool (*must_stop)(const void *arg), const void *arg,
+                     struct encoding_result *ret, struct err *err)
+{
+    auto_close int out = -1;
+    auto_free char *block = malloc(BLOCK_BYTES);
+    size_t unit = strncasecmp(encoding, "utf-16", 6) == 0 ? 2 :
+                  strncasecmp(encoding, "utf-32", 6) == 0 ? 4 :
+                                                            1;
+    iconv_t cd = iconv_open("UTF-8", encoding);
+    int r;
+
+    *ret = (struct encoding_result){ 0 };
+    if (cd == (iconv_t)-1)
+        return err_set(
+            err, ERR_VALIDATION,
+            "there is no encoding '%.40s'; try utf-8, windows-1252, shift_jis or gb18030",
+            encoding);
+    out = open(out_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (!block)
+        r = err_set(err, ERR_NO_MEMORY, "out of memory for converting the file");
+    else if (out < 0)
+        r = err_errno(err, ERR_IO, errno, "making the converted file");
+    else
+        r = convert(cd, data, len, unit, out, block, must_stop, arg, ret, err);
+    iconv_close(cd);
+    return r;
+}
