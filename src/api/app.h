@@ -19,6 +19,7 @@
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
 
+struct session_file;
 struct upload_set;
 struct uploads;
 struct sessions;
@@ -67,12 +68,15 @@ void app_destroy(struct app *app);
 struct dataset_handle {
     const struct dataset *dataset;
     struct registry *registry; /* a reference to where it is from: this … */
-    struct upload_set *upload; /* … or this */
+    struct upload_set *upload; /* … or this … */
+    struct session_file *file; /* … or this: a file that was given to one thread */
 };
 
 /* NOT_FOUND "Unknown dataset_id: x". */
 int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err);
 void dataset_handle_release(struct dataset_handle *h);
+/* False: it is a file without a table. */
+bool dataset_handle_has_tables(const struct dataset_handle *h);
 /* A file of it as sandboxes take it; what it points to is the data set's. */
 struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i);
 
@@ -101,8 +105,8 @@ struct route_table {
     size_t n;
 };
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
-    run_rows_routes, figure_routes, upload_routes, chat_routes, file_routes, told_routes,
-    verified_routes, thread_edit_routes;
+    run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, file_routes,
+    told_routes, verified_routes, thread_edit_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/app.h"
+#include "api/files.h"
 #include "api/told.h"
 #include "api/uploads.h"
 #include "base/clock.h"
@@ -31,8 +32,10 @@ int app_find_dataset(struct app *app, const char *owner, const char *id, struct 
     }
     ret->upload = uploads_find(app, owner, id);
     if (!ret->upload)
+        ret->file = session_file_find(app, owner, id);
+    if (!ret->upload && !ret->file)
         return err_set(err, ERR_NOT_FOUND, "Unknown dataset_id: %s", id);
-    ret->dataset = upload_set_dataset(ret->upload);
+    ret->dataset = ret->upload ? upload_set_dataset(ret->upload) : session_file_dataset(ret->file);
     attach_known_profile(app, ret);
     return 0;
 }
@@ -41,19 +44,25 @@ void dataset_handle_release(struct dataset_handle *h)
 {
     registry_unref(h->registry);
     upload_set_unref(h->upload);
+    session_file_unref(h->file);
     *h = (struct dataset_handle){ 0 };
+}
+
+bool dataset_handle_has_tables(const struct dataset_handle *h)
+{
+    return h->upload ? !upload_set_is_raw(h->upload) : !h->file || session_file_has_table(h->file);
 }
 
 struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i)
 {
     const struct dataset_file *f = &h->dataset->files[i];
-    bool raw = h->upload && upload_set_is_raw(h->upload);
+    bool raw = !dataset_handle_has_tables(h);
     return (struct sandbox_file){ .name = f->name,
                                   .path = f->full_path,
                                   .table = raw ? NULL : f->table,
                                   .raw = raw,
                                   .sha256 = *f->sha256 ? f->sha256 : NULL,
-                                  .is_beside = h->upload != NULL };
+                                  .is_beside = !h->registry };
 }
 
 /* ---- profiling ---- */
@@ -82,6 +91,8 @@ static int attach(struct profiling *p, json_t *profile, struct err *err)
     const struct dataset_file *f = &p->handle.dataset->files[p->at];
     if (p->handle.registry)
         return registry_set_profile(p->handle.registry, f->sha256, profile, err);
+    if (p->handle.file)
+        return session_file_set_profile(p->handle.file, profile, err);
     return upload_set_profile(p->handle.upload, profile, err);
 }
 
@@ -166,7 +177,7 @@ static bool profile_from_cache(struct profiling *p)
 static void attach_known_profile(struct app *app, const struct dataset_handle *h)
 {
     struct profiling p = { .app = app, .handle = *h };
-    if (upload_set_is_raw(h->upload))
+    if (!dataset_handle_has_tables(h))
         return;
     for (; p.at < h->dataset->n_files; p.at++)
         if (!h->dataset->files[p.at].profile)
@@ -177,7 +188,7 @@ static void profile_next(void *arg)
 {
     struct profiling *p = arg;
     const struct dataset *d = p->handle.dataset;
-    if (p->handle.upload && upload_set_is_raw(p->handle.upload))
+    if (!dataset_handle_has_tables(&p->handle))
         p->at = d->n_files;
     while (p->at < d->n_files && (d->files[p->at].profile || profile_from_cache(p)))
         p->at++;
@@ -204,6 +215,7 @@ int app_profile_dataset(struct app *app, const struct dataset_handle *h, const c
     p->handle.dataset = h->dataset;
     p->handle.registry = h->registry ? registry_ref(h->registry) : NULL;
     p->handle.upload = upload_set_ref(h->upload);
+    p->handle.file = h->file ? session_file_ref(h->file) : NULL;
     snprintf(p->owner, sizeof(p->owner), "%s", owner);
     p->done = done;
     p->arg = arg;

@@ -11,7 +11,18 @@
 /* Reference-counted: who began with a file goes on with it, even if it is removed meanwhile. */
 struct session_file;
 struct session_file *session_file_ref(struct session_file *f);
-void session_file_unref(struct session_file *f);
+void session_file_unref(struct session_file *f); /* NULL is fine */
+
+/* A file of any thread of this owner, by its id: a reference, or NULL. */
+struct session_file *session_file_find(struct app *app, const char *owner, const char *id);
+const struct dataset *session_file_dataset(struct session_file *f);
+bool session_file_has_table(const struct session_file *f);
+int session_file_set_profile(struct session_file *f, json_t *profile, struct err *err);
+/* {id, name, kind, …} of each of them, as GET /data shows it. */
+void session_files_append(struct app *app, const char *owner, json_t *list);
+/* Takes it out of its thread, and from disk once nobody uses it. */
+int session_file_remove(struct app *app, struct session_file *f,
+                        void (*done)(const struct err *err, void *arg), void *arg, struct err *err);
 
 /* At start: what is on disk; removes what is past its time or was interrupted. At the end: forgets. */
 int sessions_open(struct app *app, struct err *err);

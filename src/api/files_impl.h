@@ -31,6 +31,10 @@ struct session_file {
     int64_t table_bytes; /* what is kept beside it: of the owner's quota, not of the session's */
     char path[PATH_MAX];
     bool removed; /* from disk with the last reference */
+    char session[CHAT_ID_MAX + 1], owner[64];
+    struct dataset dataset; /* the file as a data set; no id until somebody asks for it */
+    struct dataset_file table_file;
+    char description[2 * UPLOAD_NAME_SIZE];
 };
 
 struct save_waiter;

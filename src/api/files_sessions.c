@@ -76,6 +76,8 @@ struct session_file *session_file_create(struct session *s, const char *id, cons
     f->use = use;
     use->bytes += size;
     f->size = size;
+    snprintf(f->session, sizeof(f->session), "%s", s->id);
+    snprintf(f->owner, sizeof(f->owner), "%s", s->owner);
     snprintf(f->id, sizeof(f->id), "%s", id);
     snprintf(f->name, sizeof(f->name), "%s", name);
     if ((size_t)snprintf(f->path, sizeof(f->path), "%s/%s/%s", s->dir, id, name) >= sizeof(f->path))
@@ -126,6 +128,9 @@ void session_file_unref(struct session_file *f)
         remove_dir(f->all->loop, f->path);
     }
     f->use->bytes -= f->size + f->table_bytes;
+    json_decref(f->dataset.prompts);
+    json_decref(f->dataset.tags);
+    json_decref(f->table_file.profile);
     sessions_unref(f->all);
     free(f);
 }
@@ -174,6 +179,97 @@ void session_add(struct session *s, struct session_file *f)
     f->use->bytes += f->table_bytes;
     s->files[s->n_files++] = f;
     s->bytes += f->size;
+}
+
+/* ---- files as data sets ---- */
+
+struct session_file *session_file_find(struct app *app, const char *owner, const char *id)
+{
+    for (size_t i = 0; app->sessions && i < SESSION_BUCKETS; i++)
+        for (struct session *s = app->sessions->buckets[i]; s; s = s->next)
+            for (size_t k = 0; str_eq(s->owner, owner) && k < s->n_files; k++)
+                if (str_eq(s->files[k]->id, id))
+                    return session_file_ref(s->files[k]);
+    return NULL;
+}
+
+bool session_file_has_table(const struct session_file *f)
+{
+    return *f->table;
+}
+
+const struct dataset *session_file_dataset(struct session_file *f)
+{
+    struct dataset *d = &f->dataset;
+    if (d->id)
+        return d;
+    f->table_file = (struct dataset_file){ .name = f->name,
+                                           .path = f->name,
+                                           .full_path = f->path,
+                                           .table = f->table,
+                                           .description = "",
+                                           .row_count = -1,
+                                           .size_bytes = f->size };
+    memcpy(f->table_file.sha256, f->sha256, sizeof(f->sha256));
+    snprintf(f->description, sizeof(f->description), "A file of thread %.200s", f->session);
+    *d = (struct dataset){ .id = f->id,
+                           .name = f->name,
+                           .description = f->description,
+                           .domain = "",
+                           .size_bytes = f->size,
+                           .files = &f->table_file,
+                           .n_files = 1,
+                           .prompts = json_array(),
+                           .tags = json_array() };
+    snprintf(d->version_hash, sizeof(d->version_hash), "sha256:%s", f->sha256);
+    return d;
+}
+
+int session_file_set_profile(struct session_file *f, json_t *profile, struct err *err)
+{
+    int r = dataset_check_profile(profile, err);
+    if (r < 0)
+        return r;
+    json_decref(f->table_file.profile);
+    f->table_file.profile = json_incref(profile);
+    f->table_file.row_count = json_integer_value(json_object_get(profile, "row_count"));
+    return 0;
+}
+
+void session_files_append(struct app *app, const char *owner, json_t *list)
+{
+    for (size_t i = 0; app->sessions && i < SESSION_BUCKETS; i++)
+        for (struct session *s = app->sessions->buckets[i]; s; s = s->next)
+            for (size_t k = 0; str_eq(s->owner, owner) && k < s->n_files; k++) {
+                const struct session_file *f = s->files[k];
+                char created[CLOCK_ISO_SIZE];
+                clock_iso8601(f->modified_ms, created);
+                json_array_append_new(
+                    list,
+                    json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:o}", "id", f->id, "name",
+                              f->name, "kind", "thread", "thread_id", s->id, "status", "ready",
+                              "size_bytes", (json_int_t)f->size, "created_at", created, "tables",
+                              *f->table ? json_pack("[{s:s, s:s, s:o}]", "name", f->table, "file",
+                                                    f->name, "rows",
+                                                    f->table_file.profile ?
+                                                        json_integer(f->table_file.row_count) :
+                                                        json_null()) :
+                                          json_array()));
+            }
+}
+
+int session_file_remove(struct app *app, struct session_file *f, session_saved_fn done, void *arg,
+                        struct err *err)
+{
+    struct session *s = session_find(app->sessions, f->owner, f->session);
+    if (!s || session_file_named(s, f->name) != f)
+        return err_set(err, ERR_NOT_FOUND, "the file is gone");
+    s->pins++;
+    session_drop(s, f);
+    int r = session_save(s, done, arg, err);
+    session_changed(app->sessions, s->owner, s->id);
+    session_unpin(s);
+    return r;
 }
 
 /* ---- sessions ---- */

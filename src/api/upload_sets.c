@@ -359,6 +359,24 @@ void uploads_append_summaries(struct app *app, const char *owner, json_t *list)
             json_array_append_new(list, told_summary(app, owner, &set->dataset));
 }
 
+json_t *upload_item(const struct upload_set *set)
+{
+    bool failed = set->status == UPLOAD_FAILED, has_table = !failed && !set->raw;
+    json_t *tables = has_table ?
+                         json_pack("[{s:s, s:s, s:o, s:i}]", "name", set->file.table, "file",
+                                   set->file.name, "rows",
+                                   set->file.row_count < 0 ? json_null() :
+                                                             json_integer(set->file.row_count),
+                                   "columns", (int)json_array_size(set->columns)) :
+                         json_array();
+    return json_pack("{s:s, s:o, s:s, s:s, s:I, s:s, s:s*, s:s*, s:o}", "id", set->dataset.id,
+                     "name", json_text(set->filename, strlen(set->filename)), "kind", "upload",
+                     "status", upload_status_name(set->status), "size_bytes",
+                     (json_int_t)set->file.size_bytes, "created_at", set->created_at, "expires_at",
+                     *set->expires_at ? set->expires_at : NULL, "error",
+                     failed ? set->error.message : NULL, "tables", tables);
+}
+
 bool upload_is_tabular(const char *name)
 {
     static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
@@ -478,7 +496,7 @@ json_t *upload_json(const struct upload_set *set)
 
 struct deletion {
     struct upload_set *set;
-    upload_deleted_fn done;
+    upload_done_fn done;
     void *arg;
     struct err err;
 };
@@ -576,7 +594,7 @@ static void mark_done(void *arg)
     on_removed(&why, 0, del);
 }
 
-int upload_set_delete(struct upload_set *set, upload_deleted_fn done, void *arg, struct err *err)
+int upload_set_delete(struct upload_set *set, upload_done_fn done, void *arg, struct err *err)
 {
     struct deletion *del = calloc(1, sizeof(*del));
     if (!del)
@@ -590,6 +608,69 @@ int upload_set_delete(struct upload_set *set, upload_deleted_fn done, void *arg,
         set->deleting = false;
         upload_set_unref(set);
         free(del);
+    }
+    return r;
+}
+
+/* ---- another name ---- */
+
+struct renaming {
+    struct upload_set *set;
+    upload_done_fn done;
+    void *arg;
+};
+
+static void on_renamed(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct renaming *rn = arg;
+    struct upload_set *set = rn->set;
+    if (set->uploads->app) {
+        upload_set_notify(set);
+        agent_refresh_data(set->uploads->app->agent, set->owner);
+    }
+    rn->done(err, rn->arg);
+    upload_set_unref(set);
+    free(rn);
+}
+
+/* The file keeps its name on disk, where its table is found by it. */
+static int set_name(struct upload_set *set, const char *filename, struct err *err)
+{
+    char name[UPLOAD_NAME_SIZE], table[DATASET_TABLE_MAX];
+    upload_file_name(filename, name);
+    upload_table_name(name, table);
+    char *shown = arena_strdup(&set->arena, filename), *file = arena_strdup(&set->arena, name),
+         *safe = arena_strdup(&set->arena, table);
+    if (!shown || !file || !safe)
+        return err_set(err, ERR_TOO_LARGE, "the upload was renamed too often; upload it again");
+    set->filename = set->dataset.name = shown;
+    set->file.name = set->file.path = file;
+    set->file.table = safe;
+    return 0;
+}
+
+int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
+                      struct err *err)
+{
+    const char *was = strrchr(set->filename, '.'), *is = strrchr(name, '.');
+    if (set->status != UPLOAD_READY)
+        return err_set(err, ERR_CONFLICT, "the upload is %s; only one that is ready can be renamed",
+                       upload_status_name(set->status));
+    if (was && (!is || !str_ieq(was, is)))
+        return err_set(err, ERR_VALIDATION, "the ending says what the file is: keep '%s'", was);
+    struct renaming *rn = calloc(1, sizeof(*rn));
+    if (!rn)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *rn = (struct renaming){ .set = upload_set_ref(set), .done = done, .arg = arg };
+    const char *before = set->filename;
+    int r = set_name(set, name, err);
+    if (r == 0)
+        r = upload_set_store(set, UPLOAD_READY, NULL, STORE_PUT, on_renamed, rn, err);
+    if (r < 0) {
+        (void)set_name(set, before, NULL);
+        upload_set_unref(set);
+        free(rn);
     }
     return r;
 }
@@ -651,6 +732,11 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
     if (!set)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     int r = 0;
+    const char *on_disk = u->path ? strrchr(u->path, '/') : NULL;
+    if (on_disk && !str_eq(on_disk + 1, set->file.name)) { /* it was renamed */
+        char *full_path = arena_printf(&set->arena, "%s%s", dir, on_disk);
+        set->file.full_path = full_path ? full_path : set->file.full_path;
+    }
     if (u->columns_json)
         (void)json_parse(u->columns_json, strlen(u->columns_json), &set->columns, NULL);
     set->file.row_count = u->rows;

@@ -122,10 +122,16 @@ struct upload_set *uploads_lookup(struct uploads *up, const char *owner, const c
 bool upload_set_visible(const struct upload_set *set, const char *owner);
 
 /* done (may be NULL) comes later. The record goes at once, the file with the last reference. */
-typedef void (*upload_deleted_fn)(const struct err *err, void *arg);
-int upload_set_delete(struct upload_set *set, upload_deleted_fn done, void *arg, struct err *err);
+typedef void (*upload_done_fn)(const struct err *err, void *arg);
+int upload_set_delete(struct upload_set *set, upload_done_fn done, void *arg, struct err *err);
+
+/* Another name for the file and its table; the ending stays. VALIDATION, CONFLICT. */
+int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
+                      struct err *err);
 
 json_t *upload_json(const struct upload_set *set);
+/* {id, name, kind, …}, as GET /data shows it. */
+json_t *upload_item(const struct upload_set *set);
 
 /* ---- upload_ingest.c ---- */
 

@@ -3,12 +3,13 @@
 import csv
 import http.client
 import io
+import json
 import zipfile
 
 import pytest
 
 from api import QUICK, refused
-from server import FORM_END, FORM_TYPE, Server, part_head
+from server import BOUNDARY, FORM_END, FORM_TYPE, Server, part_head
 
 KEYS = {"RIDDLE_API_KEYS": "ann:ann-key-0123456789,ben:ben-key-0123456789"}
 ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
@@ -20,7 +21,10 @@ TEXT = "id,name,amount,day,note\n" + "".join(
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
-    with Server(tmp_path_factory.mktemp("rows"), **QUICK, **KEYS) as s:
+    s = Server(tmp_path_factory.mktemp("rows"), **QUICK, **KEYS)
+    (s.datasets / "shop").mkdir()
+    (s.datasets / "shop" / "orders.csv").write_text("id,total\n1,2.5\n2,3\n")
+    with s:
         s.key = ANN
         body = part_head("sales 2024.csv") + TEXT.encode() + FORM_END
         answer = s.call("POST", "/upload", body, {"Content-Type": FORM_TYPE})
@@ -120,3 +124,72 @@ def test_a_statement_that_fails_midway_cuts_the_download(server):
     run_id = run(server, sql)["run_id"]
     with pytest.raises(http.client.IncompleteRead):
         server.get(f"/runs/{run_id}/export")
+
+
+def items(server, **more):
+    return {item["id"]: item for item in server.get("/data", **more).json["data"]}
+
+
+def test_all_data_of_an_owner_is_listed_described_and_paged(server):
+    session = (f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="session_id"\r\n\r\nroom-1\r\n'.encode()
+               + part_head("pets.csv") + b"pet,legs\ncat,4\nbird,2\nspider,8\n" + FORM_END)
+    assert server.call("POST", "/files/upload", session, {"Content-Type": FORM_TYPE}).status == 200
+    mine = items(server)
+    assert mine[server.upload]["kind"] == "upload" and mine[server.upload]["tables"][0]["rows"] == ROWS
+    assert mine["shop"]["kind"] == "bundled" and [t["name"] for t in mine["shop"]["tables"]] == ["orders"]
+    (pets,) = [item for item in mine.values() if item["kind"] == "thread"]
+    assert pets["thread_id"] == "room-1" and pets["name"] == "pets.csv"
+    assert server.get(f"/data/{pets['id']}").json["id"] == pets["id"]
+    # A file of a thread is a data set like any other.
+    assert server.sql(pets["id"], "SELECT sum(legs) FROM pets").json["result"]["rows"] == [[14]]
+    page = server.get(f"/data/{pets['id']}/tables/pets/rows?sort=-legs&limit=1").json
+    assert page["rows"] == [["spider", 8]] and page["total"] == 3
+
+    table = server.get(f"/data/{server.upload}/tables/{server.table}").json
+    columns = {c["name"]: c for c in table["columns"]}
+    assert table["rows"] == ROWS and list(columns) == ["id", "name", "amount", "day", "note"]
+    assert [columns[c]["role"] for c in columns] == ["id", "category", "measure", "time", "category"]
+    histogram = columns["amount"]["histogram"]
+    assert sum(histogram["counts"]) == ROWS and len(histogram["counts"]) == 12
+    assert max(histogram["counts"]) - min(histogram["counts"]) <= 2
+    assert {t["value"] for t in columns["name"]["top"]} >= {"name 0", "name 1"} and table["sample_rows"]
+    assert table["report"]["rows"] == ROWS
+
+    page = server.get(f"/data/{server.upload}/tables/{server.table}/rows?offset=10&limit=2&sort=id").json
+    assert [r[0] for r in page["rows"]] == [10, 11] and page["total"] == ROWS
+    exported = lines(server.get(f"/data/{server.upload}/tables/{server.table}/export?format=csv&sort=-id&filter=id%20%3C%205"))
+    assert [r[0] for r in exported] == ["id", "4", "3", "2", "1", "0"]
+    assert lines(server.get("/data/shop/tables/ORDERS/export")) == [["id", "total"], ["1", "2.5"], ["2", "3.0"]]
+
+    # Nobody else sees any of it.
+    assert {i["kind"] for i in items(server, key=BEN).values()} == {"bundled"}
+    for path in (f"/data/{pets['id']}", f"/data/{server.upload}", f"/data/{server.upload}/tables/{server.table}",
+                 f"/data/{server.upload}/tables/{server.table}/rows", f"/data/{pets['id']}/tables/pets/export"):
+        assert "no such data set" in refused(server.get(path, key=BEN), 404, "NOT_FOUND")
+    assert "no such data set" in refused(server.delete(f"/data/{pets['id']}", key=BEN), 404, "NOT_FOUND")
+    assert "no such table" in refused(server.get(f"/data/{server.upload}/tables/nope"), 404, "NOT_FOUND")
+    assert "nope" in refused(server.get(f"/data/{server.upload}/tables/{server.table}/rows?sort=nope"), 400, "VALIDATION_ERROR")
+    assert "server's own" in refused(server.delete("/data/shop"), 403, "FORBIDDEN")
+
+    assert server.delete(f"/data/{pets['id']}").json == {"id": pets["id"], "status": "deleted"}
+    assert pets["id"] not in items(server)
+
+
+def patch(server, data_id, **change):
+    return server.call("PATCH", f"/data/{data_id}", json.dumps(change).encode(), {"Content-Type": "application/json"})
+
+
+def test_a_data_set_is_renamed_and_keeps_its_table(server):
+    sent = server.call("POST", "/upload", part_head("old.csv") + b"a,b\n1,2\n3,4\n" + FORM_END, {"Content-Type": FORM_TYPE}).json
+    data_id = sent["files"][0]["file_id"]
+    assert "keep '.csv'" in refused(patch(server, data_id, name="new.json"), 400, "VALIDATION_ERROR")
+    renamed = patch(server, data_id, name="new name.csv").json
+    assert renamed["name"] == "new name.csv" and renamed["tables"][0]["name"] == "new_name"
+    for again in (False, True):
+        if again:  # a server that starts anew finds the file by its old name
+            assert server.stop() == 0
+            server.start()
+        assert server.get(f"/data/{data_id}").json["name"] == "new name.csv"
+        assert server.sql(data_id, "SELECT sum(b) FROM new_name").json["result"]["rows"] == [[6]]
+    assert server.delete(f"/data/{data_id}").status == 200
+    assert not list(server.home.glob(f"uploads/*/{data_id}"))

@@ -26,6 +26,7 @@ GOOD = {
     "chatStream": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "createThread": {"datasets": ["ecommerce"]},
     "editThread": {"title": "orders", "pinned": True},
+    "changeData": {"name": "walked.csv"},
     "clearSessionFiles": {"session_id": "session-1"},
     "sendMessage": {"message": "SQL: SELECT 1 AS one"},
     "streamMessage": {"message": "SQL: SELECT 1 AS one"},
@@ -210,9 +211,10 @@ def wrong_bodies(document, schema, good):
 def test_every_json_body_made_wrong(shared, document):
     walked = {}
     assert shared.post("/thread/new", {"thread_id": "walked", "datasets": ["ecommerce"]}).status == 200
+    data_id = shared.upload(("walk.csv", "a\n1\n")).json["files"][0]["file_id"]
     for path, method, operation, schema in with_json_body(document):
         name = operation["operationId"]
-        path = path.replace("{thread_id}", "walked").replace("{dataset_id}", "ecommerce")
+        path = path.replace("{thread_id}", "walked").replace("{data_id}", data_id).replace("{dataset_id}", "ecommerce")
         good = GOOD[name]  # a route without one is to get one here
         assert "nosuchfield" not in schema["properties"] and set(good) <= set(schema["properties"])
         headers = {"Content-Type": "application/json"}

@@ -1,0 +1,644 @@
+/*
+ * /data: every data set that its owner can use, whatever it is from: the server's own, uploads,
+ * files that were given to one thread. Its tables with what is known of their columns, their rows
+ * page by page, and all of them as a file.
+ */
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "api/files_impl.h"
+#include "api/rows.h"
+#include "api/told.h"
+#include "api/uploads_impl.h"
+#include "base/fdio.h"
+#include "base/str.h"
+#include "sandbox/table_names.h"
+
+#define BUCKETS 12
+#define HISTOGRAM_COLUMNS_MAX 100
+#define HISTOGRAM_ROWS 1000000 /* more than these are sampled */
+
+/* ---- GET /data ---- */
+
+static json_t *bundled_item(const struct dataset *d)
+{
+    json_t *tables = json_array();
+    for (size_t i = 0; i < d->n_files; i++) {
+        const struct dataset_file *f = &d->files[i];
+        json_array_append_new(
+            tables, json_pack("{s:s, s:s, s:o}", "name", f->table, "file", f->name, "rows",
+                              f->row_count < 0 ? json_null() : json_integer(f->row_count)));
+    }
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "id", d->id, "name", d->name,
+                     "description", d->description, "kind", "bundled", "status", "ready",
+                     "size_bytes", (json_int_t)d->size_bytes, "tables", tables);
+}
+
+static void get_data(struct http_request *req)
+{
+    struct app *app = app_of(req);
+    const char *owner = http_owner(req);
+    json_t *list = json_array();
+    for (struct upload_set *set = app->uploads->newest; set; set = set->next)
+        if (upload_set_visible(set, owner))
+            json_array_append_new(list, upload_item(set));
+    session_files_append(app, owner, list);
+    for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
+        json_array_append_new(list, bundled_item(registry_get(app->registry, i)));
+    http_reply_json(req, 200, json_pack("{s:o}", "data", list));
+}
+
+/* ---- one of them ---- */
+
+static void not_found(struct http_request *req)
+{
+    http_reply_fail(req, ERR_NOT_FOUND, "there is no such data set; GET /data lists yours");
+}
+
+struct waiting {
+    struct http_request *req; /* NULL: the client left */
+    struct app *app;
+    struct dataset_handle handle;
+    const char *word; /* what was done */
+    char id[64];
+    /* of a table */
+    size_t at;
+    struct lease *lease;
+    json_t *table;
+    json_t *numeric; /* columns with a histogram, in the order of the query */
+    struct buf sql;
+};
+
+static struct waiting *wait_begin(struct http_request *req)
+{
+    struct waiting *w = calloc(1, sizeof(*w));
+    if (!w) {
+        http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
+        return NULL;
+    }
+    w->req = req;
+    w->app = app_of(req);
+    snprintf(w->id, sizeof(w->id), "%.60s", http_param(req, "data_id"));
+    buf_init(&w->sql, CODE_MAX_BYTES);
+    return w;
+}
+
+static void wait_free(struct waiting *w)
+{
+    lease_release(w->lease);
+    dataset_handle_release(&w->handle);
+    json_decref(w->table);
+    json_decref(w->numeric);
+    buf_finish(&w->sql);
+    free(w);
+}
+
+static void wait_fail(struct waiting *w, const struct err *err)
+{
+    struct http_request *req = w->req;
+    struct err why = *err;
+    wait_free(w);
+    if (req)
+        http_reply_error(req, &why);
+}
+
+/* The client left; a callback is still due. */
+static void left(void *arg)
+{
+    ((struct waiting *)arg)->req = NULL;
+}
+
+static json_t *item_of(struct app *app, const char *owner, const char *id)
+{
+    struct upload_set *set = uploads_lookup(app->uploads, owner, id);
+    const struct dataset *d = app->registry ? registry_find(app->registry, id) : NULL;
+    json_t *item = d ? bundled_item(d) : set ? upload_item(set) : NULL;
+    upload_set_unref(set);
+    if (item)
+        return item;
+    auto_json json_t *files = json_array();
+    size_t i;
+    json_t *f;
+    session_files_append(app, owner, files);
+    json_array_foreach(files, i, f) {
+        if (str_eq(json_string_value(json_object_get(f, "id")), id))
+            return json_incref(f);
+    }
+    return NULL;
+}
+
+static void reply_item(struct http_request *req, const char *id)
+{
+    json_t *item = item_of(app_of(req), http_owner(req), id);
+    if (item)
+        http_reply_json(req, 200, item);
+    else
+        not_found(req);
+}
+
+static void get_one(struct http_request *req)
+{
+    reply_item(req, http_param(req, "data_id"));
+}
+
+/* ---- changing and deleting ---- */
+
+static void changed(const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    if (err) {
+        wait_fail(w, err);
+        return;
+    }
+    char id[64];
+    const char *word = w->word;
+    snprintf(id, sizeof(id), "%s", w->id);
+    wait_free(w);
+    if (req && word)
+        http_reply_json(req, 200, json_pack("{s:s, s:s}", "id", id, "status", word));
+    else if (req)
+        reply_item(req, id);
+}
+
+/* An upload or a file of a thread, to be changed; false: it was answered why not. */
+static bool find_own(struct http_request *req, struct upload_set **ret_set,
+                     struct session_file **ret_file)
+{
+    struct app *app = app_of(req);
+    const char *owner = http_owner(req), *id = http_param(req, "data_id");
+    *ret_set = uploads_lookup(app->uploads, owner, id);
+    *ret_file = *ret_set ? NULL : session_file_find(app, owner, id);
+    if (*ret_set || *ret_file)
+        return true;
+    if (app->registry && registry_find(app->registry, id))
+        http_reply_fail(req, ERR_FORBIDDEN,
+                        "this data set is the server's own and cannot be changed");
+    else
+        not_found(req);
+    return false;
+}
+
+static void delete_one(struct http_request *req)
+{
+    struct upload_set *set;
+    struct session_file *file;
+    struct err err = ERR_INIT;
+    struct waiting *w = find_own(req, &set, &file) ? wait_begin(req) : NULL;
+    if (!w)
+        return;
+    w->word = "deleted";
+    int r = set ? upload_set_delete(set, changed, w, &err) :
+                  session_file_remove(w->app, file, changed, w, &err);
+    upload_set_unref(set); /* the last one removes the file */
+    session_file_unref(file);
+    if (r < 0)
+        wait_fail(w, &err);
+    else
+        http_defer(req, left, w);
+}
+
+static void patch_one(struct http_request *req)
+{
+    const char *name = json_string_value(json_object_get(http_body_json(req), "name"));
+    struct upload_set *set;
+    struct session_file *file;
+    struct err err = ERR_INIT;
+    struct waiting *w = find_own(req, &set, &file) ? wait_begin(req) : NULL;
+    if (!w)
+        return;
+    int r = set ? upload_set_rename(set, name, changed, w, &err) :
+                  err_set(&err, ERR_CONFLICT,
+                          "a file of a thread has the name that code finds it by; "
+                          "upload it again under another");
+    upload_set_unref(set);
+    session_file_unref(file);
+    if (r < 0)
+        wait_fail(w, &err);
+    else
+        http_defer(req, left, w);
+}
+
+/* ---- one table ---- */
+
+/* What a column is for, as far as its type and its values tell. */
+static const char *role_of(const json_t *column, int64_t rows)
+{
+    const char *type = dataset_type_of(json_string_value(json_object_get(column, "type")));
+    const char *name = json_string_value(json_object_get(column, "name"));
+    json_int_t distinct = json_integer_value(json_object_get(column, "distinct")),
+               nulls = json_integer_value(json_object_get(column, "nulls"));
+    size_t n = strlen(name);
+    bool named_id = str_ieq(name, "id") ||
+                    (n > 2 && (str_ieq(name + n - 3, "_id") || str_eq(name + n - 2, "Id")));
+    bool unique = rows > 1 && nulls == 0 && distinct >= rows;
+    if (str_eq(type, "date") || str_eq(type, "datetime") || str_eq(type, "time"))
+        return "time";
+    if (str_eq(type, "boolean") || (distinct == 2 && str_eq(type, "string")))
+        return "flag";
+    if (named_id || (unique && !str_eq(type, "float")))
+        return "id";
+    if (str_eq(type, "integer") || str_eq(type, "float"))
+        return "measure";
+    return str_eq(type, "string") && distinct > 0 && distinct <= MAX_OF(50, rows / 20) ?
+               "category" :
+               "text";
+}
+
+static bool has_histogram(const json_t *column)
+{
+    const char *type = dataset_type_of(json_string_value(json_object_get(column, "type")));
+    const json_t *min = json_object_get(column, "min"), *max = json_object_get(column, "max");
+    return (str_eq(type, "integer") || str_eq(type, "float")) && json_is_number(min) &&
+           json_is_number(max) && json_number_value(min) < json_number_value(max);
+}
+
+/* The report of how the file was read, as its ingest left it. */
+static json_t *read_report(const struct waiting *w, const struct sandbox_file *file,
+                           const char *sha256)
+{
+    char path[TABLE_PATH_SIZE];
+    auto_buf struct buf text = BUF_INIT(16u << 20);
+    auto_json json_t *kept = NULL;
+    table_report_path(w->app->home, file, sha256, path);
+    if (!*path || fd_read_file(path, &text, NULL) < 0 ||
+        json_parse(text.data, text.len, &kept, NULL) < 0)
+        return json_null();
+    json_t *report = json_object_get(kept, "report"), *rejects = json_object_get(kept, "rejects");
+    if (json_is_object(report))
+        return json_incref(report);
+    report = json_pack("{s:O*, s:O*, s:O*}", "rows", json_object_get(kept, "row_count"), "refused",
+                       json_object_get(rejects, "count"), "refused_rows",
+                       json_object_get(rejects, "lines"));
+    json_object_update_missing(report, json_object_get(kept, "dialect"));
+    return report;
+}
+
+static int describe_table(struct waiting *w, struct err *err)
+{
+    const struct dataset_file *f = &w->handle.dataset->files[w->at];
+    struct sandbox_file file = dataset_handle_file(&w->handle, w->at);
+    auto_json json_t *schema = told_schema(w->app, http_owner(w->req), w->handle.dataset);
+    json_t *shown = json_array_get(json_object_get(schema, "files"), w->at),
+           *columns = json_array(), *column;
+    json_t *told = json_object_get(shown, "schema");
+    size_t i;
+    w->numeric = json_array();
+    json_array_foreach(json_object_get(f->profile, "columns"), i, column) {
+        const char *name = json_string_value(json_object_get(column, "name"));
+        json_t *c = json_object_get(told, name) ? json_copy(json_object_get(told, name)) :
+                                                  json_object();
+        json_object_set_new(c, "name", json_string(name));
+        json_object_set_new(c, "role", json_string(role_of(column, f->row_count)));
+        json_array_append_new(columns, c);
+        if (has_histogram(column) && json_array_size(w->numeric) < HISTOGRAM_COLUMNS_MAX)
+            json_array_append(w->numeric, c);
+    }
+    w->table = json_pack("{s:s, s:s, s:s, s:I, s:o, s:O?, s:o}", "id", w->handle.dataset->id,
+                         "name", f->table, "file", f->name, "rows", (json_int_t)f->row_count,
+                         "columns", columns, "sample_rows", json_object_get(shown, "sample_rows"),
+                         "report", read_report(w, &file, f->sha256));
+    return w->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+static int quote(struct buf *b, const char *name, struct err *err)
+{
+    int r = buf_append(b, "\"", 1, err);
+    for (; r == 0 && *name; name++)
+        r = buf_append(b, *name == '"' ? "\"\"" : name, *name == '"' ? 2 : 1, err);
+    return r < 0 ? r : buf_append(b, "\"", 1, err);
+}
+
+/* One row: for each numeric column how many values are in each bucket, as a map. */
+static int write_histograms(struct waiting *w, struct err *err)
+{
+    const struct dataset_file *f = &w->handle.dataset->files[w->at];
+    size_t i;
+    json_t *c;
+    int r = buf_append_str(&w->sql, "SELECT ", err);
+    json_array_foreach(w->numeric, i, c) {
+        double min = json_number_value(json_object_get(c, "min")),
+               max = json_number_value(json_object_get(c, "max"));
+        if (r == 0)
+            r = buf_printf(&w->sql, err, "%shistogram(CAST(least(%d, greatest(0, floor((CAST(",
+                           i ? ", " : "", BUCKETS - 1);
+        if (r == 0)
+            r = quote(&w->sql, json_string_value(json_object_get(c, "name")), err);
+        if (r == 0)
+            r = buf_printf(&w->sql, err, " AS DOUBLE) - %.17g) / %.17g))) AS INTEGER))", min,
+                           (max - min) / BUCKETS);
+    }
+    if (r == 0)
+        r = buf_append_str(&w->sql, " FROM ", err);
+    if (r == 0)
+        r = quote(&w->sql, f->table, err);
+    if (r == 0 && f->row_count > HISTOGRAM_ROWS)
+        r = buf_printf(&w->sql, err, " USING SAMPLE %.6f PERCENT (system)",
+                       100.0 * HISTOGRAM_ROWS / (double)f->row_count);
+    return r;
+}
+
+static void reply_table(struct waiting *w)
+{
+    struct http_request *req = w->req;
+    json_t *table = TAKE_PTR(w->table);
+    wait_free(w);
+    http_reply_json(req, 200, table);
+}
+
+/* {"0":12,…} or [{"key":0,"value":12}…] as counts of all buckets. */
+static json_t *bucket_counts(const json_t *map)
+{
+    json_int_t counts[BUCKETS] = { 0 };
+    const char *key;
+    size_t i;
+    json_t *value;
+    json_object_foreach((json_t *)map, key, value) {
+        int at = atoi(key);
+        if (at >= 0 && at < BUCKETS)
+            counts[at] = json_integer_value(value);
+    }
+    json_array_foreach(map, i, value) {
+        json_int_t at = json_integer_value(json_object_get(value, "key"));
+        if (at >= 0 && at < BUCKETS)
+            counts[at] = json_integer_value(json_object_get(value, "value"));
+    }
+    json_t *list = json_array();
+    for (i = 0; i < BUCKETS; i++)
+        json_array_append_new(list, json_integer(counts[i]));
+    return list;
+}
+
+/* Without histograms a table is still worth showing. */
+static void on_histograms(struct lease *lease, struct run_result *result, const struct err *err,
+                          void *arg)
+{
+    (void)lease;
+    (void)err;
+    struct waiting *w = arg;
+    const json_t *row = result ? json_array_get(json_object_get(result->body, "rows"), 0) : NULL;
+    size_t i;
+    json_t *c;
+    json_array_foreach(w->numeric, i, c) {
+        const json_t *map = json_array_get(row, i);
+        if (json_is_object(map) || json_is_array(map))
+            json_object_set_new(c, "histogram",
+                                json_pack("{s:O, s:O, s:o}", "from", json_object_get(c, "min"),
+                                          "to", json_object_get(c, "max"), "counts",
+                                          bucket_counts(map)));
+    }
+    if (result)
+        run_result_finish(result);
+    reply_table(w);
+}
+
+static void table_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    struct err why = ERR_INIT;
+    struct run_request run = { .kind = RUN_SQL,
+                               .code = buf_cstr(&w->sql),
+                               .code_len = w->sql.len,
+                               .timeout_ms = (int64_t)w->app->cfg->run_timeout_s * 1000,
+                               .max_rows = 1,
+                               .max_output_bytes = RUN_OUTPUT_MAX };
+    if (err)
+        w->lease = NULL;
+    if (err)
+        wait_fail(w, err);
+    else if (lease_run(lease, &run, NULL, on_histograms, w, &why) < 0)
+        wait_fail(w, &why);
+}
+
+static void table_left(void *arg)
+{
+    wait_free(arg); /* nothing is due but what the lease has, and that goes with it */
+}
+
+static void table_profiled(const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    struct err why = ERR_INIT;
+    if (!w->req) {
+        wait_free(w);
+        return;
+    }
+    if (err) {
+        wait_fail(w, err);
+        return;
+    }
+    int r = describe_table(w, &why);
+    if (r == 0 && json_array_size(w->numeric) == 0) {
+        reply_table(w);
+        return;
+    }
+    struct sandbox_file file = dataset_handle_file(&w->handle, w->at);
+    struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
+    sandbox_limits_default(w->app->cfg, &spec.limits);
+    if (r == 0)
+        r = write_histograms(w, &why);
+    if (r == 0)
+        r = executor_acquire(w->app->executor, http_owner(w->req), &spec, NULL, table_ready, w,
+                             &w->lease, &why);
+    if (r < 0)
+        wait_fail(w, &why);
+    else
+        http_defer(w->req, table_left, w);
+}
+
+/* The table that the path names; false: it was answered that there is none. */
+static bool find_table(struct http_request *req, struct dataset_handle *ret, size_t *ret_at)
+{
+    struct err err = ERR_INIT;
+    const char *table = http_param(req, "table");
+    if (app_find_dataset(app_of(req), http_owner(req), http_param(req, "data_id"), ret, &err) < 0) {
+        not_found(req);
+        return false;
+    }
+    for (size_t i = 0; dataset_handle_has_tables(ret) && i < ret->dataset->n_files; i++)
+        if (str_ieq(ret->dataset->files[i].table, table)) {
+            *ret_at = i;
+            return true;
+        }
+    dataset_handle_release(ret);
+    http_reply_fail(req, ERR_NOT_FOUND, "the data set has no such table");
+    return false;
+}
+
+static void get_table(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct dataset_handle h;
+    size_t at;
+    if (!find_table(req, &h, &at))
+        return;
+    struct waiting *w = wait_begin(req);
+    if (!w) {
+        dataset_handle_release(&h);
+        return;
+    }
+    w->handle = h;
+    w->at = at;
+    if (app_profile_dataset(w->app, &w->handle, http_owner(req), table_profiled, w, &err) < 0)
+        wait_fail(w, &err);
+    else
+        http_defer(req, left, w);
+}
+
+/* ---- rows ---- */
+
+struct table_rows {
+    struct dataset_handle handle;
+    struct sandbox_file file;
+    struct buf sql;
+};
+
+static void table_rows_free(void *arg)
+{
+    struct table_rows *t = arg;
+    dataset_handle_release(&t->handle);
+    buf_finish(&t->sql);
+    free(t);
+}
+
+static void send_table(struct http_request *req,
+                       void (*send)(struct http_request *, const struct selection *))
+{
+    struct err err = ERR_INIT;
+    struct dataset_handle h;
+    size_t at;
+    if (!find_table(req, &h, &at))
+        return;
+    struct table_rows *t = calloc(1, sizeof(*t));
+    int r = t ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (t) {
+        t->handle = h;
+        t->file = dataset_handle_file(&h, at);
+        buf_init(&t->sql, 4096);
+        r = buf_append_str(&t->sql, "SELECT * FROM ", &err);
+        if (r == 0)
+            r = quote(&t->sql, t->file.table, &err);
+    } else {
+        dataset_handle_release(&h);
+    }
+    if (r < 0) {
+        if (t)
+            table_rows_free(t);
+        http_reply_error(req, &err);
+        return;
+    }
+    struct selection s = { .owner = http_owner(req),
+                           .files = &t->file,
+                           .n_files = 1,
+                           .sql = buf_cstr(&t->sql),
+                           .name = t->file.table,
+                           .total = h.dataset->files[at].profile ? h.dataset->files[at].row_count :
+                                                                   -1,
+                           .release = table_rows_free,
+                           .held = t };
+    send(req, &s);
+}
+
+static void get_rows(struct http_request *req)
+{
+    send_table(req, rows_send);
+}
+
+static void get_export(struct http_request *req)
+{
+    send_table(req, rows_export);
+}
+
+/* ---- the table of routes ---- */
+
+#define DATA_PARAM                                                                                 \
+    {                                                                                              \
+        .field = {                                                                                 \
+            .name = "data_id",                                                                     \
+            .types = SCHEMA_STRING,                                                                \
+            SCHEMA_RANGE(1, 200),                                                                  \
+            .doc = "An `id` of GET /data."                                                         \
+        }                                                                                          \
+    }
+#define TABLE_PARAM                                                                                \
+    {                                                                                              \
+        .field = {                                                                                 \
+            .name = "table",                                                                       \
+            .types = SCHEMA_STRING,                                                                \
+            SCHEMA_RANGE(1, 200),                                                                  \
+            .doc = "The name of a table of it."                                                    \
+        }                                                                                          \
+    }
+
+static const struct route_param one_params[] = { DATA_PARAM, { .field = { .name = NULL } } };
+static const struct route_param table_params[] = { DATA_PARAM,
+                                                   TABLE_PARAM,
+                                                   { .field = { .name = NULL } } };
+static const struct route_param page_params[] = {
+    DATA_PARAM, TABLE_PARAM, ROWS_PAGE_PARAMS, { .field = { .name = NULL } }
+};
+static const struct route_param export_params[] = {
+    DATA_PARAM, TABLE_PARAM, ROWS_EXPORT_PARAMS, { .field = { .name = NULL } }
+};
+
+static const struct schema_field patch_fields[] = {
+    { .name = "name",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, 200),
+      .doc = "Another name for the file; its ending stays. The table is called after it." },
+    { .name = NULL },
+};
+static const struct schema patch_schema = { .name = "DataChange", .fields = patch_fields };
+
+static const struct route_response list_responses[] = {
+    { 200, NULL, NULL, false,
+      "{data: [{id, name, kind, status, size_bytes, created_at?, expires_at?, thread_id?, "
+      "tables: [{name, file, rows}]}]}; "
+      "kind is `upload`, `thread` or `bundled`." },
+    { .status = 0 }
+};
+static const struct route_response one_responses[] = {
+    { 200, NULL, NULL, false, "As an item of GET /data." }, { .status = 0 }
+};
+static const struct route_response delete_responses[] = {
+    { 200, NULL, NULL, false, "{id, status}" }, { .status = 0 }
+};
+static const struct route_response table_responses[] = {
+    { 200, NULL, NULL, false,
+      "{id, name, file, rows, columns: [{name, type, sql_type, role, nulls, distinct, "
+      "min, max, mean?, top, histogram?, description, …}], sample_rows, report}; role is `id`, "
+      "`time`, `measure`, `category`, `flag` or `text`; a histogram has "
+      "`from`, `to` and 12 `counts`, of a sample when there are more than a million rows." },
+    { .status = 0 }
+};
+
+static const struct route routes[] = {
+    { HTTP_GET, "/data", get_data, .id = "listData", .tag = "data",
+      .summary = "Your data: uploads, files of threads, and the server's own sets",
+      .responses = list_responses },
+    { HTTP_GET, "/data/{data_id}", get_one, .id = "getData", .tag = "data",
+      .summary = "One data set", .params = one_params, .responses = one_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_PATCH, "/data/{data_id}", patch_one, .id = "changeData", .tag = "data",
+      .summary = "Rename a data set", .params = one_params, .body = &patch_schema,
+      .responses = one_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(VALIDATION) |
+                ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) },
+    { HTTP_DELETE, "/data/{data_id}", delete_one, .id = "deleteData", .tag = "data",
+      .summary = "Delete a data set", .params = one_params, .responses = delete_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) },
+    { HTTP_GET, "/data/{data_id}/tables/{table}", get_table, .id = "getTable", .tag = "data",
+      .summary = "A table: its columns, what is in them, and how it was read",
+      .params = table_params, .responses = table_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_GET, "/data/{data_id}/tables/{table}/rows", get_rows, .id = "getTableRows",
+      .tag = "data", .summary = "Rows of a table, a page at a time", .params = page_params,
+      .responses = rows_page_responses, .errors = ROWS_ERRORS },
+    { HTTP_GET, "/data/{data_id}/tables/{table}/export", get_export, .id = "exportTable",
+      .tag = "data", .summary = "All rows of a table as a file", .params = export_params,
+      .responses = rows_export_responses, .errors = ROWS_ERRORS },
+};
+
+const struct route_table data_routes = { routes, ARRAY_SIZE(routes) };
