@@ -203,10 +203,11 @@ class Page:
     def type(self, text):
         self.call("Input.insertText", text=text)
 
-    def press(self, key, shift=False):
-        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
+    def press(self, key, shift=False, control=False):
+        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowUp": (38, ""), "ArrowDown": (40, ""), "?": (191, "?"), "a": (65, "")}
         code, text = codes[key]
-        more = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": 8 if shift else 0}
+        name = f"Key{key.upper()}" if key.isalpha() and len(key) == 1 else key
+        more = {"key": key, "code": name, "windowsVirtualKeyCode": code, "modifiers": (8 if shift else 0) | (2 if control else 0)}
         self.call("Input.dispatchKeyEvent", type="keyDown", **more, **({"text": text} if text else {}))
         self.call("Input.dispatchKeyEvent", type="keyUp", **more)
 

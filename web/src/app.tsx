@@ -71,7 +71,7 @@ export function App() {
         <div class="veil" onClick={() => { side.value = false; }} />
         <div class="view">
           <Head />
-          <div class="scroller">
+          <div class="scroller" tabIndex={status ? 0 : undefined}>
             <main>{status ? <Suspense fallback={<p class="status">Asking the server</p>}><Status /></Suspense> : start ? <Start /> : <ThreadView />}</main>
           </div>
           {!status && <Composer />}

@@ -84,7 +84,7 @@ export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
           {!!answer.suggestions?.length && <Chips>{answer.suggestions.map(s => <Button onClick={() => ask(s)}>{s}</Button>)}</Chips>}
           {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}
           {answer.chart && result && !!result.rows?.length && <ChartView chart={answer.chart} result={result} />}
-          {!!result?.columns?.length && <ResultView result={result} />}
+          {!!result?.columns?.length && <ResultView result={result} run={answer.run_id} />}
         </>
       )}
       {images.map(output => <Figure output={output} />)}

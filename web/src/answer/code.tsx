@@ -61,7 +61,7 @@ export function CodeBlock({ code, language, output, ms, failed }: Props) {
         <div class="again" aria-live="polite">
           {wrong && <div class="problem"><span>{wrong}</span></div>}
           {result && printed(result) && <pre tabIndex={0} class="output">{printed(result)}</pre>}
-          {result && !!result.columns?.length && <ResultView result={result as Result} />}
+          {result && !!result.columns?.length && <ResultView result={result as Result} run={again.value?.run_id} />}
           {(result?.outputs ?? []).map((o: Output) => <Figure output={o} />)}
         </div>
       )}

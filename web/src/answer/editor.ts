@@ -48,6 +48,13 @@ export function edit(box: HTMLElement, text: string, language: Language, acts: A
         lineNumbers(), history(), drawSelection(), bracketMatching(), closeBrackets(), autocompletion(), indentUnit.of('    '),
         keymap.of([...completionKeymap, ...defaultKeymap, ...historyKeymap, indentWithTab]),
         language === 'python' ? python() : sql({ schema: columnsByTable.value, upperCaseKeywords: true }),
+        /* A browser that replaces a selection itself keeps its colours as inline style, which the policy refuses. */
+        EditorView.domEventHandlers({ beforeinput(event, view) {
+          if (event.inputType !== 'insertText' || !event.data || event.isComposing || view.state.selection.main.empty || /^["'([{]$/.test(event.data)) return false;
+          event.preventDefault();
+          view.dispatch(view.state.replaceSelection(event.data));
+          return true;
+        } }),
         syntaxHighlighting(colours), look,
         EditorView.contentAttributes.of({ 'aria-label': `${language === 'python' ? 'Python' : 'SQL'} to run` }),
         EditorView.updateListener.of(update => { if (update.docChanged) acts.change(update.state.doc.toString()); }),

@@ -1,16 +1,44 @@
-import { useMemo } from 'preact/hooks';
+import { useSignal } from '@preact/signals';
+import { useEffect, useMemo } from 'preact/hooks';
+import { address, call, key } from '../api/call';
 import type { Result } from '../api/types';
-import { writers } from '../shared/text';
-import { ownRows } from './rows';
+import { Menu } from '../shared/menu';
+import { guarded } from '../shared/say';
+import { save } from '../shared/save';
+import { flat, writers } from '../shared/text';
+import { ownRows, type RowPage, rowPage, servedRows } from './rows';
 import { DataTable } from './table';
 
-/* One number is shown as one number. */
-export function ResultView({ result }: { result: Result }) {
-  const rows = useMemo(() => ownRows(result.columns, result.types, result.rows), [result]);
+const FORMATS = [['csv', 'CSV'], ['xlsx', 'Excel'], ['parquet', 'Parquet'], ['json', 'JSON']] as const;
+
+/* All rows of the run, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
+async function exportRun(run: string, format: string): Promise<void> {
+  const url = address('/runs/{run_id}/export', { run_id: run, format });
+  if (key()) {
+    save(await (await call(url)).blob(), `result.${format}`);
+    return;
+  }
+  const link = document.createElement('a');
+  link.href = url;
+  link.download = `result.${format}`;
+  link.click();
+}
+
+/* One number is shown as one number. Of a result that was cut the server has the rest. */
+export function ResultView({ result, run }: { result: Result; run?: string }) {
+  const whole = useSignal<RowPage | null>(null);
+  useEffect(() => {
+    whole.value = null;
+    if (result.truncated && run) rowPage(run, 0).then(page => { if (page.total > result.rows.length) whole.value = page; }, () => undefined);
+  }, [result, run]);
+  const rows = useMemo(() => (whole.value ? servedRows(run!, whole.value) : ownRows(result.columns, result.types, result.rows)), [result, whole.value]);
   const one = result.rows.length === 1 && result.columns.length === 1 ? result.rows[0][0] : null;
   if (one !== null) {
     const [writer] = writers(result.columns, result.types, result.rows);
     if (writer.numeric) return <p class="stat"><b>{writer.write(one)}</b><span>{writer.name}</span></p>;
   }
-  return <DataTable rows={rows} truncated={result.truncated} />;
+  const own = () => save(new Blob([`${flat(result.columns, result.rows, ',')}\n`], { type: 'text/csv' }), 'result.csv');
+  const tools = run && (!result.truncated || whole.value)
+    ? <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exportRun(run, format)) }))} /> : undefined;
+  return <DataTable key={whole.value ? 'all' : 'first'} rows={rows} truncated={result.truncated && !whole.value} tools={tools} saveOwn={own} />;
 }

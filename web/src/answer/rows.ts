@@ -1,7 +1,6 @@
 /* Where a table's rows come from: those of an answer, or pages that the server sends as they are needed. */
 import { signal } from '@preact/signals';
-import { call } from '../api/call';
-import { parse } from '../api/call';
+import { get } from '../api/call';
 import { shownText, type Value } from '../shared/text';
 
 export interface Sort { column: number; down: boolean }
@@ -63,41 +62,48 @@ export function ownRows(columns: string[], types: string[] | undefined, rows: Va
 export const PAGE = 200;
 const KEPT_PAGES = 60;
 
-/* `path` answers {columns, types, rows, total_rows} for offset, limit and sort. The first page may be known already. */
-export function servedRows(path: string, columns: string[], types: string[] | undefined, total: number, first: Value[][], canFilter: boolean): Rows {
+export interface RowPage { columns: string[]; types?: string[]; rows: Value[][]; total: number }
+
+export const rowPage = (run: string, offset: number, more: Record<string, string> = {}) =>
+  get<RowPage>('/runs/{run_id}/rows', { run_id: run, offset, limit: PAGE, ...more });
+
+const text = (s: string) => `'${s.replaceAll("'", "''")}'`, name = (s: string) => `"${s.replaceAll('"', '""')}"`;
+/* As a condition of SQL: some column holds the text. */
+const holds = (columns: string[], wanted: string) =>
+  columns.map(c => `contains(lower(CAST(${name(c)} AS VARCHAR)), lower(${text(wanted)}))`).join(' OR ');
+
+/* All rows of a run, in pages that the server sends. The first page is there already. */
+export function servedRows(run: string, { columns, types, rows: first, total }: RowPage): Rows {
   const version = signal(0);
-  let pages = new Map<number, Value[][]>(), asked = new Set<number>(), query = '', size = total, era = 0;
-  for (let p = 0; (p + 1) * PAGE <= first.length; p++) pages.set(p, first.slice(p * PAGE, (p + 1) * PAGE));
+  let pages = new Map<number, Value[][]>([[0, first]]), asked = new Set<number>(), query: Record<string, string> = {}, size = total, era = 0;
   async function bring(p: number) {
     const mine = era;
     asked.add(p);
     try {
-      const answer = parse<{ rows: Value[][]; total_rows?: number; row_count?: number; total?: number }>(
-        await (await call(`${path}?offset=${p * PAGE}&limit=${PAGE}${query}`)).text());
+      const answer = await rowPage(run, p * PAGE, query);
       if (mine !== era) return;
       pages.set(p, answer.rows);
-      size = answer.total_rows ?? answer.total ?? size;
+      size = answer.total ?? size;
       if (pages.size > KEPT_PAGES) pages.delete(pages.keys().next().value!);
       version.value++;
     } catch { /* the rows stay empty; scrolling asks again */ }
     asked.delete(p);
   }
   return {
-    columns, types, version, canFilter,
+    columns, types, version, canFilter: true,
     total: () => size,
     row: i => pages.get(Math.floor(i / PAGE))?.[i % PAGE],
     need(from, to) {
       for (let p = Math.floor(from / PAGE); p <= Math.floor(Math.max(from, to - 1) / PAGE); p++)
         if (!pages.has(p) && !asked.has(p) && p * PAGE < size) void bring(p);
     },
-    sample: () => first.length ? first.slice(0, 500) : [...pages.values()][0] ?? [],
+    sample: () => first,
     arrange(sort, filter) {
-      query = (sort ? `&sort=${encodeURIComponent((sort.down ? '-' : '') + columns[sort.column])}` : '') +
-        (filter.trim() ? `&filter=${encodeURIComponent(filter.trim())}` : '');
+      query = { ...(sort && { sort: (sort.down ? '-' : '') + columns[sort.column] }), ...(filter.trim() && { filter: holds(columns, filter.trim()) }) };
       era++;
       pages = new Map();
       asked = new Set();
-      size = filter.trim() ? size : total;
+      if (!filter.trim()) size = total;
       void bring(0);
       version.value++;
     },

@@ -7,7 +7,6 @@ import type { ComponentChildren } from 'preact';
 import { useEffect, useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { Button, CopyButton } from '../shared/button';
 import { Icon } from '../shared/icon';
-import { save } from '../shared/save';
 import { count, flat, group, typeWord, type Value, type Writer, writers } from '../shared/text';
 import type { Rows, Sort } from './rows';
 
@@ -32,9 +31,9 @@ function widths(columns: Writer[], rows: Value[][]): number[] {
   });
 }
 
-interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; name?: string; label?: string; plain?: boolean }
+interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; saveOwn?: () => void; label?: string; plain?: boolean }
 
-export function DataTable({ rows, truncated, tools, name = 'result', label = 'Result', plain = false }: Props) {
+export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', plain = false }: Props) {
   const scroll = useRef<HTMLDivElement>(null), sort = useSignal<Sort | null>(null), filter = useSignal(''), filtering = useSignal(false);
   const first = useSignal(0), top = useSignal(0), visible = useSignal(VIEW);
   const large = useMemo(() => rows.total() > SMALL, [rows]);
@@ -138,7 +137,7 @@ export function DataTable({ rows, truncated, tools, name = 'result', label = 'Re
             <Button class="quiet" icon="search" aria-pressed={filtering.value} onClick={() => { filtering.value = !filtering.value; if (!filtering.value && filter.value) { filter.value = ''; arrange(); } }}>Filter</Button>
           )}
           <CopyButton text={() => flat(rows.columns, all(), '\t')} />
-          {tools ?? <Button class="quiet" icon="down" onClick={() => save(new Blob([`${flat(rows.columns, all(), ',')}\n`], { type: 'text/csv' }), `${name}.csv`)}>CSV</Button>}
+          {tools ?? (saveOwn && <Button class="quiet" icon="down" onClick={saveOwn}>CSV</Button>)}
         </div>
       )}
     </div>

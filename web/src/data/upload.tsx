@@ -114,7 +114,7 @@ export function watchFiles() {
     });
   document.addEventListener('paste', event => {
     const { clipboardData } = event, at = event.target as HTMLElement;
-    if (!clipboardData || at.closest('dialog, .editor')) return;
+    if (!clipboardData || at.closest?.('dialog, .editor')) return;
     const text = clipboardData.getData('text/plain');
     if (clipboardData.files.length) {
       event.preventDefault();

@@ -14,6 +14,7 @@ export function Dialog({ id, title, onClose, wide, children }: Props) {
   return (
     <dialog id={id} ref={ref} class={wide ? 'wide' : undefined} aria-labelledby={`${id}-title`}
       onCancel={event => { event.preventDefault(); onClose?.(); }}
+      onKeyDown={event => { if (event.key === 'Escape') { event.preventDefault(); event.stopPropagation(); onClose?.(); } }}
       onClick={event => { if (onClose && event.target === ref.current) onClose(); }}>
       <div class="sheet">
         <h2 id={`${id}-title`}>{title}</h2>

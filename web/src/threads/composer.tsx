@@ -123,7 +123,7 @@ export function Composer() {
       )}
       <form id="ask" class={mode.value} onSubmit={event => { event.preventDefault(); submit(); }}>
         <label for="question" class="unseen">Your question</label>
-        <textarea id="question" rows={1} maxLength={mode.value === 'question' ? 4000 : undefined} placeholder={hint} autocomplete="off" enterkeyhint="send" spellcheck={mode.value === 'question'}
+        <textarea id="question" rows={1} maxLength={mode.value === "question" ? 4000 : 1000000} placeholder={hint} autocomplete="off" enterkeyhint="send" spellcheck={mode.value === 'question'}
           ref={area} dir="auto" onInput={event => { text.value = event.currentTarget.value; recall.value = 0; fit(); offer(); }} onKeyDown={onKeyDown} onBlur={() => setTimeout(() => { offered.value = []; }, 200)} />
         <div class="row">
           <Button class="quiet" icon="plus" aria-label="Add a file" title="Add a file" disabled={!!uploading.value} onClick={chooseFiles} />

@@ -2,7 +2,7 @@
  * A thread as a file: a notebook that Jupyter runs against the exported data, Markdown, or one page of HTML. All are made here from what the
  * API tells: the messages, and the capsules of their runs.
  */
-import { address, call, get, post } from '../api/call';
+import { fetched, get, post } from '../api/call';
 import type { Message, Result, Schema } from '../api/types';
 import type { Item } from '../shared/menu';
 import { notice } from '../shared/say';
@@ -114,7 +114,7 @@ async function exported(item: Listed, kind: 'ipynb' | 'md' | 'html'): Promise<vo
     for (const [table, file] of files) {
       const made = await post('/thread/{thread_id}/execute', { thread_id: item.id }, { language: 'sql', code: `SELECT * FROM "${table.replaceAll('"', '""')}"`, max_rows: 1 });
       const { run_id: run } = await made.json() as { run_id: string };
-      save(await (await call(address('/runs/{run_id}/export', { run_id: run, format: 'csv' }))).blob(), file);
+      save(await (await fetched('/runs/{run_id}/export', { run_id: run, format: 'csv' })).blob(), file);
     }
   }
 }

@@ -1,0 +1,258 @@
+"""Answers on the page: all rows of a result, charts, code that is changed and run again, words of a model, and what must not run."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from steps import BARS, IDLE, LAST, ask, cells, choose, events, stays_inside
+from test_ui_threads import act, saved
+
+FRAMES = """window.longest = 0; (last => { const step = now => { window.longest = Math.max(window.longest, now - last); last = now;
+    window.frames_end || requestAnimationFrame(step); }; requestAnimationFrame(step); })(performance.now()); 0"""
+
+
+def shows(page, done, kind="text/event-stream"):
+    page.fake("/message/stream", events(("done", {"status": "succeeded", **done})), kind)
+    return ask(page, "anything")
+
+
+# ---- tables ----
+
+
+def test_all_rows_of_a_large_result(page):
+    """A million rows: only those in sight are in the document, and the server sends what is scrolled to."""
+    turn = ask(page, "SQL: SELECT i AS n, 'name ' || (i % 1000) AS name, i / 8 AS part FROM range(1000000) t(i)")
+    page.wait(f"document.querySelector('{turn} .bar')?.innerText.includes('1,000,000 rows')")
+    assert page.eval(f"document.querySelectorAll('{turn} tbody tr').length") < 60
+    page.eval(FRAMES)
+    page.eval(f"document.querySelector('{turn} .scroll').focus()")
+    page.eval(f"document.querySelector('{turn} .scroll').dispatchEvent(new KeyboardEvent('keydown', {{ key: 'End', bubbles: true }}))")
+    page.wait(f"[...document.querySelectorAll('{turn} tbody tr')].some(r => r.cells[0].textContent === '999,999')")
+    last = page.eval(f"""(box => [...document.querySelectorAll('{turn} tbody tr')].filter(r => r.cells[0].textContent === '999,999').map(r => {{
+        const at = r.getBoundingClientRect(); return at.top >= box.top && at.bottom <= box.bottom + 1; }})[0])(document.querySelector('{turn} .scroll').getBoundingClientRect())""")
+    assert last is True  # in sight
+    page.click(f"{turn} th button", "n")
+    page.click(f"{turn} th button", "n")
+    page.wait(f"document.querySelector('{turn} tbody td').textContent === '999,999' && document.querySelector('{turn} th').getAttribute('aria-sort') === 'descending'")
+    page.click(f"{turn} .bar button", "Filter")
+    page.wait(f"document.activeElement.type === 'search'")
+    page.type("99999")
+    page.wait(f"document.querySelector('{turn} .bar').innerText.includes('of 1,000,000 rows')")
+    assert page.eval("window.frames_end = true, window.longest") < 2000
+    assert page.problems == []
+
+
+def test_sort_filter_and_copy(page):
+    rows = {"columns": ["word", "n"], "types": ["VARCHAR", "DECIMAL(4,1)"], "rows": [["b", "10.5"], ["a", "9.0"], [None, "100.0"], ["c", None], ["<i>d</i>", "1.0"], ["e", "2.0"], ["f", "3.0"]]}
+    turn = shows(page, {"response": "x", "result": rows})
+    page.click(f"{turn} th button", "n")
+    assert [r[0] for r in cells(page, turn)] == ["<i>d</i>", "e", "f", "a", "b", "null", "c"]
+    page.click(f"{turn} th button", "n")
+    assert [r[0] for r in cells(page, turn)] == ["null", "b", "a", "f", "e", "<i>d</i>", "c"]  # nulls last
+    page.click(f"{turn} .bar button", "Filter")
+    page.type("<I>")
+    page.wait(f"document.querySelectorAll('{turn} tbody tr').length === 1")
+    assert "1 of 7 rows" in page.text(f"{turn} .bar") and page.problems == []
+
+
+# ---- charts ----
+
+
+def test_chart_is_switched_and_saved(page):
+    choose(page, "Support Tickets")
+    turn = ask(page, "how many tickets by priority?")
+    bars = page.wait(f"document.querySelectorAll('{turn} {BARS}').length")
+    saved(page)
+    page.click(f"{turn} .kinds button", "Pie")
+    page.wait(f"document.querySelectorAll('{turn} .chart .mark-arc path').length === {bars}")
+    page.click(f"{turn} .kinds button", "Line")
+    page.wait(f"document.querySelectorAll('{turn} .chart .mark-line path').length === 1")
+    page.click(f"{turn} .kinds button", "Bars")
+    page.click(f"{turn} .chart .bar button", "Adjust")
+    page.eval(f"(s => {{ s.value = '-y'; s.dispatchEvent(new Event('change', {{ bubbles: true }})); }})([...document.querySelectorAll('{turn} .adjust select')].pop())")
+    page.wait(f"(h => h.length === {bars} && h.every((x, i) => !i || x <= h[i - 1] + 1))([...document.querySelectorAll('{turn} {BARS}')]"
+              ".sort((a, b) => a.getBoundingClientRect().x - b.getBoundingClientRect().x || a.getBoundingClientRect().y - b.getBoundingClientRect().y)"
+              ".map(e => Math.max(e.getBoundingClientRect().height, 0)))")
+    page.click(f"{turn} .chart .menu > button")
+    page.click(f"{turn} .chart [role=menuitem]", "SVG")
+    assert page.wait("window.saved['chart.svg']").startswith("<svg")
+    page.click(f"{turn} .chart .menu > button")
+    page.click(f"{turn} .chart [role=menuitem]", "PNG")
+    assert "PNG" in page.wait("window.saved['chart.png']")[:10]
+    assert page.problems == []
+
+
+# ---- code ----
+
+
+def test_edit_and_run_again(page):
+    choose(page, "E-commerce Orders")
+    turn = ask(page, "how many orders by status?")
+    page.click(f"{turn} .ran summary")
+    assert page.eval(f"document.querySelectorAll('{turn} .t-keyword').length") >= 2
+    page.click(f"{turn} .code-block button", "Edit")
+    page.wait(f"document.querySelector('{turn} .editor').shadowRoot?.querySelector('.cm-content')")
+    assert [r for r in page.requests if "/ui/editor-" in r]
+    page.press("a", control=True)
+    page.type("SELECT 4711 AS marker, 2 AS more")
+    page.click(f"{turn} .code-block button", "Run")
+    page.wait(f"document.querySelector('{turn} .again tbody')")
+    assert cells(page, f"{turn} .again") == [["4,711", "2"]]
+    page.press("a", control=True) if page.eval(f"document.querySelector('{turn} .editor').shadowRoot.activeElement !== null") else None
+    page.click(f"{turn} .code-block button", "Discard")
+    page.wait(f"document.querySelector('{turn} .code-block pre')?.textContent.includes('status')")
+    assert page.problems == []
+
+
+# ---- the composer ----
+
+
+def test_composer_recalls_completes_and_switches(page):
+    choose(page, "E-commerce Orders")
+    page.click(".modes button", "SQL")
+    page.type("SELECT 5 AS five, 6 AS six")
+    page.press("Enter")
+    page.wait(f"document.querySelectorAll('.turn').length === 1 && {IDLE}")
+    assert page.text(".question") == "SQL: SELECT 5 AS five, 6 AS six" and cells(page, LAST) == [["5", "6"]]
+    page.click("#question")
+    page.press("ArrowUp")
+    page.wait("document.getElementById('question').value === 'SELECT 5 AS five, 6 AS six'")
+    page.press("ArrowDown")
+    page.wait("document.getElementById('question').value === ''")
+    page.click(".modes button", "Question")
+    page.wait("document.querySelector('#show-data')")
+    page.type("average tot")
+    page.wait("document.querySelector('#offered button')?.innerText.startsWith('total')")
+    page.press("Tab")
+    page.wait("document.getElementById('question').value === 'average total'")
+    page.eval("document.activeElement.blur()")
+    page.press("?")
+    page.wait("document.getElementById('help')")
+    page.press("Escape")
+    page.wait("!document.getElementById('help')")
+    assert page.problems == []
+
+
+def test_pasted_table_is_uploaded(page):
+    page.eval("""document.dispatchEvent(new ClipboardEvent('paste', { bubbles: true, clipboardData:
+        (d => (d.setData('text/plain', 'fruit\\tgrams\\napple\\t182\\npear\\t178\\n'), d))(new DataTransfer()) })), 0""")
+    page.wait("document.querySelector('#sets [aria-pressed=true] b')?.innerText === 'pasted.tsv' && !document.getElementById('uploading')")
+    assert page.text(f"{ask(page, 'total grams')} .stat b") == "360"
+
+
+# ---- words ----
+
+
+def test_markdown_in_full(page):
+    text = ("# Sales\n\nNorth **leads**, ~~south~~ follows. See [the docs](https://example.com/a?b=1).\n\n| region | total |\n|---|--:|\n| north | 35 |\n| south | 12 |\n\n"
+            "> quoted\n\n1. one\n   - nested\n2. two\n\n```sql\nSELECT 1\n```\n\n---\nline\nbreak")
+    turn = shows(page, {"response": text})
+    assert page.texts(f"{turn} .text th") == ["region", "total"] and page.texts(f"{turn} .text td") == ["north", "35", "south", "12"]
+    assert page.eval(f"(a => [a.href, a.rel, a.target])(document.querySelector('{turn} .text a'))") == ["https://example.com/a?b=1", "noopener noreferrer", "_blank"]
+    assert page.text(f"{turn} .text h1") == "Sales" and page.text(f"{turn} del") == "south" and page.text(f"{turn} li li") == "nested"
+    assert page.text(f"{turn} .text pre").strip() == "SELECT 1" and page.eval(f"document.querySelectorAll('{turn} .text br').length") == 1
+    assert page.problems == []
+
+
+HOSTILE = ["<script>window.hit=1</script>", "<img src=x onerror=window.hit=1>", "<svg/onload=window.hit=1>", "[x](javascript:window.hit=1)", "[x](data:text/html,<script>top.hit=1</script>)",
+           "![x](https://example.com/x.png)", "<iframe srcdoc='<script>top.hit=1</script>'></iframe>", "<a href='javascript:window.hit=1'>x</a>", "<style>*{display:none}</style>",
+           "<form action=//example.com><input name=x></form>", "`<img src=x onerror=window.hit=1>`", "```\n</code></pre><script>window.hit=1</script>\n```", "| <img src=x onerror=window.hit=1> |\n|---|\n| <b onmouseover=window.hit=1>x</b> |",
+           "[x]: javascript:window.hit=1\n[y][x]", "<math><mi xlink:href='data:x,<script>window.hit=1</script>'>", "<noscript><p title='</noscript><img src=x onerror=window.hit=1>'>"]
+
+
+def test_hostile_answers_do_not_run(page, server):
+    svg = "<svg xmlns='http://www.w3.org/2000/svg' width='40' height='40' onload='top.hit=1'><script>top.hit=1</script><image href='https://example.com/x.png'/><rect width='40' height='40'/></svg>"
+    reading = "<img src=x onerror=window.hit=1>"
+    rows = {"columns": ["<img src=x onerror=window.hit=1>", "n"], "types": ["VARCHAR", "BIGINT"], "rows": [["<script>window.hit=1</script>", 1], ["<svg onload=window.hit=1>", 2]]}
+    chart = {"mark": "bar", "title": reading, "encoding": {"x": {"field": rows["columns"][0], "type": "nominal", "title": reading}, "y": {"field": "n", "type": "quantitative"}}, "data": {"url": "https://example.com/x.csv"}}
+    turn = shows(page, {"response": "\n\n".join(HOSTILE), "result": rows, "chart": chart, "images": [{"svg": svg, "text": reading}], "reading": reading, "warning": reading, "not_understood": [reading],
+                        "files": [{"path": reading, "size": 1}], "model": reading, "total_ms": 1, "choices": None, "code_runs": [{"language": "sql", "code": f"SELECT '{reading}' -- {reading}", "output": reading}]})
+    page.wait(f"document.querySelector('{turn} .picture img').naturalWidth === 40")
+    page.wait(f"document.querySelectorAll('{turn} {BARS}').length === 2")
+    page.eval("[...document.querySelectorAll('.answer *')].forEach(e => e.dispatchEvent(new MouseEvent('mouseover', { bubbles: true }))), 0")
+    made = page.eval("document.querySelectorAll('.text :is(script, img, svg, iframe, style, form, input, math, [onerror], [onload], [onmouseover]), .text a:not([href^=http]):is([href])').length")
+    assert made == 0 and page.eval("window.hit ?? null") is None
+    assert "<img src=x onerror=window.hit=1>" in page.text(f"{turn} .text")
+    own = f"http://127.0.0.1:{server.port}/"
+    assert all(r.startswith((own, "data:", "blob:" + own)) for r in page.requests)
+    assert page.problems == [] and stays_inside(page)
+
+
+def test_long_answer_streams(page):
+    """20,000 tokens with tables: shown in whole, and the page answers meanwhile."""
+    table = "\n\n| a | b |\n|---|---|\n" + "".join(f"| row {i} | {i * 7} |\n" for i in range(12)) + "\n"
+    tokens = [w + " " for i in range(400) for w in f"Paragraph {i} says that the **north** leads and goes on for some more words until it ends here now".split()]
+    tokens = [t + (table if i % 800 == 799 else "\n\n" if i % 20 == 19 else "") for i, t in enumerate(tokens)]
+    body = "".join(tokens)
+    page.fake("/message/stream", events(*[("token", {"text": t}) for t in tokens[:20000]], ("done", {"status": "succeeded", "response": body})), "text/event-stream")
+    page.eval(FRAMES)
+    turn = ask(page, "anything")
+    assert page.eval(f"document.querySelectorAll('{turn} .text table').length") == body.count("| a | b |")
+    assert page.eval("window.frames_end = true, window.longest") < 3000 and page.problems == []
+
+
+# ---- files ----
+
+
+def test_notebook_runs(page, tmp_path):
+    choose(page, "Support Tickets")
+    ask(page, "how many tickets by priority?")
+    ask(page, "PYTHON: print(6 * 7, len(tickets))")
+    saved(page)
+    page.eval("window.names = []; 0")
+    act(page, "how many tickets by priority?", "Save as notebook")
+    page.wait("Object.keys(window.saved).some(n => n.endsWith('.ipynb')) && window.saved['tickets.csv']")
+    files = page.eval("window.saved")
+    book = json.loads(next(text for name, text in files.items() if name.endswith(".ipynb")))
+    assert book["nbformat"] == 4 and {c["cell_type"] for c in book["cells"]} == {"markdown", "code"}
+    (tmp_path / "tickets.csv").write_text(files["tickets.csv"])
+    code = "\n".join(c["source"] + ("\n" if not c["source"].startswith("sql(") else ".pipe(lambda f: print(f.shape))\n") for c in book["cells"] if c["cell_type"] == "code")
+    (tmp_path / "book.py").write_text("import matplotlib\nmatplotlib.use('Agg')\n" + code)
+    ran = subprocess.run([sys.executable, "book.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    rows = len(files["tickets.csv"].splitlines()) - 1
+    assert ran.stdout.splitlines()[-1] == f"42 {rows}" and ran.stdout.startswith("(")
+
+
+# ---- for everybody ----
+
+
+@pytest.fixture(scope="session")
+def axe():
+    from server import ROOT
+    return (ROOT / "third_party/page/node_modules/axe-core/axe.min.js").read_text()
+
+
+def serious(page, axe):
+    page.eval(axe + "; 0")
+    found = page.eval("axe.run(document, { resultTypes: ['violations'] }).then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+                      ".map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? '')).join(' | ')))")
+    return found
+
+
+@pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_stands_in_the_way(page, server, axe, scheme, phone):
+    """axe-core, on every view."""
+    page.scheme(scheme)
+    page.size(*((390, 800) if phone else (1280, 820)), phone=phone)
+    choose(page, "E-commerce Orders")
+    assert serious(page, axe) == []
+    turn = ask(page, "how many orders by status?")
+    page.wait(f"document.querySelector('{turn} {BARS}')")
+    page.click(f"{turn} .ran summary")
+    page.click(f"{turn} .chart .bar button", "Adjust")
+    ask(page, "SQL: SELECT * FROM nowhere")
+    assert serious(page, axe) == []
+    page.click("#show-data")
+    page.wait("document.querySelector('#data .col')")
+    page.click("#data .col .name", "status")
+    assert serious(page, axe) == []
+    page.open(f"http://127.0.0.1:{server.port}/ui/status")
+    page.wait("document.querySelector('.panel')")
+    assert serious(page, axe) == [] and stays_inside(page)
+    small = page.eval("[...document.querySelectorAll('button, a, select, input, summary')].filter(e => e.checkVisibility() && !e.closest('.unseen') && !e.classList.contains('unseen') && "
+                      "!e.classList.contains('skip') && !e.closest('p, li li') && e.getBoundingClientRect().height < 31.5).map(e => e.outerHTML.slice(0, 120))")
+    assert small == []
