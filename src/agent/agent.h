@@ -151,6 +151,12 @@ int64_t chat_message_count(const struct chat *c);
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */
 int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);
 /*
+ * These data sets from now on: found at once (NOT_FOUND), used as chat_refresh_data() says. done
+ * comes when what can be done now is done. Who keeps the thread's record stores them.
+ */
+int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploads,
+                     void (*done)(void *arg), void *arg, struct err *err);
+/*
  * Finds the data again, because files were added or removed: now, or before the next turn when one is under way. A kernel with variables
  * is kept, and new files are written into its /workspace; any other is given up. done (may be NULL) comes when what can be done now is done.
  */

@@ -175,6 +175,25 @@ void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg)
         thread_kernel_when_added(c->kernel, done, arg);
 }
 
+int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploads,
+                     void (*done)(void *arg), void *arg, struct err *err)
+{
+    const struct agent_env *env = &c->agent->env;
+    struct agent_data found;
+    agent_data_init(&found);
+    int r = env->resolve(env->arg, c->owner, c->id, datasets, uploads, &found, err);
+    agent_data_finish(&found);
+    if (r < 0)
+        return r;
+    json_decref(c->datasets);
+    json_decref(c->uploads);
+    json_decref(TAKE_PTR(c->next_data));
+    c->datasets = json_deep_copy(datasets);
+    c->uploads = json_deep_copy(uploads);
+    chat_refresh_data(c, done, arg);
+    return 0;
+}
+
 void agent_refresh_data(struct agent *a, const char *owner)
 {
     for (struct chat *c = a->chats; c; c = c->next)

@@ -213,11 +213,11 @@ static int open_server(struct app *app, struct err *err)
                                     .metrics = app->metrics, .app = app };
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
-    const struct route_table *tables[] = { &page_routes,     &health_routes, &dataset_routes,
-                                           &upload_routes,   &plan_routes,   &run_routes,
-                                           &run_rows_routes, &data_routes,   &figure_routes,
-                                           &chat_routes,     &file_routes,   &told_routes,
-                                           &verified_routes, &thread_edit_routes };
+    const struct route_table *tables[] = {
+        &page_routes, &health_routes,   &dataset_routes,  &upload_routes,      &plan_routes,
+        &run_routes,  &run_rows_routes, &data_routes,     &figure_routes,      &chat_routes,
+        &file_routes, &told_routes,     &verified_routes, &thread_edit_routes, &thread_data_routes
+    };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
     return r == 0 ? http_server_start(app->server, err) : r;

@@ -29,14 +29,14 @@ def server(tmp_path_factory):
         body = part_head("sales 2024.csv") + TEXT.encode() + FORM_END
         answer = s.call("POST", "/upload", body, {"Content-Type": FORM_TYPE})
         assert answer.status == 200, answer.body
-        s.upload = answer.json["files"][0]["file_id"]
+        s.sales = answer.json["files"][0]["file_id"]
         s.table = answer.json["files"][0]["table"]
         yield s
         assert s.stop() == 0, s.log.read_text()[-4000:]
 
 
 def run(server, sql, **more):
-    answer = server.post("/runs", {"dataset_id": server.upload, "query_type": "sql", "sql": sql} | more)
+    answer = server.post("/runs", {"dataset_id": server.sales, "query_type": "sql", "sql": sql} | more)
     assert answer.status == 200 and answer.json["status"] == "succeeded", answer.body
     return answer.json
 
@@ -87,16 +87,16 @@ def test_rows_of_a_run_come_page_by_page(server):
 
 def test_what_python_made_is_kept_or_refused(server):
     code = "import pandas as pd\npd.DataFrame({'a': [1, None, 2.5], 'b': [\"it's\", '=x', None]})"
-    done = server.post("/runs", {"dataset_id": server.upload, "query_type": "python", "python_code": code}).json
+    done = server.post("/runs", {"dataset_id": server.sales, "query_type": "python", "python_code": code}).json
     page = server.get(f"/runs/{done['run_id']}/rows?sort=-a").json
     assert page["columns"] == ["a", "b"] and page["rows"] == [[2.5, None], [1.0, "it's"], [None, "=x"]] and page["total"] == 3
     assert lines(server.get(f"/runs/{done['run_id']}/export"))[2] == ["", "'=x"]
-    done = server.post("/runs", {"dataset_id": server.upload, "query_type": "python", "max_rows": 2, "python_code": code}).json
+    done = server.post("/runs", {"dataset_id": server.sales, "query_type": "python", "max_rows": 2, "python_code": code}).json
     assert "only the first rows" in refused(server.get(f"/runs/{done['run_id']}/export"), 409, "CONFLICT")
 
 
 def test_the_result_of_a_message_is_exported_from_the_threads_data(server):
-    thread = server.post("/thread/new", {"file_ids": [server.upload]}).json["thread_id"]
+    thread = server.post("/thread/new", {"file_ids": [server.sales]}).json["thread_id"]
     answer = server.post(f"/thread/{thread}/message", {"message": f"SQL: SELECT id FROM {server.table}"}).json
     assert len(lines(server.get(f"/runs/{answer['run_id']}/export"))) == ROWS + 1
 
@@ -113,7 +113,7 @@ def test_bad_requests_say_what_is_wrong(server):
     assert "read_text" in refused(server.get(f"{at}/rows?filter=1%3D1)%20UNION%20SELECT%20content%20FROM%20read_text('/etc/passwd'"), 400, "VALIDATION_ERROR")
     assert "Run not found" in refused(server.get("/runs/no-such-run/rows"), 404, "NOT_FOUND")
     assert "Run not found" in refused(server.get(f"{at}/export", key=BEN), 404, "NOT_FOUND")
-    failed = server.post("/runs", {"dataset_id": server.upload, "query_type": "sql", "sql": "SELECT nope"}).json["run_id"]
+    failed = server.post("/runs", {"dataset_id": server.sales, "query_type": "sql", "sql": "SELECT nope"}).json["run_id"]
     assert "did not succeed" in refused(server.get(f"/runs/{failed}/rows"), 409, "CONFLICT")
 
 
@@ -135,7 +135,7 @@ def test_all_data_of_an_owner_is_listed_described_and_paged(server):
                + part_head("pets.csv") + b"pet,legs\ncat,4\nbird,2\nspider,8\n" + FORM_END)
     assert server.call("POST", "/files/upload", session, {"Content-Type": FORM_TYPE}).status == 200
     mine = items(server)
-    assert mine[server.upload]["kind"] == "upload" and mine[server.upload]["tables"][0]["rows"] == ROWS
+    assert mine[server.sales]["kind"] == "upload" and mine[server.sales]["tables"][0]["rows"] == ROWS
     assert mine["shop"]["kind"] == "bundled" and [t["name"] for t in mine["shop"]["tables"]] == ["orders"]
     (pets,) = [item for item in mine.values() if item["kind"] == "thread"]
     assert pets["thread_id"] == "room-1" and pets["name"] == "pets.csv"
@@ -145,7 +145,7 @@ def test_all_data_of_an_owner_is_listed_described_and_paged(server):
     page = server.get(f"/data/{pets['id']}/tables/pets/rows?sort=-legs&limit=1").json
     assert page["rows"] == [["spider", 8]] and page["total"] == 3
 
-    table = server.get(f"/data/{server.upload}/tables/{server.table}").json
+    table = server.get(f"/data/{server.sales}/tables/{server.table}").json
     columns = {c["name"]: c for c in table["columns"]}
     assert table["rows"] == ROWS and list(columns) == ["id", "name", "amount", "day", "note"]
     assert [columns[c]["role"] for c in columns] == ["id", "category", "measure", "time", "category"]
@@ -155,20 +155,20 @@ def test_all_data_of_an_owner_is_listed_described_and_paged(server):
     assert {t["value"] for t in columns["name"]["top"]} >= {"name 0", "name 1"} and table["sample_rows"]
     assert table["report"]["rows"] == ROWS
 
-    page = server.get(f"/data/{server.upload}/tables/{server.table}/rows?offset=10&limit=2&sort=id").json
+    page = server.get(f"/data/{server.sales}/tables/{server.table}/rows?offset=10&limit=2&sort=id").json
     assert [r[0] for r in page["rows"]] == [10, 11] and page["total"] == ROWS
-    exported = lines(server.get(f"/data/{server.upload}/tables/{server.table}/export?format=csv&sort=-id&filter=id%20%3C%205"))
+    exported = lines(server.get(f"/data/{server.sales}/tables/{server.table}/export?format=csv&sort=-id&filter=id%20%3C%205"))
     assert [r[0] for r in exported] == ["id", "4", "3", "2", "1", "0"]
     assert lines(server.get("/data/shop/tables/ORDERS/export")) == [["id", "total"], ["1", "2.5"], ["2", "3.0"]]
 
     # Nobody else sees any of it.
     assert {i["kind"] for i in items(server, key=BEN).values()} == {"bundled"}
-    for path in (f"/data/{pets['id']}", f"/data/{server.upload}", f"/data/{server.upload}/tables/{server.table}",
-                 f"/data/{server.upload}/tables/{server.table}/rows", f"/data/{pets['id']}/tables/pets/export"):
+    for path in (f"/data/{pets['id']}", f"/data/{server.sales}", f"/data/{server.sales}/tables/{server.table}",
+                 f"/data/{server.sales}/tables/{server.table}/rows", f"/data/{pets['id']}/tables/pets/export"):
         assert "no such data set" in refused(server.get(path, key=BEN), 404, "NOT_FOUND")
     assert "no such data set" in refused(server.delete(f"/data/{pets['id']}", key=BEN), 404, "NOT_FOUND")
-    assert "no such table" in refused(server.get(f"/data/{server.upload}/tables/nope"), 404, "NOT_FOUND")
-    assert "nope" in refused(server.get(f"/data/{server.upload}/tables/{server.table}/rows?sort=nope"), 400, "VALIDATION_ERROR")
+    assert "no such table" in refused(server.get(f"/data/{server.sales}/tables/nope"), 404, "NOT_FOUND")
+    assert "nope" in refused(server.get(f"/data/{server.sales}/tables/{server.table}/rows?sort=nope"), 400, "VALIDATION_ERROR")
     assert "server's own" in refused(server.delete("/data/shop"), 403, "FORBIDDEN")
 
     assert server.delete(f"/data/{pets['id']}").json == {"id": pets["id"], "status": "deleted"}
@@ -193,3 +193,32 @@ def test_a_data_set_is_renamed_and_keeps_its_table(server):
         assert server.sql(data_id, "SELECT sum(b) FROM new_name").json["result"]["rows"] == [[6]]
     assert server.delete(f"/data/{data_id}").status == 200
     assert not list(server.home.glob(f"uploads/*/{data_id}"))
+
+
+def test_a_thread_takes_and_gives_up_data_while_it_runs(server):
+    """Variables stay, SQL sees the new table, Python the new file, and a server that starts anew knows the list."""
+    sent = server.upload(("first.csv", "a\n1\n2\n"), ("second.csv", "b\n10\n20\n")).json["files"]
+    first, second = (f["file_id"] for f in sent)
+    thread = server.post("/thread/new", {"file_ids": [first]}).json["thread_id"]
+
+    def cell(code, language="python"):
+        return server.post(f"/thread/{thread}/execute", {"language": language, "code": code}).json
+
+    assert cell("kept = first['a'].sum()")["status"] == "succeeded"
+    assert "not found" in refused(server.post(f"/thread/{thread}/data", {"data": ["nope"]}), 404, "NOT_FOUND")
+    now = server.post(f"/thread/{thread}/data", {"data": [second, "shop"]}).json
+    assert now["datasets"] == ["shop"] and now["file_ids"] == [first, second]
+    assert {f["name"] for f in now["files"]} == {"first.csv", "second.csv", "orders.csv"}
+    done = cell("import csv\nprint(kept, list(csv.reader(open('second.csv')))[1:], open('orders.csv').readline())")
+    assert done["result"]["stdout"] == "3 [['10'], ['20']] id,total\n\n", done
+    assert cell("SELECT sum(a.a) + sum(b.b) AS n FROM first a, second b", "sql")["result"]["rows"] == [[66]]
+    now = server.delete(f"/thread/{thread}/data/{first}").json
+    assert now["file_ids"] == [second]
+    assert "no data set" in refused(server.delete(f"/thread/{thread}/data/{first}"), 404, "NOT_FOUND")
+    assert "Thread not found" in refused(server.post("/thread/none/data", {"data": [second]}), 404, "NOT_FOUND")
+    assert server.stop() == 0
+    server.start()
+    assert cell("SELECT sum(b) AS n FROM second", "sql")["result"]["rows"] == [[30]]
+    assert cell("SELECT count(*) AS n FROM orders", "sql")["result"]["rows"] == [[2]]
+    gone = cell("SELECT * FROM first", "sql")["result"]["error"]
+    assert gone and "first" in gone["message"]

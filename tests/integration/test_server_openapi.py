@@ -26,6 +26,7 @@ GOOD = {
     "chatStream": {"dataset_id": "ecommerce", "message": "how many orders are there?"},
     "createThread": {"datasets": ["ecommerce"]},
     "editThread": {"title": "orders", "pinned": True},
+    "addThreadData": {"data": ["ecommerce"]},
     "changeData": {"name": "walked.csv"},
     "clearSessionFiles": {"session_id": "session-1"},
     "sendMessage": {"message": "SQL: SELECT 1 AS one"},

@@ -44,6 +44,7 @@ static const char *const root_paths[] = {
     PLATFORM_LIBRARIES,
     "/usr/lib/locale",
     "/usr/share/matplotlib",
+    "/usr/share/python3-plotly",
     "/usr/share/zoneinfo",
     "/usr/share/fonts",
     "/etc/alternatives",
