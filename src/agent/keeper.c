@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
+#include "sandbox/image_file.h"
 
 #define SWEEP_MS 10000 /* or sooner, when kernels are to be frozen sooner */
 #define STATELESS_KERNEL_MS                                                                        \
@@ -385,6 +386,8 @@ int keeper_begin(struct agent *a, struct err *err)
         return r;
     if (a->env.store)
         remove_partial(path);
+    if (a->env.store)
+        image_sweep_bases(path);
     executor_on_shortage(a->env.executor, make_room, a);
     return loop_after(a->env.loop, sweep_ms(a), on_sweep, a, &a->sweep, err);
 }

@@ -76,8 +76,9 @@
                "RIDDLE_HOME and ended. The next message makes a kernel of it that goes on with "   \
                "the same variables. 0: never.")                                                    \
     CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "0", 0, 1125899906842624,                     \
-                 "Bytes of those files together, about 80 MB for each thread with pandas. Beyond " \
-                 "it kernels are not written to files: they are frozen, and given up when there "  \
+                 "Bytes of those files together: about 1 MB for each thread besides what it "      \
+                 "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \
+                 "kernels are not written to files: they are frozen, and given up when there "     \
                  "are too many. 0: there are no such files.")                                      \
     CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \
                "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \

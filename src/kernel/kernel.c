@@ -249,6 +249,18 @@ static int prepare_sql(void *arg, struct err *err)
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
 
+/* Comes back only with an error. */
+static int restore(struct kernel *k, struct err *err)
+{
+    size_t len;
+    const void *unread = control_unread(&len);
+    struct image_source source = { .fd = control_take_fd(), .base_fd = control_take_fd() };
+    source.is_base = json_is_true(json_object_get(k->start, "own_base"));
+    if (source.fd < 0)
+        return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
+    return image_restore(&source, unread, len, err);
+}
+
 static int start(struct kernel *k, struct err *err)
 {
     int r = read_mounts(k, err);
@@ -271,13 +283,8 @@ static int start(struct kernel *k, struct err *err)
     if (r == 0)
         r = jail_close(k->parts->jail, &spec, err);
     close_mount_fds(k);
-    if (r == 0 && json_is_true(json_object_get(k->start, "image"))) {
-        int fd = control_take_fd();
-        size_t len;
-        const void *unread = control_unread(&len);
-        r = fd < 0 ? err_set(err, ERR_PROTOCOL, "an image without its descriptor") :
-                     image_restore(fd, unread, len, err); /* comes back only with an error */
-    }
+    if (r == 0 && json_is_true(json_object_get(k->start, "image")))
+        r = restore(k, err);
     if (r < 0)
         return r;
     sql_engine_defer(k->parts->engine, prepare_sql, k);
@@ -418,13 +425,14 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
 {
     (void)req;
     auto_close int fd = control_take_fd();
+    auto_close int base = control_take_fd(); /* or none */
     struct err why = ERR_INIT;
     int64_t bytes = 0;
     if (fd < 0)
         return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
-    int r = image_save(fd, control_resume, &bytes, &why);
+    int r = image_save(fd, base, control_resume, &bytes, &why);
     if (r == IMAGE_RESTORED) {
-        fd = -1; /* another kernel's */
+        fd = base = -1; /* another kernel's */
         tell_ready(k->parts);
         return 1;
     }

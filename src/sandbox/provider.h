@@ -133,6 +133,8 @@ struct provider_ops {
      */
     void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, link_done_fn done,
                   void *arg);
+    /* Before image(): makes what images share. What goes wrong there makes images larger only. */
+    void (*prepare_image)(struct kernel_link *l, link_done_fn done, void *arg);
     /* Before start(): the kernel becomes what the file holds. */
     int (*restore)(struct kernel_link *l, const char *path, struct err *err);
     /*

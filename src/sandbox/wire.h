@@ -265,6 +265,8 @@ enum zygote_op {
     ZYGOTE_MAPPED,    /* riddle → zygote */
     ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr); value = 1: for the pool */
     ZYGOTE_SPAWNED,   /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
+    ZYGOTE_BASE,      /* riddle → zygote with 1 fd: "write your memory to this file" */
+    ZYGOTE_BASED,     /* zygote → riddle: status = 0 if it is written */
     _ZYGOTE_OP_MAX
 };
 

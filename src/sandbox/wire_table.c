@@ -41,7 +41,9 @@ static const struct wire_field start_fields[] = {
     { "interrupts", WIRE_BOOL, .doc = "riddle has no signal for the kernel and sends `interrupt`" },
     { "image", WIRE_BOOL, .optional = true,
       .doc = "a descriptor comes along behind those of mounts: the kernel becomes what that file "
-             "holds once its jail is closed" },
+             "holds once its jail is closed. Another may follow: the base of the image" },
+    { "own_base", WIRE_BOOL, .optional = true,
+      .doc = "the kernel was forked from the process whose memory that base is" },
     { "python_allowed", WIRE_STR, .max = TEXT_MAX_BYTES },
     { "python_blocked", WIRE_STR, .max = TEXT_MAX_BYTES },
 };
@@ -216,7 +218,8 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
     [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
                      FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
     [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 16, 2,
-                     .doc = "Write an image of the kernel to the pipe that comes along. "
+                     .doc = "Write an image of the kernel to the pipe that comes along, as a "
+                            "difference to the base that may come along behind it. "
                             "The kernel goes on as it was." },
     [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,
                          .max_bytes = 16, .max_nodes = 2,

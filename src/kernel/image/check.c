@@ -32,20 +32,21 @@ static int check_map(const struct image_map *m, uint64_t above, uint64_t names_b
         return BAD("a mapping of an unknown kind");
     if (m->kind != IMAGE_SYSTEM && m->to > IMAGE_ADDRESS_MAX)
         return BAD("a mapping beyond the address space");
-    if (m->from < IMAGE_ROOM_AT + IMAGE_ROOM_BYTES && m->to > IMAGE_ROOM_AT)
+    if (m->from < IMAGE_BASE_AT + IMAGE_BASE_BYTES && m->to > IMAGE_ROOM_AT)
         return BAD("a mapping where the reader is");
     if (m->name >= names_bytes || (m->is_shared && m->kind != IMAGE_FILE))
         return BAD("a mapping without its file");
     return 0;
 }
 
-static int check_runs(const struct image_tables *t, struct err *err)
+static int check_runs(const struct image_tables *t, const struct image_run *runs, size_t n,
+                      uint64_t *ret_pages, struct err *err)
 {
     const struct image_head *h = t->head;
-    uint64_t pages = 0, above = 0;
+    uint64_t above = 0;
     size_t at = 0;
-    for (size_t i = 0; i < h->n_runs; i++) {
-        const struct image_run *r = &t->runs[i];
+    for (size_t i = 0; i < n; i++) {
+        const struct image_run *r = &runs[i];
         if (r->from < above || r->from % IMAGE_PAGE || r->pages == 0 ||
             r->pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
             return BAD("pages are out of order");
@@ -56,9 +57,9 @@ static int check_runs(const struct image_tables *t, struct err *err)
             t->maps[at].kind == IMAGE_SYSTEM || t->maps[at].is_shared)
             return BAD("pages of no mapping");
         above = end;
-        pages += r->pages;
+        *ret_pages += r->pages;
     }
-    return pages == h->n_pages ? 0 : BAD("the number of pages is wrong");
+    return 0;
 }
 
 int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *err)
@@ -66,8 +67,8 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     struct image_head *h = bytes;
     if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
         return BAD("it has no head");
-    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_fds > IMAGE_FDS_MAX ||
-        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
+    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_drops > IMAGE_DROPS_MAX ||
+        h->n_fds > IMAGE_FDS_MAX || h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
         h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
         return BAD("its tables are too large");
     if (len < image_tables_bytes(h))
@@ -80,18 +81,23 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     char *at = (char *)bytes + sizeof(*h);
     struct image_tables t = { .head = h, .maps = (struct image_map *)(void *)at };
     t.runs = (struct image_run *)(t.maps + h->n_maps);
-    t.fds = (struct image_fd *)(t.runs + h->n_runs);
+    t.drops = t.runs + h->n_runs;
+    t.fds = (struct image_fd *)(t.drops + h->n_drops);
     t.names = (char *)(t.fds + h->n_fds);
     if (t.names[h->names_bytes - 1] != 0 || h->cwd >= h->names_bytes)
         return BAD("its names have no end");
-    uint64_t above = IMAGE_PAGE;
+    uint64_t above = IMAGE_PAGE, pages = 0, dropped = 0;
     int r = 0;
     for (size_t i = 0; i < h->n_maps && r == 0; i++) {
         r = check_map(&t.maps[i], above, h->names_bytes, err);
         above = t.maps[i].to;
     }
     if (r == 0)
-        r = check_runs(&t, err);
+        r = check_runs(&t, t.runs, h->n_runs, &pages, err);
+    if (r == 0 && pages != h->n_pages)
+        r = BAD("the number of pages is wrong");
+    if (r == 0)
+        r = check_runs(&t, t.drops, h->n_drops, &dropped, err);
     for (size_t i = 0; i < h->n_fds && r == 0; i++)
         if (t.fds[i].fd < 4 || t.fds[i].fd > 1 << 20 || t.fds[i].name >= h->names_bytes)
             r = BAD("an open file that cannot be");

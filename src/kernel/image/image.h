@@ -10,6 +10,7 @@
  * costs it its life at most, and gives it nothing that code in the jail could not have done.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include "base/err.h"
@@ -23,17 +24,31 @@ enum image_outcome { IMAGE_SAVED, IMAGE_RESTORED };
 #define IMAGE_CARRIED_MAX (256u << 10)
 
 /*
- * Writes this process to `fd`, a pipe. IMAGE_RESTORED in the process that was made from it, after
+ * Writes this process to `fd`, a pipe: what differs from the base in the file base_fd, or
+ * everything if that is negative. IMAGE_RESTORED in the process that was made from it, after
  * carry() has been called. CONFLICT names what cannot be kept: a thread, a socket, a child. IO
  * when the other end of the pipe is gone. After an error the process goes on as it was.
  */
-int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes,
-               struct err *err);
+int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
+               int64_t *ret_bytes, struct err *err);
+
+struct image_source {
+    int fd;
+    int base_fd;  /* negative: the image needs none */
+    bool is_base; /* this process was forked from the one that the base is of */
+};
 
 /*
- * Becomes the process in the file `fd`. Returns only if that cannot be: VALIDATION for a damaged
+ * Becomes the process in the file. Returns only if that cannot be: VALIDATION for a damaged
  * file, CONFLICT for one of another program or machine.
  */
-int image_restore(int fd, const void *carried, size_t len, struct err *err);
+int image_restore(const struct image_source *source, const void *carried, size_t len,
+                  struct err *err);
+
+/*
+ * In a zygote: writes its memory to a file, as the base of images of its kernels. Nothing of it
+ * changes but its stack.
+ */
+int image_write_base(int fd, struct err *err);
 
 #endif

@@ -18,6 +18,7 @@
 #define IMAGE_PAGE 4096ull
 #define IMAGE_MAPS_MAX 16384
 #define IMAGE_RUNS_MAX (1u << 20)
+#define IMAGE_DROPS_MAX (1u << 18)
 #define IMAGE_FDS_MAX 1024
 #define IMAGE_NAMES_MAX (4u << 20)
 #define IMAGE_SIGNALS 64
@@ -27,6 +28,9 @@
  */
 #define IMAGE_ROOM_AT 0x100000000000ull
 #define IMAGE_ROOM_BYTES (256ull << 20)
+/* Behind it, the base of the image is mapped. */
+#define IMAGE_BASE_AT (IMAGE_ROOM_AT + IMAGE_ROOM_BYTES)
+#define IMAGE_BASE_BYTES (64ull << 30)
 #define IMAGE_ADDRESS_MAX 0x7ffffffff000ull
 
 enum image_kind { IMAGE_ANON, IMAGE_FILE, IMAGE_STACK, IMAGE_SYSTEM, _IMAGE_KIND_MAX };
@@ -52,6 +56,12 @@ struct image_fd {
     uint32_t unused;
 };
 
+/* Of /proc/self/pagemap. */
+#define PM_EXCLUSIVE (1ull << 56) /* no other process has this page */
+#define PM_FILE (1ull << 61)
+#define PM_SWAP (1ull << 62)
+#define PM_PRESENT (1ull << 63)
+
 /* As Linux has it; the C library's own handlers are addresses in it. */
 struct image_signal {
     uint64_t handler, flags, restorer, mask;
@@ -74,7 +84,8 @@ struct image_mark {
 struct image_head {
     uint64_t magic;
     uint64_t check; /* of the head, without this, and of the tables */
-    uint64_t n_maps, n_runs, n_fds, names_bytes, n_pages;
+    uint64_t n_maps, n_runs, n_drops, n_fds, names_bytes, n_pages;
+    uint64_t base; /* checksum of the base that pages are missing from; 0: there is none */
     uint64_t brk, thread_pointer;
     struct image_context context;
     struct image_signal signals[IMAGE_SIGNALS];
@@ -88,6 +99,7 @@ struct image_tables {
     struct image_head *head;
     struct image_map *maps;
     struct image_run *runs;
+    struct image_run *drops; /* what the base has and the image has not */
     struct image_fd *fds;
     char *names;
 };
@@ -95,8 +107,8 @@ struct image_tables {
 static inline size_t image_tables_bytes(const struct image_head *h)
 {
     return sizeof(*h) + h->n_maps * sizeof(struct image_map) +
-           h->n_runs * sizeof(struct image_run) + h->n_fds * sizeof(struct image_fd) +
-           h->names_bytes;
+           (h->n_runs + h->n_drops) * sizeof(struct image_run) +
+           h->n_fds * sizeof(struct image_fd) + h->names_bytes;
 }
 
 static inline uint64_t image_pad(uint64_t at)
@@ -155,11 +167,14 @@ int image_read(int fd, void *data, size_t len, struct err *err);
 
 /* ---- layout.c ---- */
 
+/* Where a zygote that has confined itself sees processes. */
+#define IMAGE_ZYGOTE_PROC "/host/proc"
+
 /*
- * The mappings of this process, without the room. False if there are too many, or one cannot be
- * kept (err says which).
+ * The mappings of this process, without the room and what is behind it. CONFLICT if there are too
+ * many, or one cannot be kept. The reader is not on the stack, which is being looked at.
  */
-int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max,
-                size_t *names_len, struct err *err);
+int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t *ret_n, char *names,
+                size_t names_max, size_t *names_len, struct err *err);
 
 #endif

@@ -41,18 +41,16 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
     return 0;
 }
 
-int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, size_t names_max,
-                size_t *names_len, struct err *err)
+int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t *ret_n, char *names,
+                size_t names_max, size_t *names_len, struct err *err)
 {
-    /* Not on the stack, which is being looked at. */
-    static struct maps reader;
     struct maps_entry e;
     size_t n = 0;
     int r = 0;
-    if (!maps_open(&reader, "/proc"))
+    if (!maps_open(reader, "/proc") && !maps_open(reader, IMAGE_ZYGOTE_PROC))
         return err_set(err, ERR_UNAVAILABLE, "/proc/self/maps cannot be read");
-    while (r == 0 && maps_next(&reader, &e)) {
-        if (e.from >= IMAGE_ROOM_AT && e.to <= IMAGE_ROOM_AT + IMAGE_ROOM_BYTES)
+    while (r == 0 && maps_next(reader, &e)) {
+        if (e.from >= IMAGE_ROOM_AT && e.to <= IMAGE_BASE_AT + IMAGE_BASE_BYTES)
             continue;
         size_t len = strlen(e.path) + 1;
         if (n == max || *names_len + len > names_max) {
@@ -65,7 +63,7 @@ int layout_read(struct image_map *maps, size_t max, size_t *ret_n, char *names, 
         *names_len += len;
         n++;
     }
-    maps_close(&reader);
+    maps_close(reader);
     *ret_n = n;
     return r;
 }

@@ -16,11 +16,13 @@
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
-#include "kernel/image/image_impl.h"
+#include "kernel/image/base.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 #define STACK_BYTES (256u << 10)
+#define ENTRIES 4096
+#define HIGH_FD 200
 #define TLS_BYTES (2 * IMAGE_PAGE) /* before and behind the thread pointer */
 #define EXIT_DAMAGED 86            /* what was read is not what was written */
 #define EXIT_LAYOUT 87             /* Linux refused a mapping */
@@ -31,10 +33,17 @@ struct plan {
     struct image_map *now; /* the mappings of this process */
     size_t n_now;
     int fd; /* at the first page */
+    int base_fd, pagemap;
+    bool is_base; /* of the process that this one was forked from */
+    struct base base;
+    struct maps reader;
+    uint64_t entries[ENTRIES];
     char bounce[1u << 20];
     char stack[STACK_BYTES];
     char bytes[];
 };
+
+#define OTHER(...) err_set(err, ERR_CONFLICT, __VA_ARGS__)
 
 /* ---- the second half ---- */
 
@@ -145,31 +154,75 @@ static BARE void map_missing(const struct plan *p)
     }
 }
 
-static inline __attribute__((always_inline)) bool holds_pages(const struct plan *p,
-                                                              const struct image_map *m,
-                                                              size_t *run)
+struct run_cursor {
+    const struct image_run *runs;
+    size_t n, at;
+};
+
+static inline __attribute__((always_inline)) bool has_page(struct run_cursor *c, uint64_t at)
 {
-    while (*run < p->t.head->n_runs && p->t.runs[*run].from < m->from)
-        (*run)++;
-    return *run < p->t.head->n_runs && p->t.runs[*run].from < m->to;
+    while (c->at < c->n && c->runs[c->at].from + c->runs[c->at].pages * IMAGE_PAGE <= at)
+        c->at++;
+    return c->at < c->n && c->runs[c->at].from <= at;
 }
 
-/* Everything private is as it was when it was mapped, and can be written to where pages follow. */
-static BARE void empty(const struct plan *p)
+/* The page is as the base has it. */
+static inline __attribute__((always_inline)) void settle_page(const struct plan *p, uint64_t at,
+                                                              uint64_t entry, const void *base)
 {
-    size_t run = 0;
-    for (size_t i = 0; i < p->t.head->n_maps; i++) {
-        const struct image_map *m = &p->t.maps[i];
-        if (m->kind == IMAGE_SYSTEM || m->is_shared)
+    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
+    bool is_ours = (entry & PM_PRESENT) && !(entry & PM_FILE);
+    if (shared && p->is_base ? !page_is_zero((const void *)at) :
+                               is_ours && pages_are_equal((const void *)at, base))
+        return;
+    copy((char *)at, base, IMAGE_PAGE);
+}
+
+static inline __attribute__((always_inline)) void forget(uint64_t *from, uint64_t to)
+{
+    if (*from)
+        call(SYS_madvise, (long)*from, (long)(to - *from), MADV_DONTNEED, 0, 0, 0);
+    *from = 0;
+}
+
+/*
+ * Makes all private pages what the base has, or nothing, but for those that the image has itself.
+ * Mappings can be written to afterwards where pages follow.
+ */
+static BARE void settle(struct plan *p)
+{
+    const struct image_tables *t = &p->t;
+    struct run_cursor run = { t->runs, t->head->n_runs, 0 };
+    struct run_cursor drop = { t->drops, t->head->n_drops, 0 };
+    struct base_cursor base = { 0, 0 };
+    for (size_t i = 0; i < t->head->n_maps; i++) {
+        const struct image_map *m = &t->maps[i];
+        if (m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK || m->is_shared)
             continue;
-        bool pages = holds_pages(p, m, &run);
-        if (m->kind == IMAGE_STACK)
-            continue;
-        if (pages && call(SYS_mprotect, (long)m->from, (long)(m->to - m->from),
-                          m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
+        if (call(SYS_mprotect, (long)m->from, (long)(m->to - m->from),
+                 m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
             die(EXIT_LAYOUT);
-        if (pages || !(m->prot & PROT_EXEC))
-            call(SYS_madvise, (long)m->from, (long)(m->to - m->from), MADV_DONTNEED, 0, 0, 0);
+        for (uint64_t at = m->from; at < m->to;) {
+            uint64_t n = (m->to - at) / IMAGE_PAGE, gone = 0;
+            n = n < ENTRIES ? n : ENTRIES;
+            if (call(SYS_pread64, p->pagemap, (long)p->entries, (long)(n * 8),
+                     (long)(at / IMAGE_PAGE * 8), 0, 0) != (long)(n * 8))
+                die(EXIT_LAYOUT);
+            for (uint64_t k = 0; k < n; k++, at += IMAGE_PAGE) {
+                uint64_t e = p->entries[k];
+                bool ours = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
+                const void *want = base_page(&p->base, &base, at);
+                bool dropped = has_page(&drop, at), follows = has_page(&run, at);
+                if (ours && !follows && (!want || dropped)) {
+                    gone = gone ? gone : at;
+                    continue;
+                }
+                forget(&gone, at);
+                if (want && !dropped && !follows)
+                    settle_page(p, at, e, want);
+            }
+            forget(&gone, at);
+        }
     }
 }
 
@@ -249,7 +302,7 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
         die(EXIT_LAYOUT);
     unmap_others(p);
     map_missing(p);
-    empty(p);
+    settle(p);
     grow_stack(p);
     read_pages(p);
     protect(p);
@@ -258,6 +311,7 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
              0); /* Linux refuses the two that are its own */
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->sigmask, 0, 8, 0, 0);
     call(SYS_close, p->fd, 0, 0, 0, 0, 0);
+    call(SYS_close, p->pagemap, 0, 0, 0, 0, 0);
     go_on(&h->context);
 }
 
@@ -272,8 +326,6 @@ __attribute__((naked, noreturn)) static void on_stack(
 }
 
 /* ---- the first half ---- */
-
-#define OTHER(...) err_set(err, ERR_CONFLICT, __VA_ARGS__)
 
 /* Whether all of m is mapped now as the image has it. */
 static bool is_mapped(const struct plan *p, const struct image_map *m)
@@ -334,23 +386,34 @@ static int check_layout(const struct plan *p, struct err *err)
     return r;
 }
 
-static int open_fds(struct plan *p, struct err *err)
+/* Out of the way of descriptors that the image has. */
+static int move_high(int *fd, struct err *err)
 {
-    const int high = fcntl(p->fd, F_DUPFD, 200);
+    int high = fcntl(*fd, F_DUPFD, HIGH_FD);
     if (high < 0)
         return err_errno(err, ERR_CONFLICT, errno,
                          "the limit of open files is too low for an image");
-    close(p->fd);
-    p->fd = high;
-    const int keep[] = { 3, high };
-    int r = fd_close_all_but(3, keep, 2, err);
+    close(*fd);
+    *fd = high;
+    return 0;
+}
+
+static int open_fds(struct plan *p, struct err *err)
+{
+    p->pagemap = open("/proc/self/pagemap", O_RDONLY);
+    int r = p->pagemap < 0 ? OTHER("/proc/self/pagemap cannot be read") : move_high(&p->fd, err);
+    if (r == 0)
+        r = move_high(&p->pagemap, err);
+    const int keep[] = { 3, p->fd, p->pagemap };
+    if (r == 0)
+        r = fd_close_all_but(3, keep, 3, err);
     for (size_t i = 0; i < p->t.head->n_fds && r == 0; i++) {
         const struct image_fd *f = &p->t.fds[i];
         const char *name = p->t.names + f->name;
         int fd = open(name, (f->flags & ~O_CLOEXEC) | O_NOCTTY);
         if (fd < 0)
             return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
-        if (f->fd == high)
+        if (f->fd == p->fd || f->fd == p->pagemap)
             return err_set(err, ERR_CONFLICT, "too many open files");
         if (fd != f->fd && dup2(fd, f->fd) < 0)
             return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
@@ -375,7 +438,8 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     if (head.magic != IMAGE_MAGIC || head.n_maps > IMAGE_MAPS_MAX || head.n_runs > IMAGE_RUNS_MAX ||
-        head.n_fds > IMAGE_FDS_MAX || head.names_bytes > IMAGE_NAMES_MAX)
+        head.n_drops > IMAGE_DROPS_MAX || head.n_fds > IMAGE_FDS_MAX ||
+        head.names_bytes > IMAGE_NAMES_MAX)
         return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
     size_t len = image_tables_bytes(&head);
     memcpy(p->bytes, &head, sizeof(head));
@@ -392,15 +456,28 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     return 0;
 }
 
+static int open_base(struct plan *p, struct err *err)
+{
+    if (p->t.head->base == 0)
+        return 0;
+    if (p->base_fd < 0)
+        return OTHER("the image needs a base, which is not here");
+    int r = base_map(p->base_fd, &p->base, err);
+    if (r == 0 && p->base.head->check != p->t.head->base)
+        r = OTHER("the image is of another base");
+    return r;
+}
+
 static int prepare(struct plan *p, struct err *err)
 {
     struct image_mark mark;
     char system[sizeof(mark.system)];
     struct stat st;
-    uint64_t at = sizeof(mark);
+    off_t begin = lseek(p->fd, 0, SEEK_CUR);
+    uint64_t at = (uint64_t)begin + sizeof(mark);
     if (getpid() != 1)
         return OTHER("a kernel without a process namespace of its own");
-    if (fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
+    if (begin < 0 || fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, ERR_VALIDATION, "the image is no file");
     int r = image_read(p->fd, &mark, sizeof(mark), err);
     if (r == 0 && mark.magic != IMAGE_MAGIC)
@@ -412,6 +489,8 @@ static int prepare(struct plan *p, struct err *err)
         r = archive_read(p->fd, &at, err);
     if (r == 0)
         r = read_tables(p, at, (uint64_t)st.st_size, err);
+    if (r == 0)
+        r = open_base(p, err);
     if (r < 0)
         return r;
     if (chdir(p->t.names + p->t.head->cwd) < 0)
@@ -422,20 +501,24 @@ static int prepare(struct plan *p, struct err *err)
         return r;
     char *names = (char *)(p->now + IMAGE_MAPS_MAX);
     size_t names_len = 0;
-    r = layout_read(p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX, &names_len, err);
+    r = layout_read(&p->reader, p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX,
+                    &names_len, err);
     for (size_t i = 0; i < p->n_now && r == 0; i++)
         if (str_eq(names + p->now[i].name, "[heap]"))
             p->now[i].to = image_pad(p->t.head->brk); /* as become() makes it first */
     return r < 0 ? r : check_layout(p, err);
 }
 
-int image_restore(int fd, const void *carried, size_t len, struct err *err)
+int image_restore(const struct image_source *source, const void *carried, size_t len,
+                  struct err *err)
 {
     struct plan *p = mmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p != (void *)IMAGE_ROOM_AT)
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
-    p->fd = fd;
+    p->fd = source->fd;
+    p->base_fd = source->base_fd;
+    p->is_base = source->is_base;
     p->carried.len = MIN_OF(len, sizeof(p->carried.bytes));
     memcpy(p->carried.bytes, carried, p->carried.len);
     int r = p->carried.len == len ?
@@ -443,6 +526,7 @@ int image_restore(int fd, const void *carried, size_t len, struct err *err)
                 err_set(err, ERR_PROTOCOL, "too much came before the image was read");
     if (r < 0) {
         munmap(p, IMAGE_ROOM_BYTES);
+        base_unmap();
         return r;
     }
     on_stack(p, p->stack + STACK_BYTES, become);
@@ -450,9 +534,10 @@ int image_restore(int fd, const void *carried, size_t len, struct err *err)
 
 #else
 
-int image_restore(int fd, const void *carried, size_t len, struct err *err)
+int image_restore(const struct image_source *source, const void *carried, size_t len,
+                  struct err *err)
 {
-    (void)fd, (void)carried, (void)len;
+    (void)source, (void)carried, (void)len;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot read images");
 }
 

@@ -19,14 +19,9 @@
 #include <unistd.h>
 #include "base/macros.h"
 #include "base/str.h"
-#include "kernel/image/image_impl.h"
+#include "kernel/image/base.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
-
-/* Of /proc/self/pagemap. */
-#define PM_FILE (1ull << 61)
-#define PM_SWAP (1ull << 62)
-#define PM_PRESENT (1ull << 63)
 
 #define BOUNCE_BYTES (1u << 20)
 #define MAPPING_MAX (1ull << 36)
@@ -35,11 +30,13 @@
 struct room {
     struct image_head head;
     struct image_map maps[IMAGE_MAPS_MAX];
-    struct image_run runs[IMAGE_RUNS_MAX];
+    struct image_run runs[IMAGE_RUNS_MAX], drops[IMAGE_DROPS_MAX];
     struct image_fd fds[IMAGE_FDS_MAX];
     char names[IMAGE_NAMES_MAX];
     size_t names_len;
     uint64_t entries[4096];
+    struct maps reader;
+    struct base base;
     char bounce[BOUNCE_BYTES];
     int64_t bytes;
     struct err err;
@@ -139,13 +136,13 @@ static int keep_fd(struct room *room, int fd, struct err *err)
     return 0;
 }
 
-static int keep_fds(struct room *room, int image_fd, struct err *err)
+static int keep_fds(struct room *room, int image_fd, int base_fd, struct err *err)
 {
     DIR *dir = opendir("/proc/self/fd");
     int r = dir ? 0 : err_set(err, ERR_CONFLICT, "/proc/self/fd cannot be read");
     for (struct dirent *e; r == 0 && (e = readdir(dir));) {
         int fd = atoi(e->d_name);
-        if (e->d_name[0] != '.' && fd > 3 && fd != image_fd && fd != dirfd(dir))
+        if (e->d_name[0] != '.' && fd > 3 && fd != image_fd && fd != base_fd && fd != dirfd(dir))
             r = keep_fd(room, fd, err);
     }
     if (dir)
@@ -171,15 +168,6 @@ static int keep_process(struct room *room, struct err *err)
 
 /* ---- pages ---- */
 
-static bool is_zero(const void *page)
-{
-    const uint64_t *p = page;
-    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*p); i += 8)
-        if (p[i] | p[i + 1] | p[i + 2] | p[i + 3] | p[i + 4] | p[i + 5] | p[i + 6] | p[i + 7])
-            return false;
-    return true;
-}
-
 /* No run goes from one mapping into the next. */
 static int add_page(struct room *room, const struct image_map *m, uint64_t at, struct err *err)
 {
@@ -197,9 +185,43 @@ static int add_page(struct room *room, const struct image_map *m, uint64_t at, s
     return 0;
 }
 
-/* Pages that are the process's own: not those of a file that nobody has written to. */
-static int find_pages(struct room *room, int pagemap, const struct image_map *m, struct err *err)
+static int add_drop(struct room *room, const struct image_map *m, uint64_t at, struct err *err)
 {
+    struct image_head *h = &room->head;
+    struct image_run *last = h->n_drops ? &room->drops[h->n_drops - 1] : NULL;
+    if (last && last->from >= m->from && last->from + last->pages * IMAGE_PAGE == at) {
+        last->pages++;
+        return 0;
+    }
+    if (h->n_drops == IMAGE_DROPS_MAX)
+        return err_set(err, ERR_CONFLICT, "memory in too many pieces");
+    room->drops[h->n_drops++] = (struct image_run){ at, 1 };
+    return 0;
+}
+
+/*
+ * One page that is the process's own, not of a file. What it shares with the zygote is as the base
+ * has it, unless it is the page of zeros that Linux shows where nothing was written yet.
+ */
+static int look_at_page(struct room *room, const struct image_map *m, uint64_t at, uint64_t entry,
+                        const void *base, struct err *err)
+{
+    bool shared = (entry & PM_PRESENT) && !(entry & PM_EXCLUSIVE);
+    if (!(m->prot & PROT_READ))
+        return shared && base ? 0 : err_set(err, ERR_CONFLICT, "memory that cannot be read");
+    bool zero = m->kind != IMAGE_FILE && page_is_zero((const void *)at);
+    if (base && zero)
+        return add_drop(room, m, at, err);
+    if (zero || (base && (shared || pages_are_equal((const void *)at, base))))
+        return 0;
+    return add_page(room, m, at, err);
+}
+
+/* Pages that are the process's own: not those of a file that nobody has written to. */
+static int find_pages(struct room *room, int pagemap, const struct image_map *m,
+                      struct base_cursor *cursor, struct err *err)
+{
+    int r = 0;
     if (m->to - m->from > MAPPING_MAX)
         return err_set(err, ERR_CONFLICT, "a mapping of %llu GB",
                        (unsigned long long)((m->to - m->from) >> 30));
@@ -208,27 +230,26 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
         ssize_t n = pread(pagemap, room->entries, want * 8, (off_t)(at / IMAGE_PAGE * 8));
         if (n != (ssize_t)(want * 8))
             return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
-        for (size_t i = 0; i < want; i++, at += IMAGE_PAGE) {
+        for (size_t i = 0; i < want && r == 0; i++, at += IMAGE_PAGE) {
             uint64_t e = room->entries[i];
-            if (!(e & (PM_PRESENT | PM_SWAP)) || (e & PM_FILE))
-                continue;
-            if (!(m->prot & PROT_READ))
-                return err_set(err, ERR_CONFLICT, "memory that cannot be read");
-            if (m->kind != IMAGE_FILE && is_zero((const void *)at))
-                continue;
-            int r = add_page(room, m, at, err);
-            if (r < 0)
-                return r;
+            const void *base = base_page(&room->base, cursor, at);
+            if ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE))
+                r = look_at_page(room, m, at, e, base, err);
+            else if (base)
+                r = add_drop(room, m, at, err);
         }
+        if (r < 0)
+            return r;
     }
     return 0;
 }
 
 static int find_memory(struct room *room, struct err *err)
 {
+    struct base_cursor cursor = { 0 };
     size_t n = 0;
-    int r = layout_read(room->maps, IMAGE_MAPS_MAX, &n, room->names, sizeof(room->names),
-                        &room->names_len, err);
+    int r = layout_read(&room->reader, room->maps, IMAGE_MAPS_MAX, &n, room->names,
+                        sizeof(room->names), &room->names_len, err);
     room->head.n_maps = n;
     int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
     if (r == 0 && pagemap < 0)
@@ -239,7 +260,7 @@ static int find_memory(struct room *room, struct err *err)
             (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
             m->first = image_hash(1, (const void *)m->from, IMAGE_PAGE);
         if (m->kind != IMAGE_SYSTEM && !m->is_shared)
-            r = find_pages(room, pagemap, m, err);
+            r = find_pages(room, pagemap, m, &cursor, err);
     }
     if (pagemap >= 0)
         close(pagemap);
@@ -270,6 +291,7 @@ static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err
         size_t bytes;
     } parts[] = { { room->maps, h->n_maps * sizeof(room->maps[0]) },
                   { room->runs, h->n_runs * sizeof(room->runs[0]) },
+                  { room->drops, h->n_drops * sizeof(room->drops[0]) },
                   { room->fds, h->n_fds * sizeof(room->fds[0]) },
                   { room->names, h->names_bytes } };
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
@@ -306,12 +328,16 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     return r;
 }
 
-static int write_image(struct room *room, int fd, struct err *err)
+static int write_image(struct room *room, int fd, int base_fd, struct err *err)
 {
     uint64_t at = sizeof(struct image_mark);
     struct image_mark mark = { .magic = IMAGE_MAGIC };
     image_system(mark.system);
-    int r = keep_fds(room, fd, err);
+    int r = base_fd < 0 ? 0 : base_map(base_fd, &room->base, err);
+    if (r == 0 && base_fd >= 0)
+        room->head.base = room->base.head->check;
+    if (r == 0)
+        r = keep_fds(room, fd, base_fd, err);
     if (r == 0)
         r = keep_process(room, err);
     if (r == 0)
@@ -334,8 +360,8 @@ static int write_image(struct room *room, int fd, struct err *err)
     return r;
 }
 
-int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes,
-               struct err *err)
+int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
+               int64_t *ret_bytes, struct err *err)
 {
     int r = check_alone(err);
     if (r < 0)
@@ -347,21 +373,22 @@ int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *re
             munmap(room, IMAGE_ROOM_BYTES);
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     }
-    r = write_image(room, fd, err);
+    r = write_image(room, fd, base_fd, err);
     const struct image_carried *carried = (const void *)IMAGE_ROOM_AT;
     if (r == 1)
         carry(carried->bytes, carried->len);
     *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
+    base_unmap();
     return r < 0 ? r : r == 0 ? IMAGE_SAVED : IMAGE_RESTORED;
 }
 
 #else
 
-int image_save(int fd, void (*carry)(const void *bytes, size_t len), int64_t *ret_bytes,
-               struct err *err)
+int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
+               int64_t *ret_bytes, struct err *err)
 {
-    (void)fd, (void)carry, (void)ret_bytes;
+    (void)fd, (void)base_fd, (void)carry, (void)ret_bytes;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot write images");
 }
 

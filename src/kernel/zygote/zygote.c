@@ -16,6 +16,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include "base/proc.h"
+#include "kernel/image/image.h"
 #include "kernel/jail/jail.h"
 #include "kernel/kernel.h"
 #include "kernel/python/python.h"
@@ -105,6 +106,15 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
     if (pidfd >= 0)
         close(pidfd);
     return r;
+}
+
+/* Writes this process to the file, as the base of images. */
+static int serve_base(int sock, int fd, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = image_write_base(fd, &why);
+    close(fd);
+    return zygote_send(sock, ZYGOTE_BASED, 0, r < 0 ? 1 : 0, NULL, 0, err);
 }
 
 int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *parts, struct err *err)
@@ -237,7 +247,10 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
             return 0; /* riddle is gone */
         if (r < 0)
             break;
-        /* The one request that is permitted now. */
+        if (rec.op == ZYGOTE_BASE && n_fds == 1) {
+            r = serve_base(sock, fds[0], err);
+            continue;
+        }
         if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
             return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
         r = serve_spawn(opt, &parts, rec.value == 1, fds, err);

@@ -5,11 +5,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 #include "base/macros.h"
+#include "base/str.h"
+#include "sandbox/image_file.h"
 #include "sandbox/local/local_impl.h"
 
+#define PIPE_BYTES (1 << 20) /* of an image on its way */
 #define PIECE_BYTES (1u << 20)
 
 struct image_writer {
@@ -57,8 +62,8 @@ static void write_done(uv_work_t *work, int status)
     free(w);
 }
 
-int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_bytes,
-                       link_done_fn done, void *arg, struct err *err)
+static int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, const char *base_id,
+                              int64_t max_bytes, link_done_fn done, void *arg, struct err *err)
 {
     struct image_writer *w = calloc(1, sizeof(*w));
     unlink(path);
@@ -66,6 +71,12 @@ int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_
     if (file < 0) {
         free(w);
         return err_errno(err, ERR_IO, errno, "making an image");
+    }
+    int r = image_file_begin(file, base_id, err);
+    if (r < 0) {
+        close(file);
+        free(w);
+        return r;
     }
     *w = (struct image_writer){ .pipe = pipe,
                                 .file = file,
@@ -77,4 +88,153 @@ int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_
     if (uv_queue_work(loop, &w->work, write_work, write_done) < 0)
         abort(); /* only without a callback */
     return 0;
+}
+
+/* ---- images of a link ---- */
+
+static void on_written(void *arg, const struct err *err)
+{
+    struct local_link *l = arg;
+    l->is_writing = false;
+    if (!l->released)
+        l->written(l->written_arg, err);
+    local_put_link(l);
+}
+
+static void on_not_written(uv_timer_t *h)
+{
+    struct local_link *l = h->data;
+    l->written(l->written_arg, &l->settle_err);
+}
+
+static int open_base(struct local *p, const char *id)
+{
+    char dir[4200], path[4300];
+    snprintf(dir, sizeof(dir), "%s/images", p->home);
+    image_base_path(dir, id, path, sizeof(path));
+    return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+}
+
+/* An image whose base cannot be opened is a whole one. */
+static void pass_base(struct local_link *l)
+{
+    if (l->passed_base >= 0)
+        close(l->passed_base);
+    l->passed_base = l->base_id[0] ? open_base(provider_of(l), l->base_id) : -1;
+    if (l->passed_base < 0)
+        l->base_id[0] = '\0';
+}
+
+struct base_work {
+    uv_work_t work;
+    struct local_link *link;
+    char id[IMAGE_BASE_ID_SIZE];
+    struct err err;
+};
+
+static void base_work(uv_work_t *work)
+{
+    struct base_work *w = work->data;
+    (void)zygote_base(provider_of(w->link), w->link->kind, w->link->kernel.generation, w->id,
+                      &w->err);
+}
+
+static void base_done(uv_work_t *work, int status)
+{
+    struct base_work *w = work->data;
+    struct local_link *l = w->link;
+    if (status == 0 && !w->err.code) {
+        memcpy(l->base_id, w->id, sizeof(w->id));
+        memcpy(provider_of(l)->bases[l->kind].id, w->id, sizeof(w->id));
+        provider_of(l)->bases[l->kind].generation = l->kernel.generation;
+    }
+    free(w);
+    if (!l->released)
+        l->written(l->written_arg, NULL);
+    local_put_link(l);
+}
+
+static void on_prepared(uv_timer_t *h)
+{
+    struct local_link *l = h->data;
+    l->written(l->written_arg, NULL);
+}
+
+void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg)
+{
+    struct local_link *l = of(link);
+    struct local *p = provider_of(l);
+    struct base_work *w = NULL;
+    l->written = done;
+    l->written_arg = arg;
+    if (!l->base_id[0] && p->bases[l->kind].generation == l->kernel.generation)
+        memcpy(l->base_id, p->bases[l->kind].id, sizeof(l->base_id));
+    if (!l->base_id[0])
+        w = calloc(1, sizeof(*w));
+    if (!w) {
+        uv_timer_start(&l->settle, on_prepared, 0, 0);
+        return;
+    }
+    *w = (struct base_work){ .link = l, .err = ERR_INIT };
+    w->work.data = w;
+    l->open_handles++;
+    if (uv_queue_work(p->base.loop, &w->work, base_work, base_done) < 0)
+        abort(); /* only without a callback */
+}
+
+void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, link_done_fn done,
+                 void *arg)
+{
+    struct local_link *l = of(link);
+    struct err *err = &l->settle_err;
+    int ends[2];
+    l->settle_err = (struct err)ERR_INIT;
+    l->written = done;
+    l->written_arg = arg;
+    int r = pipe2(ends, O_CLOEXEC) < 0 ? err_errno(err, ERR_IO, errno, "making a pipe") : 0;
+    if (r == 0) {
+        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
+        pass_base(l);
+        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, l->base_id, max_bytes,
+                               on_written, l, err);
+        if (r < 0) {
+            close(ends[0]);
+            close(ends[1]);
+        }
+    }
+    if (r < 0) {
+        uv_timer_start(&l->settle, on_not_written, 0, 0);
+        return;
+    }
+    l->is_writing = true;
+    l->open_handles++;
+    if (l->passed >= 0)
+        close(l->passed);
+    l->passed = ends[1];
+}
+
+int local_restore(struct kernel_link *link, const char *path, struct err *err)
+{
+    struct local_link *l = of(link);
+    if (l->image >= 0)
+        close(TAKE_FD(l->image));
+    if (l->image_base >= 0)
+        close(TAKE_FD(l->image_base));
+    l->image = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (l->image < 0)
+        return err_errno(err, ERR_NOT_FOUND, errno, "opening an image");
+    int r = image_file_open(l->image, l->base_id, err);
+    if (r == 0 && l->base_id[0])
+        l->image_base = open_base(provider_of(l), l->base_id);
+    if (r == 0 && l->base_id[0] && l->image_base < 0)
+        r = err_errno(err, ERR_NOT_FOUND, errno, "opening the base of an image");
+    return r;
+}
+
+/* Whether the kernel was forked from the process that its image is a difference to. */
+bool local_is_own_base(const struct local_link *l)
+{
+    const struct local *p = (const struct local *)l->base.provider;
+    return l->base_id[0] && str_eq(p->bases[l->kind].id, l->base_id) &&
+           p->bases[l->kind].generation == l->kernel.generation;
 }

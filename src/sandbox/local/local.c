@@ -46,59 +46,18 @@
  */
 #define FREEZE_MS 2000
 #define FREEZE_LOOK_MS 1
-#define PIPE_BYTES (1 << 20) /* of an image on its way */
-
-enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
-
-struct local_link {
-    struct kernel_link base;
-    struct kernel_proc kernel;
-    uv_poll_t polls[_END_MAX];
-    uv_timer_t watch;
-    int open_handles; /* that the loop still knows */
-    struct buf unsent;
-    int pids;              /* its limit */
-    int64_t memory_bytes;  /* its limit */
-    bool watch_memory;     /* no control group does */
-    bool ended[END_PIDFD]; /* end of file, or broken; closed with the link, because the loop knows it by its number */
-    bool busy, held, frozen;
-    uv_timer_t settle; /* tells that the kernel is frozen or thawed */
-    link_done_fn settled;
-    void *settled_arg;
-    int64_t settle_by_ms;
-    struct err settle_err;
-    int passed;      /* a pipe that goes along with the next request; -1: none */
-    int image;       /* a file that goes along with the start; -1: none */
-    bool is_writing; /* an image */
-    link_done_fn written;
-    void *written_arg;
-    bool over_memory;      /* killed by the watchdog */
-    bool released;
-    int wait_status;
-    struct rusage usage;
-};
-
-static struct local_link *of(struct kernel_link *l)
-{
-    return (struct local_link *)l;
-}
-
-static struct local *provider_of(const struct local_link *l)
-{
-    return (struct local *)l->base.provider;
-}
 
 static void finish_close(struct local *p);
 
 /* ---- the end of a link ---- */
 
-static void put_link(struct local_link *l)
+void local_put_link(struct local_link *l)
 {
     if (--l->open_handles > 0)
         return;
     struct local *p = provider_of(l);
-    const int fds[] = { l->kernel.pidfd,  l->kernel.control, l->kernel.out,
-                        l->kernel.errout, l->passed,         l->image };
+    const int fds[] = { l->kernel.pidfd, l->kernel.control, l->kernel.out, l->kernel.errout,
+                        l->passed,       l->passed_base,    l->image,      l->image_base };
     for (size_t i = 0; i < ARRAY_SIZE(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -111,7 +70,7 @@ static void put_link(struct local_link *l)
 
 static void free_link(uv_handle_t *h)
 {
-    put_link(h->data);
+    local_put_link(h->data);
 }
 
 /* The kernel is reaped and nobody holds the link: its handles are closed, and with the last one it is freed. */
@@ -145,6 +104,8 @@ static void local_release(struct kernel_link *link)
     uv_timer_stop(&l->settle);
     if (l->passed >= 0)
         close(TAKE_FD(l->passed)); /* its reader ends */
+    if (l->passed_base >= 0)
+        close(TAKE_FD(l->passed_base));
     if (l->base.dead)
         close_link(l);
     else
@@ -375,62 +336,6 @@ static void local_thaw(struct kernel_link *link, link_done_fn done, void *arg)
     settle(l, done, arg);
 }
 
-/* ---- images ---- */
-
-static void on_written(void *arg, const struct err *err)
-{
-    struct local_link *l = arg;
-    l->is_writing = false;
-    if (!l->released)
-        l->written(l->written_arg, err);
-    put_link(l);
-}
-
-static void on_not_written(uv_timer_t *h)
-{
-    struct local_link *l = h->data;
-    l->written(l->written_arg, &l->settle_err);
-}
-
-static void local_image(struct kernel_link *link, const char *path, int64_t max_bytes,
-                        link_done_fn done, void *arg)
-{
-    struct local_link *l = of(link);
-    struct err *err = &l->settle_err;
-    int ends[2];
-    l->settle_err = (struct err)ERR_INIT;
-    l->written = done;
-    l->written_arg = arg;
-    int r = pipe2(ends, O_CLOEXEC) < 0 ? err_errno(err, ERR_IO, errno, "making a pipe") : 0;
-    if (r == 0) {
-        (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
-        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, max_bytes, on_written, l,
-                               err);
-        if (r < 0) {
-            close(ends[0]);
-            close(ends[1]);
-        }
-    }
-    if (r < 0) {
-        uv_timer_start(&l->settle, on_not_written, 0, 0);
-        return;
-    }
-    l->is_writing = true;
-    l->open_handles++;
-    if (l->passed >= 0)
-        close(l->passed);
-    l->passed = ends[1];
-}
-
-static int local_restore(struct kernel_link *link, const char *path, struct err *err)
-{
-    struct local_link *l = of(link);
-    if (l->image >= 0)
-        close(TAKE_FD(l->image));
-    l->image = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    return l->image < 0 ? err_errno(err, ERR_NOT_FOUND, errno, "opening an image") : 0;
-}
-
 /* ---- using a link ---- */
 
 static void local_set_busy(struct kernel_link *link, bool busy)
@@ -464,8 +369,11 @@ static int local_send(struct kernel_link *link, const void *bytes, size_t len, s
     if (l->base.dead || l->ended[END_CONTROL])
         return err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     if (l->passed >= 0) {
-        int fd = TAKE_FD(l->passed), r = fd_send_fds(l->kernel.control, bytes, len, &fd, 1, err);
-        close(fd);
+        const int fds[2] = { TAKE_FD(l->passed), TAKE_FD(l->passed_base) };
+        int r = fd_send_fds(l->kernel.control, bytes, len, fds, fds[1] < 0 ? 1 : 2, err);
+        close(fds[0]);
+        if (fds[1] >= 0)
+            close(fds[1]);
         return r;
     }
     if (l->unsent.len == 0) {
@@ -506,10 +414,14 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
     json_object_set_new(start, "mounts", list);
     if (r == 0 && l->image >= 0) {
         json_object_set_new(start, "image", json_true());
-        if (n_fds < FD_PASS_MAX)
+        if (local_is_own_base(l))
+            json_object_set_new(start, "own_base", json_true());
+        if (n_fds + 2 > FD_PASS_MAX)
+            r = err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX - 2);
+        if (r == 0)
             fds[n_fds++] = TAKE_FD(l->image);
-        else
-            r = err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX - 1);
+        if (r == 0 && l->image_base >= 0)
+            fds[n_fds++] = TAKE_FD(l->image_base);
     }
     if (r == 0)
         r = wire_send_json(l->kernel.control, WIRE_START, 0, start, fds, n_fds, err);
@@ -601,7 +513,8 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
     uv_timer_init(p->base.loop, &l->settle);
     l->watch.data = l->settle.data = l;
     l->open_handles = 2;
-    l->passed = l->image = -1;
+    l->passed = l->passed_base = l->image = l->image_base = -1;
+    l->kind = s->spec.kind;
     int r = 0;
     for (int i = 0; i < _END_MAX && r == 0; i++) {
         r = uv_poll_init(p->base.loop, &l->polls[i], fds[i]);
@@ -777,7 +690,9 @@ static int local_open(uv_loop_t *loop, const struct config *cfg, const struct pr
     p->one_shot = opt->one_shot;
     p->plots = wants_plots(opt->code);
     for (int i = 0; i < _RUN_KIND_MAX; i++) {
-        p->zygotes[i] = (struct zygote){ .sock = -1, .stderr_fd = -1 };
+        p->zygotes[i] = (struct zygote){ .sock = -1,
+                                         .stderr_fd = -1,
+                                         .lock = PTHREAD_MUTEX_INITIALIZER };
         p->spawns[i].end = &p->spawns[i].first;
     }
     int r = find_kernel(cfg, p->kernel_path, sizeof(p->kernel_path), err);
@@ -869,6 +784,7 @@ const struct provider_ops local_provider = {
     .freeze = local_freeze,
     .thaw = local_thaw,
     .image = local_image,
+    .prepare_image = local_prepare_image,
     .restore = local_restore,
     .usable = local_usable,
     .health = local_health,

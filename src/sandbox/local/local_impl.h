@@ -6,11 +6,13 @@
  * servers and spawns, in worker threads), shown.c (files of this host in a jail).
  */
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
 #include "base/buf.h"
 #include "base/limits.h"
+#include "sandbox/image_file.h"
 #include "sandbox/local/cgroup.h"
 #include "sandbox/provider.h"
 #include "sandbox/wire.h"
@@ -22,6 +24,9 @@ struct zygote {
     int sock;
     int stderr_fd;   /* its last words */
     int64_t anon_kb; /* memory that its kernels share with it */
+    pthread_mutex_t lock;             /* spawns, and whoever wants its base */
+    unsigned generation;              /* counts zygotes of this kind */
+    char base_id[IMAGE_BASE_ID_SIZE]; /* of its memory as a file; "": there is none yet */
 };
 
 /* Owners of files whose content other users may not read, as user namespaces that map them to the kernels' id. */
@@ -39,6 +44,7 @@ struct kernel_proc {
     int pidfd, control, out, errout;
     struct cgroup group;
     int64_t shared_kb;
+    unsigned generation; /* of its zygote */
 };
 
 #define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE }
@@ -65,10 +71,63 @@ struct local {
     size_t n_orphans;
     struct id_map id_maps[ID_MAPS_MAX];
     size_t n_id_maps;
+    struct {
+        char id[IMAGE_BASE_ID_SIZE];
+        unsigned generation;
+    } bases[_RUN_KIND_MAX]; /* the last ones that were made */
     size_t n_links; /* not yet freed */
     void (*closed)(void *arg);
     void *closed_arg;
 };
+
+/* ---- links: local.c ---- */
+
+enum { END_CONTROL, END_OUT, END_ERR, END_PIDFD, _END_MAX };
+
+struct local_link {
+    struct kernel_link base;
+    struct kernel_proc kernel;
+    uv_poll_t polls[_END_MAX];
+    uv_timer_t watch;
+    int open_handles; /* that the loop still knows */
+    struct buf unsent;
+    int pids;             /* its limit */
+    int64_t memory_bytes; /* its limit */
+    bool watch_memory;    /* no control group does */
+    /* End of file, or broken; closed with the link, because the loop knows it by its number. */
+    bool ended[END_PIDFD];
+    bool busy, held, frozen;
+    uv_timer_t settle; /* tells that the kernel is frozen or thawed */
+    link_done_fn settled;
+    void *settled_arg;
+    int64_t settle_by_ms;
+    struct err settle_err;
+    enum run_kind kind;
+    char base_id[IMAGE_BASE_ID_SIZE]; /* what its images are a difference to; "": not known */
+    int passed; /* a pipe that goes along with the next request, and a base behind it; -1: none */
+    int passed_base;
+    int image, image_base; /* files that go along with the start; -1: none */
+    bool is_writing;       /* an image */
+    link_done_fn written;
+    void *written_arg;
+    bool over_memory; /* killed by the watchdog */
+    bool released;
+    int wait_status;
+    struct rusage usage;
+};
+
+static inline struct local_link *of(struct kernel_link *l)
+{
+    return (struct local_link *)l;
+}
+
+static inline struct local *provider_of(const struct local_link *l)
+{
+    return (struct local *)l->base.provider;
+}
+
+/* Something that kept the link is over. */
+void local_put_link(struct local_link *l);
 
 /* ---- local.c, local_probe.c ---- */
 
@@ -82,15 +141,23 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err);
 void zygote_stop(struct zygote *z); /* kills and reaps it */
 /* *starts is incremented for each zygote that had to be started. */
 int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err);
+/*
+ * The memory of the zygote as a file in RIDDLE_HOME/images, made if there is none. CONFLICT when
+ * the zygote of that generation is gone.
+ */
+int zygote_base(struct local *p, enum run_kind kind, unsigned generation,
+                char ret_id[IMAGE_BASE_ID_SIZE], struct err *err);
 /* Kills, waits, closes, removes its group. */
 void kernel_kill(struct kernel_proc *k);
 
-/* ---- image.c: in the worker pool ---- */
+/* ---- image.c: the operations of images (provider.h) ---- */
 
-/* From a pipe into a new file, which is synced. done() comes in the loop's thread. */
-struct image_writer;
-int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, int64_t max_bytes,
-                       link_done_fn done, void *arg, struct err *err);
+void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg);
+void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, link_done_fn done,
+                 void *arg);
+int local_restore(struct kernel_link *link, const char *path, struct err *err);
+/* Whether the kernel was forked from the process that its image is a difference to. */
+bool local_is_own_base(const struct local_link *l);
 
 /* ---- shown.c: host files in a jail ---- */
 

@@ -23,11 +23,13 @@
 #include <sys/wait.h>
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/id.h"
 #include "base/proc.h"
 #include "base/str.h"
 #include "sandbox/local/local_impl.h"
 
 #define ZYGOTE_START_MS 60000
+#define BASE_MS 20000
 #define SPAWN_MS 6000 /* a clone takes milliseconds; one that takes this long is hung */
 
 /* ---- the zygote's process ---- */
@@ -152,6 +154,8 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
 {
     struct zygote *z = &p->zygotes[kind];
     zygote_stop(z);
+    z->generation++;
+    z->base_id[0] = '\0';
 
     char preload[1200], cache[4200];
     snprintf(preload, sizeof(preload), "--preload=%s", p->one_shot && !p->plots ? "" : p->base.cfg->preload);
@@ -336,6 +340,7 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
             r = made;
         }
         k.shared_kb = z->anon_kb;
+        k.generation = z->generation;
     }
     int *ours[] = { &control[1], &out[1], &errout[1] };
     for (size_t i = 0; i < ARRAY_SIZE(ours); i++)
@@ -355,6 +360,7 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
 
 int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err)
 {
+    pthread_mutex_lock(&p->zygotes[spec->kind].lock);
     int r = zygote_ensure(p, spec->kind, starts, err);
     if (r == 0)
         r = spawn_once(p, spec, ret, err);
@@ -371,5 +377,58 @@ int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_p
         if (r < 0 && z->lost)
             zygote_stop(z); /* the next one who asks gets a new one */
     }
+    pthread_mutex_unlock(&z->lock);
+    return r;
+}
+
+/* ---- bases of images ---- */
+
+static int ask_for_base(struct zygote *z, int fd, struct err *err)
+{
+    struct zygote_record rec;
+    size_t n_fds = 0;
+    int r = zygote_send(z->sock, ZYGOTE_BASE, 0, 0, &fd, 1, err);
+    if (r == 0)
+        r = wait_record(z, BASE_MS, &rec, NULL, 0, &n_fds, err);
+    if (r == 0 && (rec.op != ZYGOTE_BASED || rec.status != 0))
+        r = err_set(err, ERR_UNAVAILABLE, "the zygote cannot write its memory to a file");
+    if (r == 0 && fdatasync(fd) < 0)
+        r = err_errno(err, ERR_IO, errno, "writing the base of images");
+    return r;
+}
+
+static int make_base(struct local *p, struct zygote *z, struct err *err)
+{
+    char dir[4200], path[4300], partial[4320], id[IMAGE_BASE_ID_SIZE];
+    id_hex(id, IMAGE_BASE_ID_SIZE - 1);
+    snprintf(dir, sizeof(dir), "%s/images", p->home);
+    image_base_path(dir, id, path, sizeof(path));
+    snprintf(partial, sizeof(partial), "%s.partial", path);
+    auto_close int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return err_errno(err, ERR_IO, errno, "making the base of images");
+    int r = ask_for_base(z, fd, err);
+    if (r == 0 && rename(partial, path) < 0)
+        r = err_errno(err, ERR_IO, errno, "making the base of images");
+    if (r < 0)
+        unlink(partial);
+    else
+        memcpy(z->base_id, id, sizeof(id));
+    return r;
+}
+
+int zygote_base(struct local *p, enum run_kind kind, unsigned generation,
+                char ret_id[IMAGE_BASE_ID_SIZE], struct err *err)
+{
+    struct zygote *z = &p->zygotes[kind];
+    int r = 0;
+    pthread_mutex_lock(&z->lock);
+    if (z->pid <= 0 || !z->greeted || z->generation != generation)
+        r = err_set(err, ERR_CONFLICT, "the fork server of this kernel is gone");
+    else if (!z->base_id[0])
+        r = make_base(p, z, err);
+    if (r == 0)
+        memcpy(ret_id, z->base_id, IMAGE_BASE_ID_SIZE);
+    pthread_mutex_unlock(&z->lock);
     return r;
 }

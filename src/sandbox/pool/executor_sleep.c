@@ -135,18 +135,30 @@ static int begin_image(struct lease *l, struct err *err)
     return r;
 }
 
-static void on_thawed_to_image(void *arg, const struct err *err)
+static void fail_image(struct lease *l, const struct err *why)
+{
+    lease_forget_image(l);
+    l->state = LEASE_IDLE;
+    l->slept(l, why, l->slept_arg);
+}
+
+static void on_prepared(void *arg, const struct err *err)
 {
     struct lease *l = arg;
     struct err why = ERR_INIT;
+    (void)err;
+    if (begin_image(l, &why) < 0)
+        fail_image(l, &why);
+}
+
+static void on_thawed_to_image(void *arg, const struct err *err)
+{
+    struct lease *l = arg;
     l->is_frozen = false;
     if (err)
-        why = *err;
-    if (why.code || begin_image(l, &why) < 0) {
-        lease_forget_image(l);
-        l->state = LEASE_IDLE;
-        l->slept(l, &why, l->slept_arg);
-    }
+        fail_image(l, err);
+    else
+        l->ex->provider->ops->prepare_image(lease_link(l), on_prepared, l);
 }
 
 int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
@@ -170,14 +182,12 @@ int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *ar
     }
     l->slept = done;
     l->slept_arg = arg;
-    if (l->is_frozen) {
+    if (l->is_frozen)
         ops->thaw(lease_link(l), on_thawed_to_image, l);
-        return 0;
-    }
-    int r = begin_image(l, err);
-    if (r < 0)
-        lease_forget_image(l);
-    return r;
+    else
+        ops->prepare_image(lease_link(l), on_prepared, l);
+    l->state = LEASE_FROZEN;
+    return 0;
 }
 
 static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err,

@@ -1,0 +1,71 @@
+#ifndef RIDDLE_KERNEL_IMAGE_BASE_H
+#define RIDDLE_KERNEL_IMAGE_BASE_H
+
+/*
+ * The memory of a zygote as a file. Images of its kernels hold only pages that differ from it, so
+ * it is written once and kept as long as there are such images.
+ */
+
+#include "kernel/image/image_impl.h"
+
+#define BASE_MAGIC 0x3165736142646452ull /* "RddBase1" */
+
+/* Behind it: runs; padding to a page; pages. */
+struct base_head {
+    uint64_t magic;
+    uint64_t check; /* of the head, without this, and of the runs */
+    uint64_t n_runs, n_pages;
+    uint64_t pages_check; /* of a sample of the pages, for one zygote is not the next */
+};
+
+/* A base that is mapped. Without runs: there is none. */
+struct base {
+    const struct base_head *head;
+    const struct image_run *runs;
+    size_t n_runs;
+    const char *pages;
+};
+
+/* A walk by rising addresses. */
+struct base_cursor {
+    size_t run;
+    uint64_t before; /* pages of the runs before it */
+};
+
+/* Maps the file at the place that is reserved for it. VALIDATION if it is no base. */
+int base_map(int fd, struct base *ret, struct err *err);
+void base_unmap(void);
+
+/* What the base has for this page; NULL: nothing. */
+static inline __attribute__((always_inline)) const void *base_page(const struct base *b,
+                                                                   struct base_cursor *c,
+                                                                   uint64_t at)
+{
+    while (c->run < b->n_runs && b->runs[c->run].from + b->runs[c->run].pages * IMAGE_PAGE <= at) {
+        c->before += b->runs[c->run].pages;
+        c->run++;
+    }
+    if (c->run == b->n_runs || b->runs[c->run].from > at)
+        return NULL;
+    return b->pages + c->before * IMAGE_PAGE + (at - b->runs[c->run].from);
+}
+
+static inline __attribute__((always_inline)) bool page_is_zero(const void *page)
+{
+    const image_word *p = page;
+    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*p); i += 8)
+        if (p[i] | p[i + 1] | p[i + 2] | p[i + 3] | p[i + 4] | p[i + 5] | p[i + 6] | p[i + 7])
+            return false;
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool pages_are_equal(const void *x, const void *y)
+{
+    const image_word *a = x, *b = y;
+    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*a); i += 4)
+        if ((a[i] ^ b[i]) | (a[i + 1] ^ b[i + 1]) | (a[i + 2] ^ b[i + 2]) | (a[i + 3] ^ b[i + 3]))
+            return false;
+    return true;
+}
+
+#endif
