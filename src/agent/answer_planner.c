@@ -53,6 +53,15 @@ static json_t *result_of(struct turn *t, const json_t *answer)
     return r;
 }
 
+/* How the question was read, and which of its words were not. */
+static void tell_reading(struct turn *t, const json_t *answer)
+{
+    static const char *const told[] = { "reading", "not_understood" };
+    for (size_t i = 0; i < ARRAY_SIZE(told); i++)
+        if (json_object_get(answer, told[i]))
+            json_object_set(t->extra, told[i], json_object_get(answer, told[i]));
+}
+
 static void answered(struct turn *t, const json_t *answer)
 {
     const char *sql = json_string_value(json_object_get(answer, "sql"));
@@ -62,7 +71,7 @@ static void answered(struct turn *t, const json_t *answer)
     turn_set_plan(t, json_object_get(answer, "plan"));
     t->result = result_of(t, answer);
     json_array_append(t->results, t->result);
-    json_object_set(t->extra, "reading", json_object_get(answer, "reading"));
+    tell_reading(t, answer);
     json_t *chart = chart_suggest(t->result, json_object_get(answer, "chart"));
     if (chart)
         json_object_set_new(t->extra, "chart", chart);
@@ -104,7 +113,7 @@ static void answer_in_python(struct turn *t, const json_t *answer)
                 "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
     else if (python_of_plan(json_object_get(answer, "plan"), sql ? sql : "", &code, &err) == 0)
         run.code = buf_cstr(&code);
-    json_object_set(t->extra, "reading", json_object_get(answer, "reading"));
+    tell_reading(t, answer);
     if (run.code)
         turn_run_code(t, &run, python_ran);
     else
@@ -118,6 +127,7 @@ static void asked(struct turn *t, const json_t *answer)
     json_t *choice;
     json_t *alike = json_array();
     json_object_set(t->extra, "choices", json_object_get(answer, "choices"));
+    tell_reading(t, answer);
     verified_offer(t, alike);
     if (json_array_size(alike) > 0)
         json_object_set(t->extra, "suggestions", alike);

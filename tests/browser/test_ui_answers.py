@@ -1,11 +1,13 @@
 """Answers on the page: all rows of a result, charts, code that is changed and run again, words of a model, and what must not run."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
+from server import ROOT
 from steps import BARS, IDLE, LAST, ask, cells, choose, events, stays_inside
 from test_ui_threads import act, saved
 
@@ -221,7 +223,6 @@ def test_notebook_runs(page, tmp_path):
 
 @pytest.fixture(scope="session")
 def axe():
-    from server import ROOT
     return (ROOT / "third_party/page/node_modules/axe-core/axe.min.js").read_text()
 
 
@@ -238,21 +239,33 @@ def test_nothing_stands_in_the_way(page, server, axe, scheme, phone):
     """axe-core, on every view."""
     page.scheme(scheme)
     page.size(*((390, 800) if phone else (1280, 820)), phone=phone)
+    shots = ROOT / os.environ.get("RIDDLE_BUILD", "build") / "screenshots"
+    shots.mkdir(exist_ok=True)
+
+    def shoot(name):
+        page.screenshot(shots / f"{name}-{390 if phone else 1280}-{scheme}.png")
+
     choose(page, "E-commerce Orders")
     assert serious(page, axe) == []
+    shoot("start")
     turn = ask(page, "how many orders by status?")
     page.wait(f"document.querySelector('{turn} {BARS}')")
+    page.eval(f"document.querySelector('{turn}').scrollIntoView()")
+    shoot("answer")
     page.click(f"{turn} .ran summary")
     page.click(f"{turn} .chart .bar button", "Adjust")
+    shoot("code")
     ask(page, "SQL: SELECT * FROM nowhere")
     assert serious(page, axe) == []
     page.click("#show-data")
     page.wait("document.querySelector('#data .col')")
     page.click("#data .col .name", "status")
     assert serious(page, axe) == []
+    shoot("data")
     page.open(f"http://127.0.0.1:{server.port}/ui/status")
     page.wait("document.querySelector('.panel')")
     assert serious(page, axe) == [] and stays_inside(page)
+    shoot("status")
     small = page.eval("[...document.querySelectorAll('button, a, select, input, summary')].filter(e => e.checkVisibility() && !e.closest('.unseen') && !e.classList.contains('unseen') && "
                       "!e.classList.contains('skip') && !e.closest('p, li li') && e.getBoundingClientRect().height < 31.5).map(e => e.outerHTML.slice(0, 120))")
     assert small == []

@@ -89,9 +89,27 @@ def test_data_panel(page, tmp_path):
     page.wait("document.querySelector('#data .detail .top')")
     assert page.texts("#data .top span")[0] == "apple" and "<b id=hit>pear</b>" in page.texts("#data .top span")
     assert cells(page, "#data .sample") == [["apple", "182"], ["apple", "178"], ["<b id=hit>pear</b>", ""]]
+    page.click("#data button", "All rows")
+    page.wait("document.querySelectorAll('#all-rows tbody tr').length === 3")
+    assert cells(page, "#all-rows")[0] == ["apple", "182"]
+    page.press("Escape")
+    page.wait("!document.getElementById('all-rows')")
     page.click("#data .detail button", "Ask about it")
     page.wait("document.getElementById('question').value === 'fruit'")
     assert page.eval("[window.hit ?? null, document.getElementById('hit')]") == [None, None] and page.problems == []
+
+
+def test_how_a_file_was_read(page, tmp_path):
+    path = tmp_path / "messy.csv"
+    path.write_text("a;b\n1,5;x\n2,5;<img src=x onerror=window.hit=1>\nsome note\n")
+    upload(page, path)
+    text = page.wait("document.querySelector('.read')?.innerText")
+    assert "messy.csv" in text and "2 rows" in text and "separated by ;" in text and "skipped" in text
+    page.click(".read button", "See the data")
+    page.wait("document.querySelector('#data .report')")
+    choose(page, "Support Tickets")
+    page.wait("!document.querySelector('.read')")
+    assert page.eval("window.hit ?? null") is None and page.problems == []
 
 
 def test_status_of_the_server(page):

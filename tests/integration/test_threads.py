@@ -222,10 +222,11 @@ def test_rename_pin_and_search(server):
 def test_history_keeps_what_the_answer_said(server):
     """What a page shows of an answer is there after a reload."""
     thread = new_thread(server)
-    answer = server.post(f"/thread/{thread}/message", {"message": "how many rows are there?"}).json
+    answer = server.post(f"/thread/{thread}/message", {"message": "total amount by region with sparkle"}).json
+    assert answer["not_understood"] == ["sparkle"]
     kept = server.get(f"/threads/{thread}/messages").json["messages"][-1]["metadata"]
     assert kept["model"] == "builtin" and kept["total_ms"] > 0 and kept["timings_ms"]["exec_total"] >= 0
-    for name in ("reading", "chart", "choices", "suggestions", "warning"):
+    for name in ("reading", "not_understood", "chart", "choices", "suggestions", "warning"):
         assert kept.get(name) == answer.get(name), name
 
 

@@ -4,7 +4,7 @@ import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
 import { KeyDialog } from './api/key-dialog';
 import { describing, Describe } from './data/describe';
-import { panelOpen, PanelIfOpen } from './data/panel';
+import { panelOpen, PanelIfOpen, TableDialog } from './data/panel';
 import { schema } from './data/schema';
 import { Start } from './data/start';
 import { dropping, FileInput } from './data/upload';
@@ -82,6 +82,7 @@ export function App() {
       {dropping.value && <div id="drop" aria-hidden="true"><p>Drop to ask about it</p></div>}
       <p id="said" class="unseen" aria-live="polite">{said.value}</p>
       {describing.value && <Describe schema={describing.value} />}
+      <TableDialog />
       <Help />
       <KeyDialog />
     </>

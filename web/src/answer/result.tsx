@@ -6,14 +6,13 @@ import { Menu } from '../shared/menu';
 import { guarded } from '../shared/say';
 import { save } from '../shared/save';
 import { flat, writers } from '../shared/text';
-import { ownRows, type RowPage, rowPage, servedRows } from './rows';
+import { ownRows, type RowPage, runSource, servedRows } from './rows';
 import { DataTable } from './table';
 
 const FORMATS = [['csv', 'CSV'], ['xlsx', 'Excel'], ['parquet', 'Parquet'], ['json', 'JSON']] as const;
 
-/* All rows of the run, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
-async function exportRun(run: string, format: string): Promise<void> {
-  const url = address('/runs/{run_id}/export', { run_id: run, format });
+/* All rows, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
+async function exported(url: string, format: string): Promise<void> {
   if (key()) {
     save(await (await call(url)).blob(), `result.${format}`);
     return;
@@ -24,14 +23,18 @@ async function exportRun(run: string, format: string): Promise<void> {
   link.click();
 }
 
+export const SaveRows = ({ url }: { url: (format: string) => string }) => (
+  <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exported(url(format), format)) }))} />
+);
+
 /* One number is shown as one number. Of a result that was cut the server has the rest. */
 export function ResultView({ result, run }: { result: Result; run?: string }) {
   const whole = useSignal<RowPage | null>(null);
   useEffect(() => {
     whole.value = null;
-    if (result.truncated && run) rowPage(run, 0).then(page => { if (page.total > result.rows.length) whole.value = page; }, () => undefined);
+    if (result.truncated && run) runSource(run)(0).then(page => { if (page.total > result.rows.length) whole.value = page; }, () => undefined);
   }, [result, run]);
-  const rows = useMemo(() => (whole.value ? servedRows(run!, whole.value) : ownRows(result.columns, result.types, result.rows)), [result, whole.value]);
+  const rows = useMemo(() => (whole.value ? servedRows(runSource(run!), whole.value) : ownRows(result.columns, result.types, result.rows)), [result, whole.value]);
   const one = result.rows.length === 1 && result.columns.length === 1 ? result.rows[0][0] : null;
   if (one !== null) {
     const [writer] = writers(result.columns, result.types, result.rows);
@@ -39,6 +42,6 @@ export function ResultView({ result, run }: { result: Result; run?: string }) {
   }
   const own = () => save(new Blob([`${flat(result.columns, result.rows, ',')}\n`], { type: 'text/csv' }), 'result.csv');
   const tools = run && (!result.truncated || whole.value)
-    ? <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exportRun(run, format)) }))} /> : undefined;
+    ? <SaveRows url={format => address('/runs/{run_id}/export', { run_id: run, format })} /> : undefined;
   return <DataTable key={whole.value ? 'all' : 'first'} rows={rows} truncated={result.truncated && !whole.value} tools={tools} saveOwn={own} />;
 }

@@ -1,6 +1,6 @@
 /* Where a table's rows come from: those of an answer, or pages that the server sends as they are needed. */
 import { signal } from '@preact/signals';
-import { get } from '../api/call';
+import { get, type Params } from '../api/call';
 import { shownText, type Value } from '../shared/text';
 
 export interface Sort { column: number; down: boolean }
@@ -64,23 +64,26 @@ const KEPT_PAGES = 60;
 
 export interface RowPage { columns: string[]; types?: string[]; rows: Value[][]; total: number }
 
-export const rowPage = (run: string, offset: number, more: Record<string, string> = {}) =>
-  get<RowPage>('/runs/{run_id}/rows', { run_id: run, offset, limit: PAGE, ...more });
+/* Asks for a page of rows: of a run, or of a table. */
+export type Source = (offset: number, more?: Params) => Promise<RowPage>;
+export const runSource = (run: string): Source => (offset, more) => get('/runs/{run_id}/rows', { run_id: run, offset, limit: PAGE, ...more });
+export const tableSource = (data: string, table: string): Source => (offset, more) =>
+  get('/data/{data_id}/tables/{table}/rows', { data_id: data, table, offset, limit: PAGE, ...more });
 
 const text = (s: string) => `'${s.replaceAll("'", "''")}'`, name = (s: string) => `"${s.replaceAll('"', '""')}"`;
 /* As a condition of SQL: some column holds the text. */
 const holds = (columns: string[], wanted: string) =>
   columns.map(c => `contains(lower(CAST(${name(c)} AS VARCHAR)), lower(${text(wanted)}))`).join(' OR ');
 
-/* All rows of a run, in pages that the server sends. The first page is there already. */
-export function servedRows(run: string, { columns, types, rows: first, total }: RowPage): Rows {
+/* All rows, in pages that the server sends. The first page is there already. */
+export function servedRows(source: Source, { columns, types, rows: first, total }: RowPage): Rows {
   const version = signal(0);
   let pages = new Map<number, Value[][]>([[0, first]]), asked = new Set<number>(), query: Record<string, string> = {}, size = total, era = 0;
   async function bring(p: number) {
     const mine = era;
     asked.add(p);
     try {
-      const answer = await rowPage(run, p * PAGE, query);
+      const answer = await source(p * PAGE, query);
       if (mine !== era) return;
       pages.set(p, answer.rows);
       size = answer.total ?? size;

@@ -1,15 +1,30 @@
 /* The data of a thread: its tables and columns, what they hold, and how they were read. A click on a column asks about it. */
 import { signal, useSignal } from '@preact/signals';
-import { useMemo } from 'preact/hooks';
+import { useEffect, useMemo } from 'preact/hooks';
+import { address, get } from '../api/call';
 import type { Column, Report, Schema, Table } from '../api/types';
-import { ownRows } from '../answer/rows';
+import { SaveRows } from '../answer/result';
+import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
 import { DataTable } from '../answer/table';
 import { Button } from '../shared/button';
+import { Dialog } from '../shared/dialog';
 import { Icon } from '../shared/icon';
+import { guarded } from '../shared/say';
 import { count, group, shownText, typeWord, type Value } from '../shared/text';
 import { draft } from '../threads/composer-state';
 import { describe } from './describe';
 import { schema } from './schema';
+
+type TableDetail = Partial<Omit<Table, 'schema'>> & { columns?: (Column & { name: string })[] | Record<string, Column> };
+
+function detailed({ columns, report }: TableDetail): Partial<Table> {
+  const schema = Array.isArray(columns) ? Object.fromEntries(columns.map(c => [c.name, c])) : columns ?? {};
+  return { ...(report && { report }), schema };
+}
+
+/* What both know of a column; what people wrote about it wins. */
+const merged = (known: Record<string, Column>, more: Record<string, Column> | undefined) =>
+  Object.fromEntries(Object.entries(known).map(([name, column]) => [name, { ...more?.[name], ...column }]));
 
 export const panelOpen = signal(false);
 
@@ -80,16 +95,40 @@ export function ReportView({ report }: { report: Report }) {
   );
 }
 
-function TableView({ table, open }: { table: Table; open: boolean }) {
+/* All rows of a table, over the page. */
+const shownTable = signal<{ data: string; table: string; page: RowPage } | null>(null);
+const showRows = (data: string, table: string) => guarded(async () => { shownTable.value = { data, table, page: await tableSource(data, table)(0) }; });
+
+export function TableDialog() {
+  const now = shownTable.value;
+  const rows = useMemo(() => now && servedRows(tableSource(now.data, now.table), now.page), [now]);
+  if (!now || !rows) return null;
+  const close = () => { shownTable.value = null; };
+  return (
+    <Dialog id="all-rows" title={now.table} onClose={close} full>
+      <DataTable rows={rows} label={`Rows of ${now.table}`} tools={<SaveRows url={format => address('/data/{data_id}/tables/{table}/export', { data_id: now.data, table: now.table, format })} />} />
+      <div class="actions"><Button onClick={close}>Close</Button></div>
+    </Dialog>
+  );
+}
+
+function TableView({ data, table: known, open }: { data: string; table: Table; open: boolean }) {
+  /* What was read of it in detail comes when it is opened: roles, histograms, the report. */
+  const more = useSignal<Partial<Table> | null>(null), wanted = useSignal(open);
+  useEffect(() => {
+    if (wanted.value && !more.value) get<TableDetail>('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
+  }, [wanted.value]);
+  const table = { ...known, ...more.value, schema: merged(known.schema, more.value?.schema) };
   const columns = Object.entries(table.schema), names = columns.map(([name]) => name), rows = table.row_count ?? 0;
   const sample = useMemo(() => ownRows(names, columns.map(([, c]) => c.sql_type ?? ''), (table.sample_rows ?? []).map(r => names.map(n => r[n] ?? null))), [table]);
   const notes = new Map((table.report?.columns ?? []).map(c => [c.name, c.note]));
   return (
-    <details class="table" open={open}>
+    <details class="table" open={open} onToggle={event => { if (event.currentTarget.open) wanted.value = true; }}>
       <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== undefined ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
       {table.report && <ReportView report={table.report} />}
       <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} />)}</ul>
+      <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>
       {!!table.sample_rows?.length && <div class="sample"><DataTable rows={sample} label={`First rows of ${table.table}`} plain /></div>}
     </details>
   );
@@ -102,7 +141,7 @@ export function DataPanel({ data }: { data: Schema }) {
       <div class="body">
         {data.description && <p class="note" dir="auto">{data.description}</p>}
         <p><Button id="describe" class="small" icon="pencil" onClick={() => describe(data.id)}>Describe</Button></p>
-        {data.files.map((table, i) => <TableView key={`${data.id}/${table.table}`} table={table} open={i === 0} />)}
+        {data.files.map((table, i) => <TableView key={`${data.id}/${table.table}`} data={data.id} table={table} open={i === 0} />)}
         {!!data.relationships?.length && <><h3>How they join</h3><ul class="joins">{data.relationships.map(r => <li>{r.from} → {r.to}</li>)}</ul></>}
       </div>
     </aside>

@@ -1,5 +1,7 @@
-import { chooseFiles } from './upload';
+import { panelOpen, ReportView } from './panel';
+import { chooseFiles, lastRead } from './upload';
 import { chosen, sets } from './sets';
+import { Button } from '../shared/button';
 import { Icon } from '../shared/icon';
 
 /* The first view: what there is to ask about. */
@@ -9,6 +11,13 @@ export function Start() {
     <section id="start" aria-labelledby="start-title">
       <h2 id="start-title">What would you like to know?</h2>
       <p class="lead">Choose some data, or bring your own, and ask.</p>
+      {lastRead.value.filter(read => chosen.value.includes(read.id)).map(read => (
+        <section class="read" aria-label={`How ${read.name} was read`}>
+          <b dir="auto">{read.name}</b>
+          <ReportView report={read.report} />
+          <Button class="small" icon="data" onClick={() => { panelOpen.value = true; }}>See the data</Button>
+        </section>
+      ))}
       <div id="sets" role="group" aria-label="Data to ask about">
         {sets.value.map(s => (
           <button type="button" data-id={s.id} aria-pressed={chosen.value.includes(s.id)} onClick={() => { chosen.value = [s.id]; }}>

@@ -1,15 +1,18 @@
 /* Files from the person: chosen, dropped anywhere, or a table that is pasted. */
 import { signal } from '@preact/signals';
 import { askKey, get, key, type Problem, problem } from '../api/call';
+import type { Report } from '../api/types';
 import { go } from '../route';
 import { Button } from '../shared/button';
 import { notice } from '../shared/say';
 import { running } from '../threads/state';
 import { chosen, loadSets } from './sets';
 
-interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string }
+interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string; rows?: number; columns?: string[]; report?: Report }
 interface Uploading { text: string; part: number | null; cancel: () => void }
 
+/* How the files of the last upload were read. */
+export const lastRead = signal<{ id: string; name: string; report: Report }[]>([]);
 export const uploading = signal<Uploading | null>(null);
 
 export function UploadProgress() {
@@ -65,7 +68,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
         if ((error as Problem).status !== 401) throw error;
         await askKey();
       }
-    const ready: string[] = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
+    const ready: string[] = [], read: typeof lastRead.value = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
     for (const file of answer.files) { /* a large one is still being read (202) */
       let now = file;
       while (now.status === 'processing') {
@@ -74,13 +77,18 @@ export async function upload(list: Iterable<File>): Promise<void> {
         await wait(300);
         now = await get<UploadedFile>('/uploads/{file_id}', { file_id: file.file_id });
       }
-      if (now.error) wrong.push(`${file.filename}: ${now.error}`); else ready.push(file.file_id);
+      if (now.error) wrong.push(`${file.filename}: ${now.error}`);
+      else {
+        ready.push(file.file_id);
+        if (now.report) read.push({ id: file.file_id, name: file.filename, report: now.report });
+      }
     }
     if (ready.length) {
       chosen.value = ready;
       go({ view: 'start' });
       await loadSets();
       chosen.value = ready;
+      lastRead.value = read;
     }
     if (wrong.length) notice.value = wrong.join('\n');
   } catch (error) {

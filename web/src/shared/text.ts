@@ -37,7 +37,7 @@ function numberWriter(name: string, values: Value[]): (v: Value) => string {
 
 export function shownText(v: Value): string {
   if (typeof v === 'object') return JSON.stringify(v);
-  const time = /^(\d{4}-\d\d-\d\d)T(\d\d:\d\d(:\d\d(?:\.\d+)?)?)(Z|\+00:00)?$/.exec(String(v));
+  const time = /^(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d(:\d\d(?:\.\d+)?)?)(Z|\+00(?::00)?)?$/.exec(String(v));
   return !time ? String(v) : /^00:00(:00(\.0+)?)?$/.test(time[2]) ? time[1] : `${time[1]} ${time[2]}`;
 }
 
