@@ -117,6 +117,23 @@ static bool fits(const struct picture *p)
     return n_x <= CHART_BARS_MAX && n_x * n_series >= 2;
 }
 
+/*
+ * Of two categories, one may tell the rows apart by itself, such as a name beside its key: the
+ * other
+ * is then no colour, only a legend as long as the rows. A name is preferred.
+ */
+static bool name_rows(struct picture *p, const size_t category[2])
+{
+    p->series = NONE;
+    bool first_is_key = shape_is_label(p->result, category[0]);
+    for (size_t i = 0; i < 2; i++) {
+        p->x = category[i == 0 ? first_is_key : !first_is_key];
+        if (count_different(p, p->x, NONE) == p->n_rows && fits(p))
+            return true;
+    }
+    return false;
+}
+
 static size_t column_named(const struct picture *p, const json_t *field)
 {
     const char *name = json_is_string(field) ? json_string_value(field) : json_string_value(json_object_get(field, "field"));
@@ -150,6 +167,11 @@ static bool take_hint(struct picture *p, const json_t *hint)
     if (str_eq(p->kind, "line") && shape_kind_of(p->result, p->x) != SHAPE_TIME && !is_steps(p, p->x) &&
         !is_number_column(p, p->x))
         p->kind = "bar";
+    size_t x = p->x, series = p->series, both[2] = { x, series };
+    if (str_eq(p->kind, "bar") && series != NONE && name_rows(p, both))
+        return true;
+    p->x = x;
+    p->series = series;
     return fits(p);
 }
 
@@ -199,6 +221,8 @@ static bool choose(struct picture *p)
     }
     if (at.n_categories > 0) {
         p->kind = "bar";
+        if (at.n_categories > 1 && name_rows(p, at.category))
+            return true;
         p->x = at.category[0];
         p->series = at.n_categories > 1 ? at.category[1] : NONE;
         /* Keys say nothing beside a bar when there are many. */

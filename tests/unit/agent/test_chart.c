@@ -51,6 +51,13 @@ static void test_kinds(void **state)
         { "{'columns':['items','orders'],'types':['BIGINT','BIGINT'],'rows':[[1,20],[2,10],[3,4]]}", NULL, "bar items orders" },
         { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['a','x',1],['a','y',2],['b','x',3]]}",
           NULL, "bar city n kind" },
+        /* a name beside its key is no colour */
+        { "{'columns':['name','product_id','n'],'types':['VARCHAR','BIGINT','BIGINT'],"
+          "'rows':[['a',7,1],['b',9,2],['c',4,3]]}",
+          NULL, "bar name n" },
+        { "{'columns':['name','product_id','n'],'types':['VARCHAR','BIGINT','BIGINT'],"
+          "'rows':[['a',7,1],['b',9,2],['a',4,3]]}",
+          "{'mark':'bar','x':'name','y':'n','series':'product_id'}", "bar product_id n" },
         { "{'columns':['kind','sum'],'types':['object','float64'],'rows':[['a',1.5],['b',2]]}", NULL, "bar kind sum" },
         { "{'columns':['returned','sum'],'types':['BOOLEAN','DOUBLE'],'rows':[[true,1.5],[false,2]]}", NULL, "bar returned sum" },
         /* none */
