@@ -245,6 +245,7 @@ static int prepare_sql(void *arg, struct err *err)
         .threads = k->threads,
         .temp_directory = "/tmp",
         .written_path = k->export ? sql_export_path(k->export) : NULL,
+        .has_files = k->parts->has_python && jail_has_tree(k->parts->jail),
     };
     return sql_engine_setup(k->parts->engine, &setup, err);
 }

@@ -62,6 +62,41 @@ def test_csv_has_all_rows(programs, data):
     assert done.text == 'a,b,c\r\n=1+2,"",\r\n'
 
 
+def test_everyday_cells(programs, data):
+    """What analysts import is there, files are found by their names, and a notebook's lines do no harm."""
+    code = """%matplotlib inline
+!pip install nothing
+import importlib, io
+import pandas as pd
+for name in "scipy sklearn statsmodels openpyxl xlsxwriter plotly PIL sympy networkx lxml bs4 tqdm tabulate jinja2".split():
+    importlib.import_module(name)
+assert len(pd.read_csv("orders.csv")) == len(pd.read_csv("/mnt/data/orders.csv")) == len(pd.read_csv("/home/user/orders.csv"))
+df = pd.DataFrame({"a": [1, 2, 3], "b": ["x", None, "z"], "t": pd.to_datetime(["2024-01-01", "2024-01-02", None])})
+df.to_excel("o.xlsx", index=False)
+assert pd.read_excel("o.xlsx")["a"].tolist() == [1, 2, 3]
+df.to_parquet("/data/outputs/o.parquet")
+back = pd.read_parquet("/data/outputs/o.parquet")
+assert back["t"].equals(df["t"]) and back["b"].isna().tolist() == [False, True, False]
+assert pd.read_parquet(io.BytesIO(df.to_parquet()), columns=["b", "a"]).columns.tolist() == ["b", "a"]
+import plotly.express as px
+assert len(px.bar(df, x="b", y="a").data) == 1
+import numpy as np
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import GridSearchCV
+GridSearchCV(Ridge(), {"alpha": [1, 2]}, n_jobs=2, cv=2).fit(np.arange(20).reshape(10, 2), np.arange(10))
+try:
+    sql("SELECT * FROM read_text('/etc/hostname')")
+except Exception as error:
+    print("Permission" in str(error))
+%time print("done")
+"""
+    (data / "everyday.py").write_text(code)
+    done = programs.run("--policy", "open", "--timeout", "60", "--python", data / "everyday.py", data / "orders.csv")
+    assert done.status == 0, done.err
+    assert done.text.splitlines() == ["!pip install nothing: not run; a sandbox has no shell and no network, and packages cannot be "
+                                      "installed in it", "True", "done"]
+
+
 def test_json(programs, data):
     done = programs.run("--json", "--sql", TOTALS, data / "orders.csv")
     assert done.status == 0

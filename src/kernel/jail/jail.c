@@ -57,8 +57,15 @@ static const char *const devices[] = { "null", "zero", "full", "random", "urando
 static const struct {
     const char *target, *link;
 } links[] = {
-    { "usr/lib", "lib" },          { "/proc/self/fd", "dev/fd" },     { "/proc/self/fd/0", "dev/stdin" },
-    { "/proc/self/fd/1", "dev/stdout" }, { "/proc/self/fd/2", "dev/stderr" }, { "/tmp", "dev/shm" },
+    { "usr/lib", "lib" },
+    { "/proc/self/fd", "dev/fd" },
+    { "/proc/self/fd/0", "dev/stdin" },
+    { "/proc/self/fd/1", "dev/stdout" },
+    { "/proc/self/fd/2", "dev/stderr" },
+    { "/tmp", "dev/shm" },
+    /* Where code of other systems looks for files and leaves them. */
+    { "/workspace", "mnt/data" },
+    { "/workspace", "home/user" },
 };
 
 static const char *const ns_names[JAIL_NS_COUNT] = { "user", "pid", "mnt", "net", "ipc", "uts", "cgroup" };
@@ -113,9 +120,8 @@ static int build_template(struct err *err)
         if (r < 0)
             return r;
     }
-    static const char *const dirs[] = {
-        "dev", "proc", "data", "tables", "workspace", "tmp", "out"
-    };
+    static const char *const dirs[] = { "dev", "proc", "data", "tables", "workspace",
+                                        "tmp", "out",  "mnt",  "home" };
     for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
         snprintf(to, sizeof(to), "/jail/%s", dirs[i]);
         if (mkdir(to, 0755) < 0 && errno != EEXIST)

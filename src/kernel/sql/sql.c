@@ -467,6 +467,8 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
         if (r == 0)
             r = sql_run(e, buf_cstr(&sql), err);
     }
+    if (r == 0 && setup->has_files)
+        r = sql_run(e, "SET allowed_directories=['/workspace/', '/data/', '/tmp/']", err);
     return r < 0 ? r : lock_engine(e, err);
 }
 

@@ -10,6 +10,7 @@ These files are compiled into riddle-kernel and imported from memory: a jail has
     values     anything as JSON
     errors     exceptions as results
     display    display(), matplotlib figures
+    everyday   what notebooks have and Python has not
     warm       what the zygote does once, so that kernels need not
 """
 

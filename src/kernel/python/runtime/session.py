@@ -19,7 +19,7 @@ from types import ModuleType
 import _riddle
 import _riddle_frames
 
-from . import display, errors, results, tables
+from . import display, errors, everyday, results, tables
 from .policy import Policy, PolicyViolation
 from .values import cut, dumps, safe_text, to_utf8
 
@@ -149,7 +149,12 @@ class Session:
         cell = f"<cell {self.count}>"
         self._settle(svg)
         try:
-            tree = compile(text, cell, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
+            try:
+                tree = compile(text, cell, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
+            except SyntaxError:
+                if (text := everyday.plain(text)) == code.decode():
+                    raise
+                tree = compile(text, cell, "exec", ast.PyCF_ONLY_AST | _FLAGS, dont_inherit=True)
             if restricted:
                 self.policy.check(tree, self.namespace)
             wanted = self._trailing(tree, text)
@@ -166,6 +171,8 @@ class Session:
         try:
             try:
                 self._load_names(tree, text)
+                if "parquet" in text:
+                    everyday.parquet(self.sql)
                 if compiled.co_flags & inspect.CO_COROUTINE:
                     self._run_async(eval(compiled, namespace))
                 else:

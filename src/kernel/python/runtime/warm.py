@@ -43,6 +43,7 @@ _FIGURES = (
 
 ENVIRONMENT = {
     "HOME": "/workspace",
+    "JOBLIB_MULTIPROCESSING": "0",
     "LANG": "C.UTF-8",
     "LC_ALL": "C.UTF-8",
     "MPLBACKEND": "Agg",
