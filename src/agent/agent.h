@@ -103,6 +103,8 @@ struct chat_spec {
     const char *thread_id; /* NULL: one is made up */
     const char *title;     /* may be NULL */
     const json_t *datasets, *uploads; /* arrays of ids; may be NULL */
+    /* An object: it is a sandbox on these terms (run/sandbox_terms.h). NULL: a conversation. */
+    const json_t *terms;
 };
 
 /* chat is NULL when err is not. It is the callee's reference: chat_unref(). */
@@ -191,6 +193,32 @@ int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file
                    struct err *err);
 int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
 
+int chat_write_file(struct chat *c, const char *path, const void *data, size_t len, bool append,
+                    kernel_file_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
+int chat_remove_file(struct chat *c, const char *path, kernel_file_fn done, void *arg,
+                     struct kernel_file_op **ret, struct err *err);
+/* {files, variables, globals}. */
+int chat_inspect(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret,
+                 struct err *err);
+
+/* ---- sandboxes: threads without a conversation (sandboxes.c) ---- */
+
+/* Its terms; NULL: it is a conversation. Borrowed. */
+const struct sandbox_terms *chat_terms(const struct chat *c);
+/* {run_id, status, execution_time, debug} of the last execution; NULL: there was none. Borrowed. */
+const json_t *chat_last_execution(const struct chat *c);
+/* When it is deleted unless it is used: in milliseconds from now. */
+int64_t chat_expires_in_ms(const struct chat *c);
+
+/* Executions of an owner's sandboxes since the server started. */
+struct sandbox_stats {
+    size_t active; /* sandboxes in memory */
+    uint64_t executions, succeeded;
+    double seconds; /* of all executions */
+};
+void agent_sandbox_stats(const struct agent *a, const char *owner, struct sandbox_stats *ret);
+void agent_count_execution(struct agent *a, const char *owner, bool ok, double seconds);
+
 /* ---- turns ---- */
 
 /*
@@ -230,6 +258,7 @@ struct chat_code {
     const char *language; /* sql or python */
     const char *code;     /* at most CODE_MAX_BYTES (limits.h) */
     int64_t timeout_ms, max_rows, max_output_bytes;
+    const json_t *context; /* variables that Python sets first; may be NULL */
 };
 /*
  * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/limits.h"
+#include "run/sandbox_terms.h"
 #include "run/thread_kernel.h"
 
 #define TURNS_QUEUED_MAX 32        /* of one chat */
@@ -42,6 +43,9 @@ struct chat {
     struct turn *turns; /* the first one runs */
     struct settle_waiter *settling; /* who waits for its kernel to settle */
     int64_t used_ms;
+    struct sandbox_terms *terms; /* NULL: a conversation */
+    int64_t born_wall_ms;        /* of a sandbox */
+    json_t *last_execution;      /* … and its last one */
 };
 
 struct catalog_entry {
@@ -68,6 +72,8 @@ struct agent {
         struct loop_timer *timer;
     } aside; /* of agent_put_aside() */
     struct agent_stats stats;
+    struct owner_stats *owners;     /* sandboxes.c */
+    int64_t started_ms, expired_ms; /* … */
     bool closing;
 };
 
@@ -95,6 +101,23 @@ void chat_remember(struct chat *c, const char *role, const char *content, const 
  */
 void chat_adopt(struct chat *c, const json_t *earlier);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
+
+/* ---- sandboxes.c ---- */
+
+/* Limits and policy of the code of a chat. */
+void chat_limits(const struct chat *c, struct sandbox_limits *ret);
+enum python_policy chat_policy(const struct chat *c);
+/*
+ * Makes the chat a sandbox on these terms, as asked for or as the store has them. UNAVAILABLE when
+ * its owner has too many.
+ */
+int chat_set_terms(struct chat *c, const json_t *terms, int64_t born_wall_ms, struct err *err);
+/* An execution ended; answer as listeners get it. */
+void chat_note_execution(struct chat *c, const json_t *answer);
+/* Deletes sandboxes that are too old or were not used for too long. */
+void agent_expire_sandboxes(struct agent *a);
+bool agent_has_sandboxes(const struct agent *a);
+void agent_forget_stats(struct agent *a);
 
 /* ---- turn.c ---- */
 

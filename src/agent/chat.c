@@ -257,6 +257,8 @@ static void chat_free(struct chat *c)
     json_decref(c->last_plan);
     free(c->last_question);
     keeper_forget(c);
+    sandbox_terms_destroy(c->terms);
+    json_decref(c->last_execution);
     free(c);
 }
 
@@ -266,7 +268,7 @@ static void maybe_free(struct chat *c)
     /* A loss that is still to be told of is remembered here only. */
     enum kernel_state state = thread_kernel_state(c->kernel);
     bool kept = !c->deleted &&
-                ((state != KERNEL_NONE && state != KERNEL_COLD) ||
+                (c->terms || (state != KERNEL_NONE && state != KERNEL_COLD) ||
                  thread_kernel_has_loss(c->kernel) || thread_kernel_is_busy(c->kernel));
     if (c->agent->closing)
         return; /* agent_destroy() */
@@ -294,6 +296,8 @@ static void kernel_spec(void *arg, struct sandbox_spec *ret)
     ret->files = c->data.files;
     ret->n_files = c->data.n_files;
     sandbox_limits_default(c->agent->env.cfg, &ret->limits);
+    if (c->terms)
+        sandbox_terms_apply(c->terms, ret);
 }
 
 static void kernel_changed(void *arg, bool arrived)
@@ -511,7 +515,9 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     *o = (struct opening){ .agent = a, .chat = c, .done = done, .arg = arg };
-    int r = chat_replace_data(c, spec->datasets, spec->uploads, err);
+    int r = spec->terms ? chat_set_terms(c, spec->terms, clock_wall_ms(), err) : 0;
+    if (r == 0)
+        r = chat_replace_data(c, spec->datasets, spec->uploads, err);
     if (r == 0 && !a->env.store) {
         r = loop_defer(a->env.loop, open_soon, o, err);
     } else if (r == 0) {
@@ -520,6 +526,11 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
         struct thread record = { .thread_id = id, .owner = spec->owner, .title = spec->title,
                                  .datasets_json = spec->datasets ? datasets : NULL,
                                  .uploads_json = spec->uploads ? uploads : NULL, .state = "open" };
+        auto_free char *terms = c->terms ? json_to_str(c->terms->config) : NULL;
+        if (c->terms) {
+            record.state = "sandbox";
+            record.terms_json = terms;
+        }
         r = store_put_thread(a->env.store, &record, STORE_CREATE, on_created, o, err);
     }
     if (r < 0) {
@@ -635,7 +646,11 @@ static void on_record(const struct err *err, const struct store_page *page, void
         c->message_count = MAX_OF(t->message_count, 0);
         c->datasets = TAKE_PTR(datasets);
         c->uploads = TAKE_PTR(uploads);
-        r = find_data(c, false, &why);
+        auto_json json_t *terms = NULL;
+        if (t->terms_json && json_parse(t->terms_json, strlen(t->terms_json), &terms, NULL) == 0)
+            r = chat_set_terms(c, terms, store_time_ms(t->created_at), &why);
+        if (r == 0)
+            r = find_data(c, false, &why);
         if (r == 0)
             keeper_adopt(c);
         if (r == -ERR_NOT_FOUND)
@@ -708,6 +723,7 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
         return r;
     }
     clock_iso8601(clock_wall_ms(), a->started_at);
+    a->started_ms = clock_now_ms();
     *ret = a;
     return 0;
 }
@@ -739,6 +755,7 @@ void agent_destroy(struct agent *a)
         chat_free(c);
     }
     agent_forget_learning(a);
+    agent_forget_stats(a);
     for (size_t i = 0; i < a->n_catalogs; i++) {
         free(a->catalogs[i].key);
         catalog_unref(a->catalogs[i].catalog);

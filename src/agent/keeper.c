@@ -26,6 +26,7 @@
 #include "sandbox/image_file.h"
 
 #define SWEEP_MS 10000 /* or sooner, when kernels are to be frozen sooner */
+#define SANDBOX_SWEEP_MS 500 /* with sandboxes, which may live for seconds */
 #define STATELESS_KERNEL_MS                                                                        \
     60000 /* how long a kernel without variables is kept for the next message */
 #define LOOK_MS                                                                                    \
@@ -345,6 +346,8 @@ static uint64_t sweep_ms(const struct agent *a)
         ms = MIN_OF(ms, a->env.cfg->freeze_after_s * 500);
     if (a->env.cfg->cold_after_s > 0)
         ms = MIN_OF(ms, a->env.cfg->cold_after_s * 500);
+    if (agent_has_sandboxes(a))
+        ms = MIN_OF(ms, SANDBOX_SWEEP_MS);
     return (uint64_t)ms;
 }
 
@@ -367,6 +370,7 @@ static void on_sweep(void *arg)
                  now - c->used_ms > a->env.cfg->freeze_after_s * 1000)
             (void)chat_freeze(c, &err); /* what cannot be frozen stays hot */
     }
+    agent_expire_sandboxes(a);
     agent_trim(a, NULL);
     if (memory_available_bytes("") < memory_limit_bytes("") / 5)
         (void)make_room(a);

@@ -91,11 +91,6 @@ static void on_progress(void *arg, const char *stage, double fraction)
     turn_say(arg, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
 }
 
-static enum python_policy turn_policy(const struct turn *t)
-{
-    return str_eq(turn_cfg(t)->python_policy, "open") ? POLICY_OPEN : POLICY_RESTRICTED;
-}
-
 static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t timeout_ms,
                      int64_t max_rows, int64_t max_output_bytes, bool shown, kernel_job_fn done,
                      struct err *err)
@@ -103,7 +98,8 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
     struct kernel_job job = {
         .kind = kind,
         .code = code,
-        .policy = turn_policy(t),
+        .policy = chat_policy(t->chat),
+        .context = t->code.context,
         .timeout_ms = timeout_ms,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,
@@ -175,7 +171,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
 struct run_request turn_request(const struct turn *t)
 {
     return (struct run_request){ .kind = str_eq(t->run.language, "python") ? RUN_PYTHON : RUN_SQL,
-                                 .policy = turn_policy(t),
+                                 .policy = chat_policy(t->chat),
                                  .timeout_ms = t->code.timeout_ms,
                                  .max_rows = t->code.max_rows,
                                  .max_output_bytes = t->code.max_output_bytes };
@@ -212,7 +208,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     struct sandbox_limits limits;
     struct run_request request = turn_request(t);
     const struct outcome_of of = { .request = &request, .limits = &limits, .cancelled = t->cancelled };
-    sandbox_limits_default(turn_cfg(t), &limits);
+    chat_limits(t->chat, &limits);
     if (refused && !t->cancelled && !t->timed_out && try_among_frames(t)) {
         t->first_failure = outcome_error(&of, res);
         return;
@@ -394,6 +390,7 @@ static int queue_turn(struct chat *c, const struct chat_message *message,
     t->data = TAKE_PTR(c->next_data);
     t->code = *code;
     t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
+    json_incref((json_t *)t->code.context);
     t->results = json_array();
     t->code_runs = json_array();
     t->files = json_array();
@@ -440,6 +437,9 @@ int chat_send(struct chat *c, const struct chat_message *message,
               const struct turn_listener *listener, struct turn **ret, struct err *err)
 {
     const struct config *cfg = c->agent->env.cfg;
+    if (c->terms)
+        return err_set(err, ERR_CONFLICT, "'%s' is a sandbox: it runs code and takes no messages",
+                       c->id);
     int r = chat_check_message(cfg, message->text, err);
     if (r < 0)
         return r;
@@ -564,6 +564,7 @@ void turn_free(struct turn *t)
     model_talk_destroy(t);
     reading_destroy(t->reading);
     json_decref(t->data);
+    json_decref((json_t *)t->code.context);
     json_decref(t->earlier);
     json_decref(t->run.plan);
     json_decref(t->first_failure);

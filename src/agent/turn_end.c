@@ -231,6 +231,8 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     if (t->message)
         remember(t);
     auto_json json_t *answer = t->message ? answer_json(t) : execution_json(t);
+    if (c->terms && answer)
+        chat_note_execution(c, answer);
     struct err out_of_memory = ERR_INIT;
     if (!answer)
         err_set(&out_of_memory, ERR_NO_MEMORY, "out of memory");
@@ -274,9 +276,12 @@ static void store_turn(struct turn *t)
                                                               QUESTION_MAX_BYTES),
                                             t->message) :
                                t->message;
+    const json_t *returned = json_object_get(t->result, "returned");
+    auto_json json_t *had_result = json_pack("{s:b}", "has_result",
+                                             returned && !json_is_null(returned));
     struct sandbox_limits limits;
     struct run_request request = turn_request(t);
-    sandbox_limits_default(turn_cfg(t), &limits);
+    chat_limits(c, &limits);
     const struct message messages[] = {
         { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "user", .content = t->message, .run_id = t->run_id },
         { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "assistant", .content = buf_cstr(&t->text),
@@ -299,7 +304,7 @@ static void store_turn(struct turn *t)
         .limits = &limits,
         .result = t->result,
         .timings = times,
-        .usage = t->usage,
+        .usage = c->terms ? had_result : t->usage,
     };
     if (capsule_store(c->agent->env.store, &spec, messages, t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
         on_stored(&err, 0, t);

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include "api/chats.h"
 #include "api/files.h"
+#include "api/sandboxes.h"
 #include "api/told.h"
 #include "api/uploads.h"
 #include "base/clock.h"
@@ -220,6 +221,8 @@ static int open_server(struct app *app, struct err *err)
     };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
+    if (r == 0)
+        r = sandbox_add_routes(app->server, err);
     return r == 0 ? http_server_start(app->server, err) : r;
 }
 

@@ -573,7 +573,8 @@ static void list_threads(struct http_request *req)
         *p++ = *s;
     }
     strcpy(p, "%");
-    struct store_query query = { .owner = http_owner(req), .cursor = http_query(req, "cursor"),
+    struct store_query query = { .owner = http_owner(req), .state = "open",
+                                 .cursor = http_query(req, "cursor"),
                                  .title_like = wanted && *wanted ? pattern : NULL,
                                  .pinned = pinned && str_eq(pinned, "true") ? "1" : NULL,
                                  .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT) };

@@ -7,6 +7,7 @@
 #include <string.h>
 #include "api/chats.h"
 #include "api/files.h"
+#include "api/sandboxes.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "net/sse.h"
@@ -34,6 +35,7 @@ static void serving_free(struct serving *s)
     json_decref(s->datasets);
     json_decref(s->uploads);
     json_decref(s->earlier);
+    json_decref((json_t *)s->code.context);
     arena_finish(&s->arena);
     free(s);
 }
@@ -66,6 +68,9 @@ static json_t *image_paths(const json_t *answer)
 /* An answer in FORM_THREAD has its own names for the same things, and everything else as it is. */
 static json_t *shaped(const struct serving *s, json_t *answer)
 {
+    if (s->form == FORM_SANDBOX)
+        return sandbox_answer_json(answer, chat_id(s->chat), chat_terms(s->chat),
+                                   s->code.timeout_ms);
     json_t *out = json_copy(answer);
     if (!out || !json_object_get(answer, "assistant_message"))
         return out;
@@ -180,7 +185,11 @@ static void stream_answer(struct serving *s, json_t *answer)
         say(s, "images", json_pack("{s:O}", "value", json_object_get(all, "images")));
     else if (s->form == FORM_CHAT || code)
         say(s, "result", json_incref(all));
-    if (s->form == FORM_CHAT || code)
+    if (s->form == FORM_SANDBOX)
+        say(s, "done",
+            json_pack("{s:O, s:O}", "execution_id", json_object_get(all, "execution_id"), "status",
+                      json_object_get(all, "status")));
+    else if (s->form == FORM_CHAT || code)
         say(s, "done", json_pack("{s:O, s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id",
                                  json_object_get(all, "thread_id"), "status", json_object_get(all, "status"), "timings_ms",
                                  json_object_get(all, "timings_ms")));
@@ -190,9 +199,11 @@ static void stream_answer(struct serving *s, json_t *answer)
 
 /* ---- the end ---- */
 
-static void reply_error(struct http_request *req, const struct err *err)
+static void reply_error(const struct serving *s, struct http_request *req, const struct err *err)
 {
-    if (err->code == ERR_UNAVAILABLE)
+    if (s->form == FORM_SANDBOX && err->code == ERR_NOT_FOUND && !s->chat)
+        sandbox_reply_unknown(req);
+    else if (err->code == ERR_UNAVAILABLE)
         http_reply_busy(req, 1, "%s", err->message);
     else
         http_reply_error(req, err);
@@ -204,7 +215,7 @@ static void end_with_error(struct serving *s, const struct err *err)
         say_error(s, err);
         sse_end(s->sse);
     } else if (s->req) {
-        reply_error(s->req, err);
+        reply_error(s, s->req, err);
     }
     serving_free(s);
 }
@@ -305,6 +316,16 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         end_with_error(s, &why);
         return;
     }
+    if (s->form == FORM_SANDBOX && !chat_terms(chat)) {
+        chat_unref(TAKE_PTR(s->chat));
+        err_set(&why, ERR_NOT_FOUND, "Sandbox not found");
+        end_with_error(s, &why);
+        return;
+    }
+    if (s->form == FORM_SANDBOX) { /* a request may ask for less than the sandbox has */
+        int64_t most = chat_terms(chat)->timeout_ms;
+        s->code.timeout_ms = s->code.timeout_ms ? MIN_OF(s->code.timeout_ms, most) : most;
+    }
     struct turn_listener listener = { .event = s->stream ? on_event : NULL, .done = on_done, .arg = s };
     if (s->follow) {
         follow(s, &listener);
@@ -314,7 +335,7 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
     struct chat_message message = { .text = s->message,
                                     .timeout_ms = s->timeout_ms,
                                     .earlier = s->earlier };
-    if (r == 0 && s->form == FORM_CODE)
+    if (r == 0 && (s->form == FORM_CODE || s->form == FORM_SANDBOX))
         r = chat_execute(chat, &s->code, &listener, &s->turn, &why);
     else if (r == 0)
         r = chat_send(chat, &message, &listener, &s->turn, &why);
@@ -350,6 +371,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         s->code = *ask->code;
         s->code.language = arena_strdup(&s->arena, ask->code->language);
         s->code.code = arena_strdup(&s->arena, ask->code->code);
+        s->code.context = json_deep_copy(ask->code->context);
     }
     s->datasets = json_deep_copy(ask->datasets);
     s->uploads = json_deep_copy(ask->uploads);
@@ -369,8 +391,8 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         r = chat_create(app->agent, &spec, on_open, s, &err);
     }
     if (r < 0) {
+        reply_error(s, req, &err);
         serving_free(s);
-        reply_error(req, &err);
         return;
     }
     if (s->stream && !ask->thread_id)

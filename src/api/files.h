@@ -33,6 +33,9 @@ const struct session_file *session_file_at(struct app *app, const char *owner, c
 
 bool file_is_image(const char *name);
 
+/* Answers with a file of the chat's /workspace, as fast as the client takes it. NULL: not found. */
+void workspace_download(struct http_request *req, struct chat *c, const char *path);
+
 /* The thread is in use: its files are kept on. */
 void session_touch(struct app *app, const char *owner, const char *thread_id);
 /* The thread is deleted. True if it had files. */

@@ -198,9 +198,8 @@ static void on_piece(const struct file_piece *piece, const struct err *err, void
     }
 }
 
-static void send_workspace(struct http_request *req, struct app *app, const char *session_id, const char *path)
+void workspace_download(struct http_request *req, struct chat *c, const char *path)
 {
-    struct chat *c = chat_find(app->agent, http_owner(req), session_id);
     struct err err = ERR_INIT;
     if (!c || !chat_has_kernel(c)) {
         http_reply_fail(req, ERR_NOT_FOUND, NO_KERNEL);
@@ -246,5 +245,5 @@ void session_download(struct http_request *req)
     else if (data)
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
     else
-        send_workspace(req, app, id, at);
+        workspace_download(req, chat_find(app->agent, http_owner(req), id), at);
 }

@@ -80,6 +80,13 @@
                  "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \
                  "kernels are not written to files: they are frozen, and given up when there "     \
                  "are too many. 0: there are no such files.")                                      \
+    CONFIG_INT(sandbox_idle_s, "RIDDLE_SANDBOX_IDLE_SECONDS", 1800, 1, 3153600000,                 \
+               "A sandbox of /sandbox that nobody has used for so long is deleted; one may ask "   \
+               "for less.")                                                                        \
+    CONFIG_INT(sandbox_life_s, "RIDDLE_SANDBOX_TTL_SECONDS", 86400, 1, 3153600000,                 \
+               "A sandbox of /sandbox is deleted at this age; one may ask for less.")              \
+    CONFIG_INT(sandboxes_max, "RIDDLE_SANDBOXES", 1000, 1, 100000,                                 \
+               "Sandboxes of /sandbox that one owner may have at once.")                           \
     CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \
                "How long the files of a session (a thread) are kept after it was used last; 0: until they are cleared.") \
     CONFIG_BYTES(session_quota_bytes, "SESSION_QUOTA_BYTES", "256m", 1024, 1099511627776,          \

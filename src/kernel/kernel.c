@@ -206,6 +206,8 @@ static int start_python(struct kernel *k, struct err *err)
         .n_tables = n,
         .policy_allowed = str_of(k->start, "python_allowed"),
         .policy_blocked = str_of(k->start, "python_blocked"),
+        .agent = json_is_true(json_object_get(k->start, "agent")),
+        .debugging = json_is_true(json_object_get(k->start, "debugging")),
         .display = show,
         .ask = control_ask,
         .reply = control_reply,
@@ -316,6 +318,8 @@ static int run_exec(struct kernel *k, const json_t *req, struct result *out, str
     }
     if (!k->parts->has_python)
         return err_set(err, ERR_PROTOCOL, "this kernel has no Python");
+    const json_t *context = json_object_get(req, "context");
+    auto_free char *variables = context ? json_to_str(context) : NULL;
     struct python_request py = {
         .code = json_string_value(code),
         .code_len = json_string_length(code),
@@ -323,6 +327,7 @@ static int run_exec(struct kernel *k, const json_t *req, struct result *out, str
         .svg = json_is_true(json_object_get(req, "svg")),
         .max_rows = int_of(req, "max_rows"),
         .max_output_bytes = int_of(req, "max_bytes"),
+        .context = variables,
     };
     int r = python_execute(&py, out, err);
     if (r == 0)
@@ -386,10 +391,11 @@ static int run_profile(struct kernel *k, const json_t *req, struct result *out, 
 
 static int run_list(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
-    (void)req;
     (void)err;
     result_begin(out, WIRE_VERDICT_OK);
     workspace_list(workspace_root(k), &out->json);
+    if (k->parts->has_python && json_is_true(json_object_get(req, "variables")))
+        python_state(out);
     return 0;
 }
 

@@ -364,6 +364,16 @@ static int write_piece(const char *root, const char *path, bool append, const ch
     return r;
 }
 
+/* A file or a link, never what it points to. */
+static int remove_file(const char *root, const char *path, struct err *why)
+{
+    const char *name;
+    auto_close int dir = open_parent(root, path, false, &name, why);
+    if (dir < 0)
+        return dir;
+    return unlinkat(dir, name, 0) < 0 ? refuse_open(name, errno, why) : 0;
+}
+
 void workspace_write(const char *root, const json_t *req, const char *data, size_t len,
                      struct result *out)
 {
@@ -371,7 +381,10 @@ void workspace_write(const char *root, const json_t *req, const char *data, size
     const char *path = json_string_value(json_object_get(req, "path"));
     int64_t size = 0;
     mode_t mask = umask(022); /* a cell may have changed it so that what we make could not be read */
-    int r = write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len, &size, &why);
+    int r = json_is_true(json_object_get(req, "remove")) ?
+                remove_file(root, path, &why) :
+                write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len,
+                            &size, &why);
     umask(mask);
     if (r < 0)
         write_refusal(out, &why);

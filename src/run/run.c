@@ -17,6 +17,7 @@
 #include "run/capsule.h"
 #include "run/figures.h"
 #include "run/outcome.h"
+#include "run/sandbox_terms.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
 
@@ -72,6 +73,7 @@ static void run_free(struct run *run)
     if (run->spec.release)
         run->spec.release(run->spec.held);
     json_decref(run->plan);
+    json_decref((json_t *)run->spec.request.context);
     json_decref(run->result);
     json_decref(run->timings);
     arena_finish(&run->arena);
@@ -314,6 +316,12 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
                                    &s->question,   &s->replay_of };
     *s = *spec;
     s->release = NULL; /* until it has started */
+    json_incref((json_t *)s->request.context);
+    if (spec->terms) {
+        s->limits = spec->terms->limits;
+        s->request.policy = spec->terms->policy;
+    }
+    s->terms = NULL;
     s->refused = NULL;
     s->plan = run->plan = json_deep_copy(spec->plan);
     bool copied = run->plan || !spec->plan;
@@ -357,6 +365,8 @@ int run_start(struct runs *runs, const struct run_spec *spec, const struct run_l
                                     .n_files = spec->n_files,
                                     .limits = spec->limits,
                                     .refusable = true };
+    if (spec->terms)
+        sandbox_terms_apply(spec->terms, &sandbox);
     struct run_events events = { .progress = on_progress, .arg = run };
     if (r == 0 && spec->refused)
         r = refuse(run, spec->refused, err);

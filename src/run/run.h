@@ -20,6 +20,7 @@
 #include "store/store.h"
 
 struct run;
+struct sandbox_terms;
 
 /* What runs share, and the ones in flight. Filled by its owner. */
 struct runs {
@@ -40,6 +41,8 @@ struct run_spec {
     const char *question, *replay_of; /* may be NULL */
     struct run_request request;       /* policy and limits; kind and code are set here */
     struct sandbox_limits limits;
+    const struct sandbox_terms *terms; /* of an agent's sandbox (then limits and policy are theirs),
+                                          until run_start() returns; NULL */
     const struct sandbox_file *files;
     size_t n_files;
     const struct err

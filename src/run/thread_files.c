@@ -20,7 +20,7 @@
 
 #define NAMES_TRIED 9 /* x.csv, x_2.csv, … */
 
-enum op_kind { OP_LIST, OP_READ, OP_WRITE };
+enum op_kind { OP_LIST, OP_INSPECT, OP_READ, OP_WRITE, OP_REMOVE };
 
 struct kernel_file_op {
     struct kernel_file_op *next;
@@ -86,7 +86,10 @@ static void on_list(struct lease *lease, struct run_result *result, const struct
 {
     (void)lease;
     struct err why = ERR_INIT;
-    const json_t *files = result ? json_object_get(result->body, "files") : NULL;
+    struct thread_kernel *k = arg;
+    const json_t *files = !result                    ? NULL :
+                          k->ops->kind == OP_INSPECT ? result->body :
+                                                       json_object_get(result->body, "files");
     if (err)
         why = *err;
     else if (result->verdict != VERDICT_OK)
@@ -101,6 +104,10 @@ int kernel_begin_file(struct thread_kernel *k, struct err *err)
     struct kernel_file_op *op = k->ops;
     if (op->kind == OP_LIST)
         return lease_list_files(k->lease, on_list, k, err);
+    if (op->kind == OP_INSPECT)
+        return lease_inspect(k->lease, on_list, k, err);
+    if (op->kind == OP_REMOVE)
+        return lease_remove_file(k->lease, op->path, on_piece, k, err);
     if (op->kind == OP_READ)
         return lease_read_file(k->lease, op->path, op->offset, op->max_bytes, on_piece, k, err);
     return lease_write_file(k->lease, op->path, op->data, op->len, op->append, on_piece, k, err);
@@ -162,20 +169,35 @@ int thread_kernel_list_files(struct thread_kernel *k, kernel_list_fn done, void 
     return submit(k, &op, ret, err);
 }
 
-void kernel_file_op_drop(struct kernel_file_op *op)
+int thread_kernel_inspect(struct thread_kernel *k, kernel_list_fn done, void *arg,
+                          struct kernel_file_op **ret, struct err *err)
 {
-    if (op)
-        op->dropped = true; /* its place in the queue frees it */
+    struct kernel_file_op op = { .kind = OP_INSPECT, .listed = done, .arg = arg };
+    return submit(k, &op, ret, err);
 }
 
-/* The data must stay until done. */
-static int write_file(struct thread_kernel *k, const char *path, const void *data, size_t len, bool append,
-                      kernel_file_fn done, void *arg, struct err *err)
+int thread_kernel_write_file(struct thread_kernel *k, const char *path, const void *data,
+                             size_t len, bool append, kernel_file_fn done, void *arg,
+                             struct kernel_file_op **ret, struct err *err)
 {
     struct kernel_file_op op = { .kind = OP_WRITE, .data = data, .len = len, .append = append,
                                  .done = done, .arg = arg };
     int r = workspace_path(path, op.path, err);
-    return r < 0 ? r : submit(k, &op, NULL, err);
+    return r < 0 ? r : submit(k, &op, ret, err);
+}
+
+int thread_kernel_remove_file(struct thread_kernel *k, const char *path, kernel_file_fn done,
+                              void *arg, struct kernel_file_op **ret, struct err *err)
+{
+    struct kernel_file_op op = { .kind = OP_REMOVE, .done = done, .arg = arg };
+    int r = workspace_path(path, op.path, err);
+    return r < 0 ? r : submit(k, &op, ret, err);
+}
+
+void kernel_file_op_drop(struct kernel_file_op *op)
+{
+    if (op)
+        op->dropped = true; /* its place in the queue frees it */
 }
 
 /* ---- adding files ---- */
@@ -287,7 +309,8 @@ static void on_written(const struct file_piece *piece, const struct err *err, vo
     (void)piece;
     if (err && a->offset > 0 && a->epoch == a->kernel->epoch) { /* half a file is worse than an empty one */
         a->err = *err;
-        if (write_file(a->kernel, a->where, "", 0, false, on_emptied, a, &ignored) == 0)
+        if (thread_kernel_write_file(a->kernel, a->where, "", 0, false, on_emptied, a, NULL,
+                                     &ignored) == 0)
             return;
     }
     if (err || a->last) {
@@ -333,7 +356,8 @@ static void read_done(void *arg)
         return;
     }
     if (r == 0)
-        r = write_file(a->kernel, a->where, a->data, a->len, a->offset > 0, on_written, a, &a->err);
+        r = thread_kernel_write_file(a->kernel, a->where, a->data, a->len, a->offset > 0,
+                                     on_written, a, NULL, &a->err);
     if (r < 0)
         added(a, &a->err);
 }

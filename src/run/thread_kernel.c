@@ -91,7 +91,9 @@ static struct kernel_job take_job(struct thread_kernel *k)
     k->stage = JOB_NONE;
     k->job = (struct kernel_job){ 0 };
     free((char *)job.code);
+    json_decref((json_t *)job.context);
     job.code = NULL;
+    job.context = NULL;
     return job;
 }
 
@@ -136,6 +138,7 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
         .code = k->job.code,
         .code_len = strlen(k->job.code),
         .policy = k->job.policy,
+        .context = k->job.context,
         .timeout_ms = k->job.timeout_ms,
         .max_rows = k->job.max_rows,
         .max_output_bytes = k->job.max_output_bytes,
@@ -444,6 +447,7 @@ int thread_kernel_run(struct thread_kernel *k, const struct kernel_job *job, str
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     k->job = *job;
     k->job.code = code;
+    json_incref((json_t *)job->context);
     k->times.wait_us = -1;
     k->stage = JOB_WAITS;
     go_on(k);

@@ -72,6 +72,7 @@ struct kernel_job {
     const char *code; /* copied */
     enum python_policy policy;
     int64_t timeout_ms, max_rows, max_output_bytes;
+    const json_t *context; /* variables that Python sets first; may be NULL; a reference is taken */
     struct run_events events;
     kernel_job_fn done;
     void *arg;
@@ -147,6 +148,15 @@ int thread_kernel_read_file(struct thread_kernel *k, const char *path, int64_t o
                             kernel_file_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
 int thread_kernel_list_files(struct thread_kernel *k, kernel_list_fn done, void *arg,
                              struct kernel_file_op **ret, struct err *err);
+/* The same with Python's variables: the callback gets {files, variables, globals}. */
+int thread_kernel_inspect(struct thread_kernel *k, kernel_list_fn done, void *arg,
+                          struct kernel_file_op **ret, struct err *err);
+/* The data must stay until the callback came or the operation is dropped. */
+int thread_kernel_write_file(struct thread_kernel *k, const char *path, const void *data,
+                             size_t len, bool append, kernel_file_fn done, void *arg,
+                             struct kernel_file_op **ret, struct err *err);
+int thread_kernel_remove_file(struct thread_kernel *k, const char *path, kernel_file_fn done,
+                              void *arg, struct kernel_file_op **ret, struct err *err);
 /* Nobody waits for it any more. Not after its callback. NULL is fine. */
 void kernel_file_op_drop(struct kernel_file_op *op);
 

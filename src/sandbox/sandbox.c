@@ -121,8 +121,10 @@ static json_t *start_message(const struct provider *p, const struct sandbox_star
         .open_files = l->open_files,
         .threads = s->threads,
         .interrupts = !(p->ops->caps & PROVIDER_INTERRUPT),
-        .python_allowed = p->cfg->python_allowed,
-        .python_blocked = p->cfg->python_blocked,
+        .python_allowed = s->python_allowed ? s->python_allowed : p->cfg->python_allowed,
+        .python_blocked = s->python_blocked ? s->python_blocked : p->cfg->python_blocked,
+        .agent = s->agent,
+        .debugging = s->debugging,
     };
     return wire_start_body(&start);
 }
@@ -317,6 +319,8 @@ int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struc
         (json_int_t)req->max_rows, "max_bytes", (json_int_t)req->max_output_bytes);
     if (!message)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (req->context)
+        json_object_set(message, "context", (json_t *)req->context);
     struct sandbox_request request = { .type = WIRE_EXEC,
                                        .body = message,
                                        .timeout_ms = req->timeout_ms,

@@ -87,6 +87,13 @@ struct sandbox_spec {
     size_t n_files;
     struct sandbox_limits limits;
     const char *image; /* a file of lease_image(): the sandbox goes on as it was; NULL: a new one */
+    /*
+     * Of the policy `restricted`, instead of the server's; "=a,b": these modules alone. NULL: the
+     * server's.
+     */
+    const char *python_allowed, *python_blocked;
+    bool agent; /* code of /sandbox: debug() is there, and results are JSON values ("returned") */
+    bool debugging; /* … and what debug() says is kept ("debug") */
     /* UNAVAILABLE when too many of its owner wait already (RIDDLE_QUEUE). Others wait. */
     bool refusable;
     bool exports; /* for lease_export() and nothing else: a kernel that nobody has used */
@@ -101,6 +108,7 @@ struct run_request {
     int64_t max_rows;
     int64_t max_output_bytes; /* of stdout, of stderr, and of the rows */
     bool svg;                 /* figures as SVG too */
+    const json_t *context;    /* an object: variables that Python sets first; may be NULL */
 };
 
 /* Called while a run is under way. Any may be NULL. */

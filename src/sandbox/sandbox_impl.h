@@ -17,6 +17,9 @@ struct sandbox_start {
     struct sandbox_limits limits;
     int threads;
     const char *image; /* what the kernel becomes; NULL: a new one */
+    /* As of struct sandbox_spec. */
+    const char *python_allowed, *python_blocked;
+    bool agent, debugging;
 };
 
 /* Takes the link over (also on failure), tells the kernel what it is for, and makes a sandbox of it. */

@@ -247,6 +247,7 @@ struct wire_start {
     int pids, open_files, threads;
     bool interrupts; /* by message: no signal can reach the kernel */
     const char *python_allowed, *python_blocked;
+    bool agent, debugging;
 };
 
 /* The body of `start`. NULL when a name is not valid UTF-8, or out of memory. */

@@ -160,14 +160,15 @@ json_t *wire_start_body(const struct wire_start *s)
     for (size_t i = 0; i < s->n_tables; i++)
         json_array_append_new(tables, json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount",
                                                 (json_int_t)s->tables[i].mount));
-    return json_pack("{s:s?, s:[], s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:s, s:s}",
-                     "dataset_id", s->dataset_id, "mounts", "tables", tables, "memory_bytes",
-                     (json_int_t)s->memory_bytes, "workspace_bytes", (json_int_t)s->workspace_bytes,
-                     "tmp_bytes", (json_int_t)s->tmp_bytes, "inodes", (json_int_t)s->inodes,
-                     "file_bytes", (json_int_t)s->file_bytes, "pids", s->pids, "open_files",
-                     s->open_files, "threads", s->threads, "interrupts", s->interrupts,
-                     "python_allowed", s->python_allowed ? s->python_allowed : "", "python_blocked",
-                     s->python_blocked ? s->python_blocked : "");
+    return json_pack(
+        "{s:s?, s:[], s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:s, s:s, s:b, s:b}",
+        "dataset_id", s->dataset_id, "mounts", "tables", tables, "memory_bytes",
+        (json_int_t)s->memory_bytes, "workspace_bytes", (json_int_t)s->workspace_bytes, "tmp_bytes",
+        (json_int_t)s->tmp_bytes, "inodes", (json_int_t)s->inodes, "file_bytes",
+        (json_int_t)s->file_bytes, "pids", s->pids, "open_files", s->open_files, "threads",
+        s->threads, "interrupts", s->interrupts, "python_allowed",
+        s->python_allowed ? s->python_allowed : "", "python_blocked",
+        s->python_blocked ? s->python_blocked : "", "agent", s->agent, "debugging", s->debugging);
 }
 
 /* ---- documentation ---- */

@@ -46,6 +46,9 @@ static const struct wire_field start_fields[] = {
       .doc = "the kernel was forked from the process whose memory that base is" },
     { "python_allowed", WIRE_STR, .max = TEXT_MAX_BYTES },
     { "python_blocked", WIRE_STR, .max = TEXT_MAX_BYTES },
+    { "agent", WIRE_BOOL, .optional = true,
+      .doc = "a sandbox of `/sandbox`: `debug()` is there, and results are JSON" },
+    { "debugging", WIRE_BOOL, .optional = true, .doc = "it keeps what `debug()` says" },
 };
 
 static const struct wire_field exec_fields[] = {
@@ -55,6 +58,7 @@ static const struct wire_field exec_fields[] = {
     { "svg", WIRE_BOOL, .doc = "figures as SVG too" },
     { "max_rows", WIRE_INT, .min = -1, .max = INT_MAX_SAFE, .doc = "-1: all" },
     { "max_bytes", WIRE_INT, .min = -1, .max = INT_MAX_SAFE, .doc = "of the rows" },
+    { "context", WIRE_OBJECT, .optional = true, .max = 256, .doc = "variables that are set first" },
 };
 
 static const struct wire_field ingest_fields[] = {
@@ -70,6 +74,10 @@ static const struct wire_field profile_fields[] = {
     { "table", WIRE_STR, .min = 1, .max = NAME_MAX_BYTES },
 };
 
+static const struct wire_field list_fields[] = {
+    { "variables", WIRE_BOOL, .optional = true, .doc = "those of Python as well" },
+};
+
 static const struct wire_field read_fields[] = {
     { "path", WIRE_STR, .min = 1, .max = 512 },
     { "offset", WIRE_INT, .max = INT64_MAX },
@@ -79,6 +87,7 @@ static const struct wire_field read_fields[] = {
 static const struct wire_field write_fields[] = {
     { "path", WIRE_STR, .min = 1, .max = 512 },
     { "append", WIRE_BOOL, .doc = "else the file is made anew" },
+    { "remove", WIRE_BOOL, .optional = true, .doc = "the file is removed instead" },
 };
 
 static const struct wire_field export_fields[] = {
@@ -130,6 +139,10 @@ static const struct wire_field result_fields[] = {
     { "files", WIRE_ARRAY, .optional = true, .max = FILES_MAX,
       .doc = "in /workspace after a Python run" },
     { "files_truncated", WIRE_BOOL, .optional = true },
+    { "returned", WIRE_ANY, .optional = true, .nullable = true,
+      .doc = "of an agent's cell: `__result__` or the last expression" },
+    { "debug", WIRE_OBJECT, .optional = true, .nullable = true, .max = 16,
+      .doc = "of an agent's cell: what `debug()` and `inspect_var()` said" },
 };
 
 static const struct wire_field ingested_fields[] = {
@@ -149,6 +162,8 @@ static const struct wire_field listed_fields[] = {
     ANSWER_FIELDS,
     { "files", WIRE_ARRAY, .optional = true, .max = FILES_MAX },
     { "files_truncated", WIRE_BOOL, .optional = true },
+    { "variables", WIRE_OBJECT, .optional = true, .max = 500, .doc = "name → short repr" },
+    { "globals", WIRE_STRS, .optional = true, .max = 1000 },
 };
 
 static const struct wire_field piece_fields[] = {
@@ -204,13 +219,13 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                      WIRE_REQUEST_MAX, 8192, FIELDS(start_fields),
                      .doc = "Second, once: what the kernel is for. It closes its jail." },
     [WIRE_EXEC] = { "exec", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_RESULT, WIRE_REQUEST_MAX,
-                    32, FIELDS(exec_fields), .doc = "Run SQL or Python." },
+                    20000, FIELDS(exec_fields), .doc = "Run SQL or Python." },
     [WIRE_INGEST] = { "ingest", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_INGESTED, 16384, 16,
                       FIELDS(ingest_fields), .doc = "Make a table of a file." },
     [WIRE_PROFILE] = { "profile", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PROFILED, 16384, 16,
                        FIELDS(profile_fields), .doc = "Describe a table." },
-    [WIRE_LIST] = { "list", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_LISTED, 16, 2,
-                    .doc = "List the files of /workspace." },
+    [WIRE_LIST] = { "list", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_LISTED, 32, 4,
+                    FIELDS(list_fields), .doc = "List the files of /workspace." },
     [WIRE_READ] = { "read", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_PIECE, 16384, 16,
                     FIELDS(read_fields),
                     .doc = "Read a piece of a file of /workspace: `bytes`, "

@@ -71,6 +71,14 @@ int workspace_write_op(const char *path, const void *data, size_t len, bool appe
     return 0;
 }
 
+int workspace_remove_op(const char *path, struct workspace_op *ret, struct err *err)
+{
+    int r = workspace_write_op(path, "", 0, false, ret, err);
+    if (r == 0)
+        json_object_set_new(ret->request, "remove", json_true());
+    return r;
+}
+
 int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_done_fn done, void *arg, struct err *err)
 {
     struct sandbox_request req = { .type = op->write ? WIRE_WRITE : WIRE_READ,
@@ -83,9 +91,12 @@ int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_d
     return sandbox_request(sb, &req, NULL, done, arg, err);
 }
 
-int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err)
+int workspace_begin_list(struct sandbox *sb, bool variables, sandbox_done_fn done, void *arg,
+                         struct err *err)
 {
+    auto_json json_t *body = variables ? json_pack("{s:b}", "variables", 1) : NULL;
     struct sandbox_request req = { .type = WIRE_LIST,
+                                   .body = body,
                                    .timeout_ms = WORKSPACE_TIMEOUT_MS,
                                    .max_output_bytes = 65536 };
     return sandbox_request(sb, &req, NULL, done, arg, err);

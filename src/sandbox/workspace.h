@@ -30,9 +30,12 @@ struct workspace_op {
 
 int workspace_read_op(const char *path, int64_t offset, int64_t max_bytes, struct workspace_op *ret, struct err *err);
 int workspace_write_op(const char *path, const void *data, size_t len, bool append, struct workspace_op *ret, struct err *err);
+int workspace_remove_op(const char *path, struct workspace_op *ret, struct err *err);
 /* Sends it; CONFLICT while a run is under way. */
 int workspace_begin(struct sandbox *sb, const struct workspace_op *op, sandbox_done_fn done, void *arg, struct err *err);
-int workspace_begin_list(struct sandbox *sb, sandbox_done_fn done, void *arg, struct err *err);
+/* variables: those of Python, too. */
+int workspace_begin_list(struct sandbox *sb, bool variables, sandbox_done_fn done, void *arg,
+                         struct err *err);
 /* What came of it. The piece points into the result. */
 int workspace_answer(const struct workspace_op *op, const struct run_result *result, struct file_piece *ret, struct err *err);
 

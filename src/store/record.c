@@ -60,6 +60,7 @@ static const struct record_field thread_fields[] = {
     FIELD(thread, created_at, FIELD_TIME, FIELD_REQUIRED | FIELD_FIXED, 32),
     FIELD(thread, updated_at, FIELD_TIME, FIELD_REQUIRED, 32),
     FIELD(thread, state, FIELD_ID, FIELD_REQUIRED, 32),
+    FIELD_AS(thread, terms_json, "terms", FIELD_JSON, FIELD_HIDDEN, 64 * KB),
     FIELD(thread, message_count, FIELD_INT, FIELD_KEPT, 0),
     FIELD(thread, pinned, FIELD_INT, FIELD_REQUIRED, 0),
 };
@@ -174,6 +175,7 @@ const struct query_filter query_filters[QUERY_FILTERS] = {
     FILTER(like, "verified_words", "MATCH", TYPE(VERIFIED)),
     FILTER(pinned, "pinned", "=", TYPE(THREAD)),
     FILTER(title_like, "title", "LIKE", TYPE(THREAD)),
+    FILTER(state, "state", "=", TYPE(THREAD)),
 };
 
 const char store_any_owner[] = "(any owner)";
@@ -299,6 +301,12 @@ int store_parse_time(const char *text, char ret[CLOCK_ISO_SIZE], struct err *err
                        str_show(text, strlen(text), shown, sizeof(shown)));
     clock_iso8601(ms, ret);
     return 0;
+}
+
+int64_t store_time_ms(const char *text)
+{
+    int64_t ms;
+    return text && parse_time(text, &ms) ? ms : 0;
 }
 
 static bool is_canonical_time(const char *s)

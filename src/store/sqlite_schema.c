@@ -187,6 +187,7 @@ static const char step_sizes[] =
 
 static const char step_pinned[] =
     "ALTER TABLE threads ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;";
+static const char step_sandboxes[] = "ALTER TABLE threads ADD COLUMN" JSON_COLUMN("terms_json") ";";
 
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
@@ -194,6 +195,7 @@ const char *const sqlite_migrations[] = {
     step_words_and_verified,
     step_sizes,
     step_pinned,
+    step_sandboxes,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

@@ -56,7 +56,8 @@ struct thread {
     const char *title;
     const char *datasets_json, *uploads_json; /* arrays of ids */
     const char *created_at, *updated_at;
-    const char *state;
+    const char *state;      /* open: a conversation; sandbox: one without */
+    const char *terms_json; /* of a sandbox (run/sandbox_terms.h) */
     int64_t message_count; /* kept by the store */
     int64_t pinned;        /* 1: its owner wants it on top */
 };
@@ -122,6 +123,9 @@ int record_json(enum record_type type, const void *record, bool brief, struct bu
 
 /* A time that a person wrote (2026-01-31, 2026-01-31T12:00, …:00.5Z, …+02:00) as the store writes it. VALIDATION. */
 int store_parse_time(const char *text, char ret[CLOCK_ISO_SIZE], struct err *err);
+
+/* A time as the store writes it, in milliseconds since the epoch; 0 for none. */
+int64_t store_time_ms(const char *text);
 
 /* ---- open and close ---- */
 
@@ -232,6 +236,7 @@ struct store_query {
     const char *dataset_id, *status,
         *query_mode; /* capsules; status also of uploads, dataset_id of verified questions */
     const char *thread_id;                        /* capsules; required for messages */
+    const char *state;                            /* threads */
     const char *since, *until;  /* since <= time < until, by what the list is sorted by */
     const char *expires_before; /* uploads */
     const char *like; /* verified questions: those that share words with this text, the most alike

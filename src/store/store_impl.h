@@ -132,7 +132,7 @@ struct query_filter {
     size_t offset;  /* in struct store_query */
     unsigned types; /* bit per record type that has it */
 };
-#define QUERY_FILTERS 11
+#define QUERY_FILTERS 12
 #define QUERY_LIKE 8 /* which of them is `like` */
 extern const struct query_filter query_filters[QUERY_FILTERS];
 /* NULL when the filter is not set. An owner that is store_any_owner is not set. */

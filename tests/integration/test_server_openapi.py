@@ -33,6 +33,11 @@ GOOD = {
     "streamMessage": {"message": "SQL: SELECT 1 AS one"},
     "executeInThread": {"language": "sql", "code": "SELECT 1 AS one"},
     "streamExecuteInThread": {"language": "sql", "code": "SELECT 1 AS one"},
+    "createSandbox": {"max_memory_mb": 128},
+    "executeInSandbox": {"code": "1 + 1"},
+    "streamExecuteInSandbox": {"code": "1 + 1"},
+    "quickExecute": {"code": "1 + 1"},
+    "getProcessorTemplate": {"processor_type": "data_processor"},
 }
 
 
@@ -213,9 +218,11 @@ def test_every_json_body_made_wrong(shared, document):
     walked = {}
     assert shared.post("/thread/new", {"thread_id": "walked", "datasets": ["ecommerce"]}).status == 200
     data_id = shared.upload(("walk.csv", "a\n1\n")).json["files"][0]["file_id"]
+    sandbox = shared.post("/sandbox/create", {}).json["sandbox_id"]
     for path, method, operation, schema in with_json_body(document):
         name = operation["operationId"]
         path = path.replace("{thread_id}", "walked").replace("{data_id}", data_id).replace("{dataset_id}", "ecommerce")
+        path = path.replace("{sandbox_id}", sandbox)
         good = GOOD[name]  # a route without one is to get one here
         assert "nosuchfield" not in schema["properties"] and set(good) <= set(schema["properties"])
         headers = {"Content-Type": "application/json"}

@@ -27,7 +27,7 @@
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
     /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
-    PyObject *start, *execute;
+    PyObject *start, *execute, *state;
     struct python_setup setup;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
     unsigned long thread;    /* its first one */
@@ -297,7 +297,8 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
     auto_ref PyObject *session = PyImport_ImportModule(PACKAGE ".session");
     py.start = session ? PyObject_GetAttrString(session, "start") : NULL;
     py.execute = py.start ? PyObject_GetAttrString(session, "execute") : NULL;
-    return py.execute ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
+    py.state = py.execute ? PyObject_GetAttrString(session, "state") : NULL;
+    return py.state ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
 }
 
 /* `how`: a function of runtime/warm.py. */
@@ -345,8 +346,8 @@ int python_start(const struct python_setup *setup, struct err *err)
     }
     auto_ref PyObject *done = NULL;
     if (names)
-        done = PyObject_CallFunction(py.start, "Ozz", names, setup->policy_allowed,
-                                     setup->policy_blocked);
+        done = PyObject_CallFunction(py.start, "Ozzii", names, setup->policy_allowed,
+                                     setup->policy_blocked, setup->agent, setup->debugging);
     return done ? 0 : fail_python(err, ERR_INTERNAL, "starting the Python session");
 }
 
@@ -401,14 +402,15 @@ static void write_failure(struct result *out)
 /* From what riddle_runtime.session.execute() returned. False when user code has put something else in its place. */
 static bool write_result(PyObject *answer, struct result *out)
 {
-    struct piece columns, types, rows, error, value;
+    struct piece columns, types, rows, error, value, returned, debug;
     const char *verdict;
     long long row_count;
     int truncated, has_result;
     if (!PyTuple_Check(answer) ||
-        !PyArg_ParseTuple(answer, "sy#y#y#Lpz#z#p", &verdict, &columns.json, &columns.len, &types.json, &types.len,
-                          &rows.json, &rows.len, &row_count, &truncated, &error.json, &error.len, &value.json,
-                          &value.len, &has_result))
+        !PyArg_ParseTuple(answer, "sy#y#y#Lpz#z#pz#z#", &verdict, &columns.json, &columns.len,
+                          &types.json, &types.len, &rows.json, &rows.len, &row_count, &truncated,
+                          &error.json, &error.len, &value.json, &value.len, &has_result,
+                          &returned.json, &returned.len, &debug.json, &debug.len))
         return false;
     int v = wire_verdict_from_name(verdict);
     if (v < 0)
@@ -424,6 +426,10 @@ static bool write_result(PyObject *answer, struct result *out)
     json_out_bool(json, truncated);
     write_piece(json, "error", error);
     write_value(json, value, has_result);
+    if (py.setup.agent) {
+        write_piece(json, "returned", returned);
+        write_piece(json, "debug", debug);
+    }
     return true;
 }
 
@@ -439,9 +445,9 @@ static void keep_sigint(void)
 int python_execute(const struct python_request *req, struct result *ret, struct err *err)
 {
     atomic_store(&py.running, true);
-    auto_ref PyObject *answer = PyObject_CallFunction(py.execute, "y#iiLL", req->code,
-                                                    (Py_ssize_t)req->code_len, req->restricted,
-                                                    req->svg, req->max_rows, req->max_output_bytes);
+    auto_ref PyObject *answer = PyObject_CallFunction(
+        py.execute, "y#iiLLz", req->code, (Py_ssize_t)req->code_len, req->restricted, req->svg,
+        req->max_rows, req->max_output_bytes, req->context);
     atomic_store(&py.running, false);
     if (getpid() != py.pid)
         _exit(answer ? 0 : 1);
@@ -452,6 +458,19 @@ int python_execute(const struct python_request *req, struct result *ret, struct 
     if (PyErr_CheckSignals() < 0)
         PyErr_Clear();
     return json_out_status(&ret->json, err);
+}
+
+void python_state(struct result *ret)
+{
+    auto_ref PyObject *answer = PyObject_CallNoArgs(py.state);
+    struct piece variables, names;
+    if (answer && PyTuple_Check(answer) &&
+        PyArg_ParseTuple(answer, "y#y#", &variables.json, &variables.len, &names.json,
+                         &names.len)) {
+        write_piece(&ret->json, "variables", variables);
+        write_piece(&ret->json, "globals", names);
+    }
+    PyErr_Clear();
 }
 
 void python_interrupt(void)

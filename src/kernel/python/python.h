@@ -42,6 +42,7 @@ struct python_setup {
     const char *const *table_names;
     size_t n_tables;
     const char *policy_allowed, *policy_blocked;
+    bool agent, debugging; /* a sandbox of /sandbox; whether it keeps what debug() says */
     void (*display)(const char *json, size_t len);
     int (*ask)(const char *json, size_t len, struct err *err);
     int (*reply)(json_t **ret, struct err *err);
@@ -56,15 +57,20 @@ struct python_request {
     bool svg;
     long long max_rows;
     long long max_output_bytes; /* of the JSON rows */
+    const char *context;        /* a JSON object: variables that are set first; may be NULL */
 };
 
 /*
  * Runs a cell in the persistent namespace and writes its result, which the caller closes, as
- * sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool.
+ * sql_execute() does, with in addition "value":{"text","html"?}|null and "has_result":bool; of an
+ * agent's code also "returned" (any JSON) and "debug" (an object), each or null.
  * Verdicts: ok, error, policy, memory, processes, filesize, interrupted. Error types:
  * PYTHON_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, VALIDATION_ERROR.
  */
 int python_execute(const struct python_request *req, struct result *ret, struct err *err);
+
+/* "variables" {name: short repr} and "globals" [name], into the result that is open. */
+void python_state(struct result *ret);
 
 /* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
 void python_interrupt(void);

@@ -336,6 +336,10 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
     l->spec.dataset_id = spec->dataset_id ? arena_strdup(&l->arena, spec->dataset_id) : NULL;
     l->spec.image = spec->image ? arena_strdup(&l->arena, spec->image) : NULL;
     good = good && (l->spec.image || !spec->image);
+    l->spec.python_allowed = spec->python_allowed ? arena_strdup(&l->arena, spec->python_allowed) :
+                                                    NULL;
+    l->spec.python_blocked = spec->python_blocked ? arena_strdup(&l->arena, spec->python_blocked) :
+                                                    NULL;
     for (size_t i = 0; good && i < n; i++) {
         files[i].name = arena_strdup(&l->arena, spec->files[i].name);
         files[i].path = arena_strdup(&l->arena, spec->files[i].path);
@@ -424,6 +428,7 @@ void lease_release(struct lease *l)
     unlink_lease(l);
     admission_leave(&ex->admission, &l->ticket);
     free(TAKE_PTR(l->pending.code));
+    json_decref((json_t *)TAKE_PTR(l->pending.request.context));
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing &&
         sandbox_alive(l->sandbox) && has_tables(l))
         sandbox_destroy(

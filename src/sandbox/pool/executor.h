@@ -92,6 +92,8 @@ int lease_export_next(struct lease *lease, struct err *err);
 
 /* As lease_run: what is in /workspace now. The result's body has "files" and "files_truncated". */
 int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
+/* The same, with "variables" {name: short repr} and "globals" [name] of Python. */
+int lease_inspect(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
 /*
  * Files of /workspace between runs, a piece at a time, of at most FILE_PIECE_MAX bytes (sandbox.h). CONFLICT at once while a run or
  * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
@@ -102,6 +104,8 @@ int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64
 /* The data is copied. */
 int lease_write_file(struct lease *lease, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
                      struct err *err);
+int lease_remove_file(struct lease *lease, const char *path, lease_file_fn done, void *arg,
+                      struct err *err);
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);

@@ -31,14 +31,24 @@ static int begin(struct lease *l, struct workspace_op *op, lease_file_fn done, v
     return 0;
 }
 
-int lease_list_files(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+static int list(struct lease *l, bool variables, lease_done_fn done, void *arg, struct err *err)
 {
     int r = lease_check_idle(l, err);
     if (r == 0)
-        r = workspace_begin_list(l->sandbox, executor_ran, l, err);
+        r = workspace_begin_list(l->sandbox, variables, executor_ran, l, err);
     if (r == 0)
         executor_running(l, done, arg, true);
     return r;
+}
+
+int lease_list_files(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+{
+    return list(l, false, done, arg, err);
+}
+
+int lease_inspect(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+{
+    return list(l, true, done, arg, err);
 }
 
 int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
@@ -62,4 +72,14 @@ int lease_write_file(struct lease *l, const char *path, const void *data, size_t
         return r;
     l->spoilt = true; /* it holds something of its owner's now: not for the next lease */
     return begin(l, &op, done, arg, err);
+}
+
+int lease_remove_file(struct lease *l, const char *path, lease_file_fn done, void *arg,
+                      struct err *err)
+{
+    struct workspace_op op;
+    int r = lease_check_idle(l, err);
+    if (r == 0)
+        r = workspace_remove_op(path, &op, err);
+    return r < 0 ? r : begin(l, &op, done, arg, err);
 }

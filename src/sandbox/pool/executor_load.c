@@ -248,7 +248,11 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
                                    .tables = tables,
                                    .limits = l->spec.limits,
                                    .threads = engine_threads(l),
-                                   .image = l->spec.image };
+                                   .image = l->spec.image,
+                                   .python_allowed = l->spec.python_allowed,
+                                   .python_blocked = l->spec.python_blocked,
+                                   .agent = l->spec.agent,
+                                   .debugging = l->spec.debugging };
     int r = mounts && tables ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < n && r == 0; i++) {
         const struct sandbox_file *f = &l->spec.files[i];

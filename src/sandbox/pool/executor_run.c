@@ -27,6 +27,7 @@ void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_fi
 static void drop_pending(struct lease *l)
 {
     free(l->pending.code);
+    json_decref((json_t *)l->pending.request.context);
     l->pending = (struct pending_run){ .code = NULL };
 }
 
@@ -245,6 +246,7 @@ int lease_keep_request(struct lease *l, const struct pending_run *p, const char 
     l->pending.code = copy;
     l->pending.request.code = copy;
     l->pending.request.code_len = len;
+    json_incref((json_t *)l->pending.request.context);
     l->done = done;
     l->done_arg = arg;
     return 0;

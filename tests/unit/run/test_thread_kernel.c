@@ -158,6 +158,17 @@ int lease_list_files(struct lease *l, lease_done_fn done, void *arg, struct err 
     return 0;
 }
 
+int lease_inspect(struct lease *l, lease_done_fn done, void *arg, struct err *err)
+{
+    return lease_list_files(l, done, arg, err);
+}
+
+int lease_remove_file(struct lease *l, const char *path, lease_file_fn done, void *arg,
+                      struct err *err)
+{
+    return lease_write_file(l, path, "", 0, false, done, arg, err);
+}
+
 void lease_interrupt(struct lease *l)
 {
     l->interrupts++;

@@ -15,12 +15,13 @@ from types import ModuleType
 ALLOWED = frozenset(
     "pandas numpy math statistics re datetime json random collections itertools functools operator string uuid hashlib "
     "base64 urllib.parse typing dataclasses enum asyncio decimal fractions time calendar textwrap heapq bisect copy "
-    "zoneinfo csv io requests aiohttp matplotlib seaborn scipy sklearn statsmodels __future__".split()
+    "zoneinfo csv io requests aiohttp matplotlib seaborn scipy sklearn statsmodels __future__ processor_pipeline".split()
 )
 BLOCKED = frozenset(
     "os sys subprocess socket pathlib shutil ctypes importlib multiprocessing threading builtins gc inspect pickle "
     "marshal signal resource posix".split()
 )
+ALWAYS = frozenset(("__future__", "processor_pipeline"))
 CALLS = frozenset("open exec eval compile __import__ input globals locals vars breakpoint".split())
 # Reached through an allowed module. The others of BLOCKED are also names of its own parts (scipy.signal).
 SMUGGLED = frozenset("os sys subprocess socket shutil ctypes importlib builtins".split())
@@ -59,8 +60,12 @@ def _prefixes(module):
 
 class Policy:
     def __init__(self, allowed=None, blocked=None):
-        self.blocked = BLOCKED | _words(blocked)  # wins over what is allowed
-        self.allowed = ALLOWED | _words(allowed)
+        """Lists of names. Those allowed are added to ALLOWED, or replace it when the first character is "="."""
+        more = _words(blocked)
+        self.is_exact = (allowed or "").startswith("=")
+        self.blocked = BLOCKED | more  # wins over what is allowed
+        self.allowed = (ALWAYS if self.is_exact else ALLOWED) | _words((allowed or "").lstrip("="))
+        self.calls = CALLS | {name for name in more if callable(getattr(builtins, name, None))}
         self.builtins = self._make_builtins()
 
     # ---- modules ----
@@ -134,7 +139,7 @@ class Policy:
             return next(filter(None, (self.refusal(a.name) for a in node.names)), None)
         if isinstance(node, ast.ImportFrom):
             return self.refusal_from(node.module, [a.name for a in node.names], node.level)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in CALLS:
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in self.calls:
             return f"Blocked call: {node.func.id}"
         if isinstance(node, ast.Name) and _is_dunder(node.id) and node.id not in DUNDER_NAMES | CALLS:
             return f"Blocked dunder access: {node.id}"
@@ -171,7 +176,7 @@ class Policy:
         table = dict(vars(builtins))
         for name in ("__loader__", "__spec__"):
             table.pop(name, None)
-        for name in CALLS:
+        for name in self.calls:
             table[name] = _refuse(name)
         for name in ("getattr", "setattr", "delattr", "hasattr"):
             table[name] = _guard(table[name])

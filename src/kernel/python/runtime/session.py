@@ -19,15 +19,17 @@ from types import ModuleType
 import _riddle
 import _riddle_frames
 
-from . import display, errors, everyday, results, tables
+from . import debug, display, errors, everyday, pipeline, results, tables
 from .policy import Policy, PolicyViolation
-from .values import cut, dumps, safe_text, to_utf8
+from .values import Converter, bounded_repr, cut, dumps, safe_text, to_utf8
 
 SOURCES_MAX = 16 << 20  # characters of past cells kept for tracebacks
 TRAILING = "__riddle_value__"
 _FLAGS = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 _STORE = ast.Store()
 _MODULES = {"pd": "pandas", "np": "numpy"}
+_MODULES_OF_AGENTS = {name: name for name in ("datetime", "json", "math", "random", "re", "asyncio")}
+RETURNED_NODES_MAX = 100_000
 
 
 def ask_input(prompt=""):
@@ -79,6 +81,10 @@ class Session:
         self.loop = None
         self.sources, self.source_size = [], 0
         self.policy = Policy(None, None)
+        self.agent = False  # code of a sandbox of /sandbox
+        self.modules = _MODULES
+        self.log = debug.Log()
+        self.given = {}
         self.display = display.Display()
         self.dfs = tables.Tables(())
         # A real module, so that dataclasses, pickle and typing find what cells define.
@@ -107,32 +113,81 @@ class Session:
         sys.stdout = sys.__stdout__ = self.stdout
         sys.stderr = sys.__stderr__ = self.stderr
 
-    def configure(self, table_names, allowed, blocked):
+    def configure(self, table_names, allowed, blocked, agent, debugging):
         if allowed or blocked:  # else the one that the zygote has made
             self.policy = Policy(allowed, blocked)
         self.dfs = self.namespace["dfs"] = tables.Tables(table_names)
+        if agent:
+            self._serve_agent(debugging)
+
+    def _serve_agent(self, debugging):
+        """A sandbox of /sandbox: debug() and its kin are there, and results are JSON values."""
+        log, namespace = self.log, self.namespace
+        self.agent, log.enabled = True, bool(debugging)
+        self.modules = {**_MODULES, **_MODULES_OF_AGENTS}
+        pipeline.install()
+        for name, target in _MODULES.items():
+            if self.policy.is_exact and self.policy.refusal(target):
+                namespace.pop(name, None)
+        namespace.update(debug=log.debug, inspect_var=log.inspect_var, get_debug_info=log.get_debug_info)
+        self.given = dict(namespace)
+
+    def state(self):
+        """(variables, names) as JSON."""
+        variables, names = debug.state(self.namespace, self.given)
+        return to_utf8(dumps(variables)), to_utf8(dumps(names))
 
     # ---- one cell ----
 
-    def execute(self, code, restricted, svg, max_rows, max_bytes):
-        """Runs a cell (UTF-8 bytes). Returns (verdict, columns, types, rows, row_count, truncated, error, value, has_result):
-        JSON as bytes where it is no number or bool, None for null. python.c writes the result from it."""
-        verdict, error, table, trailing = self._run(code, restricted, svg)
-        shown = None
+    def execute(self, code, restricted, svg, max_rows, max_bytes, context=None):
+        """Runs a cell (UTF-8 bytes). Returns (verdict, columns, types, rows, row_count, truncated, error, value, has_result,
+        returned, debug): JSON as bytes where it is no number or bool, None for null. python.c writes the result from it."""
+        if self.agent:
+            self._begin_log()
+        verdict, error, table, trailing = self._run(code, restricted, svg, context)
+        shown = returned = None
         body = results.EMPTY
         if error is None:
             try:
                 if table is not None:
                     body = results.write(table, max_rows, max_bytes)
-                if trailing is not None:
+                if self.agent:
+                    returned = self._returned(trailing, max_bytes)
+                elif trailing is not None:
                     shown = results.shown(trailing)
             except Exception as failed:  # methods of the user's own classes run here
                 verdict, error = errors.of_exception(failed, f"<cell {self.count}>")
-                body, table, shown = results.EMPTY, None, None
+                body, table, shown, returned = results.EMPTY, None, None, None
         self._flush()
-        return verdict, *body, _json(error), _json(shown), table is not None
+        report = self._end_log(error) if self.agent else None
+        return verdict, *body, _json(error), _json(shown), table is not None, returned, report
 
-    def _run(self, code, restricted, svg):
+    def _begin_log(self):
+        self.log.begin()
+        if self.log.enabled:
+            self.log.add("INFO", "Starting code execution")
+
+    def _end_log(self, error):
+        if not self.log.enabled:
+            return None
+        if error is None:
+            self.log.add("INFO", "Code execution completed")
+        else:
+            self.log.add("ERROR", f"Execution failed: {error['message']}")
+        return _json(Converter().plain(self.log.report()))
+
+    def _returned(self, value, max_bytes):
+        """What an agent gets of an execution, as JSON: __result__, or the last expression. None: nothing."""
+        if value is None:
+            return None
+        convert = Converter(RETURNED_NODES_MAX)
+        text = to_utf8(dumps(convert.plain(value)))
+        if convert.was_cut or len(text) > max_bytes >= 0:
+            cut_text = {"truncated": True, "type": type(value).__name__, "text": cut(bounded_repr(value), max(max_bytes // 4, 100))}
+            text = to_utf8(dumps(cut_text))
+        return text
+
+    def _run(self, code, restricted, svg, context):
         """(verdict, error, table, trailing value)"""
         if len(code) > _riddle.CODE_MAX:
             message = f"python_code has {len(code)} bytes; at most {_riddle.CODE_MAX} are allowed"
@@ -170,7 +225,9 @@ class Session:
         before = {name: namespace[name] for name in results.NAMES if name in namespace}
         try:
             try:
-                self._load_names(tree, text)
+                if context is not None:
+                    self._set_context(context)
+                self._load_names(tree, text, restricted)
                 if "parquet" in text:
                     everyday.parquet(self.sql)
                 if compiled.co_flags & inspect.CO_COROUTINE:
@@ -186,6 +243,9 @@ class Session:
             if self.display.figures and results.is_drawing(trailing):
                 trailing = None
             assigned = self._assigned(tree, before)
+            if self.agent:
+                value = namespace["__result__"] if "__result__" in assigned else trailing
+                return "ok", None, None if value is None else results.of_value(value), value
             return "ok", None, results.choose(namespace, assigned, trailing), trailing
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
@@ -236,12 +296,18 @@ class Session:
             linecache.cache.pop(name, None)
             self.source_size -= size
 
-    def _load_names(self, tree, text):
+    def _set_context(self, context):
+        for name, value in json.loads(context).items():
+            if not name.isidentifier() or name.startswith("__"):
+                raise ValueError(f"the context names {name!r}, which cannot be a variable")
+            self.namespace[name] = value
+
+    def _load_names(self, tree, text, restricted):
         """Tables and modules that the cell names and the namespace does not have yet."""
         namespace = self.namespace
         # A table called `sum` must not take the function away: it is in `dfs`.
         missing = {
-            n for n in (*_MODULES, *self.dfs) if n not in namespace and n in text and not hasattr(builtins, n)
+            n for n in (*self.modules, *self.dfs) if n not in namespace and n in text and not hasattr(builtins, n)
         }
         if "df" in text and "df" not in namespace and "df" not in self.dfs and self.dfs and reads_first(tree, "df"):
             namespace["df"] = self.dfs[next(iter(self.dfs))]
@@ -251,11 +317,21 @@ class Session:
         for name in missing & used:
             if name in self.dfs:
                 namespace[name] = self.dfs[name]
-            else:
-                try:
-                    namespace[name] = __import__(_MODULES[name])
-                except ImportError:
-                    pass
+            elif name in _MODULES or reads_first(tree, name):
+                self._load_module(name, tree, restricted)
+
+    def _load_module(self, name, tree, restricted):
+        target = self.modules[name]
+        if restricted and self.policy.refusal(target):
+            return
+        try:
+            module = __import__(target)
+        except ImportError:
+            return
+        # People write datetime.now() as well as datetime.datetime.now().
+        if name == "datetime" and not _reads_attribute(tree, name, ("datetime", "date", "time", "timedelta", "timezone", "UTC")):
+            module = module.datetime
+        self.namespace[name] = module
 
     def _run_async(self, coroutine):
         import asyncio
@@ -291,6 +367,13 @@ class Session:
                 if isinstance(target, ast.Name) and target.id in results.NAMES and target.id in namespace:
                     bound.add(target.id)
         return bound
+
+
+def _reads_attribute(tree, name, attributes):
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in attributes and isinstance(node.value, ast.Name) and node.value.id == name
+        for node in ast.walk(tree)
+    )
 
 
 def reads_first(tree, name):
@@ -350,12 +433,16 @@ def make():
         os.close(fd)
 
 
-def start(table_names, allowed, blocked):
-    _session.configure(table_names, allowed, blocked)
+def start(table_names, allowed, blocked, agent, debugging):
+    _session.configure(table_names, allowed, blocked, agent, debugging)
 
 
-def execute(code, restricted, svg, max_rows, max_bytes):
-    return _session.execute(code, restricted, svg, max_rows, max_bytes)
+def execute(code, restricted, svg, max_rows, max_bytes, context):
+    return _session.execute(code, restricted, svg, max_rows, max_bytes, context)
+
+
+def state():
+    return _session.state()
 
 
 def generators():

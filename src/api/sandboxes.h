@@ -1,0 +1,48 @@
+#ifndef RIDDLE_API_SANDBOXES_H
+#define RIDDLE_API_SANDBOXES_H
+
+/*
+ * /sandbox: a place where an agent of somebody else runs code. A sandbox is a thread without a
+ * conversation (src/agent/sandboxes.c): what is here gives it the names that its clients know.
+ *
+ *   sandbox_routes.c  create, status, delete, history, statistics, help, templates
+ *   sandbox_run.c     execute, quick-execute, analyze-data
+ *   sandbox_files.c   files of its /workspace
+ *   sandbox_help.c    functions, examples and templates, as texts
+ */
+
+#include "agent/agent.h"
+#include "api/app.h"
+#include "run/sandbox_terms.h"
+
+extern const struct schema sandbox_terms_schema;
+extern const struct route_param sandbox_params[]; /* sandbox_id of the path */
+
+/* Calls fn with the sandbox that the path names, now or later, or answers 404. Borrowed. */
+typedef void (*sandbox_fn)(struct http_request *req, struct chat *c);
+void sandbox_with(struct http_request *req, sandbox_fn fn);
+/* 404 "Sandbox not found: {id}" */
+void sandbox_reply_unknown(struct http_request *req);
+
+/*
+ * An answer to chat_execute() as clients of /sandbox know it: {execution_id, sandbox_id, status,
+ * result, stdout, stderr, error, execution_time, debug_info, timestamp}. sandbox_id may be NULL.
+ */
+json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
+                            const struct sandbox_terms *terms, int64_t timeout_ms);
+/* created, running, completed, failed, timeout, cancelled: from the status of a run. */
+const char *sandbox_status(const char *status);
+json_t *sandbox_now(void); /* ISO 8601 */
+
+/* All routes of /sandbox. */
+extern const struct route_table sandbox_run_routes, sandbox_file_routes;
+int sandbox_add_routes(struct http_server *s, struct err *err);
+
+/* ---- sandbox_help.c ---- */
+
+json_t *sandbox_help_functions(const struct sandbox_terms *terms);
+json_t *sandbox_help_examples(void);
+const char *sandbox_template(const char *type);    /* of an unknown type: the first */
+extern const char *const sandbox_template_types[]; /* NULL past the last */
+
+#endif
