@@ -53,6 +53,12 @@ static void get_metrics(struct http_request *req)
         http_reply_bytes(req, 200, METRICS_CONTENT_TYPE, text.data, text.len);
 }
 
+static void get_settings(struct http_request *req)
+{
+    json_t *all = config_in_force(app_of(req)->cfg);
+    http_reply_json(req, all ? 200 : 500, all ? json_pack("{s:o}", "settings", all) : NULL);
+}
+
 static void get_openapi(struct http_request *req)
 {
     struct app *app = app_of(req);
@@ -115,6 +121,12 @@ static const struct route_response health_responses[] = {
     { .status = 0 }
 };
 static const struct route_response metrics_responses[] = { { 200, METRICS_CONTENT_TYPE, NULL, false, "Prometheus text." }, { .status = 0 } };
+static const struct route_response settings_responses[] = {
+    { 200, NULL, NULL, false,
+      "{settings: [{name, section, kind, value, default, doc}]}; texts and secrets have no value, "
+      "only `is_set`." },
+    { .status = 0 }
+};
 static const struct route_response openapi_responses[] = { { 200, NULL, NULL, false, "OpenAPI 3.1." }, { .status = 0 } };
 
 static const struct route routes[] = {
@@ -122,6 +134,8 @@ static const struct route routes[] = {
       .responses = health_responses, .flags = ROUTE_PUBLIC | ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
     { HTTP_GET, "/metrics", get_metrics, .id = "metrics", .tag = "server", .summary = "Figures for Prometheus",
       .responses = metrics_responses, .flags = ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
+    { HTTP_GET, "/settings", get_settings, .id = "settings", .tag = "server",
+      .summary = "Settings that are in force", .responses = settings_responses },
     { HTTP_GET, "/openapi.json", get_openapi, .id = "openapi", .tag = "server", .summary = "This description",
       .responses = openapi_responses, .flags = ROUTE_PUBLIC },
     { HTTP_GET, "/docs", get_docs, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },

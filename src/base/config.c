@@ -764,3 +764,50 @@ int config_print_example(struct buf *b, struct err *err)
     }
     return r;
 }
+
+/* ---- what is in force ---- */
+
+static json_t *value_json(const struct setting *s, const void *at)
+{
+    switch (s->kind) {
+    case KIND_INT:
+    case KIND_BYTES:
+        return json_integer(*(const long long *)at);
+    case KIND_DOUBLE:
+        return json_real(*(const double *)at);
+    case KIND_BOOL:
+        return json_boolean(*(const bool *)at);
+    case KIND_ENUM:
+        return json_string(*(const char *const *)at);
+    case KIND_SECTION:
+    case KIND_STR:
+    case KIND_SECRET:
+        break;
+    }
+    return json_null();
+}
+
+json_t *config_in_force(const struct config *c)
+{
+    static const char *const kinds[] = { [KIND_STR] = "text",     [KIND_SECRET] = "secret",
+                                         [KIND_INT] = "integer",  [KIND_BYTES] = "bytes",
+                                         [KIND_DOUBLE] = "number", [KIND_BOOL] = "boolean",
+                                         [KIND_ENUM] = "choice" };
+    const char *section = "";
+    json_t *all = json_array();
+    for (size_t i = 0; all && i < ARRAY_SIZE(settings); i++) {
+        const struct setting *s = &settings[i];
+        const void *at = (const char *)c + s->offset;
+        if (s->kind == KIND_SECTION) {
+            section = s->name;
+            continue;
+        }
+        json_t *one = json_pack("{s:s, s:s, s:s, s:o, s:s, s:s}", "name", s->name, "section",
+                                section, "kind", kinds[s->kind], "value", value_json(s, at),
+                                "default", s->dflt, "doc", s->doc);
+        if (s->kind == KIND_STR || s->kind == KIND_SECRET)
+            json_object_set_new(one, "is_set", json_boolean(**(const char *const *)at != '\0'));
+        json_array_append_new(all, one);
+    }
+    return all;
+}

@@ -7,6 +7,7 @@
  * is allowed. Variables of other systems are in compat_settings.h. Reading a setting afterwards is reading a struct member.
  */
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include "base/err.h"
@@ -37,6 +38,12 @@ struct config {
 /* CONFIG error on the first bad value, and on a variable that begins with RIDDLE_ but is none of ours (nearest name told). */
 int config_load(struct config *ret, const char *dotenv_path, struct err *err);
 void config_finish(struct config *c);
+
+/*
+ * The settings in force: [{name, section, kind, value, default, doc}]. Texts and secrets have no
+ * value, only `is_set`: they may name places of this machine, or be passwords. NULL: no memory.
+ */
+json_t *config_in_force(const struct config *c);
 
 /* docs/env.md, whole. */
 int config_print_markdown(struct buf *b, struct err *err);

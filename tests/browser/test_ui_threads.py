@@ -118,6 +118,9 @@ def test_status_of_the_server(page):
     assert "Kernels" in page.texts(".panel h2") and page.eval("document.title") == "Status · Riddle"
     page.reload()
     page.wait("document.querySelector('.health.good')")
+    page.click(".settings summary")
+    page.wait("document.querySelector('.settings dl')?.innerText.length > 0")
+    assert "RATE_LIMIT_MAX" in page.text(".settings") and "OPENAI_API_KEY" in page.text(".settings")
     page.eval("history.back()")
     page.wait("document.getElementById('start')")
     assert page.problems == []

@@ -88,3 +88,11 @@ def test_unchanged_files_are_not_sent_again(shared):
 def test_there_is_nothing_else(shared, path):
     answer = shared.get(path)
     assert answer.status in (400, 404) or answer.body == shared.get("/ui").body
+
+
+def test_settings_in_force_without_texts_and_secrets(shared):
+    settings = {s["name"]: s for s in shared.get("/settings").json["settings"]}
+    assert settings["RATE_LIMIT_MAX"]["kind"] == "integer" and isinstance(settings["RATE_LIMIT_MAX"]["value"], int)
+    assert all(s["value"] is None and s["is_set"] in (True, False) for s in settings.values() if s["kind"] in ("text", "secret"))
+    assert settings["RIDDLE_API_KEYS"]["kind"] == "secret" and settings["DATASETS_DIR"]["is_set"] is True
+    assert str(shared.datasets).encode() not in shared.get("/settings").body

@@ -90,9 +90,22 @@ function made(text: string): DocumentFragment {
   return fragment;
 }
 
+/* Blocks are made once: the whole answer takes the place of what was streamed, with the same blocks. */
+const known = new Map<string, DocumentFragment>(), KNOWN_MAX = 3000;
+
+function block(text: string): Node {
+  let found = known.get(text);
+  if (!found) {
+    found = made(text);
+    known.set(text, found);
+    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value!);
+  }
+  return found.cloneNode(true);
+}
+
 const Block = memo(function Block({ text }: { text: string }) {
   const ref = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => { ref.current!.replaceChildren(made(text)); }, [text]);
+  useLayoutEffect(() => { ref.current!.replaceChildren(block(text)); }, [text]);
   return <div class="block" ref={ref} />;
 });
 
@@ -122,5 +135,5 @@ export function blocksOf(text: string): string[] {
 
 export function Markdown({ text, flagged = [] }: { text: string; flagged?: Flag[] }) {
   const blocks = useMemo(() => blocksOf(marksIn(text, flagged)), [text, flagged]);
-  return <div class="text" dir="auto">{blocks.map((block, i) => <Block key={i} text={block} />)}</div>;
+  return <div class={blocks.length > 40 ? 'text long' : 'text'} dir="auto">{blocks.map((block, i) => <Block key={i} text={block} />)}</div>;
 }

@@ -1,8 +1,9 @@
 /* How the server is: what it tells by its health and its metrics. Asked again every few seconds while it is shown. */
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
-import { fetched } from '../api/call';
-import { group, seconds, sentence } from '../shared/text';
+import { fetched, get } from '../api/call';
+import { guarded } from '../shared/say';
+import { bytes, group, seconds, sentence } from '../shared/text';
 
 interface Sample { labels: Record<string, string>; value: number }
 type Metrics = Map<string, Sample[]>;
@@ -37,6 +38,28 @@ function Group({ title, items }: { title: string; items: [string, string, string
       <h2>{title}</h2>
       <dl>{items.map(([name, value, note]) => <div><dt>{name}{note && <small>{note}</small>}</dt><dd>{value}</dd></div>)}</dl>
     </section>
+  );
+}
+
+interface Setting { name: string; section: string; kind: string; value: number | boolean | string | null; default: string; doc: string; is_set?: boolean }
+
+const shownSetting = (s: Setting) => (s.kind === 'text' || s.kind === 'secret' ? (s.is_set ? 'set' : 'not set')
+  : s.kind === 'bytes' ? bytes(s.value as number) : s.kind === 'boolean' ? (s.value ? 'on' : 'off') : String(s.value));
+
+/* Texts and secrets never leave the server: only whether they are set. */
+function Settings() {
+  const all = useSignal<Setting[] | null>(null);
+  const bring = (open: boolean) => { if (open && !all.value) void guarded(async () => { all.value = (await get<{ settings: Setting[] }>('/settings')).settings; }); };
+  const sections = [...new Set((all.value ?? []).map(s => s.section))];
+  return (
+    <details class="settings" onToggle={event => bring(event.currentTarget.open)}>
+      <summary>Settings that are in force</summary>
+      {sections.map(section => (
+        <section class="panel"><h2>{section}</h2>
+          <dl>{all.value!.filter(s => s.section === section).map(s => <div><dt title={s.doc}>{s.name}<small>default: {s.default || 'none'}</small></dt><dd>{shownSetting(s)}</dd></div>)}</dl>
+        </section>
+      ))}
+    </details>
   );
 }
 
@@ -94,6 +117,7 @@ export default function Status() {
           <Group title="Model" items={[...value('riddle_llm_calls_total', 'Calls'), ...by('riddle_llm_tokens_total', 'kind').map(([n, v]) => [`Tokens, ${n.toLowerCase()}`, v] as [string, string]), ...value('riddle_llm_cost_usd_total', 'Cost', v => `$${v.toFixed(4)}`)]} />
         </div>
       )}
+      <Settings />
     </div>
   );
 }
