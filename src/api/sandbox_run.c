@@ -224,8 +224,9 @@ static int start_quick(struct http_request *req, const json_t *asked_terms,
     struct agent_data *data = calloc(1, sizeof(*data));
     struct run_listener listener = { .done = quick_done, .arg = q };
     struct err off = ERR_INIT;
+    const json_t *asked = json_is_object(asked_terms) ? asked_terms : NULL;
     auto_json json_t *none = json_array();
-    int r = q && data ? sandbox_terms_create(app->cfg, asked_terms, &q->terms, err) :
+    int r = q && data ? sandbox_terms_create(app->cfg, asked, &q->terms, err) :
                         err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(q);

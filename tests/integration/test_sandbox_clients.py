@@ -1,0 +1,148 @@
+"""The clients of /sandbox, and the examples of the Python Sandbox Environment run through one of them."""
+
+import asyncio
+import os
+import re
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from server import ROOT, Server
+
+sys.path.insert(0, str(ROOT / "clients"))
+from riddle_sandbox import Client, SandboxError, SandboxService  # noqa: E402
+
+SEEDS = Path(os.environ.get("RIDDLE_SEEDS", ROOT.parent / "shared" / "seeds"))
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("clients"), RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0) as s:
+        yield s
+
+
+@pytest.fixture
+def client(server):
+    return Client(f"http://127.0.0.1:{server.port}")
+
+
+def test_the_python_client_does_all_of_it(client):
+    with client.create(max_memory_mb=128) as sandbox:
+        assert sandbox.execute("x = 20\nx + y", {"y": 1})["result"] == 21
+        assert sandbox.status()["variables"] == {"x": "20", "y": "1"} and len(sandbox.history()) == 1
+        sandbox.write("in a/b.txt", "ä")
+        assert [f["path"] for f in sandbox.files()] == ["in a/b.txt"] and sandbox.read("in a/b.txt") == "ä".encode()
+        assert sandbox.remove("in a/b.txt")["deleted"] is True and sandbox.interrupt() == 0
+        assert "AsyncProcessor" in sandbox.template() and sandbox.examples()["examples"] and sandbox.functions()["examples"]
+        with pytest.raises(SandboxError, match="no 'b.txt' in /workspace") as missing:
+            sandbox.remove("in a/b.txt")
+        assert (missing.value.status, missing.value.type) == (404, "NOT_FOUND")
+    with pytest.raises(SandboxError, match=f"Sandbox not found: {sandbox.id}"):
+        sandbox.execute("1")
+    assert client.quick_execute("1 + 1", max_memory_mb=64)["result"] == 2
+    assert client.analyze_data("t")["result"]["error"] == "No data found"
+    client.create()
+    assert client.statistics()["active_sandboxes"] == 1 and client.cleanup_all() == 1
+
+
+def test_the_client_for_javascript(server):
+    node = shutil.which("node")
+    if not node or int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
+        pytest.skip("no Node with fetch()")
+    done = subprocess.run([node, "--input-type=module"], capture_output=True, text=True, timeout=60, input=f"""
+import {{ Client }} from "{(ROOT / 'clients' / 'riddle-sandbox.mjs').as_uri()}";
+const client = new Client("http://127.0.0.1:{server.port}");
+const sandbox = await client.create({{ max_memory_mb: 128 }});
+const sum = (await sandbox.execute("x + 1", {{ x: 20 }})).result;
+await sandbox.write("a b/c.txt", "hello");
+const text = new TextDecoder().decode(await sandbox.read("a b/c.txt"));
+const listed = (await sandbox.files()).map((f) => f.path);
+await sandbox.remove("a b/c.txt");
+const history = (await sandbox.history()).length, kernel = (await sandbox.status()).kernel;
+await sandbox.delete();
+const gone = await sandbox.execute("1").catch((e) => `${{e.status}} ${{e.type}}`);
+const quick = (await client.quickExecute("1 + 1")).result;
+console.log(JSON.stringify([sum, text, listed, history, kernel, gone, quick]));
+""")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == '[21,"hello",["a b/c.txt"],1,"hot","404 NOT_FOUND",2]'
+
+
+# ---- the examples of the Python Sandbox Environment ----
+
+OWN = {
+    "create": "sandbox_id = await service.create_agent_sandbox(user_id=1, config={'max_execution_time': 30, 'max_memory_mb': 256})",
+    "execute": """
+        code = '''
+        total = 0
+        for n in [1, 2, 3]:
+            total += n
+            debug(f'added {n}', 'DEBUG')
+        __result__ = {'total': total, 'at': datetime.utcnow().isoformat()}
+        '''
+        import textwrap
+        result = await service.execute_code(sandbox_id, textwrap.dedent(code))
+        assert result.status == 'completed' and result.result['total'] == 6 and result.debug_info['log_levels']['DEBUG'] == 3""",
+    "template": """
+        template = await service.create_processor_template(sandbox_id, 'data_processor')
+        code = template.replace('# Add your transformation logic here', "return {'transformed': True}")
+        result = await service.execute_code(sandbox_id, code)
+        assert result.status == 'completed', result.error""",
+    "look": """
+        stats = await service.get_sandbox_statistics()
+        assert stats['active_sandboxes'] >= 1 and stats['success_rate'] > 0
+        history = await service.get_execution_history(sandbox_id)
+        assert [h['status'] for h in history] == ['completed', 'completed']""",
+    "clean": "await service.cleanup_sandbox(sandbox_id)",
+}
+
+
+def run(source, names):
+    """A snippet with await at its top; what it binds stays in names."""
+    from ast import PyCF_ALLOW_TOP_LEVEL_AWAIT
+    from inspect import CO_COROUTINE
+    code = compile(source, "<snippet>", "exec", PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    value = eval(code, names)
+    if code.co_flags & CO_COROUTINE:
+        asyncio.run(value)
+
+
+def test_own_examples_of_its_service(client):
+    names = {"service": SandboxService(client)}
+    for snippet in OWN.values():
+        run(textwrap.dedent(snippet), names)
+
+
+def test_examples_of_its_document_run_as_written(client):
+    """Those that need no database: code for a sandbox, and snippets of its service."""
+    found = sorted(SEEDS.glob("004_*.txt"))
+    if not found:
+        pytest.skip(f"no document of the Python Sandbox Environment in {SEEDS}")
+    blocks = re.findall(r"```python\n(.*?)```", found[0].read_text(), re.S)
+    names = {"service": SandboxService(client)}
+    run(OWN["create"], names)
+    inner = [(m[1], b) for b in blocks for m in [re.match(r"(?s).*?^(\w+) = \"\"\"\n", b, re.M)] if m]
+    bare = [b for b in blocks if "service" not in b and "config" not in b and "db_" not in b]
+    ran = 0
+    for name, block in inner:
+        code = {}
+        exec(block[: block.index('"""', block.index('"""') + 3) + 3], code)
+        if "db_" in code[name]:
+            continue
+        done = asyncio.run(names["service"].execute_code(names["sandbox_id"], code[name]))
+        assert done.status == "completed", done.error
+        ran += 1
+    for block in bare:
+        done = asyncio.run(names["service"].execute_code(names["sandbox_id"], block, {"data": [1], "my_data": [2]}))
+        assert done.status == "completed", (block, done.error)
+        ran += 1
+    for block in blocks:
+        if "service." in block and not re.search(r"db_|query_database|database_schema|debug_code|\bcode\b\)|SandboxService|cleanup", block):
+            run(block, names)
+            ran += 1
+    assert ran >= 6, "its document has more examples that need no database"
+    run(OWN["clean"], names)
