@@ -5,9 +5,9 @@
  * at once. What cannot be imaged is frozen only, or given up, and the thread says so.
  *
  * An image is named by its thread, by the data that the thread has (with other data it is not
- * found) and by the ids of its data sets and uploads: when one is deleted, its images go, too. It
- * is removed when a kernel has been made from it, so there is never an image that is older than
- * what its thread has run.
+ * found) and by the ids of its data sets and uploads: when one is deleted, its images go, too. When
+ * a kernel has been made from it, it is kept under another name until there is a new one: after a
+ * server that was killed the thread goes on from it, and says that what ran since is not in it.
  */
 
 #include <dirent.h>
@@ -85,24 +85,59 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
     return true;
 }
 
-void keeper_adopt(struct chat *c)
+/* A file that says that an image was removed while its thread was not in memory. */
+static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_PATH_SIZE])
+{
+    int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home, THREAD_HEX, thread);
+    return n < IMAGE_PATH_SIZE;
+}
+
+static void leave_lost(const struct agent *a, const char *thread)
 {
     char path[IMAGE_PATH_SIZE];
+    int fd = lost_path(a, thread, path) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0)
+        close(fd);
+}
+
+void keeper_adopt(struct chat *c)
+{
+    char path[IMAGE_PATH_SIZE], lost[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
     struct err ignored = ERR_INIT;
-    if (image_path(c, path) && access(path, R_OK) == 0)
-        (void)thread_kernel_adopt(c->kernel, path, &ignored);
+    if (!image_path(c, path) || !thread_name(c->owner, c->id, thread))
+        return;
+    bool is_old = access(path, R_OK) < 0 && thread_sleep_recover(path);
+    if (access(path, R_OK) == 0 && thread_kernel_adopt(c->kernel, path, &ignored) == 0) {
+        if (is_old)
+            thread_kernel_note_loss(c->kernel,
+                                    "the server ended before it put this thread aside: variables "
+                                    "are as they were when it was put aside last, without what ran "
+                                    "since");
+    } else if (lost_path(c->agent, thread, lost) && unlink(lost) == 0) {
+        thread_kernel_note_loss(c->kernel, "its data changed while it was put aside");
+    }
+}
+
+/* True if there were any. */
+static bool remove_images(struct agent *a, const char *thread)
+{
+    char path[IMAGE_PATH_SIZE];
+    bool any = false;
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = a->env.store ? opendir(path) : NULL;
+    for (struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, thread, THREAD_HEX) == 0)
+            any = unlinkat(dirfd(dir), e->d_name, 0) == 0 || any;
+    if (dir)
+        closedir(dir);
+    return any;
 }
 
 void keeper_remove_images(struct agent *a, const char *owner, const char *id)
 {
-    char path[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
-    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
-    DIR *dir = a->env.store && thread_name(owner, id, thread) ? opendir(path) : NULL;
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strncmp(e->d_name, thread, THREAD_HEX) == 0)
-            unlinkat(dirfd(dir), e->d_name, 0);
-    if (dir)
-        closedir(dir);
+    char thread[HASH_HEX_SIZE];
+    if (thread_name(owner, id, thread))
+        (void)remove_images(a, thread);
 }
 
 /* Whether an image's name says that it has this source. */
@@ -121,8 +156,10 @@ void keeper_forget_data(struct agent *a, const char *owner, const char *id)
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = a->env.store && thread_name(owner, id, source) ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (has_source(e->d_name, source))
+        if (has_source(e->d_name, source)) {
+            leave_lost(a, e->d_name);
             unlinkat(dirfd(dir), e->d_name, 0);
+        }
     if (dir)
         closedir(dir);
 }
@@ -136,8 +173,10 @@ void keeper_forget_chat(struct chat *c)
 
 void agent_forget_files(struct agent *a, const char *owner, const char *thread_id)
 {
-    if (!chat_find(a, owner, thread_id))
-        keeper_remove_images(a, owner, thread_id);
+    char thread[HASH_HEX_SIZE];
+    if (!chat_find(a, owner, thread_id) && thread_name(owner, thread_id, thread) &&
+        remove_images(a, thread))
+        leave_lost(a, thread);
 }
 
 /* Bytes of all images, as they were some seconds ago at most. */

@@ -309,7 +309,9 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         k->since_us = clock_now_us();
         return acquire(k, RUN_PYTHON, on_ready, &k->lease, err);
     case KERNEL_DO_REST:
-        discard_image(k);
+        if (k->image && !k->is_retired && k->env.sleep->retire)
+            k->env.sleep->retire(k->image);
+        k->is_retired = true;
         if (k->stage == JOB_WAITS)
             return 0; /* the job begins in a moment */
         return lease_park(k->lease) < 0 ? err_set(err, ERR_UNAVAILABLE, "%s", why ? why : "its sandbox broke") : 0;
@@ -330,6 +332,9 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         k->since_us = clock_now_us();
         return k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
+        k->is_retired = false;
+        if (k->env.sleep->imaged)
+            k->env.sleep->imaged(k->image);
         lease_release(TAKE_PTR(k->lease));
         return 0;
     case KERNEL_DO_RESTORE:
@@ -580,6 +585,7 @@ int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *e
     if (!k->image)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     k->state = KERNEL_COLD;
+    k->is_retired = false;
     k->variables = true;
     return 0;
 }

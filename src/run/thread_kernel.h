@@ -32,8 +32,19 @@ struct kernel_sleep_ops {
     /* As executor_acquire(). */
     int (*restore)(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
                    const char *path, lease_ready_fn ready, void *arg, struct lease **ret, struct err *err);
+    /* A kernel was made from the image: it is kept in case that the server is killed. */
+    void (*retire)(const char *path);
+    /* The image is written: what was retired under its name goes. */
+    void (*imaged)(const char *path);
+    /* The image, and what was retired under its name. */
     void (*discard)(const char *path);
 };
+
+/*
+ * An image that a kernel was made from before the server was killed is one again. False if there is
+ * none.
+ */
+bool thread_sleep_recover(const char *path);
 
 /* Those that the executor's provider can do; NULL: none. */
 const struct kernel_sleep_ops *thread_sleep_ops(const struct executor *ex);

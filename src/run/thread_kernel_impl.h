@@ -19,7 +19,8 @@ struct thread_kernel {
     char *owner;
     enum kernel_state state;
     struct lease *lease;
-    char *image;        /* the file it is when it is cold */
+    char *image;        /* the file it is when it is cold, or was */
+    bool is_retired;    /* … and a kernel was made from it */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
     char loss_text[ERR_MESSAGE_MAX + 64]; /* … when it is not a fixed text */

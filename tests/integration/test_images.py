@@ -158,7 +158,12 @@ def test_images_go_with_their_thread(server):
     thread = new_thread(server)
     execute(server, thread, "kept = 5")
     cool(server, thread)
-    execute(server, thread, "kept")  # a kernel that is used is newer than its image
+    execute(server, thread, "kept")  # a kernel that is used is newer than its image, which is kept in case that the server is killed
+    retired, = set(images(server)) - set(before)
+    assert retired.endswith(".used")
+    cool(server, thread)
+    assert set(images(server)) - set(before) == {retired[:-len(".used")]}
+    server.delete(f"/thread/{thread}")
     assert images(server) == before
 
 
@@ -198,8 +203,9 @@ def test_threads_outlive_the_server(tmp_path):
     with server:
         answer = say(server, threads[2], "PYTHON: (mine, next(numbers)) == (2, 2)")
         assert answer["result"]["rows"] == [[True]] and not answer.get("state_lost"), answer
-        lost = execute(server, threads[1], "'mine' in globals()")
-        assert lost["result"]["rows"] == [[False]] and lost["state_lost"] is True and "started anew" in lost["state_lost_reason"]
+        old = execute(server, threads[1], "(mine, next(numbers)) == (1, 1)")  # as of its last image, and it says so
+        assert old["result"]["rows"] == [[True]] and old["state_lost"] is True and "without what ran since" in old["state_lost_reason"], old
+        assert not execute(server, threads[1], "mine").get("state_lost")
 
 
 def test_idle_threads_become_files(tmp_path):

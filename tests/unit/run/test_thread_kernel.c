@@ -233,7 +233,7 @@ static void answer_piece(struct lease *l)
 
 static lease_ready_fn slept;
 static void *slept_arg;
-static unsigned discarded;
+static unsigned discarded, retired, imaged;
 
 static int op_sleep(struct lease *l, lease_ready_fn done, void *arg, struct err *err)
 {
@@ -256,13 +256,26 @@ static int op_restore(struct executor *ex, const char *owner, const struct sandb
     return executor_acquire(ex, owner, spec, NULL, ready, arg, ret, err);
 }
 
+static void op_retire(const char *path)
+{
+    assert_string_equal(path, "image-1");
+    retired++;
+}
+
+static void op_imaged(const char *path)
+{
+    assert_string_equal(path, "image-1");
+    imaged++;
+}
+
 static void op_discard(const char *path)
 {
     assert_string_equal(path, "image-1");
     discarded++;
 }
 
-static const struct kernel_sleep_ops sleep_ops = { op_sleep, op_sleep, op_image, op_restore, op_discard };
+static const struct kernel_sleep_ops sleep_ops = { op_sleep, op_sleep, op_image, op_restore,
+                                                   op_retire, op_imaged, op_discard };
 
 static void answer_slept(struct lease *l)
 {
@@ -309,7 +322,7 @@ static int setup(void **state)
     (void)state;
     struct err err = ERR_INIT;
     memset(leases, 0, sizeof(leases));
-    n_leases = n_done = n_arrived = discarded = 0;
+    n_leases = n_done = n_arrived = discarded = retired = imaged = 0;
     refuse_run = refuse_acquire = inside = destroy_when_done = false;
     last_err = ERR_NONE;
     assert_int_equal(loop_create(&loop, &err), 0);
@@ -501,7 +514,9 @@ static void imaging_and_restoring(void **state)
     answer_ready(&leases[1]);
     assert_state(KERNEL_RUNNING);
     answer_ran(&leases[1], false);
-    assert_int_equal(discarded, 1);
+    assert_int_equal(retired, 1); /* once, however much runs */
+    assert_int_equal(imaged, 1);
+    assert_int_equal(discarded, 0);
     assert_null(thread_kernel_take_loss(kernel));
     assert_true(thread_kernel_has_variables(kernel));
     assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
@@ -511,13 +526,14 @@ static void imaging_and_restoring(void **state)
     turn_loop();
     assert_int_equal(last_err, ERR_UNAVAILABLE);
     assert_state(KERNEL_COLD);
-    assert_int_equal(discarded, 1);
+    assert_int_equal(imaged, 2);
+    assert_int_equal(discarded, 0);
     assert_int_equal(run(kernel, RUN_PYTHON), 0);
     fail_with = ERR_CONFLICT;
     answer_failed(&leases[3]); /* never: the job goes on in a new kernel, and the loss is told */
     turn_loop();
     assert_state(KERNEL_STARTING);
-    assert_int_equal(discarded, 2);
+    assert_int_equal(discarded, 1);
     assert_non_null(strstr(thread_kernel_take_loss(kernel), "its image cannot be used"));
 }
 
