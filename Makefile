@@ -288,7 +288,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-threads bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -384,6 +384,10 @@ bench-server: all ## Measure requests, runs, load, streams and uploads against F
 bench-chat: all ## Measure first events, tools of a model, answers without one, riddle ask, and many threads at once
 	$(Q)scripts/install-deps run build bench
 	$(Q)bench/chat $(BENCH_FLAGS)
+
+bench-threads: all ## Measure images of threads, and check many threads that go cold while the server is killed
+	$(Q)scripts/install-deps run build bench
+	$(Q)RIDDLE_BUILD=$(BUILD) bench/threads $(BENCH_FLAGS)
 
 bench-planner: all ## Score the planner without a model on the question sets beside the project
 	$(Q)bench/planner $(BUILD)

@@ -88,7 +88,8 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
 /* A file that says that an image was removed while its thread was not in memory. */
 static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_PATH_SIZE])
 {
-    int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home, THREAD_HEX, thread);
+    int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home, THREAD_HEX,
+                     thread);
     return n < IMAGE_PATH_SIZE;
 }
 

@@ -274,7 +274,7 @@ static void op_discard(const char *path)
     discarded++;
 }
 
-static const struct kernel_sleep_ops sleep_ops = { op_sleep, op_sleep, op_image, op_restore,
+static const struct kernel_sleep_ops sleep_ops = { op_sleep,  op_sleep,  op_image,  op_restore,
                                                    op_retire, op_imaged, op_discard };
 
 static void answer_slept(struct lease *l)
