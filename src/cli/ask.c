@@ -17,6 +17,7 @@
 #include "cli/ask_chart.h"
 #include "cli/ask_data.h"
 #include "cli/cli.h"
+#include "cli/read_args.h"
 #include "cli/table.h"
 #include "plan/compile.h"
 #include "run/runner.h"
@@ -37,7 +38,7 @@ static const char usage[] =
     "  --explain        what each word became, the rule that fired, every reading with its score\n"
     "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …]} a line; answers in the same order ('-': standard input)\n"
     "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
-    "\n"
+    "\n" READ_ARGS_USAGE "\n"
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
 static const struct option long_options[] = {
@@ -45,12 +46,14 @@ static const struct option long_options[] = {
     { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
     { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
     { "explain", no_argument, NULL, 'e' },
+    READ_ARGS,
     { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
 struct options {
     bool sql_only, json, candidates, force, explain;
     const char *batch, *chart;
+    struct read_args reading;
 };
 
 /* ---- one question ---- */
@@ -218,7 +221,7 @@ static int write_chart(struct foreground *fg, const struct config *cfg, const st
     return CLI_OK;
 }
 
-static int ask_one(const struct config *cfg, const struct options *o, const char *question, char **files, size_t n_files)
+static int ask_one(const struct config *cfg, struct options *o, const char *question, char **files, size_t n_files)
 {
     struct err err = ERR_INIT;
     struct foreground *fg = NULL;
@@ -226,10 +229,17 @@ static int ask_one(const struct config *cfg, const struct options *o, const char
     int status = CLI_FAILED;
     struct executor_options once = { .one_shot = true, .kind = RUN_SQL, .code = o->chart ? draw_code() : "" };
     int r = foreground_open(cfg, &once, &fg, &err);
+    if (r >= 0)
+        r = read_args_finish(&o->reading, &err);
+    if (r >= 0)
+        r = read_args_stdin(files, n_files, &err);
+    if (r >= 0)
+        r = ask_data_open(fg, cfg, (const char *const *)files, n_files, o->reading.text, NULL,
+                          &data, &err);
     if (r >= 0) {
-        r = ask_data_open(fg, cfg, (const char *const *)files, n_files, NULL, &data, &err);
-    }
-    if (r >= 0) {
+        for (size_t i = 0; i < n_files && !o->json; i++)
+            read_args_tell(strrchr(files[i], '/') ? strrchr(files[i], '/') + 1 : files[i],
+                           lease_report(data.lease, i));
         auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
         if (o->explain)
             add_explanation(&data, question, answer);
@@ -294,7 +304,7 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
     json_array_foreach(json_object_get(lines[which[0]].request, "files"), i, v)
         if (n_files < SANDBOX_FILES_MAX && json_is_string(v))
             files[n_files++] = json_string_value(v);
-    int r = ask_data_open(fg, cfg, files, n_files, NULL, &data, &err);
+    int r = ask_data_open(fg, cfg, files, n_files, NULL, NULL, &data, &err);
     for (i = 0; i < n; i++) {
         struct line *l = &lines[which[i]];
         const char *question = json_string_value(json_object_get(l->request, "question"));
@@ -418,6 +428,8 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
             fputs(usage, stdout);
             return CLI_OK;
         default:
+            if (read_args_take(&o.reading, c, optarg))
+                break;
             return cli_bad_option("ask", argv, long_options);
         }
     }

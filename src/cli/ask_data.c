@@ -88,8 +88,8 @@ int ask_data_name_files(struct arena *a, const char *const *words, size_t n, str
     return r;
 }
 
-int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files, size_t n_files,
-                  const struct run_events *events, struct ask_data *ret, struct err *err)
+int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files,
+                  size_t n_files, const char *options, const struct run_events *events, struct ask_data *ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
     struct sandbox_file list[SANDBOX_FILES_MAX];
@@ -98,6 +98,8 @@ int ask_data_open(struct foreground *fg, const struct config *cfg, const char *c
     *ret = (struct ask_data){ .fg = fg };
     arena_init(&a, 1u << 20);
     int r = ask_data_name_files(&a, files, n_files, list, err);
+    for (size_t i = 0; r >= 0 && i < n_files; i++)
+        list[i].options = options;
     spec.files = list;
     sandbox_limits_default(cfg, &spec.limits);
     if (r >= 0)

@@ -23,6 +23,7 @@
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/progress.h"
+#include "cli/read_args.h"
 #include "cli/save.h"
 #include "cli/table.h"
 #include "run/runner.h"
@@ -38,6 +39,7 @@ struct options {
     char **files;
     size_t n_files;
     const char *data; /* directory that stands for /data */
+    struct read_args reading;
 };
 
 /* What the callbacks of a run need. */
@@ -70,7 +72,7 @@ static const char usage[] =
     "  --svg            figures as SVG too\n"
     "  --save DIR       copies the files that Python code left in its working directory to DIR\n"
     "  --force          --save replaces files that are there\n"
-    "\n"
+    "\n" READ_ARGS_USAGE "\n"
     "Exit status: 0 success, 1 the run failed, 2 the request is wrong, 124 time ran out, 130 interrupted.\n";
 
 static const struct option long_options[] = {
@@ -81,6 +83,7 @@ static const struct option long_options[] = {
     { "out", required_argument, NULL, 'o' },     { "help", no_argument, NULL, 'h' },
     { "save", required_argument, NULL, 'S' },    { "force", no_argument, NULL, 'f' },
     { "data", required_argument, NULL, 'd' },
+    READ_ARGS,
     { NULL, 0, NULL, 0 },
 };
 
@@ -135,6 +138,8 @@ static int parse_options(int argc, char **argv, struct options *ret)
             fputs(usage, stdout);
             return CLI_OK;
         default:
+            if (read_args_take(&ret->reading, c, optarg))
+                break;
             return cli_bad_option("run", argv, long_options);
         }
     }
@@ -247,6 +252,8 @@ static int build_request(const struct config *cfg, const struct options *o, stru
 
     json_object_set_new(request, "files", files);
     int r = read_code(o, &code, err);
+    if (r >= 0)
+        r = read_args_stdin(o->files, o->n_files, err);
     if (r < 0)
         return r;
     if (!str_is_utf8(buf_cstr(&code), code.len) || strlen(buf_cstr(&code)) != code.len)
@@ -265,7 +272,10 @@ static int build_request(const struct config *cfg, const struct options *o, stru
         r = add_file(files, o->files[i], err);
     if (r < 0)
         return r;
-    return runner_request_from_json(cfg, RUNNER_HOST_PATHS | RUNNER_FILES_OPTIONAL, request, ret, err);
+    r = runner_request_from_json(cfg, RUNNER_HOST_PATHS | RUNNER_FILES_OPTIONAL, request, ret, err);
+    for (size_t i = 0; r >= 0 && i < ret->n_files; i++)
+        ret->files[i].options = o->reading.text;
+    return r;
 }
 
 /* ---- while it runs ---- */
@@ -318,20 +328,6 @@ static bool on_display(void *arg, const json_t *data)
 }
 
 /* ---- afterwards ---- */
-
-static void print_rejects(const json_t *response)
-{
-    size_t i;
-    json_t *file;
-    json_array_foreach(json_object_get(response, "rejects"), i, file)
-    {
-        json_int_t count = json_integer_value(json_object_get(json_object_get(file, "rejects"), "count"));
-        const char *name = json_string_value(json_object_get(file, "file"));
-        if (count > 0)
-            cli_complain("%s: %" JSON_INTEGER_FORMAT " line%s could not be read and %s left out; --json lists them",
-                         name ? name : "?", count, count == 1 ? "" : "s", count == 1 ? "was" : "were");
-    }
-}
 
 static void print_error(const json_t *response, bool tty)
 {
@@ -448,6 +444,8 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
 
     int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
     progress_clear(&s->progress);
+    for (size_t i = 0; r >= 0 && live && i < spec.n_files; i++)
+        read_args_tell(spec.files[i].name, lease_report(*ret_lease, i));
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0)
@@ -485,8 +483,6 @@ static int export_rows(struct foreground *fg, const struct runner_request *req, 
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0) {
-        auto_json json_t *left_out = json_pack("{s:o}", "rejects", lease_rejects(*ret_lease));
-        print_rejects(left_out);
         r = foreground_export(fg, *ret_lease, &export, write_out, NULL, &stop, err);
     }
     cleanup_close(&stop.fd);
@@ -553,7 +549,6 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
         if (s->format != FORMAT_JSON) {
             if (result.out_truncated || result.errout_truncated)
                 cli_complain("the output was cut at %lld bytes", (long long)req.run.max_output_bytes);
-            print_rejects(response);
         }
         if (status != CLI_OK && s->format != FORMAT_JSON)
             print_error(response, s->err_tty);
@@ -599,6 +594,10 @@ int cli_run(const struct cli *cli, int argc, char **argv)
     status = cli_load_config(&cfg);
     if (status != CLI_OK)
         return status;
+    if (read_args_finish(&o.reading, &(struct err)ERR_INIT) < 0) {
+        cli_complain("an option is not UTF-8 text");
+        return CLI_USAGE;
+    }
     if (!o.sql && !o.python) {
         if (isatty(STDIN_FILENO))
             cli_complain("reading a RunnerRequest from the terminal; end it with Ctrl-D");

@@ -69,6 +69,7 @@ struct sandbox_file {
     const char *table; /* identifier, unique in the sandbox; NULL if raw */
     const char *alias; /* second name below /data, such as its file_id's; NULL: none */
     const char *sha256; /* of its content, in hexadecimal, if already known; NULL: to be computed */
+    const char *options; /* how to read it, as a JSON object (docs/files.md); NULL: as it looks */
     bool is_beside; /* its table is kept in the file's own directory, and goes with it */
     bool raw;           /* of any kind and any name that can stand below /data: not ingested, no table, and Python's only */
 };

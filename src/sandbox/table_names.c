@@ -1,6 +1,8 @@
 #include "sandbox/table_names.h"
 
 #include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -29,17 +31,32 @@ static void ending_of(const char *name, char ret[2 * ENDING_MAX + 2])
         snprintf(ret, ENDING_MAX, "other");
 }
 
+/* "" without options, otherwise "-" and a hash of them (FNV-1a). */
+static void mark_of(const struct sandbox_file *file, char ret[24])
+{
+    uint64_t h = 14695981039346656037u;
+    ret[0] = '\0';
+    if (!file->options || !*file->options)
+        return;
+    for (const char *p = file->options; *p; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    snprintf(ret, 24, "-%016llx", (unsigned long long)h);
+}
+
 static void name_of(const char *home, const struct sandbox_file *file, const char *hex,
                     const char *hidden, const char *suffix, char ret[TABLE_PATH_SIZE])
 {
-    char ending[2 * ENDING_MAX + 2];
+    char ending[2 * ENDING_MAX + 2], mark[24];
     const char *slash = strrchr(file->path, '/');
+    mark_of(file, mark);
     *ret = '\0';
     if (file->is_beside && slash) {
-        snprintf(ret, TABLE_PATH_SIZE, "%.*s/.%s", (int)(slash - file->path), file->path, hidden);
+        snprintf(ret, TABLE_PATH_SIZE, "%.*s/.%s%s", (int)(slash - file->path), file->path, hidden,
+                 mark);
     } else if (*hex) {
         ending_of(file->name, ending);
-        snprintf(ret, TABLE_PATH_SIZE, "%.3900s/tables/%s.%s.%s", home, hex, ending, suffix);
+        snprintf(ret, TABLE_PATH_SIZE, "%.3900s/tables/%s.%s%s.%s", home, hex, ending, mark,
+                 suffix);
     }
 }
 
@@ -78,16 +95,21 @@ bool table_name_is_current(const char *name)
 
 int64_t table_beside_bytes(const char *file_path)
 {
-    struct sandbox_file file = { .path = file_path, .is_beside = true };
-    char paths[3][TABLE_PATH_SIZE];
+    const char *slash = strrchr(file_path, '/');
+    char dir[TABLE_PATH_SIZE];
+    struct dirent *e;
     int64_t sum = 0;
-    table_path("", &file, "", paths[0]);
-    table_report_path("", &file, "", paths[1]);
-    table_profile_path("", &file, "", paths[2]);
-    for (int i = 0; i < 3; i++) {
+    if (!slash)
+        return 0;
+    snprintf(dir, sizeof(dir), "%.*s", (int)(slash - file_path), file_path);
+    DIR *d = opendir(dir);
+    while (d && (e = readdir(d))) {
         struct stat st;
-        if (*paths[i] && stat(paths[i], &st) == 0)
+        if ((str_starts(e->d_name, ".table.") || str_starts(e->d_name, ".profile-")) &&
+            fstatat(dirfd(d), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
             sum += st.st_size;
     }
+    if (d)
+        closedir(d);
     return sum;
 }

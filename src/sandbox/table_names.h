@@ -8,7 +8,8 @@
  * file: it has the same owner, counts for the same quota and is removed with the same directory,
  * and nobody else's upload can find it. What belongs to data sets of the server and to files of the
  * command line is in RIDDLE_HOME/tables, named by the hash of the content and by the file's ending:
- * the same bytes are read differently under another ending.
+ * the same bytes are read differently under another ending, or with options, whose hash is in the
+ * name as well.
  */
 
 #include <stdbool.h>
@@ -16,6 +17,7 @@
 #include "sandbox/sandbox.h"
 
 #define TABLE_PATH_SIZE 4300
+#define TABLE_OPTIONS_MAX 2048 /* bytes of sandbox_file.options */
 
 /* home is absolute. "" when the content (hex) has to be known, and is not. */
 void table_path(const char *home, const struct sandbox_file *file, const char *hex,

@@ -175,7 +175,7 @@ struct ingest {
     struct table_cache *cache;
     struct sandbox *sandbox;
     struct sandbox_file file; /* name and path: its own copies */
-    char name[256], path[PATH_MAX];
+    char name[256], path[PATH_MAX], options[TABLE_OPTIONS_MAX];
     char out_dir[4200];
     int out_fd; /* holds the lock of out_dir, by which it is known to be in use */
     int64_t size;
@@ -334,6 +334,13 @@ static int start_ingest(struct ingest *in, struct kernel_link *link, const struc
                                           in->unsynced);
     if (!message)
         return err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
+    json_t *options = NULL;
+    if (file->options && strlen(file->options) >= TABLE_OPTIONS_MAX)
+        return err_set(err, ERR_VALIDATION, "the options for reading '%s' are too long", file->name);
+    if (file->options && json_parse(file->options, strlen(file->options), &options, err) < 0)
+        return err_wrap(err, "the options for reading '%s'", file->name);
+    if (options)
+        json_object_set_new(message, "options", options);
     struct sandbox_request req = { .type = WIRE_INGEST,
                                    .body = message,
                                    .timeout_ms = timeout_of(in->size),
@@ -354,7 +361,10 @@ int ingest_begin(struct table_cache *c, struct kernel_link *link, const struct s
     snprintf(in->path, sizeof(in->path), "%s", file->path);
     in->file = (struct sandbox_file){ .name = in->name,
                                       .path = in->path,
+                                      .options = file->options ? in->options : NULL,
                                       .is_beside = file->is_beside };
+    if (file->options)
+        snprintf(in->options, sizeof(in->options), "%s", file->options);
     (void)tables_is_new(c, file, &in->size);
     int r = make_out_dir(c, in->out_dir, sizeof(in->out_dir), &in->out_fd, err);
     if (r < 0)

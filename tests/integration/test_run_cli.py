@@ -432,3 +432,24 @@ def test_table_of_a_single_run_is_kept(programs, tmp_path):
         names = sorted(p.name for p in (home / "tables").iterdir())
         assert len(names) == 2 and names[0].endswith(".duckdb") and names[1].endswith(".json"), names
         assert names[0].split(".")[0] == names[1].split(".")[0]
+
+
+def test_how_files_are_read(programs, tmp_path):
+    """Options say what the file does not show; what was a guess is told."""
+    path = tmp_path / "odd.csv"
+    path.write_text("a note\na;b;c\n1.234;01/02/2024;x\n2.500;03/04/2024;none at all\n")
+    done = programs.run("--csv", "--sql", "SELECT * FROM odd", path)
+    assert done.text.splitlines() == ["a,b,c", "1.234,2024-01-02,x", "2.5,2024-03-04,none at all"]
+    assert "odd.csv: whether day or month comes first is a guess" in done.err and "1 lines above the header" in done.err
+    done = programs.run("--csv", "--decimal=,", "--date-order", "dmy", "--null", "none at all", "--sql", "SELECT * FROM odd", path)
+    assert done.text.splitlines() == ["a,b,c", "1234,2024-02-01,x", "2500,2024-04-03,none at all"]
+    assert "is a guess" not in done.err
+    done = programs.run("--csv", "--types=text", "--header", "0", "--delimiter", ";", "--sql", "SELECT count(*), min(column0) FROM odd", path)
+    assert done.text.splitlines()[1] == "3,1.234", done.err
+    done = programs.run("--decimal", "x", "--sql", "SELECT 1", path)
+    assert done.status != 0 and "option 'decimal' must be '.' or ','" in done.err
+
+
+def test_standard_input_is_a_file(programs):
+    done = programs.run("--csv", "--sql", "SELECT sum(a) AS n FROM data", "-", stdin="a;b\n1,5;x\n2,5;y\n")
+    assert (done.status, done.text.splitlines(), done.err) == (0, ["n", "4.0"], "")

@@ -138,18 +138,27 @@ static char find_escape(const char *text, size_t len, char quote, char delimiter
     return '\0';
 }
 
-/* Fields in single quotes, none in double ones? */
+static bool is_edge(const char *text, size_t len, size_t at, int step)
+{
+    size_t next = step < 0 ? at - 1 : at + 1;
+
+    if (step < 0 ? at == 0 : next == len)
+        return true;
+    return strchr(",;\t|\n\r", text[next]) && text[next];
+}
+
+/* Are more fields in single quotes than in double ones? */
 static bool has_single_quotes(const char *text, size_t len)
 {
-    size_t begins = 0, ends = 0;
+    size_t begins[2] = { 0 }, ends[2] = { 0 };
 
     for (size_t i = 0; i < len; i++) {
-        if (text[i] != '\'')
+        if (text[i] != '\'' && text[i] != '"')
             continue;
-        begins += i == 0 || strchr(",;\t|\n\r", text[i - 1]) != NULL;
-        ends += i + 1 == len || strchr(",;\t|\n\r", text[i + 1]) != NULL;
+        begins[text[i] == '"'] += is_edge(text, len, i, -1);
+        ends[text[i] == '"'] += is_edge(text, len, i, 1);
     }
-    return begins >= 2 && ends >= 2 && !memchr(text, '"', len);
+    return begins[0] >= 2 && ends[0] >= 2 && begins[0] > 2 * begins[1] && ends[0] > 2 * ends[1];
 }
 
 int csv_layout_find(const char *text, size_t len, const char *delimiter, const char *quote,

@@ -507,7 +507,7 @@ static bool take_named(struct scan *c, struct when *w)
     return (n == 4 || n == 2) && set_day(w, year, n == 2, month, day);
 }
 
-bool when_parse(const char *s, size_t len, struct when *ret)
+static bool parse(const char *s, size_t len, bool weekday, struct when *ret)
 {
     struct scan c = { .s = s, .len = len };
     bool compact;
@@ -521,7 +521,8 @@ bool when_parse(const char *s, size_t len, struct when *ret)
         ret->orders = DATE_ORDERS;
         return take_time(&c, ret) && c.at == c.len && !ret->zone;
     }
-    skip_weekday(&c);
+    if (weekday)
+        skip_weekday(&c);
     compact = digits_ahead(&c) == 8;
     if (!(isdigit((unsigned char)peek(&c)) ? take_numbered(&c, ret) : take_named(&c, ret)))
         return false;
@@ -549,6 +550,13 @@ bool when_parse(const char *s, size_t len, struct when *ret)
     }
     ret->kind = WHEN_MOMENT;
     return take_time(&c, ret) && c.at == c.len;
+}
+
+/* "Mar 5, 2024" is in March; "Mar 5 mars 2024" is a Tuesday. */
+bool when_parse(const char *s, size_t len, struct when *ret)
+{
+    return parse(s, len, false, ret) ||
+           (len > 0 && !isdigit((unsigned char)s[0]) && parse(s, len, true, ret));
 }
 
 /* ---- writing ---- */

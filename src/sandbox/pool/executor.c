@@ -347,10 +347,14 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
         files[i].alias = spec->files[i].alias ? arena_strdup(&l->arena, spec->files[i].alias) :
                                                 NULL;
         files[i].is_beside = spec->files[i].is_beside;
+        files[i].options = spec->files[i].options ?
+                               arena_strdup(&l->arena, spec->files[i].options) :
+                               NULL;
         files[i].table = files[i].raw ? NULL : arena_strdup(&l->arena, spec->files[i].table);
         if (spec->files[i].sha256)
             snprintf(l->hashes[i], sizeof(l->hashes[i]), "%s", spec->files[i].sha256);
-        good = files[i].name && files[i].path && (files[i].table || files[i].raw);
+        good = files[i].name && files[i].path && (files[i].table || files[i].raw) &&
+               (files[i].options || !spec->files[i].options);
     }
     l->spec.files = files;
     return good ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
