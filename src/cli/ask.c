@@ -45,8 +45,7 @@ static const struct option long_options[] = {
     { "sql", no_argument, NULL, 's' },         { "json", no_argument, NULL, 'j' },
     { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
     { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
-    { "explain", no_argument, NULL, 'e' },
-    READ_ARGS,
+    { "explain", no_argument, NULL, 'e' },     READ_ARGS,
     { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
@@ -221,7 +220,8 @@ static int write_chart(struct foreground *fg, const struct config *cfg, const st
     return CLI_OK;
 }
 
-static int ask_one(const struct config *cfg, struct options *o, const char *question, char **files, size_t n_files)
+static int ask_one(const struct config *cfg, struct options *o, const char *question, char **files,
+                   size_t n_files)
 {
     struct err err = ERR_INIT;
     struct foreground *fg = NULL;

@@ -89,7 +89,8 @@ int ask_data_name_files(struct arena *a, const char *const *words, size_t n, str
 }
 
 int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files,
-                  size_t n_files, const char *options, const struct run_events *events, struct ask_data *ret, struct err *err)
+                  size_t n_files, const char *options, const struct run_events *events,
+                  struct ask_data *ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .n_files = n_files };
     struct sandbox_file list[SANDBOX_FILES_MAX];

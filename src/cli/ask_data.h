@@ -21,7 +21,8 @@ int ask_data_name_files(struct arena *a, const char *const *words, size_t n, str
 
 /* Paths may be "TABLE=PATH"; options as in struct sandbox_file. On failure *ret needs no finish. */
 int ask_data_open(struct foreground *fg, const struct config *cfg, const char *const *files,
-                  size_t n_files, const char *options, const struct run_events *events, struct ask_data *ret, struct err *err);
+                  size_t n_files, const char *options, const struct run_events *events,
+                  struct ask_data *ret, struct err *err);
 void ask_data_finish(struct ask_data *d);
 
 /* Runs SQL; VALIDATION with the kernel's words when it failed. The body is {"columns", "types", "rows", …}; new reference. */

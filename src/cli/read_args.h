@@ -11,16 +11,19 @@
 
 #define READ_ARGS                                                                                  \
     { "encoding", required_argument, NULL, 1000 }, { "delimiter", required_argument, NULL, 1001 }, \
-        { "quote", required_argument, NULL, 1002 }, { "header", required_argument, NULL, 1003 },    \
+        { "quote", required_argument, NULL, 1002 }, { "header", required_argument, NULL, 1003 },   \
         { "decimal", required_argument, NULL, 1004 },                                              \
         { "thousands", required_argument, NULL, 1005 },                                            \
         { "date-order", required_argument, NULL, 1006 },                                           \
-        { "types", required_argument, NULL, 1007 }, { "sheet", required_argument, NULL, 1008 },     \
-        { "null", required_argument, NULL, 1009 }
+        { "types", required_argument, NULL, 1007 }, { "sheet", required_argument, NULL, 1008 },    \
+    {                                                                                              \
+        "null", required_argument, NULL, 1009                                                      \
+    }
 
-#define READ_ARGS_USAGE                                                                            \
-    "How files are read, where they do not show it (docs/files.md):\n"                             \
-    "  --encoding NAME  --delimiter CHARS  --quote CHAR  --header LINE (0: none)  --decimal . or ,\n" \
+#define READ_ARGS_USAGE                                                                               \
+    "How files are read, where they do not show it (docs/files.md):\n"                                \
+    "  --encoding NAME  --delimiter CHARS  --quote CHAR  --header LINE (0: none)  --decimal . "
+    "or ,\n" \
     "  --thousands CHAR  --date-order dmy, mdy or ymd  --types text  --sheet NAME  --null WORD\n"
 
 struct read_args {

@@ -76,12 +76,18 @@ static const char usage[] =
     "Exit status: 0 success, 1 the run failed, 2 the request is wrong, 124 time ran out, 130 interrupted.\n";
 
 static const struct option long_options[] = {
-    { "sql", required_argument, NULL, 's' },     { "python", required_argument, NULL, 'p' },
-    { "json", no_argument, NULL, 'j' },          { "csv", no_argument, NULL, 'c' },
-    { "max-rows", required_argument, NULL, 'm' }, { "timeout", required_argument, NULL, 't' },
-    { "policy", required_argument, NULL, 'P' },  { "svg", no_argument, NULL, 'v' },
-    { "out", required_argument, NULL, 'o' },     { "help", no_argument, NULL, 'h' },
-    { "save", required_argument, NULL, 'S' },    { "force", no_argument, NULL, 'f' },
+    { "sql", required_argument, NULL, 's' },
+    { "python", required_argument, NULL, 'p' },
+    { "json", no_argument, NULL, 'j' },
+    { "csv", no_argument, NULL, 'c' },
+    { "max-rows", required_argument, NULL, 'm' },
+    { "timeout", required_argument, NULL, 't' },
+    { "policy", required_argument, NULL, 'P' },
+    { "svg", no_argument, NULL, 'v' },
+    { "out", required_argument, NULL, 'o' },
+    { "help", no_argument, NULL, 'h' },
+    { "save", required_argument, NULL, 'S' },
+    { "force", no_argument, NULL, 'f' },
     { "data", required_argument, NULL, 'd' },
     READ_ARGS,
     { NULL, 0, NULL, 0 },
@@ -548,7 +554,8 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
         status = exit_status(s, response);
         if (s->format != FORMAT_JSON) {
             if (result.out_truncated || result.errout_truncated)
-                cli_complain("the output was cut at %lld bytes", (long long)req.run.max_output_bytes);
+                cli_complain("the output was cut at %lld bytes",
+                             (long long)req.run.max_output_bytes);
         }
         if (status != CLI_OK && s->format != FORMAT_JSON)
             print_error(response, s->err_tty);

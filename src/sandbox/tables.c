@@ -336,7 +336,8 @@ static int start_ingest(struct ingest *in, struct kernel_link *link, const struc
         return err_set(err, ERR_VALIDATION, "the file's name is not valid UTF-8");
     json_t *options = NULL;
     if (file->options && strlen(file->options) >= TABLE_OPTIONS_MAX)
-        return err_set(err, ERR_VALIDATION, "the options for reading '%s' are too long", file->name);
+        return err_set(err, ERR_VALIDATION, "the options for reading '%s' are too long",
+                       file->name);
     if (file->options && json_parse(file->options, strlen(file->options), &options, err) < 0)
         return err_wrap(err, "the options for reading '%s'", file->name);
     if (options)

@@ -52,8 +52,8 @@ static void read_table(const char *text, size_t len, const struct read_options *
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const enum column_type types[] = { COLUMN_INTEGER, COLUMN_REAL, COLUMN_TEXT, COLUMN_DATE,
-                                              COLUMN_TIMESTAMP, COLUMN_BOOLEAN };
+    static const enum column_type types[] = { COLUMN_INTEGER, COLUMN_REAL,      COLUMN_TEXT,
+                                              COLUMN_DATE,    COLUMN_TIMESTAMP, COLUMN_BOOLEAN };
     struct read_options options = READ_OPTIONS_INIT;
     struct csv_scan scan = { .delimiter = ',', .types = types, .n_columns = 6 };
     const char *text = (const char *)data;
