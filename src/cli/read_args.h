@@ -20,11 +20,11 @@
         "null", required_argument, NULL, 1009                                                      \
     }
 
-#define READ_ARGS_USAGE                                                                               \
-    "How files are read, where they do not show it (docs/files.md):\n"                                \
-    "  --encoding NAME  --delimiter CHARS  --quote CHAR  --header LINE (0: none)  --decimal . "
-    "or ,\n" \
-    "  --thousands CHAR  --date-order dmy, mdy or ymd  --types text  --sheet NAME  --null WORD\n"
+#define READ_ARGS_USAGE                                                                            \
+    "How files are read, where they do not show it (docs/files.md):\n"                             \
+    "  --encoding NAME  --delimiter CHARS  --quote CHAR  --header LINE (0: none)\n"                \
+    "  --decimal . or ,  --thousands CHAR  --date-order dmy, mdy or ymd\n"                         \
+    "  --types text  --sheet NAME  --null WORD\n"
 
 struct read_args {
     json_t *options; /* NULL: nothing was said */
