@@ -486,11 +486,12 @@ static int export_rows(struct foreground *fg, const struct runner_request *req, 
     spec.exports = true;
     int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
     progress_clear(&s->progress);
+    for (size_t i = 0; r >= 0 && i < spec.n_files; i++)
+        read_args_tell(spec.files[i].name, lease_report(*ret_lease, i));
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
-    if (r >= 0) {
+    if (r >= 0)
         r = foreground_export(fg, *ret_lease, &export, write_out, NULL, &stop, err);
-    }
     cleanup_close(&stop.fd);
     s->stopped = stop.count > 0;
     return r;

@@ -24,6 +24,7 @@
 #include "base/str.h"
 #include "kernel/ingest/csv_file.h"
 #include "kernel/ingest/encoding.h"
+#include "kernel/ingest/read_options.h"
 #include "kernel/sql/sql_impl.h"
 
 #define HEAD_BYTES 4096
@@ -332,6 +333,7 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
     auto_close int fd = -1;
     struct xlsx_options options = {
         .name = in->name,
+        .sheet = in->options ? in->options->sheet : NULL,
         .max_text_bytes = in->memory_bytes > 0 ?
                               MIN_OF((uint64_t)in->memory_bytes / 2, SHEET_TEXT_MAX) :
                               SHEET_TEXT_MAX,

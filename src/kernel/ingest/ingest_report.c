@@ -242,6 +242,13 @@ static void write_sheet(const struct xlsx_table *t, struct json_out *out)
     write_count(out, "sheets", (int64_t)t->n_sheets);
     write_count(out, "skipped", t->n_titles);
     write_count(out, "header_line", t->has_header ? t->n_titles + 1 : 0);
+    json_out_key(out, "notes");
+    json_out_open(out, '[');
+    if (t->n_sheets > 1)
+        write_note(out,
+                   "the workbook has %zu visible sheets; '%s' was read, sheet=NAME reads another",
+                   t->n_sheets, t->sheet);
+    json_out_close(out, ']');
 }
 
 /* How the file was read; the members are in docs/files.md. */

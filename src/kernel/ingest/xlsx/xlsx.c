@@ -186,7 +186,9 @@ static int note_part(void *arg, const char *kind, const char *id, const char *ta
         snprintf(c->wb->styles_path, sizeof(c->wb->styles_path), "%s", target);
     else if (str_eq(kind, "worksheet")) {
         for (size_t i = 0; i < c->best && i < c->table->n_sheets; i++) {
-            if (str_eq(p, id)) {
+            const char *wanted = c->wb->options->sheet;
+
+            if (str_eq(p, id) && (!wanted || str_eq(wanted, name))) {
                 c->best = i;
                 snprintf(c->wb->sheet_path, sizeof(c->wb->sheet_path), "%s", target);
                 snprintf(c->table->sheet, sizeof(c->table->sheet), "%.*s",
@@ -242,7 +244,8 @@ static int list_sheets(struct sheet_choice *c, const char *path, struct err *err
             continue;
         if (first && !xml_is(&x, "workbook"))
             return err_set(err, ERR_VALIDATION, "it has no workbook in it");
-        if (xml_is(&x, "workbookPr")) {
+        /* Extensions have elements of the same name, below. */
+        if (xml_is(&x, "workbookPr") && x.depth == 2) {
             r = xml_attribute_text(&x, "date1904", &text, err);
             c->wb->since_1904 = str_eq(buf_cstr(&text), "1") || str_eq(buf_cstr(&text), "true");
         } else if (xml_is(&x, "sheet")) {
@@ -277,6 +280,8 @@ static int choose_sheet(struct workbook *wb, struct xlsx_table *t, struct err *e
     buf_finish(&c.names);
     if (r == 0 && t->n_sheets == 0)
         r = err_set(err, ERR_VALIDATION, "it has no visible sheet");
+    if (r == 0 && !wb->sheet_path[0] && wb->options->sheet)
+        r = err_set(err, ERR_VALIDATION, "it has no visible sheet '%.100s'", wb->options->sheet);
     if (r == 0 && !wb->sheet_path[0])
         r = err_set(err, ERR_VALIDATION, "it has no visible sheet with cells");
     return r;
