@@ -186,7 +186,9 @@ static void test_dates(void **state)
         "2024-02-29,2023-02-29,2024-01-31T10:30:00\n2024-03-01,2024-02-28,2024-01-31\n");
     snprintf(
         since_1904, sizeof(since_1904),
-        "<workbook><workbookPr date1904=\"1\"/><sheets><sheet name=\"x\" r:id=\"rId1\"/></sheets><extLst><ext><x15:workbookPr chartTrackingRefBase=\"1\"/></ext></extLst></workbook>");
+        "<workbook><workbookPr date1904=\"1\"/><sheets><sheet name=\"x\" "
+        "r:id=\"rId1\"/></sheets><extLst><ext><x15:workbookPr "
+        "chartTrackingRefBase=\"1\"/></ext></extLst></workbook>");
     assert_book(&(struct test_workbook){ .workbook = since_1904,
                                          .styles = styles,
                                          .sheet = HEAD3 "<row>" STYLED("1", "0")
