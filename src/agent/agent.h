@@ -66,6 +66,8 @@ struct agent_env {
      */
     int (*resolve)(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
                    struct agent_data *ret, struct err *err);
+    /* A cell has ended: what is in its /workspace now. May read files of it. May be NULL. */
+    void (*cell_files)(void *arg, struct chat *c, const char *owner, const json_t *files);
     void *arg;
 };
 

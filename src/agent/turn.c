@@ -233,6 +233,9 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     if (files) {
         json_decref(t->files);
         t->files = json_incref(files);
+        const struct agent_env *env = &t->chat->agent->env;
+        if (env->cell_files)
+            env->cell_files(env->arg, t->chat, t->chat->owner, files);
     }
     turn_show_run(t, t->run.language, t->run.code, t->run.plan, (double)res->execute_us / 1000);
     json_decref(TAKE_PTR(t->run.plan));

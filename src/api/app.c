@@ -317,9 +317,15 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = sessions_open(app, err);
     if (r == 0)
         r = llm_create(loop_uv(loop), cfg, &app->llm, err);
-    struct agent_env env = { .loop = loop, .cfg = cfg, .executor = app->executor,
-                             .store = app->store, .figures = app->figures, .llm = app->llm,
-                             .resolve = app_resolve_data, .arg = app };
+    struct agent_env env = { .loop = loop,
+                             .cfg = cfg,
+                             .executor = app->executor,
+                             .store = app->store,
+                             .figures = app->figures,
+                             .llm = app->llm,
+                             .resolve = app_resolve_data,
+                             .cell_files = app_keep_outputs,
+                             .arg = app };
     if (r == 0)
         r = agent_create(&env, &app->agent, err);
     if (r == 0)

@@ -38,6 +38,8 @@ static void reply_list(struct http_request *req, const json_t *files)
     size_t i;
     for (i = 0; s && i < s->n_files; i++) {
         const struct session_file *sf = s->files[i];
+        if (file_is_output(sf->name))
+            continue;
         add(all, "data", sf->name, sf->size, sf->modified_ms, *sf->table ? sf->table : NULL, *sf->note ? sf->note : NULL);
         if (file_is_image(sf->name))
             json_array_append_new(images, json_string(sf->name));
@@ -45,10 +47,23 @@ static void reply_list(struct http_request *req, const json_t *files)
     json_array_foreach(files, i, f)
     {
         const char *path = json_string_value(json_object_get(f, "path"));
+        int64_t modified = json_integer_value(json_object_get(f, "modified"));
+        if (session_hides(app_of(req)->sessions, http_owner(req), http_query(req, "session_id"),
+                          path, modified) ||
+            (s && file_is_output(path) && session_file_named(s, path)))
+            continue;
         add(all, "workspace", path, json_integer_value(json_object_get(f, "size")), json_integer_value(json_object_get(f, "modified")), NULL,
             NULL);
         if (file_is_image(path)) /* one that is hidden behind an uploaded one of the same name needs its whole path */
             json_array_append_new(images, s && session_file_named(s, path) ? json_sprintf("/workspace/%s", path) : json_string(path));
+    }
+    for (i = 0; s && i < s->n_files; i++) {
+        const struct session_file *sf = s->files[i];
+        if (!file_is_output(sf->name))
+            continue;
+        add(all, "workspace", sf->name, sf->size, sf->modified_ms, NULL, NULL);
+        if (file_is_image(sf->name))
+            json_array_append_new(images, json_string(sf->name));
     }
     http_reply_json(req, 200, json_pack("{s:o, s:o}", "images", images, "files", all));
 }
@@ -135,6 +150,9 @@ static void clear_files(struct http_request *req)
     if (!good_session(req, id))
         return;
     struct session *s = session_find(app->sessions, http_owner(req), id);
+    struct chat *c = chat_find(app->agent, http_owner(req), id);
+    if (c && chat_has_kernel(c))
+        session_note_cleared(app->sessions, http_owner(req), id);
     if (!s) {
         http_reply_json(req, 200, json_pack("{s:s}", "status", "ok"));
         return;

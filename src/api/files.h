@@ -32,6 +32,8 @@ void sessions_close(struct app *app);
 const struct session_file *session_file_at(struct app *app, const char *owner, const char *thread_id, size_t i, struct sandbox_file *ret);
 
 bool file_is_image(const char *name);
+/* agent_env.cell_files of the server: keeps what code saved to /data/outputs. arg is the app. */
+void app_keep_outputs(void *arg, struct chat *chat, const char *owner, const json_t *files);
 
 /* Answers with a file of the chat's /workspace, as fast as the client takes it. NULL: not found. */
 void workspace_download(struct http_request *req, struct chat *c, const char *path);

@@ -19,8 +19,9 @@
 #include "sandbox/workspace.h"
 
 #define NO_FILE "File not found."
-#define NO_KERNEL \
-    "File not found. The session has no sandbox now: what code left in /workspace is there only while its sandbox lives."
+#define NO_KERNEL                                                                                  \
+    "File not found. The session has no sandbox now: what code left in /workspace is there only " \
+    "while its sandbox lives; /data/outputs is kept."
 
 /* ---- headers ---- */
 
@@ -96,7 +97,8 @@ static void send_file(struct http_request *req, struct sessions *all, const stru
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
         return;
     }
-    const char *type = download_headers(req, f->name);
+    const char *slash = strrchr(f->name, '/'); /* of an output */
+    const char *type = download_headers(req, slash ? slash + 1 : f->name);
     http_reply_file(req, 200, type, fd, 0, (uint64_t)st.st_size);
 }
 
@@ -239,10 +241,11 @@ void session_download(struct http_request *req)
         return;
     }
     struct session *s = session_find(app->sessions, http_owner(req), id);
-    const struct session_file *f = s && !workspace ? session_file_named(s, at) : NULL;
+    bool output = file_is_output(at);
+    const struct session_file *f = s && (!workspace || output) ? session_file_named(s, at) : NULL;
     if (f)
         send_file(req, app->sessions, f);
-    else if (data)
+    else if (output ? session_was_cleared(app->sessions, http_owner(req), id) : data)
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
     else
         workspace_download(req, chat_find(app->agent, http_owner(req), id), at);

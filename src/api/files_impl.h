@@ -8,6 +8,7 @@
  */
 
 #include <limits.h>
+#include <string.h>
 #include "api/files.h"
 #include "api/uploads_impl.h"
 #include "base/hash.h"
@@ -15,8 +16,13 @@
 #define SESSION_FILE_DIGITS 12
 #define SESSION_NOTE_SIZE 400
 
+#define SESSION_OUTPUTS "outputs/" /* names of what code saved to /data/outputs begin so */
+#define SESSION_OUTPUTS_MAX 200
+#define SESSION_FILES_ROOM ((size_t)SANDBOX_FILES_MAX + SESSION_OUTPUTS_MAX)
+
 struct session;
 struct arrivals;
+struct keeping;
 
 struct session_file {
     unsigned refs;
@@ -44,7 +50,7 @@ struct session {
     struct sessions *all;
     char owner[64], id[CHAT_ID_MAX + 1];
     char dir[PATH_MAX];
-    struct session_file **files; /* room for SANDBOX_FILES_MAX */
+    struct session_file **files; /* room for SESSION_FILES_ROOM */
     size_t n_files;
     int64_t bytes, incoming; /* of the files; on their way in */
     unsigned pins;           /* uploads and saves under way */
@@ -64,6 +70,12 @@ struct sessions {
     int root_fd;
     struct session *buckets[SESSION_BUCKETS];
     struct arrivals *arrivals; /* uploads whose body is whole */
+    struct keeping *keeping;   /* of what cells left */
+    struct cleared_session {
+        char owner[64], id[CHAT_ID_MAX + 1];
+        int64_t at_ms;
+    } * cleared; /* what their kernels still have from before is not shown */
+    size_t n_cleared;
     struct loop_timer *sweep;
 };
 
@@ -90,6 +102,19 @@ typedef void (*session_saved_fn)(const struct err *err, void *arg);
 int session_save(struct session *s, session_saved_fn done, void *arg, struct err *err);
 /* The thread, if it is in memory, looks at its files anew. */
 void session_changed(struct sessions *all, const char *owner, const char *id);
+
+/* ---- files_outputs.c ---- */
+
+static inline bool file_is_output(const char *path)
+{
+    return strncmp(path, SESSION_OUTPUTS, strlen(SESSION_OUTPUTS)) == 0;
+}
+void session_note_cleared(struct sessions *all, const char *owner, const char *id);
+/* A file of the kernel that was there when the session was cleared. */
+bool session_hides(struct sessions *all, const char *owner, const char *id, const char *path,
+                   int64_t modified_ms);
+bool session_was_cleared(struct sessions *all, const char *owner, const char *id);
+void session_keeping_close(struct sessions *all);
 
 /* ---- files_receive.c ---- */
 

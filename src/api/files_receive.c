@@ -393,7 +393,9 @@ static void whole(struct intake *in)
         intake_abort(in);
         return;
     }
-    size_t n = a->session->n_files, most = (size_t)a->all->app->cfg->session_files_max;
+    size_t n = 0, most = (size_t)a->all->app->cfg->session_files_max;
+    for (size_t i = 0; i < a->session->n_files; i++)
+        n += !file_is_output(a->session->files[i]->name);
     for (const struct arrival *f = first(a); f; f = after(f))
         n += wanted(f) && !session_file_named(a->session, f->name);
     a->next = a->all->arrivals;

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "run/runner.h"
 #include "sandbox/table_names.h"
+#include "sandbox/workspace_path.h"
 
 #define INDEX "index.json"
 #define INDEX_MAX_BYTES (1u << 20)
@@ -39,6 +40,7 @@ void sessions_unref(struct sessions *all)
     uploads_unref(all->uploads);
     if (all->root_fd >= 0)
         close(all->root_fd);
+    free(all->cleared);
     free(all);
 }
 
@@ -188,7 +190,7 @@ struct session_file *session_file_find(struct app *app, const char *owner, const
     for (size_t i = 0; app->sessions && i < SESSION_BUCKETS; i++)
         for (struct session *s = app->sessions->buckets[i]; s; s = s->next)
             for (size_t k = 0; str_eq(s->owner, owner) && k < s->n_files; k++)
-                if (str_eq(s->files[k]->id, id))
+                if (str_eq(s->files[k]->id, id) && !file_is_output(s->files[k]->name))
                     return session_file_ref(s->files[k]);
     return NULL;
 }
@@ -243,6 +245,8 @@ void session_files_append(struct app *app, const char *owner, json_t *list)
             for (size_t k = 0; str_eq(s->owner, owner) && k < s->n_files; k++) {
                 const struct session_file *f = s->files[k];
                 char created[CLOCK_ISO_SIZE];
+                if (file_is_output(f->name))
+                    continue;
                 clock_iso8601(f->modified_ms, created);
                 json_array_append_new(
                     list,
@@ -368,7 +372,7 @@ static int count_of(const struct sessions *all, const char *owner)
 static struct session *session_create(struct sessions *all, const char *owner, const char *id)
 {
     struct session *s = calloc(1, sizeof(*s));
-    struct session_file **files = calloc(SANDBOX_FILES_MAX + 1, sizeof(struct session_file *));
+    struct session_file **files = calloc(SESSION_FILES_ROOM + 1, sizeof(struct session_file *));
     if (!s || !files) {
         free(s);
         free(files);
@@ -544,9 +548,12 @@ int session_save(struct session *s, session_saved_fn done, void *arg, struct err
 const struct session_file *session_file_at(struct app *app, const char *owner, const char *thread_id, size_t i, struct sandbox_file *ret)
 {
     struct session *s = app->sessions && thread_id ? lookup(app->sessions, owner, thread_id) : NULL;
-    if (!s || i >= s->n_files)
+    const struct session_file *f = NULL;
+    for (size_t k = 0; s && !f && k < s->n_files; k++)
+        if (!file_is_output(s->files[k]->name) && i-- == 0)
+            f = s->files[k];
+    if (!f)
         return NULL;
-    const struct session_file *f = s->files[i];
     *ret = (struct sandbox_file){ .name = f->name,
                                   .path = f->path,
                                   .sha256 = f->sha256,
@@ -596,9 +603,11 @@ static bool load_file(struct session *s, const json_t *entry)
     const char *note = json_string_value(json_object_get(entry, "note"));
     int64_t size = json_integer_value(json_object_get(entry, "size"));
     struct stat st;
-    if (!id || strlen(id) != SESSION_FILE_DIGITS || strchr(id, '/') || *id == '.' || !name || strchr(name, '/') || *name == '.' ||
-        !sha256 || strlen(sha256) != HASH_HEX_SIZE - 1 || !table || (*table && !str_is_identifier(table)) ||
-        s->n_files >= SANDBOX_FILES_MAX)
+    if (!id || strlen(id) != SESSION_FILE_DIGITS || strchr(id, '/') || *id == '.' || !name ||
+        *name == '.' ||
+        (strchr(name, '/') && !(file_is_output(name) && workspace_path_ok(name, strlen(name)))) ||
+        !sha256 || strlen(sha256) != HASH_HEX_SIZE - 1 || !table ||
+        (*table && !str_is_identifier(table)) || s->n_files >= SESSION_FILES_ROOM)
         return false;
     struct session_file *f = session_file_create(s, id, name, size);
     if (!f)
@@ -728,6 +737,7 @@ void sessions_close(struct app *app)
     app->sessions = NULL;
     all->app = NULL;
     session_receive_close(all);
+    session_keeping_close(all);
     for (size_t i = 0; i < SESSION_BUCKETS; i++)
         for (struct session *s = all->buckets[i], *next; s; s = next) {
             next = s->next;

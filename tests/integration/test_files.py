@@ -513,3 +513,45 @@ def test_planted_links_on_disk_are_not_followed(tmp_path):
         secret.write_text("s" * 9)
         path.symlink_to(secret)
         assert refused(fetch(server, "links", "a.txt"), 404, "NOT_FOUND") == "File not found."
+
+
+def test_outputs_are_kept_with_the_session(tmp_path):
+    """What a cell saves to /data/outputs outlives its kernel and the server, and goes when the session is cleared."""
+    def listed():
+        answer = server.get("/files/list?session_id=kept").json
+        return [f["path"] for f in answer["files"]], answer["images"]
+
+    def download(path):
+        return server.get("/files/download?session_id=kept&path=" + quote(path))
+
+    def cell(code):
+        answer = server.post("/thread/kept/execute", {"language": "python", "code": code}).json
+        assert answer["status"] == "succeeded", answer
+
+    with Server(tmp_path, **QUICK) as server:
+        give(server, "kept", ("pets.csv", PETS))
+        ask(server, "kept", "SQL: SELECT 1 AS one")
+        save = f"import base64, os\nos.makedirs('/data/outputs/deep', exist_ok=True)\ndata = base64.b64decode('{base64.b64encode(PNG).decode()}')"
+        cell(save + "\nopen('/data/outputs/plot.png', 'wb').write(data)\nopen('/data/outputs/deep/big.bin', 'wb').write(data * 40000)")
+        wait_until(lambda: len(list(server.home.glob("sessions/*/kept/*/outputs/plot.png"))) == 1, "the output is kept")
+        wait_until(lambda: "big.bin" in (next(server.home.glob("sessions/*/kept/index.json")).read_text()), "both are in the index")
+        cell("open('/data/outputs/plot.png', 'wb').write(b'another')")  # a later cell replaces it
+        wait_until(lambda: [p.read_bytes() for p in server.home.glob("sessions/*/kept/*/outputs/plot.png")] == [b"another"], "the new one is kept")
+        assert sorted(listed()[0]) == ["/data/pets.csv", "/workspace/outputs/deep/big.bin", "/workspace/outputs/plot.png"]
+        assert not [d for d in server.get("/data").json["data"] if "plot" in d["name"]]
+        assert server.stop() == 0
+        server.start()  # no kernel any more
+        assert sorted(listed()[0]) == ["/data/pets.csv", "/workspace/outputs/deep/big.bin", "/workspace/outputs/plot.png"]
+        for path in ("outputs/plot.png", "/data/outputs/plot.png", "/workspace/outputs/plot.png"):
+            answer = download(path)
+            assert (answer.status, answer.body) == (200, b"another") and 'filename="plot.png"' in answer.headers["content-disposition"]
+        assert download("outputs/deep/big.bin").body == PNG * 40000
+        cell("import os\nassert sorted(os.listdir('/data')) == ['outputs', 'pets.csv'], os.listdir('/data')\nopen('/data/outputs/more.png', 'wb').write(b'x')")
+        wait_until(lambda: "more.png" in (next(server.home.glob("sessions/*/kept/index.json")).read_text()), "the third is kept")
+        assert server.post("/files/clear", {"session_id": "kept"}).json == {"status": "ok"}
+        assert listed() == ([], [])  # though the kernel that wrote more.png lives
+        assert download("outputs/more.png").status == 404 and download("outputs/plot.png").status == 404
+        cell("open('/data/outputs/late.png', 'wb').write(b'late')")
+        wait_until(lambda: list(server.home.glob("sessions/*/kept/*/outputs/late.png")), "what comes later is kept")
+        assert listed()[1] == ["outputs/late.png"] and download("outputs/late.png").body == b"late"
+        assert server.stop() == 0, server.log.read_text()[-4000:]

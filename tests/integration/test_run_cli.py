@@ -91,7 +91,8 @@ except Exception as error:
 %time print("done")
 """
     (data / "everyday.py").write_text(code)
-    done = programs.run("--policy", "open", "--timeout", "60", "--python", data / "everyday.py", data / "orders.csv")
+    done = programs.run("--policy", "open", "--timeout", "60", "--python", data / "everyday.py", data / "orders.csv",
+                        env={"RIDDLE_MEMORY": "2g"})  # room for a sanitized kernel, too
     assert done.status == 0, done.err
     assert done.text.splitlines() == ["!pip install nothing: not run; a sandbox has no shell and no network, and packages cannot be "
                                       "installed in it", "True", "done"]
