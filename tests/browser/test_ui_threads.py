@@ -94,8 +94,11 @@ def test_data_panel(page, tmp_path):
     assert cells(page, "#all-rows")[0] == ["apple", "182"]
     page.press("Escape")
     page.wait("!document.getElementById('all-rows')")
+    page.wait("[...document.querySelectorAll('#data .acts button')].some(b => b.innerText === 'Delete')")
     page.click("#data .detail button", "Ask about it")
     page.wait("document.getElementById('question').value === 'fruit'")
+    page.click("#data .acts button", "Delete")
+    page.wait(f"!document.getElementById('data') && ![...document.querySelectorAll('#sets b')].some(b => b.innerText === {json.dumps(path.name)})")
     assert page.eval("[window.hit ?? null, document.getElementById('hit')]") == [None, None] and page.problems == []
 
 

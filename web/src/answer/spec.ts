@@ -57,9 +57,10 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
   const names = [...new Set(records.map(r => String(r[x])))], longest = Math.max(...names.slice(0, MOST_BARS).map(n => n.length), 1);
   const titleOf = (channel: string, name: string) => (!changed && chart.encoding?.[channel]?.title) || name;
   const said = (r: Record_) => [x, ...(series ? [series] : []), y].map(n => r[`\u200b${n}`]).join(', '); /* what a screen reader says of a mark */
-  const few = (kind === 'bar' && records.length > MOST_BARS && !aggregate ? records.slice(0, MOST_BARS) : records).map(r => ({ ...r, '\u200b': said(r) }));
+  const few: Record_[] = (kind === 'bar' && records.length > MOST_BARS && !aggregate ? records.slice(0, MOST_BARS) : records)
+    .map(r => ({ ...r, '\u200b': said(r), ...(xType === 'temporal' && { [x]: timeOf(r[x]) }) }));
   const value: any = { field: path(y), type: 'quantitative', title: titleOf('y', y), ...(aggregate ? (aggregate === 'count' ? { aggregate: 'count' } : { aggregate }) : {}),
-    axis: { format: tickFormat(records, y), labelOverlap: true, tickCount: phone ? 4 : 6 } };
+    axis: { format: tickFormat(records, y), labelOverlap: true, tickCount: phone ? 4 : 6, labelExpr: "datum.value === 0 ? '0' : datum.label" } };
   const colour = series ? { field: path(series), type: 'nominal', title: series, legend: { orient: 'bottom', columns: phone ? 2 : 5, labelLimit: 120 } } : undefined;
   const tip = (name: string) => (aggregate && name === y ? { ...value, axis: undefined } : { field: `\u200b${path(name)}`, type: 'nominal', title: name });
   const tooltip = [x, ...(series ? [series] : []), y].map(tip), description = aggregate ? undefined : { field: '\u200b', type: 'nominal' };
@@ -71,7 +72,8 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
     : choice.sort === 'x' ? 'ascending' : changed ? null : chart.encoding?.x?.sort ?? null;
   const lying = kind === 'bar' && longest * 7 + 10 > (width - 60) / Math.max(1, names.length);
   const across: any = { field: path(x), type: xType, title: titleOf('x', x), ...(xType === 'nominal' || xType === 'ordinal' ? { sort: order } : {}),
-    axis: { labelAngle: 0, labelOverlap: true, labelLimit: lying ? Math.min(180, width * 0.4) : 120, ...(xType === 'quantitative' ? { format: /year$/i.test(x) ? 'd' : tickFormat(records, x) } : {}) } };
+    ...(xType === 'temporal' ? { scale: { type: 'utc' } } : {}),
+    axis: { labelAngle: 0, labelOverlap: true, ...(xType === 'temporal' ? dates(few.map(r => r[x] as number)) : {}), labelLimit: lying ? Math.min(180, width * 0.4) : 120, ...(xType === 'quantitative' ? { format: /year$/i.test(x) ? 'd' : tickFormat(records, x) } : {}) } };
   if (kind === 'bar') {
     const grouped = colour && new Set(records.map(r => r[series!])).size > 1 && !(chart.mark?.stack ?? false);
     const bars = { ...base, mark: { type: 'bar', tooltip: true, cornerRadiusEnd: 2 } };
@@ -88,6 +90,19 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
     : kind === 'area' ? { type: 'area', line: true, opacity: 0.35, tooltip: true } : { type: 'point', filled: true, opacity: 0.65, size: 44, tooltip: true };
   const scale = kind === 'area' ? undefined : { zero: nearZero(records, y) };
   return { ...base, height: 260, mark, encoding: { x: kind === 'point' && xType === 'quantitative' ? { ...across, scale: { zero: nearZero(records, x) } } : across, y: { ...value, scale, ...(kind === 'area' && series ? { stack: null } : {}) }, ...(colour ? { color: colour } : {}), tooltip, description } };
+}
+
+/* A time without a zone is what it says, wherever the reader is: it is drawn as if it were UTC. */
+function timeOf(v: unknown): number {
+  const text = String(v).replace(' ', 'T');
+  return Date.parse(/^\d{4}-\d\d-\d\dT[\d:.]+$/.test(text) ? `${text}Z` : text);
+}
+
+/* Few dates are the marks of their axis; those of months are written as months. */
+function dates(times: number[]): object {
+  const values = [...new Set(times)].filter(t => !Number.isNaN(t)), all = values.map(t => new Date(t));
+  const format = all.every(d => d.getUTCDate() === 1 && d.getUTCHours() === 0) ? (all.every(d => d.getUTCMonth() === 0) ? '%Y' : '%b %Y') : all.every(d => d.getUTCHours() === 0) ? '%d %b' : undefined;
+  return values.length <= 14 ? { values, ...(format && { format }) } : {};
 }
 
 function extent(records: Record_[], name: string): [number, number] {

@@ -1,7 +1,7 @@
 /* The data of a thread: its tables and columns, what they hold, and how they were read. A click on a column asks about it. */
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { address, get } from '../api/call';
+import { address, get, remove } from '../api/call';
 import type { Column, Report, Schema, Table } from '../api/types';
 import { SaveRows } from '../answer/result';
 import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
@@ -12,8 +12,10 @@ import { Icon } from '../shared/icon';
 import { guarded } from '../shared/say';
 import { count, group, shownText, typeWord, type Value } from '../shared/text';
 import { draft } from '../threads/composer-state';
+import { go } from '../route';
 import { describe } from './describe';
 import { schema } from './schema';
+import { loadSets } from './sets';
 
 type TableDetail = Partial<Omit<Table, 'schema'>> & { columns?: (Column & { name: string })[] | Record<string, Column> };
 
@@ -134,13 +136,28 @@ function TableView({ data, table: known, open }: { data: string; table: Table; o
   );
 }
 
+async function removeData(data: Schema) {
+  if (!window.confirm(`Delete ${data.name}? Threads about it can no longer use it.`)) return;
+  await guarded(async () => {
+    await remove('/data/{data_id}', { data_id: data.id });
+    panelOpen.value = false;
+    go({ view: 'start' });
+    await loadSets();
+  });
+}
+
 export function DataPanel({ data }: { data: Schema }) {
+  const kind = useSignal('');
+  useEffect(() => { get<{ kind: string }>('/data/{data_id}', { data_id: data.id }).then(got => { kind.value = got.kind; }, () => undefined); }, [data.id]);
   return (
     <aside id="data" aria-label="Data">
       <div class="head"><h2 dir="auto">{data.name}</h2><Button class="quiet" icon="close" aria-label="Close the data" onClick={() => { panelOpen.value = false; }} /></div>
       <div class="body">
         {data.description && <p class="note" dir="auto">{data.description}</p>}
-        <p><Button id="describe" class="small" icon="pencil" onClick={() => describe(data.id)}>Describe</Button></p>
+        <p class="acts">
+          <Button id="describe" class="small" icon="pencil" onClick={() => describe(data.id)}>Describe</Button>
+          {kind.value === 'upload' && <Button class="small" icon="trash" onClick={() => removeData(data)}>Delete</Button>}
+        </p>
         {data.files.map((table, i) => <TableView key={`${data.id}/${table.table}`} data={data.id} table={table} open={i === 0} />)}
         {!!data.relationships?.length && <><h3>How they join</h3><ul class="joins">{data.relationships.map(r => <li>{r.from} → {r.to}</li>)}</ul></>}
       </div>

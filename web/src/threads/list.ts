@@ -17,14 +17,20 @@ const listed = (page: Page) => page.order.map(id => ({ id, ...page.threads[id] }
 /* One that nobody wrote in yet is not worth a line. */
 const used = (all: Listed[]) => all.filter(t => t.message_count > 0);
 
-const AT_ONCE = 100;
+const AT_ONCE = 100, ENOUGH = 20, PAGES_MAX = 5;
 
 export async function loadThreads(): Promise<void> {
   try {
     const [first, top] = await Promise.all([get<Page>('/threads', { limit: AT_ONCE }), get<Page>('/threads', { limit: AT_ONCE, pinned: 'true' })]);
-    recent.value = used(listed(first));
+    let some = used(listed(first)), more = first.next;
+    for (let pages = 1; more && some.length < ENOUGH && pages < PAGES_MAX; pages++) { /* clients may make many threads that nobody writes in */
+      const page = await get<Page>('/threads', { limit: AT_ONCE, cursor: more });
+      some = [...some, ...used(listed(page))];
+      more = page.next;
+    }
+    recent.value = some;
     pinned.value = used(listed(top));
-    next.value = first.next;
+    next.value = more;
   } catch { /* the page works without the list */ }
 }
 
