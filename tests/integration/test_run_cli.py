@@ -10,6 +10,7 @@ import signal
 import struct
 import termios
 import time
+import zipfile
 from fcntl import ioctl
 
 import pytest
@@ -449,6 +450,30 @@ def test_how_files_are_read(programs, tmp_path):
     assert done.text.splitlines()[1] == "3,1.234", done.err
     done = programs.run("--decimal", "x", "--sql", "SELECT 1", path)
     assert done.status != 0 and "option 'decimal' must be '.' or ','" in done.err
+
+
+def test_sheets(programs, tmp_path):
+    """An empty sheet is passed over, another can be asked for, and the report says that there are more."""
+    def sheet(*rows):
+        cells = "".join("<row>" + "".join(f'<c t="inlineStr"><is><t>{v}</t></is></c>' if isinstance(v, str) else f"<c><v>{v}</v></c>"
+                                          for v in row) + "</row>" for row in rows)
+        return f"<worksheet><sheetData>{cells}</sheetData></worksheet>"
+    names = ["Cover", "Sales", "Staff"]
+    with zipfile.ZipFile(tmp_path / "book.xlsx", "w") as z:
+        z.writestr("_rels/.rels", '<R><Relationship Id="a" Type="/officeDocument" Target="xl/workbook.xml"/></R>')
+        z.writestr("xl/workbook.xml", "<workbook><sheets>" + "".join(f'<sheet name="{n}" id="r{i}"/>' for i, n in enumerate(names)) +
+                   "</sheets></workbook>")
+        z.writestr("xl/_rels/workbook.xml.rels", "<R>" + "".join(f'<Relationship Id="r{i}" Type="/worksheet" Target="s{i}.xml"/>'
+                                                                 for i in range(3)) + "</R>")
+        for i, rows in enumerate([[], [("item", "price"), ("a", 1.5), ("b", 2)], [("who",), ("Ann",)]]):
+            z.writestr(f"xl/s{i}.xml", sheet(*rows))
+    done = programs.run("--csv", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
+    assert done.text.splitlines() == ["item,price", "a,1.5", "b,2.0"], done.err
+    assert "the workbook has 3 visible sheets; 'Sales' was read" in done.err
+    done = programs.run("--csv", "--sheet", "Staff", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
+    assert done.text.splitlines() == ["who", "Ann"], done.err
+    done = programs.run("--csv", "--sheet", "None", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
+    assert "it has no visible sheet 'None'" in done.err
 
 
 def test_standard_input_is_a_file(programs):

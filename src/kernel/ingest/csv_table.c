@@ -82,6 +82,15 @@ static size_t full_width(const struct csv_record *rec)
     return n;
 }
 
+static size_t count_full(const struct csv_record *rec)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS); i++)
+        n += rec->fields[i].len > 0;
+    return n;
+}
+
 static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
 {
     const struct csv_shape *s = &p->t->shape;
@@ -222,6 +231,7 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         break;
     case FATE_ABOVE:
         c->above++;
+        c->above_rows += count_full(rec) > 1;
         break;
     case FATE_HEADER:
         c->header++;

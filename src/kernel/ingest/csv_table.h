@@ -23,6 +23,7 @@ struct csv_counts {
     int64_t records; /* all that the text has */
     int64_t rows, refused;
     int64_t above, header, blank, repeated, below, comments; /* skipped */
+    int64_t above_rows; /* of those above: they have several fields with something in them */
     int64_t blank_inside;                                    /* of the blank ones: a row follows */
     int64_t padded;      /* of the rows: they had too few fields */
     int64_t padded_line; /* the first of them */

@@ -34,6 +34,7 @@
 #define GZIP_FREE_BYTES (1ull << 30)
 #define CSV_OF_SHEET_MAX (8ull << 30)
 #define SHEET_TEXT_MAX (1ull << 30)
+#define MAX_PASSED_SHEETS 50
 /* A record is parsed as a whole, and each thread has two buffers of this size. */
 #define JSON_RECORD_MAX (16 << 20)
 
@@ -350,7 +351,16 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
         return r;
     options.out_fd = fd;
     options.max_csv_bytes = data_source_room(fd, CSV_OF_SHEET_MAX);
-    return xlsx_to_csv(file.data, file.len, &options, &s->sheet, err);
+    for (;;) { /* an empty sheet, as a cover may be, is passed over */
+        r = xlsx_to_csv(file.data, file.len, &options, &s->sheet, err);
+        if (r < 0 || s->sheet.n_rows > 0 || options.sheet ||
+            options.passed + 1 >= MIN_OF(s->sheet.n_sheets, (size_t)MAX_PASSED_SHEETS))
+            return r;
+        options.passed++;
+        xlsx_table_finish(&s->sheet);
+        if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+            return err_errno(err, ERR_IO, errno, "writing the rows of a sheet");
+    }
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------- */

@@ -149,6 +149,11 @@ static void write_csv_notes(const struct ingest *g, struct json_out *out)
                    (long long)c->refused);
     if (c->above)
         write_note(out, "%lld lines above the header were skipped", (long long)c->above);
+    if (c->above_rows)
+        write_note(out,
+                   "%lld of the lines above the header have several fields; if they are rows of a "
+                   "table, say header_line",
+                   (long long)c->above_rows);
     if (t->shape.header_rows > 1)
         write_note(out, "%zu header lines were made one", t->shape.header_rows);
     if (t->shape.header_rows == 0)

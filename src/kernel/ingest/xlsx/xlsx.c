@@ -188,7 +188,7 @@ static int note_part(void *arg, const char *kind, const char *id, const char *ta
         for (size_t i = 0; i < c->best && i < c->table->n_sheets; i++) {
             const char *wanted = c->wb->options->sheet;
 
-            if (str_eq(p, id) && (!wanted || str_eq(wanted, name))) {
+            if (str_eq(p, id) && (wanted ? str_eq(wanted, name) : i >= c->wb->options->passed)) {
                 c->best = i;
                 snprintf(c->wb->sheet_path, sizeof(c->wb->sheet_path), "%s", target);
                 snprintf(c->table->sheet, sizeof(c->table->sheet), "%.*s",

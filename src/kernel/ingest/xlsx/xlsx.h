@@ -22,6 +22,7 @@
 struct xlsx_options {
     const char *name;  /* of the file, for messages */
     const char *sheet; /* the one to read; NULL: the first that is visible */
+    size_t passed;     /* visible sheets before it that are passed over */
     int out_fd;       /* where the CSV goes */
     uint64_t max_csv_bytes;
     uint64_t max_text_bytes; /* of the table of strings, which is in memory */
