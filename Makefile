@@ -53,7 +53,7 @@ endif
 
 # ---- flags -------------------------------------------------------------------------------------------------------------
 
-PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libcurl libedit libseccomp libcrypto expat xlsxwriter python-$(PYTHON_VERSION)-embed cmocka
+PACKAGES := jansson libuv libmicrohttpd zlib sqlite3 libpq libcurl libedit libseccomp libcrypto expat xlsxwriter python-$(PYTHON_VERSION)-embed cmocka
 MISSING := $(shell for p in $(PACKAGES); do pkg-config --exists $$p 2>/dev/null || echo $$p; done)
 pkg = $(shell pkg-config $(1) $(2) 2>/dev/null)
 
@@ -97,7 +97,7 @@ RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
 # Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
-DIRS_riddle := cli api agent nl llm store run sandbox dataset plan net base
+DIRS_riddle := cli api agent nl llm run database store sandbox dataset plan net base
 DIRS_kernel := kernel sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
@@ -124,11 +124,12 @@ BELOW_plan := plan base
 BELOW_net := net base
 BELOW_dataset := dataset base
 BELOW_sandbox := sandbox net base
-BELOW_run := run sandbox store net base
+BELOW_database := database net base
+BELOW_run := run database sandbox store net base
 BELOW_store := store base
 BELOW_llm := llm net base
 BELOW_nl := nl dataset plan base
-BELOW_agent := agent nl llm store run sandbox dataset plan net base
+BELOW_agent := agent nl llm store run database sandbox dataset plan net base
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))

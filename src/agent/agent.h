@@ -60,6 +60,7 @@ struct agent_env {
     struct executor *executor;
     struct store *store; /* NULL: nothing is kept but in memory */
     struct figure_store *figures; /* NULL: figures are inside answers, whatever their size */
+    const struct queries *queries; /* databases that code may ask; NULL: none */
     struct llm *llm;
     /*
      * The files behind ids of datasets and uploads (arrays of strings, either may be NULL) for this owner's chat. NOT_FOUND names the id.

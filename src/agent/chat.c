@@ -321,6 +321,8 @@ static struct chat *chat_new(struct agent *a, const char *owner, const char *id)
                                      .executor = a->env.executor,
                                      .sleep = thread_sleep_ops(a->env.executor),
                                      .owner = owner,
+                                     .thread_id = id,
+                                     .queries = a->env.queries,
                                      .spec = kernel_spec,
                                      .changed = kernel_changed,
                                      .arg = c };

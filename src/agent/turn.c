@@ -100,6 +100,7 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
         .code = code,
         .policy = chat_policy(t->chat),
         .context = t->code.context,
+        .run_id = t->run_id,
         .timeout_ms = timeout_ms,
         .max_rows = max_rows,
         .max_output_bytes = max_output_bytes,

@@ -217,7 +217,8 @@ static int open_server(struct app *app, struct err *err)
     const struct route_table *tables[] = {
         &page_routes, &health_routes,   &dataset_routes,  &upload_routes,      &plan_routes,
         &run_routes,  &run_rows_routes, &data_routes,     &figure_routes,      &chat_routes,
-        &file_routes, &told_routes,     &verified_routes, &thread_edit_routes, &thread_data_routes
+        &file_routes, &told_routes,     &verified_routes, &thread_edit_routes, &thread_data_routes,
+        &database_routes
     };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
@@ -308,6 +309,9 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = executor_create(loop_uv(loop), cfg, NULL, &app->executor, err);
     if (r == 0)
+        r = databases_create(loop_uv(loop), cfg, &app->databases, err);
+    app->queries = (struct queries){ .databases = app->databases, .store = app->store };
+    if (r == 0)
         r = figure_store_open(loop, app->home, &app->figures, err);
     if (r == 0)
         r = uploads_open(app, err);
@@ -322,6 +326,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
                              .executor = app->executor,
                              .store = app->store,
                              .figures = app->figures,
+                             .queries = &app->queries,
                              .llm = app->llm,
                              .resolve = app_resolve_data,
                              .cell_files = app_keep_outputs,
@@ -341,6 +346,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     app->runs.executor = app->executor;
     app->runs.store = app->store;
     app->runs.figures = app->figures;
+    app->runs.queries = &app->queries;
     figure_store_sweep(app->figures, app->store);
     app->expired_ms = clock_now_ms() - EXPIRE_EVERY_MS;
     trim_later(app);
@@ -379,6 +385,7 @@ void app_destroy(struct app *app)
     agent_stop(app->agent);
     llm_destroy(app->llm);
     executor_destroy(app->executor);
+    databases_destroy(app->databases); /* its last queries go into the log */
     store_close(app->store); /* calls back whoever still waits for it */
     agent_destroy(app->agent);
     figure_store_close(app->figures);

@@ -15,6 +15,7 @@
 #include "net/loop.h"
 #include "net/metrics.h"
 #include "net/static.h"
+#include "run/queries.h"
 #include "run/run.h"
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
@@ -42,6 +43,8 @@ struct app {
     struct static_site *docs; /* swagger-ui's files; NULL when they are not installed */
     struct static_site *page; /* pages.c */
     struct runs runs;
+    struct databases *databases;
+    struct queries queries;
     struct figure_store *figures;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
@@ -106,7 +109,7 @@ struct route_table {
 };
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
     run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, file_routes,
-    told_routes, verified_routes, thread_edit_routes, thread_data_routes;
+    told_routes, verified_routes, thread_edit_routes, thread_data_routes, database_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

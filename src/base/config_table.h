@@ -148,6 +148,20 @@
                 "What keeps runs, threads, messages and records of uploads.")                      \
     CONFIG_STR(capsule_db_path, "CAPSULE_DB_PATH", "",                                             \
                "Database file of the store `sqlite`; `riddle.db` in RIDDLE_HOME when empty.")      \
+    CONFIG_SECTION("Databases")                                                                    \
+    CONFIG_SECRET(databases, "DATABASES", "",                                                      \
+                  "Databases that code and questions may ask, as `name=url,name=url`: "            \
+                  "`postgresql://…`, `sqlite:///path`. After a URL may stand " \
+                  "`;write=table+table`, `;redact=parameter` and `;superuser=yes`. Kernels never " \
+                  "see a URL. docs/databases.md has more.")                                        \
+    CONFIG_INT(database_connections, "DATABASE_CONNECTIONS", 4, 1, 64,                             \
+               "Connections to one database at once; more queries wait.")                          \
+    CONFIG_INT(database_timeout_s, "DATABASE_TIMEOUT_SECONDS", 30, 1, 3600,                        \
+               "Time of one query of a database.")                                                 \
+    CONFIG_INT(database_max_rows, "DATABASE_MAX_ROWS", 100000, 1, 10000000,                        \
+               "Rows of one query of a database.")                                                 \
+    CONFIG_BYTES(database_max_bytes, "DATABASE_MAX_BYTES", "12m", 65536, 14680064,                 \
+                 "Bytes of the rows of one query of a database.")                                  \
     CONFIG_SECTION("Models")                                                                       \
     CONFIG_ENUM(llm_provider, "LLM_PROVIDER", "auto", "auto|openai|openai-chat|openai-responses|anthropic|builtin", \
                 "Who answers questions. `auto`: OpenAI if it has a key or a base URL, else Anthropic likewise, else `builtin`, " \

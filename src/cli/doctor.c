@@ -29,6 +29,7 @@
 #include "cli/cli.h"
 #include "cli/doctor_model.h"
 #include "cli/table.h"
+#include "database/database.h"
 #include "llm/llm.h"
 #include "run/foreground.h"
 #include "sandbox/provider.h"
@@ -220,6 +221,31 @@ static void check_model(const struct config *cfg, bool ask, json_t *checks)
     uv_loop_close(&loop);
 }
 
+/* ---- databases ---- */
+
+static void check_databases(const struct config *cfg, json_t *checks)
+{
+    struct err err = ERR_INIT;
+    struct databases *all = NULL;
+    uv_loop_t loop;
+    char name[96], detail[1024];
+    uv_loop_init(&loop);
+    if (databases_create(&loop, cfg, &all, &err) < 0)
+        add(checks, "databases", FAIL, "see docs/databases.md", "%s", err.message);
+    for (size_t i = 0; all && i < databases_count(all); i++) {
+        struct database *db = databases_get(all, i);
+        snprintf(name, sizeof(name), "database %s", database_name(db));
+        if (database_check(db, detail, sizeof(detail), &err) < 0)
+            add(checks, name, FAIL, "see its entry in DATABASES, and docs/databases.md", "%s",
+                err.message);
+        else
+            add(checks, name, PASS, NULL, "%s", detail);
+    }
+    databases_destroy(all);
+    uv_run(&loop, UV_RUN_DEFAULT);
+    uv_loop_close(&loop);
+}
+
 /* ---- printing ---- */
 
 static void print_visible(const char *text)
@@ -326,6 +352,7 @@ int cli_doctor(const struct cli *cli, int argc, char **argv)
     check_home(&cfg, checks);
     check_machine(&cfg, checks);
     check_model(&cfg, ask, checks);
+    check_databases(&cfg, checks);
 
     enum status worst = PASS;
     size_t i;

@@ -9,9 +9,10 @@
 #include "base/str.h"
 #include "base/version.h"
 #include "cli/cli.h"
+#include "database/sqlite_worker.h"
 
 /* What this binary has, beside the version. */
-#define FEATURES "+local +sqlite +openai +anthropic +builtin"
+#define FEATURES "+local +sqlite +postgresql +openai +anthropic +builtin"
 
 static const struct verb {
     const char *name;
@@ -86,6 +87,8 @@ int main(int argc, char **argv)
         printf("riddle %s %s\n", cli.version, FEATURES);
         return CLI_OK;
     }
+    if (str_eq(first, "--sqlite-worker"))
+        return sqlite_worker_main();
     if (str_eq(first, "--print-env-docs"))
         return print_settings(config_print_markdown);
     if (str_eq(first, "--print-env-example"))

@@ -17,6 +17,7 @@
 #include "run/capsule.h"
 #include "run/figures.h"
 #include "run/outcome.h"
+#include "run/queries.h"
 #include "run/sandbox_terms.h"
 
 #define RUN_ARENA_BYTES (32u << 20)
@@ -40,6 +41,8 @@ struct run {
     const char *status;
     json_t *result, *timings;
     struct figures *figures; /* NULL until there is one */
+    struct answer *answer;   /* to what its code asks */
+    int64_t deadline_ms;
     bool stored;
 };
 
@@ -68,6 +71,7 @@ static void unlink_run(struct run *run)
 static void run_free(struct run *run)
 {
     unlink_run(run);
+    answer_drop(&run->answer);
     lease_release(run->lease);
     figures_end(run->figures, run->stored);
     if (run->spec.release)
@@ -163,6 +167,7 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
 {
     (void)lease;
     struct run *run = arg;
+    answer_drop(&run->answer);
     lease_release(TAKE_PTR(run->lease));
     if (err && run->cancelled) {
         /*
@@ -205,6 +210,17 @@ static bool on_display(void *arg, const json_t *data)
     return true;
 }
 
+static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
+{
+    struct run *run = arg;
+    const struct answer_context context = { .queries = run->runs->queries,
+                                            .origin = { .owner = run->spec.owner,
+                                                        .run_id = run->id },
+                                            .lease = run->lease,
+                                            .deadline_ms = run->deadline_ms };
+    return answer_begin(&run->answer, &context, id, what, args);
+}
+
 static void on_progress(void *arg, const char *stage, double fraction)
 {
     struct run *run = arg;
@@ -224,7 +240,10 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         return;
     }
     lease_times(lease, &run->times);
-    struct run_events events = { .output = on_output, .display = on_display, .arg = run };
+    struct run_events events = {
+        .output = on_output, .display = on_display, .ask = on_ask, .arg = run
+    };
+    run->deadline_ms = clock_now_ms() + run->spec.request.timeout_ms;
     enter_phase(run, RUN_RUNNING, "executing");
     if (lease_run(lease, &run->spec.request, &events, on_ran, run, &why) < 0)
         finish_run(run, &why);

@@ -21,12 +21,14 @@
 
 struct run;
 struct sandbox_terms;
+struct queries;
 
 /* What runs share, and the ones in flight. Filled by its owner. */
 struct runs {
     struct executor *executor;
     struct store *store;
     struct figure_store *figures; /* NULL: figures are inside results, whatever their size */
+    const struct queries *queries; /* databases that code may ask; NULL: none */
     struct metric_family *seconds; /* by query_mode and verdict; may be NULL */
     struct run *all;
 };

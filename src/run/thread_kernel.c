@@ -7,6 +7,7 @@
 #include <string.h>
 #include "base/clock.h"
 #include "base/macros.h"
+#include "run/queries.h"
 #include "run/thread_kernel_impl.h"
 
 /* So often an image is tried that needs more memory than its kernel may have. */
@@ -17,14 +18,16 @@
 int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret, struct err *err)
 {
     struct thread_kernel *k = calloc(1, sizeof(*k));
-    char *owner = strdup(env->owner);
-    if (!k || !owner) {
+    char *owner = strdup(env->owner), *id = env->thread_id ? strdup(env->thread_id) : NULL;
+    if (!k || !owner || (env->thread_id && !id)) {
         free(k);
         free(owner);
+        free(id);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     k->env = *env;
     k->env.owner = k->owner = owner;
+    k->env.thread_id = k->thread_id = id;
     k->times.wait_us = -1;
     k->ops_end = &k->ops;
     *ret = k;
@@ -43,6 +46,7 @@ void kernel_leave(struct thread_kernel *k)
     json_decref(k->added);
     free(k->image);
     free(k->owner);
+    free(k->thread_id);
     free(k);
 }
 
@@ -90,9 +94,11 @@ static struct kernel_job take_job(struct thread_kernel *k)
     struct kernel_job job = k->job;
     k->stage = JOB_NONE;
     k->job = (struct kernel_job){ 0 };
+    answer_drop(&k->answer);
     free((char *)job.code);
+    free((char *)job.run_id);
     json_decref((json_t *)job.context);
-    job.code = NULL;
+    job.code = job.run_id = NULL;
     job.context = NULL;
     return job;
 }
@@ -131,8 +137,47 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
     kernel_leave(k);
 }
 
+static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
+{
+    const struct thread_kernel *k = arg;
+    if (k->job.events.output)
+        k->job.events.output(k->job.events.arg, is_stderr, text, len);
+}
+
+static bool on_display(void *arg, const json_t *data)
+{
+    const struct thread_kernel *k = arg;
+    return k->job.events.display && k->job.events.display(k->job.events.arg, data);
+}
+
+static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
+{
+    struct thread_kernel *k = arg;
+    const struct answer_context context = {
+        .queries = k->env.queries,
+        .origin = { .owner = k->owner, .thread_id = k->thread_id, .run_id = k->job.run_id },
+        .lease = k->lent ? k->lent : k->lease,
+        .deadline_ms = k->deadline_ms
+    };
+    if (k->job.events.ask && k->job.events.ask(k->job.events.arg, id, what, args))
+        return true;
+    return answer_begin(&k->answer, &context, id, what, args);
+}
+
+static void on_job_progress(void *arg, const char *stage, double fraction)
+{
+    const struct thread_kernel *k = arg;
+    if (k->job.events.progress)
+        k->job.events.progress(k->job.events.arg, stage, fraction);
+}
+
 static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *err)
 {
+    const struct run_events events = { .output = on_output,
+                                       .display = on_display,
+                                       .progress = on_job_progress,
+                                       .ask = on_ask,
+                                       .arg = k };
     struct run_request req = {
         .kind = k->job.kind,
         .code = k->job.code,
@@ -144,7 +189,8 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
         .max_output_bytes = k->job.max_output_bytes,
     };
     k->stage = JOB_RUNS;
-    return lease_run(lease, &req, &k->job.events, on_ran, k, err);
+    k->deadline_ms = clock_now_ms() + k->job.timeout_ms;
+    return lease_run(lease, &req, &events, on_ran, k, err);
 }
 
 /* ---- sandboxes ---- */
@@ -447,12 +493,15 @@ int thread_kernel_run(struct thread_kernel *k, const struct kernel_job *job, str
 {
     if (k->stage != JOB_NONE || k->closed)
         return err_set(err, ERR_CONFLICT, "this thread is busy with other code");
-    char *code = strdup(job->code);
-    if (!code)
+    char *code = strdup(job->code), *run_id = job->run_id ? strdup(job->run_id) : NULL;
+    if (!code) {
+        free(run_id);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
+    }
     k->job = *job;
     k->job.code = code;
     json_incref((json_t *)job->context);
+    k->job.run_id = run_id;
     k->times.wait_us = -1;
     k->stage = JOB_WAITS;
     go_on(k);

@@ -23,6 +23,7 @@
 #include "sandbox/pool/executor.h"
 
 struct thread_kernel;
+struct queries;
 
 /* Operations of providers that can freeze or image a kernel. A pair may be NULL. */
 struct kernel_sleep_ops {
@@ -53,7 +54,8 @@ struct thread_kernel_env {
     struct loop *loop;
     struct executor *executor;
     const struct kernel_sleep_ops *sleep; /* NULL: kernels are hot or gone */
-    const char *owner;                    /* copied */
+    const char *owner, *thread_id;        /* copied; the id may be NULL */
+    const struct queries *queries;        /* databases that code may ask; NULL: none */
     /* What a sandbox of this thread sees. Strings and files are borrowed for the time of one call. */
     void (*spec)(void *arg, struct sandbox_spec *ret);
     /* Something ended. arrived: the kernel has just become hot. */
@@ -80,7 +82,8 @@ typedef void (*kernel_job_fn)(void *arg, const struct run_result *result, const 
 
 struct kernel_job {
     enum run_kind kind;
-    const char *code; /* copied */
+    const char *code;   /* copied */
+    const char *run_id; /* copied; may be NULL */
     enum python_policy policy;
     int64_t timeout_ms, max_rows, max_output_bytes;
     const json_t *context; /* variables that Python sets first; may be NULL; a reference is taken */

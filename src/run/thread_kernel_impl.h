@@ -16,7 +16,9 @@ enum job_stage {
 
 struct thread_kernel {
     struct thread_kernel_env env;
-    char *owner;
+    char *owner, *thread_id;
+    struct answer *answer; /* to what the job asks */
+    int64_t deadline_ms;   /* of the job */
     enum kernel_state state;
     struct lease *lease;
     char *image;        /* the file it is when it is cold, or was */

@@ -111,6 +111,22 @@ static const struct record_field verified_fields[] = {
     FIELD_AS(verified, python_code, "python", FIELD_TEXT, 0, CODE_MAX_BYTES),
 };
 
+static const struct record_field query_fields[] = {
+    FIELD(asked_query, query_id, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED, 128),
+    FIELD(asked_query, owner, FIELD_ID, FIELD_REQUIRED | FIELD_FIXED | FIELD_HIDDEN, 128),
+    FIELD(asked_query, created_at, FIELD_TIME, FIELD_REQUIRED | FIELD_FIXED, 32),
+    FIELD_AS(asked_query, dataset_id, "database", FIELD_ID, FIELD_REQUIRED, 128),
+    FIELD(asked_query, thread_id, FIELD_ID, 0, 128),
+    FIELD(asked_query, run_id, FIELD_ID, 0, 128),
+    FIELD(asked_query, sql, FIELD_TEXT, FIELD_REQUIRED, 256 * KB),
+    FIELD_AS(asked_query, params_json, "parameters", FIELD_JSON, 0, 64 * KB),
+    FIELD_AS(asked_query, status, "verdict", FIELD_ID, FIELD_REQUIRED, 32),
+    FIELD(asked_query, error, FIELD_TEXT, 0, 8 * KB),
+    FIELD(asked_query, row_count, FIELD_INT, 0, 0),
+    FIELD(asked_query, exec_time_ms, FIELD_INT, 0, 0),
+    FIELD(asked_query, wrote, FIELD_INT, 0, 0),
+};
+
 #define FIELDS(a) .fields = (a), .n_fields = ARRAY_SIZE(a)
 
 const struct record_info record_infos[_RECORD_MAX] = {
@@ -153,6 +169,13 @@ const struct record_info record_infos[_RECORD_MAX] = {
                           .own_ids = true,
                           .size = sizeof(struct verified),
                           FIELDS(verified_fields) },
+    [RECORD_QUERY] = { .noun = "query",
+                       .table = "database_queries",
+                       .key = "query_id",
+                       .sort = "created_at",
+                       .own_ids = true,
+                       .size = sizeof(struct asked_query),
+                       FIELDS(query_fields) },
 };
 
 #define TYPE(t) (1u << RECORD_##t)
@@ -165,10 +188,10 @@ const struct record_info record_infos[_RECORD_MAX] = {
 
 const struct query_filter query_filters[QUERY_FILTERS] = {
     FILTER(owner, "owner", "=", TYPE_ANY),
-    FILTER(dataset_id, "dataset_id", "=", TYPE(CAPSULE) | TYPE(VERIFIED)),
-    FILTER(status, "status", "=", TYPE(CAPSULE) | TYPE(UPLOAD)),
+    FILTER(dataset_id, "dataset_id", "=", TYPE(CAPSULE) | TYPE(VERIFIED) | TYPE(QUERY)),
+    FILTER(status, "status", "=", TYPE(CAPSULE) | TYPE(UPLOAD) | TYPE(QUERY)),
     FILTER(query_mode, "query_mode", "=", TYPE(CAPSULE)),
-    FILTER(thread_id, "thread_id", "=", TYPE(CAPSULE) | TYPE(MESSAGE)),
+    FILTER(thread_id, "thread_id", "=", TYPE(CAPSULE) | TYPE(MESSAGE) | TYPE(QUERY)),
     FILTER(since, NULL, ">=", TYPE_ANY),
     FILTER(until, NULL, "<", TYPE_ANY),
     FILTER(expires_before, "expires_at", "<", TYPE(UPLOAD)),

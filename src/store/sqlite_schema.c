@@ -189,6 +189,33 @@ static const char step_pinned[] =
     "ALTER TABLE threads ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;";
 static const char step_sandboxes[] = "ALTER TABLE threads ADD COLUMN" JSON_COLUMN("terms_json") ";";
 
+/* The oldest queries of an owner go with every hundredth that comes. */
+#define QUERIES_MAX STR(STORE_QUERIES_MAX)
+static const char step_queries[] =
+    "CREATE TABLE database_queries ("
+    " id INTEGER PRIMARY KEY,"
+    " query_id TEXT NOT NULL,"
+    " owner TEXT NOT NULL,"
+    " created_at TEXT NOT NULL,"
+    " dataset_id TEXT NOT NULL,"
+    " thread_id TEXT,"
+    " run_id TEXT,"
+    " sql TEXT NOT NULL," JSON_COLUMN("params_json") ","
+    " status TEXT NOT NULL,"
+    " error TEXT,"
+    " row_count INTEGER,"
+    " exec_time_ms INTEGER,"
+    " wrote INTEGER,"
+    " UNIQUE (owner, query_id)"
+    ") STRICT;"
+    "CREATE INDEX database_queries_by_time ON database_queries (owner, created_at, query_id);"
+    "CREATE TRIGGER database_queries_bounded AFTER INSERT ON database_queries"
+    " WHEN new.id % 100 = 0 BEGIN"
+    " DELETE FROM database_queries WHERE owner = new.owner AND created_at <"
+    " (SELECT created_at FROM database_queries WHERE owner = new.owner"
+    "  ORDER BY created_at DESC LIMIT 1 OFFSET " QUERIES_MAX ");"
+    " END;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -196,6 +223,7 @@ const char *const sqlite_migrations[] = {
     step_sizes,
     step_pinned,
     step_sandboxes,
+    step_queries,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

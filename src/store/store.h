@@ -101,6 +101,22 @@ struct verified {
     const char *plan_json, *compiled_sql, *python_code;
 };
 
+/* One statement that a database was asked. */
+struct asked_query {
+    const char *query_id, *owner;
+    const char *created_at;
+    const char *dataset_id;         /* the database's name */
+    const char *thread_id, *run_id; /* whose code asked; NULL: the API */
+    const char *sql, *params_json;  /* values that are marked so are "(redacted)" */
+    const char *status;             /* ok, refused, error, timeout, cancelled, unavailable */
+    const char *error;
+    int64_t row_count, exec_time_ms;
+    int64_t wrote; /* 1: it may have changed a table */
+};
+
+/* Of one owner; older ones are removed now and then. */
+#define STORE_QUERIES_MAX 10000
+
 /* Of one owner and data set; a write past it is refused (VALIDATION). */
 #define STORE_VERIFIED_MAX 500
 
@@ -111,6 +127,7 @@ enum record_type {
     RECORD_UPLOAD,
     RECORD_WORDS,
     RECORD_VERIFIED,
+    RECORD_QUERY,
     _RECORD_MAX
 };
 
@@ -234,9 +251,10 @@ extern const char store_any_owner[];
 struct store_query {
     const char *owner;                            /* required */
     const char *dataset_id, *status,
-        *query_mode; /* capsules; status also of uploads, dataset_id of verified questions */
-    const char *thread_id;                        /* capsules; required for messages */
-    const char *state;                            /* threads */
+        *query_mode; /* capsules; status also of uploads, dataset_id of verified questions; both of
+                        queries */
+    const char *thread_id; /* capsules and queries; required for messages */
+    const char *state;     /* threads */
     const char *since, *until;  /* since <= time < until, by what the list is sorted by */
     const char *expires_before; /* uploads */
     const char *like; /* verified questions: those that share words with this text, the most alike
@@ -256,6 +274,7 @@ struct store_page {
         const struct upload *uploads;
         const struct dataset_words *words;
         const struct verified *verified;
+        const struct asked_query *queries;
         void *items;
     };
     size_t n;

@@ -2,6 +2,7 @@
 
 import json
 import os
+import sqlite3
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,7 +127,10 @@ def orders(data):
 @pytest.fixture(scope="session")
 def shared(tmp_path_factory):
     """One server with the bundled datasets, for all tests that need no settings of their own."""
-    server = Server(tmp_path_factory.mktemp("shared"), RATE_LIMIT_MAX=0)
+    directory = tmp_path_factory.mktemp("shared")
+    with sqlite3.connect(directory / "files.db") as db:
+        db.execute("CREATE TABLE files (name TEXT)")
+    server = Server(directory, RATE_LIMIT_MAX=0, DATABASES=f"files=sqlite://{directory}/files.db")
     generate_sets(server)
     with server:
         yield server

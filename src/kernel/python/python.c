@@ -87,6 +87,63 @@ static json_t *wait_for_reply(void)
     }
 }
 
+static PyObject *object_of(const json_t *j);
+
+static PyObject *list_of(const json_t *j)
+{
+    PyObject *list = PyList_New((Py_ssize_t)json_array_size(j));
+    size_t i;
+    json_t *item;
+    json_array_foreach(j, i, item) {
+        PyObject *one = list ? object_of(item) : NULL;
+        if (!one) {
+            Py_XDECREF(list);
+            return NULL;
+        }
+        PyList_SET_ITEM(list, (Py_ssize_t)i, one);
+    }
+    return list;
+}
+
+static PyObject *dict_of(const json_t *j)
+{
+    PyObject *dict = PyDict_New();
+    const char *key;
+    json_t *item;
+    json_object_foreach((json_t *)j, key, item) {
+        PyObject *one = dict ? object_of(item) : NULL;
+        if (!one || PyDict_SetItemString(dict, key, one) < 0)
+            Py_CLEAR(dict);
+        Py_XDECREF(one);
+        if (!dict)
+            return NULL;
+    }
+    return dict;
+}
+
+/* JSON as json.loads() reads it. Its depth was bounded when it was parsed. */
+static PyObject *object_of(const json_t *j)
+{
+    switch (json_typeof(j)) {
+    case JSON_OBJECT:
+        return dict_of(j);
+    case JSON_ARRAY:
+        return list_of(j);
+    case JSON_STRING:
+        return PyUnicode_DecodeUTF8(json_string_value(j), (Py_ssize_t)json_string_length(j),
+                                    "replace");
+    case JSON_INTEGER:
+        return PyLong_FromLongLong(json_integer_value(j));
+    case JSON_REAL:
+        return PyFloat_FromDouble(json_real_value(j));
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return PyBool_FromLong(json_is_true(j));
+    default:
+        Py_RETURN_NONE;
+    }
+}
+
 static PyObject *riddle_ask(PyObject *self, PyObject *arg)
 {
     (void)self;
@@ -105,10 +162,7 @@ static PyObject *riddle_ask(PyObject *self, PyObject *arg)
         return NULL;
     }
     auto_json json_t *reply = wait_for_reply();
-    auto_free char *text = reply ? json_to_str(reply) : NULL;
-    if (reply && !text)
-        return PyErr_NoMemory();
-    return text ? PyUnicode_FromString(text) : NULL;
+    return reply ? object_of(reply) : NULL;
 }
 
 static PyObject *riddle_restore_sigint(PyObject *self, PyObject *arg)
@@ -131,7 +185,7 @@ static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
 
 static PyMethodDef riddle_methods[] = {
     { "ask", riddle_ask, METH_O,
-      "Sends a question, a JSON object as bytes, and returns the reply as text." },
+      "Sends a question, a JSON object as bytes, and returns the reply." },
     { "display", riddle_display, METH_O, "Sends one display, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },

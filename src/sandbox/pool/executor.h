@@ -106,6 +106,8 @@ int lease_write_file(struct lease *lease, const char *path, const void *data, si
                      struct err *err);
 int lease_remove_file(struct lease *lease, const char *path, lease_file_fn done, void *arg,
                       struct err *err);
+/* Answers run_events.ask of the run under way, as sandbox_reply(). */
+void lease_reply(struct lease *lease, uint32_t ask, const json_t *value, const struct err *error);
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);

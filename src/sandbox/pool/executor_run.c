@@ -273,6 +273,12 @@ int lease_profile(struct lease *l, const char *table, int64_t timeout_ms, lease_
     return r < 0 ? r : lease_begin(l, err);
 }
 
+void lease_reply(struct lease *l, uint32_t ask, const json_t *value, const struct err *error)
+{
+    if (l && l->sandbox && l->state == LEASE_RUNNING)
+        sandbox_reply(l->sandbox, ask, value, error);
+}
+
 void lease_interrupt(struct lease *l)
 {
     if (l->state == LEASE_RUNNING) {

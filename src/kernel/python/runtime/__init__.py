@@ -6,6 +6,7 @@ These files are compiled into riddle-kernel and imported from memory: a jail has
     session    runs cells in the persistent namespace
     policy     what the restricted policy lets a cell do
     tables     the dataset's tables, sql()
+    databases  db_query(), db_tables(), db_schema()
     results    which value is a cell's result, and it as a table
     values     anything as JSON
     errors     exceptions as results

@@ -19,7 +19,7 @@ from types import ModuleType
 import _riddle
 import _riddle_frames
 
-from . import debug, display, errors, everyday, pipeline, results, tables
+from . import databases, debug, display, errors, everyday, pipeline, results, tables
 from .policy import Policy, PolicyViolation
 from .values import Converter, bounded_repr, cut, dumps, safe_text, to_utf8
 
@@ -43,7 +43,7 @@ def ask_input(prompt=""):
 
 def ask(what, args):
     """Asks riddle and waits for the reply: {"value", "error"}."""
-    return json.loads(_riddle.ask(to_utf8(dumps({"what": what, "args": args}))))
+    return _riddle.ask(to_utf8(dumps({"what": what, "args": args})))
 
 
 _plain_open = io.open
@@ -92,6 +92,7 @@ class Session:
         self.namespace = self.module.__dict__
         self.sql = tables.Sql(self.namespace)
         self.namespace.update(sql=self.sql, display=self.display.display, dfs=self.dfs, __builtins__=builtins)
+        self.namespace.update(databases.Databases(ask, self).names())
         for name, target in _MODULES.items():
             if target in sys.modules:
                 self.namespace[name] = sys.modules[target]
