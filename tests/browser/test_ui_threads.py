@@ -115,6 +115,18 @@ def test_how_a_file_was_read(page, tmp_path):
     assert page.eval("window.hit ?? null") is None and page.problems == []
 
 
+def test_file_added_to_a_thread(page, tmp_path):
+    choose(page, "Support Tickets")
+    ask(page, "PYTHON: kept = 41")
+    path = tmp_path / "extra.csv"
+    path.write_text("word,n\na,1\nb,2\n")
+    page.choose_files("#file", path)
+    assert page.wait("document.getElementById('added')?.innerText") == "extra.csv was added to this thread: ask about extra."
+    turn = ask(page, "SQL: SELECT (SELECT sum(n) FROM extra) AS s, (SELECT count(*) > 0 FROM tickets) AS t")
+    assert cells(page, turn) == [["3", "true"]] and not page.visible("#added")
+    assert page.text(f"{ask(page, 'PYTHON: print(kept + 1)')} .output") == "42" and page.problems == []
+
+
 def test_status_of_the_server(page):
     page.click("#side .links a", "Status")
     page.wait("location.pathname === '/ui/status' && document.querySelector('.health.good') && document.querySelectorAll('.panel').length >= 4")

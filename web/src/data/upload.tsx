@@ -1,11 +1,12 @@
 /* Files from the person: chosen, dropped anywhere, or a table that is pasted. */
 import { signal } from '@preact/signals';
-import { askKey, get, key, type Problem, problem } from '../api/call';
+import { askKey, get, key, post, type Problem, problem } from '../api/call';
 import type { Report } from '../api/types';
 import { go } from '../route';
 import { Button } from '../shared/button';
 import { notice } from '../shared/say';
-import { running } from '../threads/state';
+import { running, thread } from '../threads/state';
+import { added } from './added';
 import { chosen, loadSets } from './sets';
 
 interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string; rows?: number; columns?: string[]; report?: Report }
@@ -17,7 +18,7 @@ export const uploading = signal<Uploading | null>(null);
 
 export function UploadProgress() {
   const now = uploading.value;
-  if (!now) return null;
+  if (!now) return added.value && thread.value ? <p id="added" class="note" role="status">{added.value}</p> : null;
   return (
     <div id="uploading" role="status">
       <span>{now.text}</span>
@@ -58,6 +59,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
   const what = files.length === 1 ? files[0].name : `${files.length} files`, cancel = new AbortController();
   const show = (text: string, part: number | null) => { uploading.value = { text, part, cancel: () => cancel.abort() }; };
   notice.value = null;
+  added.value = null;
   show(`Uploading ${what}`, 0);
   try {
     let answer: Awaited<ReturnType<typeof send>> | undefined;
@@ -83,7 +85,14 @@ export async function upload(list: Iterable<File>): Promise<void> {
         if (now.report) read.push({ id: file.file_id, name: file.filename, report: now.report });
       }
     }
-    if (ready.length) {
+    const here = thread.value;
+    if (ready.length && here) { /* the thread goes on, with more data */
+      const got = await post('/thread/{thread_id}/data', { thread_id: here.id }, { data: ready });
+      const { files: has } = await got.json() as { files?: { name: string; table?: string }[] };
+      const tables = (has ?? []).filter(f => answer!.files.some(u => u.filename === f.name) && f.table).map(f => f.table);
+      added.value = `${what} was added to this thread${tables.length ? `: ask about ${tables.join(', ')}` : ''}.`;
+      await loadSets();
+    } else if (ready.length) {
       chosen.value = ready;
       go({ view: 'start' });
       await loadSets();

@@ -7,6 +7,7 @@ import { events, type StreamEvent } from '../api/events';
 import { fetched, get, post, Problem, remove } from '../api/call';
 import type { Answer, CodeRun, Message, Result } from '../api/types';
 import { chosen, loadSets, nameOf, sets } from '../data/sets';
+import { added } from '../data/added';
 import { go, route } from '../route';
 import { guarded, notice, said } from '../shared/say';
 import { heard, tell } from './follow';
@@ -211,6 +212,7 @@ export async function ask(question: string, shown?: string): Promise<void> {
     return;
   }
   notice.value = null;
+  added.value = null;
   const own = new AbortController();
   await show(begin(text, shown), own, async () => {
     if (!thread.value) {
