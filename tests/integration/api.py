@@ -58,7 +58,7 @@ def wait_for_metric(server, value, name, key=None, **labels):
 def wait_until_settled(server, key=None):
     """Returns when the server has read and described its datasets and does nothing any more."""
     files = {file.read_bytes() for file in server.datasets.rglob("*.csv")}
-    wait_until(lambda: len(list((server.home / "tables").glob("*.profile-1.json"))) >= len(files), "the datasets are profiled", 60)
+    wait_until(lambda: len(list((server.home / "tables").glob("*.profile-[0-9]*.json"))) >= len(files), "the datasets are profiled", 60)
     for state in ("loading", "running"):
         wait_for_metric(server, 0, "riddle_kernels", key, state=state)
 
