@@ -393,6 +393,9 @@ bench-threads: all ## Measure images of threads, and check many threads that go 
 bench-planner: all ## Score the planner without a model on the question sets beside the project
 	$(Q)bench/planner $(BUILD)
 
+bench-sandbox: all ## Measure executions of /sandbox from request to answer
+	$(Q)bench/sandbox $(BENCH_FLAGS)
+
 bench-docker: all ## Measure runs and cells in Docker containers against those of the local provider
 	$(Q)scripts/install-deps run build test
 	$(Q)bench/docker $(BENCH_FLAGS)
