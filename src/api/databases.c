@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "api/app.h"
+#include "api/sandboxes.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -158,6 +159,29 @@ static void get_schema(struct http_request *req)
     database_serve_schema(req, http_param(req, "name"), http_query(req, "table"), NULL, NULL);
 }
 
+/* ---- the same for a sandbox ---- */
+
+static void query_of(struct http_request *req, struct chat *c)
+{
+    database_serve_query(req, NULL, chat_id(c));
+}
+
+static void query_for_sandbox(struct http_request *req)
+{
+    sandbox_with(req, query_of);
+}
+
+static void schema_of(struct http_request *req, struct chat *c)
+{
+    database_serve_schema(req, http_query(req, "database"), http_query(req, "table"), "sandbox_id",
+                          chat_id(c));
+}
+
+static void schema_for_sandbox(struct http_request *req)
+{
+    sandbox_with(req, schema_of);
+}
+
 /* ---- lists ---- */
 
 static void list_databases(struct http_request *req)
@@ -298,6 +322,23 @@ static const struct route_param schema_params[] = {
       .in_query = true },
     { .field = { .name = NULL } },
 };
+static const struct route_param sandbox_schema_params[] = {
+    { .field = { .name = "sandbox_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `sandbox_id` of a sandbox." } },
+    { .field = { .name = "database",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(63),
+                 .doc = "Name of a database; the first of DATABASES when missing." },
+      .in_query = true },
+    { .field = { .name = "table",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(200),
+                 .doc = "Of this table only." },
+      .in_query = true },
+    { .field = { .name = NULL } },
+};
 static const struct route_param queries_params[] = {
     { .field = { .name = "name",
                  .types = SCHEMA_STRING,
@@ -368,6 +409,16 @@ static const struct route routes[] = {
       .tag = "databases", .summary = "Log of your queries", .params = queries_params,
       .responses = queries_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/sandbox/{sandbox_id}/database/query", query_for_sandbox,
+      .id = "querySandboxDatabase", .tag = "sandboxes", .summary = "Ask a database for a sandbox",
+      .doc = "As `POST /databases/{name}/query`; the log names the sandbox.",
+      .params = sandbox_params, .body = &database_query_schema,
+      .responses = database_query_responses, .errors = DATABASE_ERRORS },
+    { HTTP_GET, "/sandbox/{sandbox_id}/database/schema", schema_for_sandbox,
+      .id = "getSandboxDatabaseSchema", .tag = "sandboxes",
+      .summary = "Tables and columns that a sandbox can ask for",
+      .params = sandbox_schema_params, .responses = database_schema_responses,
+      .errors = DATABASE_ERRORS },
 };
 
 const struct route_table database_routes = { routes, ARRAY_SIZE(routes) };

@@ -362,6 +362,22 @@ def test_a_query_gets_no_more_time_than_its_run(riddle):
     assert answer["status"] in ("timed_out", "failed") and "ms" in json.dumps(answer) or "seconds" in json.dumps(answer), answer
 
 
+def test_a_sandbox_asks_databases(riddle):
+    sandbox = riddle.post("/sandbox/create", {}).json["sandbox_id"]
+    sql = "SELECT count(*) AS user_count FROM users WHERE created_at > :date"
+    answer = riddle.post(f"/sandbox/{sandbox}/database/query", {"query": sql, "parameters": {"date": "2024-01-15"}}).json
+    assert (answer["query"], answer["parameters"], answer["results"], answer["count"]) == (sql, {"date": "2024-01-15"}, [{"user_count": 1}], 1)
+    refusal = riddle.post(f"/sandbox/{sandbox}/database/query", {"query": "DROP TABLE users"})
+    assert refusal.status == 403 and refusal.json["error"]["type"] == "FORBIDDEN"
+    answer = riddle.get(f"/sandbox/{sandbox}/database/schema").json
+    assert answer["sandbox_id"] == sandbox and "users" in answer["schema"]["tables"] and answer["schema"]["total_tables"] == 6
+    ran = riddle.post(f"/sandbox/{sandbox}/execute", {"code": "__result__ = len(await db_query('SELECT * FROM users'))"}).json
+    assert (ran["status"], ran["result"]) == ("completed", 3), ran
+    log = logged(riddle, "kb", "SELECT * FROM users", f"&thread_id={sandbox}")
+    assert [q["verdict"] for q in log] == ["ok", "refused", "ok"]
+    assert riddle.post("/sandbox/nosuch/database/query", {"query": "SELECT 1"}).status == 404
+
+
 def test_writing_is_a_right_of_a_table_and_is_logged(riddle, pg):
     code = """
 print(db_query("INSERT INTO notes VALUES (:id, :b)", {"id": 7, "b": "it's"}))

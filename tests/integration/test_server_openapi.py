@@ -39,6 +39,7 @@ GOOD = {
     "quickExecute": {"code": "1 + 1"},
     "getProcessorTemplate": {"processor_type": "data_processor"},
     "queryDatabase": {"query": "SELECT 1 AS one"},
+    "querySandboxDatabase": {"query": "SELECT 1 AS one"},
 }
 
 
