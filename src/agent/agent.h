@@ -91,10 +91,12 @@ void agent_forget_files(struct agent *a, const char *owner, const char *thread_i
 
 struct agent_stats {
     size_t chats, hot, warm, turns;
+    size_t cold;          /* threads that are files, in memory or not */
+    int64_t images_bytes; /* of all files of images */
     uint64_t answered, failed;
     uint64_t evicted; /* kernels with variables given up for others */
 };
-void agent_stats(const struct agent *a, struct agent_stats *ret);
+void agent_stats(struct agent *a, struct agent_stats *ret);
 
 /* Learns what these tables hold ahead of the first question about them. */
 void agent_learn(struct agent *a, const char *owner, const json_t *datasets, const json_t *uploads);

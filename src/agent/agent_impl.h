@@ -63,6 +63,7 @@ struct agent {
     struct loop_timer *sweep;
     char started_at[CLOCK_ISO_SIZE];
     struct {
+        size_t n;             /* without those that are retired */
         int64_t bytes, at_ms; /* of all of them, when they were last looked at */
     } images;
     struct {
@@ -83,6 +84,7 @@ int keeper_begin(struct agent *a, struct err *err);
 /* Tells who waits that the kernel has come to rest, if it has. */
 void keeper_tell_settled(struct chat *c);
 void keeper_forget(struct chat *c);
+void keeper_stats(struct agent *a, struct agent_stats *ret);
 /* A chat that was read from the store goes on with its image, if there is one. */
 void keeper_adopt(struct chat *c);
 void keeper_forget_data(struct agent *a, const char *owner, const char *id);

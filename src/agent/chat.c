@@ -765,9 +765,10 @@ void agent_destroy(struct agent *a)
     free(a);
 }
 
-void agent_stats(const struct agent *a, struct agent_stats *ret)
+void agent_stats(struct agent *a, struct agent_stats *ret)
 {
     *ret = a->stats;
+    keeper_stats(a, ret);
     for (const struct chat *c = a->chats; c; c = c->next) {
         ret->chats++;
         ret->hot += thread_kernel_is_hot(c->kernel);

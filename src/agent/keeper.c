@@ -180,6 +180,13 @@ void agent_forget_files(struct agent *a, const char *owner, const char *thread_i
         leave_lost(a, thread);
 }
 
+/* Of a thread that is cold: not a base, nor one that is retired, half written or lost. */
+static bool is_image(const char *name)
+{
+    return strspn(name, "0123456789abcdef") == THREAD_HEX && !strchr(name, '.') &&
+           !strstr(name, "-lost");
+}
+
 /* Bytes of all images, as they were some seconds ago at most. */
 static int64_t images_bytes(struct agent *a)
 {
@@ -188,15 +195,26 @@ static int64_t images_bytes(struct agent *a)
     if (a->images.at_ms && clock_now_ms() - a->images.at_ms < IMAGES_KNOWN_MS)
         return a->images.bytes;
     a->images.bytes = 0;
+    a->images.n = 0;
     a->images.at_ms = clock_now_ms();
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
             a->images.bytes += st.st_size;
+            a->images.n += is_image(e->d_name);
+        }
     if (dir)
         closedir(dir);
     return a->images.bytes;
+}
+
+void keeper_stats(struct agent *a, struct agent_stats *ret)
+{
+    if (a->env.store && a->env.cfg->images_bytes > 0) {
+        ret->images_bytes = images_bytes(a);
+        ret->cold = a->images.n;
+    }
 }
 
 /* What a server that was killed left half written. */

@@ -33,11 +33,16 @@ static void collect_chats(struct app *app)
     llm_stats(app->llm, &llm);
     struct metric_family *threads = metrics_gauge(
         m, "riddle_threads",
-        "Threads in memory, and those with a kernel that is awake (hot) or frozen (warm).", "state",
-        NULL);
+        "Threads in memory, those with a kernel that is awake (hot) or frozen (warm), and those "
+        "whose kernel is a file (cold).",
+        "state", NULL);
     metric_set(metric_series(threads, "open"), (double)chats.chats);
     metric_set(metric_series(threads, "hot"), (double)chats.hot);
     metric_set(metric_series(threads, "warm"), (double)chats.warm);
+    metric_set(metric_series(threads, "cold"), (double)chats.cold);
+    metric_set(metric_series(metrics_gauge(m, "riddle_images_bytes",
+                                           "Bytes of files that cold threads are.", NULL)),
+               (double)chats.images_bytes);
     metric_set(metric_series(metrics_gauge(m, "riddle_turns", "Messages being answered or waiting.", NULL)), (double)chats.turns);
     struct metric_family *turns = metrics_counter(m, "riddle_turns_total", "Messages by how they ended.", "outcome", NULL);
     metric_set(metric_series(turns, "answered"), (double)chats.answered);

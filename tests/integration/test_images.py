@@ -2,7 +2,7 @@
 
 import pytest
 
-from api import QUICK
+from api import QUICK, wait_for_metric
 from server import RIDDLE, Server, wait_until
 from test_chat import SALES, new_thread, say
 
@@ -93,7 +93,8 @@ def server(directory):
 
 
 def images(server):
-    return sorted(p.name for p in (server.home / "images").iterdir())
+    """What they are differences to, their base, is not counted."""
+    return sorted(p.name for p in (server.home / "images").iterdir() if not p.name.startswith("base-"))
 
 
 @pytest.mark.parametrize("what", HELD)
@@ -216,6 +217,7 @@ def test_idle_threads_become_files(tmp_path):
         for i, thread in enumerate(threads):
             execute(server, thread, f"mine = {i}")
         wait_until(lambda: all(status(server, t)["sandbox_status"] == "cold" for t in threads), "idle threads are files")
+        wait_for_metric(server, 2, "riddle_threads", state="cold")
         for i, thread in enumerate(threads):
             assert execute(server, thread, "mine")["result"]["rows"] == [[i]]
 
