@@ -89,12 +89,14 @@ def test_data_panel(page, tmp_path):
     page.wait("document.querySelector('#data .detail .top')")
     assert page.texts("#data .top span")[0] == "apple" and "<b id=hit>pear</b>" in page.texts("#data .top span")
     assert cells(page, "#data .sample") == [["apple", "182"], ["apple", "178"], ["<b id=hit>pear</b>", ""]]
+    # What comes later has come, so that nothing moves under the mouse.
+    page.wait("[...document.querySelectorAll('#data .acts button')].some(b => b.innerText === 'Delete') && "
+              "/ · (id|time|measure|category|flag|text) · /.test(document.querySelector('#data .detail .note').innerText)")
     page.click("#data button", "All rows")
     page.wait("document.querySelectorAll('#all-rows tbody tr').length === 3")
     assert cells(page, "#all-rows")[0] == ["apple", "182"]
     page.press("Escape")
     page.wait("!document.getElementById('all-rows')")
-    page.wait("[...document.querySelectorAll('#data .acts button')].some(b => b.innerText === 'Delete')")
     page.click("#data .detail button", "Ask about it")
     page.wait("document.getElementById('question').value === 'fruit'")
     page.click("#data .acts button", "Delete")
