@@ -289,7 +289,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-threads bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-sandbox bench-threads bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
