@@ -112,6 +112,8 @@ PAGE := third_party/page
 EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
 EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 EMBEDDED_api := $(BUILD)/gen/page_files.o
+EMBEDDED_nl := $(BUILD)/gen/lexicon_words.o
+WORDNET ?= /usr/share/wordnet
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
 
@@ -190,6 +192,10 @@ $(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_SOURCES) $(PAGE)/version
 
 $(PAGE)/version: scripts/fetch-third-party web/package-lock.json
 	$(Q)scripts/fetch-third-party page
+
+$(BUILD)/gen/lexicon_words.c: scripts/make-lexicon
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/make-lexicon $@ $(WORDNET)
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<

@@ -130,7 +130,7 @@ static bool is_worth_trying(const struct reading *r, size_t i)
 {
     if (i == 0)
         return true;
-    return r->run && r->plans.choices[i].probability >= TRIED_MIN && r->plans.choices[0].probability <= CLEAR_PROBABILITY;
+    return r->run && r->plans.choices[i].share >= TRIED_MIN && r->plans.choices[0].share <= CLEAR_PROBABILITY;
 }
 
 /* Goes to the next trial that can be run; concludes when there is none. */
@@ -217,6 +217,13 @@ void reading_feed(struct reading *r, const json_t *body, const struct err *why)
         (void)err_set(&t->why, ERR_INTERNAL, "the query gave neither rows nor a reason");
     r->at++;
     go_on(r);
+}
+
+json_t *reading_evidence(const struct reading *r)
+{
+    json_t *evidence = nl_evidence_json(&r->plans);
+    const json_t *rows = json_object_get(r->trials[0].body, "rows");
+    return evidence && rows ? json_pack("{s:o, s:O}", "evidence", evidence, "rows", rows) : evidence;
 }
 
 const json_t *reading_answer(const struct reading *r)

@@ -36,8 +36,10 @@ static const char usage[] =
     "  --json           everything as JSON: status, reading, plan, sql, columns, rows, chart, choices, suggestions\n"
     "  --chart FILE     draw the answer as well, as FILE.png or FILE.svg; --force replaces a file that is there\n"
     "  --explain        what each word became, the rule that fired, every reading with its score\n"
-    "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …]} a line; answers in the same order ('-': standard input)\n"
+    "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …], \"follows\"?: id} a line; answers in the same order\n"
+    "                   ('-': standard input)\n"
     "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
+    "  --evidence       with --batch: what the confidence in the best reading is made of, and its rows, for the same\n"
     "\n" READ_ARGS_USAGE "\n"
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
@@ -45,12 +47,12 @@ static const struct option long_options[] = {
     { "sql", no_argument, NULL, 's' },         { "json", no_argument, NULL, 'j' },
     { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
     { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
-    { "explain", no_argument, NULL, 'e' },     READ_ARGS,
+    { "explain", no_argument, NULL, 'e' },     { "evidence", no_argument, NULL, 'E' }, READ_ARGS,
     { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
 };
 
 struct options {
-    bool sql_only, json, candidates, force, explain;
+    bool sql_only, json, candidates, evidence, force, explain;
     const char *batch, *chart;
     struct read_args reading;
 };
@@ -58,13 +60,14 @@ struct options {
 /* ---- one question ---- */
 
 /* The answer as one object; new reference. Failures become status "error". */
-static json_t *answer_json(struct ask_data *d, const char *question, bool run)
+static json_t *answer_json(struct ask_data *d, const char *question, const struct nl_context *before, bool run,
+                           bool evidence)
 {
     struct err err = ERR_INIT;
     struct reading *reading = NULL;
     const char *sql;
     int64_t max_rows;
-    int r = reading_begin(d->catalog, question, NULL, run, &reading, &err);
+    int r = reading_begin(d->catalog, question, before, run, &reading, &err);
     if (r < 0)
         return json_pack("{s:s, s:o}", "status", "error", "error", json_error(&err));
     while ((sql = reading_next_sql(reading, &max_rows))) {
@@ -74,6 +77,11 @@ static json_t *answer_json(struct ask_data *d, const char *question, bool run)
         reading_feed(reading, body, &err);
     }
     json_t *answer = json_copy((json_t *)(uintptr_t)reading_answer(reading));
+    if (evidence) {
+        json_t *best = reading_evidence(reading);
+        if (best)
+            json_object_set_new(answer, "best", best);
+    }
     reading_destroy(reading);
     return answer;
 }
@@ -240,7 +248,7 @@ static int ask_one(const struct config *cfg, struct options *o, const char *ques
         for (size_t i = 0; i < n_files && !o->json; i++)
             read_args_tell(strrchr(files[i], '/') ? strrchr(files[i], '/') + 1 : files[i],
                            lease_report(data.lease, i));
-        auto_json json_t *answer = answer_json(&data, question, !o->sql_only);
+        auto_json json_t *answer = answer_json(&data, question, NULL, !o->sql_only, false);
         if (o->explain)
             add_explanation(&data, question, answer);
         status = print_answer(answer, o);
@@ -293,8 +301,23 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
     return list;
 }
 
+/* The answered line that this one follows, as context. False: it follows none. */
+static bool find_before(const struct line *lines, size_t n, const struct line *l, struct nl_context *ret)
+{
+    const json_t *id = json_object_get(l->request, "follows");
+    for (size_t i = 0; id && i < n; i++)
+        if (lines[i].answer && json_equal(json_object_get(lines[i].request, "id"), id)) {
+            *ret = (struct nl_context){
+                .previous_plan = json_object_get(lines[i].answer, "plan"),
+                .previous_question = json_string_value(json_object_get(lines[i].request, "question")),
+            };
+            return ret->previous_plan != NULL;
+        }
+    return false;
+}
+
 static void answer_group(struct foreground *fg, const struct config *cfg, const struct options *o, struct line *lines,
-                         const size_t *which, size_t n)
+                         size_t n_lines, const size_t *which, size_t n)
 {
     struct err err = ERR_INIT;
     struct ask_data data;
@@ -308,9 +331,11 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
     for (i = 0; i < n; i++) {
         struct line *l = &lines[which[i]];
         const char *question = json_string_value(json_object_get(l->request, "question"));
+        struct nl_context before;
+        bool follows = find_before(lines, n_lines, l, &before);
         if (r >= 0 && question) {
             l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
-                                        answer_json(&data, question, !o->sql_only);
+                                        answer_json(&data, question, follows ? &before : NULL, !o->sql_only, o->evidence);
             if (o->explain)
                 add_explanation(&data, question, l->answer);
         } else {
@@ -370,7 +395,7 @@ static int ask_batch(const struct config *cfg, const struct options *o)
             if (!lines[j].answer && str_eq(lines[j].files, lines[i].files))
                 which[k++] = j;
         if (k > 0)
-            answer_group(fg, cfg, o, lines, which, k);
+            answer_group(fg, cfg, o, lines, n, which, k);
         for (; printed < n && lines[printed].answer && r >= 0; printed++) {
             auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX);
             r = json_write(lines[printed].answer, &out, &err);
@@ -414,6 +439,9 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
             break;
         case 'c':
             o.candidates = true;
+            break;
+        case 'E':
+            o.evidence = true;
             break;
         case 'e':
             o.explain = true;

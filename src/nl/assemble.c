@@ -156,6 +156,8 @@ static int how_many_best(struct shape *sh)
         return 1;
     for (int i = 0; i < p->mentions.n; i++) {
         const struct nl_mention *m = nl_at(p, i);
+        if (nl_is_mark(m, MARK_BUCKET))
+            return is_plural(&p->q->t[m->end - 1]) ? TOP_DEFAULT : 1;
         if (m->kind == KIND_TABLE || (is_column(m) && !is_measure(p, m)))
             return is_plural(&p->q->t[m->end - 1]) ? TOP_DEFAULT : 1;
     }

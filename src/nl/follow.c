@@ -600,6 +600,7 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
     int r = nl_tokenize(question, a, q, err);
     if (r < 0)
         return r;
+    nl_prefer_names(s, q);
     if (!json_is_object(ctx->previous_plan) || !strip(q, f))
         return 0;
     f->plan = json_deep_copy(ctx->previous_plan);

@@ -198,6 +198,18 @@ static void read_absent(struct frame *f)
     }
     if (first < 0)
         return;
+    /* "items that were never moved": a column of the rows that there are none of */
+    for (int i = at + 1; i < f->m.n && mark == 2; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        for (int k = 0; k < f->s->n_keys && fr_is_col(m) && m->ref.table != first; k++)
+            if (f->s->keys[k].from_table == m->ref.table && f->s->keys[k].to_table == first &&
+                i + 1 == f->m.n && !fr_is_measure(fr_c(f, m->ref))) {
+                f->anti = m->ref.table;
+                f->head = first;
+                m->used = fr_at(f, at)->used = true;
+                return;
+            }
+    }
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
         if (m->kind != KIND_TABLE || m->table == first)
@@ -276,6 +288,20 @@ static bool is_harmless(struct frame *f, const struct nl_mention *m)
     }
 }
 
+/*
+ * "how many bugs have high priority": of the only table, whatever its name. Without a condition that its columns know, the noun
+ * may be anything, unless the table has a name that says nothing.
+ */
+static bool is_rows(const struct frame *f)
+{
+    bool times = false, named = false;
+    for (int k = 0; k < f->n_times; k++)
+        times |= f->times[k].used;
+    for (int w = 0; w < f->s->tables[0].words.n; w++)
+        named |= f->s->tables[0].words.lex[w] != NULL;
+    return !named || ((f->r.n_filters > 0 || times) && f->r.n_group == 0);
+}
+
 static bool all_understood(struct frame *f)
 {
     bool covered[NL_MAX_TOKENS] = { false };
@@ -287,16 +313,22 @@ static bool all_understood(struct frame *f)
         if (!fine && f->n_unknown < FRAME_UNKNOWN) {
             const char *first = f->q->t[m->start].raw;
             f->unknown[f->n_unknown++] = first;
-            f->n_left += m->kind != KIND_COLUMN && m->kind != KIND_TABLE;
+            bool name = m->kind == KIND_COLUMN || m->kind == KIND_TABLE;
+            f->n_left += !name;
+            f->n_left_names += name;
         }
     }
     for (int i = 0; i < f->q->n; i++) {
         const struct nl_token *t = &f->q->t[i];
-        if (covered[i] || t->is_stop || fr_is_light(t->text))
+        if (covered[i] || t->is_stop || fr_is_light(t->text) || (i == f->noun && is_rows(f)))
             continue;
         bool in_mention = false;
         for (int k = 0; k < f->m.n; k++)
             in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
+        bool verb = t->lex && t->lex->is_verb && !t->lex->is_noun && !t->lex->is_other;
+        bool foreign = !in_mention && !nl_in_phrase(f->q, i);
+        f->n_foreign += foreign && !verb;
+        f->n_foreign_verbs += foreign && verb;
         if (!in_mention && f->n_unknown < FRAME_UNKNOWN)
             f->unknown[f->n_unknown++] = t->raw;
     }
@@ -321,8 +353,9 @@ static void note_marks(struct frame *f)
         f->yes_no |= str_eq(f->q->t[0].text, yes[i]);
 }
 
-int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
-            bool *ret_complete, struct err *err)
+/* other: words that two columns fit are taken for the second one. */
+static int read_as(const struct nl_schema *s, const char *question, bool other, struct arena *a,
+                   struct frame **ret, bool *ret_complete, struct err *err)
 {
     struct frame *f = arena_alloc(a, sizeof(*f));
     *ret_complete = false;
@@ -334,6 +367,7 @@ int fr_read(const struct nl_schema *s, const char *question, struct arena *a, st
                          .anchor = -1,
                          .anti = -1,
                          .semi = -1,
+                         .noun = -1,
                          .per = -1,
                          .counted = fr_none,
                          .entity = fr_none,
@@ -351,6 +385,8 @@ int fr_read(const struct nl_schema *s, const char *question, struct arena *a, st
         r = fr_link(f, err);
     if (r < 0)
         return r;
+    if (other)
+        nl_alternate(&f->m);
     note_marks(f);
     if (f->reason)
         return 0;
@@ -377,6 +413,26 @@ int fr_read(const struct nl_schema *s, const char *question, struct arena *a, st
     json_decref(f->plan);
     f->plan = NULL;
     return 0;
+}
+
+int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+            bool *ret_complete, struct err *err)
+{
+    struct frame *second = NULL;
+    bool complete = false, two = false;
+    int r = read_as(s, question, false, a, ret, ret_complete, err);
+    if (r < 0 || *ret_complete || (*ret)->reason || (*ret)->n_foreign > 0)
+        return r;
+    for (int i = 0; i < (*ret)->m.n; i++)
+        two |= (*ret)->m.m[i].kind == KIND_COLUMN && (*ret)->m.m[i].other.table >= 0;
+    if (!two)
+        return 0;
+    r = read_as(s, question, true, a, &second, &complete, err);
+    if (r >= 0 && complete) {
+        *ret = second;
+        *ret_complete = true;
+    }
+    return r;
 }
 
 /* ---- in words ---- */

@@ -146,7 +146,11 @@ struct frame {
     const char *unknown[FRAME_UNKNOWN];
     int n_unknown;
     bool is_ambiguous;
+    int noun; /* token behind "how many" that nothing has: rows, if the rest bears it; -1 */
     int n_left; /* of them: phrases, values, numbers that found no use */
+    int n_left_names; /* columns and tables that did not */
+    int n_foreign;    /* words that nothing here has; without verbs */
+    int n_foreign_verbs;
     struct nl_filter inside[NL_MAX_FILTERS]; /* of rows that a table of the many must have */
     int n_inside, semi;
     const struct nl_link_key *semi_key;

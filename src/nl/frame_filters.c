@@ -751,7 +751,8 @@ static void read_flags(struct frame *f)
         if (!fr_is_col(m) || m->used || !fr_c(f, m->ref)->is_flag)
             continue;
         if (fr_is(next, FM_RATE) || fr_is(before, FM_BY) || fr_is(before, FM_EACH) ||
-            fr_is(before, FM_RATE) || fr_is(before, FM_DIST) || fr_is(before, FM_AND) ||
+            fr_is(before, FM_RATE) || fr_is(before, FM_DIST) ||
+            (fr_is(before, FM_AND) && before->end == m->start) ||
             fr_is(next, FM_OR))
             continue;
         if (f->said[FM_VS] && !fr_is(before, FM_NOT) && f->r.n_filters == 0 && fr_is(next, FM_MORE))

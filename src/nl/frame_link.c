@@ -104,6 +104,7 @@ static void respell(struct frame *f)
         if (!t->stem)
             t->stem = better;
         nl_synonym_groups(t->stem, t->synonyms);
+        t->lex = nl_lex_of(f->a, better);
         t->is_stop = nl_is_stop(better);
     }
 }
@@ -366,6 +367,7 @@ static void split_numbers(struct frame *f)
             .text = rest, .raw = rest, .stem = nl_stem(f->a, rest), .comma_after = t->comma_after
         };
         nl_synonym_groups(w->stem, w->synonyms);
+        w->lex = nl_lex_of(f->a, rest);
         w->is_stop = nl_is_stop(rest);
         t->text = t->raw = t->stem = digits;
         t->is_number = true;
@@ -423,6 +425,7 @@ int fr_link(struct frame *f, struct err *err)
     const struct nl_linker linker = { fr_phrases, fr_n_phrases, more_spans, f };
     split_numbers(f);
     respell(f);
+    nl_prefer_names(f->s, f->q);
     f->all.n = 0;
     for (int t = 0; t < f->s->n_tables && f->all.n < NL_SCOPE_TABLES; t++)
         f->all.tables[f->all.n++] = t;

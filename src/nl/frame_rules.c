@@ -31,7 +31,8 @@ bool fr_apply_summed(struct frame *f)
     /* "web vs store revenue": both, side by side */
     /* "the average age of men and women": of each */
     bool each = false;
-    for (int i = 1; i + 1 < f->m.n && f->n_measures > 0 && f->measures[0].func != FUNC_SUM; i++)
+    for (int i = 1;
+         i + 1 < f->m.n && (f->n_measures > 0 ? f->measures[0].func != FUNC_SUM : f->counts); i++)
         each |= fr_is(fr_at(f, i), FM_AND) && fr_at(f, i - 1)->kind == KIND_VALUE &&
                 fr_at(f, i + 1)->kind == KIND_VALUE &&
                 fr_same(fr_at(f, i - 1)->ref, fr_at(f, i + 1)->ref);
@@ -181,26 +182,27 @@ static const struct {
     bool (*matches)(struct frame *);
     bool (*apply)(struct frame *);
     bool is_plain;
+    bool no_super; /* has no use for a superlative */
 } rules[] = {
-    { "correlation", fr_is_correlation, fr_apply_correlation, false },
-    { "outliers", fr_is_outlier, fr_apply_outlier, false },
-    { "columns", fr_is_columns, fr_apply_columns, false },
-    { "description", fr_is_described, fr_apply_described, false },
-    { "two periods", fr_is_two_periods, fr_apply_two_periods, false },
-    { "series", fr_is_series, fr_apply_series, false },
-    { "distribution", fr_is_distribution, fr_apply_distribution, false },
-    { "absent", fr_is_absent, fr_apply_absent, false },
-    { "than the average", fr_is_than, fr_apply_than, false },
-    { "difference", fr_is_difference, fr_apply_difference, true },
-    { "rate", fr_is_rate, fr_apply_rate, true },
-    { "share", fr_is_share, fr_apply_share, true },
-    { "ratio", fr_is_ratio, fr_apply_ratio, false },
-    { "mean of groups", fr_is_mean_of_groups, fr_apply_mean_of_groups, false },
-    { "ranking", fr_is_ranked, fr_apply_ranked, true },
-    { "groups with", fr_is_having, fr_apply_having, false },
-    { "first rows", fr_is_rows, fr_apply_rows, true },
-    { "sums", fr_is_summed, fr_apply_summed, true },
-    { "list", fr_is_list, fr_apply_list, true },
+    { "correlation", fr_is_correlation, fr_apply_correlation, false, false },
+    { "outliers", fr_is_outlier, fr_apply_outlier, false, false },
+    { "columns", fr_is_columns, fr_apply_columns, false, false },
+    { "description", fr_is_described, fr_apply_described, false, false },
+    { "two periods", fr_is_two_periods, fr_apply_two_periods, false, false },
+    { "series", fr_is_series, fr_apply_series, false, false },
+    { "distribution", fr_is_distribution, fr_apply_distribution, false, false },
+    { "absent", fr_is_absent, fr_apply_absent, false, false },
+    { "than the average", fr_is_than, fr_apply_than, false, true },
+    { "difference", fr_is_difference, fr_apply_difference, true, false },
+    { "rate", fr_is_rate, fr_apply_rate, true, false },
+    { "share", fr_is_share, fr_apply_share, true, false },
+    { "ratio", fr_is_ratio, fr_apply_ratio, false, true },
+    { "mean of groups", fr_is_mean_of_groups, fr_apply_mean_of_groups, false, true },
+    { "ranking", fr_is_ranked, fr_apply_ranked, true, false },
+    { "groups with", fr_is_having, fr_apply_having, false, false },
+    { "first rows", fr_is_rows, fr_apply_rows, true, false },
+    { "sums", fr_is_summed, fr_apply_summed, true, false },
+    { "list", fr_is_list, fr_apply_list, true, true },
 };
 
 bool fr_apply_rules(struct frame *f)
@@ -209,7 +211,7 @@ bool fr_apply_rules(struct frame *f)
         if (rules[i].matches(f)) {
             f->rule = rules[i].name;
             f->is_plain = rules[i].is_plain;
-            return rules[i].apply(f);
+            return !(rules[i].no_super && f->super) && rules[i].apply(f);
         }
     return false;
 }

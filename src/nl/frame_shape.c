@@ -67,7 +67,7 @@ bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret)
     return fr_key(s, table, ret);
 }
 
-bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret)
+static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret)
 {
     static const char *const late[] = { "birth",    "due",    "end",    "ship",  "deliver",
                                         "discharg", "resolv", "clos",   "leav",  "left",
@@ -100,14 +100,34 @@ bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret)
     return best >= 0;
 }
 
+/* The lines of an order have the order's date. */
+bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret)
+{
+    struct nl_ref found = fr_none, one;
+    if (own_date_column(f, table, ret))
+        return true;
+    for (int i = 0; i < f->s->n_keys && table >= 0; i++) {
+        const struct nl_link_key *k = &f->s->keys[i];
+        if (k->from_table != table || !own_date_column(f, k->to_table, &one) || fr_same(found, one))
+            continue;
+        if (found.table >= 0)
+            return false;
+        found = one;
+    }
+    *ret = found;
+    return found.table >= 0;
+}
+
 bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir)
 {
-    for (; hint && *hint && table >= 0; hint += strcspn(hint, "|"), hint += *hint == '|') {
+    bool measures = hint && *hint == '#';
+    for (hint += measures; hint && *hint && table >= 0;
+         hint += strcspn(hint, "|"), hint += *hint == '|') {
         bool back = *hint == '-';
         size_t n = strcspn(hint, "|") - back;
         for (int c = 0; c < f->s->tables[table].n_columns; c++) {
             const struct nl_column *col = &f->s->tables[table].columns[c];
-            if (!fr_is_measure(col) && !nl_is_date(col))
+            if (!fr_is_measure(col) && (measures || !nl_is_date(col)))
                 continue;
             for (int w = 0; w < col->words.n; w++)
                 if (strncmp(col->words.stems[w], hint + back, n) == 0 &&
@@ -395,8 +415,15 @@ static void read_target(struct frame *f, int i, const char *hint)
     } else if (near && is_measure_at(f, a)) {
         f->by = item_of(a->ref, -1);
         a->used = f->has_by = true;
-    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref))) {
+    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
+               !str_eq(f->q->t[m->end - 1].text, "most") &&
+               !str_eq(f->q->t[m->end - 1].text, "least")) {
         f->by = item_of(a->ref, -1);
+        a->used = f->has_by = true;
+    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) && b &&
+               b->kind == KIND_TABLE && b->table != a->ref.table) { /* "the most moved item" */
+        f->by = item_of(fr_none, FUNC_COUNT);
+        f->anchor = a->ref.table;
         a->used = f->has_by = true;
     }
     /* whose: behind the adjective, or before it */
@@ -434,6 +461,12 @@ static void read_target(struct frame *f, int i, const char *hint)
             }
         }
     struct nl_ref ref;
+    if (!has_entity(f)) /* "the cheapest cable": rows that a value tells */
+        for (int e = i + 1; e < f->m.n && e <= i + 2 && !has_entity(f); e++)
+            if (f->m.m[e].kind == KIND_VALUE && fr_gap(f, m, fr_at(f, e)) == 0 &&
+                (f->has_by ? f->by.ref.table == f->m.m[e].ref.table :
+                             hint && fr_hint(f, f->m.m[e].ref.table, hint, &ref, &dir)))
+                f->entity = (struct nl_ref){ f->m.m[e].ref.table, -1 };
     if (!f->has_by && hint && has_entity(f) && f->entity_bucket < 0) {
         if (fr_hint(f, f->entity.table, hint, &ref, &dir)) {
             f->by = item_of(ref, -1);
@@ -448,6 +481,20 @@ static void read_target(struct frame *f, int i, const char *hint)
                 }
         }
     }
+}
+
+/* Delays, waits, costs: the more, the worse. */
+static bool high_is_bad(const struct nl_column *c)
+{
+    static const char *const stems[] = { "delay",  "wait",    "cost",    "pric", "error",
+                                         "defect", "downtim", "loss",    "debt", "complaint",
+                                         "rank",   "late",    "latency", "fail", "respons",
+                                         "lead",   "fin",     "fee" };
+    for (int w = 0; c && w < c->words.n; w++)
+        for (size_t k = 0; k < ARRAY_SIZE(stems); k++)
+            if (str_eq(c->words.stems[w], stems[k]))
+                return true;
+    return false;
 }
 
 static void read_super(struct frame *f)
@@ -480,6 +527,8 @@ static void read_super(struct frame *f)
         }
         /* "highest price": the greatest value, unless something has it */
         read_target(f, i, hint);
+        if (m->hint && *m->hint == '?' && f->has_by && high_is_bad(fr_c(f, f->by.ref)))
+            f->super = -f->super; /* the worst delay is the longest */
         if (m->hint && *m->hint == '?' && !f->has_by) {
             f->super = 0;
             m->used = false;
@@ -538,6 +587,19 @@ static void read_first(struct frame *f)
 }
 
 /* ---- measures ---- */
+
+/* Whether a name has one of the hint's words, or a unit of them. */
+static bool speaks_of(const struct frame *f, const char *hint, struct nl_ref ref)
+{
+    const struct nl_column *c = fr_c(f, ref);
+    for (hint += *hint == '#'; *hint; hint += strcspn(hint, "|"), hint += *hint == '|') {
+        size_t n = strcspn(hint, "|");
+        for (int w = 0; w < c->words.n; w++)
+            if (strncmp(c->words.stems[w], hint, n) == 0 || fr_is_unit(c->words.words[w]))
+                return true;
+    }
+    return false;
+}
 
 static void read_aggregates(struct frame *f)
 {
@@ -601,7 +663,7 @@ static void read_aggregates(struct frame *f)
             for (int k = 0; k < f->m.n;
                  k++) { /* a column that is named comes before the adverb's */
                 struct nl_mention *c = fr_at(f, k);
-                if (is_measure_at(f, c) && k > i) {
+                if (is_measure_at(f, c) && k > i && speaks_of(f, m->hint, c->ref)) {
                     add_measure(f, c->ref, FUNC_AVG);
                     c->used = m->used = true;
                     break;
@@ -697,7 +759,7 @@ static void read_counts(struct frame *f)
             for (int j = 0; j < f->m.n; j++)
                 linked |= f->m.m[j].start <= at && f->m.m[j].end > at;
             if (f->s->n_tables == 1 && at < f->q->n && !linked && at - m->end <= 1)
-                f->q->t[at].is_stop = true;
+                f->noun = at;
         } else {
             m->used = true;
         }

@@ -114,6 +114,10 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
     for (int i = 0; i < q->n; i++) {
         if (q->t[i].quoted)
             continue;
+        bool calls_table = false; /* it is what a table is called */
+        for (int t = 0; t < scope->n; t++)
+            calls_table |= s->tables[scope->tables[t]].words.n == 1 &&
+                           str_eq(s->tables[scope->tables[t]].words.words[0], q->t[i].text);
         for (int end = i + 1; end <= q->n && end - i <= MAX_COLUMN_TOKENS; end++) {
             if (q->t[end - 1].quoted)
                 break;
@@ -135,7 +139,7 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                     if (x == 0)
                         continue;
                     if (col->formula)
-                        x *= 0.78; /* a column that has it comes before one that is computed */
+                        x *= 0.72; /* a column that has it comes before one that is computed */
                     if (t > 0)
                         x *= 0.97; /* the first table's own columns first */
                     if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
@@ -144,6 +148,9 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         str_eq(col->words.stems[0], s->tables[scope->tables[0]].words.stems[0]) &&
                         !str_eq(q->t[i].text, col->words.words[0]))
                         x *= 0.9; /* the plural is the table */
+                    if (calls_table && end <= i + 2 && !str_eq(q->t[i].text, col->words.words[0]) &&
+                        col->words.n > 1)
+                        x *= 0.6; /* "loans on Mondays": the loans, not loaned_on */
                     bool says_id = false;
                     for (int k = i; k < end; k++)
                         says_id |= str_eq(q->t[k].stem, "id") || str_eq(q->t[k].stem, "code") ||
@@ -487,6 +494,40 @@ static int phrase_at(const struct nl_phrase *p, const struct nl_tokens *q, int i
         w += *w == ' ';
     }
     return n;
+}
+
+static bool is_named(const struct nl_name *n, const struct nl_token *t)
+{
+    for (int w = 0; w < n->n; w++)
+        if (str_eq(n->stems[w], t->stem) || str_eq(n->words[w], t->text) ||
+            (n->synonyms[w][0] & t->synonyms[0]) || (n->synonyms[w][1] & t->synonyms[1]))
+            return true;
+    return false;
+}
+
+void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q)
+{
+    for (int i = 0; i < q->n; i++) {
+        struct nl_token *t = &q->t[i];
+        bool named = t->lex && nl_find_value(s, t->stem, NULL);
+        for (int k = 0; k < s->n_tables && t->lex && !named; k++) {
+            named = is_named(&s->tables[k].words, t);
+            for (int c = 0; c < s->tables[k].n_columns && !named; c++)
+                named = is_named(&s->tables[k].columns[c].words, t);
+        }
+        if (named)
+            t->lex = NULL;
+    }
+}
+
+bool nl_in_phrase(const struct nl_tokens *q, int at)
+{
+    for (int i = MAX_OF(at - 4, 0); i <= at; i++)
+        for (size_t p = 0; p < nl_n_phrases; p++)
+            if (nl_phrases[p].words[0] == q->t[i].text[0] &&
+                phrase_at(&nl_phrases[p], q, i) > at - i)
+                return true;
+    return false;
 }
 
 static void link_phrases(const struct nl_linker *l, const struct nl_tokens *q, struct nl_spans *sp)

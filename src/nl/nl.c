@@ -13,9 +13,6 @@
 #define PAIRED_WORTH 0.15
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
-#define DOUBT_MARK 0.7       /* of readings, where a word that says what to do is left over */
-#define DOUBT_WORDS 0.75     /* where several words mean nothing */
-#define DOUBT_WORD 0.5       /* where one does */
 #define SURE_PROBABILITY 0.8 /* of the reader by weights */
 #define FRAME_ADVANTAGE 4    /* of what was understood to the last word */
 
@@ -49,7 +46,9 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
         return 0;
     c->score = nl_score(c->features, all->unnamed);
     /* A rule and no weight: words that are known not to be understood are never left out of an answer. */
-    if (c->features[FEATURE_UNSUPPORTED] > 0)
+    bool guessed = (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_AGG] > 0) ||
+                   (c->features[FEATURE_GROUP_UNIQUE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0);
+    if (c->features[FEATURE_UNSUPPORTED] > 0 || (guessed && !all->unnamed))
         c->score -= UNSUPPORTED_PENALTY;
     auto_free char *key = json_to_str(c->plan);
     c->key = key ? arena_strdup(a, key) : NULL;
@@ -154,6 +153,7 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     r = nl_tokenize(question, a, q, err);
     if (r < 0)
         return r;
+    nl_prefer_names(s, q);
     all->expects_one = nl_expects_one(q);
     all->unnamed = s->n_tables == 1 && nl_table_mentioned(s, 0, q) < UNNAMED_SCORE;
     for (int t = 0; t < s->n_tables; t++) {
@@ -244,30 +244,23 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
 
 /*
  * The reader by rules comes first: it answers only what it understood to the last word. Where words
- * are left over, the other readings are to be doubted.
+ * are left over, the confidence in other readings is less (confidence.c).
  */
-static void offer_frame(struct frame *f, bool complete, const struct candidates *all,
-                        struct nl_answer *ret)
+static void offer_frame(const struct nl_schema *s, struct frame *f, bool complete,
+                        const struct candidates *all, struct arena *a, struct nl_answer *ret)
 {
-    double best = all->n > 0 ? all->c[0]->score : 0;
+    double best = all->n > 0 ? all->c[0]->score : 0, sum = 1;
+    for (int i = 0; i < all->n; i++)
+        sum += exp(all->c[i]->score);
+    double share = all->n > 0 ? exp(best) / sum : 0;
+    nl_evidence_begin(s, f, complete, all->n > 0 ? all->c[0] : NULL, share, a, ret);
     ret->reason = f->reason;
     for (int i = 0; i < f->n_unknown && !complete; i++)
         ret->not_understood[ret->n_not_understood++] = f->unknown[i];
-    if (!complete) {
-        double doubt = f->n_left > 0    ? DOUBT_MARK :
-                       f->n_unknown > 1 ? DOUBT_WORDS :
-                       f->n_unknown > 0 ? DOUBT_WORD :
-                                          0;
-        /* Tables of pages have words around them that no column has; the weights know that. */
-        ret->doubt = all->unnamed ? 0 : doubt;
+    if (!complete)
         return;
-    }
     /* Plain sums and lists are what the weights were learned on: where those are sure, they win. */
-    double sum = 1;
-    for (int i = 0; i < all->n; i++)
-        sum += exp(all->c[i]->score);
-    bool sure = all->n > 0 && exp(best) / sum >= SURE_PROBABILITY;
-    if (f->is_plain && sure) {
+    if (f->is_plain && share >= SURE_PROBABILITY) {
         json_decref(f->plan);
         json_decref(f->chart);
         return;
@@ -303,7 +296,7 @@ static int plan_words(const struct nl_schema *s, const char *question,
         .status = NL_DECLINED, .others = 1, .expects_one = all.expects_one, .unnamed = all.unnamed
     };
     if (frame)
-        offer_frame(frame, complete, &all, ret);
+        offer_frame(s, frame, complete, &all, a, ret);
     if (ret->reason) {
         suggest(s, a, ret);
         drop(&all);
@@ -319,6 +312,7 @@ static int plan_words(const struct nl_schema *s, const char *question,
                                                                                     a),
                                                              .plan = json_incref(c->plan),
                                                              .chart = nl_chart(s, &c->reading, a),
+                                                             .features = c->features,
                                                              .score = c->score };
     }
     if (metric)

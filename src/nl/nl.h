@@ -77,7 +77,9 @@ struct nl_choice {
     json_t *plan;        /* owned by the answer, like the chart */
     json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
     const char *rule; /* of the reader by rules; NULL: by the other */
+    const double *features; /* of a reading by weights; NULL: by rules */
     double score;
+    double share;       /* of the weight of all readings */
     double probability; /* that this is what was meant */
 };
 
@@ -86,8 +88,9 @@ struct nl_answer {
     struct nl_choice choices[NL_CHOICES_MAX]; /* the best first; may be none */
     size_t n_choices;
     double others;    /* weight of what is not among the choices, "none of these" included */
-    double doubt;     /* of the best choice, as a part of its weight: words are not understood */
+    double *evidence; /* for the confidence in the best choice; NULL: its share is all there is */
     bool expects_one; /* the question speaks of one thing: "what is", "who has" */
+    bool must_ask;    /* a word means nothing here, or two columns equally well: no answer without asking */
     bool unnamed;     /* the question does not name the only table that there is */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
@@ -119,6 +122,9 @@ void nl_answer_finish(struct nl_answer *answer);
  */
 void nl_settle(struct nl_answer *answer, const json_t *const *rows,
                size_t ret_order[NL_CHOICES_MAX]);
+
+/* For the trainer: what the confidence in the answer is made of, {name: value}. NULL: there is no such. New reference. */
+json_t *nl_evidence_json(const struct nl_answer *answer);
 
 /*
  * For the trainer: every candidate as {"plan", "reading", "features": {name: value}, "score"}. New

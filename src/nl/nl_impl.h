@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include "nl/lexicon.h"
 #include "nl/nl.h"
 #include "plan/plan_schema.h"
 #include "plan/query_plan.h"
@@ -30,6 +31,7 @@ struct nl_name {
     const char *stems[NL_MAX_WORDS];
     double weights[NL_MAX_WORDS];
     uint64_t synonyms[NL_MAX_WORDS][2]; /* a bit for each group that the word belongs to */
+    const struct nl_lex *lex[NL_MAX_WORDS]; /* NULL: not looked up */
     int n;
 };
 
@@ -156,8 +158,10 @@ struct nl_token {
     bool is_stop; /* carries no meaning of its own */
     bool is_number;
     bool is_ordinal;
+    bool is_operator; /* "average", "most" */
     bool comma_after, comma_before;
     uint64_t synonyms[2];
+    const struct nl_lex *lex; /* NULL: not looked up */
     double number;
 };
 
@@ -178,6 +182,8 @@ int nl_edit_distance(const char *a, const char *b, int limit);
 /* How well a word of a name and a word of a question agree, 0 to 1. */
 double nl_word_match(const struct nl_name *name, int word, const struct nl_token *t);
 void nl_synonym_groups(const char *stem, uint64_t ret[2]);
+/* The word's entry in the lexicon, in the arena; NULL: it has none. */
+const struct nl_lex *nl_lex_of(struct arena *a, const char *word);
 /* Lower-cased, punctuation dropped, stems with a space between: what values are looked up by. */
 const char *nl_value_key(struct arena *a, const char *text);
 
@@ -291,6 +297,10 @@ int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const st
 /* Which words of the question speak of what in the scope. */
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             struct arena *a, struct nl_mentions *ret, struct err *err);
+/* Words that a name or a value has are not linked by their meaning. */
+void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q);
+/* Whether token `at` belongs to a phrase that the reader by weights knows. */
+bool nl_in_phrase(const struct nl_tokens *q, int at);
 /* Takes the second best of whatever is ambiguous. */
 void nl_alternate(struct nl_mentions *m);
 /* How well a table's name is spoken of, 0 to 1. */
@@ -365,6 +375,28 @@ extern const char *const nl_feature_names[_FEATURE_MAX];
 /* [1] is added to [0] where the question does not name the only table that there is. */
 extern const double nl_weights[_FEATURE_MAX][2];
 double nl_score(const double *features, bool unnamed);
+
+/* What the confidence in a reading is made of: confidence.c. */
+enum nl_evidence {
+#define X(id, name) EVIDENCE_##id,
+#include "nl/evidence.inc"
+#undef X
+    _EVIDENCE_MAX
+};
+extern const char *const nl_evidence_names[_EVIDENCE_MAX];
+struct frame;
+/*
+ * Notes what the words tell. best: the best reading by weights, NULL if there is none; share: its part of all of those. Sets
+ * ret->evidence, in the arena.
+ */
+struct nl_candidate;
+void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,
+                       const struct nl_candidate *best, double share, struct arena *a,
+                       struct nl_answer *ret);
+/* Evidence for the best choice, whose share is known. */
+void nl_evidence_of(const struct nl_answer *a, double ret[_EVIDENCE_MAX]);
+/* How likely the best choice is right. */
+double nl_confidence(const struct nl_answer *a);
 
 struct nl_candidate {
     struct nl_reading reading;

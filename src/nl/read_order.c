@@ -346,6 +346,8 @@ void nl_read_super(struct shape *sh)
             if (sh->super.func == 0) {
                 sh->super = aggregate(no_ref, FUNC_COUNT);
                 sh->super_count = sh->super_bare = true;
+                /* "the fastest": counting is no measure of it */
+                p->f[FEATURE_UNSUPPORTED] += m->hint != NULL && p->s->n_tables > 0;
             }
         }
     }

@@ -312,6 +312,11 @@ static void find_flag(struct nl_column *c)
             }
 }
 
+static bool ends_in(const struct nl_name *n, const char *word)
+{
+    return n->n > 0 && strcmp(n->words[n->n - 1], word) == 0;
+}
+
 static void classify(const struct nl_table *t, struct nl_column *c)
 {
     size_t numbers = 0;
@@ -338,7 +343,10 @@ static void classify(const struct nl_table *t, struct nl_column *c)
                          "voltag", "intensity", "margin", "efficiency", "duration", "tim", "length",
                          "delay", "latency", "index", "siz") ||
                  STEM_IN(&c->words, "hpa", "kpa", "kw", "mw", "mph", "kph", "kmh", "rpm", "db",
-                         "hz", "ppm");
+                         "hz", "ppm") ||
+                 (c->words.n > 1 && (ends_in(&c->words, "min") || ends_in(&c->words, "mins") ||
+                                     ends_in(&c->words, "sec") || ends_in(&c->words, "ms") ||
+                                     ends_in(&c->words, "days") || ends_in(&c->words, "seconds")));
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
             if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)

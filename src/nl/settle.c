@@ -11,7 +11,7 @@
 #include "nl/nl_impl.h"
 
 /* Below the first nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
-#define ANSWER_PROBABILITY 0.45
+#define ANSWER_PROBABILITY 0.6
 #define ASK_PROBABILITY 0.12
 #define SCORE_MAX 40.0
 
@@ -82,14 +82,21 @@ static double weigh(double score)
 
 void nl_decide(struct nl_answer *a)
 {
-    double sum = a->others + (a->n_choices > 0 ? a->doubt * weigh(a->choices[0].score) : 0);
+    double sum = a->others;
     for (size_t i = 0; i < a->n_choices; i++)
         sum += weigh(a->choices[i].score);
     for (size_t i = 0; i < a->n_choices; i++)
-        a->choices[i].probability = weigh(a->choices[i].score) / sum;
-    if (a->n_choices > 0 && a->choices[0].probability >= ANSWER_PROBABILITY)
+        a->choices[i].probability = a->choices[i].share = weigh(a->choices[i].score) / sum;
+    if (a->n_choices > 0 && a->evidence) {
+        double p = nl_confidence(a), rest = fmax(1 - a->choices[0].share, 1e-9);
+        a->choices[0].probability = p;
+        for (size_t i = 1; i < a->n_choices; i++)
+            a->choices[i].probability = a->choices[i].share / rest * (1 - p);
+    }
+    bool sure = a->n_choices > 0 && a->choices[0].probability >= ANSWER_PROBABILITY;
+    if (sure && !a->must_ask)
         a->status = NL_ANSWERED;
-    else if (a->n_choices > 1 && a->choices[1].probability >= ASK_PROBABILITY)
+    else if (sure || (a->n_choices > 1 && a->choices[1].share >= ASK_PROBABILITY))
         a->status = NL_ASKED;
     else
         a->status = NL_DECLINED;
@@ -142,6 +149,14 @@ void nl_settle(struct nl_answer *a, const json_t *const *rows, size_t ret_order[
             a->choices[k - 1] = c;
             ret_order[k - 1] = o;
         }
+    const json_t *best = n > 0 ? rows[ret_order[0]] : NULL;
+    if (best && a->evidence) {
+        double f[_FEATURE_MAX] = { 0 };
+        judge_rows(a->expects_one, lists(a->choices[0].plan), best, f);
+        a->evidence[EVIDENCE_EMPTY] = f[FEATURE_RESULT_EMPTY];
+        a->evidence[EVIDENCE_NOTHING] = f[FEATURE_RESULT_NULL] + f[FEATURE_RESULT_ZERO];
+        a->evidence[EVIDENCE_MANY_FOR_ONE] = f[FEATURE_RESULT_MANY_FOR_ONE];
+    }
     nl_decide(a);
 }
 

@@ -7,9 +7,20 @@
 
 #include "base/macros.h"
 #include "base/str.h"
-#include "nl/nl_impl.h"
+#include "nl/frame.h"
 
 #define WORD_MAX_BYTES 64
+
+/* "average", "most": what to do, and no other way to write a name. */
+static bool is_operator(const char *word)
+{
+    for (size_t i = 0; i < fr_n_phrases; i++)
+        if (((int)fr_phrases[i].mark == FM_AGG || (int)fr_phrases[i].mark == FM_SUPER ||
+             (int)fr_phrases[i].mark == FM_COUNT || (int)fr_phrases[i].mark == FM_SHARE) &&
+            strcmp(fr_phrases[i].words, word) == 0)
+            return true;
+    return false;
+}
 
 static const char *const stop_words[] = {
     "a",
@@ -403,6 +414,8 @@ static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t
     if (!t->stem)
         return -1;
     nl_synonym_groups(t->stem, t->synonyms);
+    t->lex = quoted ? NULL : nl_lex_of(a, t->text);
+    t->is_operator = !quoted && is_operator(t->text);
     t->is_number = read_number(lower, &t->number, &t->is_ordinal);
     if (!t->is_number && !quoted) {
         t->is_number = nl_number_word(lower, &t->number);
@@ -576,6 +589,7 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
     if (!n->stems[n->n])
         return -1;
     nl_synonym_groups(n->stems[n->n], n->synonyms[n->n]);
+    n->lex[n->n] = nl_lex_of(a, n->words[n->n]);
     n->n++;
     return 0;
 }
@@ -673,15 +687,29 @@ static bool abbreviates(const char *shorter, const char *word)
         return false;
     if (strncmp(shorter, word, n) == 0)
         return true;
-    const char *p = word;
-    int vowels = 0;
-    for (const char *s = shorter; *s; s++) {
-        p = strchr(p, *s);
+    size_t same = 0, len = strlen(word), last = len - 1;
+    while (shorter[same] == word[same])
+        same++;
+    const char *p = word + same;
+    for (const char *s = shorter + same; *s;
+         s++) { /* "qty", "avg": no vowel, up to the last consonant */
+        p = strchr("aeiou", *s) ? NULL : strchr(p, *s);
         if (!p++)
             return false;
-        vowels += strchr("aeiou", *s) != NULL;
     }
-    return vowels <= 1 && n <= 5;
+    while (last > 0 && strchr("aeiou", word[last]))
+        last--;
+    return n <= 5 && shorter[n - 1] == word[last];
+}
+
+const struct nl_lex *nl_lex_of(struct arena *a, const char *word)
+{
+    struct nl_lex found, *ret;
+    nl_lex_find(word, &found);
+    if (!found.is_known || !(ret = arena_alloc(a, sizeof(*ret))))
+        return NULL;
+    *ret = found;
+    return ret;
 }
 
 double nl_word_match(const struct nl_name *name, int word, const struct nl_token *t)
@@ -692,7 +720,7 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
     if ((name->synonyms[word][0] & t->synonyms[0]) || (name->synonyms[word][1] & t->synonyms[1]))
         return 0.75;
     size_t nw = strlen(w), nt = strlen(t->text);
-    if (t->is_number || isdigit((unsigned char)w[0]) || nt < 3)
+    if (t->is_number || isdigit((unsigned char)w[0]) || nt < 3 || t->is_operator)
         return 0;
     if (abbreviates(w, t->text))
         return 0.8;
@@ -705,6 +733,11 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
         return 0.75;
     if (nt >= 4 && nw > nt && (strcmp(w + nw - nt, t->text) == 0 || strncmp(w, t->text, nt) == 0))
         return 0.65;
+    if (name->lex[word] && t->lex && !fr_is_light(t->text)) {
+        double meaning = nl_lex_match(name->lex[word], t->lex);
+        if (meaning > 0)
+            return meaning;
+    }
     /* One word family: "employment", "employed". */
     size_t ns = strlen(stem), nq = strlen(t->stem), same = 0;
     while (same < ns && same < nq && stem[same] == t->stem[same])

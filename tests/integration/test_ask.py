@@ -126,6 +126,36 @@ def test_wrong_requests(programs, arguments, message):
     assert message in done.err
 
 
+def test_batch_follows(programs, sets, tmp_path):
+    path = str(sets / "transactions/transactions.csv")
+    lines = [
+        {"id": "a", "question": "total amount by category", "files": [path]},
+        {"id": "b", "question": "and the average?", "files": [path], "follows": "a"},
+    ]
+    batch = tmp_path / "batch.jsonl"
+    batch.write_text("".join(json.dumps(l) + "\n" for l in lines))
+    first, second = [json.loads(l) for l in programs.riddle("ask", "--batch", batch).text.splitlines()]
+    rows = rows_of(path)
+    means = {c: t / sum(r["category"] == c for r in rows) for c, t in totals(rows, "category", "amount").items()}
+    assert first["status"] == second["status"] == "answered"
+    assert dict(second["rows"]) == pytest.approx(means)
+
+
+def test_words_that_mean_nothing_here_are_asked_about(programs, tmp_path):
+    path = tmp_path / "orders.csv"
+    lines = ["order_id,customer,country,amount,ordered_on"]
+    lines += [f"{i},C{i % 7},{'FR' if i % 3 else 'DE'},{i}.5,2024-01-{i % 28 + 1:02}" for i in range(60)]
+    path.write_text("\n".join(lines) + "\n")
+    for question, word in (("profit by country", "profit"), ("how many pilots are there?", "pilots"),
+                           ("how many orders are overdue?", "overdue")):
+        done = programs.riddle("ask", "--json", question, path)
+        assert done.response["status"] in ("asked", "declined"), (question, done.text)
+        assert word in done.response["not_understood"]
+    # there is no table of customers: whoever is missing from the orders is not known
+    never = programs.riddle("ask", "--json", "which customers never ordered?", path)
+    assert never.response["status"] in ("asked", "declined"), never.text
+
+
 def test_explained(programs, tmp_path):
     loans = tmp_path / "loans.csv"
     loans.write_text("branch,fee,days\nHarbour,2,10\nHarbour,3,20\nMarket,4,35\nMarket,9,30\n")

@@ -1,0 +1,225 @@
+/*
+ * How sure the planner is of its best reading. Scores only rank readings against each other; whether the best one is right depends
+ * on more: which reader made it, whether both agree, which words mean nothing here, and what the rows look like.
+ */
+
+#include <math.h>
+#include <string.h>
+
+#include "nl/frame.h"
+
+#define LOGIT_MAX 5.0
+#define TIE 0.99
+
+const char *const nl_evidence_names[_EVIDENCE_MAX] = {
+#define X(id, name) [EVIDENCE_##id] = name,
+#include "nl/evidence.inc"
+#undef X
+};
+
+static const double confidence_weights[_EVIDENCE_MAX] = {
+#define W(id, weight) [EVIDENCE_##id] = weight,
+#include "nl/confidence.inc"
+#undef W
+};
+
+/* ---- do two readings say the same? ---- */
+
+static bool same_filter(const struct nl_filter *a, const struct nl_filter *b)
+{
+    if (!fr_same(a->ref, b->ref) || a->op != b->op || a->negated != b->negated ||
+        a->having != b->having || a->part != b->part || a->n_texts != b->n_texts ||
+        a->n_numbers != b->n_numbers)
+        return false;
+    for (int i = 0; i < a->n_texts; i++)
+        if (!str_ieq(a->text[i], b->text[i]))
+            return false;
+    for (int i = 0; i < a->n_numbers; i++)
+        if (a->number[i] != b->number[i])
+            return false;
+    return true;
+}
+
+static bool has_item(const struct nl_item *list, int n, const struct nl_item *x)
+{
+    for (int i = 0; i < n; i++)
+        if (fr_same(list[i].ref, x->ref) && list[i].func == x->func && list[i].bucket == x->bucket)
+            return true;
+    return false;
+}
+
+static int aggregates(const struct nl_reading *r, const struct nl_item **ret)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func >= 0 || r->select[i].is_share)
+            ret[n++] = &r->select[i];
+    return n;
+}
+
+/* The same rows are gone through, put together and ordered in the same way. Columns that are merely shown may differ. */
+static bool say_the_same(const struct nl_reading *a, const struct nl_reading *b)
+{
+    const struct nl_item *x[NL_MAX_SELECT], *y[NL_MAX_SELECT];
+    int n = aggregates(a, x), m = aggregates(b, y);
+    if (n != m || a->n_filters != b->n_filters || a->n_group != b->n_group || a->limit != b->limit)
+        return false;
+    for (int i = 0; i < a->n_filters; i++) {
+        bool found = false;
+        for (int k = 0; k < b->n_filters; k++)
+            found |= same_filter(&a->filters[i], &b->filters[k]);
+        if (!found)
+            return false;
+    }
+    for (int i = 0; i < a->n_group; i++)
+        if (!has_item(b->group, b->n_group, &a->group[i]))
+            return false;
+    for (int i = 0; i < n; i++) {
+        bool found = false;
+        for (int k = 0; k < m; k++)
+            found |= has_item(y[k], 1, x[i]);
+        if (!found)
+            return false;
+    }
+    return a->n_order == 0 || b->n_order == 0 ||
+           (fr_same(a->order[0].ref, b->order[0].ref) && a->order_dir[0] == b->order_dir[0]);
+}
+
+/* ---- what is known before anything is run ---- */
+
+static double logit(double p)
+{
+    double x = log(fmax(p, 1e-6) / fmax(1 - p, 1e-6));
+    return fmin(fmax(x, -LOGIT_MAX), LOGIT_MAX);
+}
+
+/* "revenue by region", "only the late ones": no verb and nothing that asks. */
+static bool is_fragment(const struct nl_tokens *q)
+{
+    static const char *const starts[] = { "by", "only", "and",  "for", "in",  "without", "except",
+                                          "as", "per",  "just", "not", "but", "or",      "also" };
+    for (size_t i = 0; i < ARRAY_SIZE(starts) && q->n > 0; i++)
+        if (str_eq(q->t[0].text, starts[i]))
+            return true;
+    return false;
+}
+
+static bool is_called(const struct nl_name *n)
+{
+    for (int w = 0; w < n->n; w++)
+        if (n->lex[w])
+            return true;
+    return false;
+}
+
+/* Rows are counted: a word that means nothing here may be what to sum up, or which of them. */
+static bool counts_rows(const struct nl_reading *r)
+{
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func == FUNC_COUNT || r->select[i].func == FUNC_COUNT_DISTINCT)
+            return true;
+    return false;
+}
+
+/* "the average delay" where there are departure delays and arrival delays. */
+static bool has_tie(const struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        if (m->kind == KIND_COLUMN && m->other.table == m->ref.table && m->score < 0.9 &&
+            m->other_score >= TIE * m->score && fr_is_measure(fr_c(f, m->ref)) &&
+            fr_is_measure(fr_c(f, m->other)))
+            return true;
+    }
+    return false;
+}
+
+void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,
+                       const struct nl_candidate *best, double share, struct arena *a,
+                       struct nl_answer *ret)
+{
+    /* Tables of pages are called by numbers, and have words around them that no column has. */
+    bool unnamed = ret->unnamed && !is_called(&s->tables[0].words);
+    double *e = arena_alloc(a, sizeof(*e) * _EVIDENCE_MAX);
+    if (!e)
+        return;
+    memset(e, 0, sizeof(*e) * _EVIDENCE_MAX);
+    e[EVIDENCE_BIAS] = 1;
+    e[EVIDENCE_INCOMPLETE] = !complete;
+    e[EVIDENCE_FOREIGN] = unnamed ? 0 : MIN_OF(f->n_foreign, 2);
+    e[EVIDENCE_FOREIGN_VERB] = MIN_OF(f->n_foreign_verbs, 2);
+    e[EVIDENCE_LEFT_MARK] = !complete && f->n_left > 0;
+    e[EVIDENCE_LEFT_NAME] = !complete && f->n_left_names > 0;
+    e[EVIDENCE_TABLES] = s->n_tables > 1;
+    e[EVIDENCE_UNNAMED] = unnamed;
+    e[EVIDENCE_UNNAMED_FOREIGN] = unnamed ? MIN_OF(f->n_foreign, 3) : 0;
+    e[EVIDENCE_FRAGMENT] = is_fragment(f->q);
+    e[EVIDENCE_LONG] = MAX_OF(f->q->n - 10, 0) / 5.0;
+    /* Of the rule's reading; nl_confidence() leaves it out where the other was chosen. */
+    e[EVIDENCE_RULE] = complete;
+    e[EVIDENCE_RULE_LIST] = complete && str_eq(f->rule, "list");
+    e[EVIDENCE_RULE_SUMS] = complete && str_eq(f->rule, "sums");
+    e[EVIDENCE_RULE_RANKING] = complete && str_eq(f->rule, "ranking");
+    e[EVIDENCE_RULE_JOINED] = complete && f->r.scope.n > 1;
+    for (int i = 0; i < f->m.n && complete; i++) {
+        e[EVIDENCE_RULE_WEAK] += f->m.m[i].kind == KIND_COLUMN && f->m.m[i].used &&
+                                 f->m.m[i].score < 0.7;
+        e[EVIDENCE_RULE_PART] += f->m.m[i].kind == KIND_VALUE && f->m.m[i].used &&
+                                 f->m.m[i].is_part;
+    }
+    if (complete && best) {
+        bool same = say_the_same(&f->r, &best->reading);
+        e[same ? EVIDENCE_AGREE : EVIDENCE_DISAGREE] = 1;
+        e[same ? EVIDENCE_AGREE_SCORE : EVIDENCE_DISAGREE_SCORE] = logit(share);
+    }
+    ret->evidence = e;
+    ret->must_ask = !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
+                                                counts_rows(&best->reading)));
+}
+
+/* ---- the confidence ---- */
+
+void nl_evidence_of(const struct nl_answer *a, double ret[_EVIDENCE_MAX])
+{
+    static const int of_rule[] = { EVIDENCE_RULE,         EVIDENCE_RULE_LIST, EVIDENCE_RULE_SUMS,
+                                   EVIDENCE_RULE_RANKING, EVIDENCE_RULE_WEAK, EVIDENCE_RULE_PART,
+                                   EVIDENCE_RULE_JOINED };
+    static const int guesses[] = { FEATURE_GUESSED_COLUMN, FEATURE_DEFAULT_MEASURE,
+                                   FEATURE_IMPLIED_COUNT,  FEATURE_IMPLIED_AGG,
+                                   FEATURE_COUNT_FLAG,     FEATURE_TYPE_CLASH };
+    const struct nl_choice *best = &a->choices[0];
+    memcpy(ret, a->evidence, sizeof(*ret) * _EVIDENCE_MAX);
+    if (!best->rule)
+        ret[EVIDENCE_SCORE] = logit(best->share);
+    for (size_t i = 0; i < ARRAY_SIZE(of_rule) && !best->rule; i++)
+        ret[of_rule[i]] = 0;
+    for (size_t i = 0; i < ARRAY_SIZE(guesses) && best->features; i++)
+        ret[EVIDENCE_GUESSED] += best->features[guesses[i]];
+    if (best->features) {
+        ret[EVIDENCE_UNUSED] = best->features[FEATURE_UNUSED_WORDS];
+        ret[EVIDENCE_WEAK] = best->features[FEATURE_LINK_WEAK];
+        ret[EVIDENCE_JOINED] = best->features[FEATURE_JOINED];
+    }
+}
+
+json_t *nl_evidence_json(const struct nl_answer *a)
+{
+    double e[_EVIDENCE_MAX];
+    if (!a->evidence || a->n_choices == 0)
+        return NULL;
+    nl_evidence_of(a, e);
+    json_t *out = json_object();
+    for (int i = 0; i < _EVIDENCE_MAX; i++)
+        if (e[i] != 0)
+            json_object_set_new(out, nl_evidence_names[i], json_real(e[i]));
+    return out;
+}
+
+double nl_confidence(const struct nl_answer *a)
+{
+    double e[_EVIDENCE_MAX], sum = 0;
+    nl_evidence_of(a, e);
+    for (int i = 0; i < _EVIDENCE_MAX; i++)
+        sum += confidence_weights[i] * e[i];
+    return 1 / (1 + exp(-sum));
+}
