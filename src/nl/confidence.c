@@ -121,6 +121,49 @@ static bool counts_rows(const struct nl_reading *r)
     return false;
 }
 
+/* "the average rate of suites", read over a table that has no suites. */
+static bool drops_value(const struct frame *f, const struct nl_reading *r)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        bool there = m->kind != KIND_VALUE || m->is_part || m->is_piece || !m->text;
+        for (int t = 0; t < r->scope.n && !there; t++)
+            there = r->scope.tables[t] == m->ref.table;
+        for (int k = 0; k < r->n_filters && !there; k++)
+            for (int x = 0; x < r->filters[k].n_texts && !there; x++)
+                there = str_ieq(r->filters[k].text[x], m->text);
+        if (!there)
+            return true;
+    }
+    return false;
+}
+
+/* "who left in 2023": the verb says which of the dates, and is not known. */
+static bool verb_before_time(const struct frame *f)
+{
+    int dates = 0;
+    for (int t = 0; t < f->s->n_tables; t++) {
+        int own = 0;
+        for (int c = 0; c < f->s->tables[t].n_columns; c++)
+            own += nl_is_date(&f->s->tables[t].columns[c]);
+        dates = MAX_OF(dates, own);
+    }
+    for (int i = 0; i < f->m.n && dates > 1; i++) {
+        int at = f->m.m[i].start - 1;
+        if (!fr_is(&f->m.m[i], FM_TIME))
+            continue;
+        while (at >= 0 && f->q->t[at].is_stop)
+            at--;
+        bool linked = at < 0;
+        for (int k = 0; k < f->m.n && !linked; k++)
+            linked = f->m.m[k].start <= at && f->m.m[k].end > at;
+        const struct nl_lex *lex = linked ? NULL : f->q->t[at].lex;
+        if (lex && lex->is_verb && !lex->is_noun)
+            return true;
+    }
+    return false;
+}
+
 /* "the average delay" where there are departure delays and arrival delays. */
 static bool has_tie(const struct frame *f)
 {
@@ -162,8 +205,9 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     e[EVIDENCE_RULE_RANKING] = complete && str_eq(f->rule, "ranking");
     e[EVIDENCE_RULE_JOINED] = complete && f->r.scope.n > 1;
     for (int i = 0; i < f->m.n && complete; i++) {
-        e[EVIDENCE_RULE_WEAK] += f->m.m[i].kind == KIND_COLUMN && f->m.m[i].used &&
-                                 f->m.m[i].score < 0.7;
+        const struct nl_column *c = f->m.m[i].kind == KIND_COLUMN ? fr_c(f, f->m.m[i].ref) : NULL;
+        e[EVIDENCE_RULE_WEAK] += c && f->m.m[i].used && f->m.m[i].score < 0.7 && !c->formula &&
+                                 !c->is_id;
         e[EVIDENCE_RULE_PART] += f->m.m[i].kind == KIND_VALUE && f->m.m[i].used &&
                                  f->m.m[i].is_part;
     }
@@ -173,8 +217,10 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
         e[same ? EVIDENCE_AGREE_SCORE : EVIDENCE_DISAGREE_SCORE] = logit(share);
     }
     ret->evidence = e;
-    ret->must_ask = !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
-                                                counts_rows(&best->reading)));
+    ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
+                                 (!complete && verb_before_time(f)));
+    ret->must_ask |= !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
+                                                 counts_rows(&best->reading)));
 }
 
 /* ---- the confidence ---- */

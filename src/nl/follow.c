@@ -626,7 +626,9 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
     if (!done) {
         json_decref(f->plan);
         json_decref(chart);
-        return r;
+        /* "in 2023, how many …" may stand on its own */
+        bool may_stand = ONE_OF(q->t[0].text, "in", "for", "since", "before", "after", "until");
+        return r < 0 || may_stand ? r : NL_FOLLOW_UNREAD;
     }
     *ret = (struct nl_answer){ .status = NL_ANSWERED, .n_choices = 1, .others = FOLLOW_OTHERS };
     ret->choices[0] = (struct nl_choice){ .reading = describe(f),

@@ -131,6 +131,15 @@ static bool names_column(const struct nl_column *c, const char *stem)
     return false;
 }
 
+static bool names_table(const struct frame *f, const char *stem)
+{
+    for (int t = 0; t < f->s->n_tables; t++)
+        for (int w = 0; w < f->s->tables[t].words.n; w++)
+            if (str_eq(f->s->tables[t].words.stems[w], stem))
+                return true;
+    return false;
+}
+
 /* "unpaid", "inactive", "non-smokers", "failed": the other value of a flag, or no value at all. */
 static void link_opposites(struct frame *f, struct nl_spans *sp)
 {
@@ -331,9 +340,56 @@ static void link_letters(struct frame *f, struct nl_spans *sp)
     }
 }
 
+/*
+ * "arrivals", "bookings" where rows have a date "arrival" or "booked": the rows, by that date. Where a table is called so, it is
+ * the table.
+ */
+static void link_events(struct frame *f, struct nl_spans *sp)
+{
+    for (int i = 0; i < f->q->n; i++) {
+        const struct nl_token *t = &f->q->t[i];
+        size_t n = strlen(t->text);
+        if (t->quoted || n < 5 || t->text[n - 1] != 's' || t->text[n - 2] == 's')
+            continue;
+        for (int tb = 0; tb < f->s->n_tables; tb++)
+            for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
+                const struct nl_column *col = &f->s->tables[tb].columns[c];
+                if (!nl_is_date(col) || !names_column(col, t->stem) || names_table(f, t->stem))
+                    continue;
+                struct nl_mention *m = nl_add_span(sp, KIND_TABLE, i, i + 1, 1.1);
+                if (!m)
+                    return;
+                m->table = tb;
+                m->ref = (struct nl_ref){ tb, c };
+                m->score = 0.9;
+            }
+    }
+}
+
+/* "how many work in IT": capitals where the words around have none. */
+static void link_capitals(struct frame *f, struct nl_spans *sp)
+{
+    int small = 0;
+    for (int i = 0; i < f->q->n; i++)
+        small += islower((unsigned char)f->q->t[i].raw[0]) != 0;
+    for (int i = 0; i < f->q->n && small > 1; i++) {
+        const struct nl_token *t = &f->q->t[i];
+        size_t n = strlen(t->raw), upper = 0;
+        while (isupper((unsigned char)t->raw[upper]))
+            upper++;
+        if (upper != n || n < 2 || t->quoted)
+            continue;
+        for (const struct nl_value *v = nl_find_value(f->s, t->stem, NULL); v;
+             v = nl_find_value(f->s, t->stem, v))
+            if (!v->is_part && str_eq(v->text, t->raw))
+                value_span(f, sp, i, i + 1, (struct nl_ref){ v->table, v->column }, v->text, 1.4);
+    }
+}
+
 static void more_spans(void *ctx, struct nl_spans *sp)
 {
     struct frame *f = ctx;
+    link_capitals(f, sp);
     link_opposites(f, sp);
     link_compounds(f, sp);
     link_countries(f, sp);
@@ -341,6 +397,7 @@ static void more_spans(void *ctx, struct nl_spans *sp)
     link_times(f, sp);
     link_functions(f, sp);
     link_letters(f, sp);
+    link_events(f, sp);
 }
 
 /* "5-star", "9-10": a number and what it counts. */

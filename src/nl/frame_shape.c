@@ -77,6 +77,12 @@ static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret
     if (table < 0)
         return false;
     const struct nl_table *t = &f->s->tables[table];
+    for (int i = 0; i < f->m.n; i++) /* "arrivals in May" */
+        if (f->m.m[i].kind == KIND_TABLE && f->m.m[i].table == table &&
+            f->m.m[i].ref.table == table) {
+            *ret = f->m.m[i].ref;
+            return true;
+        }
     int best = -1, worst = 100;
     for (int c = 0; c < t->n_columns; c++) {
         if (!nl_is_date(&t->columns[c]))

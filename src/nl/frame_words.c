@@ -62,7 +62,8 @@ bool fr_is_light(const char *word)
         "write writes submitted created entered sent taken collected employ employs employed "
         "serve serves served sold sell sells buy buys bought purchase purchased full complete "
         "typical typically normally usually generally ours theirs mine yours himself herself "
-        "far again once twice side either neither nor plus minus rather instead per- ";
+        "far again once twice pandas python sql group grouped grouping bar bars pie scatter "
+        "histogram diagram side either neither nor plus minus rather instead per- ";
     return in_list(words, word);
 }
 

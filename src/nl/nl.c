@@ -46,8 +46,11 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
         return 0;
     c->score = nl_score(c->features, all->unnamed);
     /* A rule and no weight: words that are known not to be understood are never left out of an answer. */
-    bool guessed = (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_AGG] > 0) ||
-                   (c->features[FEATURE_GROUP_UNIQUE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0);
+    bool guessed =
+        (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_AGG] > 0) ||
+        (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_COLUMN] > 0) ||
+        (c->features[FEATURE_GROUP_MEASURE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0) ||
+        (c->features[FEATURE_GROUP_UNIQUE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0);
     if (c->features[FEATURE_UNSUPPORTED] > 0 || (guessed && !all->unnamed))
         c->score -= UNSUPPORTED_PENALTY;
     auto_free char *key = json_to_str(c->plan);
@@ -242,6 +245,15 @@ static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer
                                                               best->columns[0].name);
 }
 
+/* Without those that only leave out empty cells. */
+static int filters_of(const struct nl_reading *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->n_filters; i++)
+        n += r->filters[i].op != FILTER_IS_NOT_NULL;
+    return n;
+}
+
 /*
  * The reader by rules comes first: it answers only what it understood to the last word. Where words
  * are left over, the confidence in other readings is less (confidence.c).
@@ -259,8 +271,12 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
         ret->not_understood[ret->n_not_understood++] = f->unknown[i];
     if (!complete)
         return;
-    /* Plain sums and lists are what the weights were learned on: where those are sure, they win. */
-    if (f->is_plain && share >= SURE_PROBABILITY) {
+    /*
+     * Plain sums and lists are what the weights were learned on: where those are sure and leave out no filter that the rules
+     * found, they win.
+     */
+    bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);
+    if (f->is_plain && share >= SURE_PROBABILITY && !narrower) {
         json_decref(f->plan);
         json_decref(f->chart);
         return;
@@ -336,7 +352,8 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
     int r = check_question(question, err);
     if (r >= 0 && ctx && ctx->previous_plan)
         r = nl_follow(s, question, ctx, a, ret, err);
-    if (r != 0)
+    bool leans = r == NL_FOLLOW_UNREAD;
+    if (r != 0 && !leans)
         return r < 0 ? r : 0;
     const char *meant = nl_told_rewrite(s, question, a, &metric);
     if (meant) {
@@ -346,7 +363,12 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
             return r;
         nl_answer_finish(ret);
     }
-    return plan_words(s, question, NULL, a, ret, err);
+    r = plan_words(s, question, NULL, a, ret, err);
+    if (r >= 0 && leans) { /* what it leans on is missing from any reading of it alone */
+        ret->must_ask = true;
+        nl_decide(ret);
+    }
+    return r;
 }
 
 int nl_candidates(const struct nl_schema *s, const char *question, struct arena *a, json_t **ret,

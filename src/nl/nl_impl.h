@@ -470,7 +470,8 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
             unsigned variant, const struct nl_mentions *mentions, const double *table_scores,
             struct arena *a, struct nl_candidate *ret, struct err *err);
 
-/* A question that leans on the one before. 1 and an answer; 0 when it does not, or is not understood. */
+/* A question that leans on the one before. 1 and an answer; 0 when it does not, NL_FOLLOW_UNREAD when it is not understood. */
+#define NL_FOLLOW_UNREAD 2
 #define FOLLOW_OTHERS                                                                              \
     0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
 int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx,

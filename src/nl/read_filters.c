@@ -499,6 +499,15 @@ static bool has_superlative(struct nl_parse *p)
     return false;
 }
 
+static bool has_dates(const struct nl_parse *p)
+{
+    for (int t = 0; t < p->r->scope.n; t++)
+        for (int c = 0; c < p->s->tables[p->r->scope.tables[t]].n_columns; c++)
+            if (nl_is_date(&p->s->tables[p->r->scope.tables[t]].columns[c]))
+                return true;
+    return false;
+}
+
 /* "in 2024", where there are days or years to find it in. */
 static bool is_year_number(struct nl_parse *p, const struct nl_mention *m)
 {
@@ -506,7 +515,7 @@ static bool is_year_number(struct nl_parse *p, const struct nl_mention *m)
     const char *before = m->start > 0 ? p->q->t[m->start - 1].text : "";
     return m->number >= 1500 && m->number <= 2100 &&
            (str_eq(before, "in") || str_eq(before, "of") || str_eq(before, "during")) &&
-           (nl_year_column(p, &ref) || nl_date_column(p, &ref));
+           (nl_year_column(p, &ref) || nl_date_column(p, &ref) || has_dates(p));
 }
 
 static void read_numbers(struct nl_parse *p)
@@ -551,8 +560,7 @@ static void read_numbers(struct nl_parse *p)
                 nl_at(p, k)->used = true;
             nl_number_filter(p, ref, FILTER_EQ, m->number, i);
         } else if (b && nl_gap(p, before, m) == 0 &&
-                   !(is_year_number(p, m) && !nl_is_year(b) && !nl_is_date(b) &&
-                     b->type == TYPE_TEXT)) {
+                   !(is_year_number(p, m) && !nl_is_year(b) && !nl_is_date(b))) {
             m->used = before->used = true;
             nl_number_filter(p, before->ref, negated ? FILTER_NE : FILTER_EQ, m->number, i);
         } else if (nl_is_mark(before, MARK_OR) && last && last->n_numbers == 1 &&

@@ -19,6 +19,9 @@ bool fr_apply_difference(struct frame *f)
 {
     struct nl_ref ref = fr_none;
     int table = fr_only_table(f), dir, func = -1;
+    for (int i = 0; i < f->r.n_filters; i++) /* between two groups, not between the ends of one */
+        if (f->r.filters[i].n_texts == 2)
+            return false;
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
         if (fr_is(m, FM_SUPER)) {

@@ -347,6 +347,8 @@ static void classify(const struct nl_table *t, struct nl_column *c)
                  (c->words.n > 1 && (ends_in(&c->words, "min") || ends_in(&c->words, "mins") ||
                                      ends_in(&c->words, "sec") || ends_in(&c->words, "ms") ||
                                      ends_in(&c->words, "days") || ends_in(&c->words, "seconds")));
+    if (STEM_IN(&c->words, "total", "sum", "amount", "revenu", "sal"))
+        c->is_rate = STEM_IN(&c->words, "pct", "percent", "percentag", "rat", "ratio", "averag");
     for (int i = 0; i < c->words.n; i++)
         for (int j = 0; j < t->words.n && c->words.n > 1; j++)
             if (strcmp(c->words.stems[i], t->words.stems[j]) == 0)
@@ -528,6 +530,13 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
     int r = find_keys(s, err);
     if (r >= 0)
         r = find_value_keys(s, err);
+    for (int i = 0; i < s->n_keys && r >= 0; i++) { /* numbers that tables join by name rows */
+        struct nl_column *from = &s->tables[s->keys[i].from_table].columns[s->keys[i].from_column],
+                         *to = &s->tables[s->keys[i].to_table].columns[s->keys[i].to_column];
+        if (from->is_numeric && to->is_numeric && to->is_unique && from->words.n == 1 &&
+            to->words.n == 1)
+            from->is_id = to->is_id = true;
+    }
     for (int t = 0; t < s->n_tables && r >= 0; t++)
         r = add_revenue(s, t, err);
     s->finished = r >= 0;

@@ -19,7 +19,20 @@ static bool is_operator(const char *word)
              (int)fr_phrases[i].mark == FM_COUNT || (int)fr_phrases[i].mark == FM_SHARE) &&
             strcmp(fr_phrases[i].words, word) == 0)
             return true;
-    return false;
+    /* "coldest": of an adjective */
+    struct nl_lex lex;
+    char base[WORD_MAX_BYTES];
+    size_t n = strlen(word);
+    if (n < 6 || n >= sizeof(base) || strcmp(word + n - 3, "est") != 0)
+        return false;
+    memcpy(base, word, n - 2);
+    base[n - 2] = '\0'; /* with its e */
+    nl_lex_find(base, &lex);
+    if (!lex.is_other) {
+        base[n - 3] = '\0';
+        nl_lex_find(base, &lex);
+    }
+    return lex.is_other;
 }
 
 static const char *const stop_words[] = {
