@@ -42,8 +42,8 @@ void reading_feed(struct reading *r, const json_t *body, const struct err *why);
 const json_t *reading_answer(const struct reading *r);
 
 /*
- * For the trainer: what the confidence in the best reading is made of, and its rows, whether or not it became the answer:
- * {"evidence", "rows"}. NULL when there is no reading. New reference.
+ * For the trainer: what the confidence in the best reading is made of, and its rows, whether or
+ * not it became the answer: {"evidence", "rows"}. NULL when there is no reading. New reference.
  */
 json_t *reading_evidence(const struct reading *r);
 

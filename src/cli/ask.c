@@ -36,10 +36,11 @@ static const char usage[] =
     "  --json           everything as JSON: status, reading, plan, sql, columns, rows, chart, choices, suggestions\n"
     "  --chart FILE     draw the answer as well, as FILE.png or FILE.svg; --force replaces a file that is there\n"
     "  --explain        what each word became, the rule that fired, every reading with its score\n"
-    "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …], \"follows\"?: id} a line; answers in the same order\n"
-    "                   ('-': standard input)\n"
+    "  --batch FILE     one {\"id\", \"question\", \"files\": [path, …], \"follows\"?: id} a line;\n"
+    "                   answers in the same order ('-': standard input)\n"
     "  --candidates     with --batch: every reading with its features and rows, for scripts/train-nl\n"
-    "  --evidence       with --batch: what the confidence in the best reading is made of, and its rows, for the same\n"
+    "  --evidence       with --batch: what the confidence in the best reading is made of,\n"
+    "                   and its rows, for the same\n"
     "\n" READ_ARGS_USAGE "\n"
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
@@ -60,8 +61,8 @@ struct options {
 /* ---- one question ---- */
 
 /* The answer as one object; new reference. Failures become status "error". */
-static json_t *answer_json(struct ask_data *d, const char *question, const struct nl_context *before, bool run,
-                           bool evidence)
+static json_t *answer_json(struct ask_data *d, const char *question,
+                           const struct nl_context *before, bool run, bool evidence)
 {
     struct err err = ERR_INIT;
     struct reading *reading = NULL;
@@ -302,14 +303,16 @@ static json_t *candidates_json(struct ask_data *d, const char *question)
 }
 
 /* The answered line that this one follows, as context. False: it follows none. */
-static bool find_before(const struct line *lines, size_t n, const struct line *l, struct nl_context *ret)
+static bool find_before(const struct line *lines, size_t n, const struct line *l,
+                        struct nl_context *ret)
 {
     const json_t *id = json_object_get(l->request, "follows");
     for (size_t i = 0; id && i < n; i++)
         if (lines[i].answer && json_equal(json_object_get(lines[i].request, "id"), id)) {
             *ret = (struct nl_context){
                 .previous_plan = json_object_get(lines[i].answer, "plan"),
-                .previous_question = json_string_value(json_object_get(lines[i].request, "question")),
+                .previous_question =
+                    json_string_value(json_object_get(lines[i].request, "question")),
             };
             return ret->previous_plan != NULL;
         }
@@ -335,7 +338,8 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
         bool follows = find_before(lines, n_lines, l, &before);
         if (r >= 0 && question) {
             l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
-                                        answer_json(&data, question, follows ? &before : NULL, !o->sql_only, o->evidence);
+                                        answer_json(&data, question, follows ? &before : NULL,
+                                                    !o->sql_only, o->evidence);
             if (o->explain)
                 add_explanation(&data, question, l->answer);
         } else {

@@ -1,6 +1,7 @@
 /*
- * How sure the planner is of its best reading. Scores only rank readings against each other; whether the best one is right depends
- * on more: which reader made it, whether both agree, which words mean nothing here, and what the rows look like.
+ * How sure the planner is of its best reading. Scores only rank readings against each other; whether
+ * the best one is right depends on more: which reader made it, whether both agree, which words mean
+ * nothing here, and what the rows look like.
  */
 
 #include <math.h>
@@ -57,7 +58,10 @@ static int aggregates(const struct nl_reading *r, const struct nl_item **ret)
     return n;
 }
 
-/* The same rows are gone through, put together and ordered in the same way. Columns that are merely shown may differ. */
+/*
+ * The same rows are gone through, put together and ordered in the same way. Columns that are merely
+ * shown may differ.
+ */
 static bool say_the_same(const struct nl_reading *a, const struct nl_reading *b)
 {
     const struct nl_item *x[NL_MAX_SELECT], *y[NL_MAX_SELECT];

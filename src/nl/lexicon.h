@@ -2,8 +2,9 @@
 #define RIDDLE_NL_LEXICON_H
 
 /*
- * What English words have to do with each other: a reduction of WordNet, made at build by scripts/make-lexicon and
- * compiled in. It is text, sorted, and searched as it lies there: only pages that a question touches are resident.
+ * What English words have to do with each other: a reduction of WordNet, made at build by
+ * scripts/make-lexicon and compiled in. It is text, sorted, and searched as it lies there: only pages
+ * that a question touches are resident.
  */
 
 #include <stdbool.h>
@@ -17,7 +18,10 @@
 extern const char nl_lexicon[];
 extern const size_t nl_lexicon_bytes;
 
-/* A word: numbers of concepts that it names, that are one step wider, and that words derived from it name. */
+/*
+ * A word: numbers of concepts that it names, that are one step wider, and that words derived from it
+ * name.
+ */
 struct nl_lex {
     uint64_t mask; /* a bit for each concept, modulo 64 */
     uint32_t own[LEX_OWN], wider[LEX_WIDER], derived[LEX_DERIVED];

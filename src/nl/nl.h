@@ -90,7 +90,7 @@ struct nl_answer {
     double others;    /* weight of what is not among the choices, "none of these" included */
     double *evidence; /* for the confidence in the best choice; NULL: its share is all there is */
     bool expects_one; /* the question speaks of one thing: "what is", "who has" */
-    bool must_ask;    /* a word means nothing here, or two columns equally well: no answer without asking */
+    bool must_ask;    /* a word means nothing here, or two columns equally well */
     bool unnamed;     /* the question does not name the only table that there is */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
@@ -123,7 +123,10 @@ void nl_answer_finish(struct nl_answer *answer);
 void nl_settle(struct nl_answer *answer, const json_t *const *rows,
                size_t ret_order[NL_CHOICES_MAX]);
 
-/* For the trainer: what the confidence in the answer is made of, {name: value}. NULL: there is no such. New reference. */
+/*
+ * For the trainer: what the confidence in the answer is made of, {name: value}. NULL: there is no
+ * such. New reference.
+ */
 json_t *nl_evidence_json(const struct nl_answer *answer);
 
 /*

@@ -386,8 +386,8 @@ enum nl_evidence {
 extern const char *const nl_evidence_names[_EVIDENCE_MAX];
 struct frame;
 /*
- * Notes what the words tell. best: the best reading by weights, NULL if there is none; share: its part of all of those. Sets
- * ret->evidence, in the arena.
+ * Notes what the words tell. best: the best reading by weights, NULL if there is none; share: its part
+ * of all of those. Sets ret->evidence, in the arena.
  */
 struct nl_candidate;
 void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,
@@ -470,7 +470,10 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
             unsigned variant, const struct nl_mentions *mentions, const double *table_scores,
             struct arena *a, struct nl_candidate *ret, struct err *err);
 
-/* A question that leans on the one before. 1 and an answer; 0 when it does not, NL_FOLLOW_UNREAD when it is not understood. */
+/*
+ * A question that leans on the one before. 1 and an answer; 0 when it does not, NL_FOLLOW_UNREAD when
+ * it is not understood.
+ */
 #define NL_FOLLOW_UNREAD 2
 #define FOLLOW_OTHERS                                                                              \
     0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
