@@ -130,7 +130,8 @@ static bool is_worth_trying(const struct reading *r, size_t i)
 {
     if (i == 0)
         return true;
-    return r->run && r->plans.choices[i].share >= TRIED_MIN && r->plans.choices[0].share <= CLEAR_PROBABILITY;
+    return r->run && r->plans.choices[i].share >= TRIED_MIN &&
+           r->plans.choices[0].share <= CLEAR_PROBABILITY;
 }
 
 /* Goes to the next trial that can be run; concludes when there is none. */
@@ -223,7 +224,9 @@ json_t *reading_evidence(const struct reading *r)
 {
     json_t *evidence = nl_evidence_json(&r->plans);
     const json_t *rows = json_object_get(r->trials[0].body, "rows");
-    return evidence && rows ? json_pack("{s:o, s:O}", "evidence", evidence, "rows", rows) : evidence;
+    if (!evidence || !rows)
+        return evidence;
+    return json_pack("{s:o, s:O}", "evidence", evidence, "rows", rows);
 }
 
 const json_t *reading_answer(const struct reading *r)

@@ -1,6 +1,8 @@
 /*
- * How sure the planner is of its best reading. Scores only rank readings against each other; whether
- * the best one is right depends on more: which reader made it, whether both agree, which words mean
+ * How sure the planner is of its best reading. Scores only rank readings against each other;
+ * whether
+ * the best one is right depends on more: which reader made it, whether both agree, which words
+ * mean
  * nothing here, and what the rows look like.
  */
 
@@ -59,7 +61,8 @@ static int aggregates(const struct nl_reading *r, const struct nl_item **ret)
 }
 
 /*
- * The same rows are gone through, put together and ordered in the same way. Columns that are merely
+ * The same rows are gone through, put together and ordered in the same way. Columns that are
+ * merely
  * shown may differ.
  */
 static bool say_the_same(const struct nl_reading *a, const struct nl_reading *b)

@@ -289,7 +289,8 @@ static bool is_harmless(struct frame *f, const struct nl_mention *m)
 }
 
 /*
- * "how many bugs have high priority": of the only table, whatever its name. Without a condition that
+ * "how many bugs have high priority": of the only table, whatever its name. Without a
+ * condition that
  * its columns know, the noun may be anything, unless the table has a name that says nothing.
  */
 static bool is_rows(const struct frame *f)

@@ -341,7 +341,8 @@ static void link_letters(struct frame *f, struct nl_spans *sp)
 }
 
 /*
- * "arrivals", "bookings" where rows have a date "arrival" or "booked": the rows, by that date. Where
+ * "arrivals", "bookings" where rows have a date "arrival" or "booked": the rows, by that date.
+ * Where
  * a table is called so, it is the table.
  */
 static void link_events(struct frame *f, struct nl_spans *sp)

@@ -3,7 +3,8 @@
 
 /*
  * What English words have to do with each other: a reduction of WordNet, made at build by
- * scripts/make-lexicon and compiled in. It is text, sorted, and searched as it lies there: only pages
+ * scripts/make-lexicon and compiled in. It is text, sorted, and searched as it lies there:
+ * only pages
  * that a question touches are resident.
  */
 
@@ -19,7 +20,8 @@ extern const char nl_lexicon[];
 extern const size_t nl_lexicon_bytes;
 
 /*
- * A word: numbers of concepts that it names, that are one step wider, and that words derived from it
+ * A word: numbers of concepts that it names, that are one step wider, and that words derived
+ * from it
  * name.
  */
 struct nl_lex {

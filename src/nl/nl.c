@@ -272,7 +272,8 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
     if (!complete)
         return;
     /*
-     * Plain sums and lists are what the weights were learned on: where those are sure and leave out no
+     * Plain sums and lists are what the weights were learned on: where those are sure and
+     * leave out no
      * filter that the rules found, they win.
      */
     bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);

@@ -386,7 +386,8 @@ enum nl_evidence {
 extern const char *const nl_evidence_names[_EVIDENCE_MAX];
 struct frame;
 /*
- * Notes what the words tell. best: the best reading by weights, NULL if there is none; share: its part
+ * Notes what the words tell. best: the best reading by weights, NULL if there is none; share:
+ * its part
  * of all of those. Sets ret->evidence, in the arena.
  */
 struct nl_candidate;
@@ -471,7 +472,8 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
             struct arena *a, struct nl_candidate *ret, struct err *err);
 
 /*
- * A question that leans on the one before. 1 and an answer; 0 when it does not, NL_FOLLOW_UNREAD when
+ * A question that leans on the one before. 1 and an answer; 0 when it does not,
+ * NL_FOLLOW_UNREAD when
  * it is not understood.
  */
 #define NL_FOLLOW_UNREAD 2
