@@ -109,7 +109,7 @@ def test_how_a_file_was_read(page, tmp_path):
     path.write_text("a;b\n1,5;x\n2,5;<img src=x onerror=window.hit=1>\nsome note\n")
     upload(page, path)
     text = page.wait("document.querySelector('.read')?.innerText")
-    assert "messy.csv" in text and "2 rows" in text and "separated by ;" in text and "skipped" in text
+    assert "messy.csv" in text and "2 rows" in text and "separated by semicolons, decimal commas" in text and "skipped" in text
     page.click(".read button", "See the data")
     page.wait("document.querySelector('#data .report')")
     choose(page, "Support Tickets")

@@ -80,10 +80,13 @@ function ColumnView({ name, column, rows, note }: { name: string; column: Column
   );
 }
 
+/* What is as in most files is not worth a word. */
+const SEPARATORS: Record<string, string> = { '\t': 'tabs', ';': 'semicolons', '|': 'bars', ' ': 'blanks' };
+
 export function ReportView({ report }: { report: Report }) {
   const facts = [report.rows !== undefined && count(report.rows, 'row'), report.refused ? `${count(report.refused, 'line')} refused` : '', report.skipped ? `${count(report.skipped, 'line')} skipped` : '',
-    report.encoding && `encoding ${report.encoding}`, report.delimiter && `separated by ${report.delimiter === '\t' ? 'tabs' : report.delimiter}`,
-    report.header_line !== undefined && `names in line ${report.header_line}`, report.decimal && `decimal ${report.decimal}`].filter(Boolean);
+    report.encoding && report.encoding !== 'utf-8' && `encoding ${report.encoding}`, report.delimiter && report.delimiter !== ',' && `separated by ${SEPARATORS[report.delimiter] ?? report.delimiter}`,
+    report.header_line !== undefined && report.header_line !== 1 && `names in line ${report.header_line}`, report.decimal === ',' && 'decimal commas'].filter(Boolean);
   return (
     <div class="report">
       {!!facts.length && <p class="note">Read: {facts.join(', ')}.</p>}
