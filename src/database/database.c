@@ -125,8 +125,7 @@ static int read_entry(struct databases *d, char *text, struct err *err)
     const struct database_ops *ops = kind_of(db->entry.url);
     if (!ops)
         return err_set(err, ERR_CONFIG,
-                       "the URL of '%s' does not begin with postgresql://, sqlite:// or "
-                       "clickhouse://",
+                       "the URL of '%s' does not begin with postgresql:// or sqlite://",
                        text);
     int r = ops->open(d, &db->entry, &db->backend, err);
     if (r < 0)
