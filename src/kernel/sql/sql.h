@@ -94,13 +94,11 @@ struct sql_ingest {
 };
 
 /*
- * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX → columnar file with one table `data`. The report, which
- * the caller closes:
- *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"rejects":{"count":N,"lines":[{"line","column","error","text"}…≤20]},
- *   "dialect":{"format":"csv|tsv|json|ndjson|parquet|xlsx","compression"?:"gzip",…},"error":null
- * with "delimiter", "quote", "encoding", "header" for csv and tsv; "sheet", "sheets" (visible ones), "header", "title_rows" (left out
- * above it) for xlsx; "records" (the keys that lead to the array) for json where the array is inside an object;
- * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": says what is wrong with the file and what to do}.
+ * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX: makes a columnar file with one
+ * table `data`. The answer, which the caller closes:
+ *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"report":{…},"error":null
+ * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": what is wrong with the file and
+ * what to do}. docs/files.md has the members of the report.
  */
 int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result *ret, struct err *err);
 
