@@ -15,6 +15,7 @@
 #include "kernel/ingest/value.h"
 
 #define SAMPLE_BYTES (64u << 10)
+#define SAMPLE_MAX_BYTES (4u << 20)
 #define SAMPLE_RECORDS 400
 #define MAX_COUNTED 512
 #define JUDGED_FIELDS 4000
@@ -31,11 +32,14 @@ static const struct {
     { "\x01", false, 1.0 }, { ";;", false, 1.0 }, { "~|~", false, 1.1 }, { "|~|", false, 1.1 },
 };
 
-/* The sample ends with a line, unless it is all. */
+/* The sample ends with a line, unless it is all; long lines make it longer. */
 static size_t sample_len(const char *text, size_t len)
 {
-    size_t n = MIN_OF(len, (size_t)SAMPLE_BYTES);
+    size_t n = MIN_OF(len, (size_t)SAMPLE_BYTES), lines = 0, i;
 
+    for (i = 0; i < MIN_OF(len, (size_t)SAMPLE_MAX_BYTES) && (lines < 3 || i < n); i++)
+        lines += text[i] == '\n' || text[i] == '\r';
+    n = MAX_OF(n, i);
     if (n == len)
         return len;
     for (size_t k = n; k > 0; k--)

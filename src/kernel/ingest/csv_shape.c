@@ -24,11 +24,13 @@
 #define SAMPLE_ROWS 200
 #define TAIL_BYTES (64u << 10)
 #define TAIL_LINES 12
-#define NAME_CELL_BYTES 1024
+#define NAME_CELL_BYTES 8192 /* longer ones are no names */
+#define SAMPLE_BYTES (16u << 20)
 
 struct cell {
     const char *text;
-    size_t len;
+    size_t len;      /* of what is kept of it */
+    size_t full_len; /* in the file */
     enum value_kind kind;
 };
 
@@ -37,12 +39,13 @@ struct row {
     size_t n, n_full; /* n_full: cells with something in them */
     size_t begin, next;
     int64_t line;
+    bool too_wide; /* it has more fields than a table may have columns */
 };
 
 struct sample {
     struct arena *arena;
     struct row rows[SAMPLE_ROWS];
-    size_t n;
+    size_t n, bytes;
     size_t width;
     size_t usual; /* cells with something in them, in the middle of the rows */
 };
@@ -54,7 +57,11 @@ static int add_row(struct sample *s, const struct csv_record *rec, size_t next, 
     struct row *row = &s->rows[s->n];
     size_t n = MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS);
 
-    *row = (struct row){ .n = rec->n, .begin = rec->begin, .next = next, .line = rec->line };
+    *row = (struct row){ .n = n,
+                         .begin = rec->begin,
+                         .next = next,
+                         .line = rec->line,
+                         .too_wide = rec->n > n };
     row->cells = arena_alloc(s->arena, (n + 1) * sizeof(*row->cells));
     if (!row->cells)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a sample of the file");
@@ -68,6 +75,8 @@ static int add_row(struct sample *s, const struct csv_record *rec, size_t next, 
         if (!row->cells[i].text)
             return err_set(err, ERR_NO_MEMORY, "out of memory for a sample of the file");
         row->cells[i].len = strlen(row->cells[i].text);
+        row->cells[i].full_len = rec->fields[i].len;
+        s->bytes += row->cells[i].len;
         row->n_full += row->cells[i].kind != VALUE_EMPTY;
     }
     s->n++;
@@ -86,8 +95,8 @@ static int read_sample(struct sample *s, const char *text, size_t len, size_t fr
     records.at = MAX_OF(records.at, from);
     records.line = line;
     records.expected = s->width;
-    s->n = 0;
-    while (s->n < SAMPLE_ROWS && cells < SAMPLE_CELLS &&
+    s->n = s->bytes = 0;
+    while (s->n < SAMPLE_ROWS && cells < SAMPLE_CELLS && (s->n < 4 || s->bytes < SAMPLE_BYTES) &&
            (r = csv_records_next(&records, &rec, err)) == 1) {
         if (csv_record_is_blank(&rec))
             continue;
@@ -305,6 +314,11 @@ static int take_names(const struct sample *s, size_t h, struct csv_shape *shape,
             const struct row *row = &s->rows[k];
             const char *part = i < row->n ? row->cells[i].text : "";
 
+            if (i < row->n && row->cells[i].full_len > NAME_CELL_BYTES)
+                return err_set(err, ERR_VALIDATION,
+                               "the name of column %zu has %zu bytes, and at most %d can be read: "
+                               "is the first line the names of the columns?",
+                               i + 1, row->cells[i].full_len, NAME_CELL_BYTES);
             if (k == h && shape->header_rows > 1) {
                 if (i < row->n && row->cells[i].kind != VALUE_EMPTY)
                     group = part;
@@ -483,6 +497,12 @@ int csv_shape_find(const char *text, size_t len, const struct csv_layout *layout
     if (r < 0)
         return r;
     measure(s);
+    for (size_t i = 0; i < s->n; i++)
+        if (s->rows[i].too_wide && s->rows[i].n == s->width)
+            return err_set(err, ERR_VALIDATION,
+                           "the file has more than %d columns; at most %d can be read here: leave "
+                           "out columns, or turn columns into rows (name, value)",
+                           CSV_MAX_COLUMNS, CSV_MAX_COLUMNS);
     r = read_sample(s, text, len, from, from ? 2 : 1, &shape.layout,
                     err); /* stray quotes are read by the width now */
     if (r < 0)

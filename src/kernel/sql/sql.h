@@ -94,11 +94,11 @@ struct sql_ingest {
 };
 
 /*
- * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX: makes a columnar file with one
- * table `data`. The answer, which the caller closes:
- *   "verdict":"ok","row_count":N,"columns":[…],"types":[…],"report":{…},"error":null
- * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message": what is wrong with the file and
- * what to do}. docs/files.md has the members of the report.
+ * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX: makes a columnar file with
+ * one table `data`. The answer, which the caller closes:
+ *   "verdict":"ok","row_count":N,"columns":[],"types":[],"report":{},"error":null
+ * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message"}: what is wrong with the file
+ * and what to do. docs/files.md has the members of the report.
  */
 int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result *ret, struct err *err);
 
