@@ -75,7 +75,7 @@
                "After this time without use a thread's kernel is written to a file below "         \
                "RIDDLE_HOME and ended. The next message makes a kernel of it that goes on with "   \
                "the same variables. 0: never.")                                                    \
-    CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "0", 0, 1125899906842624,                     \
+    CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "4g", 0, 1125899906842624,                    \
                  "Bytes of those files together: about 1 MB for each thread besides what it "      \
                  "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \
                  "kernels are not written to files: they are frozen, and given up when there "     \

@@ -300,7 +300,7 @@ def test_python_can_be_switched_off(tmp_path):
 def test_least_used_thread_gives_its_kernel_up(tmp_path):
     (tmp_path / "datasets" / "sales").mkdir(parents=True)
     (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
-    with Server(tmp_path, **QUICK, RIDDLE_HOT_THREADS=2) as server:
+    with Server(tmp_path, **QUICK, RIDDLE_HOT_THREADS=2, RIDDLE_IMAGES_SIZE=0) as server:
         threads = [new_thread(server) for _ in range(3)]
         for i, thread in enumerate(threads):
             say(server, thread, f"PYTHON: mine = {i}")
