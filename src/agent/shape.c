@@ -193,6 +193,29 @@ int shape_append_number(struct buf *b, const json_t *cell, struct err *err)
     return append_grouped(b, str_eq(text, "-0") ? "0" : text, err);
 }
 
+/* Underscores are blanks, blanks are single, no word follows itself: "total_Total__" is "total". */
+static void tidy_words(char *text)
+{
+    char *to = text, *last = NULL;
+    size_t last_len = 0;
+    for (const char *at = text; *at;) {
+        at += strspn(at, "_ ");
+        size_t len = strcspn(at, "_ ");
+        if (len == 0)
+            break;
+        if (len != last_len || strncasecmp(at, last, len) != 0) {
+            if (to > text)
+                *to++ = ' ';
+            last = memmove(to, at, len);
+            last_len = len;
+            to += len;
+        }
+        at += len;
+    }
+    if (to > text)
+        *to = '\0';
+}
+
 void shape_words(const char *column, char ret[SHAPE_WORDS_SIZE])
 {
     static const struct {
@@ -216,7 +239,5 @@ void shape_words(const char *column, char ret[SHAPE_WORDS_SIZE])
         }
     str_show(rest, strlen(rest), shown, sizeof(shown) - 16);
     snprintf(ret, SHAPE_WORDS_SIZE, "%s%s", start, shown);
-    for (char *p = ret; *p; p++)
-        if (*p == '_')
-            *p = ' ';
+    tidy_words(ret);
 }

@@ -190,6 +190,18 @@ def test_figures(server):
     assert [e["value"] for e in events if e["type"] == "images"] == [["plot.png"]]
 
 
+def test_saved_figures_stay_until_they_are_cleared(server):
+    code = "PYTHON: import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig('/data/outputs/kept.png')"
+    assert chat(server, user(code), session_id="keeper")["status"] == "succeeded"
+    chat(server, user("PYTHON: import os; os._exit(1)"), session_id="keeper")  # the kernel is gone
+    (kept,) = [n for n in server.get("/files/list?session_id=keeper").json["images"] if n.endswith("kept.png")]
+    picture = server.get(f"/files/download?session_id=keeper&path={kept}")
+    assert picture.status == 200 and picture.body.startswith(b"\x89PNG")
+    assert server.post("/files/clear", {"session_id": "keeper"}).json["status"] == "ok"
+    assert server.get("/files/list?session_id=keeper").json["images"] == []
+    assert server.get(f"/files/download?session_id=keeper&path={kept}").status == 404
+
+
 def test_downloads_that_are_none(server):
     answer = server.get("/files/download?session_id=painter&path=../etc/passwd")
     assert (answer.status, answer.json["detail"]) == (400, "Invalid file path.")

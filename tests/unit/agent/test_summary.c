@@ -107,9 +107,30 @@ static void test_kinds(void **state)
     assert_false(shape_is_date("12"));
 }
 
+static void test_words_of_columns(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        { "total_total", "total" },
+        { "sum_total", "total" },
+        { "total_Order_No_", "total Order No" },
+        { "avg_price", "average price" },
+        { "a__b", "a b" },
+        { "row_count", "number of rows" },
+        { "__", "__" },
+    };
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        char words[SHAPE_WORDS_SIZE];
+        shape_words(cases[i][0], words);
+        assert_string_equal(words, cases[i][1]);
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sentences), cmocka_unit_test(test_a_full_buffer_is_left_as_it_was),
-                                        cmocka_unit_test(test_kinds) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_sentences),
+                                        cmocka_unit_test(test_a_full_buffer_is_left_as_it_was),
+                                        cmocka_unit_test(test_kinds),
+                                        cmocka_unit_test(test_words_of_columns) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
