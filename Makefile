@@ -315,7 +315,7 @@ test: ## Install what is missing, build both trees, and run every suite
 	$(Q)scripts/fetch-third-party aimock
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build contract:build contract:build-asan seeds:build browser:build jail:build attack:build integration:build-asan
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan contract:build contract:build-asan seeds:build browser:build jail:build attack:build integration:build
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
