@@ -59,7 +59,8 @@ def test_single(server):
     file = new_file(answer)
     assert answer.json["message"] == "1 file(s) uploaded successfully"
     assert len(file["file_id"]) == 12 and int(file["file_id"], 16) >= 0
-    assert {k: v for k, v in file.items() if k != "file_id"} == {
+    assert file["report"]["rows"] == 3 and not file["report"].get("refused")
+    assert {k: v for k, v in file.items() if k not in ("file_id", "report")} == {
         "filename": "sales.csv", "size_bytes": len(SALES), "rows": 3, "columns": ["id", "region", "total"], "table": "sales"}
 
     shown = server.get(f"/uploads/{file['file_id']}").json
