@@ -19,6 +19,9 @@
     CONFIG_SECRET(api_keys, "RIDDLE_API_KEYS", "",                                                 \
                   "Bearer keys as `name:key,name2:key2`, each key at least 16 characters. A name owns its threads, uploads and " \
                   "sandboxes. Empty: no keys, and everybody is `local`.")                          \
+    CONFIG_SECRET(api_key, "RIDDLE_API_KEY", "",                                                   \
+                  "Key that `riddle sandbox`, `threads`, `thread` and `bench-stream` send to a "   \
+                  "server. Empty: the first of RIDDLE_API_KEYS.")                                  \
     CONFIG_BOOL(allow_open, "RIDDLE_ALLOW_OPEN", false,                                            \
                 "Bind beyond loopback without keys: whoever reaches the port may run code in the sandbox.") \
     CONFIG_STR(allowed_hosts, "RIDDLE_ALLOWED_HOSTS", "",                                          \

@@ -32,6 +32,9 @@ int cli_bench_stream(const struct cli *cli, int argc, char **argv);
 int cli_plan(const struct cli *cli, int argc, char **argv);
 int cli_backup(const struct cli *cli, int argc, char **argv);
 int cli_restore(const struct cli *cli, int argc, char **argv);
+int cli_sandbox(const struct cli *cli, int argc, char **argv);
+int cli_threads(const struct cli *cli, int argc, char **argv);
+int cli_thread(const struct cli *cli, int argc, char **argv);
 int cli_doctor(const struct cli *cli, int argc, char **argv);
 
 /* "riddle: message" on standard error. */
@@ -39,6 +42,12 @@ void cli_complain(const char *fmt, ...) PRINTF_LIKE(1, 2);
 
 /* All is said: whoever reads our output has its end now, not when the last process is gone. */
 void cli_end_output(void);
+
+/*
+ * Output of code in a sandbox. It must not be able to steer a terminal, so control sequences are
+ * shown and not sent to one.
+ */
+void cli_pass_through(int fd, bool tty, const char *text, size_t len);
 
 /* Loads the settings and sets up logging; complains and returns CLI_USAGE if one is bad. */
 int cli_load_config(struct config *ret);

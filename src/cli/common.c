@@ -8,9 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/buf.h"
+#include "base/fdio.h"
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "cli/table.h"
 
 void cli_complain(const char *fmt, ...)
 {
@@ -28,6 +31,17 @@ void cli_end_output(void)
     auto_close int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
     if (null >= 0)
         (void)dup2(null, STDOUT_FILENO);
+}
+
+void cli_pass_through(int fd, bool tty, const char *text, size_t len)
+{
+    if (!tty) {
+        (void)fd_write_all(fd, text, len, NULL);
+        return;
+    }
+    auto_buf struct buf b = BUF_INIT(len * 8 + 64);
+    if (table_append_visible(&b, text, len, true, NULL) >= 0)
+        (void)fd_write_all(fd, buf_cstr(&b), b.len, NULL);
 }
 
 int cli_load_config(struct config *ret)

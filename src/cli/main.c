@@ -29,6 +29,9 @@ static const struct verb {
     { "plan", cli_plan, "compile or check a QueryPlan" },
     { "backup", cli_backup, "copy the store and uploaded files, also while a server runs" },
     { "restore", cli_restore, "put a backup back" },
+    { "sandbox", cli_sandbox, "create sandboxes of a running server, run code and move files" },
+    { "threads", cli_threads, "list the threads of a running server" },
+    { "thread", cli_thread, "freeze, cool, wake or remove a thread of a running server" },
     { "bench-stream", cli_bench_stream, "time a question to a thread, whole and as a stream" },
     { "doctor", cli_doctor, "check this machine: dependencies and every layer of the jail" },
 };
@@ -39,7 +42,7 @@ static void print_help(FILE *to)
     for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
         fprintf(to, "  %-12s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\n"
-          "  riddle <verb> --help    what the verb takes\n"
+          "  riddle <verb> --help    what the verb takes (also: riddle help <verb>)\n"
           "  riddle --version        version, and what this binary has\n"
           "  riddle --print-env-docs every setting (docs/env.md)\n"
           "  riddle --print-env-example  the same for a file .env\n",
@@ -74,10 +77,16 @@ int main(int argc, char **argv)
 {
     const struct cli cli = { .version = RIDDLE_VERSION };
     const char *first = argc > 1 ? argv[1] : NULL;
+    char help[] = "--help", *helped[] = { argv[0], argc > 2 ? argv[2] : NULL, help, NULL };
 
     if (!first) {
         print_help(stderr);
         return CLI_USAGE;
+    }
+    if (str_eq(first, "help") && argc > 2) {
+        first = argv[2];
+        argc = 3;
+        argv = helped;
     }
     if (str_eq(first, "--help") || str_eq(first, "-h") || str_eq(first, "help")) {
         print_help(stdout);

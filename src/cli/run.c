@@ -292,26 +292,14 @@ static void on_progress(void *arg, const char *stage, double fraction)
     progress_bar(&s->progress, stage, fraction);
 }
 
-/* Code in a sandbox must not be able to steer the terminal, so control sequences are shown and not sent to one. */
-static void pass_through(int fd, bool tty, const char *text, size_t len)
-{
-    if (!tty) {
-        (void)fd_write_all(fd, text, len, NULL);
-        return;
-    }
-    auto_buf struct buf b = BUF_INIT(len * 8 + 64);
-    if (table_append_visible(&b, text, len, true, NULL) >= 0)
-        (void)fd_write_all(fd, buf_cstr(&b), b.len, NULL);
-}
-
 static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 {
     struct screen *s = arg;
     progress_clear(&s->progress);
     if (is_stderr || s->format == FORMAT_CSV)
-        pass_through(STDERR_FILENO, s->err_tty, text, len);
+        cli_pass_through(STDERR_FILENO, s->err_tty, text, len);
     else
-        pass_through(STDOUT_FILENO, s->out_tty, text, len);
+        cli_pass_through(STDOUT_FILENO, s->out_tty, text, len);
 }
 
 static bool on_display(void *arg, const json_t *data)
@@ -350,7 +338,7 @@ static void print_error(const json_t *response, bool tty)
     }
     if (!message)
         message = "the run failed";
-    pass_through(STDERR_FILENO, tty, message, strlen(message));
+    cli_pass_through(STDERR_FILENO, tty, message, strlen(message));
     if (!str_ends(message, "\n"))
         fputc('\n', stderr);
 }
@@ -395,7 +383,7 @@ static int print_result(const struct screen *s, const struct runner_request *req
             fprintf(stderr, "riddle: %s", buf_cstr(&note));
     } else if (req->run.kind == RUN_PYTHON && is_plain_value(result)) {
         const char *text = json_string_value(json_object_get(json_object_get(result->body, "value"), "text"));
-        pass_through(STDOUT_FILENO, s->out_tty, text, strlen(text));
+        cli_pass_through(STDOUT_FILENO, s->out_tty, text, strlen(text));
         r = buf_append_str(&out, "\n", err);
     } else {
         struct table_style style;

@@ -1,0 +1,150 @@
+"""`riddle sandbox`, `riddle threads` and `riddle thread`: clients of a running server."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+
+import pytest
+
+from api import QUICK
+from server import RIDDLE, Server
+from test_chat import KEYS
+
+ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("cli"), **QUICK, **KEYS) as s:
+        s.key = ANN
+        yield s
+
+
+@pytest.fixture
+def riddle(server, tmp_path):
+    """A function that runs the program in an empty directory: (exit status, standard output, standard error)."""
+    def run(*words, stdin=b"", **settings):
+        env = {k: v for k, v in os.environ.items() if not k.startswith("RIDDLE_")}
+        env.update({"RIDDLE_HOME": str(tmp_path / "home"), "PORT": str(server.port), "RIDDLE_API_KEY": ANN, **settings})
+        done = subprocess.run([RIDDLE, *map(str, words)], input=stdin, cwd=tmp_path, env=env, capture_output=True, timeout=120)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+    return run
+
+
+def sandbox_of(riddle, *words):
+    status, out, err = riddle("sandbox", "create", *words)
+    assert status == 0 and err == "" and out.count("\n") == 1, (out, err)
+    return out.strip()
+
+
+def test_code_runs_and_variables_stay(server, riddle, tmp_path):
+    sandbox = sandbox_of(riddle, "--memory", "128", "--timeout", "20")
+    config = server.get(f"/sandbox/{sandbox}/status").json["data"]["config"]
+    assert (config["max_memory_mb"], config["max_execution_time"]) == (128, 20)
+
+    assert riddle("sandbox", "exec", sandbox, "x = 20\nprint('said')\nx + 1") == (0, "said\n21\n", "")
+    assert riddle("sandbox", "exec", sandbox, "-", stdin="f'{x}ä'".encode()) == (0, "20ä\n", "")
+    (tmp_path / "code.py").write_text("{'a': [x, None]}")
+    assert riddle("sandbox", "exec", sandbox, "--file", "code.py") == (0, '{"a":[20,null]}\n', "")
+    status, out, err = riddle("sandbox", "exec", sandbox, "print('before')\n1 / 0")
+    assert (status, out) == (1, "before\n") and "ZeroDivisionError: division by zero (line 2)" in err
+    status, out, err = riddle("sandbox", "exec", "--json", "--timeout", "1", sandbox, "while True: pass")
+    assert status == 1 and json.loads(out)["error"] == "Execution timeout after 1 seconds"
+    assert riddle("sandbox", "exec", "--quick", "--memory", "64", "6 * 7") == (0, "42\n", "")
+    status, out, err = riddle("sandbox", "exec", "--quick", "x")
+    assert (status, out) == (1, "") and "name 'x' is not defined" in err
+
+    assert riddle("sandbox", "rm", sandbox) == (0, "", "")
+    gone = f"riddle: the server answers 404: Sandbox not found: {sandbox}\n"
+    assert riddle("sandbox", "exec", sandbox, "1") == (1, "", gone) and riddle("sandbox", "rm", sandbox) == (1, "", gone)
+
+
+def test_files_go_in_and_out(riddle, tmp_path):
+    sandbox = sandbox_of(riddle, "--policy", "open")
+    (tmp_path / "in.bin").write_bytes(bytes(range(256)) * 8192)
+    (tmp_path / "empty").touch()
+    assert riddle("sandbox", "files", sandbox, "put", "in.bin") == (0, "", "")
+    assert riddle("sandbox", "files", sandbox, "put", "empty", "deep/ä b?.txt") == (0, "", "")
+    assert riddle("sandbox", "files", sandbox, "put", "-", "typed", stdin=b"hello") == (0, "", "")
+    assert riddle("sandbox", "exec", sandbox, "open('in.bin', 'rb').read() == bytes(range(256)) * 8192") == (0, "true\n", "")
+    status, out, err = riddle("sandbox", "files", sandbox)
+    assert status == 0 and "deep/ä b?.txt" in out and "typed" in out and re.search(r"2097152  20\d\d-\d\d-\d\dT", out), (out, err)
+    listed = json.loads(riddle("sandbox", "files", "--json", sandbox)[1])["files"]
+    assert {f["path"]: f["size"] for f in listed} == {"in.bin": 2097152, "deep/ä b?.txt": 0, "typed": 5}
+
+    assert riddle("sandbox", "files", sandbox, "get", "typed", "-") == (0, "hello", "")
+    assert riddle("sandbox", "files", sandbox, "get", "deep/ä b?.txt") == (0, "", "") and (tmp_path / "ä b?.txt").read_bytes() == b""
+    status, _, err = riddle("sandbox", "files", sandbox, "get", "in.bin")
+    assert status == 1 and "'in.bin' is there already; --force replaces it" in err
+    (tmp_path / "in.bin").write_text("old")
+    assert riddle("sandbox", "files", sandbox, "get", "--force", "in.bin") == (0, "", "")
+    assert (tmp_path / "in.bin").read_bytes() == bytes(range(256)) * 8192
+    status, _, err = riddle("sandbox", "files", sandbox, "get", "nothing")
+    assert status == 1 and "404" in err and not (tmp_path / "nothing").exists()
+    status, _, err = riddle("sandbox", "files", sandbox, "get", "../status", "-")
+    assert status == 1 and "../status" in err
+    assert riddle("sandbox", "rm", sandbox)[0] == 0
+
+
+def test_threads_are_listed_moved_and_removed(server, riddle):
+    first, second = (server.post("/thread/new", {"datasets": [], "title": t}).json["thread_id"] for t in ("Sales of May", "Staff & pay"))
+    assert server.post(f"/thread/{first}/execute", {"language": "python", "code": "x = 1"}).status == 200
+
+    status, out, err = riddle("threads", "--json")
+    listed = {t["thread_id"]: t for t in map(json.loads, out.splitlines())}
+    assert status == 0 and set(listed) == {first, second} and listed[first]["sandbox_status"] == "hot", (out, err)
+    status, out, _ = riddle("threads", "--search", "& pay")
+    assert status == 0 and second in out and "Staff & pay" in out and first not in out
+    assert [w in out for w in ("id", "title", "state", "messages", "age")] == [True] * 5
+    assert riddle("threads", "--json", RIDDLE_API_KEY=BEN) == (0, "", "")
+    assert riddle("threads", "--json", RIDDLE_API_KEY="", **KEYS)[1] != "", "the first of RIDDLE_API_KEYS is ann's"
+
+    status, out, err = riddle("thread", "freeze", first)
+    assert status == 0 and out.startswith(f"{first}: warm (hot→warm, "), (out, err)
+    status, out, err = riddle("thread", "wake", first)
+    assert status == 0 and out.startswith(f"{first}: hot (warm→hot, "), (out, err)
+    if "asan" not in str(RIDDLE):  # a sanitizer's own memory is no part of an image
+        status, out, err = riddle("thread", "cool", first)
+        assert status == 0 and out.startswith(f"{first}: cold (hot→cold, ") and "an image of " in out, (out, err)
+        assert server.post(f"/thread/{first}/execute", {"language": "python", "code": "x"}).json["result"]["rows"] == [[1]]
+        timer = "import threading\nt = threading.Timer(600, print)\nt.daemon = True\nt.start()"
+        server.post(f"/thread/{second}/execute", {"language": "python", "code": timer})
+        status, out, err = riddle("thread", "cool", second)
+        assert (status, out) == (1, "") and f"riddle: {second}: it stays hot: " in err and "1 threads" in err, (out, err)
+
+    status, out, err = riddle("thread", "rm", first, "none", second)
+    assert (status, out) == (1, f"{first}: removed\n{second}: removed\n")
+    assert err == "riddle: none: the server answers 404: Thread not found\n"
+    assert riddle("threads", "--json") == (0, "", "")
+
+
+def test_wrong_requests_say_what_is_wrong(server, riddle):
+    with socket.socket() as free:  # bound, but nobody listens
+        free.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{free.getsockname()[1]}"
+        for words in (("threads",), ("thread", "wake", "t"), ("sandbox", "create"), ("bench-stream", "t", "hi")):
+            status, _, err = riddle(*words, "--server", url)
+            assert status == 1 and f"no server answers at {url} ('riddle serve' starts one" in err, (words, err)
+    status, out, err = riddle("threads", RIDDLE_API_KEY="wrong-key-0123456789")
+    assert (status, out) == (1, "") and "401" in err and "RIDDLE_API_KEY" in err and "wrong-key" not in err
+    for words, said in (
+        (("sandbox", "creat"), "did you mean create"), (("sandbox", "rm", "--quick", "s"), "'sandbox rm' takes no --quick"),
+        (("sandbox", "rm", ".."), "'..' is no id of a sandbox"), (("sandbox", "create", "--memory", "much"), "--memory"),
+        (("sandbox", "exec", "--policy", "open", "id", "1"), "--policy is for 'create'"), (("sandbox", "exec", "id"), "usage: riddle sandbox"), (("thread", "melt", "t"), "it can freeze, cool, wake and rm"),
+        (("threads", "all"), "takes no 'all'"), (("threads", "--server", "ftp://x"), "--server"),
+    ):
+        status, out, err = riddle(*words)
+        assert status == (1 if "ftp://x" in words else 2) and out == "" and said in err, (words, err)
+    status, _, err = riddle("sandbox", "create", "--memory", "1")
+    assert status == 1 and "the server answers 422: " in err and "max_memory_mb" in err
+
+
+def test_help_has_the_verbs(riddle):
+    status, out, _ = riddle("help")
+    assert status == 0
+    for verb in ("sandbox", "threads", "thread"):
+        assert f"\n  {verb} " in out
+        assert riddle("help", verb) == riddle(verb, "--help") and riddle("help", verb)[1].startswith(f"usage: riddle {verb} ")
+    assert riddle("help", "nothing")[0] == 2
