@@ -612,6 +612,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
         progress_init(&screen.progress);
         status = run_short_form(&cfg, &o, &screen);
     }
+    read_args_clear(&o.reading);
     config_finish(&cfg);
     return status;
 }
