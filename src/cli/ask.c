@@ -56,7 +56,7 @@ static const struct option long_options[] = {
 struct options {
     bool sql_only, json, candidates, evidence, force, explain;
     const char *batch, *chart;
-    struct read_args reading;
+    struct read_args *reading;
 };
 
 /* ---- one question ---- */
@@ -240,11 +240,11 @@ static int ask_one(const struct config *cfg, struct options *o, const char *ques
     struct executor_options once = { .one_shot = true, .kind = RUN_SQL, .code = o->chart ? draw_code() : "" };
     int r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
-        r = read_args_finish(&o->reading, &err);
+        r = read_args_finish(o->reading, &err);
     if (r >= 0)
         r = read_args_stdin(files, n_files, &err);
     if (r >= 0)
-        r = ask_data_open(fg, cfg, (const char *const *)files, n_files, o->reading.text, NULL,
+        r = ask_data_open(fg, cfg, (const char *const *)files, n_files, o->reading->text, NULL,
                           &data, &err);
     if (r >= 0) {
         for (size_t i = 0; i < n_files && !o->json; i++)
@@ -425,7 +425,8 @@ static int ask_batch(const struct config *cfg, const struct options *o)
 
 int cli_ask(const struct cli *cli, int argc, char **argv)
 {
-    struct options o = { .batch = NULL };
+    auto_read_args struct read_args reading = { 0 };
+    struct options o = { .reading = &reading };
     struct config cfg;
     int c;
     (void)cli;
@@ -461,7 +462,7 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
             fputs(usage, stdout);
             return CLI_OK;
         default:
-            if (read_args_take(&o.reading, c, optarg))
+            if (read_args_take(o.reading, c, optarg))
                 break;
             return cli_bad_option("ask", argv, long_options);
         }

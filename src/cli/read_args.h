@@ -28,13 +28,14 @@
 
 struct read_args {
     json_t *options; /* NULL: nothing was said */
-    char *text;      /* … as text, for struct sandbox_file; the caller frees both */
+    char *text;      /* … as text, for struct sandbox_file; read_args_clear() frees both */
 };
 
 /* False if c is none of READ_ARGS. A value that is wrong is told by whoever reads the file. */
 bool read_args_take(struct read_args *a, int c, const char *value);
 int read_args_finish(struct read_args *a, struct err *err); /* a->text */
 void read_args_clear(struct read_args *a);
+#define auto_read_args __attribute__((cleanup(read_args_clear)))
 
 /*
  * A word "-" or "TABLE=-" is standard input: it becomes the path of a copy, which is removed when

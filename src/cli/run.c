@@ -39,7 +39,7 @@ struct options {
     char **files;
     size_t n_files;
     const char *data; /* directory that stands for /data */
-    struct read_args reading;
+    struct read_args *reading;
 };
 
 /* What the callbacks of a run need. */
@@ -144,7 +144,7 @@ static int parse_options(int argc, char **argv, struct options *ret)
             fputs(usage, stdout);
             return CLI_OK;
         default:
-            if (read_args_take(&ret->reading, c, optarg))
+            if (read_args_take(ret->reading, c, optarg))
                 break;
             return cli_bad_option("run", argv, long_options);
         }
@@ -280,7 +280,7 @@ static int build_request(const struct config *cfg, const struct options *o, stru
         return r;
     r = runner_request_from_json(cfg, RUNNER_HOST_PATHS | RUNNER_FILES_OPTIONAL, request, ret, err);
     for (size_t i = 0; r >= 0 && i < ret->n_files; i++)
-        ret->files[i].options = o->reading.text;
+        ret->files[i].options = o->reading->text;
     return r;
 }
 
@@ -579,7 +579,8 @@ static void name_figures(const struct options *o, char *directory, size_t n_dire
 
 int cli_run(const struct cli *cli, int argc, char **argv)
 {
-    struct options o = { .sql = NULL };
+    auto_read_args struct read_args reading = { 0 };
+    struct options o = { .reading = &reading };
     struct config cfg;
     char directory[PATH_MAX], stem[NAME_MAX + 1];
 
@@ -590,7 +591,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
     status = cli_load_config(&cfg);
     if (status != CLI_OK)
         return status;
-    if (read_args_finish(&o.reading, &(struct err)ERR_INIT) < 0) {
+    if (read_args_finish(o.reading, &(struct err)ERR_INIT) < 0) {
         cli_complain("an option is not UTF-8 text");
         return CLI_USAGE;
     }
@@ -612,7 +613,6 @@ int cli_run(const struct cli *cli, int argc, char **argv)
         progress_init(&screen.progress);
         status = run_short_form(&cfg, &o, &screen);
     }
-    read_args_clear(&o.reading);
     config_finish(&cfg);
     return status;
 }

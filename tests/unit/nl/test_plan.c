@@ -17,11 +17,13 @@ static struct nl_schema *schema_of_shop(void)
 {
     struct err err = ERR_INIT;
     struct nl_schema *s = NULL;
-    static const char *const cities[] = { "Paris", "London", "Rome", "New York" }, *const categories[] = { "Toys", "Books", "Food" };
+    static const char *const cities[] = { "Paris", "London", "Rome", "New York" },
+                             *const categories[] = { "Toys", "Books", "Food" };
     assert_int_equal(nl_schema_create("shop", &s, &err), 0);
     int t = nl_schema_add_table(s, "sales", 1000, &err);
-    static const char *const columns[][2] = { { "sale_id", "BIGINT" }, { "category", "VARCHAR" }, { "amount", "DOUBLE" },
-                                              { "city", "VARCHAR" },   { "sale_date", "DATE" },   { "returned", "BOOLEAN" } };
+    static const char *const columns[][2] = { { "sale_id", "BIGINT" }, { "category", "VARCHAR" },
+                                              { "amount", "DOUBLE" },  { "city", "VARCHAR" },
+                                              { "sale_date", "DATE" }, { "returned", "BOOLEAN" } };
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
         assert_int_equal(nl_schema_add_column(s, t, columns[i][0], columns[i][1], &err), (int)i);
     for (size_t i = 0; i < ARRAY_SIZE(categories); i++)
@@ -60,34 +62,47 @@ static void test_kinds(void **state)
     static const struct {
         const char *question, *sql;
     } cases[] = {
-        { "How many sales are there?", "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" LIMIT 1000" },
-        { "What is the average amount?", "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" LIMIT 1000" },
-        { "median amount", "SELECT MEDIAN(\"amount\") AS \"median_amount\" FROM \"sales\" LIMIT 1000" },
-        { "What is the maximum amount?", "SELECT MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
-        { "minimum and maximum amount", "SELECT MIN(\"amount\") AS \"min_amount\", MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
-        { "how many different cities are there?", "SELECT COUNT(DISTINCT \"city\") AS \"distinct_city\" FROM \"sales\" LIMIT 1000" },
+        { "How many sales are there?",
+          "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" LIMIT 1000" },
+        { "What is the average amount?",
+          "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" LIMIT 1000" },
+        { "median amount",
+          "SELECT MEDIAN(\"amount\") AS \"median_amount\" FROM \"sales\" LIMIT 1000" },
+        { "What is the maximum amount?",
+          "SELECT MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
+        { "minimum and maximum amount",
+          "SELECT MIN(\"amount\") AS \"min_amount\", MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
+        { "how many different cities are there?",
+          "SELECT COUNT(DISTINCT \"city\") AS \"distinct_city\" FROM \"sales\" LIMIT 1000" },
         { "total amount by category",
           "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY \"category\" LIMIT 1000" },
-        { "how many sales for each city", "SELECT \"city\", COUNT(*) AS \"row_count\" FROM \"sales\" GROUP BY \"city\" LIMIT 1000" },
-        { "top 5 categories by amount", "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY \"category\" "
-                                        "ORDER BY \"total_amount\" DESC LIMIT 5" },
-        { "average amount in Paris", "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" WHERE \"city\" = 'Paris' LIMIT 1000" },
+        { "how many sales for each city",
+          "SELECT \"city\", COUNT(*) AS \"row_count\" FROM \"sales\" GROUP BY \"city\" LIMIT 1000" },
+        { "top 5 categories by amount",
+          "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY \"category\" "
+          "ORDER BY \"total_amount\" DESC LIMIT 5" },
+        { "average amount in Paris",
+          "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" WHERE \"city\" = 'Paris' LIMIT 1000" },
         { "how many sales are in Paris or New York?",
           "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"city\" IN ('Paris', 'New York') LIMIT 1000" },
         { "how many sales have an amount greater than 1,000",
           "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"amount\" > 1000 LIMIT 1000" },
         { "how many sales have an amount between 10 and 20",
           "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"amount\" BETWEEN 10 AND 20 LIMIT 1000" },
-        { "total amount in March 2024", "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= '2024-03-01' "
-                                        "AND \"sale_date\" < '2024-04-01' LIMIT 1000" },
+        { "total amount in March 2024",
+          "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= '2024-03-01' "
+          "AND \"sale_date\" < '2024-04-01' LIMIT 1000" },
         { "total amount in the last 30 days",
           "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= '2024-12-02' LIMIT 1000" },
-        { "total amount per month", "SELECT CAST(date_trunc('month', \"sale_date\") AS DATE) AS \"month\", SUM(\"amount\") AS "
-                                    "\"total_amount\" FROM \"sales\" GROUP BY CAST(date_trunc('month', \"sale_date\") AS DATE) ORDER BY "
-                                    "\"month\" ASC LIMIT 1000" },
-        { "What is the most common category?", "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
-                                               "NULL GROUP BY \"category\" ORDER BY \"row_count\" DESC LIMIT 1" },
-        { "which categories have more than 3 sales", "SELECT \"category\" FROM \"sales\" GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT 1000" },
+        { "total amount per month",
+          "SELECT CAST(date_trunc('month', \"sale_date\") AS DATE) AS \"month\", SUM(\"amount\") AS "
+          "\"total_amount\" FROM \"sales\" GROUP BY CAST(date_trunc('month', \"sale_date\") AS DATE) ORDER BY "
+          "\"month\" ASC LIMIT 1000" },
+        { "What is the most common category?",
+          "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
+          "NULL GROUP BY \"category\" ORDER BY \"row_count\" DESC LIMIT 1" },
+        { "which categories have more than 3 sales",
+          "SELECT \"category\" FROM \"sales\" GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT 1000" },
     };
     struct nl_schema *s = schema_of_shop();
     char sql[2000];
@@ -109,7 +124,12 @@ static void test_nonsense_is_declined(void **state)
     struct nl_schema *s = schema_of_shop();
     (void)state;
     arena_init(&a, NL_ARENA_BYTES);
-    assert_int_equal(nl_plan(s, "does the purple elephant dream of quantum thunder tonight, and why would anybody care", NULL, &a, &answer, &err), 0);
+    assert_int_equal(
+        nl_plan(
+            s,
+            "does the purple elephant dream of quantum thunder tonight, and why would anybody care",
+            NULL, &a, &answer, &err),
+        0);
     assert_int_equal(answer.status, NL_DECLINED);
     assert_int_equal(answer.n_suggestions, 3);
     nl_answer_finish(&answer);
@@ -152,7 +172,6 @@ static void test_same_rows_are_one_answer(void **state)
     nl_answer_finish(&answer);
 }
 
-/* 50 columns: the bar is 2 ms; a loaded machine gets ten times that before this fails. */
 /* Of the processor: a busy machine makes nothing slower. */
 static int64_t used_us(void)
 {
@@ -161,39 +180,54 @@ static int64_t used_us(void)
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void test_planning_time(void **state)
+/* The best of a few plans over a table of so many columns. */
+static int64_t planning_us(int columns)
 {
+    static const char question[] =
+        "what is the average measure of part 7 for each measure of part 8?";
     struct err err = ERR_INIT;
     struct nl_schema *s = NULL;
-    (void)state;
     assert_int_equal(nl_schema_create("wide", &s, &err), 0);
     int t = nl_schema_add_table(s, "readings", 100000, &err);
-    for (int i = 0; i < 50; i++) {
+    for (int i = 0; i < columns; i++) {
         char name[64];
         snprintf(name, sizeof(name), "measure_of_part_%d", i);
-        assert_true(nl_schema_add_column(s, t, name, i % 2 ? "DOUBLE" : "VARCHAR", &err) >= 0);
+        const char *type = i % 2 ? "DOUBLE" : "VARCHAR";
+        assert_true(nl_schema_add_column(s, t, name, type, &err) >= 0);
     }
     assert_int_equal(nl_schema_finish(s, &err), 0);
     int64_t best_us = INT64_MAX;
-    for (int i = 0; i < 20; i++) {
+    for (int i = 0; i < 10; i++) {
         auto_arena struct arena a;
         struct nl_answer answer;
         arena_init(&a, NL_ARENA_BYTES);
         int64_t start = used_us();
-        assert_int_equal(nl_plan(s, "what is the average measure of part 7 for each measure of part 8 in ascending order?", NULL, &a, &answer, &err), 0);
+        assert_int_equal(nl_plan(s, question, NULL, &a, &answer, &err), 0);
         best_us = MIN_OF(best_us, used_us() - start);
         nl_answer_finish(&answer);
     }
-    print_message("planning over 50 columns: %lld us\n", (long long)best_us);
-    assert_true(best_us < 40000); /* sanitized; 2,000 otherwise */
     nl_schema_destroy(s);
+    return best_us;
+}
+
+/* How planning grows, not how long it takes: bench/planner measures that. */
+static void test_planning_grows_with_columns(void **state)
+{
+    (void)state;
+    int64_t narrow = planning_us(25), wide = planning_us(100);
+    print_message("planning: %lld us over 25 columns, %lld us over 100\n", (long long)narrow,
+                  (long long)wide);
+    assert_true(wide < 16 * narrow);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kinds),         cmocka_unit_test(test_nonsense_is_declined),     cmocka_unit_test(test_bad_questions),
-        cmocka_unit_test(test_planning_time), cmocka_unit_test(test_same_rows_are_one_answer),
+        cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_nonsense_is_declined),
+        cmocka_unit_test(test_bad_questions),
+        cmocka_unit_test(test_planning_grows_with_columns),
+        cmocka_unit_test(test_same_rows_are_one_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
