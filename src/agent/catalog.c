@@ -391,7 +391,7 @@ static void take_relationships(struct catalog *c)
     json_decref(notes);
 }
 
-/* Descriptions, units and metrics, for the planner. */
+/* Descriptions, units, roles and metrics, for the planner. */
 static int take_words(struct catalog *c, struct err *err)
 {
     const json_t *tables = json_object_get(c->described, "tables");
@@ -402,12 +402,17 @@ static int take_words(struct catalog *c, struct err *err)
     json_array_foreach(tables, t, table) {
         const json_t *told = json_object_get(c->words,
                                              json_string_value(json_object_get(table, "name")));
-        const json_t *columns = json_object_get(told, "columns");
+        const json_t *columns = json_object_get(told, "columns"),
+                     *roles = json_object_get(told, "roles");
         json_array_foreach(json_object_get(table, "columns"), k, column) {
             const char *about = json_string_value(
                 json_object_get(columns, json_string_value(json_object_get(column, "name"))));
+            const char *role = json_string_value(
+                json_object_get(roles, json_string_value(json_object_get(column, "name"))));
             if (about && r >= 0)
                 r = nl_schema_tell_column(c->nl, (int)t, (int)k, about, err);
+            if (role && r >= 0)
+                r = nl_schema_set_role(c->nl, (int)t, (int)k, role, err);
         }
     }
     json_object_foreach(json_object_get(c->words, ".metrics"), name, meaning)

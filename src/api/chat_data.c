@@ -89,10 +89,10 @@ static int add_session(struct app *app, const char *owner, const char *thread_id
     return r;
 }
 
-/* What people wrote about a table and its columns: a text each. */
+/* What people wrote about a table and its columns: a text each, and what a column is for. */
 static void add_table_words(struct agent_data *d, const json_t *about, const char *table)
 {
-    json_t *columns = json_object(), *column;
+    json_t *columns = json_object(), *roles = json_object(), *column;
     const char *name;
     json_object_foreach(json_object_get(about, "columns"), name, column) {
         const char *words = json_string_value(json_object_get(column, "description"));
@@ -101,10 +101,13 @@ static void add_table_words(struct agent_data *d, const json_t *about, const cha
             json_object_set_new(columns, name, unit && *unit ? json_sprintf("%s (%s)", words, unit) : json_string(words));
         else if (unit && *unit)
             json_object_set_new(columns, name, json_string(unit));
+        if (json_object_get(column, "role"))
+            json_object_set(roles, name, json_object_get(column, "role"));
     }
     json_object_set_new(d->words, table,
-                        json_pack("{s:O*, s:o}", "description",
-                                  json_object_get(about, "description"), "columns", columns));
+                        json_pack("{s:O*, s:o, s:o}", "description",
+                                  json_object_get(about, "description"), "columns", columns,
+                                  "roles", roles));
 }
 
 /* What people wrote about the whole. */

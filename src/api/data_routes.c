@@ -227,17 +227,15 @@ static const char *role_of(const json_t *column, int64_t rows)
 {
     const char *type = dataset_type_of(json_string_value(json_object_get(column, "type")));
     const char *name = json_string_value(json_object_get(column, "name"));
-    json_int_t distinct = json_integer_value(json_object_get(column, "distinct")),
-               nulls = json_integer_value(json_object_get(column, "nulls"));
+    json_int_t distinct = json_integer_value(json_object_get(column, "distinct"));
     size_t n = strlen(name);
     bool named_id = str_ieq(name, "id") ||
                     (n > 2 && (str_ieq(name + n - 3, "_id") || str_eq(name + n - 2, "Id")));
-    bool unique = rows > 1 && nulls == 0 && distinct >= rows;
     if (str_eq(type, "date") || str_eq(type, "datetime") || str_eq(type, "time"))
         return "time";
     if (str_eq(type, "boolean") || (distinct == 2 && str_eq(type, "string")))
         return "flag";
-    if (named_id || (unique && !str_eq(type, "float")))
+    if (named_id)
         return "id";
     if (str_eq(type, "integer") || str_eq(type, "float"))
         return "measure";
@@ -290,7 +288,8 @@ static int describe_table(struct waiting *w, struct err *err)
         json_t *c = json_object_get(told, name) ? json_copy(json_object_get(told, name)) :
                                                   json_object();
         json_object_set_new(c, "name", json_string(name));
-        json_object_set_new(c, "role", json_string(role_of(column, f->row_count)));
+        if (!json_object_get(c, "role"))
+            json_object_set_new(c, "role", json_string(role_of(column, f->row_count)));
         json_array_append_new(columns, c);
         if (has_histogram(column) && json_array_size(w->numeric) < HISTOGRAM_COLUMNS_MAX)
             json_array_append(w->numeric, c);

@@ -317,7 +317,8 @@ static const struct schema_field words_fields[] = {
       .example =
           "{\"orders\":{\"description\":\"One row per "
           "order\",\"columns\":{\"amt\":{\"description\":\"Net amount\",\"unit\":\"EUR\"}}}}",
-      .doc = "{table: {description, columns: {column: {description, unit}}}}" },
+      .doc = "{table: {description, columns: {column: {description, unit, role}}}}; role is `id`, "
+              "`measure`, `category` or `text`" },
     { .name = NULL },
 };
 static const struct schema words_schema = {

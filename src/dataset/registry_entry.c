@@ -59,7 +59,8 @@ static int get_texts(const json_t *obj, const char *key, json_t **ret, struct er
 
 static int check_column(const json_t *column, struct err *err)
 {
-    static const char *const keys[] = { "type", "description", "unit", "values", "nullable", NULL };
+    static const char *const keys[] = { "type",   "description", "unit", "role",
+                                        "values", "nullable",    NULL };
     const char *text;
     json_t *values, *value;
     bool nullable;
@@ -72,6 +73,8 @@ static int check_column(const json_t *column, struct err *err)
         r = get_text(column, "description", false, &text, err);
     if (r == 0)
         r = get_text(column, "unit", false, &text, err);
+    if (r == 0)
+        r = get_text(column, "role", false, &text, err);
     if (r == 0)
         r = json_get_bool(column, "nullable", false, &nullable, err);
     if (r == 0)

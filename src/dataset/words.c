@@ -113,21 +113,35 @@ static bool has_column(const struct dataset_file *f, const char *name)
     return f->profile ? false : !f->schema || json_object_get(f->schema, name);
 }
 
+static int check_role(const json_t *value, const char *column, struct err *err)
+{
+    static const char *const roles[] = { "id", "measure", "category", "text" };
+    char shown[STR_SHOWN_SIZE];
+    for (size_t i = 0; i < ARRAY_SIZE(roles); i++)
+        if (str_eq(json_string_value(value), roles[i]))
+            return 0;
+    return err_set(err, ERR_VALIDATION,
+                   "the role of '%s' must be one of id, measure, category, text",
+                   str_show(column, strlen(column), shown, sizeof(shown)));
+}
+
 static int check_column(const struct dataset_file *f, const char *name, const json_t *about,
                         struct err *err)
 {
     char shown[STR_SHOWN_SIZE];
     const char *key;
     json_t *value;
-    int r = check_object(about, name, 2, err);
+    int r = check_object(about, name, 3, err);
     if (r == 0 && !has_column(f, name))
         return err_set(err, ERR_VALIDATION, "table '%s' has no column '%s'", f->table,
                        str_show(name, strlen(name), shown, sizeof(shown)));
     json_object_foreach((json_t *)(uintptr_t)about, key, value) {
-        bool unit = str_eq(key, "unit");
-        if (r == 0 && !unit && !str_eq(key, "description"))
-            r = unknown(key, "a column", "description, unit", err);
-        if (r == 0)
+        bool unit = str_eq(key, "unit"), role = str_eq(key, "role");
+        if (r == 0 && !unit && !role && !str_eq(key, "description"))
+            r = unknown(key, "a column", "description, unit, role", err);
+        if (r == 0 && role)
+            r = check_role(value, name, err);
+        else if (r == 0)
             r = check_text(value, unit ? "the unit of" : "the description of", name,
                            unit ? WORDS_UNIT_MAX : WORDS_TEXT_MAX, err);
     }
@@ -210,7 +224,7 @@ int words_patch(const struct dataset *d, const json_t *old, const json_t *patch,
 
 static json_t *declared_columns(const struct dataset_file *f)
 {
-    static const char *const kept[] = { "description", "unit" };
+    static const char *const kept[] = { "description", "unit", "role" };
     json_t *out = json_object(), *about;
     const char *name;
     json_object_foreach(f->schema, name, about) {

@@ -8,7 +8,11 @@
 
 bool fr_is_measure(const struct nl_column *c)
 {
-    if (!c || !c->is_numeric || c->is_id || c->is_flag || nl_is_year(c))
+    if (!c || !c->is_numeric || c->is_id || c->is_flag)
+        return false;
+    if (c->role)
+        return str_eq(c->role, "measure");
+    if (nl_is_year(c))
         return false;
     for (int w = 0; w < c->words.n; w++)
         if (str_eq(c->words.words[w], "no") || str_eq(c->words.words[w], "code") ||
@@ -22,7 +26,8 @@ bool fr_is_measure(const struct nl_column *c)
 bool fr_is_category(const struct frame *f, struct nl_ref ref)
 {
     const struct nl_column *c = fr_c(f, ref);
-    return c && (c->type == TYPE_TEXT || c->is_flag || (c->is_numeric && !fr_is_measure(c)));
+    return c && (c->type == TYPE_TEXT || c->is_flag || (c->role && str_eq(c->role, "category")) ||
+                 (c->is_numeric && !fr_is_measure(c)));
 }
 
 bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret)

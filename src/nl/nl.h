@@ -50,6 +50,9 @@ int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char
  */
 int nl_schema_tell_column(struct nl_schema *s, int table, int column, const char *text,
                           struct err *err);
+/* What people said a column is for: "id", "measure", "category" or "text". */
+int nl_schema_set_role(struct nl_schema *s, int table, int column, const char *role,
+                       struct err *err);
 /*
  * A measure by name. The meaning is said as a question would say it ("sum of amount where status is
  * completed") or as a call ("sum(quantity * price) where …"); one that is not understood is left

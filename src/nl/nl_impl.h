@@ -76,6 +76,7 @@ struct nl_column {
     bool many_values;     /* not all are known */
     bool is_key;          /* an id that every row has its own of, as far as is known */
     bool is_rate;         /* averaged rather than summed up: prices, scores, temperatures */
+    const char *role;     /* what people said it is for; NULL: nothing */
     const char *yes, *no; /* the values of a flag, as the column has them */
     const struct nl_formula
         *formula; /* computed from others of its table; NULL for a column of the data */

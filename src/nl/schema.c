@@ -355,6 +355,19 @@ static void classify(const struct nl_table *t, struct nl_column *c)
                 c->words.weights[i] = 0.25;
 }
 
+/* What people said a column is for, over what its name and its values say. */
+static void take_role(struct nl_column *c)
+{
+    if (!c->role)
+        return;
+    c->is_id = str_eq(c->role, "id");
+    c->is_key = c->is_key && c->is_id;
+    if (str_eq(c->role, "category") || str_eq(c->role, "text"))
+        c->is_numeric = c->numeric_text = false;
+    if (str_eq(c->role, "measure"))
+        c->is_flag = false;
+}
+
 /* A table of prices and quantities has a revenue, unless it has a column for that already. */
 static int add_revenue(struct nl_schema *s, int table, struct err *err)
 {
@@ -519,6 +532,7 @@ int nl_schema_finish(struct nl_schema *s, struct err *err)
         for (int c = 0; c < s->tables[t].n_columns; c++) {
             struct nl_column *col = &s->tables[t].columns[c];
             classify(&s->tables[t], col);
+            take_role(col);
             for (size_t i = 0; i < col->n_values; i++) {
                 int r = index_value(s, t, c, col->values[i], err);
                 if (r < 0)

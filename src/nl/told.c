@@ -59,6 +59,16 @@ int nl_schema_tell_column(struct nl_schema *s, int table, int column, const char
     return 0;
 }
 
+int nl_schema_set_role(struct nl_schema *s, int table, int column, const char *role,
+                       struct err *err)
+{
+    const char *kept = arena_strdup(&s->arena, role);
+    if (!kept)
+        return no_memory(err);
+    s->tables[table].columns[column].role = kept;
+    return 0;
+}
+
 static void take_name(json_t *taken, const struct nl_name *n)
 {
     for (int i = 0; i < n->n; i++)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from server import ROOT
+from server import ROOT, wait_until
 from steps import BARS, IDLE, LAST, ask, cells, choose, events, stays_inside
 from test_ui_threads import act, saved
 
@@ -83,6 +83,32 @@ def test_chart_is_switched_and_saved(page):
     page.click(f"{turn} .chart [role=menuitem]", "PNG")
     assert "PNG" in page.wait("window.saved['chart.png']")[:10]
     assert page.problems == []
+
+
+def test_months_are_written_under_a_line(page):
+    choose(page, "E-commerce Orders")
+    turn = ask(page, "total by month")
+    labels = page.wait(f"(l => l.length > 2 && l)([...document.querySelectorAll('{turn} .chart .role-axis-label text')].map(t => t.textContent))")
+    assert "Nov 2025" in labels and page.problems == [], labels
+
+
+# ---- data ----
+
+
+def test_role_of_a_column_is_corrected(page, server):
+    choose(page, "E-commerce Orders")
+    page.click("#show-data")
+    page.click("#data .col .name", "customer_id")
+    page.wait("document.querySelector('#data .role select')?.value === 'id'")
+    page.eval("(s => { s.value = 'category'; s.dispatchEvent(new Event('change', { bubbles: true })); })(document.querySelector('#data .role select'))")
+
+    def roles():
+        return {c["name"]: c["role"] for c in server.get("/data/ecommerce/tables/orders").json["columns"]}
+
+    wait_until(lambda: roles()["customer_id"] == "category", "a role that is kept")
+    page.wait("document.querySelector('#data .role select')?.value === 'category'")
+    assert server.call("PATCH", "/datasets/ecommerce", '{"tables": null}', {"Content-Type": "application/json"}).status == 200
+    assert roles()["customer_id"] == "id" and page.problems == []
 
 
 # ---- code ----

@@ -55,6 +55,24 @@ def test_planner_reads_questions_by_them(server):
     assert "metrics" not in schema(server)["words"]
 
 
+def test_role_of_a_column_is_corrected(server):
+    """The planner takes v1 for a measure. People may say that it is a code."""
+    def role():
+        columns = server.get("/data/orders/tables/orders", key=ANN).json["columns"]
+        return next(c["role"] for c in columns if c["name"] == "v1")
+
+    def words(given):
+        return {"tables": {"orders": {"columns": {"v1": {"role": given}}}}}
+
+    thread = new_thread(server, datasets=["orders"])
+    assert role() == "measure" and say(server, thread, "show v1 by st")["result"]["rows"] == [["completed", 15], ["returned", 20]]
+    assert write(server, "orders", words("category")).status == 200 and role() == "category"
+    answer = say(server, thread, "show v1 by st")
+    assert "sum" not in json.dumps(answer).lower(), answer
+    assert "id, measure, category, text" in refused(write(server, "orders", words("price")), 400, "VALIDATION_ERROR")
+    assert write(server, "orders", {"tables": None}).status == 200 and role() == "measure"
+
+
 def test_they_show_in_lists_and_schemas(server):
     assert write(server, "orders", {"description": "Orders of 2024", "notes": ["Ignore id 3."],
                                     "tables": {"orders": {"description": "One row an order"}}}).status == 200

@@ -73,7 +73,7 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
   const lying = kind === 'bar' && longest * 7 + 10 > (width - 60) / Math.max(1, names.length);
   const across: any = { field: path(x), type: xType, title: titleOf('x', x), ...(xType === 'nominal' || xType === 'ordinal' ? { sort: order } : {}),
     ...(xType === 'temporal' ? { scale: { type: 'utc' } } : {}),
-    axis: { labelAngle: 0, labelOverlap: true, ...(xType === 'temporal' ? dates(few.map(r => r[x] as number)) : {}), labelLimit: lying ? Math.min(180, width * 0.4) : 120, ...(xType === 'quantitative' ? { format: /year$/i.test(x) ? 'd' : tickFormat(records, x) } : {}) } };
+    axis: { labelAngle: 0, labelOverlap: true, labelSeparation: 8, ...(xType === 'temporal' ? dates(few.map(r => r[x] as number)) : {}), labelLimit: lying ? Math.min(180, width * 0.4) : 120, ...(xType === 'quantitative' ? { format: /year$/i.test(x) ? 'd' : tickFormat(records, x) } : {}) } };
   if (kind === 'bar') {
     const grouped = colour && new Set(records.map(r => r[series!])).size > 1 && !(chart.mark?.stack ?? false);
     const bars = { ...base, mark: { type: 'bar', tooltip: true, cornerRadiusEnd: 2 } };
@@ -102,7 +102,9 @@ function timeOf(v: unknown): number {
 function dates(times: number[]): object {
   const values = [...new Set(times)].filter(t => !Number.isNaN(t)), all = values.map(t => new Date(t));
   const format = all.every(d => d.getUTCDate() === 1 && d.getUTCHours() === 0) ? (all.every(d => d.getUTCMonth() === 0) ? '%Y' : '%b %Y') : all.every(d => d.getUTCHours() === 0) ? '%d %b' : undefined;
-  return values.length <= 14 ? { values, ...(format && { format }) } : {};
+  /* By parts: Vega's interpreter reads a number or a text that stands for a time as a year. */
+  const parts = all.map(d => ({ year: d.getUTCFullYear(), month: d.getUTCMonth() + 1, date: d.getUTCDate(), hours: d.getUTCHours(), minutes: d.getUTCMinutes(), seconds: d.getUTCSeconds(), utc: true }));
+  return values.length <= 14 ? { values: parts, ...(format && { format }) } : {};
 }
 
 function extent(records: Record_[], name: string): [number, number] {

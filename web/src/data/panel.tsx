@@ -1,7 +1,7 @@
 /* The data of a thread: its tables and columns, what they hold, and how they were read. A click on a column asks about it. */
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { address, get, remove } from '../api/call';
+import { address, get, patch, remove } from '../api/call';
 import type { Column, Report, Schema, Table } from '../api/types';
 import { SaveRows } from '../answer/result';
 import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
@@ -14,7 +14,7 @@ import { count, group, shownText, typeWord, type Value } from '../shared/text';
 import { draft } from '../threads/composer-state';
 import { go } from '../route';
 import { describe } from './describe';
-import { schema } from './schema';
+import { loadSchema, schema } from './schema';
 import { loadSets } from './sets';
 
 type TableDetail = Partial<Omit<Table, 'schema'>> & { columns?: (Column & { name: string })[] | Record<string, Column> };
@@ -56,7 +56,10 @@ function Histogram({ counts }: { counts: number[] }) {
   );
 }
 
-function ColumnView({ name, column, rows, note }: { name: string; column: Column; rows: number; note?: string }) {
+/* What a column is for can be corrected where its values leave a choice. */
+const ROLES = ['measure', 'category', 'id', 'text'];
+
+function ColumnView({ name, column, rows, note, setRole }: { name: string; column: Column; rows: number; note?: string; setRole: (role: string) => void }) {
   const open = useSignal(false), type = column.sql_type || column.type || '', nulls = rows && column.nulls ? column.nulls / rows : 0;
   const span = column.min !== undefined && column.min !== null ? `${short(column.min)} – ${short(column.max ?? null)}` : '';
   return (
@@ -69,7 +72,12 @@ function ColumnView({ name, column, rows, note }: { name: string; column: Column
       {open.value && (
         <div class="detail">
           {column.description && <p dir="auto">{column.description}{column.unit ? ` (${column.unit})` : ''}</p>}
-          <p class="note">{[type, column.role, span, column.mean !== undefined && column.mean !== null ? `average ${short(column.mean)}` : ''].filter(Boolean).join(' · ')}</p>
+          <p class="note">{[type, ROLES.includes(column.role ?? '') ? '' : column.role, span, column.mean !== undefined && column.mean !== null ? `average ${short(column.mean)}` : ''].filter(Boolean).join(' · ')}</p>
+          {ROLES.includes(column.role ?? '') && (
+            <label class="role"><span>Used as</span>
+              <select value={column.role} aria-label={`Role of ${name}`} onChange={event => setRole(event.currentTarget.value)}>{ROLES.map(r => <option value={r}>{r}</option>)}</select>
+            </label>
+          )}
           {note && <p class="note doubt">{note}</p>}
           {column.histogram?.counts?.length ? <Histogram counts={column.histogram.counts} /> : null}
           {!!column.top?.length && <Top column={column} rows={rows} />}
@@ -120,9 +128,13 @@ export function TableDialog() {
 function TableView({ data, table: known, open }: { data: string; table: Table; open: boolean }) {
   /* What was read of it in detail comes when it is opened: roles, histograms, the report. */
   const more = useSignal<Partial<Table> | null>(null), wanted = useSignal(open);
-  useEffect(() => {
-    if (wanted.value && !more.value) get<TableDetail>('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
-  }, [wanted.value]);
+  const look = () => get<TableDetail>('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
+  useEffect(() => { if (wanted.value && !more.value) void look(); }, [wanted.value]);
+  const setRole = (column: string, role: string) => guarded(async () => {
+    await patch('/datasets/{dataset_id}', { dataset_id: data }, { tables: { [known.table]: { columns: { [column]: { role } } } } });
+    schema.value = await loadSchema(data, true);
+    await look();
+  });
   const table = { ...known, ...more.value, schema: merged(known.schema, more.value?.schema) };
   const columns = Object.entries(table.schema), names = columns.map(([name]) => name), rows = table.row_count ?? 0;
   const sample = useMemo(() => ownRows(names, columns.map(([, c]) => c.sql_type ?? ''), (table.sample_rows ?? []).map(r => names.map(n => r[n] ?? null))), [table]);
@@ -132,7 +144,7 @@ function TableView({ data, table: known, open }: { data: string; table: Table; o
       <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== undefined ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
       {table.report && <ReportView report={table.report} />}
-      <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} />)}</ul>
+      <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
       <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>
       {!!table.sample_rows?.length && <div class="sample"><DataTable rows={sample} label={`First rows of ${table.table}`} plain /></div>}
     </details>
