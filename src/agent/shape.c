@@ -193,6 +193,126 @@ int shape_append_number(struct buf *b, const json_t *cell, struct err *err)
     return append_grouped(b, str_eq(text, "-0") ? "0" : text, err);
 }
 
+/* ---- cells ---- */
+
+/* Whether every time of the column is midnight, a first of a month, one of a quarter, one of a year. */
+static enum shape_form form_of_times(const json_t *rows, const char *name, size_t column)
+{
+    bool day = true, month = true, quarter = true, year = true;
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        const char *s = json_string_value(json_array_get(row, column));
+        if (!s)
+            continue;
+        if (!shape_is_date(s))
+            return FORM_PLAIN;
+        day &= s[10] == '\0' || (strlen(s) >= 19 && strncmp(s + 11, "00:00:00", 8) == 0);
+        month &= strncmp(s + 8, "01", 2) == 0;
+        quarter &= strchr("147", s[6]) && (s[5] == '0' || strncmp(s + 5, "10", 2) == 0);
+        year &= strncmp(s + 5, "01", 2) == 0;
+    }
+    if (!day)
+        return FORM_PLAIN;
+    if (month && year && has_word(name, "year"))
+        return FORM_YEAR;
+    if (month && quarter && has_word(name, "quarter"))
+        return FORM_QUARTER;
+    return month && has_word(name, "month") ? FORM_MONTH : FORM_DAY;
+}
+
+/* Shares of one that are called rates. What is paid or beats at a rate is no share. */
+static bool is_rate(const json_t *rows, const char *name, size_t column)
+{
+    static const char *const others[] = { "exchange", "fx", "currency", "heart", "hourly", "daily" };
+    bool fraction = false;
+    json_t *row;
+    size_t i;
+    double v;
+    if (!has_word(name, "rate") && !has_word(name, "share"))
+        return false;
+    for (i = 0; i < ARRAY_SIZE(others); i++)
+        if (has_word(name, others[i]))
+            return false;
+    json_array_foreach(rows, i, row) {
+        if (!shape_number(json_array_get(row, column), &v))
+            continue;
+        if (v < 0 || v > 1)
+            return false;
+        fraction |= v > 0 && v < 1;
+    }
+    return fraction;
+}
+
+enum shape_form shape_form_of(const json_t *result, size_t column)
+{
+    const char *name = json_string_value(json_array_get(json_object_get(result, "columns"), column));
+    const json_t *rows = json_object_get(result, "rows");
+    enum shape_kind kind = shape_kind_of(result, column);
+    if (kind == SHAPE_TIME)
+        return form_of_times(rows, name ? name : "", column);
+    if (!name || (kind != SHAPE_NUMBER && kind != SHAPE_INTEGER))
+        return FORM_PLAIN;
+    if (has_word(name, "percentage") || has_word(name, "percent") || has_word(name, "pct"))
+        return FORM_PERCENT;
+    return kind == SHAPE_NUMBER && is_rate(rows, name, column) ? FORM_RATE : FORM_PLAIN;
+}
+
+static int append_time(struct buf *b, const char *text, enum shape_form form, struct err *err)
+{
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    int month = (text[5] - '0') * 10 + text[6] - '0';
+    if (form == FORM_YEAR)
+        return buf_printf(b, err, "%.4s", text);
+    if (form == FORM_QUARTER)
+        return buf_printf(b, err, "Q%d %.4s", (month + 2) / 3, text);
+    if (form == FORM_MONTH && month >= 1 && month <= 12)
+        return buf_printf(b, err, "%.3s %.4s", months + (month - 1) * 3, text);
+    return buf_printf(b, err, "%.10s", text);
+}
+
+static int append_text(struct buf *b, const char *text, bool is_time, struct err *err)
+{
+    char shown[STR_SHOWN_SIZE];
+    str_show(text, strlen(text), shown, sizeof(shown));
+    if (is_time && strlen(shown) > 10 && shown[10] == 'T')
+        shown[10] = ' ';
+    return buf_append_str(b, shown, err);
+}
+
+int shape_append_cell(struct buf *b, const json_t *result, size_t row, size_t column,
+                      struct err *err)
+{
+    const json_t *cell = json_array_get(json_array_get(json_object_get(result, "rows"), row), column);
+    enum shape_kind kind = shape_kind_of(result, column);
+    enum shape_form form = shape_form_of(result, column);
+    double number;
+    if (!cell || json_is_null(cell))
+        return buf_append_str(b, "no value", err);
+    if (json_is_boolean(cell))
+        return buf_append_str(b, json_is_true(cell) ? "yes" : "no", err);
+    if (json_is_integer(cell) && shape_is_label(result, column))
+        return buf_printf(b, err, "%lld", (long long)json_integer_value(cell));
+    bool counted = kind == SHAPE_NUMBER || kind == SHAPE_INTEGER;
+    if (json_is_number(cell) || (counted && shape_number(cell, &number))) {
+        auto_json json_t *hundredths = form == FORM_RATE && shape_number(cell, &number) ?
+                                           json_real(number * 100) :
+                                           NULL;
+        int r = shape_append_number(b, hundredths ? hundredths : cell, err);
+        return r < 0 || (form != FORM_RATE && form != FORM_PERCENT) ? r : buf_append_str(b, " %", err);
+    }
+    if (json_is_string(cell) && json_string_length(cell) == 0)
+        return buf_append_str(b, "(empty)", err);
+    if (json_is_string(cell) && kind == SHAPE_TIME && form != FORM_PLAIN)
+        return append_time(b, json_string_value(cell), form, err);
+    if (json_is_string(cell))
+        return append_text(b, json_string_value(cell), kind == SHAPE_TIME, err);
+    auto_free char *text = json_to_str(cell);
+    return text ? append_text(b, text, false, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
+/* ---- names ---- */
+
 /* Underscores are blanks, blanks are single, no word follows itself: "total_Total__" is "total". */
 static void tidy_words(char *text)
 {

@@ -56,43 +56,16 @@ static const json_t *cell_of(const struct text *t, size_t row, size_t column)
     return json_array_get(json_array_get(t->rows, row), column);
 }
 
-/* Midnight is said only where other hours are. */
-static bool is_all_midnight(const struct text *t, size_t column)
-{
-    for (size_t i = 0; i < t->n_rows; i++) {
-        const char *s = json_string_value(cell_of(t, i, column));
-        if (s && (strlen(s) < 19 || strncmp(s + 11, "00:00:00", 8) != 0))
-            return false;
-    }
-    return true;
-}
-
 static int put_cell(struct text *t, size_t row, size_t column)
 {
-    const json_t *cell = cell_of(t, row, column);
-    enum shape_kind kind = shape_kind_of(t->result, column);
-    char shown[STR_SHOWN_SIZE];
-    double number;
-    if (!cell || json_is_null(cell))
-        return put(t, "no value");
-    if (json_is_boolean(cell))
-        return put(t, json_is_true(cell) ? "yes" : "no");
-    if (json_is_integer(cell) && shape_is_label(t->result, column))
-        return buf_printf(t->b, t->err, "%lld", (long long)json_integer_value(cell));
-    if (json_is_number(cell) || ((kind == SHAPE_NUMBER || kind == SHAPE_INTEGER) && shape_number(cell, &number)))
-        return shape_append_number(t->b, cell, t->err);
-    if (json_is_string(cell) && json_string_length(cell) == 0)
-        return put(t, "(empty)");
-    if (json_is_string(cell)) {
-        str_show(json_string_value(cell), json_string_length(cell), shown, sizeof(shown));
-        if (kind == SHAPE_TIME && strlen(shown) > 10 && shown[10] == 'T')
-            shown[10] = ' ';
-        if (kind == SHAPE_TIME && strlen(shown) > 10 && is_all_midnight(t, column))
-            shown[10] = '\0';
-        return put(t, shown);
-    }
-    auto_free char *text = json_to_str(cell);
-    return text ? put(t, str_show(text, strlen(text), shown, sizeof(shown))) : err_set(t->err, ERR_NO_MEMORY, "out of memory");
+    return shape_append_cell(t->b, t->result, row, column, t->err);
+}
+
+/* What was put since then begins a sentence. */
+static int capitalise(struct text *t, size_t at)
+{
+    t->b->data[at] = (char)toupper((unsigned char)t->b->data[at]);
+    return 0;
 }
 
 /* ---- one row ---- */
@@ -148,15 +121,15 @@ static int put_one_cell(struct text *t)
         if (r >= 0)
             r = put(t, ": ");
         if (r >= 0)
-            t->b->data[at] = (char)toupper((unsigned char)t->b->data[at]);
+            r = capitalise(t, at);
     }
     if (r >= 0)
         r = put_cell(t, 0, 0);
     return r < 0 ? r : put(t, ".");
 }
 
-/* "city Paris, total amount 1,234.5" */
-static int put_pairs(struct text *t, size_t row)
+/* "city: Paris, total amount: 1,234.5"; between: what is between a name and its cell */
+static int put_pairs(struct text *t, size_t row, const char *between)
 {
     int r = 0;
     for (size_t i = 0; i < MIN_OF(t->n_columns, (size_t)FEW_COLUMNS) && r >= 0; i++) {
@@ -165,7 +138,7 @@ static int put_pairs(struct text *t, size_t row)
         if (r >= 0)
             r = put_name(t, i);
         if (r >= 0)
-            r = put(t, " ");
+            r = put(t, between);
         if (r >= 0)
             r = put_cell(t, row, i);
     }
@@ -258,18 +231,13 @@ static int put_label(struct text *t, size_t row, size_t n_same)
     return r;
 }
 
-static int put_extreme(struct text *t, const char *word, size_t row, size_t n_same, bool is_first)
+/* "highest in Nov 2025 (1,234)" */
+static int put_extreme(struct text *t, const char *word, size_t row, size_t n_same)
 {
-    int r = put_label(t, row, n_same);
-    if (r >= 0 && is_first)
-        r = put(t, n_same > 1 ? " have" : " has");
+    bool time = shape_kind_of(t->result, 0) == SHAPE_TIME;
+    int r = buf_printf(t->b, t->err, "%s %s ", word, time ? "in" : "for");
     if (r >= 0)
-        r = buf_printf(t->b, t->err, " the %s", word);
-    if (r >= 0 && is_first) {
-        r = put(t, " ");
-        if (r >= 0)
-            r = put_name(t, t->n_columns - 1);
-    }
+        r = put_label(t, row, n_same);
     if (r >= 0)
         r = put(t, " (");
     if (r >= 0)
@@ -277,16 +245,29 @@ static int put_extreme(struct text *t, const char *word, size_t row, size_t n_sa
     return r < 0 ? r : put(t, ")");
 }
 
+/* "Total amount by city and kind" */
+static int put_subject(struct text *t)
+{
+    size_t at = t->b->len;
+    int r = put_name(t, t->n_columns - 1);
+    if (r >= 0)
+        r = capitalise(t, at);
+    for (size_t i = 0; i + 1 < t->n_columns && r >= 0; i++) {
+        r = put(t, i == 0 ? " by " : " and ");
+        if (r >= 0)
+            r = put_name(t, i);
+    }
+    return r;
+}
+
 static int put_span(struct text *t)
 {
-    int r = put(t, "From ");
+    int r = put(t, ", ");
     if (r >= 0)
         r = put_cell(t, 0, 0);
     if (r >= 0)
         r = put(t, " to ");
-    if (r >= 0)
-        r = put_cell(t, t->n_rows - 1, 0);
-    return r < 0 ? r : put(t, ", ");
+    return r < 0 ? r : put_cell(t, t->n_rows - 1, 0);
 }
 
 static bool is_span(const struct text *t)
@@ -320,31 +301,29 @@ static int put_same(struct text *t, size_t row)
 static int put_measured(struct text *t)
 {
     struct extremes x = find_extremes(t);
-    bool span = is_span(t);
-    int r = 0;
+    bool span = is_span(t), ordered = x.falls || x.rises;
     if (x.n_high == t->n_rows)
         return put_same(t, x.high);
-    if (span) {
+    int r = put_subject(t);
+    if (r >= 0 && span)
         r = put_span(t);
-    } else if (!t->truncated) {
-        r = put(t, "Of ");
-        if (r >= 0)
-            r = put_count(t, t->n_rows, "row", "rows");
-        if (r >= 0)
-            r = put(t, ", ");
-    } else if (!x.falls && !x.rises) {
-        r = put(t, "Of the rows that were kept, ");
-    }
+    else if (r >= 0 && t->truncated && !ordered)
+        r = put(t, ", of the rows that were kept");
+    else if (r >= 0 && !t->truncated && t->n_rows > FEW_ROWS)
+        r = buf_printf(t->b, t->err, " (%zu rows)", t->n_rows);
+    if (r >= 0)
+        r = put(t, ": ");
     if (r < 0)
         return r;
     /* The end that the rows are ordered by comes first; of cut rows only that one is known. */
     bool low_first = x.rises && !span;
-    r = put_extreme(t, low_first ? "smallest" : "largest", low_first ? x.low : x.high, low_first ? x.n_low : x.n_high, true);
-    if (r >= 0 && (!t->truncated || (!x.falls && !x.rises))) {
-        r = put(t, " and ");
+    r = low_first ? put_extreme(t, "lowest", x.low, x.n_low) :
+                    put_extreme(t, "highest", x.high, x.n_high);
+    if (r >= 0 && (!t->truncated || !ordered)) {
+        r = put(t, ", ");
         if (r >= 0)
-            r = put_extreme(t, low_first ? "largest" : "smallest", low_first ? x.high : x.low, low_first ? x.n_high : x.n_low,
-                            false);
+            r = low_first ? put_extreme(t, "highest", x.high, x.n_high) :
+                            put_extreme(t, "lowest", x.low, x.n_low);
     }
     return r < 0 ? r : put(t, ".");
 }
@@ -381,7 +360,7 @@ static int put_table(struct text *t, const char *language)
         r = put_count(t, t->n_rows, "row", "rows");
         if (r >= 0)
             r = put(t, ". The first: ");
-        return r < 0 ? r : put_pairs(t, 0);
+        return r < 0 ? r : put_pairs(t, 0, " ");
     }
     r = put(t, str_eq(language, "python") ? "The code gave " : "The query gave ");
     if (r >= 0)
@@ -420,9 +399,9 @@ int summary_write(const json_t *result, const char *language, const char *readin
     } else if (t.n_rows == 1 && t.n_columns == 1 && !t.truncated) {
         r = put_one_cell(&t);
     } else if (t.n_rows == 1 && !t.truncated) {
-        r = put(&t, "One row: ");
+        r = put_pairs(&t, 0, ": ");
         if (r >= 0)
-            r = put_pairs(&t, 0);
+            r = capitalise(&t, before);
     } else if (is_measured(&t) && has_extremes(&t)) {
         r = put_measured(&t);
     } else {

@@ -90,20 +90,27 @@ const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, st
     return arena_strdup(a, buf_cstr(&b));
 }
 
+/* A name that needs no quotes as far as ASCII goes. */
+static const char *name_of_alias(const char *text, struct arena *a)
+{
+    /* A cut in the middle of a character is no name. */
+    char *name = text ? arena_strndup(a, text, str_utf8_cut(text, strlen(text), 60)) : NULL;
+    for (char *p = name; p && *p; p++)
+        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
+            *p = '_';
+    return name;
+}
+
 const char *nl_func_alias(int func, const char *column, struct arena *a)
 {
     char name[160];
+    bool total = strncasecmp(column, "total", 5) == 0; /* no total_total */
     snprintf(name, sizeof(name), "%s_%.120s",
-             func == FUNC_COUNT_DISTINCT ? "distinct" :
-             func == FUNC_SUM            ? "total" :
-                                           plan_func_names[func],
+             func == FUNC_COUNT_DISTINCT   ? "distinct" :
+             func == FUNC_SUM && !total ? "total" :
+                                             plan_func_names[func],
              column);
-    for (char *p = name; *p; p++)
-        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-            *p = '_';
-    /* A cut in the middle of a character is no name. */
-    name[str_utf8_cut(name, strlen(name), 60)] = '\0';
-    return arena_strdup(a, name);
+    return name_of_alias(name, a);
 }
 
 const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
@@ -125,6 +132,8 @@ const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
         return plan_bucket_names[item->bucket];
     if (item->func < 0)
         return c->name;
+    if (item->func == FUNC_AVG && c->is_flag)
+        return name_of_alias(arena_printf(a, "%s_rate", c->name), a);
     return nl_func_alias(item->func, c->name, a);
 }
 

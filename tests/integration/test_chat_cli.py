@@ -34,7 +34,7 @@ def chat(programs, data, lines, *options, env=None):
 def test_questions_from_a_pipe(programs, data):
     done = chat(programs, data, ["total of total by region in orders", "", "SQL: SELECT max(quantity) AS most FROM items"])
     assert done.status == 0 and done.err == ""
-    table = re.search(r"region +total_total\n─+ +─+\n((?:.+\n)+)", done.text).group(1)
+    table = re.search(r"region +sum_total\n─+ +─+\n((?:.+\n)+)", done.text).group(1)
     assert sorted(line.split() for line in table.splitlines()) == [["east", "NULL"], ["north", "40.5"], ["south", "20.25"]]
     assert "Read as: sum of `total` by `region`" in done.text
     assert re.search(r"what was run \(SQL, \d+ ms\):\nSELECT\n", done.text)
@@ -44,7 +44,7 @@ def test_questions_from_a_pipe(programs, data):
 
 def test_quiet(programs, data):
     done = chat(programs, data, ["total of total by region in orders"], "--quiet")
-    assert done.status == 0 and "total_total" in done.text and "what was run" not in done.text
+    assert done.status == 0 and "sum_total" in done.text and "what was run" not in done.text
 
 
 def test_a_question_without_an_answer_is_status_1_and_the_next_is_answered(programs, data):
@@ -292,7 +292,7 @@ def test_terminal(programs, data):
         t.wait("built-in planner")
         t.prompt()
         t.type("total of total by region")
-        t.wait(r"region +total_total")
+        t.wait(r"region +sum_total")
         t.wait(r"north +40\.5")
         t.wait(r"what was run")
         t.prompt()
@@ -320,7 +320,7 @@ def test_lines_are_edited_and_remembered(programs, data, home):
     with Terminal(programs, data / "orders.csv") as t:
         t.prompt()
         t.press(b"\x1b[A\x1b[A\r")
-        t.wait(r"One row: count 19, t café")
+        t.wait(r"Count: 19, t: café")
         t.prompt()
         t.press("/tab\t\r")
         t.wait(r"id, region, total")

@@ -1,6 +1,6 @@
 /* From an answer's chart to what is drawn: fitted to the width, in the colours of the page, with what the person changed. */
 import type { Chart, Result } from '../api/types';
-import { writers } from '../shared/text';
+import { isRate, type Value, writers } from '../shared/text';
 
 export const KINDS = [{ mark: 'bar', name: 'Bars' }, { mark: 'line', name: 'Line' }, { mark: 'area', name: 'Area' }, { mark: 'point', name: 'Points' },
   { mark: 'arc', name: 'Pie' }] as const;
@@ -58,7 +58,7 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
   const titleOf = (channel: string, name: string) => (!changed && chart.encoding?.[channel]?.title) || name;
   const said = (r: Record_) => [x, ...(series ? [series] : []), y].map(n => r[`\u200b${n}`]).join(', '); /* what a screen reader says of a mark */
   const few: Record_[] = (kind === 'bar' && records.length > MOST_BARS && !aggregate ? records.slice(0, MOST_BARS) : records)
-    .map(r => ({ ...r, '\u200b': said(r), ...(xType === 'temporal' && { [x]: timeOf(r[x]) }) }));
+    .map(r => ({ ...r, '\u200b': said(r), ...(xType === 'temporal' && { [x]: timeOf(r[x]) }), ...(xType === 'ordinal' && { [x]: r[`\u200b${x}`] }) }));
   const value: any = { field: path(y), type: 'quantitative', title: titleOf('y', y), ...(aggregate ? (aggregate === 'count' ? { aggregate: 'count' } : { aggregate }) : {}),
     axis: { format: tickFormat(records, y), labelOverlap: true, tickCount: phone ? 4 : 6, labelExpr: "datum.value === 0 ? '0' : datum.label" } };
   const colour = series ? { field: path(series), type: 'nominal', title: series, legend: { orient: 'bottom', columns: phone ? 2 : 5, labelLimit: 120 } } : undefined;
@@ -123,6 +123,7 @@ function nearZero(records: Record_[], name: string): boolean {
 
 function tickFormat(records: Record_[], name: string): string {
   const [low, high] = extent(records, name), most = Math.max(Math.abs(low), Math.abs(high));
+  if (isRate(name, records.map(r => r[name] as Value).filter(v => v !== null))) return '.0~%';
   if (most >= 1e15 || (most > 0 && most < 1e-4)) return '.2~e';
   return most >= 10000 ? '~s' : ',~r';
 }

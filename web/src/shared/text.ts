@@ -22,16 +22,36 @@ export function ago(iso: string | null | undefined, now = Date.now()): string {
 
 export type Value = null | string | number | boolean | object;
 
-/* How numbers of a column are written: thousands separated, with the decimals they need but at most four; years and ids as they are. */
+/* Shares of one that are called rates; what is paid or beats at a rate is no share. */
+export const isRate = (name: string, values: Value[]) => /(^|[_\s])(rate|share)$/i.test(name) && !/exchange|fx|currency|heart|hourly|daily/i.test(name)
+  && values.every(v => typeof v === 'number' && v >= 0 && v <= 1) && values.some(v => (v as number) > 0 && (v as number) < 1);
+
+/* How numbers of a column are written: thousands separated, with the decimals they need but at most four, two beside large ones; years and ids as they are. */
 function numberWriter(name: string, values: Value[]): (v: Value) => string {
   const clean = (v: number) => String(+v.toPrecision(12)), bare = /(^|[_\s])(id|year|yr|zip|postcode|code)$/i.test(name);
   const decimals = (v: Value) => (typeof v !== 'number' || clean(v).includes('e') ? 0 : (clean(v).split('.')[1] || '').length);
+  if (isRate(name, values)) return v => (typeof v === 'number' ? `${group(String(+(v * 100).toFixed(2)))} %` : String(v));
+  const most = values.some(v => typeof v === 'number' && Math.abs(v) >= 100) ? 2 : 4, sign = /(^|[_\s])(percentage|percent|pct)$/i.test(name) ? ' %' : '';
   let digits = 0;
-  for (const v of values) digits = Math.min(4, Math.max(digits, decimals(v)));
-  return v => {
+  for (const v of values) digits = Math.min(sign ? 2 : most, Math.max(digits, decimals(v)));
+  return v => write(v) + sign;
+  function write(v: Value): string {
     if (typeof v !== 'number') return bare ? String(v) : group(String(v));
     if (v !== 0 && (Math.abs(v) < 0.5 * 10 ** -digits || Math.abs(v) >= 1e21)) return String(+v.toPrecision(4));
     return bare ? v.toFixed(digits) : group(v.toFixed(digits));
+  }
+}
+
+const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
+
+/* Months, quarters and years that come as their first days are written as such. */
+function timeWriter(name: string, values: Value[]): (v: Value) => string {
+  const first = values.length > 0 && values.every(v => /^\d{4}-\d\d-01([T ]00:00(:00(\.0+)?)?)?$/.test(String(v)));
+  const unit = first && /(^|[_\s])(month|quarter|year)$/i.exec(name)?.[2].toLowerCase();
+  return v => {
+    const [, year, month] = /^(\d{4})-(\d\d)-01/.exec(String(v)) ?? [];
+    if (!unit || !year) return shownText(v);
+    return unit === 'year' ? year : unit === 'quarter' ? `Q${Math.ceil(+month / 3)} ${year}` : `${MONTHS[+month - 1]} ${year}`;
   };
 }
 
@@ -50,7 +70,7 @@ export function writers(columns: string[], types: string[] | undefined, rows: Va
   return columns.map((name, i) => {
     const values = rows.map(row => row?.[i]).filter(v => v !== null && v !== undefined), type = types?.[i] || '';
     const numeric = numericType(type) || (values.some(v => typeof v === 'number') && values.every(v => typeof v === 'number'));
-    return { name, type, numeric, write: numeric ? numberWriter(name, values) : shownText };
+    return { name, type, numeric, write: numeric ? numberWriter(name, values) : /DATE|TIME/i.test(type) ? timeWriter(name, values) : shownText };
   });
 }
 
