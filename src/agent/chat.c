@@ -50,12 +50,17 @@ static void drop_data(struct chat *c)
     catalog_unref(TAKE_PTR(c->catalog));
 }
 
-static bool has_file(const struct agent_data *d, const char *path)
+static const struct sandbox_file *find_file(const struct agent_data *d, const char *path)
 {
     for (size_t i = 0; i < d->n_files; i++)
         if (str_eq(d->files[i].path, path))
-            return true;
-    return false;
+            return &d->files[i];
+    return NULL;
+}
+
+static bool is_read_alike(const struct sandbox_file *a, const struct sandbox_file *b)
+{
+    return str_eq(a->options ? a->options : "", b->options ? b->options : "");
 }
 
 /* Those of the new files that the old data has not, for a kernel that is kept. */
@@ -63,9 +68,13 @@ static void carry_new(struct chat *c, const struct agent_data *old)
 {
     struct sandbox_file added[SANDBOX_FILES_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < c->data.n_files && n < ARRAY_SIZE(added); i++)
-        if (!has_file(old, c->data.files[i].path))
-            added[n++] = c->data.files[i];
+    for (size_t i = 0; i < c->data.n_files && n < ARRAY_SIZE(added); i++) {
+        const struct sandbox_file *f = &c->data.files[i], *was = find_file(old, f->path);
+        if (!was)
+            added[n++] = *f;
+        else if (!is_read_alike(was, f))
+            thread_kernel_note_reread(c->kernel, f);
+    }
     thread_kernel_add_files(c->kernel, added, n);
 }
 

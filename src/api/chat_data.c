@@ -68,12 +68,16 @@ static int add_file(struct agent_data *d, const struct sandbox_file *f, struct e
         .path = arena_strdup(&d->arena, f->path),
         .table = f->raw ? NULL : arena_strdup(&d->arena, table),
         .sha256 = f->sha256 ? arena_strdup(&d->arena, f->sha256) : NULL,
+        .options = f->options ? arena_strdup(&d->arena, f->options) : NULL,
         .alias = f->alias && !name_taken(d, f->alias) ? arena_strdup(&d->arena, f->alias) : NULL,
         .is_beside = f->is_beside,
         .raw = f->raw
     };
     const struct sandbox_file *last = &d->files[d->n_files - 1];
-    return last->name && last->path && (last->table || last->raw) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    return last->name && last->path && (last->table || last->raw) &&
+                   (last->options || !f->options) ?
+               0 :
+               err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* The files that were uploaded to the thread itself. Those that find no place beside its datasets are left out. */
@@ -172,8 +176,10 @@ static int make_key(struct agent_data *d, const char *owner, struct err *err)
         own = own || d->files[i].is_beside;
     int r = buf_printf(&b, err, "%s%s%s", d->dataset_id, own ? " " : "", own ? owner : "");
     for (size_t i = 0; i < d->n_files && r == 0; i++)
-        r = buf_printf(&b, err, " %s=%s:%s", d->files[i].name, d->files[i].table ? d->files[i].table : "",
-                       d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path);
+        r = buf_printf(&b, err, " %s=%s:%s%s", d->files[i].name,
+                       d->files[i].table ? d->files[i].table : "",
+                       d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path,
+                       d->files[i].options ? d->files[i].options : "");
     auto_free char *words = r == 0 ? json_dumps(d->words, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
     char hash[HASH_HEX_SIZE];
     if (r == 0)

@@ -199,19 +199,30 @@ static void delete_one(struct http_request *req)
         http_defer(req, left, w);
 }
 
+/* `name` or `options`: one at a time, so that what fails has changed nothing. */
+static int change_set(struct upload_set *set, const json_t *body, struct waiting *w,
+                      struct err *err)
+{
+    const char *name = json_string_value(json_object_get(body, "name"));
+    const json_t *options = json_object_get(body, "options");
+    if (!name == !options)
+        return err_set(err, ERR_VALIDATION, "give either `name` or `options`");
+    return name ? upload_set_rename(set, name, changed, w, err) :
+                  upload_set_reread(set, options, changed, w, err);
+}
+
 static void patch_one(struct http_request *req)
 {
-    const char *name = json_string_value(json_object_get(http_body_json(req), "name"));
     struct upload_set *set;
     struct session_file *file;
     struct err err = ERR_INIT;
     struct waiting *w = find_own(req, &set, &file) ? wait_begin(req) : NULL;
     if (!w)
         return;
-    int r = set ? upload_set_rename(set, name, changed, w, &err) :
+    int r = set ? change_set(set, http_body_json(req), w, &err) :
                   err_set(&err, ERR_CONFLICT,
-                          "a file of a thread has the name that code finds it by; "
-                          "upload it again under another");
+                          "a file of a thread has the name that code finds it by, and the table "
+                          "that code has seen; upload it again");
     upload_set_unref(set);
     session_file_unref(file);
     if (r < 0)
@@ -584,9 +595,13 @@ static const struct route_param export_params[] = {
 static const struct schema_field patch_fields[] = {
     { .name = "name",
       .types = SCHEMA_STRING,
-      .required = true,
       SCHEMA_RANGE(1, 200),
       .doc = "Another name for the file; its ending stays. The table is called after it." },
+    { .name = "options",
+      .types = SCHEMA_OBJECT,
+      .object = &upload_options_schema,
+      .doc = "How to read the file, put over what was said before: it is read again, and the new "
+             "table takes the place of the old one. If that fails the old one stays." },
     { .name = NULL },
 };
 static const struct schema patch_schema = { .name = "DataChange", .fields = patch_fields };
@@ -594,6 +609,7 @@ static const struct schema patch_schema = { .name = "DataChange", .fields = patc
 static const struct route_response list_responses[] = {
     { 200, NULL, NULL, false,
       "{data: [{id, name, kind, status, size_bytes, created_at?, expires_at?, thread_id?, "
+      "options?, "
       "tables: [{name, file, rows}]}]}; "
       "kind is `upload`, `thread` or `bundled`." },
     { .status = 0 }
@@ -621,10 +637,10 @@ static const struct route routes[] = {
       .summary = "One data set", .params = one_params, .responses = one_responses,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_PATCH, "/data/{data_id}", patch_one, .id = "changeData", .tag = "data",
-      .summary = "Rename a data set", .params = one_params, .body = &patch_schema,
-      .responses = one_responses,
+      .summary = "Rename a data set, or read its file again in another way",
+      .params = one_params, .body = &patch_schema, .responses = one_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(VALIDATION) |
-                ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) },
+                ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/data/{data_id}", delete_one, .id = "deleteData", .tag = "data",
       .summary = "Delete a data set", .params = one_params, .responses = delete_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) },

@@ -62,6 +62,7 @@ struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i
                                   .table = raw ? NULL : f->table,
                                   .raw = raw,
                                   .sha256 = *f->sha256 ? f->sha256 : NULL,
+                                  .options = f->options,
                                   .is_beside = !h->registry };
 }
 

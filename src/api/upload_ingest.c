@@ -101,6 +101,11 @@ static void finish(struct ingest_job *job, const struct err *err)
 {
     struct upload_set *set = job->set;
     struct err why = ERR_INIT;
+    if (set->reread) {
+        upload_reread_settle(set, err);
+        job_end(job);
+        return;
+    }
     if (err) {
         int64_t until = clock_wall_ms() + UPLOAD_FAILED_TTL_MS;
         char soon[CLOCK_ISO_SIZE];
@@ -122,11 +127,15 @@ static void finish(struct ingest_job *job, const struct err *err)
 
 /* ---- steps ---- */
 
-/* What is no table is kept as it is: code reads it. A CSV that cannot be read is a mistake. */
+/*
+ * What is no table is kept as it is: code reads it. A CSV that cannot be read is a mistake, and so
+ * is a file that cannot be read as somebody said.
+ */
 static bool is_kept_raw(const struct ingest_job *job, const struct err *err)
 {
-    const char *name = job->set->file.name;
-    return err->code == ERR_VALIDATION && !is_csv(name);
+    const struct upload_set *set = job->set;
+    return err->code == ERR_VALIDATION && !is_csv(set->file.name) && !set->file.options &&
+           !set->reread;
 }
 
 static void finish_raw(struct ingest_job *job)
@@ -199,6 +208,7 @@ static void acquire(struct ingest_job *job)
                                  .path = set->file.full_path,
                                  .table = set->file.table,
                                  .sha256 = set->file.sha256,
+                                 .options = set->file.options,
                                  .is_beside = true };
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
     struct run_events events = { .progress = on_progress, .arg = job };
@@ -228,6 +238,12 @@ static void naming_work(void *arg)
         err_set(&job->err, ERR_IO, "The file is no longer there; upload it again");
 }
 
+bool upload_may_be_table(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !dot || !dot[1] || upload_is_tabular(name);
+}
+
 static void naming_done(void *arg)
 {
     struct ingest_job *job = arg;
@@ -242,8 +258,7 @@ static void naming_done(void *arg)
         finish(job, &why);
         return;
     }
-    const char *dot = strrchr(job->set->file.name, '.');
-    if (dot && dot[1] && !upload_is_tabular(job->set->file.name))
+    if (!upload_may_be_table(job->set->file.name))
         finish_raw(job);
     else
         acquire(job);
@@ -277,8 +292,13 @@ static void cancel(struct ingest_job *job)
 {
     struct upload_set *set = job->set;
     enum job_state state = job->state;
+    struct err why = ERR_INIT;
     job->cancelled = true;
     lease_release(TAKE_PTR(job->lease));
+    if (set->reread) {
+        err_set(&why, ERR_UNAVAILABLE, "the server is stopping");
+        upload_reread_settle(set, &why);
+    }
     if (state == JOB_NAMING)
         upload_set_ref(set); /* the worker reads it */
     job_leave(job);

@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 
-#define FIELDS_MAX 16
+#define FIELDS_MAX 64
 #define NOTHING_SENT "No files were sent; send them in the multipart field 'files'"
 
 struct incoming {
@@ -31,6 +31,7 @@ struct receiver {
     struct incoming *files[UPLOAD_FILES_MAX];
     size_t n_files;
     bool wait;
+    json_t *options; /* how all of them are to be read */
     size_t n_open; /* records, then ingests, that are still awaited */
 };
 
@@ -58,6 +59,7 @@ static void free_receiver(struct intake *in)
     for (size_t i = 0; i < rx->n_files; i++)
         free_incoming(rx->files[i]);
     intake_finish(in);
+    json_decref(rx->options);
     uploads_unref(rx->up);
     free(rx);
 }
@@ -148,17 +150,25 @@ static int end_file(struct intake *in, struct intake_file *f, struct err *err)
     return 0;
 }
 
+static int take_field(struct intake *in, const char *name, const char *value, struct err *err)
+{
+    struct receiver *rx = (struct receiver *)in;
+    return upload_options_field(rx->options, name, value, err);
+}
+
 static int check(struct intake *in, struct err *err)
 {
-    (void)in, (void)err;
-    return 0;
+    struct receiver *rx = (struct receiver *)in;
+    auto_free char *text = NULL;
+    return upload_options_text(rx->options, &text, err);
 }
 
 static void commit(struct intake *in);
 
 int upload_receive_headers(struct http_request *req, struct err *err)
 {
-    static const struct intake_user user = { .begin = begin_file, .count = count_bytes, .end = end_file, .check = check,
+    static const struct intake_user user = { .begin = begin_file, .count = count_bytes,
+                                             .end = end_file, .field = take_field, .check = check,
                                              .whole = commit, .uncount = uncount, .remove = remove_files, .free = free_receiver };
     struct app *app = app_of(req);
     struct receiver *rx = calloc(1, sizeof(*rx));
@@ -167,12 +177,14 @@ int upload_receive_headers(struct http_request *req, struct err *err)
     rx->up = app->uploads;
     rx->wait = http_query_bool(req, "wait", true);
     rx->use = uploads_use(app->uploads, http_owner(req));
-    int r = rx->use ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    rx->options = json_object();
+    int r = rx->use && rx->options ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
         r = uploads_may_grow(rx->use, app->cfg, http_body_length(req) - INTAKE_FRAMING_MAX, err);
     if (r == 0)
         r = intake_start(&rx->in, req, UPLOAD_FILES_MAX + FIELDS_MAX, &user, err);
     if (r < 0) {
+        json_decref(rx->options);
         free(rx);
         return r;
     }
@@ -310,6 +322,12 @@ static void commit(struct intake *in)
     }
     clock_iso8601(now, created);
     clock_iso8601(now + app->cfg->upload_ttl_s * 1000, expires);
+    auto_free char *options = NULL;
+    struct err why = ERR_INIT;
+    if (upload_options_text(rx->options, &options, &why) < 0) {
+        intake_abort(&rx->in);
+        return;
+    }
     rx->n_open = 1;
     for (size_t i = 0; i < rx->n_files; i++) {
         struct incoming *f = rx->files[i];
@@ -321,6 +339,7 @@ static void commit(struct intake *in)
                                       .sha256 = f->in.sha256,
                                       .created_at = created,
                                       .expires_at = app->cfg->upload_ttl_s ? expires : NULL,
+                                      .options = options,
                                       .size_bytes = f->in.size };
         f->set = upload_set_create(rx->up, &facts);
         int r = f->set ? upload_set_store(f->set, UPLOAD_PROCESSING, NULL, STORE_CREATE,

@@ -88,7 +88,7 @@ static json_t *generic_prompts(void)
                      "What are the most frequent values of each column?");
 }
 
-static bool describe(struct upload_set *set)
+bool upload_set_describe(struct upload_set *set)
 {
     char *text = set->file.row_count < 0 ?
                      arena_strdup(&set->arena, "Uploaded file") :
@@ -138,6 +138,7 @@ struct upload_set *upload_set_create(struct uploads *up, const struct upload_fac
     f->table = arena_strdup(&set->arena, table);
     f->full_path = arena_printf(&set->arena, "%s/%s", dir, name);
     f->description = "";
+    f->options = facts->options ? arena_strdup(&set->arena, facts->options) : NULL;
     f->row_count = -1;
     f->size_bytes = facts->size_bytes;
     snprintf(f->sha256, sizeof(f->sha256), "%s", facts->sha256);
@@ -152,7 +153,8 @@ struct upload_set *upload_set_create(struct uploads *up, const struct upload_fac
     d->prompts = generic_prompts();
     d->tags = json_array();
     if (!set->owner || !set->filename || !set->dir || !f->name || !f->table || !f->full_path ||
-        !d->id || !d->prompts || !d->tags || !describe(set)) {
+        (facts->options && !f->options) || !d->id || !d->prompts || !d->tags ||
+        !upload_set_describe(set)) {
         upload_set_unref(set);
         return NULL;
     }
@@ -167,7 +169,7 @@ struct upload_set *upload_set_ref(struct upload_set *set)
 }
 
 /* What its table takes counts, too. */
-static void count_table(struct upload_set *set)
+void upload_set_count(struct upload_set *set)
 {
     int64_t bytes = set->file.size_bytes + table_beside_bytes(set->file.full_path);
     set->use->bytes += bytes - set->counted_bytes;
@@ -278,7 +280,7 @@ int upload_set_profile(struct upload_set *set, json_t *profile, struct err *err)
     int64_t rows = json_integer_value(json_object_get(profile, "row_count"));
     if (set->file.row_count != rows) {
         set->file.row_count = rows;
-        (void)describe(set);
+        (void)upload_set_describe(set);
     }
     return 0;
 }
@@ -359,6 +361,14 @@ void uploads_append_summaries(struct app *app, const char *owner, json_t *list)
             json_array_append_new(list, told_summary(app, owner, &set->dataset));
 }
 
+static void add_options(const struct upload_set *set, json_t *j)
+{
+    const char *text = set->file.options;
+    json_t *options = NULL;
+    if (text && json_parse(text, strlen(text), &options, NULL) == 0)
+        json_object_set_new(j, "options", options);
+}
+
 json_t *upload_item(const struct upload_set *set)
 {
     bool failed = set->status == UPLOAD_FAILED, has_table = !failed && !set->raw;
@@ -369,12 +379,15 @@ json_t *upload_item(const struct upload_set *set)
                                                              json_integer(set->file.row_count),
                                    "columns", (int)json_array_size(set->columns)) :
                          json_array();
-    return json_pack("{s:s, s:o, s:s, s:s, s:I, s:s, s:s*, s:s*, s:o}", "id", set->dataset.id,
+    json_t *j =
+        json_pack("{s:s, s:o, s:s, s:s, s:I, s:s, s:s*, s:s*, s:o}", "id", set->dataset.id,
                      "name", json_text(set->filename, strlen(set->filename)), "kind", "upload",
                      "status", upload_status_name(set->status), "size_bytes",
                      (json_int_t)set->file.size_bytes, "created_at", set->created_at, "expires_at",
                      *set->expires_at ? set->expires_at : NULL, "error",
                      failed ? set->error.message : NULL, "tables", tables);
+    add_options(set, j);
+    return j;
 }
 
 bool upload_is_tabular(const char *name)
@@ -440,6 +453,7 @@ int upload_set_store(struct upload_set *set, enum upload_status status, const st
         .sha256 = set->file.sha256,
         .path = status == UPLOAD_FAILED ? NULL : set->file.full_path,
         .rows = set->file.row_count,
+        .options_json = set->file.options,
         .columns_json = columns && strlen(columns) <= COLUMNS_TEXT_MAX ? columns : NULL,
         .status = upload_status_name(status),
         .error = error ? error->message : NULL,
@@ -460,7 +474,7 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
         set->status = UPLOAD_READY;
         set->progress = 1;
         if (!set->raw)
-            count_table(set);
+            upload_set_count(set);
         auto_json json_t *id = json_pack("[s]", set->dataset.id);
         if (set->uploads->app && !set->raw)
             agent_learn(set->uploads->app->agent, set->owner, NULL, id);
@@ -483,6 +497,7 @@ json_t *upload_json(const struct upload_set *set)
         "created_at", set->created_at, "expires_at", *set->expires_at ? set->expires_at : NULL);
     if (report)
         json_object_set(j, "report", report);
+    add_options(set, j);
     return j;
 }
 
@@ -612,69 +627,6 @@ int upload_set_delete(struct upload_set *set, upload_done_fn done, void *arg, st
     return r;
 }
 
-/* ---- another name ---- */
-
-struct renaming {
-    struct upload_set *set;
-    upload_done_fn done;
-    void *arg;
-};
-
-static void on_renamed(const struct err *err, int64_t value, void *arg)
-{
-    (void)value;
-    struct renaming *rn = arg;
-    struct upload_set *set = rn->set;
-    if (set->uploads->app) {
-        upload_set_notify(set);
-        agent_refresh_data(set->uploads->app->agent, set->owner);
-    }
-    rn->done(err, rn->arg);
-    upload_set_unref(set);
-    free(rn);
-}
-
-/* The file keeps its name on disk, where its table is found by it. */
-static int set_name(struct upload_set *set, const char *filename, struct err *err)
-{
-    char name[UPLOAD_NAME_SIZE], table[DATASET_TABLE_MAX];
-    upload_file_name(filename, name);
-    upload_table_name(name, table);
-    char *shown = arena_strdup(&set->arena, filename), *file = arena_strdup(&set->arena, name),
-         *safe = arena_strdup(&set->arena, table);
-    if (!shown || !file || !safe)
-        return err_set(err, ERR_TOO_LARGE, "the upload was renamed too often; upload it again");
-    set->filename = set->dataset.name = shown;
-    set->file.name = set->file.path = file;
-    set->file.table = safe;
-    return 0;
-}
-
-int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
-                      struct err *err)
-{
-    const char *was = strrchr(set->filename, '.'), *is = strrchr(name, '.');
-    if (set->status != UPLOAD_READY)
-        return err_set(err, ERR_CONFLICT, "the upload is %s; only one that is ready can be renamed",
-                       upload_status_name(set->status));
-    if (was && (!is || !str_ieq(was, is)))
-        return err_set(err, ERR_VALIDATION, "the ending says what the file is: keep '%s'", was);
-    struct renaming *rn = calloc(1, sizeof(*rn));
-    if (!rn)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *rn = (struct renaming){ .set = upload_set_ref(set), .done = done, .arg = arg };
-    const char *before = set->filename;
-    int r = set_name(set, name, err);
-    if (r == 0)
-        r = upload_set_store(set, UPLOAD_READY, NULL, STORE_PUT, on_renamed, rn, err);
-    if (r < 0) {
-        (void)set_name(set, before, NULL);
-        upload_set_unref(set);
-        free(rn);
-    }
-    return r;
-}
-
 static void sweep(void *arg)
 {
     struct uploads *up = arg;
@@ -727,6 +679,7 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
                                   .sha256 = u->sha256 ? u->sha256 : "",
                                   .created_at = u->created_at,
                                   .expires_at = u->expires_at,
+                                  .options = u->options_json,
                                   .size_bytes = u->size_bytes };
     struct upload_set *set = upload_set_create(up, &facts);
     if (!set)
@@ -740,7 +693,7 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
     if (u->columns_json)
         (void)json_parse(u->columns_json, strlen(u->columns_json), &set->columns, NULL);
     set->file.row_count = u->rows;
-    (void)describe(set);
+    (void)upload_set_describe(set);
     set->status = str_eq(u->status, "ready")  ? UPLOAD_READY :
                   str_eq(u->status, "failed") ? UPLOAD_FAILED :
                                                 UPLOAD_PROCESSING;
@@ -762,7 +715,7 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
     }
     set->raw = set->status == UPLOAD_READY && u->rows < 0;
     if (set->status == UPLOAD_READY && !set->raw)
-        count_table(set);
+        upload_set_count(set);
     upload_set_list(set);
     if (r == 0 && set->status == UPLOAD_PROCESSING)
         r = upload_ingest(set, err); /* a server that died had not got through with it */

@@ -220,20 +220,6 @@ static const struct route_param list_params[] = {
     { .field = { .name = NULL } },
 };
 
-static const struct schema_field file_part = { .types = SCHEMA_STRING, .format = "binary" };
-static const struct schema_field form_fields[] = {
-    { .name = "files",
-      .types = SCHEMA_ARRAY,
-      .items = &file_part,
-      .required = true,
-      SCHEMA_RANGE(1, UPLOAD_FILES_MAX),
-      .doc = "One or more files: CSV, TSV, gzipped CSV, JSON, NDJSON, Parquet or XLSX." },
-    { .name = NULL },
-};
-static const struct schema form_schema = { .name = "UploadForm",
-                                           .fields = form_fields,
-                                           .open = true };
-
 static const struct schema_field text_item = { .types = SCHEMA_STRING };
 
 static const struct schema_field entry_fields[] = {
@@ -308,6 +294,10 @@ static const struct schema_field upload_fields[] = {
       .doc =
           "How the file was read: rows, refused, skipped, encoding, decisions and notes "
           "(docs/files.md)." },
+    { .name = "options",
+      .types = SCHEMA_OBJECT,
+      .object = &upload_options_schema,
+      .doc = "What was said about how to read it; missing when nothing was." },
     { .name = NULL },
 };
 static const struct schema upload_schema = { .name = "Upload", .fields = upload_fields };
@@ -338,7 +328,7 @@ static const struct route routes[] = {
       .doc = "Each file becomes a dataset whose id is its `file_id`. When no file can be used the "
              "answer is 400 with "
              "`{detail: {errors: [{filename, error}]}}`.",
-      .params = upload_params, .consumes = "multipart/form-data", .form = &form_schema,
+      .params = upload_params, .consumes = "multipart/form-data", .form = &upload_form_schema,
       .responses = post_responses,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA) |
                 ROUTE_ERR(UNAVAILABLE),

@@ -47,6 +47,7 @@ struct upload_watcher {
 };
 
 struct ingest_job;
+struct reread;
 
 struct upload_set {
     unsigned refs;
@@ -66,6 +67,10 @@ struct upload_set {
     char created_at[CLOCK_ISO_SIZE], expires_at[CLOCK_ISO_SIZE]; /* expires_at "": never */
     bool raw; /* it is no table; its row_count is -1 */
     bool listed, deleting, remove_files;
+    struct reread *reread;      /* this one stands for another while that is read again */
+    struct reread *reread_by;   /* it is being read again */
+    const char *options_before; /* whose table is still there; NULL: of none */
+    bool has_before;
     struct ingest_job *job;
     struct upload_watcher *watchers;
 };
@@ -103,7 +108,8 @@ void upload_table_name(const char *name, char ret[DATASET_TABLE_MAX]);
 
 struct upload_facts {
     const char *owner, *file_id, *filename, *sha256, *created_at,
-        *expires_at; /* expires_at NULL: never */
+        *expires_at;     /* expires_at NULL: never */
+    const char *options; /* how to read it; NULL: as it looks */
     int64_t size_bytes;
 };
 /* One reference; not listed yet. NULL: out of memory. */
@@ -114,6 +120,8 @@ int upload_set_store(struct upload_set *set, enum upload_status status, const st
 /* The outcome of its ingest; tells the watchers. error NULL: it is ready. */
 void upload_set_settle(struct upload_set *set, const struct err *error);
 void upload_set_notify(struct upload_set *set);
+void upload_set_count(struct upload_set *set);    /* what its tables take, for the quota */
+bool upload_set_describe(struct upload_set *set); /* by its rows and columns */
 void upload_watch(struct upload_set *set, struct upload_watcher *w);
 void upload_unwatch(struct upload_watcher *w);
 
@@ -125,10 +133,6 @@ bool upload_set_visible(const struct upload_set *set, const char *owner);
 typedef void (*upload_done_fn)(const struct err *err, void *arg);
 int upload_set_delete(struct upload_set *set, upload_done_fn done, void *arg, struct err *err);
 
-/* Another name for the file and its table; the ending stays. VALIDATION, CONFLICT. */
-int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
-                      struct err *err);
-
 json_t *upload_json(const struct upload_set *set);
 /* {id, name, kind, …}, as GET /data shows it. */
 json_t *upload_item(const struct upload_set *set);
@@ -137,9 +141,36 @@ json_t *upload_item(const struct upload_set *set);
 
 int upload_ingest(struct upload_set *set,
                   struct err *err); /* the set is `processing` until it is settled */
+bool upload_may_be_table(const char *name); /* it is tried: without an ending, too */
 void upload_ingest_cancel(struct upload_set *set);
 void upload_ingest_close(struct uploads *up);
 void upload_reword(struct err *err, const char *name); /* why an ingest failed, for whoever sent the file */
+
+/* ---- upload_options.c ---- */
+
+extern const struct schema upload_options_schema; /* docs/files.md; null takes one back */
+extern const struct schema upload_form_schema;    /* of POST /upload */
+/* A field of a form: sets what it names. VALIDATION; other fields are passed over. */
+int upload_options_field(json_t *options, const char *name, const char *value, struct err *err);
+/* As the sandbox takes them. *ret is the caller's; NULL without any. */
+int upload_options_text(const json_t *options, char **ret, struct err *err);
+/* What is stored with `change` put over it. */
+int upload_options_merge(const char *stored, const json_t *change, char **ret, struct err *err);
+
+/* ---- upload_change.c ---- */
+
+/* Another name for the file and its table; the ending stays. VALIDATION, CONFLICT. */
+int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
+                      struct err *err);
+
+/*
+ * Reads the file again with these options put over those that it has. The new table takes the
+ * place of the old one when it is there and stored; else the old one stays, and done has the
+ * reason. CONFLICT, VALIDATION.
+ */
+int upload_set_reread(struct upload_set *set, const json_t *options, upload_done_fn done, void *arg,
+                      struct err *err);
+void upload_reread_settle(struct upload_set *fresh, const struct err *err); /* of its ingest */
 
 /* ---- upload_receive.c ---- */
 

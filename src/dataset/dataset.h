@@ -25,6 +25,7 @@ struct dataset_file {
     const char *path;  /* below the registry's directory: "ecommerce/orders.csv" */
     const char *full_path;   /* resolved, absolute */
     const char *description; /* "" when there is none */
+    const char *options;     /* how to read it, as a JSON object; NULL: as it looks */
     int64_t row_count;       /* -1 until a registry or a profile says */
     int64_t size_bytes;
     int64_t mtime_ns, ctime_ns;

@@ -287,6 +287,36 @@ static void drop_unknown(struct check *c, const struct schema *s, json_t *value)
     }
 }
 
+#define SCHEMA_CLOSED_MAX 64 /* fields of an object that takes no others */
+
+/* An unknown field of an object that takes no others is a mistake. */
+static int refuse_unknown(struct check *c, const struct schema *s, const json_t *value)
+{
+    const char *names[SCHEMA_CLOSED_MAX], *key;
+    char shown[STR_SHOWN_SIZE];
+    json_t *member;
+    size_t n = 0;
+
+    for (const struct schema_field *f = s->fields; f->name && n < ARRAY_SIZE(names); f++)
+        names[n++] = f->name;
+    json_object_foreach((json_t *)value, key, member) {
+        size_t i = 0;
+
+        while (i < n && !str_eq(names[i], key))
+            i++;
+        if (i < n)
+            continue;
+        const char *near = str_nearest(key, names, n);
+
+        str_show(key, strlen(key), shown, sizeof(shown));
+        path_push(c, "%s%s", c->len ? "." : "", shown);
+        c->report->fault = "extra_forbidden";
+        return err_set(c->err, ERR_VALIDATION, "there is no '%s'%s%s%s", c->report->path,
+                       near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "");
+    }
+    return 0;
+}
+
 static int put_default(struct check *c, const struct schema_field *f, json_t *object)
 {
     json_t *j;
@@ -306,6 +336,9 @@ static int validate_object(struct check *c, const struct schema *s, json_t *valu
 
     if (!s->fields)
         return 0;
+    r = s->closed ? refuse_unknown(c, s, value) : 0;
+    if (r < 0)
+        return r;
     if (!s->open)
         drop_unknown(c, s, value);
     for (const struct schema_field *f = s->fields; f->name; f++) {
@@ -531,6 +564,8 @@ static json_t *fields_to_json(const struct schema *s, json_t *components, int de
         json_object_set(obj, "properties", properties);
     if (json_array_size(required) > 0)
         json_object_set(obj, "required", required);
+    if (s->closed)
+        json_object_set_new(obj, "additionalProperties", json_false());
     put_json(obj, "examples", s->example, true);
     json_decref(properties);
     json_decref(required);

@@ -59,6 +59,7 @@ struct schema {
     const char *doc;
     const struct schema_field *fields; /* NULL: an object of any fields */
     bool open;                         /* unknown fields are kept; otherwise they are dropped */
+    bool closed;                       /* unknown fields are refused, the nearest name told */
     const char *example;               /* JSON text of a whole object; NULL for none */
 };
 

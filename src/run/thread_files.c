@@ -440,6 +440,19 @@ void thread_kernel_add_files(struct thread_kernel *k, const struct sandbox_file 
         next_file(a);
 }
 
+void thread_kernel_note_reread(struct thread_kernel *k, const struct sandbox_file *file)
+{
+    if (json_object_get(k->added, file->path))
+        return; /* Python has no table of it */
+    if (!k->added)
+        k->added = json_object();
+    json_object_set_new(k->added, file->path,
+                        json_pack("{s:o, s:s}", "where", json_sprintf("/data/%s", file->name),
+                                  "note",
+                                  "Python, which keeps its variables, has the table as it was "
+                                  "read before; SQL has the new one"));
+}
+
 void thread_kernel_when_added(struct thread_kernel *k, void (*done)(void *arg), void *arg)
 {
     struct adding *a = k->adding;

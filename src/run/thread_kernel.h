@@ -181,6 +181,8 @@ void kernel_file_op_drop(struct kernel_file_op *op);
 void thread_kernel_add_files(struct thread_kernel *k, const struct sandbox_file *added, size_t n);
 /* Calls when no file is being copied any more. */
 void thread_kernel_when_added(struct thread_kernel *k, void (*done)(void *arg), void *arg);
+/* The file's table was made anew; a kernel that has it as it was keeps it, and a note says so. */
+void thread_kernel_note_reread(struct thread_kernel *k, const struct sandbox_file *file);
 /*
  * Where a file that was added is, by its path on the host. False: it was not added. "" and a note
  * when the kernel had no room for it.

@@ -86,6 +86,7 @@ static const struct record_field upload_fields[] = {
     FIELD(upload, path, FIELD_TEXT, FIELD_HIDDEN, 4 * KB),
     FIELD(upload, rows, FIELD_INT, 0, 0),
     FIELD_AS(upload, columns_json, "columns", FIELD_JSON, 0, MB),
+    FIELD_AS(upload, options_json, "options", FIELD_JSON, 0, 4 * KB),
     FIELD(upload, status, FIELD_ID, FIELD_REQUIRED, 32),
     FIELD(upload, error, FIELD_TEXT, 0, 8 * KB),
     FIELD(upload, created_at, FIELD_TIME, FIELD_REQUIRED | FIELD_FIXED, 32),

@@ -216,6 +216,8 @@ static const char step_queries[] =
     "  ORDER BY created_at DESC LIMIT 1 OFFSET " QUERIES_MAX ");"
     " END;";
 
+static const char step_options[] = "ALTER TABLE uploads ADD COLUMN" JSON_COLUMN("options_json") ";";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -224,6 +226,7 @@ const char *const sqlite_migrations[] = {
     step_pinned,
     step_sandboxes,
     step_queries,
+    step_options,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

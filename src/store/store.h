@@ -78,6 +78,7 @@ struct upload {
     const char *path; /* on this machine; never shown */
     int64_t rows;
     const char *columns_json;
+    const char *options_json; /* how it is read, where its owner said it: an object */
     const char *status, *error;
     const char *created_at, *expires_at;
 };

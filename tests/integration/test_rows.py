@@ -222,3 +222,22 @@ def test_a_thread_takes_and_gives_up_data_while_it_runs(server):
     assert cell("SELECT count(*) AS n FROM orders", "sql")["result"]["rows"] == [[2]]
     gone = cell("SELECT * FROM first", "sql")["result"]["error"]
     assert gone and "first" in gone["message"]
+
+
+def test_a_thread_goes_on_when_its_file_is_read_again(server):
+    """SQL has the new table at once; Python keeps its variables and the old one, which is told; a new kernel has the new one."""
+    data_id = server.upload(("codes.csv", "code,n\n007,1\n042,2\n")).json["files"][0]["file_id"]
+    thread = server.post("/thread/new", {"file_ids": [data_id]}).json["thread_id"]
+
+    def cell(code, language="python", to=None):
+        return server.post(f"/thread/{to or thread}/execute", {"language": language, "code": code}).json["result"]
+
+    assert cell("kept = codes['n'].sum(); print(kept, list(codes['code']))")["stdout"].startswith("3 [")
+    assert patch(server, data_id, options={"types": "text"}).status == 200
+    assert cell("SELECT code || '/' || n AS t FROM codes ORDER BY 1", "sql")["rows"] == [["007/1"], ["042/2"]]
+    assert cell("print(kept)")["stdout"] == "3\n"
+    [file] = server.post(f"/thread/{thread}/data", {"data": [data_id]}).json["files"]
+    assert file["path"] == "/data/codes.csv" and "as it was read before" in file["note"]
+    other = server.post("/thread/new", {"file_ids": [data_id]}).json["thread_id"]
+    assert cell("print(list(codes['n']))", to=other)["stdout"] == "['1', '2']\n"
+    assert server.delete(f"/data/{data_id}").status == 200

@@ -453,3 +453,85 @@ def test_stop_in_the_middle(tmp_path):
     assert (answers[0].status, answers[0].error) == (503, ("UNAVAILABLE", "the server is stopping"))
     assert os.listdir(server.home / "uploads/local") == [whole["file_id"]]
     assert os.listdir(server.home / "uploads/local" / whole["file_id"]) == ["whole.csv"]
+
+
+MIXED = "ort;datum;preis\nUlm;03.04.2024;1.234\nBonn;04.05.2024;5.678\n"
+
+
+def tables_on_disk(server, file_id):
+    [at] = server.home.glob(f"uploads/*/{file_id}")
+    return {p.name for p in at.iterdir() if p.name.startswith((".table.", ".profile-"))}
+
+
+def test_read_again(tmp_path):
+    """Options of a reading: said with the upload, changed later, refused, kept over a restart."""
+    with Server(tmp_path) as server:
+        def ask(sql):
+            answer = server.sql(file_id, sql)
+            assert answer.status == 200, answer.body
+            return answer.json["result"]["rows"]
+
+        def patch(body):
+            return server.call("PATCH", f"/data/{file_id}", json.dumps(body), {"Content-Type": "application/json"})
+
+        def options(**changed):
+            return patch({"options": changed})
+
+        def report():
+            return server.get(f"/data/{file_id}/tables/mixed").json["report"]
+
+        file_id = new_file(server.upload(("mixed.csv", MIXED)))["file_id"]
+        path = f"/data/{file_id}"
+        assert "options" not in server.get(path).json
+        assert ask("SELECT round(sum(preis), 3) FROM mixed") == [[6.912]]
+
+        changed = options(decimal=",", date_order="mdy")
+        assert (changed.status, changed.json["options"]) == (200, {"date_order": "mdy", "decimal": ","})
+        assert ask("SELECT preis, CAST(datum AS VARCHAR) FROM mixed ORDER BY preis") == [[1234, "2024-03-04"], [5678, "2024-04-05"]]
+        assert report()["decimal"] == ","
+        # Put over what was said before; null takes one back.
+        changed = options(decimal=None, types="text")
+        assert changed.json["options"] == {"date_order": "mdy", "types": "text"}
+        assert ask("SELECT preis, datum FROM mixed ORDER BY preis") == [["1.234", "03.04.2024"], ["5.678", "04.05.2024"]]
+
+        # What fails changes nothing.
+        before = server.get(path).json, tables_on_disk(server, file_id), report()
+        for body, status, error in [
+            ({"options": {"delimeter": ";"}}, 422, "there is no 'options.delimeter'; did you mean 'delimiter'?"),
+            ({"options": {"decimal": "x"}}, 422, "options.decimal"),
+            ({"options": {"encoding": "nothing-like-it"}}, 400, "nothing-like-it"),
+            ({"options": {"header_line": 3}}, 400, "CSV has no data rows"),
+            ({"options": {}, "name": "other.csv"}, 400, "either"),
+            ({}, 400, "either"),
+        ]:
+            answer = patch(body)
+            assert (answer.status, error in answer.error[1]) == (status, True), (body, answer.body)
+        assert (server.get(path).json, tables_on_disk(server, file_id), report()) == before
+        assert ask("SELECT count(*) FROM mixed WHERE preis = '1.234'") == [[1]]
+
+        # One table and the one before it are kept, whatever was tried.
+        for delimiter in (",", "tab", "|"):
+            assert options(delimiter=delimiter, types=None, date_order=None).status == 200
+        assert len([n for n in tables_on_disk(server, file_id) if ".duckdb" in n]) == 2
+        assert options(delimiter=None, header_line=0).status == 200
+        assert ask("SELECT count(*) FROM mixed") == [[3]]
+
+        # Said with the upload, for every file of the form.
+        extra = b"".join(b'--riddle-test-boundary-7d1\r\nContent-Disposition: form-data; name="%s"\r\n\r\n%s\r\n' % pair
+                         for pair in [(b"types", b"text"), (b"header_line", b"2"), (b"sheet", b""), (b"nulls", b"Bonn")])
+        body = form()[: -len(FORM_END)] + extra + form(("first.csv", MIXED), ("second.csv", MIXED))
+        sent = server.call("POST", "/upload", body, {"Content-Type": FORM_TYPE})
+        assert sent.status == 200, sent.body
+        said = {"header_line": 2, "nulls": ["Bonn"], "types": "text"}
+        for file in sent.json["files"]:
+            assert (file["rows"], file["columns"][0]) == (1, "Ulm")
+            assert server.get(f"/uploads/{file['file_id']}").json["options"] == said
+        wrong = form()[: -len(FORM_END)] + extra.replace(b"types", b"tpyes") + form(("first.csv", MIXED))
+        answer = server.call("POST", "/upload", wrong, {"Content-Type": FORM_TYPE})
+        assert (answer.status, answer.error[1]) == (400, "there is no field 'tpyes'; did you mean 'types'?")
+        assert server.stop() == 0
+        with server:
+            assert server.get(path).json["options"] == {"header_line": 0}
+            assert ask("SELECT count(*) FROM mixed") == [[3]]
+            assert options(header_line=None).json["tables"][0]["rows"] == 2
+            assert server.stop() == 0

@@ -208,6 +208,31 @@ static void test_open(void **state)
     assert_int_equal(json_object_size(j), 2);
 }
 
+static void test_closed(void **state)
+{
+    static const struct schema closed = { .fields = limits_fields, .closed = true };
+    static const struct schema_field field[] = {
+        { .name = "limits", .types = SCHEMA_OBJECT, .object = &closed }, { .name = NULL }
+    };
+    static const struct schema outer = { .fields = field };
+    auto_json json_t *near = parse("{\"limits\":{\"timeuot\":1}}"),
+                     *far = parse("{\"limits\":{\"else\":1}}"),
+                     *good = parse("{\"limits\":{\"timeout\":1}}"),
+                     *shown = schema_to_json(&closed, NULL);
+    struct schema_report report;
+    struct err e;
+
+    (void)state;
+    assert_works(schema_validate(&outer, good, NULL, &e), &e);
+    assert_fails(schema_validate(&outer, near, &report, &e), &e, ERR_VALIDATION,
+                 "there is no 'limits.timeuot'; did you mean 'timeout'?");
+    assert_string_equal(report.fault, "extra_forbidden");
+    assert_string_equal(report.path, "limits.timeuot");
+    assert_fails(schema_validate(&outer, far, NULL, &e), &e, ERR_VALIDATION,
+                 "there is no 'limits.else'");
+    assert_true(json_is_false(json_object_get(shown, "additionalProperties")));
+}
+
 static void test_text(void **state)
 {
     static const struct schema_field number = { .name = "n",
@@ -300,7 +325,8 @@ int main(void)
         cmocka_unit_test(test_accepts),     cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_ignores),
         cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_open),        cmocka_unit_test(test_text),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_closed),        cmocka_unit_test(test_text),
         cmocka_unit_test(test_json_schema), cmocka_unit_test(test_in_place),
     };
 

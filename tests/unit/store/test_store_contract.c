@@ -644,6 +644,7 @@ static void test_uploads_have_a_sum_and_an_end(void **state)
     a.expires_at = "2026-01-01T00:00:00.000+00:00";
     a.path = "/secret/place";
     a.columns_json = "[\"id\",\"total\"]";
+    a.options_json = "{\"decimal\":\",\"}";
     a.rows = 12;
     c.expires_at = "2026-01-03T00:00:00.000+00:00";
     b.status = "ingesting";
@@ -664,7 +665,8 @@ static void test_uploads_have_a_sum_and_an_end(void **state)
                         "b");
     auto_free char *text = fetched(store, RECORD_UPLOAD, "ann", "a");
     assert_non_null(strstr(
-        text, "\"size_bytes\":1000,\"sha256\":null,\"rows\":12,\"columns\":[\"id\",\"total\"]"));
+        text, "\"size_bytes\":1000,\"sha256\":null,\"rows\":12,\"columns\":[\"id\",\"total\"],"
+              "\"options\":{\"decimal\":\",\"}"));
     assert_null(strstr(text, "secret"));
     assert_works(store_remove_wait(store, RECORD_UPLOAD, "ann", "b", &err), &err);
     assert_works(store_upload_bytes_wait(store, "ann", &bytes, &err), &err);
