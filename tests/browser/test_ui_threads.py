@@ -111,7 +111,21 @@ def test_how_a_file_was_read(page, tmp_path):
     text = page.wait("document.querySelector('.read')?.innerText")
     assert "messy.csv" in text and "2 rows" in text and "separated by semicolons, decimal commas" in text and "skipped" in text
     page.click(".read button", "See the data")
-    page.wait("document.querySelector('#data .report')")
+    page.wait("document.querySelector('#data .report') && document.querySelector('#data .reading')")
+    # Each decision can be taken otherwise; what cannot be is told, and changes nothing.
+    page.click("#data .reading summary")
+    choice = "document.querySelector('#data .reading [name={}]')"
+
+    before = page.text("#data .col .tag")
+    types = choice.format("types")
+    page.eval(f"{types}.value = 'text'; {types}.dispatchEvent(new Event('change', {{ bubbles: true }}))")
+    page.wait(f"!document.querySelector('[aria-busy]') && document.querySelector('#data .col .tag').innerText !== {json.dumps(before)}")
+    page.click("#data .reading [name=header_line]")
+    page.type("900")
+    page.press("Enter")
+    assert page.wait("!document.querySelector('[aria-busy]') && document.querySelector('#data .reading .problem')?.innerText")
+    assert page.eval(f"[{choice.format('header_line')}.value, {choice.format('types')}.value]") == ["", "text"]
+    assert len(page.problems) == 1 and "400" in page.problems.pop()
     choose(page, "Support Tickets")
     page.wait("!document.querySelector('.read')")
     assert page.eval("window.hit ?? null") is None and page.problems == []

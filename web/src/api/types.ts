@@ -9,7 +9,7 @@ export interface Column {
 }
 export interface Report {
   rows?: number; refused?: number; skipped?: number; refused_rows?: { line: number; reason: string; text: string }[]; encoding?: string;
-  delimiter?: string; quote?: string; header_line?: number; decimal?: string; thousands?: string; notes?: string[];
+  delimiter?: string; quote?: string; header_line?: number; decimal?: string; thousands?: string; sheet?: string; sheets?: number; notes?: string[];
   columns?: { name: string; note?: string; nulls?: Record<string, number>; date_order?: string; guessed?: boolean }[];
 }
 export interface Table {

@@ -14,8 +14,10 @@ import { count, group, shownText, typeWord, type Value } from '../shared/text';
 import { draft } from '../threads/composer-state';
 import { go } from '../route';
 import { describe } from './describe';
+import { Reading } from './reading';
 import { loadSchema, schema } from './schema';
 import { loadSets } from './sets';
+import { lastRead } from './upload';
 
 type TableDetail = Partial<Omit<Table, 'schema'>> & { columns?: (Column & { name: string })[] | Record<string, Column> };
 
@@ -125,16 +127,24 @@ export function TableDialog() {
   );
 }
 
-function TableView({ data, table: known, open }: { data: string; table: Table; open: boolean }) {
+function TableView({ data, table: known, open, own }: { data: string; table: Table; open: boolean; own: boolean }) {
   /* What was read of it in detail comes when it is opened: roles, histograms, the report. */
   const more = useSignal<Partial<Table> | null>(null), wanted = useSignal(open);
   const look = () => get<TableDetail>('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
   useEffect(() => { if (wanted.value && !more.value) void look(); }, [wanted.value]);
+  const refresh = async () => {
+    const fresh = await loadSchema(data, true);
+    await look();
+    if (schema.peek()?.id === data) schema.value = fresh;
+  };
   const setRole = (column: string, role: string) => guarded(async () => {
     await patch('/datasets/{dataset_id}', { dataset_id: data }, { tables: { [known.table]: { columns: { [column]: { role } } } } });
-    schema.value = await loadSchema(data, true);
-    await look();
+    await refresh();
   });
+  const readAgain = async () => {
+    await refresh();
+    lastRead.value = lastRead.peek().map(read => (read.id === data && more.peek()?.report ? { ...read, report: more.peek()!.report! } : read));
+  };
   const table = { ...known, ...more.value, schema: merged(known.schema, more.value?.schema) };
   const columns = Object.entries(table.schema), names = columns.map(([name]) => name), rows = table.row_count ?? 0;
   const sample = useMemo(() => ownRows(names, columns.map(([, c]) => c.sql_type ?? ''), (table.sample_rows ?? []).map(r => names.map(n => r[n] ?? null))), [table]);
@@ -144,6 +154,7 @@ function TableView({ data, table: known, open }: { data: string; table: Table; o
       <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== undefined ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
       {table.report && <ReportView report={table.report} />}
+      {own && table.report && <Reading data={data} report={table.report} done={readAgain} />}
       <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
       <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>
       {!!table.sample_rows?.length && <div class="sample"><DataTable rows={sample} label={`First rows of ${table.table}`} plain /></div>}
@@ -173,7 +184,7 @@ export function DataPanel({ data }: { data: Schema }) {
           <Button id="describe" class="small" icon="pencil" onClick={() => describe(data.id)}>Describe</Button>
           {kind.value === 'upload' && <Button class="small" icon="trash" onClick={() => removeData(data)}>Delete</Button>}
         </p>
-        {data.files.map((table, i) => <TableView key={`${data.id}/${table.table}`} data={data.id} table={table} open={i === 0} />)}
+        {data.files.map((table, i) => <TableView key={`${data.id}/${table.table}`} data={data.id} table={table} open={i === 0} own={kind.value === 'upload'} />)}
         {!!data.relationships?.length && <><h3>How they join</h3><ul class="joins">{data.relationships.map(r => <li>{r.from} → {r.to}</li>)}</ul></>}
       </div>
     </aside>
