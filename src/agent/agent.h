@@ -177,6 +177,11 @@ void agent_forget_data(struct agent *a, const char *owner, const char *dataset_i
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note);
 /* The same for every thread of an owner that is in memory: words about the data changed. */
 void agent_refresh_data(struct agent *a, const char *owner);
+/*
+ * The file of a data set was read again. Hot and warm kernels with variables keep the table that
+ * they have, and the list of files says so; cold ones are given up, and their next answer says so.
+ */
+void agent_data_was_reread(struct agent *a, const char *owner, const char *dataset_id);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /*

@@ -210,6 +210,12 @@ void agent_refresh_data(struct agent *a, const char *owner)
             chat_refresh_data(c, NULL, NULL);
 }
 
+void agent_data_was_reread(struct agent *a, const char *owner, const char *dataset_id)
+{
+    keeper_forget_data(a, owner, dataset_id); /* a kernel brought back would read the old table */
+    agent_refresh_data(a, owner);
+}
+
 static bool names(const json_t *ids, const char *id)
 {
     size_t i;

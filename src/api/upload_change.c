@@ -177,7 +177,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     if (app) {
         auto_json json_t *id = json_pack("[s]", set->dataset.id);
         upload_set_notify(set);
-        agent_refresh_data(app->agent, set->owner);
+        agent_data_was_reread(app->agent, set->owner, set->dataset.id);
         agent_learn(app->agent, set->owner, NULL, id);
     }
     reread_end(rr, NULL);

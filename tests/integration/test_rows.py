@@ -240,4 +240,11 @@ def test_a_thread_goes_on_when_its_file_is_read_again(server):
     assert file["path"] == "/data/codes.csv" and "as it was read before" in file["note"]
     other = server.post("/thread/new", {"file_ids": [data_id]}).json["thread_id"]
     assert cell("print(list(codes['n']))", to=other)["stdout"] == "['1', '2']\n"
+    # A kernel that was frozen keeps what it has; one that became a file would find another table: its loss is told.
+    assert server.post(f"/thread/{thread}/freeze", {}).json["sandbox_status"] == "warm"
+    assert server.post(f"/thread/{other}/cool", {}).json["sandbox_status"] == "cold"
+    assert patch(server, data_id, options={"types": None}).status == 200
+    assert cell("print(kept)")["stdout"] == "3\n"
+    answer = server.post(f"/thread/{other}/execute", {"language": "python", "code": "print(list(codes['n']))"}).json
+    assert answer["result"]["stdout"] == "[1, 2]\n" and answer["state_lost"] is True, answer
     assert server.delete(f"/data/{data_id}").status == 200

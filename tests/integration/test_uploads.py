@@ -535,3 +535,28 @@ def test_read_again(tmp_path):
             assert ask("SELECT count(*) FROM mixed") == [[3]]
             assert options(header_line=None).json["tables"][0]["rows"] == 2
             assert server.stop() == 0
+
+
+def test_delete_while_it_is_read_again(tmp_path):
+    """The deletion holds: the second reading fails, and nothing of it is left."""
+    with Server(tmp_path) as server:
+        rows = "".join(f"{i},name {i},{i % 100},{i},5\n" for i in range(300_000))
+        file_id = new_file(server.upload(("long.csv", "id,name,price,n,other\n" + rows)))["file_id"]
+        answers = []
+
+        def read_again():
+            body = json.dumps({"options": {"types": "text"}})
+            answers.append(server.call("PATCH", f"/data/{file_id}", body, {"Content-Type": "application/json"}))
+
+        thread = threading.Thread(target=read_again)
+        thread.start()
+        wait_until(lambda: list(server.home.glob("tables/new-*")) or answers, "the file is being read again")
+        deleted = server.delete(f"/data/{file_id}")
+        thread.join()
+        assert deleted.status == 200, deleted.body
+        assert answers[0].status in (200, 404, 409), answers[0].body
+        assert server.get(f"/data/{file_id}").status == 404
+        wait_until(lambda: not list(server.home.glob(f"uploads/*/{file_id}")) and not list(server.home.glob("tables/new-*")),
+                   "nothing is left of it")
+        assert new_file(server.upload(("next.csv", "a\n1\n")))["rows"] == 1
+        assert server.stop() == 0
