@@ -110,6 +110,7 @@ struct chat_spec {
     const json_t *datasets, *uploads; /* arrays of ids; may be NULL */
     /* An object: it is a sandbox on these terms (run/sandbox_terms.h). NULL: a conversation. */
     const json_t *terms;
+    const char *forked_from; /* whose messages the store copies; may be NULL */
 };
 
 /* chat is NULL when err is not. It is the callee's reference: chat_unref(). */
@@ -153,6 +154,18 @@ int chat_wake(struct chat *c, struct err *err);
  * is held until then.
  */
 void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg);
+/*
+ * A new chat of this id with the same data, the same history and the same variables: the kernel
+ * becomes an image, and the fork gets a link to it. CONFLICT, at once or later, while a turn is
+ * under way; UNAVAILABLE when there is no room for images.
+ *
+ * fork is NULL when err is not, and is the callee's reference. not_kept says why variables are not
+ * in it; NULL: they are, or there were none. Its next answer tells of that, too.
+ */
+typedef void (*chat_fork_fn)(struct chat *fork, const char *not_kept, const struct err *err,
+                             void *arg);
+int chat_fork(struct chat *c, const char *id, const char *title, chat_fork_fn done, void *arg,
+              struct err *err);
 int64_t chat_message_count(const struct chat *c);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */

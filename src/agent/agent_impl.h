@@ -90,6 +90,14 @@ void keeper_adopt(struct chat *c);
 void keeper_forget_data(struct agent *a, const char *owner, const char *id);
 void keeper_forget_chat(struct chat *c);
 void keeper_remove_images(struct agent *a, const char *owner, const char *id);
+/* UNAVAILABLE when images take all the room that they may have. */
+int keeper_check_room(struct agent *a, struct err *err);
+/*
+ * The image of a chat that is cold, for another one: a link that the next start removes, until
+ * keeper_take_link() makes it that one's image.
+ */
+int keeper_link(const struct chat *from, const struct chat *to, struct err *err);
+int keeper_take_link(struct chat *c, struct err *err);
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
 /* Now, whatever is under way. */

@@ -468,6 +468,7 @@ struct opening {
     char owner[64], id[CHAT_ID_MAX + 1];
     bool had_python; /* of its last messages one left variables, */
     bool told;       /* … or one said that they are gone */
+    bool is_new;     /* made since the server started */
     chat_fn done;
     void *arg;
 };
@@ -542,7 +543,8 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
         auto_free char *uploads = json_to_str(spec->uploads ? spec->uploads : json_null());
         struct thread record = { .thread_id = id, .owner = spec->owner, .title = spec->title,
                                  .datasets_json = spec->datasets ? datasets : NULL,
-                                 .uploads_json = spec->uploads ? uploads : NULL, .state = "open" };
+                                 .uploads_json = spec->uploads ? uploads : NULL, .state = "open",
+                                 .forked_from = spec->forked_from };
         auto_free char *terms = c->terms ? json_to_str(c->terms->config) : NULL;
         if (c->terms) {
             record.state = "sandbox";
@@ -628,7 +630,7 @@ static void on_history(const struct err *err, const struct store_page *page, voi
     struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = 1 };
     struct err ignored = ERR_INIT;
     o->chat = c;
-    if (thread_kernel_state(c->kernel) != KERNEL_NONE ||
+    if (o->is_new || thread_kernel_state(c->kernel) != KERNEL_NONE ||
         store_list(o->agent->env.store, RECORD_CAPSULE, &query, on_last_run, o, &ignored) < 0)
         open_end(o, TAKE_PTR(o->chat), NULL);
 }
@@ -652,6 +654,7 @@ static void on_record(const struct err *err, const struct store_page *page, void
         return;
     }
     const struct thread *t = &page->threads[0];
+    o->is_new = strcmp(t->created_at, a->started_at) >= 0;
     c = chat_new(a, o->owner, o->id);
     int r = c ? 0 : err_set(&why, ERR_NO_MEMORY, "out of memory");
     if (r == 0) {

@@ -32,11 +32,14 @@
 #define LOOK_MS                                                                                    \
     10 /* how often kernels are looked at that are being put aside when the server stops */
 #define IMAGE_PATH_SIZE 4400
+#define PARTIAL ".partial"
+#define LINKED ".link" PARTIAL /* another name of an image: never one that is written to */
+#define LINKED_PATH_SIZE (IMAGE_PATH_SIZE + sizeof(LINKED))
 #define IMAGES_KNOWN_MS 2000
 #define THREAD_HEX 32
 #define DATA_HEX 16
 #define SOURCE_HEX 8
-#define IMAGE_NAME_SIZE 240 /* leaves room for ".partial" */
+#define IMAGE_NAME_SIZE 240 /* leaves room for what is put behind it */
 
 /* Somebody who waits until the kernel is not on its way from one state to another. */
 struct settle_waiter {
@@ -180,6 +183,27 @@ void agent_forget_files(struct agent *a, const char *owner, const char *thread_i
         leave_lost(a, thread);
 }
 
+int keeper_link(const struct chat *from, const struct chat *to, struct err *err)
+{
+    char path[IMAGE_PATH_SIZE], image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    if (!image_path(from, path) || !image_path(to, image) || !str_eq(from->data.key, to->data.key))
+        return err_set(err, ERR_CONFLICT, "the thread's data changed");
+    snprintf(linked, sizeof(linked), "%s" LINKED, image);
+    return link(path, linked) == 0 ? 0 : err_errno(err, ERR_IO, errno, "linking the image");
+}
+
+int keeper_take_link(struct chat *c, struct err *err)
+{
+    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    if (!image_path(c, image))
+        return err_set(err, ERR_CONFLICT, "the thread's data changed");
+    snprintf(linked, sizeof(linked), "%s" LINKED, image);
+    if (rename(linked, image) < 0)
+        return err_errno(err, ERR_IO, errno, "linking the image");
+    c->agent->images.at_ms = 0; /* there is one more */
+    return thread_kernel_adopt(c->kernel, image, err);
+}
+
 /* Of a thread that is cold: not a base, nor one that is retired, half written or lost. */
 static bool is_image(const char *name)
 {
@@ -223,7 +247,7 @@ static void remove_partial(const char *path)
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const char *dot = strrchr(e->d_name, '.');
-        if (dot && str_eq(dot, ".partial"))
+        if (dot && str_eq(dot, PARTIAL))
             unlinkat(dirfd(dir), e->d_name, 0);
     }
     if (dir)
@@ -299,6 +323,14 @@ int chat_freeze(struct chat *c, struct err *err)
     return thread_kernel_freeze(c->kernel, err);
 }
 
+int keeper_check_room(struct agent *a, struct err *err)
+{
+    if (images_bytes(a) < a->env.cfg->images_bytes)
+        return 0;
+    return err_set(err, ERR_UNAVAILABLE,
+                   "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
+}
+
 int chat_cool(struct chat *c, struct err *err)
 {
     char path[IMAGE_PATH_SIZE];
@@ -310,10 +342,8 @@ int chat_cool(struct chat *c, struct err *err)
         return err_set(err, ERR_UNAVAILABLE,
                        c->data_is_gone ? "data that the thread had was deleted" :
                                          "this thread cannot have an image");
-    if (images_bytes(c->agent) >= c->agent->env.cfg->images_bytes)
-        return err_set(err, ERR_UNAVAILABLE,
-                       "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
-    return thread_kernel_image(c->kernel, path, err);
+    int r = keeper_check_room(c->agent, err);
+    return r < 0 ? r : thread_kernel_image(c->kernel, path, err);
 }
 
 int chat_wake(struct chat *c, struct err *err)

@@ -392,10 +392,11 @@ static void got_status(const struct err *err, const struct store_page *page, voi
     auto_json json_t *sandbox = sandbox_json(
         chat_find(app_of(req)->agent, http_owner(req), t->thread_id));
     http_reply_json(req, 200,
-                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?}", "thread_id", t->thread_id,
+                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*}", "thread_id", t->thread_id,
                               "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
                               sandbox, "message_count", (json_int_t)t->message_count, "title",
-                              t->title, "created_at", t->created_at, "updated_at", t->updated_at));
+                              t->title, "created_at", t->created_at, "updated_at", t->updated_at,
+                              "forked_from", t->forked_from));
 }
 
 static void get_status(struct http_request *req)
@@ -753,7 +754,7 @@ static const struct route_response new_responses[] = {
 static const struct route_response status_responses[] = {
     { 200, NULL, NULL, false,
       "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
-      "since, last_move, last_move_ms}, message_count}" },
+      "since, last_move, last_move_ms}, message_count, forked_from}" },
     { .status = 0 }
 };
 static const struct route_response move_responses[] = {

@@ -40,6 +40,12 @@ void workspace_download(struct http_request *req, struct chat *c, const char *pa
 
 /* The thread is in use: its files are kept on. */
 void session_touch(struct app *app, const char *owner, const char *thread_id);
+/*
+ * Gives another thread links to the files of this one, of the owner's quota as uploads are. done
+ * comes when they are on disk. TOO_LARGE past a quota.
+ */
+int session_fork(struct app *app, const char *owner, const char *from_id, const char *to_id,
+                 void (*done)(const struct err *err, void *arg), void *arg, struct err *err);
 /* The thread is deleted. True if it had files. */
 bool session_forget(struct app *app, const char *owner, const char *thread_id);
 

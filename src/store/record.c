@@ -63,6 +63,7 @@ static const struct record_field thread_fields[] = {
     FIELD_AS(thread, terms_json, "terms", FIELD_JSON, FIELD_HIDDEN, 64 * KB),
     FIELD(thread, message_count, FIELD_INT, FIELD_KEPT, 0),
     FIELD(thread, pinned, FIELD_INT, FIELD_REQUIRED, 0),
+    FIELD(thread, forked_from, FIELD_ID, FIELD_FIXED, 128),
 };
 
 static const struct record_field message_fields[] = {

@@ -218,6 +218,16 @@ static const char step_queries[] =
 
 static const char step_options[] = "ALTER TABLE uploads ADD COLUMN" JSON_COLUMN("options_json") ";";
 
+/* A put that replaces a thread is no insert, so the messages are copied once. */
+static const char step_forks[] =
+    "ALTER TABLE threads ADD COLUMN forked_from TEXT;"
+    "CREATE TRIGGER threads_forked AFTER INSERT ON threads WHEN new.forked_from IS NOT NULL BEGIN"
+    " INSERT INTO thread_messages"
+    " (owner, thread_id, created_at, dataset_id, role, content, run_id, metadata_json)"
+    " SELECT owner, new.thread_id, created_at, dataset_id, role, content, run_id, metadata_json"
+    " FROM thread_messages WHERE owner = new.owner AND thread_id = new.forked_from ORDER BY id;"
+    " END;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -227,6 +237,7 @@ const char *const sqlite_migrations[] = {
     step_sandboxes,
     step_queries,
     step_options,
+    step_forks,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

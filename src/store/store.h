@@ -60,6 +60,8 @@ struct thread {
     const char *terms_json; /* of a sandbox (run/sandbox_terms.h) */
     int64_t message_count; /* kept by the store */
     int64_t pinned;        /* 1: its owner wants it on top */
+    /* With the put that creates it: it begins with copies of the messages of this thread. */
+    const char *forked_from;
 };
 
 struct message {

@@ -1,10 +1,12 @@
-"""Threads whose kernel becomes a file and comes back: everything that Python can hold between two cells, after a restart, too."""
+"""Threads whose kernel becomes a file and comes back, in forks, too: everything that Python can hold between two cells, after a restart as well."""
 
 import pytest
 
-from api import QUICK, wait_for_metric
+from api import QUICK, refused, wait_for_metric
 from server import RIDDLE, Server, wait_until
-from test_chat import SALES, new_thread, say
+from test_chat import KEYS, SALES, new_thread, say, stream
+from test_files import PETS, give, listed
+from test_verified import ANN, BEN
 
 pytestmark = pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
 
@@ -233,3 +235,109 @@ def test_room_for_images_is_bounded(tmp_path):
         wait_until(lambda: server.post(f"/thread/{threads[1]}/cool", {}).status == 503, "the room for images is used up")
         assert execute(server, threads[1], "len(kept)")["result"]["rows"] == [[2000000]]
         assert execute(server, threads[0], "len(kept)")["result"]["rows"] == [[2000000]]
+
+
+# ---- forks ----
+
+STATE = ("import pandas as pd\ndef count():\n    n = 0\n    while True:\n        n += 1\n        yield n\ng = count()\nfirst = [next(g), next(g)]\n"
+         "kept = {'a': 1}\ndf = pd.DataFrame({'n': range(1000)})\nf = open('/workspace/notes.txt', 'w+')\n_ = f.write('one')\nf.flush()")
+
+
+def fork(server, thread, **more):
+    answer = server.post(f"/thread/{thread}/fork", {}, **more)
+    assert answer.status == 200, answer.body
+    assert answer.json["forked_from"] == thread and answer.json["thread_id"] != thread, answer.json
+    return answer.json
+
+
+def value(server, thread, code):
+    answer = execute(server, thread, code)
+    assert answer["status"] == "succeeded" and not answer.get("state_lost"), answer
+    return answer["result"]["rows"][0][0]
+
+
+def said(server, thread):
+    return [(m["role"], m["content"], m["run_id"]) for m in server.get(f"/threads/{thread}/messages").json["messages"]]
+
+
+def test_fork_goes_on_beside_its_thread(server):
+    before = images(server)
+    thread = new_thread(server, datasets=["sales"], title="Spring")
+    give(server, thread, ("pets.csv", PETS))
+    say(server, thread, "SQL: SELECT count(*) AS n FROM sales")
+    assert say(server, thread, "PYTHON: " + STATE)["status"] == "succeeded"
+    answer = fork(server, thread)
+    branch = answer["thread_id"]
+    assert answer == {"thread_id": branch, "forked_from": thread, "title": "Spring", "message_count": 4, "has_variables": True}
+    assert len(said(server, branch)) == 4 and said(server, branch) == said(server, thread)
+    assert status(server, branch)["forked_from"] == thread and status(server, branch)["title"] == "Spring" and "forked_from" not in status(server, thread)
+
+    # Each goes on from there, and neither sees what the other does.
+    assert value(server, thread, "kept['a'] = 'thread'; df.loc[0, 'n'] = 7; _ = f.write(' two'); f.flush(); int(df.n.sum()) * 10 + next(g)") == 4995073
+    assert value(server, branch, "int(df.n.sum()) * 10 + next(g)") == 4995003
+    assert value(server, branch, "str(kept) + open('/workspace/notes.txt').read()") == "{'a': 1}one"
+    assert value(server, thread, "kept['a'] + open('/workspace/notes.txt').read() + str(next(g))") == "threadone two4"
+    assert value(server, branch, "len(sql('SELECT * FROM pets')) + len(open('/data/pets.csv').readlines())") == 7
+    say(server, branch, "SQL: SELECT 1 AS one")
+    assert status(server, branch)["message_count"] == 6 and status(server, thread)["message_count"] == 4
+
+    # A fork of the fork, from the kernel that goes on; and one of a thread that is cold.
+    value(server, branch, "kept['a'] = 'branch'; 1")
+    twig = fork(server, branch)["thread_id"]
+    cool(server, thread)
+    late = fork(server, thread)["thread_id"]
+    assert len(said(server, twig)) == 6
+    for who, expected in ((twig, "branch4"), (branch, "branch4"), (late, "thread5"), (thread, "thread5")):
+        assert value(server, who, "kept['a'] + str(next(g))") == expected
+
+    # Files and images are each thread's own.
+    server.delete(f"/thread/{thread}")
+    assert "/data/pets.csv" in [x["path"] for x in listed(server, branch)["files"]]
+    for who in (branch, twig, late):
+        cool(server, who)
+    assert len(set(images(server)) - set(before)) == 3
+    assert value(server, branch, "kept['a'] + str(len(sql('SELECT * FROM pets')))") == "branch3"
+    for who in (branch, twig, late):
+        assert server.delete(f"/thread/{who}").json["deleted"] is True
+    assert images(server) == before
+
+
+def test_fork_says_what_it_has_not(server):
+    thread = new_thread(server)
+    say(server, thread, "SQL: SELECT count(*) AS n FROM sales")
+    branch = fork(server, thread)
+    assert branch["has_variables"] is False and "not_kept" not in branch and said(server, branch["thread_id"]) == said(server, thread)
+    assert value(server, branch["thread_id"], "kept = 1; 2") == 2
+
+    say(server, thread, "PYTHON: import socket\npair = socket.socketpair()\nkept = 1")
+    branch = fork(server, thread)
+    assert branch["has_variables"] is False and "socket:" in branch["not_kept"], branch
+    answer = execute(server, branch["thread_id"], "'kept' in globals()")
+    assert answer["result"]["rows"] == [[False]] and answer["state_lost"] is True and "forked" in answer["state_lost_reason"], answer
+    assert value(server, thread, "kept") == 1
+
+    with stream(server, f"/thread/{thread}/execute/stream", {"code": "import time\nprint('on', flush=True)\nwhile True: time.sleep(0.01)"}) as events:
+        for kind, event in events:
+            if kind == "step":
+                refused(server.post(f"/thread/{thread}/fork", {}), 409, "CONFLICT")
+                server.post(f"/thread/{thread}/stop", {})
+    refused(server.post("/thread/no-such-thread/fork", {}), 404, "NOT_FOUND")
+
+
+def test_forks_outlive_the_server(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **QUICK, **KEYS)
+    server.key = ANN
+    with server:
+        thread = new_thread(server)
+        say(server, thread, "PYTHON: numbers = iter(range(100))\nfirst = next(numbers)")
+        branch = fork(server, thread)["thread_id"]  # it never ran anything here
+        refused(server.post(f"/thread/{thread}/fork", {}, key=BEN), 404, "NOT_FOUND")
+        refused(server.get(f"/thread/{branch}/status", key=BEN), 404, "NOT_FOUND")
+        assert value(server, thread, "next(numbers)") == 1
+    with server:
+        late = fork(server, thread)["thread_id"]
+        assert value(server, branch, "next(numbers)") == 1
+        assert value(server, late, "next(numbers)") == 2 and value(server, thread, "next(numbers)") == 2
+        assert len(said(server, late)) == len(said(server, branch)) == 2

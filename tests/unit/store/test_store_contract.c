@@ -580,7 +580,7 @@ static void test_a_message_updates_its_thread(void **state)
         "{\"thread_id\":\"t-1\",\"title\":null,\"datasets\":[\"ecommerce\"],\"uploads\":[],"
         "\"created_at\":\"2026-01-01T00:00:00.000+00:00\","
         "\"updated_at\":\"2026-01-03T00:00:00.000+00:00\",\"state\":\"hot\",\"message_count\":1,"
-        "\"pinned\":0}");
+        "\"pinned\":0,\"forked_from\":null}");
     assert_string_equal(list_ids(store, RECORD_THREAD, &(struct store_query){ .owner = "ann" }),
                         "t-1 t-2");
 
@@ -612,6 +612,32 @@ static void test_a_message_updates_its_thread(void **state)
     assert_string_equal(list_ids(store, RECORD_THREAD, &pinned), "t-1");
     assert_string_equal(list_ids(store, RECORD_THREAD, &named), "t-1");
     assert_string_equal(list_ids(store, RECORD_THREAD, &others), "");
+
+    /* A fork begins with copies of the messages, once; another owner's are not found. */
+    struct message second = sample_message("t-1", "ann", "second");
+    keep(store, RECORD_MESSAGE, &second);
+    struct thread fork = t;
+    fork.thread_id = "t-fork";
+    fork.forked_from = "t-1";
+    keep(store, RECORD_THREAD, &fork);
+    keep(store, RECORD_THREAD, &fork);
+    auto_free char *forked = fetched(store, RECORD_THREAD, "ann", "t-fork");
+    assert_non_null(strstr(forked, "\"message_count\":2"));
+    assert_non_null(strstr(forked, "\"forked_from\":\"t-1\""));
+    struct store_page page;
+    const struct store_query of_fork = { .owner = "ann", .thread_id = "t-fork" };
+    assert_works(store_list_wait(store, RECORD_MESSAGE, &of_fork, &page, &err), &err);
+    assert_int_equal(page.n, 2);
+    assert_string_equal(page.messages[0].content, "hello\nthere");
+    assert_string_equal(page.messages[0].metadata_json, "{\"tokens\":3}");
+    assert_string_equal(page.messages[0].run_id, "r-9");
+    assert_string_equal(page.messages[1].content, "second");
+    store_page_finish(&page);
+    struct thread stolen = fork;
+    stolen.owner = "bob";
+    keep(store, RECORD_THREAD, &stolen);
+    auto_free char *empty = fetched(store, RECORD_THREAD, "bob", "t-fork");
+    assert_non_null(strstr(empty, "\"message_count\":0"));
 }
 
 static void test_a_thread_goes_with_its_messages(void **state)
