@@ -166,6 +166,27 @@ typedef void (*chat_fork_fn)(struct chat *fork, const char *not_kept, const stru
                              void *arg);
 int chat_fork(struct chat *c, const char *id, const char *title, chat_fork_fn done, void *arg,
               struct err *err);
+
+/*
+ * Checkpoints: images of the chat that are kept beside its present one, CHECKPOINTS_MAX at most. One
+ * is {checkpoint_id, name, created_at, message_count, bytes}; they go with the chat
+ * and when its data changes.
+ */
+#define CHECKPOINTS_MAX 8
+typedef void (*chat_checkpoint_fn)(json_t *answer, const struct err *err, void *arg); /* borrowed */
+/* [{…}], the oldest first. New reference; NULL: out of memory. */
+json_t *chat_checkpoints(const struct chat *c);
+/* name may be NULL. As chat_fork(); CONFLICT also when variables cannot be kept or it has too many. */
+int chat_checkpoint(struct chat *c, const char *name, chat_checkpoint_fn done, void *arg,
+                    struct err *err);
+/*
+ * Gives the kernel up and goes on from the checkpoint. The answer is the checkpoint with
+ * messages_after: how many later messages are history only. NOT_FOUND; CONFLICT while a turn is
+ * under way.
+ */
+int chat_rollback(struct chat *c, const char *id, chat_checkpoint_fn done, void *arg,
+                  struct err *err);
+int chat_remove_checkpoint(struct chat *c, const char *id, struct err *err);
 int64_t chat_message_count(const struct chat *c);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */

@@ -97,7 +97,20 @@ int keeper_check_room(struct agent *a, struct err *err);
  * keeper_take_link() makes it that one's image.
  */
 int keeper_link(const struct chat *from, const struct chat *to, struct err *err);
+int keeper_link_file(const char *path, const struct chat *to, struct err *err);
 int keeper_take_link(struct chat *c, struct err *err);
+/*
+ * Names beside the image: they go with the thread and its data. CONFLICT when the chat can have no
+ * image.
+ */
+#define IMAGE_PATH_SIZE 4400
+int keeper_image_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
+                      struct err *err);
+/* … with the thread only. */
+int keeper_thread_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
+                       struct err *err);
+#define CHECKPOINT_MARK ".cp-" /* in the names of checkpoints and of their index */
+void keeper_remove_checkpoints(const struct chat *c);
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
 /* Now, whatever is under way. */
@@ -111,6 +124,21 @@ void chat_remember(struct chat *c, const char *role, const char *content, const 
  */
 void chat_adopt(struct chat *c, const json_t *earlier);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
+
+/* ---- fork.c ---- */
+
+/*
+ * The chat's present state as its image: has_image, or refusal says why not; NULL: it has no
+ * variables. CONFLICT, at once or later, while a turn is under way; UNAVAILABLE without room.
+ */
+typedef void (*chat_image_fn)(bool has_image, const char *refusal, const struct err *err,
+                              void *arg);
+int chat_take_image(struct chat *c, chat_image_fn done, void *arg, struct err *err);
+
+/* ---- checkpoints.c ---- */
+
+/* A chat that was read from the store: checkpoints of other data than it has now go. */
+void checkpoints_adopt(const struct chat *c);
 
 /* ---- sandboxes.c ---- */
 

@@ -102,6 +102,8 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
     }
     bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_kept(c->kernel) &&
                                    thread_kernel_has_variables(c->kernel);
+    if (had)
+        keeper_remove_checkpoints(c);
     if (had && !keep)
         thread_kernel_drop(c->kernel, "the thread's data changed");
     catalog_unref(TAKE_PTR(c->catalog));
@@ -671,8 +673,10 @@ static void on_record(const struct err *err, const struct store_page *page, void
             r = chat_set_terms(c, terms, store_time_ms(t->created_at), &why);
         if (r == 0)
             r = find_data(c, false, &why);
-        if (r == 0)
+        if (r == 0) {
             keeper_adopt(c);
+            checkpoints_adopt(c);
+        }
         if (r == -ERR_NOT_FOUND)
             r = 0; /* its data is gone, its history is not: the next turn says so */
     }

@@ -12,6 +12,83 @@
 
 #define LOST_BEFORE "variables were lost before the thread was forked"
 
+/* ---- the image ---- */
+
+struct taking {
+    struct chat *chat; /* a reference */
+    chat_image_fn done;
+    void *arg;
+};
+
+static bool is_busy(const struct chat *c)
+{
+    return c->turns || thread_kernel_is_busy(c->kernel);
+}
+
+static int refuse_busy(struct err *err)
+{
+    return err_set(err, ERR_CONFLICT,
+                   "this thread is busy; try again when its answer is there, or stop it");
+}
+
+static void taken(struct taking *t, bool has_image, const char *refusal, const struct err *err)
+{
+    t->done(has_image, refusal, err, t->arg);
+    chat_unref(t->chat);
+    free(t);
+}
+
+static void cooled(void *arg)
+{
+    struct taking *t = arg;
+    const struct chat *c = t->chat;
+    struct err err = ERR_INIT;
+    const char *refusal = thread_kernel_refusal(c->kernel);
+    bool is_cold = thread_kernel_state(c->kernel) == KERNEL_COLD;
+    if (is_busy(c) || (!is_cold && !refusal && thread_kernel_is_kept(c->kernel))) {
+        (void)refuse_busy(&err); /* a message came meanwhile */
+        taken(t, false, NULL, &err);
+    } else if (is_cold) {
+        taken(t, true, NULL, NULL);
+    } else {
+        taken(t, false, refusal ? refusal : "its sandbox ended while it was put aside", NULL);
+    }
+}
+
+static void settled(void *arg)
+{
+    struct taking *t = arg;
+    struct chat *c = t->chat;
+    struct err err = ERR_INIT;
+    struct chat_sandbox now;
+    chat_sandbox(c, &now);
+    int r = is_busy(c) ? refuse_busy(&err) : 0;
+    if (r == 0 && now.has_variables && c->agent->env.cfg->images_bytes > 0)
+        r = keeper_check_room(c->agent, &err);
+    if (r < 0)
+        taken(t, false, NULL, &err);
+    else if (!now.has_variables)
+        taken(t, false, NULL, NULL);
+    else if (chat_cool(c, &err) < 0)
+        taken(t, false, err.message, NULL);
+    else
+        chat_when_settled(c, cooled, t);
+}
+
+int chat_take_image(struct chat *c, chat_image_fn done, void *arg, struct err *err)
+{
+    if (is_busy(c))
+        return refuse_busy(err);
+    struct taking *t = calloc(1, sizeof(*t));
+    if (!t)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *t = (struct taking){ .chat = chat_ref(c), .done = done, .arg = arg };
+    chat_when_settled(c, settled, t);
+    return 0;
+}
+
+/* ---- forks ---- */
+
 struct forking {
     struct chat *from; /* a reference */
     char id[CHAT_ID_MAX + 1];
@@ -29,17 +106,6 @@ static void end(struct forking *f, struct chat *fork, const struct err *err)
     chat_unref(f->from);
     free(f->title);
     free(f);
-}
-
-static bool is_busy(const struct chat *c)
-{
-    return c->turns || thread_kernel_is_busy(c->kernel);
-}
-
-static int refuse_busy(struct err *err)
-{
-    return err_set(err, ERR_CONFLICT,
-                   "this thread is busy; fork it when its answer is there, or stop it");
 }
 
 static void on_created(struct chat *fork, const struct err *err, void *arg)
@@ -92,60 +158,34 @@ static void create(struct forking *f, bool with_image)
         snprintf(f->not_kept, sizeof(f->not_kept), "%s", err.message);
 }
 
-static void cooled(void *arg)
+static void on_image(bool has_image, const char *refusal, const struct err *err, void *arg)
 {
     struct forking *f = arg;
-    struct chat *c = f->from;
-    struct err err = ERR_INIT;
-    bool is_cold = thread_kernel_state(c->kernel) == KERNEL_COLD;
-    const char *refusal = thread_kernel_refusal(c->kernel);
-    if (is_busy(c) || (!is_cold && !refusal && thread_kernel_is_kept(c->kernel))) {
-        (void)refuse_busy(&err); /* a message came meanwhile */
-        end(f, NULL, &err);
+    if (err) {
+        end(f, NULL, err);
         return;
     }
-    if (!is_cold)
-        snprintf(f->not_kept, sizeof(f->not_kept), "%s",
-                 refusal ? refusal : "its sandbox ended while it was put aside");
-    create(f, is_cold);
-}
-
-static void settled(void *arg)
-{
-    struct forking *f = arg;
-    struct chat *c = f->from;
-    struct err err = ERR_INIT;
-    struct chat_sandbox now;
-    chat_sandbox(c, &now);
-    int r = is_busy(c) ? refuse_busy(&err) : 0;
-    if (r == 0 && now.has_variables && c->agent->env.cfg->images_bytes > 0)
-        r = keeper_check_room(c->agent, &err);
-    if (r < 0) {
-        end(f, NULL, &err);
-    } else if (!now.has_variables) {
-        create(f, false);
-    } else if (chat_cool(c, &err) < 0) {
-        snprintf(f->not_kept, sizeof(f->not_kept), "%s", err.message);
-        create(f, false);
-    } else {
-        chat_when_settled(c, cooled, f);
-    }
+    if (refusal)
+        snprintf(f->not_kept, sizeof(f->not_kept), "%s", refusal);
+    create(f, has_image);
 }
 
 int chat_fork(struct chat *c, const char *id, const char *title, chat_fork_fn done, void *arg,
               struct err *err)
 {
-    if (is_busy(c))
-        return refuse_busy(err);
     struct forking *f = calloc(1, sizeof(*f));
     char *copy = title ? strdup(title) : NULL;
-    if (!f || (title && !copy)) {
+    int r = f && (!title || copy) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        *f = (struct forking){ .from = chat_ref(c), .title = copy, .done = done, .arg = arg };
+        snprintf(f->id, sizeof(f->id), "%s", id);
+        r = chat_take_image(c, on_image, f, err);
+        if (r < 0)
+            chat_unref(c);
+    }
+    if (r < 0) {
         free(f);
         free(copy);
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    *f = (struct forking){ .from = chat_ref(c), .title = copy, .done = done, .arg = arg };
-    snprintf(f->id, sizeof(f->id), "%s", id);
-    chat_when_settled(c, settled, f);
-    return 0;
+    return r;
 }

@@ -31,7 +31,6 @@
     60000 /* how long a kernel without variables is kept for the next message */
 #define LOOK_MS                                                                                    \
     10 /* how often kernels are looked at that are being put aside when the server stops */
-#define IMAGE_PATH_SIZE 4400
 #define PARTIAL ".partial"
 #define LINKED ".link" PARTIAL /* another name of an image: never one that is written to */
 #define LINKED_PATH_SIZE (IMAGE_PATH_SIZE + sizeof(LINKED))
@@ -122,15 +121,15 @@ void keeper_adopt(struct chat *c)
     }
 }
 
-/* True if there were any. */
-static bool remove_images(struct agent *a, const char *thread)
+/* Files of a thread that have this in their names. True if there were any. */
+static bool remove_images(struct agent *a, const char *thread, const char *part)
 {
     char path[IMAGE_PATH_SIZE];
     bool any = false;
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = a->env.store ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strncmp(e->d_name, thread, THREAD_HEX) == 0)
+        if (strncmp(e->d_name, thread, THREAD_HEX) == 0 && strstr(e->d_name, part))
             any = unlinkat(dirfd(dir), e->d_name, 0) == 0 || any;
     if (dir)
         closedir(dir);
@@ -141,7 +140,14 @@ void keeper_remove_images(struct agent *a, const char *owner, const char *id)
 {
     char thread[HASH_HEX_SIZE];
     if (thread_name(owner, id, thread))
-        (void)remove_images(a, thread);
+        (void)remove_images(a, thread, "");
+}
+
+void keeper_remove_checkpoints(const struct chat *c)
+{
+    char thread[HASH_HEX_SIZE];
+    if (thread_name(c->owner, c->id, thread))
+        (void)remove_images(c->agent, thread, CHECKPOINT_MARK);
 }
 
 /* Whether an image's name says that it has this source. */
@@ -179,16 +185,46 @@ void agent_forget_files(struct agent *a, const char *owner, const char *thread_i
 {
     char thread[HASH_HEX_SIZE];
     if (!chat_find(a, owner, thread_id) && thread_name(owner, thread_id, thread) &&
-        remove_images(a, thread))
+        remove_images(a, thread, ""))
         leave_lost(a, thread);
+}
+
+int keeper_image_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
+                      struct err *err)
+{
+    if (!image_path(c, ret))
+        return err_set(err, ERR_CONFLICT, "this thread cannot have an image");
+    size_t len = strlen(ret);
+    snprintf(ret + len, IMAGE_PATH_SIZE - len, "%s", suffix);
+    return 0;
+}
+
+int keeper_thread_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
+                       struct err *err)
+{
+    char thread[HASH_HEX_SIZE];
+    if (!c->agent->env.store || !thread_name(c->owner, c->id, thread))
+        return err_set(err, ERR_CONFLICT, "this thread cannot have an image");
+    snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s%s", c->agent->env.cfg->home, THREAD_HEX, thread,
+             suffix);
+    return 0;
 }
 
 int keeper_link(const struct chat *from, const struct chat *to, struct err *err)
 {
-    char path[IMAGE_PATH_SIZE], image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
-    if (!image_path(from, path) || !image_path(to, image) || !str_eq(from->data.key, to->data.key))
+    char path[IMAGE_PATH_SIZE];
+    if (!image_path(from, path) || !str_eq(from->data.key, to->data.key))
+        return err_set(err, ERR_CONFLICT, "the thread's data changed");
+    return keeper_link_file(path, to, err);
+}
+
+int keeper_link_file(const char *path, const struct chat *to, struct err *err)
+{
+    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    if (!image_path(to, image))
         return err_set(err, ERR_CONFLICT, "the thread's data changed");
     snprintf(linked, sizeof(linked), "%s" LINKED, image);
+    (void)unlink(linked);
     return link(path, linked) == 0 ? 0 : err_errno(err, ERR_IO, errno, "linking the image");
 }
 

@@ -79,7 +79,7 @@ static void on_opened(struct chat *c, const struct err *err, void *arg)
         return;
     }
     int r = chat_is_busy(c) ? err_set(&why, ERR_CONFLICT,
-                                      "this thread is busy; fork it when its answer is there, or "
+                                      "this thread is busy; try again when its answer is there, or "
                                       "stop it") :
                               0;
     if (r == 0)

@@ -341,3 +341,59 @@ def test_forks_outlive_the_server(tmp_path):
         assert value(server, branch, "next(numbers)") == 1
         assert value(server, late, "next(numbers)") == 2 and value(server, thread, "next(numbers)") == 2
         assert len(said(server, late)) == len(said(server, branch)) == 2
+
+
+# ---- checkpoints ----
+
+def test_thread_goes_back_to_checkpoints(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **QUICK, **KEYS)
+    server.key = ANN
+
+    def rollback(checkpoint, **more):
+        return server.post(f"/thread/{thread}/rollback", {"checkpoint": checkpoint}, **more)
+
+    def checkpoints():
+        return server.get(f"/thread/{thread}/checkpoints").json["checkpoints"]
+
+    with server:
+        thread = new_thread(server)
+        assert "no variables" in refused(server.post(f"/thread/{thread}/checkpoint", {}), 409, "CONFLICT")
+        say(server, thread, "PYTHON: numbers = iter(range(100))\nkept = [next(numbers)]")
+        first = server.post(f"/thread/{thread}/checkpoint", {"name": "one"}).json
+        assert first["thread_id"] == thread and first["name"] == "one" and first["message_count"] == 2 and first["bytes"] > 0, first
+        assert value(server, thread, "kept.append(next(numbers)); str(kept)") == "[0, 1]"
+        say(server, thread, "PYTHON: kept.append('more')")
+        second = server.post(f"/thread/{thread}/checkpoint", {}).json
+        assert [(c["checkpoint_id"], c["name"]) for c in checkpoints()] == [(first["checkpoint_id"], "one"), (second["checkpoint_id"], None)]
+        execute(server, thread, "del kept")
+        for again in range(2):  # from a kernel that goes on
+            answer = rollback(first["checkpoint_id"])
+            assert answer.status == 200 and answer.json["messages_after"] == 2, answer.body
+            assert value(server, thread, "kept.append(next(numbers)); str(kept)") == "[0, 1]"
+        assert status(server, thread)["message_count"] == 4
+        assert rollback(second["checkpoint_id"]).json["messages_after"] == 0
+
+        for path in ("checkpoint", "rollback"):
+            refused(server.post(f"/thread/{thread}/{path}", {"checkpoint": first["checkpoint_id"]} if path == "rollback" else {}, key=BEN), 404, "NOT_FOUND")
+        refused(server.get(f"/thread/{thread}/checkpoints", key=BEN), 404, "NOT_FOUND")
+        refused(rollback("00000000"), 404, "NOT_FOUND")
+        branch = fork(server, thread)["thread_id"]
+        assert server.get(f"/thread/{branch}/checkpoints").json["checkpoints"] == []
+        refused(server.post(f"/thread/{branch}/rollback", {"checkpoint": first["checkpoint_id"]}), 404, "NOT_FOUND")
+    with server:  # the base that they need is kept
+        assert value(server, thread, "str(kept)") == "[0, 1, 'more']"
+        assert rollback(first["checkpoint_id"]).status == 200
+        assert value(server, thread, "str(kept) + str(next(numbers))") == "[0]1"
+        while len(checkpoints()) < 8:
+            assert server.post(f"/thread/{thread}/checkpoint", {}).status == 200
+        assert "at most 8" in refused(server.post(f"/thread/{thread}/checkpoint", {}), 409, "CONFLICT")
+        assert server.delete(f"/thread/{thread}/checkpoints/{second['checkpoint_id']}").json["deleted"] is True
+        refused(rollback(second["checkpoint_id"]), 404, "NOT_FOUND")
+        assert len(checkpoints()) == 7 and server.post(f"/thread/{thread}/checkpoint", {}).status == 200
+        give(server, thread, ("pets.csv", PETS))  # other data: nothing of before comes back
+        assert checkpoints() == [] and not [name for name in images(server) if ".cp-" in name]
+        server.delete(f"/thread/{thread}")
+        server.delete(f"/thread/{branch}")
+        assert images(server) == []

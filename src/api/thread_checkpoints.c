@@ -1,0 +1,221 @@
+/* Checkpoints of threads: made, listed, gone back to, deleted. */
+
+#include <stdlib.h>
+#include <string.h>
+#include "agent/agent.h"
+#include "api/app.h"
+
+#define NAME_MAX_CHARS 200
+
+static const struct schema_field make_fields[] = {
+    { .name = "name", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, NAME_MAX_CHARS),
+      .example = "\"before the join\"" },
+    { .name = NULL },
+};
+static const struct schema make_schema = { .name = "NewCheckpoint",
+                                           .doc = "What the checkpoint is called.",
+                                           .fields = make_fields };
+static const struct schema_field back_fields[] = {
+    { .name = "checkpoint", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 100),
+      .example = "\"0a1b2c3d\"", .doc = "The `checkpoint_id` of one of the thread." },
+    { .name = NULL },
+};
+static const struct schema back_schema = { .name = "Rollback",
+                                           .doc = "The checkpoint to go on from.",
+                                           .fields = back_fields };
+
+struct waiting {
+    struct http_request *req; /* NULL: the client left */
+    struct chat *chat;        /* a reference; NULL until it is open */
+};
+
+static void left(void *arg)
+{
+    ((struct waiting *)arg)->req = NULL;
+}
+
+/* Takes the answer. */
+static void end(struct waiting *w, json_t *answer, const struct err *err)
+{
+    if (w->req && err && err->code == ERR_UNAVAILABLE)
+        http_reply_busy(w->req, 1, "%s", err->message);
+    else if (w->req && err)
+        http_reply_error(w->req, err);
+    else if (w->req)
+        http_reply_json(w->req, 200, json_incref(answer));
+    json_decref(answer);
+    chat_unref(w->chat);
+    free(w);
+}
+
+static void on_checkpoint(json_t *answer, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    json_t *whole = err ? NULL : json_deep_copy(answer);
+    if (whole)
+        json_object_set_new(whole, "thread_id", json_string(chat_id(w->chat)));
+    end(w, whole, err);
+}
+
+static const char *text_of(struct http_request *req, const char *key)
+{
+    return json_string_value(json_object_get(http_body_json(req), key));
+}
+
+static int make(struct waiting *w, struct err *err)
+{
+    return chat_checkpoint(w->chat, text_of(w->req, "name"), on_checkpoint, w, err);
+}
+
+static int back(struct waiting *w, struct err *err)
+{
+    return chat_rollback(w->chat, text_of(w->req, "checkpoint"), on_checkpoint, w, err);
+}
+
+static int list(struct waiting *w, struct err *err)
+{
+    json_t *checkpoints = chat_checkpoints(w->chat);
+    if (!checkpoints)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    end(w,
+        json_pack("{s:s, s:o}", "thread_id", chat_id(w->chat), "checkpoints", checkpoints), NULL);
+    return 0;
+}
+
+static int drop(struct waiting *w, struct err *err)
+{
+    const char *id = http_param(w->req, "checkpoint_id");
+    int r = chat_remove_checkpoint(w->chat, id, err);
+    if (r == 0)
+        end(w, json_pack("{s:s, s:s, s:b}", "thread_id", chat_id(w->chat), "checkpoint_id", id,
+                         "deleted", 1),
+            NULL);
+    return r;
+}
+
+/* What is done with the chat takes the waiting unless it fails. */
+static void with_chat(struct waiting *w, struct chat *c, const struct err *err,
+                      int (*act)(struct waiting *w, struct err *err))
+{
+    struct err why = ERR_INIT;
+    w->chat = c;
+    if (err)
+        end(w, NULL, err);
+    else if (!w->req)
+        end(w, NULL, NULL);
+    else if (act(w, &why) < 0)
+        end(w, NULL, &why);
+}
+
+static void opened_to_make(struct chat *c, const struct err *err, void *arg)
+{
+    with_chat(arg, c, err, make);
+}
+
+static void opened_to_list(struct chat *c, const struct err *err, void *arg)
+{
+    with_chat(arg, c, err, list);
+}
+
+static void opened_to_go_back(struct chat *c, const struct err *err, void *arg)
+{
+    with_chat(arg, c, err, back);
+}
+
+static void opened_to_drop(struct chat *c, const struct err *err, void *arg)
+{
+    with_chat(arg, c, err, drop);
+}
+
+static void open_to(struct http_request *req, chat_fn opened)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = calloc(1, sizeof(*w));
+    int r = w ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        w->req = req;
+        r = chat_open(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), opened, w,
+                      &err);
+    }
+    if (r < 0) {
+        free(w);
+        http_reply_error(req, &err);
+        return;
+    }
+    http_defer(req, left, w);
+}
+
+static void post_checkpoint(struct http_request *req)
+{
+    open_to(req, opened_to_make);
+}
+
+static void get_checkpoints(struct http_request *req)
+{
+    open_to(req, opened_to_list);
+}
+
+static void post_rollback(struct http_request *req)
+{
+    open_to(req, opened_to_go_back);
+}
+
+static void delete_checkpoint(struct http_request *req)
+{
+    open_to(req, opened_to_drop);
+}
+
+#define THREAD_PARAM                                                                               \
+    {                                                                                              \
+        .field = { .name = "thread_id",                                                            \
+                   .types = SCHEMA_STRING,                                                         \
+                   SCHEMA_RANGE(1, 100),                                                           \
+                   .doc = "The `thread_id` of a thread." }                                         \
+    }
+static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
+static const struct route_param checkpoint_params[] = {
+    THREAD_PARAM,
+    { .field = { .name = "checkpoint_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+                 .doc = "The `checkpoint_id` of one of its checkpoints." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_response make_responses[] = {
+    { 200, NULL, NULL, false,
+      "{thread_id, checkpoint_id, name, created_at, message_count, bytes}" },
+    { .status = 0 }
+};
+static const struct route_response list_responses[] = {
+    { 200, NULL, NULL, false,
+      "{thread_id, checkpoints: [{checkpoint_id, name, created_at, message_count, bytes}]}, the "
+      "oldest first" },
+    { .status = 0 }
+};
+static const struct route_response back_responses[] = {
+    { 200, NULL, NULL, false,
+      "The checkpoint with `messages_after`: so many later messages are history only." },
+    { .status = 0 }
+};
+static const struct route_response drop_responses[] = {
+    { 200, NULL, NULL, false, "{thread_id, checkpoint_id, deleted}" }, { .status = 0 }
+};
+
+static const struct route routes[] = {
+    { HTTP_POST, "/thread/{thread_id}/checkpoint", post_checkpoint, .id = "checkpointThread",
+      .tag = "threads", .summary = "Keep the present variables of a thread to go back to",
+      .params = thread_params, .body = &make_schema, .responses = make_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) |
+                ROUTE_ERR(UNAVAILABLE),
+      .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_GET, "/thread/{thread_id}/checkpoints", get_checkpoints, .id = "listCheckpoints",
+      .tag = "threads", .summary = "Checkpoints of a thread", .params = thread_params,
+      .responses = list_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_POST, "/thread/{thread_id}/rollback", post_rollback, .id = "rollbackThread",
+      .tag = "threads", .summary = "Set the variables of a thread back to a checkpoint",
+      .params = thread_params, .body = &back_schema, .responses = back_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) },
+    { HTTP_DELETE, "/thread/{thread_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
+      .id = "deleteCheckpoint", .tag = "threads", .summary = "Delete a checkpoint",
+      .params = checkpoint_params, .responses = drop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+};
+
+const struct route_table checkpoint_routes = { routes, ARRAY_SIZE(routes) };
