@@ -294,9 +294,12 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     sb->before = usage(sb);
     sb->begun_us = clock_now_us();
     sb->ops->set_busy(sb->link, true);
-    r = sb->ops->send(sb->link, frame.data, frame.len, err);
-    if (r < 0) {
+    struct err why = ERR_INIT;
+    r = sb->ops->send(sb->link, frame.data, frame.len, &why);
+    /* A kernel that refused its image may be gone by now: what it left in its socket tells why. */
+    if (r < 0 && !(sb->has_image && !sb->inbox.ready)) {
         sb->ops->set_busy(sb->link, false);
+        *err = why;
         return r;
     }
     sb->done = done;
