@@ -150,8 +150,8 @@ int chat_cool(struct chat *c, struct err *err);
 /* Brings its kernel up, thawed, from its image, or new. */
 int chat_wake(struct chat *c, struct err *err);
 /*
- * Calls once, from the loop, when its kernel is not on its way from one state to another. The chat
- * is held until then.
+ * Calls once, from the loop, when its kernel is not on its way from one state to another, or when
+ * the agent ends. The chat is held until then.
  */
 void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg);
 /*

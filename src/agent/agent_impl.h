@@ -83,6 +83,7 @@ struct agent {
 int keeper_begin(struct agent *a, struct err *err);
 /* Tells who waits that the kernel has come to rest, if it has. */
 void keeper_tell_settled(struct chat *c);
+/* The agent ends: calls who waits, and has nobody wait any more. */
 void keeper_forget(struct chat *c);
 void keeper_stats(struct agent *a, struct agent_stats *ret);
 /* A chat that was read from the store goes on with its image, if there is one. */

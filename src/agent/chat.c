@@ -273,7 +273,6 @@ static void chat_free(struct chat *c)
     json_decref(c->history);
     json_decref(c->last_plan);
     free(c->last_question);
-    keeper_forget(c);
     sandbox_terms_destroy(c->terms);
     json_decref(c->last_execution);
     free(c);
@@ -477,10 +476,13 @@ struct opening {
 
 static void open_end(struct opening *o, struct chat *chat, const struct err *err)
 {
+    struct err why = ERR_INIT;
+    if (o->agent->closing)
+        err_set(&why, ERR_CANCELLED, "the server stops");
     if (o->agent->closing || !o->done)
-        chat_unref(chat);
-    else
-        o->done(chat, err, o->arg);
+        chat_unref(TAKE_PTR(chat));
+    if (o->done)
+        o->done(chat, why.code ? &why : err, o->arg);
     free(o);
 }
 
@@ -772,6 +774,8 @@ void agent_destroy(struct agent *a)
     if (!a)
         return;
     agent_stop(a);
+    for (struct chat *c = a->chats; c; c = c->next)
+        keeper_forget(c);
     while (a->chats) {
         struct chat *c = a->chats;
         while (c->turns)

@@ -207,6 +207,8 @@ int chat_checkpoint(struct chat *c, const char *name, chat_checkpoint_fn done, v
 static int roll_back(struct chat *c, const char *id, json_t **ret, struct err *err)
 {
     char path[IMAGE_PATH_SIZE];
+    if (c->agent->closing)
+        return err_set(err, ERR_CANCELLED, "the server stops");
     if (c->turns || thread_kernel_is_busy(c->kernel))
         return err_set(err, ERR_CONFLICT,
                        "this thread is busy; try again when its answer is there, or stop it");

@@ -45,7 +45,10 @@ static void cooled(void *arg)
     struct err err = ERR_INIT;
     const char *refusal = thread_kernel_refusal(c->kernel);
     bool is_cold = thread_kernel_state(c->kernel) == KERNEL_COLD;
-    if (is_busy(c) || (!is_cold && !refusal && thread_kernel_is_kept(c->kernel))) {
+    if (c->agent->closing) {
+        err_set(&err, ERR_CANCELLED, "the server stops");
+        taken(t, false, NULL, &err);
+    } else if (is_busy(c) || (!is_cold && !refusal && thread_kernel_is_kept(c->kernel))) {
         (void)refuse_busy(&err); /* a message came meanwhile */
         taken(t, false, NULL, &err);
     } else if (is_cold) {
@@ -62,7 +65,9 @@ static void settled(void *arg)
     struct err err = ERR_INIT;
     struct chat_sandbox now;
     chat_sandbox(c, &now);
-    int r = is_busy(c) ? refuse_busy(&err) : 0;
+    int r = c->agent->closing ? err_set(&err, ERR_CANCELLED, "the server stops") :
+            is_busy(c)        ? refuse_busy(&err) :
+                                0;
     if (r == 0 && now.has_variables && c->agent->env.cfg->images_bytes > 0)
         r = keeper_check_room(c->agent, &err);
     if (r < 0)

@@ -87,7 +87,9 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
     return true;
 }
 
-/* A file that says that an image was removed while its thread was not in memory. */
+/* A file that says that an image was removed while its thread was not in memory; its size says why. */
+enum image_loss { LOST_DATA_CHANGED, LOST_MID_FORK };
+
 static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_PATH_SIZE])
 {
     int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home, THREAD_HEX,
@@ -95,29 +97,44 @@ static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_
     return n < IMAGE_PATH_SIZE;
 }
 
-static void leave_lost(const struct agent *a, const char *thread)
+static void leave_lost(const struct agent *a, const char *thread, enum image_loss loss)
 {
     char path[IMAGE_PATH_SIZE];
-    int fd = lost_path(a, thread, path) ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd >= 0)
-        close(fd);
+    struct err ignored = ERR_INIT;
+    if (lost_path(a, thread, path))
+        (void)fd_replace_file(path, "01", (size_t)loss, 0600, &ignored);
+}
+
+/* Why it was removed, once. NULL: there is no such file. */
+static const char *take_lost(const struct agent *a, const char *thread)
+{
+    static const char *const reasons[] = {
+        [LOST_DATA_CHANGED] = "its data changed while it was put aside",
+        [LOST_MID_FORK] = "the server ended while the thread was forked",
+    };
+    char path[IMAGE_PATH_SIZE];
+    struct stat st;
+    if (!lost_path(a, thread, path) || stat(path, &st) < 0 || unlink(path) < 0)
+        return NULL;
+    return reasons[st.st_size > 0 ? LOST_MID_FORK : LOST_DATA_CHANGED];
 }
 
 void keeper_adopt(struct chat *c)
 {
-    char path[IMAGE_PATH_SIZE], lost[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
+    char path[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
     struct err ignored = ERR_INIT;
     if (!image_path(c, path) || !thread_name(c->owner, c->id, thread))
         return;
     bool is_old = access(path, R_OK) < 0 && thread_sleep_recover(path);
+    const char *lost = take_lost(c->agent, thread);
     if (access(path, R_OK) == 0 && thread_kernel_adopt(c->kernel, path, &ignored) == 0) {
         if (is_old)
             thread_kernel_note_loss(c->kernel,
                                     "the server ended before it put this thread aside: variables "
                                     "are as they were when it was put aside last, without what ran "
                                     "since");
-    } else if (lost_path(c->agent, thread, lost) && unlink(lost) == 0) {
-        thread_kernel_note_loss(c->kernel, "its data changed while it was put aside");
+    } else if (lost) {
+        thread_kernel_note_loss(c->kernel, lost);
     }
 }
 
@@ -167,7 +184,7 @@ void keeper_forget_data(struct agent *a, const char *owner, const char *id)
     DIR *dir = a->env.store && thread_name(owner, id, source) ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (has_source(e->d_name, source)) {
-            leave_lost(a, e->d_name);
+            leave_lost(a, e->d_name, LOST_DATA_CHANGED);
             unlinkat(dirfd(dir), e->d_name, 0);
         }
     if (dir)
@@ -186,7 +203,7 @@ void agent_forget_files(struct agent *a, const char *owner, const char *thread_i
     char thread[HASH_HEX_SIZE];
     if (!chat_find(a, owner, thread_id) && thread_name(owner, thread_id, thread) &&
         remove_images(a, thread, ""))
-        leave_lost(a, thread);
+        leave_lost(a, thread, LOST_DATA_CHANGED);
 }
 
 int keeper_image_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
@@ -277,14 +294,17 @@ void keeper_stats(struct agent *a, struct agent_stats *ret)
     }
 }
 
-/* What a server that was killed left half written. */
-static void remove_partial(const char *path)
+/* What a server that was killed left half written or half linked. */
+static void remove_partial(struct agent *a, const char *path)
 {
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const char *dot = strrchr(e->d_name, '.');
-        if (dot && str_eq(dot, PARTIAL))
-            unlinkat(dirfd(dir), e->d_name, 0);
+        if (!dot || !str_eq(dot, PARTIAL))
+            continue;
+        if (strstr(e->d_name, LINKED))
+            leave_lost(a, e->d_name, LOST_MID_FORK); /* unless the thread has another image */
+        unlinkat(dirfd(dir), e->d_name, 0);
     }
     if (dir)
         closedir(dir);
@@ -396,6 +416,7 @@ void keeper_forget(struct chat *c)
     while (c->settling) {
         struct settle_waiter *w = c->settling;
         c->settling = w->next;
+        w->done(w->arg);
         free(w);
     }
 }
@@ -513,7 +534,7 @@ int keeper_begin(struct agent *a, struct err *err)
     if (r < 0)
         return r;
     if (a->env.store)
-        remove_partial(path);
+        remove_partial(a, path);
     if (a->env.store)
         image_sweep_bases(path);
     executor_on_shortage(a->env.executor, make_room, a);

@@ -1,5 +1,8 @@
 """Threads whose kernel becomes a file and comes back, in forks, too: everything that Python can hold between two cells, after a restart as well."""
 
+import hashlib
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from api import QUICK, refused, wait_for_metric
@@ -97,6 +100,11 @@ def server(directory):
 def images(server):
     """What they are differences to, their base, is not counted."""
     return sorted(p.name for p in (server.home / "images").iterdir() if not p.name.startswith("base-"))
+
+
+def image_prefix(thread, owner="local"):
+    """How the names of its files begin."""
+    return hashlib.sha256(f"{owner}\n{thread}".encode()).hexdigest()[:32]
 
 
 @pytest.mark.parametrize("what", HELD)
@@ -341,6 +349,66 @@ def test_forks_outlive_the_server(tmp_path):
         assert value(server, branch, "next(numbers)") == 1
         assert value(server, late, "next(numbers)") == 2 and value(server, thread, "next(numbers)") == 2
         assert len(said(server, late)) == len(said(server, branch)) == 2
+
+
+BIG = "big = bytes(range(250)) * 80_000\nnumbers = iter(range(100))\nfirst = next(numbers)"
+
+
+def is_imaging(server, thread):
+    return any(name.endswith(".partial") for name in images(server)) or status(server, thread)["sandbox"].get("last_move") == "hot→cold"
+
+
+def test_message_waits_for_the_image_of_a_fork(server):
+    thread = new_thread(server)
+    assert execute(server, thread, BIG)["status"] == "succeeded"
+    with ThreadPoolExecutor(1) as pool:
+        forking = pool.submit(server.post, f"/thread/{thread}/fork", {})
+        wait_until(lambda: is_imaging(server, thread), "the image is being written")
+        assert value(server, thread, "next(numbers) * 10 + (len(big) == 20_000_000)") == 11
+        answer = forking.result(60)
+    if answer.status == 200:  # it was quicker than the message
+        assert value(server, answer.json["thread_id"], "next(numbers)") == 1
+    else:
+        assert "busy" in refused(answer, 409, "CONFLICT")
+    branch = fork(server, thread)["thread_id"]
+    assert value(server, branch, "next(numbers)") == value(server, thread, "next(numbers)") == 2
+    for who in (thread, branch):
+        server.delete(f"/thread/{who}")
+
+
+def test_server_is_killed_in_mid_fork(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **QUICK)
+    with server:
+        thread = new_thread(server)
+        assert execute(server, thread, BIG)["status"] == "succeeded"
+        cool(server, thread)
+        assert value(server, thread, "next(numbers)") == 1
+        with ThreadPoolExecutor(1) as pool:
+            forking = pool.submit(server.post, f"/thread/{thread}/fork", {})
+            wait_until(lambda: is_imaging(server, thread), "the image is being written")
+            server.process.kill()
+            server.process.wait(30)
+            if not forking.exception(60):  # it was quicker
+                assert forking.result().status == 200
+    # As if the server had been killed after it had stored a fork and before the fork had its image.
+    with server:
+        branch = new_thread(server)
+        assert execute(server, branch, "kept = 1")["status"] == "succeeded"
+        cool(server, branch)
+        mine, = (name for name in images(server) if name.startswith(image_prefix(branch)))
+    (server.home / "images" / mine).rename(server.home / "images" / (mine + ".link.partial"))
+    with server:
+        assert not [name for name in images(server) if name.endswith(".partial")]
+        answer = execute(server, thread, "next(numbers)")  # as it was put aside last, or as the fork's image has it
+        assert (answer["result"]["rows"], answer.get("state_lost", False)) in (([[1]], True), ([[2]], False)), answer
+        answer = execute(server, branch, "'kept' in globals()")
+        assert answer["result"]["rows"] == [[False]] and "ended while the thread was forked" in answer["state_lost_reason"], answer
+        for who in server.get("/threads").json["threads"]:
+            assert execute(server, who, "1")["result"]["rows"] == [[1]]
+            server.delete(f"/thread/{who}")
+        assert images(server) == []
 
 
 # ---- checkpoints ----
