@@ -168,15 +168,15 @@ int chat_fork(struct chat *c, const char *id, const char *title, chat_fork_fn do
               struct err *err);
 
 /*
- * Checkpoints: images of the chat that are kept beside its present one, CHECKPOINTS_MAX at most. One
- * is {checkpoint_id, name, created_at, message_count, bytes}; they go with the chat
+ * Checkpoints: images of the chat that are kept beside its present one, CHECKPOINTS_MAX at most.
+ * Each is {checkpoint_id, name, created_at, message_count, bytes}. They are removed with the chat
  * and when its data changes.
  */
 #define CHECKPOINTS_MAX 8
 typedef void (*chat_checkpoint_fn)(json_t *answer, const struct err *err, void *arg); /* borrowed */
 /* [{…}], the oldest first. New reference; NULL: out of memory. */
 json_t *chat_checkpoints(const struct chat *c);
-/* name may be NULL. As chat_fork(); CONFLICT also when variables cannot be kept or it has too many. */
+/* name may be NULL. As chat_fork(); CONFLICT also when variables cannot be kept or it has many. */
 int chat_checkpoint(struct chat *c, const char *name, chat_checkpoint_fn done, void *arg,
                     struct err *err);
 /*

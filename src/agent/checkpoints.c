@@ -224,9 +224,8 @@ static int roll_back(struct chat *c, const char *id, json_t **ret, struct err *e
     r = keeper_take_link(c, err);
     if (r < 0)
         return r;
-    json_object_set_new(
-        item, "messages_after",
-        json_integer(c->message_count - json_integer_value(json_object_get(item, "message_count"))));
+    json_int_t then = json_integer_value(json_object_get(item, "message_count"));
+    json_object_set_new(item, "messages_after", json_integer(c->message_count - then));
     *ret = json_incref(item);
     return 0;
 }

@@ -87,7 +87,7 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
     return true;
 }
 
-/* A file that says that an image was removed while its thread was not in memory; its size says why. */
+/* A file that says that an image went while its thread was not in memory; its size says why. */
 enum image_loss { LOST_DATA_CHANGED, LOST_MID_FORK };
 
 static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_PATH_SIZE])

@@ -392,11 +392,11 @@ static void got_status(const struct err *err, const struct store_page *page, voi
     auto_json json_t *sandbox = sandbox_json(
         chat_find(app_of(req)->agent, http_owner(req), t->thread_id));
     http_reply_json(req, 200,
-                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*}", "thread_id", t->thread_id,
-                              "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
-                              sandbox, "message_count", (json_int_t)t->message_count, "title",
-                              t->title, "created_at", t->created_at, "updated_at", t->updated_at,
-                              "forked_from", t->forked_from));
+                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*}", "thread_id",
+                              t->thread_id, "sandbox_status", json_object_get(sandbox, "state"),
+                              "sandbox", sandbox, "message_count", (json_int_t)t->message_count,
+                              "title", t->title, "created_at", t->created_at, "updated_at",
+                              t->updated_at, "forked_from", t->forked_from));
 }
 
 static void get_status(struct http_request *req)
