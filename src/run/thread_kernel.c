@@ -315,7 +315,10 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
     else if (err && k->state == KERNEL_IMAGING)
         snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
-    else if (!err)
+    else if (!err && k->state == KERNEL_IMAGING && k->stage == JOB_WAITS) {
+        event = KERNEL_EV_READY;
+        k->is_retired = false; /* the new image is: the kernel goes on from it */
+    } else if (!err)
         note_move(k, kernel_state_name(KERNEL_HOT),
                   kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
     (void)kernel_step(k, lease_alive(lease) ? event : KERNEL_EV_DIED, "its sandbox ended while it was put aside",

@@ -76,6 +76,7 @@ static const struct kernel_move moves[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX] = {
     [KERNEL_IMAGING] = {
         [KERNEL_EV_WANT] = MOVE(IMAGING, NOTHING), /* it is restored once it is a file */
         [KERNEL_EV_IMAGED] = MOVE(COLD, SHELVE),
+        [KERNEL_EV_READY] = MOVE(HOT, REST), /* its image is written, and a job waits for it */
         [KERNEL_EV_FAILED] = MOVE(HOT, REST),
         [KERNEL_EV_DIED] = MOVE(LOST, RELEASE),
         [KERNEL_EV_DROP] = MOVE(LOST, RELEASE),

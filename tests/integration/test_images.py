@@ -3,6 +3,9 @@
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
+import os
+import threading
+
 import pytest
 
 from api import QUICK, refused, wait_for_metric
@@ -120,6 +123,42 @@ def test_comes_back(server, what):
         assert answer["container_state"].startswith("cold→hot (") and not answer.get("state_lost"), answer
     holds(server, thread, check)
     assert server.delete(f"/thread/{thread}").json["deleted"] is True
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root hides the path of the file")
+def test_long_runs_are_mapped(server):
+    """Memory that is mapped from the file behaves as it did: it is private, given back as zeros, and in the next image."""
+    thread = new_thread(server)
+    execute(server, thread, "import ctypes, mmap, numpy as np\narr = np.arange(4000000)\nroom = mmap.mmap(-1, 1 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)\nroom[:] = b'x' * (1 << 20)\n"
+                            "libc = ctypes.CDLL(None)\naddress = ctypes.addressof(ctypes.c_char.from_buffer(room))\n"
+                            "def lines(): return [l.split() for l in open('/proc/self/maps') if l.split()[5:] and l.split()[5].startswith('/')]\n"
+                            "def mapped(): return sum(int(l[0].split('-')[1], 16) - int(l[0].split('-')[0], 16) for l in lines() if l[5] == '/')\n"
+                            "before = mapped(), {l[5] for l in lines()}")
+    for n in range(2):
+        cool(server, thread)
+        holds(server, thread, f"mapped() > 30_000_000 and before[0] == 0 and {{l[5] for l in lines()}} - before[1] == {{'/'}} and int(arr.sum()) == {sum(range(4000000)) + n}")
+        execute(server, thread, f"arr[3999999] += 1\nroom[:4096] = b'{n}' * 4096")
+    cool(server, thread)
+    holds(server, thread, "was = room[0], room[8191]\n_ = libc.madvise(ctypes.c_void_p(address), 8192, 4)\n"
+                          "was == (ord('1'), ord('x')) and room[:8192] == bytes(8192) and room[8192:] == b'x' * (len(room) - 8192)")
+    cool(server, thread)
+    holds(server, thread, "room[:8192] == bytes(8192) and room[8192:] == b'x' * (len(room) - 8192) and int(arr[-1]) == 4000001")
+    server.delete(f"/thread/{thread}")
+
+
+def test_message_during_the_move_is_served(server):
+    """A message that comes while the image is written finds the kernel, not its image."""
+    thread = new_thread(server)
+    execute(server, thread, "kept = bytearray(100_000_000)\nfor i in range(0, len(kept), 4096): kept[i] = 1\nkept[0] = 5")
+    cooling = threading.Thread(target=server.post, args=(f"/thread/{thread}/cool", {}))
+    cooling.start()
+    wait_until(lambda: any((server.home / "images").glob("*.partial")) or status(server, thread)["sandbox_status"] == "cold", "the image is being written")
+    answer = execute(server, thread, "kept[0] += 1\nkept[0]")
+    assert answer["result"]["rows"] == [[6]] and not answer.get("state_lost"), answer
+    cooling.join()
+    cool(server, thread)
+    assert execute(server, thread, "kept[0]")["result"]["rows"] == [[6]]
+    server.delete(f"/thread/{thread}")
 
 
 def test_random_numbers_go_on(server):

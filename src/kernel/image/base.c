@@ -120,7 +120,7 @@ static int find_pages(struct base_room *room, int pagemap, const struct image_ma
 static int write_base(struct base_room *room, int fd, struct err *err)
 {
     int r = layout_read(&room->reader, room->maps, IMAGE_MAPS_MAX, &room->n_maps, room->names,
-                        sizeof(room->names), &room->names_len, err);
+                        sizeof(room->names), &room->names_len, NULL, err);
     int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
     if (r == 0 && pagemap < 0)
         pagemap = open(IMAGE_ZYGOTE_PROC "/self/pagemap", O_RDONLY | O_CLOEXEC);

@@ -50,6 +50,13 @@ static inline __attribute__((always_inline)) const void *base_page(const struct 
     return b->pages + c->before * IMAGE_PAGE + (at - b->runs[c->run].from);
 }
 
+/* Before this address the base has no page that base_page() was not asked for. */
+static inline __attribute__((always_inline)) uint64_t base_next(const struct base *b,
+                                                                const struct base_cursor *c)
+{
+    return c->run < b->n_runs ? b->runs[c->run].from : IMAGE_ADDRESS_MAX;
+}
+
 static inline __attribute__((always_inline)) bool page_is_zero(const void *page)
 {
     const image_word *p = page;

@@ -40,7 +40,7 @@ static int check_map(const struct image_map *m, uint64_t above, uint64_t names_b
 }
 
 static int check_runs(const struct image_tables *t, const struct image_run *runs, size_t n,
-                      uint64_t *ret_pages, struct err *err)
+                      bool anonymous, uint64_t *ret_pages, struct err *err)
 {
     const struct image_head *h = t->head;
     uint64_t above = 0;
@@ -54,7 +54,8 @@ static int check_runs(const struct image_tables *t, const struct image_run *runs
             at++;
         uint64_t end = r->from + r->pages * IMAGE_PAGE;
         if (at == h->n_maps || r->from < t->maps[at].from || end > t->maps[at].to ||
-            t->maps[at].kind == IMAGE_SYSTEM || t->maps[at].is_shared)
+            t->maps[at].kind == IMAGE_SYSTEM || t->maps[at].is_shared ||
+            (anonymous && t->maps[at].kind != IMAGE_ANON))
             return BAD("pages of no mapping");
         above = end;
         *ret_pages += r->pages;
@@ -67,8 +68,9 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     struct image_head *h = bytes;
     if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
         return BAD("it has no head");
-    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_drops > IMAGE_DROPS_MAX ||
-        h->n_fds > IMAGE_FDS_MAX || h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
+    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_longs > IMAGE_LONGS_MAX ||
+        h->n_drops > IMAGE_DROPS_MAX || h->n_fds > IMAGE_FDS_MAX ||
+        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
         h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
         return BAD("its tables are too large");
     if (len < image_tables_bytes(h))
@@ -81,7 +83,8 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     char *at = (char *)bytes + sizeof(*h);
     struct image_tables t = { .head = h, .maps = (struct image_map *)(void *)at };
     t.runs = (struct image_run *)(t.maps + h->n_maps);
-    t.drops = t.runs + h->n_runs;
+    t.longs = t.runs + h->n_runs;
+    t.drops = t.longs + h->n_longs;
     t.fds = (struct image_fd *)(t.drops + h->n_drops);
     t.names = (char *)(t.fds + h->n_fds);
     if (t.names[h->names_bytes - 1] != 0 || h->cwd >= h->names_bytes)
@@ -93,11 +96,13 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
         above = t.maps[i].to;
     }
     if (r == 0)
-        r = check_runs(&t, t.runs, h->n_runs, &pages, err);
+        r = check_runs(&t, t.runs, h->n_runs, false, &pages, err);
+    if (r == 0)
+        r = check_runs(&t, t.longs, h->n_longs, true, &pages, err);
     if (r == 0 && pages != h->n_pages)
         r = BAD("the number of pages is wrong");
     if (r == 0)
-        r = check_runs(&t, t.drops, h->n_drops, &dropped, err);
+        r = check_runs(&t, t.drops, h->n_drops, false, &dropped, err);
     for (size_t i = 0; i < h->n_fds && r == 0; i++)
         if (t.fds[i].fd < 4 || t.fds[i].fd > 1 << 20 || t.fds[i].name >= h->names_bytes)
             r = BAD("an open file that cannot be");

@@ -3,7 +3,12 @@
 
 /*
  * The file, in this order: struct image_mark; records of files (archive.c) up to one of kind
- * ARCHIVE_END; padding to a page; struct image_head; its tables; padding to a page; pages.
+ * ARCHIVE_END; padding to a page; struct image_head; its tables; padding to a page; pages of the
+ * short runs; pages of the long runs; a checksum of all short runs and one of each long run.
+ *
+ * Short runs are read and checked. Long runs are mapped privately from the file: they cost nothing
+ * until they are touched, and their checksums are compared only where they are read, too, because
+ * the file may not be mapped.
  */
 
 #include <signal.h>
@@ -14,11 +19,19 @@
 #include "base/maps.h"
 #include "kernel/image/image.h"
 
-#define IMAGE_MAGIC 0x31676d4965646452ull /* "RddeImg1" */
+#define IMAGE_MAGIC 0x32676d4965646452ull /* "RddeImg2" */
 #define IMAGE_PAGE 4096ull
 #define IMAGE_MAPS_MAX 16384
 #define IMAGE_RUNS_MAX (1u << 20)
 #define IMAGE_DROPS_MAX (1u << 18)
+/*
+ * So many neighbouring pages are mapped, for as many runs as there may be: below it a mapping and
+ * the faults of its pages cost more than reading them.
+ */
+#define IMAGE_LONG_PAGES 8
+#define IMAGE_LONGS_MAX 2048
+/* How far ahead pages are fetched that are only looked at. */
+#define IMAGE_PREFETCH (16 * IMAGE_PAGE)
 #define IMAGE_FDS_MAX 1024
 #define IMAGE_NAMES_MAX (4u << 20)
 #define IMAGE_SIGNALS 64
@@ -37,8 +50,8 @@ enum image_kind { IMAGE_ANON, IMAGE_FILE, IMAGE_STACK, IMAGE_SYSTEM, _IMAGE_KIND
 
 struct image_map {
     uint64_t from, to, offset;
-    uint64_t dev, ino;
-    uint64_t first; /* hash of the first page of a file's mapping that was never written to */
+    uint64_t dev, ino; /* of anonymous memory: none, or in the writer those of its image */
+    uint64_t first;    /* hash of the first page of a file's mapping that was never written to */
     uint32_t prot, kind;
     uint32_t name;      /* into the names */
     uint32_t is_shared; /* of a file */
@@ -84,7 +97,7 @@ struct image_mark {
 struct image_head {
     uint64_t magic;
     uint64_t check; /* of the head, without this, and of the tables */
-    uint64_t n_maps, n_runs, n_drops, n_fds, names_bytes, n_pages;
+    uint64_t n_maps, n_runs, n_longs, n_drops, n_fds, names_bytes, n_pages;
     uint64_t base; /* checksum of the base that pages are missing from; 0: there is none */
     uint64_t brk, thread_pointer;
     struct image_context context;
@@ -92,13 +105,13 @@ struct image_head {
     uint64_t sigmask;
     uint32_t umask;
     uint32_t cwd; /* into the names */
-    uint64_t pages_check;
 };
 
 struct image_tables {
     struct image_head *head;
     struct image_map *maps;
     struct image_run *runs;
+    struct image_run *longs; /* of anonymous memory */
     struct image_run *drops; /* what the base has and the image has not */
     struct image_fd *fds;
     char *names;
@@ -107,13 +120,24 @@ struct image_tables {
 static inline size_t image_tables_bytes(const struct image_head *h)
 {
     return sizeof(*h) + h->n_maps * sizeof(struct image_map) +
-           (h->n_runs + h->n_drops) * sizeof(struct image_run) +
+           (h->n_runs + h->n_longs + h->n_drops) * sizeof(struct image_run) +
            h->n_fds * sizeof(struct image_fd) + h->names_bytes;
 }
 
 static inline uint64_t image_pad(uint64_t at)
 {
     return (at + IMAGE_PAGE - 1) & ~(IMAGE_PAGE - 1);
+}
+
+/*
+ * Whether Linux itself may write to the pages: it does so near the thread pointer whenever it moves
+ * the thread to another processor (rseq).
+ */
+static inline __attribute__((always_inline)) bool image_is_near(const struct image_run *r,
+                                                                uint64_t thread_pointer)
+{
+    return r->from < thread_pointer + 2 * IMAGE_PAGE &&
+           r->from + r->pages * IMAGE_PAGE > thread_pointer - 2 * IMAGE_PAGE;
 }
 
 typedef uint64_t __attribute__((may_alias)) image_word;
@@ -142,8 +166,16 @@ static inline __attribute__((always_inline)) uint64_t image_hash(uint64_t seed, 
     return (a ^ (a >> 32)) * m;
 }
 
+/* What is mapped from the image that a process was made from. */
+struct image_mapped {
+    uint64_t dev, ino; /* as /proc/self/maps has them */
+    size_t n;          /* 0: nothing is */
+    struct image_run runs[IMAGE_LONGS_MAX];
+};
+
 /* The room begins with this when a process has been made from an image. */
 struct image_carried {
+    struct image_mapped mapped;
     size_t len;
     char bytes[IMAGE_CARRIED_MAX];
 };
@@ -165,16 +197,28 @@ int archive_read(int fd, uint64_t *at, struct err *err);
 int image_write(int fd, const void *data, size_t len, struct err *err);
 int image_read(int fd, void *data, size_t len, struct err *err);
 
+/* ---- mapped.c ---- */
+
+/* In the process that was made from an image. */
+void image_note_mapped(const struct image_mapped *mapped);
+/* Whether the mapping is one of the image that this process was made from. */
+bool image_is_mapped(uint64_t dev, uint64_t ino);
+
 /* ---- layout.c ---- */
 
 /* Where a zygote that has confined itself sees processes. */
 #define IMAGE_ZYGOTE_PROC "/host/proc"
 
+/* Where the reader maps the first page of an image, to see how /proc/self/maps names its file. */
+#define IMAGE_PROBE_AT (IMAGE_ROOM_AT + IMAGE_ROOM_BYTES - IMAGE_PAGE)
+
 /*
- * The mappings of this process, without the room and what is behind it. CONFLICT if there are too
- * many, or one cannot be kept. The reader is not on the stack, which is being looked at.
+ * The mappings of this process, without the room and what is behind it. Those of the image that it
+ * was made from are anonymous. CONFLICT if there are too many, or one cannot be kept. The reader is
+ * not on the stack, which is being looked at. ret_probe: of the mapping at IMAGE_PROBE_AT; or NULL.
  */
 int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t *ret_n, char *names,
-                size_t names_max, size_t *names_len, struct err *err);
+                size_t names_max, size_t *names_len, struct image_mapped *ret_probe,
+                struct err *err);
 
 #endif

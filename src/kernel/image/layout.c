@@ -29,12 +29,14 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
         ret->kind = IMAGE_STACK;
     else if (str_starts(e->path, "[v") || e->to > IMAGE_ADDRESS_MAX)
         ret->kind = IMAGE_SYSTEM;
-    else if (e->inode == 0)
+    else if (e->inode == 0 || (!shared && image_is_mapped(e->device, e->inode)))
         ret->kind = IMAGE_ANON;
     else
         ret->kind = IMAGE_FILE;
     if (ret->kind == IMAGE_SYSTEM)
         ret->is_shared = 0;
+    if (ret->kind == IMAGE_ANON)
+        ret->offset = 0;
     if (ret->is_shared &&
         (ret->kind != IMAGE_FILE || e->path[0] != '/' || ends_in(e->path, " (deleted)")))
         return err_set(err, ERR_CONFLICT, "memory that is shared with other processes");
@@ -42,7 +44,8 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
 }
 
 int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t *ret_n, char *names,
-                size_t names_max, size_t *names_len, struct err *err)
+                size_t names_max, size_t *names_len, struct image_mapped *ret_probe,
+                struct err *err)
 {
     struct maps_entry e;
     size_t n = 0;
@@ -50,14 +53,22 @@ int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t 
     if (!maps_open(reader, "/proc") && !maps_open(reader, IMAGE_ZYGOTE_PROC))
         return err_set(err, ERR_UNAVAILABLE, "/proc/self/maps cannot be read");
     while (r == 0 && maps_next(reader, &e)) {
+        if (ret_probe && e.from == IMAGE_PROBE_AT) {
+            ret_probe->dev = e.device;
+            ret_probe->ino = e.inode;
+        }
         if (e.from >= IMAGE_ROOM_AT && e.to <= IMAGE_BASE_AT + IMAGE_BASE_BYTES)
             continue;
+        struct image_map m;
+        r = classify(&e, &m, err);
+        if (m.kind == IMAGE_ANON && m.ino)
+            e.path = "";
         size_t len = strlen(e.path) + 1;
-        if (n == max || *names_len + len > names_max) {
+        if (r == 0 && (n == max || *names_len + len > names_max))
             r = err_set(err, ERR_CONFLICT, "more than %zu mappings", max);
+        if (r < 0)
             break;
-        }
-        r = classify(&e, &maps[n], err);
+        maps[n] = m;
         maps[n].name = (uint32_t)*names_len;
         memcpy(names + *names_len, e.path, len);
         *names_len += len;

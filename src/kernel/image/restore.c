@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 #include "base/fdio.h"
 #include "base/macros.h"
@@ -21,23 +22,31 @@
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 #define STACK_BYTES (256u << 10)
-#define ENTRIES 4096
+#define ENTRIES 512
+#define GAP_PAGES 64 /* so many are discarded without a look at them */
+#define PIECES 512   /* of one preadv() */
 #define HIGH_FD 200
-#define TLS_BYTES (2 * IMAGE_PAGE) /* before and behind the thread pointer */
-#define EXIT_DAMAGED 86            /* what was read is not what was written */
-#define EXIT_LAYOUT 87             /* Linux refused a mapping */
+#define EXIT_DAMAGED 86 /* what was read is not what was written */
+#define EXIT_LAYOUT 87  /* Linux refused a mapping */
+
+/* What a mapping of the image has: its own, another one, or one that it can be written to with. */
+enum protection { PROTECTION_SAME, PROTECTION_OTHER, PROTECTION_OPEN };
 
 struct plan {
     struct image_carried carried;
     struct image_tables t;
     struct image_map *now; /* the mappings of this process */
     size_t n_now;
-    int fd; /* at the first page */
+    int fd;
+    uint64_t pages_at; /* where the file has its first page */
+    bool may_map;      /* the file */
     int base_fd, pagemap;
     bool is_base; /* of the process that this one was forked from */
     struct base base;
     struct maps reader;
     uint64_t entries[ENTRIES];
+    unsigned char protection[IMAGE_MAPS_MAX]; /* enum protection */
+    struct iovec pieces[PIECES];
     char bounce[1u << 20];
     char stack[STACK_BYTES];
     char bytes[];
@@ -166,16 +175,14 @@ static inline __attribute__((always_inline)) bool has_page(struct run_cursor *c,
     return c->at < c->n && c->runs[c->at].from <= at;
 }
 
-/* The page is as the base has it. */
-static inline __attribute__((always_inline)) void settle_page(const struct plan *p, uint64_t at,
-                                                              uint64_t entry, const void *base)
+/* Whether the page is as the base has it. */
+static inline __attribute__((always_inline)) bool is_settled(const struct plan *p, uint64_t at,
+                                                             uint64_t entry, const void *base)
 {
     bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
     bool is_ours = (entry & PM_PRESENT) && !(entry & PM_FILE);
-    if (shared && p->is_base ? !page_is_zero((const void *)at) :
-                               is_ours && pages_are_equal((const void *)at, base))
-        return;
-    copy((char *)at, base, IMAGE_PAGE);
+    return shared && p->is_base ? !page_is_zero((const void *)at) :
+                                  is_ours && pages_are_equal((const void *)at, base);
 }
 
 static inline __attribute__((always_inline)) void forget(uint64_t *from, uint64_t to)
@@ -185,6 +192,67 @@ static inline __attribute__((always_inline)) void forget(uint64_t *from, uint64_
     *from = 0;
 }
 
+/* Mappings can be written to from here on; protect() takes that back. */
+static inline __attribute__((always_inline)) void open_map(struct plan *p, size_t i)
+{
+    const struct image_map *m = &p->t.maps[i];
+    bool can_be = (m->prot & (PROT_READ | PROT_WRITE)) == (PROT_READ | PROT_WRITE);
+    if (p->protection[i] == PROTECTION_OPEN || (p->protection[i] == PROTECTION_SAME && can_be))
+        return;
+    p->protection[i] = PROTECTION_OPEN;
+    if (call(SYS_mprotect, (long)m->from, (long)(m->to - m->from), m->prot | PROT_READ | PROT_WRITE,
+             0, 0, 0) < 0)
+        die(EXIT_LAYOUT);
+}
+
+/* The first page from `at` on. */
+static inline __attribute__((always_inline)) uint64_t next_page(struct run_cursor *c, uint64_t at)
+{
+    if (has_page(c, at))
+        return at;
+    return c->at < c->n ? c->runs[c->at].from : IMAGE_ADDRESS_MAX;
+}
+
+struct settling {
+    struct run_cursor run, far, drop;
+    struct base_cursor base;
+};
+
+/* Pages of one mapping, as many as the page map is read of at a time. Returns where they end. */
+static inline __attribute__((always_inline)) uint64_t settle_some(struct plan *p, size_t i,
+                                                                  uint64_t at, struct settling *s)
+{
+    const struct image_map *m = &p->t.maps[i];
+    uint64_t n = (m->to - at) / IMAGE_PAGE, gone = 0;
+    n = n < ENTRIES ? n : ENTRIES;
+    if (call(SYS_pread64, p->pagemap, (long)p->entries, (long)(n * 8), (long)(at / IMAGE_PAGE * 8),
+             0, 0) != (long)(n * 8))
+        die(EXIT_LAYOUT);
+    for (uint64_t k = 0; k < n; k++, at += IMAGE_PAGE) {
+        uint64_t e = p->entries[k];
+        bool ours = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
+        const void *want = base_page(&p->base, &s->base, at);
+        bool follows = has_page(&s->run, at) || has_page(&s->far, at);
+        bool dropped = want && has_page(&s->drop, at);
+        if (ours && !follows && (!want || dropped)) {
+            gone = gone ? gone : at;
+            continue;
+        }
+        forget(&gone, at);
+        if (!want || dropped || follows)
+            continue;
+        __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
+        if (!(m->prot & PROT_READ) || p->protection[i] == PROTECTION_OTHER)
+            open_map(p, i);
+        if (is_settled(p, at, e, want))
+            continue;
+        open_map(p, i);
+        copy((char *)at, want, IMAGE_PAGE);
+    }
+    forget(&gone, at);
+    return at;
+}
+
 /*
  * Makes all private pages what the base has, or nothing, but for those that the image has itself.
  * Mappings can be written to afterwards where pages follow.
@@ -192,36 +260,27 @@ static inline __attribute__((always_inline)) void forget(uint64_t *from, uint64_
 static BARE void settle(struct plan *p)
 {
     const struct image_tables *t = &p->t;
-    struct run_cursor run = { t->runs, t->head->n_runs, 0 };
-    struct run_cursor drop = { t->drops, t->head->n_drops, 0 };
-    struct base_cursor base = { 0, 0 };
+    struct settling s = { .run = { t->runs, t->head->n_runs, 0 },
+                          .far = { t->longs, t->head->n_longs, 0 },
+                          .drop = { t->drops, t->head->n_drops, 0 } };
     for (size_t i = 0; i < t->head->n_maps; i++) {
         const struct image_map *m = &t->maps[i];
         if (m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK || m->is_shared)
             continue;
-        if (call(SYS_mprotect, (long)m->from, (long)(m->to - m->from),
-                 m->prot | PROT_READ | PROT_WRITE, 0, 0, 0) < 0)
-            die(EXIT_LAYOUT);
+        if (next_page(&s.run, m->from) < m->to)
+            open_map(p, i);
         for (uint64_t at = m->from; at < m->to;) {
-            uint64_t n = (m->to - at) / IMAGE_PAGE, gone = 0;
-            n = n < ENTRIES ? n : ENTRIES;
-            if (call(SYS_pread64, p->pagemap, (long)p->entries, (long)(n * 8),
-                     (long)(at / IMAGE_PAGE * 8), 0, 0) != (long)(n * 8))
-                die(EXIT_LAYOUT);
-            for (uint64_t k = 0; k < n; k++, at += IMAGE_PAGE) {
-                uint64_t e = p->entries[k];
-                bool ours = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
-                const void *want = base_page(&p->base, &base, at);
-                bool dropped = has_page(&drop, at), follows = has_page(&run, at);
-                if (ours && !follows && (!want || dropped)) {
-                    gone = gone ? gone : at;
-                    continue;
-                }
-                forget(&gone, at);
-                if (want && !dropped && !follows)
-                    settle_page(p, at, e, want);
+            uint64_t next = next_page(&s.run, at), far = next_page(&s.far, at);
+            (void)base_page(&p->base, &s.base, at);
+            next = far < next ? far : next;
+            next = base_next(&p->base, &s.base) < next ? base_next(&p->base, &s.base) : next;
+            next = m->to < next ? m->to : next;
+            if (m->kind == IMAGE_ANON && next > at && next - at >= GAP_PAGES * IMAGE_PAGE) {
+                call(SYS_madvise, (long)at, (long)(next - at), MADV_DONTNEED, 0, 0, 0);
+                at = next;
+            } else {
+                at = settle_some(p, i, at, &s);
             }
-            forget(&gone, at);
         }
     }
 }
@@ -241,39 +300,91 @@ static BARE void grow_stack(const struct plan *p)
         }
 }
 
-/*
- * Linux itself writes near the thread pointer whenever it moves the thread to another processor
- * (rseq): such pages are checked before they are put there.
- */
-static BARE void read_pages(struct plan *p)
+static inline __attribute__((always_inline)) void read_whole(const struct plan *p, char *to,
+                                                             uint64_t len, uint64_t at)
 {
-    uint64_t check = 0, want = 0, tls = p->t.head->thread_pointer;
-    for (size_t i = 0; i < p->t.head->n_runs; i++) {
-        const struct image_run *r = &p->t.runs[i];
-        uint64_t len = r->pages * IMAGE_PAGE;
-        bool aside = r->from < tls + TLS_BYTES && r->from + len > tls - TLS_BYTES;
+    for (uint64_t got = 0; got < len;) {
+        long n = call(SYS_pread64, p->fd, (long)(to + got), (long)(len - got), (long)(at + got), 0,
+                      0);
+        if (n <= 0 && n != -EINTR)
+            die(EXIT_DAMAGED);
+        got += n > 0 ? (uint64_t)n : 0;
+    }
+}
+
+/* Reads the runs from `first` on that one system call takes, and checks them. */
+static inline __attribute__((always_inline)) size_t read_some(struct plan *p, size_t first,
+                                                              uint64_t *at, uint64_t *check)
+{
+    const struct image_tables *t = &p->t;
+    size_t n = 0;
+    uint64_t len = 0;
+    for (; first + n < t->head->n_runs && n < PIECES; n++) {
+        const struct image_run *r = &t->runs[first + n];
+        bool aside = image_is_near(r, t->head->thread_pointer);
+        if (aside && n > 0)
+            break; /* alone, for there is one bounce buffer */
+        p->pieces[n] = (struct iovec){ aside ? p->bounce : (char *)r->from, r->pages * IMAGE_PAGE };
+        len += r->pages * IMAGE_PAGE;
         if (aside && len > sizeof(p->bounce))
             die(EXIT_DAMAGED);
-        char *to = aside ? p->bounce : (char *)r->from;
-        for (uint64_t got = 0; got < len;) {
-            long n = call(SYS_read, p->fd, (long)(to + got), (long)(len - got), 0, 0, 0);
-            if (n <= 0 && n != -EINTR)
-                die(EXIT_DAMAGED);
-            got += n > 0 ? (uint64_t)n : 0;
+        if (aside) {
+            n++;
+            break;
         }
-        check = image_hash(check, to, len);
-        if (aside)
-            copy((char *)r->from, to, len);
     }
-    if (call(SYS_read, p->fd, (long)&want, sizeof(want), 0, 0, 0) != sizeof(want) || want != check)
+    long got = call(SYS_preadv, p->fd, (long)p->pieces, (long)n, (long)*at, 0, 0);
+    for (size_t i = 0; i < n; i++) {
+        char *to = p->pieces[i].iov_base;
+        uint64_t want = p->pieces[i].iov_len;
+        if (got < (long)want) /* the rest, one by one */
+            read_whole(p, to, want, *at);
+        got = got < (long)want ? 0 : got - (long)want;
+        *at += want;
+        *check = image_hash(*check, to, want);
+        if (to == p->bounce)
+            copy((char *)t->runs[first + i].from, to, want);
+    }
+    return first + n;
+}
+
+/* What Linux itself writes to (image_is_near) is checked before it is put there. */
+static BARE void read_pages(struct plan *p)
+{
+    const struct image_tables *t = &p->t;
+    uint64_t at = p->pages_at, checks = at + t->head->n_pages * IMAGE_PAGE, check = 0, want;
+    for (size_t i = 0; i < t->head->n_runs;)
+        i = read_some(p, i, &at, &check);
+    read_whole(p, (char *)&want, sizeof(want), checks);
+    if (want != check)
         die(EXIT_DAMAGED);
+    size_t map = 0;
+    for (size_t i = 0; i < t->head->n_longs; i++) {
+        const struct image_run *r = &t->longs[i];
+        uint64_t len = r->pages * IMAGE_PAGE;
+        while (t->maps[map].to <= r->from)
+            map++;
+        if (p->may_map) {
+            if (call(SYS_mmap, (long)r->from, (long)len, t->maps[map].prot, MAP_PRIVATE | MAP_FIXED,
+                     p->fd, (long)at) != (long)r->from)
+                die(EXIT_LAYOUT);
+        } else {
+            open_map(p, map);
+            read_whole(p, (char *)r->from, len, at);
+            read_whole(p, (char *)&want, sizeof(want), checks + (1 + i) * sizeof(want));
+            if (image_hash(0, (const void *)r->from, len) != want)
+                die(EXIT_DAMAGED);
+        }
+        at += len;
+    }
 }
 
 static BARE void protect(const struct plan *p)
 {
     for (size_t i = 0; i < p->t.head->n_maps; i++) {
         const struct image_map *m = &p->t.maps[i];
-        if ((m->kind == IMAGE_ANON || m->kind == IMAGE_FILE) &&
+        if (p->protection[i] != PROTECTION_SAME &&
+            (m->kind == IMAGE_ANON || m->kind == IMAGE_FILE) &&
             call(SYS_mprotect, (long)m->from, (long)(m->to - m->from), m->prot, 0, 0, 0) < 0)
             die(EXIT_LAYOUT);
     }
@@ -365,6 +476,20 @@ static int check_file(const struct plan *p, const struct image_map *m, struct er
     return 0;
 }
 
+/* Notes which mappings this process has with another protection. */
+static void compare_protection(struct plan *p)
+{
+    size_t k = 0;
+    for (size_t i = 0; i < p->t.head->n_maps; i++) {
+        const struct image_map *m = &p->t.maps[i];
+        while (k < p->n_now && p->now[k].to <= m->from)
+            k++;
+        for (size_t j = k; j < p->n_now && p->now[j].from < m->to; j++)
+            if (p->now[j].prot != m->prot)
+                p->protection[i] = PROTECTION_OTHER;
+    }
+}
+
 static int check_layout(const struct plan *p, struct err *err)
 {
     uint64_t pointer;
@@ -438,8 +563,8 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     if (head.magic != IMAGE_MAGIC || head.n_maps > IMAGE_MAPS_MAX || head.n_runs > IMAGE_RUNS_MAX ||
-        head.n_drops > IMAGE_DROPS_MAX || head.n_fds > IMAGE_FDS_MAX ||
-        head.names_bytes > IMAGE_NAMES_MAX)
+        head.n_longs > IMAGE_LONGS_MAX || head.n_drops > IMAGE_DROPS_MAX ||
+        head.n_fds > IMAGE_FDS_MAX || head.names_bytes > IMAGE_NAMES_MAX)
         return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
     size_t len = image_tables_bytes(&head);
     memcpy(p->bytes, &head, sizeof(head));
@@ -449,9 +574,9 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     uint64_t pages = image_pad(from + len);
-    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 ||
-        lseek(p->fd, (off_t)pages, SEEK_SET) < 0)
+    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
         return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
+    p->pages_at = pages;
     p->now = (struct image_map *)(void *)(p->bytes + image_pad(len));
     return 0;
 }
@@ -466,6 +591,22 @@ static int open_base(struct plan *p, struct err *err)
     if (r == 0 && p->base.head->check != p->t.head->base)
         r = OTHER("the image is of another base");
     return r;
+}
+
+/*
+ * Long runs are mapped from the file unless code in the kernel would see a path of the host in
+ * /proc/self/maps. riddle hides it by a mount of the file alone, where it can.
+ */
+static void prepare_mapping(struct plan *p)
+{
+    char link[64], path[8];
+    snprintf(link, sizeof(link), "/proc/self/fd/%d", p->fd);
+    p->may_map = readlink(link, path, sizeof(path)) == 1 && path[0] == '/' &&
+                 mmap((void *)IMAGE_PROBE_AT, IMAGE_PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, p->fd,
+                      0) != MAP_FAILED;
+    p->carried.mapped.n = p->may_map ? p->t.head->n_longs : 0;
+    memcpy(p->carried.mapped.runs, p->t.longs,
+           p->carried.mapped.n * sizeof(p->carried.mapped.runs[0]));
 }
 
 static int prepare(struct plan *p, struct err *err)
@@ -501,12 +642,20 @@ static int prepare(struct plan *p, struct err *err)
         return r;
     char *names = (char *)(p->now + IMAGE_MAPS_MAX);
     size_t names_len = 0;
+    prepare_mapping(p);
     r = layout_read(&p->reader, p->now, IMAGE_MAPS_MAX, &p->n_now, names, IMAGE_NAMES_MAX,
-                    &names_len, err);
+                    &names_len, &p->carried.mapped, err);
+    struct image_map *heap = NULL; /* the last piece of it */
     for (size_t i = 0; i < p->n_now && r == 0; i++)
         if (str_eq(names + p->now[i].name, "[heap]"))
-            p->now[i].to = image_pad(p->t.head->brk); /* as become() makes it first */
-    return r < 0 ? r : check_layout(p, err);
+            heap = &p->now[i];
+    if (heap)
+        heap->to = MAX_OF(image_pad(p->t.head->brk), heap->from); /* as become() makes it first */
+    if (r == 0)
+        r = check_layout(p, err);
+    if (r == 0)
+        compare_protection(p);
+    return r;
 }
 
 int image_restore(const struct image_source *source, const void *carried, size_t len,

@@ -30,13 +30,14 @@
 struct room {
     struct image_head head;
     struct image_map maps[IMAGE_MAPS_MAX];
-    struct image_run runs[IMAGE_RUNS_MAX], drops[IMAGE_DROPS_MAX];
+    struct image_run runs[IMAGE_RUNS_MAX], longs[IMAGE_LONGS_MAX], drops[IMAGE_DROPS_MAX];
     struct image_fd fds[IMAGE_FDS_MAX];
     char names[IMAGE_NAMES_MAX];
     size_t names_len;
     uint64_t entries[4096];
     struct maps reader;
     struct base base;
+    uint64_t checks[1 + IMAGE_LONGS_MAX];
     char bounce[BOUNCE_BYTES];
     int64_t bytes;
     struct err err;
@@ -199,6 +200,29 @@ static int add_drop(struct room *room, const struct image_map *m, uint64_t at, s
     return 0;
 }
 
+/* Long runs are kept apart. Before, they are in pieces that the bounce buffer can take. */
+static void part_runs(struct room *room)
+{
+    struct image_head *h = &room->head;
+    size_t kept = 0, map = 0;
+    for (size_t i = 0, next; i < h->n_runs; i = next) {
+        struct image_run all = room->runs[i];
+        while (room->maps[map].to <= all.from)
+            map++;
+        for (next = i + 1; next < h->n_runs && room->runs[next].from < room->maps[map].to &&
+                           room->runs[next].from == all.from + all.pages * IMAGE_PAGE;
+             next++)
+            all.pages += room->runs[next].pages;
+        bool is_long = all.pages >= IMAGE_LONG_PAGES && room->maps[map].kind == IMAGE_ANON &&
+                       h->n_longs < IMAGE_LONGS_MAX && !image_is_near(&all, h->thread_pointer);
+        if (is_long)
+            room->longs[h->n_longs++] = all;
+        for (size_t k = i; k < next && !is_long; k++)
+            room->runs[kept++] = room->runs[k];
+    }
+    h->n_runs = kept;
+}
+
 /*
  * One page that is the process's own, not of a file. What it shares with the zygote is as the base
  * has it, unless it is the page of zeros that Linux shows where nothing was written yet.
@@ -217,10 +241,14 @@ static int look_at_page(struct room *room, const struct image_map *m, uint64_t a
     return add_page(room, m, at, err);
 }
 
-/* Pages that are the process's own: not those of a file that nobody has written to. */
+/*
+ * Pages that are the process's own: not those of a file that nobody has written to, unless that is
+ * the image that the process was made from.
+ */
 static int find_pages(struct room *room, int pagemap, const struct image_map *m,
                       struct base_cursor *cursor, struct err *err)
 {
+    bool all = m->kind == IMAGE_ANON && m->ino;
     int r = 0;
     if (m->to - m->from > MAPPING_MAX)
         return err_set(err, ERR_CONFLICT, "a mapping of %llu GB",
@@ -232,8 +260,12 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
             return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
         for (size_t i = 0; i < want && r == 0; i++, at += IMAGE_PAGE) {
             uint64_t e = room->entries[i];
+            bool own = all || ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE));
+            if (!own && at < base_next(&room->base, cursor))
+                continue;
             const void *base = base_page(&room->base, cursor, at);
-            if ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE))
+            __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
+            if (own)
                 r = look_at_page(room, m, at, e, base, err);
             else if (base)
                 r = add_drop(room, m, at, err);
@@ -249,7 +281,7 @@ static int find_memory(struct room *room, struct err *err)
     struct base_cursor cursor = { 0 };
     size_t n = 0;
     int r = layout_read(&room->reader, room->maps, IMAGE_MAPS_MAX, &n, room->names,
-                        sizeof(room->names), &room->names_len, err);
+                        sizeof(room->names), &room->names_len, NULL, err);
     room->head.n_maps = n;
     int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
     if (r == 0 && pagemap < 0)
@@ -264,6 +296,11 @@ static int find_memory(struct room *room, struct err *err)
     }
     if (pagemap >= 0)
         close(pagemap);
+    if (r == 0)
+        part_runs(room);
+    for (size_t i = 0; i < n; i++)
+        if (room->maps[i].kind == IMAGE_ANON)
+            room->maps[i].dev = room->maps[i].ino = 0;
     return r;
 }
 
@@ -291,6 +328,7 @@ static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err
         size_t bytes;
     } parts[] = { { room->maps, h->n_maps * sizeof(room->maps[0]) },
                   { room->runs, h->n_runs * sizeof(room->runs[0]) },
+                  { room->longs, h->n_longs * sizeof(room->longs[0]) },
                   { room->drops, h->n_drops * sizeof(room->drops[0]) },
                   { room->fds, h->n_fds * sizeof(room->fds[0]) },
                   { room->names, h->names_bytes } };
@@ -305,6 +343,24 @@ static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err
     return r < 0 ? r : write_padding(fd, at, err);
 }
 
+/* Some pages of short runs change while they are written: all are copied first. */
+static int write_short(struct room *room, const struct image_run *runs, int fd, struct err *err)
+{
+    size_t used = 0;
+    int r = 0;
+    for (size_t i = 0; i < room->head.n_runs && r == 0; i++) {
+        size_t len = runs[i].pages * IMAGE_PAGE;
+        if (used + len > sizeof(room->bounce)) {
+            r = image_write(fd, room->bounce, used, err);
+            used = 0;
+        }
+        memcpy(room->bounce + used, (const void *)runs[i].from, len);
+        room->checks[0] = image_hash(room->checks[0], room->bounce + used, len);
+        used += len;
+    }
+    return r < 0 ? r : image_write(fd, room->bounce, used, err);
+}
+
 static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
 {
     const struct image_head *h = &room->head;
@@ -312,20 +368,16 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     const struct image_run *runs =
         (const struct image_run *)(const void *)((const char *)h + sizeof(*h) +
                                                  h->n_maps * sizeof(struct image_map));
-    uint64_t check = 0;
-    int r = 0;
-    for (size_t i = 0; i < h->n_runs && r == 0; i++) {
-        size_t len = runs[i].pages * IMAGE_PAGE;
-        memcpy(room->bounce, (const void *)runs[i].from,
-               len); /* some of it changes while it is written */
-        check = image_hash(check, room->bounce, len);
-        r = image_write(fd, room->bounce, len, err);
-        *at += len;
+    const struct image_run *longs = runs + h->n_runs;
+    int r = write_short(room, runs, fd, err);
+    for (size_t i = 0; i < h->n_longs && r == 0; i++) {
+        size_t len = longs[i].pages * IMAGE_PAGE;
+        room->checks[1 + i] = image_hash(0, (const void *)longs[i].from, len);
+        r = image_write(fd, (const void *)longs[i].from, len, err);
     }
-    if (r == 0)
-        r = image_write(fd, &check, sizeof(check), err);
-    *at += sizeof(check);
-    return r;
+    size_t len = (1 + h->n_longs) * sizeof(room->checks[0]);
+    *at += h->n_pages * IMAGE_PAGE + len;
+    return r < 0 ? r : image_write(fd, room->checks, len, err);
 }
 
 static int write_image(struct room *room, int fd, int base_fd, struct err *err)
@@ -375,8 +427,10 @@ int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len)
     }
     r = write_image(room, fd, base_fd, err);
     const struct image_carried *carried = (const void *)IMAGE_ROOM_AT;
-    if (r == 1)
+    if (r == 1) {
+        image_note_mapped(&carried->mapped);
         carry(carried->bytes, carried->len);
+    }
     *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
     base_unmap();

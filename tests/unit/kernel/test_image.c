@@ -15,7 +15,7 @@
 struct file {
     struct image_head head;
     struct image_map maps[3];
-    struct image_run runs[2];
+    struct image_run runs[2], longs[1];
     struct image_fd fds[1];
     char names[64];
 };
@@ -32,14 +32,16 @@ static struct file good(void)
         .head = { .magic = IMAGE_MAGIC,
                   .n_maps = 3,
                   .n_runs = 2,
+                  .n_longs = 1,
                   .n_fds = 1,
                   .names_bytes = 64,
-                  .n_pages = 3,
+                  .n_pages = 5,
                   .cwd = 1 },
         .maps = { { .from = 0x10000, .to = 0x20000, .prot = PROT_READ | PROT_WRITE },
                   { .from = 0x20000, .to = 0x30000, .kind = IMAGE_FILE, .name = 1 },
                   { .from = 0x7ffff0000000, .to = 0x7ffff0010000, .kind = IMAGE_STACK } },
         .runs = { { 0x11000, 2 }, { 0x7ffff0001000, 1 } },
+        .longs = { { 0x14000, 2 } },
         .fds = { { .fd = 5, .name = 1 } },
         .names = "\0/workspace/a.txt"
     };
@@ -116,6 +118,10 @@ static void refuses_what_is_forged(void **state)
     FORGED(f.runs[0].from = 0x1f000); /* goes on beyond its mapping */
     FORGED(f.runs[1].from = 0x40000); /* of no mapping */
     FORGED(f.runs[0].pages = UINT64_MAX);
+    FORGED(f.longs[0].from = 0x24000); /* of a file's mapping */
+    FORGED(f.longs[0].from = 0x7ffff0001000);
+    FORGED(f.longs[0].pages = 13);
+    FORGED(f.head.n_longs = IMAGE_LONGS_MAX + 1);
     FORGED(f.head.n_pages = 4);
     FORGED(f.head.n_maps = 4);
     FORGED(f.head.n_maps = UINT64_MAX / 2);

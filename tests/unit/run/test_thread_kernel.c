@@ -29,7 +29,7 @@ static const char *const expected[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX + 1] = {
     { "freezing", "freezing", "", "hot", "", "", "", "", "", "warm", "", "", "lost", "lost", "" },
     { "warm", "thawing", "", "", "", "", "", "", "", "", "i:imaging", "", "lost", "lost", "" },
     { "thawing", "thawing", "hot", "lost", "", "", "", "", "", "", "", "", "lost", "lost", "" },
-    { "imaging", "imaging", "", "hot", "", "", "", "", "", "", "", "cold", "lost", "lost", "" },
+    { "imaging", "imaging", "hot", "hot", "", "", "", "", "", "", "", "cold", "lost", "lost", "" },
     { "cold", "i:restoring", "", "", "", "", "", "", "", "", "", "", "", "lost", "" },
     { "restoring", "restoring", "hot", "lost", "", "", "", "", "", "", "", "cold", "", "lost", "" },
     { "lost", "starting", "", "", "", "", "", "", "", "", "", "", "", "lost", "none" },
@@ -546,6 +546,25 @@ static void imaging_and_restoring(void **state)
     assert_non_null(strstr(thread_kernel_take_loss(kernel), "its image cannot be used"));
 }
 
+static void a_job_during_imaging_runs_in_the_kernel(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct lease *l = make_hot();
+    assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    assert_state(KERNEL_IMAGING);
+    answer_slept(l);
+    turn_loop();
+    assert_state(KERNEL_RUNNING);
+    assert_false(l->released);
+    assert_int_equal(retired, 1); /* the image is older than what runs now */
+    answer_ran(l, false);
+    assert_state(KERNEL_HOT);
+    assert_int_equal(n_leases, 1);
+    assert_null(thread_kernel_take_loss(kernel));
+}
+
 static void a_provider_without_sleep_refuses_it(void **state)
 {
     (void)state;
@@ -638,6 +657,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(failures_end_the_job_and_come_later, setup, teardown),
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_job_during_imaging_runs_in_the_kernel, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
         cmocka_unit_test_setup_teardown(files_and_code_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(giving_up_ends_the_job, setup, teardown),
