@@ -77,12 +77,13 @@ static const char *text_of(const json_t *o, const char *key)
     return json_string_value(json_object_get(o, key));
 }
 
-/* One aggregate by one column of one table, and nothing besides. */
+/* One aggregate by one column of one table, the largest first, and nothing besides. */
 static bool is_plain_group(const json_t *plan, const char **ret_by, const json_t **ret_aggregate)
 {
-    static const char *const known[] = { "dataset_id", "table", "select",
-                                         "group_by",   "limit", "notes" };
-    const json_t *select = json_object_get(plan, "select"), *by = json_object_get(plan, "group_by");
+    static const char *const known[] = { "dataset_id", "table", "select", "group_by",
+                                         "order_by",   "limit", "notes" };
+    const json_t *select = json_object_get(plan, "select"), *by = json_object_get(plan, "group_by"),
+                 *first = json_array_get(json_object_get(plan, "order_by"), 0);
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)plan, key, value) {
@@ -95,6 +96,9 @@ static bool is_plain_group(const json_t *plan, const char **ret_by, const json_t
     *ret_by = json_string_value(json_array_get(by, 0));
     *ret_aggregate = json_array_get(select, 1);
     const char *column = text_of(*ret_aggregate, "column");
+    if (first && (!str_eq(text_of(first, "expr"), text_of(*ret_aggregate, "alias")) ||
+                  !str_eq(text_of(first, "direction"), "desc")))
+        return false;
     return json_array_size(by) == 1 && json_array_size(select) == 2 && *ret_by && column &&
            str_eq(text_of(json_array_get(select, 0), "column"), *ret_by) &&
            !json_object_get(json_array_get(select, 0), "alias") &&

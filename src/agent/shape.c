@@ -195,7 +195,7 @@ int shape_append_number(struct buf *b, const json_t *cell, struct err *err)
 
 /* ---- cells ---- */
 
-/* Whether every time of the column is midnight, a first of a month, one of a quarter, one of a year. */
+/* Whether every time is midnight, a first of a month, one of a quarter, one of a year. */
 static enum shape_form form_of_times(const json_t *rows, const char *name, size_t column)
 {
     bool day = true, month = true, quarter = true, year = true;
@@ -224,7 +224,9 @@ static enum shape_form form_of_times(const json_t *rows, const char *name, size_
 /* Shares of one that are called rates. What is paid or beats at a rate is no share. */
 static bool is_rate(const json_t *rows, const char *name, size_t column)
 {
-    static const char *const others[] = { "exchange", "fx", "currency", "heart", "hourly", "daily" };
+    static const char *const others[] = {
+        "exchange", "fx", "currency", "heart", "hourly", "daily"
+    };
     bool fraction = false;
     json_t *row;
     size_t i;
@@ -246,7 +248,8 @@ static bool is_rate(const json_t *rows, const char *name, size_t column)
 
 enum shape_form shape_form_of(const json_t *result, size_t column)
 {
-    const char *name = json_string_value(json_array_get(json_object_get(result, "columns"), column));
+    const char *name = json_string_value(
+        json_array_get(json_object_get(result, "columns"), column));
     const json_t *rows = json_object_get(result, "rows");
     enum shape_kind kind = shape_kind_of(result, column);
     if (kind == SHAPE_TIME)
@@ -283,7 +286,8 @@ static int append_text(struct buf *b, const char *text, bool is_time, struct err
 int shape_append_cell(struct buf *b, const json_t *result, size_t row, size_t column,
                       struct err *err)
 {
-    const json_t *cell = json_array_get(json_array_get(json_object_get(result, "rows"), row), column);
+    const json_t *cell = json_array_get(json_array_get(json_object_get(result, "rows"), row),
+                                        column);
     enum shape_kind kind = shape_kind_of(result, column);
     enum shape_form form = shape_form_of(result, column);
     double number;
@@ -299,7 +303,8 @@ int shape_append_cell(struct buf *b, const json_t *result, size_t row, size_t co
                                            json_real(number * 100) :
                                            NULL;
         int r = shape_append_number(b, hundredths ? hundredths : cell, err);
-        return r < 0 || (form != FORM_RATE && form != FORM_PERCENT) ? r : buf_append_str(b, " %", err);
+        return r < 0 || (form != FORM_RATE && form != FORM_PERCENT) ? r :
+                                                                      buf_append_str(b, " %", err);
     }
     if (json_is_string(cell) && json_string_length(cell) == 0)
         return buf_append_str(b, "(empty)", err);

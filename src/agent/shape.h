@@ -23,8 +23,16 @@ bool shape_number(const json_t *cell, double *ret);
 /* "2024-03-01", perhaps with a time behind it. */
 bool shape_is_date(const char *text);
 
-/* How people write the cells of a column, where not as they are: "Nov 2025", "Q4 2025", "30.4 %". */
-enum shape_form { FORM_PLAIN, FORM_YEAR, FORM_QUARTER, FORM_MONTH, FORM_DAY, FORM_RATE, FORM_PERCENT };
+/* How people write cells, where not as they are: "Nov 2025", "Q4 2025", "30.4 %". */
+enum shape_form {
+    FORM_PLAIN,
+    FORM_YEAR,
+    FORM_QUARTER,
+    FORM_MONTH,
+    FORM_DAY,
+    FORM_RATE,
+    FORM_PERCENT
+};
 enum shape_form shape_form_of(const json_t *result, size_t column);
 
 /* "1,234,567"; a number with a fraction is rounded to what people read: 1,234.57, 0.0123. */

@@ -106,9 +106,9 @@ const char *nl_func_alias(int func, const char *column, struct arena *a)
     char name[160];
     bool total = strncasecmp(column, "total", 5) == 0; /* no total_total */
     snprintf(name, sizeof(name), "%s_%.120s",
-             func == FUNC_COUNT_DISTINCT   ? "distinct" :
-             func == FUNC_SUM && !total ? "total" :
-                                             plan_func_names[func],
+             func == FUNC_COUNT_DISTINCT ? "distinct" :
+             func == FUNC_SUM && !total  ? "total" :
+                                           plan_func_names[func],
              column);
     return name_of_alias(name, a);
 }
@@ -398,6 +398,23 @@ static void put_filters(const struct nl_schema *s, const struct nl_reading *r, b
         json_decref(list);
 }
 
+/* Groups with one figure come in the order of their numbers, or the largest figure first. */
+static void put_usual_order(const struct nl_schema *s, const struct nl_reading *r, json_t *order,
+                            struct arena *a)
+{
+    const struct nl_item *figure = NULL;
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func >= 0 || r->select[i].is_share || r->select[i].is_part)
+            figure = figure ? figure : &r->select[i];
+    if (r->n_group == 0 || !figure || r->diff)
+        return;
+    if (!nl_col(s, r->group[0].ref)->is_numeric)
+        json_array_append_new(
+            order, json_pack("{s:s, s:s}", "expr", nl_alias(s, r, figure, a), "direction", "desc"));
+    for (int i = 0; i < r->n_group; i++)
+        json_array_append_new(order, json_pack("{s:s}", "expr", path_of(s, r, r->group[i].ref, a)));
+}
+
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
 {
     json_t *plan = json_object(), *select = json_array(), *group = json_array(),
@@ -479,6 +496,8 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
                     order, json_pack("{s:s}", "expr", path_of(s, r, r->group[k].ref, a)));
         break;
     }
+    if (r->n_order == 0 && json_array_size(order) == 0)
+        put_usual_order(s, r, order, a);
     if (json_array_size(select) == 0)
         json_object_del(plan, "select");
     if (json_array_size(group) == 0)

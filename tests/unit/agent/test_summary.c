@@ -24,24 +24,31 @@ static void test_sentences(void **state)
         { "{'columns':[],'rows':[],'error':{'type':'X','message':'no such column'}}", "sql", "r",
           "This could not be run: no such column." },
         { "{'columns':['a'],'rows':[],'error':null}", "sql", NULL, "No row fits." },
-        { "{'columns':['a'],'rows':[]}", "plan", "all columns of `t`", "No row fits: all columns of `t`." },
+        { "{'columns':['a'],'rows':[]}", "plan", "all columns of `t`",
+          "No row fits: all columns of `t`." },
         { "{'columns':[],'rows':[]}", "python", NULL, "The code ran and gave no table." },
         { "{'columns':['total_orders'],'rows':[[4018]]}", "sql", NULL, "There are 4,018 orders." },
         { "{'columns':['order_count'],'rows':[[1]]}", "sql", NULL, "There is 1 order." },
         { "{'columns':['row_count'],'rows':[[0]]}", "plan", "number of rows of `t`",
           "The count is 0. Read as: number of rows of `t`." },
-        { "{'columns':['avg_price'],'types':['DOUBLE'],'rows':[[1234.5678]]}", "sql", NULL, "Average price: 1,234.57." },
-        { "{'columns':['total_amount'],'types':['DOUBLE'],'rows':[[-1234567.5]]}", "sql", NULL, "Total amount: -1,234,567.5." },
-        { "{'columns':['rate'],'types':['DOUBLE'],'rows':[[0.034567]]}", "sql", NULL, "Rate: 3.46 %." },
-        { "{'columns':['total'],'types':['HUGEINT'],'rows':[['123456789012345678901']]}", "sql", NULL,
-          "Total: 123,456,789,012,345,678,901." },
-        { "{'columns':['max_date'],'types':['DATE'],'rows':[['2024-01-05']]}", "sql", NULL, "Greatest date: 2024-01-05." },
+        { "{'columns':['avg_price'],'types':['DOUBLE'],'rows':[[1234.5678]]}", "sql", NULL,
+          "Average price: 1,234.57." },
+        { "{'columns':['total_amount'],'types':['DOUBLE'],'rows':[[-1234567.5]]}", "sql", NULL,
+          "Total amount: -1,234,567.5." },
+        { "{'columns':['rate'],'types':['DOUBLE'],'rows':[[0.034567]]}", "sql", NULL,
+          "Rate: 3.46 %." },
+        { "{'columns':['total'],'types':['HUGEINT'],'rows':[['123456789012345678901']]}", "sql",
+          NULL, "Total: 123,456,789,012,345,678,901." },
+        { "{'columns':['max_date'],'types':['DATE'],'rows':[['2024-01-05']]}", "sql", NULL,
+          "Greatest date: 2024-01-05." },
         { "{'columns':['sum_x'],'types':['DOUBLE'],'rows':[[null]]}", "sql", NULL,
           "There is no total x: nothing to compute it from." },
-        { "{'columns':['quarter','percentage'],'types':['DATE','DOUBLE'],'rows':[['2024-04-01',5.5],"
+        { "{'columns':['quarter','percentage'],'types':['DATE','DOUBLE'],"
+          "'rows':[['2024-04-01',5.5],"
           "['2024-07-01',94.5]]}",
           "sql", NULL,
-          "Percentage by quarter, Q2 2024 to Q3 2024: highest in Q3 2024 (94.5 %), lowest in Q2 2024 "
+          "Percentage by quarter, Q2 2024 to Q3 2024: highest in Q3 2024 (94.5 %), lowest in Q2 "
+          "2024 "
           "(5.5 %)." },
         { "{'columns':['plan','cancelled_rate'],'types':['VARCHAR','DOUBLE'],'rows':[['a',0.25],"
           "['b',0.125]]}",
@@ -56,28 +63,36 @@ static void test_sentences(void **state)
           "Total amount by city: lowest for Oslo (3), highest for Rome (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
           "Total amount by city: highest for Paris and 1 other (20), lowest for Oslo (3)." },
-        { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0]]}", "sql", NULL, "All 2 rows have the same total amount (20)." },
+        { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0]]}", "sql", NULL,
+          "All 2 rows have the same total amount (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',null]]}", "sql", NULL,
           "3 rows. The first: city Paris, total amount 20." },
         { "{" TWO "'rows':[['Paris',30.0],['Rome',20.0]],'truncated':true}", "sql", NULL,
-          "Total amount by city: highest for Paris (30). Only the first 2 rows were kept; there are more." },
-        { "{" TWO "'rows':[['Paris',10.0],['Rome',20.0],['Oslo',15.0]],'truncated':true}", "sql", NULL,
-          "Total amount by city, of the rows that were kept: highest for Rome (20), lowest for Paris (10). "
+          "Total amount by city: highest for Paris (30). Only the first 2 rows were kept; there "
+          "are more." },
+        { "{" TWO "'rows':[['Paris',10.0],['Rome',20.0],['Oslo',15.0]],'truncated':true}", "sql",
+          NULL,
+          "Total amount by city, of the rows that were kept: highest for Rome (20), lowest for "
+          "Paris (10). "
           "Only the first 3 rows were kept; there are more." },
         { "{'columns':['month','n'],'types':['TIMESTAMP','BIGINT'],'rows':[['2024-01-01T00:00:00',5],['2024-02-01T00:00:00',7],"
           "['2024-03-01T00:00:00',6]]}",
-          "sql", NULL, "Count by month, Jan 2024 to Mar 2024: highest in Feb 2024 (7), lowest in Jan 2024 (5)." },
-        { "{'columns':['year','n'],'types':['BIGINT','BIGINT'],'rows':[[2023,5],[2024,7]]}", "sql", NULL,
-          "Count by year: lowest for year 2023 (5), highest for year 2024 (7)." },
+          "sql", NULL,
+          "Count by month, Jan 2024 to Mar 2024: highest in Feb 2024 (7), lowest in Jan 2024 "
+          "(5)." },
+        { "{'columns':['year','n'],'types':['BIGINT','BIGINT'],'rows':[[2023,5],[2024,7]]}", "sql",
+          NULL, "Count by year: lowest for year 2023 (5), highest for year 2024 (7)." },
         { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['Rome','a',9],['Rome',null,7],['Oslo','a',1]]}",
-          "sql", NULL, "Count by city and kind: highest for Rome / a (9), lowest for Oslo / a (1)." },
-        { "{'columns':['a','b','c'],'types':['VARCHAR','BIGINT','DOUBLE'],'rows':[['x',1000,2.5],['y',2,3]]}", "sql", NULL,
-          "2 rows. The first: a x, b 1,000, c 2.5." },
+          "sql", NULL,
+          "Count by city and kind: highest for Rome / a (9), lowest for Oslo / a (1)." },
+        { "{'columns':['a','b','c'],'types':['VARCHAR','BIGINT','DOUBLE'],"
+          "'rows':[['x',1000,2.5],['y',2,3]]}",
+          "sql", NULL, "2 rows. The first: a x, b 1,000, c 2.5." },
         { "{'columns':['a','b','c'],'rows':[['x',1,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true]]}",
           "python", NULL, "The code gave 6 rows with 3 columns." },
         { "{'columns':['a'],'rows':[['one\\nline']]}", "sql", NULL, "A: one?line." },
-        { "{'columns':['x','y'],'types':['object','float64'],'rows':[['a',1.5],['b',0.5]]}", "python", NULL,
-          "Y by x: highest for a (1.5), lowest for b (0.5)." },
+        { "{'columns':['x','y'],'types':['object','float64'],'rows':[['a',1.5],['b',0.5]]}",
+          "python", NULL, "Y by x: highest for a (1.5), lowest for b (0.5)." },
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct err err = ERR_INIT;

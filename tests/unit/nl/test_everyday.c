@@ -81,29 +81,53 @@ static void test_questions(void **state)
         const char *question, *sql;
     } cases[] = {
         { "how many loans were there?", "SELECT COUNT(*) AS row_count FROM loans" LAST },
-        { "total fee by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch" LAST },
-        { "fees by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch" LAST },
-        { "median fee of poetry loans", "SELECT MEDIAN(fee) AS median_fee FROM loans WHERE genre = 'Poetry'" LAST },
-        { "overdue rate by genre", "SELECT genre, AVG(overdue) AS avg_overdue FROM loans GROUP BY genre" LAST },
-        { "how many loans are overdue?", "SELECT COUNT(*) AS row_count FROM loans WHERE overdue = TRUE" LAST },
+        { "total fee by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch "
+                                 "ORDER BY total_fee DESC, branch ASC" LAST },
+        { "fees by branch", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch "
+                            "ORDER BY total_fee DESC, branch ASC" LAST },
+        { "median fee of poetry loans",
+          "SELECT MEDIAN(fee) AS median_fee FROM loans WHERE genre = 'Poetry'" LAST },
+        { "overdue rate by genre",
+          "SELECT genre, AVG(overdue) AS overdue_rate FROM loans GROUP BY genre "
+          "ORDER BY overdue_rate DESC, genre ASC" LAST },
+        { "how many loans are overdue?",
+          "SELECT COUNT(*) AS row_count FROM loans WHERE overdue = TRUE" LAST },
         { "what share of fees comes from crime?",
           "SELECT 100.0 * SUM(CASE WHEN genre = 'Crime' THEN fee ELSE 0 END) / SUM(fee) AS percentage FROM loans" LAST },
         { "share of loans by branch",
-          "SELECT branch, COUNT(*) AS row_count, (100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()) AS percentage FROM loans GROUP BY branch" LAST },
-        { "loans per month", "SELECT " MONTH " AS month, COUNT(*) AS row_count FROM loans GROUP BY " MONTH " ORDER BY month ASC" LAST },
-        { "loans by branch and genre", "SELECT branch, genre, COUNT(*) AS row_count FROM loans GROUP BY branch, genre" LAST },
+          "SELECT branch, COUNT(*) AS row_count, (100.0 * COUNT(*) / SUM(COUNT(*)) OVER ()) AS "
+          "percentage FROM loans "
+          "GROUP BY branch ORDER BY row_count DESC, branch ASC" LAST },
+        { "loans per month",
+          "SELECT " MONTH " AS month, COUNT(*) AS row_count FROM loans GROUP BY " MONTH
+          " ORDER BY month ASC" LAST },
+        { "loans by branch and genre",
+          "SELECT branch, genre, COUNT(*) AS row_count FROM loans GROUP BY branch, genre "
+          "ORDER BY row_count DESC, branch ASC, genre ASC" LAST },
         { "total fee in March",
           "SELECT SUM(fee) AS total_fee FROM loans WHERE lent_at >= '2024-03-01' AND lent_at < '2024-04-01'" LAST },
-        { "how many loans in the last 24 hours?", "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at > '2024-05-30 18:30:00'" LAST },
-        { "how many loans in the last 3 months?", "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at >= '2024-03-01'" LAST },
-        { "how many loans were not in Harbour?", "SELECT COUNT(*) AS row_count FROM loans WHERE branch != 'Harbour'" LAST },
-        { "how many loans have no fee?", "SELECT COUNT(*) AS row_count FROM loans WHERE fee IS NULL" LAST },
-        { "top 3 branches by fee", "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch ORDER BY total_fee DESC LIMIT 3" },
-        { "which genre is the most popular?", "SELECT genre, COUNT(*) AS row_count FROM loans WHERE genre IS NOT NULL GROUP BY genre ORDER BY "
-                                              "row_count DESC LIMIT 1" },
-        { "total fee by town", "SELECT members.town, SUM(loans.fee) AS total_fee FROM loans JOIN members ON loans.member_id = members.member_id "
-                               "GROUP BY members.town" LAST },
-        { "members by town", "SELECT town, COUNT(*) AS row_count FROM members GROUP BY town" LAST },
+        { "how many loans in the last 24 hours?",
+          "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at > '2024-05-30 18:30:00'" LAST },
+        { "how many loans in the last 3 months?",
+          "SELECT COUNT(*) AS row_count FROM loans WHERE lent_at >= '2024-03-01'" LAST },
+        { "how many loans were not in Harbour?",
+          "SELECT COUNT(*) AS row_count FROM loans WHERE branch != 'Harbour'" LAST },
+        { "how many loans have no fee?",
+          "SELECT COUNT(*) AS row_count FROM loans WHERE fee IS NULL" LAST },
+        { "top 3 branches by fee",
+          "SELECT branch, SUM(fee) AS total_fee FROM loans GROUP BY branch ORDER BY total_fee "
+          "DESC LIMIT 3" },
+        { "which genre is the most popular?",
+          "SELECT genre, COUNT(*) AS row_count FROM loans WHERE genre IS NOT NULL GROUP BY genre "
+          "ORDER BY "
+          "row_count DESC LIMIT 1" },
+        { "total fee by town",
+          "SELECT members.town, SUM(loans.fee) AS total_fee FROM loans JOIN members ON "
+          "loans.member_id = members.member_id "
+          "GROUP BY members.town "
+          "ORDER BY total_fee DESC, members.town ASC" LAST },
+        { "members by town", "SELECT town, COUNT(*) AS row_count FROM members GROUP BY town "
+                             "ORDER BY row_count DESC, town ASC" LAST },
     };
     struct nl_schema *s = schema_of_library();
     (void)state;
@@ -160,9 +184,9 @@ static void test_repeated_rows_count_once(void **state)
     assert_int_equal(nl_plan(s, "how many members by branch", NULL, &a, &answer, &err), 0);
     assert_true(answer.n_choices > 0);
     to_sql(answer.choices[0].plan, sql, sizeof(sql));
-    assert_string_equal(sql,
-                        "SELECT branch, COUNT(DISTINCT member_id) AS distinct_member_id "
-                        "FROM loans GROUP BY branch" LAST);
+    assert_string_equal(sql, "SELECT branch, COUNT(DISTINCT member_id) AS distinct_member_id "
+                             "FROM loans GROUP BY branch "
+                             "ORDER BY distinct_member_id DESC, branch ASC" LAST);
     nl_answer_finish(&answer);
     nl_schema_destroy(s);
 }

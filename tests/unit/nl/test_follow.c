@@ -67,6 +67,7 @@ static void ask(const struct nl_schema *s, const char *const *questions, struct 
     }
 }
 
+#define LARGEST_FIRST "GROUP BY \"region\" ORDER BY \"total_cost\" DESC, \"region\" ASC LIMIT 1000"
 #define BY_REGION "SELECT \"region\", SUM(\"cost\") AS \"total_cost\" FROM \"deliveries\" "
 
 static void test_follow_ups(void **state)
@@ -75,24 +76,37 @@ static void test_follow_ups(void **state)
         const char *questions[4], *sql;
     } cases[] = {
         { { "total cost", "and by region?" }, BY_REGION "GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by product", "and by region?" }, BY_REGION "GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by region", "only the late ones" }, BY_REGION "WHERE \"late\" = TRUE GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by region", "only Books" }, BY_REGION "WHERE \"product\" = 'Books' GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by region", "only Books", "what about Toys?" }, BY_REGION "WHERE \"product\" = 'Toys' GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by region", "without Books" }, BY_REGION "WHERE \"product\" != 'Books' GROUP BY \"region\" LIMIT 1000" },
+        { { "total cost by product", "and by region?" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1000" },
+        { { "total cost by region", "only the late ones" },
+          BY_REGION "WHERE \"late\" = TRUE " LARGEST_FIRST },
+        { { "total cost by region", "only Books" },
+          BY_REGION "WHERE \"product\" = 'Books' " LARGEST_FIRST },
+        { { "total cost by region", "only Books", "what about Toys?" },
+          BY_REGION "WHERE \"product\" = 'Toys' " LARGEST_FIRST },
+        { { "total cost by region", "without Books" },
+          BY_REGION "WHERE \"product\" != 'Books' " LARGEST_FIRST },
         { { "total cost by region", "what about March?" },
-          BY_REGION "WHERE \"sent_on\" >= '2024-03-01' AND \"sent_on\" < '2024-04-01' GROUP BY \"region\" LIMIT 1000" },
+          BY_REGION
+          "WHERE \"sent_on\" >= '2024-03-01' AND \"sent_on\" < '2024-04-01' " LARGEST_FIRST },
         { { "total cost by region", "in May 2023", "and in June 2023?" },
-          BY_REGION "WHERE \"sent_on\" >= '2023-06-01' AND \"sent_on\" < '2023-07-01' GROUP BY \"region\" LIMIT 1000" },
-        { { "top 5 regions by cost", "top 3 instead" }, BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 3" },
-        { { "total cost by region", "top 3" }, BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 3" },
+          BY_REGION
+          "WHERE \"sent_on\" >= '2023-06-01' AND \"sent_on\" < '2023-07-01' " LARGEST_FIRST },
+        { { "top 5 regions by cost", "top 3 instead" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 3" },
+        { { "total cost by region", "top 3" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC, \"region\" ASC LIMIT 3" },
         { { "total cost by region", "and the average?" },
-          "SELECT \"region\", AVG(\"cost\") AS \"avg_cost\" FROM \"deliveries\" GROUP BY \"region\" LIMIT 1000" },
+          "SELECT \"region\", AVG(\"cost\") AS \"avg_cost\" FROM \"deliveries\" GROUP BY "
+          "\"region\" ORDER BY \"avg_cost\" DESC, \"region\" ASC LIMIT 1000" },
         { { "how many deliveries by region", "and the median cost?" },
-          "SELECT \"region\", MEDIAN(\"cost\") AS \"median_cost\" FROM \"deliveries\" GROUP BY \"region\" LIMIT 1000" },
-        { { "total cost by region", "sort by cost descending" }, BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1000" },
-        { { "total cost by region", "sort by region" }, BY_REGION "GROUP BY \"region\" ORDER BY \"region\" ASC LIMIT 1000" },
-        { { "total cost by region", "as a chart" }, BY_REGION "GROUP BY \"region\" LIMIT 1000" },
+          "SELECT \"region\", MEDIAN(\"cost\") AS \"median_cost\" FROM \"deliveries\" GROUP BY "
+          "\"region\" ORDER BY \"median_cost\" DESC, \"region\" ASC LIMIT 1000" },
+        { { "total cost by region", "sort by cost descending" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1000" },
+        { { "total cost by region", "sort by region" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"region\" ASC LIMIT 1000" },
+        { { "total cost by region", "as a chart" }, BY_REGION LARGEST_FIRST },
         { { "how many deliveries were late?", "and per month?" },
           "SELECT CAST(date_trunc('month', \"sent_on\") AS DATE) AS \"month\", COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"late\" = "
           "TRUE GROUP BY CAST(date_trunc('month', \"sent_on\") AS DATE) ORDER BY \"month\" ASC LIMIT 1000" },

@@ -71,18 +71,24 @@ static void test_kinds(void **state)
         { "What is the maximum amount?",
           "SELECT MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
         { "minimum and maximum amount",
-          "SELECT MIN(\"amount\") AS \"min_amount\", MAX(\"amount\") AS \"max_amount\" FROM \"sales\" LIMIT 1000" },
+          "SELECT MIN(\"amount\") AS \"min_amount\", MAX(\"amount\") AS \"max_amount\" FROM "
+          "\"sales\" LIMIT 1000" },
         { "how many different cities are there?",
           "SELECT COUNT(DISTINCT \"city\") AS \"distinct_city\" FROM \"sales\" LIMIT 1000" },
         { "total amount by category",
-          "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY \"category\" LIMIT 1000" },
+          "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY "
+          "\"category\" "
+          "ORDER BY \"total_amount\" DESC, \"category\" ASC LIMIT 1000" },
         { "how many sales for each city",
-          "SELECT \"city\", COUNT(*) AS \"row_count\" FROM \"sales\" GROUP BY \"city\" LIMIT 1000" },
+          "SELECT \"city\", COUNT(*) AS \"row_count\" FROM \"sales\" GROUP BY \"city\" "
+          "ORDER BY \"row_count\" DESC, \"city\" ASC LIMIT 1000" },
         { "top 5 categories by amount",
-          "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY \"category\" "
+          "SELECT \"category\", SUM(\"amount\") AS \"total_amount\" FROM \"sales\" GROUP BY "
+          "\"category\" "
           "ORDER BY \"total_amount\" DESC LIMIT 5" },
         { "average amount in Paris",
-          "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" WHERE \"city\" = 'Paris' LIMIT 1000" },
+          "SELECT AVG(\"amount\") AS \"avg_amount\" FROM \"sales\" WHERE \"city\" = 'Paris' LIMIT "
+          "1000" },
         { "how many sales are in Paris or New York?",
           "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"city\" IN ('Paris', 'New York') LIMIT 1000" },
         { "how many sales have an amount greater than 1,000",
@@ -90,19 +96,23 @@ static void test_kinds(void **state)
         { "how many sales have an amount between 10 and 20",
           "SELECT COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"amount\" BETWEEN 10 AND 20 LIMIT 1000" },
         { "total amount in March 2024",
-          "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= '2024-03-01' "
+          "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= "
+          "'2024-03-01' "
           "AND \"sale_date\" < '2024-04-01' LIMIT 1000" },
         { "total amount in the last 30 days",
           "SELECT SUM(\"amount\") AS \"total_amount\" FROM \"sales\" WHERE \"sale_date\" >= '2024-12-02' LIMIT 1000" },
         { "total amount per month",
-          "SELECT CAST(date_trunc('month', \"sale_date\") AS DATE) AS \"month\", SUM(\"amount\") AS "
-          "\"total_amount\" FROM \"sales\" GROUP BY CAST(date_trunc('month', \"sale_date\") AS DATE) ORDER BY "
+          "SELECT CAST(date_trunc('month', \"sale_date\") AS DATE) AS \"month\", SUM(\"amount\") "
+          "AS "
+          "\"total_amount\" FROM \"sales\" GROUP BY CAST(date_trunc('month', \"sale_date\") AS "
+          "DATE) ORDER BY "
           "\"month\" ASC LIMIT 1000" },
         { "What is the most common category?",
           "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
           "NULL GROUP BY \"category\" ORDER BY \"row_count\" DESC LIMIT 1" },
         { "which categories have more than 3 sales",
-          "SELECT \"category\" FROM \"sales\" GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT 1000" },
+          "SELECT \"category\" FROM \"sales\" GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT "
+          "1000" },
     };
     struct nl_schema *s = schema_of_shop();
     char sql[2000];
