@@ -45,8 +45,10 @@ static int fail(const struct err *err)
  */
 static void set_environment(void)
 {
-    char fonts[PATH_MAX];
-    snprintf(fonts, sizeof(fonts), "%s", getenv("MPLCONFIGDIR") ? getenv("MPLCONFIGDIR") : "/tmp");
+    char fonts[PATH_MAX], *given = getenv("MPLCONFIGDIR");
+    snprintf(fonts, sizeof(fonts), "%s", given ? given : "/tmp");
+    if (given)
+        explicit_bzero(given, strlen(given)); /* /proc/self/environ shows it for good */
     clearenv();
     setenv("PATH", "/usr/bin:/bin", 1);
     setenv("LANG", "C.UTF-8", 1);

@@ -201,6 +201,36 @@ def test_neighbours_of_a_data_file_are_not_shown(make_box, orders, shared_dir):
     assert box.tells("tell(open('/data/orders.csv').read(2))") == "id"
 
 
+def test_paths_of_the_host_are_not_told(make_box, orders, driver, user):
+    """Neither where a data file lies, which may have its owner's name in it, nor riddle's home."""
+    box = make_box(files=orders)
+    said = box.tells("""
+import matplotlib
+child = os.fork()  # its /proc has other files
+if child == 0:
+    os._exit(any(open(f"/proc/self/{n}").read() for n in ("mountinfo", "mounts", "mountstats")))
+text = [open(f"/proc/self/{n}").read() for n in ("environ", "cmdline", "cgroup")]
+text += {line.split()[-1] for line in open("/proc/self/maps") if "/usr/lib/" not in line}
+tell({"mounts": [open(f"/proc/self/{n}").read() for n in ("mountinfo", "mounts", "mountstats", "task/1/mountinfo")],
+      "child": os.waitpid(child, 0)[1], "text": "\\n".join(text), "fonts": [matplotlib.get_configdir(), matplotlib.get_cachedir()],
+      "styles": matplotlib.style.core.USER_LIBRARY_PATHS})""")
+    assert said["mounts"] == [""] * 4 and said["child"] == 0
+    assert said["fonts"] == ["/tmp/matplotlib"] * 2 and said["styles"] == ["/tmp/matplotlib/stylelib"]
+    assert str(driver.home) not in said["text"] and os.path.dirname(orders[0]["path"]) not in said["text"]
+    if user == "root":  # a plain user's kernel opens the path itself
+        directory = os.path.dirname(orders[0]["path"]).encode()
+        assert box.tells(f"""
+word = bytes({list(directory)})
+found = []
+with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as mem:
+    for line in maps.read().splitlines():
+        start, end = (int(x, 16) for x in line.split()[0].split("-"))
+        if "heap" in line:
+            mem.seek(start)
+            found += [m.start() for m in re.finditer(re.escape(word) + b"/orders", mem.read(end - start))]
+tell(found)""") == []
+
+
 # ---- writing ----
 
 

@@ -533,6 +533,24 @@ static int step_pivot(struct jail_template *t, const struct jail_spec *spec, str
     return 0;
 }
 
+/*
+ * The list of a process's mounts (/proc/self/mountinfo) tells where on the machine each file lies. It lists the mounts of the
+ * mount namespace that can be reached from the root. So the root becomes a copy of the tree that is in no namespace; the copy
+ * lives for as long as it is somebody's root.
+ */
+static int step_mounts(struct jail_template *t, const struct jail_spec *spec, struct err *err)
+{
+    (void)t, (void)spec;
+    auto_close int tree = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    if (tree < 0 || fchdir(tree) < 0 || chroot(".") < 0)
+        return ISOLATION_ERRNO(err, "hiding the list of mounts");
+    auto_close int list = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);
+    char byte;
+    if (list < 0 || read(list, &byte, 1) != 0)
+        return err_set(err, ERR_ISOLATION, "the list of mounts can still be seen");
+    return 0;
+}
+
 static int step_limits(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     /* Memory is the cgroup's (or the watchdog's) business: RLIMIT_AS would break allocators that reserve address space. */
@@ -668,6 +686,7 @@ static const struct step close_steps[] = {
     { "data", OWN, step_data },
     { "cgroup", OWN, step_cgroup },
     { "pivot", OWN, step_pivot },
+    { "mounts", OWN, step_mounts },
     { "limits", ANYWHERE, step_limits },
     { "privileges", ANYWHERE, step_privileges },
     { "landlock", IF_ALLOWED, step_landlock },

@@ -142,6 +142,7 @@ static const int until_closed[] = {
     SC(clone3), SC(setns), SC(unshare), SC(sethostname), SC(io_uring_register),
     /* the tree */
     SC(mount), SC(umount2), SC(pivot_root), SC(open_tree), SC(move_mount), SC(mount_setattr),
+    SC(chroot),
     /* looking at the network, and the layers themselves */
     SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
     SC(landlock_restrict_self), SC(seccomp),

@@ -61,6 +61,20 @@ class WarmError(Exception):
     pass
 
 
+def _enter_environment():
+    os.environ.clear()
+    os.environ.update(ENVIRONMENT)
+    if "matplotlib" in sys.modules:
+        # It remembers which directory of the host it has its fonts from; kernels shall look into their own environment.
+        for remembers in (sys.modules["matplotlib"].get_configdir, sys.modules["matplotlib"].get_cachedir):
+            cells = dict(zip(remembers.__code__.co_freevars, remembers.__closure__ or ()))
+            if {"called", "ret"} <= set(cells):
+                cells["called"].cell_contents, cells["ret"].cell_contents = False, None
+        style = sys.modules.get("matplotlib.style.core")
+        if style:
+            style.USER_LIBRARY_PATHS[:] = [ENVIRONMENT["MPLCONFIGDIR"] + "/stylelib"]
+
+
 def warm():
     """Runs the cells in a session that is then forgotten."""
     cells = list(_CELLS)
@@ -91,15 +105,13 @@ def warm():
         sys.modules["matplotlib.font_manager"]._get_font.cache_clear()
     for name in [n for n in linecache.cache if n.startswith("<cell ")]:
         del linecache.cache[name]
-    os.environ.clear()
-    os.environ.update(ENVIRONMENT)
+    _enter_environment()
     del scratch
     session.freeze()
 
 
 def settle():
     """Leaves the environment that kernels shall have, and every object as garbage collection need never look at it again."""
-    os.environ.clear()
-    os.environ.update(ENVIRONMENT)
+    _enter_environment()
     session.make()
     session.freeze()
