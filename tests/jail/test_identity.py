@@ -13,11 +13,38 @@ NAMESPACES = ["user", "pid", "mnt", "net", "ipc", "uts", "cgroup"]
 
 def test_ids(box, user):
     assert box.tells("tell([os.getresuid(), os.getresgid(), os.getgroups()])")[:2] == [[1000] * 3, [1000] * 3]
-    host = SANDBOX_ID if user == "root" else PLAIN_ID if os.geteuid() == 0 else os.getuid()
     status = status_of(box.pid)
-    assert status["Uid"].split() == [str(host)] * 4
+    uids = {int(uid) for uid in status["Uid"].split()}
     if user == "root":
-        assert status["Gid"].split() == [str(host)] * 4 and status["Groups"] == ""
+        assert len(uids) == 1 and uids <= set(range(SANDBOX_ID + 1, SANDBOX_ID + 512))
+        assert status["Gid"].split() == [str(SANDBOX_ID)] * 4 and status["Groups"] == ""
+    else:
+        assert uids == {PLAIN_ID if os.geteuid() == 0 else os.getuid()}
+
+
+def host_id(box):
+    return status_of(box.pid)["Uid"].split()[0]
+
+
+def test_each_kernel_has_a_user_id_of_its_own(make_box, user):
+    """Where riddle may give them away. An id is used again when every process of its kernel is gone."""
+    if user != "root":
+        pytest.skip("a plain user has one id")
+    boxes = [make_box(kind="sql") for _ in range(3)] + [make_box()]
+    ids = [host_id(box) for box in boxes]
+    assert len(set(ids)) == 4
+    boxes[1].destroy()
+    assert host_id(make_box(kind="sql")) not in {ids[0], ids[2], ids[3]}
+
+
+def test_as_many_user_ids_as_are_set(drivers):
+    """The rest shares one."""
+    if os.geteuid() != 0:
+        pytest.skip("a plain user has one id")
+    driver = drivers.start("root", RIDDLE_SANDBOX_UIDS="2")
+    ids = [host_id(driver.box(kind="sql")) for _ in range(3)]
+    driver.close()
+    assert sorted(ids) == [str(SANDBOX_ID), str(SANDBOX_ID), str(SANDBOX_ID + 1)]
 
 
 def test_kernels_are_never_root_of_the_machine():

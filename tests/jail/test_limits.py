@@ -88,6 +88,30 @@ for _ in range(10):
 tell([os.waitpid(pid, 0)[1] for pid in pids])""") == [0] * 10
 
 
+def test_what_linux_counts_by_user(make_box, user):
+    """Pages of pipes, and descriptors that are on their way: each kernel has its own, because it has a user id of its own."""
+    if user != "root":
+        pytest.skip("a plain user's kernels have one id")
+    one, other = make_box(), make_box()
+    use = """
+import array, fcntl
+pipes, pair = [], socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+def grow():
+    pipes.append(os.pipe())
+    return fcntl.fcntl(pipes[-1][1], fcntl.F_SETPIPE_SZ, 1 << 20)
+def send():
+    return pair[0].sendmsg([b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [0] * 100))])
+def most(call, n):
+    for _ in range(n):
+        failed = attempt(call)
+        if "failed" in failed:
+            return failed["errno"]
+tell([most(grow, TIMES), fcntl.fcntl(os.pipe()[0], fcntl.F_GETPIPE_SZ), most(send, TIMES)])"""
+    full = one.tells(use.replace("TIMES", "90"))
+    assert full[0] == "EPERM" and full[1] < 65536 and full[2] == "ETOOMANYREFS", full
+    assert other.tells(use.replace("TIMES", "1")) == [None, 65536, None]
+
+
 # ---- memory ----
 
 MEMORY_BOMBS = {

@@ -190,8 +190,8 @@ static int check_outside_id(struct err *err)
     int r = fd_read_file("/proc/self/uid_map", &map, err);
     if (r < 0)
         return err_set(err, ERR_ISOLATION, "reading the map of user ids: %s", err->message);
-    if (sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &count) != 3 || inside != 0 || count != 1)
-        return err_set(err, ERR_ISOLATION, "the map of user ids is not of one id");
+    if (sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &count) != 3 || inside != 0 || count < 1)
+        return err_set(err, ERR_ISOLATION, "the map of user ids is not of one range");
     if (outside == 0)
         return err_set(err, ERR_ISOLATION, "the user namespace would make kernels root of this machine");
     return 0;
@@ -213,6 +213,8 @@ static int enter_own_tree(const struct jail_confine_options *opt, struct err *er
         return ISOLATION_ERRNO(err, "dropping supplementary groups");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "taking the unprivileged user id");
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) /* jail_become() keeps capabilities */
+        return ISOLATION_ERRNO(err, "setting securebits");
     /* Slave, not private: what is mounted on the machine later stays reachable below /host. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
         return ISOLATION_ERRNO(err, "detaching from the machine's mounts");
@@ -273,6 +275,31 @@ uint64_t jail_clone_flags(const struct jail_template *t)
            CLONE_NEWCGROUP | (t->nets.current >= 0 ? 0 : CLONE_NEWNET);
 }
 
+static int take_id(unsigned user, struct err *err)
+{
+    if (setresuid(user, user, user) < 0)
+        return ISOLATION_ERRNO(err, "jail: taking the user id %u", user);
+    /* A change of credentials clears it, and a process that is not dumpable does not own its /proc. */
+    (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+    return 0;
+}
+
+int jail_become(struct jail_template *t, unsigned user, struct err *err)
+{
+    int r = t->namespaces && user ? take_id(user, err) : 0;
+    t->user = t->namespaces && r == 0 ? user : 0;
+    return r;
+}
+
+int jail_become_zygote(struct jail_template *t, struct err *err)
+{
+    int r = t->user ? take_id(0, err) : 0;
+    if (r == 0 && t->user)
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0); /* cleared, too */
+    t->user = 0;
+    return r;
+}
+
 /* ---- the kernel's half: steps ---- */
 
 enum where {
@@ -323,12 +350,14 @@ static int step_session(struct jail_template *t, const struct jail_spec *spec, s
 
 static int step_user(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
-    (void)t, (void)spec;
-    /* uid 0 of the zygote's namespace, an unprivileged id of the machine, is JAIL_UID here: there is no root at all. */
-    int r = write_own_maps(0, 0, JAIL_UID, "/host/proc", err);
+    (void)spec;
+    uid_t real, effective, saved;
+    /* This id of the zygote's namespace, an unprivileged one of the machine, is JAIL_UID here: there is no root at all. */
+    int r = write_own_maps(t->user, 0, JAIL_UID, "/host/proc", err);
     if (r < 0)
         return r;
-    if (getuid() != JAIL_UID || geteuid() != JAIL_UID || getgid() != JAIL_UID)
+    if (getresuid(&real, &effective, &saved) < 0 || real != JAIL_UID || effective != JAIL_UID ||
+        saved != JAIL_UID || getgid() != JAIL_UID)
         return err_set(err, ERR_ISOLATION, "the user id is %u, not %d", getuid(), JAIL_UID);
     return 0;
 }

@@ -36,13 +36,14 @@ struct jail_template {
     bool container;  /* a container's namespaces, root and groups stand for those of our own */
     struct nets nets;
     struct seccomp_filters filters;
+    unsigned user;   /* id of the kernel in the zygote's user namespace */
     uint64_t ns_inode[JAIL_NS_COUNT]; /* the zygote's: a kernel's must differ */
     char missing[256];                /* names of the layers left out, by commas */
 };
 
 /*
- * write_maps is called when the process cannot write its own id maps (root, which maps to another id): it must return once
- * /proc/<pid>/uid_map and gid_map are written by the parent. uid 0 there stands for the unprivileged host id.
+ * write_maps is called when the process cannot write its own id maps (root, which maps to other ids): it must return once
+ * /proc/<pid>/uid_map and gid_map are written by the parent. 0 there stands for the first unprivileged host id.
  */
 struct jail_confine_options {
     bool partial;
@@ -59,6 +60,13 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
  * that of the network, if the zygote is in one that the kernel shall have (nets.h).
  */
 uint64_t jail_clone_flags(const struct jail_template *t);
+
+/*
+ * The zygote takes the id that the next kernel shall have, and its own again. If the latter fails, it must not go on. Without
+ * namespaces there is one id only, and nothing is done.
+ */
+int jail_become(struct jail_template *t, unsigned user, struct err *err);
+int jail_become_zygote(struct jail_template *t, struct err *err);
 
 /* Something of the host shown inside the jail. */
 struct jail_mount {

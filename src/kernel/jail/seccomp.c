@@ -143,6 +143,8 @@ static const int until_closed[] = {
     /* the tree */
     SC(mount), SC(umount2), SC(pivot_root), SC(open_tree), SC(move_mount), SC(mount_setattr),
     SC(chroot),
+    /* the id that the next kernel shall have */
+    SC(setresuid),
     /* looking at the network, and the layers themselves */
     SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
     SC(landlock_restrict_self), SC(seccomp),

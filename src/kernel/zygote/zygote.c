@@ -82,13 +82,16 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
     return (pid_t)pid;
 }
 
-static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, bool pooled,
-                       const int fds[3], struct err *err)
+static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, unsigned user,
+                       bool pooled, const int fds[3], struct err *err)
 {
     struct nets *nets = &parts->jail->nets;
     int pidfd = -1;
     if (parts->jail->namespaces && does(opt, "nets"))
         nets_enter(nets);
+    int r = jail_become(parts->jail, user, err);
+    if (r < 0)
+        return r;
     pid_t pid = clone_kernel(jail_clone_flags(parts->jail), &pidfd);
     if (pid == 0) {
         struct kernel_parts mine = *parts;
@@ -97,7 +100,9 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
         kernel_main(&mine, fds[0], fds[1], fds[2]);
     }
     int status = pid < 0 ? errno : 0;
-    int r = nets_leave(nets, pidfd, err);
+    r = jail_become_zygote(parts->jail, err);
+    if (r == 0)
+        r = nets_leave(nets, pidfd, err);
     if (r < 0)
         return r;
     for (int i = 0; i < 3; i++)
@@ -253,7 +258,7 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
         }
         if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
             return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
-        r = serve_spawn(opt, &parts, rec.value == 1, fds, err);
+        r = serve_spawn(opt, &parts, (unsigned)rec.value, rec.status == 1, fds, err);
     }
     return r;
 }

@@ -62,6 +62,7 @@ void local_put_link(struct local_link *l)
         if (fds[i] >= 0)
             close(fds[i]);
     cgroup_destroy(&l->kernel.group);
+    user_ids_give_back(&p->users, l->kernel.user);
     buf_finish(&l->unsent);
     free(l);
     p->n_links--;
@@ -400,7 +401,7 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
     json_t *list = json_array();
     for (size_t i = 0; i < n_mounts && r == 0; i++) {
         struct shown_file shown;
-        r = shown_open(provider_of(l), &mounts[i], &shown, err);
+        r = shown_open(provider_of(l), &mounts[i], l->kernel.user, &shown, err);
         if (r < 0)
             break;
         if (shown.mount_fd >= 0)
@@ -500,7 +501,7 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
 {
     struct local_link *l = calloc(1, sizeof(*l));
     if (!l) {
-        kernel_kill(&s->kernel);
+        kernel_kill(p, &s->kernel);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
     const int fds[_END_MAX] = { s->kernel.control, s->kernel.out, s->kernel.errout, s->kernel.pidfd };
@@ -689,6 +690,7 @@ static int local_open(uv_loop_t *loop, const struct config *cfg, const struct pr
     extern const struct provider_ops local_provider;
     p->base = (struct provider){ .ops = &local_provider, .loop = loop, .cfg = cfg };
     p->root = geteuid() == 0;
+    user_ids_init(&p->users, p->root ? (unsigned)cfg->sandbox_uids : 1);
     p->one_shot = opt->one_shot;
     p->plots = wants_plots(opt->code);
     for (int i = 0; i < _RUN_KIND_MAX; i++) {

@@ -14,6 +14,7 @@
 #include "base/limits.h"
 #include "sandbox/image_file.h"
 #include "sandbox/local/cgroup.h"
+#include "sandbox/local/user_ids.h"
 #include "sandbox/provider.h"
 #include "sandbox/wire.h"
 
@@ -29,12 +30,13 @@ struct zygote {
     char base_id[IMAGE_BASE_ID_SIZE]; /* of its memory as a file; "": there is none yet */
 };
 
-/* Owners of files whose content other users may not read, as user namespaces that map them to the kernels' id. */
-#define ID_MAPS_MAX 16
+/* Owners of files whose content other users may not read, as user namespaces that map them to the id of a kernel. */
+#define ID_MAPS_MAX 64
 #define ORPHANS_MAX 64
 struct id_map {
     uid_t uid;
     gid_t gid;
+    unsigned user; /* of the kernel: user_ids.h */
     int userns;
 };
 
@@ -45,6 +47,7 @@ struct kernel_proc {
     struct cgroup group;
     int64_t shared_kb;
     unsigned generation; /* of its zygote */
+    unsigned user;       /* user_ids.h */
 };
 
 #define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE }
@@ -55,9 +58,10 @@ struct local {
     struct provider base;
     char kernel_path[4096];
     char home[4096]; /* absolute */
-    bool root;       /* started by root: kernels run as cfg->sandbox_uid */
+    bool root;       /* started by root: kernels run as cfg->sandbox_uid and those behind it */
     bool one_shot;   /* see struct provider_options */
     bool plots;      /* … and the code wants its plotting packages */
+    struct user_ids users;
     struct cgroup_tree cgroups;
     struct zygote zygotes[_RUN_KIND_MAX]; /* touched by the spawn under way only */
     struct {
@@ -148,7 +152,7 @@ int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_p
 int zygote_base(struct local *p, enum run_kind kind, unsigned generation,
                 char ret_id[IMAGE_BASE_ID_SIZE], struct err *err);
 /* Kills, waits, closes, removes its group. */
-void kernel_kill(struct kernel_proc *k);
+void kernel_kill(struct local *p, struct kernel_proc *k);
 
 /* ---- image.c: the operations of images (provider.h) ---- */
 
@@ -166,8 +170,9 @@ struct shown_file {
     int mount_fd; /* -1: the kernel binds the path itself */
 };
 
-/* Opens the file or directory as something a kernel of this provider can show. */
-int shown_open(struct local *p, const struct kernel_mount *mount, struct shown_file *ret, struct err *err);
+/* Opens the file or directory as something that the kernel of this user can show. */
+int shown_open(struct local *p, const struct kernel_mount *mount, unsigned user, struct shown_file *ret,
+               struct err *err);
 void shown_close(struct shown_file *f);
 void id_maps_close(struct local *p);
 

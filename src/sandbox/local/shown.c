@@ -29,7 +29,7 @@ static int wait_for_end(void *arg)
  * A user namespace in which `from` (the owner on disk) is the kernels' id: what mount_setattr wants as a map. A child makes
  * it, riddle writes its maps and keeps the descriptor. The child shares riddle's memory, so that nothing is copied for it.
  */
-static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to, struct err *err)
+static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to_uid, unsigned to_gid, struct err *err)
 {
     static char stack[4096] __attribute__((aligned(16)));
     sigset_t all, before;
@@ -43,11 +43,11 @@ static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to, struct er
     char path[64], line[64];
     int fd = -1;
     snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
-    snprintf(line, sizeof(line), "%u %u 1", from_uid, to);
+    snprintf(line, sizeof(line), "%u %u 1", from_uid, to_uid);
     int r = fd_write_file(path, line, err);
     if (r == 0) {
         snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
-        snprintf(line, sizeof(line), "%u %u 1", from_gid, to);
+        snprintf(line, sizeof(line), "%u %u 1", from_gid, to_gid);
         r = fd_write_file(path, line, err);
     }
     if (r == 0) {
@@ -62,13 +62,14 @@ static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to, struct er
     return r < 0 ? r : fd;
 }
 
-/* One for each owner; they are few. Past the maximum the oldest is given up. */
-static int id_map(struct local *p, uid_t uid, gid_t gid, struct err *err)
+/* One for each owner and id of a kernel; both are few. Past the maximum the oldest is given up. */
+static int id_map(struct local *p, uid_t uid, gid_t gid, unsigned user, struct err *err)
 {
     for (size_t i = 0; i < p->n_id_maps; i++)
-        if (p->id_maps[i].uid == uid && p->id_maps[i].gid == gid)
+        if (p->id_maps[i].uid == uid && p->id_maps[i].gid == gid && p->id_maps[i].user == user)
             return p->id_maps[i].userns;
-    int fd = mapping_userns(uid, gid, (unsigned)p->base.cfg->sandbox_uid, err);
+    unsigned to = (unsigned)p->base.cfg->sandbox_uid;
+    int fd = mapping_userns(uid, gid, to + user, to, err);
     if (fd < 0)
         return fd;
     if (p->n_id_maps == ID_MAPS_MAX) {
@@ -76,7 +77,7 @@ static int id_map(struct local *p, uid_t uid, gid_t gid, struct err *err)
         memmove(&p->id_maps[0], &p->id_maps[1], (ID_MAPS_MAX - 1) * sizeof(p->id_maps[0]));
         p->n_id_maps--;
     }
-    p->id_maps[p->n_id_maps++] = (struct id_map){ .uid = uid, .gid = gid, .userns = fd };
+    p->id_maps[p->n_id_maps++] = (struct id_map){ .uid = uid, .gid = gid, .user = user, .userns = fd };
     return fd;
 }
 
@@ -86,8 +87,8 @@ void id_maps_close(struct local *p)
         close(p->id_maps[--p->n_id_maps].userns);
 }
 
-static int detached_mount(struct local *p, const struct kernel_mount *m, const struct stat *st, struct shown_file *f,
-                          struct err *err)
+static int detached_mount(struct local *p, const struct kernel_mount *m, unsigned user,
+                          const struct stat *st, struct shown_file *f, struct err *err)
 {
     f->mount_fd = open_tree(AT_FDCWD, m->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
     if (f->mount_fd < 0)
@@ -99,7 +100,7 @@ static int detached_mount(struct local *p, const struct kernel_mount *m, const s
                                            (m->writable ? 0u : MOUNT_ATTR_RDONLY) };
     bool mapped = !m->writable && !(st->st_mode & S_IROTH);
     if (mapped) {
-        int userns = id_map(p, st->st_uid, st->st_gid, err);
+        int userns = id_map(p, st->st_uid, st->st_gid, user, err);
         if (userns < 0)
             return userns;
         attr.attr_set |= MOUNT_ATTR_IDMAP;
@@ -116,7 +117,8 @@ static int detached_mount(struct local *p, const struct kernel_mount *m, const s
     return 0;
 }
 
-int shown_open(struct local *p, const struct kernel_mount *m, struct shown_file *ret, struct err *err)
+int shown_open(struct local *p, const struct kernel_mount *m, unsigned user, struct shown_file *ret,
+               struct err *err)
 {
     struct stat st;
     *ret = (struct shown_file){ .mount_fd = -1 };
@@ -124,7 +126,7 @@ int shown_open(struct local *p, const struct kernel_mount *m, struct shown_file 
         return err_errno(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, errno, "'%s'", m->path);
     ret->dev = st.st_dev;
     ret->ino = st.st_ino;
-    int r = p->root ? detached_mount(p, m, &st, ret, err) : 0;
+    int r = p->root ? detached_mount(p, m, user, &st, ret, err) : 0;
     if (r < 0)
         shown_close(ret);
     return r;

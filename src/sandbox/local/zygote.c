@@ -117,12 +117,20 @@ static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *r
     return zygote_recv(z->sock, rec, fds, max_fds, ret_n_fds, err);
 }
 
+/* A container may have fewer ids than a machine. Then kernels share one. */
 static int write_maps(struct local *p, pid_t pid, struct err *err)
 {
     char path[64], line[64];
-    snprintf(line, sizeof(line), "0 %lld 1", p->base.cfg->sandbox_uid);
+    struct err ignored = ERR_INIT;
+    long long first = p->base.cfg->sandbox_uid;
     snprintf(path, sizeof(path), "/proc/%d/uid_map", (int)pid);
-    int r = fd_write_file(path, line, err);
+    snprintf(line, sizeof(line), "0 %lld %u", first, p->users.n);
+    int r = fd_write_file(path, line, &ignored);
+    snprintf(line, sizeof(line), "0 %lld 1", first);
+    if (r < 0) {
+        user_ids_limit(&p->users, 1);
+        r = fd_write_file(path, line, err);
+    }
     if (r == 0) {
         snprintf(path, sizeof(path), "/proc/%d/gid_map", (int)pid);
         r = fd_write_file(path, line, err);
@@ -257,7 +265,7 @@ static void close_kernel_fds(struct kernel_proc *k)
     }
 }
 
-void kernel_kill(struct kernel_proc *k)
+void kernel_kill(struct local *p, struct kernel_proc *k)
 {
     if (k->pid > 0) {
         if (k->pidfd >= 0)
@@ -269,11 +277,13 @@ void kernel_kill(struct kernel_proc *k)
     k->pid = 0;
     close_kernel_fds(k);
     cgroup_destroy(&k->group);
+    user_ids_give_back(&p->users, k->user);
+    k->user = 0;
 }
 
-static int ask_for_kernel(struct zygote *z, bool pooled, const int child_fds[3], struct err *err)
+static int ask_for_kernel(struct zygote *z, unsigned user, bool pooled, const int child_fds[3], struct err *err)
 {
-    z->lost = zygote_send(z->sock, ZYGOTE_SPAWN, pooled, 0, child_fds, 3, err) < 0;
+    z->lost = zygote_send(z->sock, ZYGOTE_SPAWN, user, pooled, child_fds, 3, err) < 0;
     if (z->lost)
         return err_set(err, ERR_UNAVAILABLE, "the fork server of kernels is gone");
     return 0;
@@ -314,6 +324,7 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
 {
     int r = 0;
     struct kernel_proc k = KERNEL_PROC_NONE;
+    k.user = user_ids_take(&p->users);
     int control[2] = { -1, -1 }, out[2] = { -1, -1 }, errout[2] = { -1, -1 };
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
         pipe2(errout, O_CLOEXEC) < 0) {
@@ -327,7 +338,7 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
         fcntl(k.errout, F_SETFL, O_NONBLOCK);
         const int child_fds[3] = { control[1], out[1], errout[1] };
         struct zygote *z = &p->zygotes[spec->kind];
-        r = ask_for_kernel(z, spec->pooled, child_fds, err);
+        r = ask_for_kernel(z, k.user, spec->pooled, child_fds, err);
         /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
         struct err why = ERR_INIT;
         int made = cgroup_create(&p->cgroups, &spec->limits, &k.group, &why);
@@ -351,7 +362,7 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
     if (r < 0) {
         if (k.control < 0 && control[0] >= 0)
             close(control[0]);
-        kernel_kill(&k);
+        kernel_kill(p, &k);
         return r;
     }
     *ret = k;
