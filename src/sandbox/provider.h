@@ -48,6 +48,7 @@ struct kernel_usage {
     int64_t peak_memory_bytes; /* so far */
     int64_t oom_kills;         /* processes of it that were ended for lack of memory; also after its end */
     int64_t pids_refused;      /* forks and threads refused by the limit of processes */
+    int64_t pids;              /* processes and threads; 0: not known */
 };
 
 /* What a link tells its user. The callee may call any op on the link from within, release() too: no event follows it. */

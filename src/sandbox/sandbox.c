@@ -372,9 +372,14 @@ static void on_deadline(uv_timer_t *h)
 {
     struct sandbox *sb = h->data;
     if (sb->state == STATE_RUNNING) {
-        /* A process that the machine killed for its memory is often what the others wait for in vain. */
-        bool oom = usage(sb).oom_kills > sb->before.oom_kills;
-        begin_interrupt(sb, oom ? VERDICT_MEMORY : VERDICT_TIMEOUT);
+        /*
+         * A process that the machine killed for its memory is often what the others wait for in vain. Code that has as many
+         * processes as it may is kept from its end by that limit.
+         */
+        struct kernel_usage now = usage(sb);
+        bool oom = now.oom_kills > sb->before.oom_kills;
+        bool bomb = now.pids >= sb->limits.pids;
+        begin_interrupt(sb, oom ? VERDICT_MEMORY : bomb ? VERDICT_PROCESSES : VERDICT_TIMEOUT);
     } else if (sb->state == STATE_INTERRUPTING && clock_now_ms() >= sb->kill_ms) {
         begin_kill(sb, sb->stop_reason);
     } else if (sb->state == STATE_INTERRUPTING) {

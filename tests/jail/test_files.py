@@ -201,6 +201,20 @@ def test_neighbours_of_a_data_file_are_not_shown(make_box, orders, shared_dir):
     assert box.tells("tell(open('/data/orders.csv').read(2))") == "id"
 
 
+def test_files_that_only_their_owner_may_read(make_box, shared_dir, user):
+    """Each kernel reads them, whatever its own id is, and cannot change them."""
+    if user != "root":
+        pytest.skip("only root may read the files of others")
+    path = shared_dir / "private.csv"
+    path.write_text("a\n1\n")
+    os.chown(path, 12345, 54321)
+    path.chmod(0o600)
+    for box in [make_box(files=[{"name": "private.csv", "path": str(path), "table": "private"}]) for _ in range(3)]:
+        assert box.tells("tell([open('/data/private.csv').read(), attempt(os.chmod, '/data/private.csv', 0o777)])") == \
+            ["a\n1\n", failed("OSError", "EROFS")]
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
 def test_paths_of_the_host_are_not_told(make_box, orders, driver, user):
     """Neither where a data file lies, which may have its owner's name in it, nor riddle's home."""
     box = make_box(files=orders)

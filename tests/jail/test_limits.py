@@ -56,11 +56,11 @@ def test_fork_bomb(make_box, driver):
 
 
 def test_wild_fork_bomb(make_box, driver):
-    """It never ends by itself: the time does, and the kill takes all."""
-    box = make_box(pids=32)
-    done = box.run(WILD_FORK_BOMB, timeout_ms=500)
-    assert done["verdict"] in ("timeout", "processes"), done
-    assert len(box.running()) <= 32
+    """It never ends by itself: the time does, and the kill takes all. The verdict says what it did with its time."""
+    box = make_box(pids=12)
+    done = box.run(WILD_FORK_BOMB, timeout_ms=3000)
+    assert done["verdict"] == ("processes" if has_groups(driver.user) else "timeout"), done
+    assert len(box.running()) <= 12
     box.destroy()
     assert box.processes() == []
     works(driver)

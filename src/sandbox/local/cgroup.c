@@ -484,6 +484,7 @@ static const struct {
 } figures[_CGROUP_FIGURE_MAX] = {
     [CGROUP_OOM_KILLS] = { CGROUP_MEMORY, "memory.oom_control", "memory.events", "oom_kill" },
     [CGROUP_PIDS_REFUSED] = { CGROUP_PIDS, "pids.events", "pids.events", "max" },
+    [CGROUP_PIDS_NOW] = { CGROUP_PIDS, "pids.current", "pids.current", "" },
     [CGROUP_PEAK_MEMORY] = { CGROUP_MEMORY, "memory.max_usage_in_bytes", "memory.peak", "" },
 };
 
@@ -521,6 +522,11 @@ long long cgroup_oom_kills(struct cgroup *g)
 long long cgroup_pids_refused(struct cgroup *g)
 {
     return MAX_OF(0, figure(g, CGROUP_PIDS_REFUSED));
+}
+
+long long cgroup_pids(struct cgroup *g)
+{
+    return MAX_OF(0, figure(g, CGROUP_PIDS_NOW));
 }
 
 long long cgroup_peak_memory(struct cgroup *g)

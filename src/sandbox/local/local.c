@@ -469,6 +469,7 @@ static void local_usage(struct kernel_link *link, struct kernel_usage *ret)
         .peak_memory_bytes = cgroup_peak_memory(&l->kernel.group),
         .oom_kills = cgroup_oom_kills(&l->kernel.group),
         .pids_refused = cgroup_pids_refused(&l->kernel.group),
+        .pids = cgroup_pids(&l->kernel.group),
     };
 }
 
