@@ -144,8 +144,8 @@
     CONFIG_INT(sandbox_uid, "RIDDLE_SANDBOX_UID", 64646, 1, 4294967293,                            \
                "Host user and group id that kernels run as when Riddle is started by root.")       \
     CONFIG_INT(sandbox_uids, "RIDDLE_SANDBOX_UIDS", 512, 1, 65536,                                 \
-               "Host user ids from RIDDLE_SANDBOX_UID on, of which each kernel has its own while there are " \
-               "enough. All have the group RIDDLE_SANDBOX_UID. 1: they share one.")                \
+               "Host user ids from RIDDLE_SANDBOX_UID on, of which each kernel has its own "       \
+               "while there are enough. All have the same group. 1: they share one.")              \
     CONFIG_STR(kernel_path, "RIDDLE_KERNEL", "", "The riddle-kernel program; beside riddle when empty.") \
     CONFIG_STR(preload, "RIDDLE_PRELOAD", "numpy,pandas,matplotlib,seaborn",                       \
                "Python packages that the zygote imports before it forks.")                         \

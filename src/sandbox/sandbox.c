@@ -373,8 +373,8 @@ static void on_deadline(uv_timer_t *h)
     struct sandbox *sb = h->data;
     if (sb->state == STATE_RUNNING) {
         /*
-         * A process that the machine killed for its memory is often what the others wait for in vain. Code that has as many
-         * processes as it may is kept from its end by that limit.
+         * A process that the machine killed for its memory is often what the others wait for in
+         * vain. Code that has as many processes as it may is kept from its end by that limit.
          */
         struct kernel_usage now = usage(sb);
         bool oom = now.oom_kills > sb->before.oom_kills;

@@ -257,7 +257,9 @@ static int make_out_dir(struct table_cache *c, char *ret, size_t n, int *ret_fd,
     *ret_fd = open(ret, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (*ret_fd < 0 || flock(*ret_fd, LOCK_EX | LOCK_NB) < 0)
         return err_errno(err, ERR_IO, errno, "locking '%s'", ret);
-    /* By its group, which all kernels have: the user id of the one that will come is not known yet. */
+    /*
+     * By its group, which all kernels have: the user id of the one that will come is not known yet.
+     */
     if (geteuid() == 0 && (chown(ret, 0, (gid_t)c->cfg->sandbox_uid) < 0 || chmod(ret, 0770) < 0))
         return err_errno(err, ERR_IO, errno, "giving '%s' to the sandbox's user", ret);
     return 0;

@@ -264,8 +264,8 @@ enum zygote_op {
     ZYGOTE_HELLO = 1, /* zygote → riddle, once it is ready: value = pid, status = threads (must be 1) */
     ZYGOTE_MAP,       /* zygote → riddle, root only: "write my uid_map and gid_map", answered by ZYGOTE_MAPPED */
     ZYGOTE_MAPPED,    /* riddle → zygote */
-    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr); value = user id in the zygote's
-                         namespace, status = 1: for the pool */
+    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr); value = user id in
+                         the zygote's namespace, status = 1: for the pool */
     ZYGOTE_SPAWNED,   /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
     ZYGOTE_BASE,      /* riddle → zygote with 1 fd: "write your memory to this file" */
     ZYGOTE_BASED,     /* zygote → riddle: status = 0 if it is written */

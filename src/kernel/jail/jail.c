@@ -190,7 +190,8 @@ static int check_outside_id(struct err *err)
     int r = fd_read_file("/proc/self/uid_map", &map, err);
     if (r < 0)
         return err_set(err, ERR_ISOLATION, "reading the map of user ids: %s", err->message);
-    if (sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &count) != 3 || inside != 0 || count < 1)
+    if (sscanf(buf_cstr(&map), "%lu %lu %lu", &inside, &outside, &count) != 3 || inside != 0 ||
+        count < 1)
         return err_set(err, ERR_ISOLATION, "the map of user ids is not of one range");
     if (outside == 0)
         return err_set(err, ERR_ISOLATION, "the user namespace would make kernels root of this machine");
@@ -213,7 +214,8 @@ static int enter_own_tree(const struct jail_confine_options *opt, struct err *er
         return ISOLATION_ERRNO(err, "dropping supplementary groups");
     if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "taking the unprivileged user id");
-    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0) /* jail_become() keeps capabilities */
+    /* jail_become() keeps capabilities. */
+    if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "setting securebits");
     /* Slave, not private: what is mounted on the machine later stays reachable below /host. */
     if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
@@ -279,7 +281,9 @@ static int take_id(unsigned user, struct err *err)
 {
     if (setresuid(user, user, user) < 0)
         return ISOLATION_ERRNO(err, "jail: taking the user id %u", user);
-    /* A change of credentials clears it, and a process that is not dumpable does not own its /proc. */
+    /*
+     * A change of credentials clears it, and a process that is not dumpable does not own its /proc.
+     */
     (void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     return 0;
 }
@@ -352,7 +356,10 @@ static int step_user(struct jail_template *t, const struct jail_spec *spec, stru
 {
     (void)spec;
     uid_t real, effective, saved;
-    /* This id of the zygote's namespace, an unprivileged one of the machine, is JAIL_UID here: there is no root at all. */
+    /*
+     * This id of the zygote's namespace, an unprivileged one of the machine, is JAIL_UID here:
+     * there is no root at all.
+     */
     int r = write_own_maps(t->user, 0, JAIL_UID, "/host/proc", err);
     if (r < 0)
         return r;
@@ -563,14 +570,15 @@ static int step_pivot(struct jail_template *t, const struct jail_spec *spec, str
 }
 
 /*
- * The list of a process's mounts (/proc/self/mountinfo) tells where on the machine each file lies. It lists the mounts of the
- * mount namespace that can be reached from the root. So the root becomes a copy of the tree that is in no namespace; the copy
- * lives for as long as it is somebody's root.
+ * The list of a process's mounts (/proc/self/mountinfo) tells where on the machine each file lies.
+ * It lists the mounts of the mount namespace that can be reached from the root. So the root becomes
+ * a copy of the tree that is in no namespace; the copy lives for as long as it is somebody's root.
  */
 static int step_mounts(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    auto_close int tree = open_tree(AT_FDCWD, "/", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
+    auto_close int tree = open_tree(AT_FDCWD, "/",
+                                    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE);
     if (tree < 0 || fchdir(tree) < 0 || chroot(".") < 0)
         return ISOLATION_ERRNO(err, "hiding the list of mounts");
     auto_close int list = open("/proc/self/mountinfo", O_RDONLY | O_CLOEXEC);

@@ -42,8 +42,9 @@ struct jail_template {
 };
 
 /*
- * write_maps is called when the process cannot write its own id maps (root, which maps to other ids): it must return once
- * /proc/<pid>/uid_map and gid_map are written by the parent. 0 there stands for the first unprivileged host id.
+ * write_maps is called when the process cannot write its own id maps (root, which maps to other
+ * ids): it must return once /proc/<pid>/uid_map and gid_map are written by the parent. 0 there
+ * stands for the first unprivileged host id.
  */
 struct jail_confine_options {
     bool partial;
@@ -62,8 +63,8 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
 uint64_t jail_clone_flags(const struct jail_template *t);
 
 /*
- * The zygote takes the id that the next kernel shall have, and its own again. If the latter fails, it must not go on. Without
- * namespaces there is one id only, and nothing is done.
+ * The zygote takes the id that the next kernel shall have, and its own again. If the latter fails,
+ * it must not go on. Without namespaces there is one id only, and nothing is done.
  */
 int jail_become(struct jail_template *t, unsigned user, struct err *err);
 int jail_become_zygote(struct jail_template *t, struct err *err);

@@ -82,8 +82,8 @@ static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
     return (pid_t)pid;
 }
 
-static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts, unsigned user,
-                       bool pooled, const int fds[3], struct err *err)
+static int serve_spawn(const struct zygote_options *opt, const struct kernel_parts *parts,
+                       unsigned user, bool pooled, const int fds[3], struct err *err)
 {
     struct nets *nets = &parts->jail->nets;
     int pidfd = -1;

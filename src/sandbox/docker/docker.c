@@ -627,7 +627,8 @@ static void docker_kill(struct kernel_link *link)
 static void docker_usage(struct kernel_link *link, struct kernel_usage *ret)
 {
     const struct mux_usage *u = &of(link)->usage;
-    *ret = (struct kernel_usage){ u->cpu_us, u->peak_memory_bytes, u->oom_kills, u->pids_refused, 0 };
+    *ret = (struct kernel_usage){ u->cpu_us, u->peak_memory_bytes, u->oom_kills, u->pids_refused,
+                                  0 };
 }
 
 /* ---- the provider ---- */

@@ -31,7 +31,13 @@ void cgroup_tree_open(struct cgroup_tree *t);
 void cgroup_tree_close(struct cgroup_tree *t); /* removes our directories */
 
 /* What is asked of a group again and again; the files stay open. */
-enum cgroup_figure { CGROUP_OOM_KILLS, CGROUP_PIDS_REFUSED, CGROUP_PIDS_NOW, CGROUP_PEAK_MEMORY, _CGROUP_FIGURE_MAX };
+enum cgroup_figure {
+    CGROUP_OOM_KILLS,
+    CGROUP_PIDS_REFUSED,
+    CGROUP_PIDS_NOW,
+    CGROUP_PEAK_MEMORY,
+    _CGROUP_FIGURE_MAX
+};
 
 struct cgroup {
     const struct cgroup_tree *tree; /* NULL: none */
@@ -45,7 +51,11 @@ struct cgroup {
     bool yields;
 };
 
-#define CGROUP_NONE { .tree = NULL, .fds = { -1, -1, -1, -1 }, .members = { -1, -1, -1 }, .memory_bytes = -1, .pids = -1, .cpus = -1 }
+#define CGROUP_NONE                                                                                \
+    {                                                                                              \
+        .tree = NULL, .fds = { -1, -1, -1, -1 }, .members = { -1, -1, -1 }, .memory_bytes = -1,    \
+        .pids = -1, .cpus = -1                                                                     \
+    }
 
 int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
 int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct err *err);

@@ -406,11 +406,15 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
             break;
         if (shown.mount_fd >= 0)
             fds[n_fds++] = shown.mount_fd;
-        /* The path tells where the file is and whose it is: a kernel that does not open it is not told. */
+        /*
+         * The path tells where the file is and whose it is: a kernel that does not open it is not
+         * told.
+         */
         bool needs_path = shown.mount_fd < 0 || str_eq(l->base.provider->cfg->jail, "partial");
-        json_t *item = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", mounts[i].target, "path",
-                                 needs_path ? mounts[i].path : "", "dev", (json_int_t)shown.dev, "ino",
-                                 (json_int_t)shown.ino, "fd", shown.mount_fd >= 0, "writable", mounts[i].writable);
+        json_t *item = json_pack("{s:s, s:s, s:I, s:I, s:b, s:b}", "target", mounts[i].target,
+                                 "path", needs_path ? mounts[i].path : "", "dev",
+                                 (json_int_t)shown.dev, "ino", (json_int_t)shown.ino, "fd",
+                                 shown.mount_fd >= 0, "writable", mounts[i].writable);
         if (!item || json_array_append_new(list, item) < 0)
             r = err_set(err, ERR_VALIDATION, "a file's name is not valid UTF-8");
     }

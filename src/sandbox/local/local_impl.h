@@ -30,7 +30,10 @@ struct zygote {
     char base_id[IMAGE_BASE_ID_SIZE]; /* of its memory as a file; "": there is none yet */
 };
 
-/* Owners of files whose content other users may not read, as user namespaces that map them to the id of a kernel. */
+/*
+ * Owners of files whose content other users may not read, as user namespaces that map them to the
+ * id of a kernel.
+ */
 #define ID_MAPS_MAX 64
 #define ORPHANS_MAX 64
 struct id_map {
@@ -171,8 +174,8 @@ struct shown_file {
 };
 
 /* Opens the file or directory as something that the kernel of this user can show. */
-int shown_open(struct local *p, const struct kernel_mount *mount, unsigned user, struct shown_file *ret,
-               struct err *err);
+int shown_open(struct local *p, const struct kernel_mount *mount, unsigned user,
+               struct shown_file *ret, struct err *err);
 void shown_close(struct shown_file *f);
 void id_maps_close(struct local *p);
 

@@ -236,7 +236,8 @@ static bool are_mapped(long long first, long long n)
     auto_buf struct buf map = BUF_INIT(PROBE_MAX_BYTES);
     if (fd_read_file("/proc/self/uid_map", &map, &ignored) < 0)
         return false;
-    for (const char *line = buf_cstr(&map); line && *line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
+    for (const char *line = buf_cstr(&map); *line;
+         line = strchrnul(line, '\n') + (*strchrnul(line, '\n') != 0)) {
         long long inside, outside, count;
         if (sscanf(line, "%lld %lld %lld", &inside, &outside, &count) == 3 && inside <= first &&
             first + n <= inside + count)
@@ -247,16 +248,17 @@ static bool are_mapped(long long first, long long n)
 
 static void check_user_ids(const struct config *cfg, const struct sink *to)
 {
-    static const char shared[] = "all kernels have one user id, and share what Linux counts by user: pages of pipes, "
-                                 "descriptors that are on their way";
+    static const char shared[] = "all kernels have one user id, and share what Linux counts by "
+                                 "user: pages of pipes, descriptors that are on their way";
     if (geteuid() != 0)
         say(to, "user ids", PROBE_CAUTION, "start riddle as root", "%s", shared);
     else if (cfg->sandbox_uids < 2 || !are_mapped(cfg->sandbox_uid, cfg->sandbox_uids))
         say(to, "user ids", PROBE_CAUTION,
-            "let RIDDLE_SANDBOX_UID and RIDDLE_SANDBOX_UIDS name a range of ids that this system has", "%s", shared);
+            "let RIDDLE_SANDBOX_UID and RIDDLE_SANDBOX_UIDS name a range that this system has",
+            "%s", shared);
     else
-        say(to, "user ids", PROBE_PASS, NULL, "%lld, from %lld on: one for each kernel", cfg->sandbox_uids,
-            cfg->sandbox_uid);
+        say(to, "user ids", PROBE_PASS, NULL, "%lld, from %lld on: one for each kernel",
+            cfg->sandbox_uids, cfg->sandbox_uid);
 }
 
 bool local_probe(const struct config *cfg, probe_fn fn, void *arg)

@@ -29,7 +29,8 @@ static int wait_for_end(void *arg)
  * A user namespace in which `from` (the owner on disk) is the kernels' id: what mount_setattr wants as a map. A child makes
  * it, riddle writes its maps and keeps the descriptor. The child shares riddle's memory, so that nothing is copied for it.
  */
-static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to_uid, unsigned to_gid, struct err *err)
+static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to_uid, unsigned to_gid,
+                          struct err *err)
 {
     static char stack[4096] __attribute__((aligned(16)));
     sigset_t all, before;
@@ -77,7 +78,9 @@ static int id_map(struct local *p, uid_t uid, gid_t gid, unsigned user, struct e
         memmove(&p->id_maps[0], &p->id_maps[1], (ID_MAPS_MAX - 1) * sizeof(p->id_maps[0]));
         p->n_id_maps--;
     }
-    p->id_maps[p->n_id_maps++] = (struct id_map){ .uid = uid, .gid = gid, .user = user, .userns = fd };
+    p->id_maps[p->n_id_maps++] = (struct id_map){
+        .uid = uid, .gid = gid, .user = user, .userns = fd
+    };
     return fd;
 }
 

@@ -2,11 +2,13 @@
 #define RIDDLE_SANDBOX_LOCAL_USER_IDS_H
 
 /*
- * The user ids of kernels. Linux counts some things by user (pages in pipes, descriptors that are on their way through a
- * socket), so kernels of one user could use up each other's share. With a range of ids each kernel has its own.
+ * The user ids of kernels. Linux counts some things by user (pages in pipes, descriptors that are
+ * on their way through a socket), so kernels of one user could use up each other's share. With a
+ * range of ids each kernel has its own.
  *
- * An id is a number in the user namespace of a zygote: 0 is the zygote's own, and is shared by the kernels that came when all
- * others were taken. The lowest free one is taken first, so that id maps of mounts are found again (shown.c).
+ * An id is a number in the user namespace of a zygote: 0 is the zygote's own, and is shared by the
+ * kernels that came when all others were taken. The lowest free one is taken first, so that id maps
+ * of mounts are found again (shown.c).
  */
 
 #include <pthread.h>

@@ -281,7 +281,8 @@ void kernel_kill(struct local *p, struct kernel_proc *k)
     k->user = 0;
 }
 
-static int ask_for_kernel(struct zygote *z, unsigned user, bool pooled, const int child_fds[3], struct err *err)
+static int ask_for_kernel(struct zygote *z, unsigned user, bool pooled, const int child_fds[3],
+                          struct err *err)
 {
     z->lost = zygote_send(z->sock, ZYGOTE_SPAWN, user, pooled, child_fds, 3, err) < 0;
     if (z->lost)

@@ -1,4 +1,7 @@
-/* Ids of kernels: each its own while there are some, the lowest first, and 0 for those who come too late. */
+/*
+ * Ids of kernels: each its own while there are some, the lowest first, and 0 for those who come too
+ * late.
+ */
 
 #include "base/check.h"
 #include "sandbox/local/user_ids.h"
