@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -26,6 +27,7 @@
 #define GAP_PAGES 64 /* so many are discarded without a look at them */
 #define PIECES 512   /* of one preadv() */
 #define HIGH_FD 200
+#define HIGH_FDS 4      /* below the limit of open files, where that is lower */
 #define EXIT_DAMAGED 86 /* what was read is not what was written */
 #define EXIT_LAYOUT 87  /* Linux refused a mapping */
 
@@ -514,7 +516,10 @@ static int check_layout(const struct plan *p, struct err *err)
 /* Out of the way of descriptors that the image has. */
 static int move_high(int *fd, struct err *err)
 {
-    int high = fcntl(*fd, F_DUPFD, HIGH_FD);
+    struct rlimit files = { .rlim_cur = HIGH_FD };
+    (void)getrlimit(RLIMIT_NOFILE, &files);
+    rlim_t below = files.rlim_cur - MIN_OF(files.rlim_cur, (rlim_t)HIGH_FDS);
+    int high = fcntl(*fd, F_DUPFD, (int)MIN_OF((rlim_t)HIGH_FD, below));
     if (high < 0)
         return err_errno(err, ERR_CONFLICT, errno,
                          "the limit of open files is too low for an image");
