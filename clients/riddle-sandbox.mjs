@@ -95,6 +95,28 @@ export class Sandbox {
     return this.#call("DELETE", this.#file(path));
   }
 
+  // A new sandbox on the same terms that goes on from the present state of this one.
+  async fork() {
+    return new Sandbox(this.client, (await this.#call("POST", "/fork")).sandbox_id);
+  }
+
+  // Keeps the present variables and files: the id to roll back to.
+  async checkpoint(name = null) {
+    return (await this.#call("POST", "/checkpoint", { name })).checkpoint_id;
+  }
+
+  async checkpoints() {
+    return (await this.#call("GET", "/checkpoints")).checkpoints;
+  }
+
+  rollback(checkpoint) {
+    return this.#call("POST", "/rollback", { checkpoint });
+  }
+
+  removeCheckpoint(checkpoint) {
+    return this.#call("DELETE", `/checkpoints/${encodeURIComponent(checkpoint)}`);
+  }
+
   delete() {
     return this.#call("DELETE", "");
   }

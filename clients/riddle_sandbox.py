@@ -138,6 +138,23 @@ class Sandbox:
     def remove(self, path):
         return self._call("DELETE", f"/files/{quote(path)}")
 
+    def fork(self):
+        """A new sandbox on the same terms that goes on from the present state of this one."""
+        return Sandbox(self.client, self._call("POST", "/fork")["sandbox_id"])
+
+    def checkpoint(self, name=None):
+        """Keeps the present variables and files: the id to roll back to."""
+        return self._call("POST", "/checkpoint", {"name": name})["checkpoint_id"]
+
+    def checkpoints(self):
+        return self._call("GET", "/checkpoints")["checkpoints"]
+
+    def rollback(self, checkpoint):
+        return self._call("POST", "/rollback", {"checkpoint": checkpoint})
+
+    def remove_checkpoint(self, checkpoint):
+        return self._call("DELETE", f"/checkpoints/{quote(checkpoint, safe='')}")
+
     def delete(self):
         return self._call("DELETE", "")
 

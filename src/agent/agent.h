@@ -188,6 +188,8 @@ int chat_rollback(struct chat *c, const char *id, chat_checkpoint_fn done, void 
                   struct err *err);
 int chat_remove_checkpoint(struct chat *c, const char *id, struct err *err);
 int64_t chat_message_count(const struct chat *c);
+/* Of the image of a thread that is cold, in memory or not; some seconds old at most. 0: none. */
+int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */
 int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);

@@ -65,6 +65,7 @@ struct agent {
     struct {
         size_t n;             /* without those that are retired */
         int64_t bytes, at_ms; /* of all of them, when they were last looked at */
+        struct image_size *sizes; /* of those n, sorted */
     } images;
     struct {
         void (*done)(void *arg);

@@ -784,6 +784,7 @@ void agent_destroy(struct agent *a)
     }
     agent_forget_learning(a);
     agent_forget_stats(a);
+    free(a->images.sizes);
     for (size_t i = 0; i < a->n_catalogs; i++) {
         free(a->catalogs[i].key);
         catalog_unref(a->catalogs[i].catalog);

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -264,26 +265,69 @@ static bool is_image(const char *name)
            !strstr(name, "-lost");
 }
 
+struct image_size {
+    char thread[THREAD_HEX + 1]; /* how its name begins */
+    int64_t bytes;
+};
+
+static int compare_sizes(const void *a, const void *b)
+{
+    return strcmp(((const struct image_size *)a)->thread, ((const struct image_size *)b)->thread);
+}
+
+static void add_size(struct agent *a, size_t *room, const char *name, int64_t bytes)
+{
+    if (a->images.n == *room) {
+        size_t more = MAX_OF(64, 2 * *room);
+        struct image_size *sizes = realloc(a->images.sizes, more * sizeof(*sizes));
+        if (!sizes)
+            return;
+        a->images.sizes = sizes;
+        *room = more;
+    }
+    struct image_size *s = &a->images.sizes[a->images.n++];
+    snprintf(s->thread, sizeof(s->thread), "%.*s", THREAD_HEX, name);
+    s->bytes = bytes;
+}
+
 /* Bytes of all images, as they were some seconds ago at most. */
 static int64_t images_bytes(struct agent *a)
 {
+    size_t room = 0;
     char path[IMAGE_PATH_SIZE];
     struct stat st;
     if (a->images.at_ms && clock_now_ms() - a->images.at_ms < IMAGES_KNOWN_MS)
         return a->images.bytes;
     a->images.bytes = 0;
     a->images.n = 0;
+    free(TAKE_PTR(a->images.sizes));
     a->images.at_ms = clock_now_ms();
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
             a->images.bytes += st.st_size;
-            a->images.n += is_image(e->d_name);
+            if (is_image(e->d_name))
+                add_size(a, &room, e->d_name, st.st_size);
         }
     if (dir)
         closedir(dir);
+    if (a->images.n > 0)
+        qsort(a->images.sizes, a->images.n, sizeof(*a->images.sizes), compare_sizes);
     return a->images.bytes;
+}
+
+int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id)
+{
+    char thread[HASH_HEX_SIZE];
+    struct image_size key, *found = NULL;
+    if (!a->env.store || a->env.cfg->images_bytes == 0 || !thread_name(owner, thread_id, thread))
+        return 0;
+    (void)images_bytes(a);
+    snprintf(key.thread, sizeof(key.thread), "%.*s", THREAD_HEX, thread);
+    if (a->images.n > 0)
+        found = bsearch(&key, a->images.sizes, a->images.n, sizeof(key), compare_sizes);
+    return found ? found->bytes : 0;
 }
 
 void keeper_stats(struct agent *a, struct agent_stats *ret)

@@ -389,8 +389,14 @@ static void got_status(const struct err *err, const struct store_page *page, voi
         return;
     }
     const struct thread *t = &page->threads[0];
-    auto_json json_t *sandbox = sandbox_json(
-        chat_find(app_of(req)->agent, http_owner(req), t->thread_id));
+    struct agent *agent = app_of(req)->agent;
+    const struct chat *c = chat_find(agent, http_owner(req), t->thread_id);
+    auto_json json_t *sandbox = sandbox_json(c);
+    int64_t bytes = c ? 0 : agent_image_bytes(agent, http_owner(req), t->thread_id);
+    if (bytes > 0) {
+        json_object_set_new(sandbox, "bytes", json_integer(bytes));
+        json_object_set_new(sandbox, "has_variables", json_true());
+    }
     http_reply_json(req, 200,
                     json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*}", "thread_id",
                               t->thread_id, "sandbox_status", json_object_get(sandbox, "state"),
@@ -551,11 +557,15 @@ static void got_threads(const struct err *err, const struct store_page *page, vo
         struct chat_sandbox sandbox = { .state = "cold" };
         if (c)
             chat_sandbox(c, &sandbox);
-        json_object_set_new(threads, t->thread_id,
-                            json_pack("{s:I, s:s, s:b, s:s?, s:s?, s:b}", "message_count",
-                                      (json_int_t)t->message_count, "sandbox_status", sandbox.state,
-                                      "cached", c != NULL, "title", t->title, "updated_at",
-                                      t->updated_at, "pinned", t->pinned > 0));
+        json_t *thread = json_pack("{s:I, s:s, s:b, s:s?, s:s?, s:b}", "message_count",
+                                   (json_int_t)t->message_count, "sandbox_status", sandbox.state,
+                                   "cached", c != NULL, "title", t->title, "updated_at",
+                                   t->updated_at, "pinned", t->pinned > 0);
+        if (!c)
+            sandbox.bytes = agent_image_bytes(app_of(req)->agent, http_owner(req), t->thread_id);
+        if (sandbox.bytes > 0)
+            json_object_set_new(thread, "bytes", json_integer(sandbox.bytes));
+        json_object_set_new(threads, t->thread_id, thread);
         json_array_append_new(order, json_string(t->thread_id));
     }
     http_reply_json(req, 200, json_pack("{s:o, s:o, s:s?}", "threads", threads, "order", order, "next", *page->next ? page->next : NULL));
@@ -754,7 +764,7 @@ static const struct route_response new_responses[] = {
 static const struct route_response status_responses[] = {
     { 200, NULL, NULL, false,
       "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
-      "since, last_move, last_move_ms}, message_count, forked_from}" },
+      "bytes (of its image), since, last_move, last_move_ms}, message_count, forked_from}" },
     { .status = 0 }
 };
 static const struct route_response move_responses[] = {
@@ -770,7 +780,8 @@ static const struct route_response messages_responses[] = {
     { .status = 0 } };
 static const struct route_response threads_responses[] = {
     { 200, NULL, NULL, false,
-      "{threads: {id: {message_count, sandbox_status, cached, title, updated_at, pinned}}, order, "
+      "{threads: {id: {message_count, sandbox_status, bytes (of its image), cached, title, "
+      "updated_at, pinned}}, order, "
       "next}" },
     { .status = 0 }
 };

@@ -8,8 +8,6 @@
 #include "base/id.h"
 #include "base/str.h"
 
-#define ID_PREFIX "sandbox-"
-#define ID_DIGITS 16
 
 /* ---- the terms ---- */
 
@@ -191,6 +189,12 @@ json_t *sandbox_now(void)
 
 /* ---- POST /sandbox/create ---- */
 
+void sandbox_new_id(char ret[CHAT_ID_MAX + 1])
+{
+    strcpy(ret, "sandbox-");
+    id_hex(ret + strlen(ret), 16);
+}
+
 static void on_created(struct chat *c, const struct err *err, void *arg)
 {
     struct opening *o = arg;
@@ -215,8 +219,8 @@ static void post_create(struct http_request *req)
     json_t *datasets = json_object_get(body, "datasets");
     auto_json json_t *data = json_is_array(datasets) ? json_incref(datasets) : json_array();
     struct opening *o = calloc(1, sizeof(*o));
-    char id[sizeof(ID_PREFIX) + ID_DIGITS] = ID_PREFIX;
-    id_hex(id + strlen(ID_PREFIX), ID_DIGITS);
+    char id[CHAT_ID_MAX + 1];
+    sandbox_new_id(id);
     struct chat_spec spec = { .owner = http_owner(req),
                               .thread_id = id,
                               .datasets = data,

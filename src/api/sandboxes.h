@@ -24,6 +24,8 @@ void sandbox_with(struct http_request *req, sandbox_fn fn);
 /* 404 "Sandbox not found: {id}" */
 void sandbox_reply_unknown(struct http_request *req);
 
+void sandbox_new_id(char ret[CHAT_ID_MAX + 1]);
+
 /*
  * An answer to chat_execute() as clients of /sandbox know it: {execution_id, sandbox_id, status,
  * result, stdout, stderr, error, execution_time, debug_info, timestamp}. sandbox_id may be NULL.

@@ -1,9 +1,9 @@
-/* Checkpoints of threads: made, listed, gone back to, deleted. */
+/* Checkpoints of threads and sandboxes: made, listed, gone back to, deleted. */
 
 #include <stdlib.h>
 #include <string.h>
 #include "agent/agent.h"
-#include "api/app.h"
+#include "api/sandboxes.h"
 
 #define NAME_MAX_CHARS 200
 
@@ -27,7 +27,23 @@ static const struct schema back_schema = { .name = "Rollback",
 struct waiting {
     struct http_request *req; /* NULL: the client left */
     struct chat *chat;        /* a reference; NULL until it is open */
+    bool is_sandbox;
 };
+
+static const char *id_name(const struct waiting *w)
+{
+    return w->is_sandbox ? "sandbox_id" : "thread_id";
+}
+
+/* A sandbox has no messages to count. */
+static json_t *shown(const struct waiting *w, json_t *checkpoint)
+{
+    if (w->is_sandbox) {
+        json_object_del(checkpoint, "message_count");
+        json_object_del(checkpoint, "messages_after");
+    }
+    return checkpoint;
+}
 
 static void left(void *arg)
 {
@@ -39,6 +55,8 @@ static void end(struct waiting *w, json_t *answer, const struct err *err)
 {
     if (w->req && err && err->code == ERR_UNAVAILABLE)
         http_reply_busy(w->req, 1, "%s", err->message);
+    else if (w->req && err && err->code == ERR_NOT_FOUND && w->is_sandbox && !w->chat)
+        sandbox_reply_unknown(w->req);
     else if (w->req && err)
         http_reply_error(w->req, err);
     else if (w->req)
@@ -51,9 +69,9 @@ static void end(struct waiting *w, json_t *answer, const struct err *err)
 static void on_checkpoint(json_t *answer, const struct err *err, void *arg)
 {
     struct waiting *w = arg;
-    json_t *whole = err ? NULL : json_deep_copy(answer);
+    json_t *whole = err ? NULL : shown(w, json_deep_copy(answer));
     if (whole)
-        json_object_set_new(whole, "thread_id", json_string(chat_id(w->chat)));
+        json_object_set_new(whole, id_name(w), json_string(chat_id(w->chat)));
     end(w, whole, err);
 }
 
@@ -74,11 +92,13 @@ static int back(struct waiting *w, struct err *err)
 
 static int list(struct waiting *w, struct err *err)
 {
-    json_t *checkpoints = chat_checkpoints(w->chat);
+    json_t *checkpoints = chat_checkpoints(w->chat), *item;
+    size_t i;
     if (!checkpoints)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    end(w,
-        json_pack("{s:s, s:o}", "thread_id", chat_id(w->chat), "checkpoints", checkpoints), NULL);
+    json_array_foreach(checkpoints, i, item)
+        shown(w, item);
+    end(w, json_pack("{s:s, s:o}", id_name(w), chat_id(w->chat), "checkpoints", checkpoints), NULL);
     return 0;
 }
 
@@ -87,7 +107,7 @@ static int drop(struct waiting *w, struct err *err)
     const char *id = http_param(w->req, "checkpoint_id");
     int r = chat_remove_checkpoint(w->chat, id, err);
     if (r == 0)
-        end(w, json_pack("{s:s, s:s, s:b}", "thread_id", chat_id(w->chat), "checkpoint_id", id,
+        end(w, json_pack("{s:s, s:s, s:b}", id_name(w), chat_id(w->chat), "checkpoint_id", id,
                          "deleted", 1),
             NULL);
     return r;
@@ -98,6 +118,12 @@ static void with_chat(struct waiting *w, struct chat *c, const struct err *err,
                       int (*act)(struct waiting *w, struct err *err))
 {
     struct err why = ERR_INIT;
+    if (c && w->is_sandbox && !chat_terms(c)) {
+        err_set(&why, ERR_NOT_FOUND, "Sandbox not found");
+        chat_unref(c);
+        end(w, NULL, &why);
+        return;
+    }
     w->chat = c;
     if (err)
         end(w, NULL, err);
@@ -134,15 +160,18 @@ static void open_to(struct http_request *req, chat_fn opened)
     int r = w ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r == 0) {
         w->req = req;
-        r = chat_open(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), opened, w,
+        w->is_sandbox = http_param(req, "sandbox_id") != NULL;
+        r = chat_open(app_of(req)->agent, http_owner(req), http_param(req, id_name(w)), opened, w,
                       &err);
     }
-    if (r < 0) {
-        free(w);
-        http_reply_error(req, &err);
+    if (r < 0 && w) {
+        end(w, NULL, &err);
         return;
     }
-    http_defer(req, left, w);
+    if (r < 0)
+        http_reply_error(req, &err);
+    else
+        http_defer(req, left, w);
 }
 
 static void post_checkpoint(struct http_request *req)
@@ -172,11 +201,21 @@ static void delete_checkpoint(struct http_request *req)
                    SCHEMA_RANGE(1, 100),                                                           \
                    .doc = "The `thread_id` of a thread." }                                         \
     }
+#define CHECKPOINT_PARAM                                                                           \
+    {                                                                                              \
+        .field = { .name = "checkpoint_id",                                                        \
+                   .types = SCHEMA_STRING,                                                         \
+                   SCHEMA_RANGE(1, 100),                                                           \
+                   .doc = "The `checkpoint_id` of one of its checkpoints." }                       \
+    }
 static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
-static const struct route_param checkpoint_params[] = {
-    THREAD_PARAM,
-    { .field = { .name = "checkpoint_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
-                 .doc = "The `checkpoint_id` of one of its checkpoints." } },
+static const struct route_param checkpoint_params[] = { THREAD_PARAM,
+                                                        CHECKPOINT_PARAM,
+                                                        { .field = { .name = NULL } } };
+static const struct route_param sandbox_checkpoint_params[] = {
+    { .field = { .name = "sandbox_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+                 .doc = "The `sandbox_id` of a sandbox." } },
+    CHECKPOINT_PARAM,
     { .field = { .name = NULL } },
 };
 static const struct route_response make_responses[] = {
@@ -198,24 +237,57 @@ static const struct route_response back_responses[] = {
 static const struct route_response drop_responses[] = {
     { 200, NULL, NULL, false, "{thread_id, checkpoint_id, deleted}" }, { .status = 0 }
 };
+static const struct route_response sandbox_make_responses[] = {
+    { 200, NULL, NULL, false, "{sandbox_id, checkpoint_id, name, created_at, bytes}" },
+    { .status = 0 }
+};
+static const struct route_response sandbox_list_responses[] = {
+    { 200, NULL, NULL, false,
+      "{sandbox_id, checkpoints: [{checkpoint_id, name, created_at, bytes}]}, the oldest first" },
+    { .status = 0 }
+};
+static const struct route_response sandbox_back_responses[] = {
+    { 200, NULL, NULL, false, "The checkpoint and its `sandbox_id`." }, { .status = 0 }
+};
+static const struct route_response sandbox_drop_responses[] = {
+    { 200, NULL, NULL, false, "{sandbox_id, checkpoint_id, deleted}" }, { .status = 0 }
+};
+
+#define MAKE_ERRORS                                                                                \
+    (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE))
+#define BACK_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT))
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/checkpoint", post_checkpoint, .id = "checkpointThread",
       .tag = "threads", .summary = "Keep the present variables of a thread to go back to",
       .params = thread_params, .body = &make_schema, .responses = make_responses,
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) |
-                ROUTE_ERR(UNAVAILABLE),
-      .flags = ROUTE_BODY_OPTIONAL },
+      .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/thread/{thread_id}/checkpoints", get_checkpoints, .id = "listCheckpoints",
       .tag = "threads", .summary = "Checkpoints of a thread", .params = thread_params,
       .responses = list_responses, .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_POST, "/thread/{thread_id}/rollback", post_rollback, .id = "rollbackThread",
       .tag = "threads", .summary = "Set the variables of a thread back to a checkpoint",
       .params = thread_params, .body = &back_schema, .responses = back_responses,
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT) },
+      .errors = BACK_ERRORS },
     { HTTP_DELETE, "/thread/{thread_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
       .id = "deleteCheckpoint", .tag = "threads", .summary = "Delete a checkpoint",
       .params = checkpoint_params, .responses = drop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_POST, "/sandbox/{sandbox_id}/checkpoint", post_checkpoint, .id = "checkpointSandbox",
+      .tag = "sandboxes", .summary = "Keep the present variables of a sandbox to go back to",
+      .params = sandbox_params, .body = &make_schema, .responses = sandbox_make_responses,
+      .errors = MAKE_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_GET, "/sandbox/{sandbox_id}/checkpoints", get_checkpoints,
+      .id = "listSandboxCheckpoints", .tag = "sandboxes", .summary = "Checkpoints of a sandbox",
+      .params = sandbox_params, .responses = sandbox_list_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_POST, "/sandbox/{sandbox_id}/rollback", post_rollback, .id = "rollbackSandbox",
+      .tag = "sandboxes", .summary = "Set the variables of a sandbox back to a checkpoint",
+      .params = sandbox_params, .body = &back_schema, .responses = sandbox_back_responses,
+      .errors = BACK_ERRORS },
+    { HTTP_DELETE, "/sandbox/{sandbox_id}/checkpoints/{checkpoint_id}", delete_checkpoint,
+      .id = "deleteSandboxCheckpoint", .tag = "sandboxes",
+      .summary = "Delete a checkpoint of a sandbox", .params = sandbox_checkpoint_params,
+      .responses = sandbox_drop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table checkpoint_routes = { routes, ARRAY_SIZE(routes) };

@@ -1,11 +1,11 @@
-/* POST /thread/{id}/fork: a thread that goes on twice from its present state. */
+/* POST /thread/{id}/fork, /sandbox/{id}/fork: one that goes on twice from its present state. */
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "agent/agent.h"
-#include "api/app.h"
 #include "api/files.h"
+#include "api/sandboxes.h"
 #include "base/id.h"
 
 #define THREAD_ID_DIGITS 12
@@ -16,6 +16,7 @@ struct forking {
     struct chat *chat; /* a reference; NULL until it is open */
     char owner[64], id[CHAT_ID_MAX + 1];
     char *title;
+    bool is_sandbox;
 };
 
 static void left(void *arg)
@@ -33,7 +34,9 @@ static void forking_free(struct forking *f)
 static void fail(struct forking *f, const struct err *err)
 {
     (void)session_forget(f->app, f->owner, f->id);
-    if (f->req && err->code == ERR_UNAVAILABLE)
+    if (f->req && f->is_sandbox && err->code == ERR_NOT_FOUND)
+        sandbox_reply_unknown(f->req);
+    else if (f->req && err->code == ERR_UNAVAILABLE)
         http_reply_busy(f->req, 1, "%s", err->message);
     else if (f->req)
         http_reply_error(f->req, err);
@@ -49,7 +52,12 @@ static void on_forked(struct chat *fork, const char *not_kept, const struct err 
         return;
     }
     chat_sandbox(fork, &sandbox);
-    if (f->req)
+    if (f->req && f->is_sandbox)
+        http_reply_json(f->req, 200,
+                        json_pack("{s:s, s:s, s:b, s:s*}", "sandbox_id", chat_id(fork),
+                                  "forked_from", chat_id(f->chat), "has_variables",
+                                  sandbox.has_variables, "not_kept", not_kept));
+    else if (f->req)
         http_reply_json(f->req, 200,
                         json_pack("{s:s, s:s, s:s?, s:I, s:b, s:s*}", "thread_id", chat_id(fork),
                                   "forked_from", chat_id(f->chat), "title", f->title,
@@ -99,6 +107,8 @@ static void on_record(const struct err *err, const struct store_page *page, void
         why = *err;
     else if (page->threads[0].title && !(f->title = strdup(page->threads[0].title)))
         err_set(&why, ERR_NO_MEMORY, "out of memory");
+    else if (f->is_sandbox && !page->threads[0].terms_json)
+        err_set(&why, ERR_NOT_FOUND, "Sandbox not found");
     else if (f->req)
         (void)chat_open(f->app->agent, f->owner, page->threads[0].thread_id, on_opened, f, &why);
     else
@@ -116,9 +126,14 @@ static void post_fork(struct http_request *req)
         f->req = req;
         f->app = app_of(req);
         snprintf(f->owner, sizeof(f->owner), "%s", http_owner(req));
-        id_hex(f->id, THREAD_ID_DIGITS);
-        r = store_get(f->app->store, RECORD_THREAD, f->owner, http_param(req, "thread_id"),
-                      on_record, f, &err);
+        const char *sandbox = http_param(req, "sandbox_id");
+        f->is_sandbox = sandbox != NULL;
+        if (sandbox)
+            sandbox_new_id(f->id);
+        else
+            id_hex(f->id, THREAD_ID_DIGITS);
+        r = store_get(f->app->store, RECORD_THREAD, f->owner,
+                      sandbox ? sandbox : http_param(req, "thread_id"), on_record, f, &err);
     }
     if (r < 0) {
         free(f);
@@ -139,13 +154,23 @@ static const struct route_response responses[] = {
       "`not_kept` says why variables are not in it." },
     { .status = 0 }
 };
+static const struct route_response sandbox_responses[] = {
+    { 200, NULL, NULL, false,
+      "{sandbox_id, forked_from, has_variables, not_kept}: the new sandbox, on the same terms. "
+      "`not_kept` says why variables are not in it." },
+    { .status = 0 }
+};
+
+#define FORK_ERRORS                                                                                \
+    (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE))
 
 static const struct route routes[] = {
     { HTTP_POST, "/thread/{thread_id}/fork", post_fork, .id = "forkThread", .tag = "threads",
       .summary = "Make a new thread that goes on from the present state of this one",
-      .params = params, .responses = responses,
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) |
-                ROUTE_ERR(UNAVAILABLE) },
+      .params = params, .responses = responses, .errors = FORK_ERRORS },
+    { HTTP_POST, "/sandbox/{sandbox_id}/fork", post_fork, .id = "forkSandbox", .tag = "sandboxes",
+      .summary = "Make a new sandbox that goes on from the present state of this one",
+      .params = sandbox_params, .responses = sandbox_responses, .errors = FORK_ERRORS },
 };
 
 const struct route_table thread_fork_routes = { routes, ARRAY_SIZE(routes) };

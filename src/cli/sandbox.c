@@ -13,6 +13,7 @@
 #include "base/limits.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "cli/branches.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/table.h"
@@ -28,17 +29,21 @@ static const char usage[] =
     "       riddle sandbox files ID\n"
     "       riddle sandbox files ID get [--force] PATH [FILE]\n"
     "       riddle sandbox files ID put FILE [NAME]\n"
+    "       riddle sandbox fork|checkpoint|checkpoints [--name NAME] ID\n"
+    "       riddle sandbox rollback ID [CHECKPOINT]\n"
     "       riddle sandbox rm ID...\n\n"
     "Sandboxes of a running server: docs/sandbox.md. create prints the id of a new one. exec\n"
     "runs Python in it and prints what the code prints, then its result; '-' is standard input.\n"
     "Variables stay for the next exec, unless --quick takes a sandbox that ends with the code.\n"
     "files lists /workspace; get writes to FILE (PATH's last name when missing, '-' is standard\n"
-    "output), put copies FILE there, under its own name or NAME.\n\n"
+    "output), put copies FILE there, under its own name or NAME.\n\n" BRANCHES_USAGE
+    "\n"
     "  --memory MB   the most memory of the sandbox; 256 when missing\n"
     "  --timeout SECONDS  the most time of an execution; 30 when missing\n"
     "  --policy P    open: anything inside the jail, such as open() and every module;\n"
     "                restricted (when missing): imports and calls are checked\n"
     "  --file FILE   the code is in FILE\n"
+    "  --name NAME   what the checkpoint is called\n"
     "  --force       get replaces a file that is there\n"
     "  --json        exec and files: the server's answer as it is\n" REMOTE_USAGE
     "Exit status: 0 it was done (and the code succeeded), 1 it was not, 2 the request is wrong.\n";
@@ -49,6 +54,7 @@ static const struct option options[] = { { "server", required_argument, NULL, 's
                                          { "policy", required_argument, NULL, 'p' },
                                          { "file", required_argument, NULL, 'f' },
                                          { "quick", no_argument, NULL, 'q' },
+                                         { "name", required_argument, NULL, 'n' },
                                          { "force", no_argument, NULL, 'F' },
                                          { "json", no_argument, NULL, 'j' },
                                          { "help", no_argument, NULL, 'h' },
@@ -56,7 +62,7 @@ static const struct option options[] = { { "server", required_argument, NULL, 's
 
 struct request {
     struct remote to;
-    const char *file, *policy;
+    const char *file, *policy, *name, *action;
     long long memory_mb, seconds; /* 0: not given */
     bool quick, force, json;
     char **words; /* after the action */
@@ -344,12 +350,21 @@ static int files(const struct request *q)
 
 /* ---- the verb ---- */
 
+static int branch(const struct request *q)
+{
+    return branches_act(&q->to, true, q->action, q->name, q->words, q->n);
+}
+
 static const struct {
     const char *name, *takes; /* letters of its options */
     int (*fn)(const struct request *q);
 } actions[] = { { "create", "mtp", create },
                 { "exec", "mtpfqj", exec_code },
                 { "files", "Fj", files },
+                { "fork", "", branch },
+                { "checkpoint", "n", branch },
+                { "checkpoints", "", branch },
+                { "rollback", "", branch },
                 { "rm", "", remove_all } };
 
 /* given: how often each option was given, by its place in `options`. */
@@ -366,6 +381,7 @@ static int act(const char *action, struct request *q, const char *server, const 
                              options[k].name);
                 return CLI_USAGE;
             }
+        q->action = action;
         int status = remote_init(&q->to, server);
         return status == CLI_OK ? actions[i].fn(q) : status;
     }
@@ -403,6 +419,9 @@ int cli_sandbox(const struct cli *cli, int argc, char **argv)
             break;
         case 'f':
             q.file = optarg;
+            break;
+        case 'n':
+            q.name = optarg;
             break;
         case 'q':
             q.quick = true;

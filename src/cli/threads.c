@@ -11,6 +11,7 @@
 #include "base/json.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "cli/branches.h"
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/table.h"
@@ -21,17 +22,22 @@
 static const char threads_usage[] =
     "usage: riddle threads [--search TEXT] [--json] [--server URL]\n\n"
     "Lists your threads of a running server, the last used first: id, title, state of the\n"
-    "kernel (hot, warm or cold: docs/chat.md), messages, and age: the time since the last use.\n\n"
+    "kernel (hot, warm or cold: docs/chat.md), bytes of its image, messages, and age: the time\n"
+    "since the last use.\n\n"
     "  --search TEXT only threads with this text in their title\n"
     "  --json        one JSON object per thread and line\n" REMOTE_USAGE
     "Exit status: 0 they were listed, 1 they were not, 2 the request is wrong.\n";
 
 static const char thread_usage[] =
-    "usage: riddle thread freeze|cool|wake|rm [--server URL] ID...\n\n"
+    "usage: riddle thread freeze|cool|wake|rm [--server URL] ID...\n"
+    "       riddle thread fork|checkpoint|checkpoints [--name NAME] ID\n"
+    "       riddle thread rollback ID [CHECKPOINT]\n\n"
     "  freeze        the kernel keeps its variables and uses no processor\n"
     "  cool          the kernel becomes a file, which the next code goes on with\n"
     "  wake          the kernel is thawed, made of its file, or started\n"
-    "  rm            the thread is deleted, with its messages, files and variables\n" REMOTE_USAGE
+    "  rm            the thread is deleted, with its messages, files and variables\n" BRANCHES_USAGE
+    "\n"
+    "  --name NAME   what the checkpoint is called\n" REMOTE_USAGE
     "Exit status: 0 it is so for every thread, 1 it is not, 2 the request is wrong.\n";
 
 static const struct option list_options[] = { { "server", required_argument, NULL, 's' },
@@ -40,6 +46,7 @@ static const struct option list_options[] = { { "server", required_argument, NUL
                                               { "help", no_argument, NULL, 'h' },
                                               { NULL, 0, NULL, 0 } };
 static const struct option thread_options[] = { { "server", required_argument, NULL, 's' },
+                                                { "name", required_argument, NULL, 'n' },
                                                 { "help", no_argument, NULL, 'h' },
                                                 { NULL, 0, NULL, 0 } };
 
@@ -92,8 +99,10 @@ static int add_thread(const char *id, json_t *thread, bool json, json_t *rows, s
     }
     const json_t *count = json_object_get(thread, "message_count");
     age_of(remote_text(thread, "updated_at"), age, sizeof(age));
-    json_t *row = json_pack("[s, s, s, I, s]", id, remote_text(thread, "title"),
-                            remote_text(thread, "sandbox_status"), json_integer_value(count), age);
+    json_t *bytes = json_object_get(thread, "bytes");
+    json_t *row = json_pack("[s, s, s, O?, I, s]", id, remote_text(thread, "title"),
+                            remote_text(thread, "sandbox_status"), bytes,
+                            json_integer_value(count), age);
     return json_array_append_new(rows, row) < 0 ? err_set(err, ERR_NO_MEMORY, "out of memory") : 0;
 }
 
@@ -101,10 +110,10 @@ static int list(const struct remote *to, const char *search, bool json, struct e
 {
     auto_buf struct buf out = BUF_INIT(REMOTE_ANSWER_MAX_BYTES), cursor = BUF_INIT(PATH_MAX_BYTES);
     auto_json json_t *rows = json_array();
-    auto_json json_t *columns = json_pack("[s, s, s, s, s]", "id", "title", "state", "messages",
-                                          "age");
-    auto_json json_t *types = json_pack("[s, s, s, s, s]", "VARCHAR", "VARCHAR", "VARCHAR",
-                                        "BIGINT", "VARCHAR");
+    auto_json json_t *columns = json_pack("[s, s, s, s, s, s]", "id", "title", "state", "bytes",
+                                          "messages", "age");
+    auto_json json_t *types = json_pack("[s, s, s, s, s, s]", "VARCHAR", "VARCHAR", "VARCHAR",
+                                        "BIGINT", "BIGINT", "VARCHAR");
     struct table_style style;
     int r;
     do {
@@ -207,7 +216,7 @@ static int change(const struct remote *to, const char *action, const char *id, s
 int cli_thread(const struct cli *cli, int argc, char **argv)
 {
     static const char *const actions[] = { "freeze", "cool", "wake", "rm" };
-    const char *server = NULL, *action = NULL;
+    const char *server = NULL, *name = NULL, *action = NULL;
     struct remote to;
     int c;
     (void)cli;
@@ -217,9 +226,12 @@ int cli_thread(const struct cli *cli, int argc, char **argv)
             fputs(thread_usage, stdout);
             return CLI_OK;
         }
-        if (c != 's')
+        if (c == 's')
+            server = optarg;
+        else if (c == 'n')
+            name = optarg;
+        else
             return cli_bad_option("thread", argv, thread_options);
-        server = optarg;
     }
     if (argc - optind < 2) {
         fputs(thread_usage, stderr);
@@ -228,8 +240,17 @@ int cli_thread(const struct cli *cli, int argc, char **argv)
     for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
         if (str_eq(argv[optind], actions[i]))
             action = actions[i];
-    if (!action) {
-        cli_complain("'thread' cannot '%s'; it can freeze, cool, wake and rm", argv[optind]);
+    if (branches_knows(argv[optind])) {
+        int status = remote_init(&to, server);
+        return status == CLI_OK ? branches_act(&to, false, argv[optind], name, argv + optind + 1,
+                                               argc - optind - 1) :
+                                  status;
+    }
+    if (!action || name) {
+        cli_complain(action ? "'thread %s' takes no --name" :
+                              "'thread' cannot '%s'; it can freeze, cool, wake, rm, fork, "
+                              "checkpoint, checkpoints and rollback",
+                     argv[optind]);
         return CLI_USAGE;
     }
     for (int i = optind + 1; i < argc; i++)

@@ -97,7 +97,7 @@ def test_threads_are_listed_moved_and_removed(server, riddle):
     assert status == 0 and set(listed) == {first, second} and listed[first]["sandbox_status"] == "hot", (out, err)
     status, out, _ = riddle("threads", "--search", "& pay")
     assert status == 0 and second in out and "Staff & pay" in out and first not in out
-    assert [w in out for w in ("id", "title", "state", "messages", "age")] == [True] * 5
+    assert [w in out for w in ("id", "title", "state", "bytes", "messages", "age")] == [True] * 6
     assert riddle("threads", "--json", RIDDLE_API_KEY=BEN) == (0, "", "")
     assert riddle("threads", "--json", RIDDLE_API_KEY="", **KEYS)[1] != "", "the first of RIDDLE_API_KEYS is ann's"
 
@@ -108,6 +108,8 @@ def test_threads_are_listed_moved_and_removed(server, riddle):
     if "asan" not in str(RIDDLE):  # a sanitizer's own memory is no part of an image
         status, out, err = riddle("thread", "cool", first)
         assert status == 0 and out.startswith(f"{first}: cold (hot→cold, ") and "an image of " in out, (out, err)
+        size = server.get(f"/thread/{first}/status").json["sandbox"]["bytes"]
+        assert {t.get("bytes") for t in map(json.loads, riddle("threads", "--json")[1].splitlines())} == {size, None}
         assert server.post(f"/thread/{first}/execute", {"language": "python", "code": "x"}).json["result"]["rows"] == [[1]]
         timer = "import threading\nt = threading.Timer(600, print)\nt.daemon = True\nt.start()"
         server.post(f"/thread/{second}/execute", {"language": "python", "code": timer})
@@ -118,6 +120,37 @@ def test_threads_are_listed_moved_and_removed(server, riddle):
     assert (status, out) == (1, f"{first}: removed\n{second}: removed\n")
     assert err == "riddle: none: the server answers 404: Thread not found\n"
     assert riddle("threads", "--json") == (0, "", "")
+
+
+@pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
+def test_branches_and_checkpoints(server, riddle):
+    for kind, first in (("sandbox", sandbox_of(riddle)), ("thread", server.post("/thread/new", {"datasets": []}).json["thread_id"])):
+        def value(branch, code):
+            answer = server.post(f"/{kind}/{branch}/execute", {"code": code}).json
+            assert "state_lost" not in answer or not answer["state_lost"], answer
+            return answer["result"] if kind == "sandbox" else answer["result"]["rows"][0][0]
+
+        assert value(first, "x = [1]\nlen(x)") == 1
+        status, out, err = riddle(kind, "checkpoint", "--name", "one ä", first)
+        one = out.strip()
+        assert status == 0 and err == "", err
+        status, out, err = riddle(kind, "fork", first)
+        other = out.strip()
+        assert status == 0 and err == "" and other != first and other.startswith("sandbox-") == (kind == "sandbox"), (out, err)
+        assert value(first, "x.append(2)\nlen(x)") == 2 and value(other, "x.append(3)\nx[-1]") == 3
+        two = riddle(kind, "checkpoint", first)[1].strip()
+        status, out, _ = riddle(kind, "checkpoints", first)
+        assert status == 0 and out.index(one) < out.index("one ä") < out.index(two), out
+        assert value(first, "x.clear()\nlen(x)") == 0
+        assert riddle(kind, "rollback", first) == (0, f"{first}: back at {two}\n", "") and value(first, "len(x)") == 2
+        assert riddle(kind, "rollback", first, one) == (0, f"{first}: back at {one} one ä\n", "") and value(first, "len(x)") == 1
+        for words, said in ((("rollback", other), "it has no checkpoint"), (("rollback", first, "none"), "404: Checkpoint not found"), (("fork", "none"), "ot found")):
+            status, out, err = riddle(kind, *words)
+            assert (status, out) == (1, "") and said in err, err
+        server.delete(f"/{kind}/{first}")
+        server.delete(f"/{kind}/{other}")
+    thread = server.post("/thread/new", {"datasets": []}).json["thread_id"]
+    assert riddle("sandbox", "fork", thread)[2] == f"riddle: {thread}: the server answers 404: Sandbox not found: {thread}\n"
 
 
 def test_wrong_requests_say_what_is_wrong(server, riddle):
@@ -132,7 +165,8 @@ def test_wrong_requests_say_what_is_wrong(server, riddle):
     for words, said in (
         (("sandbox", "creat"), "did you mean create"), (("sandbox", "rm", "--quick", "s"), "'sandbox rm' takes no --quick"),
         (("sandbox", "rm", ".."), "'..' is no id of a sandbox"), (("sandbox", "create", "--memory", "much"), "--memory"),
-        (("sandbox", "exec", "--policy", "open", "id", "1"), "--policy is for 'create'"), (("sandbox", "exec", "id"), "usage: riddle sandbox"), (("thread", "melt", "t"), "it can freeze, cool, wake and rm"),
+        (("sandbox", "exec", "--policy", "open", "id", "1"), "--policy is for 'create'"), (("sandbox", "exec", "id"), "usage: riddle sandbox"), (("thread", "melt", "t"), "it can freeze, cool, wake, rm, fork, "), (("thread", "fork", "a", "b"), "'thread fork' takes the id of a thread"), (("sandbox", "rollback"), "then a checkpoint"),
+        (("sandbox", "fork", "--name", "x", "s"), "takes no --name"), (("thread", "wake", "--name", "x", "t"), "takes no --name"),
         (("threads", "all"), "takes no 'all'"), (("threads", "--server", "ftp://x"), "--server"),
     ):
         status, out, err = riddle(*words)

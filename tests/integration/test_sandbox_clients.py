@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from server import ROOT, Server
+from server import RIDDLE, ROOT, Server
 
 sys.path.insert(0, str(ROOT / "clients"))
 from riddle_sandbox import Client, SandboxError, SandboxService  # noqa: E402
@@ -59,6 +59,26 @@ def test_the_python_client_does_all_of_it(client):
     assert client.statistics()["active_sandboxes"] == 1 and client.cleanup_all() == 1
 
 
+@pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
+def test_sandboxes_are_forked_and_rolled_back(client):
+    with client.create() as sandbox:
+        sandbox.execute("x = [1]\nnumbers = (n for n in range(9))\nfirst = next(numbers)")
+        sandbox.write("in.txt", "kept")
+        before = sandbox.checkpoint("before")
+        with sandbox.fork() as other:
+            assert other.execute("x.append(next(numbers))\nx")["result"] == [1, 1] and other.read("in.txt") == b"kept"
+            assert other.status()["config"] == sandbox.status()["config"] and other.checkpoints() == []
+            with pytest.raises(SandboxError, match="Checkpoint not found"):
+                other.rollback(before)
+        assert sandbox.execute("x.append(0)\nx")["result"] == [1, 0]
+        assert set(sandbox.rollback(before)) == {"sandbox_id", "checkpoint_id", "name", "created_at", "bytes"}
+        assert sandbox.execute("x.append(next(numbers))\nx")["result"] == [1, 1]
+        assert [c["name"] for c in sandbox.checkpoints()] == ["before"] and sandbox.remove_checkpoint(before)["deleted"] is True
+        assert sandbox.checkpoints() == []
+    with pytest.raises(SandboxError, match=f"Sandbox not found: {sandbox.id}"):
+        sandbox.fork()
+
+
 def test_the_client_for_javascript(server):
     node = shutil.which("node")
     if not node or int(subprocess.run([node, "--version"], capture_output=True, text=True).stdout[1:].split(".")[0]) < 18:
@@ -72,14 +92,23 @@ await sandbox.write("a b/c.txt", "hello");
 const text = new TextDecoder().decode(await sandbox.read("a b/c.txt"));
 const listed = (await sandbox.files()).map((f) => f.path);
 await sandbox.remove("a b/c.txt");
+let branched = 4;
+if ({str("asan" not in str(RIDDLE)).lower()}) {{
+  const before = await sandbox.checkpoint("before"), other = await sandbox.fork();
+  await sandbox.execute("x = 3");
+  await sandbox.rollback(before);
+  branched = (await other.execute("x")).result + (await sandbox.execute("x")).result + (await sandbox.checkpoints()).length - 37;
+  await sandbox.removeCheckpoint(before);
+  await other.delete();
+}}
 const history = (await sandbox.history()).length, kernel = (await sandbox.status()).kernel;
 await sandbox.delete();
 const gone = await sandbox.execute("1").catch((e) => `${{e.status}} ${{e.type}}`);
 const quick = (await client.quickExecute("1 + 1")).result;
-console.log(JSON.stringify([sum, text, listed, history, kernel, gone, quick]));
+console.log(JSON.stringify([sum, text, listed, history > 0, kernel, gone, quick, branched]));
 """)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == '[21,"hello",["a b/c.txt"],1,"hot","404 NOT_FOUND",2]'
+    assert done.stdout.strip() == '[21,"hello",["a b/c.txt"],true,"hot","404 NOT_FOUND",2,4]'
 
 
 # ---- the examples of the Python Sandbox Environment ----

@@ -28,6 +28,8 @@ GOOD = {
     "editThread": {"title": "orders", "pinned": True},
     "checkpointThread": {"name": "before"},
     "rollbackThread": {"checkpoint": "0a1b2c3d"},
+    "checkpointSandbox": {"name": "before"},
+    "rollbackSandbox": {"checkpoint": "0a1b2c3d"},
     "addThreadData": {"data": ["ecommerce"]},
     "changeData": {"name": "walked.csv"},
     "clearSessionFiles": {"session_id": "session-1"},
@@ -44,7 +46,7 @@ GOOD = {
     "querySandboxDatabase": {"query": "SELECT 1 AS one"},
 }
 # Good bodies that a thread without variables refuses.
-NEEDS_VARIABLES = {"checkpointThread": 409, "rollbackThread": 404}
+NEEDS_VARIABLES = {"checkpointThread": 409, "rollbackThread": 404, "checkpointSandbox": 409, "rollbackSandbox": 404}
 
 
 @pytest.fixture(scope="module")
