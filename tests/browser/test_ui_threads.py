@@ -2,6 +2,9 @@
 
 import json
 
+import pytest
+
+from server import RIDDLE
 from steps import IDLE, LAST, ask, cells, choose, upload
 
 
@@ -169,3 +172,40 @@ def test_thread_as_files(page):
     act(page, title, "Save as HTML")
     text = page.wait("Object.entries(window.saved).find(([name]) => name.endsWith('.html'))?.[1]")
     assert "<th>priority</th>" in text and "default-src 'none'" in text
+
+
+@pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
+def test_fork_and_roll_back(page, server):
+    ask(page, "PYTHON: total = 41\nprint(total)")
+    first = page.eval("location.pathname")
+    page.click("header .menu > button")
+    page.click("header [role=menuitem]", "Checkpoints")
+    page.wait("document.querySelector('#checkpoints .empty')?.innerText === 'There is none yet.'")
+    page.click("#checkpoints input")
+    page.type("before <b>it</b>")
+    page.press("Enter")
+    page.wait("document.querySelector('.kept li span')?.innerText.startsWith('before <b>it</b>')")
+    page.click("#checkpoints .actions button", "Close")
+    ask(page, "PYTHON: total = 0\nprint(total)")
+
+    page.click("header .menu > button")
+    page.click("header [role=menuitem]", "Fork this thread")
+    page.wait(f"location.pathname !== {json.dumps(first)} && document.querySelectorAll('.turn').length === 2")
+    page.wait("document.querySelector('header h1').innerText.endsWith('(fork)')")
+    ask(page, "PYTHON: total += 7\nprint(total)")
+    assert page.text(f"{LAST} .output") == "7"
+
+    page.eval("history.back()")
+    page.wait(f"location.pathname === {json.dumps(first)} && document.querySelectorAll('.turn').length === 2")
+    page.click("header .menu > button")
+    page.click("header [role=menuitem]", "Checkpoints")
+    page.click(".kept button", "Roll back")
+    page.wait("document.querySelector('#checkpoints .done')?.innerText.includes('at “before <b>it</b>”. The 2 later messages can still be read.')")
+    page.click("#checkpoints .actions button", "Close")
+    ask(page, "PYTHON: print(total)")
+    assert page.text(f"{LAST} .output") == "41"
+    page.click("header .menu > button")
+    page.click("header [role=menuitem]", "Checkpoints")
+    page.click(".kept button[aria-label^=Delete]")
+    page.wait("document.querySelector('#checkpoints .empty')")
+    assert server.get("/thread/" + first[3:] + "/checkpoints").json["checkpoints"] == [] and page.problems == []

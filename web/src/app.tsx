@@ -12,7 +12,9 @@ import { go, route } from './route';
 import { Button } from './shared/button';
 import { Help, helping } from './shared/help';
 import { Mark } from './shared/icon';
-import { said } from './shared/say';
+import { Menu } from './shared/menu';
+import { guarded, said } from './shared/say';
+import { Checkpoints, forkThread, showing } from './threads/checkpoints';
 import { Composer } from './threads/composer';
 import { Sidebar } from './threads/sidebar';
 import { stopTurn, thread, turns } from './threads/state';
@@ -30,6 +32,9 @@ function Head() {
       {here ? <h1 dir="auto">{title || 'Thread'}</h1> : <h1 class="only-narrow brand"><Mark />Riddle</h1>}
       {here?.name && <p id="about" dir="auto">{here.name}</p>}
       <span class="gap" />
+      {here && <Menu label="Fork or roll back" icon="branch" items={[
+        { label: 'Fork this thread', icon: 'branch', act: () => guarded(() => forkThread(here.id, title)) },
+        { label: 'Checkpoints', icon: 'flag', act: () => { showing.value = here.id; } }]} />}
       {schema.value && route.value.view !== 'status' && <Button id="show-data" class="quiet" icon="data" aria-expanded={panelOpen.value} onClick={() => { panelOpen.value = !panelOpen.value; }}>Data</Button>}
       <Button class="quiet not-narrow" icon="help" aria-label="Keyboard" title="Keyboard (?)" onClick={() => { helping.value = true; }} />
     </header>
@@ -84,6 +89,7 @@ export function App() {
       {describing.value && <Describe schema={describing.value} />}
       <TableDialog />
       <Help />
+      <Checkpoints />
       <KeyDialog />
     </>
   );

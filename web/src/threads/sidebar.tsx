@@ -5,6 +5,7 @@ import { Icon, Mark } from '../shared/icon';
 import { Menu } from '../shared/menu';
 import { guarded } from '../shared/say';
 import { ago } from '../shared/text';
+import { forkThread, showing } from './checkpoints';
 import { exportItems } from './export';
 import { change, found, type Listed, loadMore, next, search, searchThreads, threads } from './list';
 import { deleteThread } from './state';
@@ -43,6 +44,8 @@ function Line({ item, chosen }: { item: Listed; chosen: () => void }) {
       <Menu label={`Actions for ${item.title || 'this thread'}`} items={[
         { label: 'Rename', icon: 'pencil', act: () => { renaming.value = item.id; } },
         { label: item.pinned ? 'Unpin' : 'Pin', icon: 'pin', act: () => guarded(() => change(item.id, { pinned: !item.pinned })) },
+        { label: 'Fork', icon: 'branch', act: () => guarded(() => forkThread(item.id, item.title)) },
+        { label: 'Checkpoints', icon: 'flag', act: () => { showing.value = item.id; } },
         ...exportItems(item),
         { label: 'Delete', icon: 'trash', danger: true, act: () => window.confirm('Delete this thread with all its questions and answers?') && guarded(() => deleteThread(item.id)) }]} />
     </li>
