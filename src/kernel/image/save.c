@@ -225,12 +225,13 @@ static void part_runs(struct room *room)
 
 /*
  * One page that is the process's own, not of a file. What it shares with the zygote is as the base
- * has it, unless it is the page of zeros that Linux shows where nothing was written yet.
+ * has it, unless it is the page of zeros that Linux shows where nothing was written yet. A page of
+ * the image that the process was made from may be shared with a fork of it, which says nothing.
  */
 static int look_at_page(struct room *room, const struct image_map *m, uint64_t at, uint64_t entry,
                         const void *base, struct err *err)
 {
-    bool shared = (entry & PM_PRESENT) && !(entry & PM_EXCLUSIVE);
+    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
     if (!(m->prot & PROT_READ))
         return shared && base ? 0 : err_set(err, ERR_CONFLICT, "memory that cannot be read");
     bool zero = m->kind != IMAGE_FILE && page_is_zero((const void *)at);
