@@ -13,7 +13,7 @@
     "  rollback      sets the variables back to CHECKPOINT, or to the newest one\n"
 
 bool branches_knows(const char *action);
-/* words: the id, then for rollback a checkpoint. name: of --name, or NULL. Returns an exit status. */
+/* words: the id, then for rollback a checkpoint. name: of --name, or NULL. An exit status. */
 int branches_act(const struct remote *to, bool is_sandbox, const char *action, const char *name,
                  char **words, int n);
 
