@@ -79,7 +79,7 @@
                "RIDDLE_HOME and ended. The next message makes a kernel of it that goes on with "   \
                "the same variables. 0: never.")                                                    \
     CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "4g", 0, 1125899906842624,                    \
-                 "Bytes of those files together: about 1 MB for each thread besides what it "      \
+                 "Bytes of those files together: about 0.2 MB for each thread besides what it "    \
                  "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \
                  "kernels are not written to files: they are frozen, and given up when there "     \
                  "are too many. 0: there are no such files.")                                      \

@@ -57,6 +57,8 @@ HELD = {
                    "_ = open('/workspace/deep/er/b.bin', 'wb').write(b'x' * 100000)\nos.symlink('a.txt', '/workspace/link') if not os.path.lexists('/workspace/link') else None\nos.chdir('/workspace/deep')",
                    "f.tell() == 6 and f.read() == 'world' and f.seek(6) == 6 and os.path.getsize('er/b.bin') == 100000 and os.readlink('/workspace/link') == 'a.txt'"
                    " and os.getcwd() == '/workspace/deep'"),
+    "objects from before the fork": ("import gc\ngc.unfreeze()\n_ = gc.collect()\nmany = len(gc.get_objects())",
+                                     "gc.collect() >= 0 and abs(len(gc.get_objects()) - many) < 5000 and many > 10000"),
     "SQL over frames": ("t = sql('SELECT sum(amount) AS s FROM sales')\nimport pandas as pd\nmine = pd.DataFrame({'v': [1, 2, 3]})\nu = sql('SELECT sum(v) AS s FROM mine')",
                         "int(sql('SELECT sum(amount) AS s FROM sales').s[0]) == int(t.s[0]) and int(sql('SELECT sum(v) AS s FROM mine').s[0]) == 6"),
 }
@@ -158,6 +160,17 @@ def test_message_during_the_move_is_served(server):
     cooling.join()
     cool(server, thread)
     assert execute(server, thread, "kept[0]")["result"]["rows"] == [[6]]
+    server.delete(f"/thread/{thread}")
+
+
+def test_idle_thread_is_small(server):
+    thread = new_thread(server)
+    execute(server, thread, "x = 1")
+    sizes = []
+    for _ in range(2):
+        sizes.append(cool(server, thread)["bytes"])
+        assert execute(server, thread, "x")["result"]["rows"] == [[1]]
+    assert max(sizes) <= 300_000, sizes
     server.delete(f"/thread/{thread}")
 
 

@@ -63,14 +63,31 @@ static int check_runs(const struct image_tables *t, const struct image_run *runs
     return 0;
 }
 
+static int check_patches(const struct image_tables *t, struct err *err)
+{
+    uint64_t above = 0;
+    size_t at = 0;
+    for (size_t i = 0; i < t->head->n_patches; i++) {
+        const struct image_patch *p = &t->patches[i];
+        while (at < t->head->n_maps && t->maps[at].to <= p->at)
+            at++;
+        if (p->at < above || p->at % sizeof(p->value) || at == t->head->n_maps ||
+            p->at < t->maps[at].from || t->maps[at].is_shared ||
+            (t->maps[at].kind != IMAGE_ANON && t->maps[at].kind != IMAGE_FILE))
+            return BAD("words of no mapping");
+        above = p->at + sizeof(p->value);
+    }
+    return 0;
+}
+
 int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *err)
 {
     struct image_head *h = bytes;
     if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
         return BAD("it has no head");
     if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_longs > IMAGE_LONGS_MAX ||
-        h->n_drops > IMAGE_DROPS_MAX || h->n_fds > IMAGE_FDS_MAX ||
-        h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
+        h->n_drops > IMAGE_DROPS_MAX || h->n_patches > IMAGE_PATCHES_MAX ||
+        h->n_fds > IMAGE_FDS_MAX || h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
         h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
         return BAD("its tables are too large");
     if (len < image_tables_bytes(h))
@@ -85,7 +102,8 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     t.runs = (struct image_run *)(t.maps + h->n_maps);
     t.longs = t.runs + h->n_runs;
     t.drops = t.longs + h->n_longs;
-    t.fds = (struct image_fd *)(t.drops + h->n_drops);
+    t.patches = (struct image_patch *)(t.drops + h->n_drops);
+    t.fds = (struct image_fd *)(t.patches + h->n_patches);
     t.names = (char *)(t.fds + h->n_fds);
     if (t.names[h->names_bytes - 1] != 0 || h->cwd >= h->names_bytes)
         return BAD("its names have no end");
@@ -103,6 +121,8 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
         r = BAD("the number of pages is wrong");
     if (r == 0)
         r = check_runs(&t, t.drops, h->n_drops, false, &dropped, err);
+    if (r == 0)
+        r = check_patches(&t, err);
     for (size_t i = 0; i < h->n_fds && r == 0; i++)
         if (t.fds[i].fd < 4 || t.fds[i].fd > 1 << 20 || t.fds[i].name >= h->names_bytes)
             r = BAD("an open file that cannot be");

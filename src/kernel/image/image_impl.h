@@ -19,7 +19,7 @@
 #include "base/maps.h"
 #include "kernel/image/image.h"
 
-#define IMAGE_MAGIC 0x32676d4965646452ull /* "RddeImg2" */
+#define IMAGE_MAGIC 0x33676d4965646452ull /* "RddeImg3" */
 #define IMAGE_PAGE 4096ull
 #define IMAGE_MAPS_MAX 16384
 #define IMAGE_RUNS_MAX (1u << 20)
@@ -30,6 +30,9 @@
  */
 #define IMAGE_LONG_PAGES 8
 #define IMAGE_LONGS_MAX 2048
+/* Of one page that the base has: with more words that differ it is written as a whole. */
+#define IMAGE_PATCH_WORDS 64
+#define IMAGE_PATCHES_MAX (1u << 20)
 /* How far ahead pages are fetched that are only looked at. */
 #define IMAGE_PREFETCH (16 * IMAGE_PAGE)
 #define IMAGE_FDS_MAX 1024
@@ -60,6 +63,11 @@ struct image_map {
 /* Neighbouring pages that are in the file, in this order. */
 struct image_run {
     uint64_t from, pages;
+};
+
+/* A word that differs from what the base has: most such pages differ in few, reference counts. */
+struct image_patch {
+    uint64_t at, value;
 };
 
 struct image_fd {
@@ -97,7 +105,7 @@ struct image_mark {
 struct image_head {
     uint64_t magic;
     uint64_t check; /* of the head, without this, and of the tables */
-    uint64_t n_maps, n_runs, n_longs, n_drops, n_fds, names_bytes, n_pages;
+    uint64_t n_maps, n_runs, n_longs, n_drops, n_patches, n_fds, names_bytes, n_pages;
     uint64_t base; /* checksum of the base that pages are missing from; 0: there is none */
     uint64_t brk, thread_pointer;
     struct image_context context;
@@ -113,6 +121,7 @@ struct image_tables {
     struct image_run *runs;
     struct image_run *longs; /* of anonymous memory */
     struct image_run *drops; /* what the base has and the image has not */
+    struct image_patch *patches;
     struct image_fd *fds;
     char *names;
 };
@@ -121,7 +130,8 @@ static inline size_t image_tables_bytes(const struct image_head *h)
 {
     return sizeof(*h) + h->n_maps * sizeof(struct image_map) +
            (h->n_runs + h->n_longs + h->n_drops) * sizeof(struct image_run) +
-           h->n_fds * sizeof(struct image_fd) + h->names_bytes;
+           h->n_patches * sizeof(struct image_patch) + h->n_fds * sizeof(struct image_fd) +
+           h->names_bytes;
 }
 
 static inline uint64_t image_pad(uint64_t at)

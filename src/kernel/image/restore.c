@@ -381,6 +381,18 @@ static BARE void read_pages(struct plan *p)
     }
 }
 
+static BARE void patch_pages(struct plan *p)
+{
+    const struct image_tables *t = &p->t;
+    size_t map = 0;
+    for (size_t i = 0; i < t->head->n_patches; i++) {
+        while (t->maps[map].to <= t->patches[i].at)
+            map++;
+        open_map(p, map);
+        *(image_word *)t->patches[i].at = t->patches[i].value;
+    }
+}
+
 static BARE void protect(const struct plan *p)
 {
     for (size_t i = 0; i < p->t.head->n_maps; i++) {
@@ -418,6 +430,7 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
     settle(p);
     grow_stack(p);
     read_pages(p);
+    patch_pages(p);
     protect(p);
     for (int sig = 1; sig <= IMAGE_SIGNALS; sig++)
         call(SYS_rt_sigaction, sig, (long)&h->signals[sig - 1], 0, 8, 0,
@@ -569,7 +582,8 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
         return r;
     if (head.magic != IMAGE_MAGIC || head.n_maps > IMAGE_MAPS_MAX || head.n_runs > IMAGE_RUNS_MAX ||
         head.n_longs > IMAGE_LONGS_MAX || head.n_drops > IMAGE_DROPS_MAX ||
-        head.n_fds > IMAGE_FDS_MAX || head.names_bytes > IMAGE_NAMES_MAX)
+        head.n_patches > IMAGE_PATCHES_MAX || head.n_fds > IMAGE_FDS_MAX ||
+        head.names_bytes > IMAGE_NAMES_MAX)
         return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
     size_t len = image_tables_bytes(&head);
     memcpy(p->bytes, &head, sizeof(head));

@@ -31,6 +31,7 @@ struct room {
     struct image_head head;
     struct image_map maps[IMAGE_MAPS_MAX];
     struct image_run runs[IMAGE_RUNS_MAX], longs[IMAGE_LONGS_MAX], drops[IMAGE_DROPS_MAX];
+    struct image_patch patches[IMAGE_PATCHES_MAX];
     struct image_fd fds[IMAGE_FDS_MAX];
     char names[IMAGE_NAMES_MAX];
     size_t names_len;
@@ -200,6 +201,22 @@ static int add_drop(struct room *room, const struct image_map *m, uint64_t at, s
     return 0;
 }
 
+/* Notes the words of a page that differ from the base. False if there are too many. */
+static bool add_patches(struct room *room, uint64_t at, const void *base)
+{
+    const image_word *now = (const void *)at, *was = base;
+    size_t n = room->head.n_patches, max = MIN_OF(n + IMAGE_PATCH_WORDS, IMAGE_PATCHES_MAX);
+    for (size_t i = 0; i < IMAGE_PAGE / sizeof(*now); i++) {
+        if (now[i] == was[i])
+            continue;
+        if (n == max)
+            return false;
+        room->patches[n++] = (struct image_patch){ at + i * sizeof(*now), now[i] };
+    }
+    room->head.n_patches = n;
+    return true;
+}
+
 /* Long runs are kept apart. Before, they are in pieces that the bounce buffer can take. */
 static void part_runs(struct room *room)
 {
@@ -237,7 +254,7 @@ static int look_at_page(struct room *room, const struct image_map *m, uint64_t a
     bool zero = m->kind != IMAGE_FILE && page_is_zero((const void *)at);
     if (base && zero)
         return add_drop(room, m, at, err);
-    if (zero || (base && (shared || pages_are_equal((const void *)at, base))))
+    if (zero || (base && (shared || add_patches(room, at, base))))
         return 0;
     return add_page(room, m, at, err);
 }
@@ -260,8 +277,8 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
         if (n != (ssize_t)(want * 8))
             return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
         for (size_t i = 0; i < want && r == 0; i++, at += IMAGE_PAGE) {
-            uint64_t e = room->entries[i];
-            bool own = all || ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE));
+            uint64_t e = all ? PM_PRESENT | PM_EXCLUSIVE : room->entries[i];
+            bool own = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
             if (!own && at < base_next(&room->base, cursor))
                 continue;
             const void *base = base_page(&room->base, cursor, at);
@@ -331,6 +348,7 @@ static int write_tables(struct room *room, int fd, uint64_t *at, struct err *err
                   { room->runs, h->n_runs * sizeof(room->runs[0]) },
                   { room->longs, h->n_longs * sizeof(room->longs[0]) },
                   { room->drops, h->n_drops * sizeof(room->drops[0]) },
+                  { room->patches, h->n_patches * sizeof(room->patches[0]) },
                   { room->fds, h->n_fds * sizeof(room->fds[0]) },
                   { room->names, h->names_bytes } };
     for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {

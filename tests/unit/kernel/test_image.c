@@ -16,6 +16,7 @@ struct file {
     struct image_head head;
     struct image_map maps[3];
     struct image_run runs[2], longs[1];
+    struct image_patch patches[2];
     struct image_fd fds[1];
     char names[64];
 };
@@ -33,6 +34,7 @@ static struct file good(void)
                   .n_maps = 3,
                   .n_runs = 2,
                   .n_longs = 1,
+                  .n_patches = 2,
                   .n_fds = 1,
                   .names_bytes = 64,
                   .n_pages = 5,
@@ -42,6 +44,7 @@ static struct file good(void)
                   { .from = 0x7ffff0000000, .to = 0x7ffff0010000, .kind = IMAGE_STACK } },
         .runs = { { 0x11000, 2 }, { 0x7ffff0001000, 1 } },
         .longs = { { 0x14000, 2 } },
+        .patches = { { 0x1f000, 7 }, { 0x20008, 8 } },
         .fds = { { .fd = 5, .name = 1 } },
         .names = "\0/workspace/a.txt"
     };
@@ -122,6 +125,12 @@ static void refuses_what_is_forged(void **state)
     FORGED(f.longs[0].from = 0x7ffff0001000);
     FORGED(f.longs[0].pages = 13);
     FORGED(f.head.n_longs = IMAGE_LONGS_MAX + 1);
+    FORGED(f.patches[0].at = 0x1f001);
+    FORGED(f.patches[0].at = 0x20008);        /* twice */
+    FORGED(f.patches[1].at = 0x40000);        /* of no mapping */
+    FORGED(f.patches[1].at = 0x7ffff0001000); /* of the stack */
+    FORGED(f.patches[1].at = UINT64_MAX - 7);
+    FORGED(f.head.n_patches = IMAGE_PATCHES_MAX + 1);
     FORGED(f.head.n_pages = 4);
     FORGED(f.head.n_maps = 4);
     FORGED(f.head.n_maps = UINT64_MAX / 2);
