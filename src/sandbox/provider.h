@@ -101,6 +101,8 @@ struct provider_ops {
     bool (*probe)(const struct config *cfg, probe_fn say, void *arg);
     int (*open)(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt, struct provider **ret,
                 struct err *err);
+    /* Spawns under way fail soon, and no other comes. NULL: they end in their own time. */
+    void (*cancel_spawns)(struct provider *p);
     /* Every link has been released, every spawn has called back. closed() comes when nothing of the provider is left. */
     void (*close)(struct provider *p, void (*closed)(void *arg), void *arg);
     /* Starts a kernel. Spawns of one kind may be served one after the other. */

@@ -261,6 +261,15 @@ def test_the_loss_of_variables_is_told_once(tmp_path):
 # ---- stopping ----
 
 
+def test_a_server_that_begins_stops_at_once(tmp_path):
+    """Nobody waits for a fork server that is still importing packages, or that never ends doing so."""
+    with Server(tmp_path, RATE_LIMIT_MAX=0) as server:
+        wait_until(lambda: "python" in zygotes(server), "the fork server of Python")
+        zygote = zygotes(server)["python"]
+        os.kill(zygote, signal.SIGSTOP)
+        assert server.stop() == 0 and state(zygote) is None
+
+
 def test_an_upload_on_its_way_is_finished_before_the_stop(tmp_path):
     with make_server(tmp_path, RIDDLE_STOP_TIMEOUT_SECONDS=60) as server:
         body = form(("sales.csv", SALES))

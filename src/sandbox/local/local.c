@@ -752,6 +752,15 @@ static void on_closing(uv_handle_t *h)
     finish_close(p);
 }
 
+static void local_cancel_spawns(struct provider *base)
+{
+    struct local *p = (struct local *)base;
+    atomic_store(&p->closing, true);
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        if (p->zygotes[kind].pid > 0)
+            kill(p->zygotes[kind].pid, SIGKILL);
+}
+
 static void local_close(struct provider *base, void (*closed)(void *arg), void *arg)
 {
     struct local *p = (struct local *)base;
@@ -759,9 +768,7 @@ static void local_close(struct provider *base, void (*closed)(void *arg), void *
         uv_close((uv_handle_t *)TAKE_PTR(p->reaper), free_timer);
     p->closed = closed;
     p->closed_arg = arg;
-    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
-        if (p->zygotes[kind].pid > 0) /* they end while the kernels do */
-            kill(p->zygotes[kind].pid, SIGKILL);
+    local_cancel_spawns(base); /* zygotes end while the kernels do */
     if (p->n_links > 0)
         return; /* the last one finishes */
     /* Never from within this call: by the end of a handle that does nothing. */
@@ -779,6 +786,7 @@ const struct provider_ops local_provider = {
             PROVIDER_IMAGE | PROVIDER_SHARED_FILES,
     .probe = local_probe,
     .open = local_open,
+    .cancel_spawns = local_cancel_spawns,
     .close = local_close,
     .spawn = local_spawn_kernel,
     .start = local_start,

@@ -7,6 +7,7 @@
  */
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/resource.h>
 #include <sys/types.h>
@@ -83,6 +84,7 @@ struct local {
         unsigned generation;
     } bases[_RUN_KIND_MAX]; /* the last ones that were made */
     size_t n_links; /* not yet freed */
+    atomic_bool closing; /* no zygote is started any more; read by spawns */
     void (*closed)(void *arg);
     void *closed_arg;
 };

@@ -234,6 +234,8 @@ static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
 
 static int zygote_start(struct local *p, enum run_kind kind, unsigned *starts, struct err *err)
 {
+    if (atomic_load(&p->closing))
+        return err_set(err, ERR_CANCELLED, "the fork server of kernels is stopping");
     (*starts)++;
     int r = zygote_launch(p, kind, err);
     return r < 0 ? r : zygote_greet(p, &p->zygotes[kind], err);

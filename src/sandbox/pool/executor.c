@@ -488,6 +488,8 @@ static void close_all(struct executor *ex)
     for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
         while (ex->n_pool[kind] > 0)
             ex->provider->ops->release(ex->pool[kind][--ex->n_pool[kind]]);
+    if (ex->provider->ops->cancel_spawns)
+        ex->provider->ops->cancel_spawns(ex->provider);
     while (ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON] || ex->n_hashing > 0 || ex->tables.n_ending > 0)
         uv_run(ex->loop, UV_RUN_ONCE);
     ex->provider->ops->close(ex->provider, on_closed, ex);
