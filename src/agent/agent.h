@@ -39,6 +39,14 @@ struct agent_data {
     const char *key;           /* same key, same contents */
     const char
         *catalog_key; /* the same with the words: what is learnt about the tables is shared by it */
+    /*
+     * The database that runs its SQL, with its tables; NULL: a kernel does. Files beside it are
+     * Python's.
+     */
+    const char *database;
+    enum plan_dialect dialect;
+    const char **tables;
+    size_t n_tables;
     struct sandbox_file *files;
     size_t n_files;
     json_t *relationships;     /* as a registry has them; may be NULL */

@@ -18,7 +18,6 @@
 #define LISTENERS_MAX 16           /* of one turn */
 #define TURN_ARENA_BYTES (64u << 20)
 #define CATALOGS_KEPT 64
-#define CATALOG_TABLES_MAX 64
 
 /* ---- chat.c ---- */
 
@@ -317,7 +316,8 @@ bool message_wants_python(const char *message);
  */
 bool message_needs_more_than_a_query(const char *message, const json_t *about);
 /* A cell that does what the plan says; sql is the plan's. */
-int python_of_plan(const json_t *plan, const char *sql, struct buf *b, struct err *err);
+int python_of_plan(const json_t *plan, const char *sql, const char *database, struct buf *b,
+                   struct err *err);
 void answer_by_model(struct turn *t);
 void model_talk_destroy(struct turn *t);
 void model_cancel(struct turn *t);

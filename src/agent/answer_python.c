@@ -143,17 +143,20 @@ static int write_group(const char *table, const char *by, const json_t *aggregat
     return r == 0 ? buf_append_str(b, ", ascending=False)", err) : r;
 }
 
-int python_of_plan(const json_t *plan, const char *sql, struct buf *b, struct err *err)
+int python_of_plan(const json_t *plan, const char *sql, const char *database, struct buf *b,
+                   struct err *err)
 {
     const char *by;
     const json_t *aggregate;
     struct err ignored = ERR_INIT;
-    if (is_plain_group(plan, &by, &aggregate) &&
+    if (!database && is_plain_group(plan, &by, &aggregate) &&
         write_group(text_of(plan, "table"), by, aggregate, b, &ignored) == 0)
         return 0;
     buf_clear(b);
-    int r = buf_append_str(b, "result_df = sql(", err);
+    int r = buf_append_str(b, database ? "result_df = db_query(" : "result_df = sql(", err);
     if (r == 0)
         r = append_quoted(b, sql, err);
+    if (r == 0 && database)
+        return buf_printf(b, err, ", db=\"%s\").df()", database);
     return r == 0 ? buf_append_str(b, ")", err) : r;
 }

@@ -30,6 +30,8 @@
 #define SMALL_ROWS 100000     /* up to here all is asked for at once */
 #define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
 #define HARDLY_REPEATS 0.9    /* different values among those */
+#define DATABASE_ROWS 1000000 /* tables of databases with more are sampled */
+#define DATABASE_SAMPLE 100000
 #define ARENA_BYTES (64u << 20)
 
 enum step { STEP_SHAPE, STEP_RANGES, STEP_VALUES, STEP_DONE };
@@ -39,6 +41,7 @@ struct catalog {
     unsigned refs;
     struct arena arena;
     const char *dataset_id;
+    enum plan_dialect dialect;
     const char **tables;
     size_t n_tables;
     json_t *relationships; /* array */
@@ -50,6 +53,7 @@ struct catalog {
     json_t *columns, *types; /* of that table */
     size_t asked;            /* columns before this one have been asked for in this step */
     long long n_rows;
+    bool is_sampled;
     bool is_cut;   /* an answer about it was */
     bool *repeats; /* of its columns; NULL while that is not known */
 
@@ -74,26 +78,44 @@ static int append_name(struct buf *b, const char *name, struct err *err)
     return r < 0 ? r : buf_append_str(b, "\"", err);
 }
 
-/* fmt with each "%n" replaced by the column and each "%t" by the table, both quoted. */
-static int append_sql(struct buf *b, const char *fmt, const char *column, const char *table, struct err *err)
+/* The rows of a table that are looked at, as an entry of FROM. */
+static int append_rows(const struct catalog *c, struct buf *b, const char *table, struct err *err)
+{
+    int r = c->is_sampled ? buf_append_str(b, "(SELECT * FROM ", err) : 0;
+    if (r >= 0)
+        r = append_name(b, table, err);
+    return r < 0 || !c->is_sampled ? r : buf_printf(b, err, " LIMIT %d) AS s", DATABASE_SAMPLE);
+}
+
+/* fmt with each "%n" replaced by the column and each "%t" by the table's rows. */
+static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, const char *column, const char *table,
+                      struct err *err)
 {
     int r = 0;
     while (*fmt && r >= 0) {
         size_t n = strcspn(fmt, "%");
         r = buf_append(b, fmt, n, err);
         fmt += n;
-        if (r >= 0 && *fmt == '%') {
-            r = append_name(b, fmt[1] == 'n' ? column : table, err);
-            fmt += 2;
-        }
+        if (r < 0 || !*fmt)
+            break;
+        r = fmt[1] == 'n' ? append_name(b, column, err) : append_rows(c, b, table, err);
+        fmt += 2;
     }
     return r;
 }
 
 static int shape_query(struct catalog *c, struct err *err)
 {
+    const char *table = c->tables[c->table];
     buf_clear(&c->sql);
-    int r = append_sql(&c->sql, "SELECT *, (SELECT count(*) FROM %t) FROM %t LIMIT ", NULL, c->tables[c->table], err);
+    c->is_sampled = false;
+    int r = c->dialect == DIALECT_DUCKDB ?
+                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM %t) FROM %t LIMIT ", NULL, table, err) :
+                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM (SELECT 1 FROM %t LIMIT ", NULL, table, err);
+    if (r >= 0 && c->dialect != DIALECT_DUCKDB)
+        r = buf_printf(&c->sql, err, "%d) AS q) FROM ", DATABASE_ROWS + 1);
+    if (r >= 0 && c->dialect != DIALECT_DUCKDB)
+        r = append_sql(c, &c->sql, "%t LIMIT ", NULL, table, err);
     return r < 0 ? r : buf_printf(&c->sql, err, "%d", CATALOG_SAMPLE_ROWS);
 }
 
@@ -107,50 +129,53 @@ static bool has_values(enum plan_type type)
     return type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL;
 }
 
-static int range_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe,
+static int range_query(const struct catalog *c, struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe,
                        struct err *err)
 {
-    const char *range = "NULL, NULL, NULL, ";
+    /* Engines other than DuckDB take the types of a UNION from its first part. */
+    const char *range = "CAST(NULL AS VARCHAR) AS v, CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
-        range = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), NULL, ";
+        range = "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
     else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
-        range = "CAST(min(%n) AS VARCHAR), CAST(max(%n) AS VARCHAR), CAST(avg(%n) AS VARCHAR), ";
+        range = "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(avg(%n) AS VARCHAR) AS x, ";
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_RANGE);
     if (r >= 0)
-        r = append_sql(b, range, column, table, err);
+        r = append_sql(c, b, range, column, table, err);
     if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
-        r = append_sql(b, "count(%n), (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ", column,
-                       table, err);
+        r = append_sql(c, b, "count(%n) AS n, (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ",
+                       column, table, err);
         if (r >= 0)
-            r = buf_printf(b, err, "%d)) FROM ", PROBED_ROWS);
-        return r < 0 ? r : append_name(b, table, err);
+            r = buf_printf(b, err, "%d) AS q) AS d FROM ", PROBED_ROWS);
+        return r < 0 ? r : append_rows(c, b, table, err);
     }
-    return r < 0 ? r : append_sql(b, "count(%n), NULL FROM %t", column, table, err);
+    return r < 0 ? r : append_sql(c, b, "count(%n) AS n, CAST(NULL AS BIGINT) AS d FROM %t", column, table, err);
 }
 
 /*
  * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
  * way here and are still left out by it.
  */
-static int values_query(struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats,
+static int values_query(const struct catalog *c, struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats,
                         struct err *err)
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
     if (r >= 0 && type == TYPE_TEXT)
-        r = buf_printf(b, err, "left(CAST(v AS VARCHAR), %d)", NL_VALUE_MAX_BYTES + 1);
+        r = buf_printf(b, err, c->dialect == DIALECT_SQLITE ? "substr(v, 1, %d) AS v" : "left(CAST(v AS VARCHAR), %d) AS v",
+                       NL_VALUE_MAX_BYTES + 1);
     else if (r >= 0)
-        r = buf_append_str(b, "CAST(v AS VARCHAR)", err);
+        r = buf_append_str(b, "CAST(v AS VARCHAR) AS v", err);
     if (r >= 0)
-        r = buf_append_str(b, ", NULL, NULL, n, NULL FROM (SELECT ", err);
+        r = buf_append_str(
+            b, ", CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, n, CAST(NULL AS BIGINT) AS d FROM (SELECT ", err);
     if (r >= 0 && !repeats)
-        r = append_sql(b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL", column, table, err);
+        r = append_sql(c, b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL", column, table, err);
     else if (r >= 0)
-        r = append_sql(b, "%n AS v, count(*) AS n FROM %t GROUP BY 1 HAVING v IS NOT NULL ORDER BY n DESC, v", column, table,
+        r = append_sql(c, b, "%n AS v, count(*) AS n FROM %t WHERE %n IS NOT NULL GROUP BY 1 ORDER BY n DESC, v", column, table,
                        err);
     if (r >= 0 && !repeats)
-        r = buf_printf(b, err, " LIMIT %d)", PROBED_ROWS);
-    return r < 0 ? r : buf_printf(b, err, " LIMIT %d)", limit);
+        r = buf_printf(b, err, " LIMIT %d) AS q", PROBED_ROWS);
+    return r < 0 ? r : buf_printf(b, err, " LIMIT %d) AS p", limit);
 }
 
 static const char *column_name(const struct catalog *c, size_t i)
@@ -176,10 +201,10 @@ static int facts_query(struct catalog *c, struct err *err)
     while (r >= 0 && c->sql.len == 0 && c->asked < looked_at(c)) {
         size_t from = c->asked, to = MIN_OF(from + ASKED_COLUMNS, looked_at(c));
         for (size_t i = from; i < to && r >= 0 && ranges; i++)
-            r = range_query(&c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
+            r = range_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
         for (size_t i = from; i < to && r >= 0 && values; i++)
             if (has_values(column_type(c, i)))
-                r = values_query(&c->sql, column_name(c, i), table, i, column_type(c, i),
+                r = values_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i),
                                  !c->repeats || c->repeats[i], err);
         c->asked = to;
     }
@@ -259,11 +284,14 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
     json_array_remove(columns, n);
     json_array_remove(types, n);
     c->n_rows = json_integer_value(json_array_get(json_array_get(rows, 0), n));
+    c->is_sampled = c->dialect != DIALECT_DUCKDB && c->n_rows > DATABASE_ROWS;
     if (n > PLAN_MAX_COLUMNS)
         return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table, PLAN_MAX_COLUMNS);
     json_t *list = json_array(), *short_table = json_object();
     json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count", (json_int_t)c->n_rows, "columns", list,
                                   "sample_rows", shown_rows(rows, n));
+    if (c->is_sampled)
+        json_object_set_new(described, "sampled_rows", json_integer(DATABASE_SAMPLE));
     json_array_append_new(json_object_get(c->described, "tables"), described);
     json_object_set_new(json_object_get(c->short_schema, "tables"), table, short_table);
     for (size_t i = 0; i < n; i++) {
@@ -342,7 +370,7 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
         enum plan_type type = column_type(c, (size_t)at);
         json_t *column = json_array_get(columns, (size_t)at);
         if (kind == ROW_RANGE) {
-            describe_range(column, type, c->n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
+            describe_range(column, type, c->is_sampled ? DATABASE_SAMPLE : c->n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
             if (c->step == STEP_RANGES)
                 c->repeats[at] = n <= PROBED_ROWS ||
                                  (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
@@ -429,6 +457,8 @@ static int finish(struct catalog *c, struct err *err)
         r = nl_schema_finish(c->nl, err);
     if (r >= 0)
         r = plan_schema_parse(c->short_schema, NULL, &c->arena, &c->plan, err);
+    if (r >= 0)
+        c->plan->dialect = c->dialect;
     if (r < 0)
         return r;
     json_decref(TAKE_PTR(c->short_schema));
@@ -481,14 +511,15 @@ int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
 
 /* ---- life ---- */
 
-int catalog_create(const char *dataset_id, const char *const *tables, size_t n_tables, const json_t *relationships,
-                   const json_t *words, struct catalog **ret, struct err *err)
+int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables, size_t n_tables,
+                   const json_t *relationships, const json_t *words, struct catalog **ret, struct err *err)
 {
     struct catalog *c = calloc(1, sizeof(*c));
     int r = 0;
     if (!c)
         return no_memory(err);
     c->refs = 1;
+    c->dialect = dialect;
     arena_init(&c->arena, ARENA_BYTES);
     buf_init(&c->sql, CODE_MAX_BYTES);
     c->dataset_id = arena_strdup(&c->arena, dataset_id);

@@ -23,6 +23,7 @@
 /* What a query of the catalog may take; its answer is cut where it is larger, and then values are missing. */
 #define CATALOG_TIMEOUT_MS 30000
 
+#define CATALOG_TABLES_MAX 64
 #define CATALOG_TOP_VALUES 10
 #define CATALOG_SAMPLE_ROWS 3
 #define CATALOG_TEXT_CHARACTERS 120 /* of a text that is shown; the rest is cut */
@@ -32,9 +33,10 @@ struct catalog;
 /*
  * relationships: [{"from": "t.c", "to": "t.c", "type"?}] or NULL. One that names what is not there is left out, and noted in
  * the description. words: as struct agent_data has them, or NULL. Without tables it is finished at
- * once. The caller owns one reference.
+ * once. The caller owns one reference. Of a database, tables of more than a million rows are looked at by a sample of their
+ * first rows.
  */
-int catalog_create(const char *dataset_id, const char *const *tables, size_t n_tables, const json_t *relationships,
+int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables, size_t n_tables, const json_t *relationships,
                    const json_t *words, struct catalog **ret, struct err *err);
 struct catalog *catalog_ref(struct catalog *c);
 void catalog_unref(struct catalog *c); /* NULL is fine */
@@ -49,7 +51,7 @@ const char *catalog_dataset_id(const struct catalog *c);
 const struct nl_schema *catalog_schema(const struct catalog *c);
 const struct plan_schema *catalog_plan_schema(const struct catalog *c);
 /*
- * {"dataset_id", "tables": [{"name", "row_count", "columns": [{"name", "type", "nulls"?, "distinct"? | "distinct_more_than"?,
+ * {"dataset_id", "tables": [{"name", "row_count", "sampled_rows"?, "columns": [{"name", "type", "nulls"?, "distinct"? | "distinct_more_than"?,
  * "min"?, "max"?, "mean"?, "top"?: [{"value", "count"}]}], "sample_rows": [[…]]}], "relationships": […], "notes"?: [text]}.
  * Borrowed.
  */

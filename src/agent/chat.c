@@ -36,6 +36,8 @@ void agent_data_finish(struct agent_data *d)
 
 bool agent_data_has_tables(const struct agent_data *d)
 {
+    if (d->database)
+        return d->n_tables > 0;
     for (size_t i = 0; i < d->n_files; i++)
         if (d->files[i].table)
             return true;
@@ -309,6 +311,7 @@ static void kernel_spec(void *arg, struct sandbox_spec *ret)
 {
     struct chat *c = arg;
     ret->dataset_id = c->data.dataset_id;
+    ret->database = c->data.database;
     ret->files = c->data.files;
     ret->n_files = c->data.n_files;
     sandbox_limits_default(c->agent->env.cfg, &ret->limits);

@@ -162,11 +162,18 @@ static int begin(struct learning *l, struct err *err)
     const struct agent_data *d = &l->data;
     const char *tables[CATALOG_TABLES_MAX];
     size_t n = 0;
-    for (size_t i = 0; i < d->n_files && n < CATALOG_TABLES_MAX; i++)
+    for (size_t i = 0; i < d->n_tables && n < CATALOG_TABLES_MAX; i++)
+        tables[n++] = d->tables[i];
+    for (size_t i = 0; i < d->n_files && n < CATALOG_TABLES_MAX && !d->database; i++)
         if (d->files[i].table)
             tables[n++] = d->files[i].table;
-    int r = catalog_create(d->dataset_id, tables, n, d->relationships, d->words, &l->catalog, err);
-    struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = d->dataset_id, .files = d->files, .n_files = d->n_files };
+    int r = catalog_create(d->dataset_id, d->dialect, tables, n, d->relationships, d->words,
+                           &l->catalog, err);
+    struct sandbox_spec spec = { .kind = RUN_SQL,
+                                 .dataset_id = d->dataset_id,
+                                 .database = d->database,
+                                 .files = d->files,
+                                 .n_files = d->n_files };
     struct run_events events = { .progress = on_progress, .arg = l };
     sandbox_limits_default(l->agent->env.cfg, &spec.limits);
     if (r == 0)
@@ -224,7 +231,7 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
     if (!c->catalog && !agent_data_has_tables(&c->data) &&
-        catalog_create(c->data.dataset_id, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
+        catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
         turn_fail(t, &err);
         return;
     }

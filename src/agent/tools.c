@@ -22,7 +22,7 @@ struct tool {
 };
 
 static const struct tool tools[] = {
-    { "run_sql", "Run one SELECT (DuckDB's dialect) on the tables and get its rows.",
+    { "run_sql", "Run one SELECT on the tables and get its rows.",
       "{\"type\":\"object\",\"required\":[\"sql\"],\"properties\":{\"sql\":{\"type\":\"string\","
       "\"description\":\"One SELECT or WITH "
       "statement.\"}}}",

@@ -253,7 +253,7 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
     t->run = (struct turn_run){
         .language = run->language,
         .plan = json_incref(run->plan),
-        .code = python || !t->chat->has_data ?
+        .code = python || !t->chat->has_data || d->database ?
                     arena_strdup(&t->arena, run->code) :
                     run_plain_sql(&t->arena, d->dataset_id, d->files, d->n_files, run->code),
     };

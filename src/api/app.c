@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "api/chats.h"
+#include "api/database_sets.h"
 #include "api/files.h"
 #include "api/sandboxes.h"
 #include "api/told.h"
@@ -18,6 +19,7 @@
 #include "base/proc.h"
 #include "base/str.h"
 #include "dataset/generate.h"
+#include "run/engine.h"
 #include "run/figures.h"
 
 #define OTHERS_MIN 1200 /* of the rate limit: requests that are no messages, in a window */
@@ -315,7 +317,14 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = executor_create(loop_uv(loop), cfg, NULL, &app->executor, err);
     if (r == 0)
         r = databases_create(loop_uv(loop), cfg, &app->databases, err);
-    app->queries = (struct queries){ .databases = app->databases, .store = app->store };
+    app->queries = (struct queries){ .loop = loop_uv(loop),
+                                     .databases = app->databases,
+                                     .store = app->store };
+    if (r == 0) {
+        const struct sql_engine engine = engine_of(&app->queries);
+        executor_set_engine(app->executor, &engine);
+        r = database_sets_open(app, err);
+    }
     if (r == 0)
         r = figure_store_open(loop, app->home, &app->figures, err);
     if (r == 0)
@@ -389,6 +398,7 @@ void app_destroy(struct app *app)
     uploads_close(app);
     agent_stop(app->agent);
     llm_destroy(app->llm);
+    database_sets_close(app);
     executor_destroy(app->executor);
     databases_destroy(app->databases); /* its last queries go into the log */
     store_close(app->store); /* calls back whoever still waits for it */

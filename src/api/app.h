@@ -25,6 +25,8 @@ struct upload_set;
 struct uploads;
 struct sessions;
 struct told;
+struct database_set;
+struct database_sets;
 
 struct app {
     int lock_fd; /* of RIDDLE_HOME */
@@ -45,6 +47,7 @@ struct app {
     struct runs runs;
     struct databases *databases;
     struct queries queries;
+    struct database_sets *database_sets; /* database_sets.c; NULL: there are no databases */
     struct figure_store *figures;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
@@ -72,7 +75,8 @@ struct dataset_handle {
     const struct dataset *dataset;
     struct registry *registry; /* a reference to where it is from: this … */
     struct upload_set *upload; /* … or this … */
-    struct session_file *file; /* … or this: a file that was given to one thread */
+    struct session_file *file; /* … or this: a file that was given to one thread … */
+    struct database_set *database; /* … or this, whose tables are no files */
 };
 
 /* NOT_FOUND "Unknown dataset_id: x". */
@@ -80,11 +84,14 @@ int app_find_dataset(struct app *app, const char *owner, const char *id, struct 
 void dataset_handle_release(struct dataset_handle *h);
 /* False: it is a file without a table. */
 bool dataset_handle_has_tables(const struct dataset_handle *h);
+/* How many files sandboxes get; the database that runs SQL in their place, or NULL. */
+size_t dataset_handle_n_files(const struct dataset_handle *h);
+const char *dataset_handle_database(const struct dataset_handle *h);
 /* A file of it as sandboxes take it; what it points to is the data set's. */
 struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i);
 
-/* Plan → SQL, checked against what is known of the dataset (NULL: its form only). */
-int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a,
+/* Plan → SQL, checked against what is known of the dataset (if it has none: its form only). */
+int app_compile_plan(const struct dataset_handle *h, const json_t *plan, struct arena *a,
                      struct buf *ret_sql, struct err *err);
 
 /* Puts a freshly read registry in place; profiles are carried over. */

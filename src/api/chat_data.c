@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
+#include "api/database_sets.h"
 #include "api/files.h"
 #include "api/told.h"
 #include "base/hash.h"
@@ -129,6 +130,30 @@ static void add_words(struct agent_data *d, const json_t *words)
     }
 }
 
+/* Its tables are asked where they are; other data sets of the thread are Python's then. */
+static int add_database(struct agent_data *d, const struct dataset_handle *h, const json_t *words,
+                        struct err *err)
+{
+    const struct dataset *set = h->dataset;
+    if (d->database)
+        return err_set(err, ERR_VALIDATION,
+                       "a thread asks one database: '%s' or '%s'; in Python, db_query(…, db=…) "
+                       "asks any",
+                       d->database, set->id);
+    d->tables = arena_alloc(&d->arena, (set->n_files + 1) * sizeof(*d->tables));
+    d->database = arena_strdup(&d->arena, set->id);
+    d->dialect = database_set_dialect(h->database);
+    if (!d->tables || !d->database)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < set->n_files; i++) {
+        if (!(d->tables[d->n_tables++] = arena_strdup(&d->arena, set->files[i].table)))
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
+        add_table_words(d, json_object_get(json_object_get(words, "tables"), set->files[i].table),
+                        set->files[i].table);
+    }
+    return 0;
+}
+
 static int add_dataset(struct app *app, const char *owner, const char *id, bool is_upload, struct held *held, struct agent_data *d,
                        struct err *err)
 {
@@ -142,7 +167,9 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
         return r;
     held->n++;
     auto_json json_t *words = words_of(h->dataset, told_find(app, owner, id));
-    for (size_t i = 0; i < h->dataset->n_files && r == 0; i++) {
+    if (h->database)
+        r = add_database(d, h, words, err);
+    for (size_t i = 0; i < dataset_handle_n_files(h) && r == 0; i++) {
         const struct dataset_file *f = &h->dataset->files[i];
         struct sandbox_file file = dataset_handle_file(h, i);
         char alias[128];
@@ -160,7 +187,7 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
         json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
                                                           h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
-    if (!d->dataset_id)
+    if (!d->dataset_id || h->database)
         d->dataset_id = arena_strdup(&d->arena, h->dataset->id);
     if (json_array_size(d->prompts) == 0)
         json_array_extend(d->prompts, h->dataset->prompts);
@@ -168,7 +195,8 @@ static int add_dataset(struct app *app, const char *owner, const char *id, bool 
 }
 
 /* Same tables with the same contents have the same key. */
-static int make_key(struct agent_data *d, const char *owner, struct err *err)
+static int make_key(struct agent_data *d, const char *owner, const struct database_set *set,
+                    struct err *err)
 {
     auto_buf struct buf b = BUF_INIT(1u << 20);
     bool own = false; /* what one owner's files hold is learnt for that owner only */
@@ -180,6 +208,9 @@ static int make_key(struct agent_data *d, const char *owner, struct err *err)
                        d->files[i].table ? d->files[i].table : "",
                        d->files[i].sha256 ? d->files[i].sha256 : d->files[i].path,
                        d->files[i].options ? d->files[i].options : "");
+    if (r == 0 && set)
+        r = buf_printf(&b, err, " database=%s:%s", d->database,
+                       database_set_dataset(set)->version_hash);
     auto_free char *words = r == 0 ? json_dumps(d->words, JSON_SORT_KEYS | JSON_COMPACT) : NULL;
     char hash[HASH_HEX_SIZE];
     if (r == 0)
@@ -188,7 +219,8 @@ static int make_key(struct agent_data *d, const char *owner, struct err *err)
     if (r < 0)
         return r;
     d->key = arena_strdup(&d->arena, buf_cstr(&b));
-    d->catalog_key = arena_printf(&d->arena, "%s words=%s", buf_cstr(&b), hash);
+    d->catalog_key = arena_printf(&d->arena, "%s words=%s look=%u", buf_cstr(&b), hash,
+                                  set ? database_set_serial(set) : 0);
     return d->key && d->catalog_key ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
@@ -224,8 +256,11 @@ int app_resolve_data(void *arg, const char *owner, const char *thread_id, const 
         r = add_session(app, owner, thread_id, held, ret, err);
     if (!ret->dataset_id)
         ret->dataset_id = "files";
+    const struct database_set *set = NULL;
+    for (i = 0; i < held->n; i++)
+        set = held->handles[i].database ? held->handles[i].database : set;
     if (r == 0)
-        r = make_key(ret, owner, err);
+        r = make_key(ret, owner, set, err);
     if (r == 0) {
         char hash[HASH_HEX_SIZE];
         if (hash_bytes(ret->key, strlen(ret->key), hash, err) < 0)

@@ -439,12 +439,16 @@ static void table_profiled(const struct err *err, void *arg)
         return;
     }
     int r = describe_table(w, &why);
-    if (r == 0 && json_array_size(w->numeric) == 0) {
+    /* A database is not read a second time for pictures. */
+    if (r == 0 && (json_array_size(w->numeric) == 0 || w->handle.database)) {
         reply_table(w);
         return;
     }
     struct sandbox_file file = dataset_handle_file(&w->handle, w->at);
-    struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
+    struct sandbox_spec spec = { .kind = RUN_SQL,
+                                 .database = dataset_handle_database(&w->handle),
+                                 .files = &file,
+                                 .n_files = 1 };
     sandbox_limits_default(w->app->cfg, &spec.limits);
     if (r == 0)
         r = write_histograms(w, &why);
@@ -539,6 +543,7 @@ static void send_table(struct http_request *req,
         return;
     }
     struct selection s = { .owner = http_owner(req),
+                           .database = dataset_handle_database(&h),
                            .files = &t->file,
                            .n_files = 1,
                            .sql = buf_cstr(&t->sql),

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/app.h"
+#include "api/database_sets.h"
 #include "api/files.h"
 #include "api/told.h"
 #include "api/uploads.h"
@@ -33,8 +34,11 @@ int app_find_dataset(struct app *app, const char *owner, const char *id, struct 
     ret->upload = uploads_find(app, owner, id);
     if (!ret->upload)
         ret->file = session_file_find(app, owner, id);
-    if (!ret->upload && !ret->file)
-        return err_set(err, ERR_NOT_FOUND, "Unknown dataset_id: %s", id);
+    if (!ret->upload && !ret->file) {
+        int r = database_set_find(app, id, &ret->database, err);
+        ret->dataset = r == 0 ? database_set_dataset(ret->database) : NULL;
+        return r;
+    }
     ret->dataset = ret->upload ? upload_set_dataset(ret->upload) : session_file_dataset(ret->file);
     attach_known_profile(app, ret);
     return 0;
@@ -45,12 +49,23 @@ void dataset_handle_release(struct dataset_handle *h)
     registry_unref(h->registry);
     upload_set_unref(h->upload);
     session_file_unref(h->file);
+    database_set_unref(h->database);
     *h = (struct dataset_handle){ 0 };
 }
 
 bool dataset_handle_has_tables(const struct dataset_handle *h)
 {
     return h->upload ? !upload_set_is_raw(h->upload) : !h->file || session_file_has_table(h->file);
+}
+
+size_t dataset_handle_n_files(const struct dataset_handle *h)
+{
+    return h->database ? 0 : h->dataset->n_files;
+}
+
+const char *dataset_handle_database(const struct dataset_handle *h)
+{
+    return h->database ? h->dataset->id : NULL;
 }
 
 struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i)
@@ -209,6 +224,8 @@ static void profile_next(void *arg)
 int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
                         struct err *err)
 {
+    if (h->database)
+        return database_set_profile(app, h->database, owner, done, arg, err);
     struct profiling *p = calloc(1, sizeof(*p));
     if (!p)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -248,6 +265,7 @@ static json_t *all_summaries(struct app *app, const char *owner)
     json_t *list = json_array();
     for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
         json_array_append_new(list, told_summary(app, owner, registry_get(app->registry, i)));
+    database_sets_append(app, list, told_summary, owner);
     uploads_append_summaries(app, owner, list);
     return json_pack("{s:o}", "datasets", list);
 }
@@ -361,7 +379,10 @@ static void get_schema(struct http_request *req)
     struct schema_wait *w = calloc(1, sizeof(*w));
     if (!w || app_find_dataset(app, http_owner(req), http_param(req, "dataset_id"), &w->handle, &err) < 0) {
         free(w);
-        http_reply_fail(req, ERR_NOT_FOUND, "Dataset not found");
+        if (err.code == ERR_UNAVAILABLE)
+            http_reply_error(req, &err);
+        else
+            http_reply_fail(req, ERR_NOT_FOUND, "Dataset not found");
         return;
     }
     w->req = req;

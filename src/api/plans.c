@@ -1,6 +1,7 @@
 /* /plans: a QueryPlan as SQL, for tools. */
 
 #include "api/app.h"
+#include "api/database_sets.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/compile.h"
@@ -20,9 +21,10 @@ static int plan_schema_of(const struct dataset *d, struct arena *a, struct plan_
     return plan_schema_parse(schema, NULL, a, ret, err);
 }
 
-int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *a,
+int app_compile_plan(const struct dataset_handle *h, const json_t *plan, struct arena *a,
                      struct buf *ret_sql, struct err *err)
 {
+    const struct dataset *d = h->dataset;
     struct query_plan *parsed;
     struct plan_schema *schema;
     auto_buf struct buf ignored = BUF_INIT(IGNORED_SHOWN_MAX);
@@ -34,6 +36,8 @@ int app_compile_plan(const struct dataset *d, const json_t *plan, struct arena *
                     parsed->dataset_id, d->id);
     if (r == 0)
         r = d ? plan_schema_of(d, a, &schema, err) : (schema = NULL, 0);
+    if (r == 0 && schema && h->database)
+        schema->dialect = database_set_dialect(h->database);
     if (r == 0)
         r = plan_check(parsed, schema, err);
     if (r == 0)
@@ -60,7 +64,7 @@ static void post_compile(struct http_request *req)
     auto_buf struct buf sql = BUF_INIT(1u << 20);
     int r = id ? app_find_dataset(app_of(req), http_owner(req), id, &handle, &err) : 0;
     if (r == 0)
-        r = app_compile_plan(handle.dataset, plan, http_arena(req), &sql, &err);
+        r = app_compile_plan(&handle, plan, http_arena(req), &sql, &err);
     dataset_handle_release(&handle);
     if (r < 0)
         http_reply_error(req, &err);

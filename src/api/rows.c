@@ -182,6 +182,7 @@ static void op_begin(struct rows_op *op, bool exports, lease_ready_fn ready)
     const struct config *cfg = op->app->cfg;
     struct sandbox_spec spec = { .kind = RUN_SQL,
                                  .dataset_id = s->dataset_id,
+                                 .database = s->database,
                                  .files = s->files,
                                  .n_files = s->n_files,
                                  .refusable = true,

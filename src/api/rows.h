@@ -12,6 +12,7 @@
 
 struct selection {
     const char *owner, *dataset_id;
+    const char *database; /* that runs the statement; NULL: a kernel does */
     const struct sandbox_file *files;
     size_t n_files;
     const char *sql;

@@ -82,7 +82,7 @@ static void release_dataset(void *held)
 }
 
 /* What is to run: SQL as it came or compiled from a plan, or Python. */
-static int take_code(struct http_request *req, const struct dataset *d, struct buf *sql,
+static int take_code(struct http_request *req, const struct dataset_handle *h, struct buf *sql,
                      struct run_spec *ret, struct err *err)
 {
     const json_t *body = http_body_json(req), *plan = json_object_get(body, "plan_json");
@@ -103,7 +103,7 @@ static int take_code(struct http_request *req, const struct dataset *d, struct b
     if (!plan || json_is_null(plan))
         return err_set(err, ERR_VALIDATION, "plan_json is required for query_type=plan");
     ret->plan = plan;
-    int r = app_compile_plan(d, plan, http_arena(req), sql, err);
+    int r = app_compile_plan(h, plan, http_arena(req), sql, err);
     ret->sql = buf_cstr(sql);
     return r;
 }
@@ -146,10 +146,10 @@ static int start_run(struct http_request *req, const struct run_listener *listen
     const struct dataset *d = r == 0 ? held->dataset : NULL;
     if (d && !(files = arena_alloc(http_arena(req), (d->n_files + 1) * sizeof(*files))))
         r = err_set(err, ERR_NO_MEMORY, "out of memory");
-    for (size_t i = 0; r == 0 && i < d->n_files; i++)
+    for (size_t i = 0; r == 0 && i < dataset_handle_n_files(held); i++)
         files[i] = dataset_handle_file(held, i);
     if (r == 0)
-        r = take_code(req, d, &sql, &spec, err);
+        r = take_code(req, held, &sql, &spec, err);
     struct err off = ERR_INIT;
     if (r == 0 && spec.python && !cfg->enable_python) {
         err_set(&off, ERR_FEATURE_DISABLED,
@@ -159,7 +159,8 @@ static int start_run(struct http_request *req, const struct run_listener *listen
     if (r == 0) {
         spec.dataset_version_hash = d->version_hash;
         spec.files = files;
-        spec.n_files = d->n_files;
+        spec.n_files = dataset_handle_n_files(held);
+        spec.database = dataset_handle_database(held);
         r = run_start(&app->runs, &spec, listener, ret, err);
     }
     if (r < 0 && held)

@@ -24,6 +24,7 @@ struct run_rows {
     struct chat *chat;
     struct sandbox_file *files;
     size_t n_files;
+    const char *database;
     char name[16];
 };
 
@@ -58,6 +59,7 @@ static void start(struct run_rows *rr)
     }
     struct selection s = { .owner = http_owner(req),
                            .dataset_id = rr->dataset_id,
+                           .database = rr->database,
                            .files = rr->files,
                            .n_files = rr->n_files,
                            .sql = rr->sql,
@@ -158,6 +160,7 @@ static void chat_opened(struct chat *chat, const struct err *err, void *arg)
     }
     rr->files = d->files;
     rr->n_files = d->n_files;
+    rr->database = d->database;
     start(rr);
 }
 
@@ -184,7 +187,8 @@ static void find_data(struct run_rows *rr, const char *thread_id)
         refuse(rr, ERR_NO_MEMORY, "out of memory");
         return;
     }
-    for (; rr->n_files < d->n_files; rr->n_files++)
+    rr->database = dataset_handle_database(&rr->handle);
+    for (; rr->n_files < dataset_handle_n_files(&rr->handle); rr->n_files++)
         rr->files[rr->n_files] = dataset_handle_file(&rr->handle, rr->n_files);
     start(rr);
 }

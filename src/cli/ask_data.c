@@ -40,7 +40,7 @@ static int read_catalog(struct ask_data *d, const struct sandbox_file *files, si
     int64_t max_rows;
     for (size_t i = 0; i < n_files; i++)
         tables[i] = files[i].table;
-    int r = catalog_create("data", tables, n_files, NULL, NULL, &d->catalog, err);
+    int r = catalog_create("data", DIALECT_DUCKDB, tables, n_files, NULL, NULL, &d->catalog, err);
     while (r >= 0 && (sql = catalog_next_sql(d->catalog, &max_rows))) {
         auto_json json_t *body = NULL;
         r = ask_data_run(d, sql, max_rows, &body, err);

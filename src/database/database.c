@@ -385,6 +385,13 @@ int database_schema(struct database *db, const char *table, db_done_fn done, voi
     return start_query(db, &req, true, done, arg, ret, err);
 }
 
+int database_facts(struct database *db, db_done_fn done, void *arg, struct db_query **ret,
+                   struct err *err)
+{
+    struct db_request req = { .sql = db->backend->ops->facts_sql, .timeout_ms = SCHEMA_TIMEOUT_MS };
+    return start_query(db, &req, true, done, arg, ret, err);
+}
+
 json_t *database_schema_json(const struct db_result *schema)
 {
     auto_json json_t *rows = NULL;

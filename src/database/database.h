@@ -85,6 +85,13 @@ int database_schema(struct database *db, const char *table, db_done_fn done, voi
  *  total_tables} of such a result. NULL: out of memory. */
 json_t *database_schema_json(const struct db_result *schema);
 
+/*
+ * Comments and foreign keys of one column, rows of five texts: "comment", table, column (NULL: of
+ * the table), text, NULL; or "key", table, column, other table, its column.
+ */
+int database_facts(struct database *db, db_done_fn done, void *arg, struct db_query **ret,
+                   struct err *err);
+
 /* What `riddle doctor` says of one: reachable, role, rights. Runs the loop until it knows. */
 int database_check(struct database *db, char *ret_detail, size_t n, struct err *err);
 

@@ -55,6 +55,8 @@ struct database_ops {
     void (*cancel)(struct db_backend *b, struct db_query *q);
     /* A statement with the columns of database_schema(). */
     const char *schema_sql;
+    /* A statement with the rows of database_facts(). */
+    const char *facts_sql;
     /* A statement with one text: what there is to say in doctor. */
     const char *describe_sql;
 };

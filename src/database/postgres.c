@@ -809,6 +809,23 @@ static const char schema_sql[] =
     "OR table_name = :table OR table_schema || '.' || table_name = :table) "
     "ORDER BY table_schema, table_name, ordinal_position";
 
+/* Of the schema public: other tables are no part of the data set. */
+static const char facts_sql[] =
+    "SELECT 'comment', c.relname::text, a.attname::text, d.description, NULL "
+    "FROM pg_catalog.pg_description d JOIN pg_catalog.pg_class c ON c.oid = d.objoid "
+    "LEFT JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = d.objsubid "
+    "AND d.objsubid > 0 "
+    "WHERE d.classoid = 'pg_catalog.pg_class'::regclass "
+    "AND c.relnamespace = 'public'::regnamespace "
+    "UNION ALL SELECT 'key', c.relname::text, a.attname::text, f.relname::text, b.attname::text "
+    "FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_class c ON c.oid = k.conrelid "
+    "JOIN pg_catalog.pg_class f ON f.oid = k.confrelid "
+    "JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.conkey[1] "
+    "JOIN pg_catalog.pg_attribute b ON b.attrelid = f.oid AND b.attnum = k.confkey[1] "
+    "WHERE k.contype = 'f' AND array_length(k.conkey, 1) = 1 "
+    "AND c.relnamespace = 'public'::regnamespace AND f.relnamespace = 'public'::regnamespace "
+    "ORDER BY 1, 2, 3";
+
 static const char describe_sql[] =
     "SELECT 'server ' || current_setting('server_version') || CASE WHEN rolsuper THEN "
     "', as a superuser' ELSE '' END FROM pg_catalog.pg_roles WHERE rolname = current_user";
@@ -821,5 +838,6 @@ const struct database_ops database_postgres_ops = {
     .begin = begin,
     .cancel = cancel,
     .schema_sql = schema_sql,
+    .facts_sql = facts_sql,
     .describe_sql = describe_sql,
 };

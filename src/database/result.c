@@ -141,7 +141,15 @@ static json_t *parsed_json(const struct db_cell *c)
     return json_parse(c->data, c->len, &j, NULL) == 0 ? j : json_text(c->data, c->len);
 }
 
-static json_t *cell_json(const char *type, const struct db_cell *c)
+/* A decimal as the number that it is, as far as JSON's numbers go. */
+static json_t *decimal_json(const struct db_cell *c)
+{
+    bool whole = c->len > 0 && c->len < 19 && !memchr(c->data, '.', c->len) &&
+                 !memchr(c->data, 'N', c->len) && !memchr(c->data, 'I', c->len);
+    return whole ? integer_json(c) : real_json(c);
+}
+
+static json_t *cell_json(const char *type, bool numbers, const struct db_cell *c)
 {
     static const struct {
         const char *type;
@@ -158,14 +166,19 @@ static json_t *cell_json(const char *type, const struct db_cell *c)
         return json_boolean(c->len > 0 && (c->data[0] == 't' || c->data[0] == '1'));
     if (str_ends(type, "[]"))
         return parsed_json(c);
+    if (numbers && str_eq(type, "DECIMAL"))
+        return decimal_json(c);
     for (size_t i = 0; i < ARRAY_SIZE(makers); i++)
         if (str_eq(type, makers[i].type))
             return makers[i].make(c);
     return json_text(c->data, c->len);
 }
 
-static int rows_json(const struct db_result *r, bool objects, json_t **ret, struct err *err)
+enum form { FORM_ROWS, FORM_NUMBERS /* decimals are numbers */, FORM_OBJECTS };
+
+static int rows_json(const struct db_result *r, enum form form, json_t **ret, struct err *err)
 {
+    bool objects = form == FORM_OBJECTS;
     auto_json json_t *rows = json_array();
     auto_free struct db_cursor *at = calloc(r->n_columns ? r->n_columns : 1, sizeof(*at));
     if (!rows || !at)
@@ -178,7 +191,7 @@ static int rows_json(const struct db_result *r, bool objects, json_t **ret, stru
         for (size_t i = 0; i < r->n_columns && good; i++) {
             struct db_cell cell = { .data = NULL };
             db_cursor_next(&at[i], &cell);
-            json_t *value = cell_json(r->columns[i].type, &cell);
+            json_t *value = cell_json(r->columns[i].type, form == FORM_NUMBERS, &cell);
             good = (objects ? json_object_set_new(one, r->columns[i].name, value) :
                               json_array_append_new(one, value)) == 0;
         }
@@ -207,11 +220,11 @@ static int heads_json(const struct db_result *r, json_t *into, struct err *err)
     return good ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
-int db_result_json(const struct db_result *r, json_t **ret, struct err *err)
+static int whole_json(const struct db_result *r, enum form form, json_t **ret, struct err *err)
 {
     auto_json json_t *j = json_object();
     json_t *rows = NULL;
-    if (heads_json(r, j, err) < 0 || rows_json(r, false, &rows, err) < 0)
+    if (heads_json(r, j, err) < 0 || rows_json(r, form, &rows, err) < 0)
         return -err->code;
     if (json_object_set_new(j, "rows", rows) < 0)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -219,9 +232,19 @@ int db_result_json(const struct db_result *r, json_t **ret, struct err *err)
     return 0;
 }
 
+int db_result_json(const struct db_result *r, json_t **ret, struct err *err)
+{
+    return whole_json(r, FORM_ROWS, ret, err);
+}
+
+int db_result_body(const struct db_result *r, json_t **ret, struct err *err)
+{
+    return whole_json(r, FORM_NUMBERS, ret, err);
+}
+
 int db_result_objects(const struct db_result *r, json_t **ret, struct err *err)
 {
-    return rows_json(r, true, ret, err);
+    return rows_json(r, FORM_OBJECTS, ret, err);
 }
 
 /* ---- for kernels ---- */

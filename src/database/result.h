@@ -55,6 +55,8 @@ bool db_cursor_next(struct db_cursor *c, struct db_cell *ret);
 
 /* Arrays "columns", "types" and "rows" of such a result, as every answer of Riddle has them. */
 int db_result_json(const struct db_result *r, json_t **ret, struct err *err);
+/* The same as results of runs have it: decimals are numbers. */
+int db_result_body(const struct db_result *r, json_t **ret, struct err *err);
 /* Rows as objects by column name. */
 int db_result_objects(const struct db_result *r, json_t **ret, struct err *err);
 

@@ -410,6 +410,12 @@ static const char schema_sql[] =
     "AND m.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND (:table IS NULL OR m.name = :table) "
     "ORDER BY m.name, p.cid";
 
+static const char facts_sql[] =
+    "SELECT 'key', m.name, f.\"from\", f.\"table\", coalesce(f.\"to\", (SELECT p.name FROM "
+    "pragma_table_info(f.\"table\") p WHERE p.pk = 1)) FROM sqlite_master m, "
+    "pragma_foreign_key_list(m.name) f WHERE m.type = 'table' AND NOT EXISTS (SELECT 1 FROM "
+    "pragma_foreign_key_list(m.name) g WHERE g.id = f.id AND g.seq > 0) ORDER BY 2, 3";
+
 const struct database_ops database_sqlite_ops = {
     .kind = "sqlite",
     .schemes = "sqlite",
@@ -418,6 +424,7 @@ const struct database_ops database_sqlite_ops = {
     .begin = begin,
     .cancel = cancel,
     .schema_sql = schema_sql,
+    .facts_sql = facts_sql,
     .describe_sql = "SELECT 'SQLite ' || sqlite_version() || ', ' || count(*) || ' tables' FROM "
                     "sqlite_master WHERE type = 'table'",
 };

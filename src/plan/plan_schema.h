@@ -15,6 +15,9 @@
 #define PLAN_MAX_TABLES 1000
 #define PLAN_MAX_COLUMNS 10000 /* of one table */
 
+/* The SQL that the engine which has the tables understands. */
+enum plan_dialect { DIALECT_DUCKDB, DIALECT_POSTGRES, DIALECT_SQLITE, _PLAN_DIALECT_MAX };
+
 struct plan_column {
     const char *name;
     const char *type_name; /* as the source has it, for messages; may be "" */
@@ -34,6 +37,7 @@ struct plan_relationship {
 
 struct plan_schema {
     const char *dataset_id; /* NULL: any */
+    enum plan_dialect dialect;
     const struct plan_table *tables;
     size_t n_tables;
     const struct plan_relationship *relationships;

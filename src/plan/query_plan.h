@@ -6,7 +6,7 @@
  *
  *   plan_parse()    JSON → struct; its own form and rules
  *   plan_check()    names, types and joins against a schema, and that aggregates and columns go together
- *   plan_compile()  struct → DuckDB SQL (compile.h); checks first
+ *   plan_compile()  struct → SQL (compile.h); checks first
  *
  * A plan lives in the arena that it was parsed into and is never changed afterwards.
  */

@@ -250,8 +250,8 @@ bool answer_begin(struct answer **a, const struct answer_context *c, uint32_t id
     *mine = (struct answer){ .place = a, .lease = c->lease, .id = id };
     *a = mine;
     const char *table = json_string_value(json_object_get(args, "table"));
-    int r = databases_find(c->queries->databases, json_string_value(json_object_get(args, "db")),
-                           &db, &err);
+    const char *named = json_string_value(json_object_get(args, "db"));
+    int r = databases_find(c->queries->databases, named && *named ? named : c->database, &db, &err);
     if (r == 0)
         r = is_query ? start_query(mine, c, db, args, &err) :
                        database_schema(db, table, on_schema, mine, &mine->look, &err);

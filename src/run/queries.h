@@ -14,6 +14,7 @@
 
 /* What the queries of a server share. Filled by its owner. */
 struct queries {
+    uv_loop_t *loop;
     struct databases *databases;
     struct store *store; /* NULL: no log */
 };
@@ -41,6 +42,7 @@ struct answer;
 struct answer_context {
     const struct queries *queries;
     struct query_origin origin;
+    const char *database; /* the one that is meant when none is named; NULL: the first */
     struct lease *lease;
     int64_t deadline_ms; /* of the run, by clock_now_ms(): a query gets no more time than is left */
 };

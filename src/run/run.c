@@ -216,6 +216,7 @@ static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
     const struct answer_context context = { .queries = run->runs->queries,
                                             .origin = { .owner = run->spec.owner,
                                                         .run_id = run->id },
+                                            .database = run->spec.database,
                                             .lease = run->lease,
                                             .deadline_ms = run->deadline_ms };
     return answer_begin(&run->answer, &context, id, what, args);
@@ -332,7 +333,7 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
     struct run_spec *s = &run->spec;
     const char **const texts[] = { &s->owner,      &s->dataset_id, &s->dataset_version_hash,
                                    &s->query_mode, &s->sql,        &s->python,
-                                   &s->question,   &s->replay_of };
+                                   &s->question,   &s->replay_of,  &s->database };
     *s = *spec;
     s->release = NULL; /* until it has started */
     json_incref((json_t *)s->request.context);
@@ -347,7 +348,7 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
     for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
         if (*texts[i])
             copied = (*texts[i] = arena_strdup(&run->arena, *texts[i])) && copied;
-    if (copied && s->sql)
+    if (copied && s->sql && !s->database)
         copied = (s->sql = run_plain_sql(&run->arena, s->dataset_id, spec->files, spec->n_files,
                                          s->sql));
     if (!copied)
@@ -355,6 +356,7 @@ static int copy_spec(struct run *run, const struct run_spec *spec, struct err *e
     s->request.kind = s->python ? RUN_PYTHON : RUN_SQL;
     s->request.code = s->python ? s->python : s->sql;
     s->request.code_len = strlen(s->request.code);
+    s->request.run_id = run->id;
     if (s->request.code_len > CODE_MAX_BYTES)
         return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken",
                        s->request.code_len, CODE_MAX_BYTES);
@@ -380,6 +382,7 @@ int run_start(struct runs *runs, const struct run_spec *spec, const struct run_l
     int r = copy_spec(run, spec, err);
     struct sandbox_spec sandbox = { .kind = run->spec.request.kind,
                                     .dataset_id = run->spec.dataset_id,
+                                    .database = run->spec.database,
                                     .files = spec->files,
                                     .n_files = spec->n_files,
                                     .limits = spec->limits,

@@ -150,10 +150,20 @@ static bool on_display(void *arg, const json_t *data)
     return k->job.events.display && k->job.events.display(k->job.events.arg, data);
 }
 
+static void spec_of(struct thread_kernel *k, enum run_kind kind, struct sandbox_spec *ret)
+{
+    *ret = (struct sandbox_spec){ .kind = kind };
+    k->env.spec(k->env.arg, ret);
+    ret->kind = kind;
+}
+
 static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
 {
     struct thread_kernel *k = arg;
+    struct sandbox_spec spec;
+    spec_of(k, RUN_PYTHON, &spec);
     const struct answer_context context = {
+        .database = spec.database,
         .queries = k->env.queries,
         .origin = { .owner = k->owner, .thread_id = k->thread_id, .run_id = k->job.run_id },
         .lease = k->lent ? k->lent : k->lease,
@@ -184,6 +194,8 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
         .code_len = strlen(k->job.code),
         .policy = k->job.policy,
         .context = k->job.context,
+        .run_id = k->job.run_id,
+        .thread_id = k->thread_id,
         .timeout_ms = k->job.timeout_ms,
         .max_rows = k->job.max_rows,
         .max_output_bytes = k->job.max_output_bytes,
@@ -200,13 +212,6 @@ static void on_progress(void *arg, const char *stage, double fraction)
     struct thread_kernel *k = arg;
     if (k->stage != JOB_NONE && k->job.events.progress)
         k->job.events.progress(k->job.events.arg, stage, fraction);
-}
-
-static void spec_of(struct thread_kernel *k, enum run_kind kind, struct sandbox_spec *ret)
-{
-    *ret = (struct sandbox_spec){ .kind = kind };
-    k->env.spec(k->env.arg, ret);
-    ret->kind = kind;
 }
 
 static int acquire(struct thread_kernel *k, enum run_kind kind, lease_ready_fn ready, struct lease **ret,
@@ -422,10 +427,14 @@ int kernel_step(struct thread_kernel *k, enum kernel_event event, const char *wh
 /* ---- what waits ---- */
 
 /* SQL that need not wait for the kernel, or must not run in it. */
-static bool wants_lent(const struct thread_kernel *k)
+static bool wants_lent(struct thread_kernel *k)
 {
     bool absent = kernel_state_is_gone(k->state) || k->state == KERNEL_STARTING;
-    return k->job.kind == RUN_SQL && (k->stale || absent);
+    struct sandbox_spec spec;
+    if (k->job.kind != RUN_SQL)
+        return false;
+    spec_of(k, RUN_SQL, &spec);
+    return k->stale || absent || spec.database;
 }
 
 /* Starts the job that waits, if it can. */

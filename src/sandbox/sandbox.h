@@ -84,6 +84,8 @@ struct kernel_health {
 struct sandbox_spec {
     enum run_kind kind;     /* RUN_SQL sandboxes hold no Python and start without waiting for it */
     const char *dataset_id; /* qualifies table names in SQL; may be NULL */
+    /* A database that runs SQL in the place of a kernel (executor_set_engine()); NULL: none */
+    const char *database;
     const struct sandbox_file *files;
     size_t n_files;
     struct sandbox_limits limits;
@@ -110,6 +112,7 @@ struct run_request {
     int64_t max_output_bytes; /* of stdout, of stderr, and of the rows */
     bool svg;                 /* figures as SVG too */
     const json_t *context;    /* an object: variables that Python sets first; may be NULL */
+    const char *run_id, *thread_id; /* for the log of a database; may be NULL */
 };
 
 /* Called while a run is under way. Any may be NULL. */

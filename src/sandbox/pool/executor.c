@@ -310,7 +310,7 @@ int lease_park(struct lease *l)
 
 bool lease_alive(const struct lease *l)
 {
-    return l->sandbox && sandbox_alive(l->sandbox);
+    return lease_is_database(l) || (l->sandbox && sandbox_alive(l->sandbox));
 }
 
 struct kernel_link *lease_link(const struct lease *l)
@@ -334,6 +334,8 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
     l->tables = arena_alloc(&l->arena, (n + 1) * sizeof(*l->tables));
     bool good = files && l->hashes && l->tables;
     l->spec.dataset_id = spec->dataset_id ? arena_strdup(&l->arena, spec->dataset_id) : NULL;
+    l->spec.database = spec->database ? arena_strdup(&l->arena, spec->database) : NULL;
+    good = good && (l->spec.database || !spec->database);
     l->spec.image = spec->image ? arena_strdup(&l->arena, spec->image) : NULL;
     good = good && (l->spec.image || !spec->image);
     l->spec.python_allowed = spec->python_allowed ? arena_strdup(&l->arena, spec->python_allowed) :
@@ -371,6 +373,17 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
                        SANDBOX_FILES_MAX);
     if (sandbox_files_check(spec, err) < 0)
         return -(int)err->code;
+    struct sandbox_spec asked = *spec;
+    if (spec->database && spec->kind == RUN_SQL) {
+        if (!ex->engine.begin || spec->exports)
+            return err_set(err, ERR_VALIDATION,
+                           spec->exports ? "results of a database are not exported as a whole; ask "
+                                           "for their rows page by page" :
+                                           "there are no databases here");
+        asked.n_files = 0; /* the database has no use for them */
+        asked.limits.memory_bytes = 0;
+    }
+    spec = &asked;
     struct lease *l = calloc(1, sizeof(*l));
     if (!l)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -431,6 +444,7 @@ void lease_release(struct lease *l)
     struct executor *ex = l->ex;
     unlink_lease(l);
     admission_leave(&ex->admission, &l->ticket);
+    lease_stop_engine(l);
     free(TAKE_PTR(l->pending.code));
     json_decref((json_t *)TAKE_PTR(l->pending.request.context));
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing &&
@@ -467,6 +481,11 @@ static void open_admission(struct executor *ex)
         .queue_max = (size_t)cfg->queue_max,
     };
     admission_init(&ex->admission, &limits);
+}
+
+void executor_set_engine(struct executor *ex, const struct sql_engine *engine)
+{
+    ex->engine = *engine;
 }
 
 void executor_on_shortage(struct executor *ex, bool (*fn)(void *arg), void *arg)
@@ -591,6 +610,7 @@ static void tell_the_end(struct lease *l)
     if (l->state < LEASE_IDLE) {
         lease_fail(l, &err);
     } else if (l->state == LEASE_RUNNING || l->state == LEASE_RESUMING) {
+        lease_stop_engine(l);
         sandbox_destroy(TAKE_PTR(l->sandbox));
         l->state = LEASE_IDLE;
         l->done(l, NULL, &err, l->done_arg);

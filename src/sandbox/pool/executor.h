@@ -153,6 +153,24 @@ void lease_release(struct lease *lease);
 void executor_forget_idle(struct executor *ex, const char *owner);
 
 /*
+ * Runs the SQL of leases whose spec names a database. Such a lease has no kernel: it waits for a
+ * place like any other, lease_run() calls begin, and lease_interrupt() and lease_release() call
+ * cancel.
+ */
+struct engine_run;
+/* result is the callee's; err is set instead when the database cannot be asked. */
+typedef void (*engine_done_fn)(struct run_result *result, const struct err *err, void *arg);
+struct sql_engine {
+    /* done comes from the loop, never from within, unless cancel() comes first. */
+    int (*begin)(void *arg, const char *owner, const char *database, const struct run_request *req,
+                 engine_done_fn done, void *done_arg, struct engine_run **ret, struct err *err);
+    void (*cancel)(struct engine_run *run);
+    void *arg;
+};
+/* Before the first lease that names a database. */
+void executor_set_engine(struct executor *ex, const struct sql_engine *engine);
+
+/*
  * make_room is called when parked leases hold the memory that others wait for. It releases one and
  * returns true, or returns false if there is none to give up.
  */

@@ -35,6 +35,7 @@ struct pending_run {
     bool interrupted;
     bool is_profile; /* `code` is the name of a table to describe */
     bool is_export;  /* `code` is a statement whose whole result is wanted as a file */
+    char run_id[64], thread_id[128]; /* "": none */
 };
 
 struct lease {
@@ -51,6 +52,7 @@ struct lease {
     struct ingest *ingest; /* of that file */
     bool ingested;         /* … which is over: it waits for its hash */
     struct sandbox *sandbox;
+    struct engine_run *engine_run; /* of a database, instead of a run in the sandbox */
     bool waits_for_kernel;
     unsigned n_unlimited; /* kernels that were given up because their limits could not be set */
     bool waits_for_table; /* another lease is making it */
@@ -100,6 +102,7 @@ struct executor {
     struct admission admission;
     bool interrupted; /* a lease that waits to resume was */
     bool restarts;    /* a lease begins anew */
+    struct sql_engine engine;
     bool (*make_room)(void *arg);
     void *make_room_arg;
     struct kernel_link *pool[_RUN_KIND_MAX][POOL_MAX];
@@ -147,6 +150,14 @@ void executor_running(struct lease *l, lease_done_fn done, void *arg, bool is_fi
 int lease_check_idle(const struct lease *l, struct err *err);
 
 /* ---- executor_run.c ---- */
+
+/* Its SQL is run by a database: it has no sandbox. */
+static inline bool lease_is_database(const struct lease *l)
+{
+    return l->spec.database && l->spec.kind == RUN_SQL;
+}
+/* Cancels what the database does for it; no callback comes. */
+void lease_stop_engine(struct lease *l);
 
 /* The place, or the new sandbox, is there: what was asked for begins. */
 void lease_begin_pending(struct lease *l);

@@ -9,6 +9,7 @@
  * kept, and `again` says that it is a result that somebody waits for.
  */
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include "base/str.h"
@@ -175,10 +176,49 @@ static int begin_profile(struct lease *l, struct err *err)
     return sandbox_request(l->sandbox, &req, NULL, executor_ran, l, err);
 }
 
+/* ---- SQL that a database runs ---- */
+
+static void engine_ran(struct run_result *result, const struct err *err, void *arg)
+{
+    struct lease *l = arg;
+    l->engine_run = NULL;
+    l->state = LEASE_IDLE;
+    drop_pending(l);
+    if (result)
+        l->ex->runs[result->verdict]++;
+    l->done(l, result, err, l->done_arg);
+}
+
+void lease_stop_engine(struct lease *l)
+{
+    if (l->engine_run)
+        l->ex->engine.cancel(TAKE_PTR(l->engine_run));
+}
+
+static int begin_engine(struct lease *l, struct err *err)
+{
+    const struct sql_engine *e = &l->ex->engine;
+    const struct pending_run *p = &l->pending;
+    struct run_request req = p->request;
+    req.run_id = *p->run_id ? p->run_id : NULL;
+    req.thread_id = *p->thread_id ? p->thread_id : NULL;
+    int r = p->is_profile || p->is_export ?
+                err_set(err, ERR_INTERNAL, "a database runs statements only") :
+                e->begin(e->arg, l->owner, l->spec.database, &req, engine_ran, l, &l->engine_run,
+                         err);
+    if (r == 0)
+        executor_running(l, l->done, l->done_arg, false);
+    else
+        drop_pending(l);
+    return r;
+}
+
 int lease_begin(struct lease *l, struct err *err)
 {
     const struct pending_run *p = &l->pending;
     int r;
+    if (lease_is_database(l))
+        return begin_engine(l, err);
     if (p->is_profile)
         r = begin_profile(l, err);
     else if (p->is_export)
@@ -257,6 +297,8 @@ int lease_run(struct lease *l, const struct run_request *req, const struct run_e
 {
     struct pending_run p = { .request = *req,
                              .events = events ? *events : (struct run_events){ 0 } };
+    snprintf(p.run_id, sizeof(p.run_id), "%s", req->run_id ? req->run_id : "");
+    snprintf(p.thread_id, sizeof(p.thread_id), "%s", req->thread_id ? req->thread_id : "");
     int r = lease_keep_request(l, &p, req->code, req->code_len, done, arg, err);
     if (r < 0 || l->ticket.state == TICKET_ACTIVE)
         return r < 0 ? r : lease_begin(l, err);
@@ -281,7 +323,10 @@ void lease_reply(struct lease *l, uint32_t ask, const json_t *value, const struc
 
 void lease_interrupt(struct lease *l)
 {
-    if (l->state == LEASE_RUNNING) {
+    if (l->engine_run) {
+        lease_stop_engine(l);
+        l->pending.interrupted = l->ex->interrupted = true; /* its result comes from the loop */
+    } else if (l->state == LEASE_RUNNING) {
         l->is_reused = false; /* its end is no accident */
         sandbox_interrupt(l->sandbox);
     } else if (l->state == LEASE_RESUMING || l->again) {

@@ -34,7 +34,7 @@ struct catalog *catalog_of_sales(void)
     struct err err = ERR_INIT;
     struct catalog *c = NULL;
     static const char *const tables[] = { "sales" };
-    assert_int_equal(catalog_create("shop", tables, 1, NULL, NULL, &c, &err), 0);
+    assert_int_equal(catalog_create("shop", DIALECT_DUCKDB, tables, 1, NULL, NULL, &c, &err), 0);
     feed_catalog(c, SALES_SHAPE);
     feed_catalog(c, SALES_FACTS);
     return c;
