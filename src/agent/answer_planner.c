@@ -111,8 +111,8 @@ static void answer_in_python(struct turn *t, const json_t *answer)
     if (!turn_cfg(t)->enable_python)
         err_set(&err, ERR_FEATURE_DISABLED,
                 "Python is switched off on this server (ENABLE_PYTHON_EXECUTION)");
-    else if (python_of_plan(json_object_get(answer, "plan"), sql ? sql : "",
-                            t->chat->data.database, &code, &err) == 0)
+    else if (python_of_plan(json_object_get(answer, "plan"), sql ? sql : "", t->chat->data.database,
+                            &code, &err) == 0)
         run.code = buf_cstr(&code);
     tell_reading(t, answer);
     if (run.code)

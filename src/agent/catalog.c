@@ -88,8 +88,8 @@ static int append_rows(const struct catalog *c, struct buf *b, const char *table
 }
 
 /* fmt with each "%n" replaced by the column and each "%t" by the table's rows. */
-static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, const char *column, const char *table,
-                      struct err *err)
+static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, const char *column,
+                      const char *table, struct err *err)
 {
     int r = 0;
     while (*fmt && r >= 0) {
@@ -110,8 +110,10 @@ static int shape_query(struct catalog *c, struct err *err)
     buf_clear(&c->sql);
     c->is_sampled = false;
     int r = c->dialect == DIALECT_DUCKDB ?
-                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM %t) FROM %t LIMIT ", NULL, table, err) :
-                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM (SELECT 1 FROM %t LIMIT ", NULL, table, err);
+                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM %t) FROM %t LIMIT ", NULL,
+                           table, err) :
+                append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM (SELECT 1 FROM %t LIMIT ",
+                           NULL, table, err);
     if (r >= 0 && c->dialect != DIALECT_DUCKDB)
         r = buf_printf(&c->sql, err, "%d) AS q) FROM ", DATABASE_ROWS + 1);
     if (r >= 0 && c->dialect != DIALECT_DUCKDB)
@@ -129,50 +131,70 @@ static bool has_values(enum plan_type type)
     return type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL;
 }
 
-static int range_query(const struct catalog *c, struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool probe,
+static int range_query(const struct catalog *c, struct buf *b, const char *column,
+                       const char *table, size_t i, enum plan_type type, bool probe,
                        struct err *err)
 {
     /* Engines other than DuckDB take the types of a UNION from its first part. */
-    const char *range = "CAST(NULL AS VARCHAR) AS v, CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
+    const char *range =
+        "CAST(NULL AS VARCHAR) AS v, CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
-        range = "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
+        range =
+            "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(NULL AS VARCHAR) "
+            "AS x, ";
     else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
-        range = "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(avg(%n) AS VARCHAR) AS x, ";
+        range =
+            "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(avg(%n) AS "
+            "VARCHAR) AS x, ";
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_RANGE);
     if (r >= 0)
         r = append_sql(c, b, range, column, table, err);
     if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
-        r = append_sql(c, b, "count(%n) AS n, (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL LIMIT ",
-                       column, table, err);
+        r = append_sql(
+            c, b,
+            "count(%n) AS n, (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS "
+            "NOT NULL LIMIT ",
+            column, table, err);
         if (r >= 0)
             r = buf_printf(b, err, "%d) AS q) AS d FROM ", PROBED_ROWS);
         return r < 0 ? r : append_rows(c, b, table, err);
     }
-    return r < 0 ? r : append_sql(c, b, "count(%n) AS n, CAST(NULL AS BIGINT) AS d FROM %t", column, table, err);
+    return r < 0 ? r :
+                   append_sql(c, b, "count(%n) AS n, CAST(NULL AS BIGINT) AS d FROM %t", column,
+                              table, err);
 }
 
 /*
  * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
  * way here and are still left out by it.
  */
-static int values_query(const struct catalog *c, struct buf *b, const char *column, const char *table, size_t i, enum plan_type type, bool repeats,
+static int values_query(const struct catalog *c, struct buf *b, const char *column,
+                        const char *table, size_t i, enum plan_type type, bool repeats,
                         struct err *err)
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
     if (r >= 0 && type == TYPE_TEXT)
-        r = buf_printf(b, err, c->dialect == DIALECT_SQLITE ? "substr(v, 1, %d) AS v" : "left(CAST(v AS VARCHAR), %d) AS v",
+        r = buf_printf(b, err,
+                       c->dialect == DIALECT_SQLITE ? "substr(v, 1, %d) AS v" :
+                                                      "left(CAST(v AS VARCHAR), %d) AS v",
                        NL_VALUE_MAX_BYTES + 1);
     else if (r >= 0)
         r = buf_append_str(b, "CAST(v AS VARCHAR) AS v", err);
     if (r >= 0)
         r = buf_append_str(
-            b, ", CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, n, CAST(NULL AS BIGINT) AS d FROM (SELECT ", err);
+            b,
+            ", CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, n, CAST(NULL AS BIGINT) "
+            "AS d FROM (SELECT ",
+            err);
     if (r >= 0 && !repeats)
-        r = append_sql(c, b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL", column, table, err);
+        r = append_sql(c, b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL",
+                       column, table, err);
     else if (r >= 0)
-        r = append_sql(c, b, "%n AS v, count(*) AS n FROM %t WHERE %n IS NOT NULL GROUP BY 1 ORDER BY n DESC, v", column, table,
-                       err);
+        r = append_sql(
+            c, b,
+            "%n AS v, count(*) AS n FROM %t WHERE %n IS NOT NULL GROUP BY 1 ORDER BY n DESC, v",
+            column, table, err);
     if (r >= 0 && !repeats)
         r = buf_printf(b, err, " LIMIT %d) AS q", PROBED_ROWS);
     return r < 0 ? r : buf_printf(b, err, " LIMIT %d) AS p", limit);
@@ -201,7 +223,8 @@ static int facts_query(struct catalog *c, struct err *err)
     while (r >= 0 && c->sql.len == 0 && c->asked < looked_at(c)) {
         size_t from = c->asked, to = MIN_OF(from + ASKED_COLUMNS, looked_at(c));
         for (size_t i = from; i < to && r >= 0 && ranges; i++)
-            r = range_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i), !values, err);
+            r = range_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i), !values,
+                            err);
         for (size_t i = from; i < to && r >= 0 && values; i++)
             if (has_values(column_type(c, i)))
                 r = values_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i),
@@ -370,7 +393,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
         enum plan_type type = column_type(c, (size_t)at);
         json_t *column = json_array_get(columns, (size_t)at);
         if (kind == ROW_RANGE) {
-            describe_range(column, type, c->is_sampled ? DATABASE_SAMPLE : c->n_rows, v, w, json_string_value(json_array_get(row, 4)), n);
+            describe_range(column, type, c->is_sampled ? DATABASE_SAMPLE : c->n_rows, v, w,
+                           json_string_value(json_array_get(row, 4)), n);
             if (c->step == STEP_RANGES)
                 c->repeats[at] = n <= PROBED_ROWS ||
                                  (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
@@ -511,8 +535,9 @@ int catalog_feed(struct catalog *c, const json_t *body, struct err *err)
 
 /* ---- life ---- */
 
-int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables, size_t n_tables,
-                   const json_t *relationships, const json_t *words, struct catalog **ret, struct err *err)
+int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables,
+                   size_t n_tables, const json_t *relationships, const json_t *words,
+                   struct catalog **ret, struct err *err)
 {
     struct catalog *c = calloc(1, sizeof(*c));
     int r = 0;

@@ -33,11 +33,13 @@ struct catalog;
 /*
  * relationships: [{"from": "t.c", "to": "t.c", "type"?}] or NULL. One that names what is not there is left out, and noted in
  * the description. words: as struct agent_data has them, or NULL. Without tables it is finished at
- * once. The caller owns one reference. Of a database, tables of more than a million rows are looked at by a sample of their
+ * once. The caller owns one reference. Of a database, tables of more than a million rows are looked
+ * at by a sample of their
  * first rows.
  */
-int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables, size_t n_tables, const json_t *relationships,
-                   const json_t *words, struct catalog **ret, struct err *err);
+int catalog_create(const char *dataset_id, enum plan_dialect dialect, const char *const *tables,
+                   size_t n_tables, const json_t *relationships, const json_t *words,
+                   struct catalog **ret, struct err *err);
 struct catalog *catalog_ref(struct catalog *c);
 void catalog_unref(struct catalog *c); /* NULL is fine */
 
@@ -51,7 +53,8 @@ const char *catalog_dataset_id(const struct catalog *c);
 const struct nl_schema *catalog_schema(const struct catalog *c);
 const struct plan_schema *catalog_plan_schema(const struct catalog *c);
 /*
- * {"dataset_id", "tables": [{"name", "row_count", "sampled_rows"?, "columns": [{"name", "type", "nulls"?, "distinct"? | "distinct_more_than"?,
+ * {"dataset_id", "tables": [{"name", "row_count", "sampled_rows"?, "columns": [{"name", "type",
+ * "nulls"?, "distinct"? | "distinct_more_than"?,
  * "min"?, "max"?, "mean"?, "top"?: [{"value", "count"}]}], "sample_rows": [[…]]}], "relationships": […], "notes"?: [text]}.
  * Borrowed.
  */

@@ -231,7 +231,8 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
     if (!c->catalog && !agent_data_has_tables(&c->data) &&
-        catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, 0, NULL, NULL, &c->catalog, &err) < 0) {
+        catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, 0, NULL, NULL, &c->catalog, &err) <
+            0) {
         turn_fail(t, &err);
         return;
     }

@@ -93,12 +93,12 @@ static const char *type_word(const char *type)
     static const struct {
         const char *part, *word;
     } words[] = {
-        { "interval", "other" },   { "[]", "other" },         { "int", "integer" },
-        { "serial", "integer" },   { "numeric", "float" },    { "decimal", "float" },
-        { "double", "float" },     { "real", "float" },       { "float", "float" },
-        { "bool", "boolean" },     { "timestamp", "datetime" }, { "datetime", "datetime" },
-        { "date", "date" },        { "time", "time" },        { "char", "string" },
-        { "text", "string" },      { "clob", "string" },      { "uuid", "string" },
+        { "interval", "other" }, { "[]", "other" },           { "int", "integer" },
+        { "serial", "integer" }, { "numeric", "float" },      { "decimal", "float" },
+        { "double", "float" },   { "real", "float" },         { "float", "float" },
+        { "bool", "boolean" },   { "timestamp", "datetime" }, { "datetime", "datetime" },
+        { "date", "date" },      { "time", "time" },          { "char", "string" },
+        { "text", "string" },    { "clob", "string" },        { "uuid", "string" },
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcasestr(type, words[i].part))
@@ -382,8 +382,7 @@ static json_t *sample_objects(const json_t *table)
                                        NULL :
                                        json_dumps(cell, JSON_ENCODE_ANY);
             json_object_set_new(
-                object,
-                json_string_value(json_object_get(json_array_get(columns, k), "name")),
+                object, json_string_value(json_object_get(json_array_get(columns, k), "name")),
                 json_is_string(cell) ? json_incref(cell) : json_string(text ? text : ""));
         }
         json_array_append_new(out, object);
@@ -406,9 +405,11 @@ static json_t *profile_of(const json_t *table)
             "{s:O, s:O, s:o, s:o, s:o, s:o, s:o}", "name", json_object_get(c, "name"), "type",
             json_object_get(c, "type"), "nulls", nulls ? json_incref(nulls) : json_integer(0),
             "distinct",
-            distinct ? json_incref(distinct) : more ? json_incref(more) : json_integer(0), "min",
-            low ? json_incref(low) : json_null(), "max", high ? json_incref(high) : json_null(),
-            "top", top ? json_incref(top) : json_array());
+            distinct ? json_incref(distinct) :
+            more     ? json_incref(more) :
+                       json_integer(0),
+            "min", low ? json_incref(low) : json_null(), "max",
+            high ? json_incref(high) : json_null(), "top", top ? json_incref(top) : json_array());
         if (!distinct)
             json_object_set_new(column, "distinct_is_approximate", json_true());
         if (mean)
@@ -522,7 +523,8 @@ int database_set_profile(struct app *app, struct database_set *set, const char *
     struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = d->id, .database = d->id };
     sandbox_limits_default(app->cfg, &spec.limits);
     /* Nothing is asked about what is known, and the answer still comes from the loop. */
-    int r = catalog_create(d->id, set->dialect, tables, known ? 0 : n, NULL, NULL, &p->catalog, err);
+    int r = catalog_create(d->id, set->dialect, tables, known ? 0 : n, NULL, NULL, &p->catalog,
+                           err);
     if (r == 0)
         r = executor_acquire(app->executor, owner, &spec, NULL, profile_ready, p, &p->lease, err);
     if (r < 0) {

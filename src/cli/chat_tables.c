@@ -167,6 +167,7 @@ int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct co
     t->done = done;
     t->arg = arg;
     sandbox_limits_default(cfg, &spec.limits);
-    int r = catalog_create(DATASET, DIALECT_DUCKDB, names, t->n_files, NULL, NULL, &t->catalog, err);
+    int r = catalog_create(DATASET, DIALECT_DUCKDB, names, t->n_files, NULL, NULL, &t->catalog,
+                           err);
     return r < 0 ? r : executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
 }

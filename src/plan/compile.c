@@ -104,16 +104,16 @@ static int put_group_by(struct printer *p, const struct scope *s)
 }
 
 /* What an entry of order_by is called outside of the query that has it. */
-static int order_alias(const struct scope *s, size_t i, const char **ret, const struct expr **ret_expr,
-                       struct err *err)
+static int order_alias(const struct scope *s, size_t i, const char **ret,
+                       const struct expr **ret_expr, struct err *err)
 {
     const struct standpoint at = { .scope = s, .place = PLACE_ORDER };
     struct target t;
     int r = scope_order(s, &s->plan->order_by[i], ret_expr, err);
 
     *ret = NULL;
-    if (r >= 0 && (*ret_expr)->kind == EXPR_COLUMN && scope_resolve(&at, *ret_expr, &t, NULL) >= 0 &&
-        t.item)
+    if (r >= 0 && (*ret_expr)->kind == EXPR_COLUMN &&
+        scope_resolve(&at, *ret_expr, &t, NULL) >= 0 && t.item)
         *ret = t.item->alias;
     return r;
 }
@@ -272,8 +272,7 @@ static int put_kept(struct printer *p, const struct scope *s)
         if (r >= 0)
             r = put(p, i > 0 ? ", " : "\nORDER BY ");
         if (r >= 0)
-            r = alias ? put_name(p, alias) :
-                        buf_printf(p->out, p->err, "\"order_%zu\"", i + 1);
+            r = alias ? put_name(p, alias) : buf_printf(p->out, p->err, "\"order_%zu\"", i + 1);
         if (r >= 0)
             r = put_direction(p, &plan->order_by[i]);
     }
@@ -304,7 +303,7 @@ static int put_clauses(struct printer *p, const struct scope *scope)
 }
 
 int compile_put_plan(struct printer *p, const struct query_plan *plan,
-                    const struct plan_schema *schema, bool inner)
+                     const struct plan_schema *schema, bool inner)
 {
     struct scope *scope = malloc(sizeof(*scope));
     if (!scope)

@@ -359,7 +359,7 @@ static int put_bare(struct printer *p, const struct standpoint *at, const struct
         return put(p, e->negated ? "FALSE" : "TRUE");
     case EXPR_NULL:
         return put(p, "NULL");
-    case EXPR_NEGATE: /* its argument in parentheses unless it is an atom: "--" would begin a comment */
+    case EXPR_NEGATE: /* parentheses unless it is an atom: "--" would begin a comment */
         r = put(p, "-");
         return r < 0 ? r : put_expr(p, at, e->args[0], BIND_ATOM);
     case EXPR_NOT:
@@ -503,7 +503,8 @@ const char *compile_item_name(const struct scope *s, size_t i)
     if (item->alias || item->operand.what->kind != EXPR_COLUMN)
         return item->alias;
     return scope_resolve(&at, item->operand.what, &t, NULL) < 0 ? NULL :
-           t.item ? t.item->alias : t.name;
+           t.item                                               ? t.item->alias :
+                                                                  t.name;
 }
 
 /* The end of a list that an inner plan gives, without what is NULL. */

@@ -40,8 +40,7 @@ int compile_put_expr(struct printer *p, const struct standpoint *at, const struc
                      enum binding least);
 
 int compile_put_column(struct printer *p, const char *table, const char *column);
-int compile_put_filter(struct printer *p, const struct standpoint *at,
-                       const struct plan_filter *f);
+int compile_put_filter(struct printer *p, const struct standpoint *at, const struct plan_filter *f);
 /* The filter looks at other rows than its own. */
 bool compile_looks_around(const struct plan_filter *f);
 /* The name of an item's column in the result; NULL: it has none of its own. */

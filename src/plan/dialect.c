@@ -1,5 +1,6 @@
 /*
- * Forms of PostgreSQL and SQLite for what DuckDB writes otherwise. A form is a text in which $1, $2, … stand for the
+ * Forms of PostgreSQL and SQLite for what DuckDB writes otherwise. A form is a text in which $1,
+ * $2, … stand for the
  * arguments, written between parentheses unless they are single words.
  */
 
@@ -47,7 +48,7 @@ static int put_form_of(struct printer *p, const struct standpoint *at, const cha
 
 struct form {
     const char *name;
-    const char *unit; /* of date_add, date_diff and date_trunc; NULL: any */
+    const char *unit;              /* of date_add, date_diff and date_trunc; NULL: any */
     const char *postgres, *sqlite; /* NULL: as DuckDB writes it */
 };
 
@@ -117,19 +118,19 @@ static const struct form forms[] = {
       "datetime($3, ($2) || ' minutes')" },
     { "date_add", "second", "(CAST($3 AS TIMESTAMP) + ($2) * INTERVAL '1 second')",
       "datetime($3, ($2) || ' seconds')" },
-    { "date_diff", "year",
-      "CAST(EXTRACT(YEAR FROM $3) - EXTRACT(YEAR FROM $2) AS BIGINT)",
+    { "date_diff", "year", "CAST(EXTRACT(YEAR FROM $3) - EXTRACT(YEAR FROM $2) AS BIGINT)",
       "(" LITE_YEAR("$3") " - " LITE_YEAR("$2") ")" },
     { "date_diff", "quarter",
       "CAST((EXTRACT(YEAR FROM $3) - EXTRACT(YEAR FROM $2)) * 4 + EXTRACT(QUARTER FROM $3) - "
       "EXTRACT(QUARTER FROM $2) AS BIGINT)",
-      "((" LITE_YEAR("$3") " - " LITE_YEAR("$2") ") * 4 + (" LITE_MONTH("$3") " + 2) / 3 - "
-      "(" LITE_MONTH("$2") " + 2) / 3)" },
+      "((" LITE_YEAR("$3") " - " LITE_YEAR("$2") ") * 4 + (" LITE_MONTH(
+          "$3") " + 2) / 3 - "
+                "(" LITE_MONTH("$2") " + 2) / 3)" },
     { "date_diff", "month",
       "CAST((EXTRACT(YEAR FROM $3) - EXTRACT(YEAR FROM $2)) * 12 + EXTRACT(MONTH FROM $3) - "
       "EXTRACT(MONTH FROM $2) AS BIGINT)",
-      "((" LITE_YEAR("$3") " - " LITE_YEAR("$2") ") * 12 + " LITE_MONTH("$3") " - "
-      LITE_MONTH("$2") ")" },
+      "((" LITE_YEAR("$3") " - " LITE_YEAR("$2") ") * 12 + " LITE_MONTH("$3") " - " LITE_MONTH(
+          "$2") ")" },
     { "date_diff", "week", "((CAST($3 AS DATE) - CAST($2 AS DATE)) / 7)",
       "CAST((julianday(date($3)) - julianday(date($2))) / 7 AS INTEGER)" },
     { "date_diff", "day", "(CAST($3 AS DATE) - CAST($2 AS DATE))",
@@ -177,9 +178,8 @@ static int put_list(struct printer *p, const struct standpoint *at, const struct
 static int put_round(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
     return put_form_of(p, at,
-                       e->n_args > 1 ?
-                           "CAST(round(CAST($1 AS NUMERIC), $2) AS DOUBLE PRECISION)" :
-                           "CAST(round(CAST($1 AS NUMERIC)) AS DOUBLE PRECISION)",
+                       e->n_args > 1 ? "CAST(round(CAST($1 AS NUMERIC), $2) AS DOUBLE PRECISION)" :
+                                       "CAST(round(CAST($1 AS NUMERIC)) AS DOUBLE PRECISION)",
                        e);
 }
 
@@ -203,7 +203,10 @@ int dialect_put_call(struct printer *p, const struct standpoint *at, const struc
     if (lite && str_eq(name, "concat"))
         return put_list(p, at, e, "(", " || ", "coalesce(", ", '')");
     if (lite && (str_eq(name, "greatest") || str_eq(name, "least")))
-        return put_list(p, at, e, e->n_args < 2 ? "(" : str_eq(name, "least") ? "min(" : "max(",
+        return put_list(p, at, e,
+                        e->n_args < 2         ? "(" :
+                        str_eq(name, "least") ? "min(" :
+                                                "max(",
                         ", ", "", "");
     return 1;
 }
@@ -231,13 +234,14 @@ int dialect_put_binary(struct printer *p, const struct standpoint *at, const str
                  check_type_of(at, e->args[1]) == TYPE_INTEGER;
 
     if (e->op == OP_DIV)
-        return put_form_of(p, at, lite ? "(CAST($1 AS REAL) / $2)" :
-                                         "(CAST($1 AS DOUBLE PRECISION) / NULLIF($2, 0))",
-                           e);
+        return put_form_of(
+            p, at,
+            lite ? "(CAST($1 AS REAL) / $2)" : "(CAST($1 AS DOUBLE PRECISION) / NULLIF($2, 0))", e);
     if (e->op == OP_MOD && !lite)
-        return put_form_of(p, at, whole ? "($1 % NULLIF($2, 0))" :
-                                          "CAST(CAST($1 AS NUMERIC) % NULLIF(CAST($2 AS NUMERIC), "
-                                          "0) AS DOUBLE PRECISION)",
+        return put_form_of(p, at,
+                           whole ? "($1 % NULLIF($2, 0))" :
+                                   "CAST(CAST($1 AS NUMERIC) % NULLIF(CAST($2 AS NUMERIC), "
+                                   "0) AS DOUBLE PRECISION)",
                            e);
     return 1;
 }
@@ -335,11 +339,14 @@ int dialect_put_aggregate(struct printer *p, const struct standpoint *at, const 
     if (truth && e->func == FUNC_SUM)
         return put_form_of(p, &in, "SUM(CAST($1 AS INTEGER))", e);
     if (truth && (e->func == FUNC_AVG || e->func == FUNC_STDDEV || e->func == FUNC_VARIANCE))
-        return buf_printf(p->out, p->err, "%s(", e->func == FUNC_AVG ? "AVG" :
-                                                 e->func == FUNC_STDDEV ? "STDDEV" : "VARIANCE") < 0 ?
+        return buf_printf(p->out, p->err, "%s(",
+                          e->func == FUNC_AVG    ? "AVG" :
+                          e->func == FUNC_STDDEV ? "STDDEV" :
+                                                   "VARIANCE") < 0 ?
                    -(int)p->err->code :
                    put_form_of(p, &in, "CAST(CAST($1 AS INTEGER) AS DOUBLE PRECISION))", e);
-    if (check_is_time(type) && (e->func == FUNC_MEDIAN || e->func == FUNC_QUANTILE || e->func == FUNC_AVG))
+    if (check_is_time(type) &&
+        (e->func == FUNC_MEDIAN || e->func == FUNC_QUANTILE || e->func == FUNC_AVG))
         return has_none(p, "average, median and quantile of dates");
     if (e->func == FUNC_QUANTILE && !lite)
         return put_quantile(p, &in, e);
@@ -368,7 +375,8 @@ static int put_statistics(struct printer *p, const struct plan_column *c, const 
     for (size_t i = 0; i < ARRAY_SIZE(parts) && r >= 0; i++) {
         const char *text = dialect_type(p, TYPE_TEXT), *real = dialect_type(p, TYPE_NUMBER);
         if (!parts[i]) {
-            r = buf_printf(p->out, p->err, ", CAST(NULL AS %s) AS %s", i < 2 ? text : real, names[i]);
+            r = buf_printf(p->out, p->err, ", CAST(NULL AS %s) AS %s", i < 2 ? text : real,
+                           names[i]);
             continue;
         }
         r = buf_printf(p->out, p->err, ", %s%s", i == 3 ? "CAST(" : "", parts[i]);

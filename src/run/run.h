@@ -45,7 +45,7 @@ struct run_spec {
     struct sandbox_limits limits;
     const struct sandbox_terms *terms; /* of an agent's sandbox (then limits and policy are theirs),
                                           until run_start() returns; NULL */
-    const char *database; /* SQL is run by it; NULL: by a kernel */
+    const char *database;              /* SQL is run by it; NULL: by a kernel */
     const struct sandbox_file *files;
     size_t n_files;
     const struct err

@@ -29,7 +29,10 @@ static void test_two_queries_a_table(void **state)
     assert_non_null(strstr(sql, "max(\"sold_at\")"));
     assert_non_null(strstr(sql, "avg(\"amount\")"));
     assert_null(strstr(sql, "avg(\"city\")"));
-    assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"sales\" WHERE \"city\" IS NOT NULL GROUP BY 1"));
+    assert_non_null(strstr(
+        sql,
+        "SELECT \"city\" AS v, count(*) AS n FROM \"sales\" WHERE \"city\" IS NOT NULL GROUP BY "
+        "1"));
     assert_null(strstr(sql, "SELECT \"amount\" AS v"));
     feed_catalog(c, SALES_FACTS);
     assert_string_equal(catalog_next_sql(c, &rows),
@@ -114,8 +117,11 @@ static void test_a_large_table(void **state)
     sql = catalog_next_sql(c, &rows);
     assert_non_null(strstr(
         sql,
-        "SELECT DISTINCT v, 1 AS n FROM (SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT NULL LIMIT 20000) AS q LIMIT 1001)"));
-    assert_non_null(strstr(sql, "SELECT \"city\" AS v, count(*) AS n FROM \"t\" WHERE \"city\" IS NOT NULL GROUP BY 1"));
+        "SELECT DISTINCT v, 1 AS n FROM (SELECT \"ref\" AS v FROM \"t\" WHERE \"ref\" IS NOT "
+        "NULL LIMIT 20000) AS q LIMIT 1001)"));
+    assert_non_null(strstr(
+        sql,
+        "SELECT \"city\" AS v, count(*) AS n FROM \"t\" WHERE \"city\" IS NOT NULL GROUP BY 1"));
     feed_catalog(c,
                  "{'rows':[[0,2,'R1',null,null,1,null],[1,2,'Paris',null,null,800000,null],[1,2,'Rome',null,null,100000,null]]}");
     assert_null(catalog_next_sql(c, &rows));
