@@ -2,7 +2,7 @@
 #define RIDDLE_PLAN_COMPILE_H
 
 /*
- * QueryPlan → SQL of the schema's dialect; without a schema, DuckDB's. Deterministic: one plan and
+ * QueryPlan → SQL of the dialect of its schema; without one, DuckDB. Deterministic: a plan and
  * one schema give one text. One clause per line, lists indented by two spaces, always a LIMIT. A
  * plan means the same in every dialect: 7 / 2 is 3.5, a division by 0 gives NULL, NULL comes last.
  * What an engine has no form for is VALIDATION and names the engine.

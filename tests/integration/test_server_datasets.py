@@ -15,8 +15,9 @@ def ids(server):
 def test_list(shared):
     answer = shared.get("/datasets")
     assert list(answer.json) == ["datasets"]
-    datasets = answer.json["datasets"]
+    *datasets, database = answer.json["datasets"]
     assert [d["id"] for d in datasets] == ["ecommerce", "support", "sensors", "transactions"]
+    assert database["id"] == "files" and database["prompts"] == []
     for d in datasets:
         assert set(d) == {"id", "name", "description", "prompts", "version_hash"}
         assert len(d["prompts"]) == 6 and all(d["prompts"]) and d["name"] and d["description"]
@@ -187,7 +188,7 @@ def test_no_directory_yet(tmp_path, shared):
     server = Server(tmp_path, **QUICK)
     server.datasets.rmdir()
     with server:
-        versions = [{d["id"]: d["version_hash"] for d in s.get("/datasets").json["datasets"]} for s in (server, shared)]
+        versions = [{d["id"]: d["version_hash"] for d in s.get("/datasets").json["datasets"] if d["id"] != "files"} for s in (server, shared)]
         assert versions[0] == versions[1]
         n = len(read_csv(server, "transactions", "transactions"))
         assert server.sql("transactions", "SELECT count(*) FROM transactions").json["result"]["rows"] == [[n]]
