@@ -277,7 +277,9 @@ void agent_count_execution(struct agent *a, const char *owner, bool ok, double s
 
 /*
  * Events: status {stage, text}, token {text}, tool_call {id, name, input}, step {stream, text}, code_run {language, code, output, exec_ms,
- * status, error?}, image {png, …}. data is borrowed.
+ * status, error?}, image {png, …}. data is borrowed. Of an execution that is debugged also
+ * step {step, line, …} and status {stage: debugging | paused | running, debug_id, …}
+ * (docs/debugger.md).
  *
  * The answer has what every form of the API shows: thread_id, run_id, assistant_message, status, result, details, code_runs, images,
  * files, chart, reading, choices, suggestions, flagged, state_lost, model, usage, llm_calls, timings_ms. Borrowed.
@@ -313,12 +315,27 @@ struct chat_code {
     const char *code;     /* at most CODE_MAX_BYTES (limits.h) */
     int64_t timeout_ms, max_rows, max_output_bytes;
     const json_t *context; /* variables that Python sets first; may be NULL */
+    const json_t *debug;   /* it is stepped through: docs/debugger.md; may be NULL */
 };
 /*
  * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id,
  * status, result, files, container_state, state_lost and timings_ms.
  */
 int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err);
+
+/* ---- debug.c: executions that are stepped through ---- */
+
+/*
+ * A command for the debugged execution with this id: {command, …}. done comes once, from within
+ * for those that need no answer of the kernel; value is borrowed. NOT_FOUND; CONFLICT for one that
+ * needs a pause when there is none, or that another one is under way; UNAVAILABLE by the callback
+ * when the execution ended before it was answered.
+ */
+typedef void (*debug_fn)(void *arg, const json_t *value, const struct err *err);
+int chat_debug(struct chat *c, const char *debug_id, const json_t *command, debug_fn done,
+               void *arg, struct err *err);
+/* The callback with this arg does not come any more. */
+void chat_debug_forget(struct chat *c, const void *arg);
 
 /* The one that runs or runs next; NULL: none. Borrowed. */
 struct turn *chat_turn(const struct chat *c);

@@ -228,6 +228,8 @@ struct turn {
                          not looked for */
     struct lookup *lookup;
 
+    struct turn_debug *debug; /* debug.c; NULL: it is not debugged */
+
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
     struct model_talk *talk; /* answer_model.c */
@@ -271,6 +273,13 @@ void turn_finish(struct turn *t);
 /* A sentence about the result, by no model. */
 void turn_summarise(struct turn *t);
 const struct config *turn_cfg(const struct turn *t);
+
+/* ---- debug.c ---- */
+
+int debug_begin(struct turn *t, struct err *err); /* before its code runs, if it is debugged */
+void debug_steps(void *turn, json_t *steps);
+bool debug_ask(void *turn, uint32_t id, const char *what, const json_t *args);
+void debug_end(struct turn *t); /* whoever waits for an answer is told that there is none */
 
 /* ---- run_text.c ---- */
 

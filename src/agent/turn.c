@@ -100,6 +100,8 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
         .code = code,
         .policy = chat_policy(t->chat),
         .context = t->code.context,
+        .debug = shown ? t->code.debug : NULL,
+        .pause_ms = (int64_t)turn_cfg(t)->debug_pause_s * 1000,
         .run_id = t->run_id,
         .timeout_ms = timeout_ms,
         .max_rows = max_rows,
@@ -107,6 +109,8 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
         .events = { .progress = on_progress,
                     .output = shown ? on_output : NULL,
                     .display = shown ? on_display : NULL,
+                    .steps = t->debug ? debug_steps : NULL,
+                    .ask = t->debug ? debug_ask : NULL,
                     .arg = t },
         .done = done,
         .arg = t,
@@ -199,6 +203,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
 {
     struct turn *t = arg;
     turn_count_wait(t);
+    debug_end(t);
     if (err && !t->cancelled) {
         turn_fail(t, err);
         return;
@@ -314,7 +319,10 @@ void turn_begin(struct turn *t)
     }
     thread_kernel_rouse(c->kernel); /* while the question is read, or the model thinks */
     if (!t->message) { /* its code has a time limit of its own */
-        answer_by_code(t);
+        if (t->code.debug && debug_begin(t, &err) < 0)
+            turn_fail(t, &err);
+        else
+            answer_by_code(t);
         return;
     }
     if (t->earlier)
@@ -395,6 +403,7 @@ static int queue_turn(struct chat *c, const struct chat_message *message,
     t->code = *code;
     t->code.code = code->code ? arena_strdup(&t->arena, code->code) : NULL;
     json_incref((json_t *)t->code.context);
+    json_incref((json_t *)t->code.debug);
     t->results = json_array();
     t->code_runs = json_array();
     t->files = json_array();
@@ -560,6 +569,7 @@ void turn_free(struct turn *t)
         *at = t->next;
     while (t->ears)
         turn_leave(t, t->ears->listener.arg);
+    debug_end(t);
     turn_log_finish(&t->log);
     loop_cancel(t->timer);
     turn_forget_learning(t);
@@ -569,6 +579,7 @@ void turn_free(struct turn *t)
     reading_destroy(t->reading);
     json_decref(t->data);
     json_decref((json_t *)t->code.context);
+    json_decref((json_t *)t->code.debug);
     json_decref(t->earlier);
     json_decref(t->run.plan);
     json_decref(t->first_failure);

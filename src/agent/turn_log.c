@@ -136,7 +136,7 @@ void turn_log_add(struct turn_log *log, const char *type, json_t *data)
         log->status = json_incref(data);
         return;
     }
-    if (str_eq(type, "token") || str_eq(type, "thinking") || str_eq(type, "step")) {
+    if (text && (str_eq(type, "token") || str_eq(type, "thinking") || str_eq(type, "step"))) {
         add_text(log, type, stream ? stream : "", text);
     } else {
         struct turn_log_entry *e = append(log, type);

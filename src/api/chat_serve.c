@@ -36,6 +36,7 @@ static void serving_free(struct serving *s)
     json_decref(s->uploads);
     json_decref(s->earlier);
     json_decref((json_t *)s->code.context);
+    json_decref((json_t *)s->code.debug);
     arena_finish(&s->arena);
     free(s);
 }
@@ -113,7 +114,7 @@ static void on_event(void *arg, const char *type, json_t *data)
     s->spoken = s->spoken || is_token;
     if (is_token) /* every form's name for it */
         json_object_set(copy, alias, json_object_get(data, "text"));
-    if (s->sse && (is_token || str_eq(type, "step")))
+    if (s->sse && (is_token || (str_eq(type, "step") && json_object_get(copy, "text"))))
         (void)sse_send_text(s->sse, type, copy, "text", is_token ? alias : NULL, &err);
     else
         say(s, type, copy);
@@ -252,7 +253,8 @@ static void on_left(void *arg)
     s->left = true;
     s->req = NULL;
     s->sse = NULL;
-    if (s->turn && (s->form == FORM_CHAT || s->form == FORM_SESSION))
+    /* A debugger that is gone would leave its execution paused. */
+    if (s->turn && (s->form == FORM_CHAT || s->form == FORM_SESSION || s->code.debug))
         turn_drop(s->turn, s);
     else if (s->turn)
         turn_leave(s->turn, s);
@@ -326,6 +328,11 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         int64_t most = chat_terms(chat)->timeout_ms;
         s->code.timeout_ms = s->code.timeout_ms ? MIN_OF(s->code.timeout_ms, most) : most;
     }
+    if (s->code.debug && !chat_terms(chat)->debugging) {
+        err_set(&why, ERR_CONFLICT, "this sandbox was created without enable_debugging");
+        end_with_error(s, &why);
+        return;
+    }
     struct turn_listener listener = { .event = s->stream ? on_event : NULL, .done = on_done, .arg = s };
     if (s->follow) {
         follow(s, &listener);
@@ -372,6 +379,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         s->code.language = arena_strdup(&s->arena, ask->code->language);
         s->code.code = arena_strdup(&s->arena, ask->code->code);
         s->code.context = json_deep_copy(ask->code->context);
+        s->code.debug = json_deep_copy(ask->code->debug);
     }
     s->datasets = json_deep_copy(ask->datasets);
     s->uploads = json_deep_copy(ask->uploads);

@@ -673,7 +673,8 @@ static const struct route routes[] = {
 
 int sandbox_add_routes(struct http_server *s, struct err *err)
 {
-    const struct route_table *more[] = { &sandbox_run_routes, &sandbox_file_routes };
+    const struct route_table *more[] = { &sandbox_run_routes, &sandbox_file_routes,
+                                         &sandbox_debug_routes };
     int r = http_server_add_routes(s, routes, ARRAY_SIZE(routes), err);
     for (size_t i = 0; i < ARRAY_SIZE(more) && r == 0; i++)
         r = http_server_add_routes(s, more[i]->routes, more[i]->n, err);

@@ -39,7 +39,7 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                             const struct sandbox_terms *terms, int64_t timeout_ms)
 {
     static const char *const extras[] = { "files", "outputs", "stdout_truncated",
-                                          "stderr_truncated" };
+                                          "stderr_truncated", "stepped" };
     static const char *const losses[] = { "state_lost", "state_lost_reason" };
     const json_t *result = json_object_get(answer, "result"),
                  *error = json_object_get(result, "error"),
@@ -72,34 +72,9 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
 
 /* ---- POST /sandbox/{id}/execute ---- */
 
-#define CODE_FIELD                                                                                 \
-    {                                                                                              \
-        .name = "code", .types = SCHEMA_STRING, .required = true,                                  \
-        .example = "\"__result__ = 1 + 1\"",                                                       \
-        .doc = "Python; at most 1 MB. `await` works at its top. `__result__` or the last "         \
-               "expression is the result."                                                         \
-    }
-#define CONTEXT_FIELD                                                                              \
-    {                                                                                              \
-        .name = "context", .types = SCHEMA_OBJECT, .nullable = true,                               \
-        .doc = "Variables that are set first; at most 256."                                        \
-    }
-#define TIMEOUT_FIELD                                                                              \
-    {                                                                                              \
-        .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true,                      \
-        SCHEMA_RANGE(1, SANDBOX_SECONDS_MAX),                                                      \
-        .doc = "No more than max_execution_time, which it is when missing."                        \
-    }
-#define OUTPUT_FIELD                                                                               \
-    {                                                                                              \
-        .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true,                     \
-        SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),                                              \
-        .doc = "Of stdout, of stderr and of the result; the largest when missing."                 \
-    }
-
-static const struct schema_field execute_fields[] = {
-    CODE_FIELD, CONTEXT_FIELD, TIMEOUT_FIELD, OUTPUT_FIELD, { .name = NULL }
-};
+static const struct schema_field execute_fields[] = { SANDBOX_CODE_FIELD, SANDBOX_CONTEXT_FIELD,
+                                                      SANDBOX_TIMEOUT_FIELD, SANDBOX_OUTPUT_FIELD,
+                                                      { .name = NULL } };
 static const struct schema execute_schema = { .name = "SandboxCode",
                                               .doc = "Code for a sandbox.",
                                               .fields = execute_fields };
@@ -112,7 +87,7 @@ static int check_context(const json_t *context, struct err *err)
                        json_object_size(context));
 }
 
-static int read_code(const json_t *body, struct chat_code *ret, struct err *err)
+int sandbox_read_code(const json_t *body, struct chat_code *ret, struct err *err)
 {
     long long seconds, bytes;
     int r = json_get_i64(body, "timeout_seconds", 0, 0, SANDBOX_SECONDS_MAX, &seconds, err);
@@ -138,7 +113,7 @@ static void serve(struct http_request *req, bool stream)
 {
     struct err err = ERR_INIT;
     struct chat_code code;
-    if (read_code(http_body_json(req), &code, &err) < 0) {
+    if (sandbox_read_code(http_body_json(req), &code, &err) < 0) {
         http_reply_error(req, &err);
         return;
     }
@@ -273,10 +248,10 @@ static int start_quick(struct http_request *req, const json_t *asked_terms,
 }
 
 static const struct schema_field quick_fields[] = {
-    CODE_FIELD,
-    CONTEXT_FIELD,
-    TIMEOUT_FIELD,
-    OUTPUT_FIELD,
+    SANDBOX_CODE_FIELD,
+    SANDBOX_CONTEXT_FIELD,
+    SANDBOX_TIMEOUT_FIELD,
+    SANDBOX_OUTPUT_FIELD,
     { .name = "config",
       .types = SCHEMA_OBJECT,
       .nullable = true,
@@ -297,7 +272,7 @@ static void post_quick(struct http_request *req)
                  *datasets = json_object_get(config, "datasets"),
                  *uploads = json_object_get(config, "file_ids");
     struct chat_code code;
-    int r = read_code(body, &code, &err);
+    int r = sandbox_read_code(body, &code, &err);
     if (r == 0)
         r = start_quick(req, config, &code, json_is_array(datasets) ? datasets : NULL,
                         json_array_size(uploads) ? uploads : NULL, &err);

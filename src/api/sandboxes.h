@@ -7,6 +7,7 @@
  *
  *   sandbox_routes.c  create, status, delete, history, statistics, help, templates
  *   sandbox_run.c     execute, quick-execute, analyze-data
+ *   sandbox_debug.c   debug: steps, breakpoints, pauses
  *   sandbox_files.c   files of its /workspace
  *   sandbox_help.c    functions, examples and templates, as texts
  */
@@ -36,8 +37,36 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
 const char *sandbox_status(const char *status);
 json_t *sandbox_now(void); /* ISO 8601 */
 
+/* Fields of a body that has code, and the code. VALIDATION, TOO_LARGE. */
+#define SANDBOX_CODE_FIELD                                                                         \
+    {                                                                                              \
+        .name = "code", .types = SCHEMA_STRING, .required = true,                                  \
+        .example = "\"__result__ = 1 + 1\"",                                                       \
+        .doc = "Python; at most 1 MB. `await` works at its top. `__result__` or the last "         \
+               "expression is the result."                                                         \
+    }
+#define SANDBOX_CONTEXT_FIELD                                                                      \
+    {                                                                                              \
+        .name = "context", .types = SCHEMA_OBJECT, .nullable = true,                               \
+        .doc = "Variables that are set first; at most 256."                                        \
+    }
+#define SANDBOX_TIMEOUT_FIELD                                                                      \
+    {                                                                                              \
+        .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true,                      \
+        SCHEMA_RANGE(1, SANDBOX_SECONDS_MAX),                                                      \
+        .doc = "No more than max_execution_time, which it is when missing."                        \
+    }
+#define SANDBOX_OUTPUT_FIELD                                                                       \
+    {                                                                                              \
+        .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true,                     \
+        SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),                                              \
+        .doc = "Of stdout, of stderr and of the result; the largest when missing."                 \
+    }
+
+int sandbox_read_code(const json_t *body, struct chat_code *ret, struct err *err);
+
 /* All routes of /sandbox. */
-extern const struct route_table sandbox_run_routes, sandbox_file_routes;
+extern const struct route_table sandbox_run_routes, sandbox_file_routes, sandbox_debug_routes;
 int sandbox_add_routes(struct http_server *s, struct err *err);
 
 /* ---- sandbox_help.c ---- */

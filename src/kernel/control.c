@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ static struct {
     bool watched;                /* SIGIO tells of what comes */
     volatile sig_atomic_t state; /* enum wire_state */
     volatile uint32_t request;   /* under way */
+    atomic_bool pause;           /* the debugger is asked to pause it */
     uint32_t ask;                /* last one */
     struct buf bytes;
     int fds[FD_PASS_MAX];
@@ -36,6 +38,8 @@ void control_open(void (*interrupt)(void))
 void control_set_state(enum wire_state state, uint32_t request)
 {
     control.request = request;
+    if (state == WIRE_BUSY)
+        atomic_store(&control.pause, false);
     control.state = (sig_atomic_t)state;
 }
 
@@ -122,7 +126,7 @@ static int fill(struct err *err)
 /* What riddle sends without a look at the state that the kernel has come to meanwhile. */
 static bool is_late(enum wire_type type)
 {
-    return type == WIRE_INTERRUPT || type == WIRE_REPLY;
+    return type == WIRE_INTERRUPT || type == WIRE_REPLY || type == WIRE_PAUSE;
 }
 
 /*
@@ -146,6 +150,8 @@ static int take(struct control_message *ret, struct err *err)
                    err_set(err, ERR_CANCELLED, "an interrupt came before the reply") :
                    0;
     }
+    if (r->head.type == WIRE_PAUSE)
+        return 0; /* it came too late: the request waits already, or has ended */
     if (r->head.type == WIRE_BYTES) {
         buf_clear(&control.bytes);
         return buf_append(&control.bytes, r->body, r->head.len, err);
@@ -194,20 +200,23 @@ bool control_next(struct control_message *ret)
 
 /* ---- interrupts ---- */
 
-/* Whether an interrupt begins here; does what it asks for. */
+/* Whether an interrupt or a pause begins here; does what it asks for. */
 static bool take_interrupt(const unsigned char raw[WIRE_HEAD_BYTES])
 {
     struct wire_head head;
-    if (!wire_head_read(raw, WIRE_TO_KERNEL, &head) || head.type != WIRE_INTERRUPT || head.len != 0)
+    if (!wire_head_read(raw, WIRE_TO_KERNEL, &head) || head.len != 0 ||
+        (head.type != WIRE_INTERRUPT && head.type != WIRE_PAUSE))
         return false;
-    if (head.id == control.request)
+    if (head.id == control.request && head.type == WIRE_PAUSE)
+        atomic_store(&control.pause, true);
+    else if (head.id == control.request)
         control.interrupt();
     return true;
 }
 
 /*
- * Async-signal-safe. Nothing but an interrupt comes while a request runs, so it is at the front of
- * the stream.
+ * Async-signal-safe. Nothing but interrupts and pauses comes while a request runs, so they are at
+ * the front of the stream.
  */
 static void look_for_interrupt(void)
 {
@@ -240,17 +249,26 @@ int control_watch(struct err *err)
     return 0;
 }
 
-void control_watch_now(void)
+/* What was read with the request, or came before there was anything to interrupt. */
+static void look_now(void)
 {
-    if (!control.watched)
-        return;
-    /*
-     * It may have been read with the request, or have come before there was anything to interrupt.
-     */
     while (control.len - control.at >= WIRE_HEAD_BYTES &&
            take_interrupt((const unsigned char *)control.input + control.at))
         control.at += WIRE_HEAD_BYTES;
     look_for_interrupt();
+}
+
+void control_watch_now(void)
+{
+    if (control.watched)
+        look_now();
+}
+
+bool control_take_pause(void)
+{
+    if (!control.watched)
+        look_now();
+    return atomic_exchange(&control.pause, false);
 }
 
 /* ---- questions ---- */

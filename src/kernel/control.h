@@ -59,6 +59,9 @@ int control_watch(struct err *err);
 /* A request begins: takes notice of an interrupt that came right behind it. */
 void control_watch_now(void);
 
+/* Whether riddle has asked since the last call that the request under way be paused. */
+bool control_take_pause(void);
+
 /*
  * Asks riddle. control_reply() waits for the reply; CANCELLED when a signal came first, and it may
  * be called again.

@@ -192,6 +192,11 @@ static void link_files(const struct kernel *k)
     }
 }
 
+static void send_steps(const char *json, size_t len)
+{
+    control_event(WIRE_STEPS, json, len);
+}
+
 static int start_python(struct kernel *k, struct err *err)
 {
     const char *names[MAX_MOUNTS];
@@ -212,6 +217,8 @@ static int start_python(struct kernel *k, struct err *err)
         .ask = control_ask,
         .reply = control_reply,
         .withdraw = control_withdraw,
+        .steps = send_steps,
+        .take_pause = control_take_pause,
     };
     link_files(k);
     return python_start(&setup, err);
@@ -319,7 +326,9 @@ static int run_exec(struct kernel *k, const json_t *req, struct result *out, str
     if (!k->parts->has_python)
         return err_set(err, ERR_PROTOCOL, "this kernel has no Python");
     const json_t *context = json_object_get(req, "context");
+    const json_t *debug = json_object_get(req, "debug");
     auto_free char *variables = context ? json_to_str(context) : NULL;
+    auto_free char *stepping = debug ? json_to_str(debug) : NULL;
     struct python_request py = {
         .code = json_string_value(code),
         .code_len = json_string_length(code),
@@ -328,6 +337,7 @@ static int run_exec(struct kernel *k, const json_t *req, struct result *out, str
         .max_rows = int_of(req, "max_rows"),
         .max_output_bytes = int_of(req, "max_bytes"),
         .context = variables,
+        .debug = stepping,
     };
     int r = python_execute(&py, out, err);
     if (r == 0)

@@ -54,6 +54,13 @@ static const struct words words[_VERDICT_MAX] = {
                          "{own}: run it again, and see `riddle doctor` if it repeats" },
 };
 
+/* A reason for VERDICT_TIMEOUT that is not the code's. */
+static const struct words paused = {
+    "timed_out", "PAUSE_LIMIT",
+    "the run was paused for too long and was stopped: continue sooner, or raise the limit "
+    "(RIDDLE_DEBUG_PAUSE_SECONDS)",
+    NULL
+};
 /* Two reasons for VERDICT_KILLED that are nobody's fault. */
 static const struct words cancelled = { "cancelled", "CANCELLED", "The run was cancelled", NULL };
 static const struct words interrupted = {
@@ -127,7 +134,8 @@ json_t *outcome_error(const struct outcome_of *of, const struct run_result *res)
 {
     if (res->verdict == VERDICT_OK)
         return json_null();
-    const struct words *w = words_for(of, res->verdict, res->interrupted);
+    const struct words *w = res->paused_too_long ? &paused :
+                                                   words_for(of, res->verdict, res->interrupted);
     const json_t *body = json_object_get(res->body, "error");
     const char *own = json_string_value(json_object_get(body, "message"));
     const char *type = json_string_value(json_object_get(body, "type"));
@@ -191,7 +199,7 @@ json_t *outcome_result(const struct outcome_of *of, const struct run_result *res
             json_object_set(r, "value", value);
     }
     static const char *const extras[] = { "rejects", "files", "files_truncated", "returned",
-                                          "debug" };
+                                          "debug", "stepped" };
     for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
         if (json_object_get(res->body, extras[i]))
             json_object_set(r, extras[i], json_object_get(res->body, extras[i]));

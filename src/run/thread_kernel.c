@@ -98,8 +98,9 @@ static struct kernel_job take_job(struct thread_kernel *k)
     free((char *)job.code);
     free((char *)job.run_id);
     json_decref((json_t *)job.context);
+    json_decref((json_t *)job.debug);
     job.code = job.run_id = NULL;
-    job.context = NULL;
+    job.context = job.debug = NULL;
     return job;
 }
 
@@ -157,6 +158,13 @@ static void spec_of(struct thread_kernel *k, enum run_kind kind, struct sandbox_
     ret->kind = kind;
 }
 
+static void on_steps(void *arg, json_t *steps)
+{
+    const struct thread_kernel *k = arg;
+    if (k->job.events.steps)
+        k->job.events.steps(k->job.events.arg, steps);
+}
+
 static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
 {
     struct thread_kernel *k = arg;
@@ -169,8 +177,11 @@ static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
         .lease = k->lent ? k->lent : k->lease,
         .deadline_ms = k->deadline_ms
     };
-    if (k->job.events.ask && k->job.events.ask(k->job.events.arg, id, what, args))
+    if (k->job.events.ask && k->job.events.ask(k->job.events.arg, id, what, args)) {
+        if (k->job.debug && !k->paused_ms)
+            k->paused_ms = clock_now_ms();
         return true;
+    }
     return answer_begin(&k->answer, &context, id, what, args);
 }
 
@@ -186,6 +197,7 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
     const struct run_events events = { .output = on_output,
                                        .display = on_display,
                                        .progress = on_job_progress,
+                                       .steps = on_steps,
                                        .ask = on_ask,
                                        .arg = k };
     struct run_request req = {
@@ -196,12 +208,15 @@ static int begin_job(struct thread_kernel *k, struct lease *lease, struct err *e
         .context = k->job.context,
         .run_id = k->job.run_id,
         .thread_id = k->thread_id,
+        .debug = k->job.debug,
+        .pause_ms = k->job.pause_ms,
         .timeout_ms = k->job.timeout_ms,
         .max_rows = k->job.max_rows,
         .max_output_bytes = k->job.max_output_bytes,
     };
     k->stage = JOB_RUNS;
     k->deadline_ms = clock_now_ms() + k->job.timeout_ms;
+    k->paused_ms = 0;
     return lease_run(lease, &req, &events, on_ran, k, err);
 }
 
@@ -513,11 +528,28 @@ int thread_kernel_run(struct thread_kernel *k, const struct kernel_job *job, str
     k->job = *job;
     k->job.code = code;
     json_incref((json_t *)job->context);
+    json_incref((json_t *)job->debug);
     k->job.run_id = run_id;
     k->times.wait_us = -1;
     k->stage = JOB_WAITS;
     go_on(k);
     return 0;
+}
+
+void thread_kernel_reply(struct thread_kernel *k, uint32_t ask, const json_t *value)
+{
+    if (k->stage != JOB_RUNS)
+        return;
+    if (k->paused_ms)
+        k->deadline_ms += clock_now_ms() - k->paused_ms;
+    k->paused_ms = 0;
+    lease_reply(k->lent ? k->lent : k->lease, ask, value, NULL);
+}
+
+void thread_kernel_pause(struct thread_kernel *k)
+{
+    if (k->stage == JOB_RUNS)
+        lease_pause(k->lent ? k->lent : k->lease);
 }
 
 void thread_kernel_interrupt(struct thread_kernel *k)

@@ -87,6 +87,8 @@ struct kernel_job {
     enum python_policy policy;
     int64_t timeout_ms, max_rows, max_output_bytes;
     const json_t *context; /* variables that Python sets first; may be NULL; a reference is taken */
+    const json_t *debug;   /* as of struct run_request; may be NULL; a reference is taken */
+    int64_t pause_ms;
     struct run_events events;
     kernel_job_fn done;
     void *arg;
@@ -95,6 +97,10 @@ struct kernel_job {
 /* CONFLICT while another job is under way. */
 int thread_kernel_run(struct thread_kernel *k, const struct kernel_job *job, struct err *err);
 bool thread_kernel_has_job(const struct thread_kernel *k);
+/* Answers run_events.ask of the job. Ignored when that question is not open any more. */
+void thread_kernel_reply(struct thread_kernel *k, uint32_t ask, const json_t *value);
+/* A debugged job pauses at its next line. */
+void thread_kernel_pause(struct thread_kernel *k);
 /* Stops the job. Its done still comes; from within when the code has not begun. */
 void thread_kernel_interrupt(struct thread_kernel *k);
 /* Ends the job at once, and the kernel that it runs in. done comes from within. */

@@ -19,6 +19,7 @@ struct thread_kernel {
     char *owner, *thread_id;
     struct answer *answer; /* to what the job asks */
     int64_t deadline_ms;   /* of the job */
+    int64_t paused_ms;     /* when its debugger paused it; 0: it runs */
     enum kernel_state state;
     struct lease *lease;
     char *image;        /* the file it is when it is cold, or was */

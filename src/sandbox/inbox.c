@@ -29,6 +29,8 @@ void inbox_begin(struct inbox *in, const struct inbox_request *req)
     in->max_bytes_back = req->max_bytes_back;
     in->displays = in->display_bytes = in->display_nodes = 0;
     in->displays_dropped = false;
+    in->max_steps_bytes = req->max_steps_bytes;
+    in->steps_bytes = 0;
     in->n_bytes = in->n_messages = 0;
     buf_finish(&in->bytes);
     buf_init(&in->bytes, req->max_bytes_back);
@@ -79,6 +81,9 @@ static bool is_wanted(struct inbox *in, const struct wire_head *h)
         return h->len <= in->max_bytes_back;
     case WIRE_DISPLAY:
         return in->request == WIRE_EXEC && has_room_for_display(in, h->len);
+    case WIRE_STEPS:
+        in->steps_bytes += h->len;
+        return in->request == WIRE_EXEC && in->steps_bytes <= in->max_steps_bytes;
     case WIRE_PROGRESS:
         return in->request == WIRE_INGEST;
     case WIRE_FAILED:
@@ -233,6 +238,20 @@ static enum inbox_what take_display(struct inbox *in, const struct wire_head *h,
     return INBOX_DISPLAY;
 }
 
+static enum inbox_what take_steps(const json_t *body, struct inbox_item *ret)
+{
+    json_t *steps = json_object_get(body, "steps"), *step;
+    size_t i;
+    json_array_foreach(steps, i, step) {
+        if (!json_is_object(step) || !json_is_integer(json_object_get(step, "line"))) {
+            err_set(&ret->err, ERR_PROTOCOL, "a step without its line");
+            return INBOX_BROKEN;
+        }
+    }
+    ret->body = json_incref(steps);
+    return INBOX_STEPS;
+}
+
 static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text,
                                  struct inbox_item *ret)
 {
@@ -249,6 +268,8 @@ static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, co
         return take_failed(body, ret);
     case WIRE_DISPLAY:
         return take_display(in, h, nodes, &body, ret);
+    case WIRE_STEPS:
+        return take_steps(body, ret);
     case WIRE_PROGRESS:
         ret->fraction = json_number_value(json_object_get(body, "fraction"));
         return INBOX_PROGRESS;

@@ -31,6 +31,7 @@ enum inbox_what {
     INBOX_ANSWER,   /* of the request under way: body, verdict */
     INBOX_DISPLAY,  /* body: data of a display, to be kept */
     INBOX_PROGRESS, /* fraction */
+    INBOX_STEPS,    /* body: lines that a debugged run executed, an array of objects */
     INBOX_ASK,      /* id, text: what is wanted; body: its arguments */
     INBOX_BROKEN,   /* the kernel broke the protocol; err. Nothing follows */
     INBOX_FLOOD,    /* it sent more than a request may. Nothing follows */
@@ -57,6 +58,7 @@ struct inbox {
     struct buf bytes;            /* that came for the answer */
     size_t displays, display_bytes, display_nodes;
     bool displays_dropped;
+    size_t max_steps_bytes, steps_bytes; /* of a debugged exec */
     int64_t n_bytes, n_messages; /* in all, of this request */
 };
 
@@ -69,6 +71,7 @@ struct inbox_request {
     uint32_t id;
     int64_t max_rows, max_bytes; /* of an exec: what was asked for, -1 for no limit */
     size_t max_bytes_back;
+    size_t max_steps_bytes; /* of an exec that is debugged; 0: it is not */
 };
 void inbox_begin(struct inbox *in, const struct inbox_request *req);
 /* Nothing is expected any more: what comes is dropped until the next request. */

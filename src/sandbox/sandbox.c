@@ -41,6 +41,15 @@ struct sandbox {
     char breach[ERR_MESSAGE_MAX +
                 100];         /* what the kernel did that ended it, in words; "": nothing */
     int64_t kill_ms;          /* end of the grace */
+    int64_t deadline_ms;      /* of a run that is not paused */
+    struct {
+        bool is_debugged, is_on, was_too_long;
+        uint32_t ask;        /* the question that waits for a command */
+        int64_t max_ms;      /* of one pause */
+        int64_t until_ms;    /* end of this one */
+        int64_t left_ms;     /* of the run */
+        int64_t begun_cpu_us;
+    } pause;
     int64_t begun_us;
     struct kernel_usage before; /* figures at the run's begin */
     int64_t max_output_bytes;
@@ -247,6 +256,12 @@ static void set_deadline(struct sandbox *sb, int64_t ms)
     uv_timer_start(sb->timer, on_deadline, (uint64_t)MAX_OF(0, ms), 0);
 }
 
+static void set_run_deadline(struct sandbox *sb, int64_t ms)
+{
+    sb->deadline_ms = clock_now_ms() + ms;
+    set_deadline(sb, ms);
+}
+
 /* What a provider does not know counts as nothing. */
 static struct kernel_usage usage(struct sandbox *sb)
 {
@@ -287,6 +302,7 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
             .max_bytes = sb->is_exec ? json_integer_value(json_object_get(req->body, "max_bytes")) :
                                        -1,
             .max_bytes_back = req->max_bytes_back,
+            .max_steps_bytes = req->max_steps_bytes,
         });
     sb->output_bytes = 0;
     sb->max_output_bytes = req->max_output_bytes;
@@ -306,7 +322,10 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     sb->done_arg = arg;
     sb->stop_reason = VERDICT_OK;
     sb->state = STATE_RUNNING;
-    set_deadline(sb, req->timeout_ms);
+    memset(&sb->pause, 0, sizeof(sb->pause));
+    sb->pause.is_debugged = req->max_steps_bytes > 0;
+    sb->pause.max_ms = req->pause_ms;
+    set_run_deadline(sb, req->timeout_ms);
     return 0;
 }
 
@@ -324,10 +343,17 @@ int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struc
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (req->context)
         json_object_set(message, "context", (json_t *)req->context);
+    if (req->debug)
+        json_object_set(message, "debug", (json_t *)req->debug);
+    int64_t step_bytes = json_integer_value(json_object_get(req->debug, "max_bytes"));
     struct sandbox_request request = { .type = WIRE_EXEC,
                                        .body = message,
                                        .timeout_ms = req->timeout_ms,
-                                       .max_output_bytes = req->max_output_bytes };
+                                       .max_output_bytes = req->max_output_bytes,
+                                       .pause_ms = req->pause_ms };
+    /* A kernel goes past its budget before it samples less: see trace.c. */
+    if (req->debug)
+        request.max_steps_bytes = 3 * (size_t)MAX_OF(0, step_bytes) + WIRE_STEPS_MAX;
     return sandbox_request(sb, &request, events, done, arg, err);
 }
 
@@ -368,10 +394,61 @@ static void begin_interrupt(struct sandbox *sb, enum verdict reason)
     interrupt(sb);
 }
 
+/* ---- pauses of a debugged run ---- */
+
+static int64_t pause_cpu_ms(struct sandbox *sb)
+{
+    return MAX_OF(0, usage(sb).cpu_us - sb->pause.begun_cpu_us) / 1000;
+}
+
+/* The kernel says that it waits: it is not believed about the processor time that it uses. */
+static void watch_pause(struct sandbox *sb)
+{
+    int64_t now = clock_now_ms(), left = sb->pause.left_ms - pause_cpu_ms(sb);
+    if (left <= 0) {
+        begin_interrupt(sb, VERDICT_TIMEOUT);
+    } else if (now >= sb->pause.until_ms) {
+        sb->pause.was_too_long = true;
+        begin_interrupt(sb, VERDICT_TIMEOUT);
+    } else {
+        set_deadline(sb, MIN_OF(sb->pause.until_ms - now, left + 10));
+    }
+}
+
+static void begin_pause(struct sandbox *sb, uint32_t ask)
+{
+    int64_t now = clock_now_ms();
+    if (sb->state != STATE_RUNNING)
+        return;
+    sb->pause.ask = ask;
+    if (sb->pause.is_on)
+        return; /* it asks once more without a reply: the same pause */
+    sb->pause.is_on = true;
+    sb->pause.left_ms = MAX_OF(1, sb->deadline_ms - now);
+    sb->pause.until_ms = now + sb->pause.max_ms;
+    sb->pause.begun_cpu_us = usage(sb).cpu_us;
+    watch_pause(sb);
+}
+
+static void end_pause(struct sandbox *sb)
+{
+    sb->pause.is_on = false;
+    if (sb->state == STATE_RUNNING)
+        set_run_deadline(sb, MAX_OF(1, sb->pause.left_ms - pause_cpu_ms(sb)));
+}
+
+void sandbox_pause(struct sandbox *sb)
+{
+    if (sb->state == STATE_RUNNING && sb->pause.is_debugged && !sb->pause.is_on)
+        send_message(sb, WIRE_PAUSE, sb->run_id, NULL);
+}
+
 static void on_deadline(uv_timer_t *h)
 {
     struct sandbox *sb = h->data;
-    if (sb->state == STATE_RUNNING) {
+    if (sb->state == STATE_RUNNING && sb->pause.is_on) {
+        watch_pause(sb);
+    } else if (sb->state == STATE_RUNNING) {
         /*
          * A process that the machine killed for its memory is often what the others wait for in
          * vain. Code that has as many processes as it may is kept from its end by that limit.
@@ -490,6 +567,7 @@ static void take_result(struct sandbox *sb, enum wire_verdict said, json_t *take
     if (interrupted) {
         r->interrupted = true;
         r->verdict = sb->stop_reason == VERDICT_OK ? VERDICT_KILLED : sb->stop_reason;
+        r->paused_too_long = sb->pause.was_too_long;
         set_error(sb, "KILLED", "the run was interrupted; variables of earlier runs are kept");
     } else if (r->verdict == VERDICT_ERROR) {
         /* An exception whose cause is a limit is that limit's verdict. */
@@ -532,11 +610,17 @@ void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const 
     if (wire_check(WIRE_REPLY, body, NULL) < 0)
         return;
     sb->inbox.ask = 0;
+    if (sb->pause.is_on && sb->pause.ask == ask)
+        end_pause(sb);
     send_message(sb, WIRE_REPLY, ask, body);
 }
 
 static void take_question(struct sandbox *sb, const struct inbox_item *item)
 {
+    if (sb->pause.is_debugged && str_eq(item->text, "debug"))
+        begin_pause(sb, item->id);
+    else if (sb->pause.is_on)
+        end_pause(sb); /* another question replaces the one of a pause */
     if (sb->events.ask && sb->events.ask(sb->events.arg, item->id, item->text, item->body))
         return;
     struct err nobody = ERR_INIT;
@@ -576,6 +660,10 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     case INBOX_DISPLAY:
         if (!sb->events.display || !sb->events.display(sb->events.arg, item->body))
             json_array_append(sb->result.displays, item->body);
+        break;
+    case INBOX_STEPS:
+        if (sb->events.steps)
+            sb->events.steps(sb->events.arg, item->body);
         break;
     case INBOX_PROGRESS:
         if (sb->events.progress)

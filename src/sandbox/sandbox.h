@@ -113,6 +113,13 @@ struct run_request {
     bool svg;                 /* figures as SVG too */
     const json_t *context;    /* an object: variables that Python sets first; may be NULL */
     const char *run_id, *thread_id; /* for the log of a database; may be NULL */
+    /*
+     * Of the wire's `exec`: Python is stepped through, and `debug` is asked in each pause; may be
+     * NULL. The clock of the run stands while it is paused, but for processor time; a pause may
+     * last for pause_ms.
+     */
+    const json_t *debug;
+    int64_t pause_ms;
 };
 
 /* Called while a run is under way. Any may be NULL. */
@@ -120,6 +127,7 @@ struct run_events {
     void (*output)(void *arg, bool is_stderr, const char *text, size_t len);
     /* {"png","svg","html","text","json"}. True: the listener keeps it, and the result does not. */
     bool (*display)(void *arg, const json_t *data);
+    void (*steps)(void *arg, json_t *steps); /* of a debugged run: an array of objects, borrowed */
     void (*progress)(void *arg, const char *stage, double fraction);    /* "ingest orders.csv", 0..1 */
     /*
      * The code asks for something ("input": a line of text; args {"prompt"}). True: sandbox_reply()
@@ -132,6 +140,7 @@ struct run_events {
 struct run_result {
     enum verdict verdict;
     bool interrupted; /* a running cell was stopped by an interrupt and its state is kept */
+    bool paused_too_long; /* by its debugger; the verdict is TIMEOUT */
     bool state_lost;  /* the kernel is gone, and with it its variables */
     /*
      * Checked result of the kernel: "columns", "types", "rows", "row_count", "truncated", "value", "error"
@@ -167,6 +176,8 @@ int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struc
  * more.
  */
 void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const struct err *error);
+/* A debugged run pauses at its next line. Ignored by any other. */
+void sandbox_pause(struct sandbox *sb);
 /* Stops the run under way: an interrupt first, then the kill; its result has VERDICT_KILLED. Harmless when idle. */
 void sandbox_interrupt(struct sandbox *sb);
 bool sandbox_alive(const struct sandbox *sb);

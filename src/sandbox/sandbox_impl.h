@@ -36,6 +36,8 @@ struct sandbox_request {
     size_t n_bytes;
     size_t max_bytes_back; /* in front of its answer */
     int64_t timeout_ms, max_output_bytes;
+    int64_t pause_ms;       /* of a debugged run */
+    size_t max_steps_bytes; /* … 0: it is not debugged */
 };
 
 int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,

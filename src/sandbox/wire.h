@@ -83,6 +83,8 @@ enum wire_type {
     WIRE_IMAGED,
     WIRE_EXPORT,
     WIRE_EXPORTED,
+    WIRE_PAUSE,
+    WIRE_STEPS,
     _WIRE_TYPE_MAX
 };
 
@@ -171,6 +173,10 @@ uint32_t wire_result_nodes(int64_t max_bytes);
 #define WIRE_DISPLAY_MAX                                                                           \
     (4 * (uint32_t)BASE64_MAX(DISPLAY_PART_MAX) + DISPLAY_INLINE_MAX + WIRE_FRAME_REST)
 #define WIRE_DISPLAY_NODES 250000u
+
+/* Bytes of one message of steps, and the most that one debugged run may send of them. */
+#define WIRE_STEPS_MAX (1u << 20)
+#define WIRE_STEPS_NODES 100000u
 
 /* ---- framing ---- */
 

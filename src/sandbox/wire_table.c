@@ -59,6 +59,9 @@ static const struct wire_field exec_fields[] = {
     { "max_rows", WIRE_INT, .min = -1, .max = INT_MAX_SAFE, .doc = "-1: all" },
     { "max_bytes", WIRE_INT, .min = -1, .max = INT_MAX_SAFE, .doc = "of the rows" },
     { "context", WIRE_OBJECT, .optional = true, .max = 256, .doc = "variables that are set first" },
+    { "debug", WIRE_OBJECT, .optional = true, .max = 16,
+      .doc = "the cell is stepped through: `max_steps`, `max_bytes`, "
+             "`stop_on_entry`, `exceptions`, `breakpoints` (debugger.md)" },
 };
 
 static const struct wire_field ingest_fields[] = {
@@ -143,6 +146,8 @@ static const struct wire_field result_fields[] = {
       .doc = "of an agent's cell: `__result__` or the last expression" },
     { "debug", WIRE_OBJECT, .optional = true, .nullable = true, .max = 16,
       .doc = "of an agent's cell: what `debug()` and `inspect_var()` said" },
+    { "stepped", WIRE_OBJECT, .optional = true, .nullable = true, .max = 4,
+      .doc = "of a debugged cell: `{\"lines\",\"steps\"}`, how many ran and how many were told" },
 };
 
 static const struct wire_field ingested_fields[] = {
@@ -206,8 +211,13 @@ static const struct wire_field progress_fields[] = {
 
 static const struct wire_field ask_fields[] = {
     { "what", WIRE_STR, .min = 1, .max = 32,
-      .doc = "`input`: a line of text from whoever runs the cell" },
+      .doc = "`input`: a line of text from whoever runs the cell; `debug`: the next command of "
+             "the debugger, while the cell is paused" },
     { "args", WIRE_OBJECT, .max = 32, .doc = "by `what`; of `input` `{\"prompt\"}`" },
+};
+
+static const struct wire_field steps_fields[] = {
+    { "steps", WIRE_ARRAY, .min = 1, .max = 10000, .doc = "executed lines, in order: debugger.md" },
 };
 
 /* ---- all of them ---- */
@@ -288,6 +298,13 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                              "then `exported`. The first request of its kernel." },
     [WIRE_EXPORTED] = { "exported", WIRE_TO_RIDDLE, RUNNING, WIRE_ANSWER, .max_bytes = 65536,
                         .max_nodes = 64, FIELDS(exported_fields), .doc = "Answers `export`." },
+    [WIRE_PAUSE] = { "pause", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT, .max_bytes = 16,
+                     .max_nodes = 2,
+                     .doc = "Pause the debugged request with this id at its next line. Ignored if "
+                            "it has ended or is not debugged." },
+    [WIRE_STEPS] = { "steps", WIRE_TO_RIDDLE, WIRE_BUSY, WIRE_EVENT, .max_bytes = WIRE_STEPS_MAX,
+                     .max_nodes = WIRE_STEPS_NODES, FIELDS(steps_fields),
+                     .doc = "Lines of a debugged `exec`." },
 };
 
 const struct wire_message *wire_message(unsigned type)

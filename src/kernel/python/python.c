@@ -21,6 +21,7 @@
 #include "kernel/python/dataframe_impl.h"
 #include "kernel/python/generators.h"
 #include "kernel/python/runtime.h"
+#include "kernel/python/trace.h"
 
 #define PACKAGE "riddle_runtime"
 
@@ -189,6 +190,12 @@ static PyMethodDef riddle_methods[] = {
     { "display", riddle_display, METH_O, "Sends one display, a JSON object as bytes." },
     { "clear_interrupt", riddle_clear_interrupt, METH_NOARGS,
       "Forgets an interrupt that is pending." },
+    { "trace_begin", trace_begin, METH_VARARGS, "The next code is debugged." },
+    { "trace_arm", trace_arm, METH_NOARGS, "It begins." },
+    { "trace_end", trace_end, METH_NOARGS, "It has ended." },
+    { "trace_breakpoints", trace_breakpoints, METH_O, "Lines of its cell that are looked at." },
+    { "trace_output", trace_output, METH_VARARGS, "What it has written." },
+    { "trace_store", trace_store, METH_O, "Writes changed variables back to their frame." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
     { NULL, NULL, 0, NULL },
 };
@@ -391,6 +398,7 @@ int python_start(const struct python_setup *setup, struct err *err)
     py.setup = *setup;
     py.pid = getpid();
     py.thread = PyThread_get_thread_ident();
+    trace_set_up(&(struct trace_setup){ .send = setup->steps, .take_pause = setup->take_pause });
     sigaction(SIGINT, NULL, &py.sigint);
     auto_ref PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < setup->n_tables; i++) {
@@ -456,15 +464,16 @@ static void write_failure(struct result *out)
 /* From what riddle_runtime.session.execute() returned. False when user code has put something else in its place. */
 static bool write_result(PyObject *answer, struct result *out)
 {
-    struct piece columns, types, rows, error, value, returned, debug;
+    struct piece columns, types, rows, error, value, returned, debug, stepped;
     const char *verdict;
     long long row_count;
     int truncated, has_result;
     if (!PyTuple_Check(answer) ||
-        !PyArg_ParseTuple(answer, "sy#y#y#Lpz#z#pz#z#", &verdict, &columns.json, &columns.len,
+        !PyArg_ParseTuple(answer, "sy#y#y#Lpz#z#pz#z#z#", &verdict, &columns.json, &columns.len,
                           &types.json, &types.len, &rows.json, &rows.len, &row_count, &truncated,
                           &error.json, &error.len, &value.json, &value.len, &has_result,
-                          &returned.json, &returned.len, &debug.json, &debug.len))
+                          &returned.json, &returned.len, &debug.json, &debug.len, &stepped.json,
+                          &stepped.len))
         return false;
     int v = wire_verdict_from_name(verdict);
     if (v < 0)
@@ -484,6 +493,8 @@ static bool write_result(PyObject *answer, struct result *out)
         write_piece(json, "returned", returned);
         write_piece(json, "debug", debug);
     }
+    if (stepped.json)
+        write_piece(json, "stepped", stepped);
     return true;
 }
 
@@ -500,8 +511,8 @@ int python_execute(const struct python_request *req, struct result *ret, struct 
 {
     atomic_store(&py.running, true);
     auto_ref PyObject *answer = PyObject_CallFunction(
-        py.execute, "y#iiLLz", req->code, (Py_ssize_t)req->code_len, req->restricted, req->svg,
-        req->max_rows, req->max_output_bytes, req->context);
+        py.execute, "y#iiLLzz", req->code, (Py_ssize_t)req->code_len, req->restricted, req->svg,
+        req->max_rows, req->max_output_bytes, req->context, req->debug);
     atomic_store(&py.running, false);
     if (getpid() != py.pid)
         _exit(answer ? 0 : 1);

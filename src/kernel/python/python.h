@@ -47,6 +47,8 @@ struct python_setup {
     int (*ask)(const char *json, size_t len, struct err *err);
     int (*reply)(json_t **ret, struct err *err);
     void (*withdraw)(void);
+    void (*steps)(const char *json, size_t len); /* lines of a debugged cell */
+    bool (*take_pause)(void); /* whether riddle has asked for a pause of it */
 };
 int python_start(const struct python_setup *setup, struct err *err);
 
@@ -58,6 +60,7 @@ struct python_request {
     long long max_rows;
     long long max_output_bytes; /* of the JSON rows */
     const char *context;        /* a JSON object: variables that are set first; may be NULL */
+    const char *debug; /* a JSON object: the cell is debugged; may be NULL */
 };
 
 /*

@@ -447,6 +447,7 @@ void lease_release(struct lease *l)
     lease_stop_engine(l);
     free(TAKE_PTR(l->pending.code));
     json_decref((json_t *)TAKE_PTR(l->pending.request.context));
+    json_decref((json_t *)TAKE_PTR(l->pending.request.debug));
     if (l->sandbox && l->state == LEASE_IDLE && *l->key && !l->spoilt && !ex->closing &&
         sandbox_alive(l->sandbox) && has_tables(l))
         sandbox_destroy(

@@ -108,6 +108,8 @@ int lease_remove_file(struct lease *lease, const char *path, lease_file_fn done,
                       struct err *err);
 /* Answers run_events.ask of the run under way, as sandbox_reply(). */
 void lease_reply(struct lease *lease, uint32_t ask, const json_t *value, const struct err *error);
+/* As sandbox_pause(). */
+void lease_pause(struct lease *lease);
 /* Stops the run under way; its result still comes. */
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);

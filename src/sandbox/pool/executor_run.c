@@ -29,6 +29,7 @@ static void drop_pending(struct lease *l)
 {
     free(l->pending.code);
     json_decref((json_t *)l->pending.request.context);
+    json_decref((json_t *)l->pending.request.debug);
     l->pending = (struct pending_run){ .code = NULL };
 }
 
@@ -287,6 +288,7 @@ int lease_keep_request(struct lease *l, const struct pending_run *p, const char 
     l->pending.request.code = copy;
     l->pending.request.code_len = len;
     json_incref((json_t *)l->pending.request.context);
+    json_incref((json_t *)l->pending.request.debug);
     l->done = done;
     l->done_arg = arg;
     return 0;
@@ -319,6 +321,12 @@ void lease_reply(struct lease *l, uint32_t ask, const json_t *value, const struc
 {
     if (l && l->sandbox && l->state == LEASE_RUNNING)
         sandbox_reply(l->sandbox, ask, value, error);
+}
+
+void lease_pause(struct lease *l)
+{
+    if (l && l->sandbox && l->state == LEASE_RUNNING)
+        sandbox_pause(l->sandbox);
 }
 
 void lease_interrupt(struct lease *l)

@@ -19,7 +19,7 @@ from types import ModuleType
 import _riddle
 import _riddle_frames
 
-from . import databases, debug, display, errors, everyday, pipeline, results, tables
+from . import databases, debug, display, errors, everyday, pipeline, results, stepper, tables
 from .policy import Policy, PolicyViolation
 from .values import Converter, bounded_repr, cut, dumps, safe_text, to_utf8
 
@@ -81,6 +81,7 @@ class Session:
         self.loop = None
         self.sources, self.source_size = [], 0
         self.policy = Policy(None, None)
+        self.stepped = None  # {lines, steps} of a cell that was debugged
         self.agent = False  # code of a sandbox of /sandbox
         self.modules = _MODULES
         self.log = debug.Log()
@@ -140,12 +141,13 @@ class Session:
 
     # ---- one cell ----
 
-    def execute(self, code, restricted, svg, max_rows, max_bytes, context=None):
+    def execute(self, code, restricted, svg, max_rows, max_bytes, context=None, stepping=None):
         """Runs a cell (UTF-8 bytes). Returns (verdict, columns, types, rows, row_count, truncated, error, value, has_result,
-        returned, debug): JSON as bytes where it is no number or bool, None for null. python.c writes the result from it."""
+        returned, debug, stepped): JSON as bytes where it is no number or bool, None for null. python.c writes the result from it."""
+        self.stepped = None
         if self.agent:
             self._begin_log()
-        verdict, error, table, trailing = self._run(code, restricted, svg, context)
+        verdict, error, table, trailing = self._run(code, restricted, svg, context, stepping)
         shown = returned = None
         body = results.EMPTY
         if error is None:
@@ -161,7 +163,7 @@ class Session:
                 body, table, shown, returned = results.EMPTY, None, None, None
         self._flush()
         report = self._end_log(error) if self.agent else None
-        return verdict, *body, _json(error), _json(shown), table is not None, returned, report
+        return verdict, *body, _json(error), _json(shown), table is not None, returned, report, _json(self.stepped)
 
     def _begin_log(self):
         self.log.begin()
@@ -188,7 +190,7 @@ class Session:
             text = to_utf8(dumps(cut_text))
         return text
 
-    def _run(self, code, restricted, svg, context):
+    def _run(self, code, restricted, svg, context, stepping):
         """(verdict, error, table, trailing value)"""
         if len(code) > _riddle.CODE_MAX:
             message = f"python_code has {len(code)} bytes; at most {_riddle.CODE_MAX} are allowed"
@@ -231,10 +233,10 @@ class Session:
                 self._load_names(tree, text, restricted)
                 if "parquet" in text:
                     everyday.parquet(self.sql)
-                if compiled.co_flags & inspect.CO_COROUTINE:
-                    self._run_async(eval(compiled, namespace))
+                if stepping is not None:
+                    self._step_through(compiled, cell, stepping, restricted)
                 else:
-                    exec(compiled, namespace)
+                    self._run_compiled(compiled)
             except SystemExit as stop:
                 if stop.code not in (None, 0):
                     raise
@@ -333,6 +335,31 @@ class Session:
         if name == "datetime" and not _reads_attribute(tree, name, ("datetime", "date", "time", "timedelta", "timezone", "UTC")):
             module = module.datetime
         self.namespace[name] = module
+
+    def _run_compiled(self, compiled):
+        if compiled.co_flags & inspect.CO_COROUTINE:
+            self._run_async(eval(compiled, self.namespace))
+        else:
+            exec(compiled, self.namespace)
+
+    def _step_through(self, compiled, cell, options, restricted):
+        steps = stepper.Stepper(options, self, restricted)
+        streams = sys.stdout, sys.stderr
+        sys.stdout, sys.stderr = stepper.recording(1), stepper.recording(2)
+        try:
+            steps.begin(cell, compiled)
+            _riddle.trace_arm()
+            self._run_compiled(compiled)
+        finally:
+            counts = _riddle.trace_end()
+            if counts is not None:
+                self.stepped = dict(zip(("lines", "steps"), counts))
+            for stream in (sys.stdout, sys.stderr):
+                try:
+                    stream.flush()
+                except Exception:
+                    pass
+            sys.stdout, sys.stderr = streams
 
     def _run_async(self, coroutine):
         import asyncio
@@ -438,8 +465,8 @@ def start(table_names, allowed, blocked, agent, debugging):
     _session.configure(table_names, allowed, blocked, agent, debugging)
 
 
-def execute(code, restricted, svg, max_rows, max_bytes, context):
-    return _session.execute(code, restricted, svg, max_rows, max_bytes, context)
+def execute(code, restricted, svg, max_rows, max_bytes, context, stepping):
+    return _session.execute(code, restricted, svg, max_rows, max_bytes, context, stepping)
 
 
 def state():

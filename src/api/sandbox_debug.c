@@ -1,0 +1,253 @@
+/* /sandbox/{id}/debug: code that is stepped through, and commands for it while it runs. */
+
+#include <stdio.h>
+#include "api/chats.h"
+#include "api/sandboxes.h"
+#include "base/limits.h"
+#include "base/str.h"
+
+#define STEPS_MAX 10000
+#define STEP_BYTES_MAX (8 << 20)
+#define BREAKPOINTS_MAX 256
+#define TEXT_MAX 4000 /* of an expression, a condition, a message */
+
+/* ---- what a body may have ---- */
+
+static const struct schema_field breakpoint_fields[] = {
+    { .name = "line", .types = SCHEMA_INTEGER, .required = true, SCHEMA_RANGE(1, 1000000),
+      .doc = "Of the code, from 1." },
+    { .name = "condition", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+      .doc = "An expression: it counts only where that is true." },
+    { .name = "hit_count", .types = SCHEMA_INTEGER | SCHEMA_STRING, .nullable = true,
+      .doc = "The time that it stops at, as a number; or `>=`, `>`, `<=`, `<` or `%` and one." },
+    { .name = "log_message", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+      .doc = "It does not stop: the `step` of the line has this text as `log`, with the values of "
+             "the expressions in braces." },
+    { .name = NULL },
+};
+static const struct schema breakpoint_schema = { .name = "Breakpoint",
+                                                 .doc = "Where a debugged execution stops.",
+                                                 .fields = breakpoint_fields };
+static const struct schema_field breakpoint_item = { .types = SCHEMA_OBJECT,
+                                                     .object = &breakpoint_schema };
+static const char *const exception_kinds[] = { "none", "uncaught", "raised", NULL };
+
+#define BREAKPOINTS_FIELD                                                                          \
+    {                                                                                              \
+        .name = "breakpoints", .types = SCHEMA_ARRAY, .nullable = true,                            \
+        SCHEMA_MAX(BREAKPOINTS_MAX), .items = &breakpoint_item,                                    \
+        .doc = "All of them: they replace those that were set."                                    \
+    }
+#define EXCEPTIONS_FIELD                                                                           \
+    {                                                                                              \
+        .name = "exceptions", .types = SCHEMA_STRING, .nullable = true,                            \
+        .choices = exception_kinds,                                                                \
+        .doc = "Which exceptions stop it: those that leave the code, or all."                      \
+    }
+
+static const struct schema_field debug_fields[] = {
+    SANDBOX_CODE_FIELD,
+    SANDBOX_CONTEXT_FIELD,
+    SANDBOX_TIMEOUT_FIELD,
+    SANDBOX_OUTPUT_FIELD,
+    { .name = "max_steps", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, STEPS_MAX),
+      .dflt = "1000", .doc = "Lines that are told, about; beyond it lines are sampled." },
+    { .name = "max_step_bytes", .types = SCHEMA_INTEGER, .nullable = true,
+      SCHEMA_RANGE(1024, STEP_BYTES_MAX), .dflt = "1048576", .doc = "The same in bytes." },
+    { .name = "stop_on_entry", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+      .doc = "It is paused before its first line." },
+    BREAKPOINTS_FIELD,
+    EXCEPTIONS_FIELD,
+    { .name = NULL },
+};
+static const struct schema debug_schema = {
+    .name = "DebuggedCode",
+    .doc = "Code for a sandbox that is stepped through.",
+    .fields = debug_fields,
+};
+
+/* ---- POST /sandbox/{id}/debug ---- */
+
+static json_t *options_of(const json_t *body)
+{
+    const json_t *points = json_object_get(body, "breakpoints"),
+                 *exceptions = json_object_get(body, "exceptions");
+    bool enters = json_is_true(json_object_get(body, "stop_on_entry"));
+    return json_pack("{s:O, s:O, s:b, s:s, s:o}", "max_steps",
+                     json_object_get(body, "max_steps"), "max_bytes",
+                     json_object_get(body, "max_step_bytes"), "stop_on_entry", enters,
+                     "exceptions",
+                     json_is_string(exceptions) ? json_string_value(exceptions) : "none",
+                     "breakpoints",
+                     json_is_array(points) ? json_deep_copy(points) : json_array());
+}
+
+static void post_debug(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct chat_code code;
+    if (sandbox_read_code(http_body_json(req), &code, &err) < 0) {
+        http_reply_error(req, &err);
+        return;
+    }
+    auto_json json_t *options = options_of(http_body_json(req));
+    if (!options) {
+        http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
+        return;
+    }
+    code.debug = options;
+    struct chat_request ask = { .form = FORM_SANDBOX,
+                                .stream = true,
+                                .code = &code,
+                                .thread_id = http_param(req, "sandbox_id") };
+    chat_serve(req, &ask);
+}
+
+/* ---- POST /sandbox/{id}/debug/{debug_id} ---- */
+
+static const char *const commands[] = { "state",    "continue",  "next",  "step",
+                                        "out",      "pause",     "stop",  "breakpoints",
+                                        "evaluate", "variables", "stack", "set",
+                                        NULL };
+
+static const struct schema_field path_item = { .types = SCHEMA_STRING, SCHEMA_MAX(200) };
+static const struct schema_field command_fields[] = {
+    { .name = "command", .types = SCHEMA_STRING, .required = true, .choices = commands,
+      .doc = "continue, next (over), step (into), out, pause, stop; evaluate, variables, stack, "
+             "set in a pause; breakpoints at any time; state." },
+    { .name = "frame", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(0, 1000),
+      .doc = "Of the stack; 0, the innermost, when missing." },
+    { .name = "expression", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+      .doc = "evaluate: an expression or a statement; set: the value." },
+    { .name = "name", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100),
+      .doc = "set: the variable." },
+    { .name = "value", .types = SCHEMA_ANY, .doc = "set: the value, when it is JSON." },
+    { .name = "scope", .types = SCHEMA_STRING, .nullable = true,
+      .choices = (const char *const[]){ "locals", "globals", NULL },
+      .doc = "variables: those of the frame, when missing." },
+    { .name = "path", .types = SCHEMA_ARRAY, .nullable = true, SCHEMA_MAX(20), .items = &path_item,
+      .doc = "variables: what this variable holds; names as they were told." },
+    BREAKPOINTS_FIELD,
+    EXCEPTIONS_FIELD,
+    { .name = NULL },
+};
+static const struct schema command_schema = { .name = "DebugCommand",
+                                              .doc = "A command for a debugged execution.",
+                                              .fields = command_fields };
+
+struct commanding {
+    struct http_request *req; /* NULL: answered */
+    struct chat *chat;
+    bool is_deferred;
+};
+
+static void commanding_free(struct commanding *m)
+{
+    chat_unref(m->chat);
+    free(m);
+}
+
+static void commanding_left(void *arg)
+{
+    struct commanding *m = arg;
+    chat_debug_forget(m->chat, m);
+    commanding_free(m);
+}
+
+static void on_answer(void *arg, const json_t *value, const struct err *err)
+{
+    struct commanding *m = arg;
+    struct http_request *req = TAKE_PTR(m->req);
+    bool is_deferred = m->is_deferred;
+    if (err)
+        http_reply_error(req, err);
+    else
+        http_reply_json(req, 200, value ? json_incref((json_t *)value) : json_object());
+    if (is_deferred)
+        commanding_free(m);
+}
+
+/* What a command cannot do without. */
+static int check_command(const json_t *body, struct err *err)
+{
+    const char *word = json_string_value(json_object_get(body, "command"));
+    if (str_eq(word, "evaluate") && !json_is_string(json_object_get(body, "expression")))
+        return err_set(err, ERR_VALIDATION, "evaluate needs an expression");
+    if (str_eq(word, "set") && !json_is_string(json_object_get(body, "name")))
+        return err_set(err, ERR_VALIDATION, "set needs a name");
+    return 0;
+}
+
+static void command(struct http_request *req, struct chat *c)
+{
+    struct err err = ERR_INIT;
+    struct commanding *m = calloc(1, sizeof(*m));
+    if (!m) {
+        http_reply_fail(req, ERR_NO_MEMORY, "out of memory");
+        return;
+    }
+    *m = (struct commanding){ .req = req, .chat = chat_ref(c) };
+    int r = check_command(http_body_json(req), &err);
+    if (r == 0)
+        r = chat_debug(c, http_param(req, "debug_id"), http_body_json(req), on_answer, m, &err);
+    if (r < 0)
+        http_reply_error(req, &err);
+    if (r < 0 || !m->req) {
+        commanding_free(m);
+        return;
+    }
+    m->is_deferred = true;
+    http_defer(req, commanding_left, m);
+}
+
+static void post_command(struct http_request *req)
+{
+    sandbox_with(req, command);
+}
+
+/* ---- the table ---- */
+
+static const struct route_param command_params[] = {
+    { .field = { .name = "sandbox_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `sandbox_id` of a sandbox." } },
+    { .field = { .name = "debug_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `debug_id` of the stream's first status." } },
+    { .field = { .name = NULL } },
+};
+
+static const struct route_response stream_responses[] = {
+    { 200, "text/event-stream", NULL, false,
+      "Events: status (debugging {debug_id}, paused {reason, line, frames, variables, …}, "
+      "running), step {step, line, source, function, depth, variables, output, time_us, …} for "
+      "each line that ran, step {stream, text} for live output, image, result, error, done. "
+      "Closing the stream stops the execution." },
+    { .status = 0 }
+};
+static const struct route_response command_responses[] = {
+    { 200, NULL, NULL, false,
+      "{debug_id, status: running | paused | waiting | stopping, …}, or what was asked for: "
+      "evaluate and set "
+      "{type, repr, size?, children, json?}, variables {variables}, stack {frames}, breakpoints "
+      "{breakpoints: [{id, line, verified, message?}]}" },
+    { .status = 0 }
+};
+
+static const struct route routes[] = {
+    { HTTP_POST, "/sandbox/{sandbox_id}/debug", post_debug, .id = "debugInSandbox",
+      .tag = "sandboxes", .summary = "Step through code in a sandbox", .params = sandbox_params,
+      .body = &debug_schema, .responses = stream_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
+                ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(CONFLICT),
+      .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_POST, "/sandbox/{sandbox_id}/debug/{debug_id}", post_command, .id = "commandDebugger",
+      .tag = "sandboxes", .summary = "Control a debugged execution", .params = command_params,
+      .body = &command_schema, .responses = command_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
+                ROUTE_ERR(CONFLICT) },
+};
+
+const struct route_table sandbox_debug_routes = { routes, ARRAY_SIZE(routes) };
