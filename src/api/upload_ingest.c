@@ -14,8 +14,9 @@
 #include "base/str.h"
 
 #define INGEST_SHARE 0.9 /* of the progress; the profile is the rest */
+#define TRIES_MAX 7      /* a second, then twice as long each time: a minute in all */
 
-enum job_state { JOB_NAMING, JOB_INGESTING, JOB_PROFILING, JOB_STORING };
+enum job_state { JOB_NAMING, JOB_INGESTING, JOB_WAITING, JOB_PROFILING, JOB_STORING };
 
 struct ingest_job {
     struct upload_set *set;
@@ -23,6 +24,8 @@ struct ingest_job {
     enum job_state state;
     bool cancelled; /* nobody wants the outcome; freed by the callback that is due */
     struct lease *lease;
+    unsigned tries;
+    struct loop_timer *again;
     int64_t begun_ms;
     struct err err;
 };
@@ -97,10 +100,44 @@ void upload_reword(struct err *err, const char *name)
     err_wrap(err, "Could not parse CSV");
 }
 
+static void acquire(struct ingest_job *job);
+
+static void try_again(void *arg)
+{
+    struct ingest_job *job = arg;
+    job->again = NULL;
+    acquire(job);
+}
+
+/*
+ * A fault of the server's, which may pass. Somebody who waits is told; a file that was acknowledged
+ * (before this server started, or without waiting) is not given up for it.
+ */
+static bool is_tried_again(struct ingest_job *job, const struct err *err)
+{
+    static const enum err_code passing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT,   ERR_IO,
+                                             ERR_NO_MEMORY,   ERR_ISOLATION, ERR_INTERNAL };
+    struct upload_set *set = job->set;
+    struct err ignored = ERR_INIT;
+    bool passes = false;
+    for (size_t i = 0; err && i < ARRAY_SIZE(passing); i++)
+        passes = passes || err->code == passing[i];
+    if (!passes || job->state == JOB_NAMING || set->watchers || set->reread || set->deleting ||
+        ++job->tries >= TRIES_MAX ||
+        loop_after(set->uploads->loop, 500u << job->tries, try_again, job, &job->again, &ignored) <
+            0)
+        return false;
+    job->state = JOB_WAITING;
+    log_warn("upload.again", LOG_STR("file_id", set->dataset.id), LOG_STR("error", err->message));
+    return true;
+}
+
 static void finish(struct ingest_job *job, const struct err *err)
 {
     struct upload_set *set = job->set;
     struct err why = ERR_INIT;
+    if (is_tried_again(job, err))
+        return;
     if (set->reread) {
         upload_reread_settle(set, err);
         job_end(job);
@@ -295,6 +332,7 @@ static void cancel(struct ingest_job *job)
     struct err why = ERR_INIT;
     job->cancelled = true;
     lease_release(TAKE_PTR(job->lease));
+    loop_cancel(TAKE_PTR(job->again));
     if (set->reread) {
         err_set(&why, ERR_UNAVAILABLE, "the server is stopping");
         upload_reread_settle(set, &why);

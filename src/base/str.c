@@ -111,6 +111,14 @@ bool str_is_utf8(const char *s, size_t len)
     size_t bad;
 
     while (len > 0) {
+        uint64_t word;
+
+        if (len >= sizeof(word) &&
+            (memcpy(&word, s, sizeof(word)), (word & 0x8080808080808080u) == 0)) {
+            s += sizeof(word); /* ASCII */
+            len -= sizeof(word);
+            continue;
+        }
         size_t n = str_utf8_next(s, len, &bad);
 
         if (n == 0)

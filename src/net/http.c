@@ -29,6 +29,7 @@
 #include "net/http_impl.h"
 
 #define BACKLOG 1024
+#define STALLED_MS 2000 /* a request of which nothing more came while the server is stopping */
 #define CROWDED_IDLE_MS 1000u
 #define FLUSH_MS 1000        /* what answers of a stopping server get to leave, past the deadline */
 #define BODY_PACE_BYTES 1024 /* per second */
@@ -83,6 +84,18 @@ static void on_mhd(uv_poll_t *poll, int status, int events)
 static void fail_in_flight(struct http_server *s);
 static void finish_stop(struct http_server *s);
 
+/* A stopping server waits for requests that are on their way in, as long as they come nearer. */
+static bool has_stalled(struct http_request *req, int64_t now_ms)
+{
+    uint64_t bytes = req->received + req->discarded;
+
+    if (req->seen_ms == 0 || bytes != req->seen_bytes || req->body_paused) {
+        req->seen_ms = now_ms;
+        req->seen_bytes = bytes;
+    }
+    return now_ms - req->seen_ms >= STALLED_MS;
+}
+
 static void check_connection(struct http_server *s, struct http_conn *conn, int64_t now_ms)
 {
     struct http_request *req = conn->req;
@@ -96,8 +109,13 @@ static void check_connection(struct http_server *s, struct http_conn *conn, int6
                                         s->options.idle_timeout_ms;
 
         /* A stopping server does not wait for a request that has not begun. */
-        if (now_ms - since_ms >= patience_ms || (s->stopping && !req))
+        if (now_ms - since_ms >= patience_ms ||
+            (s->stopping && (!req || has_stalled(req, now_ms))))
             shutdown(conn->fd, SHUT_RDWR);
+        return;
+    }
+    if (req->state == REQUEST_BODY && s->stopping && has_stalled(req, now_ms)) {
+        shutdown(conn->fd, SHUT_RDWR);
         return;
     }
     if (req->state != REQUEST_BODY || req->body_paused)

@@ -112,6 +112,8 @@ struct http_request {
     json_t *json;
     bool body_paused, body_resumed;
     int64_t paused_at_ms, paused_ms; /* time that the application took, not the client */
+    uint64_t seen_bytes; /* of the body, when it last grew while the server is stopping */
+    int64_t seen_ms;
     void *data;
     void (*destroy_data)(void *data);
 

@@ -597,6 +597,12 @@ static int read_row(sqlite3_stmt *stmt, enum record_type type, unsigned without,
         }
         const char *text = (const char *)sqlite3_column_text(stmt, column);
         size_t len = (size_t)sqlite3_column_bytes(stmt, column);
+        /* It goes out as it is; what a damaged disk made of it must not. */
+        if (text && !str_is_utf8(text, len))
+            return err_set(err, ERR_IO,
+                           "the store is damaged: a %s in it cannot be read; stop the server and "
+                           "put a backup in its place (riddle restore)",
+                           info->noun);
         char *copy = text ? arena_strndup(arena, text, len) : NULL;
         if (!copy)
             return err_set(err, ERR_NO_MEMORY, "reading a %s: out of memory", info->noun);

@@ -144,6 +144,11 @@ def test_seventeen_megabytes_of_figures(tmp_path):
         answer = server.post("/runs", drawing(*pictures))
         outputs = outputs_of(answer)
         assert [fetched(server, o) for o in outputs] == [picture(*p) for p in pictures]
+        # The same in a turn, whose question and answer are kept.
+        turn = server.post("/chat", {"dataset_id": "shop", "message": "PYTHON:\n" + drawing(*pictures)["python_code"]})
+        assert turn.status == 200 and turn.json["status"] == "succeeded", turn.body[:1000]
+        assert [fetched(server, o) for o in turn.json["images"]] == [picture(*p) for p in pictures]
+        assert len(server.get(f"/threads/{turn.json['thread_id']}/messages").json["messages"]) == 2
     with server:  # and they outlive the server
         stored = server.get(f"/runs/{answer.json['run_id']}").json["result_json"]["outputs"]
         assert stored == outputs

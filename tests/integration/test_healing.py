@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import sqlite3
 import subprocess
 import time
@@ -144,6 +145,23 @@ def test_a_damaged_table_is_made_anew(tmp_path, kind):
         assert total(server, uploaded) == SUM
 
 
+def test_an_upload_is_not_given_up_for_a_fault_that_passes(tmp_path):
+    """It was acknowledged, and no kernel can be had while it is to be read."""
+    broken, kernel = tmp_path / "broken", tmp_path / "riddle-kernel"
+    kernel.write_text(f"#!/bin/sh\n[ ! -e {broken} ] || exit 1\nexec {RIDDLE}-kernel \"$@\"\n")
+    kernel.chmod(0o755)
+    with make_server(tmp_path, RIDDLE_KERNEL=kernel) as server:
+        wait_until_settled(server)
+        broken.touch()
+        send_all(children(server.process.pid), signal.SIGKILL)
+        [file] = server.upload(("sales.csv", SALES), query="?wait=false").json["files"]
+        wait_until(lambda: server.log.read_text().count("event=upload.again") > 1, "it is tried again and again")
+        assert server.get(f"/uploads/{file['file_id']}").json["status"] == "processing"
+        broken.unlink()
+        wait_until(lambda: server.get(f"/uploads/{file['file_id']}").json["status"] == "ready", "it is read")
+        assert total(server, file["file_id"]) == SUM
+
+
 def test_tables_that_are_all_gone(tmp_path):
     server = Server(tmp_path, **QUICK, RIDDLE_IDLE_KERNELS=0)
     make_set(server, sales=SALES)
@@ -258,6 +276,29 @@ def test_the_loss_of_variables_is_told_once(tmp_path):
         assert not say(old, "SQL: SELECT 1 AS n") and not say(plain, "SQL: SELECT 1 AS n")
 
 
+# ---- a damaged store ----
+
+
+def test_bytes_of_the_store_that_are_no_text(tmp_path):
+    """Whatever a damaged disk makes of a capsule, an answer is JSON in UTF-8 or an error that says so."""
+    server = make_server(tmp_path)
+    with server:
+        run = server.sql("shop", "SELECT 'MARKERMARKERMARKER' AS word").json["run_id"]
+        thread = server.post("/chat", {"dataset_id": "shop", "message": "SQL: SELECT 'MARKERMARKERMARKER' AS word"}).json["thread_id"]
+        assert server.stop() == 0
+    path = server.home / "riddle.db"
+    damaged = path.read_bytes()
+    assert b"MARKERMARKERMARKER" in damaged
+    path.write_bytes(damaged.replace(b"MARKERMARKERMARKER", b"MARKER\xff\xfe\xc0\x80ERMARKER"))
+    with server:
+        for where in (f"/runs/{run}", "/runs", f"/threads/{thread}/messages", "/threads"):
+            answer = server.get(where)
+            answer.body.decode("utf-8")  # raises where it is none
+            assert answer.status == 200 and answer.json or answer.json["error"]["type"] == "IO_ERROR", (where, answer.body)
+        assert "put a backup in its place" in refused(server.get(f"/runs/{run}"), 500, "IO_ERROR")
+        assert server.sql("shop", "SELECT 1").json["result"]["rows"] == [[1]]
+
+
 # ---- stopping ----
 
 
@@ -268,6 +309,26 @@ def test_a_server_that_begins_stops_at_once(tmp_path):
         zygote = zygotes(server)["python"]
         os.kill(zygote, signal.SIGSTOP)
         assert server.stop() == 0 and state(zygote) is None
+
+
+def test_half_sent_requests_do_not_hold_up_the_stop(tmp_path):
+    """Neither those whose clients are gone nor those that say no more; and what is gone is not kept."""
+    with make_server(tmp_path, RIDDLE_STOP_TIMEOUT_SECONDS=60) as server:
+        half = []
+        for i in range(60):
+            s = socket.create_connection(("127.0.0.1", server.port))
+            s.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+                      if i % 2 else b"POST /runs HTTP/1.1\r\nHost: loc")
+            half.append(s)
+        wait_until(lambda: metric(server, "riddle_http_connections") >= 60, "they are open")
+        for s in half[:40]:
+            s.close()
+        wait_until(lambda: metric(server, "riddle_http_connections") <= 25, "those that are gone are not kept", 20)
+        began = time.monotonic()
+        assert server.stop() == 0
+        assert time.monotonic() - began < 30  # of 60 that requests under way may take
+        for s in half:
+            s.close()
 
 
 def test_an_upload_on_its_way_is_finished_before_the_stop(tmp_path):
