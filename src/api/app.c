@@ -87,6 +87,11 @@ static void collect(void *arg)
     metric_set(metric_series(kernels, "idle"), (double)ex.idle);
     metric_set(metric_series(kernels, "pooled"), (double)ex.pooled);
     metric_set(metric_series(metrics_gauge(m, "riddle_kernel_places", "Kernels that may be in use at once.", NULL)), (double)ex.places);
+    struct metric_family *memory = metrics_gauge(
+        m, "riddle_kernel_memory_bytes", "Memory that kernels may take, and the most that all may.",
+        "what", NULL);
+    metric_set(metric_series(memory, "held"), (double)ex.held_bytes);
+    metric_set(metric_series(memory, "budget"), (double)ex.memory_bytes);
     metric_set(metric_series(metrics_gauge(m, "riddle_queue_depth", "Runs that wait for a kernel.", NULL)), (double)ex.queued);
     metric_set(metric_series(metrics_counter(m, "riddle_zygote_restarts_total", "Zygotes started again since the start.", NULL)),
                (double)ex.zygote_restarts);
@@ -222,10 +227,11 @@ static int open_server(struct app *app, struct err *err)
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
     const struct route_table *tables[] = {
-        &page_routes, &health_routes,   &dataset_routes,  &upload_routes,      &plan_routes,
-        &run_routes,  &run_rows_routes, &data_routes,     &figure_routes,      &chat_routes,
-        &file_routes, &told_routes,     &verified_routes, &thread_edit_routes, &thread_data_routes,
-        &thread_fork_routes, &checkpoint_routes, &database_routes
+        &page_routes,       &health_routes,      &dataset_routes,     &upload_routes,
+        &plan_routes,       &run_routes,         &run_rows_routes,    &data_routes,
+        &figure_routes,     &chat_routes,        &file_routes,        &told_routes,
+        &verified_routes,   &thread_edit_routes, &thread_data_routes, &thread_fork_routes,
+        &checkpoint_routes, &database_routes,    &doctor_routes
     };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
@@ -332,6 +338,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = told_open(app, err);
     if (r == 0)
+        r = doctor_open(app, err);
+    if (r == 0)
         r = sessions_open(app, err);
     if (r == 0)
         r = llm_create(loop_uv(loop), cfg, &app->llm, err);
@@ -409,6 +417,7 @@ void app_destroy(struct app *app)
     guard_destroy(app->guard);
     metrics_destroy(app->metrics);
     told_close(app);
+    doctor_close(app);
     registry_unref(app->registry);
     free(app->openapi);
     if (app->lock_fd >= 0)

@@ -27,6 +27,7 @@ struct sessions;
 struct told;
 struct database_set;
 struct database_sets;
+struct doctor;
 
 struct app {
     int lock_fd; /* of RIDDLE_HOME */
@@ -51,6 +52,7 @@ struct app {
     struct figure_store *figures;
     struct uploads *uploads;  /* uploads.c */
     struct sessions *sessions; /* files.c */
+    struct doctor *doctor;     /* doctor.c */
     struct told *told;        /* told.c: words that owners wrote about data sets */
     struct llm *llm;
     struct agent *agent;      /* threads and who answers in them */
@@ -108,6 +110,10 @@ int app_profile_dataset(struct app *app, const struct dataset_handle *h, const c
 /* The page's files, from within the program; static_destroy(app->page). */
 int pages_open(struct app *app, struct err *err);
 
+/* doctor.c: checks of the machine, for GET /doctor. */
+int doctor_open(struct app *app, struct err *err);
+void doctor_close(struct app *app);
+
 /* ---- routes, one table per file ---- */
 
 struct route_table {
@@ -117,7 +123,7 @@ struct route_table {
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
     run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, file_routes,
     told_routes, verified_routes, thread_edit_routes, thread_data_routes, thread_fork_routes,
-    checkpoint_routes, database_routes;
+    checkpoint_routes, database_routes, doctor_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

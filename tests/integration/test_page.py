@@ -1,8 +1,10 @@
 """How the page is served; tests/browser has what it does."""
 
 import gzip
+import json
 import re
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -96,3 +98,13 @@ def test_settings_in_force_without_texts_and_secrets(shared):
     assert all(s["value"] is None and s["is_set"] in (True, False) for s in settings.values() if s["kind"] in ("text", "secret"))
     assert settings["RIDDLE_API_KEYS"]["kind"] == "secret" and settings["DATASETS_DIR"]["is_set"] is True
     assert str(shared.datasets).encode() not in shared.get("/settings").body
+
+
+def test_checks_of_the_machine_are_served(shared):
+    """As riddle doctor makes them, without paths of the machine; one child serves all who ask."""
+    with ThreadPoolExecutor(4) as clients:
+        answers = [a.json for a in clients.map(lambda _: shared.get("/doctor"), range(4))]
+    assert all(a == answers[0] for a in answers) and answers[0]["status"] in ("pass", "caution"), answers
+    checks = {c["name"]: c for c in answers[0]["checks"]}
+    assert checks["seccomp"] == {"name": "seccomp", "status": "pass"} and "jail as a whole" in checks
+    assert str(shared.directory) not in json.dumps([c for c in answers[0]["checks"] if c["status"] == "pass"])

@@ -46,6 +46,23 @@ interface Setting { name: string; section: string; kind: string; value: number |
 const shownSetting = (s: Setting) => (s.kind === 'text' || s.kind === 'secret' ? (s.is_set ? 'set' : 'not set')
   : s.kind === 'bytes' ? bytes(s.value as number) : s.kind === 'boolean' ? (s.value ? 'on' : 'off') : String(s.value));
 
+interface Check { name: string; status: 'pass' | 'caution' | 'fail'; detail?: string; remedy?: string }
+
+/* What riddle doctor finds. What passed is a number until it is asked for. */
+function Doctor() {
+  const checks = useSignal<Check[] | null>(null), problem = useSignal<string | null>(null);
+  useEffect(() => { get<{ checks: Check[] }>('/doctor').then(got => { checks.value = got.checks; }, error => { problem.value = (error as Error).message; }); }, []);
+  const good = checks.value?.filter(c => c.status === 'pass') ?? [], others = checks.value?.filter(c => c.status !== 'pass') ?? [];
+  return (
+    <section class="doctor" aria-label="Checks of the machine">
+      <h2>Checks of the machine</h2>
+      {problem.value ? <p class="note">{problem.value}</p> : !checks.value && <p class="note">Checking…</p>}
+      {!!others.length && <ul class="findings">{others.map(c => <li class={c.status}><b>{c.name}</b> {c.detail}{c.remedy && <small>{sentence(c.remedy)}</small>}</li>)}</ul>}
+      {checks.value && <details><summary>{others.length ? `${good.length} others passed` : `All ${good.length} passed`}</summary><p class="note">{good.map(c => c.name).join(', ')}</p></details>}
+    </section>
+  );
+}
+
 /* Texts and secrets never leave the server: only whether they are set. */
 function Settings() {
   const all = useSignal<Setting[] | null>(null);
@@ -113,10 +130,12 @@ export default function Status() {
           <Group title="Runs by verdict" items={[...happened(by('riddle_runs_total', 'verdict')), ...happened(value('riddle_runs_refused_total', 'Refused, queue full'))]} />
           <Group title="Turns by end" items={by('riddle_turns_total', 'status')} />
           <Group title="Latency" items={[...times('riddle_run_seconds', 'Runs'), ...times('riddle_http_request_seconds', 'Requests'), ...times('riddle_loop_lag_seconds', 'Event loop')]} />
+          <Group title="Memory of kernels" items={all('riddle_kernel_memory_bytes').map(s => [s.labels.what === 'held' ? 'Reserved' : 'Budget', bytes(s.value)] as [string, string]).concat(value('riddle_images_bytes', 'Images of cold threads', bytes))} />
           <Group title="Connections" items={[...value('riddle_http_connections', 'Open'), ...value('riddle_http_requests_in_flight', 'Requests under way'), ...value('riddle_http_event_streams', 'Event streams')]} />
           <Group title="Model" items={[...value('riddle_llm_calls_total', 'Calls'), ...by('riddle_llm_tokens_total', 'kind').map(([n, v]) => [`Tokens, ${n.toLowerCase()}`, v] as [string, string]), ...value('riddle_llm_cost_usd_total', 'Cost', v => `$${v.toFixed(4)}`)]} />
         </div>
       )}
+      <Doctor />
       <Settings />
     </div>
   );
