@@ -17,6 +17,7 @@
 #include "base/str.h"
 #include "database/params.h"
 #include "database/result.h"
+#include "database/sqlite_jail.h"
 
 #define CELL_MAX_BYTES (16 << 20)
 #define MEMORY_MAX_BYTES (2ll << 30)
@@ -308,6 +309,8 @@ static int open_file(const json_t *req, struct work *w, sqlite3 **ret, struct er
     sqlite3_db_config(*ret, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
     sqlite3_db_config(*ret, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, NULL);
     sqlite3_db_config(*ret, SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0, NULL);
+    /* Sorting has no other place: files of its own are out of reach. */
+    (void)sqlite3_exec(*ret, "PRAGMA temp_store = MEMORY", NULL, NULL, NULL);
     if (!w->writable && sqlite3_exec(*ret, "PRAGMA query_only = ON", NULL, NULL, NULL) != SQLITE_OK)
         return err_set(err, ERR_UNAVAILABLE, "its file is no SQLite database, or is locked");
     return 0;
@@ -393,6 +396,21 @@ static int answer(const struct db_result *r, const struct err *failed)
     return e;
 }
 
+/* The first request names the file; from then on there is no other. */
+static int enter_jail(const json_t *req, const struct work *w, struct err *err)
+{
+    static bool is_closed;
+    const char *path = json_string_value(json_object_get(req, "path"));
+    if (is_closed)
+        return 0;
+    if (!path)
+        return err_set(err, ERR_PROTOCOL, "no file");
+    is_closed = true;
+    if (sqlite_jail(path, w->writable != NULL, err) < 0)
+        exit(EXIT_FAILURE); /* nothing is read without it */
+    return 0;
+}
+
 static int serve(const char *line, size_t len)
 {
     auto_json json_t *req = NULL;
@@ -409,6 +427,8 @@ static int serve(const char *line, size_t len)
                    json_integer_value(json_object_get(req, "max_bytes")));
     if (r == 0 && !w.sql)
         r = err_set(&err, ERR_PROTOCOL, "no statement");
+    if (r == 0)
+        r = enter_jail(req, &w, &err);
     if (r == 0)
         r = open_file(req, &w, &db, &err);
     if (r == 0)

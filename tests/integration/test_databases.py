@@ -1,15 +1,18 @@
 """Databases that are asked where they are: a real PostgreSQL and SQLite files, through the API and from inside of kernels."""
 
+import ctypes
 import json
 import sqlite3
+import subprocess
 import threading
 import time
 import urllib.parse
+from pathlib import Path
 
 import postgres
 import pytest
 from database_statements import POSTGRES_HARMLESS, POSTGRES_REFUSED, SQLITE_HARMLESS, SQLITE_REFUSED
-from server import Server
+from server import RIDDLE, Server
 
 pytestmark = pytest.mark.skipif(postgres.programs() is None, reason="PostgreSQL is not installed: scripts/install-deps test")
 
@@ -454,3 +457,31 @@ def test_doctor_looks_at_each_database(programs, pg, lite):
     assert checks["database files"][0] == "pass" and "read-only" in checks["database files"][1]
     assert checks["database root"][0] == "fail" and "superuser" in checks["database root"][1]
     assert checks["database wrong"][0] == "fail" and "other-pass-word" not in done.text + done.err
+
+def test_the_process_of_sqlite_reads_its_own_directory_only(lite, tmp_path):
+    """Spoken to as riddle does it: whatever takes SQLite over has no more than this process."""
+    other = tmp_path / "other.db"
+    with sqlite3.connect(other) as db:
+        db.execute("CREATE TABLE t (x)")
+    worker = subprocess.Popen([RIDDLE, "--sqlite-worker"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={})
+
+    def ask(path, sql):
+        request = {"path": str(path), "internal": False, "sql": sql, "params": {}, "timeout_ms": 5000, "max_rows": 10, "max_bytes": 10000}
+        worker.stdin.write(json.dumps(request).encode() + b"\n")
+        worker.stdin.flush()
+        answer = json.loads(worker.stdout.readline())
+        worker.stdout.read(sum(answer.get("bytes", [])))
+        return answer
+
+    try:
+        assert ask(lite, "SELECT count(*) FROM users")["rows"] == 1
+        status = dict(line.split(":\t") for line in Path(f"/proc/{worker.pid}/status").read_text().splitlines() if ":\t" in line)
+        assert status["Seccomp"] == "2" and status["NoNewPrivs"] == "1"
+        assert int(status["CapEff"], 16) & ~(1 << 2) == 0 and int(status["CapPrm"], 16) & ~(1 << 2) == 0
+        if ctypes.CDLL(None).syscall(444, None, 0, 1) > 0:  # Linux has Landlock
+            assert ask(other, "SELECT * FROM t")["error"]["message"] == "its file cannot be opened"
+        rows = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 200000) SELECT i FROM n ORDER BY i * 7919 % 200003"
+        assert ask(lite, rows)["rows"] == 10
+    finally:
+        worker.kill()
+        worker.wait()

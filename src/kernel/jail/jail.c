@@ -32,6 +32,7 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 #include "base/fdio.h"
+#include "base/landlock.h"
 #include "base/str.h"
 #include "gen/platform.h"
 #include "kernel/jail/syscalls.h"

@@ -114,12 +114,4 @@ void seccomp_finish(struct seccomp_filters *filters);
 int seccomp_apply_first(const struct seccomp_filters *filters, struct err *err);
 int seccomp_apply_last(const struct seccomp_filters *filters, struct err *err);
 
-/* ABI version of the running kernel, 0 if there is none. */
-int landlock_abi(void);
-struct landlock_path {
-    const char *path;
-    bool writable;
-};
-int landlock_apply(const struct landlock_path *paths, size_t n, struct err *err);
-
 #endif

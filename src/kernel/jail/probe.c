@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include "base/fdio.h"
 #include "base/json.h"
+#include "base/landlock.h"
 #include "base/str.h"
 #include "gen/platform.h"
 #include "kernel/jail/jail.h"

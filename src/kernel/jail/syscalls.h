@@ -3,7 +3,6 @@
 
 /* Every raw system call of riddle-kernel, where glibc 2.36 has no wrapper (or one that does too much). */
 
-#include <linux/landlock.h>
 #include <linux/sched.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -29,23 +28,6 @@ static inline int sys_pivot_root(const char *new_root, const char *put_old)
 static inline int sys_seccomp(unsigned int op, unsigned int flags, void *args)
 {
     return (int)syscall(SYS_seccomp, op, flags, args);
-}
-
-static inline int sys_landlock_create_ruleset(const struct landlock_ruleset_attr *attr, size_t size,
-                                              uint32_t flags)
-{
-    return (int)syscall(SYS_landlock_create_ruleset, attr, size, flags);
-}
-
-static inline int sys_landlock_add_rule(int fd, enum landlock_rule_type type, const void *attr,
-                                        uint32_t flags)
-{
-    return (int)syscall(SYS_landlock_add_rule, fd, type, attr, flags);
-}
-
-static inline int sys_landlock_restrict_self(int fd, uint32_t flags)
-{
-    return (int)syscall(SYS_landlock_restrict_self, fd, flags);
 }
 
 #endif

@@ -3,12 +3,34 @@
  * listed can be read or written. Newer kernels also refuse TCP, abstract Unix sockets and signals to the outside.
  */
 
+#include "base/landlock.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/landlock.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "kernel/jail/jail.h"
-#include "kernel/jail/syscalls.h"
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/macros.h"
+
+static inline int sys_landlock_create_ruleset(const struct landlock_ruleset_attr *attr, size_t size,
+                                              uint32_t flags)
+{
+    return (int)syscall(SYS_landlock_create_ruleset, attr, size, flags);
+}
+
+static inline int sys_landlock_add_rule(int fd, enum landlock_rule_type type, const void *attr,
+                                        uint32_t flags)
+{
+    return (int)syscall(SYS_landlock_add_rule, fd, type, attr, flags);
+}
+
+static inline int sys_landlock_restrict_self(int fd, uint32_t flags)
+{
+    return (int)syscall(SYS_landlock_restrict_self, fd, flags);
+}
 
 /* The newest layout this file knows; Debian 12's header ends with the first member. */
 struct ruleset_attr {

@@ -1,0 +1,17 @@
+#ifndef RIDDLE_DATABASE_SQLITE_JAIL_H
+#define RIDDLE_DATABASE_SQLITE_JAIL_H
+
+/*
+ * What the worker of SQLite gives up before it opens its file, for good: every system call but those
+ * that SQLite and C's library need, every file but those in the directory of its own, and, as root,
+ * every capability but those that open it. A file that makes SQLite run its author's code then
+ * reads what lies beside it, and nothing else.
+ */
+
+#include <stdbool.h>
+#include "base/err.h"
+
+/* path: of the file. ISOLATION: the worker must end. Landlock is left out where Linux has none. */
+int sqlite_jail(const char *path, bool writable, struct err *err);
+
+#endif
