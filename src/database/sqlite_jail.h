@@ -2,9 +2,9 @@
 #define RIDDLE_DATABASE_SQLITE_JAIL_H
 
 /*
- * What the worker of SQLite gives up before it opens its file, for good: every system call but those
- * that SQLite and C's library need, every file but those in the directory of its own, and, as root,
- * every capability but those that open it. A file that makes SQLite run its author's code then
+ * What the worker of SQLite gives up before it opens its file, for good: system calls but those
+ * that SQLite and the C library need, every file but those in the directory of its own, and, as
+ * root, every capability but those that open it. A file that makes SQLite run its own code then
  * reads what lies beside it, and nothing else.
  */
 
