@@ -231,11 +231,10 @@ static int put_label(struct text *t, size_t row, size_t n_same)
     return r;
 }
 
-/* "highest in Nov 2025 (1,234)" */
+/* "highest for Paris (1,234)"; word: all before the label */
 static int put_extreme(struct text *t, const char *word, size_t row, size_t n_same)
 {
-    bool time = shape_kind_of(t->result, 0) == SHAPE_TIME;
-    int r = buf_printf(t->b, t->err, "%s %s ", word, time ? "in" : "for");
+    int r = put(t, word);
     if (r >= 0)
         r = put_label(t, row, n_same);
     if (r >= 0)
@@ -315,15 +314,21 @@ static int put_measured(struct text *t)
         r = put(t, ": ");
     if (r < 0)
         return r;
-    /* The end that the rows are ordered by comes first; of cut rows only that one is known. */
-    bool low_first = x.rises && !span;
-    r = low_first ? put_extreme(t, "lowest", x.low, x.n_low) :
-                    put_extreme(t, "highest", x.high, x.n_high);
-    if (r >= 0 && (!t->truncated || !ordered)) {
-        r = put(t, ", ");
+    /*
+     * The end that the rows are ordered by comes first. Of ordered rows that is all that is known:
+     * they may be the first of more, by a limit or by a cut.
+     */
+    bool time = shape_kind_of(t->result, 0) == SHAPE_TIME;
+    if (ordered && !span) {
+        r = x.rises ? put_extreme(t, "lowest for ", x.low, x.n_low) :
+                      put_extreme(t, "highest for ", x.high, x.n_high);
+        if (r >= 0 && !t->truncated)
+            r = x.rises ? put_extreme(t, ", up to ", x.high, x.n_high) :
+                          put_extreme(t, ", down to ", x.low, x.n_low);
+    } else {
+        r = put_extreme(t, time ? "highest in " : "highest for ", x.high, x.n_high);
         if (r >= 0)
-            r = low_first ? put_extreme(t, "highest", x.high, x.n_high) :
-                            put_extreme(t, "lowest", x.low, x.n_low);
+            r = put_extreme(t, time ? ", lowest in " : ", lowest for ", x.low, x.n_low);
     }
     return r < 0 ? r : put(t, ".");
 }

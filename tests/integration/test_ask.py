@@ -81,7 +81,7 @@ def test_the_answer_in_words(programs, sets):
     assert done.status == 0, done.err
     (name, most), (last, least) = want[0], want[-1]
     figures = [f"{round(x, 2):,.2f}".rstrip("0").rstrip(".") for x in (most, least)]
-    assert done.text.startswith(f"Total amount by category: highest for {name} ({figures[0]}), lowest for {last} ({figures[1]}).\n")
+    assert done.text.startswith(f"Total amount by category: highest for {name} ({figures[0]}), down to {last} ({figures[1]}).\n")
     assert "Understood: sum of `amount` by `category`" in done.text
 
 

@@ -52,17 +52,17 @@ static void test_sentences(void **state)
           "(5.5 %)." },
         { "{'columns':['plan','cancelled_rate'],'types':['VARCHAR','DOUBLE'],'rows':[['a',0.25],"
           "['b',0.125]]}",
-          "sql", NULL, "Cancelled rate by plan: highest for a (25 %), lowest for b (12.5 %)." },
+          "sql", NULL, "Cancelled rate by plan: highest for a (25 %), down to b (12.5 %)." },
         { "{'columns':['exchange_rate'],'types':['DOUBLE'],'rows':[[0.85]]}", "sql", NULL,
           "Exchange rate: 0.85." },
         { "{'columns':['year'],'types':['BIGINT'],'rows':[[2024]]}", "sql", NULL, "Year: 2024." },
         { "{" TWO "'rows':[['Paris',1500]]}", "sql", NULL, "City: Paris, total amount: 1,500." },
         { "{" TWO "'rows':[['Paris',1500.25],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
-          "Total amount by city: highest for Paris (1,500.25), lowest for Oslo (3)." },
+          "Total amount by city: highest for Paris (1,500.25), down to Oslo (3)." },
         { "{" TWO "'rows':[['Oslo',3.0],['Rome',20.0]]}", "sql", NULL,
-          "Total amount by city: lowest for Oslo (3), highest for Rome (20)." },
+          "Total amount by city: lowest for Oslo (3), up to Rome (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',3.0]]}", "sql", NULL,
-          "Total amount by city: highest for Paris and 1 other (20), lowest for Oslo (3)." },
+          "Total amount by city: highest for Paris and 1 other (20), down to Oslo (3)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0]]}", "sql", NULL,
           "All 2 rows have the same total amount (20)." },
         { "{" TWO "'rows':[['Paris',20.0],['Rome',20.0],['Oslo',null]]}", "sql", NULL,
@@ -81,10 +81,10 @@ static void test_sentences(void **state)
           "Count by month, Jan 2024 to Mar 2024: highest in Feb 2024 (7), lowest in Jan 2024 "
           "(5)." },
         { "{'columns':['year','n'],'types':['BIGINT','BIGINT'],'rows':[[2023,5],[2024,7]]}", "sql",
-          NULL, "Count by year: lowest for year 2023 (5), highest for year 2024 (7)." },
+          NULL, "Count by year: lowest for year 2023 (5), up to year 2024 (7)." },
         { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['Rome','a',9],['Rome',null,7],['Oslo','a',1]]}",
           "sql", NULL,
-          "Count by city and kind: highest for Rome / a (9), lowest for Oslo / a (1)." },
+          "Count by city and kind: highest for Rome / a (9), down to Oslo / a (1)." },
         { "{'columns':['a','b','c'],'types':['VARCHAR','BIGINT','DOUBLE'],"
           "'rows':[['x',1000,2.5],['y',2,3]]}",
           "sql", NULL, "2 rows. The first: a x, b 1,000, c 2.5." },
@@ -92,7 +92,7 @@ static void test_sentences(void **state)
           "python", NULL, "The code gave 6 rows with 3 columns." },
         { "{'columns':['a'],'rows':[['one\\nline']]}", "sql", NULL, "A: one?line." },
         { "{'columns':['x','y'],'types':['object','float64'],'rows':[['a',1.5],['b',0.5]]}",
-          "python", NULL, "Y by x: highest for a (1.5), lowest for b (0.5)." },
+          "python", NULL, "Y by x: highest for a (1.5), down to b (0.5)." },
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         struct err err = ERR_INIT;
