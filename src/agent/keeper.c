@@ -7,7 +7,8 @@
  * An image is named by its thread, by the data that the thread has (with other data it is not
  * found) and by the ids of its data sets and uploads: when one is deleted, its images go, too. When
  * a kernel has been made from it, it is kept under another name until there is a new one: after a
- * server that was killed the thread goes on from it, and says that what ran since is not in it.
+ * server that was killed the thread goes on from it, and says so if code ran since that is not in
+ * it. With CHECKPOINT_SECONDS kernels that live write images, too.
  */
 
 #include <dirent.h>
@@ -126,7 +127,9 @@ void keeper_adopt(struct chat *c)
     struct err ignored = ERR_INIT;
     if (!image_path(c, path) || !thread_name(c->owner, c->id, thread))
         return;
-    bool is_old = access(path, R_OK) < 0 && thread_sleep_recover(path);
+    bool is_old = false;
+    if (access(path, R_OK) < 0)
+        (void)thread_sleep_recover(path, &is_old);
     const char *lost = take_lost(c->agent, thread);
     if (access(path, R_OK) == 0 && thread_kernel_adopt(c->kernel, path, &ignored) == 0) {
         if (is_old)
@@ -431,19 +434,35 @@ int keeper_check_room(struct agent *a, struct err *err)
                    "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
 }
 
-int chat_cool(struct chat *c, struct err *err)
+static int write_image(struct chat *c,
+                       int (*write)(struct thread_kernel *k, const char *path, struct err *err),
+                       struct err *err)
 {
     char path[IMAGE_PATH_SIZE];
     if (c->turns || thread_kernel_is_busy(c->kernel))
         return err_set(err, ERR_CONFLICT, "this thread is busy");
-    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
-        return 0;
     if (!image_path(c, path))
         return err_set(err, ERR_UNAVAILABLE,
                        c->data_is_gone ? "data that the thread had was deleted" :
                                          "this thread cannot have an image");
     int r = keeper_check_room(c->agent, err);
-    return r < 0 ? r : thread_kernel_image(c->kernel, path, err);
+    return r < 0 ? r : write(c->kernel, path, err);
+}
+
+int chat_cool(struct chat *c, struct err *err)
+{
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD && !c->turns &&
+        !thread_kernel_is_busy(c->kernel))
+        return 0;
+    return write_image(c, thread_kernel_image, err);
+}
+
+/* Code ran so long ago that what it left is to outlive the server. */
+static bool is_due(const struct chat *c, int64_t now)
+{
+    int64_t since = thread_kernel_unsaved_ms(c->kernel), after_s = c->agent->env.cfg->checkpoint_s;
+    return after_s > 0 && since > 0 && now - since >= after_s * 1000 &&
+           thread_kernel_is_kept(c->kernel) && !thread_kernel_refusal(c->kernel);
 }
 
 int chat_wake(struct chat *c, struct err *err)
@@ -535,6 +554,8 @@ static uint64_t sweep_ms(const struct agent *a)
         ms = MIN_OF(ms, a->env.cfg->freeze_after_s * 500);
     if (a->env.cfg->cold_after_s > 0)
         ms = MIN_OF(ms, a->env.cfg->cold_after_s * 500);
+    if (a->env.cfg->checkpoint_s > 0)
+        ms = MIN_OF(ms, a->env.cfg->checkpoint_s * 500);
     if (agent_has_sandboxes(a))
         ms = MIN_OF(ms, SANDBOX_SWEEP_MS);
     return (uint64_t)ms;
@@ -554,6 +575,8 @@ static void on_sweep(void *arg)
                  !thread_kernel_refusal(c->kernel) &&
                  now - c->used_ms > a->env.cfg->cold_after_s * 1000)
             (void)chat_cool(c, &err); /* what cannot be imaged stays as it is */
+        else if (is_due(c, now) && write_image(c, thread_kernel_save, &err) == 0)
+            continue; /* it is frozen by a later sweep */
         else if (a->env.cfg->freeze_after_s > 0 && thread_kernel_state(c->kernel) == KERNEL_HOT &&
                  thread_kernel_is_hot(c->kernel) &&
                  now - c->used_ms > a->env.cfg->freeze_after_s * 1000)

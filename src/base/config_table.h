@@ -78,6 +78,10 @@
                "After this time without use a thread's kernel is written to a file below "         \
                "RIDDLE_HOME and ended. The next message makes a kernel of it that goes on with "   \
                "the same variables. 0: never.")                                                    \
+    CONFIG_INT(checkpoint_s, "CHECKPOINT_SECONDS", 0, 0, 3153600000,                               \
+               "When code ran so long ago that no file has its variables yet, a thread's kernel "  \
+               "is written to one as soon as it runs nothing, and goes on. If the server is "      \
+               "killed, no more is lost. 0: only kernels that are ended are written to files.")    \
     CONFIG_BYTES(images_bytes, "RIDDLE_IMAGES_SIZE", "4g", 0, 1125899906842624,                    \
                  "Bytes of those files together: about 0.2 MB for each thread besides what it "    \
                  "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \

@@ -328,6 +328,8 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     struct thread_kernel *k = arg;
     struct err ignored = ERR_INIT;
     enum kernel_event event = err ? KERNEL_EV_FAILED : after[k->state];
+    if (!err && k->state == KERNEL_IMAGING)
+        k->unsaved_ms = 0;
     kernel_enter(k);
     if (k->state == KERNEL_THAWING && k->stage == JOB_WAITS)
         k->times.wait_us = clock_now_us() - k->since_us;
@@ -335,9 +337,11 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
     else if (err && k->state == KERNEL_IMAGING)
         snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
-    else if (!err && k->state == KERNEL_IMAGING && k->stage == JOB_WAITS) {
+    else if (!err && k->state == KERNEL_IMAGING && (k->stays || k->stage == JOB_WAITS)) {
         event = KERNEL_EV_READY;
-        k->is_retired = false; /* the new image is: the kernel goes on from it */
+        if (k->env.sleep->imaged)
+            k->env.sleep->imaged(k->image);
+        k->is_retired = false; /* the kernel goes on from the new one */
     } else if (!err)
         note_move(k, kernel_state_name(KERNEL_HOT),
                   kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
@@ -357,8 +361,19 @@ static void discard_image(struct thread_kernel *k)
     free(image);
 }
 
+/* Something is about to change in the kernel. */
+static void outdate_image(struct thread_kernel *k)
+{
+    if (k->unsaved_ms)
+        return;
+    k->unsaved_ms = clock_now_ms();
+    if (k->image && k->is_retired && k->env.sleep->outdate)
+        k->env.sleep->outdate(k->image);
+}
+
 static void release(struct thread_kernel *k, const char *why)
 {
+    k->unsaved_ms = 0;
     lease_release(TAKE_PTR(k->lease));
     discard_image(k);
     kernel_forget_files(k);
@@ -385,11 +400,13 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
             return 0; /* the job begins in a moment */
         return lease_park(k->lease) < 0 ? err_set(err, ERR_UNAVAILABLE, "%s", why ? why : "its sandbox broke") : 0;
     case KERNEL_DO_RUN:
+        outdate_image(k);
         if (k->job.kind == RUN_PYTHON)
             k->variables = true;
         k->refusal[0] = '\0';
         return begin_job(k, k->lease, err);
     case KERNEL_DO_COPY:
+        outdate_image(k);
         return kernel_begin_file(k, err);
     case KERNEL_DO_FREEZE:
         k->since_us = clock_now_us();
@@ -683,7 +700,7 @@ int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *e
     return 0;
 }
 
-int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err)
+static int begin_image(struct thread_kernel *k, const char *path, bool stays, struct err *err)
 {
     struct kernel_move move;
     if (k->stale)
@@ -696,7 +713,23 @@ int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *e
     k->image = strdup(path);
     if (!k->image)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
+    k->stays = stays;
     return kernel_step(k, KERNEL_EV_IMAGE, "its sandbox ended while it was put aside", err);
+}
+
+int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err)
+{
+    return begin_image(k, path, false, err);
+}
+
+int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err)
+{
+    return begin_image(k, path, true, err);
+}
+
+int64_t thread_kernel_unsaved_ms(const struct thread_kernel *k)
+{
+    return k->variables ? k->unsaved_ms : 0;
 }
 
 void thread_kernel_close(struct thread_kernel *k)

@@ -33,8 +33,10 @@ struct kernel_sleep_ops {
     /* As executor_acquire(). */
     int (*restore)(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
                    const char *path, lease_ready_fn ready, void *arg, struct lease **ret, struct err *err);
-    /* A kernel was made from the image: it is kept in case that the server is killed. */
+    /* A kernel lives that is as the image: the image is kept in case that the server is killed. */
     void (*retire)(const char *path);
+    /* … and code is about to run in it. */
+    void (*outdate)(const char *path);
     /* The image is written: what was retired under its name goes. */
     void (*imaged)(const char *path);
     /* The image, and what was retired under its name. */
@@ -45,7 +47,7 @@ struct kernel_sleep_ops {
  * An image that a kernel was made from before the server was killed is one again. False if there is
  * none.
  */
-bool thread_sleep_recover(const char *path);
+bool thread_sleep_recover(const char *path, bool *ret_is_old);
 
 /* Those that the executor's provider can do; NULL: none. */
 const struct kernel_sleep_ops *thread_sleep_ops(const struct executor *ex);
@@ -147,6 +149,10 @@ void thread_kernel_note_loss(struct thread_kernel *k, const char *why);
 /* Refused by name: CONFLICT unless it is hot (image: or warm), UNAVAILABLE without the capability. */
 int thread_kernel_freeze(struct thread_kernel *k, struct err *err);
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err);
+/* The same, and the kernel goes on. */
+int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err);
+/* Since when code ran that is in no image; 0: there is none. */
+int64_t thread_kernel_unsaved_ms(const struct thread_kernel *k);
 /* Why the last image could not be written; NULL when it could, or when code has run since. */
 const char *thread_kernel_refusal(const struct thread_kernel *k);
 /* A kernel that nothing ran in yet is the image at this path. */

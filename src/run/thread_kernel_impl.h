@@ -24,6 +24,8 @@ struct thread_kernel {
     struct lease *lease;
     char *image;        /* the file it is when it is cold, or was */
     bool is_retired;    /* … and a kernel was made from it */
+    bool stays;         /* … when its image is written */
+    int64_t unsaved_ms; /* when code ran first that is in no image; 0: none did */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
     char loss_text[ERR_MESSAGE_MAX + 64]; /* … when it is not a fixed text */

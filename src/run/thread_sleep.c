@@ -2,6 +2,7 @@
 
 #include <stdio.h>
 #include <unistd.h>
+#include "base/macros.h"
 #include "run/thread_kernel.h"
 #include "sandbox/provider.h"
 
@@ -16,23 +17,38 @@ static int restore(struct executor *ex, const char *owner, const struct sandbox_
 
 #define RETIRED_SIZE 4500
 
-static void retired_path(const char *path, char ret[RETIRED_SIZE])
+/* Names of the image of a living kernel: SAME until code runs in it, USED from then on. */
+#define SAME ".same"
+#define USED ".used"
+
+static void retired_path(const char *path, const char *suffix, char ret[RETIRED_SIZE])
 {
-    snprintf(ret, RETIRED_SIZE, "%s.used", path);
+    snprintf(ret, RETIRED_SIZE, "%s%s", path, suffix);
 }
 
 static void retire(const char *path)
 {
-    char retired[RETIRED_SIZE];
-    retired_path(path, retired);
-    (void)rename(path, retired);
+    char same[RETIRED_SIZE];
+    retired_path(path, SAME, same);
+    (void)rename(path, same);
+}
+
+static void outdate(const char *path)
+{
+    char same[RETIRED_SIZE], used[RETIRED_SIZE];
+    retired_path(path, SAME, same);
+    retired_path(path, USED, used);
+    (void)rename(same, used);
 }
 
 static void imaged(const char *path)
 {
+    static const char *const suffixes[] = { SAME, USED };
     char retired[RETIRED_SIZE];
-    retired_path(path, retired);
-    (void)unlink(retired);
+    for (size_t i = 0; i < ARRAY_SIZE(suffixes); i++) {
+        retired_path(path, suffixes[i], retired);
+        (void)unlink(retired);
+    }
 }
 
 static void discard(const char *path)
@@ -41,11 +57,13 @@ static void discard(const char *path)
     imaged(path);
 }
 
-bool thread_sleep_recover(const char *path)
+bool thread_sleep_recover(const char *path, bool *ret_is_old)
 {
-    char retired[RETIRED_SIZE];
-    retired_path(path, retired);
-    return rename(retired, path) == 0;
+    char same[RETIRED_SIZE], used[RETIRED_SIZE];
+    retired_path(path, SAME, same);
+    retired_path(path, USED, used);
+    *ret_is_old = rename(same, path) < 0;
+    return !*ret_is_old || rename(used, path) == 0;
 }
 
 static const struct kernel_sleep_ops freezing = { .freeze = lease_freeze, .thaw = lease_thaw };
@@ -54,6 +72,7 @@ static const struct kernel_sleep_ops imaging = { .freeze = lease_freeze,
                                                  .image = lease_image,
                                                  .restore = restore,
                                                  .retire = retire,
+                                                 .outdate = outdate,
                                                  .imaged = imaged,
                                                  .discard = discard };
 

@@ -1,10 +1,11 @@
 """Threads whose kernel becomes a file and comes back, in forks, too: everything that Python can hold between two cells, after a restart as well."""
 
+import contextlib
 import hashlib
-from concurrent.futures import ThreadPoolExecutor
-
+import http.client
 import os
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -269,6 +270,34 @@ def test_threads_outlive_the_server(tmp_path):
         old = execute(server, threads[1], "(mine, next(numbers)) == (1, 1)")  # as of its last image, and it says so
         assert old["result"]["rows"] == [[True]] and old["state_lost"] is True and "without what ran since" in old["state_lost_reason"], old
         assert not execute(server, threads[1], "mine").get("state_lost")
+
+
+def post_until_killed(server, thread, code):
+    with contextlib.suppress(OSError, http.client.HTTPException):
+        server.post(f"/thread/{thread}/execute", {"code": code, "timeout_seconds": 60})
+
+
+def test_checkpoints_outlive_a_kill(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **PANDAS, CHECKPOINT_SECONDS=1)
+    with server:
+        idle, busy = new_thread(server), new_thread(server)
+        for thread in idle, busy:
+            execute(server, thread, "mine = 1\nnumbers = (n for n in range(100))\nfirst = next(numbers)")
+        wait_until(lambda: len([n for n in images(server) if n.endswith(".same")]) == 2, "both have an image")
+        assert all(status(server, t)["sandbox"]["has_variables"] for t in (idle, busy))
+        running = threading.Thread(target=post_until_killed, args=(server, busy, "mine = 2\nimport time\ntime.sleep(600)"))
+        running.start()
+        wait_until(lambda: any(n.endswith(".used") for n in images(server)), "code runs that is in no image")
+        server.process.kill()
+        server.process.wait(30)
+        running.join()
+    with server:
+        answer = execute(server, idle, "(mine, next(numbers)) == (1, 1)")  # nothing ran since
+        assert answer["result"]["rows"] == [[True]] and not answer.get("state_lost"), answer
+        answer = execute(server, busy, "mine")
+        assert answer["result"]["rows"] == [[1]] and "without what ran since" in answer["state_lost_reason"], answer
 
 
 def test_idle_threads_become_files(tmp_path):

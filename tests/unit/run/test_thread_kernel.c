@@ -242,7 +242,7 @@ static void answer_piece(struct lease *l)
 
 static lease_ready_fn slept;
 static void *slept_arg;
-static unsigned discarded, retired, imaged;
+static unsigned discarded, retired, outdated, imaged;
 
 static int op_sleep(struct lease *l, lease_ready_fn done, void *arg, struct err *err)
 {
@@ -271,6 +271,12 @@ static void op_retire(const char *path)
     retired++;
 }
 
+static void op_outdate(const char *path)
+{
+    assert_string_equal(path, "image-1");
+    outdated++;
+}
+
 static void op_imaged(const char *path)
 {
     assert_string_equal(path, "image-1");
@@ -284,7 +290,7 @@ static void op_discard(const char *path)
 }
 
 static const struct kernel_sleep_ops sleep_ops = { op_sleep,  op_sleep,  op_image,  op_restore,
-                                                   op_retire, op_imaged, op_discard };
+                                                   op_retire, op_outdate, op_imaged, op_discard };
 
 static void answer_slept(struct lease *l)
 {
@@ -331,7 +337,7 @@ static int setup(void **state)
     (void)state;
     struct err err = ERR_INIT;
     memset(leases, 0, sizeof(leases));
-    n_leases = n_done = n_arrived = discarded = retired = imaged = 0;
+    n_leases = n_done = n_arrived = discarded = retired = outdated = imaged = 0;
     refuse_run = refuse_acquire = inside = destroy_when_done = false;
     last_err = ERR_NONE;
     assert_int_equal(loop_create(&loop, &err), 0);
@@ -558,11 +564,38 @@ static void a_job_during_imaging_runs_in_the_kernel(void **state)
     turn_loop();
     assert_state(KERNEL_RUNNING);
     assert_false(l->released);
-    assert_int_equal(retired, 1); /* the image is older than what runs now */
+    assert_int_equal(retired, 1);
+    assert_int_equal(outdated, 1); /* the image is older than what runs now */
     answer_ran(l, false);
     assert_state(KERNEL_HOT);
     assert_int_equal(n_leases, 1);
     assert_null(thread_kernel_take_loss(kernel));
+}
+
+static void a_kernel_that_is_saved_goes_on(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct lease *l = make_hot();
+    for (unsigned n = 1; n <= 2; n++) {
+        assert_int_equal(run(kernel, RUN_PYTHON), 0);
+        answer_ran(l, false);
+        assert_true(thread_kernel_unsaved_ms(kernel) > 0);
+        assert_int_equal(thread_kernel_save(kernel, "image-1", &err), 0);
+        assert_state(KERNEL_IMAGING);
+        answer_slept(l);
+        turn_loop();
+        assert_state(KERNEL_HOT);
+        assert_int_equal(thread_kernel_unsaved_ms(kernel), 0);
+        assert_int_equal(retired, n);
+        assert_int_equal(imaged, n); /* the one before it goes */
+        assert_int_equal(outdated, n - 1);
+    }
+    assert_false(l->released);
+    assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
+    answer_slept(l);
+    turn_loop();
+    assert_state(KERNEL_COLD);
 }
 
 static void a_provider_without_sleep_refuses_it(void **state)
@@ -658,6 +691,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_during_imaging_runs_in_the_kernel, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_that_is_saved_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
         cmocka_unit_test_setup_teardown(files_and_code_take_turns, setup, teardown),
         cmocka_unit_test_setup_teardown(giving_up_ends_the_job, setup, teardown),
