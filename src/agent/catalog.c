@@ -29,6 +29,7 @@
 #define ASKED_COLUMNS 16      /* in one query: planning a UNION takes the square of its parts */
 #define SMALL_ROWS 100000     /* up to here all is asked for at once */
 #define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
+#define SERIAL_GAPS 4         /* numbers of rows span at most so many times their count */
 #define HARDLY_REPEATS 0.9    /* different values among those */
 #define DATABASE_ROWS 1000000 /* tables of databases with more are sampled */
 #define DATABASE_SAMPLE 100000
@@ -400,6 +401,11 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
                                  (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
             if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
                 r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
+            long long looked_at = MIN_OF(n, PROBED_ROWS);
+            bool serial = type == TYPE_INTEGER && v && w && n == c->n_rows &&
+                          json_integer_value(json_array_get(row, 6)) >= looked_at &&
+                          strtod(w, NULL) - strtod(v, NULL) < SERIAL_GAPS * (double)n;
+            nl_schema_set_counts(c->nl, t, (int)at, c->n_rows - n, serial);
         } else if (kind == ROW_VALUE && v) {
             describe_value(column, type, v, n);
             if (type != TYPE_BOOL)

@@ -90,6 +90,8 @@ static void conclude(struct reading *r)
     json_object_set_new(out, "status", json_string(nl_status_names[r->plans.status]));
     if (r->plans.status == NL_ANSWERED) {
         tell_best(r, out);
+        if (r->plans.meant)
+            json_object_set_new(out, "meant", json_string(r->plans.meant));
         if (r->trials[0].why.code != ERR_NONE)
             tell_error(out, &r->trials[0].why);
     } else if (r->plans.status == NL_ASKED) {

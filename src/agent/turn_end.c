@@ -211,7 +211,9 @@ static void remember(struct turn *t)
         json_decref(c->last_plan);
         c->last_plan = json_incref(t->plan);
         free(c->last_question);
-        c->last_question = strdup(t->message);
+        const json_t *meant =
+            t->reading ? json_object_get(reading_answer(t->reading), "meant") : NULL;
+        c->last_question = strdup(meant ? json_string_value(meant) : t->message);
     }
 }
 

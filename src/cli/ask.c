@@ -310,10 +310,12 @@ static bool find_before(const struct line *lines, size_t n, const struct line *l
     const json_t *id = json_object_get(l->request, "follows");
     for (size_t i = 0; id && i < n; i++)
         if (lines[i].answer && json_equal(json_object_get(lines[i].request, "id"), id)) {
+            const json_t *meant = json_object_get(lines[i].answer, "meant");
+            if (!meant)
+                meant = json_object_get(lines[i].request, "question");
             *ret = (struct nl_context){
                 .previous_plan = json_object_get(lines[i].answer, "plan"),
-                .previous_question =
-                    json_string_value(json_object_get(lines[i].request, "question")),
+                .previous_question = json_string_value(meant),
             };
             return ret->previous_plan != NULL;
         }

@@ -184,6 +184,19 @@ static bool has_tie(const struct frame *f)
     return false;
 }
 
+/* What the reader by weights has no notion of, or takes for less. */
+static bool leaves_out(const struct frame *f)
+{
+    static const int marks[] = { FM_ONAVG,   FM_THAN_AVG, FM_VS,    FM_CHANGE, FM_RUNNING,
+                                 FM_CORR,    FM_OUTLIER,  FM_RATIO, FM_RANK,   FM_UNREAD,
+                                 FM_DESCRIBE };
+    for (int i = 0; i < f->m.n; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(marks); k++)
+            if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]))
+                return true;
+    return false;
+}
+
 void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,
                        const struct nl_candidate *best, double share, struct arena *a,
                        struct nl_answer *ret)
@@ -211,6 +224,7 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     e[EVIDENCE_RULE_SUMS] = complete && str_eq(f->rule, "sums");
     e[EVIDENCE_RULE_RANKING] = complete && str_eq(f->rule, "ranking");
     e[EVIDENCE_RULE_JOINED] = complete && f->r.scope.n > 1;
+    e[EVIDENCE_RULE_VERB] = complete && f->n_foreign_verbs > 0;
     for (int i = 0; i < f->m.n && complete; i++) {
         const struct nl_column *c = f->m.m[i].kind == KIND_COLUMN ? fr_c(f, f->m.m[i].ref) : NULL;
         e[EVIDENCE_RULE_WEAK] += c && f->m.m[i].used && f->m.m[i].score < 0.7 && !c->formula &&
@@ -228,6 +242,8 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
                                  (!complete && verb_before_time(f)));
     ret->must_ask |= !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
                                                  counts_rows(&best->reading)));
+    ret->must_ask |= !unnamed && ((!complete && leaves_out(f)) || fr_leans(f) ||
+                                  (!complete && best && best->features[FEATURE_UNUSED_NUMBER] > 0));
 }
 
 /* ---- the confidence ---- */
@@ -236,7 +252,7 @@ void nl_evidence_of(const struct nl_answer *a, double ret[_EVIDENCE_MAX])
 {
     static const int of_rule[] = { EVIDENCE_RULE,         EVIDENCE_RULE_LIST, EVIDENCE_RULE_SUMS,
                                    EVIDENCE_RULE_RANKING, EVIDENCE_RULE_WEAK, EVIDENCE_RULE_PART,
-                                   EVIDENCE_RULE_JOINED };
+                                   EVIDENCE_RULE_JOINED,  EVIDENCE_RULE_VERB };
     static const int guesses[] = { FEATURE_GUESSED_COLUMN, FEATURE_DEFAULT_MEASURE,
                                    FEATURE_IMPLIED_COUNT,  FEATURE_IMPLIED_AGG,
                                    FEATURE_COUNT_FLAG,     FEATURE_TYPE_CLASH };

@@ -104,6 +104,19 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
     return leans && (f->words->n > 0 || f->mark);
 }
 
+/* "remove the filter", "without filters", "all of them again" */
+static bool drops_filters(const struct nl_tokens *q)
+{
+    bool filter = false, drop = false, again = false, all = false;
+    for (int i = 0; i < q->n; i++) {
+        filter |= ONE_OF(q->t[i].text, "filter", "filters", "condition", "conditions");
+        drop |= ONE_OF(q->t[i].text, "remove", "drop", "clear", "without", "reset", "no");
+        again |= str_eq(q->t[i].text, "again");
+        all |= str_eq(q->t[i].text, "all");
+    }
+    return q->n <= 6 && ((filter && drop) || (all && again));
+}
+
 static int table_of(const struct nl_schema *s, const char *name)
 {
     for (int t = 0; name && t < s->n_tables; t++)
@@ -601,10 +614,14 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
     if (r < 0)
         return r;
     nl_prefer_names(s, q);
-    if (!json_is_object(ctx->previous_plan) || !strip(q, f))
+    bool unfiltered = json_is_object(ctx->previous_plan) && drops_filters(q);
+    if (!json_is_object(ctx->previous_plan) || (!unfiltered && !strip(q, f)))
         return 0;
     f->plan = json_deep_copy(ctx->previous_plan);
-    if (f->plan && find_scope(f)) {
+    if (f->plan && unfiltered) {
+        f->changed = json_object_del(f->plan, "filters") == 0 && find_scope(f);
+        f->words->n = 0;
+    } else if (f->plan && find_scope(f)) {
         r = nl_link(s, &f->scope, f->words, a, &f->mentions, err);
         int found = r < 0 ? r :
                             nl_read(s, &f->scope, f->words, VARIANT_FRAGMENT, &f->mentions, said, a,

@@ -254,6 +254,15 @@ static bool is_harmless(struct frame *f, const struct nl_mention *m)
     const struct nl_mention *next = m + 1 < f->m.m + f->m.n ? m + 1 : NULL;
     if (m->kind == KIND_TABLE)
         return in_scope(&f->r.scope, m->table) || m->table == f->semi || m->table == f->anti;
+    if (m->kind == KIND_COLUMN && m->end - m->start == 1) {
+        /* "shipped by rail": every row of these was */
+        const struct nl_column *c = fr_c(f, m->ref);
+        const struct nl_token *t = &f->q->t[m->start];
+        const struct nl_mention *left = m > f->m.m ? m - 1 : NULL;
+        const struct nl_lex *lex = nl_is_date(c) ? nl_lex_of(f->a, t->text) : NULL;
+        return lex && !c->has_nulls && lex->is_verb && !lex->is_noun &&
+               in_scope(&f->r.scope, m->ref.table) && !fr_is(left, FM_BY) && !fr_is(left, FM_EACH);
+    }
     if (m->kind != KIND_MARK)
         return false;
     switch ((enum fr_mark)m->mark) {
@@ -267,9 +276,13 @@ static bool is_harmless(struct frame *f, const struct nl_mention *m)
     case FM_COLUMNS:
     case FM_DESCRIBE:
         return true;
+    case FM_DECLINE:
+        return m->arg == 1;
     case FM_DISTINCT:
         return f->counts;
-    case FM_CMP: /* "over the last 7 days", "from Germany" */
+    case FM_CMP: /* "over the last 7 days", "from Germany", "through a friend" */
+        if (str_eq(f->q->t[m->start].text, "through") && next && next->kind == KIND_VALUE)
+            return true;
         return next && next->used && !(next->kind == KIND_NUMBER) &&
                        (fr_is(next, FM_TIME) || (m->hint && str_eq(m->hint, "@~"))) ?
                    true :
@@ -303,6 +316,25 @@ static bool is_rows(const struct frame *f)
     return !named || ((f->r.n_filters > 0 || times) && f->r.n_group == 0);
 }
 
+/* "in kilos", behind a weight that is in kilos: it says what is so anyway. */
+static bool is_said_unit(const struct frame *f, int at)
+{
+    bool square = at > 0 && at < f->q->n && str_eq(f->q->t[at - 1].text, "square");
+    if (at >= f->q->n)
+        return false;
+    const char *before = at > square ? f->q->t[at - 1 - square].text : "";
+    const char *unit = square ? "sqm" : f->q->t[at].text;
+    if (!str_eq(before, "in") || !fr_is_unit(unit))
+        return false;
+    for (int i = 0; i < f->r.n_select; i++) {
+        const struct nl_column *c = fr_c(f, f->r.select[i].ref);
+        if (c && f->r.select[i].func != FUNC_COUNT && f->r.select[i].func != FUNC_COUNT_DISTINCT &&
+            fr_is_measure(c) && fr_unit_factor(c, unit) == 1)
+            return true;
+    }
+    return false;
+}
+
 static bool all_understood(struct frame *f)
 {
     bool covered[NL_MAX_TOKENS] = { false };
@@ -321,7 +353,8 @@ static bool all_understood(struct frame *f)
     }
     for (int i = 0; i < f->q->n; i++) {
         const struct nl_token *t = &f->q->t[i];
-        if (covered[i] || t->is_stop || fr_is_light(t->text) || (i == f->noun && is_rows(f)))
+        if (covered[i] || t->is_stop || fr_is_light(t->text) || (i == f->noun && is_rows(f)) ||
+            is_said_unit(f, i) || (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
             continue;
         bool in_mention = false;
         for (int k = 0; k < f->m.n; k++)
@@ -347,19 +380,58 @@ static void note_marks(struct frame *f)
         if (m->kind != KIND_MARK)
             continue;
         f->said[m->mark] = true;
-        if (fr_is(m, FM_DECLINE) && !f->reason)
+        bool orders = m->arg == 0 || m->start == 0; /* "send …", but not "did we send" */
+        if (fr_is(m, FM_DECLINE) && !f->reason && orders)
             f->reason = m->hint;
     }
     for (size_t i = 0; i < ARRAY_SIZE(yes) && f->q->n > 0; i++)
         f->yes_no |= str_eq(f->q->t[0].text, yes[i]);
 }
 
-/* other: words that two columns fit are taken for the second one. */
-static int read_as(const struct nl_schema *s, const char *question, bool other, struct arena *a,
-                   struct frame **ret, bool *ret_complete, struct err *err)
+/* The first mention that begins at the token or after words that say nothing. */
+static int mention_at(const struct frame *f, int at)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        if (f->m.m[i].start < at)
+            continue;
+        for (int k = at; k < f->m.m[i].start; k++)
+            if (!f->q->t[k].is_stop)
+                return -1;
+        return i;
+    }
+    return -1;
+}
+
+/*
+ * "heavier than average" compares with the average, "is rail cheaper than road" compares two values: no
+ * number stands behind these comparisons.
+ */
+static void turn_comparisons(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        bool sides = fr_is(m, FM_CMP) && (m->arg == FILTER_GT || m->arg == FILTER_LT) &&
+                     !(m->hint && (m->hint[0] == '@' || m->hint[0] == '<'));
+        int k = sides ? mention_at(f, m->end) : -1;
+        struct nl_mention *next = k > i ? fr_at(f, k) : NULL, *then = fr_at(f, k + 1);
+        if (!next)
+            continue;
+        bool of_column = fr_is_col(then) && fr_gap(f, next, then) == 0 && k > i;
+        if (fr_is(next, FM_AGG) && next->arg == FUNC_AVG && !of_column) {
+            m->mark = (enum nl_mark)FM_THAN_AVG;
+            next->mark = (enum nl_mark)FM_LIGHT;
+        } else if (m->hint && next->kind == KIND_VALUE) {
+            m->mark = (enum nl_mark)FM_MORE;
+            m->arg = m->arg == FILTER_GT ? 1 : -1;
+            f->said[FM_VS] = true;
+        }
+    }
+}
+
+int fr_begin(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+             struct err *err)
 {
     struct frame *f = arena_alloc(a, sizeof(*f));
-    *ret_complete = false;
     if (!f)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     *f = (struct frame){ .s = s,
@@ -382,12 +454,21 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
     if (!f->q)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     int r = nl_tokenize(question, a, f->q, err);
-    if (r >= 0)
-        r = fr_link(f, err);
+    return r < 0 ? r : fr_link(f, err);
+}
+
+/* other: words that two columns fit are taken for the second one. */
+static int read_as(const struct nl_schema *s, const char *question, bool other, struct arena *a,
+                   struct frame **ret, bool *ret_complete, struct err *err)
+{
+    *ret_complete = false;
+    int r = fr_begin(s, question, a, ret, err);
+    struct frame *f = *ret;
     if (r < 0)
         return r;
     if (other)
         nl_alternate(&f->m);
+    turn_comparisons(f);
     note_marks(f);
     if (f->reason)
         return 0;
@@ -402,7 +483,9 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
             f->said[f->m.m[i].mark] = true;
     fr_read_shape(f);
     bool made = fr_apply_rules(f);
-    bool understood = all_understood(f);
+    bool understood = all_understood(f) ||
+                      (f->n_unknown == f->n_foreign_verbs && f->n_foreign_verbs == 1 &&
+                       f->r.n_filters + f->n_times + f->r.n_group + f->super * f->super > 0);
     if (made && understood && !f->is_ambiguous && f->plan && nl_is_valid(s, f->plan)) {
         *ret_complete = true;
         if (!f->reading)
@@ -483,6 +566,7 @@ static const char *const mark_names[_FM_MAX] = {
     [FM_LIGHT] = "nothing",
     [FM_OUT] = "out of",
     [FM_ADVERB] = "how much of it",
+    [FM_UNREAD] = "not understood",
 };
 
 static const char *say_mention(struct frame *f, const struct nl_mention *m)

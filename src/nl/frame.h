@@ -65,6 +65,7 @@ enum fr_mark {
     FM_OUT, /* out of stock: there are none */
     FM_LIGHT,
     FM_ADVERB, /* how long, how old; hint: columns */
+    FM_UNREAD, /* says something that only a value or a flag could answer */
     _FM_MAX
 };
 
@@ -141,6 +142,7 @@ struct frame {
         const char *text;
     } than;
     bool yes_no, percent, lists, bare;
+    bool charts; /* a picture is wanted */
     struct nl_ref key_hint; /* the column that a join goes by, where there are several */
     const char *reason;     /* of a refusal */
     const char *unknown[FRAME_UNKNOWN];
@@ -213,6 +215,11 @@ bool fr_apply_rules(struct frame *f);
 
 /* What each word became. New reference. */
 json_t *fr_explain(struct frame *f);
+/* What each word of a question is, and nothing more. */
+int fr_begin(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
+             struct err *err);
+/* Whether the question goes on from one before: "and in May?", "only women". */
+bool fr_leans(const struct frame *f);
 /* Reads a question. 0, with *ret_complete false when it is not understood as a whole. */
 int fr_read(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
             bool *ret_complete, struct err *err);

@@ -182,7 +182,7 @@ static void read_empty(struct frame *f)
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1), *before = fr_at(f, i - 1);
         if (fr_is(m, FM_NULL) && m->ref.table >= 0) {
-            null_filter(f, m->ref, false);
+            null_filter(f, m->ref, (m->arg == 1) != negated(f, i));
             m->used = true;
         } else if (fr_is(m, FM_NULL)) {
             struct nl_mention *c = fr_is_col(next) && !next->used     ? next :
@@ -708,6 +708,12 @@ static void read_values(struct frame *f)
         const char *twin;
         if (!said && m->other.table == ref.table && m->other.column != ref.column &&
             column_has(f, m->other, text, &twin))
+            f->is_ambiguous = true;
+        /* "opened in May" with a status Open: when they were opened, or which are open? */
+        const char *word = f->q->t[m->end - 1].text;
+        size_t len = strlen(word);
+        if (fr_is(next, FM_TIME) && !said && len > 4 && str_eq(word + len - 2, "ed") &&
+            !str_ieq(word, text))
             f->is_ambiguous = true;
         m->used = true;
         m->ref = ref;

@@ -76,8 +76,8 @@ static void respell(struct frame *f)
         struct nl_token *t = &f->q->t[i];
         size_t n = strlen(t->text);
         if (t->quoted || t->is_stop || t->is_number || n < 5 || fr_is_light(t->text) ||
-            t->synonyms[0] || t->synonyms[1] || family(f->s, t) || fr_country(t->text) ||
-            fr_opposite(t->stem, 0))
+            t->synonyms[0] || t->synonyms[1] || (t->lex && t->lex->is_known) ||
+            family(f->s, t) || fr_country(t->text) || fr_opposite(t->stem, 0))
             continue;
         struct spelling sp = { .word = t->text, .limit = n >= 8 ? 2 : 1, .distance = 3 };
         for (int k = 0; k < f->s->n_tables; k++) {
@@ -156,6 +156,7 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
                 stems[n++] = nl_stem(f->a, t->text + len);
         }
         const char *other;
+        int n_prefixed = n;
         for (int k = 0; k < 3 && n < 8 && (other = fr_opposite(t->stem, k)) != NULL; k++)
             stems[n++] = other;
         for (int k = 0; k < n; k++)
@@ -164,7 +165,10 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
                     const struct nl_column *col = &f->s->tables[tb].columns[c];
                     if (!names_column(col, stems[k]))
                         continue;
-                    if (col->is_flag)
+                    const char *head = col->words.stems[col->words.n - 1];
+                    bool whole = col->words.n == 1 || str_eq(head, stems[k]) ||
+                                 nl_is_stop(col->words.words[0]) || k >= n_prefixed;
+                    if (col->is_flag && whole)
                         value_span(f, sp, i, end, (struct nl_ref){ tb, c }, col->no, 1.25);
                     else if (strncmp(t->text, "un", 2) == 0 && !fr_is_measure(col)) {
                         struct nl_mention *m = nl_add_span(sp, KIND_MARK, i, end, 1.2);
@@ -174,6 +178,22 @@ static void link_opposites(struct frame *f, struct nl_spans *sp)
                         }
                     }
                 }
+    }
+    for (int i = 0; i + 1 < f->q->n; i++) { /* "on time" */
+        if (!(str_eq(f->q->t[i].text, "on") || str_eq(f->q->t[i].text, "in")) ||
+            !str_eq(f->q->t[i + 1].text, "time"))
+            continue;
+        for (int tb = 0; tb < f->s->n_tables; tb++)
+            for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
+                const struct nl_column *col = &f->s->tables[tb].columns[c];
+                bool late = names_column(col, "lat") || names_column(col, "late") ||
+                            names_column(col, "delay") || names_column(col, "overdu");
+                bool ontime = names_column(col, "ontim") || names_column(col, "punctual") ||
+                              (names_column(col, "on") && names_column(col, "tim"));
+                if (col->is_flag && (late || ontime))
+                    value_span(f, sp, i, i + 2, (struct nl_ref){ tb, c }, late ? col->no : col->yes,
+                               2.6);
+            }
     }
     /* non-smokers come as two words */
     for (int i = 0; i + 1 < f->q->n; i++) {
@@ -387,6 +407,67 @@ static void link_capitals(struct frame *f, struct nl_spans *sp)
     }
 }
 
+/*
+ * "how many homes were sold", "unsold": rows that have a sale price, or none. "delivered in May": the day
+ * of delivery, whatever else is called so.
+ */
+static void link_done(struct frame *f, struct nl_spans *sp)
+{
+    static const char *const before[] = { "were", "was", "been", "got", "is", "are", "be", "not" };
+    for (int i = 1; i < f->q->n; i++) {
+        const struct nl_token *t = &f->q->t[i];
+        struct nl_token plain = *t;
+        plain.lex = nl_lex_of(f->a, t->text); /* also of words that names have */
+        bool un = strncmp(t->text, "un", 2) == 0 && strlen(t->text) > 5, passive = un;
+        if (un) {
+            plain.text = t->text + 2;
+            plain.stem = nl_stem(f->a, plain.text);
+            plain.lex = nl_lex_of(f->a, plain.text);
+            plain.synonyms[0] = plain.synonyms[1] = 0;
+        }
+        for (size_t k = 0; k < ARRAY_SIZE(before); k++)
+            passive |= str_eq(f->q->t[i - 1].text, before[k]);
+        if (t->quoted || !passive || !plain.stem || !plain.lex || !plain.lex->is_verb ||
+            plain.lex->is_noun)
+            continue;
+        struct nl_ref found = fr_none;
+        int n = 0;
+        bool dated = false;
+        for (int tb = 0; tb < f->s->n_tables; tb++)
+            for (int c = 0; c < f->s->tables[tb].n_columns; c++) {
+                const struct nl_column *col = &f->s->tables[tb].columns[c];
+                bool date = nl_is_date(col);
+                if (!(date || fr_is_measure(col)) || !(col->has_nulls || date) ||
+                    nl_word_match(&col->words, 0, &plain) < 0.6 || (dated && !date))
+                    continue;
+                n = date && !dated ? 1 : n + 1;
+                dated |= date;
+                found = (struct nl_ref){ tb, c };
+            }
+        if (n != 1)
+            continue;
+        struct fr_time time;
+        int at = i + 1;
+        while (at < f->q->n && f->q->t[at].is_stop && fr_time_at(f->q, at, &time) == 0)
+            at++;
+        bool timed = at < f->q->n && fr_time_at(f->q, at, &time) > 0;
+        if (timed && !un && fr_c(f, found)->type != TYPE_TEXT && dated) {
+            struct nl_mention *m = nl_add_span(sp, KIND_COLUMN, i, i + 1, 1.7);
+            if (m) {
+                m->ref = found;
+                m->score = 0.95;
+            }
+        } else if (fr_c(f, found)->has_nulls && !nl_find_value(f->s, t->stem, NULL)) {
+            struct nl_mention *m = nl_add_span(sp, KIND_MARK, i, i + 1, 1.3);
+            if (m) {
+                m->mark = (enum nl_mark)FM_NULL;
+                m->ref = found;
+                m->arg = !un;
+            }
+        }
+    }
+}
+
 static void more_spans(void *ctx, struct nl_spans *sp)
 {
     struct frame *f = ctx;
@@ -399,6 +480,7 @@ static void more_spans(void *ctx, struct nl_spans *sp)
     link_functions(f, sp);
     link_letters(f, sp);
     link_events(f, sp);
+    link_done(f, sp);
 }
 
 /* "5-star", "9-10": a number and what it counts. */
@@ -478,10 +560,35 @@ static bool is_sound(const struct frame *f, struct nl_mention *m)
     return false;
 }
 
+/* "a line chart of", "pie of": the kind of a picture is no word about the data. */
+static void skip_chart_words(struct frame *f)
+{
+    static const char *const kinds[] = { "line",    "bar",     "pie",    "area",     "column",
+                                         "donut",   "stacked", "scatter", "doughnut", "bars" },
+                            *const charts[] = { "chart",   "graph",   "plot",
+                                                "diagram", "charts", "graphs" };
+    for (int i = 0; i < f->q->n; i++) {
+        struct nl_token *t = &f->q->t[i];
+        const char *next = i + 1 < f->q->n ? f->q->t[i + 1].text : "";
+        bool kind = false, chart = false, then = false;
+        for (size_t k = 0; k < ARRAY_SIZE(kinds) && !t->quoted; k++)
+            kind |= str_eq(t->text, kinds[k]);
+        for (size_t k = 0; k < ARRAY_SIZE(charts) && !t->quoted; k++) {
+            chart |= str_eq(t->text, charts[k]);
+            then |= str_eq(next, charts[k]);
+        }
+        if (!chart && !(kind && (then || (str_eq(next, "of") && str_eq(t->text, "pie")))))
+            continue;
+        f->charts = true;
+        t->is_stop = true;
+    }
+}
+
 int fr_link(struct frame *f, struct err *err)
 {
     const struct nl_linker linker = { fr_phrases, fr_n_phrases, more_spans, f };
     split_numbers(f);
+    skip_chart_words(f);
     respell(f);
     nl_prefer_names(f->s, f->q);
     f->all.n = 0;

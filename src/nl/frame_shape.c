@@ -12,7 +12,7 @@ bool fr_is_measure(const struct nl_column *c)
         return false;
     if (c->role)
         return str_eq(c->role, "measure");
-    if (nl_is_year(c))
+    if (c->is_serial || nl_is_year(c))
         return false;
     for (int w = 0; w < c->words.n; w++)
         if (str_eq(c->words.words[w], "no") || str_eq(c->words.words[w], "code") ||
@@ -74,11 +74,6 @@ bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret)
 
 static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret)
 {
-    static const char *const late[] = { "birth",    "due",    "end",    "ship",  "deliver",
-                                        "discharg", "resolv", "clos",   "leav",  "left",
-                                        "expir",    "updat",  "modif",  "repli", "deadlin",
-                                        "checkout", "return", "cancel", "paid",  "pay",
-                                        "complet" };
     if (table < 0)
         return false;
     const struct nl_table *t = &f->s->tables[table];
@@ -88,25 +83,7 @@ static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret
             *ret = f->m.m[i].ref;
             return true;
         }
-    int best = -1, worst = 100;
-    for (int c = 0; c < t->n_columns; c++) {
-        if (!nl_is_date(&t->columns[c]))
-            continue;
-        int bad = 0;
-        bool birth = false;
-        for (int w = 0; w < t->columns[c].words.n; w++)
-            birth |= strncmp(t->columns[c].words.stems[w], "birth", 5) == 0 ||
-                     str_eq(t->columns[c].words.stems[w], "born");
-        if (birth)
-            continue; /* nobody means it without saying so */
-        for (int w = 0; w < t->columns[c].words.n; w++)
-            for (size_t k = 0; k < ARRAY_SIZE(late); k++)
-                bad += strncmp(t->columns[c].words.stems[w], late[k], strlen(late[k])) == 0;
-        if (bad < worst) {
-            worst = bad;
-            best = c;
-        }
-    }
+    int best = nl_own_date(t);
     *ret = (struct nl_ref){ table, best };
     return best >= 0;
 }
@@ -225,12 +202,30 @@ static bool read_by_measure(struct frame *f, int i)
     return true;
 }
 
+/* "borrower type", "by customer country": the first says whose column the second is. */
+static bool is_owner(const struct frame *f, const struct nl_mention *m,
+                     const struct nl_mention *next)
+{
+    int table = m->kind == KIND_TABLE ? m->table : fr_is_col(m) ? m->ref.table : -1;
+    if (table < 0 || !fr_is_col(next) || next->used || next->start != m->end ||
+        next->ref.table != table || f->q->t[m->end - 1].comma_after ||
+        !fr_is_category(f, next->ref))
+        return false;
+    const struct nl_name *n = &f->s->tables[table].words;
+    const struct nl_column *c = fr_c(f, m->ref);
+    return m->kind == KIND_TABLE ||
+           (c->words.n == 1 && n->n == 1 && str_eq(c->words.stems[0], n->stems[0]));
+}
+
 static bool read_group_at(struct frame *f, int k)
 {
-    struct nl_mention *m = fr_at(f, k);
+    struct nl_mention *m = fr_at(f, k), *next = fr_at(f, k + 1);
     if (!m || m->used)
         return false;
-    if (fr_is(m, FM_DISTINCT)) {
+    /* "for each number of bedrooms": the number itself */
+    bool number = fr_is(m, FM_COUNT) && fr_is_col(next) && !next->used &&
+                  fr_c(f, next->ref)->is_numeric && next->start == m->end;
+    if (fr_is(m, FM_DISTINCT) || number || is_owner(f, m, next)) {
         m->used = true;
         return read_group_at(f, k + 1);
     }
@@ -247,7 +242,6 @@ static bool read_group_at(struct frame *f, int k)
     }
     if (fr_is_col(m)) {
         const struct nl_column *c = fr_c(f, m->ref);
-        struct nl_mention *next = fr_at(f, k + 1);
         if (nl_is_date(c) && fr_is(next, FM_BUCKET) && next->start - m->end <= 1) {
             add_group_item(f, m->ref, next->arg);
             next->used = true;
@@ -268,10 +262,43 @@ static bool read_group_at(struct frame *f, int k)
     return false;
 }
 
+/* "cost per kilo": divided by the column that is in kilos. */
+static bool read_per_unit(struct frame *f, int i)
+{
+    struct nl_mention *m = fr_at(f, i), *before = fr_at(f, i - 1);
+    int at = m->end;
+    if (!fr_is(m, FM_EACH) || m->arg != 1 || m->used || !fr_is_col(before) || before->used ||
+        !fr_is_measure(fr_c(f, before->ref)))
+        return false;
+    bool square = at + 1 < f->q->n && str_eq(f->q->t[at].text, "square");
+    const char *unit = square ? "sqm" : at < f->q->n ? f->q->t[at].text : "";
+    int found = -1, n = 0, table = before->ref.table;
+    for (int c = 0; c < f->s->tables[table].n_columns && fr_is_unit(unit); c++) {
+        const struct nl_column *col = &f->s->tables[table].columns[c];
+        bool named = false;
+        for (int w = 0; w < col->words.n; w++)
+            named |= fr_is_unit(col->words.words[w]);
+        if (named && fr_is_measure(col) && fr_unit_factor(col, unit) == 1 &&
+            c != before->ref.column) {
+            found = c;
+            n++;
+        }
+    }
+    if (n != 1)
+        return false;
+    f->per_ref = (struct nl_ref){ table, found };
+    m->used = true;
+    for (int k = at; k <= at + square; k++)
+        f->q->t[k].is_stop = true;
+    return true;
+}
+
 static void read_groups(struct frame *f)
 {
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1);
+        if (read_per_unit(f, i))
+            continue;
         if (fr_is(m, FM_BUCKET) && m->hint && *m->hint == '!' && !m->used) {
             add_group_item(f, fr_none, m->arg);
             m->used = true;
@@ -760,6 +787,12 @@ static void read_counts(struct frame *f)
                 f->counts = true;
                 f->counted = next->ref;
             }
+        } else if (near && fr_is_col(next) && !next->used && nl_is_date(fr_c(f, next->ref)) &&
+                   fr_gap(f, m, next) == 0 && f->anchor < 0) {
+            f->counts = m->used = next->used = true; /* "how many people joined" */
+            f->anchor = next->ref.table;
+            if (fr_c(f, next->ref)->has_nulls)
+                (void)fr_filter(f, next->ref, FILTER_IS_NOT_NULL);
         } else if (!f->counts) {
             f->counts = m->used = true;
             /* an unknown noun in the only table is its rows */
@@ -835,4 +868,15 @@ void fr_read_shape(struct frame *f)
     read_aggregates(f);
     read_counts(f);
     read_rest(f);
+    /* "a pie chart of devices": how many rows of each */
+    bool categories = f->charts && f->r.n_select > 0 && f->r.n_select <= 2 && f->n_measures == 0 &&
+                      f->r.n_group == 0 && !f->super;
+    for (int i = 0; i < f->r.n_select && categories; i++)
+        categories = fr_is_category(f, f->r.select[i].ref);
+    if (categories) {
+        for (int i = 0; i < f->r.n_select; i++)
+            add_group_item(f, f->r.select[i].ref, -1);
+        f->r.n_select = 0;
+        f->counts = true;
+    }
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/macros.h"
+#include "base/str.h"
 
 #define WORD_MAX 32
 #define SAME 0.75    /* synonyms */
@@ -102,6 +103,8 @@ void nl_lex_find(const char *word, struct nl_lex *ret)
             found = read_line(base, k - 1, ret);
         if (!found)
             continue;
+        if (str_ends(forms[i].end, "ed")) /* shipped: of the verb, rare as that may be */
+            ret->is_verb = true;
         if (forms[i].verb && ret->is_verb)
             ret->is_noun = ret->is_other = false;
         return;

@@ -44,6 +44,17 @@ static bool is_glue(const struct nl_token *t)
            str_eq(t->text, "in") || str_eq(t->text, "and");
 }
 
+/* "hours per week" has its "per" in the name; "properties per type" groups. */
+static bool holds_glue(const struct nl_name *n, const char *word)
+{
+    if (str_eq(word, "of") || str_eq(word, "the"))
+        return true;
+    for (int w = 0; w < n->n; w++)
+        if (str_eq(n->words[w], word))
+            return true;
+    return false;
+}
+
 /* "csat" for "customer satisfaction": beginnings of both words. */
 static bool is_contraction(const char *word, const struct nl_token *a, const struct nl_token *b)
 {
@@ -95,7 +106,7 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
             }
         }
         if (best < 0.5) {
-            if (k > i && k + 1 < end && is_glue(&q->t[k]))
+            if (k > i && k + 1 < end && is_glue(&q->t[k]) && holds_glue(n, q->t[k].text))
                 continue;
             return 0;
         }
@@ -144,8 +155,8 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         x *= 0.97; /* the first table's own columns first */
                     if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
                         continue; /* "number of students" counts */
-                    if (col->words.n == 1 && t == 0 && s->tables[scope->tables[0]].words.n == 1 &&
-                        str_eq(col->words.stems[0], s->tables[scope->tables[0]].words.stems[0]) &&
+                    if (col->words.n == 1 && tn->n == 1 &&
+                        str_eq(col->words.stems[0], tn->stems[0]) &&
                         !str_eq(q->t[i].text, col->words.words[0]))
                         x *= 0.9; /* the plural is the table */
                     if (calls_table && end <= i + 2 && !str_eq(q->t[i].text, col->words.words[0]) &&

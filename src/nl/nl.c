@@ -13,6 +13,7 @@
 #define PAIRED_WORTH 0.15
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
+#define CATEGORY_VALUES 30
 #define SURE_PROBABILITY 0.8 /* of the reader by weights */
 #define FRAME_ADVANTAGE 4    /* of what was understood to the last word */
 
@@ -212,31 +213,59 @@ static void drop(struct candidates *all)
 
 /* ---- what works on this data ---- */
 
+/* A category with few values, and no flag where there is another. */
+static const struct nl_column *good_category(const struct nl_table *t)
+{
+    const struct nl_column *best = NULL;
+    for (int c = 0; c < t->n_columns; c++) {
+        const struct nl_column *x = &t->columns[c];
+        if (x->type != TYPE_TEXT || x->numeric_text || x->is_id || x->is_unique || x->n_values < 2)
+            continue;
+        bool few = x->n_values <= CATEGORY_VALUES;
+        if (!best || (few && !x->is_flag && (best->is_flag || best->n_values > CATEGORY_VALUES)))
+            best = x;
+    }
+    return best;
+}
+
+static bool is_good_measure(const struct nl_column *x)
+{
+    return fr_is_measure(x) && !x->formula && !x->numeric_text;
+}
+
 static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *ret)
 {
     const struct nl_table *best = NULL;
-    for (int t = 0; t < s->n_tables; t++)
-        if (!best || s->tables[t].n_columns > best->n_columns)
+    const struct nl_column *measure = NULL;
+    int most = -1;
+    for (int t = 0; t < s->n_tables; t++) { /* the table with the most to sum up */
+        int n = 0;
+        for (int c = 0; c < s->tables[t].n_columns; c++)
+            n += is_good_measure(&s->tables[t].columns[c]);
+        if (n > most) {
+            most = n;
             best = &s->tables[t];
+        }
+    }
     if (!best)
         return;
-    const struct nl_column *measure = NULL, *category = NULL;
-    for (int c = 0; c < best->n_columns; c++) {
-        const struct nl_column *x = &best->columns[c];
-        if (!measure && x->is_numeric && !x->is_id && !nl_is_year(x))
-            measure = x;
-        if (x->type == TYPE_TEXT && !x->numeric_text && !x->is_id && x->n_values > 1 &&
-            (!category || x->n_values < category->n_values))
-            category = x;
-    }
+    struct nl_ref main;
+    if (nl_main_measure(s, (int)(best - s->tables), &main) &&
+        is_good_measure(&best->columns[main.column]))
+        measure = &best->columns[main.column];
+    for (int c = 0; c < best->n_columns && !measure; c++)
+        if (is_good_measure(&best->columns[c]))
+            measure = &best->columns[c];
+    const struct nl_column *category = good_category(best);
     ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in %s?",
                                                           best->name);
     if (measure)
         ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?",
                                                               measure->name);
     if (measure && category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "total %s by %s", measure->name,
-                                                              category->name);
+        ret->suggestions[ret->n_suggestions++] = arena_printf(
+            a, "%s %s by %s", measure->is_rate ? "average" : "total", measure->name,
+            category->name);
     else if (category)
         ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?",
                                                               category->name);
@@ -252,6 +281,27 @@ static int filters_of(const struct nl_reading *r)
     for (int i = 0; i < r->n_filters; i++)
         n += r->filters[i].op != FILTER_IS_NOT_NULL;
     return n;
+}
+
+/* The reading leaves out a group, an aggregate, an order, or which function it is. */
+static bool says_less(const struct frame *f, const struct nl_reading *r)
+{
+    int mine = 0, its = 0;
+    for (int i = 0; i < f->r.n_select; i++)
+        mine += f->r.select[i].func >= 0;
+    for (int i = 0; i < r->n_select; i++)
+        its += r->select[i].func >= 0 || r->select[i].is_share;
+    for (int i = 0; i < f->r.n_filters; i++) { /* a filter of another column */
+        bool there = f->r.filters[i].op == FILTER_IS_NOT_NULL;
+        for (int k = 0; k < r->n_filters && !there; k++)
+            there = fr_same(f->r.filters[i].ref, r->filters[k].ref);
+        if (!there)
+            return true;
+    }
+    bool grouped = f->said[FM_BY] || f->said[FM_EACH] || f->charts;
+    return mine > its || (grouped && f->r.n_group > r->n_group) || (f->r.n_order > 0 && r->n_order == 0) ||
+           f->said[FM_ONAVG] || f->said[FM_RANK] || f->said[FM_UNREAD] || f->said[FM_VS] ||
+           f->n_foreign_verbs > 0;
 }
 
 /*
@@ -277,7 +327,8 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
      * filter that the rules found, they win.
      */
     bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);
-    if (f->is_plain && share >= SURE_PROBABILITY && !narrower) {
+    if (f->is_plain && share >= SURE_PROBABILITY && !narrower &&
+        !says_less(f, &all->c[0]->reading)) {
         json_decref(f->plan);
         json_decref(f->chart);
         return;
@@ -350,7 +401,18 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
             struct arena *a, struct nl_answer *ret, struct err *err)
 {
     struct nl_metric metric;
+    const char *combined = NULL;
     int r = check_question(question, err);
+    if (r >= 0 && ctx && ctx->previous_plan && ctx->previous_question)
+        r = nl_follow_words(s, ctx->previous_question, question, a, &combined, err);
+    if (r >= 0 && combined) {
+        r = plan_words(s, combined, NULL, a, ret, err);
+        ret->meant = combined;
+        if (r < 0 || (ret->status == NL_ANSWERED && ret->evidence &&
+                      ret->evidence[EVIDENCE_INCOMPLETE] == 0))
+            return r;
+        nl_answer_finish(ret);
+    }
     if (r >= 0 && ctx && ctx->previous_plan)
         r = nl_follow(s, question, ctx, a, ret, err);
     bool leans = r == NL_FOLLOW_UNREAD;

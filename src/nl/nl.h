@@ -43,6 +43,11 @@ int nl_schema_add_value(struct nl_schema *s, int table, int column, const char *
 /* Least and greatest of a date column, as ISO text: "last 30 days" are those of the data. */
 int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *min,
                         const char *max, struct err *err);
+/*
+ * How many cells are empty, and whether the values number the rows: all different, with few gaps.
+ * Such numbers are neither summed up nor averaged.
+ */
+void nl_schema_set_counts(struct nl_schema *s, int table, int column, long long nulls, bool serial);
 /* "from" and "to" are "table.column". Evident ones are found without. */
 int nl_schema_add_relationship(struct nl_schema *s, const char *from, const char *to,
                                struct err *err);
@@ -95,6 +100,7 @@ struct nl_answer {
     bool expects_one; /* the question speaks of one thing: "what is", "who has" */
     bool must_ask;    /* a word means nothing here, or two columns equally well */
     bool unnamed;     /* the question does not name the only table that there is */
+    const char *meant; /* the question that it was read as, with words of the one before; NULL */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
     const char *reason;             /* when declined: the kind of question; NULL */

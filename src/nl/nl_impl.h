@@ -75,6 +75,8 @@ struct nl_column {
     bool is_unique;       /* no value comes twice */
     bool many_values;     /* not all are known */
     bool is_key;          /* an id that every row has its own of, as far as is known */
+    bool is_serial;       /* numbers the rows: all different, with few gaps */
+    bool has_nulls;
     bool is_rate;         /* averaged rather than summed up: prices, scores, temperatures */
     const char *role;     /* what people said it is for; NULL: nothing */
     const char *yes, *no; /* the values of a flag, as the column has them */
@@ -143,6 +145,10 @@ void nl_told_apply(const struct nl_schema *s, const struct nl_metric *m, struct 
 /* nl_plan() without what came before and without metrics. */
 int nl_plan_plain(const struct nl_schema *s, const char *question, struct arena *a,
                   struct nl_answer *ret, struct err *err);
+
+/* The date column of the table's own rows; nobody means that of birth without saying so. -1: none.
+ */
+int nl_own_date(const struct nl_table *t);
 
 /* The first value of this key, or the next after one. NULL: none. */
 const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
@@ -480,6 +486,11 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
 #define NL_FOLLOW_UNREAD 2
 #define FOLLOW_OTHERS                                                                              \
     0.01 /* how far such a reading is to be doubted, against its own weight of 1 */
+/*
+ * The question before with words of this one in it, in the arena; NULL: it does not lean on that.
+ */
+int nl_follow_words(const struct nl_schema *s, const char *before, const char *question,
+                    struct arena *a, const char **ret, struct err *err);
 int nl_follow(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
               struct arena *a, struct nl_answer *ret, struct err *err);
 

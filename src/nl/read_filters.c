@@ -72,6 +72,13 @@ bool nl_date_column(struct nl_parse *p, struct nl_ref *ret)
             return true;
         }
     }
+    for (int t = 0; t < p->r->scope.n; t++) {
+        int own = nl_own_date(&p->s->tables[p->r->scope.tables[t]]);
+        if (own >= 0) {
+            *ret = (struct nl_ref){ p->r->scope.tables[t], own };
+            return true;
+        }
+    }
     for (int t = 0; t < p->r->scope.n; t++)
         for (int c = 0; c < p->s->tables[p->r->scope.tables[t]].n_columns; c++)
             if (nl_is_date(&p->s->tables[p->r->scope.tables[t]].columns[c])) {

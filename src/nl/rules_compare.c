@@ -109,6 +109,7 @@ bool fr_apply_than(struct frame *f)
         }
         if (fr_is(m, FM_MORE)) {
             op = m->arg > 0 ? FILTER_GT : FILTER_LT;
+            hint = hint ? hint : m->hint;
             m->used = true;
         }
         if (fr_is(m, FM_VS))

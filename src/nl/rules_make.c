@@ -149,6 +149,11 @@ void fr_find_anchor(struct frame *f)
     else
         for (int i = 0; i < f->r.n_filters && f->anchor < 0; i++)
             f->anchor = f->r.filters[i].ref.table;
+    for (int i = 0; i < f->n_times && f->anchor < 0; i++) /* "how many registered last year" */
+        if (f->times[i].used && f->times[i].ref.table >= 0)
+            f->anchor = f->times[i].ref.table;
+    for (int i = 0; i < f->r.n_group && f->anchor < 0; i++) /* "a pie chart of devices" */
+        f->anchor = f->r.group[i].ref.table;
 }
 
 /* Months and the like have no column yet: the date of the rows. */

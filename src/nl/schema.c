@@ -13,6 +13,7 @@
 #define PART_WORDS_MAX 6
 #define PART_MIN_BYTES 4
 #define INTEGER_VALUES 200
+#define SERIAL_ROWS 12 /* fewer may be different by chance */
 
 static int no_memory(struct err *err)
 {
@@ -118,6 +119,13 @@ int nl_schema_set_range(struct nl_schema *s, int table, int column, const char *
     c->min = arena_strdup(&s->arena, min);
     c->max = arena_strdup(&s->arena, max);
     return c->min && c->max ? 0 : no_memory(err);
+}
+
+void nl_schema_set_counts(struct nl_schema *s, int table, int column, long long nulls, bool serial)
+{
+    struct nl_column *c = &s->tables[table].columns[column];
+    c->has_nulls = nulls > 0;
+    c->is_serial = serial && s->tables[table].n_rows >= SERIAL_ROWS;
 }
 
 /* ---- joins ---- */
@@ -368,6 +376,34 @@ static void take_role(struct nl_column *c)
         c->is_flag = false;
 }
 
+/* The date that rows are counted by: when they began, rather than when they ended. */
+int nl_own_date(const struct nl_table *t)
+{
+    static const char *const late[] = { "due",     "end",    "ship",     "deliver", "discharg",
+                                        "resolv",  "clos",   "leav",     "left",    "expir",
+                                        "updat",   "modif",  "repli",    "deadlin", "checkout",
+                                        "return",  "cancel", "paid",     "pay",     "complet",
+                                        "departur", "finish", "terminat", "last",   "exit",
+                                        "resign",  "review", "promot",   "retir" };
+    int best = -1, worst = 100;
+    for (int c = 0; c < t->n_columns; c++) {
+        const struct nl_name *n = &t->columns[c].words;
+        int bad = 0;
+        bool birth = false;
+        for (int w = 0; w < n->n; w++) {
+            birth |= strncmp(n->stems[w], "birth", 5) == 0 || str_eq(n->stems[w], "born") ||
+                     str_eq(n->stems[w], "dob");
+            for (size_t k = 0; k < ARRAY_SIZE(late); k++)
+                bad += strncmp(n->stems[w], late[k], strlen(late[k])) == 0;
+        }
+        if (nl_is_date(&t->columns[c]) && !birth && bad < worst) {
+            worst = bad;
+            best = c;
+        }
+    }
+    return best;
+}
+
 /* A table of prices and quantities has a revenue, unless it has a column for that already. */
 static int add_revenue(struct nl_schema *s, int table, struct err *err)
 {
@@ -434,14 +470,14 @@ bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
     int only = -1;
     for (size_t w = 0; w < ARRAY_SIZE(words); w++)
         for (int c = 0; c < t->n_columns; c++)
-            if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag &&
-                stem_in(&t->columns[c].words, &words[w], 1)) {
+            if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_serial &&
+                !t->columns[c].is_flag && stem_in(&t->columns[c].words, &words[w], 1)) {
                 *ret = (struct nl_ref){ table, c };
                 return true;
             }
     for (int c = 0; c < t->n_columns; c++)
-        if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_flag &&
-            !nl_is_year(&t->columns[c]))
+        if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_serial &&
+            !t->columns[c].is_flag && !nl_is_year(&t->columns[c]))
             only = only == -1 ? c : -2;
     *ret = (struct nl_ref){ table, only };
     return only >= 0;

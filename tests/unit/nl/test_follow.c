@@ -57,7 +57,7 @@ static void ask(const struct nl_schema *s, const char *const *questions, struct 
     for (size_t i = 0; questions[i]; i++) {
         struct nl_context ctx = { .previous_plan = plan, .previous_question = before };
         assert_int_equal(nl_plan(s, questions[i], before ? &ctx : NULL, a, ret, &err), 0);
-        before = questions[i];
+        before = ret->meant ? ret->meant : questions[i];
         if (!questions[i + 1])
             break;
         assert_int_equal(ret->status, NL_ANSWERED);
@@ -107,6 +107,14 @@ static void test_follow_ups(void **state)
         { { "total cost by region", "sort by region" },
           BY_REGION "GROUP BY \"region\" ORDER BY \"region\" ASC LIMIT 1000" },
         { { "total cost by region", "as a chart" }, BY_REGION LARGEST_FIRST },
+        { { "how many deliveries in 2023", "and in 2024?", "only Toys" },
+          "SELECT COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"sent_on\" >= "
+          "'2024-01-01' AND \"sent_on\" < '2025-01-01' AND \"product\" = 'Toys' LIMIT 1000" },
+        { { "average cost of Books by region", "for Toys" },
+          "SELECT \"region\", AVG(\"cost\") AS \"avg_cost\" FROM \"deliveries\" WHERE "
+          "\"product\" = 'Toys' GROUP BY \"region\" ORDER BY \"avg_cost\" DESC, \"region\" ASC "
+          "LIMIT 1000" },
+        { { "total cost of Books by region", "remove the filter" }, BY_REGION LARGEST_FIRST },
         { { "how many deliveries were late?", "and per month?" },
           "SELECT CAST(date_trunc('month', \"sent_on\") AS DATE) AS \"month\", COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"late\" = "
           "TRUE GROUP BY CAST(date_trunc('month', \"sent_on\") AS DATE) ORDER BY \"month\" ASC LIMIT 1000" },

@@ -111,8 +111,8 @@ static void test_kinds(void **state)
           "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
           "NULL GROUP BY \"category\" ORDER BY \"row_count\" DESC LIMIT 1" },
         { "which categories have more than 3 sales",
-          "SELECT \"category\" FROM \"sales\" GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT "
-          "1000" },
+          "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
+          "NULL GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT 1000" },
     };
     struct nl_schema *s = schema_of_shop();
     char sql[2000];
