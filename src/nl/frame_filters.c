@@ -206,7 +206,10 @@ static void read_empty(struct frame *f)
         if (col->is_flag || compared)
             continue;
         if (m->arg == 1 || nl_is_date(col) || m->arg == 2) {
-            null_filter(f, c->ref, false);
+            if (fr_is_measure(col) && !col->has_nulls && f->s->tables[c->ref.table].n_rows > 0)
+                number_filter(f, c->ref, FILTER_EQ, 0); /* no cell is empty: none is zero */
+            else
+                null_filter(f, c->ref, false);
             m->used = c->used = true;
         }
     }

@@ -28,6 +28,19 @@ bool fr_apply_summed(struct frame *f)
     }
     if (f->r.n_select > 0 || f->anchor < 0 || f->super)
         return false;
+    /* "headcount by department": one of each is no answer; who has a department is counted */
+    struct nl_ref label;
+    if (f->n_measures == 0 && f->r.n_group == 1 && f->counted.table < 0 &&
+        f->r.group[0].ref.table == f->anchor && fr_label(f->s, f->anchor, &label) &&
+        fr_same(label, f->r.group[0].ref) && fr_c(f, label)->is_unique) {
+        int many = -1;
+        for (int i = 0; i < f->s->n_keys; i++)
+            if (f->s->keys[i].to_table == f->anchor && f->s->keys[i].from_table != many)
+                many = many < 0 ? f->s->keys[i].from_table : -2;
+        if (many < 0)
+            return false;
+        f->anchor = many;
+    }
     /* "web vs store revenue": both, side by side */
     /* "the average age of men and women": of each */
     bool each = false;

@@ -223,7 +223,8 @@ static bool read_group_at(struct frame *f, int k)
     if (!m || m->used)
         return false;
     /* "for each number of bedrooms": the number itself */
-    bool number = fr_is(m, FM_COUNT) && fr_is_col(next) && !next->used &&
+    bool number = fr_is(m, FM_COUNT) && !str_eq(f->q->t[m->start].text, "how") &&
+                  fr_is_col(next) && !next->used &&
                   fr_c(f, next->ref)->is_numeric && next->start == m->end;
     if (fr_is(m, FM_DISTINCT) || number || is_owner(f, m, next)) {
         m->used = true;
@@ -270,6 +271,9 @@ static bool read_per_unit(struct frame *f, int i)
     if (!fr_is(m, FM_EACH) || m->arg != 1 || m->used || !fr_is_col(before) || before->used ||
         !fr_is_measure(fr_c(f, before->ref)))
         return false;
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start <= at && f->m.m[k].end > at)
+            return false;
     bool square = at + 1 < f->q->n && str_eq(f->q->t[at].text, "square");
     const char *unit = square ? "sqm" : at < f->q->n ? f->q->t[at].text : "";
     int found = -1, n = 0, table = before->ref.table;
@@ -528,6 +532,11 @@ static bool high_is_bad(const struct nl_column *c)
                                          "defect", "downtim", "loss",    "debt", "complaint",
                                          "rank",   "late",    "latency", "fail", "respons",
                                          "lead",   "fin",     "fee" };
+    static const char *const good[] = { "total", "revenu", "sal", "valu", "incom", "turnover" };
+    for (int w = 0; c && w < c->words.n; w++) /* the total price is somebody's revenue */
+        for (size_t k = 0; k < ARRAY_SIZE(good); k++)
+            if (str_eq(c->words.stems[w], good[k]))
+                return false;
     for (int w = 0; c && w < c->words.n; w++)
         for (size_t k = 0; k < ARRAY_SIZE(stems); k++)
             if (str_eq(c->words.stems[w], stems[k]))
@@ -696,8 +705,14 @@ static void read_aggregates(struct frame *f)
             for (int k = 0; k < f->m.n && table < 0; k++)
                 if (f->m.m[k].kind == KIND_TABLE)
                     table = f->m.m[k].table;
-            if (table < 0 && f->s->n_tables == 1)
-                table = 0;
+            int with = 0, only = -1; /* the only table that has such a column */
+            for (int t = 0; t < f->s->n_tables && table < 0; t++)
+                if (fr_hint(f, t, m->hint, &ref, &dir) && dir > 0) {
+                    only = t;
+                    with++;
+                }
+            if (table < 0 && with == 1)
+                table = only;
             for (int k = 0; k < f->m.n;
                  k++) { /* a column that is named comes before the adverb's */
                 struct nl_mention *c = fr_at(f, k);

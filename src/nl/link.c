@@ -149,6 +149,9 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         x = 0.8; /* the name of an institution is the institution */
                     if (x == 0)
                         continue;
+                    if (end == i + 1 && col->words.n == 1 &&
+                        !str_eq(q->t[i].text, col->words.words[0]))
+                        x *= 0.995; /* "guests" is Guests rather than Guest */
                     if (col->formula)
                         x *= 0.72; /* a column that has it comes before one that is computed */
                     if (t > 0)
@@ -272,6 +275,14 @@ static bool in_scope(const struct nl_scope *scope, int table)
     return false;
 }
 
+/* "engineers" spells Engineer, not Engineering. */
+static bool is_spelled(const char *value, const char *word)
+{
+    size_t n = strlen(value), len = strlen(word);
+    return str_ieq(value, word) ||
+           (len == n + 1 && word[n] == 's' && strncasecmp(value, word, n) == 0);
+}
+
 static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key,
                        const char *spelled, struct nl_spans *sp, int i, int end, double weight)
 {
@@ -289,8 +300,8 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
         } else if (v->table != m->ref.table || v->column != m->ref.column) {
             const struct nl_column *had = nl_col(s, m->ref),
                                    *now = &s->tables[v->table].columns[v->column];
-            bool exact = spelled && str_ieq(v->text, spelled),
-                 was_exact = spelled && str_ieq(m->text, spelled);
+            bool exact = spelled && is_spelled(v->text, spelled),
+                 was_exact = spelled && is_spelled(m->text, spelled);
             if (was_exact && !exact)
                 continue; /* "Engineering" is no "Engineer" */
             m->other = (struct nl_ref){ v->table, v->column };

@@ -12,6 +12,17 @@
 
 bool fr_is_difference(struct frame *f)
 {
+    bool ends = false;
+    struct nl_mention *differ = NULL;
+    for (int i = 0; i < f->m.n; i++) {
+        ends |= fr_is(fr_at(f, i), FM_SUPER);
+        if (fr_is(fr_at(f, i), FM_DIFF) && str_eq(f->q->t[f->m.m[i].start].text, "differ"))
+            differ = fr_at(f, i);
+    }
+    if (differ && !ends && f->r.n_group > 0) { /* "how does the price differ by shop": of each */
+        differ->used = true;
+        return false;
+    }
     return f->said[FM_DIFF];
 }
 

@@ -42,6 +42,18 @@ bool fr_apply_ranked(struct frame *f)
             return false;
         f->anchor = by.ref.table;
         f->r.n_select = 0;
+        struct nl_ref date;
+        if (f->said[FM_WHEN] && f->r.n_group == 0 && by.func < 0 &&
+            fr_date_column(f, by.ref.table, &date) && date.table == by.ref.table) {
+            fr_show(f, fr_item(date, -1)); /* "when was the highest usage": the day, and how much */
+            fr_show(f, by);
+            (void)fr_filter(f, by.ref, FILTER_IS_NOT_NULL);
+            f->r.order[0] = by;
+            f->r.order_dir[0] = down ? -1 : 1;
+            f->r.n_order = 1;
+            f->r.limit = 1;
+            return fr_join(f) && fr_finish(f);
+        }
         if (!fr_place_buckets(f))
             return false;
         fr_show_groups(f);

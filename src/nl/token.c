@@ -741,7 +741,7 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
         return 0;
     if (abbreviates(t->text, w) && nt >= 4)
         return 0.75;
-    if (nw >= 5 && nt >= 5 && nl_edit_distance(w, t->text, 2) <= (nw >= 8 ? 2 : 1) &&
+    if (nw >= 5 && nt >= 5 && !t->lex && nl_edit_distance(w, t->text, 2) <= (nw >= 8 ? 2 : 1) &&
         w[0] == t->text[0])
         return 0.75;
     if (nt >= 4 && nw > nt && (strcmp(w + nw - nt, t->text) == 0 || strncmp(w, t->text, nt) == 0))
