@@ -225,12 +225,14 @@ static void test_rules(void **state)
           "average FROM loans )" LAST },
         { "total fee by member town", "sums",
           "SELECT members.town, SUM(loans.fee) AS total_fee FROM loans JOIN members ON "
-          "loans.member_id = members.member_id GROUP BY members.town" LAST },
+          "loans.member_id = members.member_id GROUP BY members.town ORDER BY total_fee DESC, "
+          "members.town ASC" LAST },
         { "a pie chart of genres", "sums",
-          "SELECT genre, COUNT(*) AS row_count FROM loans GROUP BY genre" LAST },
+          "SELECT genre, COUNT(*) AS row_count FROM loans GROUP BY genre ORDER BY row_count DESC, "
+          "genre ASC" LAST },
         { "is crime cheaper than poetry?", "sums",
           "SELECT genre, AVG(fee) AS avg_fee FROM loans WHERE genre IN ('Crime', 'Poetry') "
-          "GROUP BY genre" LAST },
+          "GROUP BY genre ORDER BY avg_fee DESC, genre ASC" LAST },
         { "most popular genre in each branch", "ranking",
           "SELECT branch, genre, row_count FROM ( SELECT branch, genre, COUNT(*) AS "
           "row_count, rank() OVER (PARTITION BY branch "

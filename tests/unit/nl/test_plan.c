@@ -112,7 +112,8 @@ static void test_kinds(void **state)
           "NULL GROUP BY \"category\" ORDER BY \"row_count\" DESC LIMIT 1" },
         { "which categories have more than 3 sales",
           "SELECT \"category\", COUNT(*) AS \"row_count\" FROM \"sales\" WHERE \"category\" IS NOT "
-          "NULL GROUP BY \"category\" HAVING COUNT(*) > 3 LIMIT 1000" },
+          "NULL GROUP BY \"category\" HAVING COUNT(*) > 3 ORDER BY \"row_count\" DESC, "
+          "\"category\" ASC LIMIT 1000" },
     };
     struct nl_schema *s = schema_of_shop();
     char sql[2000];
