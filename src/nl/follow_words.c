@@ -1,6 +1,6 @@
 /*
- * Questions that lean on the one before, by its words: "and in 2023?" after "how many members joined in
- * 2022" is read as "how many members joined in 2023". A value takes the place of one of the same
+ * Questions that lean on the one before, by its words: "and in 2023?" after "how many members
+ * joined in 2022" is read as "how many members joined in 2023". A value takes the place of one of the same
  * column, a time that of a time, a group that of a group, a measure that of a measure; what has no
  * counterpart is added at the end. What is not of these kinds is left to follow.c.
  */
@@ -128,9 +128,11 @@ static bool group_at(struct frame *f, int i, int *ret_end)
     if (!is_group_mark(m) || !is_group_word(fr_at(f, i + 1)))
         return false;
     int k = i + 2;
-    while (fr_at(f, k) && ((is_group_word(fr_at(f, k)) && fr_gap(f, fr_at(f, k - 1), fr_at(f, k)) == 0) ||
-                           (fr_is(fr_at(f, k), FM_AND) && is_group_word(fr_at(f, k + 1)))))
-        k++;
+    for (; fr_at(f, k); k++) {
+        bool next = is_group_word(fr_at(f, k)) && fr_gap(f, fr_at(f, k - 1), fr_at(f, k)) == 0;
+        if (!next && !(fr_is(fr_at(f, k), FM_AND) && is_group_word(fr_at(f, k + 1))))
+            break;
+    }
     *ret_end = k;
     return true;
 }

@@ -403,8 +403,8 @@ static int mention_at(const struct frame *f, int at)
 }
 
 /*
- * "heavier than average" compares with the average, "is rail cheaper than road" compares two values: no
- * number stands behind these comparisons.
+ * "heavier than average" compares with the average, "is rail cheaper than road" compares two
+ * values: no number stands behind these comparisons.
  */
 static void turn_comparisons(struct frame *f)
 {

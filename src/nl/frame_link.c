@@ -408,8 +408,8 @@ static void link_capitals(struct frame *f, struct nl_spans *sp)
 }
 
 /*
- * "how many homes were sold", "unsold": rows that have a sale price, or none. "delivered in May": the day
- * of delivery, whatever else is called so.
+ * "how many homes were sold", "unsold": rows that have a sale price, or none. "delivered in May":
+ * the day of delivery, whatever else is called so.
  */
 static void link_done(struct frame *f, struct nl_spans *sp)
 {

@@ -299,7 +299,8 @@ static bool says_less(const struct frame *f, const struct nl_reading *r)
             return true;
     }
     bool grouped = f->said[FM_BY] || f->said[FM_EACH] || f->charts;
-    return mine > its || (grouped && f->r.n_group > r->n_group) || (f->r.n_order > 0 && r->n_order == 0) ||
+    return mine > its || (grouped && f->r.n_group > r->n_group) ||
+           (f->r.n_order > 0 && r->n_order == 0) ||
            f->said[FM_ONAVG] || f->said[FM_RANK] || f->said[FM_UNREAD] || f->said[FM_VS] ||
            f->n_foreign_verbs > 0;
 }

@@ -349,7 +349,7 @@ static void test_names_with_spaces(void **state)
     nl_schema_destroy(s);
 }
 
-/* A sanitizer makes planning some fifteen times slower: a sample of the rounds shows it the same code. */
+/* A sanitizer makes planning many times slower: it sees the same code in a sample of the rounds. */
 #if defined(__SANITIZE_ADDRESS__)
 #define ROUNDS 200
 #else
