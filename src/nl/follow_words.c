@@ -1,8 +1,8 @@
 /*
  * Questions that lean on the one before, by its words: "and in 2023?" after "how many members
- * joined in 2022" is read as "how many members joined in 2023". A value takes the place of one of the same
- * column, a time that of a time, a group that of a group, a measure that of a measure; what has no
- * counterpart is added at the end. What is not of these kinds is left to follow.c.
+ * joined in 2022" is read as "how many members joined in 2023". A value takes the place of one of
+ * the same column, a time that of a time, a group that of a group, a measure that of a measure;
+ * what has no counterpart is added at the end. What is not of these kinds is left to follow.c.
  */
 
 #include <string.h>
