@@ -195,6 +195,30 @@ int chat_checkpoint(struct chat *c, const char *name, chat_checkpoint_fn done, v
 int chat_rollback(struct chat *c, const char *id, chat_checkpoint_fn done, void *arg,
                   struct err *err);
 int chat_remove_checkpoint(struct chat *c, const char *id, struct err *err);
+
+/*
+ * What a file of the thread has to say: {thread_id, datasets, file_ids, data, image_bytes,
+ * not_kept}. Its kernel becomes its image, if it has variables; not_kept says why it could not.
+ * As chat_fork().
+ */
+int chat_export(struct chat *c, chat_checkpoint_fn done, void *arg, struct err *err);
+/* Of a chat that is cold, or else CONFLICT. */
+int chat_open_image(const struct chat *c, int *ret_fd, int64_t *ret_bytes, struct err *err);
+/* Makes a file for an image that comes from outside; the next start removes it. A descriptor. */
+#define AGENT_PATH_SIZE 4400
+int agent_begin_image(struct agent *a, int64_t bytes, char ret[AGENT_PATH_SIZE], struct err *err);
+/*
+ * The variables of a chat without any: a link to the file, which only kernels in their jails read.
+ * `data` is that of chat_export(). CONFLICT unless the thread has the same data and this server
+ * has what the image is a difference to.
+ */
+int chat_import_image(struct chat *c, const char *file, const char *data, struct err *err);
+/* Appends [{role, content}], CHAT_IMPORT_MAX at most, which a thread elsewhere had. */
+#define CHAT_IMPORT_MAX 16
+int chat_import_messages(struct chat *c, const json_t *messages,
+                         void (*done)(const struct err *err, void *arg), void *arg,
+                         struct err *err);
+
 int64_t chat_message_count(const struct chat *c);
 /* Of the image of a thread that is cold, in memory or not; some seconds old at most. 0: none. */
 int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id);

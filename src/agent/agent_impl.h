@@ -91,8 +91,8 @@ void keeper_adopt(struct chat *c);
 void keeper_forget_data(struct agent *a, const char *owner, const char *id);
 void keeper_forget_chat(struct chat *c);
 void keeper_remove_images(struct agent *a, const char *owner, const char *id);
-/* UNAVAILABLE when images take all the room that they may have. */
-int keeper_check_room(struct agent *a, struct err *err);
+/* UNAVAILABLE when images, with so many bytes more, take all the room that they may have. */
+int keeper_check_room(struct agent *a, int64_t bytes, struct err *err);
 /*
  * The image of a chat that is cold, for another one: a link that the next start removes, until
  * keeper_take_link() makes it that one's image.

@@ -69,7 +69,7 @@ static void settled(void *arg)
             is_busy(c)        ? refuse_busy(&err) :
                                 0;
     if (r == 0 && now.has_variables && c->agent->env.cfg->images_bytes > 0)
-        r = keeper_check_room(c->agent, &err);
+        r = keeper_check_room(c->agent, 0, &err);
     if (r < 0)
         taken(t, false, NULL, &err);
     else if (!now.has_variables)

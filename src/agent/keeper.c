@@ -426,9 +426,9 @@ int chat_freeze(struct chat *c, struct err *err)
     return thread_kernel_freeze(c->kernel, err);
 }
 
-int keeper_check_room(struct agent *a, struct err *err)
+int keeper_check_room(struct agent *a, int64_t bytes, struct err *err)
 {
-    if (images_bytes(a) < a->env.cfg->images_bytes)
+    if (images_bytes(a) + bytes < a->env.cfg->images_bytes)
         return 0;
     return err_set(err, ERR_UNAVAILABLE,
                    "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
@@ -445,7 +445,7 @@ static int write_image(struct chat *c,
         return err_set(err, ERR_UNAVAILABLE,
                        c->data_is_gone ? "data that the thread had was deleted" :
                                          "this thread cannot have an image");
-    int r = keeper_check_room(c->agent, err);
+    int r = keeper_check_room(c->agent, 0, err);
     return r < 0 ? r : write(c->kernel, path, err);
 }
 

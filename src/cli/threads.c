@@ -15,6 +15,7 @@
 #include "cli/cli.h"
 #include "cli/remote.h"
 #include "cli/table.h"
+#include "cli/thread_file.h"
 
 #define PAGE "200"
 #define PATH_MAX_BYTES 8192u
@@ -31,13 +32,17 @@ static const char threads_usage[] =
 static const char thread_usage[] =
     "usage: riddle thread freeze|cool|wake|rm [--server URL] ID...\n"
     "       riddle thread fork|checkpoint|checkpoints [--name NAME] ID\n"
-    "       riddle thread rollback ID [CHECKPOINT]\n\n"
+    "       riddle thread rollback ID [CHECKPOINT]\n"
+    "       riddle thread export [--force] ID FILE\n"
+    "       riddle thread import FILE\n\n"
     "  freeze        the kernel keeps its variables and uses no processor\n"
     "  cool          the kernel becomes a file, which the next code goes on with\n"
     "  wake          the kernel is thawed, made of its file, or started\n"
     "  rm            the thread is deleted, with its messages, files and variables\n" BRANCHES_USAGE
-    "\n"
-    "  --name NAME   what the checkpoint is called\n" REMOTE_USAGE
+    "  export        writes messages, files and variables to FILE, and tells what is not in it\n"
+    "  import        makes a new thread of FILE, and prints its id\n\n"
+    "  --name NAME   what the checkpoint is called\n"
+    "  --force       export replaces a file that is there\n" REMOTE_USAGE
     "Exit status: 0 it is so for every thread, 1 it is not, 2 the request is wrong.\n";
 
 static const struct option list_options[] = { { "server", required_argument, NULL, 's' },
@@ -47,6 +52,7 @@ static const struct option list_options[] = { { "server", required_argument, NUL
                                               { NULL, 0, NULL, 0 } };
 static const struct option thread_options[] = { { "server", required_argument, NULL, 's' },
                                                 { "name", required_argument, NULL, 'n' },
+                                                { "force", no_argument, NULL, 'F' },
                                                 { "help", no_argument, NULL, 'h' },
                                                 { NULL, 0, NULL, 0 } };
 
@@ -213,11 +219,27 @@ static int change(const struct remote *to, const char *action, const char *id, s
     return 0;
 }
 
+static int move_file(const char *server, bool exports, bool force, char **words, int n)
+{
+    struct remote to;
+    if (n != (exports ? 2 : 1) || (exports && !remote_is_id(words[0]))) {
+        cli_complain(exports ? "'thread export' takes the id of a thread and a file" :
+                               "'thread import' takes a file");
+        return CLI_USAGE;
+    }
+    int status = remote_init(&to, server);
+    if (status != CLI_OK)
+        return status;
+    return exports ? thread_file_export(&to, words[0], words[1], force) :
+                     thread_file_import(&to, words[0]);
+}
+
 int cli_thread(const struct cli *cli, int argc, char **argv)
 {
     static const char *const actions[] = { "freeze", "cool", "wake", "rm" };
     const char *server = NULL, *name = NULL, *action = NULL;
     struct remote to;
+    bool force = false;
     int c;
     (void)cli;
     opterr = 0;
@@ -230,6 +252,8 @@ int cli_thread(const struct cli *cli, int argc, char **argv)
             server = optarg;
         else if (c == 'n')
             name = optarg;
+        else if (c == 'F')
+            force = true;
         else
             return cli_bad_option("thread", argv, thread_options);
     }
@@ -240,6 +264,13 @@ int cli_thread(const struct cli *cli, int argc, char **argv)
     for (size_t i = 0; i < ARRAY_SIZE(actions); i++)
         if (str_eq(argv[optind], actions[i]))
             action = actions[i];
+    bool exports = str_eq(argv[optind], "export");
+    if (force && !exports) {
+        cli_complain("'thread %s' takes no --force", argv[optind]);
+        return CLI_USAGE;
+    }
+    if (exports || str_eq(argv[optind], "import"))
+        return move_file(server, exports, force, argv + optind + 1, argc - optind - 1);
     if (branches_knows(argv[optind])) {
         int status = remote_init(&to, server);
         return status == CLI_OK ? branches_act(&to, false, argv[optind], name, argv + optind + 1,
@@ -249,7 +280,7 @@ int cli_thread(const struct cli *cli, int argc, char **argv)
     if (!action || name) {
         cli_complain(action ? "'thread %s' takes no --name" :
                               "'thread' cannot '%s'; it can freeze, cool, wake, rm, fork, "
-                              "checkpoint, checkpoints and rollback",
+                              "checkpoint, checkpoints, rollback, export and import",
                      argv[optind]);
         return CLI_USAGE;
     }

@@ -1,16 +1,19 @@
 """`riddle sandbox`, `riddle threads` and `riddle thread`: clients of a running server."""
 
+import io
 import json
 import os
 import re
 import socket
 import subprocess
+import tarfile
 
 import pytest
 
 from api import QUICK
 from server import RIDDLE, Server
 from test_chat import KEYS
+from test_files import PETS, give, listed
 
 ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
 
@@ -151,6 +154,72 @@ def test_branches_and_checkpoints(server, riddle):
         server.delete(f"/{kind}/{other}")
     thread = server.post("/thread/new", {"datasets": []}).json["thread_id"]
     assert riddle("sandbox", "fork", thread)[2] == f"riddle: {thread}: the server answers 404: Sandbox not found: {thread}\n"
+
+
+def test_threads_go_to_files_and_back(server, riddle, tmp_path):
+    images = "asan" not in str(RIDDLE)  # a sanitizer's own memory is no part of an image
+    thread = server.post("/thread/new", {"datasets": [], "title": "Pets ä"}).json["thread_id"]
+    give(server, thread, ("pets.csv", PETS), ("note.txt", "kept"))
+    messages = [{"role": ("user", "assistant")[i % 2], "content": f"message {i} ä"} for i in range(20)]
+    for some in (messages[:16], messages[16:]):
+        assert server.post(f"/thread/{thread}/messages", {"messages": some}).status == 200
+    code = "numbers = (n for n in range(9))\nfirst = next(numbers)\nlen(sql('SELECT * FROM pets'))"
+    assert server.post(f"/thread/{thread}/execute", {"code": code}).json["result"]["rows"] == [[3]]
+    status, out, err = riddle("thread", "export", thread, "pets.riddle")
+    assert status == 0 and out.startswith(f"{thread}: 20 messages, 2 files, ") and ("variables in " in out) == images == (err == ""), (out, err)
+    status, out, err = riddle("thread", "export", thread, "pets.riddle")
+    assert (status, out) == (1, "") and "is there already; --force replaces it" in err
+    with tarfile.open(tmp_path / "pets.riddle") as archive:
+        assert archive.getnames() == ["thread.json", "files/0", "files/1"] + ["image"] * images
+
+    for key in (ANN, BEN):  # a colleague, too
+        status, out, err = riddle("thread", "import", "pets.riddle", RIDDLE_API_KEY=key)
+        copy = out.strip()
+        assert status == 0 and copy != thread and (err == "") == images, (out, err)
+        about = server.get(f"/thread/{copy}/status", key=key).json
+        assert about["title"] == "Pets ä" and about["message_count"] == 20 and about["sandbox"]["has_variables"] == images
+        got = server.get(f"/threads/{copy}/messages", key=key).json["messages"]
+        assert [{"role": m["role"], "content": m["content"]} for m in got] == messages
+        assert sorted(f["path"] for f in listed(server, copy, key=key)["files"]) == ["/data/note.txt", "/data/pets.csv"]
+        answer = server.post(f"/thread/{copy}/execute", {"code": "next(numbers)" if images else "1"}, key=key).json
+        assert answer["result"]["rows"] == [[1]] and not answer.get("state_lost"), answer
+        server.delete(f"/thread/{copy}", key=key)
+
+    # Files of others: whatever is wrong with one, it is told, and no thread is left.
+    before = server.get("/threads").json["order"]
+    good = (tmp_path / "pets.riddle").read_bytes()
+
+    def tar(*parts):
+        packed = io.BytesIO()
+        with tarfile.open(fileobj=packed, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+            for name, content in parts:
+                info = tarfile.TarInfo(name)
+                info.size = len(content)
+                archive.addfile(info, io.BytesIO(content))
+        return packed.getvalue()
+
+    def about(**changes):
+        return "thread.json", json.dumps({"riddle_thread": 1, "messages": [], "files": [], **changes}).encode()
+
+    for bad, said in ((b"", "no file of a thread"), (good[:100], "no file of a thread"), (good[:2000], "no file of a thread"), (b"x" * 5000, "no file of a thread"),
+                      (tar(("../../etc/passwd", b"x")), "no file of a thread"), (tar(("thread.json", b"[]")), "no file of a thread"),
+                      (tar(about(riddle_thread=2)), "another version"), (tar(about(files=[{"name": "a"}] * 65)), "more than 64 files"),
+                      (tar(about(files=[{"name": "../up.csv"}]), ("files/0", b"x")), "no file of a thread"),
+                      (tar(about(files=[{"name": 'a"\r\n.csv'}]), ("files/0", b"x")), "no file of a thread"),
+                      (tar(about(files=[{"name": "a.csv"}]), ("files/1", b"x")), "no file of a thread"),
+                      (tar(about(messages=[{"role": "system", "content": "x"}])), "422")):
+        (tmp_path / "bad.riddle").write_bytes(bad)
+        status, out, err = riddle("thread", "import", "bad.riddle")
+        assert (status, out) == (1, "") and said in err, (bad[:200], err)
+        assert server.get("/threads").json["order"] == before
+    # An image that is none, of other data, or of another server: the thread is there without variables.
+    for image, data, said in ((b"x" * 5000, None, "damaged" if images else "variables"), (b"", None, "variables"), (good[-5000:], "other", "other data")):
+        version = server.post(f"/thread/{server.post('/thread/new', {'datasets': []}).json['thread_id']}/export", {}).json["data"]
+        (tmp_path / "odd.riddle").write_bytes(tar(about(datasets=[], data=data or version, image_bytes=5), ("image", image)))
+        status, out, err = riddle("thread", "import", "odd.riddle")
+        assert status == 0 and "variables are not in the new thread" in err and said in err, err
+        assert server.post(f"/thread/{out.strip()}/execute", {"code": "6 * 7"}).json["result"]["rows"] == [[42]]
+    assert not [p for p in (server.home / "images").iterdir() if p.name.endswith(".partial")]
 
 
 def test_wrong_requests_say_what_is_wrong(server, riddle):

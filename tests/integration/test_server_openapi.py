@@ -28,6 +28,7 @@ GOOD = {
     "editThread": {"title": "orders", "pinned": True},
     "checkpointThread": {"name": "before"},
     "rollbackThread": {"checkpoint": "0a1b2c3d"},
+    "importMessages": {"messages": [{"role": "user", "content": "earlier"}]},
     "checkpointSandbox": {"name": "before"},
     "rollbackSandbox": {"checkpoint": "0a1b2c3d"},
     "addThreadData": {"data": ["ecommerce"]},
