@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
-from api import QUICK, children, make_set, metric, run_body, wait_for_metric, watching
+from api import QUICK, children, make_set, metric, run_body, wait_for_metric, wait_until_settled, watching
 from server import RIDDLE, Server, wait_until
 
 LIMIT_MS = 100 if "asan" in str(RIDDLE) else 20
@@ -97,14 +97,14 @@ def test_metrics_have_the_lag(server):
 
 
 def kill_zygotes(server, found):
-    wait_until(lambda: server.get("/healthz").status == 200, "the server is ready")
+    wait_until_settled(server)  # the pool is full: nobody needs a new kernel, and yet they are replaced
+    wait_until(lambda: len(zygotes(server)) == 2, "both are there", 90)
     old = zygotes(server)
-    assert old
     with probing(server, found):
         for pid in old:
             os.kill(pid, signal.SIGKILL)
         wait_until(lambda: not set(old) & set(zygotes(server)), "the zygotes are gone")
-        wait_until(lambda: server.get("/healthz").status == 200 and zygotes(server), "there are new ones")
+        wait_until(lambda: server.get("/healthz").status == 200 and len(zygotes(server)) == 2, "there are new ones", 90)
 
 
 def test_zygotes_that_die(server):

@@ -37,7 +37,7 @@
 /* Without control groups memory is looked at this often, or more seldom where looking takes long. */
 #define WATCHDOG_MS 10
 #define WATCHDOG_SHARE 10
-#define REAP_MS 3000
+#define LOOK_MS 3000
 /* Of kernels that yield to others, where no control group weighs them. */
 #define YIELDING_NICE 6
 /*
@@ -494,7 +494,7 @@ struct local_spawn {
     struct local *provider;
     struct local_spawn *next;
     struct spawn_spec spec;
-    spawn_fn done;
+    spawn_fn done; /* NULL: only the zygote is wanted */
     void *arg;
     struct kernel_proc kernel;
     unsigned starts;
@@ -547,7 +547,10 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
 static void spawn_work(uv_work_t *work)
 {
     struct local_spawn *s = work->data;
-    s->result = kernel_spawn(s->provider, &s->spec, &s->kernel, &s->starts, &s->err);
+    if (s->done)
+        s->result = kernel_spawn(s->provider, &s->spec, &s->kernel, &s->starts, &s->err);
+    else
+        s->result = zygote_revive(s->provider, s->spec.kind, &s->starts, &s->err);
 }
 
 static void spawn_next(struct local *p, enum run_kind kind);
@@ -558,21 +561,13 @@ static void spawn_next(struct local *p, enum run_kind kind);
  * child of ours that is a zombie now and still is some seconds later is one: others are reaped as
  * soon as they end.
  */
-static void on_reaper(uv_timer_t *t)
+static void reap_orphans(struct local *p)
 {
-    struct local *p = t->data;
     for (size_t i = 0; i < p->n_orphans; i++)
         if (proc_state(p->orphans[i]) == 'Z')
             (void)waitpid(p->orphans[i], NULL, WNOHANG);
     p->n_orphans = proc_zombies(p->orphans, ORPHANS_MAX);
-    if (p->n_orphans == 0)
-        uv_timer_stop(t);
-}
-
-static void look_for_orphans(struct local *p)
-{
-    if (p->reaper && !uv_is_active((uv_handle_t *)p->reaper))
-        uv_timer_start(p->reaper, on_reaper, REAP_MS, REAP_MS);
+    p->seeks_orphans = p->n_orphans > 0;
 }
 
 static void spawn_done(uv_work_t *work, int status)
@@ -583,20 +578,25 @@ static void spawn_done(uv_work_t *work, int status)
     struct kernel_link *link = NULL;
     if (status < 0)
         s->result = err_set(&s->err, ERR_CANCELLED, "starting a kernel was cancelled");
-    if (s->result == 0)
+    if (s->result == 0 && s->done)
         s->result = make_link(p, s, &link, &s->err);
     if (s->result < 0 && p->spawns[kind].failure.code == ERR_NONE)
         p->spawns[kind].failed_ms = clock_wall_ms();
     p->spawns[kind].failure = s->result < 0 ? s->err : (struct err)ERR_INIT;
     p->spawns[kind].starts += s->starts;
-    if (s->starts > 0)
-        look_for_orphans(p);
+    p->seeks_orphans = p->seeks_orphans || s->starts > 0;
     p->spawns[kind].first = s->next;
     if (!s->next)
         p->spawns[kind].end = &p->spawns[kind].first;
     spawn_next(p, kind);
-    s->done(s->arg, link, s->result < 0 ? &s->err : NULL);
+    bool revived = !s->done;
+    if (s->done)
+        s->done(s->arg, link, s->result < 0 ? &s->err : NULL);
     free(s);
+    if (revived) {
+        p->n_links--;
+        finish_close(p);
+    }
 }
 
 static void spawn_next(struct local *p, enum run_kind kind)
@@ -606,9 +606,9 @@ static void spawn_next(struct local *p, enum run_kind kind)
         abort(); /* only without a callback */
 }
 
-static int local_spawn_kernel(struct provider *base, const struct spawn_spec *spec, spawn_fn done, void *arg, struct err *err)
+static int queue_spawn(struct local *p, const struct spawn_spec *spec, spawn_fn done, void *arg,
+                       struct err *err)
 {
-    struct local *p = (struct local *)base;
     struct local_spawn *s = calloc(1, sizeof(*s));
     if (!s)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -620,6 +620,37 @@ static int local_spawn_kernel(struct provider *base, const struct spawn_spec *sp
     if (idle)
         spawn_next(p, spec->kind);
     return 0;
+}
+
+static int local_spawn_kernel(struct provider *base, const struct spawn_spec *spec, spawn_fn done,
+                              void *arg, struct err *err)
+{
+    return queue_spawn((struct local *)base, spec, done, arg, err);
+}
+
+/*
+ * A zygote that died while the pool is full is replaced before somebody has to wait for it. Those
+ * that were never started are not wanted yet. While nothing is spawned no other thread changes it.
+ */
+static void look_at_zygote(struct local *p, enum run_kind kind)
+{
+    const struct zygote *z = &p->zygotes[kind];
+    const struct spawn_spec spec = { .kind = kind };
+    struct err ignored = ERR_INIT;
+    bool lives = z->pid > 0 && !strchr("ZX", proc_state(z->pid));
+    if (p->spawns[kind].first || z->generation == 0 || lives)
+        return;
+    if (queue_spawn(p, &spec, NULL, NULL, &ignored) == 0)
+        p->n_links++; /* it keeps the provider */
+}
+
+static void on_look(uv_timer_t *t)
+{
+    struct local *p = t->data;
+    for (int kind = 0; kind < _RUN_KIND_MAX; kind++)
+        look_at_zygote(p, (enum run_kind)kind);
+    if (p->seeks_orphans)
+        reap_orphans(p);
 }
 
 static void local_health(const struct provider *base, enum run_kind kind, struct kernel_health *ret)
@@ -711,10 +742,11 @@ static int local_open(uv_loop_t *loop, const struct config *cfg, const struct pr
         free(p);
         return r;
     }
-    if ((p->reaper = calloc(1, sizeof(*p->reaper)))) {
-        uv_timer_init(loop, p->reaper);
-        uv_unref((uv_handle_t *)p->reaper);
-        p->reaper->data = p;
+    if (!p->one_shot && (p->look = calloc(1, sizeof(*p->look)))) {
+        uv_timer_init(loop, p->look);
+        uv_unref((uv_handle_t *)p->look);
+        p->look->data = p;
+        uv_timer_start(p->look, on_look, LOOK_MS, LOOK_MS);
     }
     signal(SIGPIPE, SIG_IGN);
     cgroup_tree_open(&p->cgroups);
@@ -764,8 +796,8 @@ static void local_cancel_spawns(struct provider *base)
 static void local_close(struct provider *base, void (*closed)(void *arg), void *arg)
 {
     struct local *p = (struct local *)base;
-    if (p->reaper)
-        uv_close((uv_handle_t *)TAKE_PTR(p->reaper), free_timer);
+    if (p->look)
+        uv_close((uv_handle_t *)TAKE_PTR(p->look), free_timer);
     p->closed = closed;
     p->closed_arg = arg;
     local_cancel_spawns(base); /* zygotes end while the kernels do */

@@ -74,7 +74,8 @@ struct local {
         int64_t failed_ms;                /* since when they fail, by the wall clock */
         unsigned starts;                  /* of its zygote so far; written in the loop's thread */
     } spawns[_RUN_KIND_MAX];
-    uv_timer_t *reaper; /* of kernels whose zygote ended before it told of them */
+    uv_timer_t *look;   /* at zygotes, and at kernels whose zygote ended before it told of them */
+    bool seeks_orphans;
     pid_t orphans[ORPHANS_MAX];
     size_t n_orphans;
     struct id_map id_maps[ID_MAPS_MAX];
@@ -150,6 +151,8 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err);
 void zygote_stop(struct zygote *z); /* kills and reaps it */
 /* *starts is incremented for each zygote that had to be started. */
 int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err);
+/* Starts it if it is dead. */
+int zygote_revive(struct local *p, enum run_kind kind, unsigned *starts, struct err *err);
 /*
  * The memory of the zygote as a file in RIDDLE_HOME/images, made if there is none. CONFLICT when
  * the zygote of that generation is gone.

@@ -395,6 +395,14 @@ int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_p
     return r;
 }
 
+int zygote_revive(struct local *p, enum run_kind kind, unsigned *starts, struct err *err)
+{
+    pthread_mutex_lock(&p->zygotes[kind].lock);
+    int r = zygote_ensure(p, kind, starts, err);
+    pthread_mutex_unlock(&p->zygotes[kind].lock);
+    return r;
+}
+
 /* ---- bases of images ---- */
 
 static int ask_for_base(struct zygote *z, int fd, struct err *err)
