@@ -140,14 +140,23 @@ static void step(struct learning *l)
 
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
-    (void)lease;
     struct learning *l = arg;
+    const struct agent_data *d = &l->data;
+    const char *tables[CATALOG_TABLES_MAX];
+    struct err why = ERR_INIT;
     if (err) {
         l->lease = NULL; /* it is gone already */
         end(l, err);
-    } else {
-        step(l);
+        return;
     }
+    size_t n = d->database ? 0 : lease_table_names(lease, tables, CATALOG_TABLES_MAX);
+    for (size_t i = 0; i < d->n_tables && n < CATALOG_TABLES_MAX; i++)
+        tables[n++] = d->tables[i]; /* of a database */
+    if (catalog_create(d->dataset_id, d->dialect, tables, n, d->relationships, d->words,
+                       &l->catalog, &why) < 0)
+        end(l, &why);
+    else
+        step(l);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -160,15 +169,6 @@ static void on_progress(void *arg, const char *stage, double fraction)
 static int begin(struct learning *l, struct err *err)
 {
     const struct agent_data *d = &l->data;
-    const char *tables[CATALOG_TABLES_MAX];
-    size_t n = 0;
-    for (size_t i = 0; i < d->n_tables && n < CATALOG_TABLES_MAX; i++)
-        tables[n++] = d->tables[i];
-    for (size_t i = 0; i < d->n_files && n < CATALOG_TABLES_MAX && !d->database; i++)
-        if (d->files[i].table)
-            tables[n++] = d->files[i].table;
-    int r = catalog_create(d->dataset_id, d->dialect, tables, n, d->relationships, d->words,
-                           &l->catalog, err);
     struct sandbox_spec spec = { .kind = RUN_SQL,
                                  .dataset_id = d->dataset_id,
                                  .database = d->database,
@@ -176,9 +176,8 @@ static int begin(struct learning *l, struct err *err)
                                  .n_files = d->n_files };
     struct run_events events = { .progress = on_progress, .arg = l };
     sandbox_limits_default(l->agent->env.cfg, &spec.limits);
-    if (r == 0)
-        r = executor_acquire(l->agent->env.executor, l->owner, &spec, &events, on_ready, l, &l->lease, err);
-    return r;
+    return executor_acquire(l->agent->env.executor, l->owner, &spec, &events, on_ready, l,
+                            &l->lease, err);
 }
 
 /* The one under way for this data, or a new one. */

@@ -23,13 +23,7 @@
 
 static json_t *bundled_item(const struct dataset *d)
 {
-    json_t *tables = json_array();
-    for (size_t i = 0; i < d->n_files; i++) {
-        const struct dataset_file *f = &d->files[i];
-        json_array_append_new(
-            tables, json_pack("{s:s, s:s, s:o}", "name", f->table, "file", f->name, "rows",
-                              f->row_count < 0 ? json_null() : json_integer(f->row_count)));
-    }
+    json_t *tables = dataset_tables_json(d);
     return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:o}", "id", d->id, "name", d->name,
                      "description", d->description, "kind", "bundled", "status", "ready",
                      "size_bytes", (json_int_t)d->size_bytes, "tables", tables);
@@ -63,7 +57,8 @@ struct waiting {
     const char *word; /* what was done */
     char id[64];
     /* of a table */
-    size_t at;
+    char name[PART_TABLE_SIZE];
+    struct dataset_table found;
     struct lease *lease;
     json_t *table;
     json_t *numeric; /* columns with a histogram, in the order of the query */
@@ -263,36 +258,16 @@ static bool has_histogram(const json_t *column)
            json_is_number(max) && json_number_value(min) < json_number_value(max);
 }
 
-/* The report of how the file was read, as its ingest left it. */
-static json_t *read_report(const struct waiting *w, const struct sandbox_file *file,
-                           const char *sha256)
-{
-    char path[TABLE_PATH_SIZE];
-    auto_buf struct buf text = BUF_INIT(16u << 20);
-    auto_json json_t *kept = NULL;
-    table_report_path(w->app->home, file, sha256, path);
-    if (!*path || fd_read_file(path, &text, NULL) < 0 ||
-        json_parse(text.data, text.len, &kept, NULL) < 0)
-        return json_null();
-    json_t *report = json_object_get(kept, "report"), *rejects = json_object_get(kept, "rejects");
-    if (json_is_object(report))
-        return json_incref(report);
-    report = json_pack("{s:O*, s:O*, s:O*}", "rows", json_object_get(kept, "row_count"), "refused",
-                       json_object_get(rejects, "count"), "refused_rows",
-                       json_object_get(rejects, "lines"));
-    json_object_update_missing(report, json_object_get(kept, "dialect"));
-    return report;
-}
-
 static int describe_table(struct waiting *w, struct err *err)
 {
-    const struct dataset_file *f = &w->handle.dataset->files[w->at];
-    struct sandbox_file file = dataset_handle_file(&w->handle, w->at);
+    const struct dataset_file *f = &w->found.file;
     auto_json json_t *schema = told_schema(w->app, http_owner(w->req), w->handle.dataset);
-    json_t *shown = json_array_get(json_object_get(schema, "files"), w->at),
-           *columns = json_array(), *column;
-    json_t *told = json_object_get(shown, "schema");
+    json_t *shown = NULL, *columns = json_array(), *column, *file;
     size_t i;
+    json_array_foreach(json_object_get(schema, "files"), i, file)
+        if (str_eq(json_string_value(json_object_get(file, "table")), f->table))
+            shown = file;
+    json_t *told = json_object_get(shown, "schema");
     w->numeric = json_array();
     json_array_foreach(json_object_get(f->profile, "columns"), i, column) {
         const char *name = json_string_value(json_object_get(column, "name"));
@@ -308,7 +283,8 @@ static int describe_table(struct waiting *w, struct err *err)
     w->table = json_pack("{s:s, s:s, s:s, s:I, s:o, s:O?, s:o}", "id", w->handle.dataset->id,
                          "name", f->table, "file", f->name, "rows", (json_int_t)f->row_count,
                          "columns", columns, "sample_rows", json_object_get(shown, "sample_rows"),
-                         "report", read_report(w, &file, f->sha256));
+                         "report",
+                         json_incref(json_object_get(f->profile, "report")) ?: json_null());
     return w->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
@@ -323,7 +299,7 @@ static int quote(struct buf *b, const char *name, struct err *err)
 /* One row: for each numeric column how many values are in each bucket, as a map. */
 static int write_histograms(struct waiting *w, struct err *err)
 {
-    const struct dataset_file *f = &w->handle.dataset->files[w->at];
+    const struct dataset_file *f = &w->found.file;
     size_t i;
     json_t *c;
     int r = buf_append_str(&w->sql, "SELECT ", err);
@@ -438,13 +414,19 @@ static void table_profiled(const struct err *err, void *arg)
         wait_fail(w, err);
         return;
     }
+    if (!dataset_handle_has_tables(&w->handle) ||
+        !dataset_find_table(w->handle.dataset, w->name, &w->found)) {
+        err_set(&why, ERR_NOT_FOUND, "the data set has no such table");
+        wait_fail(w, &why);
+        return;
+    }
     int r = describe_table(w, &why);
     /* A database is not read a second time for pictures. */
     if (r == 0 && (json_array_size(w->numeric) == 0 || w->handle.database)) {
         reply_table(w);
         return;
     }
-    struct sandbox_file file = dataset_handle_file(&w->handle, w->at);
+    struct sandbox_file file = dataset_handle_file(&w->handle, w->found.at);
     struct sandbox_spec spec = { .kind = RUN_SQL,
                                  .database = dataset_handle_database(&w->handle),
                                  .files = &file,
@@ -461,22 +443,13 @@ static void table_profiled(const struct err *err, void *arg)
         http_defer(w->req, table_left, w);
 }
 
-/* The table that the path names; false: it was answered that there is none. */
-static bool find_table(struct http_request *req, struct dataset_handle *ret, size_t *ret_at)
+/* The data set that the path names; false: it was answered that there is none. */
+static bool find_set(struct http_request *req, struct dataset_handle *ret)
 {
     struct err err = ERR_INIT;
-    const char *table = http_param(req, "table");
-    if (app_find_dataset(app_of(req), http_owner(req), http_param(req, "data_id"), ret, &err) < 0) {
-        not_found(req);
-        return false;
-    }
-    for (size_t i = 0; dataset_handle_has_tables(ret) && i < ret->dataset->n_files; i++)
-        if (str_ieq(ret->dataset->files[i].table, table)) {
-            *ret_at = i;
-            return true;
-        }
-    dataset_handle_release(ret);
-    http_reply_fail(req, ERR_NOT_FOUND, "the data set has no such table");
+    if (app_find_dataset(app_of(req), http_owner(req), http_param(req, "data_id"), ret, &err) == 0)
+        return true;
+    not_found(req);
     return false;
 }
 
@@ -484,8 +457,7 @@ static void get_table(struct http_request *req)
 {
     struct err err = ERR_INIT;
     struct dataset_handle h;
-    size_t at;
-    if (!find_table(req, &h, &at))
+    if (!find_set(req, &h))
         return;
     struct waiting *w = wait_begin(req);
     if (!w) {
@@ -493,7 +465,7 @@ static void get_table(struct http_request *req)
         return;
     }
     w->handle = h;
-    w->at = at;
+    snprintf(w->name, sizeof(w->name), "%s", http_param(req, "table"));
     if (app_profile_dataset(w->app, &w->handle, http_owner(req), table_profiled, w, &err) < 0)
         wait_fail(w, &err);
     else
@@ -504,6 +476,7 @@ static void get_table(struct http_request *req)
 
 struct table_rows {
     struct dataset_handle handle;
+    struct dataset_table found;
     struct sandbox_file file;
     struct buf sql;
 };
@@ -521,18 +494,22 @@ static void send_table(struct http_request *req,
 {
     struct err err = ERR_INIT;
     struct dataset_handle h;
-    size_t at;
-    if (!find_table(req, &h, &at))
+    if (!find_set(req, &h))
         return;
     struct table_rows *t = calloc(1, sizeof(*t));
     int r = t ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (t) {
         t->handle = h;
-        t->file = dataset_handle_file(&h, at);
         buf_init(&t->sql, 4096);
-        r = buf_append_str(&t->sql, "SELECT * FROM ", &err);
+        if (!dataset_handle_has_tables(&h) ||
+            !dataset_find_table(h.dataset, http_param(req, "table"), &t->found))
+            r = err_set(&err, ERR_NOT_FOUND, "the data set has no such table");
+        else
+            t->file = dataset_handle_file(&h, t->found.at);
         if (r == 0)
-            r = quote(&t->sql, t->file.table, &err);
+            r = buf_append_str(&t->sql, "SELECT * FROM ", &err);
+        if (r == 0)
+            r = quote(&t->sql, t->found.file.table, &err);
     } else {
         dataset_handle_release(&h);
     }
@@ -547,9 +524,8 @@ static void send_table(struct http_request *req,
                            .files = &t->file,
                            .n_files = 1,
                            .sql = buf_cstr(&t->sql),
-                           .name = t->file.table,
-                           .total = h.dataset->files[at].profile ? h.dataset->files[at].row_count :
-                                                                   -1,
+                           .name = t->found.file.table,
+                           .total = t->found.file.profile ? t->found.file.row_count : -1,
                            .release = table_rows_free,
                            .held = t };
     send(req, &s);

@@ -131,13 +131,14 @@ static bool is_usable(const char *table, const json_t *columns)
 static int add_tables(struct database_set *set, const json_t *schema, struct err *err)
 {
     struct dataset *d = &set->dataset;
+    struct dataset_table found;
     const char *table;
     json_t *columns;
     d->files = arena_alloc(&set->arena, REGISTRY_MAX_FILES * sizeof(*d->files));
     if (!d->files)
         return no_memory(err);
     json_object_foreach(json_object_get(schema, "schema"), table, columns) {
-        if (!is_usable(table, columns) || dataset_find_table(d, table) ||
+        if (!is_usable(table, columns) || dataset_find_table(d, table, &found) ||
             d->n_files == REGISTRY_MAX_FILES)
             continue;
         struct dataset_file *f = &d->files[d->n_files++];
@@ -154,7 +155,8 @@ static int add_tables(struct database_set *set, const json_t *schema, struct err
 
 static struct dataset_file *table_of(struct database_set *set, const char *table)
 {
-    return (struct dataset_file *)(uintptr_t)dataset_find_table(&set->dataset, table);
+    struct dataset_table found;
+    return dataset_find_table(&set->dataset, table, &found) ? &set->dataset.files[found.at] : NULL;
 }
 
 /* Comments and foreign keys: rows of kind, table, column, text or other table, other column. */

@@ -88,6 +88,8 @@ struct profiling {
     struct dataset_handle handle;
     char owner[64];
     size_t at;
+    size_t part;     /* of that file's tables */
+    json_t *profile; /* of the first of them, while the others are profiled */
     struct lease *lease;
     profile_done_fn done;
     void *arg;
@@ -115,20 +117,55 @@ static int attach(struct profiling *p, json_t *profile, struct err *err)
 static void profile_end(struct profiling *p, const struct err *err)
 {
     lease_release(p->lease);
+    json_decref(p->profile);
     if (p->done)
         p->done(err, p->arg);
     dataset_handle_release(&p->handle);
     free(p);
 }
 
+/* All tables of the file are profiled. */
+static int file_profiled(struct profiling *p, struct err *err)
+{
+    auto_json json_t *profile = TAKE_PTR(p->profile);
+    int r = attach(p, profile, err);
+    auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
+    if (text) {
+        char path[TABLE_PATH_SIZE];
+        struct err ignored = ERR_INIT;
+        profile_path(p, path);
+        (void)fd_replace_file(path, text, strlen(text), 0600, &ignored); /* only a cache */
+    }
+    lease_release(TAKE_PTR(p->lease));
+    p->at++;
+    p->part = 0;
+    p->again = false;
+    return r;
+}
+
+/* Of the first table, or added to that as `tables`. */
+static void keep_profile(struct profiling *p, const struct lease_table *t, json_t *profile)
+{
+    if (t->report)
+        json_object_set_new(profile, "report", json_deep_copy(t->report));
+    if (!p->profile) {
+        p->profile = json_incref(profile);
+        return;
+    }
+    json_object_set_new(profile, "name", json_string(t->suffix));
+    if (!json_object_get(p->profile, "tables"))
+        json_object_set_new(p->profile, "tables", json_array());
+    json_array_append(json_object_get(p->profile, "tables"), profile);
+}
+
+static void profile_table(struct profiling *p);
+
 static void profiled(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
 {
-    (void)lease;
     struct profiling *p = arg;
     struct err why = ERR_INIT;
-    auto_json json_t *report = json_deep_copy(lease_report(p->lease, 0));
-    lease_release(p->lease);
-    p->lease = NULL;
+    size_t n;
+    const struct lease_table *tables = lease_tables(lease, &n);
     int r = 0;
     if (err) {
         why = *err;
@@ -136,6 +173,9 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
     } else if (result->verdict == VERDICT_KILLED && !p->again) {
         p->again = true; /* by somebody else: a profile changes nothing */
         run_result_finish(result);
+        lease_release(TAKE_PTR(p->lease));
+        json_decref(TAKE_PTR(p->profile));
+        p->part = 0;
         profile_next(p);
         return;
     } else if (result->verdict != VERDICT_OK) {
@@ -143,40 +183,41 @@ static void profiled(struct lease *lease, struct run_result *result, const struc
                     "profiling '%s' ended in %s", p->handle.dataset->files[p->at].name,
                     verdict_name(result->verdict));
     } else {
-        json_t *profile = json_object_get(result->body, "profile");
-        if (report)
-            json_object_set(profile, "report", report);
-        r = attach(p, profile, &why);
-        auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
-        if (text) {
-            char path[TABLE_PATH_SIZE];
-            struct err ignored = ERR_INIT;
-            profile_path(p, path);
-            (void)fd_replace_file(path, text, strlen(text), 0600, &ignored); /* only a cache */
-        }
+        keep_profile(p, &tables[p->part++], json_object_get(result->body, "profile"));
     }
     if (result)
         run_result_finish(result);
-    if (r < 0) {
-        profile_end(p, &why);
+    if (r == 0 && p->part < n) {
+        profile_table(p);
         return;
     }
-    p->at++;
-    p->again = false;
-    profile_next(p);
+    if (r == 0)
+        r = file_profiled(p, &why);
+    if (r < 0)
+        profile_end(p, &why);
+    else
+        profile_next(p);
+}
+
+static void profile_table(struct profiling *p)
+{
+    struct err why = ERR_INIT;
+    size_t n;
+    const struct lease_table *tables = lease_tables(p->lease, &n);
+    if (lease_profile(p->lease, tables[p->part].name, PROFILE_TIMEOUT_MS, profiled, p, &why) < 0)
+        profile_end(p, &why);
 }
 
 static void profile_ready(struct lease *lease, const struct err *err, void *arg)
 {
+    (void)lease;
     struct profiling *p = arg;
-    struct err why = ERR_INIT;
     if (err) {
         p->lease = NULL;
         profile_end(p, err);
         return;
     }
-    if (lease_profile(lease, p->handle.dataset->files[p->at].table, PROFILE_TIMEOUT_MS, profiled, p, &why) < 0)
-        profile_end(p, &why);
+    profile_table(p);
 }
 
 static bool profile_from_cache(struct profiling *p)

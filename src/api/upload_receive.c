@@ -207,9 +207,8 @@ static json_t *file_json(const struct incoming *f, bool settled)
         json_text(f->in.filename, strlen(f->in.filename)), "size_bytes", (json_int_t)f->in.size,
         "rows", settled && !set->raw ? json_integer(set->file.row_count) : json_null(), "columns",
         settled ? set->columns : NULL, "table", set->raw ? NULL : set->file.table);
-    json_t *report = settled ? json_object_get(set->file.profile, "report") : NULL;
-    if (report)
-        json_object_set(j, "report", report);
+    if (settled)
+        upload_set_report(set, j);
     if (!settled)
         json_object_set_new(j, "status", json_string(upload_status_name(set->status)));
     return j;

@@ -372,13 +372,11 @@ static void add_options(const struct upload_set *set, json_t *j)
 json_t *upload_item(const struct upload_set *set)
 {
     bool failed = set->status == UPLOAD_FAILED, has_table = !failed && !set->raw;
-    json_t *tables = has_table ?
-                         json_pack("[{s:s, s:s, s:o, s:i}]", "name", set->file.table, "file",
-                                   set->file.name, "rows",
-                                   set->file.row_count < 0 ? json_null() :
-                                                             json_integer(set->file.row_count),
-                                   "columns", (int)json_array_size(set->columns)) :
-                         json_array();
+    json_t *tables = has_table ? dataset_tables_json(&set->dataset) : json_array(),
+           *first = json_array_get(tables, 0);
+    if (first && !json_object_get(first, "columns"))
+        json_object_set_new(first, "columns",
+                            json_integer((json_int_t)json_array_size(set->columns)));
     json_t *j =
         json_pack("{s:s, s:o, s:s, s:s, s:I, s:s, s:s*, s:s*, s:o}", "id", set->dataset.id,
                      "name", json_text(set->filename, strlen(set->filename)), "kind", "upload",
@@ -393,7 +391,7 @@ json_t *upload_item(const struct upload_set *set)
 bool upload_is_tabular(const char *name)
 {
     static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
-                             *const other[] = { ".parquet", ".xlsx" };
+                             *const other[] = { ".parquet", ".xlsx", ".xlsm", ".ods" };
     size_t n = strlen(name);
     bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
     char plain[UPLOAD_NAME_SIZE];
@@ -482,10 +480,34 @@ void upload_set_settle(struct upload_set *set, const struct err *error)
     upload_set_notify(set);
 }
 
+/* Those behind the first: [{table, rows, columns, report}]. */
+static json_t *other_tables(const struct upload_set *set)
+{
+    json_t *list = json_array();
+    struct dataset_table t = { 0 };
+    while (dataset_next_table(&set->dataset, &t)) {
+        json_t *columns = t.part ? column_names(t.file.profile) : NULL;
+        if (columns)
+            json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:O*}", "table", t.file.table,
+                                                  "rows", (json_int_t)t.file.row_count, "columns",
+                                                  columns, "report",
+                                                  json_object_get(t.file.profile, "report")));
+    }
+    return list;
+}
+
+void upload_set_report(const struct upload_set *set, json_t *answer)
+{
+    json_t *report = json_object_get(set->file.profile, "report");
+    if (report)
+        json_object_set(answer, "report", report);
+    if (report && json_object_get(set->file.profile, "tables"))
+        json_object_set_new(answer, "tables", other_tables(set));
+}
+
 json_t *upload_json(const struct upload_set *set)
 {
     bool failed = set->status == UPLOAD_FAILED;
-    json_t *report = failed ? NULL : json_object_get(set->file.profile, "report");
     json_t *j = json_pack(
         "{s:s, s:o, s:I, s:s?, s:s, s:f, s:o, s:O?, s:o, s:s, s:s?}", "file_id", set->dataset.id,
         "filename", json_text(set->filename, strlen(set->filename)), "size_bytes",
@@ -495,8 +517,8 @@ json_t *upload_json(const struct upload_set *set)
         "columns", failed ? NULL : set->columns, "error",
         failed ? json_text(set->error.message, strlen(set->error.message)) : json_null(),
         "created_at", set->created_at, "expires_at", *set->expires_at ? set->expires_at : NULL);
-    if (report)
-        json_object_set(j, "report", report);
+    if (!failed)
+        upload_set_report(set, j);
     add_options(set, j);
     return j;
 }

@@ -243,6 +243,10 @@ static const struct schema_field entry_fields[] = {
       .doc =
           "How the file was read: rows, refused, skipped, encoding, decisions and notes "
           "(docs/files.md)." },
+    { .name = "tables",
+      .types = SCHEMA_ARRAY,
+      .doc = "The tables behind the first, if the file has several: table, rows, columns and "
+             "report of each." },
     { .name = NULL },
 };
 static const struct schema entry_schema = { .name = "UploadedFile",
@@ -294,6 +298,10 @@ static const struct schema_field upload_fields[] = {
       .doc =
           "How the file was read: rows, refused, skipped, encoding, decisions and notes "
           "(docs/files.md)." },
+    { .name = "tables",
+      .types = SCHEMA_ARRAY,
+      .doc = "The tables behind the first, if the file has several: table, rows, columns and "
+             "report of each." },
     { .name = "options",
       .types = SCHEMA_OBJECT,
       .object = &upload_options_schema,

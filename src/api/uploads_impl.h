@@ -134,6 +134,8 @@ typedef void (*upload_done_fn)(const struct err *err, void *arg);
 int upload_set_delete(struct upload_set *set, upload_done_fn done, void *arg, struct err *err);
 
 json_t *upload_json(const struct upload_set *set);
+/* Adds `report`, and `tables` if the file has more than one. */
+void upload_set_report(const struct upload_set *set, json_t *answer);
 /* {id, name, kind, …}, as GET /data shows it. */
 json_t *upload_item(const struct upload_set *set);
 

@@ -31,6 +31,7 @@
 
 /* ---- files ---- */
 
+#define SANDBOX_TABLES_MAX 1000 /* of all files of a sandbox */
 #define SANDBOX_FILES_MAX 63     /* that a sandbox is shown; each may need two descriptors */
 #define FILE_PIECE_MAX (1 << 20) /* of a file of /workspace, in one request or answer */
 

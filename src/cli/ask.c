@@ -247,9 +247,8 @@ static int ask_one(const struct config *cfg, struct options *o, const char *ques
         r = ask_data_open(fg, cfg, (const char *const *)files, n_files, o->reading->text, NULL,
                           &data, &err);
     if (r >= 0) {
-        for (size_t i = 0; i < n_files && !o->json; i++)
-            read_args_tell(strrchr(files[i], '/') ? strrchr(files[i], '/') + 1 : files[i],
-                           lease_report(data.lease, i));
+        if (!o->json)
+            read_args_tell(data.lease, (const char *const *)files);
         auto_json json_t *answer = answer_json(&data, question, NULL, !o->sql_only, false);
         if (o->explain)
             add_explanation(&data, question, answer);

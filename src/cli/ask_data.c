@@ -34,13 +34,12 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
     return r;
 }
 
-static int read_catalog(struct ask_data *d, const struct sandbox_file *files, size_t n_files, struct err *err)
+static int read_catalog(struct ask_data *d, struct err *err)
 {
     const char *tables[SANDBOX_FILES_MAX], *sql;
+    size_t n = lease_table_names(d->lease, tables, SANDBOX_FILES_MAX);
     int64_t max_rows;
-    for (size_t i = 0; i < n_files; i++)
-        tables[i] = files[i].table;
-    int r = catalog_create("data", DIALECT_DUCKDB, tables, n_files, NULL, NULL, &d->catalog, err);
+    int r = catalog_create("data", DIALECT_DUCKDB, tables, n, NULL, NULL, &d->catalog, err);
     while (r >= 0 && (sql = catalog_next_sql(d->catalog, &max_rows))) {
         auto_json json_t *body = NULL;
         r = ask_data_run(d, sql, max_rows, &body, err);
@@ -106,7 +105,7 @@ int ask_data_open(struct foreground *fg, const struct config *cfg, const char *c
     if (r >= 0)
         r = foreground_acquire(fg, &spec, events, &ret->lease, err);
     if (r >= 0)
-        r = read_catalog(ret, list, n_files, err);
+        r = read_catalog(ret, err);
     if (r < 0)
         ask_data_finish(ret);
     return r;

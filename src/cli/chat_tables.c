@@ -141,13 +141,18 @@ static void look_on(struct chat_tables *t)
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
     struct chat_tables *t = arg;
-    (void)lease;
+    const char *names[SANDBOX_FILES_MAX];
+    struct err why = ERR_INIT;
     if (err) {
         t->lease = NULL; /* it is gone already */
         end(t, err);
         return;
     }
-    look_on(t);
+    size_t n = lease_table_names(lease, names, SANDBOX_FILES_MAX);
+    if (catalog_create(DATASET, DIALECT_DUCKDB, names, n, NULL, NULL, &t->catalog, &why) < 0)
+        end(t, &why);
+    else
+        look_on(t);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -161,13 +166,8 @@ int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct co
 {
     struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = DATASET, .files = t->files, .n_files = t->n_files };
     struct run_events events = { .progress = on_progress, .arg = t };
-    const char *names[SANDBOX_FILES_MAX];
-    for (size_t i = 0; i < t->n_files; i++)
-        names[i] = t->files[i].table;
     t->done = done;
     t->arg = arg;
     sandbox_limits_default(cfg, &spec.limits);
-    int r = catalog_create(DATASET, DIALECT_DUCKDB, names, t->n_files, NULL, NULL, &t->catalog,
-                           err);
-    return r < 0 ? r : executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
+    return executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
 }

@@ -13,6 +13,7 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
+#include "sandbox/pool/executor.h"
 
 static const char *const names[] = { "encoding",  "delimiter",  "quote", "header_line", "decimal",
                                      "thousands", "date_order", "types", "sheet",       "nulls" };
@@ -114,7 +115,7 @@ int read_args_stdin(char **words, size_t n, struct err *err)
 
 /* ---- reports ---- */
 
-void read_args_tell(const char *name, const json_t *report)
+static void tell(const char *name, const json_t *report)
 {
     const json_t *notes = json_object_get(report, "notes");
     for (size_t i = 0; i < json_array_size(notes); i++) {
@@ -122,5 +123,22 @@ void read_args_tell(const char *name, const json_t *report)
         auto_buf struct buf b = BUF_INIT(8192);
         if (note && table_append_visible(&b, note, strlen(note), false, NULL) >= 0)
             cli_complain("%s: %s", name, buf_cstr(&b));
+    }
+}
+
+void read_args_tell(const struct lease *lease, const char *const *files)
+{
+    size_t n;
+    const struct lease_table *tables = lease_tables(lease, &n);
+    for (size_t i = 0; i < n; i++) {
+        char name[600];
+        const char *file = files[tables[i].file], *slash = strrchr(file, '/');
+        bool part = tables[i].part > 0;
+        file = slash ? slash + 1 : file;
+        snprintf(name, sizeof(name), "%.255s%s%s%s", file, part ? " (" : "",
+                 part ? tables[i].name : "", part ? ")" : "");
+        if (part)
+            cli_complain("%s: a table of its own", name);
+        tell(name, tables[i].report);
     }
 }

@@ -43,7 +43,11 @@ void read_args_clear(struct read_args *a);
  */
 int read_args_stdin(char **words, size_t n, struct err *err);
 
-/* What the report of a reading says to a person, on standard error. */
-void read_args_tell(const char *name, const json_t *report);
+/*
+ * What the reports of a lease's tables say to a person, on standard error. `files` are the names of
+ * its files, a path or only its end.
+ */
+struct lease;
+void read_args_tell(const struct lease *lease, const char *const *files);
 
 #endif

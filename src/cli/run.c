@@ -422,6 +422,14 @@ static int open_stop_fd(struct err *err)
     return fd < 0 ? err_errno(err, ERR_INTERNAL, errno, "making a signalfd") : fd;
 }
 
+static void tell_files(const struct lease *lease, const struct sandbox_spec *spec)
+{
+    const char *names[SANDBOX_FILES_MAX];
+    for (size_t i = 0; i < spec->n_files; i++)
+        names[i] = spec->files[i].name;
+    read_args_tell(lease, names);
+}
+
 /* The lease is left to the caller: its end takes milliseconds that nobody need wait for. */
 static int execute(struct foreground *fg, const struct runner_request *req, struct screen *s, struct lease **ret_lease,
                    struct run_result *ret, struct err *err)
@@ -438,8 +446,8 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
 
     int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
     progress_clear(&s->progress);
-    for (size_t i = 0; r >= 0 && live && i < spec.n_files; i++)
-        read_args_tell(spec.files[i].name, lease_report(*ret_lease, i));
+    if (r >= 0 && live)
+        tell_files(*ret_lease, &spec);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0)
@@ -474,8 +482,8 @@ static int export_rows(struct foreground *fg, const struct runner_request *req, 
     spec.exports = true;
     int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
     progress_clear(&s->progress);
-    for (size_t i = 0; r >= 0 && i < spec.n_files; i++)
-        read_args_tell(spec.files[i].name, lease_report(*ret_lease, i));
+    if (r >= 0)
+        tell_files(*ret_lease, &spec);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
     if (r >= 0)

@@ -57,25 +57,61 @@ void dataset_safe_name(const char *s, const char *fallback, bool is_table, char 
 
 /* ---- lookups ---- */
 
-int64_t dataset_row_count(const struct dataset *d)
+static bool take_part(const struct dataset_file *f, struct dataset_table *t)
 {
-    int64_t rows = 0;
+    const json_t *parts = json_object_get(f->profile, "tables");
 
-    for (size_t i = 0; i < d->n_files; i++) {
-        if (d->files[i].row_count < 0)
-            return -1;
-        rows += d->files[i].row_count;
+    for (; t->part < json_array_size(parts); t->part++) {
+        json_t *profile = json_array_get(parts, t->part);
+
+        part_table_name(f->table, json_string_value(json_object_get(profile, "name")), t->name);
+        if (!*t->name)
+            continue;
+        t->part++;
+        t->file = *f;
+        t->file.table = t->name;
+        t->file.description = "";
+        t->file.schema = NULL;
+        t->file.profile = profile;
+        t->file.row_count = json_integer_value(json_object_get(profile, "row_count"));
+        return true;
     }
-    return rows;
+    return false;
 }
 
-const struct dataset_file *dataset_find_table(const struct dataset *d, const char *table)
+bool dataset_next_table(const struct dataset *d, struct dataset_table *t)
 {
-    for (size_t i = 0; i < d->n_files; i++) {
-        if (str_ieq(d->files[i].table, table))
-            return &d->files[i];
+    if (t->begun && t->at < d->n_files && take_part(&d->files[t->at], t))
+        return true;
+    t->at += t->begun;
+    t->begun = true;
+    t->part = 0;
+    if (t->at >= d->n_files)
+        return false;
+    t->file = d->files[t->at];
+    return true;
+}
+
+bool dataset_find_table(const struct dataset *d, const char *table, struct dataset_table *ret)
+{
+    *ret = (struct dataset_table){ 0 };
+    while (dataset_next_table(d, ret))
+        if (str_ieq(ret->file.table, table))
+            return true;
+    return false;
+}
+
+int64_t dataset_row_count(const struct dataset *d)
+{
+    struct dataset_table t = { 0 };
+    int64_t rows = 0;
+
+    while (dataset_next_table(d, &t)) {
+        if (t.file.row_count < 0)
+            return -1;
+        rows += t.file.row_count;
     }
-    return NULL;
+    return rows;
 }
 
 const char *dataset_type_of(const char *sql_type)
@@ -158,7 +194,7 @@ static int check_profile_column(const json_t *column, struct err *err)
     return 0;
 }
 
-int dataset_check_profile(const json_t *profile, struct err *err)
+static int check_table_profile(const json_t *profile, struct err *err)
 {
     json_t *columns = json_object_get(profile, "columns"),
            *rows = json_object_get(profile, "sample_rows"), *j, *cell;
@@ -196,6 +232,23 @@ int dataset_check_profile(const json_t *profile, struct err *err)
         }
     }
     return 0;
+}
+
+int dataset_check_profile(const json_t *profile, struct err *err)
+{
+    json_t *tables = json_object_get(profile, "tables"), *table;
+    size_t i;
+    int r = check_table_profile(profile, err);
+
+    if (r == 0 && tables && !json_is_array(tables))
+        r = err_set(err, ERR_VALIDATION, "profile: 'tables' must be an array");
+    json_array_foreach(tables, i, table) {
+        if (r == 0)
+            r = check_text(table, "name", err);
+        if (r == 0)
+            r = check_table_profile(table, err);
+    }
+    return r;
 }
 
 /* ---- JSON ---- */
@@ -287,14 +340,35 @@ static json_t *file_json(const struct dataset_file *f)
     return j;
 }
 
+json_t *dataset_tables_json(const struct dataset *d)
+{
+    json_t *tables = json_array();
+    struct dataset_table t = { 0 };
+
+    while (dataset_next_table(d, &t)) {
+        const struct dataset_file *f = &t.file;
+        json_t *j = json_pack("{s:s, s:o, s:o}", "name", f->table, "file",
+                              json_text(f->name, strlen(f->name)), "rows",
+                              f->row_count < 0 ? json_null() : json_integer(f->row_count));
+
+        if (f->profile)
+            json_object_set_new(
+                j, "columns",
+                json_integer((json_int_t)json_array_size(json_object_get(f->profile, "columns"))));
+        json_array_append_new(tables, j);
+    }
+    return tables;
+}
+
 json_t *dataset_schema_json(const struct dataset *d)
 {
     auto_json json_t *files = json_array(), *relationships = json_array();
 
-    for (size_t i = 0; i < d->n_files; i++) {
-        if (json_array_append_new(files, file_json(&d->files[i])) < 0)
+    struct dataset_table t = { 0 };
+
+    while (dataset_next_table(d, &t))
+        if (json_array_append_new(files, file_json(&t.file)) < 0)
             return NULL;
-    }
     for (size_t i = 0; i < d->n_relationships; i++) {
         const struct dataset_relationship *r = &d->relationships[i];
 

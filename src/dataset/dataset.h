@@ -14,6 +14,7 @@
 #include <sys/types.h>
 #include "base/err.h"
 #include "base/json.h"
+#include "base/part_name.h"
 #include "dataset/hash.h"
 
 #define DATASET_ID_MAX 64
@@ -59,9 +60,20 @@ struct dataset {
     json_t *metrics; /* {name: what it means}; may be NULL */
 };
 
-int64_t dataset_row_count(const struct dataset *d); /* -1 if a file's is unknown */
-const struct dataset_file *dataset_find_table(const struct dataset *d,
-                                              const char *table); /* NULL: none */
+/*
+ * A table of a data set. Files with several have those behind the first in their profile
+ * (`tables`), so that they are known once it is attached.
+ */
+struct dataset_table {
+    struct dataset_file file; /* as if it were a file of its own */
+    size_t at, part;          /* the file's place in the set, and the table's in the file */
+    char name[PART_TABLE_SIZE];
+    bool begun;
+};
+/* False behind the last. *t is zeroed before the first call, and has nothing to be released. */
+bool dataset_next_table(const struct dataset *d, struct dataset_table *t);
+bool dataset_find_table(const struct dataset *d, const char *table, struct dataset_table *ret);
+int64_t dataset_row_count(const struct dataset *d); /* -1 if a table's is unknown */
 
 /*
  * GET /datasets: {id, name, description, prompts, version_hash}. New reference; NULL when out of
@@ -77,6 +89,9 @@ json_t *dataset_summary(const struct dataset *d);
  * of memory.
  */
 json_t *dataset_schema_json(const struct dataset *d);
+
+/* [{name, file, rows, columns?}], as GET /data shows them. */
+json_t *dataset_tables_json(const struct dataset *d);
 
 /*
  * VALIDATION unless the profile has the shape that sql_profile() writes: it comes out of a jail, in

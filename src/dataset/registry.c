@@ -386,7 +386,8 @@ static void make_unique(char *name, size_t size, bool (*taken)(const void *arg, 
 
 static bool is_table_taken(const void *arg, const char *name)
 {
-    return dataset_find_table(arg, name) != NULL;
+    struct dataset_table found;
+    return dataset_find_table(arg, name, &found);
 }
 
 static bool is_id_taken(const void *arg, const char *name)

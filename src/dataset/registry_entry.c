@@ -218,6 +218,7 @@ static int check_end(const struct dataset *d, const char *key, const char *end, 
 {
     char table[DATASET_TABLE_MAX + 1], shown[STR_SHOWN_SIZE];
     size_t n = strcspn(end, ".");
+    struct dataset_table found;
     const struct dataset_file *f;
 
     str_show(end, strlen(end), shown, sizeof(shown));
@@ -225,7 +226,7 @@ static int check_end(const struct dataset *d, const char *key, const char *end, 
         return err_set(err, ERR_VALIDATION, "'%s' must be 'table.column', not '%s'", key, shown);
     memcpy(table, end, n);
     table[n] = '\0';
-    f = dataset_find_table(d, table);
+    f = dataset_find_table(d, table, &found) ? &found.file : NULL;
     if (!f)
         return err_set(err, ERR_VALIDATION, "'%s' names '%s', but the dataset has no table '%s'",
                        key, shown, table);

@@ -151,7 +151,8 @@ static int check_column(const struct dataset_file *f, const char *name, const js
 static int check_table(const struct dataset *d, const char *name, const json_t *about,
                        struct err *err)
 {
-    const struct dataset_file *f = dataset_find_table(d, name);
+    struct dataset_table found;
+    const struct dataset_file *f = dataset_find_table(d, name, &found) ? &found.file : NULL;
     char shown[STR_SHOWN_SIZE];
     const char *key, *column;
     json_t *value, *told;
@@ -241,16 +242,17 @@ static json_t *declared_columns(const struct dataset_file *f)
 
 json_t *words_of(const struct dataset *d, const json_t *own)
 {
+    struct dataset_table t = { 0 };
     json_t *tables = json_object();
     json_t *out = json_pack("{s:s, s:o, s:O*, s:o}", "description", d->description, "notes",
                             d->notes ? json_deep_copy(d->notes) : json_array(), "metrics",
                             d->metrics, "tables", tables);
     if (!out)
         return NULL;
-    for (size_t i = 0; i < d->n_files; i++)
-        json_object_set_new(tables, d->files[i].table,
-                            json_pack("{s:s, s:o}", "description", d->files[i].description,
-                                      "columns", declared_columns(&d->files[i])));
+    while (dataset_next_table(d, &t))
+        json_object_set_new(tables, t.file.table,
+                            json_pack("{s:s, s:o}", "description", t.file.description, "columns",
+                                      declared_columns(&t.file)));
     auto_json json_t *added = own ? json_copy((json_t *)(uintptr_t)own) : json_object();
     json_array_extend(json_object_get(out, "notes"), json_object_get(own, "notes"));
     json_object_del(added, "notes");

@@ -199,11 +199,11 @@ static void send_steps(const char *json, size_t len)
 
 static int start_python(struct kernel *k, struct err *err)
 {
-    const char *names[MAX_MOUNTS];
+    const char *names[SANDBOX_TABLES_MAX];
     size_t n = 0, i;
     json_t *tables = json_object_get(k->start, "tables"), *item;
     json_array_foreach(tables, i, item) {
-        if (n < MAX_MOUNTS)
+        if (n < SANDBOX_TABLES_MAX)
             names[n++] = str_of(item, "name");
     }
     struct python_setup setup = {
@@ -234,16 +234,17 @@ static int64_t engine_memory(const struct kernel *k)
 static int prepare_sql(void *arg, struct err *err)
 {
     struct kernel *k = arg;
-    struct sql_table tables[MAX_MOUNTS];
+    struct sql_table tables[SANDBOX_TABLES_MAX];
     char paths[MAX_MOUNTS][160];
     size_t n = 0, i;
     json_t *list = json_object_get(k->start, "tables"), *item;
     json_array_foreach(list, i, item) {
         long long at = int_of(item, "mount");
-        if (n >= MAX_MOUNTS || at < 0 || (size_t)at >= k->n_mounts)
+        if (n >= SANDBOX_TABLES_MAX || at < 0 || (size_t)at >= k->n_mounts)
             return err_set(err, ERR_PROTOCOL, "a table without its file");
         tables[n].name = str_of(item, "name");
-        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[n], sizeof(paths[n]));
+        tables[n].part = (size_t)int_of(item, "part");
+        tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[at], sizeof(paths[at]));
         n++;
     }
     struct sql_setup setup = {

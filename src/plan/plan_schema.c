@@ -137,7 +137,7 @@ static int read_short_form(const json_t *tables, struct arena *a, struct plan_sc
     return 0;
 }
 
-/* A file's table is called by its stem: "orders.csv" is orders. */
+/* A file's table is called as `table` says, else by its stem: "orders.csv" is orders. */
 static int read_files(const json_t *files, struct arena *a, struct plan_schema *s,
                       struct plan_table *out, struct err *err)
 {
@@ -147,15 +147,17 @@ static int read_files(const json_t *files, struct arena *a, struct plan_schema *
     json_array_foreach(files, i, file) {
         struct plan_table *t = &out[s->n_tables];
         char stem[EXPR_NAME_MAX_BYTES + 1];
-        const char *name;
+        const char *name, *table = NULL;
 
         int r = json_get_str(file, "name", NULL, &name, err);
+        if (r >= 0)
+            r = json_get_str(file, "table", NULL, &table, err);
         if (r >= 0 && !name)
             r = err_set(err, ERR_VALIDATION, "'name' is missing");
         if (r < 0)
             return err_wrap(err, "files[%zu]", i);
         str_stem(name, stem, sizeof(stem));
-        t->name = arena_strdup(a, stem);
+        t->name = arena_strdup(a, table ? table : stem);
         if (!t->name)
             return no_room(err);
         r = read_columns(json_object_get(file, "schema"), a, t, err);

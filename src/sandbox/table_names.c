@@ -12,8 +12,8 @@
 #include "base/str.h"
 
 /* Part of every table's name: a change of engine or of how files are ingested makes new ones. */
-#define TABLE_FORMAT "d144-4"
-#define PROFILE_FORMAT "profile-2"
+#define TABLE_FORMAT "d144-5"
+#define PROFILE_FORMAT "profile-3"
 #define ENDING_MAX 12
 
 /* "csv", "tsv-gz", …; what is no plain ending is "other". */

@@ -247,6 +247,7 @@ struct wire_start {
     const struct wire_start_table {
         const char *name;
         size_t mount; /* index of the mount that is its file */
+        size_t part;  /* which table of the file; 0 is the first */
     } * tables;
     size_t n_tables;
     int64_t memory_bytes, workspace_bytes, tmp_bytes, inodes, file_bytes;

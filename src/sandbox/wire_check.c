@@ -158,8 +158,9 @@ json_t *wire_start_body(const struct wire_start *s)
 {
     json_t *tables = json_array();
     for (size_t i = 0; i < s->n_tables; i++)
-        json_array_append_new(tables, json_pack("{s:s, s:I}", "name", s->tables[i].name, "mount",
-                                                (json_int_t)s->tables[i].mount));
+        json_array_append_new(tables, json_pack("{s:s, s:I, s:I}", "name", s->tables[i].name,
+                                                "mount", (json_int_t)s->tables[i].mount, "part",
+                                                (json_int_t)s->tables[i].part));
     return json_pack(
         "{s:s?, s:[], s:o, s:I, s:I, s:I, s:I, s:I, s:i, s:i, s:i, s:b, s:s, s:s, s:b, s:b}",
         "dataset_id", s->dataset_id, "mounts", "tables", tables, "memory_bytes",

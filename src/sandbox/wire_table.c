@@ -11,6 +11,7 @@
 #define TEXT_MAX_BYTES (1 << 20)
 #define FILES_MAX 200
 #define MOUNTS_MAX 128
+#define TABLES_MAX SANDBOX_TABLES_MAX
 
 #define FIELDS(list) .fields = list, .n_fields = ARRAY_SIZE(list)
 #define RUNNING (WIRE_BUSY | WIRE_ASKING)
@@ -28,8 +29,9 @@ static const struct wire_field start_fields[] = {
     { "dataset_id", WIRE_STR, .nullable = true, .max = NAME_MAX_BYTES,
       .doc = "qualifies table names" },
     { "mounts", WIRE_ARRAY, .max = MOUNTS_MAX, .doc = "see below" },
-    { "tables", WIRE_ARRAY, .max = MOUNTS_MAX,
-      .doc = "`{\"name\",\"mount\"}`, with the index of its mount" },
+    { "tables", WIRE_ARRAY, .max = TABLES_MAX,
+      .doc = "`{\"name\",\"mount\",\"part\"}`, with the index of its mount, and which table of "
+             "that file it is. Those of one file follow each other" },
     { "memory_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
     { "workspace_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
     { "tmp_bytes", WIRE_INT, .min = 1, .max = INT_MAX_SAFE },
@@ -155,6 +157,9 @@ static const struct wire_field ingested_fields[] = {
     TABLE_FIELDS,
     { "report", WIRE_OBJECT, .optional = true, .max = 24,
       .doc = "how the file was read: files.md" },
+    { "tables", WIRE_ARRAY, .optional = true, .max = TABLES_MAX,
+      .doc = "the tables of the file behind the first: "
+             "`{\"name\",\"row_count\",\"columns\",\"types\",\"report\"}`" },
 };
 
 static const struct wire_field profiled_fields[] = {

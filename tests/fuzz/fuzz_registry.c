@@ -20,9 +20,10 @@ static void check_dataset(const struct dataset *d, const char *dir)
         abort();
     for (size_t i = 0; i < d->n_files; i++) {
         const struct dataset_file *f = &d->files[i];
+        struct dataset_table found;
 
         if (!str_starts(f->full_path, dir) || f->full_path[strlen(dir)] != '/' ||
-            strlen(f->sha256) != 64 || dataset_find_table(d, f->table) != f)
+            strlen(f->sha256) != 64 || !dataset_find_table(d, f->table, &found) || found.at != i)
             abort();
     }
     auto_json json_t *summary = dataset_summary(d);

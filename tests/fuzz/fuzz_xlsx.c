@@ -1,7 +1,9 @@
 /*
- * Fuzzes the reader of Excel workbooks. Bytes that begin as an archive are read as one. All others are the parts of a workbook,
- * separated by NUL (sheet, strings, styles, workbook), packed into an archive that is whole, so that what is inside is reached.
- * Whatever they are, they are refused with a reason, or become columns with names and types and lines of CSV.
+ * Fuzzes the reader of workbooks. Bytes that begin as an archive are read as one. Those that begin
+ * with "ods" are the content of an OpenDocument sheet. All others are the parts of a workbook of
+ * Excel, separated by NUL (sheet, strings, styles, workbook), packed into an archive that is whole,
+ * so that what is inside is reached. Whatever they are, they are refused with a reason, or become
+ * lines of CSV.
  */
 
 #include <fcntl.h>
@@ -64,6 +66,18 @@ static void add(struct buf *zip, struct buf *directory, const char *name, const 
     put(directory, name, strlen(name));
 }
 
+static void end_directory(struct buf *zip, const struct buf *directory, size_t n)
+{
+    size_t at = zip->len;
+    put(zip, directory->data, directory->len);
+    put(zip, "PK\5\6\0\0\0\0", 8);
+    put_number(zip, n, 2);
+    put_number(zip, n, 2);
+    put_number(zip, directory->len, 4);
+    put_number(zip, at, 4);
+    put_number(zip, 0, 2);
+}
+
 static void pack(const uint8_t *data, size_t size, struct buf *zip)
 {
     static const char *const names[] = { "xl/s.xml", "xl/t.xml", "xl/f.xml", "xl/workbook.xml" };
@@ -84,14 +98,16 @@ static void pack(const uint8_t *data, size_t size, struct buf *zip)
         data += len + (end != NULL);
         size -= len + (end != NULL);
     }
-    size_t at = zip->len;
-    put(zip, directory.data, directory.len);
-    put(zip, "PK\5\6\0\0\0\0", 8);
-    put_number(zip, n, 2);
-    put_number(zip, n, 2);
-    put_number(zip, directory.len, 4);
-    put_number(zip, at, 4);
-    put_number(zip, 0, 2);
+    end_directory(zip, &directory, n);
+}
+
+static void pack_ods(const uint8_t *data, size_t size, struct buf *zip)
+{
+    auto_buf struct buf directory = BUF_INIT(1u << 20);
+
+    add(zip, &directory, "META-INF/manifest.xml", "<m/>", 4);
+    add(zip, &directory, "content.xml", data, size);
+    end_directory(zip, &directory, 2);
 }
 
 static bool never(const void *arg)
@@ -103,27 +119,32 @@ static bool never(const void *arg)
 static void read_book(const void *data, size_t size)
 {
     static int null_fd = -1;
-    struct xlsx_table table = { 0 };
+    struct xlsx_book *book;
     struct err err = ERR_INIT;
 
     if (null_fd < 0)
         null_fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
-    struct xlsx_options options = { .name = "x",
-                                    .out_fd = null_fd,
-                                    .max_csv_bytes = 16u << 20,
-                                    .max_text_bytes = 4u << 20,
-                                    .must_stop = never };
-    if (xlsx_to_csv(data, size, &options, &table, &err) < 0) {
+    struct xlsx_options options = { .name = "x", .max_text_bytes = 4u << 20, .must_stop = never };
+    if (xlsx_open(data, size, &options, &book, &err) < 0) {
         if (err.code != ERR_VALIDATION || err.message[0] == '\0')
             abort();
         return;
     }
-    if (table.n_rows > 0 && table.n_columns == 0)
+    if (xlsx_n_sheets(book) == 0)
         abort();
-    for (size_t i = 0; i < table.n_columns; i++)
-        if (!table.columns[i].name || !table.columns[i].name[0] || !table.columns[i].type)
+    for (size_t i = 0; i < xlsx_n_sheets(book) && i < 4; i++) {
+        struct sheet_writer w;
+
+        sheet_writer_init(&w, null_fd, 16u << 20);
+        if (xlsx_write_sheet(book, i, &w, &err) < 0) {
+            if (err.code != ERR_VALIDATION || err.message[0] == '\0')
+                abort();
+        } else if (!xlsx_sheet_name(book, i) || (w.n_rows > 0) != (w.width > 0)) {
             abort();
-    xlsx_table_finish(&table);
+        }
+        sheet_writer_finish(&w);
+    }
+    xlsx_close(book);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -136,7 +157,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         read_book(data, size);
         return 0;
     }
-    pack(data, size, &zip);
+    if (size >= 3 && memcmp(data, "ods", 3) == 0)
+        pack_ods(data + 3, size - 3, &zip);
+    else
+        pack(data, size, &zip);
     read_book(zip.data, zip.len);
     return 0;
 }

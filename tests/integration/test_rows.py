@@ -248,3 +248,52 @@ def test_a_thread_goes_on_when_its_file_is_read_again(server):
     answer = server.post(f"/thread/{other}/execute", {"language": "python", "code": "print(list(codes['n']))"}).json
     assert answer["result"]["stdout"] == "[1, 2]\n" and answer["state_lost"] is True, answer
     assert server.delete(f"/data/{data_id}").status == 200
+
+
+def workbook(**sheets):
+    """Sheets of texts and numbers as an XLSX file."""
+    def cell(v):
+        return f'<c t="inlineStr"><is><t>{v}</t></is></c>' if isinstance(v, str) else f"<c><v>{v}</v></c>" if v is not None else "<c/>"
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("_rels/.rels", '<R><Relationship Id="a" Type="/officeDocument" Target="xl/workbook.xml"/></R>')
+        z.writestr("xl/workbook.xml", "<workbook><sheets>" + "".join(f'<sheet name="{n}" id="{n}"/>' for n in sheets) + "</sheets></workbook>")
+        z.writestr("xl/_rels/workbook.xml.rels", "<R>" + "".join(f'<Relationship Id="{n}" Type="/worksheet" Target="{n}.xml"/>' for n in sheets) + "</R>")
+        for name, rows in sheets.items():
+            z.writestr(f"xl/{name}.xml", "<worksheet><sheetData>" + "".join(f"<row>{''.join(map(cell, row))}</row>" for row in rows) +
+                       "</sheetData></worksheet>")
+    return out.getvalue()
+
+
+def test_every_sheet_is_a_table(server):
+    """In the upload's answer, the schema, /data, SQL, Python, questions and downloads; another reading takes one of them."""
+    book = workbook(Sales=[("Sales of 2024",), ("city", "price"), ("Ulm", "1.234,50"), ("Bonn", "12,5"), ("Total", "1.247,00")],
+                    Staff=[("name", "age"), ("Ann", 31), ("Bob", 45), ("Cy", 52)], Nothing=[])
+    answer = server.call("POST", "/upload", part_head("firm.xlsx") + book + FORM_END, {"Content-Type": FORM_TYPE}).json["files"][0]
+    assert (answer["table"], answer["rows"], answer["report"]["header_line"], answer["report"]["decimal"]) == ("firm", 2, 2, ",")
+    [other] = answer["tables"]
+    assert (other["table"], other["rows"], other["columns"], other["report"]["sheet"]) == ("firm_Staff", 3, ["name", "age"], "Staff")
+    data_id = answer["file_id"]
+    assert [(t["name"], t["rows"], t["columns"]) for t in server.get(f"/data/{data_id}").json["tables"]] == [("firm", 2, 2), ("firm_Staff", 3, 2)]
+    schema = server.get(f"/datasets/{data_id}/schema").json["files"]
+    assert [f["table"] for f in schema] == ["firm", "firm_Staff"] and schema[1]["schema"]["age"]["type"] == "integer"
+    table = server.get(f"/data/{data_id}/tables/firm_staff").json
+    assert table["rows"] == 3 and table["columns"][1]["histogram"] and table["report"]["sheet"] == "Staff"
+    assert server.get(f"/data/{data_id}/tables/firm_staff/rows?sort=-age&limit=1").json["rows"] == [["Cy", 52]]
+    assert server.get(f"/data/{data_id}/tables/firm_Staff/export?format=csv").body.splitlines()[1:2] == [b"Ann,31"]
+    assert server.get(f"/data/{data_id}/tables/firm_None").status == 404
+    plan = {"dataset_id": data_id, "table": "firm_Staff", "select": [{"func": "max", "column": "age", "alias": "n"}]}
+    run = server.post("/runs", {"dataset_id": data_id, "query_type": "plan", "plan_json": plan})
+    assert run.status in (200, 201) and run.json["result"]["rows"] == [[52]], run.body
+    run = server.sql(data_id, f'SELECT count(*) FROM "{data_id}".firm_staff, firm')
+    assert run.json["result"]["rows"] == [[6]], run.body
+    thread = server.post("/thread/new", {"file_ids": [data_id]}).json["thread_id"]
+    cell = server.post(f"/thread/{thread}/execute", {"language": "python", "code": "print(firm['price'].sum(), firm_Staff['age'].max())"})
+    assert cell.json["result"]["stdout"] == "1247.0 52\n", cell.body
+    said = server.post(f"/thread/{thread}/message", {"message": "what is the average age in staff?"}).json
+    assert "42.67" in json.dumps(said), said
+    changed = patch(server, data_id, options={"sheet": "Staff"}).json
+    assert [(t["name"], t["rows"]) for t in changed["tables"]] == [("firm", 3)]
+    assert patch(server, data_id, options={"sheet": "Nobody"}).status == 400
+    assert len(patch(server, data_id, options={"sheet": None}).json["tables"]) == 2
+    assert server.delete(f"/data/{data_id}").status == 200

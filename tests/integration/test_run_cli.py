@@ -453,7 +453,7 @@ def test_how_files_are_read(programs, tmp_path):
 
 
 def test_sheets(programs, tmp_path):
-    """An empty sheet is passed over, another can be asked for, and the report says that there are more."""
+    """Each sheet with rows is a table, in SQL, Python and for questions; one can be asked for; an empty one is passed over."""
     def sheet(*rows):
         cells = "".join("<row>" + "".join(f'<c t="inlineStr"><is><t>{v}</t></is></c>' if isinstance(v, str) else f"<c><v>{v}</v></c>"
                                           for v in row) + "</row>" for row in rows)
@@ -465,15 +465,38 @@ def test_sheets(programs, tmp_path):
                    "</sheets></workbook>")
         z.writestr("xl/_rels/workbook.xml.rels", "<R>" + "".join(f'<Relationship Id="r{i}" Type="/worksheet" Target="s{i}.xml"/>'
                                                                  for i in range(3)) + "</R>")
-        for i, rows in enumerate([[], [("item", "price"), ("a", 1.5), ("b", 2)], [("who",), ("Ann",)]]):
+        for i, rows in enumerate([[], [("Price list",), ("item", "price"), ("a", 1.5), ("b", 2), ("Total", 3.5)], [("who",), ("Ann",)]]):
             z.writestr(f"xl/s{i}.xml", sheet(*rows))
     done = programs.run("--csv", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
     assert done.text.splitlines() == ["item,price", "a,1.5", "b,2.0"], done.err
-    assert "the workbook has 3 visible sheets; 'Sales' was read" in done.err
+    assert "the workbook has 3 visible sheets; each with rows is a table" in done.err and "1 lines of totals" in done.err
+    assert "book.xlsx (book_Staff): a table of its own" in done.err
+    done = programs.run("--csv", "--sql", "SELECT who, (SELECT sum(price) FROM book) AS p FROM book_staff", tmp_path / "book.xlsx")
+    assert done.text.splitlines() == ["who,p", "Ann,3.5"], done.err
+    (tmp_path / "cell.py").write_text("print(len(book), list(book_Staff['who']))")
+    done = programs.run("--python", tmp_path / "cell.py", tmp_path / "book.xlsx")
+    assert done.text == "2 ['Ann']\n", done.err
     done = programs.run("--csv", "--sheet", "Staff", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
     assert done.text.splitlines() == ["who", "Ann"], done.err
     done = programs.run("--csv", "--sheet", "None", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
-    assert "it has no visible sheet 'None'" in done.err
+    assert "'book.xlsx' has no visible sheet 'None'" in done.err
+    content = ('<d><a><style name="h"><table-properties display="false"/></style></a><body><spreadsheet>'
+               '<table name="Hid" style-name="h"><table-row><table-cell value-type="float" value="1"/></table-row></table>'
+               '<table name="Länder 1"><table-header-rows><table-row><table-cell value-type="string"><p>land</p></table-cell>'
+               '<table-cell value-type="string"><p>seit</p></table-cell><table-cell value-type="string"><p>n</p></table-cell></table-row></table-header-rows>'
+               '<table-row number-rows-repeated="2"><table-cell value-type="string"><p>Mali<s/>x</p></table-cell>'
+               '<table-cell value-type="date" date-value="2024-01-31"><p>31.01.24</p></table-cell>'
+               '<table-cell value-type="float" value="2.5"><p>2,5</p></table-cell></table-row>'
+               '<table-row number-rows-repeated="1048573"><table-cell number-columns-repeated="1024"/></table-row></table>'
+               '<table name="日本"><table-row><table-cell value-type="string"><p>a</p></table-cell><table-cell value-type="string"><p>b</p></table-cell></table-row>'
+               '<table-row><table-cell value-type="boolean" boolean-value="true"/><table-cell value-type="time" time-value="PT26H30M00S"/></table-row></table>'
+               '</spreadsheet></body></d>')
+    with zipfile.ZipFile(tmp_path / "sheet.ods", "w") as z:
+        z.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        z.writestr("META-INF/manifest.xml", "<m/>")
+        z.writestr("content.xml", content)
+    done = programs.run("--csv", "--sql", "SELECT * FROM sheet UNION ALL SELECT CAST(b AS VARCHAR), NULL, CAST(a AS INT) FROM sheet_2", tmp_path / "sheet.ods")
+    assert done.text.splitlines() == ["land,seit,n", "Mali x,2024-01-31,2.5", "Mali x,2024-01-31,2.5", "26:30:00,,1.0"], done.err
 
 
 def test_standard_input_is_a_file(programs):

@@ -7,6 +7,7 @@
 #include <strings.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "kernel/ingest/xlsx/sheet_writer.h"
 
 #define PHONE_DIGITS 7
 
@@ -115,7 +116,47 @@ static bool look_at_number(struct column *c, const char *s, size_t len)
     return true;
 }
 
-static bool look_at_when(struct column *c, const char *s, size_t len)
+/* A number as sheet_writer.h has it. */
+static bool is_exact_number(const char *s, size_t len, bool *ret_integer)
+{
+    size_t digits, at = len > 0 && s[0] == '-';
+
+    for (digits = 0; at + digits < len && isdigit((unsigned char)s[at + digits]); digits++)
+        ;
+    *ret_integer = at + digits == len && digits <= 18;
+    if (digits == 0)
+        return false;
+    at += digits;
+    if (at < len && s[at] == '.')
+        for (at++; at < len && isdigit((unsigned char)s[at]); at++)
+            ;
+    if (at < len && (s[at] == 'e' || s[at] == 'E')) {
+        at++;
+        at += at < len && (s[at] == '+' || s[at] == '-');
+        while (at < len && isdigit((unsigned char)s[at]))
+            at++;
+    }
+    return at == len;
+}
+
+static bool look_at_exact_number(struct column *c, const char *s, size_t len)
+{
+    unsigned digits = (unsigned)len;
+    bool integer;
+
+    if (!is_exact_number(s, len, &integer) || !(c->notations & 1u << NUMBER_PLAIN))
+        return false;
+    c->notations = 1u << NUMBER_PLAIN;
+    c->any_decimals = c->any_decimals || !integer;
+    c->any_negative = c->any_negative || s[0] == '-';
+    c->all_spaced = false;
+    c->min_digits = MIN_OF(c->min_digits, digits);
+    c->max_digits = MAX_OF(c->max_digits, digits);
+    look_at_digits(c, s, len);
+    return true;
+}
+
+static bool look_at_when(struct column *c, const char *s, size_t len, bool exact)
 {
     struct when w;
     unsigned kinds;
@@ -136,6 +177,7 @@ static bool look_at_when(struct column *c, const char *s, size_t len)
         c->separator = w.separator;
     }
     c->n_zoned += w.zone;
+    c->n_times += exact && w.kind == WHEN_TIME;
     c->fraction_digits = MAX_OF(c->fraction_digits, strlen(w.fraction));
     return true;
 }
@@ -151,10 +193,16 @@ static void note_bad(struct column *c, const char *s, size_t len, int64_t line)
     memcpy(c->bad + n, n < len ? "\xe2\x80\xa6" : "", n < len ? 4 : 1);
 }
 
-void column_look(struct column *c, const char *s, size_t len, int64_t line,
+void column_look(struct column *c, const char *s, size_t len, bool exact, int64_t line,
                  const struct column_signs *signs)
 {
     bool was_open = !c->no_number || !c->no_when;
+
+    if (exact && len > 0 && s[0] == SHEET_INTERVAL_MARK) {
+        c->n_intervals++;
+        c->n_values++;
+        return;
+    }
 
     if (c->no_number && c->no_when && c->no_boolean) {
         c->n_values += len > 0;
@@ -163,13 +211,13 @@ void column_look(struct column *c, const char *s, size_t len, int64_t line,
     value_trim(&s, &len);
     if (len == 0)
         return;
-    if (is_null(s, len, signs)) {
+    if (!exact && is_null(s, len, signs)) {
         count_null(c, s, len);
         return;
     }
-    if (!c->no_number && !look_at_number(c, s, len))
+    if (!c->no_number && !(exact ? look_at_exact_number : look_at_number)(c, s, len))
         c->no_number = true;
-    if (!c->no_when && !look_at_when(c, s, len))
+    if (!c->no_when && !look_at_when(c, s, len, exact))
         c->no_when = true;
     if (!c->no_boolean && !is_boolean(s, len))
         c->no_boolean = true;
@@ -381,6 +429,11 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
         c->type = COLUMN_TEXT;
         if (said->text || c->n_values == 0 || c->other_nulls)
             continue;
+        if (c->n_intervals) {
+            if (c->n_intervals + c->n_times == c->n_values)
+                c->type = COLUMN_INTERVAL;
+            continue;
+        }
         if (!c->no_boolean)
             c->type = COLUMN_BOOLEAN;
         else if (may_be_number(c))
@@ -402,6 +455,7 @@ const char *column_type_name(const struct column *c)
         [COLUMN_TIMESTAMP] = "TIMESTAMP",
         [COLUMN_TIMESTAMP_TZ] = "TIMESTAMP WITH TIME ZONE",
         [COLUMN_TIME] = "TIME",
+        [COLUMN_INTERVAL] = "INTERVAL",
     };
 
     return names[c->type];
@@ -480,17 +534,24 @@ static size_t write_value(const struct column *c, const char *s, size_t len, cha
     }
 }
 
-int column_write(const struct column *c, const char *s, size_t len, bool quoted,
+int column_write(const struct column *c, const char *s, size_t len, bool quoted, bool exact,
                  const struct column_signs *signs, struct buf *out, struct err *err)
 {
     char text[NUMBER_TEXT_MAX + WHEN_TEXT_MAX];
     size_t n;
 
+    if (exact && len > 0 && s[0] == SHEET_INTERVAL_MARK) {
+        s++;
+        len--;
+    }
     if (c->type == COLUMN_TEXT)
         return len == 0 && !quoted ? buf_append(out, "\\N", 2, err) : write_text(s, len, out, err);
     value_trim(&s, &len);
-    if (len == 0 || is_null(s, len, signs))
+    if (len == 0 || (!exact && is_null(s, len, signs)))
         return buf_append(out, "\\N", 2, err);
+    if (exact && c->code == CODE_NONE &&
+        (c->type == COLUMN_INTEGER || c->type == COLUMN_REAL || c->type == COLUMN_INTERVAL))
+        return buf_append(out, s, len, err);
     n = write_value(c, s, len, text);
     if (n == 0)
         return err_set(err, ERR_INTERNAL, "column '%.100s' has a value that is no %s: '%.*s'",

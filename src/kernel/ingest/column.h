@@ -27,6 +27,7 @@ enum column_type {
     COLUMN_TIMESTAMP,
     COLUMN_TIMESTAMP_TZ,
     COLUMN_TIME,
+    COLUMN_INTERVAL, /* of sheets only */
     _COLUMN_TYPE_MAX
 };
 
@@ -52,6 +53,7 @@ struct column {
     char separator;
     int64_t n_zoned;
     size_t fraction_digits;
+    int64_t n_intervals, n_times; /* exact ones */
     bool no_compact, no_serial, no_epoch; /* digits that are dates, if the name says so */
     bool seconds_only, millis_only;
     int64_t n_good;             /* values before one that was no number or date */
@@ -85,7 +87,8 @@ struct column_signs {
 void column_init(struct column *c);
 void column_finish(struct column *c);
 
-void column_look(struct column *c, const char *s, size_t len, int64_t line,
+/* `exact`: it is a value of a sheet, in the one notation that those have. */
+void column_look(struct column *c, const char *s, size_t len, bool exact, int64_t line,
                  const struct column_signs *signs);
 
 /* Decides on all columns: those that leave no doubt first, because they tell about the others. */
@@ -95,7 +98,7 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
 const char *column_type_name(const struct column *c); /* DuckDB's */
 
 /* The value as a field of CSV: \N for none, text in quotes. */
-int column_write(const struct column *c, const char *s, size_t len, bool quoted,
+int column_write(const struct column *c, const char *s, size_t len, bool quoted, bool exact,
                  const struct column_signs *signs, struct buf *out, struct err *err);
 
 #endif

@@ -21,6 +21,9 @@ struct csv_layout {
     bool spaces;       /* white space around fields is not part of them: a, b, c */
     bool runs;         /* several separators in a row are one (aligned columns) */
     bool returns_end;  /* a carriage return alone ends a line, too */
+    /* Of a sheet (sheet_writer.h): */
+    bool exact;   /* numbers, dates, times and truth values have no quotes, and text has */
+    size_t width; /* of every record: missing fields are empty; 0: each has its own */
 };
 
 struct csv_field {

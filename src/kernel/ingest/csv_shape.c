@@ -52,30 +52,39 @@ struct sample {
 
 /* ---- the sample ---- */
 
-static int add_row(struct sample *s, const struct csv_record *rec, size_t next, struct err *err)
+static enum value_kind kind_of(const struct csv_field *f, const struct csv_layout *layout)
 {
+    enum value_kind kind = value_kind(f->text, f->len);
+
+    /* A truth value or a length of time of a sheet is no name either. */
+    return layout->exact && !f->quoted && kind == VALUE_TEXT ? VALUE_NUMBER : kind;
+}
+
+static int add_row(struct sample *s, const struct csv_record *rec, size_t next,
+                   const struct csv_layout *layout, struct err *err)
+{
+    static const struct csv_field missing = { .text = "" };
     struct row *row = &s->rows[s->n];
-    size_t n = MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS);
+    size_t n = MIN_OF(MAX_OF(rec->n, layout->width), (size_t)CSV_MAX_COLUMNS);
 
     *row = (struct row){ .n = n,
                          .begin = rec->begin,
                          .next = next,
                          .line = rec->line,
-                         .too_wide = rec->n > n };
+                         .too_wide = rec->n > n || layout->width > n };
     row->cells = arena_alloc(s->arena, (n + 1) * sizeof(*row->cells));
     if (!row->cells)
         return err_set(err, ERR_NO_MEMORY, "out of memory for a sample of the file");
     for (size_t i = 0; i < n; i++) {
-        const char *text = rec->fields[i].text;
-        size_t len = MIN_OF(rec->fields[i].len, (size_t)NAME_CELL_BYTES);
+        const struct csv_field *f = i < rec->n ? &rec->fields[i] : &missing;
+        size_t len = MIN_OF(f->len, (size_t)NAME_CELL_BYTES);
 
-        row->cells[i].kind = value_kind(text, rec->fields[i].len);
-        row->cells[i].text = arena_strndup(s->arena, text,
-                                           str_utf8_cut(text, rec->fields[i].len, len));
+        row->cells[i].kind = kind_of(f, layout);
+        row->cells[i].text = arena_strndup(s->arena, f->text, str_utf8_cut(f->text, f->len, len));
         if (!row->cells[i].text)
             return err_set(err, ERR_NO_MEMORY, "out of memory for a sample of the file");
         row->cells[i].len = strlen(row->cells[i].text);
-        row->cells[i].full_len = rec->fields[i].len;
+        row->cells[i].full_len = f->len;
         s->bytes += row->cells[i].len;
         row->n_full += row->cells[i].kind != VALUE_EMPTY;
     }
@@ -94,14 +103,14 @@ static int read_sample(struct sample *s, const char *text, size_t len, size_t fr
     csv_records_init(&records, text, len, layout);
     records.at = MAX_OF(records.at, from);
     records.line = line;
-    records.expected = s->width;
+    records.expected = layout->exact ? 0 : s->width;
     s->n = s->bytes = 0;
     while (s->n < SAMPLE_ROWS && cells < SAMPLE_CELLS && (s->n < 4 || s->bytes < SAMPLE_BYTES) &&
            (r = csv_records_next(&records, &rec, err)) == 1) {
         if (csv_record_is_blank(&rec))
             continue;
-        r = add_row(s, &rec, records.at, err);
-        cells += rec.n;
+        r = add_row(s, &rec, records.at, layout, err);
+        cells += MAX_OF(rec.n, layout->width);
         if (r < 0)
             break;
     }
@@ -433,7 +442,7 @@ static int find_end(const char *text, size_t len, const struct sample *s, size_t
             return 0;
         csv_records_init(&records, text, line_end, &shape->layout);
         records.at = begin;
-        records.expected = s->width;
+        records.expected = shape->layout.exact ? 0 : s->width;
         r = csv_records_next(&records, &rec, err);
         kind = r == 1 ? kind_of_tail(&rec, s) : TAIL_BLANK;
         csv_records_finish(&records);

@@ -133,7 +133,7 @@ static void count_row(struct pass *p, const struct csv_record *rec)
 
     c->rows++;
     c->blank_inside = c->blank;
-    if (rec->n < p->t->shape.width && c->padded++ == 0)
+    if (rec->n < p->t->shape.width && !p->t->shape.layout.width && c->padded++ == 0)
         c->padded_line = rec->line;
     c->cut += rec->n > p->t->shape.width;
     if (rec->irregular && c->irregular++ == 0)
@@ -150,7 +150,8 @@ static void look(struct pass *p, const struct csv_record *rec)
     struct csv_table *t = p->t;
 
     for (size_t i = 0; i < MIN_OF(rec->n, t->n_columns); i++)
-        column_look(&t->columns[i], rec->fields[i].text, rec->fields[i].len, rec->line, &t->signs);
+        column_look(&t->columns[i], rec->fields[i].text, rec->fields[i].len,
+                    t->shape.layout.exact && !rec->fields[i].quoted, rec->line, &t->signs);
 }
 
 /*
@@ -192,7 +193,8 @@ static int write_row(struct pass *p, const struct csv_record *rec, struct err *e
         first = false;
         if (r == 0 && i < rec->n)
             r = column_write(c, rec->fields[i].text, rec->fields[i].len, rec->fields[i].quoted,
-                             &t->signs, &p->out, err);
+                             t->shape.layout.exact && !rec->fields[i].quoted, &t->signs, &p->out,
+                             err);
         else if (r == 0)
             r = buf_append(&p->out, "\\N", 2, err);
     }
@@ -259,7 +261,7 @@ static int go_through(struct pass *p, const struct csv_hooks *hooks, struct err 
     int r;
 
     csv_records_init(&records, p->text, p->len, &p->t->shape.layout);
-    records.expected = p->t->shape.width;
+    records.expected = p->t->shape.layout.exact ? 0 : p->t->shape.width;
     while ((r = csv_records_next(&records, &rec, err)) == 1) {
         r = take(p, &rec, err);
         if (r == 0 && p->out.len >= FLUSH_BYTES)

@@ -34,7 +34,6 @@
 #define GZIP_FREE_BYTES (1ull << 30)
 #define CSV_OF_SHEET_MAX (8ull << 30)
 #define SHEET_TEXT_MAX (1ull << 30)
-#define MAX_PASSED_SHEETS 50
 /* A record is parsed as a whole, and each thread has two buffers of this size. */
 #define JSON_RECORD_MAX (16 << 20)
 
@@ -109,14 +108,21 @@ static size_t read_head(const char *path, unsigned char head[HEAD_BYTES])
 
 /* ---- scratch files ------------------------------------------------------------------------------------------------- */
 
+/* All but the first. */
+static void drop_scratch(struct data_source *s, size_t keep)
+{
+    while (s->n_scratch > keep) {
+        unlink(s->scratch[--s->n_scratch]);
+        free(s->scratch[s->n_scratch]);
+    }
+}
+
 void data_source_finish(struct data_source *s)
 {
-    for (size_t i = 0; i < s->n_scratch; i++) {
-        unlink(s->scratch[i]);
-        free(s->scratch[i]);
-    }
-    s->n_scratch = 0;
-    xlsx_table_finish(&s->sheet);
+    drop_scratch(s, 0);
+    xlsx_close(s->book);
+    s->book = NULL;
+    fd_mapping_finish(&s->book_file);
 }
 
 int data_source_add_scratch(struct data_source *s, const char *directory, const char *suffix,
@@ -327,14 +333,86 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
 
 /* ---- workbooks ----------------------------------------------------------------------------------------------------- */
 
-static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
+#define COVER_ROWS 30
+
+/* Writes the sheet's rows into the scratch file that is the last. */
+static int write_sheet(struct data_source *s, size_t i, const struct sql_ingest *in,
+                       struct err *err)
+{
+    auto_close int fd = -1;
+    int r;
+
+    if (s->n_scratch > s->n_own_scratch)
+        drop_scratch(s, s->n_own_scratch);
+    r = data_source_add_scratch(s, in->temp_directory, ".csv", &fd, err);
+    if (r < 0)
+        return r;
+    s->at_sheet = i;
+    sheet_writer_init(&s->sheet, fd, data_source_room(fd, CSV_OF_SHEET_MAX));
+    r = xlsx_write_sheet(s->book, i, &s->sheet, err);
+    sheet_writer_finish(&s->sheet);
+    return r;
+}
+
+/* A few lines in one column, as on a cover, are not what the file is about. */
+static bool is_cover(const struct data_source *s)
+{
+    return !s->has_part && s->sheet.width == 1 && s->sheet.n_rows <= COVER_ROWS &&
+           s->next_sheet < xlsx_n_sheets(s->book) && s->n_put_off < DATA_MAX_PARTS;
+}
+
+static int next_sheet(struct data_source *s, const struct sql_ingest *in, struct err *err)
+{
+    while (s->next_sheet < xlsx_n_sheets(s->book) && !(s->only_one && s->has_part)) {
+        int r = write_sheet(s, s->next_sheet++, in, err);
+
+        if (r < 0)
+            return r;
+        if (s->sheet.n_rows == 0 && !s->only_one) {
+            s->n_passed++;
+        } else if (is_cover(s) && !s->only_one) {
+            s->put_off[s->n_put_off++] = s->at_sheet;
+        } else {
+            s->has_part = true;
+            return 1;
+        }
+    }
+    if (s->at_put_off == s->n_put_off)
+        return 0;
+    int r = write_sheet(s, s->put_off[s->at_put_off++], in, err);
+    s->has_part = true;
+    return r < 0 ? r : 1;
+}
+
+int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
+                          const struct data_hooks *hooks, struct err *err)
+{
+    (void)hooks;
+    return s->book ? next_sheet(s, in, err) : 0;
+}
+
+const char *data_source_sheet(const struct data_source *s)
+{
+    return s->book ? xlsx_sheet_name(s->book, s->at_sheet) : NULL;
+}
+
+static int choose_sheet(struct data_source *s, const char *name, const struct sql_ingest *in,
+                        struct err *err)
+{
+    for (size_t i = 0; i < xlsx_n_sheets(s->book); i++)
+        if (str_eq(xlsx_sheet_name(s->book, i), name)) {
+            s->next_sheet = i;
+            s->only_one = true;
+            return 0;
+        }
+    return err_set(err, ERR_VALIDATION, "'%.200s' has no visible sheet '%.100s'", in->name, name);
+}
+
+static int prepare_book(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err)
 {
-    auto_mapping struct fd_mapping file = { 0 };
-    auto_close int fd = -1;
     struct xlsx_options options = {
         .name = in->name,
-        .sheet = in->options ? in->options->sheet : NULL,
         .max_text_bytes = in->memory_bytes > 0 ?
                               MIN_OF((uint64_t)in->memory_bytes / 2, SHEET_TEXT_MAX) :
                               SHEET_TEXT_MAX,
@@ -343,24 +421,21 @@ static int prepare_xlsx(struct data_source *s, const struct sql_ingest *in,
         .progress = hooks->progress,
         .progress_arg = hooks->arg,
     };
-    int r = csv_file_map(s->path, &file, err);
+    int r = csv_file_map(s->path, &s->book_file, err);
 
+    s->n_own_scratch = s->n_scratch;
     if (r == 0)
-        r = data_source_add_scratch(s, in->temp_directory, ".csv", &fd, err);
+        r = xlsx_open(s->book_file.data, s->book_file.len, &options, &s->book, err);
+    if (r == 0 && in->options && in->options->sheet)
+        r = choose_sheet(s, in->options->sheet, in, err);
+    if (r == 0)
+        r = next_sheet(s, in, err);
     if (r < 0)
         return r;
-    options.out_fd = fd;
-    options.max_csv_bytes = data_source_room(fd, CSV_OF_SHEET_MAX);
-    for (;;) { /* an empty sheet, as a cover may be, is passed over */
-        r = xlsx_to_csv(file.data, file.len, &options, &s->sheet, err);
-        if (r < 0 || s->sheet.n_rows > 0 || options.sheet ||
-            options.passed + 1 >= MIN_OF(s->sheet.n_sheets, (size_t)MAX_PASSED_SHEETS))
-            return r;
-        options.passed++;
-        xlsx_table_finish(&s->sheet);
-        if (ftruncate(fd, 0) < 0 || lseek(fd, 0, SEEK_SET) < 0)
-            return err_errno(err, ERR_IO, errno, "writing the rows of a sheet");
-    }
+    if (r == 0 || s->sheet.n_rows == 0)
+        return err_set(err, ERR_VALIDATION,
+                       "File is empty: no visible sheet of '%.200s' has a cell", in->name);
+    return 0;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------- */
@@ -398,7 +473,7 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     case DATA_NDJSON:
         return prepare_json(s, in, hooks, err);
     case DATA_XLSX:
-        return prepare_xlsx(s, in, hooks, err);
+        return prepare_book(s, in, hooks, err);
     default:
         return 0;
     }

@@ -10,10 +10,13 @@
 #include <stdint.h>
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/fdio.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/json_file.h"
 #include "kernel/sql/sql.h"
 #include "kernel/ingest/xlsx/xlsx.h"
+
+#define DATA_MAX_PARTS 100 /* tables of one file */
 
 enum data_format { DATA_CSV, DATA_JSON, DATA_NDJSON, DATA_PARQUET, DATA_XLSX, _DATA_FORMAT_MAX };
 
@@ -26,8 +29,14 @@ struct data_source {
     struct encoding_result converted;
     const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
     struct json_records records;
-    struct xlsx_table sheet;
-    char *scratch[4]; /* files made on the way */
+    struct fd_mapping book_file;
+    struct xlsx_book *book;
+    struct sheet_writer sheet; /* what came of the sheet that is being read */
+    size_t at_sheet, next_sheet, n_passed; /* n_passed: sheets without rows */
+    size_t put_off[DATA_MAX_PARTS], n_put_off, at_put_off; /* sheets that are read last */
+    bool only_one, has_part; /* only_one: a sheet that was asked for */
+    char *scratch[4];        /* files made on the way */
+    size_t n_own_scratch;    /* those that are not of one table */
     size_t n_scratch;
 };
 
@@ -44,6 +53,14 @@ struct data_hooks {
 int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err);
 void data_source_finish(struct data_source *s); /* removes the scratch files */
+
+/*
+ * The next table of a file that has several, as s->path. 1: it is there; 0: that was the last one.
+ * Errors as above.
+ */
+int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
+                          const struct data_hooks *hooks, struct err *err);
+const char *data_source_sheet(const struct data_source *s); /* its name; NULL: it is no sheet */
 
 /* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */
 int data_source_add_scratch(struct data_source *s, const char *directory, const char *suffix,

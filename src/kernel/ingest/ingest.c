@@ -44,12 +44,14 @@
 #define WIDE_COLUMNS 1000
 #define WIDE_BLOCK_BYTES 16384
 #define WIDE_COLUMN_BYTES (36 * 1024)          /* what a column takes */
+#define WIDE_COLUMN_PLAIN_BYTES (150 * 1024)   /* … with large blocks */
 #define WIDE_COLUMN_COUNTED_BYTES (100 * 1024) /* what DuckDB counts for it */
 
 /* ---- small pieces -------------------------------------------------------------------------------------------------- */
 
 static void cleanup_ingest(struct ingest *g)
 {
+    ingest_drop_parts(g);
     fd_mapping_finish(&g->text);
     csv_table_finish(&g->table);
     csv_dialect_finish(&g->dialect);
@@ -69,54 +71,24 @@ int ingest_note_failure(struct ingest *g, const char *message, struct err *err)
 
 static int write_csv_source(struct ingest *g, struct buf *sql, struct err *err)
 {
-    const struct xlsx_table *sheet = &g->source.sheet;
     int r = buf_append_str(sql, "read_csv(", err);
 
     if (r == 0)
         r = sql_quote_path(sql, g->path, err);
     if (r == 0)
         r = csv_dialect_write_options(&g->dialect, sql, err);
-    if (r == 0 &&
-        sheet
-            /*
-             * DuckDB cannot find the lines' beginnings in parallel if it has to count fields as
-             * well.
-             */
-            ->ragged)
-        r = buf_append_str(sql,
-                           sheet->has_line_breaks ? ",null_padding=true,parallel=false" :
-                                                    ",null_padding=true",
-                           err);
-    else if (r == 0 && g->one_by_one)
+    if (r == 0 && g->one_by_one)
         r = buf_append_str(sql, ",parallel=false", err);
     return r < 0 ? r : buf_append_str(sql, ")", err);
 }
 
-/* Columns of a sheet with nothing in them, not even a name, are read but not kept. */
-static int write_exclusions(const struct xlsx_table *t, struct buf *sql, struct err *err)
-{
-    const char *before = " EXCLUDE (";
-    int r = 0;
-
-    for (size_t i = 0; r == 0 && i < t->n_columns; i++) {
-        if (!t->columns[i].empty)
-            continue;
-        r = buf_append_str(sql, before, err);
-        if (r == 0)
-            r = sql_quote(sql, '"', t->columns[i].name, err);
-        before = ",";
-    }
-    return r < 0 || before[0] == ' ' ? r : buf_append_str(sql, ")", err);
-}
-
 static int build_statement(struct ingest *g, struct buf *sql, struct err *err)
 {
-    int r = buf_append_str(sql, "CREATE OR REPLACE TABLE " INGEST_DB ".main.data AS SELECT *", err);
+    char table[INGEST_TABLE_SIZE];
+    int r;
 
-    if (r == 0)
-        r = write_exclusions(&g->source.sheet, sql, err);
-    if (r == 0)
-        r = buf_append_str(sql, " FROM ", err);
+    ingest_table_name(g->n_parts, table);
+    r = buf_printf(sql, err, "CREATE OR REPLACE TABLE %s AS SELECT * FROM ", table);
     if (r < 0)
         return r;
     return ingest_is_delimited(g) ? write_csv_source(g, sql, err) :
@@ -233,10 +205,10 @@ static void remove_output(const struct ingest *g)
     unlink(wal);
 }
 
-/* Forgets what has been read: a new, empty file is attached. */
+/* Forgets what has been read: a new, empty file is attached, unless it has other tables by now. */
 static int start_anew(struct ingest *g, struct err *err)
 {
-    int r = sql_run(g->e, "DETACH " INGEST_DB, err);
+    int r = g->n_parts ? 0 : sql_run(g->e, "DETACH " INGEST_DB, err);
 
     if (r < 0)
         return r;
@@ -244,6 +216,8 @@ static int start_anew(struct ingest *g, struct err *err)
     g->failure = NULL;
     g->n_rows = 0;
     atomic_store(&g->stop_reading, false);
+    if (g->n_parts)
+        return 0;
     remove_output(g);
     return attach_output(g, err);
 }
@@ -407,6 +381,11 @@ static int load_exactly(struct ingest *g, struct err *err)
 /* The text is mapped as UTF-8, and where its table is, is known. */
 static int find_table(struct ingest *g, struct err *err)
 {
+    const struct csv_layout sheet = { .delimiter = ",",
+                                      .quote = '"',
+                                      .exact = true,
+                                      .width = g->source.sheet.width };
+    bool is_sheet = g->source.book;
     int r;
 
     fd_mapping_finish(&g->text);
@@ -414,10 +393,11 @@ static int find_table(struct ingest *g, struct err *err)
     r = csv_file_map(g->source.path, &g->text, err);
     if (r < 0)
         return r;
-    if (!g->options.delimiter &&
+    if (!is_sheet && !g->options.delimiter &&
         data_source_says_tabs((const char *)g->text.data, g->text.len, g->in->name))
         g->options.delimiter = "\t";
-    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len, NULL, &g->options, err);
+    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len,
+                       is_sheet ? &sheet : NULL, &g->options, err);
     g->n_columns = g->table.n_columns;
     return r;
 }
@@ -453,11 +433,12 @@ static int describe_table(struct ingest *g, struct err *err)
 {
     auto_result duckdb_result result = { 0 };
     struct csv_dialect *d = &g->dialect;
+    char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 80];
     int r = 0;
 
-    if (duckdb_query(g->e->con,
-                     "SELECT column_name, column_type FROM (DESCRIBE " INGEST_DB ".main.data)",
-                     &result) != DuckDBSuccess)
+    ingest_table_name(g->n_parts, table);
+    snprintf(sql, sizeof(sql), "SELECT column_name, column_type FROM (DESCRIBE %s)", table);
+    if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
         return err_set(err, ERR_INTERNAL, "describing the table: %s", duckdb_result_error(&result));
     csv_dialect_finish(d);
     d->names = calloc(duckdb_row_count(&result) + 1, sizeof(char *));
@@ -498,11 +479,82 @@ static int check_names(const struct ingest *g, struct err *err)
 
 static int load(struct ingest *g, struct err *err)
 {
-    int r = g->source.format == DATA_CSV ? load_csv(g, err) : read_rows(g, err);
+    int r = g->source.format == DATA_CSV  ? load_csv(g, err) :
+            g->source.format == DATA_XLSX ? load_exactly(g, err) :
+                                            read_rows(g, err);
 
-    if (r == 0 && g->source.format != DATA_CSV)
+    if (r == 0 && !ingest_is_delimited(g))
         r = describe_table(g, err);
     return r != 0 ? r : check_names(g, err);
+}
+
+/* What was read last is no table of the file. */
+static int pass_part(struct ingest *g, struct err *err)
+{
+    char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 32];
+
+    ingest_table_name(g->n_parts, table);
+    snprintf(sql, sizeof(sql), "DROP TABLE IF EXISTS %s", table);
+    free(TAKE_PTR(g->failure));
+    g->n_rows = 0;
+    g->source.n_passed++;
+    return sql_run(g->e, sql, err);
+}
+
+/* The file is attached already, with blocks of the usual size. */
+static int check_room(const struct ingest *g, struct err *err)
+{
+    if (g->in->memory_bytes > 0 &&
+        (int64_t)g->n_columns * WIDE_COLUMN_PLAIN_BYTES > g->in->memory_bytes)
+        return err_set(err, ERR_VALIDATION, "%zu columns are too many", g->n_columns);
+    return 0;
+}
+
+/* Reads the table that is prepared. One without rows is passed over, others may have some. */
+static int take_part(struct ingest *g, struct err *err)
+{
+    int r = load(g, err);
+
+    if (r == 0 && g->source.book && g->n_rows == 0)
+        return pass_part(g, err);
+    return r == 0 ? ingest_keep_part(g, err) : r;
+}
+
+/*
+ * All tables of the file. What cannot be read is left out if another can, and noted.
+ * 1: g->failure.
+ */
+static int load_all(struct ingest *g, struct err *err)
+{
+    const struct data_hooks hooks = { .must_stop = hook_must_stop,
+                                      .progress = hook_progress,
+                                      .arg = g };
+    int r = take_part(g, err);
+
+    while (r == 0 && g->n_parts < DATA_MAX_PARTS) {
+        struct err why = ERR_INIT;
+
+        r = data_source_next_part(&g->source, g->in, &hooks, &why);
+        if (r == 0)
+            break;
+        g->one_by_one = false;
+        if (r == 1)
+            r = find_table(g, &why);
+        if (r == 0)
+            r = check_room(g, &why);
+        if (r == 0)
+            r = take_part(g, &why);
+        if (g->n_parts > 0 && (r == 1 || r == -ERR_VALIDATION))
+            r = pass_part(g, &why);
+        if (r < 0)
+            return err_set(err, why.code, "%s", why.message);
+    }
+    if (r == 0 && g->n_parts == 0)
+        return err_set(
+            err, ERR_VALIDATION,
+            "Sheet has no data rows: '%.60s' in '%.200s' has a header only; add rows below it",
+            data_source_sheet(&g->source), g->in->name);
+    return r;
 }
 
 /* 1 when an error was written: the memory will not do. */
@@ -544,7 +596,7 @@ static int check_no_wal(const struct ingest *g, struct err *err)
 static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
 {
     struct err failed = ERR_INIT;
-    int r = load(g, &failed);
+    int r = load_all(g, &failed);
 
     if (r == -ERR_CANCELLED)
         ingest_write_interrupted(g);
@@ -581,33 +633,6 @@ static int look_at_csv(struct ingest *g, struct err *err)
             r = find_table(g, err);
     }
     return r;
-}
-
-/* The lines that were written of a sheet need no sniffer: everything about them is known. */
-static int take_sheet(struct ingest *g, struct err *err)
-{
-    const struct xlsx_table *t = &g->source.sheet;
-    struct csv_dialect *d = &g->dialect;
-    int r = 0;
-
-    d->delimiter = ',';
-    d->longest_row = t->longest_row;
-    for (size_t i = 0; r == 0 && i < t->n_columns; i++)
-        r = csv_dialect_add_column(d, t->columns[i].name, t->columns[i].type, err);
-    if (r < 0)
-        return r;
-    g->n_columns = t->n_columns;
-    if (t->n_rows > 0)
-        return 0;
-    if (t->has_header)
-        return err_set(
-            err, ERR_VALIDATION,
-            "Sheet has no data rows: '%.60s' in '%.200s' has a header only; add rows below it",
-            t->sheet, g->in->name);
-    return err_set(
-        err, ERR_VALIDATION,
-        "File is empty: the sheet '%.60s' in '%.200s' has no cells; the first visible sheet is the one that is read",
-        t->sheet, g->in->name);
 }
 
 /* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
@@ -660,7 +685,7 @@ static int prepare(struct ingest *g, struct err *err)
     case DATA_CSV:
         return look_at_csv(g, err);
     case DATA_XLSX:
-        return take_sheet(g, err);
+        return find_table(g, err);
     default:
         return look_at_records(g, err);
     }

@@ -13,6 +13,17 @@
 #define INGEST_DB "__ingest" /* the attached output file */
 #define INGEST_STATEMENT_MAX (16 * 1024 * 1024) /* names and types of all columns are in it */
 #define INGEST_SMALL_BYTES (4 << 20)
+#define INGEST_PART_NAME 32
+
+/* A table of the file that is done. */
+struct ingest_part {
+    struct csv_table table;
+    struct csv_dialect dialect;
+    int64_t n_rows;
+    char *sheet; /* NULL: it is no sheet */
+    int64_t n_valueless, n_errors;
+    char name[INGEST_PART_NAME]; /* what its table's name ends in */
+};
 
 struct ingest {
     struct sql_engine *e;
@@ -31,6 +42,8 @@ struct ingest {
     double progress_base;
     int64_t next_progress_ms;
     int64_t n_rows;
+    struct ingest_part *parts; /* room for DATA_MAX_PARTS */
+    size_t n_parts;
     char *failure;                           /* DuckDB's message of the last failed step */
     atomic_bool stop_reading, stop_scanning; /* what is being read will not be kept */
 };
@@ -40,6 +53,16 @@ static inline bool ingest_is_delimited(const struct ingest *g)
 {
     return g->source.format == DATA_CSV || g->source.format == DATA_XLSX;
 }
+
+/* ---- parts.c: files with several tables ---- */
+
+#define INGEST_TABLE_SIZE 48
+void ingest_table_name(size_t part, char ret[INGEST_TABLE_SIZE]); /* in the attached file */
+/* What was read is a table of the file; the next can be read. */
+int ingest_keep_part(struct ingest *g, struct err *err);
+/* The part is the one that g describes; a second call puts things back. */
+void ingest_swap_part(struct ingest *g, size_t i);
+void ingest_drop_parts(struct ingest *g);
 
 /* Keeps DuckDB's message in g->failure and returns 1. */
 int ingest_note_failure(struct ingest *g, const char *message, struct err *err);

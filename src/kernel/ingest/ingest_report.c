@@ -200,7 +200,28 @@ static void write_csv_notes(const struct ingest *g, struct json_out *out)
         }
 }
 
-static void write_csv(const struct ingest *g, struct json_out *out)
+static void write_sheet_notes(const struct ingest *g, const struct ingest_part *p,
+                              struct json_out *out)
+{
+    size_t n = xlsx_n_sheets(g->source.book);
+
+    if (p == g->parts && g->n_parts > 1)
+        write_note(out, "the workbook has %zu visible sheets; each with rows is a table", n);
+    if (p == g->parts && g->source.n_passed)
+        write_note(out, "%zu sheets without a table in them were passed over", g->source.n_passed);
+    if (p == g->parts && g->source.only_one && n > 1)
+        write_note(out, "the workbook has %zu visible sheets; only '%s' was read", n, p->sheet);
+    if (p->n_valueless)
+        write_note(out,
+                   "%lld formulas have no stored value and were read as empty; open the file in a "
+                   "spreadsheet program and save it",
+                   (long long)p->n_valueless);
+    if (p->n_errors)
+        write_note(out, "%lld cells with an error (#N/A, #DIV/0! …) were read as empty",
+                   (long long)p->n_errors);
+}
+
+static void write_csv(const struct ingest *g, const struct ingest_part *p, struct json_out *out)
 {
     const struct csv_table *t = &g->table;
     char decimal[2] = { t->signs.decimal, '\0' }, thousands[2] = { t->signs.thousands, '\0' };
@@ -220,11 +241,13 @@ static void write_csv(const struct ingest *g, struct json_out *out)
         }
         json_out_close(out, ']');
     }
-    write_member(out, "encoding", g->source.encoding);
-    if (t->shape.layout.delimiter[0])
-        write_bytes(out, "delimiter", t->shape.layout.delimiter);
-    if (quote[0])
-        write_bytes(out, "quote", quote);
+    if (!p->sheet) {
+        write_member(out, "encoding", g->source.encoding);
+        if (t->shape.layout.delimiter[0])
+            write_bytes(out, "delimiter", t->shape.layout.delimiter);
+        if (quote[0])
+            write_bytes(out, "quote", quote);
+    }
     write_count(out, "header_line", t->shape.header_line);
     if (decimal[0])
         write_member(out, "decimal", decimal);
@@ -238,55 +261,64 @@ static void write_csv(const struct ingest *g, struct json_out *out)
     json_out_key(out, "notes");
     json_out_open(out, '[');
     write_csv_notes(g, out);
-    json_out_close(out, ']');
-}
-
-static void write_sheet(const struct xlsx_table *t, struct json_out *out)
-{
-    write_member(out, "sheet", t->sheet);
-    write_count(out, "sheets", (int64_t)t->n_sheets);
-    write_count(out, "skipped", t->n_titles);
-    write_count(out, "header_line", t->has_header ? t->n_titles + 1 : 0);
-    json_out_key(out, "notes");
-    json_out_open(out, '[');
-    if (t->n_sheets > 1)
-        write_note(out,
-                   "the workbook has %zu visible sheets; '%s' was read, sheet=NAME reads another",
-                   t->n_sheets, t->sheet);
+    if (p->sheet)
+        write_sheet_notes(g, p, out);
     json_out_close(out, ']');
 }
 
 /* How the file was read; the members are in docs/files.md. */
-static void write_report(const struct ingest *g, struct json_out *out)
+static void write_report(const struct ingest *g, const struct ingest_part *p, struct json_out *out)
 {
     const struct data_source *s = &g->source;
     bool tabs = s->format == DATA_CSV && str_eq(g->table.shape.layout.delimiter, "\t");
 
     json_out_key(out, "report");
     json_out_open(out, '{');
-    write_member(out, "format", tabs ? "tsv" : data_format_name(s->format));
+    write_member(out, "format",
+                 tabs    ? "tsv" :
+                 s->book ? xlsx_format_name(s->book) :
+                           data_format_name(s->format));
     if (s->gzip)
         write_member(out, "compression", "gzip");
     write_count(out, "rows", g->n_rows);
-    if (s->format == DATA_XLSX)
-        write_sheet(&s->sheet, out);
+    if (p->sheet) {
+        write_member(out, "sheet", p->sheet);
+        write_count(out, "sheets", (int64_t)xlsx_n_sheets(s->book));
+    }
     if (s->records.path[0])
         write_member(out, "records", s->records.path);
-    if (s->format == DATA_CSV)
-        write_csv(g, out);
+    if (ingest_is_delimited(g))
+        write_csv(g, p, out);
     json_out_close(out, '}');
+}
+
+static void write_part(struct ingest *g, size_t i, struct json_out *out)
+{
+    ingest_swap_part(g, i);
+    write_count(out, "row_count", g->n_rows);
+    write_texts(out, "columns", g->dialect.names, g->dialect.n_columns);
+    write_texts(out, "types", g->dialect.types, g->dialect.n_columns);
+    write_report(g, &g->parts[i], out);
+    ingest_swap_part(g, i);
 }
 
 int ingest_write_report(struct ingest *g, struct err *err)
 {
-    const struct csv_dialect *d = &g->dialect;
     struct json_out *out = &g->out->json;
 
     result_begin(g->out, WIRE_VERDICT_OK);
-    write_count(out, "row_count", g->n_rows);
-    write_texts(out, "columns", d->names, d->n_columns);
-    write_texts(out, "types", d->types, d->n_columns);
-    write_report(g, out);
+    write_part(g, 0, out);
+    if (g->n_parts > 1) {
+        json_out_key(out, "tables"); /* the others */
+        json_out_open(out, '[');
+        for (size_t i = 1; i < g->n_parts; i++) {
+            json_out_open(out, '{');
+            write_member(out, "name", g->parts[i].name);
+            write_part(g, i, out);
+            json_out_close(out, '}');
+        }
+        json_out_close(out, ']');
+    }
     json_out_key(out, "error");
     json_out_null(out);
     return json_out_status(out, err);

@@ -22,7 +22,6 @@
 #include "kernel/sql/sql_value.h"
 #include "plan/sql_policy.h"
 
-#define MAX_TABLES 1000
 #define MAX_SETUP_BYTES (64 * 1024) /* of one statement of the set-up */
 
 static void cleanup_extracted(duckdb_extracted_statements *s)
@@ -246,8 +245,10 @@ static void forget_tables(struct sql_engine *e)
     for (size_t i = 0; i < e->n_tables; i++)
         free(e->tables[i]);
     free(e->tables);
+    free(e->places);
     free(e->dataset_id);
     e->tables = NULL;
+    e->places = NULL;
     e->n_tables = 0;
     e->dataset_id = NULL;
     e->has_schema = false;
@@ -316,9 +317,14 @@ static int remember_tables(struct sql_engine *e, const struct sql_setup *setup, 
 {
     forget_tables(e);
     e->tables = calloc(setup->n_tables ? setup->n_tables : 1, sizeof(*e->tables));
-    if (!e->tables)
+    e->places = calloc(setup->n_tables ? setup->n_tables : 1, sizeof(*e->places));
+    if (!e->tables || !e->places)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the list of tables");
     for (size_t i = 0; i < setup->n_tables; i++) {
+        bool same = i > 0 && str_eq(setup->tables[i].db_path, setup->tables[i - 1].db_path);
+
+        e->places[i].file = same ? e->places[i - 1].file : i;
+        e->places[i].part = setup->tables[i].part;
         e->tables[i] = strdup(setup->tables[i].name);
         if (!e->tables[i])
             return err_set(err, ERR_NO_MEMORY, "out of memory for the list of tables");
@@ -332,46 +338,54 @@ static int remember_tables(struct sql_engine *e, const struct sql_setup *setup, 
     return 0;
 }
 
-/* A view in schema `schema` over the one table of an attached file. */
-static int add_view(struct buf *sql, const char *schema, const char *name, const char *prefix,
-                    size_t index, struct err *err)
-{
-    int r = buf_append_str(sql, "CREATE VIEW memory.", err);
-
-    if (r == 0)
-        r = sql_quote(sql, '"', schema, err);
-    if (r == 0)
-        r = buf_append(sql, ".", 1, err);
-    if (r == 0)
-        r = sql_quote(sql, '"', name, err);
-    if (r == 0)
-        r = buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data;", prefix, index);
-    return r;
-}
-
-static int attach_table(struct sql_engine *e, const struct sql_table *table, const char *prefix,
-                        size_t index, struct err *err)
-{
-    auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
-    int r = buf_append_str(&sql, "ATTACH ", err);
-
-    if (r == 0)
-        r = sql_quote(&sql, '\'', table->db_path, err);
-    if (r == 0)
-        r = buf_printf(&sql, err, " AS \"%s%zu\" (READ_ONLY);", prefix, index);
-    if (r == 0)
-        r = add_view(&sql, "main", table->name, prefix, index, err);
-    if (r == 0)
-        r = sql_run(e, buf_cstr(&sql), err);
-    return r < 0 ? err_wrap(err, "attaching table '%.100s'", table->name) : 0;
-}
-
 /* A database and a schema of one name would make every qualified name ambiguous. */
 static const char *file_prefix(const struct sql_engine *e)
 {
     static const char prefix[] = "__riddle_";
     return e->dataset_id && strncasecmp(e->dataset_id, prefix, strlen(prefix)) == 0 ? "__sieve_" :
                                                                                       prefix;
+}
+
+/* A view in schema `schema` over a table of an attached file. */
+static int add_view(struct sql_engine *e, struct buf *sql, const char *schema, size_t index,
+                    struct err *err)
+{
+    char part[24] = "";
+    int r = buf_append_str(sql, "CREATE VIEW memory.", err);
+
+    if (e->places[index].part > 0)
+        snprintf(part, sizeof(part), "%zu", e->places[index].part);
+
+    if (r == 0)
+        r = sql_quote(sql, '"', schema, err);
+    if (r == 0)
+        r = buf_append(sql, ".", 1, err);
+    if (r == 0)
+        r = sql_quote(sql, '"', e->tables[index], err);
+    if (r == 0)
+        r = buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data%s;", file_prefix(e),
+                       e->places[index].file, part);
+    return r;
+}
+
+static int attach_table(struct sql_engine *e, const struct sql_table *table, size_t index,
+                        struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
+    int r = 0;
+
+    if (e->places[index].file == index) {
+        r = buf_append_str(&sql, "ATTACH ", err);
+        if (r == 0)
+            r = sql_quote(&sql, '\'', table->db_path, err);
+        if (r == 0)
+            r = buf_printf(&sql, err, " AS \"%s%zu\" (READ_ONLY);", file_prefix(e), index);
+    }
+    if (r == 0)
+        r = add_view(e, &sql, "main", index, err);
+    if (r == 0)
+        r = sql_run(e, buf_cstr(&sql), err);
+    return r < 0 ? err_wrap(err, "attaching table '%.100s'", table->name) : 0;
 }
 
 /*
@@ -386,7 +400,7 @@ static bool needs_schema(const struct sql_engine *e, const char *sql)
 
 int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err)
 {
-    auto_buf struct buf all = BUF_INIT(MAX_SETUP_BYTES);
+    auto_buf struct buf all = BUF_INIT(16 * MAX_SETUP_BYTES);
     if (e->has_schema || !e->dataset_id || is_native_schema(e->dataset_id) || !needs_schema(e, sql))
         return 0;
     int r = buf_append_str(&all, "CREATE SCHEMA memory.", err);
@@ -395,7 +409,7 @@ int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err)
     if (r == 0)
         r = buf_append(&all, ";", 1, err);
     for (size_t i = 0; r == 0 && i < e->n_tables; i++)
-        r = add_view(&all, e->dataset_id, e->tables[i], file_prefix(e), i, err);
+        r = add_view(e, &all, e->dataset_id, i, err);
     if (r == 0)
         r = sql_run(e, buf_cstr(&all), err);
     if (r < 0)
@@ -446,16 +460,16 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
 {
     int r;
 
-    if (setup->n_tables > MAX_TABLES)
+    if (setup->n_tables > SANDBOX_TABLES_MAX)
         return err_set(err, ERR_VALIDATION, "%zu tables are too many; the maximum is %d",
-                       setup->n_tables, MAX_TABLES);
+                       setup->n_tables, SANDBOX_TABLES_MAX);
     r = remember_tables(e, setup, err);
     if (r == 0)
         r = connect_again(e, err);
     if (r == 0)
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
     for (size_t i = 0; r == 0 && i < setup->n_tables; i++)
-        r = attach_table(e, &setup->tables[i], file_prefix(e), i, err);
+        r = attach_table(e, &setup->tables[i], i, err);
     if (r == 0 && setup->written_path) {
         auto_buf struct buf sql = BUF_INIT(MAX_SETUP_BYTES);
 

@@ -25,7 +25,8 @@ void sql_engine_destroy(struct sql_engine *e);
 
 struct sql_table {
     const char *name;    /* the table's name for queries */
-    const char *db_path; /* the ingested file inside the jail */
+    const char *db_path; /* its file, inside the jail; tables of one file follow each other */
+    size_t part;         /* which of its tables */
 };
 
 struct sql_setup {

@@ -30,6 +30,9 @@ struct sql_engine {
     char *dataset_id;                    /* the qualifier that the policy allows; NULL: none */
     bool has_schema;                     /* the tables can be named by it, too */
     char **tables;
+    struct {
+        size_t file, part;
+    } *places; /* where each of them is */
     size_t n_tables;
     int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
     void *prepare_arg;

@@ -291,9 +291,18 @@ void lease_times(const struct lease *l, struct lease_times *ret)
     *ret = l->times;
 }
 
-const json_t *lease_report(const struct lease *l, size_t i)
+const struct lease_table *lease_tables(const struct lease *l, size_t *ret_n)
 {
-    return i < l->spec.n_files ? json_object_get(l->tables[i].report, "report") : NULL;
+    *ret_n = l->n_all;
+    return l->all;
+}
+
+size_t lease_table_names(const struct lease *l, const char **ret, size_t max)
+{
+    size_t n = MIN_OF(l->n_all, max);
+    for (size_t i = 0; i < n; i++)
+        ret[i] = l->all[i].name;
+    return n;
 }
 
 int lease_park(struct lease *l)

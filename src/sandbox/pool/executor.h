@@ -114,10 +114,17 @@ void lease_pause(struct lease *lease);
 void lease_interrupt(struct lease *lease);
 void lease_times(const struct lease *lease, struct lease_times *ret);
 /*
- * How file i of its spec was read (docs/files.md), for as long as the lease lives; NULL if it is
- * raw.
+ * Every table that code of the sandbox sees: a file may have several (base/part_name.h). For as
+ * long as the lease lives.
  */
-const json_t *lease_report(const struct lease *lease, size_t i);
+struct lease_table {
+    const char *name;
+    const char *suffix; /* behind the name of the file's first table; "" for that one */
+    size_t file, part;  /* of its spec; which table of the file */
+    const json_t *report; /* of how it was read (docs/files.md) */
+};
+const struct lease_table *lease_tables(const struct lease *lease, size_t *ret_n);
+size_t lease_table_names(const struct lease *lease, const char **ret, size_t max);
 bool lease_alive(const struct lease *lease);
 /* Lines that the ingests of its files left out, as run_result.body has them. New reference. */
 json_t *lease_rejects(const struct lease *lease);

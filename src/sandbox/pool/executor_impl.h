@@ -47,6 +47,8 @@ struct lease {
     struct sandbox_spec spec;
     char (*hashes)[HASH_HEX_SIZE];
     struct table_file *tables;
+    struct lease_table *all; /* once they are all there */
+    size_t n_all;
     size_t at;             /* file being loaded */
     struct hashing *hashing; /* of that file */
     struct ingest *ingest; /* of that file */

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/part_name.h"
 #include "base/str.h"
 #include "sandbox/pool/executor_impl.h"
 
@@ -213,13 +214,14 @@ static int begin_ingest(struct lease *l, struct err *err)
 json_t *lease_rejects(const struct lease *l)
 {
     json_t *rejects = json_array();
-    for (size_t i = 0; i < l->spec.n_files; i++) {
-        const json_t *report = json_object_get(l->tables[i].report, "report");
+    for (size_t i = 0; i < l->n_all; i++) {
+        const json_t *report = l->all[i].report;
         json_t *n = json_object_get(report, "refused");
         if (json_integer_value(n) > 0)
             json_array_append_new(
-                rejects, json_pack("{s:s, s:{s:O, s:O}}", "file", l->spec.files[i].name, "rejects",
-                                   "count", n, "lines", json_object_get(report, "refused_rows")));
+                rejects, json_pack("{s:s, s:{s:O, s:O}}", "file",
+                                   l->spec.files[l->all[i].file].name, "rejects", "count", n,
+                                   "lines", json_object_get(report, "refused_rows")));
     }
     return rejects;
 }
@@ -237,12 +239,68 @@ static int engine_threads(const struct lease *l)
     return (int)MAX_OF(1, MIN_OF((long)l->spec.limits.cpus, sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
+static bool name_taken(const struct lease *l, const char *name)
+{
+    for (size_t i = 0; i < l->spec.n_files; i++)
+        if (!l->spec.files[i].raw && str_ieq(l->spec.files[i].table, name))
+            return true;
+    for (size_t i = 0; i < l->n_all; i++)
+        if (str_ieq(l->all[i].name, name))
+            return true;
+    return false;
+}
+
+/* The tables of a file, by the report of its ingest. */
+static int list_file(struct lease *l, size_t file, struct err *err)
+{
+    const json_t *made = l->tables[file].report, *parts = json_object_get(made, "tables");
+    const char *table = l->spec.files[file].table;
+    l->all[l->n_all++] = (struct lease_table){ .name = table,
+                                               .suffix = "",
+                                               .file = file,
+                                               .report = json_object_get(made, "report") };
+    for (size_t i = 0; i < json_array_size(parts) && l->n_all < SANDBOX_TABLES_MAX; i++) {
+        const json_t *part = json_array_get(parts, i);
+        char name[PART_TABLE_SIZE + 8];
+        part_table_name(table, json_string_value(json_object_get(part, "name")), name);
+        if (!*name)
+            continue;
+        size_t n = strlen(name), at = n - strlen(json_string_value(json_object_get(part, "name")));
+        for (unsigned k = 2; name_taken(l, name) && k < 1000; k++)
+            snprintf(name + n, 8, "_%u", k);
+        l->all[l->n_all] = (struct lease_table){ .name = arena_strdup(&l->arena, name),
+                                                 .file = file,
+                                                 .part = i + 1,
+                                                 .report = json_object_get(part, "report") };
+        struct lease_table *t = &l->all[l->n_all++];
+        if (!t->name)
+            return err_set(err, ERR_NO_MEMORY, "out of memory");
+        t->suffix = t->name + at;
+    }
+    return 0;
+}
+
+static int list_tables(struct lease *l, struct err *err)
+{
+    size_t n = l->spec.n_files;
+    for (size_t i = 0; i < l->spec.n_files; i++)
+        n += json_array_size(json_object_get(l->tables[i].report, "tables"));
+    l->n_all = 0;
+    l->all = arena_alloc(&l->arena, (MIN_OF(n, (size_t)SANDBOX_TABLES_MAX) + 1) * sizeof(*l->all));
+    int r = l->all ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
+    for (size_t i = 0; i < l->spec.n_files && r == 0; i++)
+        if (!l->spec.files[i].raw)
+            r = list_file(l, i, err);
+    return r;
+}
+
 /* What the kernel shall see of the files: each one's table, and for Python the file itself. */
 static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *err)
 {
     size_t n = l->spec.n_files;
     struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 1) * sizeof(*mounts));
-    struct wire_start_table *tables = arena_alloc(&l->arena, (n + 1) * sizeof(*tables));
+    struct wire_start_table *tables = arena_alloc(&l->arena, (l->n_all + 1) * sizeof(*tables));
+    size_t at = 0;
     struct sandbox_start start = { .dataset_id = l->spec.dataset_id,
                                    .mounts = mounts,
                                    .tables = tables,
@@ -261,8 +319,10 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
             r = tables_check_raw(f, err);
         } else {
             snprintf(target, sizeof(target), "tables/%zu.duckdb", i);
-            tables[start.n_tables++] = (struct wire_start_table){ .name = f->table,
-                                                                  .mount = start.n_mounts };
+            for (; at < l->n_all && l->all[at].file == i; at++)
+                tables[start.n_tables++] = (struct wire_start_table){ .name = l->all[at].name,
+                                                                      .mount = start.n_mounts,
+                                                                      .part = l->all[at].part };
             mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
                                                               .path = l->tables[i].path };
         }
@@ -294,6 +354,10 @@ static void start_sandbox(struct lease *l)
     struct err err = ERR_INIT;
     if (!lease_has_place(l, place_of(l->spec.kind), l->spec.limits.memory_bytes))
         return;
+    if (list_tables(l, &err) < 0) {
+        lease_fail(l, &err);
+        return;
+    }
     if (l->state != LEASE_STARTING) {
         l->state = LEASE_STARTING;
         l->times.load_us = clock_now_us() - l->since_us;

@@ -70,6 +70,7 @@ static void test_bundled(void **state)
     struct registry *r;
     const struct dataset *d;
     auto_json json_t *schema = NULL, *summary = NULL;
+    struct dataset_table found;
     const json_t *column;
     struct err err;
 
@@ -102,8 +103,9 @@ static void test_bundled(void **state)
     assert_int_equal(d->n_relationships, 2);
     assert_string_equal(d->relationships[1].from, "order_items.product_id");
     assert_string_equal(d->relationships[1].to, "inventory.product_id");
-    assert_ptr_equal(dataset_find_table(d, "INVENTORY"), &d->files[2]);
-    assert_null(dataset_find_table(d, "inventory.csv"));
+    assert_true(dataset_find_table(d, "INVENTORY", &found));
+    assert_int_equal(found.at, 2);
+    assert_false(dataset_find_table(d, "inventory.csv", &found));
 
     summary = dataset_summary(d);
     assert_int_equal(json_object_size(summary), 5);

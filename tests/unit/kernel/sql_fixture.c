@@ -146,8 +146,8 @@ struct sql_engine *fixture_create(void)
 int fixture_set_up(struct sql_engine *e, const char *dataset, int64_t memory_bytes,
                    const char *temp_directory, struct err *err)
 {
-    struct sql_table tables[] = { { "orders", fixture_path("orders.db") },
-                                  { "order_items", fixture_path("items.db") } };
+    struct sql_table tables[] = { { "orders", fixture_path("orders.db"), 0 },
+                                  { "order_items", fixture_path("items.db"), 0 } };
     struct sql_setup setup = { .dataset_id = dataset,
                                .tables = tables,
                                .n_tables = 2,

@@ -44,7 +44,7 @@ static json_t *ingest_text(const char *text)
 /* The rows of the ingested file, as another engine reads them. */
 static char *read_back(const char *sql)
 {
-    struct sql_table table = { "t", fixture_path("out.db") };
+    struct sql_table table = { "t", fixture_path("out.db"), 0 };
     struct sql_setup setup = {
         .tables = &table, .n_tables = 1, .memory_bytes = 128 << 20, .threads = 1
     };

@@ -377,9 +377,9 @@ static void test_dataset_name_outlives_a_rollback(void **state)
 
 static void test_bad_set_up(void **state)
 {
-    struct sql_table missing = { "t", "/nonexistent/t.db" };
-    struct sql_table twice[] = { { "t", fixture_path("orders.db") },
-                                 { "T", fixture_path("items.db") } };
+    struct sql_table missing = { "t", "/nonexistent/t.db", 0 };
+    struct sql_table twice[] = { { "t", fixture_path("orders.db"), 0 },
+                                 { "T", fixture_path("items.db"), 0 } };
     struct sql_setup setup = {
         .tables = &missing, .n_tables = 1, .memory_bytes = 64 << 20, .threads = 1
     };

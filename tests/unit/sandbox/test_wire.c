@@ -273,7 +273,7 @@ static void test_start(void **state)
 {
     (void)state;
     struct err err;
-    const struct wire_start_table tables[] = { { "orders", 3 } };
+    const struct wire_start_table tables[] = { { "orders", 3, 2 } };
     struct wire_start start = { .tables = tables,
                                 .n_tables = 1,
                                 .memory_bytes = 1,
@@ -289,6 +289,9 @@ static void test_start(void **state)
     assert_int_equal(json_integer_value(json_object_get(
                          json_array_get(json_object_get(body, "tables"), 0), "mount")),
                      3);
+    assert_int_equal(json_integer_value(json_object_get(
+                         json_array_get(json_object_get(body, "tables"), 0), "part")),
+                     2);
     start.dataset_id = "\xff";
     assert_null(wire_start_body(&start));
 }

@@ -1,7 +1,8 @@
 /*
- * Excel workbooks: which parts of the archive matter and what they say. The order of things: the relationships of the package name
+ * Workbooks of Excel: which parts of the archive matter and what they say. The order of things: the
+ * relationships of the package name
  * the workbook; the workbook names its sheets; its relationships say in which files those, the strings and the styles are;
- * styles and strings are read into memory; then xlsx_sheet.c streams the sheet.
+ * styles and strings are read into memory; then xlsx_sheet.c streams each sheet.
  */
 
 #include "kernel/ingest/xlsx/xlsx.h"
@@ -14,7 +15,6 @@
 #include "kernel/ingest/xlsx/xlsx_impl.h"
 
 #define MAX_RELATIONSHIPS 10000
-#define MAX_SHEETS 10000
 #define MAX_STYLES 65536
 #define MAX_STRINGS (1u << 24)
 #define MAX_ATTRIBUTE_BYTES (64 * 1024)
@@ -68,11 +68,10 @@ int xlsx_collect_text(struct xml *x, bool runs, struct buf *out, struct err *err
     }
 }
 
-/* Opens a part as XML. 0: there is no such part. */
-static int open_part(struct workbook *wb, const char *path, struct zip_stream **ret_stream,
-                     struct xml *x, struct err *err)
+int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **ret_stream,
+                   struct xml *x, struct err *err)
 {
-    const struct zip_entry *entry = path[0] ? zip_find(&wb->zip, path) : NULL;
+    const struct zip_entry *entry = path && path[0] ? zip_find(&wb->zip, path) : NULL;
     int r;
 
     if (!entry)
@@ -107,7 +106,7 @@ static bool resolve(const char *directory, const char *target, char *ret, size_t
 }
 
 /* Calls `visit` for each relationship inside the archive, with the last word of its type. */
-static int each_relationship(struct workbook *wb, const char *path, const char *directory,
+static int each_relationship(struct xlsx_book *wb, const char *path, const char *directory,
                              int (*visit)(void *arg, const char *kind, const char *id,
                                           const char *target, struct err *err),
                              void *arg, struct err *err)
@@ -119,7 +118,7 @@ static int each_relationship(struct workbook *wb, const char *path, const char *
     auto_buf struct buf target = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     auto_buf struct buf mode = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     size_t n = 0;
-    int r = open_part(wb, path, &stream, &x, err);
+    int r = xlsx_open_part(wb, path, &stream, &x, err);
 
     if (r <= 0)
         return r;
@@ -165,71 +164,67 @@ static int note_workbook(void *arg, const char *kind, const char *id, const char
 
 /* ---- the workbook -------------------------------------------------------------------------------------------------- */
 
-struct sheet_choice {
-    struct workbook *wb;
-    struct xlsx_table *table;
-    struct buf ids; /* of visible sheets in their order, each with its NUL; names likewise */
-    struct buf names;
-    size_t best; /* index of the first visible worksheet whose part is known */
-};
+int xlsx_add_sheet(struct xlsx_book *b, const char *id, const char *name, struct err *err)
+{
+    if (b->n_sheets == XLSX_MAX_SHEETS)
+        return err_set(err, ERR_VALIDATION, "it has more than %d sheets", XLSX_MAX_SHEETS);
+    if (!str_is_utf8(name, strlen(name)))
+        return err_set(err, ERR_VALIDATION, "the name of a sheet is not UTF-8");
+    if (b->n_sheets == b->sheets_cap) {
+        size_t cap = b->sheets_cap ? 2 * b->sheets_cap : 16;
+        struct xlsx_sheet *more = realloc(b->sheets, cap * sizeof(*more));
+
+        if (!more)
+            return err_set(err, ERR_NO_MEMORY, "out of memory for the sheets");
+        b->sheets = more;
+        b->sheets_cap = cap;
+    }
+    struct xlsx_sheet *s = &b->sheets[b->n_sheets++];
+    *s = (struct xlsx_sheet){ arena_strdup(&b->arena, id), arena_strdup(&b->arena, name), NULL };
+    return s->id && s->name ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory for the sheets");
+}
 
 static int note_part(void *arg, const char *kind, const char *id, const char *target,
                      struct err *err)
 {
-    struct sheet_choice *c = arg;
-    const char *p = buf_cstr(&c->ids), *name = buf_cstr(&c->names);
+    struct xlsx_book *wb = arg;
 
-    (void)err;
     if (str_eq(kind, "sharedStrings"))
-        snprintf(c->wb->strings_path, sizeof(c->wb->strings_path), "%s", target);
+        snprintf(wb->strings_path, sizeof(wb->strings_path), "%s", target);
     else if (str_eq(kind, "styles"))
-        snprintf(c->wb->styles_path, sizeof(c->wb->styles_path), "%s", target);
-    else if (str_eq(kind, "worksheet")) {
-        for (size_t i = 0; i < c->best && i < c->table->n_sheets; i++) {
-            const char *wanted = c->wb->options->sheet;
+        snprintf(wb->styles_path, sizeof(wb->styles_path), "%s", target);
+    for (size_t i = 0; str_eq(kind, "worksheet") && i < wb->n_sheets; i++) {
+        struct xlsx_sheet *s = &wb->sheets[i];
 
-            if (str_eq(p, id) && (wanted ? str_eq(wanted, name) : i >= c->wb->options->passed)) {
-                c->best = i;
-                snprintf(c->wb->sheet_path, sizeof(c->wb->sheet_path), "%s", target);
-                snprintf(c->table->sheet, sizeof(c->table->sheet), "%.*s",
-                         (int)str_utf8_cut(name, strlen(name), sizeof(c->table->sheet) - 1), name);
-                break;
-            }
-            p += strlen(p) + 1;
-            name += strlen(name) + 1;
-        }
+        if (!str_eq(s->id, id) || s->path)
+            continue;
+        s->path = arena_strdup(&wb->arena, target);
+        return s->path ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory for the sheets");
     }
     return 0;
 }
 
-static int note_sheet(struct sheet_choice *c, struct xml *x, struct err *err)
+static int note_sheet(struct xlsx_book *wb, struct xml *x, struct err *err)
 {
+    auto_buf struct buf id = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
     int r = xml_attribute_text(x, "state", &text, err);
 
     if (r < 0 || str_eq(buf_cstr(&text), "hidden") || str_eq(buf_cstr(&text), "veryHidden"))
         return r;
-    if (++c->table->n_sheets > MAX_SHEETS)
-        return err_set(err, ERR_VALIDATION, "it has more than %d sheets", MAX_SHEETS);
-    r = xml_attribute_text(x, "id", &text, err);
-    if (r == 0)
-        r = buf_append(&c->ids, buf_cstr(&text), strlen(buf_cstr(&text)) + 1, err);
+    r = xml_attribute_text(x, "id", &id, err);
     if (r == 0)
         r = xml_attribute_text(x, "name", &text, err);
-    if (r == 0 && !str_is_utf8(buf_cstr(&text), text.len))
-        r = err_set(err, ERR_VALIDATION, "the name of a sheet is not UTF-8");
-    if (r == 0)
-        r = buf_append(&c->names, buf_cstr(&text), strlen(buf_cstr(&text)) + 1, err);
-    return r;
+    return r < 0 ? r : xlsx_add_sheet(wb, buf_cstr(&id), buf_cstr(&text), err);
 }
 
 /* The sheets of the workbook part. */
-static int list_sheets(struct sheet_choice *c, const char *path, struct err *err)
+static int list_sheets(struct xlsx_book *wb, const char *path, struct err *err)
 {
     auto_zip_stream struct zip_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
     auto_buf struct buf text = BUF_INIT(MAX_ATTRIBUTE_BYTES);
-    int r = open_part(c->wb, path, &stream, &x, err);
+    int r = xlsx_open_part(wb, path, &stream, &x, err);
 
     if (r < 0)
         return r;
@@ -247,42 +242,40 @@ static int list_sheets(struct sheet_choice *c, const char *path, struct err *err
         /* Extensions have elements of the same name, below. */
         if (xml_is(&x, "workbookPr") && x.depth == 2) {
             r = xml_attribute_text(&x, "date1904", &text, err);
-            c->wb->since_1904 = str_eq(buf_cstr(&text), "1") || str_eq(buf_cstr(&text), "true");
+            wb->since_1904 = str_eq(buf_cstr(&text), "1") || str_eq(buf_cstr(&text), "true");
         } else if (xml_is(&x, "sheet")) {
-            r = note_sheet(c, &x, err);
+            r = note_sheet(wb, &x, err);
         }
         if (r < 0)
             return r;
     }
 }
 
-static int choose_sheet(struct workbook *wb, struct xlsx_table *t, struct err *err)
+static int find_sheets(struct xlsx_book *wb, struct err *err)
 {
-    struct sheet_choice c = { .wb = wb, .table = t, .best = SIZE_MAX };
     char path[512] = "xl/workbook.xml", directory[512], rels[1100];
+    size_t n = 0;
     int r = each_relationship(wb, "_rels/.rels", "", note_workbook, path, err);
 
-    buf_init(&c.ids, 4u << 20);
-    buf_init(&c.names, 4u << 20);
     if (r == 0 && str_ends(path, ".bin"))
         r = err_set(err, ERR_VALIDATION, "it is a binary workbook (.xlsb)");
     if (r == 0)
-        r = list_sheets(&c, path, err);
+        r = list_sheets(wb, path, err);
+    if (r == 0 && wb->n_sheets == 0)
+        r = err_set(err, ERR_VALIDATION, "it has no visible sheet");
     if (r == 0) {
         char *slash = strrchr(path, '/');
-        size_t n = slash ? (size_t)(slash + 1 - path) : 0;
+        size_t len = slash ? (size_t)(slash + 1 - path) : 0;
 
-        snprintf(directory, sizeof(directory), "%.*s", (int)n, path);
-        snprintf(rels, sizeof(rels), "%s_rels/%s.rels", directory, path + n);
-        r = each_relationship(wb, rels, directory, note_part, &c, err);
+        snprintf(directory, sizeof(directory), "%.*s", (int)len, path);
+        snprintf(rels, sizeof(rels), "%s_rels/%s.rels", directory, path + len);
+        r = each_relationship(wb, rels, directory, note_part, wb, err);
     }
-    buf_finish(&c.ids);
-    buf_finish(&c.names);
-    if (r == 0 && t->n_sheets == 0)
-        r = err_set(err, ERR_VALIDATION, "it has no visible sheet");
-    if (r == 0 && !wb->sheet_path[0] && wb->options->sheet)
-        r = err_set(err, ERR_VALIDATION, "it has no visible sheet '%.100s'", wb->options->sheet);
-    if (r == 0 && !wb->sheet_path[0])
+    for (size_t i = 0; i < wb->n_sheets; i++) /* those of charts have no cells */
+        if (wb->sheets[i].path)
+            wb->sheets[n++] = wb->sheets[i];
+    wb->n_sheets = n;
+    if (r == 0 && n == 0)
         r = err_set(err, ERR_VALIDATION, "it has no visible sheet with cells");
     return r;
 }
@@ -307,7 +300,8 @@ static int add_custom(struct xml *x, struct buf *customs, struct err *err)
     return r < 0 ? r : buf_append(customs, &f, sizeof(f), err);
 }
 
-static int add_style(struct workbook *wb, struct xml *x, const struct buf *customs, struct err *err)
+static int add_style(struct xlsx_book *wb, struct xml *x, const struct buf *customs,
+                     struct err *err)
 {
     struct xml_attributes a = xml_attributes(x);
     unsigned char format = FORMAT_NUMBER;
@@ -334,14 +328,14 @@ static int add_style(struct workbook *wb, struct xml *x, const struct buf *custo
     return buf_append(&wb->formats, &format, 1, err);
 }
 
-static int read_styles(struct workbook *wb, struct err *err)
+static int read_styles(struct xlsx_book *wb, struct err *err)
 {
     auto_zip_stream struct zip_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
     /* Excel has at most 250 of its own formats; more than these and looking them up would take long. */
     auto_buf struct buf customs = BUF_INIT(5000 * sizeof(struct custom_format));
     bool in_cell_styles = false, in_formats = false;
-    int r = open_part(wb, wb->styles_path, &stream, &x, err);
+    int r = xlsx_open_part(wb, wb->styles_path, &stream, &x, err);
 
     if (r <= 0)
         return r;
@@ -368,7 +362,7 @@ static int read_styles(struct workbook *wb, struct err *err)
 
 /* ---- strings ------------------------------------------------------------------------------------------------------- */
 
-static int read_string(struct workbook *wb, struct xml *x, struct err *err)
+static int read_string(struct xlsx_book *wb, struct xml *x, struct err *err)
 {
     size_t begin = wb->strings.len;
     int r = xlsx_collect_text(x, true, &wb->strings, err);
@@ -384,11 +378,11 @@ static int read_string(struct workbook *wb, struct xml *x, struct err *err)
     return buf_append(&wb->ends, &end, sizeof(end), err);
 }
 
-static int read_strings(struct workbook *wb, struct err *err)
+static int read_strings(struct xlsx_book *wb, struct err *err)
 {
     auto_zip_stream struct zip_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
-    int r = open_part(wb, wb->strings_path, &stream, &x, err);
+    int r = xlsx_open_part(wb, wb->strings_path, &stream, &x, err);
 
     if (r <= 0)
         return r;
@@ -403,42 +397,50 @@ static int read_strings(struct workbook *wb, struct err *err)
         if (r == -ERR_TOO_LARGE)
             return err_set(err, ERR_VALIDATION,
                            "it has more text (%llu MB, or %u strings) than fits into memory",
-                           (unsigned long long)(wb->options->max_text_bytes >> 20), MAX_STRINGS);
+                           (unsigned long long)(wb->options.max_text_bytes >> 20), MAX_STRINGS);
         if (r < 0)
             return r;
         if (wb->ends.len % (65536 * sizeof(uint32_t)) == 0 &&
-            wb->options->must_stop(wb->options->stop_arg))
+            wb->options.must_stop(wb->options.stop_arg))
             return err_set(err, ERR_CANCELLED, "interrupted");
     }
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------- */
 
-void xlsx_table_finish(struct xlsx_table *t)
+void xlsx_close(struct xlsx_book *b)
 {
-    for (size_t i = 0; i < t->n_columns; i++)
-        free(t->columns[i].name);
-    free(t->columns);
-    memset(t, 0, sizeof(*t));
+    if (!b)
+        return;
+    zip_finish(&b->zip);
+    arena_finish(&b->arena);
+    buf_finish(&b->formats);
+    buf_finish(&b->strings);
+    buf_finish(&b->ends);
+    free(b->sheets);
+    free(b);
 }
 
-static void workbook_finish(struct workbook *wb)
+const char *xlsx_format_name(const struct xlsx_book *b)
 {
-    zip_finish(&wb->zip);
-    buf_finish(&wb->formats);
-    buf_finish(&wb->strings);
-    buf_finish(&wb->ends);
+    return b->ods ? "ods" : "xlsx";
+}
+
+size_t xlsx_n_sheets(const struct xlsx_book *b)
+{
+    return b->n_sheets;
+}
+
+const char *xlsx_sheet_name(const struct xlsx_book *b, size_t i)
+{
+    return b->sheets[i].name;
 }
 
 /* What else a ZIP archive without a workbook may be. */
-static int refuse_archive(const struct workbook *wb, struct err *err)
+static int refuse_archive(const struct xlsx_book *wb, struct err *err)
 {
-    const char *name = wb->options->name;
+    const char *name = wb->options.name;
 
-    if (zip_find(&wb->zip, "content.xml") && zip_find(&wb->zip, "META-INF/manifest.xml"))
-        return err_set(err, ERR_VALIDATION,
-                       "'%.200s' is an OpenDocument file (.ods); save the sheet as .xlsx or CSV",
-                       name);
     if (zip_find(&wb->zip, "word/document.xml") || zip_find(&wb->zip, "ppt/presentation.xml"))
         return err_set(
             err, ERR_VALIDATION,
@@ -449,47 +451,72 @@ static int refuse_archive(const struct workbook *wb, struct err *err)
         name);
 }
 
-static bool is_package(const struct workbook *wb)
+static bool is_package(const struct xlsx_book *wb)
 {
     return zip_find(&wb->zip, "xl/workbook.xml") || zip_find(&wb->zip, "xl/workbook.bin") ||
            (zip_find(&wb->zip, "[Content_Types].xml") && !zip_find(&wb->zip, "word/document.xml") &&
             !zip_find(&wb->zip, "ppt/presentation.xml"));
 }
 
-int xlsx_to_csv(const void *data, size_t len, const struct xlsx_options *options,
-                struct xlsx_table *ret, struct err *err)
+static bool is_ods(const struct xlsx_book *wb)
 {
-    __attribute__((cleanup(workbook_finish))) struct workbook wb = { .options = options };
-    struct xlsx_table t = { 0 };
-    struct err why = ERR_INIT;
-    bool package = true;
+    return zip_find(&wb->zip, "content.xml") && zip_find(&wb->zip, "META-INF/manifest.xml");
+}
 
-    buf_init(&wb.formats, MAX_STYLES);
-    buf_init(&wb.strings, (size_t)MIN_OF(options->max_text_bytes, (uint64_t)UINT32_MAX));
-    buf_init(&wb.ends, MAX_STRINGS * sizeof(uint32_t));
-    int r = zip_open(&wb.zip, data, len, &why);
-    if (r == 0) {
-        package = is_package(&wb);
-        r = package ? choose_sheet(&wb, &t, &why) : -ERR_VALIDATION;
-    }
-    if (r == 0)
-        r = read_styles(&wb, &why);
-    if (r == 0)
-        r = read_strings(&wb, &why);
-    if (r == 0)
-        r = xlsx_read_sheet(&wb, &t, &why);
-    if (r == 0) {
-        *ret = t;
-        return 0;
-    }
-    xlsx_table_finish(&t);
-    if (!package)
-        return refuse_archive(&wb, err);
+/* Puts the reason into a sentence. */
+static int refuse(const struct xlsx_book *wb, int r, const struct err *why, struct err *err)
+{
     if (r == -ERR_VALIDATION || r == -ERR_TOO_LARGE)
         return err_set(
             err, ERR_VALIDATION,
-            "'%.200s' cannot be read as an Excel workbook: %.600s; open it in a spreadsheet program and save it "
+            "'%.200s' cannot be read as %s: %.600s; open it in a spreadsheet program and save it "
             "again as .xlsx or as CSV",
-            options->name, why.message);
-    return err_set(err, why.code, "%s", why.message);
+            wb->options.name, wb->ods ? "an OpenDocument sheet" : "an Excel workbook",
+            why->message);
+    return err_set(err, why->code, "%s", why->message);
+}
+
+int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
+              struct xlsx_book **ret, struct err *err)
+{
+    struct xlsx_book *wb = calloc(1, sizeof(*wb));
+    struct err why = ERR_INIT;
+    bool package = true;
+
+    if (!wb)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for a workbook");
+    wb->options = *options;
+    arena_init(&wb->arena, 16u << 20);
+    buf_init(&wb->formats, MAX_STYLES);
+    buf_init(&wb->strings, (size_t)MIN_OF(options->max_text_bytes, (uint64_t)UINT32_MAX));
+    buf_init(&wb->ends, MAX_STRINGS * sizeof(uint32_t));
+    int r = zip_open(&wb->zip, data, len, &why);
+    if (r == 0) {
+        wb->ods = is_ods(wb);
+        package = wb->ods || is_package(wb);
+    }
+    if (r == 0 && wb->ods) {
+        r = ods_list_sheets(wb, &why);
+    } else if (r == 0) {
+        r = package ? find_sheets(wb, &why) : -ERR_VALIDATION;
+        if (r == 0)
+            r = read_styles(wb, &why);
+        if (r == 0)
+            r = read_strings(wb, &why);
+    }
+    if (r == 0) {
+        *ret = wb;
+        return 0;
+    }
+    r = package ? refuse(wb, r, &why, err) : refuse_archive(wb, err);
+    xlsx_close(wb);
+    return r;
+}
+
+int xlsx_write_sheet(struct xlsx_book *b, size_t i, struct sheet_writer *w, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = b->ods ? ods_read_sheet(b, i, w, &why) : xlsx_read_sheet(b, &b->sheets[i], w, &why);
+
+    return r < 0 ? refuse(b, r, &why, err) : 0;
 }

@@ -3,6 +3,7 @@
 
 /* What the workbook's reader (xlsx.c) and the sheet's (xlsx_sheet.c) share. */
 
+#include "base/arena.h"
 #include "base/buf.h"
 #include "kernel/ingest/xlsx/xlsx.h"
 #include "kernel/ingest/xlsx/xml.h"
@@ -15,15 +16,26 @@
 /* How a number is shown, as far as it says what the number is. */
 enum number_format { FORMAT_NUMBER, FORMAT_DATE, FORMAT_TIME, FORMAT_ELAPSED, _FORMAT_MAX };
 
-struct workbook {
+struct xlsx_sheet {
+    const char *id, *name, *path; /* path NULL: none is known */
+};
+
+struct xlsx_book {
     struct zip zip;
-    const struct xlsx_options *options;
-    char sheet_path[512], strings_path[512], styles_path[512]; /* "" for none */
+    struct arena arena; /* of the sheets */
+    struct xlsx_options options;
+    bool ods;
+    struct xlsx_sheet *sheets; /* visible ones */
+    size_t n_sheets, sheets_cap;
+    char strings_path[512], styles_path[512]; /* "" for none */
     bool since_1904;
     struct buf formats; /* enum number_format of each style, a byte each */
     struct buf strings; /* all shared strings, one behind the other */
     struct buf ends;    /* uint32_t each: where a string ends */
 };
+
+#define XLSX_MAX_SHEETS 10000
+int xlsx_add_sheet(struct xlsx_book *b, const char *id, const char *name, struct err *err);
 
 /* A cell in words: "B7". */
 #define XLSX_CELL_NAME_SIZE 24
@@ -54,16 +66,21 @@ size_t xlsx_unescape(char *text, size_t len);
 enum cell_kind xlsx_number(struct buf *text, enum number_format format, bool since_1904,
                            struct err *err);
 
-/* CELL_DATE or CELL_TIMESTAMP for an ISO date that exists, otherwise CELL_TEXT. */
-enum cell_kind xlsx_kind_of_text(const char *text, size_t len);
-
-const char *xlsx_type_of(unsigned kinds);
-
 /* ---- xlsx_sheet.c ---- */
 
-int xlsx_read_sheet(struct workbook *wb, struct xlsx_table *t, struct err *err);
+int xlsx_read_sheet(struct xlsx_book *wb, const struct xlsx_sheet *which, struct sheet_writer *w,
+                    struct err *err);
+
+/* ---- ods.c ---- */
+
+int ods_list_sheets(struct xlsx_book *b, struct err *err);
+int ods_read_sheet(struct xlsx_book *b, size_t which, struct sheet_writer *w, struct err *err);
 
 /* ---- xlsx.c ---- */
+
+/* Opens a part as XML. 0: there is no such part. */
+int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **ret_stream,
+                   struct xml *x, struct err *err);
 
 /* Appends the text behind a START up to its END, that of the elements <t> only when `runs`; ≤ XLSX_MAX_CELL_BYTES. */
 int xlsx_collect_text(struct xml *x, bool runs, struct buf *out, struct err *err);

@@ -139,7 +139,8 @@ static enum cell_kind format_serial(double v, enum number_format format, bool si
         ms = 0;
     }
     if (format == FORMAT_ELAPSED) {
-        format_clock(days * DAY_MS + ms, out, size);
+        out[0] = SHEET_INTERVAL_MARK;
+        format_clock(days * DAY_MS + ms, out + 1, size - 1);
         return CELL_INTERVAL;
     }
     format_clock(ms, clock, sizeof(clock));
@@ -197,8 +198,14 @@ enum cell_kind xlsx_number(struct buf *text, enum number_format format, bool sin
         snprintf(out, sizeof(out), "%.0f", v == 0 ? 0.0 : v); /* 1E3 and 5.0 are integers too */
         kind = CELL_INTEGER;
     }
-    if (kind == CELL_NONE)
-        return CELL_REAL; /* with all its digits */
+    if (kind == CELL_NONE) { /* as it was typed: 0.1 is stored with 17 digits */
+        for (int digits = 15; digits <= 17; digits++) {
+            snprintf(out, sizeof(out), "%.*g", digits, v);
+            if (strtod(out, NULL) == v)
+                break;
+        }
+        kind = CELL_REAL;
+    }
     buf_clear(text);
     return buf_append_str(text, out, err) < 0 ? CELL_NONE : kind;
 }
@@ -246,80 +253,4 @@ size_t xlsx_unescape(char *text, size_t len)
         }
     }
     return n;
-}
-
-static int two_digits(const char *s)
-{
-    return isdigit((unsigned char)s[0]) && isdigit((unsigned char)s[1]) ?
-               (s[0] - '0') * 10 + s[1] - '0' :
-               -1;
-}
-
-static bool is_date(const char *s)
-{
-    static const char days[] = { 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31 };
-    int century = two_digits(s), rest = two_digits(s + 2), month = two_digits(s + 5),
-        day = two_digits(s + 8);
-
-    if (century < 0 || rest < 0 || s[4] != '-' || s[7] != '-' || month < 1 || month > 12 || day < 1)
-        return false;
-    int year = century * 100 + rest;
-    bool leap = (year % 4 == 0 && year % 100 != 0) || year % 400 == 0;
-    return year > 0 && day <= days[month - 1] + (month == 2 && leap);
-}
-
-/* :SS and .ffffff may be missing. */
-static bool is_clock(const char *s, size_t len)
-{
-    if (len < 5 || s[2] != ':' || two_digits(s) < 0 || two_digits(s) > 23 ||
-        two_digits(s + 3) < 0 || two_digits(s + 3) > 59)
-        return false;
-    if (len == 5)
-        return true;
-    if (len < 8 || s[5] != ':' || two_digits(s + 6) < 0 || two_digits(s + 6) > 59)
-        return false;
-    if (len == 8)
-        return true;
-    if (s[8] != '.' || len < 10 || len > 15)
-        return false;
-    for (size_t i = 9; i < len; i++)
-        if (!isdigit((unsigned char)s[i]))
-            return false;
-    return true;
-}
-
-enum cell_kind xlsx_kind_of_text(const char *text, size_t len)
-{
-    if (len < 10 || len > 26 || !isdigit((unsigned char)text[0]) || !is_date(text))
-        return CELL_TEXT;
-    if (len == 10)
-        return CELL_DATE;
-    return (text[10] == ' ' || text[10] == 'T') && is_clock(text + 11, len - 11) ? CELL_TIMESTAMP :
-                                                                                   CELL_TEXT;
-}
-
-/* ---- types --------------------------------------------------------------------------------------------------------- */
-
-const char *xlsx_type_of(unsigned kinds)
-{
-    switch (kinds) {
-    case CELL_INTEGER:
-        return "BIGINT";
-    case CELL_REAL:
-    case CELL_INTEGER | CELL_REAL:
-        return "DOUBLE";
-    case CELL_BOOLEAN:
-        return "BOOLEAN";
-    case CELL_DATE:
-        return "DATE";
-    case CELL_TIMESTAMP:
-    case CELL_DATE | CELL_TIMESTAMP:
-        return "TIMESTAMP";
-    case CELL_TIME:
-        return "TIME";
-    case CELL_INTERVAL:
-        return "INTERVAL";
-    default: /* text, nothing at all, or a mixture that only text can hold */
-        return "VARCHAR";
-    }
 }
