@@ -55,3 +55,13 @@ def test_links_lead_somewhere(page):
     local = [t for t in targets if "://" not in t]
     missing = [t for t in local if not ((ROOT / page).parent / t).exists()]
     assert missing == []
+
+
+def test_tests_that_are_named_exist():
+    """SECURITY.md names the test that asserts a sentence: by its function, its file or its directory."""
+    named = set(re.findall(r"`((?:tests/)?[\w/]*test_\w+(?:\.(?:py|c))?|tests/\w+)`", (ROOT / "SECURITY.md").read_text()))
+    assert len(named) > 30
+    files = [p for p in ROOT.glob("tests/**/test_*") if p.suffix in (".py", ".c")]
+    functions = set(re.findall(r"\b(test_\w+)\(", "\n".join(p.read_text() for p in files)))
+    there = functions | {p.name for p in files} | {p.relative_to(ROOT).as_posix() for p in [*files, *ROOT.glob("tests/*")]}
+    assert sorted(named - there) == []
