@@ -127,11 +127,9 @@ void keeper_adopt(struct chat *c)
     struct err ignored = ERR_INIT;
     if (!image_path(c, path) || !thread_name(c->owner, c->id, thread))
         return;
-    bool is_old = false;
-    if (access(path, R_OK) < 0)
-        (void)thread_sleep_recover(path, &is_old);
+    bool is_old = false, found = thread_sleep_recover(path, &is_old);
     const char *lost = take_lost(c->agent, thread);
-    if (access(path, R_OK) == 0 && thread_kernel_adopt(c->kernel, path, &ignored) == 0) {
+    if (found && thread_kernel_adopt(c->kernel, path, &ignored) == 0) {
         if (is_old)
             thread_kernel_note_loss(c->kernel,
                                     "the server ended before it put this thread aside: variables "

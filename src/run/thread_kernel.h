@@ -44,7 +44,8 @@ struct kernel_sleep_ops {
 };
 
 /*
- * An image that a kernel was made from before the server was killed is one again. False if there is
+ * An image that a kernel was made from before the server was killed is one again; is_old: code ran
+ * in that kernel, or may have. Says the same until there is a new image. False if there is
  * none.
  */
 bool thread_sleep_recover(const char *path, bool *ret_is_old);

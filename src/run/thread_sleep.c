@@ -1,6 +1,7 @@
 /* How kernels of threads are put aside and brought back, by what the provider can do. */
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/macros.h"
 #include "run/thread_kernel.h"
@@ -26,11 +27,22 @@ static void retired_path(const char *path, const char *suffix, char ret[RETIRED_
     snprintf(ret, RETIRED_SIZE, "%s%s", path, suffix);
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_ino == y.st_ino && x.st_dev == y.st_dev;
+}
+
+/* What was recovered stays USED until there is a new image: its loss may not have been told yet. */
 static void retire(const char *path)
 {
-    char same[RETIRED_SIZE];
+    char same[RETIRED_SIZE], used[RETIRED_SIZE];
     retired_path(path, SAME, same);
-    (void)rename(path, same);
+    retired_path(path, USED, used);
+    if (is_same_file(path, used))
+        (void)unlink(path);
+    else
+        (void)rename(path, same);
 }
 
 static void outdate(const char *path)
@@ -62,8 +74,9 @@ bool thread_sleep_recover(const char *path, bool *ret_is_old)
     char same[RETIRED_SIZE], used[RETIRED_SIZE];
     retired_path(path, SAME, same);
     retired_path(path, USED, used);
-    *ret_is_old = rename(same, path) < 0;
-    return !*ret_is_old || rename(used, path) == 0;
+    bool found = access(path, R_OK) == 0 || rename(same, path) == 0 || link(used, path) == 0;
+    *ret_is_old = found && is_same_file(path, used);
+    return found;
 }
 
 static const struct kernel_sleep_ops freezing = { .freeze = lease_freeze, .thaw = lease_thaw };

@@ -293,6 +293,11 @@ def test_checkpoints_outlive_a_kill(tmp_path):
         server.process.kill()
         server.process.wait(30)
         running.join()
+    with server:  # killed again before anybody was told of the loss
+        server.post(f"/thread/{busy}/wake", {})
+        wait_until(lambda: status(server, busy)["sandbox_status"] == "hot", "there is a kernel again")
+        server.process.kill()
+        server.process.wait(30)
     with server:
         answer = execute(server, idle, "(mine, next(numbers)) == (1, 1)")  # nothing ran since
         assert answer["result"]["rows"] == [[True]] and not answer.get("state_lost"), answer
