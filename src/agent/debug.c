@@ -116,6 +116,20 @@ static void take_answer(struct turn *t, const json_t *args)
     answer_waiter(d, json_object_get(args, "value"), error ? &why : NULL);
 }
 
+static json_t *state_of(const struct turn *t)
+{
+    const struct turn_debug *d = t->debug;
+    bool paused = d && d->pause && !d->waiting;
+    json_t *o = json_pack("{s:s, s:s}", "debug_id", t->run_id, "status",
+                          !d     ? "waiting" :
+                          paused ? "paused" :
+                                   "running");
+    if (paused)
+        json_object_update_missing(o, d->pause);
+    json_object_del(o, "event");
+    return o;
+}
+
 bool debug_ask(void *turn, uint32_t id, const char *what, const json_t *args)
 {
     struct turn *t = turn;
@@ -125,10 +139,12 @@ bool debug_ask(void *turn, uint32_t id, const char *what, const json_t *args)
     d->ask = id;
     d->is_paused = true;
     d->wants_pause = false;
-    if (d->is_answering) {
+    bool is_pause = str_eq(json_string_value(json_object_get(args, "event")), "paused");
+    if (d->is_answering && !is_pause) {
         take_answer(t, args);
         return true;
     }
+    d->is_quiet = false;
     json_decref(d->pause);
     d->pause = json_deep_copy(args);
     auto_json json_t *waiting = TAKE_PTR(d->waiting);
@@ -140,6 +156,10 @@ bool debug_ask(void *turn, uint32_t id, const char *what, const json_t *args)
         reply(t, waiting);
     } else {
         tell_pause(t);
+        if (d->is_answering) { /* it has gone back */
+            auto_json json_t *state = state_of(t);
+            answer_waiter(d, state, NULL);
+        }
     }
     return true;
 }
@@ -160,20 +180,6 @@ static struct turn *find_turn(const struct chat *c, const char *debug_id)
         if (str_eq(t->run_id, debug_id) && t->code.debug)
             return t;
     return NULL;
-}
-
-static json_t *state_of(const struct turn *t)
-{
-    const struct turn_debug *d = t->debug;
-    bool paused = d && d->pause && !d->waiting;
-    json_t *o = json_pack("{s:s, s:s}", "debug_id", t->run_id, "status",
-                          !d     ? "waiting" :
-                          paused ? "paused" :
-                                   "running");
-    if (paused)
-        json_object_update_missing(o, d->pause);
-    json_object_del(o, "event");
-    return o;
 }
 
 static void ask_for_pause(struct turn *t)

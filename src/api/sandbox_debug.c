@@ -56,6 +56,8 @@ static const struct schema_field debug_fields[] = {
       SCHEMA_RANGE(1024, STEP_BYTES_MAX), .dflt = "1048576", .doc = "The same in bytes." },
     { .name = "stop_on_entry", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
       .doc = "It is paused before its first line." },
+    { .name = "rewind", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+      .doc = "States are kept, so that `back` works." },
     BREAKPOINTS_FIELD,
     EXCEPTIONS_FIELD,
     { .name = NULL },
@@ -73,9 +75,10 @@ static json_t *options_of(const json_t *body)
     const json_t *points = json_object_get(body, "breakpoints"),
                  *exceptions = json_object_get(body, "exceptions");
     bool enters = json_is_true(json_object_get(body, "stop_on_entry"));
-    return json_pack("{s:O, s:O, s:b, s:s, s:o}", "max_steps",
+    return json_pack("{s:O, s:O, s:b, s:b, s:s, s:o}", "max_steps",
                      json_object_get(body, "max_steps"), "max_bytes",
                      json_object_get(body, "max_step_bytes"), "stop_on_entry", enters,
+                     "rewind", json_is_true(json_object_get(body, "rewind")),
                      "exceptions",
                      json_is_string(exceptions) ? json_string_value(exceptions) : "none",
                      "breakpoints",
@@ -107,14 +110,16 @@ static void post_debug(struct http_request *req)
 
 static const char *const commands[] = { "state",    "continue",  "next",  "step",
                                         "out",      "pause",     "stop",  "breakpoints",
-                                        "evaluate", "variables", "stack", "set",
+                                        "evaluate", "variables", "stack", "set",   "back",
                                         NULL };
 
 static const struct schema_field path_item = { .types = SCHEMA_STRING, SCHEMA_MAX(200) };
 static const struct schema_field command_fields[] = {
     { .name = "command", .types = SCHEMA_STRING, .required = true, .choices = commands,
       .doc = "continue, next (over), step (into), out, pause, stop; evaluate, variables, stack, "
-             "set in a pause; breakpoints at any time; state." },
+             "set, back in a pause; breakpoints at any time; state." },
+    { .name = "step", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_MIN(1),
+      .doc = "back: the number of the step that is about to run." },
     { .name = "frame", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(0, 1000),
       .doc = "Of the stack; 0, the innermost, when missing." },
     { .name = "expression", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
@@ -175,6 +180,8 @@ static int check_command(const json_t *body, struct err *err)
         return err_set(err, ERR_VALIDATION, "evaluate needs an expression");
     if (str_eq(word, "set") && !json_is_string(json_object_get(body, "name")))
         return err_set(err, ERR_VALIDATION, "set needs a name");
+    if (str_eq(word, "back") && !json_is_integer(json_object_get(body, "step")))
+        return err_set(err, ERR_VALIDATION, "back needs a step");
     return 0;
 }
 

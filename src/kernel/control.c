@@ -271,6 +271,20 @@ bool control_take_pause(void)
     return atomic_exchange(&control.pause, false);
 }
 
+/* What it had read when it was forked, the other one has dealt with. */
+static void adopt(void)
+{
+    control.at = control.len = 0;
+    control.n_fds = 0;
+    atomic_store(&control.pause, false);
+    control.state = WIRE_BUSY;
+}
+
+control_adopt_fn control_adopter(void)
+{
+    return control.watched ? NULL : adopt;
+}
+
 /* ---- questions ---- */
 
 int control_ask(const char *body, size_t len, struct err *err)

@@ -63,6 +63,13 @@ void control_watch_now(void);
 bool control_take_pause(void);
 
 /*
+ * The stream is this process's from now on, a fork of the one that has read it so far. NULL instead
+ * if only that one can be told of interrupts.
+ */
+typedef void (*control_adopt_fn)(void);
+control_adopt_fn control_adopter(void);
+
+/*
  * Asks riddle. control_reply() waits for the reply; CANCELLED when a signal came first, and it may
  * be called again.
  */

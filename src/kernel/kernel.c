@@ -32,6 +32,7 @@
 #include "kernel/ingest/nosync.h"
 #include "kernel/ingest/read_options.h"
 #include "kernel/python/python.h"
+#include "kernel/python/rewind.h"
 #include "kernel/workspace.h"
 #include "kernel/zygote/hot_pages.h"
 #include "sandbox/wire.h"
@@ -70,8 +71,8 @@ static void interrupt(void)
 
 static void on_sigint(int sig)
 {
-    (void)sig;
-    interrupt();
+    if (!rewind_pass_on(sig))
+        interrupt();
 }
 
 static long long int_of(const json_t *obj, const char *key)
@@ -219,6 +220,7 @@ static int start_python(struct kernel *k, struct err *err)
         .withdraw = control_withdraw,
         .steps = send_steps,
         .take_pause = control_take_pause,
+        .adopt = control_adopter(),
     };
     link_files(k);
     return python_start(&setup, err);
@@ -448,6 +450,11 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
     int64_t bytes = 0;
     if (fd < 0)
         return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
+    if (rewind_is_fork()) {
+        result_begin(out, WIRE_VERDICT_ERROR);
+        result_error(out, "IMAGE", "a debugger has gone back to an earlier step of its code");
+        return 0;
+    }
     int r = image_save(fd, base, control_resume, &bytes, &why);
     if (r == IMAGE_RESTORED) {
         fd = base = -1; /* another kernel's */

@@ -63,7 +63,7 @@ static const struct wire_field exec_fields[] = {
     { "context", WIRE_OBJECT, .optional = true, .max = 256, .doc = "variables that are set first" },
     { "debug", WIRE_OBJECT, .optional = true, .max = 16,
       .doc = "the cell is stepped through: `max_steps`, `max_bytes`, "
-             "`stop_on_entry`, `exceptions`, `breakpoints` (debugger.md)" },
+             "`stop_on_entry`, `rewind`, `exceptions`, `breakpoints` (debugger.md)" },
 };
 
 static const struct wire_field ingest_fields[] = {

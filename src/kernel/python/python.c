@@ -195,6 +195,7 @@ static PyMethodDef riddle_methods[] = {
     { "trace_end", trace_end, METH_NOARGS, "It has ended." },
     { "trace_breakpoints", trace_breakpoints, METH_O, "Lines of its cell that are looked at." },
     { "trace_output", trace_output, METH_VARARGS, "What it has written." },
+    { "trace_back", trace_back, METH_VARARGS, "Goes on from an earlier step." },
     { "trace_store", trace_store, METH_O, "Writes changed variables back to their frame." },
     { "restore_sigint", riddle_restore_sigint, METH_NOARGS, "Gives SIGINT back to the kernel." },
     { NULL, NULL, 0, NULL },
@@ -393,12 +394,21 @@ const char *python_first_cell(void)
     return pandas ? "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" : "1 + 1";
 }
 
+/* A fork of the kernel goes on in its place. */
+static void adopt(void)
+{
+    py.pid = getpid();
+    py.setup.adopt();
+}
+
 int python_start(const struct python_setup *setup, struct err *err)
 {
     py.setup = *setup;
     py.pid = getpid();
     py.thread = PyThread_get_thread_ident();
-    trace_set_up(&(struct trace_setup){ .send = setup->steps, .take_pause = setup->take_pause });
+    trace_set_up(&(struct trace_setup){ .send = setup->steps,
+                                        .take_pause = setup->take_pause,
+                                        .adopt = setup->adopt ? adopt : NULL });
     sigaction(SIGINT, NULL, &py.sigint);
     auto_ref PyObject *names = PyList_New(0);
     for (size_t i = 0; names && i < setup->n_tables; i++) {

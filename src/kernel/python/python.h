@@ -49,6 +49,7 @@ struct python_setup {
     void (*withdraw)(void);
     void (*steps)(const char *json, size_t len); /* lines of a debugged cell */
     bool (*take_pause)(void); /* whether riddle has asked for a pause of it */
+    void (*adopt)(void); /* a fork takes the kernel's place; NULL: it must not */
 };
 int python_start(const struct python_setup *setup, struct err *err);
 

@@ -26,6 +26,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/python/dataframe_impl.h"
+#include "kernel/python/rewind.h"
 #include "sandbox/wire.h"
 
 #define LINES_MAX (1 << 16) /* of one cell; those beyond share one count */
@@ -37,6 +38,7 @@
 #define STEP_MAX (128u << 10)  /* of one step as JSON */
 #define BATCH_BYTES (32u << 10)
 #define BATCH_NS INT64_C(20000000)
+#define MARK_NS INT64_C(100000000) /* between states that are kept */
 #define FRAME_FLAGS (CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR)
 
 enum mode {
@@ -85,6 +87,9 @@ static struct {
 
     int64_t total, shown, skipped; /* lines; skipped since the last one that was shown */
     int64_t max_steps, max_bytes, bytes;
+    bool rewinds;         /* states are kept to go back to */
+    int64_t goal;         /* it goes back to this step, and tells nothing until then; 0: none */
+    int64_t marked_ns;    /* when the last state was kept */
     bool is_pending; /* the line of the top level is recorded when it has ended */
     PyObject *log;   /* what a logpoint says about it */
     PyObject *raised; /* the exception that was raised last */
@@ -343,7 +348,7 @@ static int end_step(PyObject *returned)
 static int end_split(struct level *l, PyObject *returned)
 {
     l->is_split = false;
-    return write_step(l, true, returned);
+    return t.goal ? 0 : write_step(l, true, returned);
 }
 
 /* ---- levels ---- */
@@ -466,7 +471,7 @@ static int on_return(PyFrameObject *frame, PyObject *value)
     } else if (l->is_split && !yields) {
         r = end_split(l, told);
     }
-    if (r == 0 && l->raised && frame == t.root && t.raised)
+    if (r == 0 && l->raised && frame == t.root && t.raised && !t.goal)
         r = on_uncaught(frame);
     if (t.target == frame && !yields && (t.mode == MODE_NEXT || t.mode == MODE_OUT)) {
         t.target = NULL;
@@ -491,7 +496,7 @@ static int on_exception(PyFrameObject *frame, PyObject *info)
     bool is_new = t.raised != value;
     Py_INCREF(value);
     Py_XSETREF(t.raised, value);
-    if (!is_new)
+    if (!is_new || t.goal)
         return 0;
     auto_ref PyObject *wanted = PyObject_CallMethod(t.hooks, "stops_at_raised", "O", value);
     if (!wanted)
@@ -548,6 +553,47 @@ static bool look_up(void)
     return setup.take_pause();
 }
 
+/* ---- back in time ---- */
+
+/* The state before a line is kept. In a process that goes back to it, 1; -1 with an exception. */
+static int keep_state(void)
+{
+    struct rewind_goal goal;
+    flush();
+    auto_ref PyObject *flushed = PyObject_CallMethod(t.hooks, "flush", NULL);
+    if (!flushed)
+        return -1;
+    t.marked_ns = now_ns();
+    if (rewind_mark(t.total, &goal) != 1)
+        return 0;
+    t.pid = getpid();
+    setup.adopt();
+    t.goal = goal.step;
+    t.marked_ns = now_ns();
+    auto_ref PyObject *told = PyObject_CallMethod(t.hooks, "went_back", "s#", goal.orders,
+                                                  (Py_ssize_t)goal.len);
+    free(goal.orders);
+    return told ? 1 : -1;
+}
+
+PyObject *trace_back(PyObject *self, PyObject *args)
+{
+    long long step;
+    const char *orders;
+    Py_ssize_t len;
+    struct err err = ERR_INIT;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "Ls#", &step, &orders, &len))
+        return NULL;
+    if (!t.rewinds)
+        PyErr_SetString(PyExc_ValueError, "no states are kept: the request has no rewind");
+    else if (step < 1 || step > t.total)
+        PyErr_Format(PyExc_ValueError, "steps 1 to %lld can be gone back to", (long long)t.total);
+    else if (rewind_go(step, orders, (size_t)len, &err) < 0)
+        PyErr_SetString(PyExc_LookupError, err.message);
+    return NULL;
+}
+
 /* What stops execution at this line; NULL: nothing, or (with an exception) an interrupt. */
 static const char *stop_at(const struct level *l, const struct line *at, bool wants_pause)
 {
@@ -580,6 +626,16 @@ static struct level *find_level(PyFrameObject *frame)
     return file ? push(frame, file) : NULL;
 }
 
+static int begin_step(struct level *l, struct line *at)
+{
+    t.shown++;
+    plan_next(at);
+    t.is_pending = true;
+    l->step = t.total;
+    l->begun_ns = now_ns();
+    return 0;
+}
+
 static int on_line(PyFrameObject *frame)
 {
     struct level *l = top();
@@ -599,6 +655,15 @@ static int on_line(PyFrameObject *frame)
     t.total++;
     l->line = line;
     l->raised = false;
+    if (t.rewinds && !t.goal && (t.total == 1 || now_ns() - t.marked_ns > MARK_NS) &&
+        keep_state() < 0)
+        return -1;
+    if (t.goal) {
+        if (t.total < t.goal)
+            return 0;
+        t.goal = 0;
+        return pause_at("back", frame) < 0 ? -1 : begin_step(l, at);
+    }
     if (at->hits < at->next && t.mode == MODE_RUN && !at->has_breakpoint && !wants_pause) {
         t.skipped++;
         return 0;
@@ -606,18 +671,24 @@ static int on_line(PyFrameObject *frame)
     const char *reason = stop_at(l, at, wants_pause);
     if (!reason && PyErr_Occurred())
         return -1;
+    if (reason && t.rewinds) {
+        int kept = keep_state();
+        if (kept < 0)
+            return -1;
+        if (kept > 0) { /* it is gone back to this very line, or to one that follows */
+            if (t.total < t.goal)
+                return 0;
+            t.goal = 0;
+            reason = "back";
+        }
+    }
     if (reason && pause_at(reason, frame) < 0)
         return -1;
     if (!reason && !t.log && (at->hits < at->next || used() >= 2)) {
         t.skipped++;
         return 0;
     }
-    t.shown++;
-    plan_next(at);
-    t.is_pending = true;
-    l->step = t.total;
-    l->begun_ns = now_ns();
-    return 0;
+    return begin_step(l, at);
 }
 
 static int on_trace(PyObject *self, PyFrameObject *frame, int what, PyObject *arg)
@@ -669,14 +740,16 @@ PyObject *trace_begin(PyObject *self, PyObject *args)
 {
     PyObject *name, *hooks;
     long long max_steps, max_bytes;
-    int enters;
+    int enters, rewinds;
     (void)self;
-    if (!PyArg_ParseTuple(args, "UOLLp", &name, &hooks, &max_steps, &max_bytes, &enters))
+    if (!PyArg_ParseTuple(args, "UOLLpp", &name, &hooks, &max_steps, &max_bytes, &enters,
+                          &rewinds))
         return NULL;
     clear();
     t.pid = getpid();
     t.max_steps = MAX_OF(1, max_steps);
     t.max_bytes = MAX_OF(1, max_bytes);
+    t.rewinds = rewinds && setup.adopt;
     t.mode = enters ? MODE_STEP : MODE_RUN;
     t.sent_ns = now_ns();
     buf_init(&t.out, OUTPUT_MAX);
@@ -712,6 +785,8 @@ PyObject *trace_end(PyObject *self, PyObject *arg)
     t.is_on = false;
     if (!t.hooks)
         Py_RETURN_NONE;
+    if (t.pid == getpid())
+        rewind_end();
     flush();
     PyObject *counts = Py_BuildValue("LL", (long long)t.total, (long long)t.shown);
     clear();
@@ -743,12 +818,12 @@ PyObject *trace_output(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "py#", &is_stderr, &bytes, &len))
         return NULL;
     struct buf *b = is_stderr ? &t.errout : &t.out;
-    if (t.is_on && t.pid == getpid()) {
+    if (t.is_on && t.goal == 0 && t.pid == getpid()) {
         size_t keep = MIN_OF((size_t)len, OUTPUT_MAX - b->len);
         t.out_cut = t.out_cut || keep < (size_t)len;
         (void)buf_append(b, bytes, keep, NULL);
     }
-    Py_RETURN_NONE;
+    return PyBool_FromLong(t.goal == 0);
 }
 
 /* Before CPython 3.13, f_locals of a function is a copy: this writes it back. */

@@ -19,17 +19,19 @@
 struct trace_setup {
     void (*send)(const char *json, size_t len); /* one message of steps */
     bool (*take_pause)(void);                   /* riddle asked for a pause */
+    void (*adopt)(void); /* this process is the kernel from now on; NULL: it cannot be another */
 };
 
 void trace_set_up(const struct trace_setup *setup);
 
 /* Functions of the module _riddle. */
-/* (cell, hooks, max_steps, max_bytes, stop_on_entry) */
+/* (cell, hooks, max_steps, max_bytes, stop_on_entry, rewind) */
 PyObject *trace_begin(PyObject *self, PyObject *args);
 PyObject *trace_arm(PyObject *self, PyObject *arg); /* from the next call on */
 PyObject *trace_end(PyObject *self, PyObject *arg); /* (lines that ran, lines that were told) */
 PyObject *trace_breakpoints(PyObject *self, PyObject *lines);
 PyObject *trace_output(PyObject *self, PyObject *args);
+PyObject *trace_back(PyObject *self, PyObject *args); /* (step, orders) */
 PyObject *trace_store(PyObject *self, PyObject *frame);
 
 /* ---- marks.c: which variables of a frame have changed ---- */

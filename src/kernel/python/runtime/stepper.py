@@ -302,12 +302,12 @@ class Stepper:
         self.cell = cell
         self.lines = sorted(_lines_of(compiled))
         enters = bool(options.get("stop_on_entry"))
-        _riddle.trace_begin(cell, self, options.get("max_steps", 1000), options.get("max_bytes", 1 << 20), enters)
+        _riddle.trace_begin(cell, self, options.get("max_steps", 1000), options.get("max_bytes", 1 << 20), enters, bool(options.get("rewind")))
         self.set_breakpoints(options.get("breakpoints") or [])
 
     def set_breakpoints(self, specs):
         """[{id, line, verified, message?}] in the order of the request."""
-        told, self.breakpoints = [], {}
+        told, self.breakpoints, self.specs = [], {}, specs
         for number, spec in enumerate(specs, 1):
             answer = {"id": number, "line": spec["line"], "verified": False}
             try:
@@ -398,6 +398,21 @@ class Stepper:
         wanted = self.exceptions != "none" and isinstance(error, Exception)
         return wanted and self.told_raised != id(error)
 
+    # ---- back in time ----
+
+    def flush(self):
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except Exception:
+                pass
+
+    def went_back(self, orders):
+        """This process goes on from an earlier step: breakpoints are those of the one that has left."""
+        orders = json.loads(orders)
+        self.exceptions = orders["exceptions"]
+        self.set_breakpoints(orders["breakpoints"])
+
     # ---- a pause ----
 
     def paused(self, reason, frame, step, error):
@@ -453,6 +468,9 @@ class Stepper:
                 if args.get("exceptions"):
                     self.exceptions = args["exceptions"]
                 return {"value": {"breakpoints": self.set_breakpoints(args.get("breakpoints") or [])}}
+            if command == "back":
+                orders = {"exceptions": self.exceptions, "breakpoints": self.specs}
+                return _riddle.trace_back(args["step"], dumps(orders))
             frame = self._frame(args)
             if command == "evaluate":
                 return {"value": self._evaluate(frame, args["expression"])}
@@ -590,7 +608,8 @@ class Recorder(io.RawIOBase):
 
     def write(self, data):
         data = bytes(data)
-        _riddle.trace_output(self.fd == 2, data)
+        if not _riddle.trace_output(self.fd == 2, data):
+            return len(data)  # it was written the first time
         self.kept += data
         if b"\n" in data or len(self.kept) > 8192:
             self.flush()
