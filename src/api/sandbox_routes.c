@@ -243,21 +243,53 @@ static void post_create(struct http_request *req)
 
 /* ---- GET /sandbox/{id}/status ---- */
 
+#define QUERIES_SHOWN 100
+
+/* First the kernel is asked for its variables, then the store for the log of queries. */
 struct looking {
-    struct http_request *req;
+    struct http_request *req; /* NULL: the client left */
     struct chat *chat;
     struct kernel_file_op *op;
+    json_t *found;   /* by the kernel; NULL: there is none, or it is busy */
+    bool is_listing; /* the store will call back */
 };
 
-static void looking_left(void *arg)
+static void looking_free(struct looking *l)
 {
-    struct looking *l = arg;
     kernel_file_op_drop(l->op);
+    json_decref(l->found);
     chat_unref(l->chat);
     free(l);
 }
 
-static void reply_state(struct http_request *req, const struct chat *c, const json_t *found)
+static void looking_left(void *arg)
+{
+    struct looking *l = arg;
+    l->req = NULL;
+    if (!l->is_listing)
+        looking_free(l);
+}
+
+static json_t *query_log_json(const struct store_page *page)
+{
+    json_t *log = json_array();
+    for (size_t i = 0; page && i < page->n; i++) {
+        const struct asked_query *q = &page->queries[i];
+        json_t *params = NULL;
+        if (!q->params_json ||
+            json_parse(q->params_json, strlen(q->params_json), &params, NULL) < 0)
+            params = json_object();
+        json_array_append_new(
+            log, json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s?, s:I}", "query", q->sql,
+                           "parameters", params, "timestamp", q->created_at, "user_id", q->owner,
+                           "database", q->dataset_id, "verdict", q->status, "execution_id",
+                           q->run_id, "rows", (json_int_t)q->row_count));
+    }
+    return log;
+}
+
+static void reply_state(struct http_request *req, const struct chat *c, const json_t *found,
+                        const struct store_page *queries)
 {
     const json_t *last = chat_last_execution(c);
     const char *status = chat_is_busy(c) ? "running" :
@@ -270,41 +302,61 @@ static void reply_state(struct http_request *req, const struct chat *c, const js
     chat_sandbox(c, &kernel);
     clock_iso8601(clock_wall_ms() + chat_expires_in_ms(c), expires);
     json_t *state = json_pack(
-        "{s:O?, s:s, s:o, s:o, s:o, s:[], s:f, s:O, s:s, s:b, s:s}", "execution_id",
+        "{s:O?, s:s, s:o, s:o, s:o, s:o, s:f, s:O, s:s, s:b, s:s}", "execution_id",
         json_object_get(last, "run_id"), "status", status, "variables",
         variables ? json_incref(variables) : json_object(), "globals",
         globals ? json_incref(globals) : json_array(), "debug_info",
-        debug ? json_incref(debug) : json_null(), "query_log", "execution_time",
-        json_number_value(json_object_get(last, "execution_time")), "config", chat_terms(c)->config,
+        debug ? json_incref(debug) : json_null(), "query_log", query_log_json(queries),
+        "execution_time", json_number_value(json_object_get(last, "execution_time")), "config", chat_terms(c)->config,
         "kernel", kernel.state, "has_variables", kernel.has_variables, "expires_at", expires);
     http_reply_json(req, 200,
                     json_pack("{s:s, s:s, s:s, s:o}", "sandbox_id", chat_id(c), "status", "active",
                               "message", "Sandbox state retrieved successfully", "data", state));
 }
 
+static void on_queries(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct looking *l = arg;
+    if (l->req)
+        reply_state(l->req, l->chat, l->found, err ? NULL : page);
+    looking_free(l);
+}
+
+static void list_queries(struct looking *l)
+{
+    struct err err = ERR_INIT;
+    struct app *app = app_of(l->req);
+    const struct store_query query = { .owner = http_owner(l->req),
+                                       .thread_id = chat_id(l->chat),
+                                       .limit = QUERIES_SHOWN };
+    l->is_listing = store_list(app->store, RECORD_QUERY, &query, on_queries, l, &err) == 0;
+    if (!l->is_listing)
+        on_queries(&err, NULL, l);
+}
+
 static void on_looked(const json_t *found, const struct err *err, void *arg)
 {
     struct looking *l = arg;
-    struct http_request *req = l->req;
     l->op = NULL;
-    reply_state(req, l->chat, err ? NULL : found); /* without a kernel there are no variables */
-    looking_left(l);
+    l->found = err ? NULL : json_incref((json_t *)(uintptr_t)found);
+    list_queries(l);
 }
 
 /* Variables are read between executions: a sandbox that is busy tells without them. */
 static void look(struct http_request *req, struct chat *c)
 {
     struct err err = ERR_INIT;
-    struct looking *l = chat_has_kernel(c) && !chat_is_busy(c) ? calloc(1, sizeof(*l)) : NULL;
-    if (l)
-        *l = (struct looking){ .req = req, .chat = chat_ref(c) };
-    if (l && chat_inspect(c, on_looked, l, &l->op, &err) == 0) {
-        http_defer(req, looking_left, l);
+    struct looking *l = calloc(1, sizeof(*l));
+    if (!l) {
+        reply_state(req, c, NULL, NULL);
         return;
     }
-    if (l)
-        looking_left(l);
-    reply_state(req, c, NULL);
+    *l = (struct looking){ .req = req, .chat = chat_ref(c) };
+    bool asks = chat_has_kernel(c) && !chat_is_busy(c) &&
+                chat_inspect(c, on_looked, l, &l->op, &err) == 0;
+    http_defer(req, looking_left, l);
+    if (!asks)
+        list_queries(l);
 }
 
 static void get_status(struct http_request *req)

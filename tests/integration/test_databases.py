@@ -379,6 +379,15 @@ def test_a_sandbox_asks_databases(riddle):
     log = logged(riddle, "kb", "SELECT * FROM users", f"&thread_id={sandbox}")
     assert [q["verdict"] for q in log] == ["ok", "refused", "ok"]
     assert riddle.post("/sandbox/nosuch/database/query", {"query": "SELECT 1"}).status == 404
+    state = {}
+
+    def is_logged():
+        state.update(riddle.get(f"/sandbox/{sandbox}/status").json["data"])
+        return any(q["query"] == "DROP TABLE users" and q["verdict"] == "refused" for q in state["query_log"])
+
+    wait_until(is_logged, "the status has the log")
+    [first] = [q for q in state["query_log"] if q["query"] == sql]
+    assert first["parameters"] == {"date": "2024-01-15"} and first["database"] == "kb" and first["verdict"] == "ok", first
 
 
 def test_writing_is_a_right_of_a_table_and_is_logged(riddle, pg):
