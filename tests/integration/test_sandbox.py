@@ -124,7 +124,7 @@ def test_a_sandbox_expires_when_it_is_unused_or_old(server):
     refused(server.post("/sandbox/create", {"idle_seconds": 10**9}), 400, "VALIDATION_ERROR")
 
 
-def test_it_survives_a_restart_without_its_variables(tmp_path):
+def test_it_survives_a_restart_with_its_variables(tmp_path):
     server = Server(tmp_path, RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0).start()
     sandbox = create(server, max_memory_mb=128, policy="open")
     execute(server, sandbox, "x = 1")
@@ -132,7 +132,7 @@ def test_it_survives_a_restart_without_its_variables(tmp_path):
     server.start()
     try:
         done = execute(server, sandbox, "import os\n'x' in globals()")
-        assert done["result"] is False and done["state_lost"] is True, "its policy is still `open`"
+        assert done["result"] is True and not done.get("state_lost"), "its policy is still `open`"
         assert server.get(f"/sandbox/{sandbox}/status").json["data"]["config"]["max_memory_mb"] == 128
         assert server.get(f"/sandbox/{sandbox}/history").json["total_executions"] == 2
     finally:
