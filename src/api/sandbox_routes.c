@@ -308,7 +308,8 @@ static void reply_state(struct http_request *req, const struct chat *c, const js
         globals ? json_incref(globals) : json_array(), "debug_info",
         debug ? json_incref(debug) : json_null(), "query_log", query_log_json(queries),
         "execution_time", json_number_value(json_object_get(last, "execution_time")), "config",
-        chat_terms(c)->config, "kernel", kernel.state, "has_variables", kernel.has_variables, "expires_at", expires);
+        chat_terms(c)->config, "kernel", kernel.state, "has_variables", kernel.has_variables,
+        "expires_at", expires);
     http_reply_json(req, 200,
                     json_pack("{s:s, s:s, s:s, s:o}", "sandbox_id", chat_id(c), "status", "active",
                               "message", "Sandbox state retrieved successfully", "data", state));
