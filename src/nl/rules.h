@@ -7,6 +7,8 @@
 
 const char *fr_expr(struct frame *f, struct nl_ref ref);
 void fr_select_expr(json_t *plan, const char *expr, const char *alias);
+/* Takes column `at` out of what is shown; what was ordered by it is ordered by `instead`. */
+void fr_drop_shown(json_t *plan, size_t at, const char *instead);
 void fr_order_by(json_t *plan, const char *expr, bool down);
 void fr_show(struct frame *f, struct nl_item item);
 struct nl_item fr_item(struct nl_ref ref, int func);

@@ -26,6 +26,18 @@ void fr_order_by(json_t *plan, const char *expr, bool down)
                                   down ? "desc" : "asc"));
 }
 
+void fr_drop_shown(json_t *plan, size_t at, const char *instead)
+{
+    json_t *select = json_object_get(plan, "select"), *o;
+    const json_t *item = json_array_get(select, at);
+    const char *name = json_string_value(json_object_get(item, "alias"));
+    size_t i;
+    json_array_foreach(json_object_get(plan, "order_by"), i, o)
+        if (name && str_eq(json_string_value(json_object_get(o, "expr")), name))
+            json_object_set_new(o, "expr", json_string(instead));
+    json_array_remove(select, at);
+}
+
 void fr_show(struct frame *f, struct nl_item item)
 {
     for (int i = 0; i < f->r.n_select; i++)

@@ -63,7 +63,7 @@ bool fr_apply_ratio(struct frame *f)
         f->plan,
         arena_printf(f->a, "%s * 1.0 / %s", fr_aggregate_of(f, &top), fr_aggregate_of(f, &bottom)),
         "ratio");
-    json_array_remove(json_object_get(f->plan, "select"), (size_t)f->r.n_group);
+    fr_drop_shown(f->plan, (size_t)f->r.n_group, "ratio");
     f->reading = arena_printf(f->a, "%s divided by %s", fr_alias(f, &top),
                               bottom.ref.table < 0 ? "the number of rows" : fr_alias(f, &bottom));
     return true;
@@ -182,7 +182,7 @@ bool fr_apply_rate(struct frame *f)
     fr_show(f, fr_item(flag, FUNC_AVG));
     if (!fr_join(f) || !fr_finish(f))
         return false;
-    json_array_remove(json_object_get(f->plan, "select"), (size_t)f->r.n_group);
+    fr_drop_shown(f->plan, (size_t)f->r.n_group, "percentage");
     const struct nl_column *c = fr_c(f, flag);
     const char *x = nl_expr_of(f->s, &f->r, flag, false, f->a);
     const char *yes = c->type == TYPE_TEXT ?
@@ -258,7 +258,7 @@ bool fr_apply_share(struct frame *f)
     fr_place_times(f);
     if (!fr_finish(f))
         return false;
-    json_array_remove(json_object_get(f->plan, "select"), (size_t)f->r.n_group);
+    fr_drop_shown(f->plan, (size_t)f->r.n_group, "percentage");
     const char *part = fr_aggregate_if(f, &what, buf_cstr(&b));
     fr_select_expr(f->plan, arena_printf(f->a, "100.0 * %s / %s", part, fr_aggregate_of(f, &what)),
                    "percentage");

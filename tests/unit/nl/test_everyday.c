@@ -230,6 +230,9 @@ static void test_rules(void **state)
         { "a pie chart of genres", "sums",
           "SELECT genre, COUNT(*) AS row_count FROM loans GROUP BY genre ORDER BY row_count DESC, "
           "genre ASC" LAST },
+        { "fee per day kept by branch", "ratio",
+          "SELECT branch, SUM(fee) * 1.0 / SUM(days_kept) AS ratio FROM loans GROUP BY branch "
+          "ORDER BY ratio DESC, branch ASC" LAST },
         { "is crime cheaper than poetry?", "sums",
           "SELECT genre, AVG(fee) AS avg_fee FROM loans WHERE genre IN ('Crime', 'Poetry') "
           "GROUP BY genre ORDER BY avg_fee DESC, genre ASC" LAST },

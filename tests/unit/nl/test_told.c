@@ -97,9 +97,11 @@ static void test_descriptions_and_units_lead_to_their_column(void **state)
         { "What is the average weight?",
           "SELECT AVG(\"v1\") AS \"avg_v1\" FROM \"orders\" LIMIT 1000" },
         { "total premium by st",
-          "SELECT \"st\", SUM(\"v2\") AS \"total_v2\" FROM \"orders\" GROUP BY \"st\" LIMIT 1000" },
+          "SELECT \"st\", SUM(\"v2\") AS \"total_v2\" FROM \"orders\" GROUP BY \"st\" "
+          "ORDER BY \"total_v2\" DESC, \"st\" ASC LIMIT 1000" },
         { "total kg per st",
-          "SELECT \"st\", SUM(\"v1\") AS \"total_v1\" FROM \"orders\" GROUP BY \"st\" LIMIT 1000" },
+          "SELECT \"st\", SUM(\"v1\") AS \"total_v1\" FROM \"orders\" GROUP BY \"st\" "
+          "ORDER BY \"total_v1\" DESC, \"st\" ASC LIMIT 1000" },
         { "maximum insurance premium",
           "SELECT MAX(\"v2\") AS \"max_v2\" FROM \"orders\" LIMIT 1000" },
         /* "order" is a table's name and no word of a description: */
@@ -138,9 +140,11 @@ static void test_a_metric_is_a_measure(void **state)
                                "\"total_prc\" FROM \"orders\" JOIN \"customers\" ON "
                                "\"orders\".\"cust_id\" = \"customers\".\"cust_id\" WHERE "
                                "\"orders\".\"st\" = 'completed' GROUP BY "
-                               "\"customers\".\"region\" LIMIT 1000" },
+                               "\"customers\".\"region\" ORDER BY \"total_prc\" DESC, "
+                               "\"customers\".\"region\" ASC LIMIT 1000" },
         { "gross merchandise value by st", "SELECT \"st\", SUM(\"qty\" * \"prc\") AS \"total_qty\" "
-                                           "FROM \"orders\" GROUP BY \"st\" LIMIT 1000" },
+                                           "FROM \"orders\" GROUP BY \"st\" ORDER BY "
+                                           "\"total_qty\" DESC, \"st\" ASC LIMIT 1000" },
         { "net volume", "SELECT SUM(\"qty\") AS \"total_qty\" FROM \"orders\" WHERE \"st\" = "
                         "'completed' LIMIT 1000" },
         { "finished orders", "SELECT COUNT(*) AS \"row_count\" FROM \"orders\" WHERE \"st\" = "
