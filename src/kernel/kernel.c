@@ -222,6 +222,7 @@ static int start_python(struct kernel *k, struct err *err)
         .take_pause = control_take_pause,
         .adopt = control_adopter(),
     };
+    rewind_limit((int)int_of(k->start, "pids"));
     link_files(k);
     return python_start(&setup, err);
 }

@@ -25,13 +25,18 @@ static struct {
     pid_t first;
     bool is_fork; /* this process was let go */
     struct mark at[MARKS_MAX]; /* by step */
-    size_t n;
+    size_t n, max;
 } r;
 
 struct order {
     int64_t step;
     uint64_t len;
 };
+
+void rewind_limit(int pids)
+{
+    r.max = (size_t)MAX_OF(0, MIN_OF(MARKS_MAX, pids / 2 - 1));
+}
 
 static bool read_all(int fd, void *to, size_t len)
 {
@@ -143,7 +148,9 @@ int rewind_mark(int64_t step, struct rewind_goal *ret_goal)
         return -1;
     if (r.n > 0 && r.at[r.n - 1].step >= step)
         return 0;
-    if (r.n == MARKS_MAX)
+    if (r.n >= r.max && r.max < 3)
+        return -1; /* too few to choose from: the first one stays */
+    if (r.n >= r.max)
         thin();
     int rc = fork_off(step, ret_goal);
     /* What is let go leaves another of its kind behind, which is let go in its turn. */

@@ -26,6 +26,11 @@ struct rewind_goal {
 };
 
 /*
+ * How many processes the kernel may have: at most half of them are forks that wait, so that a fork
+ * is never what hits the limit of code that keeps within it.
+ */
+void rewind_limit(int pids);
+/*
  * Forks. 0: this process goes on. 1: it is the fork, and was let go (much later). Negative: there
  * is none, e.g. because the limit of processes is reached or the process has threads.
  */
