@@ -4,8 +4,12 @@ separator, encoding, notation of numbers and dates, with lines above and below t
 A number decides which of it all, so that a file can be made again. polluted() makes the kinds of pollution that the Pollock benchmark
 describes (one table; one thing wrong with it in each file).
 """
+import csv
 import datetime
+import io
 import random
+
+import openpyxl
 
 MONTHS = {
     "en": "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split(),
@@ -18,10 +22,18 @@ ITEMS = ["Bolt M8, zinc", "Pipe 5\" long", "Paper; A4", "Tea 'green'", "Box", "L
 
 
 class File:
-    """`columns`: names; `rows`: text for text, float for numbers, date and datetime, None."""
+    """`columns`: names; `rows`: text for text, float for numbers, date and datetime, None. `lines`: its fields as text."""
 
-    def __init__(self, name, data, columns, rows, refused=0):
-        self.name, self.data, self.columns, self.rows, self.refused = name, data, columns, rows, refused
+    def __init__(self, name, data, columns, rows, refused=0, lines=()):
+        self.name, self.data, self.columns, self.rows, self.refused, self.lines = name, data, columns, rows, refused, lines
+
+    def workbook(self):
+        """The same as a sheet of an XLSX file."""
+        book, out = openpyxl.Workbook(), io.BytesIO()
+        for line in self.lines:
+            book.active.append([text or None for text in line])
+        book.save(out)
+        return out.getvalue()
 
 
 def group(digits, sign):
@@ -147,7 +159,8 @@ def odd(seed):
     text = "".join(line + (r.choice(["\n", "\r\n"]) if end == "mixed" else end) for line in lines)
     if r.random() < 0.3:
         text = text.rstrip("\r\n")
-    return File(f"odd{seed}", text.encode(encoding, "strict" if encoding != "cp1252" else "replace"), names, values, refused)
+    return File(f"odd{seed}", text.encode(encoding, "strict" if encoding != "cp1252" else "replace"), names, values, refused,
+                [next(csv.reader([line], delimiter=separator), []) for line in lines])
 
 
 SOURCE = [["DATE", "TIME", "Qty", "PRODUCTID", "Price", "ProductType", "ProductDescription", "URL", "Comments"]] + [
