@@ -60,6 +60,9 @@ HELD = {
                    " and os.getcwd() == '/workspace/deep'"),
     "objects from before the fork": ("import gc\ngc.unfreeze()\n_ = gc.collect()\nmany = len(gc.get_objects())",
                                      "gc.collect() >= 0 and abs(len(gc.get_objects()) - many) < 5000 and many > 10000"),
+    "temporary tables and views": ("import pandas as pd\nmine = pd.DataFrame({'v': [1, 2, 3]})\n_ = sql('CREATE TEMP TABLE copied AS SELECT v * 2 AS w FROM mine')\n"
+                                   "_ = sql('CREATE TEMP VIEW total AS SELECT sum(v) AS s FROM mine')",
+                                   "int(sql('SELECT sum(w) AS s FROM copied').s[0]) == 12 and int(sql('SELECT s FROM total').s[0]) == 6"),
     "SQL over frames": ("t = sql('SELECT sum(amount) AS s FROM sales')\nimport pandas as pd\nmine = pd.DataFrame({'v': [1, 2, 3]})\nu = sql('SELECT sum(v) AS s FROM mine')",
                         "int(sql('SELECT sum(amount) AS s FROM sales').s[0]) == int(t.s[0]) and int(sql('SELECT sum(v) AS s FROM mine').s[0]) == 6"),
 }
