@@ -96,7 +96,7 @@ struct lease {
     lease_done_fn done;
     lease_file_fn file;
     void *arg;
-    unsigned interrupts, runs;
+    unsigned interrupts, pauses, runs;
 };
 
 static struct lease leases[8];
@@ -176,6 +176,11 @@ void lease_reply(struct lease *l, uint32_t ask, const json_t *value, const struc
     (void)value;
     (void)error;
     fail(); /* nothing asks here */
+}
+
+void lease_pause(struct lease *l)
+{
+    l->pauses++;
 }
 
 void lease_interrupt(struct lease *l)
@@ -407,6 +412,8 @@ static void code_starts_a_kernel_and_keeps_it(void **state)
     assert_int_equal(run(kernel, RUN_PYTHON), 0);
     assert_int_equal(run(kernel, RUN_PYTHON), -ERR_CONFLICT);
     assert_int_equal(thread_kernel_times(kernel)->wait_us, -1);
+    thread_kernel_pause(kernel);
+    assert_int_equal(l->pauses, 1);
     thread_kernel_interrupt(kernel);
     assert_int_equal(l->interrupts, 1);
     answer_ran(l, false);
