@@ -324,8 +324,11 @@ static void read_groups(struct frame *f)
             struct nl_mention *before = fr_at(f, i - 1);
             if (fr_is(before, FM_MORE))
                 before = fr_at(f, i - 2);
+            /* "maximum speed per machine" is of each machine */
+            const struct nl_mention *func = before > f->m.m ? before - 1 : NULL;
+            bool of_each = fr_is(func, FM_AGG) && func->arg != FUNC_AVG && func->arg != FUNC_SUM;
             bool measure = fr_is_col(before) && fr_is_measure(fr_c(f, before->ref)) &&
-                           !before->used;
+                           !before->used && !of_each;
             if (measure && next->kind == KIND_TABLE) {
                 f->per = next->table;
                 m->used = next->used = true;

@@ -316,6 +316,11 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
     for (int i = 0; i < all->n; i++)
         sum += exp(all->c[i]->score);
     double share = all->n > 0 ? exp(best) / sum : 0;
+    if (complete && f->n_foreign_verbs > 0 && ret->unnamed && s->tables[0].words.lex[0] == NULL) {
+        json_decref(f->plan);
+        json_decref(f->chart);
+        complete = false;
+    }
     nl_evidence_begin(s, f, complete, all->n > 0 ? all->c[0] : NULL, share, a, ret);
     ret->reason = f->reason;
     for (int i = 0; i < f->n_unknown && !complete; i++)
@@ -328,8 +333,10 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
      * filter that the rules found, they win.
      */
     bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);
+    /* Of tables that no question names, as on pages of the web, the weights know more. */
+    bool page = ret->unnamed && s->tables[0].words.lex[0] == NULL;
     if (f->is_plain && share >= SURE_PROBABILITY && !narrower &&
-        !says_less(f, &all->c[0]->reading)) {
+        (page || !says_less(f, &all->c[0]->reading))) {
         json_decref(f->plan);
         json_decref(f->chart);
         return;

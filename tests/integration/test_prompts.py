@@ -138,7 +138,7 @@ def test_bundled_prompt(programs, sets, name, prompt):
 
 
 def test_everyday_questions(programs, tmp_path):
-    """Nearly all right, hardly any wrong; what is not answered was asked about or declined."""
+    """A fixed sample with its present score: a rule that gains elsewhere and loses here is seen."""
     files = {name: make(str(tmp_path / name)) for name, make in everyday.SETS.items()}
     lines = [json.dumps({"id": i, "question": q, "files": files[name]}) for i, (name, q, _) in enumerate(everyday.QUESTIONS)]
     batch = tmp_path / "batch.jsonl"
@@ -158,5 +158,5 @@ def test_everyday_questions(programs, tmp_path):
         if answer["status"] == "answered":
             (right if contains(answer["rows"], known[name, sql], False) else wrong).append((question, answer["reading"]))
     print(f"{len(right)} right and {len(wrong)} wrong of {total}; wrong: {wrong}")
-    assert len(right) >= 0.85 * total, wrong
-    assert len(wrong) <= 0.05 * total, wrong
+    assert len(right) >= 116, wrong
+    assert len(wrong) <= 4, wrong

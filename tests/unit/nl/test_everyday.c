@@ -230,6 +230,10 @@ static void test_rules(void **state)
         { "a pie chart of genres", "sums",
           "SELECT genre, COUNT(*) AS row_count FROM loans GROUP BY genre ORDER BY row_count DESC, "
           "genre ASC" LAST },
+        { "maximum fee per member", "sums",
+          "SELECT members.member_id, MAX(loans.fee) AS max_fee FROM loans JOIN members ON "
+          "loans.member_id = members.member_id GROUP BY members.member_id ORDER BY "
+          "members.member_id ASC" LAST },
         { "fee per day kept by branch", "ratio",
           "SELECT branch, SUM(fee) * 1.0 / SUM(days_kept) AS ratio FROM loans GROUP BY branch "
           "ORDER BY ratio DESC, branch ASC" LAST },
