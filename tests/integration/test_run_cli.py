@@ -446,6 +446,10 @@ def test_how_files_are_read(programs, tmp_path):
     done = programs.run("--csv", "--decimal=,", "--date-order", "dmy", "--null", "none at all", "--sql", "SELECT * FROM odd", path)
     assert done.text.splitlines() == ["a,b,c", "1234,2024-02-01,x", "2500,2024-04-03,none at all"]
     assert "is a guess" not in done.err
+    path.write_text("a;b\n1.234;31.12.2024\n2.500;01.02.2024\n")  # as they write where decimals have a comma
+    done = programs.run("--csv", "--sql", "SELECT a FROM odd", path)
+    assert done.text.splitlines() == ["a", "1234", "2500"] and "is a guess (thousands)" in done.err
+    path.write_text("a note\na;b;c\n1.234;01/02/2024;x\n2.500;03/04/2024;none at all\n")
     done = programs.run("--csv", "--types=text", "--header", "0", "--delimiter", ";", "--sql", "SELECT count(*), min(column0) FROM odd", path)
     assert done.text.splitlines()[1] == "3,1.234", done.err
     done = programs.run("--decimal", "x", "--sql", "SELECT 1", path)

@@ -305,7 +305,8 @@ static enum number_notation first_of(unsigned mask)
     return (enum number_notation)__builtin_ctz(mask);
 }
 
-static void decide_notation(struct column *c, const struct column_signs *signs, char delimiter)
+static void decide_notation(struct column *c, const struct column_signs *signs, char delimiter,
+                            bool continental)
 {
     unsigned said = c->notations & notations_with(signs->decimal, signs->thousands);
     unsigned point = c->notations & notations_with('.', 0),
@@ -322,9 +323,12 @@ static void decide_notation(struct column *c, const struct column_signs *signs, 
         return;
     /*
      * 1,234 or 1.234 and nothing else: thousands where it is a comma, decimals where it is a point.
+     * Files of countries that write a decimal comma have it the other way round.
      */
     c->guessed = true;
-    if (c->notations & 1u << NUMBER_PLAIN)
+    if (continental)
+        c->notation = first_of(comma);
+    else if (c->notations & 1u << NUMBER_PLAIN)
         c->notation = NUMBER_PLAIN;
     else if (c->notations & 1u << NUMBER_COMMAS_POINT)
         c->notation = delimiter == ';' ? NUMBER_COMMA : NUMBER_COMMAS_POINT;
@@ -332,11 +336,12 @@ static void decide_notation(struct column *c, const struct column_signs *signs, 
         c->notation = first_of(point);
 }
 
-static void decide_number(struct column *c, const struct column_signs *signs, char delimiter)
+static void decide_number(struct column *c, const struct column_signs *signs, char delimiter,
+                          bool continental)
 {
     bool integer;
 
-    decide_notation(c, signs, delimiter);
+    decide_notation(c, signs, delimiter, continental);
     integer = !c->any_decimals && c->affix != AFFIX_PERCENT &&
               !(number_decimal(c->notation) == '.' ? c->perhaps_point : c->perhaps_comma);
     c->type = integer ? COLUMN_INTEGER : COLUMN_REAL;
@@ -383,6 +388,12 @@ static void decide_when(struct column *c, const struct column_signs *signs)
     c->order = c->separator == '.' || signs->decimal == ',' ? DATE_DMY : DATE_MDY;
 }
 
+/* 31.12.2024: beside semicolons, a file of a country that writes a decimal comma. */
+static bool is_dotted_date(const struct column *c)
+{
+    return !may_be_number(c) && may_be_when(c) && c->separator == '.';
+}
+
 /* What is certain of one column holds for the file. */
 static void read_signs(const struct column *c, struct column_signs *signs, unsigned *decimals,
                        unsigned *orders)
@@ -413,9 +424,12 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
 {
     struct column_signs signs = *said;
     unsigned decimals = 0, orders = 0;
+    bool continental = false;
 
-    for (size_t i = 0; i < n && !said->text; i++)
+    for (size_t i = 0; i < n && !said->text; i++) {
         read_signs(&columns[i], &signs, &decimals, &orders);
+        continental |= delimiter == ';' && is_dotted_date(&columns[i]);
+    }
     if (!said->decimal)
         signs.decimal = decimals == 1 ? '.' : decimals == 2 ? ',' : '\0';
     if (said->thousands || signs.decimal == '\0')
@@ -437,7 +451,7 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
         if (!c->no_boolean)
             c->type = COLUMN_BOOLEAN;
         else if (may_be_number(c))
-            decide_number(c, &signs, delimiter);
+            decide_number(c, &signs, delimiter, continental);
         else if (may_be_when(c))
             decide_when(c, &signs);
     }

@@ -198,6 +198,17 @@ static void write_csv_notes(const struct ingest *g, struct json_out *out)
                 t->columns[i].order == DATE_DMY ? "the day" : "the month");
             break;
         }
+    for (size_t i = 0; i < t->n_columns; i++) {
+        const struct column *x = &t->columns[i];
+        bool number = x->type == COLUMN_INTEGER || x->type == COLUMN_REAL;
+        if (number && x->any_separated && x->guessed) {
+            write_note(out,
+                       "whether numbers have decimals or thousands behind their sign is a guess "
+                       "(%s); say decimal=. or decimal=, if it is wrong",
+                       x->type == COLUMN_INTEGER ? "thousands" : "decimals");
+            break;
+        }
+    }
 }
 
 static void write_sheet_notes(const struct ingest *g, const struct ingest_part *p,
