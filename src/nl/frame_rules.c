@@ -123,8 +123,28 @@ static bool wants_all(const struct frame *f)
     return false;
 }
 
+/*
+ * "which products are out of stock": products are listed from the table that tells their stock, and
+ * not from one that names each of them many times.
+ */
+static void list_from_owner(struct frame *f)
+{
+    for (int i = 0; i < f->r.n_select; i++)
+        for (int k = 0; k < f->s->n_keys; k++) {
+            const struct nl_link_key *key = &f->s->keys[k];
+            bool same = f->r.n_filters > 0 && f->r.select[i].func < 0 &&
+                        f->r.select[i].ref.table == key->from_table &&
+                        f->r.select[i].ref.column == key->from_column;
+            for (int j = 0; j < f->r.n_filters; j++)
+                same &= f->r.filters[j].ref.table == key->to_table;
+            if (same)
+                f->r.select[i].ref = (struct nl_ref){ key->to_table, key->to_column };
+        }
+}
+
 bool fr_apply_list(struct frame *f)
 {
+    list_from_owner(f);
     int t = f->head >= 0        ? f->head :
             f->r.n_select > 0   ? f->r.select[0].ref.table :
             f->s->n_tables == 1 ? 0 :
