@@ -405,8 +405,9 @@ int nl_plan_plain(const struct nl_schema *s, const char *question, struct arena 
     return plan_words(s, question, NULL, a, ret, err);
 }
 
-int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
-            struct arena *a, struct nl_answer *ret, struct err *err)
+static int plan_english(const struct nl_schema *s, const char *question,
+                        const struct nl_context *ctx, struct arena *a, struct nl_answer *ret,
+                        struct err *err)
 {
     struct nl_metric metric;
     const char *combined = NULL;
@@ -439,6 +440,16 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
         ret->must_ask = true;
         nl_decide(ret);
     }
+    return r;
+}
+
+int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
+            struct arena *a, struct nl_answer *ret, struct err *err)
+{
+    const char *english = check_question(question, err) < 0 ? NULL : nl_in_english(s, question, a);
+    int r = plan_english(s, english ? english : question, ctx, a, ret, err);
+    if (r >= 0 && english && !ret->meant)
+        ret->meant = english;
     return r;
 }
 
@@ -475,6 +486,8 @@ int nl_explain(const struct nl_schema *s, const char *question, struct arena *a,
     bool complete;
     json_t *candidates = NULL;
     int r = check_question(question, err);
+    const char *english = r >= 0 ? nl_in_english(s, question, a) : NULL;
+    question = english ? english : question;
     if (r >= 0)
         r = fr_read(s, question, a, &f, &complete, err);
     if (r >= 0)

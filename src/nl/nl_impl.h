@@ -154,6 +154,11 @@ int nl_own_date(const struct nl_table *t);
 const struct nl_value *nl_find_value(const struct nl_schema *s, const char *key,
                                      const struct nl_value *after);
 
+/* ---- other languages: languages.c ---- */
+
+/* A question in German, French or Spanish in English words, in the arena. NULL: it is in none. */
+const char *nl_in_english(const struct nl_schema *s, const char *question, struct arena *a);
+
 /* ---- tokens ---- */
 
 struct nl_token {
