@@ -475,7 +475,9 @@ static void read_equals(struct frame *f)
         if (fr_is_col(before) && of && !before->used && !nl_is_date(fr_c(f, before->ref)))
             c = before;
         else if (fr_is_col(next) && next->start == m->end && !next->used &&
-                 fr_c(f, next->ref)->is_numeric && !fr_is(before, FM_TOP) &&
+                 fr_c(f, next->ref)->is_numeric &&
+                 !fr_c(f, next->ref)->is_id && /* "5 customers" are five */
+                 !fr_is(before, FM_TOP) &&
                  !fr_is(before, FM_FIRST) && !fr_is(before, FM_COUNT))
             c = next;
         if (!c)

@@ -584,7 +584,8 @@ static void read_numbers(struct nl_parse *p)
             }
             m->used = after->used = true;
             p->f[FEATURE_HAVING_COUNT] += 1;
-        } else if (nl_comparable(p, after) && after->start - m->end <= 0) {
+        } else if (nl_comparable(p, after) && after->start - m->end <= 0 &&
+                   !nl_col(p->s, after->ref)->is_id) {
             m->used = after->used = true;
             nl_number_filter(p, after->ref, FILTER_EQ, m->number, i);
         } else if (m->number >= 1500 && m->number <= 2100 &&

@@ -138,6 +138,15 @@ def test_bundled_prompt(programs, sets, name, prompt):
     assert contains(answer["rows"], known, ordered), (answer["reading"], answer["sql"], answer["rows"][:3], known[:3])
 
 
+@pytest.mark.parametrize("question", ["which 5 customers spent the most?", "Welche 5 Kunden haben am meisten ausgegeben?",
+                                      "¿Qué 5 clientes gastaron más?"])
+def test_number_before_things_is_how_many(programs, sets, question):
+    """… and not the number of one of them."""
+    known = rows_of_sql(programs, "SELECT customer_id, sum(total) FROM orders GROUP BY 1 ORDER BY 2 DESC LIMIT 5", [sets / "ecommerce/orders.csv"])
+    answer = programs.riddle("ask", "--json", question, sets / "ecommerce/orders.csv").response
+    assert answer["status"] == "answered" and contains(answer["rows"], known, True), answer
+
+
 def test_everyday_questions(programs, tmp_path):
     """A fixed sample with its present score: a rule that gains elsewhere and loses here is seen."""
     files = {name: make(str(tmp_path / name)) for name, make in everyday.SETS.items()}
