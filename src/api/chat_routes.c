@@ -377,6 +377,15 @@ static void reply_read_error(struct http_request *req, const struct err *err)
         http_reply_error(req, err);
 }
 
+/* NULL: the thread was made without a word about them. */
+static json_t *ids_json(const char *text)
+{
+    json_t *ids = NULL;
+    if (text)
+        (void)json_parse(text, strlen(text), &ids, NULL);
+    return ids;
+}
+
 static void got_status(const struct err *err, const struct store_page *page, void *arg)
 {
     struct waiting *w = arg;
@@ -397,12 +406,15 @@ static void got_status(const struct err *err, const struct store_page *page, voi
         json_object_set_new(sandbox, "bytes", json_integer(bytes));
         json_object_set_new(sandbox, "has_variables", json_true());
     }
+    auto_json json_t *datasets = ids_json(t->datasets_json), *uploads = ids_json(t->uploads_json);
     http_reply_json(req, 200,
-                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*}", "thread_id",
-                              t->thread_id, "sandbox_status", json_object_get(sandbox, "state"),
+                    json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*, s:O?, s:O?}",
+                              "thread_id", t->thread_id, "sandbox_status",
+                              json_object_get(sandbox, "state"),
                               "sandbox", sandbox, "message_count", (json_int_t)t->message_count,
                               "title", t->title, "created_at", t->created_at, "updated_at",
-                              t->updated_at, "forked_from", t->forked_from));
+                              t->updated_at, "forked_from", t->forked_from, "datasets", datasets,
+                              "file_ids", uploads));
 }
 
 static void get_status(struct http_request *req)
@@ -764,7 +776,8 @@ static const struct route_response new_responses[] = {
 static const struct route_response status_responses[] = {
     { 200, NULL, NULL, false,
       "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
-      "bytes (of its image), since, last_move, last_move_ms}, message_count, forked_from}" },
+      "bytes (of its image), since, last_move, last_move_ms}, message_count, forked_from, "
+      "datasets, file_ids (null: it was made without a word about them)}" },
     { .status = 0 }
 };
 static const struct route_response move_responses[] = {

@@ -204,7 +204,7 @@ class Page:
         self.call("Input.insertText", text=text)
 
     def press(self, key, shift=False, control=False):
-        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowUp": (38, ""), "ArrowDown": (40, ""), "?": (191, "?"), "a": (65, "")}
+        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowUp": (38, ""), "ArrowDown": (40, ""), "?": (191, "?"), "a": (65, ""), "F10": (121, "")}
         code, text = codes[key]
         name = f"Key{key.upper()}" if key.isalpha() and len(key) == 1 else key
         more = {"key": key, "code": name, "windowsVirtualKeyCode": code, "modifiers": (8 if shift else 0) | (2 if control else 0)}

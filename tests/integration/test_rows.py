@@ -218,6 +218,8 @@ def test_a_thread_takes_and_gives_up_data_while_it_runs(server):
     assert "Thread not found" in refused(server.post("/thread/none/data", {"data": [second]}), 404, "NOT_FOUND")
     assert server.stop() == 0
     server.start()
+    told = server.get(f"/thread/{thread}/status").json
+    assert (told["datasets"], told["file_ids"]) == (["shop"], [second])
     assert cell("SELECT sum(b) AS n FROM second", "sql")["result"]["rows"] == [[30]]
     assert cell("SELECT count(*) AS n FROM orders", "sql")["result"]["rows"] == [[2]]
     gone = cell("SELECT * FROM first", "sql")["result"]["error"]

@@ -8,6 +8,7 @@ import { panelOpen, PanelIfOpen, TableDialog } from './data/panel';
 import { schema } from './data/schema';
 import { Start } from './data/start';
 import { dropping, FileInput } from './data/upload';
+import { stepped } from './debug/open';
 import { go, route } from './route';
 import { Button } from './shared/button';
 import { Help, helping } from './shared/help';
@@ -22,6 +23,7 @@ import { threads } from './threads/list';
 import { ThreadView } from './threads/thread-view';
 
 const Status = lazy(() => import('./status/status'));
+const Debug = lazy(() => import('./debug/debug'));
 const side = signal(false); /* the drawer of a narrow window */
 
 function Head() {
@@ -90,6 +92,7 @@ export function App() {
       <TableDialog />
       <Help />
       <Checkpoints />
+      {stepped.value && <Suspense fallback={null}><Debug of={stepped.value} /></Suspense>}
       <KeyDialog />
     </>
   );

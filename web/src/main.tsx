@@ -3,6 +3,7 @@ import './style/base.css';
 import './style/frame.css';
 import './style/answer.css';
 import './style/data.css';
+import './style/debug.css';
 import { App } from './app';
 import { watchSchema } from './data/schema';
 import { loadSets } from './data/sets';

@@ -3,6 +3,7 @@ import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { post } from '../api/call';
 import type { Answer, Output, Result } from '../api/types';
+import { stepped } from '../debug/open';
 import { Button, CopyButton } from '../shared/button';
 import { seconds } from '../shared/text';
 import { running, thread } from '../threads/state';
@@ -51,6 +52,9 @@ export function CodeBlock({ code, language, output, ms, failed }: Props) {
       <p>
         <span>{language === 'python' ? 'Python' : 'SQL'}{ms !== undefined && ` · ${seconds(ms)}`}{failed && <b class="doubt"> failed</b>}</span>
         <CopyButton text={() => text.current} />
+        {thread.value && language === 'python' && (
+          <Button class="quiet" icon="steps" onClick={() => { stepped.value = { code: text.current, thread: thread.value!.id, datasets: thread.value!.data ? [thread.value!.data] : [] }; }}>Step through</Button>
+        )}
         {thread.value && !editing.value && <Button class="quiet" icon="pencil" onClick={() => { editing.value = true; }}>Edit</Button>}
         {editing.value && <Button class="quiet" onClick={() => { text.current = code; editing.value = false; again.value = null; error.value = null; }}>Discard</Button>}
         {editing.value && <Button class="main small" icon="play" disabled={busy.value || !!running.value} title="Run (Ctrl+Enter)" onClick={run}>{busy.value ? 'Running' : 'Run'}</Button>}

@@ -6,7 +6,8 @@ export const helping = signal(false);
 
 const KEYS: [string, string][] = [
   ['/', 'Write a question'], ['Enter', 'Ask'], ['Shift Enter', 'New line'], ['↑ ↓', 'Earlier questions, in an empty field'], ['Tab', 'Complete the name of a column'],
-  ['Esc', 'Stop the answer'], ['Alt N', 'New thread'], ['Alt T', 'Find a thread'], ['Alt D', 'Show the data'], ['Alt ↑ ↓', 'Walk through the answers'], ['Ctrl Enter', 'Run code that you edit'], ['?', 'This sheet']];
+  ['Esc', 'Stop the answer'], ['Alt N', 'New thread'], ['Alt T', 'Find a thread'], ['Alt D', 'Show the data'], ['Alt ↑ ↓', 'Walk through the answers'], ['Ctrl Enter', 'Run code that you edit'],
+  ['F10', 'Next line of code that you step through'], ['F11', 'Into a function; with Shift, out of it'], ['F8', 'Continue, or pause'], ['?', 'This sheet']];
 
 export function Help() {
   if (!helping.value) return null;

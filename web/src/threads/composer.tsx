@@ -4,6 +4,7 @@ import { useEffect, useRef } from 'preact/hooks';
 import { columnsByTable } from '../data/schema';
 import { chosen, nameOf, prompts } from '../data/sets';
 import { chooseFiles, uploading, UploadProgress } from '../data/upload';
+import { stepped } from '../debug/open';
 import { route } from '../route';
 import { Button } from '../shared/button';
 import { notice } from '../shared/say';
@@ -60,6 +61,11 @@ export function Composer() {
     offered.value = [];
     void ask(mode.value === 'question' || /^\s*(sql|python|plan):/i.test(value) ? value : `${mode.value.toUpperCase()}: ${value}`);
   }
+
+  const stepThrough = () => {
+    const code = text.value.trim(), here = thread.value;
+    if (code) stepped.value = { code, thread: here?.id, datasets: here ? (here.data ? [here.data] : []) : chosen.value };
+  };
 
   /* The word before the caret. */
   const wordAt = () => /[\p{L}\p{N}_]+$/u.exec(area.current!.value.slice(0, area.current!.selectionStart))?.[0] ?? '';
@@ -131,6 +137,7 @@ export function Composer() {
             {MODES.map(m => <button type="button" aria-pressed={mode.value === m.id} onClick={() => { mode.value = m.id; area.current!.focus(); }}>{m.name}</button>)}
           </div>
           <span />
+          {mode.value === 'python' && <Button class="quiet" icon="steps" aria-label="Step through" title="Step through" disabled={!text.value.trim()} onClick={stepThrough} />}
           {running.value
             ? <Button id="stop" title="Stop (Esc)" onClick={stopTurn}><Icon name="stop" />Stop</Button>
             : <button type="submit" id="send" title="Ask (Enter)"><Icon name="send" />{mode.value === 'question' ? 'Ask' : 'Run'}</button>}
