@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from api import QUICK, refused
-from server import BOUNDARY, FORM_END, FORM_TYPE, Server, part_head
+from server import BOUNDARY, FORM_END, FORM_TYPE, RIDDLE, Server, part_head
 
 KEYS = {"RIDDLE_API_KEYS": "ann:ann-key-0123456789,ben:ben-key-0123456789"}
 ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
@@ -244,11 +244,13 @@ def test_a_thread_goes_on_when_its_file_is_read_again(server):
     assert cell("print(list(codes['n']))", to=other)["stdout"] == "['1', '2']\n"
     # A kernel that was frozen keeps what it has; one that became a file would find another table: its loss is told.
     assert server.post(f"/thread/{thread}/freeze", {}).json["sandbox_status"] == "warm"
-    assert server.post(f"/thread/{other}/cool", {}).json["sandbox_status"] == "cold"
+    images = "asan" not in str(RIDDLE)  # a sanitizer's own memory is no part of an image
+    assert server.post(f"/thread/{other}/cool", {}).json["sandbox_status"] == ("cold" if images else "hot")
     assert patch(server, data_id, options={"types": None}).status == 200
     assert cell("print(kept)")["stdout"] == "3\n"
-    answer = server.post(f"/thread/{other}/execute", {"language": "python", "code": "print(list(codes['n']))"}).json
-    assert answer["result"]["stdout"] == "[1, 2]\n" and answer["state_lost"] is True, answer
+    if images:
+        answer = server.post(f"/thread/{other}/execute", {"language": "python", "code": "print(list(codes['n']))"}).json
+        assert answer["result"]["stdout"] == "[1, 2]\n" and answer["state_lost"] is True, answer
     assert server.delete(f"/data/{data_id}").status == 200
 
 
