@@ -222,6 +222,8 @@ int chat_import_messages(struct chat *c, const json_t *messages,
 int64_t chat_message_count(const struct chat *c);
 /* Of the image of a thread that is cold, in memory or not; some seconds old at most. 0: none. */
 int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id);
+/* Of all of the owner's, checkpoints included; those that share their bytes count once. */
+int64_t agent_owner_image_bytes(struct agent *a, const char *owner);
 
 /* Other data from the next turn on. What Python holds is kept only if the data is the same. */
 int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);

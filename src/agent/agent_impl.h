@@ -9,6 +9,7 @@
 #include "agent/turn_log.h"
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/hash.h"
 #include "base/id.h"
 #include "base/limits.h"
 #include "run/sandbox_terms.h"
@@ -62,10 +63,10 @@ struct agent {
     struct loop_timer *sweep;
     char started_at[CLOCK_ISO_SIZE];
     struct {
-        size_t n;             /* without those that are retired */
+        size_t n, cold;       /* files, and those that threads are now */
         int64_t bytes, at_ms; /* of all of them, when they were last looked at */
         struct image_size *sizes; /* of those n, sorted */
-    } images;
+    } images; /* image_quota.c */
     struct {
         void (*done)(void *arg);
         void *arg;
@@ -85,14 +86,11 @@ int keeper_begin(struct agent *a, struct err *err);
 void keeper_tell_settled(struct chat *c);
 /* The agent ends: calls who waits, and has nobody wait any more. */
 void keeper_forget(struct chat *c);
-void keeper_stats(struct agent *a, struct agent_stats *ret);
 /* A chat that was read from the store goes on with its image, if there is one. */
 void keeper_adopt(struct chat *c);
 void keeper_forget_data(struct agent *a, const char *owner, const char *id);
 void keeper_forget_chat(struct chat *c);
 void keeper_remove_images(struct agent *a, const char *owner, const char *id);
-/* UNAVAILABLE when images, with so many bytes more, take all the room that they may have. */
-int keeper_check_room(struct agent *a, int64_t bytes, struct err *err);
 /*
  * The image of a chat that is cold, for another one: a link that the next start removes, until
  * keeper_take_link() makes it that one's image.
@@ -112,6 +110,18 @@ int keeper_thread_file(const struct chat *c, const char *suffix, char ret[IMAGE_
                        struct err *err);
 #define CHECKPOINT_MARK ".cp-" /* in the names of checkpoints and of their index */
 void keeper_remove_checkpoints(const struct chat *c);
+/* Names of images: thread-data-owner-, then what they were made with, each in so many hex digits. */
+#define IMAGE_THREAD_HEX 32
+#define IMAGE_DATA_HEX 16
+#define IMAGE_OWNER_HEX 16
+#define IMAGE_OWNER_AT (IMAGE_THREAD_HEX + 1 + IMAGE_DATA_HEX + 1)
+#define IMAGE_PARTIAL ".partial" /* at the end of what is not complete */
+/* How they begin; of the owner: with the id "". */
+bool keeper_thread_name(const char *owner, const char *id, char ret[HASH_HEX_SIZE]);
+/* A file that says that an image went while its thread was not in memory; its size says why. */
+enum image_loss { LOST_DATA_CHANGED, LOST_MID_FORK, LOST_TO_QUOTA };
+#define IMAGE_LOST_TO_QUOTA "it was the oldest of the images of its owner beyond IMAGE_QUOTA_BYTES"
+void keeper_leave_lost(const struct agent *a, const char *thread, enum image_loss loss);
 /* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
 void agent_trim(struct agent *a, const struct chat *keep);
 /* Now, whatever is under way. */
@@ -125,6 +135,17 @@ void chat_remember(struct chat *c, const char *role, const char *content, const 
  */
 void chat_adopt(struct chat *c, const json_t *earlier);
 struct catalog *agent_known_catalog(struct agent *a, const char *key); /* a reference, or NULL */
+
+/* ---- image_quota.c ---- */
+
+void keeper_stats(struct agent *a, struct agent_stats *ret);
+/* UNAVAILABLE when images, with so many bytes more, take all the room that they may have. */
+int keeper_check_room(struct agent *a, int64_t bytes, struct err *err);
+/*
+ * The chat has a new image: the oldest of its owner beyond IMAGE_QUOTA_BYTES go, and their threads
+ * tell. The newest stays in any case.
+ */
+void keeper_trim_images(const struct chat *c);
 
 /* ---- fork.c ---- */
 

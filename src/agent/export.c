@@ -153,7 +153,10 @@ int chat_import_image(struct chat *c, const char *file, const char *data, struct
         return r;
     thread_kernel_drop(c->kernel, NULL);
     (void)thread_kernel_take_loss(c->kernel);
-    return keeper_take_link(c, err);
+    r = keeper_take_link(c, err);
+    if (r == 0)
+        keeper_trim_images(c);
+    return r;
 }
 
 struct importing {

@@ -5,10 +5,11 @@
  * at once. What cannot be imaged is frozen only, or given up, and the thread says so.
  *
  * An image is named by its thread, by the data that the thread has (with other data it is not
- * found) and by the ids of its data sets and uploads: when one is deleted, its images go, too. When
- * a kernel has been made from it, it is kept under another name until there is a new one: after a
- * server that was killed the thread goes on from it, and says so if code ran since that is not in
- * it. With CHECKPOINT_SECONDS kernels that live write images, too.
+ * found), by its owner, whose quota it counts for (image_quota.c), and by the ids of its data sets
+ * and uploads: when one is deleted, its images go, too. When a kernel has been made from it, it is
+ * kept under another name until there is a new one: after a server that was killed the thread goes
+ * on from it, and says so if code ran since that is not in it. With CHECKPOINT_SECONDS kernels that
+ * live write images, too.
  */
 
 #include <dirent.h>
@@ -33,12 +34,8 @@
     60000 /* how long a kernel without variables is kept for the next message */
 #define LOOK_MS                                                                                    \
     10 /* how often kernels are looked at that are being put aside when the server stops */
-#define PARTIAL ".partial"
-#define LINKED ".link" PARTIAL /* another name of an image: never one that is written to */
+#define LINKED ".link" IMAGE_PARTIAL /* another name of an image: never one that is written to */
 #define LINKED_PATH_SIZE (IMAGE_PATH_SIZE + sizeof(LINKED))
-#define IMAGES_KNOWN_MS 2000
-#define THREAD_HEX 32
-#define DATA_HEX 16
 #define SOURCE_HEX 8
 #define IMAGE_NAME_SIZE 240 /* leaves room for what is put behind it */
 
@@ -51,7 +48,7 @@ struct settle_waiter {
 
 /* ---- images ---- */
 
-static bool thread_name(const char *owner, const char *id, char ret[HASH_HEX_SIZE])
+bool keeper_thread_name(const char *owner, const char *id, char ret[HASH_HEX_SIZE])
 {
     char text[256];
     int n = snprintf(text, sizeof(text), "%s\n%s", owner, id);
@@ -66,7 +63,7 @@ static bool add_sources(const struct chat *c, const json_t *ids, char *name, siz
     json_t *id;
     json_array_foreach(ids, i, id) {
         size_t len = strlen(name);
-        if (len + SOURCE_HEX >= n || !thread_name(c->owner, json_string_value(id), source))
+        if (len + SOURCE_HEX >= n || !keeper_thread_name(c->owner, json_string_value(id), source))
             return false;
         snprintf(name + len, n - len, "%.*s", SOURCE_HEX, source);
     }
@@ -76,12 +73,14 @@ static bool add_sources(const struct chat *c, const json_t *ids, char *name, siz
 /* False when the chat can have none. */
 static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
 {
-    char thread[HASH_HEX_SIZE], data[HASH_HEX_SIZE], name[IMAGE_NAME_SIZE];
+    char thread[HASH_HEX_SIZE], data[HASH_HEX_SIZE], owner[HASH_HEX_SIZE], name[IMAGE_NAME_SIZE];
     const char *key = c->has_data && c->data.key ? c->data.key : "";
     if (!c->agent->env.store || !c->agent->env.cfg->images_bytes || c->data_is_gone ||
-        !thread_name(c->owner, c->id, thread) || hash_bytes(key, strlen(key), data, NULL) < 0)
+        !keeper_thread_name(c->owner, c->id, thread) ||
+        !keeper_thread_name(c->owner, "", owner) || hash_bytes(key, strlen(key), data, NULL) < 0)
         return false;
-    snprintf(name, sizeof(name), "%.*s-%.*s-", THREAD_HEX, thread, DATA_HEX, data);
+    snprintf(name, sizeof(name), "%.*s-%.*s-%.*s-", IMAGE_THREAD_HEX, thread, IMAGE_DATA_HEX, data,
+             IMAGE_OWNER_HEX, owner);
     if (!add_sources(c, c->datasets, name, sizeof(name)) ||
         !add_sources(c, c->uploads, name, sizeof(name)))
         return false;
@@ -89,22 +88,19 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
     return true;
 }
 
-/* A file that says that an image went while its thread was not in memory; its size says why. */
-enum image_loss { LOST_DATA_CHANGED, LOST_MID_FORK };
-
 static bool lost_path(const struct agent *a, const char *thread, char ret[IMAGE_PATH_SIZE])
 {
-    int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home, THREAD_HEX,
-                     thread);
+    int n = snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s-lost", a->env.cfg->home,
+                     IMAGE_THREAD_HEX, thread);
     return n < IMAGE_PATH_SIZE;
 }
 
-static void leave_lost(const struct agent *a, const char *thread, enum image_loss loss)
+void keeper_leave_lost(const struct agent *a, const char *thread, enum image_loss loss)
 {
     char path[IMAGE_PATH_SIZE];
     struct err ignored = ERR_INIT;
     if (lost_path(a, thread, path))
-        (void)fd_replace_file(path, "01", (size_t)loss, 0600, &ignored);
+        (void)fd_replace_file(path, "012", (size_t)loss, 0600, &ignored);
 }
 
 /* Why it was removed, once. NULL: there is no such file. */
@@ -113,19 +109,20 @@ static const char *take_lost(const struct agent *a, const char *thread)
     static const char *const reasons[] = {
         [LOST_DATA_CHANGED] = "its data changed while it was put aside",
         [LOST_MID_FORK] = "the server ended while the thread was forked",
+        [LOST_TO_QUOTA] = IMAGE_LOST_TO_QUOTA,
     };
     char path[IMAGE_PATH_SIZE];
     struct stat st;
     if (!lost_path(a, thread, path) || stat(path, &st) < 0 || unlink(path) < 0)
         return NULL;
-    return reasons[st.st_size > 0 ? LOST_MID_FORK : LOST_DATA_CHANGED];
+    return reasons[MIN_OF(st.st_size, LOST_TO_QUOTA)];
 }
 
 void keeper_adopt(struct chat *c)
 {
     char path[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
     struct err ignored = ERR_INIT;
-    if (!image_path(c, path) || !thread_name(c->owner, c->id, thread))
+    if (!image_path(c, path) || !keeper_thread_name(c->owner, c->id, thread))
         return;
     bool is_old = false, found = thread_sleep_recover(path, &is_old);
     const char *lost = take_lost(c->agent, thread);
@@ -148,31 +145,33 @@ static bool remove_images(struct agent *a, const char *thread, const char *part)
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     DIR *dir = a->env.store ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
-        if (strncmp(e->d_name, thread, THREAD_HEX) == 0 && strstr(e->d_name, part))
+        if (strncmp(e->d_name, thread, IMAGE_THREAD_HEX) == 0 && strstr(e->d_name, part))
             any = unlinkat(dirfd(dir), e->d_name, 0) == 0 || any;
     if (dir)
         closedir(dir);
+    if (any)
+        a->images.at_ms = 0; /* their bytes are free at once */
     return any;
 }
 
 void keeper_remove_images(struct agent *a, const char *owner, const char *id)
 {
     char thread[HASH_HEX_SIZE];
-    if (thread_name(owner, id, thread))
+    if (keeper_thread_name(owner, id, thread))
         (void)remove_images(a, thread, "");
 }
 
 void keeper_remove_checkpoints(const struct chat *c)
 {
     char thread[HASH_HEX_SIZE];
-    if (thread_name(c->owner, c->id, thread))
+    if (keeper_thread_name(c->owner, c->id, thread))
         (void)remove_images(c->agent, thread, CHECKPOINT_MARK);
 }
 
 /* Whether an image's name says that it has this source. */
 static bool has_source(const char *name, const char *source)
 {
-    const size_t first = THREAD_HEX + 1 + DATA_HEX + 1;
+    const size_t first = IMAGE_OWNER_AT + IMAGE_OWNER_HEX + 1;
     for (size_t at = first; at + SOURCE_HEX <= strlen(name); at += SOURCE_HEX)
         if (strncmp(name + at, source, SOURCE_HEX) == 0)
             return true;
@@ -183,10 +182,10 @@ void keeper_forget_data(struct agent *a, const char *owner, const char *id)
 {
     char path[IMAGE_PATH_SIZE], source[HASH_HEX_SIZE];
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
-    DIR *dir = a->env.store && thread_name(owner, id, source) ? opendir(path) : NULL;
+    DIR *dir = a->env.store && keeper_thread_name(owner, id, source) ? opendir(path) : NULL;
     for (struct dirent *e; dir && (e = readdir(dir));)
         if (has_source(e->d_name, source)) {
-            leave_lost(a, e->d_name, LOST_DATA_CHANGED);
+            keeper_leave_lost(a, e->d_name, LOST_DATA_CHANGED);
             unlinkat(dirfd(dir), e->d_name, 0);
         }
     if (dir)
@@ -203,9 +202,9 @@ void keeper_forget_chat(struct chat *c)
 void agent_forget_files(struct agent *a, const char *owner, const char *thread_id)
 {
     char thread[HASH_HEX_SIZE];
-    if (!chat_find(a, owner, thread_id) && thread_name(owner, thread_id, thread) &&
+    if (!chat_find(a, owner, thread_id) && keeper_thread_name(owner, thread_id, thread) &&
         remove_images(a, thread, ""))
-        leave_lost(a, thread, LOST_DATA_CHANGED);
+        keeper_leave_lost(a, thread, LOST_DATA_CHANGED);
 }
 
 int keeper_image_file(const struct chat *c, const char *suffix, char ret[IMAGE_PATH_SIZE],
@@ -222,10 +221,10 @@ int keeper_thread_file(const struct chat *c, const char *suffix, char ret[IMAGE_
                        struct err *err)
 {
     char thread[HASH_HEX_SIZE];
-    if (!c->agent->env.store || !thread_name(c->owner, c->id, thread))
+    if (!c->agent->env.store || !keeper_thread_name(c->owner, c->id, thread))
         return err_set(err, ERR_CONFLICT, "this thread cannot have an image");
-    snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s%s", c->agent->env.cfg->home, THREAD_HEX, thread,
-             suffix);
+    snprintf(ret, IMAGE_PATH_SIZE, "%s/images/%.*s%s", c->agent->env.cfg->home, IMAGE_THREAD_HEX,
+             thread, suffix);
     return 0;
 }
 
@@ -259,96 +258,16 @@ int keeper_take_link(struct chat *c, struct err *err)
     return thread_kernel_adopt(c->kernel, image, err);
 }
 
-/* Of a thread that is cold: not a base, nor one that is retired, half written or lost. */
-static bool is_image(const char *name)
-{
-    return strspn(name, "0123456789abcdef") == THREAD_HEX && !strchr(name, '.') &&
-           !strstr(name, "-lost");
-}
-
-struct image_size {
-    char thread[THREAD_HEX + 1]; /* how its name begins */
-    int64_t bytes;
-};
-
-static int compare_sizes(const void *a, const void *b)
-{
-    return strcmp(((const struct image_size *)a)->thread, ((const struct image_size *)b)->thread);
-}
-
-static void add_size(struct agent *a, size_t *room, const char *name, int64_t bytes)
-{
-    if (a->images.n == *room) {
-        size_t more = MAX_OF(64, 2 * *room);
-        struct image_size *sizes = realloc(a->images.sizes, more * sizeof(*sizes));
-        if (!sizes)
-            return;
-        a->images.sizes = sizes;
-        *room = more;
-    }
-    struct image_size *s = &a->images.sizes[a->images.n++];
-    snprintf(s->thread, sizeof(s->thread), "%.*s", THREAD_HEX, name);
-    s->bytes = bytes;
-}
-
-/* Bytes of all images, as they were some seconds ago at most. */
-static int64_t images_bytes(struct agent *a)
-{
-    size_t room = 0;
-    char path[IMAGE_PATH_SIZE];
-    struct stat st;
-    if (a->images.at_ms && clock_now_ms() - a->images.at_ms < IMAGES_KNOWN_MS)
-        return a->images.bytes;
-    a->images.bytes = 0;
-    a->images.n = 0;
-    free(TAKE_PTR(a->images.sizes));
-    a->images.at_ms = clock_now_ms();
-    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
-    DIR *dir = opendir(path);
-    for (struct dirent *e; dir && (e = readdir(dir));)
-        if (fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode)) {
-            a->images.bytes += st.st_size;
-            if (is_image(e->d_name))
-                add_size(a, &room, e->d_name, st.st_size);
-        }
-    if (dir)
-        closedir(dir);
-    if (a->images.n > 0)
-        qsort(a->images.sizes, a->images.n, sizeof(*a->images.sizes), compare_sizes);
-    return a->images.bytes;
-}
-
-int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id)
-{
-    char thread[HASH_HEX_SIZE];
-    struct image_size key, *found = NULL;
-    if (!a->env.store || a->env.cfg->images_bytes == 0 || !thread_name(owner, thread_id, thread))
-        return 0;
-    (void)images_bytes(a);
-    snprintf(key.thread, sizeof(key.thread), "%.*s", THREAD_HEX, thread);
-    if (a->images.n > 0)
-        found = bsearch(&key, a->images.sizes, a->images.n, sizeof(key), compare_sizes);
-    return found ? found->bytes : 0;
-}
-
-void keeper_stats(struct agent *a, struct agent_stats *ret)
-{
-    if (a->env.store && a->env.cfg->images_bytes > 0) {
-        ret->images_bytes = images_bytes(a);
-        ret->cold = a->images.n;
-    }
-}
-
 /* What a server that was killed left half written or half linked. */
 static void remove_partial(struct agent *a, const char *path)
 {
     DIR *dir = opendir(path);
     for (struct dirent *e; dir && (e = readdir(dir));) {
         const char *dot = strrchr(e->d_name, '.');
-        if (!dot || !str_eq(dot, PARTIAL))
+        if (!dot || !str_eq(dot, IMAGE_PARTIAL))
             continue;
         if (strstr(e->d_name, LINKED))
-            leave_lost(a, e->d_name, LOST_MID_FORK); /* unless the thread has another image */
+            keeper_leave_lost(a, e->d_name, LOST_MID_FORK); /* unless there is another image */
         unlinkat(dirfd(dir), e->d_name, 0);
     }
     if (dir)
@@ -357,10 +276,19 @@ static void remove_partial(struct agent *a, const char *path)
 
 /* ---- putting a kernel aside ---- */
 
+/* May have: its kernel is its image, or is as the image that it wrote when it was due. */
+static bool has_new_image(const struct chat *c)
+{
+    enum kernel_state state = thread_kernel_state(c->kernel);
+    return state == KERNEL_COLD ||
+           (state == KERNEL_HOT && c->agent->env.cfg->checkpoint_s > 0 &&
+            thread_kernel_has_variables(c->kernel) && !thread_kernel_unsaved_ms(c->kernel));
+}
+
 void keeper_tell_settled(struct chat *c)
 {
-    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
-        c->agent->images.at_ms = 0; /* there is one more */
+    if (has_new_image(c))
+        keeper_trim_images(c);
     if (c->data_is_gone)
         keeper_forget_chat(c);
     while (c->settling && !kernel_state_is_moving(thread_kernel_state(c->kernel))) {
@@ -422,14 +350,6 @@ int chat_freeze(struct chat *c, struct err *err)
     if (thread_kernel_state(c->kernel) == KERNEL_WARM)
         return 0;
     return thread_kernel_freeze(c->kernel, err);
-}
-
-int keeper_check_room(struct agent *a, int64_t bytes, struct err *err)
-{
-    if (images_bytes(a) + bytes < a->env.cfg->images_bytes)
-        return 0;
-    return err_set(err, ERR_UNAVAILABLE,
-                   "images take all the room that they may have (RIDDLE_IMAGES_SIZE)");
 }
 
 static int write_image(struct chat *c,

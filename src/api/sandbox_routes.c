@@ -575,12 +575,15 @@ static void get_statistics(struct http_request *req)
     struct sandbox_stats s;
     agent_sandbox_stats(app_of(req)->agent, http_owner(req), &s);
     double n = s.executions ? (double)s.executions : 1;
-    json_t *stats = json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:o}", "active_sandboxes",
+    json_t *stats = json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "active_sandboxes",
                               (json_int_t)s.active, "total_executions", (json_int_t)s.executions,
                               "successful_executions", (json_int_t)s.succeeded, "failed_executions",
                               (json_int_t)(s.executions - s.succeeded), "success_rate",
                               100.0 * (double)s.succeeded / n, "average_execution_time",
-                              s.seconds / n, "timestamp", sandbox_now());
+                              s.seconds / n, "image_bytes",
+                              (json_int_t)agent_owner_image_bytes(app_of(req)->agent,
+                                                                  http_owner(req)),
+                              "timestamp", sandbox_now());
     http_reply_json(req, 200,
                     json_pack("{s:o, s:s, s:o}", "statistics", stats, "user_id", http_owner(req),
                               "timestamp", sandbox_now()));

@@ -87,6 +87,9 @@
                  "holds, and 80 MB for each start of the server that wrote some. Beyond it "       \
                  "kernels are not written to files: they are frozen, and given up when there "     \
                  "are too many. 0: there are no such files.")                                      \
+    CONFIG_BYTES(image_quota_bytes, "IMAGE_QUOTA_BYTES", "2g", 0, 1125899906842624,                \
+                 "Bytes of those files of one owner, checkpoints included; past it the oldest "    \
+                 "are removed, and their threads say so. The newest one stays. 0 for no limit.")   \
     CONFIG_INT(sandbox_idle_s, "RIDDLE_SANDBOX_IDLE_SECONDS", 1800, 1, 3153600000,                 \
                "A sandbox of /sandbox that nobody has used for so long is deleted; one may ask "   \
                "for less.")                                                                        \

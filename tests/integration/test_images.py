@@ -334,6 +334,47 @@ def test_room_for_images_is_bounded(tmp_path):
         assert execute(server, threads[0], "len(kept)")["result"]["rows"] == [[2000000]]
 
 
+def test_oldest_images_beyond_the_quota_of_their_owner_go(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    server = Server(tmp_path, **QUICK, **KEYS, IMAGE_QUOTA_BYTES="3m")
+    server.key = ANN
+
+    def filled(key=ANN):
+        thread = server.post("/thread/new", {"datasets": ["sales"]}, key=key).json["thread_id"]
+        assert server.post(f"/thread/{thread}/execute", {"code": "import os\nkept = os.urandom(2000000)"}, key=key).json["status"] == "succeeded"
+        assert server.post(f"/thread/{thread}/cool", {}, key=key).json["sandbox"]["bytes"] > 2_000_000
+        return thread
+
+    def image_bytes(key=ANN):
+        return server.get("/sandbox/statistics", key=key).json["statistics"]["image_bytes"]
+
+    def lost(thread):
+        answer = execute(server, thread, "'kept' in globals()")
+        assert answer["result"]["rows"] == [[False]] and answer["state_lost"] is True, answer
+        return answer["state_lost_reason"]
+
+    with server:
+        bens = filled(BEN)  # the oldest of all, of another owner
+        first = filled()
+        branch = server.post(f"/thread/{first}/fork", {}).json["thread_id"]
+        assert server.post(f"/thread/{first}/checkpoint", {}).status == 200
+        assert 2_000_000 < image_bytes() < 2_500_000, "three names of one file count once"
+        second = filled()
+        assert 2_000_000 < image_bytes() < 2_500_000 and 2_000_000 < image_bytes(BEN) < 2_500_000
+        assert server.get(f"/thread/{first}/checkpoints").json["checkpoints"] == []
+        for thread in first, branch:
+            assert status(server, thread)["sandbox"]["has_variables"] is False
+            assert "IMAGE_QUOTA_BYTES" in lost(thread)
+    with server:  # threads that are not in memory
+        filled()
+        assert "IMAGE_QUOTA_BYTES" in lost(second)
+        assert server.post(f"/thread/{bens}/execute", {"code": "len(kept)"}, key=BEN).json["result"]["rows"] == [[2_000_000]]
+        for thread in server.get("/threads").json["threads"]:
+            server.delete(f"/thread/{thread}")
+        assert image_bytes() == 0 and [n for n in images(server) if not n.startswith(image_prefix(bens, "ben"))] == []
+
+
 # ---- forks ----
 
 STATE = ("import pandas as pd\ndef count():\n    n = 0\n    while True:\n        n += 1\n        yield n\ng = count()\nfirst = [next(g), next(g)]\n"
