@@ -110,7 +110,7 @@ int keeper_thread_file(const struct chat *c, const char *suffix, char ret[IMAGE_
                        struct err *err);
 #define CHECKPOINT_MARK ".cp-" /* in the names of checkpoints and of their index */
 void keeper_remove_checkpoints(const struct chat *c);
-/* Names of images: thread-data-owner-, then what they were made with, each in so many hex digits. */
+/* Names of images: thread-data-owner-, then what they were made with, each in hexadecimal. */
 #define IMAGE_THREAD_HEX 32
 #define IMAGE_DATA_HEX 16
 #define IMAGE_OWNER_HEX 16

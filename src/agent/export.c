@@ -121,12 +121,14 @@ int agent_begin_image(struct agent *a, int64_t bytes, char ret[AGENT_PATH_SIZE],
 static int check_head(const struct chat *c, const char *file, struct err *err)
 {
     char id[IMAGE_BASE_ID_SIZE], dir[IMAGE_PATH_SIZE], base[IMAGE_PATH_SIZE + 64];
+    struct seal seal;
     auto_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
         return err_errno(err, ERR_IO, errno, "opening the image");
-    int r = image_file_open(fd, id, err);
+    int r = image_file_unlock(fd, c->agent->env.cfg->image_key, id, &seal, err);
     if (r < 0)
         return r;
+    seal_end(&seal);
     snprintf(dir, sizeof(dir), "%s/images", c->agent->env.cfg->home);
     image_base_path(dir, id, base, sizeof(base));
     if (id[0] && access(base, R_OK) < 0)

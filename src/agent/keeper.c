@@ -512,7 +512,9 @@ static void on_sweep(void *arg)
 int keeper_begin(struct agent *a, struct err *err)
 {
     char path[IMAGE_PATH_SIZE];
-    int r = 0;
+    int r = a->env.cfg->image_key[0] ? seal_check_key(a->env.cfg->image_key, err) : 0;
+    if (r < 0)
+        return err_wrap(err, "RIDDLE_IMAGE_KEY");
     snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
     if (a->env.store)
         r = fd_mkdir_p(path, 0700, err);

@@ -90,6 +90,10 @@
     CONFIG_BYTES(image_quota_bytes, "IMAGE_QUOTA_BYTES", "2g", 0, 1125899906842624,                \
                  "Bytes of those files of one owner, checkpoints included; past it the oldest "    \
                  "are removed, and their threads say so. The newest one stays. 0 for no limit.")   \
+    CONFIG_SECRET(image_key, "RIDDLE_IMAGE_KEY", "",                                               \
+                  "Key that those files are encrypted with: 64 hexadecimal digits, as "            \
+                  "`openssl rand -hex 32` prints. Files of another key, or of none, are refused, " \
+                  "and their threads say so. Empty: they are not encrypted.")                      \
     CONFIG_INT(sandbox_idle_s, "RIDDLE_SANDBOX_IDLE_SECONDS", 1800, 1, 3153600000,                 \
                "A sandbox of /sandbox that nobody has used for so long is deleted; one may ask "   \
                "for less.")                                                                        \

@@ -10,43 +10,109 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/fdio.h"
+#include "base/id.h"
 #include "base/macros.h"
 #include "base/str.h"
 
 #define BASE_PREFIX "base-"
+#define SALT_HEX 32
 
 struct file_head {
     char magic[8];
-    char base_id[IMAGE_BASE_ID_SIZE];
-    char unused[IMAGE_FILE_HEAD_BYTES - 8 - IMAGE_BASE_ID_SIZE];
+    struct {
+        char base_id[IMAGE_BASE_ID_SIZE];
+        char salt[SALT_HEX + 1]; /* "": it is not sealed */
+    } known; /* what the key of the file is derived from besides */
+    char check[HASH_HEX_SIZE];
+    char unused[IMAGE_FILE_HEAD_BYTES - 8 - IMAGE_BASE_ID_SIZE - SALT_HEX - 1 - HASH_HEX_SIZE];
 };
 
 _Static_assert(sizeof(struct file_head) == IMAGE_FILE_HEAD_BYTES, "pages of images are aligned");
 
 static const char magic[8] = "RddlImg2";
 
-int image_file_begin(int fd, const char *base_id, struct err *err)
+int image_file_begin(int fd, const char *base_id, const char *key, struct seal *ret_seal,
+                     struct err *err)
 {
     struct file_head h = { 0 };
+    int r = 0;
+    *ret_seal = (struct seal){ 0 };
     memcpy(h.magic, magic, sizeof(magic));
-    snprintf(h.base_id, sizeof(h.base_id), "%s", base_id);
-    ssize_t n = write(fd, &h, sizeof(h));
-    return n == (ssize_t)sizeof(h) ? 0 : err_errno(err, ERR_IO, errno, "writing an image");
+    snprintf(h.known.base_id, sizeof(h.known.base_id), "%s", base_id);
+    if (key[0]) {
+        id_hex(h.known.salt, SALT_HEX);
+        r = seal_begin(ret_seal, key, &h.known, sizeof(h.known), h.check, err);
+    }
+    if (r == 0 && write(fd, &h, sizeof(h)) != (ssize_t)sizeof(h))
+        r = err_errno(err, ERR_IO, errno, "writing an image");
+    if (r < 0)
+        seal_end(ret_seal);
+    return r;
 }
 
-static bool is_id(const char *s)
+static bool is_id(const char *s, size_t size)
 {
-    return strspn(s, "0123456789abcdef") == strlen(s);
+    return s[size - 1] == 0 && strspn(s, "0123456789abcdef") == strlen(s);
+}
+
+static int read_head(int fd, struct file_head *ret, struct err *err)
+{
+    ssize_t n = read(fd, ret, sizeof(*ret));
+    if (n != (ssize_t)sizeof(*ret) || memcmp(ret->magic, magic, sizeof(magic)) != 0 ||
+        !is_id(ret->known.base_id, sizeof(ret->known.base_id)) ||
+        !is_id(ret->known.salt, sizeof(ret->known.salt)) || !is_id(ret->check, sizeof(ret->check)))
+        return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
+    return 0;
 }
 
 int image_file_open(int fd, char ret_base_id[IMAGE_BASE_ID_SIZE], struct err *err)
 {
     struct file_head h;
-    ssize_t n = read(fd, &h, sizeof(h));
-    if (n != (ssize_t)sizeof(h) || memcmp(h.magic, magic, sizeof(magic)) != 0 ||
-        h.base_id[sizeof(h.base_id) - 1] != 0 || !is_id(h.base_id))
-        return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
-    memcpy(ret_base_id, h.base_id, sizeof(h.base_id));
+    int r = read_head(fd, &h, err);
+    if (r == 0)
+        memcpy(ret_base_id, h.known.base_id, sizeof(h.known.base_id));
+    return r;
+}
+
+int image_file_unlock(int fd, const char *key, char ret_base_id[IMAGE_BASE_ID_SIZE],
+                      struct seal *ret_seal, struct err *err)
+{
+    struct file_head h;
+    char check[HASH_HEX_SIZE];
+    *ret_seal = (struct seal){ 0 };
+    int r = read_head(fd, &h, err);
+    if (r < 0)
+        return r;
+    memcpy(ret_base_id, h.known.base_id, sizeof(h.known.base_id));
+    if (!h.known.salt[0] && !key[0])
+        return 0;
+    if (!h.known.salt[0])
+        return err_set(err, ERR_CONFLICT, "the image is not sealed with RIDDLE_IMAGE_KEY");
+    if (!key[0])
+        return err_set(err, ERR_CONFLICT, "the image is sealed, and RIDDLE_IMAGE_KEY is not set");
+    r = seal_begin(ret_seal, key, &h.known, sizeof(h.known), check, err);
+    if (r == 0 && !str_eq(check, h.check))
+        r = err_set(err, ERR_CONFLICT,
+                    "the image is sealed with another key than RIDDLE_IMAGE_KEY");
+    if (r < 0)
+        seal_end(ret_seal);
+    return r;
+}
+
+int image_read_piece(int fd, char *piece, size_t n, size_t *ret_len, struct err *err)
+{
+    size_t len = 0;
+    while (len < n) {
+        ssize_t more = read(fd, piece + len, n - len);
+        if (more < 0 && errno == EINTR)
+            continue;
+        if (more < 0)
+            return err_errno(err, ERR_IO, errno, "reading an image");
+        if (more == 0)
+            break;
+        len += (size_t)more;
+    }
+    *ret_len = len;
     return 0;
 }
 

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from api import QUICK, refused, wait_for_metric
+from api import QUICK, fails_to_start, refused, wait_for_metric
 from server import RIDDLE, Server, wait_until
 from test_chat import KEYS, SALES, new_thread, say, stream
 from test_files import PETS, give, listed
@@ -373,6 +373,60 @@ def test_oldest_images_beyond_the_quota_of_their_owner_go(tmp_path):
         for thread in server.get("/threads").json["threads"]:
             server.delete(f"/thread/{thread}")
         assert image_bytes() == 0 and [n for n in images(server) if not n.startswith(image_prefix(bens, "ben"))] == []
+
+
+def test_images_are_sealed_with_the_key_of_the_operator(tmp_path):
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    key = "0123456789abcdef" * 4
+    make = "import os\nkept = '-'.join(['a', 'secret', 'of', 'mine']) * 100000\nmore = os.urandom(1000000)\nnumbers = iter(range(9))\nfirst = next(numbers)"
+    secret = b"-secret-of-minea-secret-of-minea"
+
+    def started(key):
+        return Server(tmp_path, **QUICK, RIDDLE_IMAGE_KEY=key)
+
+    def lost(server, thread):
+        answer = execute(server, thread, "'kept' in globals()")
+        assert answer["result"]["rows"] == [[False]] and answer["state_lost"] is True, answer
+        return answer["state_lost_reason"]
+
+    def found(server):
+        return [p.name for p in (server.home / "images").iterdir() if secret in p.read_bytes()]
+
+    with started("") as server:
+        plain = new_thread(server)
+        execute(server, plain, make)
+        cool(server, plain)
+        assert len(found(server)) == 1
+    with started(key) as server:
+        assert "not sealed with RIDDLE_IMAGE_KEY" in lost(server, plain)
+        threads = [new_thread(server) for _ in range(4)]
+        for thread in threads:
+            execute(server, thread, make)
+            cool(server, thread)
+        assert value(server, threads[0], "str((len(kept), len(more), next(numbers)))") == "(1600000, 1000000, 1)"
+        assert value(server, threads[0], f"'{key}' in str(dict(os.environ))") is False
+        cool(server, threads[0])
+        assert found(server) == []
+        for at in 100, 5000, -5:  # of the head, of the first piece, of the last tag
+            name, = (n for n in images(server) if n.startswith(image_prefix(threads[3])))
+            path = server.home / "images" / name
+            raw = bytearray(path.read_bytes())
+            raw[at] ^= 1
+            path.write_bytes(raw)
+            assert "image cannot be used" in lost(server, threads[3])
+            execute(server, threads[3], make)
+            cool(server, threads[3])
+        path.write_bytes(path.read_bytes()[:4096 + 2 * (262144 + 16)])  # whole pieces
+        assert "image cannot be used" in lost(server, threads[3])
+    with started("f" * 64) as server:
+        assert "sealed with another key than RIDDLE_IMAGE_KEY" in lost(server, threads[1])
+    with started("") as server:
+        assert "sealed, and RIDDLE_IMAGE_KEY is not set" in lost(server, threads[2])
+    with started(key) as server:
+        assert value(server, threads[0], "next(numbers)") == 2
+    code, said_why = fails_to_start(started(key[1:]))
+    assert code != 0 and "RIDDLE_IMAGE_KEY: the key is not 64 hexadecimal digits" in said_why and key[1:] not in said_why, said_why
 
 
 # ---- forks ----

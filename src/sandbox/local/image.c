@@ -18,51 +18,41 @@
 #include "sandbox/local/local_impl.h"
 
 #define PIPE_BYTES (1 << 20) /* of an image on its way */
-#define PIECE_BYTES (256u << 10)
 
 struct image_writer {
     uv_work_t work;
     int pipe, file;
+    struct seal seal; /* not begun: as the kernel writes it */
     int64_t max_bytes;
     link_done_fn done;
     void *arg;
     struct err err;
 };
 
-/* As much as there is, less than a whole piece only at the end. */
-static int read_piece(int pipe, char *piece, size_t *ret_len, struct err *err)
+static int write_piece(struct image_writer *w, const char *piece, size_t n, char *sealed)
 {
-    size_t len = 0;
-    while (len < PIECE_BYTES) {
-        ssize_t n = read(pipe, piece + len, PIECE_BYTES - len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_errno(err, ERR_IO, errno, "reading an image from its kernel");
-        if (n == 0)
-            break;
-        len += (size_t)n;
-    }
-    *ret_len = len;
-    return 0;
+    if (!w->seal.cipher)
+        return fd_write_all(w->file, piece, n, &w->err);
+    int r = seal_piece(&w->seal, n < IMAGE_PIECE_BYTES, piece, n, sealed, &w->err);
+    return r < 0 ? r : fd_write_all(w->file, sealed, n + SEAL_TAG_BYTES, &w->err);
 }
 
 static void write_work(uv_work_t *work)
 {
     struct image_writer *w = work->data;
-    auto_free char *piece = malloc(PIECE_BYTES);
+    auto_free char *piece = malloc(IMAGE_PIECE_BYTES), *sealed = malloc(IMAGE_SEALED_PIECE_BYTES);
     int64_t bytes = 0;
-    int r = piece ? 0 : err_set(&w->err, ERR_NO_MEMORY, "out of memory");
+    int r = piece && sealed ? 0 : err_set(&w->err, ERR_NO_MEMORY, "out of memory");
     while (r == 0) {
         size_t n = 0;
-        r = read_piece(w->pipe, piece, &n, &w->err);
+        r = image_read_piece(w->pipe, piece, IMAGE_PIECE_BYTES, &n, &w->err);
         bytes += (int64_t)n;
         if (r == 0 && bytes > w->max_bytes)
             r = err_set(&w->err, ERR_TOO_LARGE, "the image has more than %lld bytes",
                         (long long)w->max_bytes);
         if (r == 0)
-            r = fd_write_all(w->file, piece, n, &w->err);
-        if (n < PIECE_BYTES)
+            r = write_piece(w, piece, n, sealed);
+        if (n < IMAGE_PIECE_BYTES)
             break;
     }
     close(TAKE_FD(w->pipe)); /* a kernel that still writes is told */
@@ -78,21 +68,24 @@ static void write_done(uv_work_t *work, int status)
     if (w->pipe >= 0)
         close(w->pipe);
     close(w->file);
+    seal_end(&w->seal);
     w->done(w->arg, w->err.code ? &w->err : NULL);
     free(w);
 }
 
-static int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, const char *base_id,
-                              int64_t max_bytes, link_done_fn done, void *arg, struct err *err)
+static int image_writer_begin(const struct local *p, int pipe, const char *path,
+                              const char *base_id, int64_t max_bytes, link_done_fn done, void *arg,
+                              struct err *err)
 {
     struct image_writer *w = calloc(1, sizeof(*w));
+    struct seal seal;
     unlink(path);
     int file = w ? open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     if (file < 0) {
         free(w);
         return err_errno(err, ERR_IO, errno, "making an image");
     }
-    int r = image_file_begin(file, base_id, err);
+    int r = image_file_begin(file, base_id, p->base.cfg->image_key, &seal, err);
     if (r < 0) {
         close(file);
         free(w);
@@ -100,12 +93,13 @@ static int image_writer_begin(uv_loop_t *loop, int pipe, const char *path, const
     }
     *w = (struct image_writer){ .pipe = pipe,
                                 .file = file,
+                                .seal = seal,
                                 .max_bytes = max_bytes,
                                 .done = done,
                                 .arg = arg,
                                 .err = ERR_INIT };
     w->work.data = w;
-    if (uv_queue_work(loop, &w->work, write_work, write_done) < 0)
+    if (uv_queue_work(p->base.loop, &w->work, write_work, write_done) < 0)
         abort(); /* only without a callback */
     return 0;
 }
@@ -215,8 +209,8 @@ void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, 
     if (r == 0) {
         (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
         pass_base(l);
-        r = image_writer_begin(provider_of(l)->base.loop, ends[0], path, l->base_id, max_bytes,
-                               on_written, l, err);
+        r = image_writer_begin(provider_of(l), ends[0], path, l->base_id, max_bytes, on_written, l,
+                               err);
         if (r < 0) {
             close(ends[0]);
             close(ends[1]);
@@ -252,6 +246,7 @@ static int open_image(const struct local *p, const char *path)
 int local_restore(struct kernel_link *link, const char *path, struct err *err)
 {
     struct local_link *l = of(link);
+    struct seal seal;
     if (l->image >= 0)
         close(TAKE_FD(l->image));
     if (l->image_base >= 0)
@@ -259,11 +254,15 @@ int local_restore(struct kernel_link *link, const char *path, struct err *err)
     l->image = open_image(provider_of(l), path);
     if (l->image < 0)
         return err_errno(err, ERR_NOT_FOUND, errno, "opening an image");
-    int r = image_file_open(l->image, l->base_id, err);
+    int r = image_file_unlock(l->image, l->base.provider->cfg->image_key, l->base_id, &seal, err);
     if (r == 0 && l->base_id[0])
         l->image_base = open_base(provider_of(l), l->base_id);
     if (r == 0 && l->base_id[0] && l->image_base < 0)
         r = err_errno(err, ERR_NOT_FOUND, errno, "opening the base of an image");
+    if (r == 0 && seal.cipher)
+        r = unseal_begin(l, TAKE_FD(l->image), &seal, err);
+    else
+        seal_end(&seal);
     return r;
 }
 

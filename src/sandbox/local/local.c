@@ -169,10 +169,12 @@ static void local_drain(struct kernel_link *link)
 
 static void on_readable(uv_poll_t *h, int status, int events);
 
-static void poll_control(struct local_link *l)
+void local_poll_control(struct local_link *l)
 {
+    bool writes = l->unsent.len > 0 && !l->unsealing; /* nothing comes before the start */
     if (!l->ended[END_CONTROL] && l->busy)
-        uv_poll_start(&l->polls[END_CONTROL], UV_READABLE | (l->unsent.len > 0 ? UV_WRITABLE : 0), on_readable);
+        uv_poll_start(&l->polls[END_CONTROL], UV_READABLE | (writes ? UV_WRITABLE : 0),
+                      on_readable);
 }
 
 /* 0, or UNAVAILABLE when nobody is there to take it. */
@@ -197,7 +199,7 @@ static void on_readable(uv_poll_t *h, int status, int events)
         struct err ignored = ERR_INIT; /* the kernel's end is noticed by its pidfd */
         (void)flush(l, &ignored);
         if (l->unsent.len == 0)
-            poll_control(l);
+            local_poll_control(l);
     }
     /* What was printed before an answer is shown before it. */
     if (end == END_CONTROL)
@@ -355,7 +357,7 @@ static void local_set_busy(struct kernel_link *link, bool busy)
     }
     if (busy) {
         let_go(l);
-        poll_control(l);
+        local_poll_control(l);
     } else {
         uv_poll_stop(&l->polls[END_CONTROL]);
         buf_clear(&l->unsent);
@@ -377,7 +379,7 @@ static int local_send(struct kernel_link *link, const void *bytes, size_t len, s
             close(fds[1]);
         return r;
     }
-    if (l->unsent.len == 0) {
+    if (l->unsent.len == 0 && !l->unsealing) {
         ssize_t n = send(l->kernel.control, bytes, len, MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n < 0 && errno != EAGAIN && errno != EINTR)
             return err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
@@ -387,7 +389,7 @@ static int local_send(struct kernel_link *link, const void *bytes, size_t len, s
         return 0;
     int r = buf_append(&l->unsent, (const char *)bytes + sent, len - sent, err);
     if (r == 0)
-        poll_control(l);
+        local_poll_control(l);
     return r;
 }
 
@@ -429,6 +431,10 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
             fds[n_fds++] = TAKE_FD(l->image);
         if (r == 0 && l->image_base >= 0)
             fds[n_fds++] = TAKE_FD(l->image_base);
+    }
+    if (r == 0 && l->unsealing) {
+        unseal_hold_start(l, start, fds, n_fds);
+        return 0;
     }
     if (r == 0)
         r = wire_send_json(l->kernel.control, WIRE_START, 0, start, fds, n_fds, err);

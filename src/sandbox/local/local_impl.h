@@ -117,7 +117,8 @@ struct local_link {
     int passed; /* a pipe that goes along with the next request, and a base behind it; -1: none */
     int passed_base;
     int image, image_base; /* files that go along with the start; -1: none */
-    bool is_writing;       /* an image */
+    struct unsealing *unsealing; /* … and what the start waits for; NULL: nothing */
+    bool is_writing;             /* an image */
     link_done_fn written;
     void *written_arg;
     bool over_memory; /* killed by the watchdog */
@@ -136,6 +137,8 @@ static inline struct local *provider_of(const struct local_link *l)
     return (struct local *)l->base.provider;
 }
 
+/* What could not be sent is sent when it can be. */
+void local_poll_control(struct local_link *l);
 /* Something that kept the link is over. */
 void local_put_link(struct local_link *l);
 
@@ -170,6 +173,13 @@ void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, 
 int local_restore(struct kernel_link *link, const char *path, struct err *err);
 /* Whether the kernel was forked from the process that its image is a difference to. */
 bool local_is_own_base(const struct local_link *l);
+
+/* ---- unseal.c ---- */
+
+/* Takes file and seal, also when it fails. The link's image is what it has from now on. */
+int unseal_begin(struct local_link *l, int file, const struct seal *seal, struct err *err);
+/* The start is sent when the image is there. Takes the descriptors. */
+void unseal_hold_start(struct local_link *l, json_t *start, const int *fds, size_t n_fds);
 
 /* ---- shown.c: host files in a jail ---- */
 
