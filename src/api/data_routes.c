@@ -479,6 +479,7 @@ struct table_rows {
     struct dataset_table found;
     struct sandbox_file file;
     struct buf sql;
+    char name[PART_TABLE_SIZE + 16]; /* of the file to be saved */
 };
 
 static void table_rows_free(void *arg)
@@ -489,7 +490,7 @@ static void table_rows_free(void *arg)
     free(t);
 }
 
-static void send_table(struct http_request *req,
+static void send_table(struct http_request *req, bool refused,
                        void (*send)(struct http_request *, const struct selection *))
 {
     struct err err = ERR_INIT;
@@ -519,12 +520,15 @@ static void send_table(struct http_request *req,
         http_reply_error(req, &err);
         return;
     }
+    snprintf(t->name, sizeof(t->name), "%.*s%s", PART_TABLE_SIZE, t->found.file.table,
+             refused ? "-refused" : "");
     struct selection s = { .owner = http_owner(req),
                            .database = dataset_handle_database(&h),
                            .files = &t->file,
                            .n_files = 1,
                            .sql = buf_cstr(&t->sql),
-                           .name = t->found.file.table,
+                           .name = t->name,
+                           .refused = refused,
                            .total = t->found.file.profile ? t->found.file.row_count : -1,
                            .release = table_rows_free,
                            .held = t };
@@ -533,12 +537,17 @@ static void send_table(struct http_request *req,
 
 static void get_rows(struct http_request *req)
 {
-    send_table(req, rows_send);
+    send_table(req, false, rows_send);
 }
 
 static void get_export(struct http_request *req)
 {
-    send_table(req, rows_export);
+    send_table(req, false, rows_export);
+}
+
+static void get_refused(struct http_request *req)
+{
+    send_table(req, true, rows_export);
 }
 
 /* ---- the table of routes ---- */
@@ -610,6 +619,15 @@ static const struct route_response table_responses[] = {
     { .status = 0 }
 };
 
+static const struct route_response refused_responses[] = {
+    { 200, "application/octet-stream", NULL, false,
+      "A file with the columns `line`, `reason` and `text`, streamed as those of exportTable; its "
+      "header alone if the table was read without refusing a row. At most 1,000,000 rows and "
+      "256 MiB of them are kept, and 16 KiB of each text; `refused_kept` of the report is there if "
+      "some are not." },
+    { .status = 0 }
+};
+
 static const struct route routes[] = {
     { HTTP_GET, "/data", get_data, .id = "listData", .tag = "data",
       .summary = "Your data: uploads, files of threads, and the server's own sets",
@@ -635,6 +653,9 @@ static const struct route routes[] = {
     { HTTP_GET, "/data/{data_id}/tables/{table}/export", get_export, .id = "exportTable",
       .tag = "data", .summary = "All rows of a table as a file", .params = export_params,
       .responses = rows_export_responses, .errors = ROWS_ERRORS },
+    { HTTP_GET, "/data/{data_id}/tables/{table}/refused", get_refused, .id = "exportRefusedRows",
+      .tag = "data", .summary = "All rows of the file that were refused when the table was read",
+      .params = export_params, .responses = refused_responses, .errors = ROWS_ERRORS },
 };
 
 const struct route_table data_routes = { routes, ARRAY_SIZE(routes) };

@@ -394,6 +394,7 @@ static void on_export_ready(struct lease *lease, const struct err *err, void *ar
     struct err why = ERR_INIT;
     struct lease_export export = { .sql = buf_cstr(&op->sql),
                                    .format = op->format,
+                                   .refused = op->selection.refused,
                                    .timeout_ms = EXPORT_TIMEOUT_MS };
     if (err) {
         op->lease = NULL;

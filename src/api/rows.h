@@ -17,6 +17,7 @@ struct selection {
     size_t n_files;
     const char *sql;
     const char *name; /* of the file to be saved, without its ending */
+    bool refused;     /* of a table: what was refused of it (lease_export) */
     int64_t total;    /* rows of the statement; -1: they are to be counted */
     /* Called when the files are not needed any more. */
     void (*release)(void *held);

@@ -49,6 +49,7 @@ struct kernel {
     int64_t memory_bytes;
     int threads;
     struct sql_export *export; /* under way; NULL: none */
+    bool exports_refused;      /* rows that were refused, not the tables' */
     int64_t exported;          /* bytes that were sent of it */
 };
 
@@ -257,6 +258,7 @@ static int prepare_sql(void *arg, struct err *err)
         .memory_bytes = engine_memory(k),
         .threads = k->threads,
         .temp_directory = "/tmp",
+        .refused = k->exports_refused,
         .written_path = k->export ? sql_export_path(k->export) : NULL,
         .has_files = k->parts->has_python && jail_has_tree(k->parts->jail),
     };
@@ -487,6 +489,7 @@ static int begin_export(struct kernel *k, const json_t *req, struct result *out,
                                      .format = (enum export_format)format,
                                      .plain = json_is_true(json_object_get(req, "plain")) };
     int r = sql_export_create(&k->export, err);
+    k->exports_refused = json_is_true(json_object_get(req, "refused"));
     if (r == 0)
         r = sql_engine_ready(k->parts->engine, err);
     return r < 0 ? r : sql_export_begin(k->export, k->parts->engine, &export, out, ret_begun, err);

@@ -100,6 +100,7 @@ static const struct wire_field export_fields[] = {
       .doc = "one SELECT; null: the next piece of the export that was begun" },
     { "format", WIRE_STR, .min = 3, .max = 8, .doc = "`csv`, `json`, `parquet` or `xlsx`" },
     { "plain", WIRE_BOOL, .doc = "CSV: text that looks like a formula stays as it is" },
+    { "refused", WIRE_BOOL, .doc = "a table has the rows that were refused when it was read" },
 };
 
 static const struct wire_field reply_fields[] = {

@@ -301,3 +301,33 @@ def test_every_sheet_is_a_table(server):
     assert patch(server, data_id, options={"sheet": "Nobody"}).status == 400
     assert len(patch(server, data_id, options={"sheet": None}).json["tables"]) == 2
     assert server.delete(f"/data/{data_id}").status == 200
+
+
+def upload(server, name, content):
+    answer = server.call("POST", "/upload", part_head(name) + content + FORM_END, {"Content-Type": FORM_TYPE})
+    assert answer.status == 200, answer.body
+    return answer.json["files"][0]
+
+
+def test_every_refused_row_is_downloaded(server):
+    bad = [(i * 13 + 14, f'{i},"a ""b""",=c' + "é" * (10000 if i == 1 else 300)) for i in range(3000)]
+    text = ["id,name"] + [line for _, row in bad for line in ["1,x"] * 12 + [row]]
+    file = upload(server, "bad.csv", "\n".join(text).encode())
+    report = file["report"]
+    assert (report["rows"], report["refused"], len(report["refused_rows"])) == (36000, 3000, 20) and "refused_kept" not in report
+    at = f"/data/{file['file_id']}/tables/bad"
+    rows, kept = lines(server.get(f"{at}/refused")), 16 << 10  # bytes of a text
+    assert len(bad[1][1].encode()) > kept
+    bad[1] = (bad[1][0], bad[1][1].encode()[:kept].decode(errors="ignore"))
+    assert rows == [["line", "reason", "text"]] + [[str(line), "3 fields instead of 2", row] for line, row in bad]
+    assert server.get(f"{at}/refused").headers["content-disposition"].count("bad-refused.csv")
+    assert server.get(f"{at}/refused?format=json&filter=line<20").json == [{"line": 14, "reason": "3 fields instead of 2", "text": bad[0][1]}]
+    assert server.get(f"{at}/rows?limit=1").json["total"] == 36000
+    refused(server.get(f"{at}/refused", key=BEN), 404, "NOT_FOUND")
+    # Read as one column of text there is nothing to refuse.
+    assert patch(server, file["file_id"], options={"delimiter": "|"}).status == 200
+    assert lines(server.get(f"{at}/refused")) == [["line", "reason", "text"]]
+    assert server.delete(f"/data/{file['file_id']}").status == 200
+    refused(server.get(f"{at}/refused"), 404, "NOT_FOUND")
+    assert lines(server.get("/data/shop/tables/orders/refused")) == [["line", "reason", "text"]]
+    refused(server.get("/data/shop/tables/nothing/refused"), 404, "NOT_FOUND")

@@ -480,7 +480,7 @@ const char *column_type_name(const struct column *c)
  * -------------------
  */
 
-static int write_text(const char *s, size_t len, struct buf *out, struct err *err)
+int column_write_text(const char *s, size_t len, struct buf *out, struct err *err)
 {
     int r = buf_append(out, "\"", 1, err);
 
@@ -559,7 +559,7 @@ int column_write(const struct column *c, const char *s, size_t len, bool quoted,
         len--;
     }
     if (c->type == COLUMN_TEXT)
-        return len == 0 && !quoted ? buf_append(out, "\\N", 2, err) : write_text(s, len, out, err);
+        return len == 0 && !quoted ? buf_append(out, "\\N", 2, err) : column_write_text(s, len, out, err);
     value_trim(&s, &len);
     if (len == 0 || (!exact && is_null(s, len, signs)))
         return buf_append(out, "\\N", 2, err);

@@ -98,6 +98,8 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
 const char *column_type_name(const struct column *c); /* DuckDB's */
 
 /* The value as a field of CSV: \N for none, text in quotes. */
+/* Between quotes, those inside doubled. */
+int column_write_text(const char *s, size_t len, struct buf *out, struct err *err);
 int column_write(const struct column *c, const char *s, size_t len, bool quoted, bool exact,
                  const struct column_signs *signs, struct buf *out, struct err *err);
 

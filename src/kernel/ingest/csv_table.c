@@ -37,6 +37,7 @@ enum fate {
 
 struct pass {
     struct csv_table *t;
+    const struct csv_hooks *hooks; /* NULL: of a guess */
     const char *text;
     size_t len;
     struct csv_counts counts;
@@ -111,20 +112,22 @@ static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
     return rec->n > s->width && full_width(rec) > s->width ? FATE_REFUSED : FATE_ROW;
 }
 
-static void note_refused(struct pass *p, const struct csv_record *rec)
+static int note_refused(struct pass *p, const struct csv_record *rec, struct err *err)
 {
-    struct csv_refused *f;
-    const char *text = p->text + rec->begin;
-    size_t n;
+    struct csv_refused f = { .line = rec->line };
+    struct csv_refusal whole = { .line = rec->line,
+                                 .reason = f.reason,
+                                 .text = p->text + rec->begin,
+                                 .len = rec->len };
+    size_t n = str_utf8_cut(whole.text, rec->len, CSV_REFUSED_TEXT);
 
-    if (p->counts.refused >= CSV_REFUSED_SHOWN)
-        return;
-    f = &p->t->refused[p->counts.refused];
-    f->line = rec->line;
-    snprintf(f->reason, sizeof(f->reason), "%zu fields instead of %zu", rec->n, p->t->shape.width);
-    n = str_utf8_cut(text, rec->len, CSV_REFUSED_TEXT);
-    memcpy(f->text, text, n);
-    memcpy(f->text + n, n < rec->len ? "\xe2\x80\xa6" : "", n < rec->len ? 4 : 1);
+    snprintf(f.reason, sizeof(f.reason), "%zu fields instead of %zu", rec->n, p->t->shape.width);
+    if (p->counts.refused < CSV_REFUSED_SHOWN) {
+        memcpy(f.text, whole.text, n);
+        memcpy(f.text + n, n < rec->len ? "\xe2\x80\xa6" : "", n < rec->len ? 4 : 1);
+        p->t->refused[p->counts.refused] = f;
+    }
+    return p->hooks->refused ? p->hooks->refused(p->hooks->arg, &whole, err) : 0;
 }
 
 static void count_row(struct pass *p, const struct csv_record *rec)
@@ -159,8 +162,9 @@ static void look(struct pass *p, const struct csv_record *rec)
  * --------------------------------------------------------------------------------------------
  */
 
-static int flush(struct pass *p, const struct csv_hooks *hooks, struct err *err)
+static int flush(struct pass *p, struct err *err)
 {
+    const struct csv_hooks *hooks = p->hooks;
     int r;
 
     p->written += p->out.len;
@@ -215,6 +219,7 @@ static int write_row(struct pass *p, const struct csv_record *rec, struct err *e
 static int take(struct pass *p, const struct csv_record *rec, struct err *err)
 {
     struct csv_counts *c = &p->counts;
+    int r = 0;
 
     c->records++;
     switch (fate_of(p, rec)) {
@@ -226,7 +231,7 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         break;
     case FATE_REFUSED:
         if (p->writes)
-            note_refused(p, rec);
+            r = note_refused(p, rec, err);
         p->n_long++;
         p->long_width = MAX_OF(p->long_width, MIN_OF(full_width(rec), (size_t)CSV_MAX_COLUMNS));
         c->refused++;
@@ -251,11 +256,12 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         c->comments++;
         break;
     }
-    return 0;
+    return r;
 }
 
-static int go_through(struct pass *p, const struct csv_hooks *hooks, struct err *err)
+static int go_through(struct pass *p, struct err *err)
 {
+    const struct csv_hooks *hooks = p->hooks;
     struct csv_records records;
     struct csv_record rec;
     int r;
@@ -265,7 +271,7 @@ static int go_through(struct pass *p, const struct csv_hooks *hooks, struct err 
     while ((r = csv_records_next(&records, &rec, err)) == 1) {
         r = take(p, &rec, err);
         if (r == 0 && p->out.len >= FLUSH_BYTES)
-            r = flush(p, hooks, err);
+            r = flush(p, err);
         if (r == 0 && hooks && p->counts.records % RECORDS_BETWEEN_CHECKS == 0) {
             if (hooks->must_stop(hooks->arg))
                 r = err_set(err, ERR_CANCELLED, "interrupted");
@@ -276,7 +282,7 @@ static int go_through(struct pass *p, const struct csv_hooks *hooks, struct err 
             break;
     }
     if (r == 0 && p->out.len > 0)
-        r = flush(p, hooks, err);
+        r = flush(p, err);
     csv_records_finish(&records);
     return r;
 }
@@ -388,7 +394,7 @@ int csv_table_guess(struct csv_table *t, const char *text, size_t len,
     while (n > 0 && n < len && text[n - 1] != '\n')
         n--;
     p.len = n;
-    r = go_through(&p, NULL, err);
+    r = go_through(&p, err);
     if (r == 0)
         r = decide(t, options, err);
     if (r < 0)
@@ -401,18 +407,18 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
                    const struct read_options *options, const struct csv_hooks *hooks,
                    struct err *err)
 {
-    struct pass p = { .t = t, .text = text, .len = len };
+    struct pass p = { .t = t, .hooks = hooks, .text = text, .len = len };
     int64_t rows, refused;
     int r = make_columns(t, err);
 
     set_signs(t, options);
     if (r == 0)
-        r = go_through(&p, hooks, err);
+        r = go_through(&p, err);
     if (r == 0 && must_widen(&p)) {
         r = widen(t, p.long_width, err);
-        p = (struct pass){ .t = t, .text = text, .len = len };
+        p = (struct pass){ .t = t, .hooks = hooks, .text = text, .len = len };
         if (r == 0)
-            r = go_through(&p, hooks, err);
+            r = go_through(&p, err);
     }
     if (r == 0)
         r = decide(t, options, err);
@@ -420,9 +426,9 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
         return r;
     rows = p.counts.rows;
     refused = p.counts.refused;
-    p = (struct pass){ .t = t, .text = text, .len = len, .writes = true };
+    p = (struct pass){ .t = t, .hooks = hooks, .text = text, .len = len, .writes = true };
     buf_init(&p.out, FLUSH_BYTES + ROW_MAX_BYTES);
-    r = go_through(&p, hooks, err);
+    r = go_through(&p, err);
     buf_finish(&p.out);
     t->counts = p.counts;
     if (r == 0 && (p.counts.rows != rows || p.counts.refused != refused ||

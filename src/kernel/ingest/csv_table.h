@@ -19,6 +19,13 @@ struct csv_refused {
     char text[CSV_REFUSED_TEXT + 8];
 };
 
+/* A whole one, whose text is UTF-8. */
+struct csv_refusal {
+    int64_t line;
+    const char *reason, *text;
+    size_t len;
+};
+
 struct csv_counts {
     int64_t records; /* all that the text has */
     int64_t rows, refused;
@@ -49,6 +56,8 @@ struct csv_hooks {
     uint64_t max_bytes;
     bool (*must_stop)(const void *arg);
     void (*progress)(void *arg, double fraction); /* may be NULL */
+    /* Each record that is refused, in order; may be NULL. */
+    int (*refused)(void *arg, const struct csv_refusal *refusal, struct err *err);
     void *arg;
 };
 

@@ -52,6 +52,7 @@
 static void cleanup_ingest(struct ingest *g)
 {
     ingest_drop_parts(g);
+    ingest_drop_refused(g);
     fd_mapping_finish(&g->text);
     csv_table_finish(&g->table);
     csv_dialect_finish(&g->dialect);
@@ -189,6 +190,11 @@ static int attach_output(struct ingest *g, struct err *err)
     if (r == 0 && is_wide(g))
         r = buf_printf(&sql, err, " (BLOCK_SIZE %d)", WIDE_BLOCK_BYTES);
     if (r == 0)
+        r = buf_append_str(&sql,
+                           ";CREATE TABLE " INGEST_REFUSED_TABLE
+                           "(part BIGINT, line BIGINT, reason VARCHAR, text VARCHAR)",
+                           err);
+    if (r == 0)
         r = sql_run(g->e, buf_cstr(&sql), err);
     /* Compressing a small table takes as long as reading it, and saves a few hundred kilobytes. */
     if (r == 0 && g->file.size_bytes < INGEST_SMALL_BYTES)
@@ -227,6 +233,11 @@ static int start_anew(struct ingest *g, struct err *err)
 static bool hook_must_stop(const void *arg)
 {
     return sql_must_stop(((const struct ingest *)arg)->e);
+}
+
+static int hook_refused(void *arg, const struct csv_refusal *refusal, struct err *err)
+{
+    return ingest_refuse(arg, refusal, err);
 }
 
 static void hook_progress(void *arg, double fraction)
@@ -340,9 +351,11 @@ static int load_plain(struct ingest *g, struct err *err)
 /* The whole file by our own reader; 0: the table is there; 1: g->failure. */
 static int load_exactly(struct ingest *g, struct err *err)
 {
-    struct csv_hooks hooks = {
-        .name = g->in->name, .must_stop = hook_must_stop, .progress = hook_progress, .arg = g
-    };
+    struct csv_hooks hooks = { .name = g->in->name,
+                               .must_stop = hook_must_stop,
+                               .progress = hook_progress,
+                               .refused = hook_refused,
+                               .arg = g };
     auto_close int fd = -1;
     int r = data_source_add_scratch(&g->source, g->in->temp_directory, ".rows", &fd, err);
 
@@ -375,7 +388,7 @@ static int load_exactly(struct ingest *g, struct err *err)
     if (r == 0 && g->n_rows != g->table.counts.rows)
         r = err_set(err, ERR_INTERNAL, "%" PRId64 " rows were written and %" PRId64 " read",
                     g->table.counts.rows, g->n_rows);
-    return r;
+    return r == 0 ? ingest_keep_refused(g, err) : r;
 }
 
 /* The text is mapped as UTF-8, and where its table is, is known. */
@@ -491,10 +504,13 @@ static int load(struct ingest *g, struct err *err)
 /* What was read last is no table of the file. */
 static int pass_part(struct ingest *g, struct err *err)
 {
-    char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 32];
+    char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 128];
 
     ingest_table_name(g->n_parts, table);
-    snprintf(sql, sizeof(sql), "DROP TABLE IF EXISTS %s", table);
+    snprintf(sql, sizeof(sql),
+             "DROP TABLE IF EXISTS %s;DELETE FROM " INGEST_REFUSED_TABLE " WHERE part=%zu", table,
+             g->n_parts);
+    ingest_drop_refused(g);
     free(TAKE_PTR(g->failure));
     g->n_rows = 0;
     g->source.n_passed++;

@@ -15,11 +15,25 @@
 #define INGEST_SMALL_BYTES (4 << 20)
 #define INGEST_PART_NAME 32
 
+/* Refused rows that are kept beside the table; the report says if there are more. */
+#define INGEST_REFUSED_ROWS 1000000
+#define INGEST_REFUSED_BYTES (256u << 20)
+#define INGEST_REFUSED_TEXT (16u << 10) /* of one; the rest of its text is cut off */
+
+/* The refused rows of the table that is being read, as CSV in a scratch file. */
+struct ingest_refused {
+    struct buf out;
+    int fd;           /* if there are any */
+    const char *path; /* NULL: there are none */
+    int64_t n;
+    uint64_t written, most;
+};
+
 /* A table of the file that is done. */
 struct ingest_part {
     struct csv_table table;
     struct csv_dialect dialect;
-    int64_t n_rows;
+    int64_t n_rows, n_kept; /* n_kept: of the rows that were refused */
     char *sheet; /* NULL: it is no sheet */
     int64_t n_valueless, n_errors;
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
@@ -42,6 +56,7 @@ struct ingest {
     double progress_base;
     int64_t next_progress_ms;
     int64_t n_rows;
+    struct ingest_refused refused;
     struct ingest_part *parts; /* room for DATA_MAX_PARTS */
     size_t n_parts;
     char *failure;                           /* DuckDB's message of the last failed step */
@@ -63,6 +78,14 @@ int ingest_keep_part(struct ingest *g, struct err *err);
 /* The part is the one that g describes; a second call puts things back. */
 void ingest_swap_part(struct ingest *g, size_t i);
 void ingest_drop_parts(struct ingest *g);
+
+/* ---- refused.c ---- */
+
+#define INGEST_REFUSED_TABLE INGEST_DB ".main.refused" /* in every file; of all its tables */
+int ingest_refuse(struct ingest *g, const struct csv_refusal *refusal, struct err *err);
+/* Those of the table that was read last; 1: g->failure. */
+int ingest_keep_refused(struct ingest *g, struct err *err);
+void ingest_drop_refused(struct ingest *g); /* those that are not kept yet */
 
 /* Keeps DuckDB's message in g->failure and returns 1. */
 int ingest_note_failure(struct ingest *g, const char *message, struct err *err);

@@ -240,6 +240,8 @@ static void write_csv(const struct ingest *g, const struct ingest_part *p, struc
 
     write_count(out, "refused", t->counts.refused);
     write_count(out, "skipped", csv_table_skipped(t) - t->counts.header);
+    if (p->n_kept < t->counts.refused)
+        write_count(out, "refused_kept", p->n_kept);
     if (t->counts.refused) {
         json_out_key(out, "refused_rows");
         json_out_open(out, '[');

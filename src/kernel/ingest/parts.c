@@ -66,11 +66,13 @@ int ingest_keep_part(struct ingest *g, struct err *err)
     *p = (struct ingest_part){ .table = g->table,
                                .dialect = g->dialect,
                                .n_rows = g->n_rows,
+                               .n_kept = g->refused.n,
                                .n_valueless = g->source.sheet.n_valueless,
                                .n_errors = g->source.sheet.n_errors };
     make_name(g, sheet, p->name);
     g->table = (struct csv_table){ 0 };
     g->dialect = (struct csv_dialect){ 0 };
+    ingest_drop_refused(g);
     g->n_parts++;
     if (sheet && !(p->sheet = strdup(sheet)))
         return err_set(err, ERR_NO_MEMORY, "out of memory for the name of a sheet");

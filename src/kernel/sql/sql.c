@@ -316,6 +316,7 @@ static bool is_native_schema(const char *name)
 static int remember_tables(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
 {
     forget_tables(e);
+    e->refused = setup->refused;
     e->tables = calloc(setup->n_tables ? setup->n_tables : 1, sizeof(*e->tables));
     e->places = calloc(setup->n_tables ? setup->n_tables : 1, sizeof(*e->places));
     if (!e->tables || !e->places)
@@ -355,17 +356,20 @@ static int add_view(struct sql_engine *e, struct buf *sql, const char *schema, s
 
     if (e->places[index].part > 0)
         snprintf(part, sizeof(part), "%zu", e->places[index].part);
-
     if (r == 0)
         r = sql_quote(sql, '"', schema, err);
     if (r == 0)
         r = buf_append(sql, ".", 1, err);
     if (r == 0)
         r = sql_quote(sql, '"', e->tables[index], err);
-    if (r == 0)
-        r = buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data%s;", file_prefix(e),
-                       e->places[index].file, part);
-    return r;
+    if (r < 0)
+        return r;
+    if (e->refused)
+        return buf_printf(sql, err,
+                          " AS SELECT line, reason, text FROM \"%s%zu\".main.refused WHERE part=%zu;",
+                          file_prefix(e), e->places[index].file, e->places[index].part);
+    return buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data%s;", file_prefix(e),
+                      e->places[index].file, part);
 }
 
 static int attach_table(struct sql_engine *e, const struct sql_table *table, size_t index,

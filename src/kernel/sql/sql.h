@@ -37,6 +37,7 @@ struct sql_setup {
     int threads;
     const char *temp_directory; /* where it may spill */
     const char *written_path;   /* the one file that COPY may write (export.h); NULL: none */
+    bool refused;               /* the rows that were refused, instead of the tables' rows */
     bool has_files; /* files of /workspace, /data and /tmp, for code that can read them anyway */
 };
 

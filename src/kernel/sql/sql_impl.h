@@ -34,6 +34,7 @@ struct sql_engine {
         size_t file, part;
     } *places; /* where each of them is */
     size_t n_tables;
+    bool refused; /* the tables are the rows that were refused */
     int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
     void *prepare_arg;
 };

@@ -77,11 +77,12 @@ int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, le
  * piece, and with each lease_export_next() the next one, at most FILE_PIECE_MAX bytes; piece->end:
  * there are no more. The lease's spec says that it exports. VALIDATION for a statement that cannot
  * run; TIMEOUT, TOO_LARGE (memory), UNAVAILABLE. plain: of CSV, text that looks like a formula is
- * left as it is.
+ * left as it is. refused: a table has the columns line, reason and text, and the rows that were
+ * refused when it was read.
  */
 struct lease_export {
     const char *sql, *format;
-    bool plain;
+    bool plain, refused;
     int64_t timeout_ms; /* of each piece */
 };
 typedef void (*lease_file_fn)(struct lease *lease, const struct file_piece *piece,

@@ -9,8 +9,9 @@
 
 static int send_request(struct lease *l, const char *sql, struct err *err)
 {
-    auto_json json_t *body = json_pack("{s:s?, s:s, s:b}", "sql", sql, "format", l->export_format,
-                                       "plain", l->is_plain);
+    auto_json json_t *body = json_pack("{s:s?, s:s, s:b, s:b}", "sql", sql, "format",
+                                       l->export_format, "plain", l->is_plain, "refused",
+                                       l->is_refused);
     if (!body)
         return err_set(err, ERR_VALIDATION, "the SQL text is not valid UTF-8");
     struct sandbox_request req = { .type = WIRE_EXPORT,
@@ -71,6 +72,7 @@ int lease_export(struct lease *l, const struct lease_export *export, lease_file_
     struct pending_run p = { .is_export = true };
     l->export_format = export->format;
     l->is_plain = export->plain;
+    l->is_refused = export->refused;
     l->export_timeout_ms = export->timeout_ms;
     l->file_done = done;
     l->file_arg = arg;

@@ -87,7 +87,7 @@ struct lease {
     lease_file_fn file_done;
     void *file_arg;
     const char *export_format; /* a constant */
-    bool is_plain;
+    bool is_plain, is_refused;
     int64_t export_timeout_ms;
     struct lease_times times;
     int64_t since_us;

@@ -12,19 +12,19 @@ import { DataTable } from './table';
 const FORMATS = [['csv', 'CSV'], ['xlsx', 'Excel'], ['parquet', 'Parquet'], ['json', 'JSON']] as const;
 
 /* All rows, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
-async function exported(url: string, format: string): Promise<void> {
+export async function exported(url: string, name: string): Promise<void> {
   if (key()) {
-    save(await (await call(url)).blob(), `result.${format}`);
+    save(await (await call(url)).blob(), name);
     return;
   }
   const link = document.createElement('a');
   link.href = url;
-  link.download = `result.${format}`;
+  link.download = name;
   link.click();
 }
 
 export const SaveRows = ({ url }: { url: (format: string) => string }) => (
-  <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exported(url(format), format)) }))} />
+  <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exported(url(format), `result.${format}`)) }))} />
 );
 
 /* One number is shown as one number. Of a result that was cut the server has the rest. */

@@ -3,7 +3,7 @@ import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, get, patch, remove } from '../api/call';
 import type { Column, Report, Schema, Table } from '../api/types';
-import { SaveRows } from '../answer/result';
+import { exported, SaveRows } from '../answer/result';
 import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
 import { DataTable } from '../answer/table';
 import { Button } from '../shared/button';
@@ -93,7 +93,7 @@ function ColumnView({ name, column, rows, note, setRole }: { name: string; colum
 /* What is as in most files is not worth a word. */
 const SEPARATORS: Record<string, string> = { '\t': 'tabs', ';': 'semicolons', '|': 'bars', ' ': 'blanks' };
 
-export function ReportView({ report }: { report: Report }) {
+export function ReportView({ report, data, table }: { report: Report; data: string; table?: string }) {
   const facts = [report.rows !== undefined && count(report.rows, 'row'), report.refused ? `${count(report.refused, 'line')} refused` : '', report.skipped ? `${count(report.skipped, 'line')} skipped` : '',
     report.encoding && report.encoding !== 'utf-8' && `encoding ${report.encoding}`, report.delimiter && report.delimiter !== ',' && `separated by ${SEPARATORS[report.delimiter] ?? report.delimiter}`,
     report.header_line !== undefined && report.header_line !== 1 && `names in line ${report.header_line}`, report.decimal === ',' && 'decimal commas'].filter(Boolean);
@@ -104,6 +104,7 @@ export function ReportView({ report }: { report: Report }) {
       {!!report.refused_rows?.length && (
         <details><summary>{count(report.refused ?? report.refused_rows.length, 'line')} that could not be read</summary>
           <ul>{report.refused_rows.map(r => <li><b>{r.line}</b> {r.reason}<pre>{r.text}</pre></li>)}</ul>
+          {table && <Button class="small" icon="down" onClick={() => guarded(() => exported(address('/data/{data_id}/tables/{table}/refused', { data_id: data, table }), `${table}-refused.csv`))}>Save all of them</Button>}
         </details>
       )}
     </div>
@@ -153,7 +154,7 @@ function TableView({ data, table: known, open, own }: { data: string; table: Tab
     <details class="table" open={open} onToggle={event => { if (event.currentTarget.open) wanted.value = true; }}>
       <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== undefined ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
-      {table.report && <ReportView report={table.report} />}
+      {table.report && <ReportView report={table.report} data={data} table={table.table} />}
       {own && table.report && <Reading data={data} report={table.report} done={readAgain} />}
       <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
       <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>

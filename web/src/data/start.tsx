@@ -14,7 +14,7 @@ export function Start() {
       {lastRead.value.filter(read => chosen.value.includes(read.id)).map(read => (
         <section class="read" aria-label={`How ${read.name} was read`}>
           <b dir="auto">{read.name}</b>
-          <ReportView report={read.report} />
+          <ReportView report={read.report} data={read.id} table={read.table} />
           <Button class="small" icon="data" onClick={() => { panelOpen.value = true; }}>See the data</Button>
         </section>
       ))}

@@ -9,11 +9,11 @@ import { running, thread } from '../threads/state';
 import { added } from './added';
 import { chosen, loadSets } from './sets';
 
-interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string; rows?: number; columns?: string[]; report?: Report }
+interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string; table?: string; rows?: number; columns?: string[]; report?: Report }
 interface Uploading { text: string; part: number | null; cancel: () => void }
 
 /* How the files of the last upload were read. */
-export const lastRead = signal<{ id: string; name: string; report: Report }[]>([]);
+export const lastRead = signal<{ id: string; name: string; table?: string; report: Report }[]>([]);
 export const uploading = signal<Uploading | null>(null);
 
 export function UploadProgress() {
@@ -82,7 +82,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
       if (now.error) wrong.push(`${file.filename}: ${now.error}`);
       else {
         ready.push(file.file_id);
-        if (now.report) read.push({ id: file.file_id, name: file.filename, report: now.report });
+        if (now.report) read.push({ id: file.file_id, name: file.filename, table: now.table, report: now.report });
       }
     }
     const here = thread.value;
