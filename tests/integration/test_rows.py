@@ -331,3 +331,22 @@ def test_every_refused_row_is_downloaded(server):
     refused(server.get(f"{at}/refused"), 404, "NOT_FOUND")
     assert lines(server.get("/data/shop/tables/orders/refused")) == [["line", "reason", "text"]]
     refused(server.get("/data/shop/tables/nothing/refused"), 404, "NOT_FOUND")
+
+
+def test_every_list_of_a_json_file_is_a_table(server):
+    shop = {"meta": {"links": [{"rel": "self"}]}, "errors": [{}], "orders": [{"id": i, "total": i / 2, "items": [{"n": 1}]} for i in range(3)],
+            "tags": ["a"], "customers": [{"name": "Ann", "since": "2024-01-31"}, {"name": "Bob", "since": None}]}
+    file = upload(server, "firm.json", json.dumps(shop).encode())
+    report = file["report"]
+    assert (file["table"], file["rows"], file["columns"], report["records"]) == ("firm", 3, ["id", "total", "items"], "orders")
+    assert report["notes"] == ["the file has 4 lists of objects; each is a table", "1 of them could not be read as tables or are too many"]
+    assert [(t["table"], t["rows"], t["columns"], t["report"]["records"]) for t in file["tables"]] == [
+        ("firm_customers", 2, ["name", "since"], "customers"), ("firm_meta_links", 1, ["rel"], "meta.links")]
+    data_id = file["file_id"]
+    run = server.sql(data_id, "SELECT sum(total), max(since), any_value(rel) FROM firm, firm_customers, firm_meta_links")
+    assert run.json["result"]["rows"] == [[3.0, "2024-01-31", "self"]], run.body
+    assert server.get(f"/data/{data_id}/tables/firm_customers/rows?sort=name").json["rows"] == [["Ann", "2024-01-31"], ["Bob", None]]
+    [only] = patch(server, data_id, options={"sheet": "meta.links"}).json["tables"]
+    assert (only["name"], only["rows"]) == ("firm", 1)
+    assert "no list of objects 'nobody'" in refused(patch(server, data_id, options={"sheet": "nobody"}), 400, "VALIDATION_ERROR")
+    assert server.delete(f"/data/{data_id}").status == 200

@@ -282,26 +282,41 @@ int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
 
 /* ---- JSON ---------------------------------------------------------------------------------------------------------- */
 
-/* Only the bytes of the array that is the table. */
+/* Only the bytes of the list that is the table. */
 static int cut_out(struct data_source *s, const struct sql_ingest *in,
-                   const struct data_hooks *hooks, const struct fd_mapping *text, struct err *err)
+                   const struct data_hooks *hooks, struct err *err)
 {
+    const struct json_list *list = &s->records.lists[s->at_list];
+    auto_mapping struct fd_mapping text = { 0 };
     auto_close int fd = -1;
-    int r = data_source_add_scratch(s, in->temp_directory, ".json", &fd, err);
+    int r = csv_file_map(s->whole, &text, err);
 
-    if (r == 0 && s->records.end - s->records.begin > data_source_room(fd, UINT64_MAX))
+    drop_scratch(s, s->n_own_scratch);
+    if (r == 0)
+        r = data_source_add_scratch(s, in->temp_directory, ".json", &fd, err);
+    if (r == 0 && list->end - list->begin > data_source_room(fd, UINT64_MAX))
         r = err_set(err, ERR_VALIDATION,
                     "'%.200s' is too large for the room there is; send it in smaller parts",
                     in->name);
-    for (size_t at = s->records.begin; r == 0 && at < s->records.end;) {
-        size_t n = MIN_OF(s->records.end - at, (size_t)BLOCK_BYTES);
+    for (size_t at = list->begin; r == 0 && at < list->end;) {
+        size_t n = MIN_OF(list->end - at, (size_t)BLOCK_BYTES);
 
         if (hooks->must_stop(hooks->arg))
             return err_set(err, ERR_CANCELLED, "interrupted");
-        r = fd_write_all(fd, text->data + at, n, err);
+        r = fd_write_all(fd, text.data + at, n, err);
         at += n;
     }
     return r;
+}
+
+static int choose_list(struct data_source *s, const char *path, const struct sql_ingest *in,
+                       struct err *err)
+{
+    s->only_one = true;
+    for (s->at_list = 0; s->at_list < s->records.n_lists; s->at_list++)
+        if (str_eq(s->records.lists[s->at_list].path, path))
+            return 0;
+    return err_set(err, ERR_VALIDATION, "'%.200s' has no list of objects '%.100s'", in->name, path);
 }
 
 static int prepare_json(struct data_source *s, const struct sql_ingest *in,
@@ -326,9 +341,13 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
         r = json_find_records((const char *)text.data, text.len, in->name, &s->records, err);
     if (r == 0 && s->records.layout == RECORDS_LINES)
         s->format = DATA_NDJSON;
-    if (r == 0 && s->records.layout == RECORDS_INSIDE)
-        r = cut_out(s, in, hooks, &text, err);
-    return r;
+    if (r < 0 || s->records.layout != RECORDS_INSIDE)
+        return r;
+    s->whole = s->path;
+    s->n_own_scratch = s->n_scratch;
+    if (in->options && in->options->sheet && s->records.n_found > 1)
+        r = choose_list(s, in->options->sheet, in, err);
+    return r < 0 ? r : cut_out(s, in, hooks, err);
 }
 
 /* ---- workbooks ----------------------------------------------------------------------------------------------------- */
@@ -387,13 +406,20 @@ static int next_sheet(struct data_source *s, const struct sql_ingest *in, struct
 int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
                           const struct data_hooks *hooks, struct err *err)
 {
-    (void)hooks;
-    return s->book ? next_sheet(s, in, err) : 0;
+    if (s->book)
+        return next_sheet(s, in, err);
+    if (s->only_one || s->at_list + 1 >= s->records.n_lists)
+        return 0;
+    s->at_list++;
+    int r = cut_out(s, in, hooks, err);
+    return r < 0 ? r : 1;
 }
 
-const char *data_source_sheet(const struct data_source *s)
+const char *data_source_part_name(const struct data_source *s)
 {
-    return s->book ? xlsx_sheet_name(s->book, s->at_sheet) : NULL;
+    return s->book               ? xlsx_sheet_name(s->book, s->at_sheet) :
+           s->records.n_lists > 0 ? s->records.lists[s->at_list].path :
+                                    NULL;
 }
 
 static int choose_sheet(struct data_source *s, const char *name, const struct sql_ingest *in,

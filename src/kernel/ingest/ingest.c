@@ -536,6 +536,48 @@ static int take_part(struct ingest *g, struct err *err)
     return r == 0 ? ingest_keep_part(g, err) : r;
 }
 
+/* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
+static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(64 * 1024);
+    auto_result duckdb_result result = { 0 };
+    int r = buf_append_str(&sql, "SELECT count(*)::BIGINT FROM (DESCRIBE SELECT * FROM ", err);
+
+    if (r == 0)
+        r = data_source_write_sql(&g->source, SNIFFED_ROWS, g->sparse, &sql, err);
+    if (r == 0)
+        r = buf_append_str(&sql, ")", err);
+    if (r < 0)
+        return r;
+    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
+        return ingest_note_failure(g, duckdb_result_error(&result), err);
+    *ret = duckdb_value_int64(&result, 0, 0);
+    return 0;
+}
+
+/* Records with more keys than most of them use look like maps to DuckDB: then it is told that they are not. */
+static int look_at_records(struct ingest *g, struct err *err)
+{
+    int64_t n = 1;
+    int r;
+
+    g->path = g->source.path;
+    g->sparse = false;
+    r = count_columns(g, &n, err);
+    if (r == 1 && strstr(g->failure, "expected records")) {
+        g->sparse = true;
+        r = count_columns(g, &n, err);
+    }
+    g->n_columns = (size_t)n;
+    return r;
+}
+
+/* The part that is prepared; 1: g->failure. */
+static int look_at_part(struct ingest *g, struct err *err)
+{
+    return ingest_is_delimited(g) ? find_table(g, err) : look_at_records(g, err);
+}
+
 /*
  * All tables of the file. What cannot be read is left out if another can, and noted.
  * 1: g->failure.
@@ -555,7 +597,7 @@ static int load_all(struct ingest *g, struct err *err)
             break;
         g->one_by_one = false;
         if (r == 1)
-            r = find_table(g, &why);
+            r = look_at_part(g, &why);
         if (r == 0)
             r = check_room(g, &why);
         if (r == 0)
@@ -569,7 +611,7 @@ static int load_all(struct ingest *g, struct err *err)
         return err_set(
             err, ERR_VALIDATION,
             "Sheet has no data rows: '%.60s' in '%.200s' has a header only; add rows below it",
-            data_source_sheet(&g->source), g->in->name);
+            data_source_part_name(&g->source), g->in->name);
     return r;
 }
 
@@ -651,46 +693,13 @@ static int look_at_csv(struct ingest *g, struct err *err)
     return r;
 }
 
-/* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
-static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
-{
-    auto_buf struct buf sql = BUF_INIT(64 * 1024);
-    auto_result duckdb_result result = { 0 };
-    int r = buf_append_str(&sql, "SELECT count(*)::BIGINT FROM (DESCRIBE SELECT * FROM ", err);
-
-    if (r == 0)
-        r = data_source_write_sql(&g->source, SNIFFED_ROWS, g->sparse, &sql, err);
-    if (r == 0)
-        r = buf_append_str(&sql, ")", err);
-    if (r < 0)
-        return r;
-    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
-        return ingest_note_failure(g, duckdb_result_error(&result), err);
-    *ret = duckdb_value_int64(&result, 0, 0);
-    return 0;
-}
-
-/* Records with more keys than most of them use look like maps to DuckDB: then it is told that they are not. */
-static int look_at_records(struct ingest *g, struct err *err)
-{
-    int64_t n = 1;
-    int r = count_columns(g, &n, err);
-
-    if (r == 1 && strstr(g->failure, "expected records")) {
-        g->sparse = true;
-        r = count_columns(g, &n, err);
-    }
-    g->n_columns = (size_t)n;
-    return r;
-}
-
 /* 0: ready to be read; 1: g->failure. */
 static int prepare(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = { .must_stop = hook_must_stop,
                                       .progress = hook_progress,
                                       .arg = g };
-    int r = data_source_prepare(&g->source, g->in, &hooks, err);
+    int r = data_source_prepare(&g->source, g->in, &hooks, err), next;
 
     if (r < 0)
         return r;
@@ -703,8 +712,13 @@ static int prepare(struct ingest *g, struct err *err)
     case DATA_XLSX:
         return find_table(g, err);
     default:
-        return look_at_records(g, err);
+        r = look_at_records(g, err);
+        break;
     }
+    /* Of several lists one may be of something else than rows. */
+    while (r == 1 && (next = data_source_next_part(&g->source, g->in, &hooks, err)) != 0)
+        r = next < 0 ? next : look_at_records(g, err);
+    return r;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------------------- */

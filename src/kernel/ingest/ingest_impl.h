@@ -34,7 +34,7 @@ struct ingest_part {
     struct csv_table table;
     struct csv_dialect dialect;
     int64_t n_rows, n_kept; /* n_kept: of the rows that were refused */
-    char *sheet; /* NULL: it is no sheet */
+    char *part; /* the name of its sheet or list; NULL: it is the whole file */
     int64_t n_valueless, n_errors;
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
 };

@@ -221,7 +221,7 @@ static void write_sheet_notes(const struct ingest *g, const struct ingest_part *
     if (p == g->parts && g->source.n_passed)
         write_note(out, "%zu sheets without a table in them were passed over", g->source.n_passed);
     if (p == g->parts && g->source.only_one && n > 1)
-        write_note(out, "the workbook has %zu visible sheets; only '%s' was read", n, p->sheet);
+        write_note(out, "the workbook has %zu visible sheets; only '%s' was read", n, p->part);
     if (p->n_valueless)
         write_note(out,
                    "%lld formulas have no stored value and were read as empty; open the file in a "
@@ -254,7 +254,7 @@ static void write_csv(const struct ingest *g, const struct ingest_part *p, struc
         }
         json_out_close(out, ']');
     }
-    if (!p->sheet) {
+    if (!g->source.book) {
         write_member(out, "encoding", g->source.encoding);
         if (t->shape.layout.delimiter[0])
             write_bytes(out, "delimiter", t->shape.layout.delimiter);
@@ -274,8 +274,25 @@ static void write_csv(const struct ingest *g, const struct ingest_part *p, struc
     json_out_key(out, "notes");
     json_out_open(out, '[');
     write_csv_notes(g, out);
-    if (p->sheet)
+    if (g->source.book)
         write_sheet_notes(g, p, out);
+    json_out_close(out, ']');
+}
+
+static void write_list_notes(const struct ingest *g, const struct ingest_part *p,
+                             struct json_out *out)
+{
+    const struct data_source *s = &g->source;
+    size_t n = s->records.n_found;
+
+    json_out_key(out, "notes");
+    json_out_open(out, '[');
+    if (s->only_one)
+        write_note(out, "the file has %zu lists of objects; only '%s' was read", n, p->part);
+    else if (p == g->parts)
+        write_note(out, "the file has %zu lists of objects; each is a table", n);
+    if (!s->only_one && p == g->parts && n - g->n_parts > 0)
+        write_note(out, "%zu of them could not be read as tables or are too many", n - g->n_parts);
     json_out_close(out, ']');
 }
 
@@ -294,14 +311,16 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
     if (s->gzip)
         write_member(out, "compression", "gzip");
     write_count(out, "rows", g->n_rows);
-    if (p->sheet) {
-        write_member(out, "sheet", p->sheet);
+    if (s->book) {
+        write_member(out, "sheet", p->part);
         write_count(out, "sheets", (int64_t)xlsx_n_sheets(s->book));
     }
-    if (s->records.path[0])
-        write_member(out, "records", s->records.path);
+    if (s->records.n_lists > 0)
+        write_member(out, "records", p->part);
     if (ingest_is_delimited(g))
         write_csv(g, p, out);
+    else if (s->records.n_found > 1)
+        write_list_notes(g, p, out);
     json_out_close(out, '}');
 }
 

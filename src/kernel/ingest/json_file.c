@@ -13,7 +13,6 @@
 #include "kernel/ingest/csv_records.h"
 
 #define MAX_DEPTH 64 /* below this no array is looked for */
-#define MAX_SHOWN 4
 
 struct span {
     size_t at, len;
@@ -26,11 +25,8 @@ struct outline {
     size_t in_arrays; /* of which [ */
     struct span text; /* the string that was passed last */
     struct span keys[MAX_DEPTH];
-    size_t n_found; /* arrays of objects */
-    bool open;      /* within one of them */
-    size_t found_depth[MAX_SHOWN];
-    struct span found_keys[MAX_SHOWN][MAX_DEPTH];
-    size_t begin, end; /* of the first */
+    bool open; /* within an array of objects */
+    struct json_records *found;
 };
 
 static size_t skip_space(const char *data, size_t len, size_t at)
@@ -60,18 +56,35 @@ static size_t skip_string(const char *data, size_t len, size_t at)
     return len;
 }
 
+static void write_path(const struct outline *o, char ret[JSON_PATH_SIZE])
+{
+    char shown[STR_SHOWN_SIZE];
+    size_t n = 0;
+
+    ret[0] = '\0';
+    for (size_t k = 0; k < o->depth && n < JSON_PATH_SIZE; k++) {
+        const struct span *key = &o->keys[k];
+        int written = snprintf(ret + n, JSON_PATH_SIZE - n, "%s%s", k ? "." : "",
+                               str_show(o->data + key->at, key->len, shown, sizeof(shown)));
+
+        n += written > 0 ? (size_t)written : 0;
+    }
+    ret[str_utf8_cut(ret, strlen(ret), JSON_PATH_SIZE - 1)] = '\0';
+}
+
 static void open_array(struct outline *o)
 {
     size_t next = skip_space(o->data, o->len, o->at + 1);
+    struct json_records *f = o->found;
 
     if (o->in_arrays == 0 && o->depth < MAX_DEPTH && next < o->len && o->data[next] == '{') {
-        if (o->n_found == 0)
-            o->begin = o->at;
-        if (o->n_found < MAX_SHOWN) {
-            o->found_depth[o->n_found] = o->depth;
-            memcpy(o->found_keys[o->n_found], o->keys, sizeof(o->keys));
+        if (f->n_found < JSON_MAX_LISTS) {
+            struct json_list *list = &f->lists[f->n_lists++];
+
+            *list = (struct json_list){ .begin = o->at, .depth = o->depth };
+            write_path(o, list->path);
         }
-        o->n_found++;
+        f->n_found++;
         o->open = true;
     }
     o->in_arrays++;
@@ -79,10 +92,12 @@ static void open_array(struct outline *o)
 
 static void close_array(struct outline *o)
 {
+    struct json_records *f = o->found;
+
     o->in_arrays -= o->in_arrays > 0;
     if (o->in_arrays == 0 && o->open) {
-        if (o->n_found == 1)
-            o->end = o->at + 1;
+        if (f->n_found == f->n_lists)
+            f->lists[f->n_lists - 1].end = o->at + 1;
         o->open = false;
     }
 }
@@ -128,38 +143,6 @@ static bool pass_object(struct outline *o)
     return false;
 }
 
-static void write_path(const struct outline *o, size_t i, char *ret, size_t size)
-{
-    char shown[STR_SHOWN_SIZE];
-    size_t n = 0;
-
-    ret[0] = '\0';
-    for (size_t k = 0; k < o->found_depth[i] && n < size; k++) {
-        const struct span *key = &o->found_keys[i][k];
-        int written = snprintf(ret + n, size - n, "%s%s", k ? "." : "",
-                               str_show(o->data + key->at, key->len, shown, sizeof(shown)));
-
-        n += written > 0 ? (size_t)written : 0;
-    }
-    ret[str_utf8_cut(ret, strlen(ret), size - 1)] = '\0';
-}
-
-static int refuse_several(const struct outline *o, const char *name, struct err *err)
-{
-    char list[MAX_SHOWN * (JSON_PATH_SIZE + 8)] = "", path[JSON_PATH_SIZE];
-
-    for (size_t i = 0; i < MIN_OF(o->n_found, (size_t)MAX_SHOWN); i++) {
-        size_t n = strlen(list);
-
-        write_path(o, i, path, sizeof(path));
-        snprintf(list + n, sizeof(list) - n, "%s'%s'", i ? ", " : "", path);
-    }
-    return err_set(
-        err, ERR_VALIDATION,
-        "'%.200s' has %zu lists of objects (%s%s); send the one that is meant, as a file of its own",
-        name, o->n_found, list, o->n_found > MAX_SHOWN ? ", …" : "");
-}
-
 int json_check_shape(const char *data, size_t len, const char *name, struct err *err)
 {
     size_t keys[JSON_SHAPE_DEPTH + 1] = { 0 }, depth = 0;
@@ -197,13 +180,26 @@ int json_check_shape(const char *data, size_t len, const char *name, struct err 
     return 0;
 }
 
+/* What describes a file (`{"schema":{"fields":[…]},"data":[…]}`) is deeper than what is in it. */
+static void sort_by_depth(struct json_records *f)
+{
+    for (size_t i = 1; i < f->n_lists; i++) {
+        struct json_list list = f->lists[i];
+        size_t k = i;
+
+        for (; k > 0 && f->lists[k - 1].depth > list.depth; k--)
+            f->lists[k] = f->lists[k - 1];
+        f->lists[k] = list;
+    }
+}
+
 int json_find_records(const char *data, size_t len, const char *name, struct json_records *ret,
                       struct err *err)
 {
-    struct outline o = { .data = data, .len = len };
-    struct json_records found = { .layout = RECORDS_ARRAY };
+    struct outline o = { .data = data, .len = len, .found = ret };
     size_t start;
 
+    *ret = (struct json_records){ .layout = RECORDS_ARRAY };
     if (len >= 3 && memcmp(data, "\xef\xbb\xbf", 3) == 0)
         o.at = 3;
     start = o.at = skip_space(data, len, o.at);
@@ -220,7 +216,6 @@ int json_find_records(const char *data, size_t len, const char *name, struct jso
                 err, ERR_VALIDATION,
                 "'%.200s' is a JSON array, but not of objects; send [{\"name\": value, …}, …] with an object for each row",
                 name);
-        *ret = found;
         return 0;
     }
     if (start == len || data[start] != '{')
@@ -229,17 +224,14 @@ int json_find_records(const char *data, size_t len, const char *name, struct jso
             "'%.200s' is not JSON with rows in it; send an array of objects, or one object on each line",
             name);
     if (!pass_object(&o)) {
-        found.layout = RECORDS_OBJECTS;
+        ret->layout = RECORDS_OBJECTS;
     } else if (skip_space(data, len, o.at) < len) {
-        found.layout = memchr(data + start, '\n', o.at - start) ? RECORDS_OBJECTS : RECORDS_LINES;
-    } else if (o.n_found > 1) {
-        return refuse_several(&o, name, err);
-    } else if (o.n_found == 1) {
-        found = (struct json_records){ .layout = RECORDS_INSIDE, .begin = o.begin, .end = o.end };
-        write_path(&o, 0, found.path, sizeof(found.path));
+        ret->layout = memchr(data + start, '\n', o.at - start) ? RECORDS_OBJECTS : RECORDS_LINES;
     } else {
-        found.layout = RECORDS_OBJECTS;
+        ret->layout = ret->n_lists > 0 ? RECORDS_INSIDE : RECORDS_OBJECTS;
     }
-    *ret = found;
+    if (ret->layout != RECORDS_INSIDE)
+        ret->n_lists = ret->n_found = 0;
+    sort_by_depth(ret);
     return 0;
 }

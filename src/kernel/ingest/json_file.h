@@ -10,17 +10,26 @@ enum records_layout {
     RECORDS_ARRAY, /* [{…},{…}] */
     RECORDS_LINES, /* {…} on each line */
     RECORDS_OBJECTS, /* {…} {…} with line breaks inside them, or a single one that is the record */
-    RECORDS_INSIDE, /* {"…":[{…},{…}]}: an array somewhere inside one object */
+    RECORDS_INSIDE, /* {"…":[{…},{…}]}: arrays somewhere inside one object */
     _RECORDS_LAYOUT_MAX
 };
 
 #define JSON_PATH_SIZE 128
+#define JSON_MAX_LISTS 100
+
+/* An array of objects that is in no other array. */
+struct json_list {
+    size_t begin, end; /* its bytes */
+    size_t depth;
+    char path[JSON_PATH_SIZE]; /* the keys that lead to it, with dots between them */
+};
 
 struct json_records {
     enum records_layout layout;
-    size_t begin, end; /* RECORDS_INSIDE: the array's bytes */
-    char
-        path[JSON_PATH_SIZE]; /* RECORDS_INSIDE: the keys that lead to it, with dots between them */
+    /* RECORDS_INSIDE: those nearest to the top first, otherwise as they stand in the file. */
+    struct json_list lists[JSON_MAX_LISTS];
+    size_t n_lists;
+    size_t n_found; /* may be more than `lists` has */
 };
 
 /*
@@ -32,8 +41,8 @@ struct json_records {
 int json_check_shape(const char *data, size_t len, const char *name, struct err *err);
 
 /*
- * VALIDATION if there is more than one array of objects to choose from, or no object at all. What is malformed is left to
- * who reads it. `name` is for messages.
+ * VALIDATION if there is no object at all. What is malformed is left to who reads it. `name` is for
+ * messages.
  */
 int json_find_records(const char *data, size_t len, const char *name, struct json_records *ret,
                       struct err *err);

@@ -31,7 +31,7 @@ static bool is_taken(const struct ingest *g, const char *name)
     return false;
 }
 
-/* Letters and digits of ASCII with '_' between them; the sheet's number if there are none. */
+/* Letters and digits of ASCII with '_' between them; the table's number if there are none. */
 static void make_name(const struct ingest *g, const char *from, char ret[INGEST_PART_NAME])
 {
     char base[INGEST_PART_NAME - 8];
@@ -57,7 +57,7 @@ static void make_name(const struct ingest *g, const char *from, char ret[INGEST_
 
 int ingest_keep_part(struct ingest *g, struct err *err)
 {
-    const char *sheet = data_source_sheet(&g->source);
+    const char *part = data_source_part_name(&g->source);
     struct ingest_part *p;
 
     if (!g->parts && !(g->parts = calloc(DATA_MAX_PARTS, sizeof(*g->parts))))
@@ -69,13 +69,13 @@ int ingest_keep_part(struct ingest *g, struct err *err)
                                .n_kept = g->refused.n,
                                .n_valueless = g->source.sheet.n_valueless,
                                .n_errors = g->source.sheet.n_errors };
-    make_name(g, sheet, p->name);
+    make_name(g, part, p->name);
     g->table = (struct csv_table){ 0 };
     g->dialect = (struct csv_dialect){ 0 };
     ingest_drop_refused(g);
     g->n_parts++;
-    if (sheet && !(p->sheet = strdup(sheet)))
-        return err_set(err, ERR_NO_MEMORY, "out of memory for the name of a sheet");
+    if (part && !(p->part = strdup(part)))
+        return err_set(err, ERR_NO_MEMORY, "out of memory for the name of a table");
     return 0;
 }
 
@@ -93,7 +93,7 @@ void ingest_drop_parts(struct ingest *g)
     for (size_t i = 0; i < g->n_parts; i++) {
         csv_table_finish(&g->parts[i].table);
         csv_dialect_finish(&g->parts[i].dialect);
-        free(g->parts[i].sheet);
+        free(g->parts[i].part);
     }
     free(g->parts);
     g->parts = NULL;
