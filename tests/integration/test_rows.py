@@ -350,3 +350,38 @@ def test_every_list_of_a_json_file_is_a_table(server):
     assert (only["name"], only["rows"]) == ("firm", 1)
     assert "no list of objects 'nobody'" in refused(patch(server, data_id, options={"sheet": "nobody"}), 400, "VALIDATION_ERROR")
     assert server.delete(f"/data/{data_id}").status == 200
+
+
+def packed(**files):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as z:
+        for name, content in files.items():
+            z.writestr(name, content)
+    return out.getvalue()
+
+
+def test_every_file_of_an_archive_is_a_table(server):
+    """Each is read by its own kind, encoding and separator; what is no table is passed over."""
+    orders = "\n".join(["id;price"] + ["1;2,5"] * 40 + ["2;3;4"]).encode()
+    book = packed(**{"README.md": "# not data", "__MACOSX/._orders.csv": b"\0", "in/": "", "empty.csv": "", "in/orders.csv": orders,
+                     "header.csv": "a,b\n", "in/people.tsv": "name\tcity, land\nJos\xe9\tUlm\n".encode("cp1252"), "tags.csv": "a,b\nx y,1\nz,2\n",
+                     "firm.json": json.dumps({"a": [{"n": 1}], "b": [{"m": 2}, {"m": 3}]}), "deep.json": packed(**{"x.csv": "a\n1\n"})})
+    file = upload(server, "all.zip", book)
+    report = file["report"]
+    assert (file["table"], file["rows"], report["format"], report["compression"], report["file"]) == ("all", 40, "csv", "zip", "in/orders.csv")
+    assert report["delimiter"] == ";" and report["decimal"] == "," and report["refused"] == 1
+    assert report["notes"][-2:] == ["the archive has 7 files with data; each with rows is a table", "3 files or lists without a table in them were passed over"]
+    assert [(t["table"], t["rows"], t["columns"], t["report"]["format"], t["report"].get("encoding"), t["report"]["file"]) for t in file["tables"]] == [
+        ("all_people", 1, ["name", "city, land"], "tsv", "windows-1252", "in/people.tsv"), ("all_tags", 2, ["a", "b"], "csv", "utf-8", "tags.csv"),
+        ("all_firm_a", 1, ["n"], "json", None, "firm.json"), ("all_firm_b", 2, ["m"], "json", None, "firm.json")]
+    data_id = file["file_id"]
+    run = server.sql(data_id, "SELECT sum(price), min(name), max(a), max(n), max(m) FROM \"all\", all_people, all_tags, all_firm_a, all_firm_b")
+    assert run.json["result"]["rows"] == [[400.0, "José", "z", 1, 3]], run.body
+    assert lines(server.get(f"/data/{data_id}/tables/all/refused"))[1:] == [["42", "3 fields instead of 2", "2;3;4"]]
+    assert len(lines(server.get(f"/data/{data_id}/tables/all_people/refused"))) == 1
+    [only] = patch(server, data_id, options={"sheet": "tags.csv"}).json["tables"]
+    assert (only["name"], only["rows"]) == ("all", 2)
+    assert "no file 'x.csv'" in refused(patch(server, data_id, options={"sheet": "x.csv"}), 400, "VALIDATION_ERROR")
+    assert server.delete(f"/data/{data_id}").status == 200
+    # What has no table is kept for code, as before.
+    assert upload(server, "none.zip", packed(**{"a.png": b"\x89PNG"})).get("table") is None

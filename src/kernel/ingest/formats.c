@@ -120,6 +120,8 @@ static void drop_scratch(struct data_source *s, size_t keep)
 void data_source_finish(struct data_source *s)
 {
     drop_scratch(s, 0);
+    archive_close(s->archive);
+    s->archive = NULL;
     xlsx_close(s->book);
     s->book = NULL;
     fd_mapping_finish(&s->book_file);
@@ -324,7 +326,7 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
 {
     auto_mapping struct fd_mapping text = { 0 };
     struct csv_file file;
-    int r = csv_file_inspect(s->path, in->name, &file, err);
+    int r = csv_file_inspect(s->path, s->name, &file, err);
 
     if (r == 0)
         r = data_source_to_utf8(s, in, hooks, NULL, err);
@@ -332,20 +334,20 @@ static int prepare_json(struct data_source *s, const struct sql_ingest *in,
         return r;
     r = csv_file_map(s->path, &text, err);
     if (r == 0)
-        r = json_check_shape((const char *)text.data, text.len, in->name, err);
+        r = json_check_shape((const char *)text.data, text.len, s->name, err);
     if (s->format == DATA_NDJSON) {
         s->records.layout = RECORDS_LINES;
         return r;
     }
     if (r == 0)
-        r = json_find_records((const char *)text.data, text.len, in->name, &s->records, err);
+        r = json_find_records((const char *)text.data, text.len, s->name, &s->records, err);
     if (r == 0 && s->records.layout == RECORDS_LINES)
         s->format = DATA_NDJSON;
     if (r < 0 || s->records.layout != RECORDS_INSIDE)
         return r;
     s->whole = s->path;
     s->n_own_scratch = s->n_scratch;
-    if (in->options && in->options->sheet && s->records.n_found > 1)
+    if (in->options && in->options->sheet && s->records.n_found > 1 && !s->archive)
         r = choose_list(s, in->options->sheet, in, err);
     return r < 0 ? r : cut_out(s, in, hooks, err);
 }
@@ -403,16 +405,78 @@ static int next_sheet(struct data_source *s, const struct sql_ingest *in, struct
     return r < 0 ? r : 1;
 }
 
+/* ---- archives ---- */
+
+/* 1: the next file of the archive is prepared; 0: that was the last one. */
+static int next_member(struct data_source *s, const struct sql_ingest *in,
+                       const struct data_hooks *hooks, struct err *err)
+{
+    const struct zip_entry *entry = archive_next(s->archive);
+    struct archive_hooks unpacking = { .must_stop = hooks->must_stop, .arg = hooks->arg };
+    unsigned char head[HEAD_BYTES];
+    auto_close int fd = -1;
+    size_t len;
+    int r;
+
+    if (!entry)
+        return 0;
+    drop_scratch(s, s->archive->n_own_scratch);
+    s->records = (struct json_records){ 0 };
+    s->at_list = 0;
+    s->encoding = NULL;
+    s->converted = (struct encoding_result){ 0 };
+    s->name = s->archive->member;
+    r = data_source_add_scratch(s, in->temp_directory, ".data", &fd, err);
+    if (r < 0)
+        return r;
+    unpacking.max_bytes = data_source_room(fd, UINT64_MAX);
+    r = archive_unpack(s->archive, entry, fd, &unpacking, err);
+    if (r < 0)
+        return r;
+    len = read_head(s->path, head);
+    r = check_unpacked(head, len, s->name, err);
+    s->format = format_of(head, len, s->name);
+    if (r == 0 && s->format == DATA_XLSX)
+        r = err_set(err, ERR_VALIDATION, "'%.200s' in '%.200s' is packed once more; send it itself",
+                    s->name, in->name);
+    if (r == 0 && (s->format == DATA_JSON || s->format == DATA_NDJSON))
+        r = prepare_json(s, in, hooks, err);
+    return r < 0 ? r : 1;
+}
+
+/* 1: its first file that is prepared; 0: it is no archive of data files. */
+static int prepare_archive(struct data_source *s, const struct sql_ingest *in,
+                           const struct data_hooks *hooks, struct err *err)
+{
+    int r = archive_open(s->path, &s->archive, err);
+
+    if (r <= 0)
+        return r;
+    s->archive->n_own_scratch = s->n_scratch;
+    if (in->options && in->options->sheet) {
+        s->archive->wanted = in->options->sheet;
+        s->only_one = true;
+    }
+    while ((r = next_member(s, in, hooks, err)) == -ERR_VALIDATION)
+        s->n_passed++;
+    if (r != 0)
+        return r;
+    return s->n_passed ? -ERR_VALIDATION :
+                         err_set(err, ERR_VALIDATION, "'%.200s' has no file '%.100s' with a table",
+                                 in->name, s->archive->wanted);
+}
+
 int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
                           const struct data_hooks *hooks, struct err *err)
 {
     if (s->book)
         return next_sheet(s, in, err);
-    if (s->only_one || s->at_list + 1 >= s->records.n_lists)
-        return 0;
-    s->at_list++;
-    int r = cut_out(s, in, hooks, err);
-    return r < 0 ? r : 1;
+    if (s->at_list + 1 < s->records.n_lists && !(s->only_one && !s->archive)) {
+        s->at_list++;
+        int r = cut_out(s, in, hooks, err);
+        return r < 0 ? r : 1;
+    }
+    return s->archive ? next_member(s, in, hooks, err) : 0;
 }
 
 const char *data_source_part_name(const struct data_source *s)
@@ -482,7 +546,7 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     size_t len = read_head(in->path, head);
     int r = 0;
 
-    *s = (struct data_source){ .path = in->path };
+    *s = (struct data_source){ .path = in->path, .name = in->name };
     if (len >= 2 && memcmp(head, "\x1f\x8b", 2) == 0) {
         s->gzip = true;
         r = gunzip(s, in, hooks, err);
@@ -499,7 +563,8 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     case DATA_NDJSON:
         return prepare_json(s, in, hooks, err);
     case DATA_XLSX:
-        return prepare_book(s, in, hooks, err);
+        r = prepare_archive(s, in, hooks, err);
+        return r < 0 ? r : r == 1 ? 0 : prepare_book(s, in, hooks, err);
     default:
         return 0;
     }

@@ -11,6 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fdio.h"
+#include "kernel/ingest/archive.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/json_file.h"
 #include "kernel/sql/sql.h"
@@ -25,19 +26,21 @@ const char *data_format_name(enum data_format format);
 struct data_source {
     enum data_format format;
     bool gzip;
+    const char *name;     /* of the file, or of the one inside the archive */
     const char *encoding; /* of a text; NULL: nobody has looked */
     struct encoding_result converted;
     const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
     struct json_records records;
     const char *whole; /* RECORDS_INSIDE: the file that they are in */
     size_t at_list;    /* which of its lists is being read */
+    struct archive *archive; /* NULL: it is none */
     struct fd_mapping book_file;
     struct xlsx_book *book;
     struct sheet_writer sheet; /* what came of the sheet that is being read */
     size_t at_sheet, next_sheet, n_passed; /* n_passed: sheets without rows */
     size_t put_off[DATA_MAX_PARTS], n_put_off, at_put_off; /* sheets that are read last */
-    bool only_one, has_part; /* only_one: a sheet or list that was asked for */
-    char *scratch[4];        /* files made on the way */
+    bool only_one, has_part; /* only_one: what was asked for */
+    char *scratch[6];        /* files made on the way */
     size_t n_own_scratch;    /* those that are not of one table */
     size_t n_scratch;
 };
@@ -62,7 +65,7 @@ void data_source_finish(struct data_source *s); /* removes the scratch files */
  */
 int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
                           const struct data_hooks *hooks, struct err *err);
-/* The name of its sheet, or the path of its list; NULL: it is the whole file. */
+/* The name of its sheet, or the path of its list; NULL: it is all of its file. */
 const char *data_source_part_name(const struct data_source *s);
 
 /* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */

@@ -197,7 +197,7 @@ static int attach_output(struct ingest *g, struct err *err)
     if (r == 0)
         r = sql_run(g->e, buf_cstr(&sql), err);
     /* Compressing a small table takes as long as reading it, and saves a few hundred kilobytes. */
-    if (r == 0 && g->file.size_bytes < INGEST_SMALL_BYTES)
+    if (r == 0 && g->file.size_bytes < INGEST_SMALL_BYTES && !g->source.archive)
         r = sql_run(g->e, "SET force_compression='uncompressed'", err);
     return r < 0 ? err_wrap(err, "making the table's file") : 0;
 }
@@ -406,8 +406,9 @@ static int find_table(struct ingest *g, struct err *err)
     r = csv_file_map(g->source.path, &g->text, err);
     if (r < 0)
         return r;
+    g->options.delimiter = g->in->options ? g->in->options->delimiter : NULL;
     if (!is_sheet && !g->options.delimiter &&
-        data_source_says_tabs((const char *)g->text.data, g->text.len, g->in->name))
+        data_source_says_tabs((const char *)g->text.data, g->text.len, g->source.name))
         g->options.delimiter = "\t";
     r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len,
                        is_sheet ? &sheet : NULL, &g->options, err);
@@ -531,9 +532,27 @@ static int take_part(struct ingest *g, struct err *err)
 {
     int r = load(g, err);
 
-    if (r == 0 && g->source.book && g->n_rows == 0)
+    if (r == 0 && (g->source.book || g->source.archive) && g->n_rows == 0)
         return pass_part(g, err);
     return r == 0 ? ingest_keep_part(g, err) : r;
+}
+
+/* Large files are read as they are first: see load_plain(). */
+static int look_at_csv(struct ingest *g, struct err *err)
+{
+    int r = csv_file_inspect(g->source.path, g->source.name, &g->file, err);
+
+    if (r == 0 && (g->file.size_bytes < PLAIN_BYTES || g->options.encoding))
+        r = to_utf8(g, err);
+    if (r == 0)
+        r = find_table(g, err);
+    if (r == 0 && !g->source.encoding &&
+        encoding_wide(g->text.data, MIN_OF(g->text.len, (size_t)4096))) {
+        r = to_utf8(g, err);
+        if (r == 0)
+            r = find_table(g, err);
+    }
+    return r;
 }
 
 /* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
@@ -561,7 +580,6 @@ static int look_at_records(struct ingest *g, struct err *err)
     int64_t n = 1;
     int r;
 
-    g->path = g->source.path;
     g->sparse = false;
     r = count_columns(g, &n, err);
     if (r == 1 && strstr(g->failure, "expected records")) {
@@ -575,7 +593,12 @@ static int look_at_records(struct ingest *g, struct err *err)
 /* The part that is prepared; 1: g->failure. */
 static int look_at_part(struct ingest *g, struct err *err)
 {
-    return ingest_is_delimited(g) ? find_table(g, err) : look_at_records(g, err);
+    g->path = g->source.path;
+    atomic_store(&g->stop_reading, false);
+    atomic_store(&g->stop_scanning, false);
+    return g->source.format == DATA_CSV  ? look_at_csv(g, err) :
+           g->source.format == DATA_XLSX ? find_table(g, err) :
+                                           look_at_records(g, err);
 }
 
 /*
@@ -602,11 +625,13 @@ static int load_all(struct ingest *g, struct err *err)
             r = check_room(g, &why);
         if (r == 0)
             r = take_part(g, &why);
-        if (g->n_parts > 0 && (r == 1 || r == -ERR_VALIDATION))
+        if ((g->n_parts > 0 || g->source.archive) && (r == 1 || r == -ERR_VALIDATION))
             r = pass_part(g, &why);
         if (r < 0)
             return err_set(err, why.code, "%s", why.message);
     }
+    if (r == 0 && g->n_parts == 0 && g->source.archive)
+        return err_set(err, ERR_VALIDATION, "no file in '%.200s' has rows", g->in->name);
     if (r == 0 && g->n_parts == 0)
         return err_set(
             err, ERR_VALIDATION,
@@ -673,26 +698,6 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
     return r;
 }
 
-/* ---- what comes first ---------------------------------------------------------------------------------------------- */
-
-/* Large files are read as they are first: see load_plain(). */
-static int look_at_csv(struct ingest *g, struct err *err)
-{
-    int r = csv_file_inspect(g->source.path, g->in->name, &g->file, err);
-
-    if (r == 0 && (g->file.size_bytes < PLAIN_BYTES || g->options.encoding))
-        r = to_utf8(g, err);
-    if (r == 0)
-        r = find_table(g, err);
-    if (r == 0 && !g->source.encoding &&
-        encoding_wide(g->text.data, MIN_OF(g->text.len, (size_t)4096))) {
-        r = to_utf8(g, err);
-        if (r == 0)
-            r = find_table(g, err);
-    }
-    return r;
-}
-
 /* 0: ready to be read; 1: g->failure. */
 static int prepare(struct ingest *g, struct err *err)
 {
@@ -706,18 +711,13 @@ static int prepare(struct ingest *g, struct err *err)
     g->path = g->source.path;
     if (g->source.n_scratch > 0)
         g->progress_base = PREPARING_SHARE;
-    switch (g->source.format) {
-    case DATA_CSV:
-        return look_at_csv(g, err);
-    case DATA_XLSX:
-        return find_table(g, err);
-    default:
-        r = look_at_records(g, err);
-        break;
+    r = look_at_part(g, err);
+    /* Of several lists or files one may be of something else than rows. */
+    while ((r == 1 || (r == -ERR_VALIDATION && g->source.archive)) &&
+           (next = data_source_next_part(&g->source, g->in, &hooks, err)) != 0) {
+        g->source.n_passed++;
+        r = next < 0 ? next : look_at_part(g, err);
     }
-    /* Of several lists one may be of something else than rows. */
-    while (r == 1 && (next = data_source_next_part(&g->source, g->in, &hooks, err)) != 0)
-        r = next < 0 ? next : look_at_records(g, err);
     return r;
 }
 

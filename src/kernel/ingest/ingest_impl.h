@@ -34,7 +34,12 @@ struct ingest_part {
     struct csv_table table;
     struct csv_dialect dialect;
     int64_t n_rows, n_kept; /* n_kept: of the rows that were refused */
-    char *part; /* the name of its sheet or list; NULL: it is the whole file */
+    enum data_format format;
+    const char *encoding;
+    struct encoding_result converted;
+    size_t n_lists; /* of the JSON that it is from */
+    char *part;     /* the name of its sheet or list; NULL: it is all of its file */
+    char *member;   /* the file inside the archive; NULL: there is none */
     int64_t n_valueless, n_errors;
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
 };

@@ -271,28 +271,55 @@ static void write_csv(const struct ingest *g, const struct ingest_part *p, struc
     for (size_t i = 0; i < t->n_columns; i++)
         write_column(&t->columns[i], &t->signs, out);
     json_out_close(out, ']');
-    json_out_key(out, "notes");
-    json_out_open(out, '[');
-    write_csv_notes(g, out);
-    if (g->source.book)
-        write_sheet_notes(g, p, out);
-    json_out_close(out, ']');
 }
 
 static void write_list_notes(const struct ingest *g, const struct ingest_part *p,
                              struct json_out *out)
 {
-    const struct data_source *s = &g->source;
-    size_t n = s->records.n_found;
+    size_t n = p->n_lists;
 
+    if (g->source.only_one)
+        write_note(out, "the file has %zu lists of objects; only '%s' was read", n, p->part);
+    else
+        write_note(out, "the file has %zu lists of objects; each is a table", n);
+    if (!g->source.only_one && n > g->n_parts)
+        write_note(out, "%zu of them could not be read as tables or are too many", n - g->n_parts);
+}
+
+static void write_archive_notes(const struct ingest *g, struct json_out *out)
+{
+    const struct archive *a = g->source.archive;
+
+    if (g->source.only_one && a->n_files > 1)
+        write_note(out, "the archive has %zu files with data; only '%s' was read", a->n_files,
+                   a->wanted);
+    else if (a->n_files > 1)
+        write_note(out, "the archive has %zu files with data; each with rows is a table",
+                   a->n_files);
+    if (g->source.n_passed)
+        write_note(out, "%zu files or lists without a table in them were passed over",
+                   g->source.n_passed);
+    if (g->n_parts == DATA_MAX_PARTS)
+        write_note(out, "only the first %d tables were read", DATA_MAX_PARTS);
+}
+
+static void write_notes(const struct ingest *g, const struct ingest_part *p, struct json_out *out)
+{
+    bool is_first = p == g->parts;
+    bool of_lists = is_first && p->n_lists > 1 && !g->source.archive;
+
+    if (!ingest_is_delimited(g) && !of_lists && !(is_first && g->source.archive))
+        return;
     json_out_key(out, "notes");
     json_out_open(out, '[');
-    if (s->only_one)
-        write_note(out, "the file has %zu lists of objects; only '%s' was read", n, p->part);
-    else if (p == g->parts)
-        write_note(out, "the file has %zu lists of objects; each is a table", n);
-    if (!s->only_one && p == g->parts && n - g->n_parts > 0)
-        write_note(out, "%zu of them could not be read as tables or are too many", n - g->n_parts);
+    if (ingest_is_delimited(g))
+        write_csv_notes(g, out);
+    if (g->source.book)
+        write_sheet_notes(g, p, out);
+    if (of_lists)
+        write_list_notes(g, p, out);
+    if (is_first && g->source.archive)
+        write_archive_notes(g, out);
     json_out_close(out, ']');
 }
 
@@ -310,17 +337,20 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
                            data_format_name(s->format));
     if (s->gzip)
         write_member(out, "compression", "gzip");
+    else if (s->archive)
+        write_member(out, "compression", "zip");
     write_count(out, "rows", g->n_rows);
     if (s->book) {
         write_member(out, "sheet", p->part);
         write_count(out, "sheets", (int64_t)xlsx_n_sheets(s->book));
     }
-    if (s->records.n_lists > 0)
+    if (p->member)
+        write_member(out, "file", p->member);
+    if (p->n_lists > 0)
         write_member(out, "records", p->part);
     if (ingest_is_delimited(g))
         write_csv(g, p, out);
-    else if (s->records.n_found > 1)
-        write_list_notes(g, p, out);
+    write_notes(g, p, out);
     json_out_close(out, '}');
 }
 

@@ -55,6 +55,18 @@ static void make_name(const struct ingest *g, const char *from, char ret[INGEST_
         snprintf(ret, INGEST_PART_NAME, "%s_%u", base, k);
 }
 
+/* By the name of the file without its folders and its ending, and the list inside it. */
+static void name_member(const struct ingest *g, const char *list, char ret[INGEST_PART_NAME])
+{
+    char from[ARCHIVE_NAME_SIZE + JSON_PATH_SIZE];
+    const char *slash = strrchr(g->source.name, '/'), *base = slash ? slash + 1 : g->source.name;
+    const char *dot = strrchr(base, '.');
+
+    snprintf(from, sizeof(from), "%.*s%s%s", (int)(dot ? (size_t)(dot - base) : strlen(base)), base,
+             list ? "." : "", list ? list : "");
+    make_name(g, from, ret);
+}
+
 int ingest_keep_part(struct ingest *g, struct err *err)
 {
     const char *part = data_source_part_name(&g->source);
@@ -69,12 +81,20 @@ int ingest_keep_part(struct ingest *g, struct err *err)
                                .n_kept = g->refused.n,
                                .n_valueless = g->source.sheet.n_valueless,
                                .n_errors = g->source.sheet.n_errors };
-    make_name(g, part, p->name);
+    p->format = g->source.format;
+    p->encoding = g->source.encoding;
+    p->converted = g->source.converted;
+    p->n_lists = g->source.records.n_found;
+    if (g->source.archive)
+        name_member(g, p->n_lists > 1 ? part : NULL, p->name);
+    else
+        make_name(g, part, p->name);
     g->table = (struct csv_table){ 0 };
     g->dialect = (struct csv_dialect){ 0 };
     ingest_drop_refused(g);
     g->n_parts++;
-    if (part && !(p->part = strdup(part)))
+    if ((part && !(p->part = strdup(part))) ||
+        (g->source.archive && !(p->member = strdup(g->source.name))))
         return err_set(err, ERR_NO_MEMORY, "out of memory for the name of a table");
     return 0;
 }
@@ -86,6 +106,9 @@ void ingest_swap_part(struct ingest *g, size_t i)
     SWAP(g->table, p->table);
     SWAP(g->dialect, p->dialect);
     SWAP(g->n_rows, p->n_rows);
+    SWAP(g->source.format, p->format);
+    SWAP(g->source.encoding, p->encoding);
+    SWAP(g->source.converted, p->converted);
 }
 
 void ingest_drop_parts(struct ingest *g)
@@ -94,6 +117,7 @@ void ingest_drop_parts(struct ingest *g)
         csv_table_finish(&g->parts[i].table);
         csv_dialect_finish(&g->parts[i].dialect);
         free(g->parts[i].part);
+        free(g->parts[i].member);
     }
     free(g->parts);
     g->parts = NULL;
