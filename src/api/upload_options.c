@@ -28,7 +28,7 @@ static const struct schema_field null_word = { .types = SCHEMA_STRING, SCHEMA_RA
     { .name = "types", .types = SCHEMA_STRING, .nullable = true, .choices = typings,               \
       .doc = "`text`: every value as it stands in the file." },                                    \
     { .name = "sheet", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 200),             \
-      .doc = "The sheet of a workbook; the list of a JSON file, the file of an archive." },         \
+      .doc = "The sheet of a workbook; the list of JSON, the file of an archive." },               \
     { .name = "nulls", .types = SCHEMA_ARRAY, .nullable = true, .items = &null_word,               \
       SCHEMA_RANGE(0, 32), .doc = "Further words for \"no value\"; in a form one field each." }
 /* clang-format on */
@@ -49,7 +49,8 @@ static const struct schema_field form_fields[] = {
       .items = &file_part,
       .required = true,
       SCHEMA_RANGE(1, UPLOAD_FILES_MAX),
-      .doc = "One or more files: CSV, TSV, gzipped CSV, JSON, NDJSON, Parquet, XLSX or a ZIP archive of them." },
+      .doc = "One or more files: CSV, TSV, gzipped CSV, JSON, NDJSON, Parquet, XLSX, or ZIP "
+             "archives of them." },
     OPTION_FIELDS,
     { .name = NULL },
 };

@@ -559,7 +559,8 @@ int column_write(const struct column *c, const char *s, size_t len, bool quoted,
         len--;
     }
     if (c->type == COLUMN_TEXT)
-        return len == 0 && !quoted ? buf_append(out, "\\N", 2, err) : column_write_text(s, len, out, err);
+        return len == 0 && !quoted ? buf_append(out, "\\N", 2, err) :
+                                     column_write_text(s, len, out, err);
     value_trim(&s, &len);
     if (len == 0 || (!exact && is_null(s, len, signs)))
         return buf_append(out, "\\N", 2, err);

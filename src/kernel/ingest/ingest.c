@@ -574,7 +574,10 @@ static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
     return 0;
 }
 
-/* Records with more keys than most of them use look like maps to DuckDB: then it is told that they are not. */
+/*
+ * Records with more keys than most of them use look like maps to DuckDB: then it is told that they
+ * are not.
+ */
 static int look_at_records(struct ingest *g, struct err *err)
 {
     int64_t n = 1;

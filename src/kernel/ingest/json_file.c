@@ -180,7 +180,7 @@ int json_check_shape(const char *data, size_t len, const char *name, struct err 
     return 0;
 }
 
-/* What describes a file (`{"schema":{"fields":[…]},"data":[…]}`) is deeper than what is in it. */
+/* What describes a file ({"schema":{"fields":[…]},"data":[…]}) is deeper than its data. */
 static void sort_by_depth(struct json_records *f)
 {
     for (size_t i = 1; i < f->n_lists; i++) {

@@ -366,7 +366,8 @@ static int add_view(struct sql_engine *e, struct buf *sql, const char *schema, s
         return r;
     if (e->refused)
         return buf_printf(sql, err,
-                          " AS SELECT line, reason, text FROM \"%s%zu\".main.refused WHERE part=%zu;",
+                          " AS SELECT line, reason, text FROM \"%s%zu\".main.refused"
+                          " WHERE part=%zu;",
                           file_prefix(e), e->places[index].file, e->places[index].part);
     return buf_printf(sql, err, " AS SELECT * FROM \"%s%zu\".main.data%s;", file_prefix(e),
                       e->places[index].file, part);
