@@ -250,7 +250,8 @@ def test_a_zygote_that_dies_is_started_again(tmp_path):
             os.kill(pid, signal.SIGKILL)
         for _ in range(8):  # more than the pool holds
             assert server.sql("shop", "SELECT count(*) FROM sales").json["result"]["rows"] == [[3]]
-            assert server.post("/runs", run_body("shop", python="result = 6 * 7")).json["result"]["rows"] == [[42]]
+            again = server.post("/runs", run_body("shop", python="result = 6 * 7"))
+            assert again.status == 200 and again.json["result"]["rows"] == [[42]], again.body
         wait_until(lambda: server.get("/healthz").status == 200, "it is healthy again")
         second = zygotes(server)
         assert set(second) == {"sql", "python"} and not set(first.values()) & set(second.values())

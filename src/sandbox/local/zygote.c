@@ -217,6 +217,7 @@ static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
         char last[600];
         read_last_words(z, last, sizeof(last)); /* up to its end, if it is ending */
         int status = end_zygote(z);
+        z->lost = WIFSIGNALED(status) && why.code != ERR_TIMEOUT; /* somebody killed it */
         char ended[80];
         snprintf(ended, sizeof(ended), "the fork server of kernels ended with signal %d",
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
