@@ -49,4 +49,13 @@ void chat_serve(struct http_request *req, const struct chat_request *ask);
 int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
                      struct agent_data *ret, struct err *err);
 
+/* The parameter of a route about one thread. */
+#define THREAD_PARAM                                                                               \
+    {                                                                                              \
+        .field = { .name = "thread_id",                                                            \
+                   .types = SCHEMA_STRING,                                                         \
+                   SCHEMA_RANGE(1, 100),                                                           \
+                   .doc = "The `thread_id` of a thread." }                                         \
+    }
+
 #endif

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "agent/agent.h"
+#include "api/chats.h"
 #include "api/sandboxes.h"
 
 #define NAME_MAX_CHARS 200
@@ -194,13 +195,6 @@ static void delete_checkpoint(struct http_request *req)
     open_to(req, opened_to_drop);
 }
 
-#define THREAD_PARAM                                                                               \
-    {                                                                                              \
-        .field = { .name = "thread_id",                                                            \
-                   .types = SCHEMA_STRING,                                                         \
-                   SCHEMA_RANGE(1, 100),                                                           \
-                   .doc = "The `thread_id` of a thread." }                                         \
-    }
 #define CHECKPOINT_PARAM                                                                           \
     {                                                                                              \
         .field = { .name = "checkpoint_id",                                                        \

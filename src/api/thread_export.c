@@ -9,6 +9,7 @@
 #include <unistd.h>
 #include "agent/agent.h"
 #include "api/app.h"
+#include "api/chats.h"
 #include "base/fdio.h"
 
 struct waiting {
@@ -223,13 +224,6 @@ static void post_messages(struct http_request *req)
 
 /* ---- the table ---- */
 
-#define THREAD_PARAM                                                                               \
-    {                                                                                              \
-        .field = { .name = "thread_id",                                                            \
-                   .types = SCHEMA_STRING,                                                         \
-                   SCHEMA_RANGE(1, 100),                                                           \
-                   .doc = "The `thread_id` of a thread." }                                         \
-    }
 static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
 static const struct route_param put_params[] = {
     THREAD_PARAM,

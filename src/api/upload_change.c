@@ -82,13 +82,6 @@ int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn d
  * disturbed. It counts for the quota.
  */
 
-#define SWAP(a, b)                                                                                 \
-    do {                                                                                           \
-        __typeof__(a) swapped = (a);                                                               \
-        (a) = (b);                                                                                 \
-        (b) = swapped;                                                                             \
-    } while (0)
-
 struct reread {
     struct upload_set *set, *fresh;
     upload_done_fn done; /* NULL while it is begun */
@@ -146,11 +139,11 @@ static void remove_table(const struct upload_set *set, const char *options)
 /* What is known of the table; the names stay. */
 static void swap(struct upload_set *a, struct upload_set *b)
 {
-    SWAP(a->file.options, b->file.options);
-    SWAP(a->file.profile, b->file.profile);
-    SWAP(a->file.row_count, b->file.row_count);
-    SWAP(a->columns, b->columns);
-    SWAP(a->raw, b->raw);
+    SWAP_VALUES(a->file.options, b->file.options);
+    SWAP_VALUES(a->file.profile, b->file.profile);
+    SWAP_VALUES(a->file.row_count, b->file.row_count);
+    SWAP_VALUES(a->columns, b->columns);
+    SWAP_VALUES(a->raw, b->raw);
     (void)upload_set_describe(a);
 }
 

@@ -44,4 +44,11 @@ static inline void cleanup_close(int *fd)
         taken_;                                                                                    \
     })
 
+#define SWAP_VALUES(a, b)                                                                          \
+    do {                                                                                           \
+        __typeof__(a) swapped = (a);                                                               \
+        (a) = (b);                                                                                 \
+        (b) = swapped;                                                                             \
+    } while (0)
+
 #endif

@@ -8,13 +8,6 @@
 #include "base/macros.h"
 #include "kernel/ingest/ingest_impl.h"
 
-#define SWAP(a, b)                                                                                 \
-    do {                                                                                           \
-        __typeof__(a) swapped = (a);                                                               \
-        (a) = (b);                                                                                 \
-        (b) = swapped;                                                                             \
-    } while (0)
-
 void ingest_table_name(size_t part, char ret[INGEST_TABLE_SIZE])
 {
     if (part == 0)
@@ -103,12 +96,12 @@ void ingest_swap_part(struct ingest *g, size_t i)
 {
     struct ingest_part *p = &g->parts[i];
 
-    SWAP(g->table, p->table);
-    SWAP(g->dialect, p->dialect);
-    SWAP(g->n_rows, p->n_rows);
-    SWAP(g->source.format, p->format);
-    SWAP(g->source.encoding, p->encoding);
-    SWAP(g->source.converted, p->converted);
+    SWAP_VALUES(g->table, p->table);
+    SWAP_VALUES(g->dialect, p->dialect);
+    SWAP_VALUES(g->n_rows, p->n_rows);
+    SWAP_VALUES(g->source.format, p->format);
+    SWAP_VALUES(g->source.encoding, p->encoding);
+    SWAP_VALUES(g->source.converted, p->converted);
 }
 
 void ingest_drop_parts(struct ingest *g)

@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "base/fdio.h"
 #include "base/macros.h"
 
 #define MARKS_MAX 5 /* forks that wait; they count as processes of the sandbox */
@@ -43,21 +44,6 @@ static bool read_all(int fd, void *to, size_t len)
     char *p = to;
     while (len > 0) {
         ssize_t n = read(fd, p, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        p += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_all(int fd, const void *from, size_t len)
-{
-    const char *p = from;
-    while (len > 0) {
-        ssize_t n = write(fd, p, len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -183,8 +169,8 @@ int rewind_go(int64_t step, const char *orders, size_t len, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "no state is kept of this step or before it");
     const struct mark *m = &r.at[r.n - 1];
     atomic_store(r.active, m->pid);
-    if (len > REWIND_ORDERS_MAX || !write_all(m->fd, &order, sizeof(order)) ||
-        !write_all(m->fd, orders, len)) {
+    if (len > REWIND_ORDERS_MAX || fd_write_all(m->fd, &order, sizeof(order), NULL) < 0 ||
+        fd_write_all(m->fd, orders, len, NULL) < 0) {
         atomic_store(r.active, getpid() == r.first ? 0 : getpid());
         return err_set(err, ERR_NOT_FOUND, "the state that was kept of this step is gone");
     }
