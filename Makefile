@@ -97,7 +97,7 @@ RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
 # Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
-DIRS_riddle := cli api agent nl llm run database store sandbox dataset plan net base
+DIRS_riddle := cli api agent data nl llm run database store sandbox plan net base
 DIRS_kernel := kernel sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
@@ -124,14 +124,14 @@ UNIT := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_C))
 BELOW_base := base
 BELOW_plan := plan base
 BELOW_net := net base
-BELOW_dataset := dataset base
+BELOW_data := data nl database store sandbox plan net base
 BELOW_sandbox := sandbox net base
 BELOW_database := database net base
 BELOW_run := run database sandbox store net base
 BELOW_store := store base
 BELOW_llm := llm net base
-BELOW_nl := nl dataset plan base
-BELOW_agent := agent nl llm store run database sandbox dataset plan net base
+BELOW_nl := nl plan base
+BELOW_agent := agent data nl llm store run database sandbox plan net base
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))

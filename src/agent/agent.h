@@ -14,53 +14,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include "agent/catalog.h"
 #include "base/arena.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "base/id.h"
 #include "base/json.h"
+#include "data/catalog.h"
+#include "data/view.h"
 #include "llm/llm.h"
 #include "net/loop.h"
 #include "run/thread_kernel.h"
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
 
-#define CHAT_ID_MAX 100
-
 struct agent;
 struct chat;
 struct turn;
-
-/* The data of a chat, as its user's files. Made by agent_env.resolve; agent_data_finish() frees it. */
-struct agent_data {
-    struct arena arena;        /* of the strings and the files */
-    const char *dataset_id;    /* of capsules; qualifies table names */
-    const char *version_hash;  /* of capsules */
-    const char *key;           /* same key, same contents */
-    const char
-        *catalog_key; /* the same with the words: what is learnt about the tables is shared by it */
-    /*
-     * The database that runs its SQL, with its tables; NULL: a kernel does. Files beside it are
-     * Python's.
-     */
-    const char *database;
-    enum plan_dialect dialect;
-    const char **tables;
-    size_t n_tables;
-    struct sandbox_file *files;
-    size_t n_files;
-    json_t *relationships;     /* as a registry has them; may be NULL */
-    json_t *prompts;           /* questions to try; may be NULL */
-    /* What people wrote: {table: {description, columns: {column: text}}, ".": [text], ".metrics":
-     * {name: text}}; may be NULL. */
-    json_t *words;
-    void (*release)(void *held); /* keeps the files from going away until it is called */
-    void *held;
-};
-
-void agent_data_init(struct agent_data *d);
-void agent_data_finish(struct agent_data *d);
-bool agent_data_has_tables(const struct agent_data *d);
 
 struct agent_env {
     struct loop *loop;
@@ -70,14 +39,9 @@ struct agent_env {
     struct figure_store *figures; /* NULL: figures are inside answers, whatever their size */
     const struct queries *queries; /* databases that code may ask; NULL: none */
     struct llm *llm;
-    /*
-     * The files behind ids of datasets and uploads (arrays of strings, either may be NULL) for this owner's chat. NOT_FOUND names the id.
-     */
-    int (*resolve)(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
-                   struct agent_data *ret, struct err *err);
-    /* A cell has ended: what is in its /workspace now. May read files of it. May be NULL. */
-    void (*cell_files)(void *arg, struct chat *c, const char *owner, const json_t *files);
-    void *arg;
+    /* Where data is found, and who tells of changes to it; NULL: every chat is about `data`. */
+    struct data_room *room;
+    const struct data_view *data;
 };
 
 int agent_create(const struct agent_env *env, struct agent **ret, struct err *err);
@@ -94,9 +58,6 @@ void agent_destroy(struct agent *a);
 /* What somebody has already learnt about the data of this key, so that chats need not look again. A reference is taken. */
 void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
-/* Files of a thread went or changed while it was not in memory: its image goes. */
-void agent_forget_files(struct agent *a, const char *owner, const char *thread_id);
-
 struct agent_stats {
     size_t chats, hot, warm, turns;
     size_t cold;          /* threads that are files, in memory or not */
@@ -105,9 +66,6 @@ struct agent_stats {
     uint64_t evicted; /* kernels with variables given up for others */
 };
 void agent_stats(struct agent *a, struct agent_stats *ret);
-
-/* Learns what these tables hold ahead of the first question about them. */
-void agent_learn(struct agent *a, const char *owner, const json_t *datasets, const json_t *uploads);
 
 /* ---- chats ---- */
 
@@ -134,7 +92,7 @@ struct chat *chat_ref(struct chat *c);
 void chat_unref(struct chat *c); /* NULL is fine */
 
 const char *chat_id(const struct chat *c);
-const struct agent_data *chat_data(const struct chat *c); /* NULL while it has none */
+const struct data_view *chat_data(const struct chat *c); /* NULL while it has none */
 bool chat_is_hot(const struct chat *c);                   /* it has a kernel that is awake */
 bool chat_has_kernel(const struct chat *c);               /* awake or frozen */
 
@@ -238,20 +196,11 @@ int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploa
  * is kept, and new files are written into its /workspace; any other is given up. done (may be NULL) comes when what can be done now is done.
  */
 void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
-/* A data set of this owner is gone: the threads that named it let go of its files. */
-void agent_forget_data(struct agent *a, const char *owner, const char *dataset_id);
 /*
  * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or "/workspace/x" in a kernel that is older
  * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.
  */
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note);
-/* The same for every thread of an owner that is in memory: words about the data changed. */
-void agent_refresh_data(struct agent *a, const char *owner);
-/*
- * The file of a data set was read again. Hot and warm kernels with variables keep the table that
- * they have, and the list of files says so; cold ones are given up, and their next answer says so.
- */
-void agent_data_was_reread(struct agent *a, const char *owner, const char *dataset_id);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /*
@@ -262,9 +211,6 @@ void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_
 
 /* Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes when it is gone. */
 int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err);
-
-/* VALIDATION unless it can be the id of a chat. */
-int chat_check_id(const char *id, struct err *err);
 
 /* ---- what code left in /workspace ---- */
 

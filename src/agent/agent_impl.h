@@ -4,7 +4,7 @@
 /* What the files of the agent share: chats (chat.c), turns (turn.c, turn_end.c) and who answers (answer_*.c). */
 
 #include "agent/agent.h"
-#include "agent/catalog.h"
+#include "data/catalog.h"
 #include "agent/reading.h"
 #include "agent/turn_log.h"
 #include "base/buf.h"
@@ -26,11 +26,11 @@ struct chat {
     struct agent *agent;
     struct chat *next, *prev;
     unsigned refs;
-    char id[CHAT_ID_MAX + 1];
+    char id[THREAD_ID_MAX + 1];
     char owner[64];
     json_t *datasets, *uploads;
     json_t *next_data; /* {datasets?, uploads?} of the next message; NULL: no other than now */
-    struct agent_data data;
+    struct data_view data;
     bool has_data, deleted;
     struct catalog *catalog; /* NULL until a turn needed it */
     json_t *history;         /* [{role, content, calls?}], the newest last, as many as the window */
@@ -60,6 +60,7 @@ struct agent {
     struct catalog_entry catalogs[CATALOGS_KEPT];
     size_t n_catalogs;
     struct learning *learning; /* under way */
+    struct keeping *keeping;   /* of what cells left: outputs.c */
     struct loop_timer *sweep;
     char started_at[CLOCK_ISO_SIZE];
     struct {
@@ -78,6 +79,23 @@ struct agent {
     int64_t started_ms, expired_ms; /* … */
     bool closing;
 };
+
+/* ---- data: chat.c, keeper.c, learn.c ---- */
+
+/* What a chat of this owner is about, by the room of the agent. As data_view_find(). */
+int agent_find_data(struct agent *a, const char *owner, const char *thread_id,
+                    const json_t *datasets, const json_t *uploads, struct data_view *ret,
+                    struct err *err);
+/* Files of a thread went or changed while it was not in memory: its image goes. */
+void agent_forget_files(struct agent *a, const char *owner, const char *thread_id);
+/* Learns what these tables hold ahead of the first question about them. */
+void agent_learn(struct agent *a, const char *owner, const json_t *datasets, const json_t *uploads);
+
+/* ---- outputs.c ---- */
+
+/* A cell has ended: keeps what it saved to /data/outputs. files: what is in its /workspace now. */
+void outputs_keep(struct chat *c, const json_t *files);
+void outputs_close(struct agent *a);
 
 /* ---- keeper.c ---- */
 

@@ -228,7 +228,7 @@ static void read_question(struct turn *t)
 {
     struct err err = ERR_INIT;
     struct chat *c = t->chat;
-    if (!agent_data_has_tables(&c->data)) {
+    if (!data_view_has_tables(&c->data)) {
         no_tables(t);
         return;
     }

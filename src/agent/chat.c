@@ -11,48 +11,30 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/str.h"
-#include "run/runner.h"
+#include "data/data.h"
 
 #define REMEMBERED_BYTES (32u << 10) /* of a message, for the turns after it: code may be longer */
 
 /* ---- data ---- */
 
-void agent_data_init(struct agent_data *d)
+int agent_find_data(struct agent *a, const char *owner, const char *thread_id,
+                    const json_t *datasets, const json_t *uploads, struct data_view *ret,
+                    struct err *err)
 {
-    *d = (struct agent_data){ 0 };
-    arena_init(&d->arena, 16u << 20);
-}
-
-void agent_data_finish(struct agent_data *d)
-{
-    if (d->release)
-        d->release(d->held);
-    json_decref(d->relationships);
-    json_decref(d->prompts);
-    json_decref(d->words);
-    arena_finish(&d->arena);
-    *d = (struct agent_data){ 0 };
-}
-
-bool agent_data_has_tables(const struct agent_data *d)
-{
-    if (d->database)
-        return d->n_tables > 0;
-    for (size_t i = 0; i < d->n_files; i++)
-        if (d->files[i].table)
-            return true;
-    return false;
+    return a->env.room ?
+               data_view_find(a->env.room, owner, thread_id, datasets, uploads, ret, err) :
+               data_view_share(a->env.data, ret, err);
 }
 
 static void drop_data(struct chat *c)
 {
     if (c->has_data)
-        agent_data_finish(&c->data);
+        data_view_finish(&c->data);
     c->has_data = false;
     catalog_unref(TAKE_PTR(c->catalog));
 }
 
-static const struct sandbox_file *find_file(const struct agent_data *d, const char *path)
+static const struct sandbox_file *find_file(const struct data_view *d, const char *path)
 {
     for (size_t i = 0; i < d->n_files; i++)
         if (str_eq(d->files[i].path, path))
@@ -66,7 +48,7 @@ static bool is_read_alike(const struct sandbox_file *a, const struct sandbox_fil
 }
 
 /* Those of the new files that the old data has not, for a kernel that is kept. */
-static void carry_new(struct chat *c, const struct agent_data *old)
+static void carry_new(struct chat *c, const struct data_view *old)
 {
     struct sandbox_file added[SANDBOX_FILES_MAX];
     size_t n = 0;
@@ -82,24 +64,23 @@ static void carry_new(struct chat *c, const struct agent_data *old)
 
 static int find_data(struct chat *c, bool keep_kernel, struct err *err)
 {
-    struct agent_data fresh;
-    const struct agent_env *env = &c->agent->env;
-    agent_data_init(&fresh);
-    int r = env->resolve(env->arg, c->owner, c->id, c->datasets, c->uploads, &fresh, err);
+    struct data_view fresh;
+    data_view_init(&fresh);
+    int r = agent_find_data(c->agent, c->owner, c->id, c->datasets, c->uploads, &fresh, err);
     if (r < 0) {
-        agent_data_finish(&fresh);
+        data_view_finish(&fresh);
         return r;
     }
     if (c->has_data && str_eq(c->data.catalog_key, fresh.catalog_key)) {
-        agent_data_finish(&fresh);
+        data_view_finish(&fresh);
         return 0;
     }
-    struct agent_data old = c->data;
+    struct data_view old = c->data;
     if (c->has_data &&
         str_eq(old.key, fresh.key)) { /* only words about it: kernel and last plan stay */
         catalog_unref(TAKE_PTR(c->catalog));
         c->data = fresh;
-        agent_data_finish(&old);
+        data_view_finish(&old);
         return 0;
     }
     bool had = c->has_data, keep = had && keep_kernel && thread_kernel_is_kept(c->kernel) &&
@@ -114,7 +95,7 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
     if (keep)
         carry_new(c, &old);
     if (had)
-        agent_data_finish(&old);
+        data_view_finish(&old);
     json_decref(TAKE_PTR(c->last_plan));
     return 0;
 }
@@ -146,12 +127,12 @@ int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uplo
 
 int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
 {
-    struct agent_data found;
+    struct data_view found;
     if (!c->turns)
         return chat_replace_data(c, datasets, uploads, err);
-    agent_data_init(&found); /* turns under way go on with what they have */
-    int r = c->agent->env.resolve(c->agent->env.arg, c->owner, c->id, datasets, uploads, &found, err);
-    agent_data_finish(&found);
+    data_view_init(&found); /* turns under way go on with what they have */
+    int r = agent_find_data(c->agent, c->owner, c->id, datasets, uploads, &found, err);
+    data_view_finish(&found);
     if (r < 0)
         return r;
     json_decref(c->next_data);
@@ -191,11 +172,10 @@ void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg)
 int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploads,
                      void (*done)(void *arg), void *arg, struct err *err)
 {
-    const struct agent_env *env = &c->agent->env;
-    struct agent_data found;
-    agent_data_init(&found);
-    int r = env->resolve(env->arg, c->owner, c->id, datasets, uploads, &found, err);
-    agent_data_finish(&found);
+    struct data_view found;
+    data_view_init(&found);
+    int r = agent_find_data(c->agent, c->owner, c->id, datasets, uploads, &found, err);
+    data_view_finish(&found);
     if (r < 0)
         return r;
     json_decref(c->datasets);
@@ -207,17 +187,22 @@ int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploa
     return 0;
 }
 
-void agent_refresh_data(struct agent *a, const char *owner)
+static void refresh_all(void *arg, const char *owner)
 {
+    struct agent *a = arg;
     for (struct chat *c = a->chats; c; c = c->next)
         if (c->has_data && !c->deleted && str_eq(c->owner, owner))
             chat_refresh_data(c, NULL, NULL);
 }
 
-void agent_data_was_reread(struct agent *a, const char *owner, const char *dataset_id)
+/*
+ * Hot and warm kernels with variables keep the table that they have, and the list of files says so;
+ * cold ones are given up, and their next answer says so.
+ */
+static void data_reread(void *arg, const char *owner, const char *id)
 {
-    keeper_forget_data(a, owner, dataset_id); /* a kernel brought back would read the old table */
-    agent_refresh_data(a, owner);
+    keeper_forget_data(arg, owner, id); /* a kernel brought back would read the old table */
+    refresh_all(arg, owner);
 }
 
 static bool names(const json_t *ids, const char *id)
@@ -230,8 +215,10 @@ static bool names(const json_t *ids, const char *id)
     return false;
 }
 
-void agent_forget_data(struct agent *a, const char *owner, const char *dataset_id)
+/* The threads that named it let go of its files. */
+static void data_gone(void *arg, const char *owner, const char *dataset_id)
 {
+    struct agent *a = arg;
     keeper_forget_data(a, owner, dataset_id);
     for (struct chat *c = a->closing ? NULL : a->chats, *next; c; c = next) {
         next = c->next;
@@ -244,6 +231,27 @@ void agent_forget_data(struct agent *a, const char *owner, const char *dataset_i
         chat_unref(c);
     }
 }
+
+static void data_ready(void *arg, const char *owner, const char *id, bool own)
+{
+    auto_json json_t *ids = json_pack("[s]", id);
+    agent_learn(arg, owner, own ? NULL : ids, own ? ids : NULL);
+}
+
+static void thread_changed(void *arg, const char *owner, const char *thread_id)
+{
+    struct chat *c = chat_find(arg, owner, thread_id);
+    if (c)
+        chat_refresh_data(c, NULL, NULL);
+    else
+        agent_forget_files(arg, owner, thread_id);
+}
+
+static const struct data_user data_user = { .ready = data_ready,
+                                            .reread = data_reread,
+                                            .gone = data_gone,
+                                            .changed = refresh_all,
+                                            .thread_changed = thread_changed };
 
 bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note)
 {
@@ -375,7 +383,7 @@ const char *chat_id(const struct chat *c)
     return c->id;
 }
 
-const struct agent_data *chat_data(const struct chat *c)
+const struct data_view *chat_data(const struct chat *c)
 {
     return c->has_data ? &c->data : NULL;
 }
@@ -469,7 +477,7 @@ int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kerne
 struct opening {
     struct agent *agent;
     struct chat *chat; /* the one made, or NULL until its record came */
-    char owner[64], id[CHAT_ID_MAX + 1];
+    char owner[64], id[THREAD_ID_MAX + 1];
     bool had_python; /* of its last messages one left variables, */
     bool told;       /* … or one said that they are gone */
     bool is_new;     /* made since the server started */
@@ -508,22 +516,11 @@ static void on_created(const struct err *err, int64_t value, void *arg)
     open_end(o, c, err);
 }
 
-int chat_check_id(const char *id, struct err *err)
-{
-    size_t n = strlen(id);
-    if (n == 0 || n > CHAT_ID_MAX)
-        return err_set(err, ERR_VALIDATION, "the id of a thread or session has 1 to %d characters", CHAT_ID_MAX);
-    for (const char *p = id; *p; p++)
-        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || strchr("-_.:", *p)))
-            return err_set(err, ERR_VALIDATION, "the id of a thread or session has only letters, digits and - _ . :");
-    return 0;
-}
-
 int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg, struct err *err)
 {
-    char id[CHAT_ID_MAX + 1];
+    char id[THREAD_ID_MAX + 1];
     if (spec->thread_id) {
-        int r = chat_check_id(spec->thread_id, err);
+        int r = thread_id_check(spec->thread_id, err);
         if (r < 0)
             return r;
         snprintf(id, sizeof(id), "%s", spec->thread_id);
@@ -697,7 +694,7 @@ static void on_record(const struct err *err, const struct store_page *page, void
 
 int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err)
 {
-    int r = chat_check_id(thread_id, err);
+    int r = thread_id_check(thread_id, err);
     if (r < 0)
         return err_set(err, ERR_NOT_FOUND, "Thread not found");
     struct opening *o = calloc(1, sizeof(*o));
@@ -753,6 +750,10 @@ int agent_create(const struct agent_env *env, struct agent **ret, struct err *er
     }
     clock_iso8601(clock_wall_ms(), a->started_at);
     a->started_ms = clock_now_ms();
+    if (env->room) {
+        env->room->user = &data_user;
+        env->room->user_arg = a;
+    }
     *ret = a;
     return 0;
 }
@@ -764,6 +765,9 @@ void agent_stop(struct agent *a)
     a->closing = true;
     executor_on_shortage(a->env.executor, NULL, NULL);
     loop_cancel(a->sweep);
+    if (a->env.room)
+        a->env.room->user = NULL;
+    outputs_close(a);
     agent_stop_learning(a);
     for (struct chat *c = a->chats; c; c = c->next) {
         if (c->turns)

@@ -96,7 +96,7 @@ int chat_take_image(struct chat *c, chat_image_fn done, void *arg, struct err *e
 
 struct forking {
     struct chat *from; /* a reference */
-    char id[CHAT_ID_MAX + 1];
+    char id[THREAD_ID_MAX + 1];
     char *title;
     bool has_image;                 /* the fork has a link to it */
     char not_kept[ERR_MESSAGE_MAX]; /* "": nothing is missing */

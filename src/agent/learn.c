@@ -48,7 +48,7 @@ void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalo
 struct learning {
     struct agent *agent;
     struct learning *next;
-    struct agent_data data; /* of its own: the chat may go away meanwhile */
+    struct data_view data; /* of its own: the chat may go away meanwhile */
     char owner[64];
     struct catalog *catalog;
     struct lease *lease;
@@ -64,7 +64,7 @@ static void learning_free(struct learning *l)
         *at = l->next;
     lease_release(l->lease);
     catalog_unref(l->catalog);
-    agent_data_finish(&l->data);
+    data_view_finish(&l->data);
     free(l);
 }
 
@@ -141,7 +141,7 @@ static void step(struct learning *l)
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
     struct learning *l = arg;
-    const struct agent_data *d = &l->data;
+    const struct data_view *d = &l->data;
     const char *tables[CATALOG_TABLES_MAX];
     struct err why = ERR_INIT;
     if (err) {
@@ -168,7 +168,7 @@ static void on_progress(void *arg, const char *stage, double fraction)
 
 static int begin(struct learning *l, struct err *err)
 {
-    const struct agent_data *d = &l->data;
+    const struct data_view *d = &l->data;
     struct sandbox_spec spec = { .kind = RUN_SQL,
                                  .dataset_id = d->dataset_id,
                                  .database = d->database,
@@ -194,12 +194,12 @@ static int learning_of(struct agent *a, const char *owner, const char *thread_id
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     l->agent = a;
     snprintf(l->owner, sizeof(l->owner), "%s", owner);
-    agent_data_init(&l->data);
+    data_view_init(&l->data);
     l->next = a->learning;
     a->learning = l;
-    int r = a->env.resolve(a->env.arg, owner, thread_id, datasets, uploads, &l->data, err);
+    int r = agent_find_data(a, owner, thread_id, datasets, uploads, &l->data, err);
     struct catalog *known = r == 0 ? agent_known_catalog(a, l->data.catalog_key) : NULL;
-    if (known || (r == 0 && !agent_data_has_tables(&l->data)))
+    if (known || (r == 0 && !data_view_has_tables(&l->data)))
         r = err_set(err, ERR_CONFLICT, "there is nothing to learn");
     catalog_unref(known);
     if (r == 0)
@@ -229,7 +229,7 @@ void turn_need_catalog(struct turn *t, turn_next_fn next)
         chat_refresh_due(c); /* what is learnt is how things are now */
         c->catalog = agent_known_catalog(c->agent, c->data.catalog_key);
     }
-    if (!c->catalog && !agent_data_has_tables(&c->data) &&
+    if (!c->catalog && !data_view_has_tables(&c->data) &&
         catalog_create(c->data.dataset_id, DIALECT_DUCKDB, NULL, 0, NULL, NULL, &c->catalog, &err) <
             0) {
         turn_fail(t, &err);

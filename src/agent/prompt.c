@@ -186,7 +186,7 @@ static bool is_small(const struct turn *t)
 /* Where Python finds the files that people uploaded. */
 static int append_files(const struct turn *t, struct buf *b, struct err *err)
 {
-    const struct agent_data *d = &t->chat->data;
+    const struct data_view *d = &t->chat->data;
     size_t n = 0;
     int r = 0;
     for (size_t i = 0; i < d->n_files && r == 0 && turn_cfg(t)->enable_python && n < FILES_SHOWN;

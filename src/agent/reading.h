@@ -13,7 +13,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include "agent/catalog.h"
+#include "data/catalog.h"
 
 #define READING_ROWS_MAX 1000
 

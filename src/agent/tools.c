@@ -422,7 +422,7 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
 
 int tools_list_files(const struct turn *t, struct buf *b, struct err *err)
 {
-    const struct agent_data *d = &t->chat->data;
+    const struct data_view *d = &t->chat->data;
     int r = buf_append_str(b, "read-only:", err);
     for (size_t i = 0; i < d->n_files && r == 0; i++) {
         char place[KERNEL_PLACE_SIZE];

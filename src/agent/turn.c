@@ -239,9 +239,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     if (files) {
         json_decref(t->files);
         t->files = json_incref(files);
-        const struct agent_env *env = &t->chat->agent->env;
-        if (env->cell_files)
-            env->cell_files(env->arg, t->chat, t->chat->owner, files);
+        outputs_keep(t->chat, files);
     }
     turn_show_run(t, t->run.language, t->run.code, t->run.plan, (double)res->execute_us / 1000);
     json_decref(TAKE_PTR(t->run.plan));
@@ -254,7 +252,7 @@ void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next
 {
     struct err err = ERR_INIT;
     bool python = str_eq(run->language, "python");
-    const struct agent_data *d = &t->chat->data;
+    const struct data_view *d = &t->chat->data;
     t->run = (struct turn_run){
         .language = run->language,
         .plan = json_incref(run->plan),

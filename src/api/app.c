@@ -7,18 +7,13 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "api/chats.h"
-#include "api/database_sets.h"
-#include "api/files.h"
 #include "api/sandboxes.h"
-#include "api/told.h"
-#include "api/uploads.h"
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/home_lock.h"
 #include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
-#include "dataset/generate.h"
 #include "run/engine.h"
 #include "run/figures.h"
 
@@ -126,69 +121,6 @@ static int open_metrics(struct app *app, struct err *err)
         app->metrics, "riddle_run_seconds", "Time of runs, from request to result.",
         metrics_latency_bounds, metrics_n_latency_bounds, "mode", "verdict", NULL);
     return metrics_on_collect(app->metrics, collect, app, err);
-}
-
-/* ---- datasets ---- */
-
-static int open_datasets(struct app *app, struct err *err)
-{
-    struct stat st;
-    int r = 0;
-    if (stat(app->cfg->datasets_dir, &st) < 0) {
-        log_info("datasets.generate", LOG_STR("dir", app->cfg->datasets_dir));
-        r = datasets_generate(app->cfg->datasets_dir, err);
-    }
-    struct registry *registry = NULL;
-    if (r == 0)
-        r = registry_load(app->cfg->datasets_dir, NULL, &registry, err);
-    if (r < 0)
-        return err_wrap(err, "DATASETS_DIR '%s'", app->cfg->datasets_dir);
-    size_t i;
-    json_t *note;
-    json_array_foreach(registry_notes(registry), i, note) {
-        log_warn("datasets.note", LOG_STR("note", json_string_value(note)));
-    }
-    app_set_registry(app, registry);
-    app->registry_loaded_ms = clock_now_ms();
-    return 0;
-}
-
-/* Ingests and profiles the server's own datasets in the background, one after the other, so that first questions find them ready. */
-struct warming {
-    struct app *app;
-    size_t at;
-    char *id; /* of the one that is being looked at */
-};
-
-static void warm_next(const struct err *err, void *arg)
-{
-    struct warming *w = arg;
-    struct app *app = w->app;
-    struct err why = ERR_INIT;
-    if (err) {
-        log_warn("datasets.profile", LOG_STR("error", err->message));
-    } else if (w->id) {
-        auto_json json_t *datasets = json_pack("[s]", w->id);
-        agent_learn(app->agent, "server", datasets, NULL);
-    }
-    free(TAKE_PTR(w->id));
-    if (!app->stopping && app->registry && w->at < registry_count(app->registry)) {
-        struct dataset_handle h = { .dataset = registry_get(app->registry, w->at++), .registry = app->registry };
-        w->id = strdup(h.dataset->id);
-        if (app_profile_dataset(app, &h, "server", warm_next, w, &why) == 0)
-            return;
-    }
-    free(w->id);
-    free(w);
-}
-
-static void warm_datasets(struct app *app)
-{
-    struct warming *w = calloc(1, sizeof(*w));
-    if (w) {
-        w->app = app;
-        warm_next(NULL, w);
-    }
 }
 
 /* ---- the server ---- */
@@ -312,8 +244,6 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = open_metrics(app, err);
     if (r == 0)
-        r = open_datasets(app, err);
-    if (r == 0)
         r = store_open_configured(cfg, loop_uv(loop), &app->store, err);
     int64_t abandoned = 0;
     if (r == 0)
@@ -329,18 +259,19 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0) {
         const struct sql_engine engine = engine_of(&app->queries);
         executor_set_engine(app->executor, &engine);
-        r = database_sets_open(app, err);
     }
     if (r == 0)
         r = figure_store_open(loop, app->home, &app->figures, err);
+    struct data_env data = { .loop = loop,
+                             .cfg = cfg,
+                             .executor = app->executor,
+                             .store = app->store,
+                             .databases = app->databases,
+                             .home = app->home };
     if (r == 0)
-        r = uploads_open(app, err);
-    if (r == 0)
-        r = told_open(app, err);
+        r = data_room_open(&data, &app->data, err);
     if (r == 0)
         r = doctor_open(app, err);
-    if (r == 0)
-        r = sessions_open(app, err);
     if (r == 0)
         r = llm_create(loop_uv(loop), cfg, &app->llm, err);
     struct agent_env env = { .loop = loop,
@@ -350,9 +281,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
                              .figures = app->figures,
                              .queries = &app->queries,
                              .llm = app->llm,
-                             .resolve = app_resolve_data,
-                             .cell_files = app_keep_outputs,
-                             .arg = app };
+                             .room = app->data };
     if (r == 0)
         r = agent_create(&env, &app->agent, err);
     if (r == 0)
@@ -372,8 +301,7 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     figure_store_sweep(app->figures, app->store);
     app->expired_ms = clock_now_ms() - EXPIRE_EVERY_MS;
     trim_later(app);
-    warm_datasets(app);
-    app_watch_datasets(app);
+    data_room_watch(app->data);
     *ret = app;
     return 0;
 }
@@ -398,15 +326,12 @@ void app_destroy(struct app *app)
     if (!app)
         return;
     app->stopping = true;
-    loop_cancel(app->reload_timer);
     loop_cancel(app->trim_timer);
     http_server_destroy(app->server);
     runs_abandon(&app->runs);
-    sessions_close(app);
-    uploads_close(app);
+    data_room_stop(app->data);
     agent_stop(app->agent);
     llm_destroy(app->llm);
-    database_sets_close(app);
     executor_destroy(app->executor);
     databases_destroy(app->databases); /* its last queries go into the log */
     store_close(app->store); /* calls back whoever still waits for it */
@@ -416,9 +341,8 @@ void app_destroy(struct app *app)
     static_destroy(app->page);
     guard_destroy(app->guard);
     metrics_destroy(app->metrics);
-    told_close(app);
     doctor_close(app);
-    registry_unref(app->registry);
+    data_room_destroy(app->data);
     free(app->openapi);
     if (app->lock_fd >= 0)
         close(app->lock_fd);

@@ -10,7 +10,7 @@
 #include "agent/agent.h"
 #include "base/config.h"
 #include "base/err.h"
-#include "dataset/registry.h"
+#include "data/data.h"
 #include "net/http.h"
 #include "net/loop.h"
 #include "net/metrics.h"
@@ -20,13 +20,6 @@
 #include "sandbox/pool/executor.h"
 #include "store/store.h"
 
-struct session_file;
-struct upload_set;
-struct uploads;
-struct sessions;
-struct told;
-struct database_set;
-struct database_sets;
 struct doctor;
 
 struct app {
@@ -35,9 +28,8 @@ struct app {
     struct loop *loop;
     struct executor *executor;
     struct store *store;
-    struct registry *registry; /* NULL until there is a directory of datasets */
-    int64_t registry_loaded_ms;
-    struct loop_timer *reload_timer, *trim_timer;
+    struct data_room *data; /* what can be asked about */
+    struct loop_timer *trim_timer;
     uint64_t trimmed_at; /* writes of the store when runs were last trimmed */
     int64_t expired_ms;
     struct metrics *metrics;
@@ -48,12 +40,8 @@ struct app {
     struct runs runs;
     struct databases *databases;
     struct queries queries;
-    struct database_sets *database_sets; /* database_sets.c; NULL: there are no databases */
     struct figure_store *figures;
-    struct uploads *uploads;  /* uploads.c */
-    struct sessions *sessions; /* files.c */
     struct doctor *doctor;     /* doctor.c */
-    struct told *told;        /* told.c: words that owners wrote about data sets */
     struct llm *llm;
     struct agent *agent;      /* threads and who answers in them */
     char *openapi; /* the description, rendered once */
@@ -70,42 +58,9 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
 void app_stop(struct app *app, void (*done)(void *arg), void *arg);
 void app_destroy(struct app *app);
 
-/* ---- datasets: the registry's, and each owner's uploads ---- */
-
-/* A dataset as runs see it: it stays what it was until it is released, whatever is reloaded or deleted meanwhile. */
-struct dataset_handle {
-    const struct dataset *dataset;
-    struct registry *registry; /* a reference to where it is from: this … */
-    struct upload_set *upload; /* … or this … */
-    struct session_file *file; /* … or this: a file that was given to one thread … */
-    struct database_set *database; /* … or this, whose tables are no files */
-};
-
-/* NOT_FOUND "Unknown dataset_id: x". */
-int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err);
-void dataset_handle_release(struct dataset_handle *h);
-/* False: it is a file without a table. */
-bool dataset_handle_has_tables(const struct dataset_handle *h);
-/* How many files sandboxes get; the database that runs SQL in their place, or NULL. */
-size_t dataset_handle_n_files(const struct dataset_handle *h);
-const char *dataset_handle_database(const struct dataset_handle *h);
-/* A file of it as sandboxes take it; what it points to is the data set's. */
-struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i);
-
 /* Plan → SQL, checked against what is known of the dataset (if it has none: its form only). */
 int app_compile_plan(const struct dataset_handle *h, const json_t *plan, struct arena *a,
                      struct buf *ret_sql, struct err *err);
-
-/* Puts a freshly read registry in place; profiles are carried over. */
-void app_set_registry(struct app *app, struct registry *fresh);
-
-/* From now on looks for new datasets by itself, until the server stops. */
-void app_watch_datasets(struct app *app);
-
-/* Profiles what is not profiled yet, in a jail, then calls done (never from within the call). */
-typedef void (*profile_done_fn)(const struct err *err, void *arg);
-int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
-                        struct err *err);
 
 /* The page's files, from within the program; static_destroy(app->page). */
 int pages_open(struct app *app, struct err *err);

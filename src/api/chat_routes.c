@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
-#include "api/files.h"
+#include "data/thread_files.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -299,7 +299,7 @@ static void on_warm(void *arg, bool is_hot)
 {
     struct waiting *w = arg;
     struct http_request *req = w->req;
-    const struct agent_data *d = chat_data(w->chat);
+    const struct data_view *d = chat_data(w->chat);
     json_t *files = json_array();
     int64_t now = clock_now_us();
     for (size_t i = 0; d && i < d->n_files; i++)
@@ -722,7 +722,8 @@ static void delete_thread(struct http_request *req)
     int r = w ? chat_delete(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), deleted, w, &err)
               : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
-        w->had_files = session_forget(app_of(req), http_owner(req), http_param(req, "thread_id"));
+        w->had_files = session_forget(app_of(req)->data, http_owner(req),
+                                      http_param(req, "thread_id"));
     deferred(req, w, r, &err);
 }
 

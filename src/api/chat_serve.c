@@ -5,8 +5,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "api/chats.h"
 #include "api/files.h"
+#include "api/chats.h"
+#include "data/thread_files.h"
 #include "api/sandboxes.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -360,7 +361,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     struct err err = ERR_INIT;
     /* Before a stream begins, so that it is an answer of its own. */
     if ((ask->message && chat_check_message(app->cfg, ask->message, &err) < 0) ||
-        (ask->may_create && ask->thread_id && chat_check_id(ask->thread_id, &err) < 0)) {
+        (ask->may_create && ask->thread_id && thread_id_check(ask->thread_id, &err) < 0)) {
         http_reply_error(req, &err);
         return;
     }
@@ -387,7 +388,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     s->timeout_ms = ask->timeout_ms;
     int r;
     if (ask->thread_id) {
-        session_touch(app, s->owner, ask->thread_id);
+        session_touch(app->data, s->owner, ask->thread_id);
         s->thread_id = arena_strdup(&s->arena, ask->thread_id);
         r = chat_open(app->agent, s->owner, s->thread_id, on_open, s, &err);
     } else {

@@ -45,10 +45,6 @@ struct chat_request {
 /* Answers the request, now or later. */
 void chat_serve(struct http_request *req, const struct chat_request *ask);
 
-/* agent_env.resolve of the server: arg is the app. */
-int app_resolve_data(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
-                     struct agent_data *ret, struct err *err);
-
 /* The parameter of a route about one thread. */
 #define THREAD_PARAM                                                                               \
     {                                                                                              \

@@ -7,10 +7,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "api/files_impl.h"
+#include "api/files.h"
+#include "data/thread_files_impl.h"
 #include "api/rows.h"
-#include "api/told.h"
-#include "api/uploads_impl.h"
+#include "data/told.h"
+#include "data/uploads_impl.h"
 #include "base/fdio.h"
 #include "base/str.h"
 #include "sandbox/table_names.h"
@@ -34,12 +35,12 @@ static void get_data(struct http_request *req)
     struct app *app = app_of(req);
     const char *owner = http_owner(req);
     json_t *list = json_array();
-    for (struct upload_set *set = app->uploads->newest; set; set = set->next)
+    for (struct upload_set *set = app->data->uploads->newest; set; set = set->next)
         if (upload_set_visible(set, owner))
             json_array_append_new(list, upload_item(set));
-    session_files_append(app, owner, list);
-    for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
-        json_array_append_new(list, bundled_item(registry_get(app->registry, i)));
+    session_files_append(app->data, owner, list);
+    for (size_t i = 0; app->data->registry && i < registry_count(app->data->registry); i++)
+        json_array_append_new(list, bundled_item(registry_get(app->data->registry, i)));
     http_reply_json(req, 200, json_pack("{s:o}", "data", list));
 }
 
@@ -106,8 +107,8 @@ static void left(void *arg)
 
 static json_t *item_of(struct app *app, const char *owner, const char *id)
 {
-    struct upload_set *set = uploads_lookup(app->uploads, owner, id);
-    const struct dataset *d = app->registry ? registry_find(app->registry, id) : NULL;
+    struct upload_set *set = uploads_lookup(app->data->uploads, owner, id);
+    const struct dataset *d = app->data->registry ? registry_find(app->data->registry, id) : NULL;
     json_t *item = d ? bundled_item(d) : set ? upload_item(set) : NULL;
     upload_set_unref(set);
     if (item)
@@ -115,7 +116,7 @@ static json_t *item_of(struct app *app, const char *owner, const char *id)
     auto_json json_t *files = json_array();
     size_t i;
     json_t *f;
-    session_files_append(app, owner, files);
+    session_files_append(app->data, owner, files);
     json_array_foreach(files, i, f) {
         if (str_eq(json_string_value(json_object_get(f, "id")), id))
             return json_incref(f);
@@ -163,11 +164,11 @@ static bool find_own(struct http_request *req, struct upload_set **ret_set,
 {
     struct app *app = app_of(req);
     const char *owner = http_owner(req), *id = http_param(req, "data_id");
-    *ret_set = uploads_lookup(app->uploads, owner, id);
-    *ret_file = *ret_set ? NULL : session_file_find(app, owner, id);
+    *ret_set = uploads_lookup(app->data->uploads, owner, id);
+    *ret_file = *ret_set ? NULL : session_file_find(app->data, owner, id);
     if (*ret_set || *ret_file)
         return true;
-    if (app->registry && registry_find(app->registry, id))
+    if (app->data->registry && registry_find(app->data->registry, id))
         http_reply_fail(req, ERR_FORBIDDEN,
                         "this data set is the server's own and cannot be changed");
     else
@@ -185,7 +186,7 @@ static void delete_one(struct http_request *req)
         return;
     w->word = "deleted";
     int r = set ? upload_set_delete(set, changed, w, &err) :
-                  session_file_remove(w->app, file, changed, w, &err);
+                  session_file_remove(w->app->data, file, changed, w, &err);
     upload_set_unref(set); /* the last one removes the file */
     session_file_unref(file);
     if (r < 0)
@@ -261,7 +262,7 @@ static bool has_histogram(const json_t *column)
 static int describe_table(struct waiting *w, struct err *err)
 {
     const struct dataset_file *f = &w->found.file;
-    auto_json json_t *schema = told_schema(w->app, http_owner(w->req), w->handle.dataset);
+    auto_json json_t *schema = told_schema(w->app->data, http_owner(w->req), w->handle.dataset);
     json_t *shown = NULL, *columns = json_array(), *column, *file;
     size_t i;
     json_array_foreach(json_object_get(schema, "files"), i, file)
@@ -447,7 +448,7 @@ static void table_profiled(const struct err *err, void *arg)
 static bool find_set(struct http_request *req, struct dataset_handle *ret)
 {
     struct err err = ERR_INIT;
-    if (app_find_dataset(app_of(req), http_owner(req), http_param(req, "data_id"), ret, &err) == 0)
+    if (data_find(app_of(req)->data, http_owner(req), http_param(req, "data_id"), ret, &err) == 0)
         return true;
     not_found(req);
     return false;
@@ -466,7 +467,7 @@ static void get_table(struct http_request *req)
     }
     w->handle = h;
     snprintf(w->name, sizeof(w->name), "%s", http_param(req, "table"));
-    if (app_profile_dataset(w->app, &w->handle, http_owner(req), table_profiled, w, &err) < 0)
+    if (data_profile(w->app->data, &w->handle, http_owner(req), table_profiled, w, &err) < 0)
         wait_fail(w, &err);
     else
         http_defer(req, left, w);

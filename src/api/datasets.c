@@ -1,392 +1,49 @@
 /* /datasets: what can be asked about. Schemas come with a profile of the data, made once per content, in a jail. */
 
-#include <stdio.h>
 #include <string.h>
 #include "api/app.h"
-#include "api/database_sets.h"
-#include "api/files.h"
-#include "api/told.h"
-#include "api/uploads.h"
-#include "base/clock.h"
-#include "base/fdio.h"
-#include "base/limits.h"
-#include "base/log.h"
-#include "base/str.h"
-#include "sandbox/table_names.h"
+#include "data/database_sets.h"
+#include "data/told.h"
+#include "data/uploads.h"
 
-#define RELOAD_AFTER_MS 2000
-#define RELOAD_EVERY_MS 5000
-#define PROFILE_TIMEOUT_MS (10 * 60 * 1000)
-
-/* ---- finding ---- */
-
-static void attach_known_profile(struct app *app, const struct dataset_handle *h);
-
-int app_find_dataset(struct app *app, const char *owner, const char *id, struct dataset_handle *ret, struct err *err)
-{
-    const struct dataset *d = app->registry ? registry_find(app->registry, id) : NULL;
-    *ret = (struct dataset_handle){ 0 };
-    if (d) {
-        ret->dataset = d;
-        ret->registry = registry_ref(app->registry);
-        return 0;
-    }
-    ret->upload = uploads_find(app, owner, id);
-    if (!ret->upload)
-        ret->file = session_file_find(app, owner, id);
-    if (!ret->upload && !ret->file) {
-        int r = database_set_find(app, id, &ret->database, err);
-        ret->dataset = r == 0 ? database_set_dataset(ret->database) : NULL;
-        return r;
-    }
-    ret->dataset = ret->upload ? upload_set_dataset(ret->upload) : session_file_dataset(ret->file);
-    attach_known_profile(app, ret);
-    return 0;
-}
-
-void dataset_handle_release(struct dataset_handle *h)
-{
-    registry_unref(h->registry);
-    upload_set_unref(h->upload);
-    session_file_unref(h->file);
-    database_set_unref(h->database);
-    *h = (struct dataset_handle){ 0 };
-}
-
-bool dataset_handle_has_tables(const struct dataset_handle *h)
-{
-    return h->upload ? !upload_set_is_raw(h->upload) : !h->file || session_file_has_table(h->file);
-}
-
-size_t dataset_handle_n_files(const struct dataset_handle *h)
-{
-    return h->database ? 0 : h->dataset->n_files;
-}
-
-const char *dataset_handle_database(const struct dataset_handle *h)
-{
-    return h->database ? h->dataset->id : NULL;
-}
-
-struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i)
-{
-    const struct dataset_file *f = &h->dataset->files[i];
-    bool raw = !dataset_handle_has_tables(h);
-    return (struct sandbox_file){ .name = f->name,
-                                  .path = f->full_path,
-                                  .table = raw ? NULL : f->table,
-                                  .raw = raw,
-                                  .sha256 = *f->sha256 ? f->sha256 : NULL,
-                                  .options = f->options,
-                                  .is_beside = !h->registry };
-}
-
-/* ---- profiling ---- */
-
-struct profiling {
-    struct app *app;
-    struct dataset_handle handle;
-    char owner[64];
-    size_t at;
-    size_t part;     /* of that file's tables */
-    json_t *profile; /* of the first of them, while the others are profiled */
-    struct lease *lease;
-    profile_done_fn done;
-    void *arg;
-    bool again; /* the one that is profiled was begun a second time */
-};
-
-static void profile_next(void *arg);
-
-static void profile_path(const struct profiling *p, char ret[TABLE_PATH_SIZE])
-{
-    struct sandbox_file file = dataset_handle_file(&p->handle, p->at);
-    table_profile_path(p->app->home, &file, p->handle.dataset->files[p->at].sha256, ret);
-}
-
-static int attach(struct profiling *p, json_t *profile, struct err *err)
-{
-    const struct dataset_file *f = &p->handle.dataset->files[p->at];
-    if (p->handle.registry)
-        return registry_set_profile(p->handle.registry, f->sha256, profile, err);
-    if (p->handle.file)
-        return session_file_set_profile(p->handle.file, profile, err);
-    return upload_set_profile(p->handle.upload, profile, err);
-}
-
-static void profile_end(struct profiling *p, const struct err *err)
-{
-    lease_release(p->lease);
-    json_decref(p->profile);
-    if (p->done)
-        p->done(err, p->arg);
-    dataset_handle_release(&p->handle);
-    free(p);
-}
-
-/* All tables of the file are profiled. */
-static int file_profiled(struct profiling *p, struct err *err)
-{
-    auto_json json_t *profile = TAKE_PTR(p->profile);
-    int r = attach(p, profile, err);
-    auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
-    if (text) {
-        char path[TABLE_PATH_SIZE];
-        struct err ignored = ERR_INIT;
-        profile_path(p, path);
-        (void)fd_replace_file(path, text, strlen(text), 0600, &ignored); /* only a cache */
-    }
-    lease_release(TAKE_PTR(p->lease));
-    p->at++;
-    p->part = 0;
-    p->again = false;
-    return r;
-}
-
-/* Of the first table, or added to that as `tables`. */
-static void keep_profile(struct profiling *p, const struct lease_table *t, json_t *profile)
-{
-    if (t->report)
-        json_object_set_new(profile, "report", json_deep_copy(t->report));
-    if (!p->profile) {
-        p->profile = json_incref(profile);
-        return;
-    }
-    json_object_set_new(profile, "name", json_string(t->suffix));
-    if (!json_object_get(p->profile, "tables"))
-        json_object_set_new(p->profile, "tables", json_array());
-    json_array_append(json_object_get(p->profile, "tables"), profile);
-}
-
-static void profile_table(struct profiling *p);
-
-static void profiled(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
-{
-    struct profiling *p = arg;
-    struct err why = ERR_INIT;
-    size_t n;
-    const struct lease_table *tables = lease_tables(lease, &n);
-    int r = 0;
-    if (err) {
-        why = *err;
-        r = -(int)err->code;
-    } else if (result->verdict == VERDICT_KILLED && !p->again) {
-        p->again = true; /* by somebody else: a profile changes nothing */
-        run_result_finish(result);
-        lease_release(TAKE_PTR(p->lease));
-        json_decref(TAKE_PTR(p->profile));
-        p->part = 0;
-        profile_next(p);
-        return;
-    } else if (result->verdict != VERDICT_OK) {
-        r = err_set(&why, result->verdict == VERDICT_KILLED ? ERR_UNAVAILABLE : ERR_INTERNAL,
-                    "profiling '%s' ended in %s", p->handle.dataset->files[p->at].name,
-                    verdict_name(result->verdict));
-    } else {
-        keep_profile(p, &tables[p->part++], json_object_get(result->body, "profile"));
-    }
-    if (result)
-        run_result_finish(result);
-    if (r == 0 && p->part < n) {
-        profile_table(p);
-        return;
-    }
-    if (r == 0)
-        r = file_profiled(p, &why);
-    if (r < 0)
-        profile_end(p, &why);
-    else
-        profile_next(p);
-}
-
-static void profile_table(struct profiling *p)
-{
-    struct err why = ERR_INIT;
-    size_t n;
-    const struct lease_table *tables = lease_tables(p->lease, &n);
-    if (lease_profile(p->lease, tables[p->part].name, PROFILE_TIMEOUT_MS, profiled, p, &why) < 0)
-        profile_end(p, &why);
-}
-
-static void profile_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    (void)lease;
-    struct profiling *p = arg;
-    if (err) {
-        p->lease = NULL;
-        profile_end(p, err);
-        return;
-    }
-    profile_table(p);
-}
-
-static bool profile_from_cache(struct profiling *p)
-{
-    char path[TABLE_PATH_SIZE];
-    auto_buf struct buf text = BUF_INIT(CATALOG_OUTPUT_MAX_BYTES);
-    auto_json json_t *profile = NULL;
-    profile_path(p, path);
-    return fd_read_file(path, &text, NULL) == 0 && json_parse(text.data, text.len, &profile, NULL) == 0 &&
-           attach(p, profile, NULL) == 0;
-}
-
-/* An upload of before a restart: what was found out about it then is read with its first use. */
-static void attach_known_profile(struct app *app, const struct dataset_handle *h)
-{
-    struct profiling p = { .app = app, .handle = *h };
-    if (!dataset_handle_has_tables(h))
-        return;
-    for (; p.at < h->dataset->n_files; p.at++)
-        if (!h->dataset->files[p.at].profile)
-            (void)profile_from_cache(&p);
-}
-
-static void profile_next(void *arg)
-{
-    struct profiling *p = arg;
-    const struct dataset *d = p->handle.dataset;
-    if (!dataset_handle_has_tables(&p->handle))
-        p->at = d->n_files;
-    while (p->at < d->n_files && (d->files[p->at].profile || profile_from_cache(p)))
-        p->at++;
-    if (p->at == d->n_files) {
-        profile_end(p, NULL);
-        return;
-    }
-    struct sandbox_file file = dataset_handle_file(&p->handle, p->at);
-    struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
-    struct err err = ERR_INIT;
-    sandbox_limits_default(p->app->cfg, &spec.limits);
-    spec.limits.memory_bytes = MAX_OF(spec.limits.memory_bytes, p->app->cfg->ingest_memory_bytes);
-    if (executor_acquire(p->app->executor, p->owner, &spec, NULL, profile_ready, p, &p->lease, &err) < 0)
-        profile_end(p, &err);
-}
-
-int app_profile_dataset(struct app *app, const struct dataset_handle *h, const char *owner, profile_done_fn done, void *arg,
-                        struct err *err)
-{
-    if (h->database)
-        return database_set_profile(app, h->database, owner, done, arg, err);
-    struct profiling *p = calloc(1, sizeof(*p));
-    if (!p)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    p->app = app;
-    p->handle.dataset = h->dataset;
-    p->handle.registry = h->registry ? registry_ref(h->registry) : NULL;
-    p->handle.upload = upload_set_ref(h->upload);
-    p->handle.file = h->file ? session_file_ref(h->file) : NULL;
-    snprintf(p->owner, sizeof(p->owner), "%s", owner);
-    p->done = done;
-    p->arg = arg;
-    int r = loop_defer(app->loop, profile_next, p, err);
-    if (r < 0) {
-        dataset_handle_release(&p->handle);
-        free(p);
-    }
-    return r;
-}
-
-/* ---- the registry, read again when somebody looks ---- */
-
-struct reload {
-    struct app *app;
-    struct registry *previous, *fresh;
-    struct err err;
-    struct http_request *req; /* NULL: the client left */
-};
-
-static void reload_work(void *arg)
-{
-    struct reload *rl = arg;
-    (void)registry_load(rl->app->cfg->datasets_dir, rl->previous, &rl->fresh, &rl->err);
-}
-
-static json_t *all_summaries(struct app *app, const char *owner)
+static json_t *all_summaries(struct data_room *room, const char *owner)
 {
     json_t *list = json_array();
-    for (size_t i = 0; app->registry && i < registry_count(app->registry); i++)
-        json_array_append_new(list, told_summary(app, owner, registry_get(app->registry, i)));
-    database_sets_append(app, list, told_summary, owner);
-    uploads_append_summaries(app, owner, list);
+    for (size_t i = 0; i < registry_count(room->registry); i++)
+        json_array_append_new(list, told_summary(room, owner, registry_get(room->registry, i)));
+    database_sets_append(room, list, told_summary, owner);
+    uploads_append_summaries(room, owner, list);
     return json_pack("{s:o}", "datasets", list);
 }
 
-void app_set_registry(struct app *app, struct registry *fresh)
+struct listing {
+    struct http_request *req; /* NULL: the client left */
+};
+
+static void listing_left(void *arg)
 {
-    if (app->registry)
-        registry_adopt_profiles(fresh, app->registry);
-    registry_unref(app->registry);
-    app->registry = fresh;
+    ((struct listing *)arg)->req = NULL;
 }
 
-static void reload_done(void *arg)
+static void listing_done(void *arg)
 {
-    struct reload *rl = arg;
-    struct app *app = rl->app;
-    if (rl->fresh)
-        app_set_registry(app, rl->fresh);
-    else
-        log_warn("datasets.reload", LOG_STR("error", rl->err.message)); /* what was there stays */
-    if (rl->req)
-        http_reply_json(rl->req, 200, all_summaries(app, http_owner(rl->req)));
-    registry_unref(rl->previous);
-    free(rl);
-}
-
-static void reload_left(void *arg)
-{
-    ((struct reload *)arg)->req = NULL;
-}
-
-/* Every few seconds: a folder that was dropped in is known soon, whether or not anybody asks for the list. */
-static void look_again(void *arg)
-{
-    struct app *app = arg;
-    struct err err = ERR_INIT;
-    app->reload_timer = NULL;
-    if (app->stopping)
-        return;
-    app_watch_datasets(app);
-    if (clock_now_ms() - app->registry_loaded_ms <= RELOAD_AFTER_MS)
-        return;
-    struct reload *rl = calloc(1, sizeof(*rl));
-    if (!rl)
-        return;
-    rl->app = app;
-    rl->previous = app->registry ? registry_ref(app->registry) : NULL;
-    app->registry_loaded_ms = clock_now_ms();
-    if (loop_work(app->loop, reload_work, reload_done, rl, &err) < 0) {
-        registry_unref(rl->previous);
-        free(rl);
-    }
-}
-
-void app_watch_datasets(struct app *app)
-{
-    struct err err = ERR_INIT;
-    if (loop_after(app->loop, RELOAD_EVERY_MS, look_again, app, &app->reload_timer, &err) < 0)
-        log_warn("datasets.watch", LOG_STR("error", err.message));
+    struct http_request *req = ((struct listing *)arg)->req;
+    free(arg);
+    if (req)
+        http_reply_json(req, 200, all_summaries(app_of(req)->data, http_owner(req)));
 }
 
 static void get_datasets(struct http_request *req)
 {
-    struct app *app = app_of(req);
-    int64_t now = clock_now_ms();
-    struct reload *rl = now - app->registry_loaded_ms > RELOAD_AFTER_MS ? calloc(1, sizeof(*rl)) : NULL;
-    struct err err = ERR_INIT;
-    if (rl) {
-        rl->app = app;
-        rl->req = req;
-        rl->previous = app->registry ? registry_ref(app->registry) : NULL;
-        app->registry_loaded_ms = now;
-        if (loop_work(app->loop, reload_work, reload_done, rl, &err) == 0) {
-            http_defer(req, reload_left, rl);
-            return;
-        }
-        registry_unref(rl->previous);
-        free(rl);
+    struct data_room *room = app_of(req)->data;
+    struct listing *l = calloc(1, sizeof(*l));
+    if (l && data_reload(room, listing_done, l)) {
+        l->req = req;
+        http_defer(req, listing_left, l);
+        return;
     }
-    http_reply_json(req, 200, all_summaries(app, http_owner(req)));
+    free(l);
+    http_reply_json(req, 200, all_summaries(room, http_owner(req)));
 }
 
 /* ---- one schema ---- */
@@ -408,7 +65,7 @@ static void schema_profiled(const struct err *err, void *arg)
         http_reply_error(w->req, err);
     else if (w->req)
         http_reply_json(w->req, 200,
-                        told_schema(app_of(w->req), http_owner(w->req), w->handle.dataset));
+                        told_schema(app_of(w->req)->data, http_owner(w->req), w->handle.dataset));
     dataset_handle_release(&w->handle);
     free(w);
 }
@@ -418,7 +75,8 @@ static void get_schema(struct http_request *req)
     struct app *app = app_of(req);
     struct err err = ERR_INIT;
     struct schema_wait *w = calloc(1, sizeof(*w));
-    if (!w || app_find_dataset(app, http_owner(req), http_param(req, "dataset_id"), &w->handle, &err) < 0) {
+    if (!w || data_find(app->data, http_owner(req), http_param(req, "dataset_id"), &w->handle,
+                        &err) < 0) {
         free(w);
         if (err.code == ERR_UNAVAILABLE)
             http_reply_error(req, &err);
@@ -427,7 +85,7 @@ static void get_schema(struct http_request *req)
         return;
     }
     w->req = req;
-    if (app_profile_dataset(app, &w->handle, http_owner(req), schema_profiled, w, &err) < 0) {
+    if (data_profile(app->data, &w->handle, http_owner(req), schema_profiled, w, &err) < 0) {
         dataset_handle_release(&w->handle);
         free(w);
         http_reply_error(req, &err);

@@ -2,8 +2,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "api/files_impl.h"
-#include "api/intake.h"
+#include "api/files.h"
+#include "data/thread_files_impl.h"
+#include "data/intake.h"
 #include "base/str.h"
 
 /* ---- GET /files/list ---- */
@@ -33,7 +34,8 @@ static void add(json_t *list, const char *where, const char *path, json_int_t si
 /* files: of the kernel's /workspace, or NULL. */
 static void reply_list(struct http_request *req, const json_t *files)
 {
-    struct session *s = session_find(app_of(req)->sessions, http_owner(req), http_query(req, "session_id"));
+    struct session *s = session_find(app_of(req)->data->sessions, http_owner(req),
+                                     http_query(req, "session_id"));
     json_t *images = json_array(), *all = json_array(), *f;
     size_t i;
     for (i = 0; s && i < s->n_files; i++) {
@@ -48,8 +50,8 @@ static void reply_list(struct http_request *req, const json_t *files)
     {
         const char *path = json_string_value(json_object_get(f, "path"));
         int64_t modified = json_integer_value(json_object_get(f, "modified"));
-        if (session_hides(app_of(req)->sessions, http_owner(req), http_query(req, "session_id"),
-                          path, modified) ||
+        if (session_hides(app_of(req)->data->sessions, http_owner(req),
+                          http_query(req, "session_id"), path, modified) ||
             (s && file_is_output(path) && session_file_named(s, path)))
             continue;
         add(all, "workspace", path, json_integer_value(json_object_get(f, "size")), json_integer_value(json_object_get(f, "modified")), NULL,
@@ -89,7 +91,7 @@ static void on_listed(const json_t *files, const struct err *err, void *arg)
 static bool good_session(struct http_request *req, const char *id)
 {
     struct err err = ERR_INIT;
-    if (chat_check_id(id, &err) == 0)
+    if (thread_id_check(id, &err) == 0)
         return true;
     http_reply_error(req, &err);
     return false;
@@ -149,10 +151,10 @@ static void clear_files(struct http_request *req)
     struct err err = ERR_INIT;
     if (!good_session(req, id))
         return;
-    struct session *s = session_find(app->sessions, http_owner(req), id);
+    struct session *s = session_find(app->data->sessions, http_owner(req), id);
     struct chat *c = chat_find(app->agent, http_owner(req), id);
     if (c && chat_has_kernel(c))
-        session_note_cleared(app->sessions, http_owner(req), id);
+        session_note_cleared(app->data->sessions, http_owner(req), id);
     if (!s) {
         http_reply_json(req, 200, json_pack("{s:s}", "status", "ok"));
         return;
@@ -175,10 +177,21 @@ static void clear_files(struct http_request *req)
 
 static const struct schema_field file_part = { .types = SCHEMA_STRING, .format = "binary" };
 static const struct schema_field form_fields[] = {
-    { .name = "session_id", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, CHAT_ID_MAX),
-      .doc = "The `session_id` or `thread_id` of a chat; one that does not exist yet may be chatted with later." },
-    { .name = "files[]", .types = SCHEMA_ARRAY, .items = &file_part, .required = true, SCHEMA_MIN(1),
-      .doc = "Files of any kind; `files` is understood, too. One of a name that is there already replaces it." },
+    { .name = "session_id",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, THREAD_ID_MAX),
+      .doc =
+          "The `session_id` or `thread_id` of a chat; one that does not exist yet may be chatted "
+          "with later." },
+    { .name = "files[]",
+      .types = SCHEMA_ARRAY,
+      .items = &file_part,
+      .required = true,
+      SCHEMA_MIN(1),
+      .doc =
+          "Files of any kind; `files` is understood, too. One of a name that is there already "
+          "replaces it." },
     { .name = NULL },
 };
 static const struct schema form_schema = { .name = "SessionForm", .fields = form_fields, .open = true };
@@ -223,15 +236,25 @@ static const struct schema_field list_fields[] = {
 static const struct schema list_schema = { .name = "SessionFiles", .fields = list_fields };
 
 static const struct schema_field clear_fields[] = {
-    { .name = "session_id", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, CHAT_ID_MAX), .example = "\"session-1\"" },
+    { .name = "session_id",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, THREAD_ID_MAX),
+      .example = "\"session-1\"" },
     { .name = NULL },
 };
 static const struct schema clear_schema = { .name = "ClearFiles", .fields = clear_fields };
 
 #define SESSION_PARAM                                                                              \
-    { .in_query = true,                                                                            \
-      .field = { .name = "session_id", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, CHAT_ID_MAX), \
-                 .doc = "The `session_id` or `thread_id` of a chat." } }
+    {                                                                                              \
+        .in_query = true, .field = {                                                               \
+            .name = "session_id",                                                                  \
+            .types = SCHEMA_STRING,                                                                \
+            .required = true,                                                                      \
+            SCHEMA_RANGE(1, THREAD_ID_MAX),                                                        \
+            .doc = "The `session_id` or `thread_id` of a chat."                                    \
+        }                                                                                          \
+    }
 static const struct route_param list_params[] = { SESSION_PARAM, { .field = { .name = NULL } } };
 static const struct route_param download_params[] = {
     SESSION_PARAM,

@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include "api/files_impl.h"
+#include "api/files.h"
+#include "data/thread_files_impl.h"
 #include "api/rows.h"
 #include "base/str.h"
 #include "sandbox/workspace.h"
@@ -229,7 +230,7 @@ void session_download(struct http_request *req)
     struct app *app = app_of(req);
     const char *id = http_query(req, "session_id"), *path = http_query(req, "path"), *at = path;
     struct err err = ERR_INIT;
-    if (chat_check_id(id, &err) < 0) {
+    if (thread_id_check(id, &err) < 0) {
         http_reply_error(req, &err);
         return;
     }
@@ -240,12 +241,12 @@ void session_download(struct http_request *req)
         http_reply_fail(req, ERR_VALIDATION, "Invalid file path.");
         return;
     }
-    struct session *s = session_find(app->sessions, http_owner(req), id);
+    struct session *s = session_find(app->data->sessions, http_owner(req), id);
     bool output = file_is_output(at);
     const struct session_file *f = s && (!workspace || output) ? session_file_named(s, at) : NULL;
     if (f)
-        send_file(req, app->sessions, f);
-    else if (output ? session_was_cleared(app->sessions, http_owner(req), id) : data)
+        send_file(req, app->data->sessions, f);
+    else if (output ? session_was_cleared(app->data->sessions, http_owner(req), id) : data)
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
     else
         workspace_download(req, chat_find(app->agent, http_owner(req), id), at);

@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "api/files_impl.h"
-#include "api/intake.h"
+#include "api/files.h"
+#include "data/thread_files_impl.h"
+#include "data/intake.h"
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -32,6 +33,7 @@ struct arrival {
 
 struct arrivals {
     struct intake in;
+    struct app *app; /* while the room is open */
     struct sessions *all;
     struct arrivals *next, **prev; /* of those whose body is whole */
     struct session *session;       /* pinned; NULL until the form has named it */
@@ -128,8 +130,9 @@ static int begin_file(struct intake *in, const struct multipart_part *part, stru
     if (!str_eq(part->name, "files") && !str_eq(part->name, "files[]"))
         return err_set(err, ERR_VALIDATION, "a file came in the field '%s'; files go into the field 'files[]'",
                        str_show(part->name, strlen(part->name), shown, sizeof(shown)));
-    if (in->n_files >= (size_t)a->all->app->cfg->session_files_max)
-        return err_set(err, ERR_TOO_LARGE, "a session has at most %lld files (SESSION_FILES_MAX)", a->all->app->cfg->session_files_max);
+    if (in->n_files >= (size_t)a->all->room->env.cfg->session_files_max)
+        return err_set(err, ERR_TOO_LARGE, "a session has at most %lld files (SESSION_FILES_MAX)",
+                       a->all->room->env.cfg->session_files_max);
     struct arrival *f = calloc(1, sizeof(*f));
     if (!f)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -143,7 +146,7 @@ static int begin_file(struct intake *in, const struct multipart_part *part, stru
 
 static int check_quota(const struct arrivals *a, int64_t more, struct err *err)
 {
-    long long quota = a->all->app->cfg->session_quota_bytes;
+    long long quota = a->all->room->env.cfg->session_quota_bytes;
     int64_t taken = a->session ? a->session->bytes + a->session->incoming : a->counted_bytes;
     return taken + more > quota ? err_set(err, ERR_TOO_LARGE, OVER_QUOTA) : 0;
 }
@@ -151,7 +154,7 @@ static int check_quota(const struct arrivals *a, int64_t more, struct err *err)
 static int count_bytes(struct intake *in, struct intake_file *f, size_t len, struct err *err)
 {
     struct arrivals *a = (struct arrivals *)in;
-    const struct config *cfg = a->all->app->cfg;
+    const struct config *cfg = a->all->room->env.cfg;
     int r = upload_check_size(cfg, f, len, err);
     if (r == 0)
         r = check_quota(a, (int64_t)len, err);
@@ -206,7 +209,7 @@ static int check(struct intake *in, struct err *err)
 static void reply(void *arg)
 {
     struct arrivals *a = arg;
-    struct app *app = a->all->app;
+    struct app *app = a->all->room ? a->app : NULL;
     struct http_request *req = intake_take_request(&a->in);
     struct chat *c = app ? chat_find(app->agent, a->session->owner, a->session->id) : NULL;
     json_t *files = json_array();
@@ -235,7 +238,7 @@ static void reply(void *arg)
 static void on_saved(const struct err *err, void *arg)
 {
     struct arrivals *a = arg;
-    struct app *app = a->all->app;
+    struct app *app = a->all->room ? a->app : NULL;
     if (!app) {
         arrivals_free(&a->in);
         return;
@@ -313,7 +316,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
 static void acquire(struct arrivals *a)
 {
     struct arrival *f = a->at;
-    struct app *app = a->all->app;
+    struct app *app = a->app;
     char path[2 * PATH_MAX], table[DATASET_TABLE_MAX];
     struct err err = ERR_INIT;
     upload_table_name(f->name, table);
@@ -377,7 +380,7 @@ static void move_done(void *arg)
 {
     struct arrivals *a = arg;
     struct err err = a->err;
-    if (!a->all->app)
+    if (!a->all->room)
         intake_abort(&a->in);
     else if (err.code)
         fail(a, &err);
@@ -385,15 +388,28 @@ static void move_done(void *arg)
         try_next(a, first(a));
 }
 
+static void close_all(struct sessions *all)
+{
+    for (struct arrivals *a = all->arrivals, *next; a; a = next) {
+        next = a->next;
+        lease_release(TAKE_PTR(a->lease));
+        if (a->state == TRYING)
+            intake_abort(&a->in);
+        else if (a->state == TELLING) /* its chat will not call back */
+            arrivals_free(&a->in);
+        /* The others are the worker pool's, and see that it is over when they come back. */
+    }
+}
+
 static void whole(struct intake *in)
 {
     struct arrivals *a = (struct arrivals *)in;
     struct err err = ERR_INIT;
-    if (!a->all->app) {
+    if (!a->all->room) {
         intake_abort(in);
         return;
     }
-    size_t n = 0, most = (size_t)a->all->app->cfg->session_files_max;
+    size_t n = 0, most = (size_t)a->all->room->env.cfg->session_files_max;
     for (size_t i = 0; i < a->session->n_files; i++)
         n += !file_is_output(a->session->files[i]->name);
     for (const struct arrival *f = first(a); f; f = after(f))
@@ -403,6 +419,7 @@ static void whole(struct intake *in)
     if (a->next)
         a->next->prev = &a->next;
     a->all->arrivals = a;
+    a->all->close_arrivals = close_all;
     int r = n > most ? err_set(&err, ERR_TOO_LARGE, "a session has at most %zu files (SESSION_FILES_MAX); clear it first", most) : 0;
     if (r == 0) {
         a->state = MOVING;
@@ -422,9 +439,10 @@ int session_receive_headers(struct http_request *req, struct err *err)
     struct arrivals *a = calloc(1, sizeof(*a));
     if (!a)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    a->all = app->sessions;
+    a->app = app;
+    a->all = app->data->sessions;
     a->err = (struct err)ERR_INIT;
-    a->use = uploads_use(app->uploads, http_owner(req));
+    a->use = uploads_use(app->data->uploads, http_owner(req));
     int r = a->use ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
         r = check_quota(a, http_body_length(req) - INTAKE_FRAMING_MAX, err);
@@ -441,17 +459,4 @@ int session_receive_headers(struct http_request *req, struct err *err)
 void session_receive_end(struct http_request *req)
 {
     intake_end(req, NOTHING_SENT);
-}
-
-void session_receive_close(struct sessions *all)
-{
-    for (struct arrivals *a = all->arrivals, *next; a; a = next) {
-        next = a->next;
-        lease_release(TAKE_PTR(a->lease));
-        if (a->state == TRYING)
-            intake_abort(&a->in);
-        else if (a->state == TELLING) /* its chat will not call back */
-            arrivals_free(&a->in);
-        /* The others are the worker pool's, and see that it is over when they come back. */
-    }
 }

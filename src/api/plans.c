@@ -1,7 +1,7 @@
 /* /plans: a QueryPlan as SQL, for tools. */
 
 #include "api/app.h"
-#include "api/database_sets.h"
+#include "data/database_sets.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/compile.h"
@@ -62,7 +62,7 @@ static void post_compile(struct http_request *req)
     const char *id = json_string_value(json_object_get(plan, "dataset_id"));
     struct dataset_handle handle = { 0 };
     auto_buf struct buf sql = BUF_INIT(1u << 20);
-    int r = id ? app_find_dataset(app_of(req), http_owner(req), id, &handle, &err) : 0;
+    int r = id ? data_find(app_of(req)->data, http_owner(req), id, &handle, &err) : 0;
     if (r == 0)
         r = app_compile_plan(&handle, plan, http_arena(req), &sql, &err);
     dataset_handle_release(&handle);

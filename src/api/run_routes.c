@@ -141,7 +141,7 @@ static int start_run(struct http_request *req, const struct run_listener *listen
         .held = held,
     };
     sandbox_limits_default(cfg, &spec.limits);
-    r = held ? app_find_dataset(app, spec.owner, spec.dataset_id, held, err) :
+    r = held ? data_find(app->data, spec.owner, spec.dataset_id, held, err) :
                err_set(err, ERR_NO_MEMORY, "out of memory");
     const struct dataset *d = r == 0 ? held->dataset : NULL;
     if (d && !(files = arena_alloc(http_arena(req), (d->n_files + 1) * sizeof(*files))))

@@ -148,7 +148,7 @@ static void start_kept(struct run_rows *rr, const json_t *result)
 static void chat_opened(struct chat *chat, const struct err *err, void *arg)
 {
     struct run_rows *rr = arg;
-    const struct agent_data *d = chat ? chat_data(chat) : NULL;
+    const struct data_view *d = chat ? chat_data(chat) : NULL;
     rr->chat = chat;
     if (err || !d) {
         refuse(rr, ERR_NOT_FOUND, "the data of this run is gone");
@@ -173,7 +173,7 @@ static void find_data(struct run_rows *rr, const char *thread_id)
             refuse(rr, err.code, err.message);
         return;
     }
-    if (app_find_dataset(rr->app, owner, rr->dataset_id, &rr->handle, &err) < 0) {
+    if (data_find(rr->app->data, owner, rr->dataset_id, &rr->handle, &err) < 0) {
         refuse(rr, ERR_NOT_FOUND, "the data of this run is gone");
         return;
     }

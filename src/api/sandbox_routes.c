@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "api/files.h"
+#include "data/thread_files.h"
 #include "api/sandboxes.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -189,7 +189,7 @@ json_t *sandbox_now(void)
 
 /* ---- POST /sandbox/create ---- */
 
-void sandbox_new_id(char ret[CHAT_ID_MAX + 1])
+void sandbox_new_id(char ret[THREAD_ID_MAX + 1])
 {
     strcpy(ret, "sandbox-");
     id_hex(ret + strlen(ret), 16);
@@ -219,7 +219,7 @@ static void post_create(struct http_request *req)
     json_t *datasets = json_object_get(body, "datasets");
     auto_json json_t *data = json_is_array(datasets) ? json_incref(datasets) : json_array();
     struct opening *o = calloc(1, sizeof(*o));
-    char id[CHAT_ID_MAX + 1];
+    char id[THREAD_ID_MAX + 1];
     sandbox_new_id(id);
     struct chat_spec spec = { .owner = http_owner(req),
                               .thread_id = id,
@@ -397,7 +397,7 @@ static void clean_up(struct http_request *req, struct chat *c)
         http_reply_error(req, &err);
         return;
     }
-    (void)session_forget(app, http_owner(req), id_of(req));
+    (void)session_forget(app->data, http_owner(req), id_of(req));
     http_defer(req, opening_left, o);
 }
 
@@ -456,7 +456,7 @@ static void got_page(const struct err *err, const struct store_page *page, void 
         if (chat_delete(cl->app->agent, cl->owner, page->threads[i].thread_id, on_cleaned, cl,
                         &why) < 0)
             continue;
-        (void)session_forget(cl->app, cl->owner, page->threads[i].thread_id);
+        (void)session_forget(cl->app->data, cl->owner, page->threads[i].thread_id);
         cl->left++;
     }
     if (cl->left == 0)

@@ -185,7 +185,7 @@ static void quick_done(void *arg, const struct run_report *report, const struct 
 
 static void release_data(void *held)
 {
-    agent_data_finish(held);
+    data_view_finish(held);
     free(held);
 }
 
@@ -196,7 +196,7 @@ static int start_quick(struct http_request *req, const json_t *asked_terms,
 {
     struct app *app = app_of(req);
     struct quick *q = calloc(1, sizeof(*q));
-    struct agent_data *data = calloc(1, sizeof(*data));
+    struct data_view *data = calloc(1, sizeof(*data));
     struct run_listener listener = { .done = quick_done, .arg = q };
     struct err off = ERR_INIT;
     const json_t *asked = json_is_object(asked_terms) ? asked_terms : NULL;
@@ -208,11 +208,11 @@ static int start_quick(struct http_request *req, const json_t *asked_terms,
         free(data);
         return r;
     }
-    agent_data_init(data);
+    data_view_init(data);
     q->req = req;
     q->timeout_ms = code->timeout_ms ? MIN_OF(code->timeout_ms, q->terms->timeout_ms) :
                                        q->terms->timeout_ms;
-    r = app_resolve_data(app, http_owner(req), NULL, datasets ? datasets : none, uploads, data,
+    r = data_view_find(app->data, http_owner(req), NULL, datasets ? datasets : none, uploads, data,
                          err);
     if (r == 0) {
         struct run_spec spec = {
@@ -310,8 +310,8 @@ static const char analysis[] =
 /* The data set that has a table of this name; NULL: none of the server's. */
 static const char *dataset_with(const struct app *app, const char *table)
 {
-    for (size_t i = 0; app->registry && i < registry_count(app->registry); i++) {
-        const struct dataset *d = registry_get(app->registry, i);
+    for (size_t i = 0; app->data->registry && i < registry_count(app->data->registry); i++) {
+        const struct dataset *d = registry_get(app->data->registry, i);
         for (size_t k = 0; k < d->n_files; k++)
             if (str_eq(d->files[k].table, table))
                 return d->id;

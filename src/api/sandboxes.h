@@ -25,7 +25,7 @@ void sandbox_with(struct http_request *req, sandbox_fn fn);
 /* 404 "Sandbox not found: {id}" */
 void sandbox_reply_unknown(struct http_request *req);
 
-void sandbox_new_id(char ret[CHAT_ID_MAX + 1]);
+void sandbox_new_id(char ret[THREAD_ID_MAX + 1]);
 
 /*
  * An answer to chat_execute() as clients of /sandbox know it: {execution_id, sandbox_id, status,

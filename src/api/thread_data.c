@@ -13,7 +13,7 @@
 struct change {
     struct http_request *req; /* NULL: the client left */
     struct app *app;
-    char owner[64], id[CHAT_ID_MAX + 1];
+    char owner[64], id[THREAD_ID_MAX + 1];
     json_t *add;  /* ids; NULL: none */
     char *remove; /* an id; NULL: none */
     char *title, *state, *updated_at;
@@ -65,11 +65,11 @@ static bool take_out(json_t *ids, const char *id)
 /* What the thread has without a word about it is named before anything joins or leaves it. */
 static void name_default(struct change *c)
 {
-    const struct agent_data *d = chat_data(c->chat);
+    const struct data_view *d = chat_data(c->chat);
     if (c->datasets || json_array_size(c->uploads) > 0)
         return;
     c->datasets = json_array();
-    if (d && c->app->registry && registry_find(c->app->registry, d->dataset_id))
+    if (d && c->app->data->registry && registry_find(c->app->data->registry, d->dataset_id))
         json_array_append_new(c->datasets, json_string(d->dataset_id));
 }
 
@@ -86,7 +86,7 @@ static int edit_list(struct change *c, struct err *err)
         return err_set(err, ERR_NOT_FOUND, "the thread has no data set '%.64s'", c->remove);
     json_array_foreach(c->add, i, id) {
         const char *text = json_string_value(id);
-        bool own = !c->app->registry || !registry_find(c->app->registry, text);
+        bool own = !c->app->data->registry || !registry_find(c->app->data->registry, text);
         json_t *list = own ? c->uploads : c->datasets;
         (void)take_out(list, text);
         json_array_append(list, id);
@@ -105,7 +105,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
         return;
     }
     struct http_request *req = c->req;
-    const struct agent_data *d = chat_data(c->chat);
+    const struct data_view *d = chat_data(c->chat);
     json_t *files = json_array();
     for (size_t i = 0; d && i < d->n_files; i++) {
         char place[KERNEL_PLACE_SIZE];

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "agent/agent.h"
-#include "api/files.h"
+#include "data/thread_files.h"
 #include "api/sandboxes.h"
 #include "base/id.h"
 
@@ -14,7 +14,7 @@ struct forking {
     struct http_request *req; /* NULL: the client left */
     struct app *app;
     struct chat *chat; /* a reference; NULL until it is open */
-    char owner[64], id[CHAT_ID_MAX + 1];
+    char owner[64], id[THREAD_ID_MAX + 1];
     char *title;
     bool is_sandbox;
 };
@@ -33,7 +33,7 @@ static void forking_free(struct forking *f)
 
 static void fail(struct forking *f, const struct err *err)
 {
-    (void)session_forget(f->app, f->owner, f->id);
+    (void)session_forget(f->app->data, f->owner, f->id);
     if (f->req && f->is_sandbox && err->code == ERR_NOT_FOUND)
         sandbox_reply_unknown(f->req);
     else if (f->req && err->code == ERR_UNAVAILABLE)
@@ -91,7 +91,7 @@ static void on_opened(struct chat *c, const struct err *err, void *arg)
                                       "stop it") :
                               0;
     if (r == 0)
-        r = session_fork(f->app, f->owner, chat_id(c), f->id, on_files, f, &why);
+        r = session_fork(f->app->data, f->owner, chat_id(c), f->id, on_files, f, &why);
     if (r < 0)
         fail(f, &why);
 }

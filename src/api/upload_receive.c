@@ -5,8 +5,9 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "api/intake.h"
-#include "api/uploads_impl.h"
+#include "api/files.h"
+#include "data/intake.h"
+#include "data/uploads_impl.h"
 #include "base/fdio.h"
 #include "base/id.h"
 #include "base/log.h"
@@ -129,7 +130,7 @@ int upload_check_size(const struct config *cfg, const struct intake_file *f, siz
 static int count_bytes(struct intake *in, struct intake_file *f, size_t len, struct err *err)
 {
     struct receiver *rx = (struct receiver *)in;
-    const struct config *cfg = rx->up->app->cfg;
+    const struct config *cfg = rx->up->room->env.cfg;
     int r = upload_check_size(cfg, f, len, err);
     if (r == 0)
         r = uploads_may_grow(rx->use, cfg, (int64_t)len, err);
@@ -174,9 +175,9 @@ int upload_receive_headers(struct http_request *req, struct err *err)
     struct receiver *rx = calloc(1, sizeof(*rx));
     if (!rx)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    rx->up = app->uploads;
+    rx->up = app->data->uploads;
     rx->wait = http_query_bool(req, "wait", true);
-    rx->use = uploads_use(app->uploads, http_owner(req));
+    rx->use = uploads_use(app->data->uploads, http_owner(req));
     rx->options = json_object();
     int r = rx->use && rx->options ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
@@ -231,7 +232,7 @@ static void answer(struct receiver *rx, bool settled)
             errors, json_pack("{s:o, s:o}", "filename", json_text(f->in.filename, strlen(f->in.filename)),
                               "error", json_text(f->in.err.message, strlen(f->in.err.message))));
         /* Whoever sent it knows now. */
-        if (req && f->set && !f->set->deleting && f->set->uploads->app)
+        if (req && f->set && !f->set->deleting && f->set->uploads->room)
             (void)upload_set_delete(f->set, NULL, NULL, NULL);
     }
     size_t n = json_array_size(files);
@@ -255,7 +256,7 @@ static void changed(struct upload_set *set, void *arg)
 {
     struct incoming *f = arg;
     struct receiver *rx = f->rx;
-    if (set->status == UPLOAD_PROCESSING && !set->deleting && rx->up->app)
+    if (set->status == UPLOAD_PROCESSING && !set->deleting && rx->up->room)
         return;
     upload_unwatch(&f->watcher);
     if (set->deleting)
@@ -303,7 +304,7 @@ static void on_recorded(const struct err *err, int64_t value, void *arg)
     }
     if (--rx->n_open > 0)
         return;
-    if (rx->up->app)
+    if (rx->up->room)
         recorded(rx);
     else
         free_receiver(&rx->in); /* the server has stopped; the next one finds the records */
@@ -314,13 +315,13 @@ static void commit(struct intake *in)
     struct receiver *rx = (struct receiver *)in;
     char created[CLOCK_ISO_SIZE], expires[CLOCK_ISO_SIZE];
     int64_t now = clock_wall_ms();
-    struct app *app = rx->up->app;
-    if (!app) {
+    struct data_room *room = rx->up->room;
+    if (!room) {
         intake_abort(&rx->in);
         return;
     }
     clock_iso8601(now, created);
-    clock_iso8601(now + app->cfg->upload_ttl_s * 1000, expires);
+    clock_iso8601(now + room->env.cfg->upload_ttl_s * 1000, expires);
     auto_free char *options = NULL;
     struct err why = ERR_INIT;
     if (upload_options_text(rx->options, &options, &why) < 0) {
@@ -337,7 +338,7 @@ static void commit(struct intake *in)
                                       .filename = f->in.filename,
                                       .sha256 = f->in.sha256,
                                       .created_at = created,
-                                      .expires_at = app->cfg->upload_ttl_s ? expires : NULL,
+                                      .expires_at = room->env.cfg->upload_ttl_s ? expires : NULL,
                                       .options = options,
                                       .size_bytes = f->in.size };
         f->set = upload_set_create(rx->up, &facts);

@@ -1,11 +1,10 @@
 /* /upload and /uploads: files that people bring, and how they get on. */
 
-#include "api/uploads.h"
-
+#include "api/files.h"
 #include <stdio.h>
 #include <string.h>
-#include "api/intake.h"
-#include "api/uploads_impl.h"
+#include "data/intake.h"
+#include "data/uploads_impl.h"
 #include "base/str.h"
 #include "net/sse.h"
 
@@ -24,7 +23,7 @@ static void not_found(struct http_request *req)
 /* The upload that the path names; NULL: it was answered that there is none. */
 static struct upload_set *asked_for(struct http_request *req)
 {
-    struct upload_set *set = uploads_lookup(app_of(req)->uploads, http_owner(req),
+    struct upload_set *set = uploads_lookup(app_of(req)->data->uploads, http_owner(req),
                                             http_param(req, "file_id"));
     if (!set)
         not_found(req);
@@ -36,7 +35,7 @@ static void list_uploads(struct http_request *req)
     const char *owner = http_owner(req), *cursor = http_query(req, "cursor"),
                *status = http_query(req, "status");
     long long limit = http_query_i64(req, "limit", LIST_DEFAULT), n = 0;
-    struct upload_set *set = app_of(req)->uploads->newest;
+    struct upload_set *set = app_of(req)->data->uploads->newest;
     const char *last = NULL, *next = NULL;
     if (cursor) {
         while (set && !(str_eq(set->dataset.id, cursor) && upload_set_visible(set, owner)))

@@ -5,6 +5,8 @@
 
 #include "base/id.h"
 
+#include <string.h>
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,4 +62,18 @@ void id_hex(char *ret, size_t digits)
             ret[done++] = hex_digit(i % 2 ? b[i / 2] : b[i / 2] >> 4);
     }
     ret[digits] = '\0';
+}
+
+int thread_id_check(const char *id, struct err *err)
+{
+    size_t n = strlen(id);
+    if (n == 0 || n > THREAD_ID_MAX)
+        return err_set(err, ERR_VALIDATION, "the id of a thread or session has 1 to %d characters",
+                       THREAD_ID_MAX);
+    for (const char *p = id; *p; p++)
+        if (!((*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') ||
+              strchr("-_.:", *p)))
+            return err_set(err, ERR_VALIDATION,
+                           "the id of a thread or session has only letters, digits and - _ . :");
+    return 0;
 }

@@ -9,7 +9,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "cli/ask_data.h"
-#include "dataset/dataset.h"
+#include "data/dataset.h"
 #include "run/runner.h"
 
 int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err)

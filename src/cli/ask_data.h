@@ -3,7 +3,7 @@
 
 /* Files to ask about: a sandbox that holds them as tables, and what is known of them, read from it once. */
 
-#include "agent/catalog.h"
+#include "data/catalog.h"
 #include "base/arena.h"
 #include "run/foreground.h"
 

@@ -127,7 +127,7 @@ static void on_loaded(void *arg, const struct err *err)
         load_failed(s, err);
         return;
     }
-    agent_keep_catalog(s->agent, s->tables.key, s->tables.catalog);
+    agent_keep_catalog(s->agent, s->tables.data.key, s->tables.catalog);
     offer_words(s);
     open_chat(s);
 }
@@ -599,7 +599,11 @@ static int open_session(struct session *s, char **words, size_t n_words, const c
         r = executor_create(loop_uv(s->loop), s->cfg, NULL, &s->executor, err);
     if (r == 0)
         r = llm_create(loop_uv(s->loop), s->cfg, &s->llm, err);
-    struct agent_env env = { .loop = s->loop, .cfg = s->cfg, .executor = s->executor, .llm = s->llm, .resolve = chat_tables_resolve, .arg = &s->tables };
+    struct agent_env env = { .loop = s->loop,
+                             .cfg = s->cfg,
+                             .executor = s->executor,
+                             .llm = s->llm,
+                             .data = &s->tables.data };
     if (r == 0)
         r = agent_create(&env, &s->agent, err);
     if (r == 0)

@@ -66,25 +66,14 @@ int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *
         r = hash_bytes(buf_cstr(&key), key.len, hash, err);
     if (r < 0)
         return r;
-    t->key = arena_strdup(&t->arena, hash);
-    t->version_hash = arena_printf(&t->arena, "sha256:%s", hash);
-    return t->key && t->version_hash ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
-}
-
-int chat_tables_resolve(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
-                        struct agent_data *ret, struct err *err)
-{
-    struct chat_tables *t = arg;
-    (void)owner, (void)thread_id, (void)datasets, (void)uploads;
-    ret->files = arena_alloc(&ret->arena, (t->n_files + 1) * sizeof(*ret->files));
-    if (!ret->files)
-        return err_set(err, ERR_NO_MEMORY, "out of memory");
-    memcpy(ret->files, t->files, t->n_files * sizeof(*t->files));
-    ret->n_files = t->n_files;
-    ret->dataset_id = DATASET;
-    ret->key = ret->catalog_key = t->key;
-    ret->version_hash = t->version_hash;
-    return 0;
+    const char *name = arena_strdup(&t->arena, hash);
+    t->data = (struct data_view){ .dataset_id = DATASET,
+                                  .key = name,
+                                  .catalog_key = name,
+                                  .version_hash = arena_printf(&t->arena, "sha256:%s", hash),
+                                  .files = t->files,
+                                  .n_files = t->n_files };
+    return name && t->data.version_hash ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* ---- loading ---- */

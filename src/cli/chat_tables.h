@@ -4,7 +4,7 @@
 /* The files that a chat is about: named, hashed, ingested and looked at before the first line is asked for. */
 
 #include "agent/agent.h"
-#include "agent/catalog.h"
+#include "data/catalog.h"
 #include "cli/progress.h"
 #include "run/runner.h"
 
@@ -14,7 +14,7 @@ struct chat_tables {
     struct arena arena;
     struct sandbox_file files[SANDBOX_FILES_MAX];
     size_t n_files;
-    const char *key, *version_hash; /* as struct agent_data has them */
+    struct data_view data; /* the same for the agent */
     struct catalog *catalog;        /* finished once they are loaded */
 
     struct progress *progress;
@@ -33,8 +33,4 @@ int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *
 int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg, void (*done)(void *arg, const struct err *err),
                      void *arg, struct err *err);
 void chat_tables_stop(struct chat_tables *t); /* no done any more */
-/* agent_env.resolve; arg is the tables. What the files held at the start is what the whole conversation is about. */
-int chat_tables_resolve(void *arg, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
-                        struct agent_data *ret, struct err *err);
-
 #endif

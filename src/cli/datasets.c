@@ -13,8 +13,8 @@
 #include "base/str.h"
 #include "cli/cli.h"
 #include "cli/table.h"
-#include "dataset/generate.h"
-#include "dataset/registry.h"
+#include "data/generate.h"
+#include "data/registry.h"
 
 #define LIST_MAX_BYTES (64u << 20)
 

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "base/str.h"
 #include "cli/cli.h"
-#include "dataset/registry.h"
+#include "data/registry.h"
 #include "run/capsule.h"
 #include "run/foreground.h"
 #include "store/store.h"

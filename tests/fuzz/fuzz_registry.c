@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/str.h"
-#include "dataset/registry.h"
+#include "data/registry.h"
 #include "scratch.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

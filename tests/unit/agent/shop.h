@@ -3,7 +3,7 @@
 
 /* A catalog of one small table, fed as a sandbox would answer. */
 
-#include "agent/catalog.h"
+#include "data/catalog.h"
 
 json_t *json_of(const char *text); /* with ' for "; fails the test if it is no JSON */
 struct catalog *catalog_of_sales(void);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "agent/catalog.h"
+#include "data/catalog.h"
 #include "base/macros.h"
 #include "plan/compile.h"
 #include "shop.h"

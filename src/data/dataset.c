@@ -1,0 +1,383 @@
+/* What is told about a dataset: its summary, and its schema with what the profile found. */
+
+#include "data/dataset.h"
+
+#include <stdio.h>
+#include <string.h>
+#include "base/macros.h"
+#include "base/str.h"
+
+#define PROFILE_MAX_COLUMNS 10000
+#define PROFILE_MAX_TOP 100
+#define PROFILE_MAX_SAMPLES 100
+#define VALUES_SHOWN 10 /* a text column without more different values lists them all */
+
+/* ---- names ---- */
+
+static bool is_alnum(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool dataset_is_id(const char *s)
+{
+    size_t n = strlen(s);
+
+    if (n == 0 || n > DATASET_ID_MAX || !is_alnum(s[0]))
+        return false;
+    for (size_t i = 0; i < n; i++) {
+        if (!is_alnum(s[i]) && s[i] != '_' && s[i] != '-')
+            return false;
+    }
+    return true;
+}
+
+void dataset_safe_name(const char *s, const char *fallback, bool is_table, char *ret, size_t size)
+{
+    size_t n = 0;
+
+    for (; *s && n + 3 < size; s++) {
+        bool ok = is_alnum(*s);
+
+        if (ok && n == 0 && is_table && *s <= '9') {
+            ret[n++] = 't';
+            ret[n++] = '_';
+        }
+        if (ok)
+            ret[n++] = *s;
+        else if (n > 0 && ret[n - 1] != '_')
+            ret[n++] = '_';
+    }
+    while (n > 0 && ret[n - 1] == '_')
+        n--;
+    ret[n] = '\0';
+    if (n == 0)
+        snprintf(ret, size, "%s", fallback);
+}
+
+/* ---- lookups ---- */
+
+static bool take_part(const struct dataset_file *f, struct dataset_table *t)
+{
+    const json_t *parts = json_object_get(f->profile, "tables");
+
+    for (; t->part < json_array_size(parts); t->part++) {
+        json_t *profile = json_array_get(parts, t->part);
+
+        part_table_name(f->table, json_string_value(json_object_get(profile, "name")), t->name);
+        if (!*t->name)
+            continue;
+        t->part++;
+        t->file = *f;
+        t->file.table = t->name;
+        t->file.description = "";
+        t->file.schema = NULL;
+        t->file.profile = profile;
+        t->file.row_count = json_integer_value(json_object_get(profile, "row_count"));
+        return true;
+    }
+    return false;
+}
+
+bool dataset_next_table(const struct dataset *d, struct dataset_table *t)
+{
+    if (t->begun && t->at < d->n_files && take_part(&d->files[t->at], t))
+        return true;
+    t->at += t->begun;
+    t->begun = true;
+    t->part = 0;
+    if (t->at >= d->n_files)
+        return false;
+    t->file = d->files[t->at];
+    return true;
+}
+
+bool dataset_find_table(const struct dataset *d, const char *table, struct dataset_table *ret)
+{
+    *ret = (struct dataset_table){ 0 };
+    while (dataset_next_table(d, ret))
+        if (str_ieq(ret->file.table, table))
+            return true;
+    return false;
+}
+
+int64_t dataset_row_count(const struct dataset *d)
+{
+    struct dataset_table t = { 0 };
+    int64_t rows = 0;
+
+    while (dataset_next_table(d, &t)) {
+        if (t.file.row_count < 0)
+            return -1;
+        rows += t.file.row_count;
+    }
+    return rows;
+}
+
+const char *dataset_type_of(const char *sql_type)
+{
+    static const struct {
+        const char *prefix, *type;
+    } types[] = {
+        { "DECIMAL", "float" },     { "DOUBLE", "float" },     { "FLOAT", "float" },
+        { "TINYINT", "integer" },   { "SMALLINT", "integer" }, { "INTEGER", "integer" },
+        { "BIGINT", "integer" },    { "HUGEINT", "integer" },  { "UTINYINT", "integer" },
+        { "USMALLINT", "integer" }, { "UINTEGER", "integer" }, { "UBIGINT", "integer" },
+        { "UHUGEINT", "integer" },  { "VARCHAR", "string" },   { "ENUM", "string" },
+        { "UUID", "string" },       { "DATE", "date" },        { "TIMESTAMP", "datetime" },
+        { "TIME", "time" },         { "BOOLEAN", "boolean" },
+    };
+    size_t n = strlen(sql_type);
+
+    if (n > 0 && sql_type[n - 1] == ']') /* a list, whatever of */
+        return "other";
+    for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+        if (str_starts(sql_type, types[i].prefix))
+            return types[i].type;
+    }
+    return "other";
+}
+
+/* ---- profiles ---- */
+
+static int check_text(const json_t *obj, const char *key, struct err *err)
+{
+    if (json_is_string(json_object_get(obj, key)))
+        return 0;
+    return err_set(err, ERR_VALIDATION, "profile: '%s' must be a string, found %s", key,
+                   json_object_get(obj, key) ? json_type_name(json_object_get(obj, key)) :
+                                               "nothing");
+}
+
+static int check_count(const json_t *obj, const char *key, struct err *err)
+{
+    const json_t *j = json_object_get(obj, key);
+
+    if (json_is_integer(j) && json_integer_value(j) >= 0)
+        return 0;
+    return err_set(err, ERR_VALIDATION, "profile: '%s' must be a whole number from 0, found %s",
+                   key, j ? json_type_name(j) : "nothing");
+}
+
+static bool is_scalar(const json_t *j)
+{
+    return j && !json_is_object(j) && !json_is_array(j);
+}
+
+static int check_profile_column(const json_t *column, struct err *err)
+{
+    json_t *top = json_object_get(column, "top"), *entry;
+    size_t i;
+    int r = check_text(column, "name", err);
+
+    if (r == 0)
+        r = check_text(column, "type", err);
+    if (r == 0)
+        r = check_count(column, "nulls", err);
+    if (r == 0)
+        r = check_count(column, "distinct", err);
+    if (r < 0)
+        return r;
+    if (!is_scalar(json_object_get(column, "min")) || !is_scalar(json_object_get(column, "max")))
+        return err_set(err, ERR_VALIDATION,
+                       "profile: 'min' and 'max' must be single values or null");
+    if (!json_is_array(top) || json_array_size(top) > PROFILE_MAX_TOP)
+        return err_set(err, ERR_VALIDATION, "profile: 'top' must be an array of at most %d",
+                       PROFILE_MAX_TOP);
+    json_array_foreach(top, i, entry) {
+        if (!is_scalar(json_object_get(entry, "value")))
+            return err_set(err, ERR_VALIDATION, "profile: a top 'value' must be a single value");
+        r = check_count(entry, "count", err);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int check_table_profile(const json_t *profile, struct err *err)
+{
+    json_t *columns = json_object_get(profile, "columns"),
+           *rows = json_object_get(profile, "sample_rows"), *j, *cell;
+    const char *key;
+    size_t i;
+    int r;
+
+    if (!json_is_object(profile))
+        return err_set(err, ERR_VALIDATION, "profile: must be an object, found %s",
+                       profile ? json_type_name(profile) : "nothing");
+    r = check_count(profile, "row_count", err);
+    if (r < 0)
+        return r;
+    if (!json_is_array(columns) || json_array_size(columns) > PROFILE_MAX_COLUMNS)
+        return err_set(err, ERR_VALIDATION, "profile: 'columns' must be an array of at most %d",
+                       PROFILE_MAX_COLUMNS);
+    json_array_foreach(columns, i, j) {
+        r = check_profile_column(j, err);
+        if (r < 0)
+            return r;
+    }
+    if (json_object_get(profile, "report") && !json_is_object(json_object_get(profile, "report")))
+        return err_set(err, ERR_VALIDATION, "profile: 'report' must be an object");
+    if (!json_is_array(rows) || json_array_size(rows) > PROFILE_MAX_SAMPLES)
+        return err_set(err, ERR_VALIDATION, "profile: 'sample_rows' must be an array of at most %d",
+                       PROFILE_MAX_SAMPLES);
+    json_array_foreach(rows, i, j) {
+        if (!json_is_object(j))
+            return err_set(err, ERR_VALIDATION, "profile: a sample row must be an object, found %s",
+                           json_type_name(j));
+        json_object_foreach(j, key, cell) {
+            if (!json_is_string(cell))
+                return err_set(err, ERR_VALIDATION, "profile: sample rows hold strings, found %s",
+                               json_type_name(cell));
+        }
+    }
+    return 0;
+}
+
+int dataset_check_profile(const json_t *profile, struct err *err)
+{
+    json_t *tables = json_object_get(profile, "tables"), *table;
+    size_t i;
+    int r = check_table_profile(profile, err);
+
+    if (r == 0 && tables && !json_is_array(tables))
+        r = err_set(err, ERR_VALIDATION, "profile: 'tables' must be an array");
+    json_array_foreach(tables, i, table) {
+        if (r == 0)
+            r = check_text(table, "name", err);
+        if (r == 0)
+            r = check_table_profile(table, err);
+    }
+    return r;
+}
+
+/* ---- JSON ---- */
+
+json_t *dataset_summary(const struct dataset *d)
+{
+    return json_pack("{s:o, s:o, s:o, s:O, s:s}", "id", json_text(d->id, strlen(d->id)), "name",
+                     json_text(d->name, strlen(d->name)), "description",
+                     json_text(d->description, strlen(d->description)), "prompts", d->prompts,
+                     "version_hash", d->version_hash);
+}
+
+/*
+ * All values of a text column that has few, from its profile; NULL if there are more than the
+ * profile lists.
+ */
+static json_t *all_values(const json_t *column)
+{
+    json_t *top = json_object_get(column, "top"), *values, *entry;
+    json_int_t distinct = json_integer_value(json_object_get(column, "distinct"));
+    size_t i;
+
+    if (distinct == 0 || distinct > VALUES_SHOWN || (size_t)distinct != json_array_size(top))
+        return NULL;
+    values = json_array();
+    json_array_foreach(top, i, entry)
+        json_array_append(values, json_object_get(entry, "value"));
+    return values;
+}
+
+/* A column of the file: what was declared about it, and what its data says. */
+static json_t *merge_column(const json_t *declared, const json_t *found)
+{
+    static const char *const copied[] = { "nulls", "distinct", "distinct_is_approximate",
+                                          "min",   "max",      "mean",
+                                          "top" };
+    const char *sql_type = json_string_value(json_object_get(found, "type"));
+    json_t *column = declared ? json_copy((json_t *)declared) : json_object(), *values;
+    bool nulls = json_integer_value(json_object_get(found, "nulls")) > 0;
+
+    if (!declared) {
+        json_object_set_new(column, "type", json_string(dataset_type_of(sql_type)));
+        json_object_set_new(column, "description", json_string(""));
+        values = str_eq(dataset_type_of(sql_type), "string") ? all_values(found) : NULL;
+        if (values)
+            json_object_set_new(column, "values", values);
+    }
+    if (nulls || !json_object_get(column, "nullable"))
+        json_object_set_new(column, "nullable", json_boolean(nulls));
+    json_object_set_new(column, "sql_type", json_string(sql_type));
+    for (size_t i = 0; i < ARRAY_SIZE(copied); i++) {
+        json_t *j = json_object_get(found, copied[i]);
+
+        if (j)
+            json_object_set(column, copied[i], j);
+    }
+    return column;
+}
+
+static json_t *file_schema(const struct dataset_file *f)
+{
+    json_t *schema, *found;
+    size_t i;
+
+    if (!f->profile)
+        return f->schema ? json_incref(f->schema) : json_object();
+    schema = json_object();
+    json_array_foreach(json_object_get(f->profile, "columns"), i, found) {
+        const char *name = json_string_value(json_object_get(found, "name"));
+
+        json_object_set_new(schema, name, merge_column(json_object_get(f->schema, name), found));
+    }
+    return schema;
+}
+
+static json_t *file_json(const struct dataset_file *f)
+{
+    json_t *samples = json_object_get(f->profile, "sample_rows"),
+           *report = json_object_get(f->profile, "report");
+    json_t *j = json_pack(
+        "{s:o, s:o, s:s, s:s, s:o, s:I, s:b, s:o, s:o}", "name",
+        json_text(f->name, strlen(f->name)), "path", json_text(f->path, strlen(f->path)), "table",
+        f->table, "description", f->description, "row_count",
+        f->row_count < 0 ? json_null() : json_integer(f->row_count), "size_bytes",
+        (json_int_t)f->size_bytes, "profiled", f->profile != NULL, "schema", file_schema(f),
+        "sample_rows", samples ? json_incref(samples) : json_array());
+    if (report)
+        json_object_set(j, "report", report);
+    return j;
+}
+
+json_t *dataset_tables_json(const struct dataset *d)
+{
+    json_t *tables = json_array();
+    struct dataset_table t = { 0 };
+
+    while (dataset_next_table(d, &t)) {
+        const struct dataset_file *f = &t.file;
+        json_t *j = json_pack("{s:s, s:o, s:o}", "name", f->table, "file",
+                              json_text(f->name, strlen(f->name)), "rows",
+                              f->row_count < 0 ? json_null() : json_integer(f->row_count));
+
+        if (f->profile)
+            json_object_set_new(
+                j, "columns",
+                json_integer((json_int_t)json_array_size(json_object_get(f->profile, "columns"))));
+        json_array_append_new(tables, j);
+    }
+    return tables;
+}
+
+json_t *dataset_schema_json(const struct dataset *d)
+{
+    auto_json json_t *files = json_array(), *relationships = json_array();
+
+    struct dataset_table t = { 0 };
+
+    while (dataset_next_table(d, &t))
+        if (json_array_append_new(files, file_json(&t.file)) < 0)
+            return NULL;
+    for (size_t i = 0; i < d->n_relationships; i++) {
+        const struct dataset_relationship *r = &d->relationships[i];
+
+        if (json_array_append_new(relationships, json_pack("{s:s, s:s, s:s}", "from", r->from, "to",
+                                                           r->to, "type", r->type)) < 0)
+            return NULL;
+    }
+    return json_pack("{s:o, s:o, s:o, s:s, s:O, s:O}", "id", json_text(d->id, strlen(d->id)),
+                     "name", json_text(d->name, strlen(d->name)), "description",
+                     json_text(d->description, strlen(d->description)), "version_hash",
+                     d->version_hash, "relationships", relationships, "files", files);
+}

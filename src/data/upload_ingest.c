@@ -1,0 +1,359 @@
+/*
+ * From a whole file to a table that can be asked about: the file gets its name (worker pool) → a
+ * lease of a sandbox, which waits for a place and ingests what is new → the table is profiled → the
+ * outcome is stored → whoever waits is told.
+ */
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include "data/uploads_impl.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define INGEST_SHARE 0.9 /* of the progress; the profile is the rest */
+#define TRIES_MAX 7      /* a second, then twice as long each time: a minute in all */
+
+enum job_state { JOB_NAMING, JOB_INGESTING, JOB_WAITING, JOB_PROFILING, JOB_STORING };
+
+struct ingest_job {
+    struct upload_set *set;
+    struct ingest_job *next, **prev;
+    enum job_state state;
+    bool cancelled; /* nobody wants the outcome; freed by the callback that is due */
+    struct lease *lease;
+    unsigned tries;
+    struct loop_timer *again;
+    int64_t begun_ms;
+    struct err err;
+};
+
+static void job_free(struct ingest_job *job)
+{
+    free(job);
+}
+
+/* The job no longer counts. */
+static void job_leave(struct ingest_job *job)
+{
+    struct upload_set *set = job->set;
+    *job->prev = job->next;
+    if (job->next)
+        job->next->prev = job->prev;
+    set->job = NULL;
+    job->set = NULL;
+    upload_set_unref(set);
+}
+
+static void job_end(struct ingest_job *job)
+{
+    job_leave(job);
+    job_free(job);
+}
+
+/* ---- the outcome ---- */
+
+static void on_stored(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct ingest_job *job = arg;
+    if (job->cancelled) {
+        job_free(job);
+        return;
+    }
+    struct upload_set *set = job->set;
+    if (err) /* the next server finds it `processing` and does it again */
+        log_error("upload.store", LOG_STR("file_id", set->dataset.id),
+                  LOG_STR("error", err->message));
+    log_info("upload.settled", LOG_STR("file_id", set->dataset.id), LOG_STR("owner", set->owner),
+             LOG_STR("status", job->err.code ? "failed" : "ready"),
+             LOG_INT("bytes", set->file.size_bytes), LOG_INT("rows", set->file.row_count),
+             LOG_INT("ms", clock_now_ms() - job->begun_ms));
+    upload_set_settle(set, job->err.code ? &job->err : NULL);
+    job_end(job);
+}
+
+static bool is_csv(const char *name)
+{
+    size_t n = strlen(name);
+    return n >= 4 && str_ieq(name + n - 4, ".csv");
+}
+
+/*
+ * The message of an ingest begins with the file's name, which the caller knows; what is wrong with
+ * a CSV is said in fixed words.
+ */
+void upload_reword(struct err *err, const char *name)
+{
+    static const char *const known[] = { "File is empty", "CSV has no data rows",
+                                         "Could not parse" };
+    size_t n = strlen(name);
+    if (str_starts(err->message, name) && str_starts(err->message + n, ": "))
+        memmove(err->message, err->message + n + 2, strlen(err->message + n + 2) + 1);
+    if (err->code != ERR_VALIDATION || !is_csv(name))
+        return;
+    for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+        if (str_starts(err->message, known[i]))
+            return;
+    err_wrap(err, "Could not parse CSV");
+}
+
+static void acquire(struct ingest_job *job);
+
+static void try_again(void *arg)
+{
+    struct ingest_job *job = arg;
+    job->again = NULL;
+    acquire(job);
+}
+
+/*
+ * A fault of the server's, which may pass. Somebody who waits is told; a file that was acknowledged
+ * (before this server started, or without waiting) is not given up for it.
+ */
+static bool is_tried_again(struct ingest_job *job, const struct err *err)
+{
+    static const enum err_code passing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT,   ERR_IO,
+                                             ERR_NO_MEMORY,   ERR_ISOLATION, ERR_INTERNAL };
+    struct upload_set *set = job->set;
+    struct err ignored = ERR_INIT;
+    bool passes = false;
+    for (size_t i = 0; err && i < ARRAY_SIZE(passing); i++)
+        passes = passes || err->code == passing[i];
+    if (!passes || job->state == JOB_NAMING || set->watchers || set->reread || set->deleting ||
+        ++job->tries >= TRIES_MAX ||
+        loop_after(set->uploads->loop, 500u << job->tries, try_again, job, &job->again, &ignored) <
+            0)
+        return false;
+    job->state = JOB_WAITING;
+    log_warn("upload.again", LOG_STR("file_id", set->dataset.id), LOG_STR("error", err->message));
+    return true;
+}
+
+static void finish(struct ingest_job *job, const struct err *err)
+{
+    struct upload_set *set = job->set;
+    struct err why = ERR_INIT;
+    if (is_tried_again(job, err))
+        return;
+    if (set->reread) {
+        upload_reread_settle(set, err);
+        job_end(job);
+        return;
+    }
+    if (err) {
+        int64_t until = clock_wall_ms() + UPLOAD_FAILED_TTL_MS;
+        char soon[CLOCK_ISO_SIZE];
+        job->err = *err;
+        upload_reword(&job->err, set->file.name);
+        clock_iso8601(until, soon);
+        if (!*set->expires_at || strcmp(soon, set->expires_at) < 0)
+            snprintf(set->expires_at, sizeof(set->expires_at), "%s", soon);
+    }
+    job->state = JOB_STORING;
+    if (set->deleting) { /* its record is going; it must not come back */
+        job_end(job);
+        return;
+    }
+    if (upload_set_store(set, err ? UPLOAD_FAILED : UPLOAD_READY, err ? &job->err : NULL, STORE_PUT,
+                         on_stored, job, &why) < 0)
+        on_stored(&why, 0, job);
+}
+
+/* ---- steps ---- */
+
+/*
+ * What is no table is kept as it is: code reads it. A CSV that cannot be read is a mistake, and so
+ * is a file that cannot be read as somebody said.
+ */
+static bool is_kept_raw(const struct ingest_job *job, const struct err *err)
+{
+    const struct upload_set *set = job->set;
+    return err->code == ERR_VALIDATION && !is_csv(set->file.name) && !set->file.options &&
+           !set->reread;
+}
+
+static void finish_raw(struct ingest_job *job)
+{
+    struct upload_set *set = job->set;
+    set->raw = true;
+    set->file.row_count = -1;
+    json_decref(TAKE_PTR(set->columns));
+    finish(job, NULL);
+}
+
+static void on_profiled(const struct err *err, void *arg)
+{
+    struct ingest_job *job = arg;
+    struct err why = ERR_INIT;
+    if (job->cancelled) {
+        job_free(job);
+        return;
+    }
+    if (!err && job->set->file.row_count == 0) {
+        err_set(&why, ERR_VALIDATION,
+                is_csv(job->set->file.name) ? "CSV has no data rows" : "The file has no data rows");
+        err = &why;
+    }
+    if (err && is_kept_raw(job, err))
+        finish_raw(job);
+    else
+        finish(job, err);
+}
+
+static void on_progress(void *arg, const char *stage, double fraction)
+{
+    (void)stage;
+    struct ingest_job *job = arg;
+    double progress = INGEST_SHARE * MIN_OF(1.0, MAX_OF(0.0, fraction));
+    if (progress <= job->set->progress)
+        return;
+    job->set->progress = progress;
+    upload_set_notify(job->set);
+}
+
+/* The table is there: this sandbox has done its part. */
+static void on_ready(struct lease *lease, const struct err *err, void *arg)
+{
+    struct ingest_job *job = arg;
+    struct upload_set *set = job->set;
+    struct err why = ERR_INIT;
+    job->lease = NULL;
+    if (err) {
+        if (is_kept_raw(job, err))
+            finish_raw(job);
+        else
+            finish(job, err);
+        return;
+    }
+    lease_release(lease);
+    struct dataset_handle h = { .dataset = &set->dataset, .upload = set };
+    job->state = JOB_PROFILING;
+    set->progress = MAX_OF(set->progress, INGEST_SHARE);
+    upload_set_notify(set);
+    if (data_profile(set->uploads->room, &h, set->owner, on_profiled, job, &why) < 0)
+        finish(job, &why);
+}
+
+static void acquire(struct ingest_job *job)
+{
+    struct upload_set *set = job->set;
+    struct data_room *room = set->uploads->room;
+    struct sandbox_file file = { .name = set->file.name,
+                                 .path = set->file.full_path,
+                                 .table = set->file.table,
+                                 .sha256 = set->file.sha256,
+                                 .options = set->file.options,
+                                 .is_beside = true };
+    struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
+    struct run_events events = { .progress = on_progress, .arg = job };
+    struct err err = ERR_INIT;
+    sandbox_limits_default(room->env.cfg, &spec.limits);
+    job->state = JOB_INGESTING;
+    int r = executor_acquire(room->env.executor, set->owner, &spec, &events, on_ready, job,
+                             &job->lease, &err);
+    if (r < 0)
+        finish(job, &err);
+}
+
+static void naming_work(void *arg)
+{
+    struct ingest_job *job = arg;
+    struct upload_set *set = job->set;
+    char part[PATH_MAX + 16];
+    snprintf(part, sizeof(part), "%s/" UPLOAD_PART, set->dir);
+    if (rename(part, set->file.full_path) < 0 && errno != ENOENT) {
+        err_errno(&job->err, ERR_IO, errno, "naming the file");
+        return;
+    }
+    struct stat st;
+    auto_close int dir = open(set->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0 || fsync(dir) < 0 || stat(set->file.full_path, &st) < 0 ||
+        st.st_size != set->file.size_bytes)
+        err_set(&job->err, ERR_IO, "The file is no longer there; upload it again");
+}
+
+bool upload_may_be_table(const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    return !dot || !dot[1] || upload_is_tabular(name);
+}
+
+static void naming_done(void *arg)
+{
+    struct ingest_job *job = arg;
+    if (job->cancelled) {
+        struct upload_set *set = TAKE_PTR(job->set);
+        job_free(job);
+        upload_set_unref(set);
+        return;
+    }
+    if (job->err.code) {
+        struct err why = job->err;
+        finish(job, &why);
+        return;
+    }
+    if (!upload_may_be_table(job->set->file.name))
+        finish_raw(job);
+    else
+        acquire(job);
+}
+
+/* ---- jobs ---- */
+
+int upload_ingest(struct upload_set *set, struct err *err)
+{
+    struct uploads *up = set->uploads;
+    struct ingest_job *job = calloc(1, sizeof(*job));
+    if (!job)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    job->set = upload_set_ref(set);
+    job->state = JOB_NAMING;
+    job->begun_ms = clock_now_ms();
+    job->next = up->jobs;
+    job->prev = &up->jobs;
+    if (job->next)
+        job->next->prev = &job->next;
+    up->jobs = job;
+    set->job = job;
+    if (loop_work(up->loop, naming_work, naming_done, job, &job->err) < 0) {
+        struct err why = job->err;
+        finish(job, &why);
+    }
+    return 0;
+}
+
+static void cancel(struct ingest_job *job)
+{
+    struct upload_set *set = job->set;
+    enum job_state state = job->state;
+    struct err why = ERR_INIT;
+    job->cancelled = true;
+    lease_release(TAKE_PTR(job->lease));
+    loop_cancel(TAKE_PTR(job->again));
+    if (set->reread) {
+        err_set(&why, ERR_UNAVAILABLE, "the server is stopping");
+        upload_reread_settle(set, &why);
+    }
+    if (state == JOB_NAMING)
+        upload_set_ref(set); /* the worker reads it */
+    job_leave(job);
+    if (state == JOB_NAMING)
+        job->set = set;
+    else if (state != JOB_PROFILING && state != JOB_STORING)
+        job_free(job);
+}
+
+void upload_ingest_cancel(struct upload_set *set)
+{
+    if (set->job)
+        cancel(set->job);
+}
+
+void upload_ingest_close(struct uploads *up)
+{
+    while (up->jobs)
+        cancel(up->jobs);
+}
