@@ -90,15 +90,29 @@ const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, st
     return arena_strdup(a, buf_cstr(&b));
 }
 
-/* A name that needs no quotes as far as ASCII goes. */
+/* A name that needs no quotes: what is no letter and no digit of any script becomes one '_'. */
 static const char *name_of_alias(const char *text, struct arena *a)
 {
-    /* A cut in the middle of a character is no name. */
-    char *name = text ? arena_strndup(a, text, str_utf8_cut(text, strlen(text), 60)) : NULL;
-    for (char *p = name; p && *p; p++)
-        if (!isalnum((unsigned char)*p) && (unsigned char)*p < 0x80)
-            *p = '_';
-    return name;
+    size_t len = text ? str_utf8_cut(text, strlen(text), 60) : 0, n = 0;
+    char *name = text ? arena_alloc(a, len + 1) : NULL;
+    for (size_t i = 0, step; name && i < len; i += step) {
+        char one[8] = { 0 };
+        step = 1;
+        while (i + step < len && ((unsigned char)text[i + step] & 0xc0) == 0x80)
+            step++;
+        memcpy(one, text + i, MIN_OF(step, sizeof(one) - 1));
+        if (*one != '_' && expr_is_plain_name(one)) {
+            memcpy(name + n, text + i, step);
+            n += step;
+        } else if (n > 0 && name[n - 1] != '_') {
+            name[n++] = '_';
+        }
+    }
+    while (n > 0 && name[n - 1] == '_')
+        n--;
+    if (name)
+        name[n] = '\0';
+    return n > 0 ? name : "value";
 }
 
 const char *nl_func_alias(int func, const char *column, struct arena *a)

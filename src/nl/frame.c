@@ -124,12 +124,9 @@ static bool count_from_many(struct frame *f)
     return true;
 }
 
-bool fr_join(struct frame *f)
+static bool join_all(struct frame *f)
 {
     bool ambiguous;
-    if (f->anchor < 0)
-        return false;
-    fr_place_times(f);
     if (!count_from_many(f))
         return false;
     f->r.scope = (struct nl_scope){ .tables = { f->anchor }, .n = 1 };
@@ -155,6 +152,19 @@ bool fr_join(struct frame *f)
         i--;
     }
     return true;
+}
+
+bool fr_join(struct frame *f)
+{
+    if (f->anchor < 0) {
+        f->stopped = "no table";
+        return false;
+    }
+    fr_place_times(f);
+    bool joined = join_all(f);
+    if (!joined)
+        f->stopped = "no way between the tables";
+    return joined;
 }
 
 /* ---- what is not there ---- */
@@ -494,6 +504,11 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
             f->chart = nl_chart(s, &f->r, a);
         return 0;
     }
+    if (!f->stopped)
+        f->stopped = !made           ? "the rule does not fit" :
+                     !understood     ? "words are left over" :
+                     f->is_ambiguous ? "a value of two columns" :
+                                       "not a valid plan";
     json_decref(f->plan);
     f->plan = NULL;
     return 0;

@@ -157,6 +157,7 @@ struct frame {
     int n_inside, semi;
     const struct nl_link_key *semi_key;
     const char *rule; /* that fired */
+    const char *stopped; /* why it made no plan, for --explain; NULL: not told */
     bool is_plain;    /* a sum, a list, a ranking: what the reader by weights knows too */
     json_t *plan;
     json_t *chart;

@@ -505,6 +505,8 @@ int nl_explain(const struct nl_schema *s, const char *question, struct arena *a,
                             "not_understood", unknown, "candidates", candidates);
     if (out && f->rule)
         json_object_set_new(out, "rule", json_string(f->rule));
+    if (out && !complete && f->stopped)
+        json_object_set_new(out, "stopped", json_string(f->stopped));
     if (out && f->reason)
         json_object_set_new(out, "reason", json_string(f->reason));
     if (out && f->plan)

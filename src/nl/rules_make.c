@@ -185,8 +185,10 @@ bool fr_place_buckets(struct frame *f)
             if (f->times[k].used && f->times[k].ref.table >= 0)
                 g->ref = f->times[k].ref;
         struct nl_ref own;
-        if (g->ref.table < 0 && !fr_date_column(f, f->anchor, &g->ref))
+        if (g->ref.table < 0 && !fr_date_column(f, f->anchor, &g->ref)) {
+            f->stopped = "no date";
             return false;
+        }
         if (!fr_date_column(f, g->ref.table, &own) || !fr_same(own, g->ref))
             (void)fr_filter(f, g->ref, FILTER_IS_NOT_NULL);
         if (g->bucket == PART_HOUR && fr_c(f, g->ref)->type != TYPE_TIMESTAMP)

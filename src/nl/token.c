@@ -655,7 +655,11 @@ void nl_lighten_units(struct nl_name *n)
         "cm",   "m",   "km",    "kg",   "g",       "mg",      "lb",   "lbs",     "usd",
         "eur",  "gbp", "hours", "hrs",  "hour",    "minutes", "mins", "seconds", "sec",
         "secs", "ms",  "s",     "days", "kwh",     "kw",      "mw",   "mph",     "kph",
-        "kmh",  "ft",  "sqft",  "sqm",  "mb",      "gb",      "flag"
+        "kmh",  "ft",  "sqft",  "sqm",  "mb",      "gb",      "flag", "€",       "$",
+        "£",    "¥",   "chf",   "°c",   "°f",      "°",       "degc", "degf",    "celsius",
+        "l",    "ml",  "m2",    "m3",   "m²",      "m³",      "wh",   "mwh",     "w",
+        "v",    "bar", "rpm",   "hz",   "inch",    "oz",      "dkk",  "sek",     "nok",
+        "pln",  "czk", "min",   "yrs",  "years",   "months",  "weeks", "h",      "hr"
     };
     for (int i = n->n - 1; i > 0; i--) {
         bool unit = false;

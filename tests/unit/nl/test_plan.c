@@ -127,6 +127,39 @@ static void test_kinds(void **state)
     nl_schema_destroy(s);
 }
 
+/* What the best reading calls its figure; readings that are not valid plans are no choices. */
+static void assert_named(const struct nl_schema *s, const char *question, const char *name)
+{
+    struct err err = ERR_INIT;
+    auto_arena struct arena a;
+    struct nl_answer answer;
+    arena_init(&a, NL_ARENA_BYTES);
+    assert_int_equal(nl_plan(s, question, NULL, &a, &answer, &err), 0);
+    assert_true(answer.n_choices > 0);
+    const json_t *select = json_object_get(answer.choices[0].plan, "select");
+    assert_string_equal(json_string_value(json_object_get(json_array_get(select, 0), "alias")),
+                        name);
+    nl_answer_finish(&answer);
+}
+
+/* Signs and letters of other scripts in names of columns. */
+static void test_signs_in_names(void **state)
+{
+    struct err err = ERR_INIT;
+    struct nl_schema *s = NULL;
+    (void)state;
+    assert_int_equal(nl_schema_create("garden", &s, &err), 0);
+    int t = nl_schema_add_table(s, "plots", 50, &err);
+    assert_true(nl_schema_add_column(s, t, "Rent (€)", "DOUBLE", &err) >= 0);
+    assert_true(nl_schema_add_column(s, t, "Soil °C", "DOUBLE", &err) >= 0);
+    assert_true(nl_schema_add_column(s, t, "Größe", "DOUBLE", &err) >= 0);
+    assert_int_equal(nl_schema_finish(s, &err), 0);
+    assert_named(s, "average rent", "avg_Rent");
+    assert_named(s, "maximum soil", "max_Soil_C");
+    assert_named(s, "median größe", "median_Größe");
+    nl_schema_destroy(s);
+}
+
 static void test_nonsense_is_declined(void **state)
 {
     struct err err = ERR_INIT;
@@ -235,6 +268,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_signs_in_names),
         cmocka_unit_test(test_nonsense_is_declined),
         cmocka_unit_test(test_bad_questions),
         cmocka_unit_test(test_planning_grows_with_columns),
