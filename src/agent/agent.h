@@ -121,9 +121,9 @@ int chat_wake(struct chat *c, struct err *err);
  */
 void chat_when_settled(struct chat *c, void (*done)(void *arg), void *arg);
 /*
- * A new chat of this id with the same data, the same history and the same variables: the kernel
- * becomes an image, and the fork gets a link to it. CONFLICT, at once or later, while a turn is
- * under way; UNAVAILABLE when there is no room for images.
+ * A new chat of this id with the same data, the same history and the same variables: a kernel that
+ * lives goes on, and the fork's is made from a copy of it. CONFLICT, at once or later, while a turn
+ * is under way; UNAVAILABLE when there is no room for images.
  *
  * fork is NULL when err is not, and is the callee's reference. not_kept says why variables are not
  * in it; NULL: they are, or there were none. Its next answer tells of that, too.

@@ -117,6 +117,13 @@ int keeper_link(const struct chat *from, const struct chat *to, struct err *err)
 int keeper_link_file(const char *path, const struct chat *to, struct err *err);
 int keeper_take_link(struct chat *c, struct err *err);
 /*
+ * The present state of a chat whose kernel lives, for another one, under the name of such a link.
+ * chat_when_settled() tells when it is there (thread_kernel_is_copied()); keeper_take_copy() makes
+ * a kernel of it at once, and the file becomes an image when it is synced.
+ */
+int keeper_copy(struct chat *from, const struct chat *to, struct err *err);
+int keeper_take_copy(struct chat *c, struct err *err);
+/*
  * Names beside the image: they go with the thread and its data. CONFLICT when the chat can have no
  * image.
  */

@@ -1,7 +1,8 @@
 /*
- * Forks: a thread that goes on twice from its present state. The kernel becomes an image as when it
- * is put aside; the fork's image is another name of the same file, and each branch makes its own
- * kernel of it. Images are never written to, so neither sees what the other does.
+ * Forks: a thread that goes on twice from its present state. A kernel that lives writes itself to a
+ * file and goes on; a kernel of the fork, in a jail of its own, is made from the file at once. The
+ * file is synced meanwhile and becomes the fork's image. The fork of a thread that is cold has
+ * another name of its image. Images are never written to, so neither sees what the other does.
  */
 
 #include <stdio.h>
@@ -98,35 +99,50 @@ struct forking {
     struct chat *from; /* a reference */
     char id[THREAD_ID_MAX + 1];
     char *title;
-    bool has_image;                 /* the fork has a link to it */
+    struct chat *fork; /* a reference, once it is in the store */
+    bool has_link;     /* … to the image of a thread that is cold */
+    bool creates;      /* it is on its way to the store */
+    bool copies;       /* its kernel is being copied */
+    struct err err;    /* why there is no fork */
     char not_kept[ERR_MESSAGE_MAX]; /* "": nothing is missing */
     chat_fork_fn done;
     void *arg;
 };
 
-/* Takes the fork. */
-static void end(struct forking *f, struct chat *fork, const struct err *err)
+static void end(struct forking *f)
 {
-    f->done(fork, f->not_kept[0] ? f->not_kept : NULL, err, f->arg);
+    struct chat *fork = TAKE_PTR(f->fork);
+    if (f->err.code) {
+        keeper_remove_images(f->from->agent, f->from->owner, f->id);
+        chat_unref(fork);
+        fork = NULL;
+    } else if (f->not_kept[0]) {
+        thread_kernel_note_loss(fork->kernel, "they were not kept when the thread was forked");
+    }
+    f->done(fork, f->not_kept[0] ? f->not_kept : NULL, f->err.code ? &f->err : NULL, f->arg);
     chat_unref(f->from);
     free(f->title);
     free(f);
+}
+
+/* The store has the fork and its kernel is there: whichever comes last. */
+static void end_if_done(struct forking *f)
+{
+    if (!f->copies && !f->creates)
+        end(f);
 }
 
 static void on_created(struct chat *fork, const struct err *err, void *arg)
 {
     struct forking *f = arg;
     struct err why = ERR_INIT;
-    if (err) {
-        keeper_remove_images(f->from->agent, f->from->owner, f->id);
-        end(f, NULL, err);
-        return;
-    }
-    if (f->has_image && keeper_take_link(fork, &why) < 0)
+    f->fork = fork;
+    f->creates = false;
+    if (err)
+        f->err = *err;
+    else if (f->has_link && keeper_take_link(fork, &why) < 0)
         snprintf(f->not_kept, sizeof(f->not_kept), "%s", why.message);
-    if (f->not_kept[0])
-        thread_kernel_note_loss(fork->kernel, "they were not kept when the thread was forked");
-    end(f, fork, NULL);
+    end_if_done(f);
 }
 
 /* What a chat in memory knows beside its record. */
@@ -139,10 +155,28 @@ static void copy_memory(const struct chat *from, struct chat *to)
     to->message_count = from->message_count;
 }
 
-static void create(struct forking *f, bool with_image)
+/* The copy is there, or cannot be had. Its kernel starts while the store still writes. */
+static void on_copied(void *arg)
+{
+    struct forking *f = arg;
+    const struct chat *c = f->from;
+    struct chat *fork = f->err.code ? NULL : chat_find(c->agent, c->owner, f->id);
+    const char *refusal = thread_kernel_refusal(c->kernel);
+    struct err why = ERR_INIT;
+    f->copies = false;
+    if (c->agent->closing)
+        err_set(&f->err, ERR_CANCELLED, "the server stops");
+    else if (!thread_kernel_is_copied(c->kernel))
+        snprintf(f->not_kept, sizeof(f->not_kept), "%s",
+                 refusal ? refusal : "its sandbox ended while it was copied");
+    else if (fork && keeper_take_copy(fork, &why) < 0)
+        snprintf(f->not_kept, sizeof(f->not_kept), "%s", why.message);
+    end_if_done(f);
+}
+
+static int create(struct forking *f, struct err *err)
 {
     struct chat *c = f->from;
-    struct err err = ERR_INIT;
     const struct chat_spec spec = { .owner = c->owner,
                                     .thread_id = f->id,
                                     .title = f->title,
@@ -150,47 +184,67 @@ static void create(struct forking *f, bool with_image)
                                     .uploads = c->uploads,
                                     .terms = c->terms ? c->terms->config : NULL,
                                     .forked_from = c->id };
-    if (thread_kernel_has_loss(c->kernel) && !f->not_kept[0])
+    if (thread_kernel_has_loss(c->kernel))
         snprintf(f->not_kept, sizeof(f->not_kept), LOST_BEFORE);
-    if (chat_create(c->agent, &spec, on_created, f, &err) < 0) {
-        end(f, NULL, &err);
-        return;
-    }
-    struct chat *fork = chat_find(c->agent, c->owner, f->id); /* on its way to the store */
-    copy_memory(c, fork);
-    f->has_image = with_image && keeper_link(c, fork, &err) == 0;
-    if (with_image && !f->has_image)
-        snprintf(f->not_kept, sizeof(f->not_kept), "%s", err.message);
+    f->creates = true;
+    return chat_create(c->agent, &spec, on_created, f, err);
 }
 
-static void on_image(bool has_image, const char *refusal, const struct err *err, void *arg)
+/* While the record of the fork is on its way to the store. */
+static void begin_variables(struct forking *f)
+{
+    struct chat *c = f->from, *fork = chat_find(c->agent, c->owner, f->id);
+    struct chat_sandbox now;
+    struct err why = ERR_INIT;
+    copy_memory(c, fork);
+    chat_sandbox(c, &now);
+    if (!now.has_variables)
+        return;
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD)
+        f->has_link = keeper_link(c, fork, &why) == 0;
+    else if (keeper_copy(c, fork, &why) == 0)
+        f->copies = true;
+    if (f->copies)
+        chat_when_settled(c, on_copied, f);
+    else if (!f->has_link)
+        snprintf(f->not_kept, sizeof(f->not_kept), "%s", why.message);
+}
+
+static void on_settled(void *arg)
 {
     struct forking *f = arg;
-    if (err) {
-        end(f, NULL, err);
-        return;
-    }
-    if (refusal)
-        snprintf(f->not_kept, sizeof(f->not_kept), "%s", refusal);
-    create(f, has_image);
+    const struct chat *c = f->from;
+    struct chat_sandbox now;
+    chat_sandbox(c, &now);
+    int r = c->agent->closing ? err_set(&f->err, ERR_CANCELLED, "the server stops") :
+            is_busy(c)        ? refuse_busy(&f->err) :
+                                0;
+    if (r == 0 && now.has_variables && c->agent->env.cfg->images_bytes > 0)
+        r = keeper_check_room(c->agent, 0, &f->err);
+    if (r == 0)
+        r = create(f, &f->err);
+    if (r == 0)
+        begin_variables(f);
+    else
+        end(f);
 }
 
 int chat_fork(struct chat *c, const char *id, const char *title, chat_fork_fn done, void *arg,
               struct err *err)
 {
+    if (is_busy(c))
+        return refuse_busy(err);
     struct forking *f = calloc(1, sizeof(*f));
     char *copy = title ? strdup(title) : NULL;
-    int r = f && (!title || copy) ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
-    if (r == 0) {
-        *f = (struct forking){ .from = chat_ref(c), .title = copy, .done = done, .arg = arg };
-        snprintf(f->id, sizeof(f->id), "%s", id);
-        r = chat_take_image(c, on_image, f, err);
-        if (r < 0)
-            chat_unref(c);
-    }
-    if (r < 0) {
+    if (!f || (title && !copy)) {
         free(f);
         free(copy);
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    return r;
+    *f = (struct forking){
+        .from = chat_ref(c), .title = copy, .err = ERR_INIT, .done = done, .arg = arg
+    };
+    snprintf(f->id, sizeof(f->id), "%s", id);
+    chat_when_settled(c, on_settled, f);
+    return 0;
 }

@@ -258,6 +258,65 @@ int keeper_take_link(struct chat *c, struct err *err)
     return thread_kernel_adopt(c->kernel, image, err);
 }
 
+int keeper_copy(struct chat *from, const struct chat *to, struct err *err)
+{
+    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    if (!image_path(to, image) || !str_eq(from->data.key, to->data.key))
+        return err_set(err, ERR_CONFLICT, "the thread's data changed");
+    snprintf(linked, sizeof(linked), "%s" LINKED, image);
+    return thread_kernel_copy(from->kernel, linked, err);
+}
+
+struct syncing {
+    struct chat *chat; /* a reference */
+    int fd;
+    bool is_synced;
+};
+
+static void sync_copy(void *arg)
+{
+    struct syncing *s = arg;
+    s->is_synced = fdatasync(s->fd) == 0;
+}
+
+static void copy_synced(void *arg)
+{
+    struct syncing *s = arg;
+    struct chat *c = s->chat;
+    close(s->fd);
+    if (s->is_synced && !c->deleted && !c->agent->closing) {
+        thread_kernel_settle_copy(c->kernel);
+        c->agent->images.at_ms = 0; /* there is one more */
+        keeper_trim_images(c);
+    }
+    chat_unref(c);
+    free(s);
+}
+
+int keeper_take_copy(struct chat *c, struct err *err)
+{
+    char image[IMAGE_PATH_SIZE], linked[LINKED_PATH_SIZE];
+    struct err ignored = ERR_INIT;
+    if (!image_path(c, image))
+        return err_set(err, ERR_CONFLICT, "the thread's data changed");
+    snprintf(linked, sizeof(linked), "%s" LINKED, image);
+    struct syncing *s = malloc(sizeof(*s));
+    int fd = s ? open(linked, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
+    int r = fd < 0 ? err_errno(err, ERR_IO, errno, "opening the copy of a kernel") :
+                     thread_kernel_adopt_copy(c->kernel, image, linked, err);
+    if (r < 0) {
+        if (fd >= 0)
+            close(fd);
+        free(s);
+        return r;
+    }
+    thread_kernel_rouse(c->kernel);
+    *s = (struct syncing){ .chat = chat_ref(c), .fd = fd };
+    if (loop_work(c->agent->env.loop, sync_copy, copy_synced, s, &ignored) < 0)
+        copy_synced(s); /* it is an image when its kernel becomes one */
+    return 0;
+}
+
 /* What a server that was killed left half written or half linked. */
 static void remove_partial(struct agent *a, const char *path)
 {

@@ -45,6 +45,8 @@ void kernel_leave(struct thread_kernel *k)
         return;
     json_decref(k->added);
     free(k->image);
+    free(k->unsynced);
+    free(k->copy);
     free(k->owner);
     free(k->thread_id);
     free(k);
@@ -317,6 +319,23 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     kernel_leave(k);
 }
 
+/* The image is newer than what the kernel was copied from, if it was. */
+static void drop_unsynced(struct thread_kernel *k)
+{
+    char *unsynced = TAKE_PTR(k->unsynced);
+    if (unsynced && k->env.sleep->discard)
+        k->env.sleep->discard(unsynced);
+    free(unsynced);
+}
+
+static void note_image(struct thread_kernel *k)
+{
+    if (k->env.sleep->imaged)
+        k->env.sleep->imaged(k->image);
+    drop_unsynced(k);
+    k->is_retired = false;
+}
+
 /* Of a sandbox that stays where it is: frozen, thawed or imaged. */
 static void on_slept(struct lease *lease, const struct err *err, void *arg)
 {
@@ -328,8 +347,10 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     struct thread_kernel *k = arg;
     struct err ignored = ERR_INIT;
     enum kernel_event event = err ? KERNEL_EV_FAILED : after[k->state];
-    if (!err && k->state == KERNEL_IMAGING)
+    auto_free char *copy = TAKE_PTR(k->copy);
+    if (!err && k->state == KERNEL_IMAGING && !copy)
         k->unsaved_ms = 0;
+    k->is_copied = copy && !err;
     kernel_enter(k);
     if (k->state == KERNEL_THAWING && k->stage == JOB_WAITS)
         k->times.wait_us = clock_now_us() - k->since_us;
@@ -337,11 +358,11 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
     else if (err && k->state == KERNEL_IMAGING)
         snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
+    else if (!err && copy)
+        event = KERNEL_EV_READY;
     else if (!err && k->state == KERNEL_IMAGING && (k->stays || k->stage == JOB_WAITS)) {
         event = KERNEL_EV_READY;
-        if (k->env.sleep->imaged)
-            k->env.sleep->imaged(k->image);
-        k->is_retired = false; /* the kernel goes on from the new one */
+        note_image(k); /* the kernel goes on from the new one */
     } else if (!err)
         note_move(k, kernel_state_name(KERNEL_HOT),
                   kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
@@ -359,6 +380,7 @@ static void discard_image(struct thread_kernel *k)
     if (image && k->env.sleep->discard)
         k->env.sleep->discard(image);
     free(image);
+    drop_unsynced(k);
 }
 
 /* Something is about to change in the kernel. */
@@ -416,17 +438,18 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         return k->env.sleep->thaw(k->lease, on_slept, k, err);
     case KERNEL_DO_IMAGE:
         k->since_us = clock_now_us();
-        return k->env.sleep->image(k->lease, k->image, on_slept, k, err);
+        return k->copy ? k->env.sleep->copy(k->lease, k->copy, on_slept, k, err) :
+                         k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
-        k->is_retired = false;
-        if (k->env.sleep->imaged)
-            k->env.sleep->imaged(k->image);
+        note_image(k);
         lease_release(TAKE_PTR(k->lease));
         return 0;
     case KERNEL_DO_RESTORE:
         k->since_us = clock_now_us();
         spec_of(k, RUN_PYTHON, &spec);
-        return k->env.sleep->restore(k->env.executor, k->owner, &spec, k->image, on_ready, k, &k->lease, err);
+        return k->env.sleep->restore(k->env.executor, k->owner, &spec,
+                                     k->unsynced ? k->unsynced : k->image, on_ready, k, &k->lease,
+                                     err);
     case KERNEL_DO_RELEASE:
         release(k, why);
         return 0;
@@ -725,6 +748,53 @@ int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *e
 int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err)
 {
     return begin_image(k, path, true, err);
+}
+
+int thread_kernel_copy(struct thread_kernel *k, const char *path, struct err *err)
+{
+    struct kernel_move move;
+    if (k->stale)
+        return err_set(err, ERR_CONFLICT,
+                       "files were added to the thread after its kernel started");
+    if (!k->env.sleep || !k->env.sleep->copy)
+        return err_set(err, ERR_UNAVAILABLE, "the sandbox provider cannot do 'copy'");
+    int r = kernel_move(k->state, KERNEL_EV_IMAGE, caps(k), &move, err);
+    if (r < 0)
+        return r;
+    free(k->copy);
+    k->is_copied = false;
+    k->copy = strdup(path);
+    if (!k->copy)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    r = kernel_step(k, KERNEL_EV_IMAGE, "its sandbox ended while it was copied", err);
+    if (r < 0)
+        free(TAKE_PTR(k->copy));
+    return r;
+}
+
+bool thread_kernel_is_copied(const struct thread_kernel *k)
+{
+    return k->is_copied;
+}
+
+int thread_kernel_adopt_copy(struct thread_kernel *k, const char *path, const char *copy,
+                             struct err *err)
+{
+    char *unsynced = strdup(copy);
+    int r = unsynced ? thread_kernel_adopt(k, path, err) :
+                       err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0)
+        free(unsynced);
+    else
+        k->unsynced = unsynced;
+    return r;
+}
+
+void thread_kernel_settle_copy(struct thread_kernel *k)
+{
+    auto_free char *unsynced = TAKE_PTR(k->unsynced);
+    if (unsynced && k->image && k->env.sleep->settle)
+        k->env.sleep->settle(unsynced, k->image, k->is_retired, k->unsaved_ms != 0);
 }
 
 int64_t thread_kernel_unsaved_ms(const struct thread_kernel *k)

@@ -25,6 +25,9 @@ struct thread_kernel {
     char *image;        /* the file it is when it is cold, or was */
     bool is_retired;    /* … and a kernel was made from it */
     bool stays;         /* … when its image is written */
+    char *unsynced;     /* the file it was copied to from another kernel, not yet its image */
+    char *copy;         /* the file it is being copied to for another kernel */
+    bool is_copied;     /* … and the last one was written */
     int64_t unsaved_ms; /* when code ran first that is in no image; 0: none did */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */

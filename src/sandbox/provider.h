@@ -132,10 +132,10 @@ struct provider_ops {
     /*
      * The next request that is sent takes a pipe along. What the kernel writes to it goes into a
      * new file at `path`, at most max_bytes; done comes when the pipe is closed and the file is
-     * synced.
+     * complete, and with `lasting` also synced.
      */
-    void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, link_done_fn done,
-                  void *arg);
+    void (*image)(struct kernel_link *l, const char *path, int64_t max_bytes, bool lasting,
+                  link_done_fn done, void *arg);
     /* Before image(): makes what images share. What goes wrong there makes images larger only. */
     void (*prepare_image)(struct kernel_link *l, link_done_fn done, void *arg);
     /* Before start(): the kernel becomes what the file holds. */

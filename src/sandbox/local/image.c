@@ -24,6 +24,7 @@ struct image_writer {
     int pipe, file;
     struct seal seal; /* not begun: as the kernel writes it */
     int64_t max_bytes;
+    bool lasting;
     link_done_fn done;
     void *arg;
     struct err err;
@@ -56,7 +57,7 @@ static void write_work(uv_work_t *work)
             break;
     }
     close(TAKE_FD(w->pipe)); /* a kernel that still writes is told */
-    if (!w->err.code && fdatasync(w->file) < 0)
+    if (!w->err.code && w->lasting && fdatasync(w->file) < 0)
         err_errno(&w->err, ERR_IO, errno, "writing an image");
 }
 
@@ -74,8 +75,8 @@ static void write_done(uv_work_t *work, int status)
 }
 
 static int image_writer_begin(const struct local *p, int pipe, const char *path,
-                              const char *base_id, int64_t max_bytes, link_done_fn done, void *arg,
-                              struct err *err)
+                              const char *base_id, int64_t max_bytes, bool lasting,
+                              link_done_fn done, void *arg, struct err *err)
 {
     struct image_writer *w = calloc(1, sizeof(*w));
     struct seal seal;
@@ -95,6 +96,7 @@ static int image_writer_begin(const struct local *p, int pipe, const char *path,
                                 .file = file,
                                 .seal = seal,
                                 .max_bytes = max_bytes,
+                                .lasting = lasting,
                                 .done = done,
                                 .arg = arg,
                                 .err = ERR_INIT };
@@ -196,8 +198,8 @@ void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg)
         abort(); /* only without a callback */
 }
 
-void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, link_done_fn done,
-                 void *arg)
+void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, bool lasting,
+                 link_done_fn done, void *arg)
 {
     struct local_link *l = of(link);
     struct err *err = &l->settle_err;
@@ -209,8 +211,8 @@ void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, 
     if (r == 0) {
         (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_BYTES);
         pass_base(l);
-        r = image_writer_begin(provider_of(l), ends[0], path, l->base_id, max_bytes, on_written, l,
-                               err);
+        r = image_writer_begin(provider_of(l), ends[0], path, l->base_id, max_bytes, lasting,
+                               on_written, l, err);
         if (r < 0) {
             close(ends[0]);
             close(ends[1]);

@@ -153,6 +153,12 @@ int lease_thaw(struct lease *lease, lease_ready_fn done, void *arg, struct err *
  */
 int lease_image(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
                 struct err *err);
+/*
+ * The same for a file that is used at once: it is written under its name and not synced, so it is
+ * of no use after a loss of power.
+ */
+int lease_copy(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
+               struct err *err);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
 

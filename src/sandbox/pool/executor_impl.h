@@ -81,6 +81,7 @@ struct lease {
     bool is_frozen;
     struct {
         char *path, *partial; /* where it shall be, and where it is written */
+        bool lasting;         /* synced, and named when it is complete */
         bool written, answered;
         struct err err;
     } image; /* being written */

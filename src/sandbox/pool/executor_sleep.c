@@ -84,7 +84,7 @@ static void end_image(struct lease *l)
     struct err err = l->image.err;
     if (!l->image.written || !l->image.answered)
         return;
-    if (!err.code && rename(l->image.partial, l->image.path) < 0)
+    if (!err.code && l->image.lasting && rename(l->image.partial, l->image.path) < 0)
         err_errno(&err, ERR_IO, errno, "naming an image");
     if (!err.code)
         free(TAKE_PTR(l->image.partial));
@@ -128,7 +128,7 @@ static int begin_image(struct lease *l, struct err *err)
     ops->image(lease_link(l), l->image.partial,
                limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes +
                    IMAGE_EXTRA_BYTES,
-               on_written, l);
+               l->image.lasting, on_written, l);
     int r = sandbox_request(l->sandbox, &req, NULL, on_imaged, l, err);
     if (r < 0)
         l->state = LEASE_IDLE;
@@ -161,7 +161,8 @@ static void on_thawed_to_image(void *arg, const struct err *err)
         l->ex->provider->ops->prepare_image(lease_link(l), on_prepared, l);
 }
 
-int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+static int write_image(struct lease *l, const char *path, bool lasting, lease_ready_fn done,
+                       void *arg, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     if (!(ops->caps & PROVIDER_IMAGE))
@@ -174,8 +175,9 @@ int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *ar
     lease_forget_image(l);
     l->image.written = l->image.answered = false;
     l->image.err = (struct err)ERR_INIT;
+    l->image.lasting = lasting;
     l->image.path = strdup(path);
-    if (!l->image.path || asprintf(&l->image.partial, "%s.partial", path) < 0) {
+    if (!l->image.path || asprintf(&l->image.partial, "%s%s", path, lasting ? ".partial" : "") < 0) {
         l->image.partial = NULL;
         lease_forget_image(l);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -188,6 +190,16 @@ int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *ar
         ops->prepare_image(lease_link(l), on_prepared, l);
     l->state = LEASE_FROZEN;
     return 0;
+}
+
+int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+{
+    return write_image(l, path, true, done, arg, err);
+}
+
+int lease_copy(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+{
+    return write_image(l, path, false, done, arg, err);
 }
 
 static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err,

@@ -263,10 +263,19 @@ static int op_image(struct lease *l, const char *path, lease_ready_fn done, void
     return op_sleep(l, done, arg, err);
 }
 
+static int op_copy(struct lease *l, const char *path, lease_ready_fn done, void *arg,
+                   struct err *err)
+{
+    assert_string_equal(path, "copy-1");
+    return op_sleep(l, done, arg, err);
+}
+
+static const char *restored_from = "image-1";
+
 static int op_restore(struct executor *ex, const char *owner, const struct sandbox_spec *spec, const char *path, lease_ready_fn ready,
                       void *arg, struct lease **ret, struct err *err)
 {
-    assert_string_equal(path, "image-1");
+    assert_string_equal(path, restored_from);
     return executor_acquire(ex, owner, spec, NULL, ready, arg, ret, err);
 }
 
@@ -288,14 +297,28 @@ static void op_imaged(const char *path)
     imaged++;
 }
 
+static unsigned copies_discarded;
+
 static void op_discard(const char *path)
 {
-    assert_string_equal(path, "image-1");
-    discarded++;
+    if (strcmp(path, "copy-1") == 0)
+        copies_discarded++;
+    else
+        discarded++;
 }
 
-static const struct kernel_sleep_ops sleep_ops = { op_sleep,  op_sleep,  op_image,  op_restore,
-                                                   op_retire, op_outdate, op_imaged, op_discard };
+static unsigned settled[2][2]; /* [is_retired][is_outdated] */
+
+static void op_settle(const char *file, const char *path, bool is_retired, bool is_outdated)
+{
+    assert_string_equal(file, "copy-1");
+    assert_string_equal(path, "image-1");
+    settled[is_retired][is_outdated]++;
+}
+
+static const struct kernel_sleep_ops sleep_ops = { op_sleep,   op_sleep,  op_image,   op_restore,
+                                                   op_retire,  op_outdate, op_imaged, op_discard,
+                                                   op_copy,    op_settle };
 
 static void answer_slept(struct lease *l)
 {
@@ -579,6 +602,71 @@ static void a_job_during_imaging_runs_in_the_kernel(void **state)
     assert_null(thread_kernel_take_loss(kernel));
 }
 
+static void a_kernel_is_copied_for_another_thread(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    struct lease *l = make_hot();
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    answer_ran(l, false);
+    int64_t unsaved = thread_kernel_unsaved_ms(kernel);
+    assert_int_equal(thread_kernel_copy(kernel, "copy-1", &err), 0);
+    assert_int_equal(run(kernel, RUN_PYTHON), 0); /* waits until it is there */
+    assert_state(KERNEL_IMAGING);
+    answer_slept(l);
+    turn_loop();
+    assert_state(KERNEL_RUNNING);
+    assert_true(thread_kernel_is_copied(kernel));
+    assert_int_equal(thread_kernel_unsaved_ms(kernel), unsaved); /* it is no image of this one */
+    assert_int_equal(imaged + retired + outdated, 0);
+    answer_ran(l, false);
+    assert_int_equal(thread_kernel_image(kernel, "image-1", &err), 0);
+    answer_slept(l);
+    assert_state(KERNEL_COLD);
+    assert_false(thread_kernel_is_copied(kernel));
+}
+
+/* Wherever the kernel is when its file is synced, the file gets the name that fits. */
+static void a_kernel_is_made_from_a_copy(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT;
+    memset(settled, 0, sizeof(settled));
+    copies_discarded = 0;
+    restored_from = "copy-1";
+    for (unsigned when = 0; when < 4; when++) {
+        struct thread_kernel *k;
+        make(&sleep_ops, &k);
+        unsigned at = n_leases;
+        assert_int_equal(thread_kernel_adopt_copy(k, "image-1", "copy-1", &err), 0);
+        assert_true(thread_kernel_has_variables(k));
+        if (when > 0) {
+            assert_int_equal(run(k, RUN_PYTHON), 0);
+            thread_kernel_rouse(k);
+        }
+        if (when > 0)
+            answer_ready(&leases[at]);
+        if (when > 0)
+            answer_ran(&leases[at], false);
+        if (when == 2) { /* a newer image is there: the copy goes */
+            assert_int_equal(thread_kernel_image(k, "image-1", &err), 0);
+            answer_slept(&leases[at]);
+            assert_int_equal(copies_discarded, 1);
+        }
+        if (when == 3) {
+            thread_kernel_drop(k, "given up");
+            assert_int_equal(copies_discarded, 2);
+        }
+        thread_kernel_settle_copy(k);
+        thread_kernel_settle_copy(k); /* once */
+        assert_int_equal(settled[0][0], 1);
+        assert_int_equal(settled[1][1], when > 0);
+        assert_int_equal(settled[1][0], 0);
+        thread_kernel_destroy(k);
+    }
+    restored_from = "image-1";
+}
+
 static void a_kernel_that_is_saved_goes_on(void **state)
 {
     (void)state;
@@ -698,6 +786,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(freezing_and_thawing, setup, teardown),
         cmocka_unit_test_setup_teardown(imaging_and_restoring, setup, teardown),
         cmocka_unit_test_setup_teardown(a_job_during_imaging_runs_in_the_kernel, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_is_copied_for_another_thread, setup, teardown),
+        cmocka_unit_test_setup_teardown(a_kernel_is_made_from_a_copy, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_that_is_saved_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
         cmocka_unit_test_setup_teardown(files_and_code_take_turns, setup, teardown),
