@@ -91,7 +91,7 @@ PYTHON_STATIC := -no-pie -Wl,--whole-archive $(LIBPYTHON) -Wl,--no-whole-archive
 PYTHON_SHARED := -pie $(call pkg,--libs,python-$(PYTHON_VERSION)-embed)
 PYTHON_NEEDS := $(call pkg,--libs,zlib expat) -lm -lpthread -ldl
 LINK_PYTHON := $(BUILD)/gen/link-python
-LIBS_kernel = -L$(BOUND) -lduckdb @$(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp xlsxwriter) $(PYTHON_NEEDS)
+LIBS_kernel = -L$(BOUND) -lduckdb @$(LINK_PYTHON) $(call pkg,--libs,jansson libseccomp xlsxwriter sqlite3) $(PYTHON_NEEDS)
 RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/riddle'
 
 # ---- sources -----------------------------------------------------------------------------------------------------------

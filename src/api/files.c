@@ -270,7 +270,7 @@ static const struct route_response download_responses[] = { { 200, "application/
 
 static const struct route routes[] = {
     { HTTP_POST, "/files/upload", session_receive_end, .id = "uploadSessionFiles", .tag = "files", .summary = "Give files to a session",
-      .doc = "Code sees them at /data, read-only. CSV, TSV, JSON, NDJSON, Parquet and XLSX become tables if they can be read as such.",
+      .doc = "Code sees them at /data, read-only. Data files, workbooks and databases become tables if they can be read as such.",
       .consumes = "multipart/form-data", .form = &form_schema, .responses = upload_responses,
       .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA), .on_headers = session_receive_headers,
       .on_body = intake_body },

@@ -391,7 +391,8 @@ json_t *upload_item(const struct upload_set *set)
 bool upload_is_tabular(const char *name)
 {
     static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
-                             *const other[] = { ".parquet", ".xlsx", ".xlsm", ".ods", ".zip" };
+                             *const other[] = { ".parquet", ".xlsx",   ".xlsm",    ".ods",   ".zip",
+                                               ".db",      ".db3",    ".sqlite",  ".sqlite3", ".duckdb" };
     size_t n = strlen(name);
     bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
     char plain[UPLOAD_NAME_SIZE];

@@ -86,6 +86,20 @@ def test_it_can_be_queried_at_once(server):
     assert ran.json["result"]["rows"] == [[60.5]], ran.body
 
 
+def test_a_database_has_all_its_tables(server, tmp_path):
+    with sqlite3.connect(tmp_path / "shop.db") as db:
+        db.executescript("CREATE TABLE customers(id INTEGER, name TEXT); INSERT INTO customers VALUES(1, 'Ann'), (2, 'Bo');"
+                         "CREATE TABLE orders(customer INTEGER, amount REAL); INSERT INTO orders VALUES(1, 2.5), (1, 4), (2, 8);"
+                         "CREATE VIEW big AS SELECT * FROM orders WHERE amount > 3")
+    db.close()
+    file = new_file(server.upload(("shop.db", (tmp_path / "shop.db").read_bytes())))
+    assert (file["table"], file["rows"], file["report"]["format"]) == ("shop", 2, "sqlite")
+    assert [t["table"] for t in file["tables"]] == ["shop_orders"]
+    assert any("1 views were left out" in note for note in file["report"]["notes"])
+    answer = server.sql(file["file_id"], "SELECT name, sum(amount) FROM shop JOIN shop_orders ON id = customer GROUP BY 1 ORDER BY 1")
+    assert answer.json["result"]["rows"] == [["Ann", 6.5], ["Bo", 8.0]], answer.body
+
+
 def test_it_is_a_dataset(server):
     file = new_file(server.upload(("sales.csv", SALES)))
     [summary] = [d for d in server.get("/datasets").json["datasets"] if d["id"] == file["file_id"]]

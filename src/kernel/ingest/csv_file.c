@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/fdio.h"
 #include "base/macros.h"
+#include "base/str.h"
 #include "kernel/ingest/encoding.h"
 
 #define HEAD_BYTES (256 * 1024)
@@ -40,7 +41,6 @@ static const struct {
     { "\x7f"
       "ELF",
       4, "a program (ELF)", "send a CSV file" },
-    { "SQLite format 3", 15, "an SQLite database", "export its tables as CSV" },
     { "BZh", 3, "a bzip2 archive", "unpack it and send the CSV inside" },
     { "\xfd"
       "7zXZ",
@@ -49,6 +49,16 @@ static const struct {
     { "7z\xbc\xaf", 4, "a 7-Zip archive", "unpack it and send the CSV inside" },
     { "ARROW1", 6, "an Arrow file", "convert it to CSV" },
 };
+
+static bool is_called_database(const char *name)
+{
+    static const char *const endings[] = { ".db", ".db3", ".sqlite", ".sqlite3", ".duckdb" };
+
+    for (size_t k = 0; k < ARRAY_SIZE(endings); k++)
+        if (str_ends(name, endings[k]))
+            return true;
+    return false;
+}
 
 static int check_head(const unsigned char *head, size_t len, const char *name, struct err *err)
 {
@@ -69,6 +79,11 @@ static int check_head(const unsigned char *head, size_t len, const char *name, s
         controls += head[k] < 0x20 && !isspace(head[k]) && head[k] != 0x1f && head[k] != 1;
         blank = blank && isspace(head[k]);
     }
+    if (nul && controls * 20 > len && is_called_database(name))
+        return err_set(err, ERR_VALIDATION,
+                       "'%.200s' is neither an SQLite nor a DuckDB database, or an encrypted one; "
+                       "send an unencrypted copy",
+                       name);
     if (nul && controls * 20 > len)
         return err_set(
             err, ERR_VALIDATION,

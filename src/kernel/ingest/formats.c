@@ -41,7 +41,8 @@ const char *data_format_name(enum data_format format)
 {
     static const char *const names[] = {
         [DATA_CSV] = "csv",         [DATA_JSON] = "json", [DATA_NDJSON] = "ndjson",
-        [DATA_PARQUET] = "parquet", [DATA_XLSX] = "xlsx",
+        [DATA_PARQUET] = "parquet", [DATA_XLSX] = "xlsx", [DATA_SQLITE] = "sqlite",
+        [DATA_DUCKDB] = "duckdb",
     };
 
     return format < _DATA_FORMAT_MAX ? names[format] : "unknown";
@@ -82,6 +83,10 @@ static enum data_format format_of(const unsigned char *head, size_t len, const c
         return DATA_PARQUET;
     if (len >= 4 && memcmp(head, "PK\3\4", 4) == 0)
         return DATA_XLSX;
+    if (database_is_sqlite(head, len))
+        return DATA_SQLITE;
+    if (database_is_duckdb(head, len))
+        return DATA_DUCKDB;
     first_characters(head, len, c);
     /* A CSV may begin with a bracket, as in [Date],[Amount]; but not like this. */
     if ((c[0] == '[' && (c[1] == '{' || c[1] == ']')) ||
@@ -120,6 +125,8 @@ static void drop_scratch(struct data_source *s, size_t keep)
 void data_source_finish(struct data_source *s)
 {
     drop_scratch(s, 0);
+    database_close(s->database);
+    s->database = NULL;
     archive_close(s->archive);
     s->archive = NULL;
     xlsx_close(s->book);
@@ -436,7 +443,7 @@ static int next_member(struct data_source *s, const struct sql_ingest *in,
     len = read_head(s->path, head);
     r = check_unpacked(head, len, s->name, err);
     s->format = format_of(head, len, s->name);
-    if (r == 0 && s->format == DATA_XLSX)
+    if (r == 0 && (s->format == DATA_XLSX || s->format == DATA_SQLITE || s->format == DATA_DUCKDB))
         r = err_set(err, ERR_VALIDATION, "'%.200s' in '%.200s' is packed once more; send it itself",
                     s->name, in->name);
     if (r == 0 && (s->format == DATA_JSON || s->format == DATA_NDJSON))
@@ -466,11 +473,58 @@ static int prepare_archive(struct data_source *s, const struct sql_ingest *in,
                                  in->name, s->archive->wanted);
 }
 
+/* ---- databases ---- */
+
+static int choose_table(struct data_source *s, size_t i, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r;
+
+    s->at_table = i;
+    r = database_choose(s->database, i, &why);
+    if (r == -ERR_VALIDATION)
+        return err_set(err, ERR_VALIDATION, "table '%.100s' of '%.200s' %s",
+                       database_table_name(s->database, i), s->name, why.message);
+    return r < 0 ? err_set(err, why.code, "%s", why.message) : 0;
+}
+
+static int find_table(struct data_source *s, const char *name, struct err *err)
+{
+    s->only_one = true;
+    for (size_t i = 0; i < database_n_tables(s->database); i++)
+        if (str_eq(database_table_name(s->database, i), name))
+            return choose_table(s, i, err);
+    return err_set(err, ERR_VALIDATION, "'%.200s' has no table '%.100s'", s->name, name);
+}
+
+static int prepare_database(struct data_source *s, const struct sql_ingest *in,
+                            const struct data_hooks *hooks, struct err *err)
+{
+    const struct database_options options = { .name = in->name,
+                                              .engine = hooks->engine,
+                                              .memory_bytes = in->memory_bytes,
+                                              .text = in->options && in->options->text,
+                                              .must_stop = hooks->must_stop,
+                                              .stop_arg = hooks->arg };
+    int r = database_open(s->path, s->format == DATA_SQLITE, &options, &s->database, err);
+
+    if (r < 0)
+        return r;
+    return in->options && in->options->sheet ? find_table(s, in->options->sheet, err) :
+                                               choose_table(s, 0, err);
+}
+
 int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
                           const struct data_hooks *hooks, struct err *err)
 {
     if (s->book)
         return next_sheet(s, in, err);
+    if (s->database) {
+        if (s->only_one || s->at_table + 1 >= database_n_tables(s->database))
+            return 0;
+        int r = choose_table(s, s->at_table + 1, err);
+        return r < 0 ? r : 1;
+    }
     if (s->at_list + 1 < s->records.n_lists && !(s->only_one && !s->archive)) {
         s->at_list++;
         int r = cut_out(s, in, hooks, err);
@@ -482,6 +536,7 @@ int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
 const char *data_source_part_name(const struct data_source *s)
 {
     return s->book               ? xlsx_sheet_name(s->book, s->at_sheet) :
+           s->database            ? database_table_name(s->database, s->at_table) :
            s->records.n_lists > 0 ? s->records.lists[s->at_list].path :
                                     NULL;
 }
@@ -562,6 +617,9 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     case DATA_JSON:
     case DATA_NDJSON:
         return prepare_json(s, in, hooks, err);
+    case DATA_SQLITE:
+    case DATA_DUCKDB:
+        return prepare_database(s, in, hooks, err);
     case DATA_XLSX:
         r = prepare_archive(s, in, hooks, err);
         return r < 0 ? r : r == 1 ? 0 : prepare_book(s, in, hooks, err);
@@ -581,6 +639,8 @@ int data_source_write_sql(const struct data_source *s, int64_t sample_rows, bool
     };
     int r;
 
+    if (s->database)
+        return database_write_sql(s->database, sql, err);
     if (s->format == DATA_PARQUET) {
         r = buf_append_str(sql, "read_parquet(", err);
         if (r == 0)

@@ -12,6 +12,7 @@
 #include "base/err.h"
 #include "base/fdio.h"
 #include "kernel/ingest/archive.h"
+#include "kernel/ingest/database.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/json_file.h"
 #include "kernel/sql/sql.h"
@@ -19,7 +20,16 @@
 
 #define DATA_MAX_PARTS 100 /* tables of one file */
 
-enum data_format { DATA_CSV, DATA_JSON, DATA_NDJSON, DATA_PARQUET, DATA_XLSX, _DATA_FORMAT_MAX };
+enum data_format {
+    DATA_CSV,
+    DATA_JSON,
+    DATA_NDJSON,
+    DATA_PARQUET,
+    DATA_XLSX,
+    DATA_SQLITE,
+    DATA_DUCKDB,
+    _DATA_FORMAT_MAX
+};
 
 const char *data_format_name(enum data_format format);
 
@@ -38,6 +48,9 @@ struct data_source {
     struct xlsx_book *book;
     struct sheet_writer sheet; /* what came of the sheet that is being read */
     size_t at_sheet, next_sheet, n_passed; /* n_passed: sheets without rows */
+    struct database *database; /* NULL: it is none */
+    size_t at_table;
+    char passed_why[200]; /* of the first that was passed over; "" for none */
     size_t put_off[DATA_MAX_PARTS], n_put_off, at_put_off; /* sheets that are read last */
     bool only_one, has_part; /* only_one: what was asked for */
     char *scratch[6];        /* files made on the way */
@@ -49,6 +62,7 @@ struct data_hooks {
     bool (*must_stop)(const void *arg);
     void (*progress)(void *arg, double fraction);
     void *arg;
+    struct sql_engine *engine; /* that reads files which are databases */
 };
 
 /*
@@ -65,7 +79,7 @@ void data_source_finish(struct data_source *s); /* removes the scratch files */
  */
 int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
                           const struct data_hooks *hooks, struct err *err);
-/* The name of its sheet, or the path of its list; NULL: it is all of its file. */
+/* The name of its sheet or table, or the path of its list; NULL: it is all of its file. */
 const char *data_source_part_name(const struct data_source *s);
 
 /* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */
@@ -82,7 +96,7 @@ int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, const char *encoding, struct err *err);
 
 /*
- * "read_json('…',…)" for JSON, NDJSON and Parquet. `sample_rows` of JSON decide on names and types (-1: all). `sparse`: keys
+ * What to select from, as "read_json('…',…)", for all but CSV and sheets. `sample_rows` of JSON decide on names and types (-1: all). `sparse`: keys
  * are columns even if most records lack most of them.
  */
 int data_source_write_sql(const struct data_source *s, int64_t sample_rows, bool sparse,

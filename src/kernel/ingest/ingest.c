@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 #include "base/clock.h"
@@ -420,7 +421,8 @@ static int to_utf8(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = { .must_stop = hook_must_stop,
                                       .progress = hook_progress,
-                                      .arg = g };
+                                      .arg = g,
+                                      .engine = g->e };
 
     return data_source_to_utf8(&g->source, g->in, &hooks, g->options.encoding, err);
 }
@@ -502,7 +504,27 @@ static int load(struct ingest *g, struct err *err)
     return r != 0 ? r : check_names(g, err);
 }
 
-/* What was read last is no table of the file. */
+/* What cannot be read does not keep the others from being read. */
+static bool has_others(const struct ingest *g)
+{
+    return g->source.archive || (g->source.database && !g->source.only_one);
+}
+
+/* Keeps why the first part was passed over. */
+static void note_passed(struct ingest *g, const struct err *err)
+{
+    char *why = g->source.passed_why;
+    size_t size = sizeof(g->source.passed_why);
+
+    if (*why)
+        return;
+    if (err->message[0])
+        str_show(err->message, strlen(err->message), why, size);
+    else if (g->failure)
+        ingest_short_reason(g, why, size);
+}
+
+/* What was read last is no table of the file; `err` may say why. */
 static int pass_part(struct ingest *g, struct err *err)
 {
     char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 128];
@@ -512,6 +534,7 @@ static int pass_part(struct ingest *g, struct err *err)
              "DROP TABLE IF EXISTS %s;DELETE FROM " INGEST_REFUSED_TABLE " WHERE part=%zu", table,
              g->n_parts);
     ingest_drop_refused(g);
+    note_passed(g, err);
     free(TAKE_PTR(g->failure));
     g->n_rows = 0;
     g->source.n_passed++;
@@ -531,7 +554,11 @@ static int check_room(const struct ingest *g, struct err *err)
 static int take_part(struct ingest *g, struct err *err)
 {
     int r = load(g, err);
+    int64_t known = g->source.database ? database_n_rows(g->source.database) : -1;
 
+    if (r == 0 && known >= 0 && known != g->n_rows)
+        r = err_set(err, ERR_INTERNAL, "%" PRId64 " rows were seen and %" PRId64 " read", known,
+                    g->n_rows);
     if (r == 0 && (g->source.book || g->source.archive) && g->n_rows == 0)
         return pass_part(g, err);
     return r == 0 ? ingest_keep_part(g, err) : r;
@@ -612,9 +639,12 @@ static int load_all(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = { .must_stop = hook_must_stop,
                                       .progress = hook_progress,
-                                      .arg = g };
+                                      .arg = g,
+                                      .engine = g->e };
     int r = take_part(g, err);
 
+    if (has_others(g) && (r == 1 || r == -ERR_VALIDATION))
+        r = pass_part(g, err);
     while (r == 0 && g->n_parts < DATA_MAX_PARTS) {
         struct err why = ERR_INIT;
 
@@ -628,11 +658,14 @@ static int load_all(struct ingest *g, struct err *err)
             r = check_room(g, &why);
         if (r == 0)
             r = take_part(g, &why);
-        if ((g->n_parts > 0 || g->source.archive) && (r == 1 || r == -ERR_VALIDATION))
+        if ((g->n_parts > 0 || has_others(g)) && (r == 1 || r == -ERR_VALIDATION))
             r = pass_part(g, &why);
         if (r < 0)
             return err_set(err, why.code, "%s", why.message);
     }
+    if (r == 0 && g->n_parts == 0 && g->source.database)
+        return err_set(err, ERR_VALIDATION, "no table of '%.200s' can be read: %s", g->in->name,
+                       g->source.passed_why);
     if (r == 0 && g->n_parts == 0 && g->source.archive)
         return err_set(err, ERR_VALIDATION, "no file in '%.200s' has rows", g->in->name);
     if (r == 0 && g->n_parts == 0)
@@ -706,18 +739,24 @@ static int prepare(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = { .must_stop = hook_must_stop,
                                       .progress = hook_progress,
-                                      .arg = g };
+                                      .arg = g,
+                                      .engine = g->e };
     int r = data_source_prepare(&g->source, g->in, &hooks, err), next;
+    struct stat st;
 
-    if (r < 0)
+    if (r < 0 && !(r == -ERR_VALIDATION && g->source.database && has_others(g)))
         return r;
     g->path = g->source.path;
+    if (stat(g->path, &st) == 0)
+        g->file.size_bytes = st.st_size;
     if (g->source.n_scratch > 0)
         g->progress_base = PREPARING_SHARE;
-    r = look_at_part(g, err);
-    /* Of several lists or files one may be of something else than rows. */
-    while ((r == 1 || (r == -ERR_VALIDATION && g->source.archive)) &&
+    if (r == 0)
+        r = look_at_part(g, err);
+    /* Of several lists, files or tables one may be of something else than rows, or damaged. */
+    while ((r == 1 || (r == -ERR_VALIDATION && has_others(g))) &&
            (next = data_source_next_part(&g->source, g->in, &hooks, err)) != 0) {
+        note_passed(g, err);
         g->source.n_passed++;
         r = next < 0 ? next : look_at_part(g, err);
     }

@@ -41,6 +41,7 @@ struct ingest_part {
     char *part;     /* the name of its sheet or list; NULL: it is all of its file */
     char *member;   /* the file inside the archive; NULL: there is none */
     int64_t n_valueless, n_errors;
+    struct database_changes changes;
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
 };
 
@@ -98,6 +99,9 @@ int ingest_note_failure(struct ingest *g, const char *message, struct err *err);
 /* A result that says what is wrong with the file, or that reading it was interrupted. */
 void ingest_write_error(struct ingest *g, const char *message);
 void ingest_write_interrupted(struct ingest *g);
+
+/* What went wrong, by g->failure, without DuckDB's class of errors and our paths. */
+void ingest_short_reason(const struct ingest *g, char *ret, size_t size);
 
 /* What the user is told when DuckDB could not read the file, by g->failure. */
 int ingest_write_failure(struct ingest *g, struct err *err);

@@ -303,12 +303,46 @@ static void write_archive_notes(const struct ingest *g, struct json_out *out)
         write_note(out, "only the first %d tables were read", DATA_MAX_PARTS);
 }
 
+static void write_database_notes(const struct ingest *g, const struct ingest_part *p,
+                                 struct json_out *out)
+{
+    const struct database *d = g->source.database;
+    const struct database_changes *c = &p->changes;
+    size_t n = database_n_tables(d);
+
+    if (p == g->parts && g->source.only_one && n > 1)
+        write_note(out, "the database has %zu tables; only '%s' was read", n, p->part);
+    else if (p == g->parts && n > 1)
+        write_note(out, "the database has %zu tables; '%s' is called after the file", n, p->part);
+    if (p == g->parts && g->source.n_passed)
+        write_note(out, "%zu tables could not be read: %s", g->source.n_passed,
+                   g->source.passed_why);
+    if (p == g->parts && g->n_parts == DATA_MAX_PARTS && n > DATA_MAX_PARTS)
+        write_note(out, "only the first %d tables were read", DATA_MAX_PARTS);
+    if (p == g->parts && database_n_views(d))
+        write_note(out, "%zu views were left out: they are not run", database_n_views(d));
+    if (p == g->parts && database_n_virtual(d))
+        write_note(out, "%zu virtual tables (full-text and spatial indexes) were left out",
+                   database_n_virtual(d));
+    if (c->mixed)
+        write_note(out, "columns with values of several types are text");
+    if (c->n_null_words)
+        write_note(out, "%lld words for no value (n/a, - …) among numbers or dates were read as empty",
+                   (long long)c->n_null_words);
+    if (c->n_replaced)
+        write_note(out, "%lld places are no valid UTF-8; U+FFFD stands there",
+                   (long long)c->n_replaced);
+    if (c->n_nul)
+        write_note(out, "%lld NUL characters were left out", (long long)c->n_nul);
+}
+
 static void write_notes(const struct ingest *g, const struct ingest_part *p, struct json_out *out)
 {
     bool is_first = p == g->parts;
     bool of_lists = is_first && p->n_lists > 1 && !g->source.archive;
 
-    if (!ingest_is_delimited(g) && !of_lists && !(is_first && g->source.archive))
+    if (!ingest_is_delimited(g) && !of_lists && !g->source.database &&
+        !(is_first && g->source.archive))
         return;
     json_out_key(out, "notes");
     json_out_open(out, '[');
@@ -318,6 +352,8 @@ static void write_notes(const struct ingest *g, const struct ingest_part *p, str
         write_sheet_notes(g, p, out);
     if (of_lists)
         write_list_notes(g, p, out);
+    if (g->source.database)
+        write_database_notes(g, p, out);
     if (is_first && g->source.archive)
         write_archive_notes(g, out);
     json_out_close(out, ']');
@@ -343,6 +379,10 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
     if (s->book) {
         write_member(out, "sheet", p->part);
         write_count(out, "sheets", (int64_t)xlsx_n_sheets(s->book));
+    }
+    if (s->database) {
+        write_member(out, "table", p->part);
+        write_count(out, "tables", (int64_t)database_n_tables(s->database));
     }
     if (p->member)
         write_member(out, "file", p->member);
@@ -392,7 +432,7 @@ int ingest_write_report(struct ingest *g, struct err *err)
  * The first line of DuckDB's message, without its class; the rest of it is about options that the user does not have. Where it names
  * the file, that becomes the user's name of it.
  */
-static void short_reason(const struct ingest *g, char *ret, size_t size)
+void ingest_short_reason(const struct ingest *g, char *ret, size_t size)
 {
     const char *lines = g->failure;
     size_t n = 0, path = strlen(g->path), name = strlen(g->in->name);
@@ -433,7 +473,8 @@ static const char *what_it_is(const struct ingest *g)
 {
     static const char *const names[] = {
         [DATA_CSV] = "CSV",         [DATA_JSON] = "JSON",      [DATA_NDJSON] = "NDJSON",
-        [DATA_PARQUET] = "Parquet", [DATA_XLSX] = "the sheet",
+        [DATA_PARQUET] = "Parquet", [DATA_XLSX] = "the sheet", [DATA_SQLITE] = "SQLite",
+        [DATA_DUCKDB] = "DuckDB",
     };
 
     return names[g->source.format];
@@ -447,6 +488,8 @@ static const char *what_to_do(const struct ingest *g)
         [DATA_NDJSON] = "send one JSON object on each line and nothing else",
         [DATA_PARQUET] = "write the file again, or send it as CSV",
         [DATA_XLSX] = "save the sheet as CSV and send that",
+        [DATA_SQLITE] = "send a copy made by its owner (.backup, VACUUM INTO), or its tables as CSV",
+        [DATA_DUCKDB] = "export its tables as Parquet or CSV and send those",
     };
 
     return remedies[g->source.format];
@@ -479,7 +522,7 @@ int ingest_write_failure(struct ingest *g, struct err *err)
         result_fail(g->out, WIRE_VERDICT_MEMORY, "VALIDATION_ERROR", message);
         return 0;
     default:
-        short_reason(g, reason, sizeof(reason));
+        ingest_short_reason(g, reason, sizeof(reason));
         snprintf(message, sizeof(message), "Could not parse %s: '%.200s': %s; %s", what_it_is(g),
                  g->in->name, reason, what_to_do(g));
         ingest_write_error(g, message);

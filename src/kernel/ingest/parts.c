@@ -78,6 +78,8 @@ int ingest_keep_part(struct ingest *g, struct err *err)
     p->encoding = g->source.encoding;
     p->converted = g->source.converted;
     p->n_lists = g->source.records.n_found;
+    if (g->source.database)
+        p->changes = database_changes(g->source.database);
     if (g->source.archive)
         name_member(g, p->n_lists > 1 ? part : NULL, p->name);
     else

@@ -96,8 +96,8 @@ struct sql_ingest {
 };
 
 /*
- * CSV, TSV, JSON, NDJSON (each also packed by gzip), Parquet or XLSX: makes a columnar file with
- * one table `data`. The answer, which the caller closes:
+ * CSV, TSV, JSON, NDJSON (each also packed), Parquet, a workbook or a database: makes a columnar
+ * file with the tables `data`, `data1` … The answer, which the caller closes:
  *   "verdict":"ok","row_count":N,"columns":[],"types":[],"report":{},"error":null
  * or "verdict":"error","error":{"type":"VALIDATION_ERROR","message"}: what is wrong with the file
  * and what to do. docs/files.md has the members of the report.

@@ -35,6 +35,7 @@ struct sql_engine {
     } *places; /* where each of them is */
     size_t n_tables;
     bool refused; /* the tables are the rows that were refused */
+    bool reads_sqlite; /* has the table function of ingest/database.c */
     int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
     void *prepare_arg;
 };

@@ -25,7 +25,7 @@ export function Start() {
           </button>
         ))}
         <button type="button" class="add" onClick={chooseFiles}>
-          <b><Icon name="plus" />Add a file</b><span>CSV, JSON, Parquet, Excel. Choose one, drop it anywhere here, or paste a table.</span>
+          <b><Icon name="plus" />Add a file</b><span>CSV, JSON, Parquet, Excel, SQLite, DuckDB. Choose one, drop it anywhere here, or paste a table.</span>
         </button>
       </div>
     </section>
