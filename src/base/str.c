@@ -390,8 +390,15 @@ void str_stem(const char *path, char *ret, size_t n)
     while (start > 0 && path[start - 1] != '/')
         start--;
     /* "orders.csv.gz" is a compressed "orders.csv". */
-    if (end - start > 3 && strncasecmp(path + end - 3, ".gz", 3) == 0 && memchr(path + start + 1, '.', end - start - 4))
-        end -= 3;
+    static const char *const packed[] = { ".gz", ".zst" };
+    for (size_t i = 0; i < 2; i++) {
+        size_t k = strlen(packed[i]);
+
+        if (end - start > k && strncasecmp(path + end - k, packed[i], k) == 0 && memchr(path + start + 1, '.', end - start - k - 1)) {
+            end -= k;
+            break;
+        }
+    }
     for (size_t i = end; i > start + 1; i--) { /* a leading dot begins a name, not an extension */
         if (path[i - 1] == '.') {
             end = i - 1;

@@ -50,7 +50,7 @@ static const struct schema_field form_fields[] = {
       .items = &file_part,
       .required = true,
       SCHEMA_RANGE(1, UPLOAD_FILES_MAX),
-      .doc = "One or more files: CSV, TSV, JSON, NDJSON (also gzipped), Parquet, XLSX, ODS, SQLite, DuckDB, or ZIP "
+      .doc = "One or more files: CSV, TSV, JSON, NDJSON (also by gzip or zstd), Parquet, XLSX, XLS, ODS, SQLite, DuckDB, or ZIP "
              "archives of them." },
     OPTION_FIELDS,
     { .name = NULL },

@@ -391,17 +391,19 @@ json_t *upload_item(const struct upload_set *set)
 bool upload_is_tabular(const char *name)
 {
     static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
-                             *const other[] = { ".parquet", ".xlsx",   ".xlsm",    ".ods",   ".zip",
+                             *const other[] = { ".parquet", ".xlsx", ".xlsm",   ".xls",     ".ods",   ".zip",
                                                ".db",      ".db3",    ".sqlite",  ".sqlite3", ".duckdb" };
     size_t n = strlen(name);
-    bool gzip = n > 3 && str_ieq(name + n - 3, ".gz");
+    size_t packed = n > 3 && str_ieq(name + n - 3, ".gz")  ? 3 :
+                    n > 4 && str_ieq(name + n - 4, ".zst") ? 4 :
+                                                             0;
     char plain[UPLOAD_NAME_SIZE];
-    snprintf(plain, sizeof(plain), "%.*s", (int)(gzip ? n - 3 : n), name);
+    snprintf(plain, sizeof(plain), "%.*s", (int)(n - packed), name);
     n = strlen(plain);
     for (size_t i = 0; i < ARRAY_SIZE(text); i++)
         if (n > strlen(text[i]) && str_ieq(plain + n - strlen(text[i]), text[i]))
             return true;
-    for (size_t i = 0; i < ARRAY_SIZE(other) && !gzip; i++)
+    for (size_t i = 0; i < ARRAY_SIZE(other) && !packed; i++)
         if (n > strlen(other[i]) && str_ieq(plain + n - strlen(other[i]), other[i]))
             return true;
     return false;

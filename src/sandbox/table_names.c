@@ -21,7 +21,7 @@ static void ending_of(const char *name, char ret[2 * ENDING_MAX + 2])
 {
     const char *dot = strrchr(name, '.');
     size_t n = 0;
-    if (dot && strcasecmp(dot, ".gz") == 0)
+    if (dot && (strcasecmp(dot, ".gz") == 0 || strcasecmp(dot, ".zst") == 0))
         while (dot > name && *--dot != '.')
             ;
     for (const char *p = dot ? dot + 1 : ""; *p && n < 2 * ENDING_MAX + 1; p++)

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 from server import FORM_END, FORM_TYPE, Server, form, part_head, read_events, wait_until
+from xls_writer import xls
 
 KEY_A, KEY_B = "keyaaaaaaaaaaaaa", "keybbbbbbbbbbbbb"
 SALES = "id,region,total\n1,north,10.5\n2,south,20\n3,north,30\n"
@@ -98,6 +99,17 @@ def test_a_database_has_all_its_tables(server, tmp_path):
     assert any("1 views were left out" in note for note in file["report"]["notes"])
     answer = server.sql(file["file_id"], "SELECT name, sum(amount) FROM shop JOIN shop_orders ON id = customer GROUP BY 1 ORDER BY 1")
     assert answer.json["result"]["rows"] == [["Ann", 6.5], ["Bo", 8.0]], answer.body
+
+
+def test_old_workbooks(server):
+    rows = [["day", "region", "total"], [(45322, "date"), "Nörd", 10.5], [(45323, "date"), "süd", 20], [None, "x", 1e-7]]
+    book = xls({"Sales": rows, "Empty": [], "More sales": [["code", "n"], ["007", 1], ["008", 2]]})
+    file = new_file(server.upload(("sales.xls", book)))
+    assert (file["table"], file["rows"], file["report"]["format"], file["report"]["sheet"]) == ("sales", 3, "xls", "Sales")
+    assert [t["table"] for t in file["tables"]] == ["sales_More_sales"]
+    answer = server.sql(file["file_id"], "SELECT s.*, m.code FROM sales s JOIN sales_More_sales m ON true WHERE n = 1")
+    assert answer.json["result"]["rows"] == [["2024-01-31", "Nörd", 10.5, "007"], ["2024-02-01", "süd", 20.0, "007"],
+                                             [None, "x", 1e-7, "007"]], answer.body
 
 
 def test_it_is_a_dataset(server):

@@ -27,8 +27,6 @@ static const struct {
 } kinds[] = {
     { "PK\x05\x06", 4, "an empty ZIP archive", "send the CSV file itself" },
     { "PARE", 4, "an encrypted Parquet file", "write it without encryption" },
-    { "\xd0\xcf\x11\xe0", 4, "an old Excel file (.xls), or a workbook with a password",
-      "save it as .xlsx without a password, or the sheet as CSV" },
     { "<!DOCTYPE html", 14, "an HTML page", "save its table as .xlsx or CSV" },
     { "<!doctype html", 14, "an HTML page", "save its table as .xlsx or CSV" },
     { "<html", 5, "an HTML page", "save its table as .xlsx or CSV" },
@@ -45,7 +43,6 @@ static const struct {
     { "\xfd"
       "7zXZ",
       5, "an xz archive", "unpack it and send the CSV inside" },
-    { "\x28\xb5\x2f\xfd", 4, "a zstd archive", "unpack it and send the CSV inside" },
     { "7z\xbc\xaf", 4, "a 7-Zip archive", "unpack it and send the CSV inside" },
     { "ARROW1", 6, "an Arrow file", "convert it to CSV" },
 };

@@ -18,20 +18,20 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
-#include <zlib.h>
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/ingest/csv_file.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/read_options.h"
+#include "kernel/ingest/unpack.h"
 #include "kernel/sql/sql_impl.h"
 
 #define HEAD_BYTES 4096
 #define BLOCK_BYTES (1u << 20)
 /* Text rarely packs better than 1:50; logs and sensor data may. Deflate ends at 1:1032. */
-#define GZIP_RATIO_MAX 250
-#define GZIP_FREE_BYTES (1ull << 30)
+#define UNPACK_RATIO_MAX 250
+#define UNPACK_FREE_BYTES (1ull << 30)
 #define CSV_OF_SHEET_MAX (8ull << 30)
 #define SHEET_TEXT_MAX (1ull << 30)
 /* A record is parsed as a whole, and each thread has two buffers of this size. */
@@ -57,6 +57,8 @@ static bool has_ending(const char *name, const char *suffix)
 
     if (n > 3 && strcasecmp(name + n - 3, ".gz") == 0)
         n -= 3;
+    else if (n > 4 && strcasecmp(name + n - 4, ".zst") == 0)
+        n -= 4;
     return n > k && strncasecmp(name + n - k, suffix, k) == 0;
 }
 
@@ -81,7 +83,7 @@ static enum data_format format_of(const unsigned char *head, size_t len, const c
 
     if (len >= 4 && memcmp(head, "PAR1", 4) == 0)
         return DATA_PARQUET;
-    if (len >= 4 && memcmp(head, "PK\3\4", 4) == 0)
+    if ((len >= 4 && memcmp(head, "PK\3\4", 4) == 0) || xlsx_is_old(head, len))
         return DATA_XLSX;
     if (database_is_sqlite(head, len))
         return DATA_SQLITE;
@@ -163,100 +165,35 @@ uint64_t data_source_room(int fd, uint64_t most)
     return most;
 }
 
-/* ---- gzip ---------------------------------------------------------------------------------------------------------- */
+/* ---- packed files -------------------------------------------------------------------------------------------------- */
 
-struct gunzip {
-    const struct sql_ingest *in;
-    const struct data_hooks *hooks;
-    struct fd_mapping packed;
-    size_t at;
-    z_stream z;
-    int fd;
-    uint64_t written, most;
-};
-
-static int write_unpacked(struct gunzip *g, const unsigned char *block, size_t n, struct err *err)
+static int unpack_file(struct data_source *s, const struct sql_ingest *in,
+                       const struct data_hooks *hooks, struct err *err)
 {
-    g->written += n;
-    if (g->written > g->most)
-        return err_set(
-            err, ERR_VALIDATION,
-            "'%.200s' unpacks to more than %llu MB from %zu kB, which is more than may be unpacked here; send it in "
-            "smaller parts",
-            g->in->name, (unsigned long long)(g->most >> 20), g->packed.len >> 10);
-    if (g->hooks->must_stop(g->hooks->arg))
-        return err_set(err, ERR_CANCELLED, "interrupted");
-    if (g->hooks->progress)
-        g->hooks->progress(g->hooks->arg, (double)g->at / (double)g->packed.len);
-    return fd_write_all(g->fd, block, n, err);
-}
-
-/* A file may be several packed ones, one behind the other; zeros at the end are padding. */
-static bool another_member(const struct gunzip *g)
-{
-    return g->packed.len - g->at >= 2 && memcmp(g->packed.data + g->at, "\x1f\x8b", 2) == 0;
-}
-
-static int unpack(struct gunzip *g, unsigned char *block, struct err *err)
-{
-    z_stream *z = &g->z;
-
-    for (;;) {
-        unsigned piece = (unsigned)MIN_OF(g->packed.len - g->at, (size_t)BLOCK_BYTES);
-
-        z->next_in = (unsigned char *)g->packed.data + g->at;
-        z->avail_in = piece;
-        z->next_out = block;
-        z->avail_out = BLOCK_BYTES;
-        int status = inflate(z, Z_NO_FLUSH);
-        g->at += piece - z->avail_in;
-        if (status == Z_MEM_ERROR)
-            return err_set(err, ERR_NO_MEMORY, "out of memory for unpacking");
-        if (status != Z_OK && status != Z_STREAM_END) {
-            const char *what = status == Z_BUF_ERROR ? "ends in the middle" : "is damaged";
-
-            return err_set(err, ERR_VALIDATION,
-                           "'%.200s' is a gzip file that %s (at byte %zu); pack and send it again",
-                           g->in->name, what, g->at);
-        }
-        int r = write_unpacked(g, block, BLOCK_BYTES - z->avail_out, err);
-        if (r < 0 || (status == Z_STREAM_END && !another_member(g)))
-            return r;
-        if (status == Z_STREAM_END && inflateReset(z) != Z_OK)
-            return err_set(err, ERR_INTERNAL, "zlib cannot go on");
-    }
-}
-
-static int gunzip(struct data_source *s, const struct sql_ingest *in,
-                  const struct data_hooks *hooks, struct err *err)
-{
-    auto_free unsigned char *block = malloc(BLOCK_BYTES);
     auto_mapping struct fd_mapping packed = { 0 };
     auto_close int fd = -1;
-    struct gunzip g = { .in = in, .hooks = hooks };
+    struct unpack u = { .name = in->name, .hooks = hooks };
     int r = csv_file_map(s->path, &packed, err);
 
     if (r == 0)
         r = data_source_add_scratch(s, in->temp_directory, ".data", &fd, err);
     if (r < 0)
         return r;
-    if (!block || inflateInit2(&g.z, 16 + MAX_WBITS) != Z_OK)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for unpacking");
-    g.packed = packed;
-    g.fd = fd;
-    g.most = data_source_room(fd, MAX_OF(GZIP_FREE_BYTES, (uint64_t)packed.len * GZIP_RATIO_MAX));
-    r = unpack(&g, block, err);
-    inflateEnd(&g.z);
-    return r;
+    u.data = packed.data;
+    u.len = packed.len;
+    u.fd = fd;
+    u.most = data_source_room(fd, MAX_OF(UNPACK_FREE_BYTES,
+                                         (uint64_t)packed.len * UNPACK_RATIO_MAX));
+    return unpack(&u, s->compression, err);
 }
 
-/* What came out of a gzip file and is none of the kinds that can be read. */
+/* What came out of a packed file and is none of the kinds that can be read. */
 static int check_unpacked(const unsigned char *head, size_t len, const char *name, struct err *err)
 {
     if (len == 0)
         return err_set(err, ERR_VALIDATION,
                        "File is empty: there is nothing in '%.200s'; send a file with rows", name);
-    if (len >= 2 && memcmp(head, "\x1f\x8b", 2) == 0)
+    if (unpack_kind(head, len) != PACKED_NOT)
         return err_set(err, ERR_VALIDATION,
                        "'%.200s' is packed twice; unpack it once and send that", name);
     if (len >= 262 && memcmp(head + 257, "ustar", 5) == 0)
@@ -558,6 +495,7 @@ static int prepare_book(struct data_source *s, const struct sql_ingest *in,
 {
     struct xlsx_options options = {
         .name = in->name,
+        .path = s->path,
         .max_text_bytes = in->memory_bytes > 0 ?
                               MIN_OF((uint64_t)in->memory_bytes / 2, SHEET_TEXT_MAX) :
                               SHEET_TEXT_MAX,
@@ -602,9 +540,9 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     int r = 0;
 
     *s = (struct data_source){ .path = in->path, .name = in->name };
-    if (len >= 2 && memcmp(head, "\x1f\x8b", 2) == 0) {
-        s->gzip = true;
-        r = gunzip(s, in, hooks, err);
+    s->compression = unpack_kind(head, len);
+    if (s->compression != PACKED_NOT) {
+        r = unpack_file(s, in, hooks, err);
         if (r == 0) {
             len = read_head(s->path, head);
             r = check_unpacked(head, len, in->name, err);

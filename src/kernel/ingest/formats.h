@@ -15,6 +15,7 @@
 #include "kernel/ingest/database.h"
 #include "kernel/ingest/encoding.h"
 #include "kernel/ingest/json_file.h"
+#include "kernel/ingest/unpack.h"
 #include "kernel/sql/sql.h"
 #include "kernel/ingest/xlsx/xlsx.h"
 
@@ -35,7 +36,7 @@ const char *data_format_name(enum data_format format);
 
 struct data_source {
     enum data_format format;
-    bool gzip;
+    enum packed compression;
     const char *name;     /* of the file, or of the one inside the archive */
     const char *encoding; /* of a text; NULL: nobody has looked */
     struct encoding_result converted;
@@ -56,13 +57,6 @@ struct data_source {
     char *scratch[6];        /* files made on the way */
     size_t n_own_scratch;    /* those that are not of one table */
     size_t n_scratch;
-};
-
-struct data_hooks {
-    bool (*must_stop)(const void *arg);
-    void (*progress)(void *arg, double fraction);
-    void *arg;
-    struct sql_engine *engine; /* that reads files which are databases */
 };
 
 /*

@@ -371,8 +371,8 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
                  tabs    ? "tsv" :
                  s->book ? xlsx_format_name(s->book) :
                            data_format_name(s->format));
-    if (s->gzip)
-        write_member(out, "compression", "gzip");
+    if (s->compression != PACKED_NOT)
+        write_member(out, "compression", packed_name(s->compression));
     else if (s->archive)
         write_member(out, "compression", "zip");
     write_count(out, "rows", g->n_rows);

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <zstd.h>
 #include <cmocka.h>
 #include "base/macros.h"
 #include "base/str.h"
@@ -23,6 +24,15 @@ static int open_engine(void **state)
     /* As in a kernel: a write past the file-size limit is an error, not the end. */
     signal(SIGXFSZ, SIG_IGN);
     return fixture_open_engine(state);
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    limit.rlim_cur = bytes;
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
 static char *dump(const json_t *j)
@@ -238,16 +248,44 @@ static void test_bad_gzip(void **state)
     assert_refused("in.gz", packed.data, packed.len, "a PNG image");
 }
 
-/* ---- limits -------------------------------------------------------------------------------------------------------- */
+/* ---- zstd ---- */
 
-static void limit_files(rlim_t bytes)
+static void write_zstd(const void *data, size_t len, struct buf *out)
 {
-    struct rlimit limit;
+    char packed[4096];
+    size_t n = ZSTD_compress(packed, sizeof(packed), data, len, 3);
 
-    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
-    limit.rlim_cur = bytes;
-    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_false(ZSTD_isError(n));
+    assert_int_equal(buf_append(out, packed, n, NULL), 0);
 }
+
+static void test_zstd(void **state)
+{
+    auto_buf struct buf packed = BUF_INIT(16 << 20);
+    auto_buf struct buf zeros = BUF_INIT(64 << 20);
+
+    (void)state;
+    /* Two frames, as from appending. */
+    write_zstd(BYTES("a\tb\n1\tx,1\n"), &packed);
+    write_zstd(BYTES("2\ty\n"), &packed);
+    assert_table("in.tsv.zst", packed.data, packed.len,
+                 "{\"format\":\"tsv\",\"compression\":\"zstd\"" CSV_DIALECT("\\t"), "[\"a\",\"b\"]",
+                 "[\"BIGINT\",\"VARCHAR\"]", "[[1,\"x,1\"],[2,\"y\"]]");
+    assert_refused("in.zst", packed.data, packed.len - 3,
+                   "'in.zst' is a zstd file that ends in the middle (at byte");
+    packed.data[4] ^= 0x08; /* a bit that is reserved */
+    assert_refused("in.zst", packed.data, packed.len, "'in.zst' is a zstd file that is damaged");
+    buf_clear(&packed);
+    assert_int_equal(buf_reserve(&zeros, 40u << 20, NULL), 0);
+    memset(zeros.data, '0', 40u << 20);
+    write_zstd(zeros.data, 40u << 20, &packed);
+    limit_files(16 << 20);
+    assert_refused("bomb.zst", packed.data, packed.len,
+                   "'bomb.zst' unpacks to more than 16 MB from ");
+    limit_files(RLIM_INFINITY);
+}
+
+/* ---- limits -------------------------------------------------------------------------------------------------------- */
 
 static void test_bombs(void **state)
 {
@@ -532,7 +570,7 @@ int main(void)
         cmocka_unit_test(test_bombs),   cmocka_unit_test(test_json),
         cmocka_unit_test(test_ndjson),  cmocka_unit_test(test_bad_json),
         cmocka_unit_test(test_parquet), cmocka_unit_test(test_xlsx),
-        cmocka_unit_test(test_outline),
+        cmocka_unit_test(test_outline), cmocka_unit_test(test_zstd),
     };
 
     return cmocka_run_group_tests_name("kernel/formats", tests, open_engine, fixture_close_engine);

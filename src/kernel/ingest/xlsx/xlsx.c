@@ -412,6 +412,7 @@ void xlsx_close(struct xlsx_book *b)
 {
     if (!b)
         return;
+    xls_close(b);
     zip_finish(&b->zip);
     arena_finish(&b->arena);
     buf_finish(&b->formats);
@@ -423,7 +424,7 @@ void xlsx_close(struct xlsx_book *b)
 
 const char *xlsx_format_name(const struct xlsx_book *b)
 {
-    return b->ods ? "ods" : "xlsx";
+    return b->ods ? "ods" : b->xls ? "xls" : "xlsx";
 }
 
 size_t xlsx_n_sheets(const struct xlsx_book *b)
@@ -476,6 +477,11 @@ static int refuse(const struct xlsx_book *wb, int r, const struct err *why, stru
     return err_set(err, why->code, "%s", why->message);
 }
 
+bool xlsx_is_old(const void *data, size_t len)
+{
+    return len >= 8 && memcmp(data, "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", 8) == 0;
+}
+
 int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
               struct xlsx_book **ret, struct err *err)
 {
@@ -490,14 +496,15 @@ int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
     buf_init(&wb->formats, MAX_STYLES);
     buf_init(&wb->strings, (size_t)MIN_OF(options->max_text_bytes, (uint64_t)UINT32_MAX));
     buf_init(&wb->ends, MAX_STRINGS * sizeof(uint32_t));
-    int r = zip_open(&wb->zip, data, len, &why);
-    if (r == 0) {
+    bool old = xlsx_is_old(data, len);
+    int r = old ? xls_list_sheets(wb, &why) : zip_open(&wb->zip, data, len, &why);
+    if (r == 0 && !old) {
         wb->ods = is_ods(wb);
         package = wb->ods || is_package(wb);
     }
     if (r == 0 && wb->ods) {
         r = ods_list_sheets(wb, &why);
-    } else if (r == 0) {
+    } else if (r == 0 && !old) {
         r = package ? find_sheets(wb, &why) : -ERR_VALIDATION;
         if (r == 0)
             r = read_styles(wb, &why);
@@ -516,7 +523,9 @@ int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
 int xlsx_write_sheet(struct xlsx_book *b, size_t i, struct sheet_writer *w, struct err *err)
 {
     struct err why = ERR_INIT;
-    int r = b->ods ? ods_read_sheet(b, i, w, &why) : xlsx_read_sheet(b, &b->sheets[i], w, &why);
+    int r = b->ods ? ods_read_sheet(b, i, w, &why) :
+            b->xls ? xls_read_sheet(b, i, w, &why) :
+                     xlsx_read_sheet(b, &b->sheets[i], w, &why);
 
     return r < 0 ? refuse(b, r, &why, err) : 0;
 }

@@ -25,6 +25,7 @@ struct xlsx_book {
     struct arena arena; /* of the sheets */
     struct xlsx_options options;
     bool ods;
+    const void *xls; /* libfreexl's handle; NULL: it is none of those */
     struct xlsx_sheet *sheets; /* visible ones */
     size_t n_sheets, sheets_cap;
     char strings_path[512], styles_path[512]; /* "" for none */
@@ -75,6 +76,12 @@ int xlsx_read_sheet(struct xlsx_book *wb, const struct xlsx_sheet *which, struct
 
 int ods_list_sheets(struct xlsx_book *b, struct err *err);
 int ods_read_sheet(struct xlsx_book *b, size_t which, struct sheet_writer *w, struct err *err);
+
+/* ---- xls.c ---- */
+
+int xls_list_sheets(struct xlsx_book *b, struct err *err);
+int xls_read_sheet(struct xlsx_book *b, size_t which, struct sheet_writer *w, struct err *err);
+void xls_close(struct xlsx_book *b);
 
 /* ---- xlsx.c ---- */
 
