@@ -97,7 +97,7 @@ RPATH_kernel = -Wl,-rpath,'$$ORIGIN/../third_party/duckdb/bound:$$ORIGIN/../lib/
 # ---- sources -----------------------------------------------------------------------------------------------------------
 
 # Folders of src/, users before what they use. Those that do not exist have no files and so no archive.
-DIRS_riddle := cli api agent data nl llm run database store sandbox plan net base
+DIRS_riddle := cli api dap agent data nl llm run database store sandbox plan net base
 DIRS_kernel := kernel sandbox plan base
 DIRS := $(sort $(DIRS_riddle) $(DIRS_kernel))
 
@@ -132,6 +132,7 @@ BELOW_store := store base
 BELOW_llm := llm net base
 BELOW_nl := nl plan base
 BELOW_agent := agent data nl llm store run database sandbox plan net base
+BELOW_dap := dap $(BELOW_agent)
 BELOW_kernel := $(DIRS_kernel)
 BELOW_cli := $(DIRS_riddle)
 below = $(or $(BELOW_$(1)),$(filter-out cli api,$(DIRS_riddle)))
@@ -313,7 +314,7 @@ run: ## Install what is missing, build, and start Riddle on port 8000, or PORT
 
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
-	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan contract:build contract:build-asan seeds:build browser:build jail:build attack:build integration:build
@@ -323,7 +324,7 @@ check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
 	$(Q)$(MAKE) -k unit-programs; built=$$?; scripts/run-tests unit$(T:%=/%):$(BUILD) && exit $$built
 
 check-asan: ## Unit and integration tests under AddressSanitizer and UBSan
-	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
 	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan
 
@@ -360,18 +361,18 @@ check-contract: all tools ## Every sandbox provider through the same cases
 	$(Q)scripts/run-tests contract:$(BUILD)
 
 check-integration: all tools ## Both programs from the outside
-	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)scripts/run-tests integration:$(BUILD)
 
 check-seeds: all tools ## Clients of the systems that Riddle takes over from
-	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)scripts/run-tests seeds:$(BUILD)
 
 check-browser: all ## The page in Chromium
 	$(Q)scripts/run-tests browser:$(BUILD)
 
 check-long: all tools ## The tests that take too long for every day
-	$(Q)scripts/fetch-third-party aimock
+	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)$(MAKE) check-tsan
 	$(Q)scripts/run-tests --long integration:$(BUILD) jail:$(BUILD)
 

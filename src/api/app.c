@@ -285,6 +285,8 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
     if (r == 0)
         r = agent_create(&env, &app->agent, err);
     if (r == 0)
+        r = dap_create(loop, app->agent, cfg->host, (int)cfg->dap_port, &app->dap, err);
+    if (r == 0)
         r = open_docs(app, err);
     if (r == 0)
         r = pages_open(app, err);
@@ -318,6 +320,7 @@ void app_stop(struct app *app, void (*done)(void *arg), void *arg)
     app->stopping = true;
     app->stopped = done;
     app->stopped_arg = arg;
+    dap_destroy(TAKE_PTR(app->dap)); /* a paused execution would hold up the stop */
     http_server_stop(app->server, (unsigned)app->cfg->stop_timeout_s * 1000, on_served, app);
 }
 
@@ -330,6 +333,7 @@ void app_destroy(struct app *app)
     http_server_destroy(app->server);
     runs_abandon(&app->runs);
     data_room_stop(app->data);
+    dap_destroy(app->dap);
     agent_stop(app->agent);
     llm_destroy(app->llm);
     executor_destroy(app->executor);

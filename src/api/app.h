@@ -10,6 +10,7 @@
 #include "agent/agent.h"
 #include "base/config.h"
 #include "base/err.h"
+#include "dap/dap.h"
 #include "data/data.h"
 #include "net/http.h"
 #include "net/loop.h"
@@ -44,6 +45,7 @@ struct app {
     struct doctor *doctor;     /* doctor.c */
     struct llm *llm;
     struct agent *agent;      /* threads and who answers in them */
+    struct dap *dap;          /* debuggers of editors; NULL: the server stops */
     char *openapi; /* the description, rendered once */
     char home[4096];
     int64_t started_ms;

@@ -1,4 +1,7 @@
-/* /sandbox/{id}/debug: code that is stepped through, and commands for it while it runs. */
+/*
+ * /sandbox/{id}/debug: code that is stepped through, and commands for it while it runs;
+ * /sandbox/{id}/dap: the same for editors (src/dap).
+ */
 
 #include <stdio.h>
 #include "api/chats.h"
@@ -212,6 +215,69 @@ static void post_command(struct http_request *req)
     sandbox_with(req, command);
 }
 
+/* ---- POST /sandbox/{id}/dap ---- */
+
+static const struct schema_field dap_fields[] = {
+    SANDBOX_CODE_FIELD,
+    SANDBOX_CONTEXT_FIELD,
+    SANDBOX_TIMEOUT_FIELD,
+    SANDBOX_OUTPUT_FIELD,
+    { .name = "path", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, DAP_PATH_MAX - 1),
+      .doc = "The file of the code as the editor knows it, where its breakpoints are. Missing: the "
+             "first file that the editor sets breakpoints in, or the code as a read-only text." },
+    { .name = "stop_on_entry", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+      .doc = "It is paused before its first line." },
+    { .name = NULL },
+};
+static const struct schema dap_schema = {
+    .name = "DebuggerOffer",
+    .doc = "Code that an editor will attach to.",
+    .fields = dap_fields,
+};
+
+/* What an editor puts into its launch.json. */
+static json_t *launch_configuration(const struct app *app, int port, const char *token)
+{
+    const char *host = app->cfg->host;
+    bool is_any = str_eq(host, "0.0.0.0") || str_eq(host, "::");
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:b, s:s}", "name", "Riddle", "type",
+                     "debugpy", "request", "attach", "connect", "host",
+                     is_any ? "127.0.0.1" : host, "port", port, "justMyCode", 1, "token", token);
+}
+
+static void offer(struct http_request *req, struct chat *c)
+{
+    struct app *app = app_of(req);
+    const json_t *body = http_body_json(req);
+    char token[DAP_TOKEN_SIZE];
+    int port;
+    struct err err = ERR_INIT;
+    struct dap_offer o = { .owner = http_owner(req),
+                           .sandbox_id = chat_id(c),
+                           .path = json_string_value(json_object_get(body, "path")),
+                           .stop_on_entry = json_is_true(json_object_get(body, "stop_on_entry")) };
+    int r = sandbox_read_code(body, &o.code, &err);
+    if (r == 0 && !chat_terms(c)->debugging)
+        r = err_set(&err, ERR_CONFLICT, "this sandbox was created without enable_debugging");
+    if (r == 0 && !app->dap)
+        r = err_set(&err, ERR_UNAVAILABLE, "the server is stopping");
+    if (r == 0)
+        r = dap_offer(app->dap, &o, token, &port, &err);
+    if (r < 0) {
+        http_reply_error(req, &err);
+        return;
+    }
+    http_reply_json(req, 200,
+                    json_pack("{s:s, s:i, s:i, s:o}", "token", token, "port", port, "expires_in",
+                              DAP_OFFER_SECONDS, "configuration",
+                              launch_configuration(app, port, token)));
+}
+
+static void post_dap(struct http_request *req)
+{
+    sandbox_with(req, offer);
+}
+
 /* ---- the table ---- */
 
 static const struct route_param command_params[] = {
@@ -243,6 +309,13 @@ static const struct route_response command_responses[] = {
     { .status = 0 }
 };
 
+static const struct route_response dap_responses[] = {
+    { 200, NULL, NULL, false,
+      "{token, port, expires_in, configuration}: the token works once, in `attach` or `launch` of "
+      "the Debug Adapter Protocol at that port; `configuration` is an entry of launch.json" },
+    { .status = 0 }
+};
+
 static const struct route routes[] = {
     { HTTP_POST, "/sandbox/{sandbox_id}/debug", post_debug, .id = "debugInSandbox",
       .tag = "sandboxes", .summary = "Step through code in a sandbox", .params = sandbox_params,
@@ -255,6 +328,12 @@ static const struct route routes[] = {
       .body = &command_schema, .responses = command_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
                 ROUTE_ERR(CONFLICT) },
+    { HTTP_POST, "/sandbox/{sandbox_id}/dap", post_dap, .id = "offerDebugger",
+      .tag = "sandboxes", .summary = "Let an editor step through code in a sandbox",
+      .params = sandbox_params, .body = &dap_schema, .responses = dap_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
+                ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(RATE_LIMITED),
+      .max_body_bytes = RUN_BODY_MAX },
 };
 
 const struct route_table sandbox_debug_routes = { routes, ARRAY_SIZE(routes) };

@@ -101,6 +101,9 @@
                "A sandbox of /sandbox is deleted at this age; one may ask for less.")              \
     CONFIG_INT(debug_pause_s, "RIDDLE_DEBUG_PAUSE_SECONDS", 300, 1, 86400,                         \
                "A debugged execution that is paused for longer is stopped.")                       \
+    CONFIG_INT(dap_port, "RIDDLE_DAP_PORT", 0, 0, 65535,                                           \
+               "Port on which editors attach to sandboxes (docs/debugger.md), from the first "     \
+               "`POST /sandbox/{id}/dap` on; 0 takes any free one.")                               \
     CONFIG_INT(sandboxes_max, "RIDDLE_SANDBOXES", 1000, 1, 100000,                                 \
                "Sandboxes of /sandbox that one owner may have at once.")                           \
     CONFIG_INT(session_ttl_s, "SESSION_TTL_SECONDS", 86400, 0, 3153600000,                         \

@@ -26,6 +26,7 @@ static const char usage[] =
     "usage: riddle sandbox create [--memory MB] [--timeout SECONDS] [--policy restricted|open]\n"
     "       riddle sandbox exec [--timeout SECONDS] ID CODE|-|--file FILE\n"
     "       riddle sandbox exec --quick [options of create] CODE|-|--file FILE\n"
+    "       riddle sandbox debug [--timeout SECONDS] ID FILE\n"
     "       riddle sandbox files ID\n"
     "       riddle sandbox files ID get [--force] PATH [FILE]\n"
     "       riddle sandbox files ID put FILE [NAME]\n"
@@ -35,6 +36,7 @@ static const char usage[] =
     "Sandboxes of a running server: docs/sandbox.md. create prints the id of a new one. exec\n"
     "runs Python in it and prints what the code prints, then its result; '-' is standard input.\n"
     "Variables stay for the next exec, unless --quick takes a sandbox that ends with the code.\n"
+    "debug offers FILE to an editor and prints what goes into its launch.json: docs/debugger.md.\n"
     "files lists /workspace; get writes to FILE (PATH's last name when missing, '-' is standard\n"
     "output), put copies FILE there, under its own name or NAME.\n\n" BRANCHES_USAGE
     "\n"
@@ -249,6 +251,40 @@ static int exec_code(const struct request *q)
     return str_eq(remote_text(answer, "status"), "completed") ? CLI_OK : CLI_FAILED;
 }
 
+/* ---- debug ---- */
+
+static int offer_to_editor(const struct request *q)
+{
+    struct err err = ERR_INIT;
+    auto_buf struct buf code = BUF_INIT(CODE_MAX_BYTES), path = BUF_INIT(PATH_MAX_BYTES);
+    auto_json json_t *answer = NULL;
+    if (q->n != 2)
+        return misused();
+    if (!check_id(q->words[0]))
+        return CLI_USAGE;
+    auto_free char *file = realpath(q->words[1], NULL);
+    struct request from_file = *q;
+    from_file.file = q->words[1];
+    int r = read_code(&from_file, NULL, &code, &err);
+    if (r == 0)
+        r = build_path(&path, q->words[0], "/dap", NULL, &err);
+    if (r < 0)
+        return fail(&err);
+    auto_json json_t *body = json_pack("{s:s}", "code", buf_cstr(&code));
+    if (file)
+        json_object_set_new(body, "path", json_text(file, strlen(file)));
+    if (q->seconds)
+        json_object_set_new(body, "timeout_seconds", json_integer(q->seconds));
+    r = remote_call_json(&q->to, "POST", buf_cstr(&path), body, &answer, &err);
+    if (r < 0)
+        return fail(&err);
+    auto_free char *entry = json_dumps(json_object_get(answer, "configuration"), JSON_INDENT(2));
+    puts(entry ? entry : "{}");
+    fprintf(stderr, "riddle: put this into launch.json and start it within %lld seconds\n",
+            (long long)json_integer_value(json_object_get(answer, "expires_in")));
+    return CLI_OK;
+}
+
 /* ---- files ---- */
 
 static int list_files(const struct request *q, struct err *err)
@@ -360,6 +396,7 @@ static const struct {
     int (*fn)(const struct request *q);
 } actions[] = { { "create", "mtp", create },
                 { "exec", "mtpfqj", exec_code },
+                { "debug", "t", offer_to_editor },
                 { "files", "Fj", files },
                 { "fork", "", branch },
                 { "checkpoint", "n", branch },

@@ -167,16 +167,23 @@ int rewind_go(int64_t step, const char *orders, size_t len, struct err *err)
         drop(r.n - 1); /* what comes behind it will not have happened */
     if (r.n == 0)
         return err_set(err, ERR_NOT_FOUND, "no state is kept of this step or before it");
-    const struct mark *m = &r.at[r.n - 1];
-    atomic_store(r.active, m->pid);
-    if (len > REWIND_ORDERS_MAX || fd_write_all(m->fd, &order, sizeof(order), NULL) < 0 ||
-        fd_write_all(m->fd, orders, len, NULL) < 0) {
-        atomic_store(r.active, getpid() == r.first ? 0 : getpid());
-        return err_set(err, ERR_NOT_FOUND, "the state that was kept of this step is gone");
+    if (len > REWIND_ORDERS_MAX)
+        return err_set(err, ERR_TOO_LARGE, "the breakpoints are too large to take along");
+    while (r.n > 0) {
+        const struct mark *m = &r.at[r.n - 1];
+        atomic_store(r.active, m->pid);
+        if (fd_write_all(m->fd, &order, sizeof(order), NULL) == 0 &&
+            fd_write_all(m->fd, orders, len, NULL) == 0) {
+            if (getpid() != r.first)
+                _exit(0);
+            supervise();
+        }
+        /* A process that ran later had thinned it out. One that is older runs for longer. */
+        close(m->fd);
+        r.n--;
     }
-    if (getpid() != r.first)
-        _exit(0);
-    supervise();
+    atomic_store(r.active, getpid() == r.first ? 0 : getpid());
+    return err_set(err, ERR_NOT_FOUND, "the states that were kept of this step are gone");
 }
 
 void rewind_end(void)

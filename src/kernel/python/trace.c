@@ -492,6 +492,11 @@ static int on_exception(PyFrameObject *frame, PyObject *info)
                           NULL;
     if (!l || l->frame != frame || !value)
         return 0;
+    /* CPython 3.11 sets it only where the exception is caught; a pause shows the frames in it. */
+    PyObject *traceback = PyTuple_GET_SIZE(info) > 2 ? PyTuple_GET_ITEM(info, 2) : Py_None;
+    if (traceback != Py_None && PyExceptionInstance_Check(value) &&
+        PyException_SetTraceback(value, traceback) < 0)
+        return -1;
     l->raised = true;
     bool is_new = t.raised != value;
     Py_INCREF(value);
