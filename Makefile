@@ -297,7 +297,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-sandbox bench-database bench-threads bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-sandbox bench-flood bench-database bench-threads bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -403,6 +403,9 @@ bench-planner: all ## Score the planner without a model on the question sets bes
 
 bench-sandbox: all ## Measure executions of /sandbox from request to answer
 	$(Q)bench/sandbox $(BENCH_FLAGS)
+
+bench-flood: all ## Measure what a neighbour notices of cells that flood their control socket
+	$(Q)RIDDLE_BUILD=$(BUILD) bench/flood $(BENCH_FLAGS)
 
 bench-database: all ## Measure db_query() in a cell against psycopg in a bare process
 	$(Q)scripts/install-deps run build test bench

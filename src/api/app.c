@@ -63,7 +63,11 @@ static void collect_loop(struct app *app)
     struct metric_family *seconds = metrics_histogram(
         app->metrics, "riddle_loop_lag_seconds", "Time that the event loop was busy between two waits for events.",
         loop_lag_bounds, LOOP_LAG_BUCKETS, NULL);
-    metric_set_histogram(metric_series(seconds), lag.counts, lag.count, lag.sum_s);
+    metric_set_histogram(metric_series(seconds), lag.busy.counts, lag.busy.count, lag.busy.sum_s);
+    struct metric_family *cpu = metrics_histogram(
+        app->metrics, "riddle_loop_cpu_seconds", "Processor time that the event loop used between two waits for events.",
+        loop_lag_bounds, LOOP_LAG_BUCKETS, NULL);
+    metric_set_histogram(metric_series(cpu), lag.cpu.counts, lag.cpu.count, lag.cpu.sum_s);
     metric_set(metric_series(metrics_gauge(app->metrics, "riddle_loop_lag_max_seconds",
                                            "The longest of them in the last one to two minutes.", NULL)), lag.max_s);
 }

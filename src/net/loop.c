@@ -22,6 +22,7 @@ struct loop {
     uv_idle_t idle;
     uv_prepare_t before_wait;
     uint64_t waited_at_ns, idle_ns; /* when measure() ran last, and libuv's idle time then */
+    uint64_t cpu_ns;                /* … and the thread's processor time */
     uint64_t window_ns;             /* when the window of max_s began */
     double max_s, last_max_s;       /* of this window and of the one before */
     struct loop_lag lag;
@@ -62,22 +63,32 @@ const double loop_lag_bounds[LOOP_LAG_BUCKETS] = { 0.0001, 0.0005, 0.001, 0.0025
  * Before each wait for events. I/O callbacks run inside libuv's wait, so the busy time is the time
  * since the last call less what libuv spent waiting.
  */
+static void count(struct loop_times *t, double seconds)
+{
+    size_t i = 0;
+
+    while (i < LOOP_LAG_BUCKETS && seconds > loop_lag_bounds[i])
+        i++;
+    if (i < LOOP_LAG_BUCKETS)
+        t->counts[i]++;
+    t->count++;
+    t->sum_s += seconds;
+}
+
 static void measure(uv_prepare_t *handle)
 {
     struct loop *loop = handle->data;
     uint64_t now = uv_hrtime(), idle = uv_metrics_idle_time(&loop->uv);
     uint64_t waited = idle - loop->idle_ns, passed = now - loop->waited_at_ns;
+    struct timespec cpu = { 0 };
 
+    (void)clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+    uint64_t cpu_ns = (uint64_t)cpu.tv_sec * 1000000000 + (uint64_t)cpu.tv_nsec;
     if (loop->waited_at_ns && passed >= waited) {
         double busy_s = (double)(passed - waited) / 1e9;
-        size_t i = 0;
 
-        while (i < LOOP_LAG_BUCKETS && busy_s > loop_lag_bounds[i])
-            i++;
-        if (i < LOOP_LAG_BUCKETS)
-            loop->lag.counts[i]++;
-        loop->lag.count++;
-        loop->lag.sum_s += busy_s;
+        count(&loop->lag.busy, busy_s);
+        count(&loop->lag.cpu, (double)(cpu_ns - loop->cpu_ns) / 1e9);
         if (now - loop->window_ns > LAG_WINDOW_NS) {
             loop->last_max_s = loop->max_s;
             loop->max_s = 0;
@@ -88,6 +99,7 @@ static void measure(uv_prepare_t *handle)
     }
     loop->waited_at_ns = now;
     loop->idle_ns = idle;
+    loop->cpu_ns = cpu_ns;
 }
 
 void loop_lag(struct loop *loop, struct loop_lag *ret)

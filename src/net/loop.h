@@ -47,11 +47,15 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
 #define LOOP_LAG_BUCKETS 12
 extern const double loop_lag_bounds[LOOP_LAG_BUCKETS]; /* seconds, inclusive */
 
-struct loop_lag {
+struct loop_times {
     uint64_t counts[LOOP_LAG_BUCKETS]; /* not cumulative; above the last bound: in count only */
     uint64_t count;
     double sum_s;
-    double max_s; /* of the last one to two minutes */
+};
+struct loop_lag {
+    struct loop_times busy;
+    struct loop_times cpu; /* processor time of the same spans: what a busy machine adds is not in it */
+    double max_s;          /* of busy, of the last one to two minutes */
 };
 void loop_lag(struct loop *loop, struct loop_lag *ret);
 

@@ -419,6 +419,18 @@ static void take_part(struct figures *f, size_t n, enum figure_part part, json_t
     json_object_set_new(out, key, json_integer(bytes));
 }
 
+/* JSON of many values comes as text: it is a file, or a value again where there are no files. */
+static void take_json_text(struct figures *f, size_t n, json_t *text, json_t *out)
+{
+    if (f->store) {
+        take_part(f, n, FIGURE_JSON, text, 0, out);
+        return;
+    }
+    json_t *value = NULL;
+    if (json_parse(json_string_value(text), json_string_length(text), &value, NULL) == 0)
+        json_object_set_new(out, figure_part_names[FIGURE_JSON], value);
+}
+
 json_t *figures_take(struct figures *f, const json_t *display, bool slow)
 {
     size_t n = json_array_size(f->list) + 1, limit = slow ? SLOW_INLINE_MAX : DISPLAY_INLINE_MAX;
@@ -430,6 +442,9 @@ json_t *figures_take(struct figures *f, const json_t *display, bool slow)
         if (value && (part == FIGURE_JSON || json_is_string(value)))
             take_part(f, n, (enum figure_part)part, value, limit, out);
     }
+    json_t *text = json_object_get(display, "json_text");
+    if (text)
+        take_json_text(f, n, text, out);
     static const char *const others[] = { "text", "data", "chart" };
     for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
         json_t *value = json_object_get(display, others[i]);

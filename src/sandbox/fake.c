@@ -30,7 +30,7 @@ struct fake_link {
     struct buf inbox; /* not looked at yet */
     struct wire_reader reader;
     struct said *first, **end;
-    bool busy, released, spinning;
+    bool busy, released, spinning, control_paused;
     struct fake_request spun; /* the request under way while it spins; without its body */
     json_t *names; /* variables */
     link_done_fn settled;
@@ -256,7 +256,7 @@ static void on_turn(uv_timer_t *h)
     if (l->released)
         return;
     answer_requests(l);
-    while (l->first && !l->released && !l->base.dead) {
+    while (l->first && !l->released && !l->base.dead && !l->control_paused) {
         struct said *s = l->first;
         if (!l->busy && s->kind != SAID_EXIT && !ends(s))
             return; /* nobody reads now */
@@ -416,6 +416,13 @@ static void fake_set_busy(struct kernel_link *l, bool busy)
         uv_timer_start(&of(l)->turn, on_turn, 0, 0);
 }
 
+static void fake_pause_control(struct kernel_link *l, bool paused)
+{
+    of(l)->control_paused = paused;
+    if (!paused)
+        uv_timer_start(&of(l)->turn, on_turn, 0, 0);
+}
+
 static void fake_drain(struct kernel_link *l)
 {
     (void)l; /* output and answers share one queue */
@@ -483,6 +490,7 @@ const struct provider_ops fake_provider = {
     .start = fake_start,
     .send = fake_send,
     .set_busy = fake_set_busy,
+    .pause_control = fake_pause_control,
     .drain = fake_drain,
     .limit = fake_limit,
     .freeze = fake_settle,

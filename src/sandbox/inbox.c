@@ -3,6 +3,7 @@
 #include "sandbox/inbox.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/str.h"
 #include "sandbox/workspace.h"
@@ -61,21 +62,26 @@ static bool has_room_for_display(struct inbox *in, uint32_t len)
     return false;
 }
 
-/* Whether the body is worth having. */
-static bool is_wanted(struct inbox *in, const struct wire_head *h)
+/* Whether a message of this kind and id is permitted now. */
+static bool is_expected(const struct inbox *in, const struct wire_head *h)
 {
-    const struct wire_message *m = wire_message(h->type);
     unsigned state = state_of(in);
-    if (!(m->states & state))
+    if (!(wire_message(h->type)->states & state))
         return false;
     /* `ready` and an early `failed` answer the start, whose id is 0. */
     if (state == WIRE_STARTING)
         return true;
     /* A question has an id of the kernel's own. */
-    if (h->type == WIRE_ASK)
-        return h->id != 0;
-    if (h->id != in->id)
+    return h->type == WIRE_ASK ? h->id != 0 : h->id == in->id;
+}
+
+/* Whether the body is worth having. */
+static bool is_wanted(struct inbox *in, const struct wire_head *h)
+{
+    if (!is_expected(in, h))
         return false;
+    if (state_of(in) == WIRE_STARTING || h->type == WIRE_ASK)
+        return true;
     switch (h->type) {
     case WIRE_BYTES:
         return h->len <= in->max_bytes_back;
@@ -252,15 +258,16 @@ static enum inbox_what take_steps(const json_t *body, struct inbox_item *ret)
     return INBOX_STEPS;
 }
 
-static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text,
-                                 struct inbox_item *ret)
+static size_t max_nodes(const struct inbox *in, const struct wire_head *h)
 {
-    size_t nodes = SIZE_MAX;
-    auto_json json_t *body = NULL;
-    if (h->type == WIRE_RESULT)
-        nodes = wire_result_nodes(in->max_bytes);
-    if (wire_parse(h->type, text, h->len, &nodes, &body, &ret->err) < 0)
-        return INBOX_BROKEN;
+    return h->type == WIRE_RESULT ? wire_result_nodes(in->max_bytes) : SIZE_MAX;
+}
+
+/* Owns the body. */
+static enum inbox_what take_body(struct inbox *in, const struct wire_head *h, size_t nodes,
+                                 json_t *owned, struct inbox_item *ret)
+{
+    auto_json json_t *body = owned;
     switch (h->type) {
     case WIRE_READY:
         return take_ready(in, body, ret);
@@ -284,11 +291,46 @@ static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, co
     }
 }
 
+static enum inbox_what take_json(struct inbox *in, const struct wire_head *h, const char *text,
+                                 struct inbox_item *ret)
+{
+    size_t nodes = max_nodes(in, h);
+    json_t *body = NULL;
+    if (wire_parse(h->type, text, h->len, &nodes, &body, &ret->err) < 0)
+        return INBOX_BROKEN;
+    return take_body(in, h, nodes, body, ret);
+}
+
+static enum inbox_what take_large(struct inbox *in, struct inbox_item *ret)
+{
+    struct wire_reader *r = &in->reader;
+    struct inbox_large *large = calloc(1, sizeof(*large));
+    int e = large ? 0 : err_set(&ret->err, ERR_NO_MEMORY, "out of memory");
+    if (e == 0) {
+        large->head = r->head;
+        large->nodes = max_nodes(in, &r->head);
+        buf_init(&large->text, r->head.len);
+        if (r->kept.len == r->head.len) {
+            large->text = r->kept;
+            buf_init(&r->kept, 0);
+        } else {
+            e = buf_append(&large->text, r->body, r->head.len, &ret->err);
+        }
+    }
+    if (e < 0) {
+        inbox_large_free(large);
+        return INBOX_BROKEN;
+    }
+    ret->large = large;
+    return INBOX_LARGE;
+}
+
 static enum inbox_what take_message(struct inbox *in, struct inbox_item *ret)
 {
     const struct wire_reader *r = &in->reader;
     if (r->head.type != WIRE_BYTES)
-        return take_json(in, &r->head, r->body, ret);
+        return r->head.len > INBOX_AT_ONCE_MAX ? take_large(in, ret) :
+                                                 take_json(in, &r->head, r->body, ret);
     buf_clear(&in->bytes);
     (void)buf_append(&in->bytes, r->body, r->head.len, NULL);
     return INBOX_NOTHING;
@@ -309,12 +351,17 @@ static enum inbox_what take_head(struct inbox *in, struct inbox_item *ret)
     return INBOX_NOTHING;
 }
 
+static void item_init(struct inbox_item *item)
+{
+    memset(item, 0, offsetof(struct inbox_item, text));
+    item->text[0] = '\0';
+    item->err.code = ERR_NONE;
+    item->what = INBOX_NOTHING;
+}
+
 void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_item *ret)
 {
-    memset(ret, 0, offsetof(struct inbox_item, text));
-    ret->text[0] = '\0';
-    ret->err.code = ERR_NONE;
-    ret->what = INBOX_NOTHING;
+    item_init(ret);
     if (in->over)
         *len = 0;
     while (ret->what == INBOX_NOTHING && !in->over) {
@@ -337,4 +384,57 @@ void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_
                                 "what was started is no riddle-kernel of this version");
     }
     in->over = in->over || ret->what == INBOX_BROKEN || ret->what == INBOX_FLOOD;
+}
+
+/* ---- large messages ---- */
+
+void inbox_large_free(struct inbox_large *large)
+{
+    if (!large)
+        return;
+    buf_finish(&large->text);
+    json_decref(large->body);
+    free(large);
+}
+
+/* Members that are no text: `json` can be a file as it is; the runtime sends no large other one. */
+static void flatten_display(json_t *body)
+{
+    static const char *const others[] = { "data", "chart" };
+    const json_t *json = json_object_get(body, "json");
+    if (json && !json_is_string(json)) {
+        auto_free char *text = json_to_str(json);
+        if (text)
+            json_object_set_new(body, "json_text", json_string_nocheck(text));
+        json_object_del(body, "json");
+    }
+    for (size_t i = 0; i < ARRAY_SIZE(others); i++)
+        if (!json_is_string(json_object_get(body, others[i])))
+            json_object_del(body, others[i]);
+}
+
+void inbox_parse(struct inbox_large *large)
+{
+    const struct wire_head *h = &large->head;
+    if (wire_parse(h->type, buf_cstr(&large->text), h->len, &large->nodes, &large->body,
+                   &large->err) == 0 &&
+        h->type == WIRE_DISPLAY && large->nodes > INBOX_TREE_NODES_MAX)
+        flatten_display(large->body);
+    buf_finish(&large->text);
+}
+
+void inbox_parsed(struct inbox *in, struct inbox_large *large, struct inbox_item *ret)
+{
+    item_init(ret);
+    if (in->over) {
+        /* nothing follows any more */
+    } else if (large->err.code != ERR_NONE) {
+        ret->err = large->err;
+        ret->what = INBOX_BROKEN;
+        in->over = true;
+    } else if (is_expected(in, &large->head)) {
+        ret->what = take_body(in, &large->head, large->nodes, TAKE_PTR(large->body), ret);
+        in->over = ret->what == INBOX_BROKEN;
+    }
+    inbox_large_free(large);
 }

@@ -8,8 +8,9 @@
  * What costs what. A message that is unknown, too long or out of its place in the stream ends the
  * sandbox (INBOX_BROKEN). One that is known but not permitted now, of another request, or past what
  * is kept of its kind, is dropped by its head: its body is neither kept nor parsed. A body that is
- * taken is bounded in bytes and in values before it is parsed. All that one request may send, taken
- * or not, is bounded (INBOX_FLOOD). `ready` counts once.
+ * taken is bounded in bytes and in values before it is parsed; a long one is parsed by a worker
+ * (INBOX_LARGE), so that no message occupies the loop. All that one request may send, taken or not,
+ * is bounded (INBOX_FLOOD). `ready` counts once.
  */
 
 #include <stdbool.h>
@@ -23,6 +24,10 @@
 #define INBOX_DISPLAY_NODES_MAX 500000u
 #define INBOX_BYTES_MAX (INT64_C(256) << 20)
 #define INBOX_MESSAGES_MAX 100000
+/* Longer bodies are parsed by a worker. Those of most answers are some hundred bytes. */
+#define INBOX_AT_ONCE_MAX (8u << 10)
+/* A display with more values than this has them as text: see struct inbox_large. */
+#define INBOX_TREE_NODES_MAX 4000u
 
 enum inbox_what {
     INBOX_NOTHING,  /* all bytes were consumed */
@@ -33,12 +38,26 @@ enum inbox_what {
     INBOX_PROGRESS, /* fraction */
     INBOX_STEPS,    /* body: lines that a debugged run executed, an array of objects */
     INBOX_ASK,      /* id, text: what is wanted; body: its arguments */
+    INBOX_LARGE,    /* large: pass it to inbox_parse(), then to inbox_parsed() */
     INBOX_BROKEN,   /* the kernel broke the protocol; err. Nothing follows */
     INBOX_FLOOD,    /* it sent more than a request may. Nothing follows */
 };
 
+/*
+ * The body of a message on its way through a worker. A display's `json` of many values becomes
+ * `json_text` there, because a large tree costs time again whenever it is written and freed.
+ */
+struct inbox_large {
+    struct wire_head head;
+    struct buf text;
+    size_t nodes; /* the most that there may be; then how many there are */
+    json_t *body;
+    struct err err;
+};
+
 struct inbox_item {
     enum inbox_what what;
+    struct inbox_large *large; /* the receiver's to free, by inbox_parsed() or inbox_large_free() */
     json_t *body; /* the receiver's to free, or NULL */
     enum wire_verdict verdict;
     double fraction;
@@ -79,8 +98,14 @@ void inbox_end(struct inbox *in);
 
 /*
  * Consumes bytes up to the next item. Call it until it says INBOX_NOTHING, INBOX_BROKEN or
- * INBOX_FLOOD.
+ * INBOX_FLOOD. After INBOX_LARGE nothing is given to it before inbox_parsed().
  */
 void inbox_take(struct inbox *in, const char **bytes, size_t *len, struct inbox_item *ret);
+
+/* In any thread. */
+void inbox_parse(struct inbox_large *large);
+/* What the message says. Frees it. */
+void inbox_parsed(struct inbox *in, struct inbox_large *large, struct inbox_item *ret);
+void inbox_large_free(struct inbox_large *large);
 
 #endif

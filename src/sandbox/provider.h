@@ -120,6 +120,11 @@ struct provider_ops {
      * without control groups holds it still.
      */
     void (*set_busy)(struct kernel_link *l, bool busy);
+    /*
+     * No bytes of the control stream are delivered until it goes on, nor the end of the kernel.
+     * Called from within control() or from the loop; what has come by then is delivered later.
+     */
+    void (*pause_control)(struct kernel_link *l, bool paused);
     /* Delivers now what has arrived on stdout and stderr: what a kernel wrote before an answer is shown before it. */
     void (*drain)(struct kernel_link *l);
     int (*limit)(struct kernel_link *l, const struct sandbox_limits *limits, struct err *err);

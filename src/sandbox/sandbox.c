@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sandbox/inbox.h"
+#include "sandbox/parsing.h"
 #include "sandbox/sandbox_impl.h"
 
 #define INTERRUPT_GRACE_MS 800
@@ -29,6 +30,8 @@ struct sandbox {
     struct kernel_link *link;
     const struct provider_ops *ops;
     struct inbox inbox;
+    struct parsing *parsing; /* of a message; nothing is read from the kernel meanwhile */
+    struct buf behind;       /* what had been read behind that message */
     struct sandbox_limits limits;
     bool died_early; /* before it was ready */
     bool broken; /* it broke the protocol and was killed */
@@ -147,6 +150,8 @@ static void free_sandbox(struct sandbox *sb)
 {
     if (sb->timer)
         uv_close((uv_handle_t *)sb->timer, free_timer);
+    parsing_forget(sb->parsing);
+    buf_finish(&sb->behind);
     inbox_finish(&sb->inbox);
     run_result_finish(&sb->result);
     json_decref(sb->rejects);
@@ -635,6 +640,17 @@ static enum err_code code_of_failure(const struct sandbox *sb, const struct err 
     return is_ours ? ERR_ISOLATION : err->code;
 }
 
+/* In the result `json` is a value, however large. */
+static void keep_display(struct sandbox *sb, json_t *display)
+{
+    const json_t *text = json_object_get(display, "json_text");
+    json_t *value = NULL;
+    if (text && json_parse(json_string_value(text), json_string_length(text), &value, NULL) == 0)
+        json_object_set_new(display, "json", value);
+    json_object_del(display, "json_text");
+    json_array_append(sb->result.displays, display);
+}
+
 /* Everything but an answer. Negative when the kernel could not start. */
 static int take_item(struct sandbox *sb, const struct inbox_item *item, struct err *err)
 {
@@ -645,7 +661,12 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     case INBOX_FAILED:
         if (!sb->inbox.ready || item->err.code == ERR_PROTOCOL)
             return err_set(err, code_of_failure(sb, &item->err), "%s", item->err.message);
-        give_up(sb, VERDICT_KILLED, "the kernel failed: ", item->err.message, "");
+        if (sb->state == STATE_INTERRUPTING) {
+            sb->broken = true;
+            begin_kill(sb, sb->stop_reason); /* its failure is the interrupt's doing */
+        } else {
+            give_up(sb, VERDICT_KILLED, "the kernel failed: ", item->err.message, "");
+        }
         break;
     case INBOX_BROKEN:
         if (!sb->inbox.ready)
@@ -659,7 +680,7 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
         break;
     case INBOX_DISPLAY:
         if (!sb->events.display || !sb->events.display(sb->events.arg, item->body))
-            json_array_append(sb->result.displays, item->body);
+            keep_display(sb, item->body);
         break;
     case INBOX_STEPS:
         if (sb->events.steps)
@@ -672,6 +693,7 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     case INBOX_ASK:
         take_question(sb, item);
         break;
+    case INBOX_LARGE:
     case INBOX_ANSWER:
     case INBOX_NOTHING:
         break;
@@ -679,29 +701,48 @@ static int take_item(struct sandbox *sb, const struct inbox_item *item, struct e
     return 0;
 }
 
-/*
- * The answer is passed on last: its receiver may end the sandbox. What comes behind it is dropped.
- */
-static void on_control(void *arg, const char *bytes, size_t len)
+static void on_parsed(void *arg, struct inbox_large *large);
+
+/* The message at hand goes to a worker, and the rest waits for it. */
+static void begin_parsing(struct sandbox *sb, struct inbox_large *large, const char *behind,
+                          size_t len, struct inbox_item *ret)
 {
-    struct sandbox *sb = arg;
+    sb->parsing = parsing_begin(sb->link->provider->loop, large, on_parsed, sb);
+    if (!sb->parsing) {
+        inbox_parse(large);
+        inbox_parsed(&sb->inbox, large, ret);
+        return;
+    }
+    buf_init(&sb->behind, SIZE_MAX);
+    (void)buf_append(&sb->behind, behind, len, NULL);
+    sb->ops->pause_control(sb->link, true);
+    ret->what = INBOX_NOTHING;
+}
+
+/*
+ * Takes an item and those in the bytes that follow. The answer is passed on last: its receiver may
+ * end the sandbox. What comes behind it is dropped.
+ */
+static void take_items(struct sandbox *sb, struct inbox_item *item, const char *bytes, size_t len)
+{
     struct err err = ERR_INIT;
-    struct inbox_item item;
     enum wire_verdict verdict = WIRE_VERDICT_ERROR;
     json_t *answer = NULL;
     int r = 0;
-    if (sb->gone)
-        return;
-    do {
-        inbox_take(&sb->inbox, &bytes, &len, &item);
-        if (item.what == INBOX_ANSWER) {
-            verdict = item.verdict;
-            answer = TAKE_PTR(item.body);
+    for (;;) {
+        if (item->what == INBOX_LARGE)
+            begin_parsing(sb, item->large, bytes, len, item);
+        if (item->what == INBOX_ANSWER) {
+            verdict = item->verdict;
+            answer = TAKE_PTR(item->body);
         } else if (!answer && sb->state != STATE_IDLE) {
-            r = take_item(sb, &item, &err);
+            r = take_item(sb, item, &err);
         }
-        json_decref(item.body);
-    } while (r == 0 && item.what != INBOX_NOTHING && !sb->inbox.over);
+        json_decref(item->body);
+        if (r < 0 || sb->parsing || sb->inbox.over || (item->what == INBOX_NOTHING && len == 0))
+            break;
+        inbox_take(&sb->inbox, &bytes, &len, item);
+    }
     if (r < 0) {
         abandon(sb, &err);
     } else if (answer) {
@@ -711,6 +752,35 @@ static void on_control(void *arg, const char *bytes, size_t len)
         }
         take_result(sb, verdict, answer);
     }
+}
+
+static void on_control(void *arg, const char *bytes, size_t len)
+{
+    struct sandbox *sb = arg;
+    struct inbox_item item;
+    if (sb->gone)
+        return;
+    if (sb->parsing) { /* a provider had read it already */
+        (void)buf_append(&sb->behind, bytes, len, NULL);
+        return;
+    }
+    inbox_take(&sb->inbox, &bytes, &len, &item);
+    take_items(sb, &item, bytes, len);
+}
+
+static void on_parsed(void *arg, struct inbox_large *large)
+{
+    struct sandbox *sb = arg;
+    struct inbox_item item;
+    auto_buf struct buf behind = sb->behind;
+    buf_init(&sb->behind, 0);
+    sb->parsing = NULL;
+    inbox_parsed(&sb->inbox, large, &item);
+    sb->ops->pause_control(sb->link, false);
+    if (sb->gone)
+        json_decref(item.body);
+    else
+        take_items(sb, &item, behind.data, behind.len);
 }
 
 static void on_output(void *arg, bool is_stderr, const char *bytes, size_t len)
@@ -781,6 +851,8 @@ static void on_exited(void *arg, const struct kernel_exit *how)
     }
     if (sb->state == STATE_IDLE)
         return;
+    parsing_forget(sb->parsing); /* what it said last does not matter: it was ended from outside */
+    sb->parsing = NULL;
     if (!sb->inbox.ready && sb->state == STATE_RUNNING) {
         struct err err = ERR_INIT;
         sb->died_early = true;

@@ -1,8 +1,10 @@
 """Cells that write to descriptor 3, on which their kernel speaks to riddle. The run alone suffers: it ends in a verdict, and a capsule
 tells that it ran. tests/jail/test_protocol.py has every message that riddle must refuse; here the whole server is in between."""
 
+import re
+
 import pytest
-from attack import ALICE, python
+from attack import ALICE, BOB, python
 
 FRAMES = """
 import json, os, socket, struct, time
@@ -61,16 +63,49 @@ FLOODS = {
 }
 
 
+LONG_TURN_S = "0.05"
+
+
+def long_turns(server):
+    """Turns of riddle's loop that took more processor time than this. What else runs on the machine does not change it."""
+    said = server.get("/metrics", key=BOB).body.decode()
+    counts = {le: int(n) for le, n in re.findall(r'^riddle_loop_cpu_seconds_bucket{le="([^"]+)"} (\d+)', said, re.M)}
+    return counts["+Inf"] - counts[LONG_TURN_S]
+
+
 @pytest.mark.parametrize("name", FLOODS)
 def test_floods_end_in_a_verdict(server, bob, name):
     """… and cost neither memory nor time of others."""
-    before = server.status_kb("VmRSS")
+    before, turns = server.status_kb("VmRSS"), long_turns(server)
     said = python(server, FRAMES + FLOODS[name] + "\nwhile True: say(data)", timeout_seconds=20)
     assert said.status == 200, said.body[:1000]
     result = said.json["result"]
     assert result["verdict"] in ("output", "killed"), result["verdict"]
     assert server.get(f"/runs/{said.json['run_id']}", key=ALICE).json["verdict"] == result["verdict"]
     assert server.status_kb("VmRSS") - before < 128 * MB
+    assert long_turns(server) == turns
+
+
+ANSWERS = {"wide": (60000, "[0] * 60000"), "nested": (1, "[[[]] * 100000]")}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_answers_of_many_values(server, bob, name):
+    """… are parsed beside the loop."""
+    width, row = ANSWERS[name]
+    turns = long_turns(server)
+    said = python(server, FRAMES + f"say(frame('result', {{'verdict': 'ok', 'exec_time_ms': 1, 'columns': ['c'] * {width}, "
+                  f"'types': ['I'] * {width}, 'rows': [{row}], 'row_count': 1, 'truncated': False}}))\ntime.sleep(30)")
+    assert said.json["result"]["verdict"] == "ok" and len(said.json["result"]["columns"]) == width
+    assert long_turns(server) == turns
+
+
+def test_a_figure_of_many_values_is_a_file(server, bob):
+    said = python(server, "class Many:\n    def _repr_json_(self): return [{'n': i} for i in range(30000)]\ndisplay(Many())")
+    (output,) = said.json["result"]["outputs"]
+    assert "json" not in output and output["json_bytes"] > 200000
+    got = server.get(output["json_url"], key=ALICE)
+    assert got.status == 200 and got.json == [{"n": i} for i in range(30000)]
 
 
 def test_many_flooding_cells_at_once(server, bob):

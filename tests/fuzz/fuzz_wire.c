@@ -167,12 +167,16 @@ static void try_stream(enum wire_type request, size_t step, const struct buf *se
         struct inbox_item item;
         do {
             inbox_take(&in, &p, &left, &item);
+            if (item.what == INBOX_LARGE) {
+                inbox_parse(item.large);
+                inbox_parsed(&in, item.large, &item);
+            }
             check_item(&item);
             ready += item.what == INBOX_READY;
             answers += item.what == INBOX_ANSWER;
             if (item.body)
                 json_array_append_new(kept, item.body);
-        } while (item.what != INBOX_NOTHING && !in.over);
+        } while ((item.what != INBOX_NOTHING || left) && !in.over);
     }
     /* `ready` counts once, and a request has one answer. */
     if (ready > 1 || answers > 1)

@@ -268,7 +268,7 @@ static void take_frames(struct docker_link *l)
     int r = 0;
     l->handling = true; /* events may release the link */
     while (r == 0 && !l->released && !l->base.dead && !l->inbound.under_way &&
-           (r = mux_reader_next(&l->in, &f, &err)) == 1)
+           !l->control_paused && (r = mux_reader_next(&l->in, &f, &err)) == 1)
         r = take_frame(l, &f, &err);
     if (r < 0 && !l->released)
         docker_link_fail(l, &err);
@@ -276,7 +276,7 @@ static void take_frames(struct docker_link *l)
     if (l->released)
         free_if_done(l);
     else if (l->stream)
-        engine_stream_read(l->stream, !l->inbound.under_way);
+        engine_stream_read(l->stream, !l->inbound.under_way && !l->control_paused);
 }
 
 static void on_data(void *arg, bool is_stderr, const char *bytes, size_t len)
@@ -298,6 +298,22 @@ static void on_data(void *arg, bool is_stderr, const char *bytes, size_t len)
     } else {
         take_frames(l);
     }
+}
+
+static void on_resume(uv_timer_t *h)
+{
+    take_frames(h->data);
+}
+
+/* The timer was the spawn's, which is over. */
+static void docker_pause_control(struct kernel_link *link, bool paused)
+{
+    struct docker_link *l = of(link);
+    l->control_paused = paused;
+    if (paused && l->stream && !l->handling)
+        engine_stream_read(l->stream, false);
+    if (!paused && !l->base.dead)
+        uv_timer_start(&l->timer, on_resume, 0, 0);
 }
 
 void docker_inbound_ready(struct docker_link *l, const struct err *err)
@@ -714,6 +730,7 @@ const struct provider_ops docker_provider = {
     .start = docker_start,
     .send = docker_send,
     .set_busy = docker_set_busy,
+    .pause_control = docker_pause_control,
     .drain = docker_drain,
     .limit = docker_limit,
     .interrupt = docker_interrupt,

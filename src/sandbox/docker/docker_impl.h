@@ -136,6 +136,7 @@ struct docker_link {
     bool waits;                /* in the pool */
     bool paused, want_paused, is_changing; /* … which takes a call */
     bool updating, busy, handling;
+    bool control_paused; /* no frame is taken */
     bool exit_told; /* the relay has said how the kernel ended */
     bool removed;   /* the container has been or is being removed */
     bool released, timer_closed, stream_closed;

@@ -30,8 +30,6 @@
 #include "sandbox/local/local_impl.h"
 #include "sandbox/local/watchdog.h"
 
-/* Bytes taken from one descriptor in one turn of the loop: a kernel that never stops sending must not keep it to itself. */
-#define READ_MAX_BYTES (256 << 10)
 /* Requests that the kernel has not taken yet. */
 #define UNSENT_MAX_BYTES (WIRE_REQUEST_MAX + (2u << 20))
 /* Without control groups memory is looked at this often, or more seldom where looking takes long. */
@@ -82,9 +80,11 @@ static void close_link(struct local_link *l)
             uv_close((uv_handle_t *)&l->polls[i], free_link);
     uv_close((uv_handle_t *)&l->watch, free_link);
     uv_close((uv_handle_t *)&l->settle, free_link);
+    local_end_rest(l);
+    uv_close((uv_handle_t *)&l->rest, free_link);
 }
 
-static void signal_kernel(struct local_link *l, int sig)
+void local_signal(struct local_link *l, int sig)
 {
     if (!l->base.dead)
         (void)proc_pidfd_signal(l->kernel.pidfd, sig, NULL);
@@ -92,8 +92,10 @@ static void signal_kernel(struct local_link *l, int sig)
 
 static void local_kill(struct kernel_link *link)
 {
-    signal_kernel(of(link), SIGKILL);
+    local_signal(of(link), SIGKILL);
 }
+
+static void watch_end(struct local_link *l);
 
 static void local_release(struct kernel_link *link)
 {
@@ -107,122 +109,36 @@ static void local_release(struct kernel_link *link)
         close(TAKE_FD(l->passed)); /* its reader ends */
     if (l->passed_base >= 0)
         close(TAKE_FD(l->passed_base));
-    if (l->base.dead)
+    if (l->base.dead) {
         close_link(l);
-    else
-        signal_kernel(l, SIGKILL); /* on_pidfd closes it */
-}
-
-/* ---- reading ---- */
-
-static void deliver(struct local_link *l, int end, const char *bytes, size_t len)
-{
-    if (!l->base.events)
         return;
-    if (end == END_CONTROL)
-        l->base.events->control(l->base.arg, bytes, len);
-    else
-        l->base.events->output(l->base.arg, end == END_ERR, bytes, len);
-}
-
-static int fd_at(const struct local_link *l, int end)
-{
-    return end == END_CONTROL ? l->kernel.control : end == END_OUT ? l->kernel.out : l->kernel.errout;
-}
-
-static void end_of_file(struct local_link *l, int end)
-{
-    uv_poll_stop(&l->polls[end]);
-    l->ended[end] = true;
-    /* Without its control socket a kernel cannot answer any more; if it is not dead already, it is now. */
-    if (end == END_CONTROL)
-        signal_kernel(l, SIGKILL);
-}
-
-/* Takes what is there, up to a bound. True if there may be more. */
-static bool read_end(struct local_link *l, int end)
-{
-    char chunk[65536];
-    for (size_t got = 0; got < READ_MAX_BYTES;) {
-        if (l->ended[end] || !l->base.events)
-            return false;
-        ssize_t n = read(fd_at(l, end), chunk, sizeof(chunk)); /* descriptors that a kernel attaches are discarded */
-        if (n > 0) {
-            got += (size_t)n;
-            deliver(l, end, chunk, (size_t)n);
-            if ((size_t)n < sizeof(chunk) && end == END_CONTROL)
-                return true;
-        } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
-            end_of_file(l, end);
-        } else if (errno == EAGAIN) {
-            return false;
-        }
     }
-    return true;
+    local_signal(l, SIGKILL); /* on_pidfd closes it */
+    watch_end(l);
 }
 
-static void local_drain(struct kernel_link *link)
-{
-    (void)read_end(of(link), END_OUT);
-    (void)read_end(of(link), END_ERR);
-}
-
-static void on_readable(uv_poll_t *h, int status, int events);
-
-void local_poll_control(struct local_link *l)
-{
-    bool writes = l->unsent.len > 0 && !l->unsealing; /* nothing comes before the start */
-    if (!l->ended[END_CONTROL] && l->busy)
-        uv_poll_start(&l->polls[END_CONTROL], UV_READABLE | (writes ? UV_WRITABLE : 0),
-                      on_readable);
-}
-
-/* 0, or UNAVAILABLE when nobody is there to take it. */
-static int flush(struct local_link *l, struct err *err)
-{
-    while (l->unsent.len > 0) {
-        ssize_t n = send(l->kernel.control, l->unsent.data, l->unsent.len, MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n > 0)
-            buf_consume(&l->unsent, (size_t)n);
-        else if (n < 0 && errno != EINTR)
-            return errno == EAGAIN ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
-    }
-    return 0;
-}
-
-static void on_readable(uv_poll_t *h, int status, int events)
-{
-    struct local_link *l = h->data;
-    int end = (int)(h - l->polls);
-    (void)status; /* a broken descriptor shows when it is read */
-    if (end == END_CONTROL && (events & UV_WRITABLE) && !l->ended[end]) {
-        struct err ignored = ERR_INIT; /* the kernel's end is noticed by its pidfd */
-        (void)flush(l, &ignored);
-        if (l->unsent.len == 0)
-            local_poll_control(l);
-    }
-    /* What was printed before an answer is shown before it. */
-    if (end == END_CONTROL)
-        local_drain(&l->base);
-    if (!(events & UV_WRITABLE) || (events & UV_READABLE))
-        (void)read_end(l, end);
-}
+/* ---- the end of a kernel ---- */
 
 /* Every process of the kernel is gone. */
 static void on_pidfd(uv_poll_t *h, int status, int events)
 {
     struct local_link *l = h->data;
     (void)status, (void)events;
+    /* What it left in its pipes and its socket comes before the news of its end. */
+    static const int order[] = { END_OUT, END_ERR, END_CONTROL };
+    for (size_t i = 0; i < ARRAY_SIZE(order); i++)
+        while (local_read_end(l, order[i]))
+            ;
+    l->exit_waits = l->control_paused && l->base.events;
+    if (l->exit_waits) {
+        uv_poll_stop(h);
+        return;
+    }
     pid_t pid = wait4(l->kernel.pid, &l->wait_status, WNOHANG, &l->usage);
     if (pid == 0 || (pid < 0 && errno == EINTR))
         return;
     uv_poll_stop(h);
     uv_timer_stop(&l->watch);
-    /* What it left in its pipes and its socket comes before the news of its end. */
-    static const int order[] = { END_OUT, END_ERR, END_CONTROL };
-    for (size_t i = 0; i < ARRAY_SIZE(order); i++)
-        while (read_end(l, order[i]))
-            ;
     l->base.dead = true;
     if (l->released) {
         close_link(l);
@@ -239,6 +155,24 @@ static void on_pidfd(uv_poll_t *h, int status, int events)
         l->base.events->exited(l->base.arg, &how);
 }
 
+/* The end of the kernel, if that is what waits, is told by the loop. */
+static void watch_end(struct local_link *l)
+{
+    if (!l->exit_waits)
+        return;
+    l->exit_waits = false;
+    uv_poll_start(&l->polls[END_PIDFD], UV_READABLE, on_pidfd);
+}
+
+static void local_pause_control(struct kernel_link *link, bool paused)
+{
+    struct local_link *l = of(link);
+    l->control_paused = paused;
+    local_poll_control(l);
+    if (!paused)
+        watch_end(l);
+}
+
 /* ---- memory without control groups ---- */
 
 static void on_watch(uv_timer_t *h)
@@ -247,7 +181,7 @@ static void on_watch(uv_timer_t *h)
     int64_t begun_us = clock_now_us();
     if (watchdog_used_kb(l->kernel.pid, l->pids, l->kernel.shared_kb) * 1024 > l->memory_bytes) {
         l->over_memory = true;
-        signal_kernel(l, SIGKILL);
+        local_signal(l, SIGKILL);
         return;
     }
     int64_t next = MAX_OF((int64_t)WATCHDOG_MS, (clock_now_us() - begun_us) * WATCHDOG_SHARE / 1000);
@@ -262,7 +196,7 @@ static void hold(struct local_link *l)
         return;
     l->held = true;
     if (!watchdog_stop(l->kernel.pid, l->pids))
-        signal_kernel(l, SIGKILL);
+        local_signal(l, SIGKILL);
 }
 
 static void let_go(struct local_link *l)
@@ -319,7 +253,7 @@ static void local_freeze(struct kernel_link *link, link_done_fn done, void *arg)
     } else if (!watchdog_stop(l->kernel.pid, l->pids)) {
         (void)err_set(&l->settle_err, ERR_UNAVAILABLE,
                       "the kernel starts processes faster than they can be stopped");
-        signal_kernel(l, SIGKILL);
+        local_signal(l, SIGKILL);
     }
     settle(l, done, arg);
 }
@@ -347,14 +281,9 @@ static void local_set_busy(struct kernel_link *link, bool busy)
     if (l->busy == busy || l->base.dead)
         return;
     l->busy = busy;
-    for (int end = END_OUT; end <= END_ERR; end++) {
-        if (l->ended[end])
-            continue;
-        if (busy)
-            uv_poll_start(&l->polls[end], UV_READABLE, on_readable);
-        else
-            uv_poll_stop(&l->polls[end]);
-    }
+    if (busy)
+        local_end_rest(l); /* a client asks for more */
+    local_poll_output(l);
     if (busy) {
         let_go(l);
         local_poll_control(l);
@@ -455,7 +384,7 @@ static int local_limit(struct kernel_link *link, const struct sandbox_limits *li
 
 static void local_interrupt(struct kernel_link *link)
 {
-    signal_kernel(of(link), SIGINT);
+    local_signal(of(link), SIGINT);
 }
 
 /* Processor time of the kernel so far, its ended children not included while it lives. */
@@ -525,8 +454,9 @@ static int make_link(struct local *p, struct local_spawn *s, struct kernel_link 
     p->n_links++;
     uv_timer_init(p->base.loop, &l->watch);
     uv_timer_init(p->base.loop, &l->settle);
-    l->watch.data = l->settle.data = l;
-    l->open_handles = 2;
+    uv_timer_init(p->base.loop, &l->rest);
+    l->watch.data = l->settle.data = l->rest.data = l;
+    l->open_handles = 3;
     l->passed = l->passed_base = l->image = l->image_base = -1;
     l->kind = s->spec.kind;
     int r = 0;
@@ -830,6 +760,7 @@ const struct provider_ops local_provider = {
     .start = local_start,
     .send = local_send,
     .set_busy = local_set_busy,
+    .pause_control = local_pause_control,
     .drain = local_drain,
     .limit = local_limit,
     .interrupt = local_interrupt,

@@ -85,6 +85,7 @@ struct local {
         unsigned generation;
     } bases[_RUN_KIND_MAX]; /* the last ones that were made */
     size_t n_links; /* not yet freed */
+    int n_resting;
     atomic_bool closing; /* no zygote is started any more; read by spawns */
     void (*closed)(void *arg);
     void *closed_arg;
@@ -107,6 +108,9 @@ struct local_link {
     /* End of file, or broken; closed with the link, because the loop knows it by its number. */
     bool ended[END_PIDFD];
     bool busy, held, frozen;
+    bool control_paused, exit_waits; /* for the control stream to go on */
+    uv_timer_t rest;                 /* nothing is read until then */
+    bool resting;
     uv_timer_t settle; /* tells that the kernel is frozen or thawed */
     link_done_fn settled;
     void *settled_arg;
@@ -137,10 +141,20 @@ static inline struct local *provider_of(const struct local_link *l)
     return (struct local *)l->base.provider;
 }
 
-/* What could not be sent is sent when it can be. */
-void local_poll_control(struct local_link *l);
+void local_signal(struct local_link *l, int sig);
 /* Something that kept the link is over. */
 void local_put_link(struct local_link *l);
+
+/* ---- reading.c ---- */
+
+/* Takes what is there, up to a bound. True if there may be more. */
+bool local_read_end(struct local_link *l, int end);
+void local_drain(struct kernel_link *link);
+/* Reads, and sends what could not be sent, or leaves the control socket alone. */
+void local_poll_control(struct local_link *l);
+/* Reads stdout and stderr, or leaves them alone. */
+void local_poll_output(struct local_link *l);
+void local_end_rest(struct local_link *l);
 
 /* ---- local.c, local_probe.c ---- */
 

@@ -40,6 +40,10 @@ static enum inbox_what take(const char *bytes, size_t len)
 {
     json_decref(item.body);
     inbox_take(&in, &bytes, &len, &item);
+    if (item.what == INBOX_LARGE) {
+        inbox_parse(item.large);
+        inbox_parsed(&in, item.large, &item);
+    }
     return item.what;
 }
 
