@@ -1,4 +1,4 @@
-"""One Chromium with one page and one server for all tests; the page forgets between them."""
+"""One browser and one server for all tests; the page forgets between them."""
 
 import sys
 from pathlib import Path
@@ -8,7 +8,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration"))
 
 from api import generate_sets  # noqa: E402
-from chromium import Chromium  # noqa: E402
+from driver import Browser  # noqa: E402
 from server import Server  # noqa: E402
 
 
@@ -22,20 +22,16 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
-    with Chromium(tmp_path_factory.mktemp("chromium")) as browser:
+    with Browser(tmp_path_factory.mktemp("browser")) as browser:
         yield browser
 
 
-@pytest.fixture(scope="session")
-def tab(browser):
-    return browser.page()
-
-
 @pytest.fixture
-def blank(tab):
-    """A page before it is opened."""
-    tab.forget()
-    return tab
+def blank(browser, request):
+    """A page before it is opened. A test is on a phone by its parameter `phone`, or by its mark."""
+    parameters = getattr(getattr(request.node, "callspec", None), "params", {})
+    phone = parameters.get("phone", request.node.get_closest_marker("phone"))
+    return browser.page("phone" if phone else "desktop")
 
 
 @pytest.fixture

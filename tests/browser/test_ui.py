@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from scripted_model import Raw, ScriptedModel, calls, delta, stream_bytes, text
-from server import Server
+from server import Server, wait_until
 from steps import BARS, IDLE, LAST, ask, cells, choose, events, stays_inside, upload
 
 # ---- loading ----
@@ -31,9 +31,7 @@ def test_policy_lets_nothing_else_in(page):
                     "document.body.append(Object.assign(document.createElement('img'), {src: 'http://127.0.0.2:9/x.png'}))"):
         before = len(page.problems)
         page.eval(f"void ({attempt})")
-        page.wait("true")
-        while len(page.problems) == before:
-            page.browser.pump(5)
+        wait_until(lambda: len(page.problems) > before, "a violation that is told")
         assert "Content Security Policy" in page.problems[-1]
     assert page.eval("window.hit") is None
 
@@ -118,7 +116,7 @@ def test_large_figure_is_fetched(page, server):
 def test_enter_sends_and_shift_enter_does_not(page):
     page.click("#question")
     page.type("SQL: SELECT 1 AS one,")
-    page.press("Enter", shift=True)
+    page.press("Shift", "Enter")
     page.type("2 AS two")
     assert page.eval("document.getElementById('question').value") == "SQL: SELECT 1 AS one,\n2 AS two"
     assert page.eval("document.querySelectorAll('.turn').length") == 0
@@ -154,7 +152,7 @@ def test_hostile_data_stays_text(page, tmp_path):
                     f'"<script>window.hit=1</script>","<img src=x onerror=window.hit=2>",9007199254740993\n'
                     f'"{long}","</textarea><svg onload=window.hit=3>",-9223372036854775807\n')
     upload(page, path)
-    page.size(390, 800, phone=True)
+    page.size(390, 800)
     turn = ask(page, "SQL: SELECT * REPLACE (CAST(big AS BIGINT) AS big) FROM hostile")  # digits of an id are text
     assert page.texts(f"{turn} th button")[0] == "<b id=hit>name</b>"
     rows = cells(page, turn)
@@ -383,7 +381,7 @@ def test_a_choice_runs_its_own_plan(page):
         {"reading": "count of `orders`", "plan": plan}, {"reading": "other", "plan": plan}]})), "text/event-stream")
     turn = ask(page, "anything")
     assert page.text(f"{turn} .text") == "Which?" and page.texts(f"{turn} .chips button") == ["count of orders", "other"]
-    page.fakes.clear()
+    page.unfake()
     page.click(f"{turn} .chips button")
     page.wait(f"document.querySelectorAll('.turn').length === 2 && {IDLE}")
     assert page.text(f"{LAST} .question") == "count of orders"
@@ -411,7 +409,7 @@ def test_charts(page, mark, encoding, selector, count):
     texts = page.eval(f"[...document.querySelectorAll('{turn} .chart svg text')].map(t => t.textContent)")
     if mark in ("bar", "line"):
         assert {"a", "b"} <= set(texts)  # the legend
-    page.size(390, 800, phone=True)
+    page.size(390, 800)
     page.wait(f"document.querySelector('{turn} .chart svg').getBoundingClientRect().width < 390")
     outside = page.eval(f"""(box => [...document.querySelectorAll('{marks}')].filter(e => {{
         const r = e.getBoundingClientRect(); return r.left < box.left - 4 || r.right > box.right + 4 || r.top < box.top - 4 || r.bottom > box.bottom + 4;
@@ -432,7 +430,7 @@ def test_charts_of_any_numbers_end(page, values):
         turn = ask(page, "anything")
         page.wait(f"document.querySelector('{turn} .chart svg')")
         assert page.eval(f"document.querySelectorAll('{turn} .chart svg text').length") < 100
-        page.fakes.clear()
+        page.unfake()
     assert page.problems == []
 
 
@@ -441,18 +439,18 @@ def test_csv_has_no_formulas(page):
     rows = {"columns": ["=1+1", "n"], "types": ["VARCHAR", "DOUBLE"], "rows": [["=cmd|' /C calc'!A0", -5], ["@SUM(1)", 2], ["-12.5", 3], ["+x", 4], ["a-b", 5]]}
     page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "result": rows})), "text/event-stream")
     turn = ask(page, "anything")
-    page.eval("URL.createObjectURL = blob => { blob.text().then(text => window.saved = text); return '#'; }")
-    page.eval(f"[...document.querySelectorAll('{turn} .bar button')].find(b => b.textContent === 'CSV').click()")
-    assert page.wait("window.saved").splitlines() == ["'=1+1,n", "'=cmd|' /C calc'!A0,-5", "'@SUM(1),2", "-12.5,3", "'+x,4", "a-b,5"]
+    page.click(f"{turn} .bar button", "CSV")
+    assert page.saved(".csv")[1].decode().splitlines() == ["'=1+1,n", "'=cmd|' /C calc'!A0,-5", "'@SUM(1),2", "-12.5,3", "'+x,4", "a-b,5"]
 
 
 # ---- small and dark ----
 
 
+@pytest.mark.phone
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_phone(page, scheme):
     page.scheme(scheme)
-    page.size(360, 700, phone=True)
+    page.size(360, 700)
     assert stays_inside(page)
     ask(page, "SQL: SELECT *, 'a rather long text that goes on and on' AS words FROM orders LIMIT 30")
     ask(page, "SQL: SELECT " + ", ".join(f"{n} AS a_column_with_a_long_name_{n}" for n in range(20)))

@@ -91,8 +91,8 @@ def test_step_through(page, server, axe):  # noqa: F811
     do(page, "Continue", "Breakpoint: line 5 runs next")
     page.click("#debug .controls button", "Continue")
     page.wait("document.querySelector('#debug .timeline small').innerText === '7 of 7 steps'")
-    for width, phone in ((1280, False), (390, True)):
-        page.size(width, 800, phone=phone)
+    for width in (1280, 390):
+        page.size(width, 800)
         for scheme in ("light", "dark"):
             page.scheme(scheme)
             page.eval("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))")

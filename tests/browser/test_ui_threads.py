@@ -20,14 +20,6 @@ def act(page, title, what):
     page.click("#threads [role=menuitem]", what)
 
 
-def saved(page):
-    """Texts of files that the page hands out, by name."""
-    page.eval("window.saved = {}; HTMLAnchorElement.prototype.click = function () { const name = this.download; "
-              "fetched.get(this.href).text().then(text => { window.saved[name] = text; }); }; "
-              "window.fetched = new Map(); const make = URL.createObjectURL; "
-              "URL.createObjectURL = blob => { const url = make.call(URL, blob); fetched.set(url, blob); return url; }; 0")
-
-
 def test_rename_pin_and_find(page, server):
     ask(page, "SQL: SELECT 1 AS first_of_all")
     first = page.eval("location.pathname")
@@ -59,26 +51,26 @@ def test_rename_pin_and_find(page, server):
     assert page.eval("window.hit ?? null") is None and page.problems == []
 
 
-def test_two_tabs_follow_each_other(page, browser, server):
+def test_two_tabs_follow_each_other(page, server):
     ask(page, "PYTHON: kept = 41")
-    other = browser.page()
+    other = page.sibling()
     try:
         other.open(f"http://127.0.0.1:{server.port}{page.eval('location.pathname')}")
         other.wait("document.querySelectorAll('.turn').length === 1")
-        page.call("Page.bringToFront")
+        page.front()
         turn = ask(page, "PYTHON: print('begun', flush=True)\nwhile True: pass", wait=False)
-        other.call("Page.bringToFront")
+        other.front()
         other.wait(f"document.querySelector('{turn} .live')?.textContent.includes('begun')")  # while it runs
         other.click("#stop")
         page.wait(IDLE)  # in the background
         other.wait(IDLE)
         assert "Stopped before it was finished." in page.text(turn) and "Stopped before it was finished." in other.text(turn)
         ask(other, "PYTHON: print(kept + 1)")
-        page.call("Page.bringToFront")
+        page.front()
         page.wait(f"document.querySelectorAll('.turn').length === 3 && document.querySelector('{LAST} .output')?.innerText === '42'")
         assert other.problems == [] and page.problems == []
     finally:
-        browser.call("Target.closeTarget", targetId=other.call("Target.getTargetInfo")["targetInfo"]["targetId"])
+        other.close()
 
 
 def test_data_panel(page, tmp_path):
@@ -164,13 +156,12 @@ def test_thread_as_files(page):
     choose(page, "Support Tickets")
     ask(page, "how many tickets by priority?")
     ask(page, "PYTHON: print('a | b')")
-    saved(page)
     title = "how many tickets by priority?"
     act(page, title, "Save as Markdown")
-    text = page.wait("Object.entries(window.saved).find(([name]) => name.endsWith('.md'))?.[1]")
+    text = page.saved(".md")[1].decode()
     assert text.startswith(f"# {title}\n\n## {title}\n") and "| priority |" in text and "```sql" in text and "```python\nprint('a | b')" in text
     act(page, title, "Save as HTML")
-    text = page.wait("Object.entries(window.saved).find(([name]) => name.endsWith('.html'))?.[1]")
+    text = page.saved(".html")[1].decode()
     assert "<th>priority</th>" in text and "default-src 'none'" in text
 
 
