@@ -297,7 +297,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-sandbox bench-flood bench-database bench-threads bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-page bench-sandbox bench-flood bench-database bench-threads bench-docker \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -400,6 +400,10 @@ bench-threads: all ## Measure images of threads, and check many threads that go 
 
 bench-planner: all ## Score the planner without a model on the question sets beside the project
 	$(Q)bench/planner $(BUILD)
+
+bench-page: all ## Measure the page in Chromium: its first load, long answers and large results
+	$(Q)scripts/install-deps run build test
+	$(Q)RIDDLE_BUILD=$(BUILD) bench/page $(BENCH_FLAGS)
 
 bench-sandbox: all ## Measure executions of /sandbox from request to answer
 	$(Q)bench/sandbox $(BENCH_FLAGS)

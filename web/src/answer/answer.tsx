@@ -11,7 +11,6 @@ import { bytes, plain, seconds } from '../shared/text';
 import { ChartView } from './chart';
 import { Confirm } from './confirm';
 import { Figure } from './figure';
-import { Markdown } from './markdown';
 import { printed } from './printed';
 import { Ran } from './ran';
 import { ResultView } from './result';
@@ -30,11 +29,23 @@ async function download(path: string) {
 
 const Chips = ({ children }: { children: preact.ComponentChildren }) => <div class="chips">{children}</div>;
 
-function Words({ answer, text }: { answer: Answer; text: string }) {
+/* What an answer says. While it came and now that it is whole this is one Markdown, which is not made again. */
+export function wordsOf(turn: Turn, answer: Answer): string {
+  const text = answer.response ?? '';
+  if (standing(turn, answer).problem || answer.status === 'cancelled') return '';
+  return answer.choices?.length || answer.suggestions?.length ? text.split('\n')[0] : text; /* the rest repeats the buttons */
+}
+
+function standing(turn: Turn, answer: Answer): { stopped: boolean; problem: string | null } {
+  const { status } = answer, stopped = !!turn.stopped || status === 'cancelled';
+  const bad = ['failed', 'rejected', 'timed_out', 'error'].includes(status ?? '') && !answer.suggestions;
+  return { stopped, problem: stopped ? null : turn.error || (bad ? answer.response || 'It did not work, and the server did not say why.' : null) };
+}
+
+function Notes({ answer, text }: { answer: Answer; text: string }) {
   const flagged = answer.flagged ?? [], lost = answer.not_understood ?? [];
   return (
     <>
-      {text && <Markdown text={text} flagged={flagged} />}
       {!!flagged.length && <p class="note doubt">Underlined figures are in no result of this answer. Check them before you use them.</p>}
       {answer.reading && !text.includes(answer.reading) && <p class="note">Read as: {plain(answer.reading)}</p>}
       {!!lost.length && <p class="note doubt">Not understood: {lost.map((word, i) => <>{i > 0 && ', '}<q>{word}</q></>)}</p>}
@@ -58,28 +69,23 @@ function Meta({ turn, answer, bad }: { turn: Turn; answer: Answer; bad: boolean 
   );
 }
 
+/* All of an answer but its words. */
 export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
-  const { result, status } = answer, own = isCode(turn.question);
-  const bad = ['failed', 'rejected', 'timed_out', 'error'].includes(status ?? '') && !answer.suggestions;
-  let text = answer.response ?? '';
-  if (answer.choices?.length || answer.suggestions?.length) text = text.split('\n')[0]; /* the rest repeats the buttons */
-  const stopped = turn.stopped || status === 'cancelled', problem = !stopped && (turn.error || bad);
-  const good = !stopped && !problem;
+  const { result } = answer, own = isCode(turn.question), { stopped, problem } = standing(turn, answer), good = !stopped && !problem;
   const images = answer.images?.length ? answer.images : result?.outputs ?? [];
   return (
     <>
-      {stopped && text && status !== 'cancelled' && <Markdown text={text} />}
       {stopped && <p class="note">Stopped before it was finished.</p>}
       {problem && (
         <div class="problem" role={turn.past ? undefined : 'alert'}>
-          <span>{turn.error || text}</span>
+          <span>{problem}</span>
           {!turn.past && (turn.error ? <Button onClick={() => retry(turn)}>Try again</Button>
             : <Button onClick={() => { draft.value = { text: turn.question, focus: true }; }}>Edit</Button>)}
         </div>
       )}
       {good && (
         <>
-          <Words answer={answer} text={text} />
+          <Notes answer={answer} text={wordsOf(turn, answer)} />
           {!!answer.choices?.length && <Chips>{answer.choices.map(c => <Button onClick={() => pick(c)}>{plain(c.reading)}</Button>)}</Chips>}
           {!!answer.suggestions?.length && <Chips>{answer.suggestions.map(s => <Button onClick={() => ask(s)}>{s}</Button>)}</Chips>}
           {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}

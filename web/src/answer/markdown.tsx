@@ -1,13 +1,19 @@
 /*
  * A model's words: Markdown in full, sanitised. HTML in them is shown as text, never taken as markup; what marked makes of the rest goes through
  * DOMPurify with a short list of elements; images are left to their alternative text, because they would be requests to elsewhere.
- * A long answer comes token by token, so it is cut into blocks and only the last one is made anew.
+ * A long answer comes token by token, or all at once when a thread is opened. It is cut into blocks (blocks.ts), of which those that changed
+ * are made anew, and no more in a frame than there is time for. A long table in it is a DataTable: only its rows in sight are made.
  */
 import DOMPurify from 'dompurify';
 import { Marked, type Tokens } from 'marked';
-import { memo } from 'preact/compat';
+import { render } from 'preact';
 import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import type { Flag } from '../api/types';
+import { type LongTable, longTable, Splitter } from './blocks';
+import { inFrames } from './frames';
+import { ownRows } from './rows';
+import { DataTable } from './table';
+import type { Value } from '../shared/text';
 
 const escape = (text: string) => text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;').replaceAll('"', '&quot;');
 
@@ -27,7 +33,9 @@ const ALLOWED = {
 };
 
 /* Stand around a flagged figure while marked reads the text. */
-const OPEN = '\ue000', CLOSE = '\ue001';
+const OPEN = '\ue000', CLOSE = '\ue001', UNFOUNDED = 'This figure is in no result of this answer.';
+const bare = (text: string) => text.replace(/[\ue000\ue001]/g, '');
+const NONE: Flag[] = [];
 
 /* Where the server's flags are in this text. Offsets count bytes of UTF-8. */
 function marksIn(text: string, flagged: Flag[]): string {
@@ -59,11 +67,10 @@ function placeMarks(root: ParentNode): void {
   while (walk.nextNode()) if (/[\ue000\ue001]/.test(walk.currentNode.nodeValue!)) texts.push(walk.currentNode as Text);
   for (const text of texts) {
     const parts = text.nodeValue!.split(/(\ue000[^\ue001]*\ue001)/).map(part => {
-      const bare = part.replace(/[\ue000\ue001]/g, '');
-      if (!part.startsWith(OPEN)) return bare;
+      if (!part.startsWith(OPEN)) return bare(part);
       const mark = document.createElement('mark');
-      mark.title = 'This figure is in no result of this answer.';
-      mark.textContent = bare;
+      mark.title = UNFOUNDED;
+      mark.textContent = bare(part);
       return mark;
     });
     text.replaceWith(...parts);
@@ -90,50 +97,81 @@ function made(text: string): DocumentFragment {
   return fragment;
 }
 
-/* Blocks are made once: the whole answer takes the place of what was streamed, with the same blocks. */
-const known = new Map<string, DocumentFragment>(), KNOWN_MAX = 3000;
+/* What a written number is sorted by. */
+const numberOf = (v: Value): Value => (typeof v === 'string' && /^-?\d[\d,]*(\.\d+)?$/.test(bare(v)) ? Number(bare(v).replaceAll(',', '')) : v);
 
-function block(text: string): Node {
-  let found = known.get(text);
-  if (!found) {
-    found = made(text);
-    known.set(text, found);
-    if (known.size > KNOWN_MAX) known.delete(known.keys().next().value!);
-  }
-  return found.cloneNode(true);
+/* A cell of a long table: no more of Markdown than its marks. */
+const drawCell = (text: string) => text.split(/(\ue000[^\ue001]*\ue001)/).map(part => (part.startsWith(OPEN) ? <mark title={UNFOUNDED}>{bare(part)}</mark> : bare(part)));
+
+function LongTableView({ table }: { table: LongTable }) {
+  const rows = useMemo(() => ownRows(table.columns.map(bare), table.types, table.rows, numberOf), [table]);
+  return <DataTable rows={rows} label="Table" draw={drawCell} />;
 }
 
-const Block = memo(function Block({ text }: { text: string }) {
-  const ref = useRef<HTMLDivElement>(null);
-  useLayoutEffect(() => { ref.current!.replaceChildren(block(text)); }, [text]);
-  return <div class="block" ref={ref} />;
-});
+/* The blocks of one text in the document. */
+class Blocks {
+  private shown: string[] = [];
+  private wanted: string[] = [];
+  private next = 0;
 
-/*
- * Blocks end at blank lines outside of fences, unless a list goes on after it. References to link definitions do not cross blocks;
- * models write inline links.
- */
-export function blocksOf(text: string): string[] {
-  const blocks: string[] = [];
-  let lines: string[] = [], fence: string | null = null, inList = false, blank = false;
-  for (const line of text.split('\n')) {
-    const mark = /^ {0,3}(```+|~~~+)/.exec(line)?.[1];
-    const item = /^\s*([-*+•]|\d+[.)])\s/.test(line);
-    if (blank && !fence && lines.length && line.trim() && !(inList && (item || /^\s{2,}/.test(line)))) {
-      blocks.push(lines.join('\n'));
-      lines = [];
-      inList = false;
+  constructor(private readonly root: HTMLElement) {}
+
+  /* Shows these instead: what there is time for now, the rest in the next frames. */
+  show(wanted: string[]): void {
+    this.wanted = wanted;
+    for (this.next = 0; this.next < wanted.length && this.shown[this.next] === wanted[this.next];) this.next++;
+    while (this.root.children.length > wanted.length) this.drop(this.root.lastElementChild!);
+    this.shown.length = Math.min(this.shown.length, wanted.length);
+    this.root.classList.toggle('long', wanted.length > 40);
+    this.busy(inFrames(this.step));
+  }
+
+  private busy(yes: boolean): void {
+    if (yes) this.root.setAttribute('aria-busy', 'true');
+    else this.root.removeAttribute('aria-busy');
+  }
+
+  close(): void {
+    this.wanted = [];
+    for (const block of this.root.querySelectorAll('.tabled')) render(null, block);
+  }
+
+  /* Makes one block; false when all are there. */
+  private step = (): boolean => {
+    while (this.next < this.wanted.length && this.shown[this.next] === this.wanted[this.next]) this.next++;
+    if (this.next >= this.wanted.length) {
+      this.busy(false);
+      return false;
     }
-    if (mark) fence = fence ? (line.trim().startsWith(fence) ? null : fence) : mark;
-    if (!fence && item) inList = true;
-    blank = !fence && !line.trim();
-    lines.push(line);
+    const i = this.next++, block = this.root.children[i] as HTMLElement | undefined ?? this.root.appendChild(document.createElement('div'));
+    this.put(block, this.wanted[i]);
+    this.shown[i] = this.wanted[i];
+    return true;
+  };
+
+  private put(block: HTMLElement, text: string): void {
+    const table = longTable(text), tabled = block.classList.contains('tabled');
+    if (tabled && !table) render(null, block);
+    block.className = table ? 'block tabled' : 'block';
+    if (table) {
+      if (!tabled) block.replaceChildren();
+      render(<LongTableView table={table} />, block);
+    } else block.replaceChildren(made(text));
   }
-  if (lines.length) blocks.push(lines.join('\n'));
-  return blocks;
+
+  private drop(block: Element): void {
+    if (block.classList.contains('tabled')) render(null, block);
+    block.remove();
+  }
 }
 
-export function Markdown({ text, flagged = [] }: { text: string; flagged?: Flag[] }) {
-  const blocks = useMemo(() => blocksOf(marksIn(text, flagged)), [text, flagged]);
-  return <div class={blocks.length > 40 ? 'text long' : 'text'} dir="auto">{blocks.map((block, i) => <Block key={i} text={block} />)}</div>;
+export function Markdown({ text, flagged = NONE }: { text: string; flagged?: Flag[] }) {
+  const root = useRef<HTMLDivElement>(null), splitter = useRef<Splitter>(null), blocks = useRef<Blocks>(null);
+  useLayoutEffect(() => {
+    splitter.current ??= new Splitter();
+    blocks.current ??= new Blocks(root.current!);
+    blocks.current.show(splitter.current.blocksOf(marksIn(text, flagged)));
+  }, [text, flagged]);
+  useLayoutEffect(() => () => blocks.current?.close(), []);
+  return <div class="text" dir="auto" ref={root} />;
 }

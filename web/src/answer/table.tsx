@@ -13,9 +13,12 @@ import type { Rows, Sort } from './rows';
 const ROW = 34, SMALL = 120, MAX_HEIGHT = 15_000_000, VIEW = 13; /* px, rows, px, rows */
 const CELL = 400; /* characters that a cell shows; the whole text comes by its tooltip, files and copies */
 
-function Cell({ v, c, one }: { v: Value | undefined; c: Writer; one: boolean }) {
+type Draw = (text: string) => ComponentChildren;
+
+function Cell({ v, c, one, draw }: { v: Value | undefined; c: Writer; one: boolean; draw?: Draw }) {
   if (v === undefined) return <td class="coming" />;
   if (v === null) return <td class={c.numeric ? 'number none' : 'none'}>null</td>;
+  if (draw) return <td class={c.numeric ? 'number' : undefined} dir="auto"><div>{draw(String(v))}</div></td>;
   const text = c.write(v), raw = typeof v === 'object' ? text : String(v);
   const title = raw !== text || text.length > 60 ? raw.slice(0, 4000) : undefined;
   const shown = text.length > CELL ? `${text.slice(0, CELL)}…` : text;
@@ -31,9 +34,9 @@ function widths(columns: Writer[], rows: Value[][]): number[] {
   });
 }
 
-interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; saveOwn?: () => void; label?: string; plain?: boolean }
+interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; saveOwn?: () => void; label?: string; plain?: boolean; draw?: Draw }
 
-export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', plain = false }: Props) {
+export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', plain = false, draw }: Props) {
   const scroll = useRef<HTMLDivElement>(null), sort = useSignal<Sort | null>(null), filter = useSignal(''), filtering = useSignal(false);
   const first = useSignal(0), top = useSignal(0), visible = useSignal(VIEW);
   const large = useMemo(() => rows.total() > SMALL, [rows]);
@@ -122,7 +125,7 @@ export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', p
             </thead>
             <tbody>
               {shown.map(({ i, row }) => (
-                <tr key={i} aria-rowindex={large ? i + 2 : undefined}>{columns.map((c, j) => <Cell v={row?.[j]} c={c} one={large} />)}</tr>
+                <tr key={i} aria-rowindex={large ? i + 2 : undefined}>{columns.map((c, j) => <Cell v={row?.[j]} c={c} one={large} draw={draw} />)}</tr>
               ))}
             </tbody>
           </table>

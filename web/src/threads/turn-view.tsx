@@ -1,6 +1,6 @@
 import { useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { AnswerView } from '../answer/answer';
+import { AnswerView, wordsOf } from '../answer/answer';
 import { Figure } from '../answer/figure';
 import { Markdown } from '../answer/markdown';
 import { Button } from '../shared/button';
@@ -13,7 +13,6 @@ function LiveView({ live }: { live: Live }) {
   useEffect(() => { if (box.current) box.current.scrollTop = box.current.scrollHeight; }, [live.output]);
   return (
     <>
-      {live.text && <Markdown text={live.text} />}
       {live.output && <pre class="live" aria-hidden="true" ref={box}>{live.output}</pre>}
       {live.images.map(image => <Figure output={image} />)}
       <p class="status">{live.status}{live.progress > 0 && <progress max={1} value={live.progress} aria-label={live.status} />}</p>
@@ -23,6 +22,7 @@ function LiveView({ live }: { live: Live }) {
 
 export function TurnView({ turn }: { turn: Turn }) {
   const root = useRef<HTMLElement>(null), live = turn.live.value, answer = turn.answer.value;
+  const words = live ? live.text : answer ? wordsOf(turn, answer) : '';
   /* The result of a turn of the history comes when it is in sight. */
   useEffect(() => {
     if (!turn.more) return undefined;
@@ -53,6 +53,7 @@ export function TurnView({ turn }: { turn: Turn }) {
         )}
       </div>
       <div class="answer" aria-busy={live ? 'true' : undefined}>
+        {words && <Markdown key="words" text={words} flagged={live ? undefined : answer?.flagged} />}
         {live ? <LiveView live={live} /> : answer && <AnswerView turn={turn} answer={answer} />}
       </div>
     </article>
