@@ -277,6 +277,9 @@ bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
         str_from_double(f->number[0], number);
         if (buf_printf(b, NULL, "%s %s %s", name, plan_filter_op_names[f->op], number) < 0)
             return false;
+    } else if (f->op == FILTER_IS_NULL || f->op == FILTER_IS_NOT_NULL) {
+        if (buf_printf(b, NULL, "%s is %snull", name, f->op == FILTER_IS_NULL ? "" : "not ") < 0)
+            return false;
     } else if (f->op == FILTER_BETWEEN) {
         if (buf_printf(b, NULL, "%s between %.15g and %.15g", name, f->number[0], f->number[1]) < 0)
             return false;

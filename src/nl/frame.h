@@ -190,6 +190,8 @@ static const struct nl_ref fr_none = { -1, -1 };
 
 /* A number that is counted, summed or averaged: no id, year, code or flag. */
 bool fr_is_measure(const struct nl_column *c);
+/* A number of any kind that is no id: also a year, a rank. */
+bool fr_is_compared(const struct frame *f, struct nl_ref ref);
 /* Groups of rows: a text with few values, a flag, a small number. */
 bool fr_is_category(const struct frame *f, struct nl_ref ref);
 bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret);

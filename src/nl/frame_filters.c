@@ -288,12 +288,6 @@ static int table_before(struct frame *f, int i)
     return f->s->n_tables == 1 ? 0 : -1;
 }
 
-static bool is_compared(const struct frame *f, struct nl_ref ref)
-{
-    const struct nl_column *c = fr_c(f, ref);
-    return c && c->is_numeric && !c->is_flag && !c->is_id;
-}
-
 /* What the number of comparison i is a number of. */
 static bool compared_column(struct frame *f, int i, int after, const char *unit, const char *hint,
                             struct nl_ref *ret, int *ret_having, struct nl_mention **ret_used)
@@ -309,8 +303,15 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
         *ret_having = FUNC_COUNT;
         return true;
     }
-    if (adjacent && fr_is_col(next) && !next->used && is_compared(f, next->ref)) {
+    if (adjacent && fr_is_col(next) && !next->used && fr_is_compared(f, next->ref)) {
         *ret = next->ref;
+        *ret_used = next;
+        return true;
+    }
+    if (adjacent && fr_is_col(next) && !next->used && next->start == after && next > f->m.m &&
+        fr_is_category(f, next->ref) && !fr_c(f, next->ref)->is_flag && i > 0) {
+        *ret = next->ref; /* "cities with more than 3 hotels": different ones */
+        *ret_having = FUNC_COUNT_DISTINCT;
         *ret_used = next;
         return true;
     }
@@ -323,7 +324,7 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
     }
     for (int b = i - 1; b >= 0 && b >= i - 3 && !before; b--) {
         struct nl_mention *m = fr_at(f, b);
-        if (fr_is_col(m) && !m->used && is_compared(f, m->ref) && fr_gap(f, m, fr_at(f, i)) <= 2)
+        if (fr_is_col(m) && !m->used && fr_is_compared(f, m->ref) && fr_gap(f, m, fr_at(f, i)) <= 2)
             before = m;
         else if (m->kind == KIND_VALUE || fr_is(m, FM_TIME))
             break;
@@ -464,6 +465,18 @@ static void read_equals(struct frame *f)
                 number_filter(f, ref, FILTER_EQ, m->number);
                 m->used = before->used = true;
             }
+            continue;
+        }
+        struct nl_mention *second_of = fr_at(f, i + 2), *col_of = fr_at(f, i + 3);
+        if (fr_is(next, FM_OR) && second_of && second_of->kind == KIND_NUMBER &&
+            fr_is_col(col_of) && !col_of->used && col_of->start == second_of->end &&
+            fr_c(f, col_of->ref)->is_numeric && !fr_c(f, col_of->ref)->is_id &&
+            !fr_is_col(before)) { /* "3 or 4 bedrooms" */
+            struct nl_filter *x = fr_filter(f, col_of->ref, FILTER_EQ);
+            x->text[0] = f->q->t[m->start].text;
+            x->text[1] = f->q->t[second_of->start].text;
+            x->n_texts = 2;
+            m->used = next->used = second_of->used = col_of->used = true;
             continue;
         }
         bool of = before &&

@@ -4,145 +4,7 @@
 
 #include "nl/frame.h"
 
-/* ---- what columns are good for ---- */
-
-bool fr_is_measure(const struct nl_column *c)
-{
-    if (!c || !c->is_numeric || c->is_id || c->is_flag)
-        return false;
-    if (c->role)
-        return str_eq(c->role, "measure");
-    if (c->is_serial || nl_is_year(c))
-        return false;
-    for (int w = 0; w < c->words.n; w++)
-        if (str_eq(c->words.words[w], "no") || str_eq(c->words.words[w], "code") ||
-            str_eq(c->words.stems[w], "phon") || str_eq(c->words.words[w], "zip") ||
-            str_eq(c->words.stems[w], "postcod") ||
-            (str_eq(c->words.words[w], "number") && c->is_unique && !(w + 1 < c->words.n)))
-            return false;
-    return !(c->words.n == 1 && str_eq(c->words.words[0], "number") && c->is_unique);
-}
-
-bool fr_is_category(const struct frame *f, struct nl_ref ref)
-{
-    const struct nl_column *c = fr_c(f, ref);
-    return c && (c->type == TYPE_TEXT || c->is_flag || (c->role && str_eq(c->role, "category")) ||
-                 (c->is_numeric && !fr_is_measure(c)));
-}
-
-bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret)
-{
-    const struct nl_table *t = &s->tables[table];
-    if (nl_own_id(s, table, ret) && t->columns[ret->column].is_unique)
-        return true;
-    for (int i = 0; i < s->n_keys; i++)
-        if (s->keys[i].to_table == table) {
-            *ret = (struct nl_ref){ table, s->keys[i].to_column };
-            return true;
-        }
-    for (int c = 0; c < t->n_columns && c < 2; c++)
-        if (t->columns[c].is_unique && !nl_is_date(&t->columns[c])) {
-            *ret = (struct nl_ref){ table, c };
-            return true;
-        }
-    if (nl_own_id(s, table, ret))
-        return true;
-    *ret = (struct nl_ref){ table, 0 };
-    return t->n_columns > 0;
-}
-
-/* What rows are called by; the key where they have no name. */
-bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret)
-{
-    const struct nl_table *t = &s->tables[table];
-    for (int c = 0; c < t->n_columns; c++)
-        if (t->columns[c].is_name && t->n_rows > 0 &&
-            (t->columns[c].many_values || t->columns[c].n_values * 10 >= (size_t)t->n_rows)) {
-            *ret = (struct nl_ref){ table, c };
-            return true;
-        }
-    for (int c = 0; c < t->n_columns; c++) {
-        const struct nl_column *x = &t->columns[c];
-        if (x->type == TYPE_TEXT && !x->is_id && !x->numeric_text && t->n_rows > 0 &&
-            !x->many_values && x->n_values * 10 >= (size_t)t->n_rows * 9 && c <= 3) {
-            *ret = (struct nl_ref){ table, c };
-            return true;
-        }
-    }
-    return fr_key(s, table, ret);
-}
-
-static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret)
-{
-    if (table < 0)
-        return false;
-    const struct nl_table *t = &f->s->tables[table];
-    for (int i = 0; i < f->m.n; i++) /* "arrivals in May" */
-        if (f->m.m[i].kind == KIND_TABLE && f->m.m[i].table == table &&
-            f->m.m[i].ref.table == table) {
-            *ret = f->m.m[i].ref;
-            return true;
-        }
-    int best = nl_own_date(t);
-    *ret = (struct nl_ref){ table, best };
-    return best >= 0;
-}
-
-/* The lines of an order have the order's date. */
-bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret)
-{
-    struct nl_ref found = fr_none, one;
-    if (own_date_column(f, table, ret))
-        return true;
-    for (int i = 0; i < f->s->n_keys && table >= 0; i++) {
-        const struct nl_link_key *k = &f->s->keys[i];
-        if (k->from_table != table || !own_date_column(f, k->to_table, &one) || fr_same(found, one))
-            continue;
-        if (found.table >= 0)
-            return false;
-        found = one;
-    }
-    *ret = found;
-    return found.table >= 0;
-}
-
-bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir)
-{
-    bool measures = hint && *hint == '#';
-    for (hint += measures; hint && *hint && table >= 0;
-         hint += strcspn(hint, "|"), hint += *hint == '|') {
-        bool back = *hint == '-';
-        size_t n = strcspn(hint, "|") - back;
-        for (int c = 0; c < f->s->tables[table].n_columns; c++) {
-            const struct nl_column *col = &f->s->tables[table].columns[c];
-            if (!fr_is_measure(col) && (measures || !nl_is_date(col)))
-                continue;
-            for (int w = 0; w < col->words.n; w++)
-                if (strncmp(col->words.stems[w], hint + back, n) == 0 &&
-                    strlen(col->words.stems[w]) <= n + 2 &&
-                    nl_is_date(col) == (back || nl_is_date(col))) {
-                    *ret = (struct nl_ref){ table, c };
-                    *ret_dir = back ? -1 : 1;
-                    return true;
-                }
-        }
-    }
-    return false;
-}
-
-int fr_default_func(const struct nl_column *c)
-{
-    static const char *const means[] = { "scor", "rating", "star", "satisfaction", "wait",
-                                         "stay", "averag", "eas",  "recommend",    "lik",
-                                         "food", "servic", "grad", "mark",         "temperatur" };
-    if (!c || c->is_rate)
-        return FUNC_AVG;
-    for (int w = 0; w < c->words.n; w++)
-        for (size_t k = 0; k < ARRAY_SIZE(means); k++)
-            if (str_eq(c->words.stems[w], means[k]))
-                return FUNC_AVG;
-    return FUNC_SUM;
-}
+#define SMALL_ROWS 30
 
 static struct nl_item item_of(struct nl_ref ref, int func)
 {
@@ -180,6 +42,16 @@ static bool is_measure_at(const struct frame *f, const struct nl_mention *m)
 static bool read_by_measure(struct frame *f, int i)
 {
     struct nl_mention *m = fr_at(f, i), *a = fr_at(f, i + 1), *b = fr_at(f, i + 2);
+    /* "A vs B by price": compared by it */
+    if (f->said[FM_VS] && m->end - m->start == 1 && f->r.n_filters > 0) {
+        bool func = fr_is(a, FM_AGG) && is_measure_at(f, b);
+        struct nl_mention *c = func ? b : a;
+        if (func || (is_measure_at(f, a) && fr_c(f, a->ref)->n_values > SMALL_ROWS)) {
+            add_measure(f, c->ref, func ? a->arg : fr_default_func(fr_c(f, c->ref)));
+            m->used = a->used = c->used = true;
+            return true;
+        }
+    }
     bool ranks = f->said[FM_SUPER] || f->said[FM_TOP] || f->said[FM_RANK] || f->said[FM_COMMON];
     if (!ranks || !a)
         return false;
@@ -297,6 +169,15 @@ static bool read_per_unit(struct frame *f, int i)
     return true;
 }
 
+/* A few depots, departments, machines: "cost per machine" is of each of them. */
+static bool is_small(const struct frame *f, int table)
+{
+    bool one = false; /* of something else */
+    for (int i = 0; i < f->s->n_keys; i++)
+        one |= f->s->keys[i].to_table == table;
+    return one && f->s->tables[table].n_rows > 0 && f->s->tables[table].n_rows <= SMALL_ROWS;
+}
+
 static void read_groups(struct frame *f)
 {
     for (int i = 0; i < f->m.n; i++) {
@@ -326,10 +207,12 @@ static void read_groups(struct frame *f)
                 before = fr_at(f, i - 2);
             /* "maximum speed per machine" is of each machine */
             const struct nl_mention *func = before > f->m.m ? before - 1 : NULL;
-            bool of_each = fr_is(func, FM_AGG) && func->arg != FUNC_AVG && func->arg != FUNC_SUM;
+            bool of_each = (fr_is(func, FM_AGG) && func->arg != FUNC_AVG &&
+                            func->arg != FUNC_SUM) ||
+                           fr_is(func, FM_SUPER);
             bool measure = fr_is_col(before) && fr_is_measure(fr_c(f, before->ref)) &&
                            !before->used && !of_each;
-            if (measure && next->kind == KIND_TABLE) {
+            if (measure && next->kind == KIND_TABLE && !is_small(f, next->table)) {
                 f->per = next->table;
                 m->used = next->used = true;
                 continue;
@@ -505,6 +388,17 @@ static void read_target(struct frame *f, int i, const char *hint)
                 break;
             }
         }
+    /* "in which month was revenue highest" */
+    for (int e = i - 1; e >= 0 && e >= i - 2 && !f->has_by && !hint && has_entity(f); e--) {
+        struct nl_mention *t = fr_at(f, e), *func = fr_at(f, e - 1);
+        if (!is_measure_at(f, t))
+            continue;
+        bool said = fr_is(func, FM_AGG) && !func->used;
+        f->by = item_of(t->ref, said ? func->arg : -1);
+        t->used = f->has_by = true;
+        if (said)
+            func->used = true;
+    }
     struct nl_ref ref;
     if (!has_entity(f)) /* "the cheapest cable": rows that a value tells */
         for (int e = i + 1; e < f->m.n && e <= i + 2 && !has_entity(f); e++)
@@ -545,6 +439,31 @@ static bool high_is_bad(const struct nl_column *c)
             if (str_eq(c->words.stems[w], stems[k]))
                 return true;
     return false;
+}
+
+/* "the lowest and the highest price": both ends, of all or of each group. */
+static void read_ends(struct frame *f)
+{
+    for (int i = 0; i + 2 < f->m.n; i++) {
+        struct nl_mention *a = fr_at(f, i), *and_ = fr_at(f, i + 1), *b = fr_at(f, i + 2);
+        if (!fr_is(a, FM_SUPER) || a->used || !fr_is(and_, FM_AND) || !fr_is(b, FM_SUPER) ||
+            b->used || a->arg + b->arg != 0 || f->said[FM_DIFF])
+            continue;
+        struct nl_mention *c = NULL;
+        for (int k = i + 3; k < f->m.n && k <= i + 5 && !c; k++)
+            if (is_measure_at(f, fr_at(f, k)))
+                c = fr_at(f, k);
+            else if (is_entity(f, fr_at(f, k)))
+                return; /* which of them, not how much */
+        for (int k = i - 1; k >= 0 && k >= i - 2 && !c; k--)
+            if (is_measure_at(f, fr_at(f, k)))
+                c = fr_at(f, k);
+        if (!c)
+            return;
+        add_measure(f, c->ref, a->arg > 0 ? FUNC_MAX : FUNC_MIN);
+        add_measure(f, c->ref, b->arg > 0 ? FUNC_MAX : FUNC_MIN);
+        a->used = and_->used = b->used = c->used = true;
+    }
 }
 
 static void read_super(struct frame *f)
@@ -878,14 +797,36 @@ static void read_rest(struct frame *f)
     }
 }
 
+/* "how many members have a phone number": of those that a cell is not empty for. */
+static void read_having(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i);
+        if (!fr_is_col(m) || m->used || !f->counts || m->start == 0)
+            continue;
+        const struct nl_column *c = fr_c(f, m->ref);
+        bool has = false;
+        for (int k = m->start - 1; k >= 0 && k >= m->start - 2; k--) {
+            const char *w = f->q->t[k].text;
+            has |= str_eq(w, "have") || str_eq(w, "has") || str_eq(w, "had") || str_eq(w, "with");
+        }
+        if (!has || !c->has_nulls || c->is_flag || !(f->anchor < 0 || f->anchor == m->ref.table))
+            continue;
+        (void)fr_filter(f, m->ref, FILTER_IS_NOT_NULL);
+        m->used = true;
+    }
+}
+
 void fr_read_shape(struct frame *f)
 {
     read_groups(f);
+    read_ends(f);
     read_super(f);
     read_first(f);
     read_aggregates(f);
     read_counts(f);
     read_rest(f);
+    read_having(f);
     /* "a pie chart of devices": how many rows of each */
     bool categories = f->charts && f->r.n_select > 0 && f->r.n_select <= 2 && f->n_measures == 0 &&
                       f->r.n_group == 0 && !f->super;

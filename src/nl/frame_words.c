@@ -11,9 +11,17 @@
 const struct nl_phrase fr_phrases[] = {
 #define P(words, mark, arg) { words, (enum nl_mark)(mark), arg, NULL },
 #define H(words, mark, arg, hint) { words, (enum nl_mark)(mark), arg, hint },
+/* An adjective in all its uses: hot, hotter, hotter than, hottest, how hot, unusually hot. */
+#define ADJ(base, more, most, dir, hint)                                                           \
+    H(more, FM_MORE, dir, hint)                                                                    \
+    H(more " than", FM_CMP, (dir) > 0 ? FILTER_GT : FILTER_LT, hint)                               \
+    H(most, FM_SUPER, dir, hint)                                                                   \
+    H("how " base, FM_ADVERB, 0, hint)                                                             \
+    H("unusually " base, FM_OUTLIER, dir, hint)
 #include "nl/frame_phrases.inc"
 #undef P
 #undef H
+#undef ADJ
 };
 const size_t fr_n_phrases = ARRAY_SIZE(fr_phrases);
 

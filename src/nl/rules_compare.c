@@ -115,7 +115,7 @@ bool fr_apply_than(struct frame *f)
         struct nl_mention *m = fr_at(f, i);
         if (fr_is(m, FM_THAN_AVG)) {
             op = m->arg >= 0 ? m->arg : op;
-            hint = m->hint;
+            hint = m->hint ? m->hint : hint;
             m->used = true;
         }
         if (fr_is(m, FM_MORE)) {

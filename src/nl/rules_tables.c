@@ -26,10 +26,21 @@ static bool describes(struct frame *f, const char *how)
     return f->plan != NULL;
 }
 
+/* "what is recorded for each visit": the group is the table itself. */
+static bool is_named_table(struct frame *f)
+{
+    for (int i = 0; i < f->m.n && f->r.n_group == 1; i++)
+        if (f->m.m[i].kind == KIND_TABLE && f->r.group[0].ref.table == f->m.m[i].table) {
+            f->head = f->m.m[i].table;
+            return true;
+        }
+    return false;
+}
+
 bool fr_is_columns(struct frame *f)
 {
     return f->said[FM_COLUMNS] && f->n_measures == 0 && !f->super && fr_is_unfiltered(f) &&
-           f->r.n_group == 0 && f->r.n_select == 0;
+           (f->r.n_group == 0 || is_named_table(f)) && f->r.n_select == 0;
 }
 
 bool fr_apply_columns(struct frame *f)
@@ -122,11 +133,11 @@ bool fr_apply_correlation(struct frame *f)
     for (int i = 0; i < f->n_measures && n < 2; i++)
         refs[n++] = f->measures[i].ref;
     for (int i = 0; i < f->r.n_select && n < 2; i++)
-        if (fr_is_measure(fr_c(f, f->r.select[i].ref)))
+        if (fr_is_compared(f, f->r.select[i].ref))
             refs[n++] = f->r.select[i].ref;
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
-        if (fr_is_col(m) && fr_is_measure(fr_c(f, m->ref)) && n < 2 && !m->used) {
+        if (fr_is_col(m) && fr_is_compared(f, m->ref) && n < 2 && !m->used) {
             refs[n++] = m->ref;
             m->used = true;
         }
@@ -134,16 +145,27 @@ bool fr_apply_correlation(struct frame *f)
             fr_is(m, FM_CORR))
             m->used = true;
     }
-    if (n != 2 || f->r.n_group > 0 || refs[0].table != refs[1].table || fr_same(refs[0], refs[1]))
+    if (n != 2 || fr_same(refs[0], refs[1]) || f->r.n_group > 1)
         return false;
     f->anchor = refs[0].table;
+    for (int i = 0; i < f->s->n_keys; i++) /* the rows of the many */
+        if (f->s->keys[i].from_table == refs[1].table && f->s->keys[i].to_table == refs[0].table)
+            f->anchor = refs[1].table;
+    if (!fr_place_buckets(f))
+        return false;
     f->r.n_select = 0;
     f->n_measures = 0;
+    fr_show_groups(f);
     fr_show(f, fr_item(refs[0], FUNC_AVG));
     fr_show(f, fr_item(refs[1], FUNC_AVG));
     if (!fr_join(f) || !fr_finish(f))
         return false;
-    json_object_del(f->plan, "select");
+    json_t *shown = json_object_get(f->plan, "select");
+    while (json_array_size(shown) > (size_t)f->r.n_group)
+        json_array_remove(shown, json_array_size(shown) - 1);
+    if (json_array_size(shown) == 0)
+        json_object_del(f->plan, "select");
+    json_object_del(f->plan, "order_by");
     fr_select_expr(f->plan,
                    arena_printf(f->a, "corr(%s, %s)", fr_expr(f, refs[0]), fr_expr(f, refs[1])),
                    "correlation");
@@ -173,6 +195,12 @@ bool fr_apply_outlier(struct frame *f)
         }
     if (f->n_measures > 0)
         ref = f->measures[0].ref;
+    struct nl_ref date;
+    for (int i = 0; i < f->m.n; i++) /* "days with an unusually high …": rows have their day */
+        if (fr_is(fr_at(f, i), FM_BUCKET) && fr_at(f, i)->arg == BUCKET_DAY &&
+            fr_date_column(f, f->n_measures > 0 ? f->measures[0].ref.table : fr_only_table(f),
+                           &date))
+            fr_at(f, i)->used = true;
     for (int i = 0; i < f->r.n_select && ref.table < 0; i++)
         if (fr_is_measure(fr_c(f, f->r.select[i].ref)))
             ref = f->r.select[i].ref;
@@ -227,6 +255,26 @@ bool fr_is_distribution(struct frame *f)
     return f->said[FM_DIST] && (f->r.n_group == 0 || f->r.n_group == 1) && !f->super;
 }
 
+/* "in steps of 50 kWh": the unit of the step is no column of its own. */
+static void drop_unit(struct frame *f, struct nl_mention *unit, int at)
+{
+    if (!fr_is_col(unit) || unit->start != at || !fr_is_unit(f->q->t[at].text))
+        return;
+    for (int k = 0; k < f->r.n_select; k++)
+        if (fr_same(f->r.select[k].ref, unit->ref) && f->r.n_select + f->n_measures > 1) {
+            memmove(&f->r.select[k], &f->r.select[k + 1],
+                    sizeof(f->r.select[0]) * (size_t)(f->r.n_select - k - 1));
+            f->r.n_select--;
+        }
+    for (int k = 0; k < f->n_measures; k++)
+        if (fr_same(f->measures[k].ref, unit->ref) && f->r.n_select + f->n_measures > 1) {
+            memmove(&f->measures[k], &f->measures[k + 1],
+                    sizeof(f->measures[0]) * (size_t)(f->n_measures - k - 1));
+            f->n_measures--;
+        }
+    unit->used = true;
+}
+
 bool fr_apply_distribution(struct frame *f)
 {
     struct nl_ref ref = fr_none;
@@ -237,6 +285,7 @@ bool fr_apply_distribution(struct frame *f)
         if (m->kind == KIND_NUMBER && !m->used && f->said[FM_DIST]) {
             step = m->number;
             m->used = true;
+            drop_unit(f, fr_at(f, i + 1), m->end);
         }
         if (fr_is(m, FM_DIST)) {
             histogram |= m->arg == 1;
