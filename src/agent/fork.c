@@ -103,8 +103,9 @@ struct forking {
     bool has_link;     /* … to the image of a thread that is cold */
     bool creates;      /* it is on its way to the store */
     bool copies;       /* its kernel is being copied */
+    bool is_portable;  /* … and lacks some variables, which its kernel tells of */
     struct err err;    /* why there is no fork */
-    char not_kept[ERR_MESSAGE_MAX]; /* "": nothing is missing */
+    char not_kept[MAX_OF(ERR_MESSAGE_MAX, LEASE_NOT_KEPT_SIZE)]; /* "": nothing is missing */
     chat_fork_fn done;
     void *arg;
 };
@@ -116,7 +117,7 @@ static void end(struct forking *f)
         keeper_remove_images(f->from->agent, f->from->owner, f->id);
         chat_unref(fork);
         fork = NULL;
-    } else if (f->not_kept[0]) {
+    } else if (f->not_kept[0] && !f->is_portable) {
         thread_kernel_note_loss(fork->kernel, "they were not kept when the thread was forked");
     }
     f->done(fork, f->not_kept[0] ? f->not_kept : NULL, f->err.code ? &f->err : NULL, f->arg);
@@ -171,6 +172,10 @@ static void on_copied(void *arg)
                  refusal ? refusal : "its sandbox ended while it was copied");
     else if (fork && keeper_take_copy(fork, &why) < 0)
         snprintf(f->not_kept, sizeof(f->not_kept), "%s", why.message);
+    else if (thread_kernel_not_kept(c->kernel)) {
+        f->is_portable = true;
+        snprintf(f->not_kept, sizeof(f->not_kept), "%s", thread_kernel_not_kept(c->kernel));
+    }
     end_if_done(f);
 }
 

@@ -492,8 +492,8 @@ static struct chat *least_wanted(struct agent *a, const struct chat *keep)
 static void evict(struct agent *a, struct chat *c, const char *why)
 {
     struct err ignored = ERR_INIT;
-    if (thread_kernel_has_variables(c->kernel) && !thread_kernel_refusal(c->kernel) &&
-        chat_cool(c, &ignored) == 0)
+    if (thread_kernel_has_variables(c->kernel) &&
+        write_image(c, thread_kernel_port, &ignored) == 0)
         return;
     if (thread_kernel_has_variables(c->kernel))
         a->stats.evicted++;
@@ -610,6 +610,6 @@ void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), v
     for (struct chat *c = a->chats; c; c = c->next)
         if (!c->deleted && thread_kernel_is_kept(c->kernel) &&
             thread_kernel_has_variables(c->kernel))
-            (void)chat_cool(c, &err); /* what cannot be imaged is told of by its next answer */
+            (void)write_image(c, thread_kernel_port, &err); /* what is lost is told later */
     look_again(a);
 }

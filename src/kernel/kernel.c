@@ -51,6 +51,7 @@ struct kernel {
     struct sql_export *export; /* under way; NULL: none */
     bool exports_refused;      /* rows that were refused, not the tables' */
     int64_t exported;          /* bytes that were sent of it */
+    char not_kept[PYTHON_NOT_KEPT_SIZE]; /* of a portable form that it was made from; "": told */
 };
 
 /* A signal handler has no argument: what it may touch is here. */
@@ -265,8 +266,8 @@ static int prepare_sql(void *arg, struct err *err)
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
 
-/* Comes back only with an error. */
-static int restore(struct kernel *k, struct err *err)
+/* Comes back with an error, or with the descriptor of a portable form, which is still to be read. */
+static int restore(struct kernel *k, int *ret_portable, struct err *err)
 {
     size_t len;
     const void *unread = control_unread(&len);
@@ -274,7 +275,19 @@ static int restore(struct kernel *k, struct err *err)
     source.is_base = json_is_true(json_object_get(k->start, "own_base"));
     if (source.fd < 0)
         return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
-    return image_restore(&source, unread, len, err);
+    if (!image_is_portable(source.fd))
+        return image_restore(&source, unread, len, err);
+    if (source.base_fd >= 0)
+        close(source.base_fd);
+    *ret_portable = source.fd;
+    return 0;
+}
+
+static int read_portable(struct kernel *k, int fd, struct err *err)
+{
+    int r = k->parts->has_python ? image_read_portable(fd, err) :
+                                   err_set(err, ERR_PROTOCOL, "this kernel has no Python");
+    return r < 0 ? r : python_load(fd, k->not_kept, sizeof(k->not_kept), err);
 }
 
 static int start(struct kernel *k, struct err *err)
@@ -299,12 +312,14 @@ static int start(struct kernel *k, struct err *err)
     if (r == 0)
         r = jail_close(k->parts->jail, &spec, err);
     close_mount_fds(k);
+    auto_close int portable = -1;
     if (r == 0 && json_is_true(json_object_get(k->start, "image")))
-        r = restore(k, err);
+        r = restore(k, &portable, err);
     if (r < 0)
         return r;
     sql_engine_defer(k->parts->engine, prepare_sql, k);
-    return k->parts->has_python ? start_python(k, err) : 0;
+    r = k->parts->has_python ? start_python(k, err) : 0;
+    return r == 0 && portable >= 0 ? read_portable(k, portable, err) : r;
 }
 
 /* ---- requests ---- */
@@ -412,6 +427,11 @@ static int run_list(struct kernel *k, const json_t *req, struct result *out, str
     workspace_list(workspace_root(k), &out->json);
     if (k->parts->has_python && json_is_true(json_object_get(req, "variables")))
         python_state(out);
+    if (k->not_kept[0]) {
+        json_out_key(&out->json, "not_kept");
+        json_out_str(&out->json, k->not_kept, strlen(k->not_kept));
+        k->not_kept[0] = 0;
+    }
     return 0;
 }
 
@@ -443,10 +463,26 @@ static void tell_ready(const struct kernel_parts *parts)
         json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
 }
 
+static void write_portable(struct kernel *k, int fd, struct result *out)
+{
+    char not_kept[PYTHON_NOT_KEPT_SIZE];
+    struct err why = ERR_INIT;
+    int r = k->parts->has_python ? image_write_portable(fd, &why) :
+                                   err_set(&why, ERR_CONFLICT, "a kernel without Python");
+    if (r == 0)
+        r = python_save(fd, not_kept, sizeof(not_kept), &why);
+    result_begin(out, r < 0 ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK);
+    if (r < 0) {
+        result_error(out, "IMAGE", why.message);
+        return;
+    }
+    json_out_key(&out->json, "not_kept");
+    json_out_str(&out->json, not_kept, strlen(not_kept));
+}
+
 /* 1 in the kernel that was made from the image: it is ready, and nobody asked it for one. */
 static int run_image(struct kernel *k, const json_t *req, struct result *out, struct err *err)
 {
-    (void)req;
     auto_close int fd = control_take_fd();
     auto_close int base = control_take_fd(); /* or none */
     struct err why = ERR_INIT;
@@ -456,6 +492,10 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
     if (rewind_is_fork()) {
         result_begin(out, WIRE_VERDICT_ERROR);
         result_error(out, "IMAGE", "a debugger has gone back to an earlier step of its code");
+        return 0;
+    }
+    if (json_is_true(json_object_get(req, "portable"))) {
+        write_portable(k, fd, out);
         return 0;
     }
     int r = image_save(fd, base, control_resume, &bytes, &why);

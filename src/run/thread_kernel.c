@@ -292,13 +292,23 @@ static void fail_start(struct thread_kernel *k, const struct err *why)
         fail_job(k, why);
 }
 
+/* What a portable form lacks is told with the next answer. */
+static void tell_not_kept(struct thread_kernel *k, const struct lease *lease)
+{
+    const char *text = lease_not_kept(lease);
+    k->not_kept[0] = '\0';
+    if (!text)
+        return;
+    snprintf(k->loss_text, sizeof(k->loss_text), "not all variables could be kept; lost: %s", text);
+    k->loss = k->loss_text;
+}
+
 /* Of a start or a restore. */
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
     struct thread_kernel *k = arg;
     struct err why = ERR_INIT;
     int64_t took = clock_now_us() - k->since_us;
-    (void)lease;
     kernel_enter(k);
     if (k->stage == JOB_WAITS)
         k->times.wait_us = took;
@@ -311,6 +321,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     } else {
         k->arrived = true;
         k->too_large = 0;
+        tell_not_kept(k, lease);
         note_move(k, kernel_state_name(KERNEL_COLD), kernel_state_name(KERNEL_HOT));
         (void)kernel_step(k, KERNEL_EV_READY, "its sandbox broke", &why);
         go_on(k);
@@ -336,6 +347,12 @@ static void note_image(struct thread_kernel *k)
     k->is_retired = false;
 }
 
+static void refuse_image(struct thread_kernel *k, const struct err *err)
+{
+    snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
+    k->is_unportable = k->ports;
+}
+
 /* Of a sandbox that stays where it is: frozen, thawed or imaged. */
 static void on_slept(struct lease *lease, const struct err *err, void *arg)
 {
@@ -351,13 +368,16 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     if (!err && k->state == KERNEL_IMAGING && !copy)
         k->unsaved_ms = 0;
     k->is_copied = copy && !err;
+    if (k->state == KERNEL_IMAGING)
+        snprintf(k->not_kept, sizeof(k->not_kept), "%s",
+                 !err && lease_not_kept(lease) ? lease_not_kept(lease) : "");
     kernel_enter(k);
     if (k->state == KERNEL_THAWING && k->stage == JOB_WAITS)
         k->times.wait_us = clock_now_us() - k->since_us;
     if (!err && k->state == KERNEL_THAWING)
         note_move(k, kernel_state_name(KERNEL_WARM), kernel_state_name(KERNEL_HOT));
     else if (err && k->state == KERNEL_IMAGING)
-        snprintf(k->refusal, sizeof(k->refusal), "%s", err->message);
+        refuse_image(k, err);
     else if (!err && copy)
         event = KERNEL_EV_READY;
     else if (!err && k->state == KERNEL_IMAGING && (k->stays || k->stage == JOB_WAITS)) {
@@ -426,6 +446,7 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         if (k->job.kind == RUN_PYTHON)
             k->variables = true;
         k->refusal[0] = '\0';
+        k->is_unportable = false;
         return begin_job(k, k->lease, err);
     case KERNEL_DO_COPY:
         outdate_image(k);
@@ -439,7 +460,8 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
     case KERNEL_DO_IMAGE:
         k->since_us = clock_now_us();
         return k->copy ? k->env.sleep->copy(k->lease, k->copy, on_slept, k, err) :
-                         k->env.sleep->image(k->lease, k->image, on_slept, k, err);
+               k->ports ? k->env.sleep->port(k->lease, k->image, on_slept, k, err) :
+                          k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
         note_image(k);
         lease_release(TAKE_PTR(k->lease));
@@ -723,7 +745,8 @@ int thread_kernel_adopt(struct thread_kernel *k, const char *path, struct err *e
     return 0;
 }
 
-static int begin_image(struct thread_kernel *k, const char *path, bool stays, struct err *err)
+static int begin_image(struct thread_kernel *k, const char *path, bool stays, bool ports,
+                       struct err *err)
 {
     struct kernel_move move;
     if (k->stale)
@@ -737,17 +760,30 @@ static int begin_image(struct thread_kernel *k, const char *path, bool stays, st
     if (!k->image)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     k->stays = stays;
+    k->ports = ports;
     return kernel_step(k, KERNEL_EV_IMAGE, "its sandbox ended while it was put aside", err);
 }
 
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err)
 {
-    return begin_image(k, path, false, err);
+    return begin_image(k, path, false, false, err);
 }
 
 int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err)
 {
-    return begin_image(k, path, true, err);
+    return begin_image(k, path, true, false, err);
+}
+
+int thread_kernel_port(struct thread_kernel *k, const char *path, struct err *err)
+{
+    if (k->is_unportable)
+        return err_set(err, ERR_CONFLICT, "%s", k->refusal);
+    return begin_image(k, path, false, k->env.sleep && k->env.sleep->port, err);
+}
+
+const char *thread_kernel_not_kept(const struct thread_kernel *k)
+{
+    return k->not_kept[0] ? k->not_kept : NULL;
 }
 
 int thread_kernel_copy(struct thread_kernel *k, const char *path, struct err *err)

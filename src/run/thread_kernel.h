@@ -30,6 +30,9 @@ struct kernel_sleep_ops {
     int (*freeze)(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
     int (*thaw)(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
     int (*image)(struct lease *lease, const char *path, lease_ready_fn done, void *arg, struct err *err);
+    /* The same, in the portable form where it can be no image. NULL: there is none. */
+    int (*port)(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
+                struct err *err);
     /* As executor_acquire(). */
     int (*restore)(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
                    const char *path, lease_ready_fn ready, void *arg, struct lease **ret, struct err *err);
@@ -155,7 +158,15 @@ void thread_kernel_note_loss(struct thread_kernel *k, const char *why);
 /* Refused by name: CONFLICT unless it is hot (image: or warm), UNAVAILABLE without the capability. */
 int thread_kernel_freeze(struct thread_kernel *k, struct err *err);
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err);
-/* The same, and the kernel goes on. */
+/*
+ * The same for a kernel that has to go: what can be no image is written in the portable form, and
+ * the next answer names the variables that are not in it. CONFLICT when that was tried in vain
+ * since code ran last.
+ */
+int thread_kernel_port(struct thread_kernel *k, const char *path, struct err *err);
+/* Variables that its portable form has not, and why; NULL: it has none, or nothing is missing. */
+const char *thread_kernel_not_kept(const struct thread_kernel *k);
+/* As thread_kernel_image(), and the kernel goes on. */
 int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err);
 /*
  * The same for another thread: the file is not synced, and is no image of this one. Afterwards

@@ -31,9 +31,12 @@ struct thread_kernel {
     int64_t unsaved_ms; /* when code ran first that is in no image; 0: none did */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
-    char loss_text[ERR_MESSAGE_MAX + 64]; /* … when it is not a fixed text */
+    char loss_text[MAX_OF(ERR_MESSAGE_MAX, LEASE_NOT_KEPT_SIZE) + 64]; /* … when it is not a fixed text */
     char refusal
         [ERR_MESSAGE_MAX]; /* why no image could be written; "": none was tried since code ran */
+    bool ports;            /* … when its image is written, in the portable form if need be */
+    bool is_unportable;    /* … which could not be either */
+    char not_kept[LEASE_NOT_KEPT_SIZE]; /* variables that are not in that form; "": none */
     unsigned too_large;    /* so often its image did not fit into a kernel */
     unsigned epoch;     /* counts kernels: what was asked of one never goes to the next */
 

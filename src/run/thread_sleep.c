@@ -90,6 +90,7 @@ static const struct kernel_sleep_ops freezing = { .freeze = lease_freeze, .thaw 
 static const struct kernel_sleep_ops imaging = { .freeze = lease_freeze,
                                                  .thaw = lease_thaw,
                                                  .image = lease_image,
+                                                 .port = lease_port,
                                                  .restore = restore,
                                                  .retire = retire,
                                                  .outdate = outdate,

@@ -26,7 +26,7 @@
 #include "base/json.h"
 #include "base/limits.h"
 
-#define WIRE_VERSION 2
+#define WIRE_VERSION 3
 #define WIRE_MAGIC 0x6c644452u /* "RDdl" */
 
 /* How a kernel says that a request ended. riddle decides the verdict of a run from this and from what it saw itself. */

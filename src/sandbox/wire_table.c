@@ -175,6 +175,8 @@ static const struct wire_field listed_fields[] = {
     { "files_truncated", WIRE_BOOL, .optional = true },
     { "variables", WIRE_OBJECT, .optional = true, .max = 500, .doc = "name → short repr" },
     { "globals", WIRE_STRS, .optional = true, .max = 1000 },
+    { "not_kept", WIRE_STR, .optional = true, .max = 6400,
+      .doc = "variables that the portable form of the kernel lacks, and why; once" },
 };
 
 static const struct wire_field piece_fields[] = {
@@ -199,6 +201,13 @@ static const struct wire_field written_fields[] = {
 static const struct wire_field imaged_fields[] = {
     ANSWER_FIELDS,
     { "bytes", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "that were written" },
+    { "not_kept", WIRE_STR, .optional = true, .max = 6400,
+      .doc = "of a portable form: variables that are not in it, and why" },
+};
+
+static const struct wire_field image_fields[] = {
+    { "portable", WIRE_BOOL, .optional = true,
+      .doc = "write files and pickled variables instead" },
 };
 
 static const struct wire_field display_fields[] = {
@@ -248,8 +257,8 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                            "if there are any, then `piece`." },
     [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
                      FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
-    [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 16, 2,
-                     .doc = "Write an image of the kernel to the pipe that comes along, as a "
+    [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 32, 4,
+                     FIELDS(image_fields), .doc = "Write an image of the kernel to the pipe that comes along, as a "
                             "difference to the base that may come along behind it. "
                             "The kernel goes on as it was." },
     [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,

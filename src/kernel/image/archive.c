@@ -209,3 +209,29 @@ int archive_read(int fd, uint64_t *at, struct err *err)
         *at += rec.path_len + rec.size;
     }
 }
+
+/* ---- the portable form ---- */
+
+int image_write_portable(int fd, struct err *err)
+{
+    const uint64_t magic = PORTABLE_MAGIC;
+    uint64_t at = sizeof(magic);
+    int r = image_write(fd, &magic, sizeof(magic), err);
+    return r < 0 ? r : archive_write(fd, &at, err);
+}
+
+bool image_is_portable(int fd)
+{
+    uint64_t magic = 0;
+    off_t at = lseek(fd, 0, SEEK_CUR);
+    return at >= 0 && pread(fd, &magic, sizeof(magic), at) == (ssize_t)sizeof(magic) &&
+           magic == PORTABLE_MAGIC;
+}
+
+int image_read_portable(int fd, struct err *err)
+{
+    uint64_t at = sizeof(uint64_t);
+    if (lseek(fd, sizeof(uint64_t), SEEK_CUR) < 0)
+        return err_errno(err, ERR_IO, errno, "reading the image");
+    return archive_read(fd, &at, err);
+}

@@ -46,6 +46,14 @@ int image_restore(const struct image_source *source, const void *carried, size_t
                   struct err *err);
 
 /*
+ * The portable form, for a kernel that cannot be an image: its files, and behind them what the
+ * caller writes. A new kernel reads the files and then the rest.
+ */
+int image_write_portable(int fd, struct err *err);
+bool image_is_portable(int fd);
+int image_read_portable(int fd, struct err *err);
+
+/*
  * In a zygote: writes its memory to a file, as the base of images of its kernels. Nothing of it
  * changes but its stack.
  */

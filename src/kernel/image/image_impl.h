@@ -20,6 +20,7 @@
 #include "kernel/image/image.h"
 
 #define IMAGE_MAGIC 0x33676d4965646452ull /* "RddeImg3" */
+#define PORTABLE_MAGIC 0x3174726f50646452ull /* "RddPort1" */
 #define IMAGE_PAGE 4096ull
 #define IMAGE_MAPS_MAX 16384
 #define IMAGE_RUNS_MAX (1u << 20)

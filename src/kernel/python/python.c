@@ -28,7 +28,7 @@
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
     /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
-    PyObject *start, *execute, *state;
+    PyObject *start, *execute, *state, *save, *load;
     struct python_setup setup;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
     unsigned long thread;    /* its first one */
@@ -360,7 +360,9 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
     py.start = session ? PyObject_GetAttrString(session, "start") : NULL;
     py.execute = py.start ? PyObject_GetAttrString(session, "execute") : NULL;
     py.state = py.execute ? PyObject_GetAttrString(session, "state") : NULL;
-    return py.state ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
+    py.save = py.state ? PyObject_GetAttrString(session, "save") : NULL;
+    py.load = py.save ? PyObject_GetAttrString(session, "load") : NULL;
+    return py.load ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
 }
 
 /* `how`: a function of runtime/warm.py. */
@@ -546,6 +548,28 @@ void python_state(struct result *ret)
         write_piece(&ret->json, "globals", names);
     }
     PyErr_Clear();
+}
+
+/* Calls one of them with the descriptor; it returns a text. */
+static int call_portable(PyObject *fn, int fd, char *ret_not_kept, size_t n, const char *what,
+                         struct err *err)
+{
+    auto_ref PyObject *answer = PyObject_CallFunction(fn, "i", fd);
+    const char *text = answer ? PyUnicode_AsUTF8(answer) : NULL;
+    if (!text)
+        return fail_python(err, ERR_CONFLICT, what);
+    snprintf(ret_not_kept, n, "%s", text);
+    return 0;
+}
+
+int python_save(int fd, char *ret_not_kept, size_t n, struct err *err)
+{
+    return call_portable(py.save, fd, ret_not_kept, n, "pickling variables", err);
+}
+
+int python_load(int fd, char *ret_not_kept, size_t n, struct err *err)
+{
+    return call_portable(py.load, fd, ret_not_kept, n, "reading pickled variables", err);
 }
 
 void python_interrupt(void)

@@ -76,6 +76,14 @@ int python_execute(const struct python_request *req, struct result *ret, struct 
 /* "variables" {name: short repr} and "globals" [name], into the result that is open. */
 void python_state(struct result *ret);
 
+/*
+ * Variables as pickles, to a pipe and from a file, where no image can be had. ret_not_kept names
+ * those that could not be kept, with the reasons; "": all were. CONFLICT.
+ */
+#define PYTHON_NOT_KEPT_SIZE 6400
+int python_save(int fd, char *ret_not_kept, size_t n, struct err *err);
+int python_load(int fd, char *ret_not_kept, size_t n, struct err *err);
+
 /* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
 void python_interrupt(void);
 

@@ -154,8 +154,20 @@ int lease_thaw(struct lease *lease, lease_ready_fn done, void *arg, struct err *
 int lease_image(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
                 struct err *err);
 /*
- * The same for a file that is used at once: it is written under its name and not synced, so it is
- * of no use after a loss of power.
+ * The same, and where there can be no image, the portable form: files, and those variables that can
+ * be pickled.
+ */
+int lease_port(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
+               struct err *err);
+/*
+ * Variables that are not in the portable form that was written last, or that the sandbox was made
+ * from, and why. NULL: nothing is missing.
+ */
+#define LEASE_NOT_KEPT_SIZE 1024
+const char *lease_not_kept(const struct lease *lease);
+/*
+ * As lease_port() for a file that is used at once: it is written under its name and not synced, so
+ * it is of no use after a loss of power.
  */
 int lease_copy(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
                struct err *err);

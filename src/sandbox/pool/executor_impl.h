@@ -83,8 +83,11 @@ struct lease {
         char *path, *partial; /* where it shall be, and where it is written */
         bool lasting;         /* synced, and named when it is complete */
         bool written, answered;
+        bool may_port;    /* what cannot be an image is written in the portable form */
+        bool is_portable;
         struct err err;
     } image; /* being written */
+    char not_kept[LEASE_NOT_KEPT_SIZE]; /* of its portable form; "": nothing is missing */
     lease_file_fn file_done;
     void *file_arg;
     const char *export_format; /* a constant */

@@ -78,12 +78,31 @@ static int judge(const struct run_result *result, struct err *err)
     return err_set(err, result->state_lost ? ERR_UNAVAILABLE : ERR_CONFLICT, "%s", shown);
 }
 
+static int begin_image(struct lease *l, struct err *err);
+
+/* Once more, without what cannot be an image. False if that cannot be. */
+static bool port_instead(struct lease *l)
+{
+    struct err ignored = ERR_INIT;
+    if (l->image.err.code != ERR_CONFLICT || !l->image.may_port || l->image.is_portable ||
+        !lease_alive(l))
+        return false;
+    l->image.is_portable = true;
+    l->image.written = l->image.answered = false;
+    struct err why = l->image.err;
+    l->image.err = (struct err)ERR_INIT;
+    if (begin_image(l, &ignored) == 0)
+        return true;
+    l->image.err = why;
+    return false;
+}
+
 /* Both the kernel and whoever writes the file are done. */
 static void end_image(struct lease *l)
 {
-    struct err err = l->image.err;
-    if (!l->image.written || !l->image.answered)
+    if (!l->image.written || !l->image.answered || port_instead(l))
         return;
+    struct err err = l->image.err;
     if (!err.code && l->image.lasting && rename(l->image.partial, l->image.path) < 0)
         err_errno(&err, ERR_IO, errno, "naming an image");
     if (!err.code)
@@ -91,6 +110,20 @@ static void end_image(struct lease *l)
     lease_forget_image(l);
     l->state = LEASE_IDLE;
     l->slept(l, err.code ? &err : NULL, l->slept_arg);
+}
+
+static void note_not_kept(struct lease *l, const struct run_result *result)
+{
+    const json_t *text = json_object_get(result->body, "not_kept");
+    l->not_kept[0] = '\0';
+    if (json_string_length(text) > 0)
+        str_show(json_string_value(text), json_string_length(text), l->not_kept,
+                 sizeof(l->not_kept));
+}
+
+const char *lease_not_kept(const struct lease *l)
+{
+    return l->not_kept[0] ? l->not_kept : NULL;
 }
 
 static void on_written(void *arg, const struct err *err)
@@ -110,8 +143,8 @@ static void on_imaged(struct sandbox *sb, struct run_result *result, const struc
     l->image.answered = true;
     if (err)
         l->image.err = *err;
-    else
-        (void)judge(result, &l->image.err);
+    else if (judge(result, &l->image.err) == 0 && l->image.is_portable)
+        note_not_kept(l, result);
     if (result)
         run_result_finish(result);
     end_image(l);
@@ -121,7 +154,9 @@ static int begin_image(struct lease *l, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     const struct sandbox_limits *limits = &l->spec.limits;
+    auto_json json_t *body = l->image.is_portable ? json_pack("{s:b}", "portable", true) : NULL;
     struct sandbox_request req = { .type = WIRE_IMAGE,
+                                   .body = body,
                                    .timeout_ms = IMAGE_TIMEOUT_MS,
                                    .max_output_bytes = 65536 };
     l->state = LEASE_FROZEN;
@@ -161,8 +196,8 @@ static void on_thawed_to_image(void *arg, const struct err *err)
         l->ex->provider->ops->prepare_image(lease_link(l), on_prepared, l);
 }
 
-static int write_image(struct lease *l, const char *path, bool lasting, lease_ready_fn done,
-                       void *arg, struct err *err)
+static int write_image(struct lease *l, const char *path, bool lasting, bool may_port,
+                       lease_ready_fn done, void *arg, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     if (!(ops->caps & PROVIDER_IMAGE))
@@ -176,6 +211,9 @@ static int write_image(struct lease *l, const char *path, bool lasting, lease_re
     l->image.written = l->image.answered = false;
     l->image.err = (struct err)ERR_INIT;
     l->image.lasting = lasting;
+    l->image.may_port = may_port;
+    l->image.is_portable = false;
+    l->not_kept[0] = '\0';
     l->image.path = strdup(path);
     if (!l->image.path || asprintf(&l->image.partial, "%s%s", path, lasting ? ".partial" : "") < 0) {
         l->image.partial = NULL;
@@ -194,12 +232,17 @@ static int write_image(struct lease *l, const char *path, bool lasting, lease_re
 
 int lease_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
 {
-    return write_image(l, path, true, done, arg, err);
+    return write_image(l, path, true, false, done, arg, err);
 }
 
 int lease_copy(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
 {
-    return write_image(l, path, false, done, arg, err);
+    return write_image(l, path, false, true, done, arg, err);
+}
+
+int lease_port(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+{
+    return write_image(l, path, true, true, done, arg, err);
 }
 
 static void on_restored(struct sandbox *sb, struct run_result *result, const struct err *err,
@@ -210,8 +253,8 @@ static void on_restored(struct sandbox *sb, struct run_result *result, const str
     (void)sb;
     if (err)
         why = *err;
-    else
-        (void)judge(result, &why);
+    else if (judge(result, &why) == 0)
+        note_not_kept(l, result);
     if (result)
         run_result_finish(result);
     l->times.start_us = clock_now_us() - l->since_us;

@@ -247,7 +247,7 @@ static void answer_piece(struct lease *l)
 
 static lease_ready_fn slept;
 static void *slept_arg;
-static unsigned discarded, retired, outdated, imaged;
+static unsigned discarded, retired, outdated, imaged, ported;
 
 static int op_sleep(struct lease *l, lease_ready_fn done, void *arg, struct err *err)
 {
@@ -316,9 +316,32 @@ static void op_settle(const char *file, const char *path, bool is_retired, bool 
     settled[is_retired][is_outdated]++;
 }
 
-static const struct kernel_sleep_ops sleep_ops = { op_sleep,   op_sleep,  op_image,   op_restore,
-                                                   op_retire,  op_outdate, op_imaged, op_discard,
-                                                   op_copy,    op_settle };
+static int op_port(struct lease *l, const char *path, lease_ready_fn done, void *arg,
+                   struct err *err)
+{
+    ported++;
+    return op_image(l, path, done, arg, err);
+}
+
+static const struct kernel_sleep_ops sleep_ops = { .freeze = op_sleep,
+                                                   .thaw = op_sleep,
+                                                   .image = op_image,
+                                                   .port = op_port,
+                                                   .restore = op_restore,
+                                                   .retire = op_retire,
+                                                   .outdate = op_outdate,
+                                                   .imaged = op_imaged,
+                                                   .discard = op_discard,
+                                                   .copy = op_copy,
+                                                   .settle = op_settle };
+
+static const char *not_kept; /* of every lease */
+
+const char *lease_not_kept(const struct lease *l)
+{
+    (void)l;
+    return not_kept;
+}
 
 static void answer_slept(struct lease *l)
 {
@@ -667,6 +690,34 @@ static void a_kernel_is_made_from_a_copy(void **state)
     restored_from = "image-1";
 }
 
+static void what_is_not_kept_is_told(void **state)
+{
+    (void)state;
+    struct err err = ERR_INIT, why = ERR_INIT;
+    struct lease *l = make_hot();
+    ported = 0;
+    err_set(&why, ERR_CONFLICT, "no pickle either");
+    assert_int_equal(thread_kernel_port(kernel, "image-1", &err), 0);
+    TAKE_PTR(slept)(l, &why, slept_arg);
+    assert_state(KERNEL_HOT);
+    assert_int_equal(thread_kernel_port(kernel, "image-1", &err), -ERR_CONFLICT); /* in vain */
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    answer_ran(l, false);
+    assert_int_equal(thread_kernel_port(kernel, "image-1", &err), 0); /* code ran since */
+    not_kept = "lock (lock)";
+    answer_slept(l);
+    assert_state(KERNEL_COLD);
+    assert_string_equal(thread_kernel_not_kept(kernel), not_kept);
+    assert_int_equal(run(kernel, RUN_PYTHON), 0);
+    answer_ready(&leases[1]);
+    answer_ran(&leases[1], false);
+    assert_non_null(strstr(thread_kernel_take_loss(kernel), "lost: lock (lock)"));
+    assert_null(thread_kernel_take_loss(kernel));
+    assert_null(thread_kernel_not_kept(kernel));
+    assert_int_equal(ported, 2);
+    not_kept = NULL;
+}
+
 static void a_kernel_that_is_saved_goes_on(void **state)
 {
     (void)state;
@@ -788,6 +839,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_job_during_imaging_runs_in_the_kernel, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_is_copied_for_another_thread, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_is_made_from_a_copy, setup, teardown),
+        cmocka_unit_test_setup_teardown(what_is_not_kept_is_told, setup, teardown),
         cmocka_unit_test_setup_teardown(a_kernel_that_is_saved_goes_on, setup, teardown),
         cmocka_unit_test_setup_teardown(a_provider_without_sleep_refuses_it, setup, teardown),
         cmocka_unit_test_setup_teardown(files_and_code_take_turns, setup, teardown),

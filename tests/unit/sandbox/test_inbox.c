@@ -73,7 +73,7 @@ static int open_box(void **state)
 static int open_ready(void **state)
 {
     open_box(state);
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":2,\"missing\":\"landlock\"}"), INBOX_READY);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"landlock\"}"), INBOX_READY);
     assert_string_equal(item.text, "landlock");
     return 0;
 }
@@ -90,7 +90,7 @@ static int close_box(void **state)
 static void test_ready_counts_once(void **state)
 {
     (void)state;
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":2,\"missing\":\"seccomp\"}"), INBOX_NOTHING);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"seccomp\"}"), INBOX_NOTHING);
     assert_int_equal(send(WIRE_READY, RUN, "no JSON"), INBOX_NOTHING);
     assert_int_equal(send(WIRE_RESULT, RUN, "{" TABLE "}"), INBOX_ANSWER);
 }
@@ -110,11 +110,11 @@ static void test_before_ready(void **state)
 static void test_other_versions(void **state)
 {
     (void)state;
-    assert_int_equal(send(WIRE_READY, 0, "{\"version\":3,\"missing\":\"\"}"), INBOX_FAILED);
+    assert_int_equal(send(WIRE_READY, 0, "{\"version\":4,\"missing\":\"\"}"), INBOX_FAILED);
     assert_int_equal(item.err.code, ERR_PROTOCOL);
     assert_string_equal(
         item.err.message,
-        "riddle-kernel speaks version 3 of the wire and riddle version 2; install or "
+        "riddle-kernel speaks version 4 of the wire and riddle version 3; install or "
         "build both together");
 }
 

@@ -14,6 +14,7 @@ These files are compiled into riddle-kernel and imported from memory: a jail has
     everyday   what notebooks have and Python has not
     debug      debug(), inspect_var(): what code of a sandbox says about itself
     stepper    the debugger: how values are told, breakpoints, pauses
+    portable   variables as pickles, where no image can be written
     pipeline   processor_pipeline, which templates of processors import
     warm       what the zygote does once, so that kernels need not
 """

@@ -19,7 +19,7 @@ from types import ModuleType
 import _riddle
 import _riddle_frames
 
-from . import databases, debug, display, errors, everyday, pipeline, results, stepper, tables
+from . import databases, debug, display, errors, everyday, pipeline, portable, results, stepper, tables
 from .policy import Policy, PolicyViolation
 from .values import Converter, bounded_repr, cut, dumps, safe_text, to_utf8
 
@@ -86,6 +86,7 @@ class Session:
         self.modules = _MODULES
         self.log = debug.Log()
         self.given = {}
+        self.born = {}  # what the namespace has before the first cell
         self.display = display.Display()
         self.dfs = tables.Tables(())
         # A real module, so that dataclasses, pickle and typing find what cells define.
@@ -121,6 +122,7 @@ class Session:
         self.dfs = self.namespace["dfs"] = tables.Tables(table_names)
         if agent:
             self._serve_agent(debugging)
+        self.born = dict(self.namespace)
 
     def _serve_agent(self, debugging):
         """A sandbox of /sandbox: debug() and its kin are there, and results are JSON values."""
@@ -471,6 +473,14 @@ def execute(code, restricted, svg, max_rows, max_bytes, context, stepping):
 
 def state():
     return _session.state()
+
+
+def save(fd):
+    return portable.save(fd, _session.namespace, _session.born)
+
+
+def load(fd):
+    return portable.load(fd, _session.namespace)
 
 
 def generators():
