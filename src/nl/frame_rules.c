@@ -89,6 +89,11 @@ bool fr_apply_summed(struct frame *f)
         else if (!f->counts && !(m->end - m->start > 1) && f->head < 0)
             return false;
     }
+    for (int i = 0; i < f->m.n && vs && f->n_measures == 1; i++)
+        if (fr_is(fr_at(f, i), FM_AGG) && !fr_at(f, i)->used)
+            f->measures[0].func = fr_at(f, i)->arg; /* "which costs more, A or B? average" */
+        else if (fr_is(fr_at(f, i), FM_ONAVG) && !fr_at(f, i)->used)
+            f->measures[0].func = FUNC_AVG;
     if (vs)
         USE_MARKS(f, FM_VS, FM_MORE, FM_OR, FM_AND, FM_ONAVG, FM_WHO, FM_COUNT, FM_AGG);
     if (f->yes_no && f->r.n_group == 0 && f->n_measures > 0)

@@ -5,6 +5,7 @@
 #include "nl/frame.h"
 
 #define SMALL_ROWS 30
+#define FEW_VALUES 15
 
 static struct nl_item item_of(struct nl_ref ref, int func)
 {
@@ -198,7 +199,8 @@ static void read_groups(struct frame *f)
         const char *verb = m->start > 0 ? f->q->t[m->start - 1].text : "";
         size_t len = strlen(verb);
         if (fr_is(m, FM_BY) && m->end - m->start == 1 && next->kind == KIND_TABLE && len > 3 &&
-            str_eq(verb + len - 2, "ed"))
+            str_eq(verb + len - 2, "ed") && !f->said[FM_COUNT] && !f->said[FM_AGG] &&
+            !f->said[FM_RATE] && !f->said[FM_SHARE])
             continue; /* "used by parties" says who does it */
         /* "revenue per order", "spend per purchase": one divided by the other */
         if (fr_is(m, FM_EACH) && m->arg == 1) {
@@ -209,7 +211,7 @@ static void read_groups(struct frame *f)
             const struct nl_mention *func = before > f->m.m ? before - 1 : NULL;
             bool of_each = (fr_is(func, FM_AGG) && func->arg != FUNC_AVG &&
                             func->arg != FUNC_SUM) ||
-                           fr_is(func, FM_SUPER);
+                           (fr_is(func, FM_SUPER) && !fr_is_unit(f->q->t[next->start].text));
             bool measure = fr_is_col(before) && fr_is_measure(fr_c(f, before->ref)) &&
                            !before->used && !of_each;
             if (measure && next->kind == KIND_TABLE && !is_small(f, next->table)) {
@@ -217,7 +219,10 @@ static void read_groups(struct frame *f)
                 m->used = next->used = true;
                 continue;
             }
-            if (measure && is_measure_at(f, next)) {
+            bool of_few = fr_is(func, FM_AGG) && func->arg != FUNC_SUM && is_measure_at(f, next) &&
+                          fr_c(f, next->ref)->type == TYPE_INTEGER &&
+                          fr_c(f, next->ref)->n_values <= FEW_VALUES;
+            if (measure && is_measure_at(f, next) && !of_few) {
                 f->per_ref = next->ref;
                 m->used = next->used = true;
                 continue;
@@ -596,6 +601,10 @@ static void read_aggregates(struct frame *f)
             } else if (fr_is(c, FM_COUNT) && is_measure_at(f, fr_at(f, k + 1)) &&
                        fr_at(f, k + 1)->start - c->end <= 1) {
                 c->used = true; /* "median number of seats" */
+            } else if (fr_is(c, FM_AGG) && c->arg == FUNC_SUM && m->arg == FUNC_AVG && k == i + 1 &&
+                       is_measure_at(f, fr_at(f, k + 1)) && f->r.n_group == 1) {
+                add_measure(f, fr_at(f, k + 1)->ref, FUNC_SUM); /* "average total cost per day" */
+                f->average_of_groups = m->used = c->used = fr_at(f, k + 1)->used = true;
             } else if (fr_is(c, FM_COUNT) && m->arg == FUNC_AVG) {
                 f->average_of_groups = m->used = true;
             } else if (fr_is(c, FM_BUCKET) && c->used && m->arg == FUNC_AVG && k == i + 1) {

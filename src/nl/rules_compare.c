@@ -26,13 +26,51 @@ bool fr_is_difference(struct frame *f)
     return f->said[FM_DIFF];
 }
 
+/* "difference in average price between A and B": of each, and the one less the other. */
+static bool between_two(struct frame *f, int at)
+{
+    struct nl_filter both = f->r.filters[at];
+    if (f->r.n_select == 1 && f->n_measures == 0 && fr_is_measure(fr_c(f, f->r.select[0].ref)))
+        f->measures[f->n_measures++] = fr_item(f->r.select[0].ref,
+                                               fr_default_func(fr_c(f, f->r.select[0].ref)));
+    struct nl_item what = fr_main_item(f);
+    if (both.op != FILTER_EQ || both.negated || f->r.n_group > 0 || f->n_measures > 1 || f->super)
+        return false;
+    f->r.n_select = 0;
+    fr_find_anchor(f);
+    if (what.ref.table >= 0)
+        f->anchor = what.ref.table;
+    USE_MARKS(f, FM_DIFF, FM_AND, FM_OR, FM_VS, FM_BETWEEN, FM_COUNT);
+    fr_show(f, what);
+    fr_show(f, fr_item(both.ref, FUNC_MIN));
+    if (!fr_join(f) || !fr_finish(f))
+        return false;
+    json_object_del(f->plan, "select");
+    json_object_del(f->plan, "order_by");
+    const char *part[2], *names[2] = { "first", "second" };
+    for (int k = 0; k < 2; k++) {
+        auto_buf struct buf b = BUF_INIT(EXPR_MAX_BYTES);
+        struct nl_filter one = both;
+        one.text[0] = both.text[k];
+        one.n_texts = 1;
+        if (!nl_append_condition(f->s, &f->r, &one, &b, f->a))
+            return false;
+        part[k] = fr_aggregate_if(f, &what, buf_cstr(&b));
+        fr_select_expr(f->plan, part[k], names[k]);
+    }
+    fr_select_expr(f->plan, arena_printf(f->a, "%s - %s", part[0], part[1]), "difference");
+    f->reading = arena_printf(f->a, "%s of '%s' less that of '%s'", fr_alias(f, &what),
+                              both.text[0], both.text[1]);
+    return true;
+}
+
 bool fr_apply_difference(struct frame *f)
 {
     struct nl_ref ref = fr_none;
     int table = fr_only_table(f), dir, func = -1;
     for (int i = 0; i < f->r.n_filters; i++) /* between two groups, not between the ends of one */
         if (f->r.filters[i].n_texts == 2)
-            return false;
+            return between_two(f, i);
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
         if (fr_is(m, FM_SUPER)) {
@@ -146,9 +184,16 @@ bool fr_apply_than(struct frame *f)
                 f->r.n_select--;
             }
     }
-    if (ref.table < 0 && !(fr_hint(f, fr_only_table(f), hint, &ref, &dir) && dir > 0) &&
-        !(fr_only_table(f) >= 0 && !hint && nl_main_measure(f->s, fr_only_table(f), &ref)))
+    int table = fr_only_table(f);
+    if (table < 0 && f->r.n_select == 1)
+        table = f->r.select[0].ref.table;
+    if (ref.table < 0 && !(fr_hint(f, table, hint, &ref, &dir) && dir > 0) &&
+        !(table >= 0 && !hint && nl_main_measure(f->s, table, &ref)))
         return false;
+    struct nl_ref own;
+    if (f->r.n_select == 1 && f->r.select[0].ref.table == ref.table &&
+        fr_label(f->s, ref.table, &own) && fr_same(own, f->r.select[0].ref))
+        f->r.n_select = 0; /* "taller than the average player": the players themselves */
     if (!fr_is_measure(fr_c(f, ref)) || f->n_measures > 1 || f->r.n_group > 1)
         return false;
     /* groups whose average is above that of all */

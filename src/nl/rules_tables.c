@@ -232,10 +232,12 @@ bool fr_apply_outlier(struct frame *f)
                 arena_printf(f->a,
                              "quantile(%s, 0.25) - 1.5 * (quantile(%s, 0.75) - quantile(%s, 0.25))",
                              x, x, x);
-        json_array_append_new(any, json_pack("{s:s, s:s, s:{s:s, s:[{s:s, s:s}]}}", "expr", x, "op",
-                                             k == 0 ? ">" : "<", "plan", "table",
-                                             f->s->tables[ref.table].name, "select", "expr", edge,
-                                             "alias", "edge"));
+        json_t *inner = json_pack("{s:s, s:[{s:s, s:s}]}", "table", f->s->tables[ref.table].name,
+                                  "select", "expr", edge, "alias", "edge");
+        if (inner && json_array_size(filters) > 0) /* outliers among these rows */
+            json_object_set_new(inner, "filters", json_deep_copy(filters));
+        json_array_append_new(any, json_pack("{s:s, s:s, s:o}", "expr", x, "op",
+                                             k == 0 ? ">" : "<", "plan", inner));
     }
     if (json_array_size(any) == 1)
         json_array_append(filters, json_array_get(any, 0));
