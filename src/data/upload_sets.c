@@ -684,6 +684,15 @@ static bool has_file(const struct upload_set *set)
     return S_ISREG(st.st_mode) && st.st_size == set->file.size_bytes;
 }
 
+/* A disk that is full, say, must not keep the server from starting: the next start does it. */
+static int put_off(struct uploads *up, const struct upload *u, const struct err *err)
+{
+    up->has_put_off = true;
+    log_warn("upload.put_off", LOG_STR("file_id", u->file_id), LOG_STR("owner", u->owner),
+             LOG_STR("error", err->message));
+    return 0;
+}
+
 static int load_one(struct uploads *up, const struct upload *u, const char *now, struct err *err)
 {
     char dir[PATH_MAX], mark[PATH_MAX + 16];
@@ -696,9 +705,11 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
         int r = store_remove_wait(up->room->env.store, RECORD_UPLOAD, u->owner, u->file_id, err);
         if (r == 0)
             r = fd_remove_tree(dir, err);
+        if (r < 0)
+            return put_off(up, u, err);
         log_info(expired ? "upload.expired" : "upload.deleted", LOG_STR("file_id", u->file_id),
                  LOG_STR("owner", u->owner));
-        return r;
+        return 0;
     }
     struct upload_facts facts = { .owner = u->owner,
                                   .file_id = u->file_id,
@@ -738,7 +749,8 @@ static int load_one(struct uploads *up, const struct upload *u, const char *now,
         lost.error = set->error.message;
         lost.path = NULL;
         log_warn("upload.lost", LOG_STR("file_id", u->file_id), LOG_STR("owner", u->owner));
-        r = store_put_wait(up->room->env.store, RECORD_UPLOAD, &lost, STORE_PUT, NULL, err);
+        if (store_put_wait(up->room->env.store, RECORD_UPLOAD, &lost, STORE_PUT, NULL, err) < 0)
+            r = put_off(up, u, err);
     }
     set->raw = set->status == UPLOAD_READY && u->rows < 0;
     if (set->status == UPLOAD_READY && !set->raw)
@@ -852,7 +864,8 @@ int uploads_open(struct data_room *room, struct err *err)
     if (r == 0)
         r = load_all(up, err);
     if (r == 0) {
-        remove_all_leftovers(up);
+        if (!up->has_put_off) /* marks of deleted uploads stay with their records */
+            remove_all_leftovers(up);
         r = loop_after(up->loop, SWEEP_MS, sweep, up, &up->sweep, err);
     }
     return r < 0 ? err_wrap(err, "reading the uploads") : 0;

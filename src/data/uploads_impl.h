@@ -87,6 +87,7 @@ struct uploads {
     struct upload_use *uses;
     struct ingest_job *jobs;
     struct loop_timer *sweep;
+    bool has_put_off; /* work that the next start has to do */
 };
 
 struct uploads *uploads_ref(struct uploads *up);

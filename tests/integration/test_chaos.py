@@ -172,7 +172,7 @@ def test_chaos(tmp_path, seconds):
     small = seconds > SECONDS and os.geteuid() == 0
     chaos = Chaos(server, SEED)
     if small:
-        with small_disk(server.home, "size=512m"):
+        with small_disk(server.home, f"size={512 + int(seconds)}m"):  # all that is acknowledged has room
             body(server, chaos, seconds, [*kinds, "fill_disk"])
     else:
         body(server, chaos, seconds, kinds)

@@ -2,6 +2,7 @@
 
 import http.client
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -216,6 +217,33 @@ def test_full_disk(tmp_path):
             again = server.sql("shop", "SELECT 2 AS two")
             assert again.status == 200 and server.get(f"/runs/{again.json['run_id']}").status == 200
             assert server.get("/healthz").status == 200
+
+
+def refuse_writes(server, refuse):
+    """As a disk that is full does: every write to the records of uploads fails."""
+    with sqlite3.connect(server.home / "riddle.db") as store:
+        for what in ("INSERT", "UPDATE", "DELETE"):
+            store.execute(f"CREATE TRIGGER no_{what} BEFORE {what} ON uploads BEGIN SELECT RAISE(FAIL, 'database or disk is full'); END"
+                          if refuse else f"DROP TRIGGER no_{what}")
+
+
+def test_start_with_work_to_finish_that_cannot_be_stored(tmp_path):
+    """Uploads whose file has gone, or that are half deleted, are noted at a start that can write. The server starts all the same."""
+    server = make_server(tmp_path)
+    with server:
+        lost, deleted, kept = (server.upload((f"{name}.csv", "id,n\n1,2\n")).json["files"][0]["file_id"] for name in "abc")
+    directory = next((server.home / "uploads").glob(f"*/{lost}"))
+    shutil.rmtree(directory)
+    (directory.parent / deleted / ".deleted").touch()
+    refuse_writes(server, True)
+    with server:
+        assert server.log.read_text().count("upload.put_off") == 2
+        assert server.get(f"/uploads/{kept}").json["status"] == "ready"
+        assert server.get(f"/uploads/{lost}").json["status"] == "failed" and server.get(f"/uploads/{deleted}").status == 404
+    refuse_writes(server, False)
+    with server:
+        assert server.log.read_text().count("upload.put_off") == 2 and server.get(f"/uploads/{deleted}").status == 404
+    assert not (directory.parent / deleted).exists()
 
 
 # ---- helpers that die ----
