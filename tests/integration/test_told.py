@@ -64,6 +64,23 @@ def test_figures_and_files_are_told_and_shown(server, model, thread):
     assert messages[-1]["role"] == "user" and parts[1]["image_url"]["url"].startswith("data:image/png;base64,iVBOR")
 
 
+def test_figures_are_not_sent_when_forbidden(tmp_path, model):
+    with Server(tmp_path, **QUICK, **model.settings, OPENAI_MODEL="seeing", LLM_VISION="off", RIDDLE_MEMORY="2g") as blind:
+        model.says(calls(("run_python", {"code": PLOT})), text("Drawn."))
+        say(blind, blind.post("/thread/new", {}).json["thread_id"], "draw")
+    assert "1 figure was drawn" in answers(model)[0] and "image" not in json.dumps(model.requests[-1]["body"]["messages"])
+
+
+def test_the_built_in_planner_calls_nobody(tmp_path, model):
+    """Though a key and an address are set."""
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    asked = len(model.requests)
+    with Server(tmp_path, **QUICK, **{**model.settings, "LLM_PROVIDER": "builtin"}) as alone:
+        assert alone.post("/chat", {"dataset_id": "sales", "message": "how many rows are there?"}).status == 200
+    assert len(model.requests) == asked
+
+
 NOISE = """import matplotlib, numpy as np
 matplotlib.use('agg')
 import matplotlib.pyplot as plt
