@@ -118,6 +118,21 @@ static const char *take_lost(const struct agent *a, const char *thread)
     return reasons[MIN_OF(st.st_size, LOST_TO_QUOTA)];
 }
 
+/* Whether there is an image of the thread under a name that it has no more. */
+static bool has_other_image(const struct agent *a, const char *thread)
+{
+    char path[IMAGE_PATH_SIZE];
+    bool any = false;
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = opendir(path);
+    for (const struct dirent *e; dir && !any && (e = readdir(dir));)
+        any = strncmp(e->d_name, thread, IMAGE_THREAD_HEX) == 0 &&
+              !strstr(e->d_name, CHECKPOINT_MARK);
+    if (dir)
+        closedir(dir);
+    return any;
+}
+
 void keeper_adopt(struct chat *c)
 {
     char path[IMAGE_PATH_SIZE], thread[HASH_HEX_SIZE];
@@ -134,6 +149,9 @@ void keeper_adopt(struct chat *c)
                                     "since");
     } else if (lost) {
         thread_kernel_note_loss(c->kernel, lost);
+    } else if (!found && has_other_image(c->agent, thread)) {
+        thread_kernel_note_loss(c->kernel, "its image is of other data than it has now, or of "
+                                           "another version of Riddle");
     }
 }
 

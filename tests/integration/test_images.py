@@ -4,6 +4,7 @@ import contextlib
 import hashlib
 import http.client
 import os
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -279,6 +280,30 @@ def test_threads_outlive_the_server(tmp_path):
 def post_until_killed(server, thread, code):
     with contextlib.suppress(OSError, http.client.HTTPException):
         server.post(f"/thread/{thread}/execute", {"code": code, "timeout_seconds": 60})
+
+
+def test_images_outlive_a_program_that_is_installed_anew(tmp_path):
+    """The same build under another inode is the same; an image that is not found under its name is told of."""
+    (tmp_path / "datasets" / "sales").mkdir(parents=True)
+    (tmp_path / "datasets" / "sales" / "sales.csv").write_text(SALES)
+    (tmp_path / "third_party").symlink_to(Path(RIDDLE).parent.parent / "third_party")
+    program = tmp_path / "bin" / "riddle-kernel"
+    program.parent.mkdir()
+    server = Server(tmp_path, **QUICK, RIDDLE_KERNEL=program)
+    inodes = set()
+    for n in range(2):
+        shutil.copy2(Path(RIDDLE).parent / "riddle-kernel", tmp_path / "new")
+        (tmp_path / "new").rename(program)
+        inodes.add(program.stat().st_ino)
+        with server:
+            thread = new_thread(server) if n == 0 else thread
+            assert value(server, thread, "numbers = iter(range(9)); next(numbers)" if n == 0 else "next(numbers)") == n
+    assert len(inodes) == 2
+    image, = (p for p in (server.home / "images").iterdir() if p.name.startswith(image_prefix(thread)))
+    image.rename(image.with_name(image.name[:33] + "0" * 16 + image.name[49:]))  # of other data
+    with server:
+        answer = execute(server, thread, "'numbers' in globals()")
+        assert answer["result"]["rows"] == [[False]] and "its image is of other data" in answer["state_lost_reason"], answer
 
 
 def test_checkpoints_outlive_a_kill(tmp_path):

@@ -468,6 +468,40 @@ static bool is_mapped(const struct plan *p, const struct image_map *m)
     return at >= m->to;
 }
 
+/* Whether a page, the first one of a program or library, has the id of its build in it. */
+static bool has_build_id(const void *page)
+{
+    static const unsigned char note[] = { 4, 0, 0, 0, 20, 0, 0, 0, 3, 0, 0, 0, 'G', 'N', 'U', 0 };
+    return memcmp(page, "\177ELF", 4) == 0 && memmem(page, IMAGE_PAGE, note, sizeof(note));
+}
+
+/*
+ * A program or library that was installed anew is the one that it was if it is of the same build:
+ * from here on the image's mappings of it are mappings of this one.
+ */
+static void accept_same_builds(struct plan *p)
+{
+    for (size_t i = 0; i < p->t.head->n_maps; i++) {
+        const struct image_map m = p->t.maps[i];
+        size_t k = 0;
+        while (k < p->n_now && p->now[k].from < m.from)
+            k++;
+        const struct image_map *now = k < p->n_now ? &p->now[k] : NULL;
+        if (m.kind != IMAGE_FILE || !m.first || !now || now->from != m.from ||
+            now->kind != IMAGE_FILE || now->is_shared || now->offset != 0 ||
+            !(now->prot & PROT_READ) || (now->dev == m.dev && now->ino == m.ino) ||
+            image_hash(1, (const void *)now->from, IMAGE_PAGE) != m.first ||
+            !has_build_id((const void *)now->from))
+            continue;
+        for (size_t j = 0; j < p->t.head->n_maps; j++)
+            if (p->t.maps[j].kind == IMAGE_FILE && p->t.maps[j].dev == m.dev &&
+                p->t.maps[j].ino == m.ino) {
+                p->t.maps[j].dev = now->dev;
+                p->t.maps[j].ino = now->ino;
+            }
+    }
+}
+
 /* A file that must be mapped anew has to be the one that it was. */
 static int check_file(const struct plan *p, const struct image_map *m, struct err *err)
 {
@@ -670,6 +704,8 @@ static int prepare(struct plan *p, struct err *err)
             heap = &p->now[i];
     if (heap)
         heap->to = MAX_OF(image_pad(p->t.head->brk), heap->from); /* as become() makes it first */
+    if (r == 0)
+        accept_same_builds(p);
     if (r == 0)
         r = check_layout(p, err);
     if (r == 0)
