@@ -250,7 +250,8 @@ void agent_count_execution(struct agent *a, const char *owner, bool ok, double s
 /*
  * Events: status {stage, text}, token {text}, tool_call {id, name, input}, step {stream, text}, code_run {language, code, output, exec_ms,
  * status, error?}, image {png, …}. data is borrowed. Of an execution that is debugged also
- * step {step, line, …} and status {stage: debugging | paused | running, debug_id, …}
+ * step {step, line, …} and status {stage: debugging | paused | running, debug_id, …}; of code that
+ * waits for input(), status {stage: input, prompt}
  * (docs/debugger.md).
  *
  * The answer has what every form of the API shows: thread_id, run_id, assistant_message, status, result, details, code_runs, images,
@@ -308,6 +309,11 @@ int chat_debug(struct chat *c, const char *debug_id, const json_t *command, debu
                void *arg, struct err *err);
 /* The callback with this arg does not come any more. */
 void chat_debug_forget(struct chat *c, const void *arg);
+
+/* ---- input.c ---- */
+
+/* A line for input() of the code that runs. CONFLICT when none waits. */
+int chat_input(struct chat *c, const char *text, struct err *err);
 
 /* The one that runs or runs next; NULL: none. Borrowed. */
 struct turn *chat_turn(const struct chat *c);

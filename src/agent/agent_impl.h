@@ -275,6 +275,11 @@ struct turn {
     struct lookup *lookup;
 
     struct turn_debug *debug; /* debug.c; NULL: it is not debugged */
+    struct {
+        bool is_open; /* its code waits for a line … */
+        uint32_t ask; /* … as the reply to this question */
+        int64_t left_ms; /* of the turn's time, which stands meanwhile; 0: it has no limit */
+    } input;
 
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
@@ -319,6 +324,12 @@ void turn_finish(struct turn *t);
 /* A sentence about the result, by no model. */
 void turn_summarise(struct turn *t);
 const struct config *turn_cfg(const struct turn *t);
+
+void turn_start_timer(struct turn *t, int64_t limit_ms);
+
+/* ---- input.c ---- */
+
+bool input_ask(struct turn *t, uint32_t id, const char *what, const json_t *args);
 
 /* ---- debug.c ---- */
 

@@ -91,6 +91,11 @@ static void on_progress(void *arg, const char *stage, double fraction)
     turn_say(arg, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
 }
 
+static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
+{
+    return debug_ask(arg, id, what, args) || input_ask(arg, id, what, args);
+}
+
 static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64_t timeout_ms,
                      int64_t max_rows, int64_t max_output_bytes, bool shown, kernel_job_fn done,
                      struct err *err)
@@ -110,7 +115,7 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
                     .output = shown ? on_output : NULL,
                     .display = shown ? on_display : NULL,
                     .steps = t->debug ? debug_steps : NULL,
-                    .ask = t->debug ? debug_ask : NULL,
+                    .ask = shown ? on_ask : NULL,
                     .arg = t },
         .done = done,
         .arg = t,
@@ -204,6 +209,7 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     struct turn *t = arg;
     turn_count_wait(t);
     debug_end(t);
+    t->input.is_open = false;
     if (err && !t->cancelled) {
         turn_fail(t, err);
         return;
@@ -294,6 +300,13 @@ static void on_deadline(void *arg)
     (void)turn_should_stop(t);
 }
 
+void turn_start_timer(struct turn *t, int64_t limit_ms)
+{
+    struct err err = ERR_INIT;
+    t->deadline_ms = clock_now_ms() + limit_ms;
+    (void)loop_after(t->chat->agent->env.loop, (uint64_t)limit_ms, on_deadline, t, &t->timer, &err);
+}
+
 void turn_begin(struct turn *t)
 {
     struct chat *c = t->chat;
@@ -325,9 +338,7 @@ void turn_begin(struct turn *t)
     }
     if (t->earlier)
         chat_adopt(c, t->earlier);
-    int64_t limit_ms = turn_limit_ms(t);
-    t->deadline_ms = clock_now_ms() + limit_ms;
-    (void)loop_after(c->agent->env.loop, (uint64_t)limit_ms, on_deadline, t, &t->timer, &err);
+    turn_start_timer(t, turn_limit_ms(t));
     turn_stage(t, "planning", "Reading the question...");
     if (answer_directly(t))
         return;

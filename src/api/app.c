@@ -167,7 +167,7 @@ static int open_server(struct app *app, struct err *err)
         &plan_routes,       &run_routes,         &run_rows_routes,    &data_routes,
         &figure_routes,     &chat_routes,        &file_routes,        &told_routes,
         &verified_routes,   &thread_edit_routes, &thread_data_routes, &thread_fork_routes,
-        &checkpoint_routes, &database_routes,    &doctor_routes,      &thread_export_routes
+        &checkpoint_routes, &database_routes,    &doctor_routes,      &thread_export_routes, &input_routes
     };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);

@@ -80,7 +80,7 @@ struct route_table {
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
     run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, file_routes,
     told_routes, verified_routes, thread_edit_routes, thread_data_routes, thread_fork_routes,
-    checkpoint_routes, thread_export_routes, database_routes, doctor_routes;
+    checkpoint_routes, thread_export_routes, database_routes, doctor_routes, input_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -100,7 +100,8 @@
     CONFIG_INT(sandbox_life_s, "RIDDLE_SANDBOX_TTL_SECONDS", 86400, 1, 3153600000,                 \
                "A sandbox of /sandbox is deleted at this age; one may ask for less.")              \
     CONFIG_INT(debug_pause_s, "RIDDLE_DEBUG_PAUSE_SECONDS", 300, 1, 86400,                         \
-               "A debugged execution that is paused for longer is stopped.")                       \
+               "A debugged execution that is paused, or code that waits for input(), for longer "  \
+               "is stopped.")                                                                      \
     CONFIG_INT(dap_port, "RIDDLE_DAP_PORT", 0, 0, 65535,                                           \
                "Port on which editors attach to sandboxes (docs/debugger.md), from the first "     \
                "`POST /sandbox/{id}/dap` on; 0 takes any free one.")                               \

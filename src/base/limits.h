@@ -19,6 +19,7 @@
 /* ---- code and the requests that carry it ---- */
 
 #define CODE_MAX_BYTES (1u << 20)      /* of SQL, of a Python cell, of a compiled plan */
+#define INPUT_LINE_MAX 65536            /* that input() gets */
 #define PLAN_MAX_BYTES (1u << 20)      /* of a plan, as JSON */
 #define QUESTION_MAX_BYTES (64u << 10) /* that is kept with a run */
 #define RUN_BODY_MAX (8u << 20)        /* of the body of POST /runs and of a RunnerRequest */

@@ -23,6 +23,7 @@
 #include "cli/cli.h"
 #include "cli/figures.h"
 #include "cli/progress.h"
+#include "cli/prompt.h"
 #include "cli/read_args.h"
 #include "cli/save.h"
 #include "cli/table.h"
@@ -51,6 +52,9 @@ struct screen {
     struct save save; /* no directory: what is left in /workspace goes with it */
     bool lost_figure, lost_file;
     bool stopped; /* by Ctrl-C */
+    bool may_ask; /* standard input is there for input() */
+    struct lease *lease;
+    int stop_fd;
 };
 
 static const char usage[] =
@@ -279,6 +283,8 @@ static int build_request(const struct config *cfg, const struct options *o, stru
     if (r < 0)
         return r;
     r = runner_request_from_json(cfg, RUNNER_HOST_PATHS | RUNNER_FILES_OPTIONAL, request, ret, err);
+    if (r >= 0)
+        ret->run.pause_ms = (int64_t)cfg->debug_pause_s * 1000;
     for (size_t i = 0; r >= 0 && i < ret->n_files; i++)
         ret->files[i].options = o->reading->text;
     return r;
@@ -319,6 +325,12 @@ static bool on_display(void *arg, const json_t *data)
         on_output(s, false, "\n", 1);
     }
     return false; /* the response has it, too */
+}
+
+static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
+{
+    const struct screen *s = arg;
+    return prompt_answer(s->lease, s->stop_fd, id, what, args);
 }
 
 /* ---- afterwards ---- */
@@ -440,6 +452,7 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
     struct run_events events = {
         .output = live ? on_output : NULL,
         .display = live ? on_display : NULL,
+        .ask = s->may_ask ? on_ask : NULL,
         .progress = on_progress,
         .arg = s,
     };
@@ -450,6 +463,8 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
         tell_files(*ret_lease, &spec);
     if (r >= 0)
         r = stop.fd = open_stop_fd(err);
+    s->lease = *ret_lease;
+    s->stop_fd = stop.fd;
     if (r >= 0)
         r = foreground_run(fg, *ret_lease, &req->run, &events, &stop, ret, err);
     progress_clear(&s->progress);
@@ -571,6 +586,15 @@ static int run_short_form(const struct config *cfg, const struct options *o, str
     return status;
 }
 
+/* The code or a file is standard input: it is not there for input(). */
+static bool reads_stdin(const struct options *o)
+{
+    for (size_t i = 0; i < o->n_files; i++)
+        if (str_eq(o->files[i], "-") || str_ends(o->files[i], "=-"))
+            return true;
+    return str_eq(o->python, "-");
+}
+
 /* Figures go beside the script, under its name. */
 static void name_figures(const struct options *o, char *directory, size_t n_directory, char *stem, size_t n_stem)
 {
@@ -618,6 +642,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
             .figures = { .directory = directory, .stem = stem },
             .save = { .directory = o.save, .force = o.force, .max_bytes = cfg.workspace_bytes },
         };
+        screen.may_ask = o.python && !reads_stdin(&o);
         progress_init(&screen.progress);
         status = run_short_form(&cfg, &o, &screen);
     }

@@ -57,8 +57,8 @@ static const struct words words[_VERDICT_MAX] = {
 /* A reason for VERDICT_TIMEOUT that is not the code's. */
 static const struct words paused = {
     "timed_out", "PAUSE_LIMIT",
-    "the run was paused for too long and was stopped: continue sooner, or raise the limit "
-    "(RIDDLE_DEBUG_PAUSE_SECONDS)",
+    "the run was paused, or waited for input, for too long and was stopped: continue sooner, or "
+    "raise the limit (RIDDLE_DEBUG_PAUSE_SECONDS)",
     NULL
 };
 /* Two reasons for VERDICT_KILLED that are nobody's fault. */

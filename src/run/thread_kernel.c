@@ -180,7 +180,7 @@ static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
         .deadline_ms = k->deadline_ms
     };
     if (k->job.events.ask && k->job.events.ask(k->job.events.arg, id, what, args)) {
-        if (k->job.debug && !k->paused_ms)
+        if (!k->paused_ms) /* for a command of the debugger, or a line */
             k->paused_ms = clock_now_ms();
         return true;
     }

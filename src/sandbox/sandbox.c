@@ -399,7 +399,7 @@ static void begin_interrupt(struct sandbox *sb, enum verdict reason)
     interrupt(sb);
 }
 
-/* ---- pauses of a debugged run ---- */
+/* ---- pauses: a debugged run waits for a command, or input() for a line ---- */
 
 static int64_t pause_cpu_ms(struct sandbox *sb)
 {
@@ -622,7 +622,9 @@ void sandbox_reply(struct sandbox *sb, uint32_t ask, const json_t *value, const 
 
 static void take_question(struct sandbox *sb, const struct inbox_item *item)
 {
-    if (sb->pause.is_debugged && str_eq(item->text, "debug"))
+    bool of_person = str_eq(item->text, "input") ||
+                     (sb->pause.is_debugged && str_eq(item->text, "debug"));
+    if (of_person && sb->pause.max_ms > 0)
         begin_pause(sb, item->id);
     else if (sb->pause.is_on)
         end_pause(sb); /* another question replaces the one of a pause */

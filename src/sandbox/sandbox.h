@@ -115,8 +115,8 @@ struct run_request {
     const char *run_id, *thread_id; /* for the log of a database; may be NULL */
     /*
      * Of the wire's `exec`: Python is stepped through, and `debug` is asked in each pause; may be
-     * NULL. The clock of the run stands while it is paused, but for processor time; a pause may
-     * last for pause_ms.
+     * NULL. The clock of the run stands while it is paused or waits for input(), but for processor
+     * time; each may last for pause_ms. 0: input() has no more time than the run.
      */
     const json_t *debug;
     int64_t pause_ms;

@@ -101,6 +101,18 @@ def test_python_prints_and_draws(page):
     assert page.wait("document.querySelector('.turn img').naturalWidth") > 200  # it is kept with the run
 
 
+def test_input_asks_the_person_and_survives_a_reload(page):
+    ask(page, "PYTHON: name = input('Your name? ')\nprint('hello', name)", wait=False)
+    assert page.wait("document.querySelector('.asked-line label')?.innerText").strip() == "Your name?"
+    page.reload()
+    page.wait("document.querySelector('.asked-line input')")
+    page.click(".asked-line input")
+    page.type("Ann")
+    page.press("Enter")
+    page.wait(f"document.querySelector('{LAST} .output')")
+    assert page.text(f"{LAST} .output") == "hello Ann" and page.problems == []
+
+
 def test_large_figure_is_fetched(page, server):
     """It is not inside the answer, so the page follows the reference: live, and again after a reload."""
     turn = ask(page, "PYTHON: import numpy as np, matplotlib.pyplot as plt\nplt.figure(figsize=(10, 10))\n"

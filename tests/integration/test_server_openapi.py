@@ -42,6 +42,9 @@ GOOD = {
     "executeInSandbox": {"code": "1 + 1"},
     "debugInSandbox": {"code": "1 + 1"},
     "commandDebugger": {"command": "state"},
+    "offerDebugger": {"code": "1", "path": "/x.py"},
+    "answerThreadInput": {"text": "x"},
+    "answerSandboxInput": {"text": "x"},
     "streamExecuteInSandbox": {"code": "1 + 1"},
     "quickExecute": {"code": "1 + 1"},
     "getProcessorTemplate": {"processor_type": "data_processor"},
@@ -49,7 +52,7 @@ GOOD = {
     "querySandboxDatabase": {"query": "SELECT 1 AS one"},
 }
 # Good bodies that a thread without variables refuses.
-NEEDS_VARIABLES = {"checkpointThread": 409, "rollbackThread": 404, "checkpointSandbox": 409, "rollbackSandbox": 404}
+WITHOUT_A_KERNEL = {"answerThreadInput": 409, "answerSandboxInput": 409, "checkpointThread": 409, "rollbackThread": 404, "checkpointSandbox": 409, "rollbackSandbox": 404}
 
 
 @pytest.fixture(scope="module")
@@ -255,7 +258,7 @@ def test_every_json_body_made_wrong(shared, document):
             refused(answer, 400, "INVALID_JSON")
         assert shared.call(method, path, text, {"Content-Type": "text/csv"}).status == 415
         # And the good one is good, with fields that nobody knows, too.
-        fine = 404 if "{debug_id}" in path else NEEDS_VARIABLES.get(name, 200)  # nothing is being debugged
+        fine = 404 if "{debug_id}" in path else WITHOUT_A_KERNEL.get(name, 200)  # nothing is being debugged
         assert shared.call(method, path, json.dumps({**good, "nosuchfield": {"a": [1]}}), headers).status == fine, name
         assert shared.call(method, path, text, headers).status == fine, name
     assert walked["createRun"] > 40 and walked["streamRun"] == walked["createRun"] and walked["compilePlan"] > 10

@@ -5,8 +5,25 @@ import { Figure } from '../answer/figure';
 import { Markdown } from '../answer/markdown';
 import { Button } from '../shared/button';
 import { draft } from './composer-state';
-import { isCode, running } from './state';
+import { post } from '../api/call';
+import { guarded } from '../shared/say';
+import { isCode, running, thread } from './state';
 import type { Live, Turn } from './turn';
+
+/* A line for input(). */
+function Asked({ prompt }: { prompt: string }) {
+  const send = (event: SubmitEvent) => {
+    event.preventDefault();
+    const text = String(new FormData(event.currentTarget as HTMLFormElement).get('line') ?? '');
+    void guarded(() => post('/thread/{thread_id}/input', { thread_id: thread.value!.id }, { text }));
+  };
+  return (
+    <form class="asked-line" onSubmit={send}>
+      <label>{prompt || 'The code waits for a line'} <input name="line" autocomplete="off" maxLength={65536} autofocus /></label>
+      <Button type="submit">Send</Button>
+    </form>
+  );
+}
 
 function LiveView({ live }: { live: Live }) {
   const box = useRef<HTMLPreElement>(null);
@@ -15,6 +32,7 @@ function LiveView({ live }: { live: Live }) {
     <>
       {live.output && <pre class="live" aria-hidden="true" ref={box}>{live.output}</pre>}
       {live.images.map(image => <Figure output={image} />)}
+      {live.prompt !== null && <Asked key={live.prompt} prompt={live.prompt} />}
       <p class="status">{live.status}{live.progress > 0 && <progress max={1} value={live.progress} aria-label={live.status} />}</p>
     </>
   );

@@ -6,7 +6,8 @@ import { type Signal, signal } from '@preact/signals';
 import type { StreamEvent } from '../api/events';
 import type { Answer, CodeRun, Output } from '../api/types';
 
-export interface Live { status: string; progress: number; text: string; output: string; images: Output[]; runs: CodeRun[] }
+export interface Live { status: string; progress: number; text: string; output: string; images: Output[]; runs: CodeRun[];
+  prompt: string | null /* of input(), while the code waits for a line */ }
 
 export interface Turn {
   key: number;
@@ -30,7 +31,7 @@ const TOOLS: Record<string, string> = {
   run_sql: 'Running SQL', run_plan: 'Running a query', run_python: 'Running Python', describe_table: 'Looking at a table',
   find_values: 'Looking for spellings', show_chart: 'Drawing a chart', ask_person: 'Asking you', list_files: 'Looking at the files' };
 
-export const fresh = (status: string): Live => ({ status, progress: 0, text: '', output: '', images: [], runs: [] });
+export const fresh = (status: string): Live => ({ status, progress: 0, text: '', output: '', images: [], runs: [], prompt: null });
 
 /* Takes events into a turn. `end` shows what has come at once. */
 export function taker(turn: Turn) {
@@ -45,6 +46,7 @@ export function taker(turn: Turn) {
       if (type === 'status' || type === 'progress' || type === 'tool_call') {
         now.status = type !== 'tool_call' ? event.text ?? now.status : TOOLS[event.name] || `Using ${event.name}`;
         now.progress = event.progress || 0;
+        now.prompt = event.stage === 'input' ? event.prompt ?? '' : null;
       } else if (type === 'thinking') {
         thought = (thought + event.text).slice(-160);
         now.status = thought.replace(/\s+/g, ' ');

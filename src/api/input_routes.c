@@ -1,0 +1,64 @@
+/* A line for code that waits for input(): POST /thread/{id}/input, /sandbox/{id}/input. */
+
+#include "api/chats.h"
+#include "api/sandboxes.h"
+#include "base/limits.h"
+
+static const struct schema_field input_fields[] = {
+    { .name = "text", .types = SCHEMA_STRING, .required = true, SCHEMA_MAX(INPUT_LINE_MAX),
+      .example = "\"yes\"", .doc = "The line, without its end." },
+    { .name = NULL },
+};
+static const struct schema input_schema = { .name = "InputLine",
+                                            .doc = "What input() returns.",
+                                            .fields = input_fields };
+
+static void reply(struct http_request *req, const char *id, bool is_sandbox)
+{
+    struct chat *c = chat_find(app_of(req)->agent, http_owner(req), id);
+    const char *text = json_string_value(json_object_get(http_body_json(req), "text"));
+    struct err err = ERR_INIT;
+    if (!c || !chat_terms(c) == is_sandbox)
+        http_reply_fail(req, ERR_NOT_FOUND, "nothing runs in '%s'", id);
+    else if (chat_input(c, text, &err) < 0)
+        http_reply_error(req, &err);
+    else
+        http_reply_json(req, 200, json_pack("{s:s}", "status", "answered"));
+}
+
+static void post_thread_input(struct http_request *req)
+{
+    reply(req, http_param(req, "thread_id"), false);
+}
+
+static void post_sandbox_input(struct http_request *req)
+{
+    reply(req, http_param(req, "sandbox_id"), true);
+}
+
+static const struct route_param thread_params[] = {
+    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+                 .doc = "The id of a thread." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_response responses[] = {
+    { 200, NULL, NULL, false,
+      "{status: answered}. Code that waits says so in its stream: a `status` (`progress` in a "
+      "thread's) with the stage `input` and the `prompt`." },
+    { .status = 0 }
+};
+
+#define INPUT_ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(CONFLICT))
+
+static const struct route routes[] = {
+    { HTTP_POST, "/thread/{thread_id}/input", post_thread_input, .id = "answerThreadInput",
+      .tag = "threads", .summary = "Answer input() of the code that runs in a thread",
+      .params = thread_params, .body = &input_schema, .responses = responses,
+      .errors = INPUT_ERRORS },
+    { HTTP_POST, "/sandbox/{sandbox_id}/input", post_sandbox_input, .id = "answerSandboxInput",
+      .tag = "sandboxes", .summary = "Answer input() of the code that runs in a sandbox",
+      .params = sandbox_params, .body = &input_schema, .responses = responses,
+      .errors = INPUT_ERRORS },
+};
+
+const struct route_table input_routes = { routes, ARRAY_SIZE(routes) };
