@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
-#include "data/thread_files.h"
+#include "data/threads.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -722,7 +722,7 @@ static void delete_thread(struct http_request *req)
     int r = w ? chat_delete(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"), deleted, w, &err)
               : err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r == 0)
-        w->had_files = session_forget(app_of(req)->data, http_owner(req),
+        w->had_files = data_thread_forget(app_of(req)->data, http_owner(req),
                                       http_param(req, "thread_id"));
     deferred(req, w, r, &err);
 }

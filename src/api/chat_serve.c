@@ -7,7 +7,7 @@
 #include <string.h>
 #include "api/files.h"
 #include "api/chats.h"
-#include "data/thread_files.h"
+#include "data/threads.h"
 #include "api/sandboxes.h"
 #include "base/id.h"
 #include "base/str.h"
@@ -388,7 +388,7 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
     s->timeout_ms = ask->timeout_ms;
     int r;
     if (ask->thread_id) {
-        session_touch(app->data, s->owner, ask->thread_id);
+        (void)data_thread_find(app->data, s->owner, ask->thread_id);
         s->thread_id = arena_strdup(&s->arena, ask->thread_id);
         r = chat_open(app->agent, s->owner, s->thread_id, on_open, s, &err);
     } else {

@@ -7,11 +7,9 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "api/files.h"
-#include "data/thread_files_impl.h"
 #include "api/rows.h"
+#include "data/file_sets.h"
 #include "data/told.h"
-#include "data/uploads_impl.h"
 #include "base/fdio.h"
 #include "base/str.h"
 #include "sandbox/table_names.h"
@@ -30,16 +28,21 @@ static json_t *bundled_item(const struct dataset *d)
                      "size_bytes", (json_int_t)d->size_bytes, "tables", tables);
 }
 
+/* Of a thread only those that are in it. */
+static bool is_shown(const struct file_set *set, const char *owner)
+{
+    return file_set_visible(set, owner) && (!set->thread_id || set->thread);
+}
+
 static void get_data(struct http_request *req)
 {
     struct app *app = app_of(req);
     const char *owner = http_owner(req);
     json_t *list = json_array();
-    for (struct upload_set *set = app->data->uploads->newest; set; set = set->next)
-        if (upload_set_visible(set, owner))
-            json_array_append_new(list, upload_item(set));
-    session_files_append(app->data, owner, list);
-    for (size_t i = 0; app->data->registry && i < registry_count(app->data->registry); i++)
+    for (struct file_set *set = app->data->files->newest; set; set = set->next)
+        if (is_shown(set, owner))
+            json_array_append_new(list, file_set_item(set));
+    for (size_t i = 0; i < registry_count(app->data->registry); i++)
         json_array_append_new(list, bundled_item(registry_get(app->data->registry, i)));
     http_reply_json(req, 200, json_pack("{s:o}", "data", list));
 }
@@ -105,28 +108,20 @@ static void left(void *arg)
     ((struct waiting *)arg)->req = NULL;
 }
 
-static json_t *item_of(struct app *app, const char *owner, const char *id)
+static json_t *item_of(struct data_room *room, const char *owner, const char *id)
 {
-    struct upload_set *set = uploads_lookup(app->data->uploads, owner, id);
-    const struct dataset *d = app->data->registry ? registry_find(app->data->registry, id) : NULL;
-    json_t *item = d ? bundled_item(d) : set ? upload_item(set) : NULL;
-    upload_set_unref(set);
-    if (item)
-        return item;
-    auto_json json_t *files = json_array();
-    size_t i;
-    json_t *f;
-    session_files_append(app->data, owner, files);
-    json_array_foreach(files, i, f) {
-        if (str_eq(json_string_value(json_object_get(f, "id")), id))
-            return json_incref(f);
-    }
-    return NULL;
+    struct file_set *set = file_set_find(room->files, owner, id);
+    const struct dataset *d = registry_find(room->registry, id);
+    json_t *item = d ? bundled_item(d) :
+                   set && is_shown(set, owner) ? file_set_item(set) :
+                                                 NULL;
+    file_set_unref(set);
+    return item;
 }
 
 static void reply_item(struct http_request *req, const char *id)
 {
-    json_t *item = item_of(app_of(req), http_owner(req), id);
+    json_t *item = item_of(app_of(req)->data, http_owner(req), id);
     if (item)
         http_reply_json(req, 200, item);
     else
@@ -158,73 +153,75 @@ static void changed(const struct err *err, void *arg)
         reply_item(req, id);
 }
 
-/* An upload or a file of a thread, to be changed; false: it was answered why not. */
-static bool find_own(struct http_request *req, struct upload_set **ret_set,
-                     struct session_file **ret_file)
+/* An upload or a file of a thread, to be changed; NULL: it was answered why not. */
+static struct file_set *find_own(struct http_request *req)
 {
-    struct app *app = app_of(req);
+    struct data_room *room = app_of(req)->data;
     const char *owner = http_owner(req), *id = http_param(req, "data_id");
-    *ret_set = uploads_lookup(app->data->uploads, owner, id);
-    *ret_file = *ret_set ? NULL : session_file_find(app->data, owner, id);
-    if (*ret_set || *ret_file)
-        return true;
-    if (app->data->registry && registry_find(app->data->registry, id))
+    struct file_set *set = file_set_find(room->files, owner, id);
+    if (set && is_shown(set, owner))
+        return set;
+    file_set_unref(set);
+    if (registry_find(room->registry, id))
         http_reply_fail(req, ERR_FORBIDDEN,
                         "this data set is the server's own and cannot be changed");
     else
         not_found(req);
-    return false;
+    return NULL;
 }
 
-static void delete_one(struct http_request *req)
+/* Takes what the call that changes it returned, and the reference. */
+static void wait_for_change(struct http_request *req, struct waiting *w, struct file_set *set,
+                            int r, const struct err *err)
 {
-    struct upload_set *set;
-    struct session_file *file;
-    struct err err = ERR_INIT;
-    struct waiting *w = find_own(req, &set, &file) ? wait_begin(req) : NULL;
-    if (!w)
-        return;
-    w->word = "deleted";
-    int r = set ? upload_set_delete(set, changed, w, &err) :
-                  session_file_remove(w->app->data, file, changed, w, &err);
-    upload_set_unref(set); /* the last one removes the file */
-    session_file_unref(file);
+    file_set_unref(set); /* the last one removes the file */
     if (r < 0)
-        wait_fail(w, &err);
+        wait_fail(w, err);
     else
         http_defer(req, left, w);
 }
 
+static void delete_one(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct file_set *set = find_own(req);
+    struct waiting *w = set ? wait_begin(req) : NULL;
+    if (!w) {
+        file_set_unref(set);
+        return;
+    }
+    w->word = "deleted";
+    int r = file_set_delete(set, changed, w, &err);
+    wait_for_change(req, w, set, r, &err);
+}
+
 /* `name` or `options`: one at a time, so that what fails has changed nothing. */
-static int change_set(struct upload_set *set, const json_t *body, struct waiting *w,
+static int change_set(struct file_set *set, const json_t *body, struct waiting *w,
                       struct err *err)
 {
     const char *name = json_string_value(json_object_get(body, "name"));
     const json_t *options = json_object_get(body, "options");
     if (!name == !options)
         return err_set(err, ERR_VALIDATION, "give either `name` or `options`");
-    return name ? upload_set_rename(set, name, changed, w, err) :
-                  upload_set_reread(set, options, changed, w, err);
+    return name ? file_set_rename(set, name, changed, w, err) :
+                  file_set_reread(set, options, changed, w, err);
 }
 
 static void patch_one(struct http_request *req)
 {
-    struct upload_set *set;
-    struct session_file *file;
     struct err err = ERR_INIT;
-    struct waiting *w = find_own(req, &set, &file) ? wait_begin(req) : NULL;
-    if (!w)
+    struct file_set *set = find_own(req);
+    struct waiting *w = set ? wait_begin(req) : NULL;
+    if (!w) {
+        file_set_unref(set);
         return;
-    int r = set ? change_set(set, http_body_json(req), w, &err) :
-                  err_set(&err, ERR_CONFLICT,
-                          "a file of a thread has the name that code finds it by, and the table "
-                          "that code has seen; upload it again");
-    upload_set_unref(set);
-    session_file_unref(file);
-    if (r < 0)
-        wait_fail(w, &err);
-    else
-        http_defer(req, left, w);
+    }
+    int r = !set->thread_id ?
+                change_set(set, http_body_json(req), w, &err) :
+                err_set(&err, ERR_CONFLICT,
+                        "a file of a thread has the name that code finds it by, and the table "
+                        "that code has seen; upload it again");
+    wait_for_change(req, w, set, r, &err);
 }
 
 /* ---- one table ---- */
@@ -590,7 +587,7 @@ static const struct schema_field patch_fields[] = {
       .doc = "Another name for the file; its ending stays. The table is called after it." },
     { .name = "options",
       .types = SCHEMA_OBJECT,
-      .object = &upload_options_schema,
+      .object = &read_options_schema,
       .doc = "How to read the file, put over what was said before: it is read again, and the new "
              "table takes the place of the old one. If that fails the old one stays." },
     { .name = NULL },

@@ -3,8 +3,8 @@
 #include <string.h>
 #include "api/app.h"
 #include "data/database_sets.h"
+#include "data/file_sets.h"
 #include "data/told.h"
-#include "data/uploads.h"
 
 static json_t *all_summaries(struct data_room *room, const char *owner)
 {
@@ -12,7 +12,10 @@ static json_t *all_summaries(struct data_room *room, const char *owner)
     for (size_t i = 0; i < registry_count(room->registry); i++)
         json_array_append_new(list, told_summary(room, owner, registry_get(room->registry, i)));
     database_sets_append(room, list, told_summary, owner);
-    uploads_append_summaries(room, owner, list);
+    for (struct file_set *set = room->files->newest; set; set = set->next)
+        if (!set->thread_id && set->status == FILE_READY && !set->raw &&
+            file_set_visible(set, owner))
+            json_array_append_new(list, told_summary(room, owner, &set->dataset));
     return json_pack("{s:o}", "datasets", list);
 }
 

@@ -3,8 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/files.h"
-#include "data/thread_files_impl.h"
-#include "data/intake.h"
+#include "data/receive.h"
 #include "base/str.h"
 
 /* ---- GET /files/list ---- */
@@ -31,42 +30,42 @@ static void add(json_t *list, const char *where, const char *path, json_int_t si
                                           "modified", modified, "where", where, "table", table, "note", note));
 }
 
+static void add_kept(json_t *all, json_t *images, const char *where, const struct file_set *set)
+{
+    add(all, where, set->file.name, set->file.size_bytes, store_time_ms(set->created_at),
+        set->raw ? NULL : set->file.table, set->note);
+    if (file_is_image(set->file.name))
+        json_array_append_new(images, json_string(set->file.name));
+}
+
 /* files: of the kernel's /workspace, or NULL. */
 static void reply_list(struct http_request *req, const json_t *files)
 {
-    struct session *s = session_find(app_of(req)->data->sessions, http_owner(req),
-                                     http_query(req, "session_id"));
+    struct data_room *room = app_of(req)->data;
+    const char *owner = http_owner(req), *id = http_query(req, "session_id");
+    struct data_thread *t = data_thread_find(room, owner, id);
     json_t *images = json_array(), *all = json_array(), *f;
     size_t i;
-    for (i = 0; s && i < s->n_files; i++) {
-        const struct session_file *sf = s->files[i];
-        if (file_is_output(sf->name))
-            continue;
-        add(all, "data", sf->name, sf->size, sf->modified_ms, *sf->table ? sf->table : NULL, *sf->note ? sf->note : NULL);
-        if (file_is_image(sf->name))
-            json_array_append_new(images, json_string(sf->name));
-    }
-    json_array_foreach(files, i, f)
-    {
+    for (i = 0; t && i < t->n_files; i++)
+        if (!file_is_output(t->files[i]->file.name))
+            add_kept(all, images, "data", t->files[i]);
+    json_array_foreach(files, i, f) {
         const char *path = json_string_value(json_object_get(f, "path"));
         int64_t modified = json_integer_value(json_object_get(f, "modified"));
-        if (session_hides(app_of(req)->data->sessions, http_owner(req),
-                          http_query(req, "session_id"), path, modified) ||
-            (s && file_is_output(path) && session_file_named(s, path)))
+        if (data_thread_hides(room->files, owner, id, path, modified) ||
+            (t && file_is_output(path) && data_thread_named(t, path)))
             continue;
-        add(all, "workspace", path, json_integer_value(json_object_get(f, "size")), json_integer_value(json_object_get(f, "modified")), NULL,
+        add(all, "workspace", path, json_integer_value(json_object_get(f, "size")), modified, NULL,
             NULL);
-        if (file_is_image(path)) /* one that is hidden behind an uploaded one of the same name needs its whole path */
-            json_array_append_new(images, s && session_file_named(s, path) ? json_sprintf("/workspace/%s", path) : json_string(path));
+        /* One that is hidden behind an uploaded one of the same name needs its whole path. */
+        if (file_is_image(path))
+            json_array_append_new(images, t && data_thread_named(t, path) ?
+                                              json_sprintf("/workspace/%s", path) :
+                                              json_string(path));
     }
-    for (i = 0; s && i < s->n_files; i++) {
-        const struct session_file *sf = s->files[i];
-        if (!file_is_output(sf->name))
-            continue;
-        add(all, "workspace", sf->name, sf->size, sf->modified_ms, NULL, NULL);
-        if (file_is_image(sf->name))
-            json_array_append_new(images, json_string(sf->name));
-    }
+    for (i = 0; t && i < t->n_files; i++)
+        if (file_is_output(t->files[i]->file.name))
+            add_kept(all, images, "workspace", t->files[i]);
     http_reply_json(req, 200, json_pack("{s:o, s:o}", "images", images, "files", all));
 }
 
@@ -151,19 +150,17 @@ static void clear_files(struct http_request *req)
     struct err err = ERR_INIT;
     if (!good_session(req, id))
         return;
-    struct session *s = session_find(app->data->sessions, http_owner(req), id);
+    struct data_thread *t = data_thread_find(app->data, http_owner(req), id);
     struct chat *c = chat_find(app->agent, http_owner(req), id);
     if (c && chat_has_kernel(c))
-        session_note_cleared(app->data->sessions, http_owner(req), id);
-    if (!s) {
+        data_thread_note_cleared(app->data->files, http_owner(req), id);
+    if (!t) {
         http_reply_json(req, 200, json_pack("{s:s}", "status", "ok"));
         return;
     }
     struct clearing *cl = calloc(1, sizeof(*cl));
-    s->pins++;
-    session_clear(s);
-    int r = cl ? session_save(s, on_cleared, cl, &err) : err_set(&err, ERR_NO_MEMORY, "out of memory");
-    session_unpin(s);
+    int r = cl ? data_thread_clear(t, on_cleared, cl, &err) :
+                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(cl);
         http_reply_error(req, &err);
@@ -171,6 +168,77 @@ static void clear_files(struct http_request *req)
     }
     cl->req = req;
     http_defer(req, clearing_left, cl);
+}
+
+/* ---- POST /files/upload ---- */
+
+static void reply_received(void *arg)
+{
+    struct receiver *rx = arg;
+    struct app *app = rx->terms.arg;
+    struct http_request *req = intake_take_request(&rx->in);
+    struct chat *c = rx->all->room ? chat_find(app->agent, rx->thread->owner, rx->thread->id) :
+                                     NULL;
+    json_t *files = json_array();
+    for (struct incoming *f = incoming_first(rx); f; f = incoming_next(f)) {
+        const struct file_set *set = f->set;
+        if (!set)
+            continue;
+        char place[KERNEL_PLACE_SIZE];
+        const char *note = NULL;
+        if (!c || !chat_file_place(c, set->file.full_path, place, &note))
+            snprintf(place, sizeof(place), "/data/%s", set->file.name);
+        if (!note)
+            note = set->note;
+        if (!note && c && chat_is_busy(c))
+            note = "A message is being answered; the file is there from the next one on.";
+        json_array_append_new(files,
+                              json_pack("{s:s, s:I, s:s*, s:s*, s:s*}", "name", set->file.name,
+                                        "size", (json_int_t)set->file.size_bytes, "where",
+                                        *place ? place : NULL, "table",
+                                        set->raw ? NULL : set->file.table, "note", note));
+    }
+    json_t *body = json_pack("{s:s, s:s, s:o}", "status", "ok", "session_id", rx->thread->id,
+                             "files", files);
+    receiver_free(rx);
+    if (req)
+        http_reply_json(req, 200, body);
+    else
+        json_decref(body);
+}
+
+static void answer_received(struct receiver *rx, bool settled, const struct err *err)
+{
+    (void)settled;
+    struct app *app = rx->terms.arg;
+    struct http_request *req = err ? intake_take_request(&rx->in) : NULL;
+    struct chat *c = err || !rx->all->room ?
+                         NULL :
+                         chat_find(app->agent, rx->thread->owner, rx->thread->id);
+    if (req)
+        http_reply_error(req, err);
+    if (err)
+        receiver_free(rx);
+    if (c)
+        receiver_hold(rx);
+    if (c)
+        chat_refresh_data(c, reply_received, rx);
+    else if (!err)
+        reply_received(rx);
+}
+
+static int receive_headers(struct http_request *req, struct err *err)
+{
+    struct receive_terms terms = { .for_thread = true,
+                                   .wait = true,
+                                   .answer = answer_received,
+                                   .arg = app_of(req) };
+    return receive_begin(req, app_of(req)->data, &terms, err);
+}
+
+static void upload_files(struct http_request *req)
+{
+    receive_end(req, true);
 }
 
 /* ---- the table ---- */
@@ -269,18 +337,24 @@ static const struct route_response list_responses[] = { { 200, NULL, &list_schem
 static const struct route_response download_responses[] = { { 200, "application/octet-stream", NULL, false, "The file." }, { .status = 0 } };
 
 static const struct route routes[] = {
-    { HTTP_POST, "/files/upload", session_receive_end, .id = "uploadSessionFiles", .tag = "files", .summary = "Give files to a session",
-      .doc = "Code sees them at /data, read-only. Data files, workbooks and databases become tables if they can be read as such.",
+    { HTTP_POST, "/files/upload", upload_files, .id = "uploadSessionFiles", .tag = "files",
+      .summary = "Give files to a session",
+      .doc =
+          "Code sees them at /data, read-only. Data files, workbooks and databases become tables "
+          "if they can be read as such.",
       .consumes = "multipart/form-data", .form = &form_schema, .responses = upload_responses,
-      .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA), .on_headers = session_receive_headers,
-      .on_body = intake_body },
-    { HTTP_POST, "/files/clear", clear_files, .id = "clearSessionFiles", .tag = "files", .summary = "Remove a session's uploaded files",
-      .doc = "What code left in /workspace stays as long as its sandbox.", .body = &clear_schema, .responses = clear_responses,
-      .errors = ROUTE_ERR(VALIDATION) },
-    { HTTP_GET, "/files/list", list_files, .id = "listSessionFiles", .tag = "files", .summary = "A session's files, uploaded and left by code",
-      .params = list_params, .responses = list_responses, .errors = ROUTE_ERR(VALIDATION) },
-    { HTTP_GET, "/files/download", session_download, .id = "downloadSessionFile", .tag = "files", .summary = "A file of a session",
-      .params = download_params, .responses = download_responses, .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(NOT_FOUND) },
+      .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNSUPPORTED_MEDIA),
+      .on_headers = receive_headers, .on_body = intake_body },
+    { HTTP_POST, "/files/clear", clear_files, .id = "clearSessionFiles", .tag = "files",
+      .summary = "Remove a session's uploaded files",
+      .doc = "What code left in /workspace stays as long as its sandbox.", .body = &clear_schema,
+      .responses = clear_responses, .errors = ROUTE_ERR(VALIDATION) },
+    { HTTP_GET, "/files/list", list_files, .id = "listSessionFiles", .tag = "files",
+      .summary = "A session's files, uploaded and left by code", .params = list_params,
+      .responses = list_responses, .errors = ROUTE_ERR(VALIDATION) },
+    { HTTP_GET, "/files/download", session_download, .id = "downloadSessionFile", .tag = "files",
+      .summary = "A file of a session", .params = download_params, .responses = download_responses,
+      .errors = ROUTE_ERR(VALIDATION) | ROUTE_ERR(NOT_FOUND) },
 };
 
 const struct route_table file_routes = { routes, ARRAY_SIZE(routes) };

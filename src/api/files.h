@@ -10,10 +10,6 @@ bool file_is_image(const char *name);
 /* Answers with a file of the chat's /workspace, as fast as the client takes it. NULL: not found. */
 void workspace_download(struct http_request *req, struct chat *c, const char *path);
 
-int upload_receive_headers(struct http_request *req, struct err *err);
-void upload_receive_end(struct http_request *req);
-int session_receive_headers(struct http_request *req, struct err *err);
-void session_receive_end(struct http_request *req);
 void session_download(struct http_request *req);
 
 #endif

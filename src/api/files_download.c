@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include "api/files.h"
-#include "data/thread_files_impl.h"
+#include "data/threads.h"
 #include "api/rows.h"
 #include "base/str.h"
 #include "sandbox/workspace.h"
@@ -87,19 +87,21 @@ const char *download_headers(struct http_request *req, const char *name)
 
 /* ---- from disk ---- */
 
-static void send_file(struct http_request *req, struct sessions *all, const struct session_file *f)
+static void send_file(struct http_request *req, const struct file_set *set)
 {
     struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
     struct stat st;
-    int fd = (int)syscall(SYS_openat2, all->root_fd, f->path + strlen(all->root) + 1, &how, sizeof(how));
+    int fd = (int)syscall(SYS_openat2, set->all->threads_fd,
+                          set->file.full_path + strlen(set->all->threads_root) + 1, &how,
+                          sizeof(how));
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) {
         if (fd >= 0)
             close(fd);
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
         return;
     }
-    const char *slash = strrchr(f->name, '/'); /* of an output */
-    const char *type = download_headers(req, slash ? slash + 1 : f->name);
+    const char *slash = strrchr(set->file.name, '/'); /* of an output */
+    const char *type = download_headers(req, slash ? slash + 1 : set->file.name);
     http_reply_file(req, 200, type, fd, 0, (uint64_t)st.st_size);
 }
 
@@ -241,12 +243,13 @@ void session_download(struct http_request *req)
         http_reply_fail(req, ERR_VALIDATION, "Invalid file path.");
         return;
     }
-    struct session *s = session_find(app->data->sessions, http_owner(req), id);
+    struct data_room *room = app->data;
+    struct data_thread *t = data_thread_find(room, http_owner(req), id);
     bool output = file_is_output(at);
-    const struct session_file *f = s && (!workspace || output) ? session_file_named(s, at) : NULL;
+    const struct file_set *f = t && (!workspace || output) ? data_thread_named(t, at) : NULL;
     if (f)
-        send_file(req, app->data->sessions, f);
-    else if (output ? session_was_cleared(app->data->sessions, http_owner(req), id) : data)
+        send_file(req, f);
+    else if (output ? data_thread_was_cleared(room->files, http_owner(req), id) : data)
         http_reply_fail(req, ERR_NOT_FOUND, NO_FILE);
     else
         workspace_download(req, chat_find(app->agent, http_owner(req), id), at);

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/files.h"
-#include "data/thread_files.h"
+#include "data/threads.h"
 #include "api/sandboxes.h"
 #include "base/buf.h"
 #include "base/limits.h"

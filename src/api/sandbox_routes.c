@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 #include <string.h>
-#include "data/thread_files.h"
+#include "data/threads.h"
 #include "api/sandboxes.h"
 #include "base/clock.h"
 #include "base/id.h"
@@ -397,7 +397,7 @@ static void clean_up(struct http_request *req, struct chat *c)
         http_reply_error(req, &err);
         return;
     }
-    (void)session_forget(app->data, http_owner(req), id_of(req));
+    (void)data_thread_forget(app->data, http_owner(req), id_of(req));
     http_defer(req, opening_left, o);
 }
 
@@ -456,7 +456,7 @@ static void got_page(const struct err *err, const struct store_page *page, void 
         if (chat_delete(cl->app->agent, cl->owner, page->threads[i].thread_id, on_cleaned, cl,
                         &why) < 0)
             continue;
-        (void)session_forget(cl->app->data, cl->owner, page->threads[i].thread_id);
+        (void)data_thread_forget(cl->app->data, cl->owner, page->threads[i].thread_id);
         cl->left++;
     }
     if (cl->left == 0)

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "agent/agent.h"
-#include "data/thread_files.h"
+#include "data/threads.h"
 #include "api/sandboxes.h"
 #include "base/id.h"
 
@@ -33,7 +33,7 @@ static void forking_free(struct forking *f)
 
 static void fail(struct forking *f, const struct err *err)
 {
-    (void)session_forget(f->app->data, f->owner, f->id);
+    (void)data_thread_forget(f->app->data, f->owner, f->id);
     if (f->req && f->is_sandbox && err->code == ERR_NOT_FOUND)
         sandbox_reply_unknown(f->req);
     else if (f->req && err->code == ERR_UNAVAILABLE)
@@ -91,7 +91,7 @@ static void on_opened(struct chat *c, const struct err *err, void *arg)
                                       "stop it") :
                               0;
     if (r == 0)
-        r = session_fork(f->app->data, f->owner, chat_id(c), f->id, on_files, f, &why);
+        r = data_thread_fork(f->app->data, f->owner, chat_id(c), f->id, on_files, f, &why);
     if (r < 0)
         fail(f, &why);
 }

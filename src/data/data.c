@@ -14,10 +14,9 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/database_sets.h"
+#include "data/file_sets.h"
 #include "data/generate.h"
-#include "data/thread_files.h"
 #include "data/told.h"
-#include "data/uploads.h"
 #include "sandbox/table_names.h"
 
 #define RELOAD_AFTER_MS 2000
@@ -38,15 +37,15 @@ int data_find(struct data_room *room, const char *owner, const char *id, struct 
         ret->registry = registry_ref(room->registry);
         return 0;
     }
-    ret->upload = uploads_find(room, owner, id);
-    if (!ret->upload)
-        ret->file = session_file_find(room, owner, id);
-    if (!ret->upload && !ret->file) {
+    struct file_set *set = room->files ? file_set_find(room->files, owner, id) : NULL;
+    if (!set || set->status != FILE_READY) {
+        file_set_unref(set);
         int r = database_set_find(room, id, &ret->database, err);
         ret->dataset = r == 0 ? database_set_dataset(ret->database) : NULL;
         return r;
     }
-    ret->dataset = ret->upload ? upload_set_dataset(ret->upload) : session_file_dataset(ret->file);
+    ret->file = set;
+    ret->dataset = &set->dataset;
     attach_known_profile(room, ret);
     return 0;
 }
@@ -54,15 +53,14 @@ int data_find(struct data_room *room, const char *owner, const char *id, struct 
 void dataset_handle_release(struct dataset_handle *h)
 {
     registry_unref(h->registry);
-    upload_set_unref(h->upload);
-    session_file_unref(h->file);
+    file_set_unref(h->file);
     database_set_unref(h->database);
     *h = (struct dataset_handle){ 0 };
 }
 
 bool dataset_handle_has_tables(const struct dataset_handle *h)
 {
-    return h->upload ? !upload_set_is_raw(h->upload) : !h->file || session_file_has_table(h->file);
+    return !h->file || !h->file->raw;
 }
 
 size_t dataset_handle_n_files(const struct dataset_handle *h)
@@ -116,9 +114,7 @@ static int attach(struct profiling *p, json_t *profile, struct err *err)
     const struct dataset_file *f = &p->handle.dataset->files[p->at];
     if (p->handle.registry)
         return registry_set_profile(p->handle.registry, f->sha256, profile, err);
-    if (p->handle.file)
-        return session_file_set_profile(p->handle.file, profile, err);
-    return upload_set_profile(p->handle.upload, profile, err);
+    return file_set_profile(p->handle.file, profile, err);
 }
 
 static void profile_end(struct profiling *p, const struct err *err)
@@ -283,8 +279,7 @@ int data_profile(struct data_room *room, const struct dataset_handle *h, const c
     p->room = room;
     p->handle.dataset = h->dataset;
     p->handle.registry = h->registry ? registry_ref(h->registry) : NULL;
-    p->handle.upload = upload_set_ref(h->upload);
-    p->handle.file = h->file ? session_file_ref(h->file) : NULL;
+    p->handle.file = file_set_ref(h->file);
     snprintf(p->owner, sizeof(p->owner), "%s", owner);
     p->done = done;
     p->arg = arg;
@@ -441,9 +436,7 @@ int data_room_open(const struct data_env *env, struct data_room **ret, struct er
     if (r == 0)
         r = told_open(room, err);
     if (r == 0)
-        r = uploads_open(room, err);
-    if (r == 0)
-        r = sessions_open(room, err);
+        r = file_sets_open(room, err);
     if (r < 0) {
         data_room_stop(room);
         data_room_destroy(room);
@@ -459,8 +452,7 @@ void data_room_stop(struct data_room *room)
         return;
     room->stopping = true;
     loop_cancel(TAKE_PTR(room->reload_timer));
-    sessions_close(room);
-    uploads_close(room);
+    file_sets_close(room);
     database_sets_close(room);
 }
 

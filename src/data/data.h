@@ -4,8 +4,8 @@
 /*
  * The data room: everything that can be asked about. A data set has files, a file has tables, a
  * table has columns, a profile and a report of how it was read. The server's own sets (registry.h),
- * uploads (uploads.h), files of threads (thread_files.h) and databases (database_sets.h) are data
- * sets with different owners and lifetimes; data_find() finds any of them by its id, and
+ * uploads and files of threads (file_sets.h) and databases (database_sets.h) are data sets with
+ * different owners and lifetimes; data_find() finds any of them by its id, and
  * data_view_find() (view.h) combines some of them for a thread.
  *
  * Everything runs in the loop's thread; file work is the worker pool's.
@@ -23,11 +23,9 @@
 struct database_set;
 struct database_sets;
 struct databases;
-struct session_file;
-struct sessions;
+struct file_set;
+struct file_sets;
 struct told;
-struct upload_set;
-struct uploads;
 
 /* Who works with the data: told what becomes of it. All members are set. */
 struct data_user {
@@ -58,8 +56,7 @@ struct data_room {
     struct registry *registry; /* NULL until there is a directory of data sets */
     int64_t registry_loaded_ms;
     struct loop_timer *reload_timer;
-    struct uploads *uploads;
-    struct sessions *sessions;
+    struct file_sets *files;
     struct told *told;
     struct database_sets *database_sets; /* NULL: there are no databases */
     bool stopping;
@@ -80,8 +77,7 @@ void data_room_destroy(struct data_room *room); /* NULL is fine */
 struct dataset_handle {
     const struct dataset *dataset;
     struct registry *registry;     /* a reference to where it is from: this … */
-    struct upload_set *upload;     /* … or this … */
-    struct session_file *file;     /* … or this: a file that was given to one thread … */
+    struct file_set *file;         /* … or this: an upload, or a file of a thread … */
     struct database_set *database; /* … or this, whose tables are no files */
 };
 

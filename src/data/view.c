@@ -1,13 +1,12 @@
-/* The data of a chat: the files of the datasets and uploads it names, as one sandbox sees them. */
+/* The data of a thread: the sets that it names and its own files, as one sandbox sees them. */
 
 #include <stdio.h>
 #include <string.h>
-#include "data/data.h"
-#include "data/database_sets.h"
-#include "data/thread_files.h"
-#include "data/told.h"
 #include "base/hash.h"
 #include "base/str.h"
+#include "data/database_sets.h"
+#include "data/threads.h"
+#include "data/told.h"
 #include "data/words.h"
 
 #define DATASETS_MAX 16
@@ -18,7 +17,7 @@ struct held {
     size_t n;
     struct dataset_handle handles[DATASETS_MAX];
     size_t n_files;
-    struct session_file *files[SANDBOX_FILES_MAX];
+    struct file_set *files[SANDBOX_FILES_MAX];
 };
 
 static void let_go(void *arg)
@@ -27,7 +26,7 @@ static void let_go(void *arg)
     for (size_t i = 0; i < h->n; i++)
         dataset_handle_release(&h->handles[i]);
     for (size_t i = 0; i < h->n_files; i++)
-        session_file_unref(h->files[i]);
+        file_set_unref(h->files[i]);
     free(h);
 }
 
@@ -107,16 +106,20 @@ static int add_file(struct data_view *d, const struct sandbox_file *f, struct er
                err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
-/* The files that were uploaded to the thread itself. Those that find no place beside its datasets are left out. */
-static int add_session(struct data_room *room, const char *owner, const char *thread_id,
-                       struct held *held, struct data_view *d, struct err *err)
+/*
+ * The files that were given to the thread itself. Those that find no place beside its data sets are
+ * left out.
+ */
+static int add_thread(struct data_room *room, const char *owner, const char *thread_id,
+                      struct held *held, struct data_view *d, struct err *err)
 {
-    const struct session_file *s;
-    struct sandbox_file f;
+    struct file_set *set;
     int r = 0;
     while (r == 0 && d->n_files < SANDBOX_FILES_MAX &&
-           (s = session_file_at(room, owner, thread_id, held->n_files, &f))) {
-        held->files[held->n_files++] = session_file_ref((struct session_file *)s);
+           (set = data_thread_at(room, owner, thread_id, held->n_files))) {
+        struct dataset_handle h = { .dataset = &set->dataset, .file = set };
+        struct sandbox_file f = dataset_handle_file(&h, 0);
+        held->files[held->n_files++] = file_set_ref(set);
         r = add_file(d, &f, err);
     }
     return r;
@@ -297,7 +300,7 @@ int data_view_find(struct data_room *room, const char *owner, const char *thread
                         ret, err);
     }
     if (r == 0)
-        r = add_session(room, owner, thread_id, held, ret, err);
+        r = add_thread(room, owner, thread_id, held, ret, err);
     if (!ret->dataset_id)
         ret->dataset_id = "files";
     const struct database_set *set = NULL;

@@ -92,6 +92,9 @@ static const struct record_field upload_fields[] = {
     FIELD(upload, error, FIELD_TEXT, 0, 8 * KB),
     FIELD(upload, created_at, FIELD_TIME, FIELD_REQUIRED | FIELD_FIXED, 32),
     FIELD(upload, expires_at, FIELD_TIME, 0, 32),
+    FIELD(upload, thread_id, FIELD_ID, FIELD_FIXED | FIELD_HIDDEN, 128),
+    FIELD(upload, table_name, FIELD_TEXT, FIELD_HIDDEN, 128),
+    FIELD(upload, used_at, FIELD_TIME, FIELD_HIDDEN, 32),
 };
 
 static const struct record_field words_fields[] = {

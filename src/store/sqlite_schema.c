@@ -228,6 +228,10 @@ static const char step_forks[] =
     " FROM thread_messages WHERE owner = new.owner AND thread_id = new.forked_from ORDER BY id;"
     " END;";
 
+static const char step_thread_files[] = "ALTER TABLE uploads ADD COLUMN thread_id TEXT;"
+                                        "ALTER TABLE uploads ADD COLUMN table_name TEXT;"
+                                        "ALTER TABLE uploads ADD COLUMN used_at TEXT;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -238,6 +242,7 @@ const char *const sqlite_migrations[] = {
     step_queries,
     step_options,
     step_forks,
+    step_thread_files,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
 

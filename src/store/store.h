@@ -83,6 +83,10 @@ struct upload {
     const char *options_json; /* how it is read, where its owner said it: an object */
     const char *status, *error;
     const char *created_at, *expires_at;
+    /* Of a file that belongs to a thread: */
+    const char *thread_id;
+    const char *table_name; /* "": it has none */
+    const char *used_at;    /* the thread */
 };
 
 /* What an owner wrote about a data set: descriptions, units, metrics, notes. It goes with an upload

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import time
 from urllib.parse import quote
 
@@ -78,6 +79,14 @@ def on_disk(server):
     root = server.home / "sessions"
     return sorted(os.path.relpath(os.path.join(at, name), root) for at, _, files in os.walk(root) for name in files
                   if not name.startswith((".table.", ".profile-")))
+
+
+def recorded(server):
+    """Names of the files that the store knows as ready."""
+    with sqlite3.connect(f"file:{server.home / 'riddle.db'}?mode=ro", uri=True) as db:
+        names = [name for name, in db.execute("SELECT filename FROM uploads WHERE status = 'ready'")]
+    db.close()
+    return names
 
 
 def test_shapes_of_the_answers(server):
@@ -489,19 +498,45 @@ def test_restart_keeps_and_cleans_up(tmp_path):
         (sessions / ".uploading" / "0123456789ab").mkdir()
         (sessions / ".uploading" / "0123456789ab" / "half.csv").write_text("a,b\n1")
         (sessions / "local" / "stay" / "ffffffffffff").mkdir()
-        (sessions / "local" / "stay" / "ffffffffffff" / "unacknowledged.csv").write_text("a\n")
+        (sessions / "local" / "stay" / "ffffffffffff" / ".part").write_text("a\n")  # was never recorded
         (sessions / "local" / "gone" / "ffffffffffff").mkdir(parents=True)
         server.start()
         assert [(f["path"], f.get("table")) for f in listed(server, "stay")["files"]] == [("/data/pets.csv", "pets"), ("/data/broken.csv", None)]
-        assert sorted(p.rpartition("/")[2] for p in on_disk(server)) == ["broken.csv", "index.json", "pets.csv"]
+        assert sorted(p.rpartition("/")[2] for p in on_disk(server)) == ["broken.csv", "pets.csv"]
         assert not (sessions / "local" / "gone").exists()
         assert ask(server, "stay", "how many rows are there?")["result"]["rows"] == [[3]]
         assert printed(server, "stay", "print(len(open('/data/broken.csv','rb').read()))") == str(len(BROKEN))
         assert fetch(server, "stay", "pets.csv").body == PETS.encode()
         server.stop()
-        (sessions / "local" / "stay" / "index.json").write_text("{")  # unreadable: nothing is thrown away
+        with sqlite3.connect(server.home / "riddle.db") as db:  # a store put back from a backup: nothing is thrown away
+            db.execute("DELETE FROM uploads")
+        db.close()
         server.start()
-        assert listed(server, "stay")["files"] == [] and len(on_disk(server)) == 3
+        assert listed(server, "stay")["files"] == [] and len(on_disk(server)) == 2
+
+
+def test_a_home_of_an_earlier_version(tmp_path):
+    """Its threads listed their files in index.json; the store has them afterwards, with table, note and time."""
+    with Server(tmp_path, **QUICK) as server:
+        give(server, "old", ("pets.csv", PETS), ("broken.csv", BROKEN))
+        server.stop()
+        folder = server.home / "sessions" / "local" / "old"
+        with sqlite3.connect(server.home / "riddle.db") as db:
+            rows = db.execute("SELECT file_id, filename, size_bytes, sha256, table_name, error FROM uploads ORDER BY created_at").fetchall()
+            db.execute("DELETE FROM uploads")
+        db.close()
+        entries = [{"id": i, "name": name, "size": size, "sha256": sha, "table": table, "note": note or "", "modified": 1700000000123 + n}
+                   for n, (i, name, size, sha, table, note) in enumerate(rows)]
+        entries.append({"id": "../../..", "name": "../x", "size": 1, "sha256": "0" * 64, "table": "x", "note": "", "modified": 1})
+        (folder / "index.json").write_text(json.dumps({"files": entries}))
+        (folder.parent / "odd").mkdir()
+        (folder.parent / "odd" / "index.json").write_text("{")  # unreadable: it is left as it is
+        server.start()
+        files = listed(server, "old")["files"]
+        assert [(f["path"], f.get("table"), f["modified"]) for f in files] == [("/data/pets.csv", "pets", 1700000000123), ("/data/broken.csv", None, 1700000000124)]
+        assert files[1]["note"]
+        assert ask(server, "old", "SQL: SELECT sum(legs) FROM pets")["result"]["rows"] == [[14]]
+        assert not (folder / "index.json").exists() and (folder.parent / "odd" / "index.json").read_text() == "{"
 
 
 def test_planted_links_on_disk_are_not_followed(tmp_path):
@@ -534,7 +569,7 @@ def test_outputs_are_kept_with_the_session(tmp_path):
         save = f"import base64, os\nos.makedirs('/data/outputs/deep', exist_ok=True)\ndata = base64.b64decode('{base64.b64encode(PNG).decode()}')"
         cell(save + "\nopen('/data/outputs/plot.png', 'wb').write(data)\nopen('/data/outputs/deep/big.bin', 'wb').write(data * 40000)")
         wait_until(lambda: len(list(server.home.glob("sessions/*/kept/*/outputs/plot.png"))) == 1, "the output is kept")
-        wait_until(lambda: "big.bin" in (next(server.home.glob("sessions/*/kept/index.json")).read_text()), "both are in the index")
+        wait_until(lambda: "outputs/deep/big.bin" in recorded(server), "both are recorded")
         cell("open('/data/outputs/plot.png', 'wb').write(b'another')")  # a later cell replaces it
         wait_until(lambda: [p.read_bytes() for p in server.home.glob("sessions/*/kept/*/outputs/plot.png")] == [b"another"], "the new one is kept")
         assert sorted(listed()[0]) == ["/data/pets.csv", "/workspace/outputs/deep/big.bin", "/workspace/outputs/plot.png"]
@@ -547,7 +582,7 @@ def test_outputs_are_kept_with_the_session(tmp_path):
             assert (answer.status, answer.body) == (200, b"another") and 'filename="plot.png"' in answer.headers["content-disposition"]
         assert download("outputs/deep/big.bin").body == PNG * 40000
         cell("import os\nassert sorted(os.listdir('/data')) == ['outputs', 'pets.csv'], os.listdir('/data')\nopen('/data/outputs/more.png', 'wb').write(b'x')")
-        wait_until(lambda: "more.png" in (next(server.home.glob("sessions/*/kept/index.json")).read_text()), "the third is kept")
+        wait_until(lambda: "outputs/more.png" in recorded(server), "the third is kept")
         assert server.post("/files/clear", {"session_id": "kept"}).json == {"status": "ok"}
         assert listed() == ([], [])  # though the kernel that wrote more.png lives
         assert download("outputs/more.png").status == 404 and download("outputs/plot.png").status == 404

@@ -9,17 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include "data/uploads_impl.h"
+#include "base/fdio.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/file_sets.h"
 
 #define INGEST_SHARE 0.9 /* of the progress; the profile is the rest */
+#define NOTE_MAX 399
 #define TRIES_MAX 7      /* a second, then twice as long each time: a minute in all */
 
 enum job_state { JOB_NAMING, JOB_INGESTING, JOB_WAITING, JOB_PROFILING, JOB_STORING };
 
 struct ingest_job {
-    struct upload_set *set;
+    struct file_set *set;
     struct ingest_job *next, **prev;
     enum job_state state;
     bool cancelled; /* nobody wants the outcome; freed by the callback that is due */
@@ -38,13 +40,13 @@ static void job_free(struct ingest_job *job)
 /* The job no longer counts. */
 static void job_leave(struct ingest_job *job)
 {
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     *job->prev = job->next;
     if (job->next)
         job->next->prev = job->prev;
     set->job = NULL;
     job->set = NULL;
-    upload_set_unref(set);
+    file_set_unref(set);
 }
 
 static void job_end(struct ingest_job *job)
@@ -63,7 +65,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
         job_free(job);
         return;
     }
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     if (err) /* the next server finds it `processing` and does it again */
         log_error("upload.store", LOG_STR("file_id", set->dataset.id),
                   LOG_STR("error", err->message));
@@ -71,7 +73,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
              LOG_STR("status", job->err.code ? "failed" : "ready"),
              LOG_INT("bytes", set->file.size_bytes), LOG_INT("rows", set->file.row_count),
              LOG_INT("ms", clock_now_ms() - job->begun_ms));
-    upload_set_settle(set, job->err.code ? &job->err : NULL);
+    file_set_settle(set, job->err.code ? &job->err : NULL);
     job_end(job);
 }
 
@@ -85,7 +87,7 @@ static bool is_csv(const char *name)
  * The message of an ingest begins with the file's name, which the caller knows; what is wrong with
  * a CSV is said in fixed words.
  */
-void upload_reword(struct err *err, const char *name)
+void file_reword(struct err *err, const char *name)
 {
     static const char *const known[] = { "File is empty", "CSV has no data rows",
                                          "Could not parse" };
@@ -117,14 +119,14 @@ static bool is_tried_again(struct ingest_job *job, const struct err *err)
 {
     static const enum err_code passing[] = { ERR_UNAVAILABLE, ERR_TIMEOUT,   ERR_IO,
                                              ERR_NO_MEMORY,   ERR_ISOLATION, ERR_INTERNAL };
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     struct err ignored = ERR_INIT;
     bool passes = false;
     for (size_t i = 0; err && i < ARRAY_SIZE(passing); i++)
         passes = passes || err->code == passing[i];
     if (!passes || job->state == JOB_NAMING || set->watchers || set->reread || set->deleting ||
         ++job->tries >= TRIES_MAX ||
-        loop_after(set->uploads->loop, 500u << job->tries, try_again, job, &job->again, &ignored) <
+        loop_after(set->all->loop, 500u << job->tries, try_again, job, &job->again, &ignored) <
             0)
         return false;
     job->state = JOB_WAITING;
@@ -134,20 +136,20 @@ static bool is_tried_again(struct ingest_job *job, const struct err *err)
 
 static void finish(struct ingest_job *job, const struct err *err)
 {
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     struct err why = ERR_INIT;
     if (is_tried_again(job, err))
         return;
     if (set->reread) {
-        upload_reread_settle(set, err);
+        file_reread_settle(set, err);
         job_end(job);
         return;
     }
     if (err) {
-        int64_t until = clock_wall_ms() + UPLOAD_FAILED_TTL_MS;
+        int64_t until = clock_wall_ms() + FILE_FAILED_TTL_MS;
         char soon[CLOCK_ISO_SIZE];
         job->err = *err;
-        upload_reword(&job->err, set->file.name);
+        file_reword(&job->err, set->file.name);
         clock_iso8601(until, soon);
         if (!*set->expires_at || strcmp(soon, set->expires_at) < 0)
             snprintf(set->expires_at, sizeof(set->expires_at), "%s", soon);
@@ -157,7 +159,7 @@ static void finish(struct ingest_job *job, const struct err *err)
         job_end(job);
         return;
     }
-    if (upload_set_store(set, err ? UPLOAD_FAILED : UPLOAD_READY, err ? &job->err : NULL, STORE_PUT,
+    if (file_set_store(set, err ? FILE_FAILED : FILE_READY, err ? &job->err : NULL, STORE_PUT,
                          on_stored, job, &why) < 0)
         on_stored(&why, 0, job);
 }
@@ -170,14 +172,23 @@ static void finish(struct ingest_job *job, const struct err *err)
  */
 static bool is_kept_raw(const struct ingest_job *job, const struct err *err)
 {
-    const struct upload_set *set = job->set;
+    const struct file_set *set = job->set;
+    if (set->thread_id && (set->watchers || err->code == ERR_VALIDATION))
+        return true; /* a note says why */
     return err->code == ERR_VALIDATION && !is_csv(set->file.name) && !set->file.options &&
            !set->reread;
 }
 
-static void finish_raw(struct ingest_job *job)
+static void finish_raw(struct ingest_job *job, const struct err *err)
 {
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
+    struct err why = ERR_INIT;
+    if (set->thread_id && err) {
+        why = *err;
+        file_reword(&why, set->file.name);
+        why.message[str_utf8_cut(why.message, strlen(why.message), NOTE_MAX)] = '\0';
+        set->note = arena_strdup(&set->arena, why.message);
+    }
     set->raw = true;
     set->file.row_count = -1;
     json_decref(TAKE_PTR(set->columns));
@@ -198,7 +209,7 @@ static void on_profiled(const struct err *err, void *arg)
         err = &why;
     }
     if (err && is_kept_raw(job, err))
-        finish_raw(job);
+        finish_raw(job, err);
     else
         finish(job, err);
 }
@@ -211,36 +222,40 @@ static void on_progress(void *arg, const char *stage, double fraction)
     if (progress <= job->set->progress)
         return;
     job->set->progress = progress;
-    upload_set_notify(job->set);
+    file_set_notify(job->set);
 }
 
 /* The table is there: this sandbox has done its part. */
 static void on_ready(struct lease *lease, const struct err *err, void *arg)
 {
     struct ingest_job *job = arg;
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     struct err why = ERR_INIT;
     job->lease = NULL;
     if (err) {
         if (is_kept_raw(job, err))
-            finish_raw(job);
+            finish_raw(job, err);
         else
             finish(job, err);
         return;
     }
     lease_release(lease);
-    struct dataset_handle h = { .dataset = &set->dataset, .upload = set };
+    if (set->thread_id) { /* profiled when somebody asks for it */
+        finish(job, NULL);
+        return;
+    }
+    struct dataset_handle h = { .dataset = &set->dataset, .file = set };
     job->state = JOB_PROFILING;
     set->progress = MAX_OF(set->progress, INGEST_SHARE);
-    upload_set_notify(set);
-    if (data_profile(set->uploads->room, &h, set->owner, on_profiled, job, &why) < 0)
+    file_set_notify(set);
+    if (data_profile(set->all->room, &h, set->owner, on_profiled, job, &why) < 0)
         finish(job, &why);
 }
 
 static void acquire(struct ingest_job *job)
 {
-    struct upload_set *set = job->set;
-    struct data_room *room = set->uploads->room;
+    struct file_set *set = job->set;
+    struct data_room *room = set->all->room;
     struct sandbox_file file = { .name = set->file.name,
                                  .path = set->file.full_path,
                                  .table = set->file.table,
@@ -261,33 +276,52 @@ static void acquire(struct ingest_job *job)
 static void naming_work(void *arg)
 {
     struct ingest_job *job = arg;
-    struct upload_set *set = job->set;
-    char part[PATH_MAX + 16];
-    snprintf(part, sizeof(part), "%s/" UPLOAD_PART, set->dir);
-    if (rename(part, set->file.full_path) < 0 && errno != ENOENT) {
-        err_errno(&job->err, ERR_IO, errno, "naming the file");
+    struct file_set *set = job->set;
+    char part[PATH_MAX + 16], dir[PATH_MAX];
+    snprintf(dir, sizeof(dir), "%s", set->file.full_path);
+    *strrchr(dir, '/') = '\0';
+    file_set_part(set, part);
+    int r = -1;
+    /* Whoever removed the thread's last file may just have removed the directory: once more. */
+    for (int tries = 0; tries < 3 && r < 0; tries++) {
+        r = fd_mkdir_p(dir, 0700, &job->err);
+        if (r == 0)
+            r = rename(part, set->file.full_path) < 0 && errno != ENOENT ? -errno : 0;
+        if (r == 0 && access(dir, F_OK) < 0)
+            r = -ENOENT;
+    }
+    job->err = (struct err)ERR_INIT;
+    if (r < 0) {
+        err_errno(&job->err, ERR_IO, -r, "naming the file");
         return;
     }
+    if (!str_starts(part, dir)) { /* it came through a directory of its own */
+        *strrchr(part, '/') = '\0';
+        (void)rmdir(part);
+    }
     struct stat st;
-    auto_close int dir = open(set->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir < 0 || fsync(dir) < 0 || stat(set->file.full_path, &st) < 0 ||
+    auto_close int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd) < 0 || stat(set->file.full_path, &st) < 0 ||
         st.st_size != set->file.size_bytes)
         err_set(&job->err, ERR_IO, "The file is no longer there; upload it again");
 }
 
-bool upload_may_be_table(const char *name)
+/* Of an upload also without an ending. */
+bool file_may_be_table(const struct file_set *set)
 {
-    const char *dot = strrchr(name, '.');
-    return !dot || !dot[1] || upload_is_tabular(name);
+    const char *name = set->file.name, *dot = strrchr(name, '.');
+    if (file_is_output(name))
+        return false;
+    return file_is_tabular(name) || (!set->thread_id && (!dot || !dot[1]));
 }
 
 static void naming_done(void *arg)
 {
     struct ingest_job *job = arg;
     if (job->cancelled) {
-        struct upload_set *set = TAKE_PTR(job->set);
+        struct file_set *set = TAKE_PTR(job->set);
         job_free(job);
-        upload_set_unref(set);
+        file_set_unref(set);
         return;
     }
     if (job->err.code) {
@@ -295,30 +329,34 @@ static void naming_done(void *arg)
         finish(job, &why);
         return;
     }
-    if (!upload_may_be_table(job->set->file.name))
-        finish_raw(job);
+    struct err empty = ERR_INIT;
+    bool tried = file_may_be_table(job->set);
+    if (tried && job->set->file.size_bytes == 0)
+        err_set(&empty, ERR_VALIDATION, "File is empty");
+    if (!tried || empty.code)
+        finish_raw(job, empty.code ? &empty : NULL);
     else
         acquire(job);
 }
 
 /* ---- jobs ---- */
 
-int upload_ingest(struct upload_set *set, struct err *err)
+int file_ingest(struct file_set *set, struct err *err)
 {
-    struct uploads *up = set->uploads;
+    struct file_sets *all = set->all;
     struct ingest_job *job = calloc(1, sizeof(*job));
     if (!job)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    job->set = upload_set_ref(set);
+    job->set = file_set_ref(set);
     job->state = JOB_NAMING;
     job->begun_ms = clock_now_ms();
-    job->next = up->jobs;
-    job->prev = &up->jobs;
+    job->next = all->jobs;
+    job->prev = &all->jobs;
     if (job->next)
         job->next->prev = &job->next;
-    up->jobs = job;
+    all->jobs = job;
     set->job = job;
-    if (loop_work(up->loop, naming_work, naming_done, job, &job->err) < 0) {
+    if (loop_work(all->loop, naming_work, naming_done, job, &job->err) < 0) {
         struct err why = job->err;
         finish(job, &why);
     }
@@ -327,7 +365,7 @@ int upload_ingest(struct upload_set *set, struct err *err)
 
 static void cancel(struct ingest_job *job)
 {
-    struct upload_set *set = job->set;
+    struct file_set *set = job->set;
     enum job_state state = job->state;
     struct err why = ERR_INIT;
     job->cancelled = true;
@@ -335,10 +373,10 @@ static void cancel(struct ingest_job *job)
     loop_cancel(TAKE_PTR(job->again));
     if (set->reread) {
         err_set(&why, ERR_UNAVAILABLE, "the server is stopping");
-        upload_reread_settle(set, &why);
+        file_reread_settle(set, &why);
     }
     if (state == JOB_NAMING)
-        upload_set_ref(set); /* the worker reads it */
+        file_set_ref(set); /* the worker reads it */
     job_leave(job);
     if (state == JOB_NAMING)
         job->set = set;
@@ -346,14 +384,14 @@ static void cancel(struct ingest_job *job)
         job_free(job);
 }
 
-void upload_ingest_cancel(struct upload_set *set)
+void file_ingest_cancel(struct file_set *set)
 {
     if (set->job)
         cancel(set->job);
 }
 
-void upload_ingest_close(struct uploads *up)
+void file_ingest_close(struct file_sets *all)
 {
-    while (up->jobs)
-        cancel(up->jobs);
+    while (all->jobs)
+        cancel(all->jobs);
 }

@@ -3,16 +3,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
-#include "data/uploads_impl.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/file_sets.h"
 #include "sandbox/table_names.h"
 
 /* ---- another name ---- */
 
 struct renaming {
-    struct upload_set *set;
-    upload_done_fn done;
+    struct file_set *set;
+    data_done_fn done;
     void *arg;
 };
 
@@ -20,23 +20,23 @@ static void on_renamed(const struct err *err, int64_t value, void *arg)
 {
     (void)value;
     struct renaming *rn = arg;
-    struct upload_set *set = rn->set;
-    struct data_room *room = set->uploads->room;
+    struct file_set *set = rn->set;
+    struct data_room *room = set->all->room;
     if (room)
-        upload_set_notify(set);
+        file_set_notify(set);
     if (room && room->user)
         room->user->changed(room->user_arg, set->owner);
     rn->done(err, rn->arg);
-    upload_set_unref(set);
+    file_set_unref(set);
     free(rn);
 }
 
 /* The file keeps its name on disk, where its table is found by it. */
-static int set_name(struct upload_set *set, const char *filename, struct err *err)
+static int set_name(struct file_set *set, const char *filename, struct err *err)
 {
-    char name[UPLOAD_NAME_SIZE], table[DATASET_TABLE_MAX];
-    upload_file_name(filename, name);
-    upload_table_name(name, table);
+    char name[FILE_NAME_SIZE], table[DATASET_TABLE_MAX];
+    file_safe_name(filename, name);
+    file_table_name(name, table);
     char *shown = arena_strdup(&set->arena, filename), *file = arena_strdup(&set->arena, name),
          *safe = arena_strdup(&set->arena, table);
     if (!shown || !file || !safe)
@@ -47,26 +47,26 @@ static int set_name(struct upload_set *set, const char *filename, struct err *er
     return 0;
 }
 
-int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn done, void *arg,
+int file_set_rename(struct file_set *set, const char *name, data_done_fn done, void *arg,
                       struct err *err)
 {
     const char *was = strrchr(set->filename, '.'), *is = strrchr(name, '.');
-    if (set->status != UPLOAD_READY)
+    if (set->status != FILE_READY)
         return err_set(err, ERR_CONFLICT, "the upload is %s; only one that is ready can be renamed",
-                       upload_status_name(set->status));
+                       file_status_name(set->status));
     if (was && (!is || !str_ieq(was, is)))
         return err_set(err, ERR_VALIDATION, "the ending says what the file is: keep '%s'", was);
     struct renaming *rn = calloc(1, sizeof(*rn));
     if (!rn)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *rn = (struct renaming){ .set = upload_set_ref(set), .done = done, .arg = arg };
+    *rn = (struct renaming){ .set = file_set_ref(set), .done = done, .arg = arg };
     const char *before = set->filename;
     int r = set_name(set, name, err);
     if (r == 0)
-        r = upload_set_store(set, UPLOAD_READY, NULL, STORE_PUT, on_renamed, rn, err);
+        r = file_set_store(set, FILE_READY, NULL, STORE_PUT, on_renamed, rn, err);
     if (r < 0) {
         (void)set_name(set, before, NULL);
-        upload_set_unref(set);
+        file_set_unref(set);
         free(rn);
     }
     return r;
@@ -84,8 +84,8 @@ int upload_set_rename(struct upload_set *set, const char *name, upload_done_fn d
  */
 
 struct reread {
-    struct upload_set *set, *fresh;
-    upload_done_fn done; /* NULL while it is begun */
+    struct file_set *set, *fresh;
+    data_done_fn done; /* NULL while it is begun */
     void *arg;
     int64_t begun_ms;
     struct err err;
@@ -96,15 +96,15 @@ static void reread_free(struct reread *rr)
     rr->set->reread_by = NULL;
     if (rr->fresh) {
         rr->fresh->reread = NULL;
-        upload_set_unref(rr->fresh);
+        file_set_unref(rr->fresh);
     }
-    upload_set_unref(rr->set);
+    file_set_unref(rr->set);
     free(rr);
 }
 
 static void reread_end(struct reread *rr, const struct err *err)
 {
-    struct upload_set *set = rr->set;
+    struct file_set *set = rr->set;
     log_info("upload.reread", LOG_STR("file_id", set->dataset.id), LOG_STR("owner", set->owner),
              LOG_STR("status", err ? "failed" : "ready"),
              LOG_INT("rows", set->file.row_count), LOG_INT("ms", clock_now_ms() - rr->begun_ms));
@@ -118,7 +118,7 @@ static bool same(const char *a, const char *b)
 }
 
 /* The table that the file has with these options, if no other name of it is in use. */
-static void remove_table(const struct upload_set *set, const char *options)
+static void remove_table(const struct file_set *set, const char *options)
 {
     struct sandbox_file file = { .name = set->file.name,
                                  .path = set->file.full_path,
@@ -138,22 +138,22 @@ static void remove_table(const struct upload_set *set, const char *options)
 }
 
 /* What is known of the table; the names stay. */
-static void swap(struct upload_set *a, struct upload_set *b)
+static void swap(struct file_set *a, struct file_set *b)
 {
     SWAP_VALUES(a->file.options, b->file.options);
     SWAP_VALUES(a->file.profile, b->file.profile);
     SWAP_VALUES(a->file.row_count, b->file.row_count);
     SWAP_VALUES(a->columns, b->columns);
     SWAP_VALUES(a->raw, b->raw);
-    (void)upload_set_describe(a);
+    (void)file_set_describe(a);
 }
 
 static void on_stored(const struct err *err, int64_t value, void *arg)
 {
     (void)value;
     struct reread *rr = arg;
-    struct upload_set *set = rr->set;
-    struct data_room *room = set->uploads->room;
+    struct file_set *set = rr->set;
+    struct data_room *room = set->all->room;
     if (err) {
         struct err why = *err;
         swap(set, rr->fresh);
@@ -167,9 +167,9 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     set->has_before = !rr->fresh->raw;
     if (had)
         remove_table(set, before);
-    upload_set_count(set);
+    file_set_count(set);
     if (room)
-        upload_set_notify(set);
+        file_set_notify(set);
     if (room && room->user) {
         room->user->reread(room->user_arg, set->owner, set->dataset.id);
         room->user->ready(room->user_arg, set->owner, set->dataset.id, true);
@@ -177,22 +177,22 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     reread_end(rr, NULL);
 }
 
-void upload_reread_settle(struct upload_set *fresh, const struct err *err)
+void file_reread_settle(struct file_set *fresh, const struct err *err)
 {
     struct reread *rr = fresh->reread;
-    struct upload_set *set = rr->set;
+    struct file_set *set = rr->set;
     struct err why = ERR_INIT;
     int r = 0;
     if (err) {
         why = *err;
         r = -(int)why.code;
-        upload_reword(&why, fresh->file.name);
+        file_reword(&why, fresh->file.name);
     } else if (set->deleting || !set->listed) {
         r = err_set(&why, ERR_CONFLICT, "The upload was deleted while it was being read");
     }
     if (r == 0) {
         swap(set, fresh);
-        r = upload_set_store(set, UPLOAD_READY, NULL, STORE_PUT, on_stored, rr, &why);
+        r = file_set_store(set, FILE_READY, NULL, STORE_PUT, on_stored, rr, &why);
         if (r == 0)
             return;
         swap(set, fresh);
@@ -205,15 +205,15 @@ void upload_reread_settle(struct upload_set *fresh, const struct err *err)
 }
 
 /* Its strings are the set's, which keeps them. */
-static struct upload_set *create_fresh(struct upload_set *set, const char *options)
+static struct file_set *create_fresh(struct file_set *set, const char *options)
 {
-    struct upload_facts facts = { .owner = set->owner,
-                                  .file_id = set->dataset.id,
+    struct file_facts facts = { .owner = set->owner,
+                                  .id = set->dataset.id,
                                   .filename = set->filename,
                                   .sha256 = set->file.sha256,
                                   .created_at = set->created_at,
                                   .size_bytes = set->file.size_bytes };
-    struct upload_set *fresh = upload_set_create(set->uploads, &facts);
+    struct file_set *fresh = file_set_create(set->all, &facts);
     if (!fresh)
         return NULL;
     fresh->use->bytes -= fresh->counted_bytes;
@@ -223,19 +223,19 @@ static struct upload_set *create_fresh(struct upload_set *set, const char *optio
     return fresh;
 }
 
-int upload_set_reread(struct upload_set *set, const json_t *options, upload_done_fn done, void *arg,
+int file_set_reread(struct file_set *set, const json_t *options, data_done_fn done, void *arg,
                       struct err *err)
 {
     auto_free char *text = NULL;
-    if (set->status != UPLOAD_READY)
+    if (set->status != FILE_READY)
         return err_set(err, ERR_CONFLICT,
                        "the upload is %s; only one that is ready can be read again",
-                       upload_status_name(set->status));
+                       file_status_name(set->status));
     if (set->reread_by)
         return err_set(err, ERR_CONFLICT, "the upload is being read again already");
-    if (!upload_may_be_table(set->file.name))
+    if (!file_may_be_table(set))
         return err_set(err, ERR_VALIDATION, "the file is none that is read as a table");
-    int r = upload_options_merge(set->file.options, options, &text, err);
+    int r = read_options_merge(set->file.options, options, &text, err);
     if (r < 0)
         return r;
     const char *kept = same(text, set->file.options) ? set->file.options :
@@ -246,7 +246,7 @@ int upload_set_reread(struct upload_set *set, const json_t *options, upload_done
     struct reread *rr = calloc(1, sizeof(*rr));
     if (!rr)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *rr = (struct reread){ .set = upload_set_ref(set),
+    *rr = (struct reread){ .set = file_set_ref(set),
                            .arg = arg,
                            .begun_ms = clock_now_ms(),
                            .err = ERR_INIT };
@@ -255,7 +255,7 @@ int upload_set_reread(struct upload_set *set, const json_t *options, upload_done
     r = rr->fresh ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0) {
         rr->fresh->reread = rr;
-        r = upload_ingest(rr->fresh, err);
+        r = file_ingest(rr->fresh, err);
     }
     if (r == 0 && rr->err.code) {
         *err = rr->err;

@@ -1,8 +1,8 @@
 /* How an upload is to be read, where its owner says it: as form fields and as JSON. */
 
 #include <string.h>
-#include "data/uploads_impl.h"
 #include "base/str.h"
+#include "data/receive.h"
 #include "net/schema.h"
 #include "sandbox/table_names.h"
 
@@ -36,7 +36,7 @@ static const struct schema_field null_word = { .types = SCHEMA_STRING, SCHEMA_RA
 
 static const struct schema_field option_fields[] = { OPTION_FIELDS, { .name = NULL } };
 
-const struct schema upload_options_schema = {
+const struct schema read_options_schema = {
     .name = "ReadOptions",
     .doc = "How a file is read, where it is said (docs/files.md); null: as it looks.",
     .fields = option_fields,
@@ -49,9 +49,9 @@ static const struct schema_field form_fields[] = {
       .types = SCHEMA_ARRAY,
       .items = &file_part,
       .required = true,
-      SCHEMA_RANGE(1, UPLOAD_FILES_MAX),
-      .doc = "One or more files: CSV, TSV, JSON, NDJSON (also by gzip or zstd), Parquet, XLSX, XLS, ODS, SQLite, DuckDB, or ZIP "
-             "archives of them." },
+      SCHEMA_RANGE(1, RECEIVE_FILES_MAX),
+      .doc = "One or more files: CSV, TSV, JSON, NDJSON (also by gzip or zstd), Parquet, XLSX, "
+             "XLS, ODS, SQLite, DuckDB, or ZIP archives of them." },
     OPTION_FIELDS,
     { .name = NULL },
 };
@@ -60,7 +60,7 @@ const struct schema upload_form_schema = { .name = "UploadForm",
                                            .open = true };
 
 /* Empty inputs of a form say nothing; an empty quote is a choice. */
-int upload_options_field(json_t *options, const char *name, const char *value, struct err *err)
+int read_options_field(json_t *options, const char *name, const char *value, struct err *err)
 {
     const char *names[ARRAY_SIZE(option_fields)];
     const struct schema_field *f = option_fields;
@@ -95,7 +95,7 @@ int upload_options_field(json_t *options, const char *name, const char *value, s
     return r < 0 ? err_set(err, ERR_NO_MEMORY, "out of memory") : 0;
 }
 
-int upload_options_text(const json_t *options, char **ret, struct err *err)
+int read_options_text(const json_t *options, char **ret, struct err *err)
 {
     *ret = NULL;
     if (json_object_size(options) == 0)
@@ -112,7 +112,7 @@ int upload_options_text(const json_t *options, char **ret, struct err *err)
     return 0;
 }
 
-int upload_options_merge(const char *stored, const json_t *change, char **ret, struct err *err)
+int read_options_merge(const char *stored, const json_t *change, char **ret, struct err *err)
 {
     auto_json json_t *all = NULL;
     const char *key;
@@ -125,5 +125,5 @@ int upload_options_merge(const char *stored, const json_t *change, char **ret, s
         else
             json_object_set(all, key, value);
     }
-    return upload_options_text(all, ret, err);
+    return read_options_text(all, ret, err);
 }
