@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "data/catalog_read.h"
 
 /* ---- catalogs that chats on the same data share ---- */
 
@@ -50,8 +51,7 @@ struct learning {
     struct learning *next;
     struct data_view data; /* of its own: the chat may go away meanwhile */
     char owner[64];
-    struct catalog *catalog;
-    struct lease *lease;
+    struct catalog_reading *reading;
     struct turn *waiting; /* linked by next_learner */
 };
 
@@ -62,101 +62,35 @@ static void learning_free(struct learning *l)
         at = &(*at)->next;
     if (*at)
         *at = l->next;
-    lease_release(l->lease);
-    catalog_unref(l->catalog);
+    catalog_read_stop(l->reading);
     data_view_finish(&l->data);
     free(l);
 }
 
 /* Over, well or not: those who wait are told. */
-static void end(struct learning *l, const struct err *err)
+static void on_read(struct catalog *catalog, const struct err *err, void *arg)
 {
-    struct agent *a = l->agent;
+    struct learning *l = arg;
     struct turn *t = TAKE_PTR(l->waiting);
-    struct catalog *catalog = err ? NULL : catalog_ref(l->catalog);
-    struct err copy = ERR_INIT;
-    if (err) {
-        copy = *err;
-        log_warn("agent.learn", LOG_STR("dataset", l->data.dataset_id), LOG_STR("error", err->message));
-    } else {
-        agent_keep_catalog(a, l->data.catalog_key, catalog);
-    }
+    l->reading = NULL;
+    if (err)
+        log_warn("agent.learn", LOG_STR("dataset", l->data.dataset_id),
+                 LOG_STR("error", err->message));
+    else
+        agent_keep_catalog(l->agent, l->data.catalog_key, catalog);
     learning_free(l);
     for (struct turn *next; t; t = next) {
         next = t->next_learner;
         t->next_learner = NULL;
         t->learning = NULL;
         if (err) {
-            turn_fail(t, &copy);
+            turn_fail(t, err);
             continue;
         }
         catalog_unref(t->chat->catalog);
         t->chat->catalog = catalog_ref(catalog);
         TAKE_PTR(t->after_catalog)(t);
     }
-    catalog_unref(catalog);
-}
-
-static void step(struct learning *l);
-
-static void on_rows(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
-{
-    (void)lease;
-    struct learning *l = arg;
-    struct err why = ERR_INIT;
-    int r = 0;
-    if (err) {
-        why = *err;
-        r = -(int)err->code;
-    } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
-        r = err_set(&why, ERR_INTERNAL, "looking at the data ended in %s%s%s", verdict_name(result->verdict), message ? ": " : "",
-                    message ? message : "");
-    } else {
-        r = catalog_feed(l->catalog, result->body, &why);
-    }
-    if (result)
-        run_result_finish(result);
-    if (r < 0)
-        end(l, &why);
-    else
-        step(l);
-}
-
-static void step(struct learning *l)
-{
-    struct err err = ERR_INIT;
-    int64_t max_rows;
-    const char *sql = catalog_next_sql(l->catalog, &max_rows);
-    if (!sql) {
-        end(l, NULL);
-        return;
-    }
-    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
-                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
-    if (lease_run(l->lease, &req, NULL, on_rows, l, &err) < 0)
-        end(l, &err);
-}
-
-static void on_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    struct learning *l = arg;
-    const struct data_view *d = &l->data;
-    const char *tables[CATALOG_TABLES_MAX];
-    struct err why = ERR_INIT;
-    if (err) {
-        l->lease = NULL; /* it is gone already */
-        end(l, err);
-        return;
-    }
-    size_t n = d->database ? 0 : lease_table_names(lease, tables, CATALOG_TABLES_MAX);
-    for (size_t i = 0; i < d->n_tables && n < CATALOG_TABLES_MAX; i++)
-        tables[n++] = d->tables[i]; /* of a database */
-    if (catalog_create(d->dataset_id, d->dialect, tables, n, d->relationships, d->words,
-                       &l->catalog, &why) < 0)
-        end(l, &why);
-    else
-        step(l);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -169,15 +103,18 @@ static void on_progress(void *arg, const char *stage, double fraction)
 static int begin(struct learning *l, struct err *err)
 {
     const struct data_view *d = &l->data;
-    struct sandbox_spec spec = { .kind = RUN_SQL,
-                                 .dataset_id = d->dataset_id,
-                                 .database = d->database,
-                                 .files = d->files,
-                                 .n_files = d->n_files };
-    struct run_events events = { .progress = on_progress, .arg = l };
-    sandbox_limits_default(l->agent->env.cfg, &spec.limits);
-    return executor_acquire(l->agent->env.executor, l->owner, &spec, &events, on_ready, l,
-                            &l->lease, err);
+    struct catalog_source source = { .owner = l->owner,
+                                     .cfg = l->agent->env.cfg,
+                                     .dataset_id = d->dataset_id,
+                                     .database = d->database,
+                                     .dialect = d->dialect,
+                                     .files = d->files,
+                                     .n_files = d->n_files,
+                                     .tables = d->tables,
+                                     .n_tables = d->n_tables,
+                                     .relationships = d->relationships,
+                                     .words = d->words };
+    return catalog_read(l->agent->env.executor, &source, on_progress, on_read, l, &l->reading, err);
 }
 
 /* The one under way for this data, or a new one. */
@@ -266,7 +203,7 @@ void turn_forget_learning(struct turn *t)
 void agent_stop_learning(struct agent *a)
 {
     for (struct learning *l = a->learning; l; l = l->next)
-        lease_release(TAKE_PTR(l->lease));
+        catalog_read_stop(TAKE_PTR(l->reading));
 }
 
 void agent_forget_learning(struct agent *a)

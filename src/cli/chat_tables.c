@@ -20,7 +20,7 @@ void chat_tables_init(struct chat_tables *t, struct progress *progress)
 
 void chat_tables_stop(struct chat_tables *t)
 {
-    lease_release(TAKE_PTR(t->lease));
+    catalog_read_stop(TAKE_PTR(t->reading));
 }
 
 void chat_tables_finish(struct chat_tables *t)
@@ -78,70 +78,13 @@ int chat_tables_name(struct chat_tables *t, char **words, size_t n, struct err *
 
 /* ---- loading ---- */
 
-/* The kernel that answered is given back: the executor keeps it for the first question. */
-static void end(struct chat_tables *t, const struct err *err)
+static void on_read(struct catalog *catalog, const struct err *err, void *arg)
 {
-    struct err copy = err ? *err : (struct err)ERR_INIT;
-    lease_release(TAKE_PTR(t->lease));
+    struct chat_tables *t = arg;
+    t->reading = NULL;
+    t->catalog = catalog ? catalog_ref(catalog) : NULL;
     progress_clear(t->progress);
-    t->done(t->arg, err ? &copy : NULL);
-}
-
-static void look_on(struct chat_tables *t);
-
-static void on_looked(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
-{
-    struct chat_tables *t = arg;
-    struct err why = ERR_INIT;
-    int r = 0;
-    (void)lease;
-    if (err) {
-        why = *err;
-        r = -(int)err->code;
-    } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
-        r = err_set(&why, ERR_VALIDATION, "looking at the data: %s", message ? message : verdict_name(result->verdict));
-    } else {
-        r = catalog_feed(t->catalog, result->body, &why);
-    }
-    if (result)
-        run_result_finish(result);
-    if (r < 0)
-        end(t, &why);
-    else
-        look_on(t);
-}
-
-static void look_on(struct chat_tables *t)
-{
-    struct err err = ERR_INIT;
-    int64_t max_rows;
-    const char *sql = catalog_next_sql(t->catalog, &max_rows);
-    if (!sql) {
-        end(t, NULL);
-        return;
-    }
-    struct run_request req = { .kind = RUN_SQL, .code = sql, .code_len = strlen(sql), .timeout_ms = CATALOG_TIMEOUT_MS,
-                               .max_rows = max_rows, .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
-    if (lease_run(t->lease, &req, NULL, on_looked, t, &err) < 0)
-        end(t, &err);
-}
-
-static void on_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    struct chat_tables *t = arg;
-    const char *names[SANDBOX_FILES_MAX];
-    struct err why = ERR_INIT;
-    if (err) {
-        t->lease = NULL; /* it is gone already */
-        end(t, err);
-        return;
-    }
-    size_t n = lease_table_names(lease, names, SANDBOX_FILES_MAX);
-    if (catalog_create(DATASET, DIALECT_DUCKDB, names, n, NULL, NULL, &t->catalog, &why) < 0)
-        end(t, &why);
-    else
-        look_on(t);
+    t->done(t->arg, err);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -153,10 +96,12 @@ static void on_progress(void *arg, const char *stage, double fraction)
 int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg, void (*done)(void *arg, const struct err *err),
                      void *arg, struct err *err)
 {
-    struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = DATASET, .files = t->files, .n_files = t->n_files };
-    struct run_events events = { .progress = on_progress, .arg = t };
+    struct catalog_source source = { .owner = CHAT_OWNER,
+                                     .cfg = cfg,
+                                     .dataset_id = DATASET,
+                                     .files = t->files,
+                                     .n_files = t->n_files };
     t->done = done;
     t->arg = arg;
-    sandbox_limits_default(cfg, &spec.limits);
-    return executor_acquire(ex, CHAT_OWNER, &spec, &events, on_ready, t, &t->lease, err);
+    return catalog_read(ex, &source, on_progress, on_read, t, &t->reading, err);
 }

@@ -4,7 +4,7 @@
 /* The files that a chat is about: named, hashed, ingested and looked at before the first line is asked for. */
 
 #include "agent/agent.h"
-#include "data/catalog.h"
+#include "data/catalog_read.h"
 #include "cli/progress.h"
 #include "run/runner.h"
 
@@ -19,7 +19,7 @@ struct chat_tables {
 
     struct progress *progress;
     int64_t hashed_bytes; /* of the file that is being hashed */
-    struct lease *lease;  /* while they are loaded */
+    struct catalog_reading *reading; /* while they are loaded */
     void (*done)(void *arg, const struct err *err);
     void *arg;
 };

@@ -9,7 +9,7 @@
 #include "base/limits.h"
 #include "base/log.h"
 #include "base/str.h"
-#include "data/catalog.h"
+#include "data/catalog_read.h"
 #include "database/database.h"
 
 #define WAIT_AT_START_MS 3000
@@ -353,8 +353,8 @@ struct profiling {
     struct profiling *next;
     struct data_room *room;
     struct database_set *set;
-    struct catalog *catalog;
-    struct lease *lease;
+    struct catalog_reading *reading;
+    const char *tables[CATALOG_TABLES_MAX];
     data_done_fn done;
     void *arg;
 };
@@ -365,10 +365,9 @@ static void profile_end(struct profiling *p, const struct err *err)
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
-    lease_release(p->lease);
+    catalog_read_stop(p->reading);
     if (p->done)
         p->done(err, p->arg);
-    catalog_unref(p->catalog);
     database_set_unref(p->set);
     free(p);
 }
@@ -445,77 +444,22 @@ static int attach(struct database_set *set, const json_t *described, struct err 
     return 0;
 }
 
-static void profile_step(struct profiling *p);
-
-static void on_profile_rows(struct lease *lease, struct run_result *result, const struct err *err,
-                            void *arg)
+static void on_read(struct catalog *catalog, const struct err *err, void *arg)
 {
-    (void)lease;
     struct profiling *p = arg;
     struct err why = ERR_INIT;
-    const char *message = result ? json_string_value(json_object_get(
-                                       json_object_get(result->body, "error"), "message")) :
-                                   NULL;
-    int r = 0;
-    if (err)
-        r = err_set(&why, err->code, "%s", err->message);
-    else if (result->verdict != VERDICT_OK)
-        r = err_set(&why, ERR_UNAVAILABLE, "looking at the database '%s' ended in %s%s%s",
-                    p->set->dataset.id, verdict_name(result->verdict), message ? ": " : "",
-                    message ? message : "");
-    else
-        r = catalog_feed(p->catalog, result->body, &why);
-    if (result)
-        run_result_finish(result);
-    if (r < 0)
-        profile_end(p, &why);
-    else
-        profile_step(p);
-}
-
-static void profile_step(struct profiling *p)
-{
-    struct err err = ERR_INIT;
-    int64_t max_rows;
-    const char *sql = catalog_next_sql(p->catalog, &max_rows);
-    int r;
-    if (!sql) {
-        r = attach(p->set, catalog_describe(p->catalog), &err);
-        profile_end(p, r < 0 ? &err : NULL);
-        return;
-    }
-    struct run_request req = { .kind = RUN_SQL,
-                               .code = sql,
-                               .code_len = strlen(sql),
-                               .timeout_ms = CATALOG_TIMEOUT_MS,
-                               .max_rows = max_rows,
-                               .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
-    if (lease_run(p->lease, &req, NULL, on_profile_rows, p, &err) < 0)
-        profile_end(p, &err);
-}
-
-static void profile_ready(struct lease *lease, const struct err *err, void *arg)
-{
-    (void)lease;
-    struct profiling *p = arg;
-    if (err) {
-        p->lease = NULL; /* it is gone already */
-        profile_end(p, err);
-    } else {
-        profile_step(p);
-    }
+    p->reading = NULL;
+    int r = err ? err_set(&why, err->code, "%s", err->message) :
+                  attach(p->set, catalog_describe(catalog), &why);
+    profile_end(p, r < 0 ? &why : NULL);
 }
 
 int database_set_profile(struct data_room *room, struct database_set *set, const char *owner,
                          data_done_fn done, void *arg, struct err *err)
 {
     const struct dataset *d = &set->dataset;
-    const char *tables[REGISTRY_MAX_FILES];
-    size_t n = 0;
-    for (; n < d->n_files && n < CATALOG_TABLES_MAX; n++)
-        tables[n] = d->files[n].table;
-    bool known = n == 0 || d->files[n - 1].profile;
     struct profiling *p = calloc(1, sizeof(*p));
+    size_t n = 0;
     if (!p)
         return no_memory(err);
     *p = (struct profiling){ .next = room->database_sets->profiling,
@@ -524,14 +468,18 @@ int database_set_profile(struct data_room *room, struct database_set *set, const
                              .done = done,
                              .arg = arg };
     room->database_sets->profiling = p;
-    struct sandbox_spec spec = { .kind = RUN_SQL, .dataset_id = d->id, .database = d->id };
-    sandbox_limits_default(room->env.cfg, &spec.limits);
+    for (; n < d->n_files && n < CATALOG_TABLES_MAX; n++)
+        p->tables[n] = d->files[n].table;
+    bool known = n == 0 || d->files[n - 1].profile;
     /* Nothing is asked about what is known, and the answer still comes from the loop. */
-    int r = catalog_create(d->id, set->dialect, tables, known ? 0 : n, NULL, NULL, &p->catalog,
-                           err);
-    if (r == 0)
-        r = executor_acquire(room->env.executor, owner, &spec, NULL, profile_ready, p, &p->lease,
-                             err);
+    struct catalog_source source = { .owner = owner,
+                                     .cfg = room->env.cfg,
+                                     .dataset_id = d->id,
+                                     .database = d->id,
+                                     .dialect = set->dialect,
+                                     .tables = p->tables,
+                                     .n_tables = known ? 0 : n };
+    int r = catalog_read(room->env.executor, &source, NULL, on_read, p, &p->reading, err);
     if (r < 0) {
         p->done = NULL;
         profile_end(p, err);
