@@ -297,7 +297,7 @@ tools: $(TOOLS)
 
 ASAN := SANITIZER=address,undefined BUILD=build-asan
 
-.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-page bench-sandbox bench-flood bench-database bench-threads bench-docker \
+.PHONY: help deps run test check-unit check-asan check-tsan fuzz check-jail check-attack check-chaos check-contract check-integration check-browser check-long check-fresh check-cgroup2 bench-kernel bench-server bench-chat bench-page bench-sandbox bench-flood bench-database bench-threads bench-docker bench-files \
 	format lint docs image install clean
 
 help: ## List the targets
@@ -414,6 +414,9 @@ bench-flood: all ## Measure what a neighbour notices of cells that flood their c
 bench-database: all ## Measure db_query() in a cell against psycopg in a bare process
 	$(Q)scripts/install-deps run build test bench
 	$(Q)RIDDLE_BUILD=$(BUILD) bench/database $(BENCH_FLAGS)
+
+bench-files: all bench-programs ## Measure ingests against libduckdb, queries larger than memory, pages and exports of large tables
+	$(Q)BUILD=$(BUILD) bench/files $(BENCH_FLAGS)
 
 bench-docker: all ## Measure runs and cells in Docker containers against those of the local provider
 	$(Q)scripts/install-deps run build test

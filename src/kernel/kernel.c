@@ -235,6 +235,15 @@ static int64_t engine_memory(const struct kernel *k)
     return k->memory_bytes / 10 * 6;
 }
 
+/* On the disk if there is room for that, else in memory. */
+static const char *spill_directory(const struct kernel *k, char *buf, size_t n)
+{
+    for (size_t i = 0; i < k->n_mounts; i++)
+        if (k->mounts[i].writable)
+            return jail_path(k->parts->jail, &k->mounts[i], buf, n);
+    return "/tmp";
+}
+
 /* Attaches the tables and locks the engine: before the first statement, whoever it comes from. */
 static int prepare_sql(void *arg, struct err *err)
 {
@@ -252,17 +261,20 @@ static int prepare_sql(void *arg, struct err *err)
         tables[n].db_path = jail_path(k->parts->jail, &k->mounts[at], paths[at], sizeof(paths[at]));
         n++;
     }
+    char spill[160];
     struct sql_setup setup = {
         .dataset_id = str_of(k->start, "dataset_id"),
         .tables = tables,
         .n_tables = n,
         .memory_bytes = engine_memory(k),
         .threads = k->threads,
-        .temp_directory = "/tmp",
+        .temp_directory = spill_directory(k, spill, sizeof(spill)),
         .refused = k->exports_refused,
         .written_path = k->export ? sql_export_path(k->export) : NULL,
         .has_files = k->parts->has_python && jail_has_tree(k->parts->jail),
     };
+    if (!str_eq(setup.temp_directory, "/tmp")) /* all that its files may hold together */
+        setup.spill_bytes = int_of(k->start, "file_bytes");
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
 

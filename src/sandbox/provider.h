@@ -30,6 +30,7 @@ enum provider_cap {
     PROVIDER_LIMIT = 1 << 2,     /* limit() changes the limits of a kernel that waits in the pool */
     PROVIDER_FREEZE = 1 << 3,    /* freeze() and thaw() */
     PROVIDER_IMAGE = 1 << 4,     /* image() and restore() */
+    PROVIDER_DISK = 1 << 6, /* what is written to a writable mount is on this host's disk */
     PROVIDER_SHARED_FILES = 1 << 5, /* kernels write to directories of this host: a mount may be writable */
 };
 

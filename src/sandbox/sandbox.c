@@ -33,6 +33,8 @@ struct sandbox {
     struct parsing *parsing; /* of a message; nothing is read from the kernel meanwhile */
     struct buf behind;       /* what had been read behind that message */
     struct sandbox_limits limits;
+    void (*freed)(void *arg);
+    void *freed_arg;
     bool died_early; /* before it was ready */
     bool broken; /* it broke the protocol and was killed */
     bool has_image;    /* it is made from one */
@@ -155,6 +157,8 @@ static void free_sandbox(struct sandbox *sb)
     inbox_finish(&sb->inbox);
     run_result_finish(&sb->result);
     json_decref(sb->rejects);
+    if (sb->freed)
+        sb->freed(sb->freed_arg);
     free(sb);
 }
 
@@ -175,7 +179,9 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
                             .ops = ops,
                             .limits = start->limits,
                             .timer = timer,
-                            .has_image = start->image != NULL };
+                            .has_image = start->image != NULL,
+                            .freed = start->freed,
+                            .freed_arg = start->freed_arg };
     inbox_init(&sb->inbox);
     link->events = &link_events;
     link->arg = sb;

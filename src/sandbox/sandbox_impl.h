@@ -9,6 +9,8 @@
 
 /* What a kernel is told when it becomes a sandbox. */
 struct sandbox_start {
+    void (*freed)(void *arg); /* its kernel was ended and nobody knows it any more; may be NULL */
+    void *freed_arg;
     const char *dataset_id;
     const struct kernel_mount *mounts;
     size_t n_mounts;

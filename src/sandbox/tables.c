@@ -15,6 +15,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/id.h"
@@ -264,6 +265,75 @@ static int make_out_dir(struct table_cache *c, char *ret, size_t n, int *ret_fd,
         return err_errno(err, ERR_IO, errno, "giving '%s' to the sandbox's user", ret);
     return 0;
 }
+
+/* ---- directories of kernels ---- */
+
+#define REMOVE_TRIES 200
+#define REMOVE_PAUSE_MS 10
+
+struct scratch {
+    struct table_cache *cache;
+    char path[4200];
+    int fd;
+    uv_work_t work;
+};
+
+/* Its kernel is killed, but may make a file until it is gone. */
+static void remove_scratch(uv_work_t *work)
+{
+    struct scratch *s = work->data;
+    for (int i = 0; i < REMOVE_TRIES; i++) {
+        if (fd_remove_tree(s->path, NULL) == 0)
+            return;
+        nanosleep(&(struct timespec){ .tv_nsec = REMOVE_PAUSE_MS * 1000000L }, NULL);
+    }
+}
+
+static void scratch_removed(uv_work_t *work, int status)
+{
+    struct scratch *s = work->data;
+    (void)status;
+    s->cache->n_ending--;
+    close(s->fd);
+    free(s);
+}
+
+int scratch_make(struct table_cache *c, struct scratch **ret, struct err *err)
+{
+    struct scratch *s = calloc(1, sizeof(*s));
+    if (!s)
+        return err_set(err, ERR_NO_MEMORY, "out of memory");
+    *s = (struct scratch){ .cache = c, .fd = -1 };
+    int r = make_out_dir(c, s->path, sizeof(s->path), &s->fd, err);
+    if (r < 0) {
+        if (*s->path)
+            (void)fd_remove_tree(s->path, NULL);
+        if (s->fd >= 0)
+            close(s->fd);
+        free(s);
+        return r;
+    }
+    *ret = s;
+    return 0;
+}
+
+const char *scratch_path(const struct scratch *s)
+{
+    return s->path;
+}
+
+void scratch_drop(void *scratch)
+{
+    struct scratch *s = scratch;
+    if (!s)
+        return;
+    s->work.data = s;
+    s->cache->n_ending++;
+    if (uv_queue_work(s->cache->loop, &s->work, remove_scratch, scratch_removed) < 0)
+        scratch_removed(&s->work, 0);
+}
+
+/* ---- the flow of an ingest ---- */
 
 static void tell(struct ingest *in)
 {

@@ -20,7 +20,7 @@ struct table_cache {
     char home[4096];          /* absolute */
     bool one_shot;            /* small tables are used where they were made, and published by tables_settle() */
     struct ingest *unsettled; /* … these */
-    size_t n_ending; /* ingests whose kernel is being killed or whose files are being removed */
+    size_t n_ending; /* ingests and directories of kernels that are being removed */
 };
 
 struct table_file {
@@ -48,6 +48,15 @@ bool tables_is_new(struct table_cache *c, const struct sandbox_file *file, int64
 
 /* The limits that an ingest's kernel needs. */
 void ingest_limits(const struct config *cfg, struct sandbox_limits *ret);
+
+/*
+ * A directory on the disk for one kernel, which it may write to. Whoever ends the kernel drops it:
+ * a worker removes it with all that is in it. One that a killed process left goes with its ingests.
+ */
+struct scratch;
+int scratch_make(struct table_cache *c, struct scratch **ret, struct err *err);
+const char *scratch_path(const struct scratch *s);
+void scratch_drop(void *scratch);
 
 /*
  * An ingest in a kernel of its own, whose link is taken over (also on failure). done comes once, when nothing writes to the

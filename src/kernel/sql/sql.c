@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <strings.h>
 #include "base/limits.h"
 #include "base/macros.h"
@@ -461,6 +462,19 @@ static int connect_again(struct sql_engine *e, struct err *err)
     return 0;
 }
 
+/* No more than the half of what is free: others need the disk, too. */
+static int limit_spill(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
+{
+    int64_t most = setup->spill_bytes;
+    struct statvfs fs;
+    char sql[80];
+
+    if (setup->temp_directory && statvfs(setup->temp_directory, &fs) == 0)
+        most = MIN_OF(most, (int64_t)(fs.f_bavail * fs.f_frsize / 2));
+    snprintf(sql, sizeof(sql), "SET max_temp_directory_size='%" PRId64 "B'", MAX_OF(most, 0));
+    return sql_run(e, sql, err);
+}
+
 int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct err *err)
 {
     int r;
@@ -473,6 +487,8 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
         r = connect_again(e, err);
     if (r == 0)
         r = sql_set_limits(e, setup->memory_bytes, setup->threads, setup->temp_directory, err);
+    if (r == 0 && setup->spill_bytes > 0)
+        r = limit_spill(e, setup, err);
     for (size_t i = 0; r == 0 && i < setup->n_tables; i++)
         r = attach_table(e, &setup->tables[i], i, err);
     if (r == 0 && setup->written_path) {

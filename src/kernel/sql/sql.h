@@ -36,6 +36,7 @@ struct sql_setup {
     int64_t memory_bytes;  /* DuckDB's own limit, below the cgroup's */
     int threads;
     const char *temp_directory; /* where it may spill */
+    int64_t spill_bytes;        /* how much; 0: what is free there */
     const char *written_path;   /* the one file that COPY may write (export.h); NULL: none */
     bool refused;               /* the rows that were refused, instead of the tables' rows */
     bool has_files; /* files of /workspace, /data and /tmp, for code that can read them anyway */

@@ -751,7 +751,7 @@ static void local_close(struct provider *base, void (*closed)(void *arg), void *
 const struct provider_ops local_provider = {
     .name = "local",
     .caps = PROVIDER_INTERRUPT | PROVIDER_USAGE | PROVIDER_LIMIT | PROVIDER_FREEZE |
-            PROVIDER_IMAGE | PROVIDER_SHARED_FILES,
+            PROVIDER_IMAGE | PROVIDER_SHARED_FILES | PROVIDER_DISK,
     .probe = local_probe,
     .open = local_open,
     .cancel_spawns = local_cancel_spawns,

@@ -226,7 +226,7 @@ json_t *lease_rejects(const struct lease *l)
     return rejects;
 }
 
-static int engine_threads(const struct lease *l)
+static off_t table_bytes(const struct lease *l)
 {
     off_t bytes = 0;
     for (size_t i = 0; i < l->spec.n_files; i++) {
@@ -234,7 +234,12 @@ static int engine_threads(const struct lease *l)
         if (!l->spec.files[i].raw && stat(l->tables[i].path, &st) == 0)
             bytes += st.st_size;
     }
-    if (bytes < SMALL_TABLES_BYTES)
+    return bytes;
+}
+
+static int engine_threads(const struct lease *l)
+{
+    if (table_bytes(l) < SMALL_TABLES_BYTES)
         return 1;
     return (int)MAX_OF(1, MIN_OF((long)l->spec.limits.cpus, sysconf(_SC_NPROCESSORS_ONLN)));
 }
@@ -294,11 +299,21 @@ static int list_tables(struct lease *l, struct err *err)
     return r;
 }
 
+/*
+ * Room on the disk for a query whose memory is full. For SQL only: Python code could fill it
+ * without DuckDB's limit. What is small is done in memory.
+ */
+static bool may_spill(const struct lease *l)
+{
+    return l->spec.kind == RUN_SQL && l->ex->cfg->spill_bytes > 0 &&
+           (l->ex->provider->ops->caps & PROVIDER_DISK) && table_bytes(l) >= SMALL_TABLES_BYTES;
+}
+
 /* What the kernel shall see of the files: each one's table, and for Python the file itself. */
 static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *err)
 {
     size_t n = l->spec.n_files;
-    struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 1) * sizeof(*mounts));
+    struct kernel_mount *mounts = arena_alloc(&l->arena, (3 * n + 2) * sizeof(*mounts));
     struct wire_start_table *tables = arena_alloc(&l->arena, (l->n_all + 1) * sizeof(*tables));
     size_t at = 0;
     struct sandbox_start start = { .dataset_id = l->spec.dataset_id,
@@ -340,9 +355,21 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
     for (size_t i = 0; i < start.n_mounts && r == 0; i++)
         if (!mounts[i].target)
             r = err_set(err, ERR_NO_MEMORY, "out of memory");
+    struct scratch *scratch = NULL;
+    struct err ignored = ERR_INIT;
+    if (r == 0 && may_spill(l) && start.n_mounts < FD_PASS_MAX)
+        (void)scratch_make(&l->ex->tables, &scratch, &ignored); /* without it there is less room */
     if (r < 0) {
         link->provider->ops->release(link);
         return r;
+    }
+    if (scratch) {
+        mounts[start.n_mounts++] = (struct kernel_mount){ .target = "out",
+                                                          .path = scratch_path(scratch),
+                                                          .writable = true };
+        start.limits.file_bytes = l->ex->cfg->spill_bytes;
+        start.freed = scratch_drop;
+        start.freed_arg = scratch;
     }
     return sandbox_open(link, &start, &l->sandbox, err);
 }
