@@ -99,6 +99,12 @@ except Exception as error:
                                       "installed in it", "True", "done"]
 
 
+def test_a_missing_module_says_how_it_can_be_had(programs):
+    done = programs.run("--python", "-", stdin="import Some_package.part")
+    assert done.status == 1
+    assert "ModuleNotFoundError: No module named 'Some_package'" in done.err and "Debian's python3-some-package" in done.err
+
+
 def test_json(programs, data):
     done = programs.run("--json", "--sql", TOTALS, data / "orders.csv")
     assert done.status == 0

@@ -48,7 +48,15 @@ def of_exception(error, cell):
         return failure("policy", POLICY, message, line, user_traceback(error))
     if isinstance(error, ResultError):
         return failure("error", ERROR, safe_text(error))
+    if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and not hasattr(error, "__notes__"):
+        error.add_note(_way_out(error.name))
     return failure(verdict_of(error), ERROR, describe(error) + suffix, line, user_traceback(error))
+
+
+def _way_out(module):
+    package = "python3-" + module.partition(".")[0].replace("_", "-").lower()
+    return ("Packages cannot be installed in a sandbox. Whoever runs Riddle can install Debian's "
+            f"{cut(package, 100)}, if there is one, and start Riddle again.")
 
 
 def describe(error):
