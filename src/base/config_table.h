@@ -129,7 +129,8 @@
                  "Size of /workspace.")                                                            \
     CONFIG_BYTES(tmp_bytes, "RIDDLE_TMP_SIZE", "64m", 1048576, 1099511627776, "Size of /tmp.")     \
     CONFIG_BYTES(spill_bytes, "RIDDLE_SPILL_SIZE", "4g", 0, 1099511627776,                         \
-                 "Disk under RIDDLE_HOME that a query on large tables may use when its memory is full. 0: none.") \
+                 "Disk under RIDDLE_HOME that a query on large tables may use when its memory is " \
+                 "full. 0: none.")                                                                 \
     CONFIG_INT(inodes, "RIDDLE_INODES", 8192, 64, 10000000, "Files and directories in each of /workspace and /tmp.") \
     CONFIG_SECTION("Datasets")                                                                     \
     CONFIG_STR(datasets_dir, "DATASETS_DIR", "datasets",                                           \

@@ -394,7 +394,8 @@ void str_stem(const char *path, char *ret, size_t n)
     for (size_t i = 0; i < 2; i++) {
         size_t k = strlen(packed[i]);
 
-        if (end - start > k && strncasecmp(path + end - k, packed[i], k) == 0 && memchr(path + start + 1, '.', end - start - k - 1)) {
+        if (end - start > k && strncasecmp(path + end - k, packed[i], k) == 0 &&
+            memchr(path + start + 1, '.', end - start - k - 1)) {
             end -= k;
             break;
         }

@@ -27,7 +27,7 @@ struct database {
     struct arena arena;
     struct duckdb_source_table {
         const char *schema, *table, *shown;
-    } *tables; /* of a DuckDB file */
+    } * tables; /* of a DuckDB file */
     size_t n_tables, n_views;
     size_t chosen;
 };
@@ -37,10 +37,14 @@ struct database {
 static struct sqlite_file *being_read;
 
 static const duckdb_type scanned_types[] = {
-    [SQLITE_COLUMN_TEXT] = DUCKDB_TYPE_VARCHAR,      [SQLITE_COLUMN_INTEGER] = DUCKDB_TYPE_BIGINT,
-    [SQLITE_COLUMN_REAL] = DUCKDB_TYPE_DOUBLE,       [SQLITE_COLUMN_BOOLEAN] = DUCKDB_TYPE_BOOLEAN,
-    [SQLITE_COLUMN_DATE] = DUCKDB_TYPE_VARCHAR,      [SQLITE_COLUMN_TIMESTAMP] = DUCKDB_TYPE_VARCHAR,
-    [SQLITE_COLUMN_TIMESTAMP_ZONE] = DUCKDB_TYPE_VARCHAR, [SQLITE_COLUMN_BLOB] = DUCKDB_TYPE_BLOB,
+    [SQLITE_COLUMN_TEXT] = DUCKDB_TYPE_VARCHAR,
+    [SQLITE_COLUMN_INTEGER] = DUCKDB_TYPE_BIGINT,
+    [SQLITE_COLUMN_REAL] = DUCKDB_TYPE_DOUBLE,
+    [SQLITE_COLUMN_BOOLEAN] = DUCKDB_TYPE_BOOLEAN,
+    [SQLITE_COLUMN_DATE] = DUCKDB_TYPE_VARCHAR,
+    [SQLITE_COLUMN_TIMESTAMP] = DUCKDB_TYPE_VARCHAR,
+    [SQLITE_COLUMN_TIMESTAMP_ZONE] = DUCKDB_TYPE_VARCHAR,
+    [SQLITE_COLUMN_BLOB] = DUCKDB_TYPE_BLOB,
 };
 
 static void bind(duckdb_bind_info info)
@@ -157,9 +161,9 @@ static int register_function(struct sql_engine *e, struct err *err)
     state = duckdb_register_table_function(e->con, function);
     duckdb_destroy_table_function(&function);
     e->reads_sqlite = state == DuckDBSuccess;
-    return e->reads_sqlite ? 0 :
-                             err_set(err, ERR_INTERNAL,
-                                     "DuckDB does not take the table function " FUNCTION_NAME);
+    return e->reads_sqlite ?
+               0 :
+               err_set(err, ERR_INTERNAL, "DuckDB does not take the table function " FUNCTION_NAME);
 }
 
 static int open_sqlite(struct database *d, const char *path, struct err *err)
@@ -236,10 +240,11 @@ static int list_duckdb(struct database *d, struct err *err)
         r = add_tables(d, chunk, err);
         duckdb_destroy_data_chunk(&chunk);
     }
-    if (r == 0 && duckdb_query(con,
-                               "SELECT count(*)::BIGINT FROM duckdb_views() WHERE database_name='" SOURCE_DB
-                               "' AND NOT internal",
-                               &views) == DuckDBSuccess)
+    if (r == 0 &&
+        duckdb_query(con,
+                     "SELECT count(*)::BIGINT FROM duckdb_views() WHERE database_name='" SOURCE_DB
+                     "' AND NOT internal",
+                     &views) == DuckDBSuccess)
         d->n_views = (size_t)duckdb_value_int64(&views, 0, 0);
     return r;
 }
@@ -349,9 +354,9 @@ static int write_column(const struct sqlite_column *c, size_t i, struct buf *sql
         [SQLITE_COLUMN_TIMESTAMP] = "TIMESTAMP",
         [SQLITE_COLUMN_TIMESTAMP_ZONE] = "TIMESTAMPTZ",
     };
-    int r = casts[c->type] ? buf_printf(sql, err, "%sCAST(c%zu AS %s) AS ", i ? "," : "", i,
-                                        casts[c->type]) :
-                             buf_printf(sql, err, "%sc%zu AS ", i ? "," : "", i);
+    int r = casts[c->type] ?
+                buf_printf(sql, err, "%sCAST(c%zu AS %s) AS ", i ? "," : "", i, casts[c->type]) :
+                buf_printf(sql, err, "%sc%zu AS ", i ? "," : "", i);
 
     return r < 0 ? r : sql_quote(sql, '"', c->name, err);
 }
@@ -363,8 +368,9 @@ int database_write_sql(const struct database *d, struct buf *sql, struct err *er
     if (!d->is_sqlite) {
         const struct duckdb_source_table *t = &d->tables[d->chosen];
 
-        r = buf_append_str(sql, d->options.text ? "(SELECT COLUMNS(*)::VARCHAR FROM " SOURCE_DB "." :
-                                                  SOURCE_DB ".",
+        r = buf_append_str(sql,
+                           d->options.text ? "(SELECT COLUMNS(*)::VARCHAR FROM " SOURCE_DB "." :
+                                             SOURCE_DB ".",
                            err);
         if (r == 0)
             r = sql_quote(sql, '"', t->schema, err);

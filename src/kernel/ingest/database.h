@@ -16,10 +16,10 @@
 struct database;
 
 struct database_options {
-    const char *name;           /* of the file, for messages */
+    const char *name; /* of the file, for messages */
     struct sql_engine *engine;
     int64_t memory_bytes;
-    bool text;                  /* every value as text */
+    bool text; /* every value as text */
     bool (*must_stop)(const void *arg);
     const void *stop_arg;
 };

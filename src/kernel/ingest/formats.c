@@ -165,7 +165,7 @@ uint64_t data_source_room(int fd, uint64_t most)
     return most;
 }
 
-/* ---- packed files -------------------------------------------------------------------------------------------------- */
+/* ---- packed files ---- */
 
 static int unpack_file(struct data_source *s, const struct sql_ingest *in,
                        const struct data_hooks *hooks, struct err *err)

@@ -90,8 +90,9 @@ int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, const char *encoding, struct err *err);
 
 /*
- * What to select from, as "read_json('…',…)", for all but CSV and sheets. `sample_rows` of JSON decide on names and types (-1: all). `sparse`: keys
- * are columns even if most records lack most of them.
+ * What to select from, as "read_json('…',…)", for all but CSV and sheets. `sample_rows` of JSON
+ * decide on names and types (-1: all). `sparse`: keys are columns even if most
+ * records lack most of them.
  */
 int data_source_write_sql(const struct data_source *s, int64_t sample_rows, bool sparse,
                           struct buf *sql, struct err *err);

@@ -327,7 +327,8 @@ static void write_database_notes(const struct ingest *g, const struct ingest_par
     if (c->mixed)
         write_note(out, "columns with values of several types are text");
     if (c->n_null_words)
-        write_note(out, "%lld words for no value (n/a, - …) among numbers or dates were read as empty",
+        write_note(out,
+                   "%lld words for no value (n/a, - …) among numbers or dates were read as empty",
                    (long long)c->n_null_words);
     if (c->n_replaced)
         write_note(out, "%lld places are no valid UTF-8; U+FFFD stands there",
@@ -488,7 +489,7 @@ static const char *what_to_do(const struct ingest *g)
         [DATA_NDJSON] = "send one JSON object on each line and nothing else",
         [DATA_PARQUET] = "write the file again, or send it as CSV",
         [DATA_XLSX] = "save the sheet as CSV and send that",
-        [DATA_SQLITE] = "send a copy made by its owner (.backup, VACUUM INTO), or its tables as CSV",
+        [DATA_SQLITE] = "send a copy made by its owner (.backup), or its tables as CSV",
         [DATA_DUCKDB] = "export its tables as Parquet or CSV and send those",
     };
 

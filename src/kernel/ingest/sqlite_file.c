@@ -69,8 +69,10 @@ static int confine(struct sqlite_file *f, struct err *err)
     static const struct {
         int what, value;
     } settings[] = {
-        { SQLITE_DBCONFIG_DEFENSIVE, 1 },   { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
-        { SQLITE_DBCONFIG_ENABLE_VIEW, 0 }, { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
+        { SQLITE_DBCONFIG_DEFENSIVE, 1 },
+        { SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0 },
+        { SQLITE_DBCONFIG_ENABLE_VIEW, 0 },
+        { SQLITE_DBCONFIG_ENABLE_TRIGGER, 0 },
         { SQLITE_DBCONFIG_ENABLE_LOAD_EXTENSION, 0 },
     };
     int status = SQLITE_OK;
@@ -103,8 +105,9 @@ static bool has_rows(struct sqlite_file *f, const char *name)
 static int list_tables(struct sqlite_file *f, struct err *err)
 {
     static const char sql[] =
-        "SELECT s.name, l.type FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' AND "
-        "l.name = s.name WHERE s.type IN ('table', 'view') AND s.name NOT LIKE 'sqlite^_%' ESCAPE '^' "
+        "SELECT s.name, l.type FROM sqlite_schema s JOIN pragma_table_list l ON l.schema = 'main' "
+        "AND l.name = s.name WHERE s.type IN ('table', 'view') AND "
+        "s.name NOT LIKE 'sqlite^_%' ESCAPE '^' "
         "ORDER BY s.rowid LIMIT 10000"; /* MAX_TABLES */
     sqlite3_stmt *statement = NULL;
     int status = sqlite3_prepare_v2(f->db, sql, -1, &statement, NULL), r = 0;
@@ -350,14 +353,15 @@ static enum sqlite_column_type type_of_numbers(const struct sqlite_column *c)
 /* Without a value the declaration decides, as SQLite understands it. */
 static enum sqlite_column_type type_declared(const char *declared)
 {
-    return strcasestr(declared, "int")                                 ? SQLITE_COLUMN_INTEGER :
+    return strcasestr(declared, "int") ? SQLITE_COLUMN_INTEGER :
            strcasestr(declared, "real") || strcasestr(declared, "floa") ||
-                   strcasestr(declared, "doub")                        ? SQLITE_COLUMN_REAL :
-           strcasestr(declared, "datetime") ||
-                   strcasestr(declared, "timestamp")                   ? SQLITE_COLUMN_TIMESTAMP :
-           strcasestr(declared, "date")                                ? SQLITE_COLUMN_DATE :
-           strcasestr(declared, "bool")                                ? SQLITE_COLUMN_BOOLEAN :
-                                                                         SQLITE_COLUMN_TEXT;
+                   strcasestr(declared, "doub") ?
+                                         SQLITE_COLUMN_REAL :
+           strcasestr(declared, "datetime") || strcasestr(declared, "timestamp") ?
+                                         SQLITE_COLUMN_TIMESTAMP :
+           strcasestr(declared, "date") ? SQLITE_COLUMN_DATE :
+           strcasestr(declared, "bool") ? SQLITE_COLUMN_BOOLEAN :
+                                          SQLITE_COLUMN_TEXT;
 }
 
 static enum sqlite_column_type decide(const struct sqlite_column *c)
@@ -374,9 +378,9 @@ static enum sqlite_column_type decide(const struct sqlite_column *c)
         return SQLITE_COLUMN_TEXT;
     if (c->n_moments == 0)
         return SQLITE_COLUMN_DATE;
-    return c->n_zoned == 0         ? SQLITE_COLUMN_TIMESTAMP :
-           c->n_zoned == words     ? SQLITE_COLUMN_TIMESTAMP_ZONE :
-                                     SQLITE_COLUMN_TEXT;
+    return c->n_zoned == 0     ? SQLITE_COLUMN_TIMESTAMP :
+           c->n_zoned == words ? SQLITE_COLUMN_TIMESTAMP_ZONE :
+                                 SQLITE_COLUMN_TEXT;
 }
 
 /* ---- tables ---- */

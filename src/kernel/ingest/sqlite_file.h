@@ -42,7 +42,7 @@ struct sqlite_column {
     int64_t n_integers, n_reals, n_texts, n_blobs;
     int64_t n_days, n_moments, n_zoned; /* of the texts: dates as ISO writes them */
     int64_t n_null_words;               /* of the texts: "n/a" and its like */
-    bool large; /* an integer that a REAL cannot hold */
+    bool large;                         /* an integer that a REAL cannot hold */
     bool other_than_bits;
 };
 

@@ -30,8 +30,8 @@ static int write_block(struct unpack *u, const unsigned char *block, size_t n, s
     if (u->written > u->most)
         return err_set(
             err, ERR_VALIDATION,
-            "'%.200s' unpacks to more than %llu MB from %zu kB, which is more than may be unpacked here; send it in "
-            "smaller parts",
+            "'%.200s' unpacks to more than %llu MB from %zu kB, which is more than may be "
+            "unpacked here; send it in smaller parts",
             u->name, (unsigned long long)(u->most >> 20), u->len >> 10);
     if (u->hooks->must_stop(u->hooks->arg))
         return err_set(err, ERR_CANCELLED, "interrupted");

@@ -119,30 +119,34 @@ static void test_sqlite_types(void **state)
     json_t *result;
 
     (void)state;
-    make_sqlite("types.db",
-                "CREATE TABLE t(i INTEGER, r REAL, b BOOLEAN, d DATE, m TIMESTAMP, z, x BLOB, mixed, "
-                "code TEXT, big NUMERIC, score INT, later DATETIME, frac TEXT);"
-                "INSERT INTO t VALUES(9007199254740993, 0.1, 1, '2024-02-29', '2024-01-31T10:00', "
-                "'2024-01-01 00:00:00+02:00', x'00ff', 7, '007', 9007199254740993, 3, NULL, "
-                "'2024-01-01 00:00:00.123456789');"
-                "INSERT INTO t VALUES(-1, 2, 0, '', '2024-01-31 10:00:05.25', '2024-01-01T00:00:00Z', "
-                "x'', 'seven', '1e5', 0.1, 'n/a', NULL, '2024-01-01 00:00:00.1');"
-                "INSERT INTO t(i) VALUES(NULL);");
+    make_sqlite(
+        "types.db",
+        "CREATE TABLE t(i INTEGER, r REAL, b BOOLEAN, d DATE, m TIMESTAMP, z, x BLOB, mixed, "
+        "code TEXT, big NUMERIC, score INT, later DATETIME, frac TEXT);"
+        "INSERT INTO t VALUES(9007199254740993, 0.1, 1, '2024-02-29', '2024-01-31T10:00', "
+        "'2024-01-01 00:00:00+02:00', x'00ff', 7, '007', 9007199254740993, 3, NULL, "
+        "'2024-01-01 00:00:00.123456789');"
+        "INSERT INTO t VALUES(-1, 2, 0, '', '2024-01-31 10:00:05.25', '2024-01-01T00:00:00Z', "
+        "x'', 'seven', '1e5', 0.1, 'n/a', NULL, '2024-01-01 00:00:00.1');"
+        "INSERT INTO t(i) VALUES(NULL);");
     result = ingest_well("types.db");
-    assert_json(result, "types",
-                "[\"BIGINT\",\"DOUBLE\",\"BOOLEAN\",\"DATE\",\"TIMESTAMP\",\"TIMESTAMP WITH TIME "
-                "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\",\"VARCHAR\"]");
+    assert_json(
+        result, "types",
+        "[\"BIGINT\",\"DOUBLE\",\"BOOLEAN\",\"DATE\",\"TIMESTAMP\",\"TIMESTAMP WITH TIME "
+        "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\",\"VARCHAR\"]");
     assert_json(result, "row_count", "3");
     assert_note(result, "columns with values of several types are text");
     assert_note(result, "2 words for no value");
     json_decref(result);
-    assert_rows(0, "SELECT i, r, b, d, m FROM t",
-                "[[9007199254740993,0.10000000000000001,true,\"2024-02-29\",\"2024-01-31 10:00:00\"],"
-                "[-1,2.0,false,null,\"2024-01-31 10:00:05.250000\"],[null,null,null,null,null]]");
-    assert_rows(0, "SELECT epoch(z)::BIGINT, hex(x), mixed, code, big, score, frac FROM t LIMIT 2",
-                "[[1704060000,\"00FF\",\"7\",\"007\",\"9007199254740993\",3,\"2024-01-01 "
-                "00:00:00.123456789\"],[1704067200,\"\",\"seven\",\"1e5\",\"0.1\",null,\"2024-01-01 "
-                "00:00:00.1\"]]");
+    assert_rows(
+        0, "SELECT i, r, b, d, m FROM t",
+        "[[9007199254740993,0.10000000000000001,true,\"2024-02-29\",\"2024-01-31 10:00:00\"],"
+        "[-1,2.0,false,null,\"2024-01-31 10:00:05.250000\"],[null,null,null,null,null]]");
+    assert_rows(
+        0, "SELECT epoch(z)::BIGINT, hex(x), mixed, code, big, score, frac FROM t LIMIT 2",
+        "[[1704060000,\"00FF\",\"7\",\"007\",\"9007199254740993\",3,\"2024-01-01 "
+        "00:00:00.123456789\"],[1704067200,\"\",\"seven\",\"1e5\",\"0.1\",null,\"2024-01-01 "
+        "00:00:00.1\"]]");
 }
 
 static void test_sqlite_tables(void **state)
@@ -150,13 +154,14 @@ static void test_sqlite_tables(void **state)
     json_t *result, *tables;
 
     (void)state;
-    make_sqlite("shop.db", "CREATE TABLE none(a INT, A1 TEXT);"
-                           "CREATE TABLE \"Order \"\"items\"(a INT, \"\" INT);"
-                           "INSERT INTO \"Order \"\"items\" VALUES(1, 2);"
-                           "CREATE TABLE people(n TEXT); INSERT INTO people VALUES('x' || char(0) || 'y'),"
-                           "(CAST(x'41ff' AS TEXT));"
-                           "CREATE VIEW v AS SELECT * FROM people;"
-                           "CREATE INDEX j ON people(n);");
+    make_sqlite("shop.db",
+                "CREATE TABLE none(a INT, A1 TEXT);"
+                "CREATE TABLE \"Order \"\"items\"(a INT, \"\" INT);"
+                "INSERT INTO \"Order \"\"items\" VALUES(1, 2);"
+                "CREATE TABLE people(n TEXT); INSERT INTO people VALUES('x' || char(0) || 'y'),"
+                "(CAST(x'41ff' AS TEXT));"
+                "CREATE VIEW v AS SELECT * FROM people;"
+                "CREATE INDEX j ON people(n);");
     result = ingest_well("shop.db");
     assert_json(result, "columns", "[\"a\",\"column1\"]");
     assert_json(json_object_get(result, "report"), "format", "\"sqlite\"");
@@ -187,10 +192,11 @@ static void test_sqlite_odd(void **state)
     make_sqlite("none.db", "CREATE TABLE x(a); DROP TABLE x");
     assert_refused("none.db", "a database without a table");
     /* A generated column may not call what could do harm; the other table is read all the same. */
-    make_sqlite("good.db",
-                "CREATE TABLE a(x INT, y AS (x / 0)); INSERT INTO a VALUES(1);"
-                "CREATE TABLE big(t TEXT); INSERT INTO big SELECT hex(randomblob(2000)) FROM "
-                "(WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c LIMIT 4) SELECT * FROM c);");
+    make_sqlite(
+        "good.db",
+        "CREATE TABLE a(x INT, y AS (x / 0)); INSERT INTO a VALUES(1);"
+        "CREATE TABLE big(t TEXT); INSERT INTO big SELECT hex(randomblob(2000)) FROM "
+        "(WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c LIMIT 4) SELECT * FROM c);");
     result = ingest_well("good.db");
     json_decref(result);
     assert_rows(0, "SELECT * FROM t", "[[1,null]]");
@@ -221,16 +227,19 @@ static void test_duckdb(void **state)
     FILE *f;
 
     (void)state;
-    make_duckdb("w.duckdb",
-                "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE none(x INT);"
-                "CREATE TABLE t(id INT PRIMARY KEY, m mood, s STRUCT(a INT, b VARCHAR[]), d DECIMAL(10, 2));"
-                "INSERT INTO t VALUES (1, 'a', {'a': 1, 'b': ['x']}, 1.25);"
-                "CREATE SCHEMA other; CREATE TABLE other.u AS SELECT range AS i FROM range(5000);"
-                "CREATE VIEW v AS SELECT 1");
+    make_duckdb(
+        "w.duckdb",
+        "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE none(x INT);"
+        "CREATE TABLE t(id INT PRIMARY KEY, m mood, s STRUCT(a INT, b VARCHAR[]), d "
+        "DECIMAL(10, 2));"
+        "INSERT INTO t VALUES (1, 'a', {'a': 1, 'b': ['x']}, 1.25);"
+        "CREATE SCHEMA other; CREATE TABLE other.u AS SELECT range AS i FROM range(5000);"
+        "CREATE VIEW v AS SELECT 1");
     result = ingest_well("w.duckdb");
     assert_json(json_object_get(result, "report"), "format", "\"duckdb\"");
-    assert_json(result, "types",
-                "[\"INTEGER\",\"ENUM('a', 'b')\",\"STRUCT(a INTEGER, b VARCHAR[])\",\"DECIMAL(10,2)\"]");
+    assert_json(
+        result, "types",
+        "[\"INTEGER\",\"ENUM('a', 'b')\",\"STRUCT(a INTEGER, b VARCHAR[])\",\"DECIMAL(10,2)\"]");
     assert_json(json_array_get(json_object_get(result, "tables"), 0), "name", "\"other_u\"");
     assert_json(json_array_get(json_object_get(result, "tables"), 0), "row_count", "5000");
     assert_json(json_array_get(json_object_get(result, "tables"), 1), "row_count", "0");
@@ -262,8 +271,9 @@ static void test_sqlite_stops(void **state)
     struct err err = ERR_INIT;
 
     (void)state;
-    make_sqlite("long.db", "CREATE TABLE t AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 "
-                           "FROM c LIMIT 20000) SELECT i FROM c");
+    make_sqlite("long.db",
+                "CREATE TABLE t AS WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 "
+                "FROM c LIMIT 20000) SELECT i FROM c");
     assert_int_equal(sqlite_open_file(&f, fixture_path("long.db"), &options, &err), 0);
     assert_int_equal(sqlite_choose(&f, 0, &err), 0);
     assert_int_equal(f.n_rows, 20000);

@@ -1,6 +1,6 @@
 /*
- * Workbooks of Excel 97 and before (.xls), read by libfreexl. It reads a file by its path, all of it
- * at once, and does not tell hidden sheets from others.
+ * Workbooks of Excel 97 and before (.xls), read by libfreexl. It reads a file by its path, all of
+ * it at once, and does not tell hidden sheets from others.
  */
 
 #include <freexl.h>
@@ -19,8 +19,7 @@ static int failed(int status, struct err *err)
     case FREEXL_INSUFFICIENT_MEMORY:
         return err_set(err, ERR_VALIDATION, "it needs more memory than there is");
     case FREEXL_BIFF_WORKBOOK_NOT_FOUND:
-        return err_set(err, ERR_VALIDATION,
-                       "there is no workbook in it, or it has a password");
+        return err_set(err, ERR_VALIDATION, "there is no workbook in it, or it has a password");
     case FREEXL_UNSUPPORTED_CHARSET:
     case FREEXL_INVALID_CHARACTER:
         return err_set(err, ERR_VALIDATION, "its encoding cannot be read");

@@ -2,8 +2,8 @@
 #define RIDDLE_KERNEL_INGEST_XLSX_XLSX_H
 
 /*
- * Workbooks: Excel's (.xlsx, .xlsm, .xls) and OpenDocument's (.ods). Each visible sheet can be written as
- * lines of CSV (sheet_writer.h).
+ * Workbooks: Excel's (.xlsx, .xlsm, .xls) and OpenDocument's (.ods). Each visible sheet can be
+ * written as lines of CSV (sheet_writer.h).
  *
  * Dates and times become ISO text, errors (#N/A) nothing, formulas their stored values. A merged
  * cell has its value at its first place.
