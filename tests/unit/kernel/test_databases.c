@@ -133,7 +133,8 @@ static void test_sqlite_types(void **state)
     assert_json(
         result, "types",
         "[\"BIGINT\",\"DOUBLE\",\"BOOLEAN\",\"DATE\",\"TIMESTAMP\",\"TIMESTAMP WITH TIME "
-        "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\",\"VARCHAR\"]");
+        "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\","
+        "\"VARCHAR\"]");
     assert_json(result, "row_count", "3");
     assert_note(result, "columns with values of several types are text");
     assert_note(result, "2 words for no value");
