@@ -107,7 +107,8 @@ static const struct route_response list_responses[] = {
 static const struct route_response schema_responses[] = {
     { 200, NULL, NULL, false,
       "Files, columns with types, ranges and frequent values, relationships, sample rows; what was "
-      "written about them, `notes` and `metrics`, and your own `words`." },
+      "written about them, `notes` and `metrics`, and your own `words`; `prompts`, questions to "
+      "try: those of the registry, else made from the columns, and all of them work." },
     { .status = 0 }
 };
 

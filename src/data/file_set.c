@@ -141,14 +141,6 @@ void file_set_uncount(struct file_set *set)
 
 /* ---- life ---- */
 
-static json_t *prompts_of(const struct file_facts *facts)
-{
-    return facts->thread_id ?
-               json_array() :
-               json_pack("[s, s, s]", "How many rows are there?", "Show the first 10 rows",
-                         "What are the most frequent values of each column?");
-}
-
 bool file_set_describe(struct file_set *set)
 {
     size_t n = json_array_size(set->columns);
@@ -214,7 +206,7 @@ struct file_set *file_set_create(struct file_sets *all, const struct file_facts 
     d->size_bytes = facts->size_bytes;
     d->files = f;
     d->n_files = 1;
-    d->prompts = prompts_of(facts);
+    d->prompts = json_array(); /* those of its schema are made from what is in it */
     d->tags = json_array();
     if (!set->owner || !set->filename || !set->thread_id != !facts->thread_id || !set->dir ||
         !f->name || !f->table || !f->full_path || (facts->options && !f->options) || !d->id ||

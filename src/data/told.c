@@ -1,5 +1,6 @@
 /* What people write about their data, and where it shows. */
 
+#include "data/prompts.h"
 #include "data/told.h"
 
 #include <stdio.h>
@@ -179,6 +180,8 @@ json_t *told_schema(struct data_room *room, const char *owner, const struct data
         describe_columns(columns, json_object_get(about, "columns"));
         json_object_set_new(file, "schema", columns);
     }
+    bool written = json_array_size(d->prompts) > 0;
+    json_object_set_new(schema, "prompts", written ? json_incref(d->prompts) : prompts_of(schema));
     return schema;
 }
 

@@ -13,7 +13,6 @@
 #define PAIRED_WORTH 0.15
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
-#define CATEGORY_VALUES 30
 #define SURE_PROBABILITY 0.8 /* of the reader by weights */
 #define FRAME_ADVANTAGE 4    /* of what was understood to the last word */
 
@@ -213,67 +212,6 @@ static void drop(struct candidates *all)
 
 /* ---- what works on this data ---- */
 
-/* A category with few values, and no flag where there is another. */
-static const struct nl_column *good_category(const struct nl_table *t)
-{
-    const struct nl_column *best = NULL;
-    for (int c = 0; c < t->n_columns; c++) {
-        const struct nl_column *x = &t->columns[c];
-        if (x->type != TYPE_TEXT || x->numeric_text || x->is_id || x->is_unique || x->n_values < 2)
-            continue;
-        bool few = x->n_values <= CATEGORY_VALUES;
-        if (!best || (few && !x->is_flag && (best->is_flag || best->n_values > CATEGORY_VALUES)))
-            best = x;
-    }
-    return best;
-}
-
-static bool is_good_measure(const struct nl_column *x)
-{
-    return fr_is_measure(x) && !x->formula && !x->numeric_text;
-}
-
-static void suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *ret)
-{
-    const struct nl_table *best = NULL;
-    const struct nl_column *measure = NULL;
-    int most = -1;
-    for (int t = 0; t < s->n_tables; t++) { /* the table with the most to sum up */
-        int n = 0;
-        for (int c = 0; c < s->tables[t].n_columns; c++)
-            n += is_good_measure(&s->tables[t].columns[c]);
-        if (n > most) {
-            most = n;
-            best = &s->tables[t];
-        }
-    }
-    if (!best)
-        return;
-    struct nl_ref main;
-    if (nl_main_measure(s, (int)(best - s->tables), &main) &&
-        is_good_measure(&best->columns[main.column]))
-        measure = &best->columns[main.column];
-    for (int c = 0; c < best->n_columns && !measure; c++)
-        if (is_good_measure(&best->columns[c]))
-            measure = &best->columns[c];
-    const struct nl_column *category = good_category(best);
-    ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows are in %s?",
-                                                          best->name);
-    if (measure)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "what is the average %s?",
-                                                              measure->name);
-    if (measure && category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(
-            a, "%s %s by %s", measure->is_rate ? "average" : "total", measure->name,
-            category->name);
-    else if (category)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "how many rows for each %s?",
-                                                              category->name);
-    if (ret->n_suggestions < 3 && best->n_columns > 0)
-        ret->suggestions[ret->n_suggestions++] = arena_printf(a, "list the different %s",
-                                                              best->columns[0].name);
-}
-
 /* Without those that only leave out empty cells. */
 static int filters_of(const struct nl_reading *r)
 {
@@ -374,7 +312,7 @@ static int plan_words(const struct nl_schema *s, const char *question,
     if (frame)
         offer_frame(s, frame, complete, &all, a, ret);
     if (ret->reason) {
-        suggest(s, a, ret);
+        nl_suggest(s, a, ret);
         drop(&all);
         return 0;
     }
@@ -394,7 +332,7 @@ static int plan_words(const struct nl_schema *s, const char *question,
     if (metric)
         nl_told_apply(s, metric, a, ret);
     nl_decide(ret);
-    suggest(s, a, ret);
+    nl_suggest(s, a, ret);
     drop(&all);
     return 0;
 }

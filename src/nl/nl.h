@@ -125,6 +125,12 @@ int nl_plan(const struct nl_schema *s, const char *question, const struct nl_con
 void nl_answer_finish(struct nl_answer *answer);
 
 /*
+ * Questions to try, about the best columns of the table with the most to sum up. Each was planned, and answered. At most `max`
+ * into ret; the texts live in the arena. How many there are.
+ */
+size_t nl_prompts(const struct nl_schema *s, struct arena *a, const char **ret, size_t max);
+
+/*
  * Decides again, knowing what the readings give. rows[i] belongs to choices[i]: an array of rows, or NULL if it was not run or
  * failed. Readings that give the same rows are one answer, and an empty one speaks against its reading. The choices are
  * put in a new order; ret_order[i] is where choice i was before.

@@ -459,6 +459,8 @@ bool nl_is_year(const struct nl_column *c);
 /* The column that an adjective's hint speaks of; *ret_reversed if it runs the other way. */
 /* The id that names rows of the table, e.g. sensor_id of sensors. False if there is none. */
 bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret);
+/* Puts questions into a declined answer that work on this data. */
+void nl_suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *ret);
 /* What "the value of an order" means. */
 bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from server import RIDDLE
+from server import RIDDLE, wait_until
 from steps import IDLE, LAST, ask, cells, choose, upload
 
 
@@ -126,6 +126,24 @@ def test_how_a_file_was_read(page, tmp_path):
     assert page.eval("window.hit ?? null") is None and page.problems == []
 
 
+def test_every_prompt_of_an_upload_works(page, tmp_path):
+    """They are made of its columns (tests/integration/test_prompts_of_uploads.py has more of them), and the first draws a chart."""
+    path = tmp_path / "german.csv"
+    path.write_text("Datum;Filiale;Umsatz\n" + "".join(f"{d:02}.{m:02}.2024;{['Köln', 'Bremen'][d % 2]};{m * d},5\n" for m in range(1, 7) for d in (1, 2, 15)))
+    upload(page, path)
+    prompts = page.wait("[...document.querySelectorAll('#chips button')].map(b => b.innerText)")
+    assert prompts[:2] == ["Total Umsatz by Filiale", "Total Umsatz by month"] and len(prompts) == 4
+    for prompt in prompts:
+        page.click("#chips button", prompt)
+        page.wait(f"document.querySelectorAll('.turn').length === 1 && {IDLE}")
+        assert page.visible(f"{LAST} .rows, {LAST} .stat") and not page.visible(f"{LAST} .chips, {LAST} .problem, {LAST} .doubt"), (prompt, page.text(LAST))
+        if prompt == prompts[0]:
+            page.wait(f"document.querySelector('{LAST} .chart svg')")
+        page.click("#new")
+        choose(page, path.name)
+    assert page.problems == []
+
+
 def test_file_added_to_a_thread(page, tmp_path):
     choose(page, "Support Tickets")
     ask(page, "PYTHON: kept = 41")
@@ -163,6 +181,20 @@ def test_thread_as_files(page):
     act(page, title, "Save as HTML")
     text = page.saved(".html")[1].decode()
     assert "<th>priority</th>" in text and "default-src 'none'" in text
+
+
+@pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")
+def test_a_cold_thread_wakes(page, server):
+    """Its kernel is a file until somebody asks; then its variables are back."""
+    ask(page, "PYTHON: kept = 41")
+    thread = page.eval("location.pathname")[3:]
+    assert server.post(f"/thread/{thread}/cool", {}).status == 200
+    wait_until(lambda: server.get(f"/thread/{thread}/status").json["sandbox_status"] == "cold", "a cold thread")
+    page.reload()
+    page.wait("document.querySelector('#threads li.here .state.cold')")
+    assert page.text(f"{ask(page, 'PYTHON: print(kept + 1)')} .output") == "42"
+    page.wait("document.querySelector('#threads li.here .state:not(.cold)')")
+    assert page.problems == []
 
 
 @pytest.mark.skipif("asan" in str(RIDDLE), reason="a sanitizer's own memory is no part of an image")

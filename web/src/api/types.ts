@@ -18,7 +18,7 @@ export interface Table {
 }
 export interface Schema {
   id: string; name: string; description?: string; files: Table[]; relationships?: { from: string; to: string; type?: string }[];
-  words: { notes?: string[]; [key: string]: unknown }; notes?: string[]; metrics: Record<string, string>;
+  words: { notes?: string[]; [key: string]: unknown }; notes?: string[]; metrics: Record<string, string>; prompts?: string[];
 }
 
 export interface Result {

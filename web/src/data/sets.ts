@@ -7,7 +7,8 @@ export const sets = signal<DataSet[] | null>(null);
 export const chosen = signal<string[]>([]);
 
 export const nameOf = (ids: string[]) => ids.map(id => sets.value?.find(s => s.id === id)?.name || id).join(', ');
-export const prompts = computed(() => (sets.value?.find(s => s.id === chosen.value[0])?.prompts || []).slice(0, 4));
+/* Those that somebody wrote; the schema of other data has some (schema.ts). */
+export const written = computed(() => sets.value?.find(s => s.id === chosen.value[0])?.prompts ?? []);
 
 export async function loadSets(): Promise<void> {
   const { datasets } = await get<{ datasets: DataSet[] }>('/datasets');

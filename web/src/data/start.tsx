@@ -19,14 +19,14 @@ export function Start() {
         </section>
       ))}
       <div id="sets" role="group" aria-label="Data to ask about">
+        <button type="button" class="add" onClick={chooseFiles}>
+          <b><Icon name="plus" />Add a file</b><span>CSV, JSON, Parquet, Excel, SQLite, DuckDB. Choose one, drop it anywhere here, or paste a table.</span>
+        </button>
         {sets.value.map(s => (
           <button type="button" data-id={s.id} aria-pressed={chosen.value.includes(s.id)} onClick={() => { chosen.value = [s.id]; }}>
             <b dir="auto">{s.name}</b><span dir="auto">{s.description || ''}</span>
           </button>
         ))}
-        <button type="button" class="add" onClick={chooseFiles}>
-          <b><Icon name="plus" />Add a file</b><span>CSV, JSON, Parquet, Excel, SQLite, DuckDB. Choose one, drop it anywhere here, or paste a table.</span>
-        </button>
       </div>
     </section>
   );

@@ -1,8 +1,8 @@
 /* Where questions are written: three modes, recall by the arrow keys, names of columns completed by Tab. */
 import { useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { columnsByTable } from '../data/schema';
-import { chosen, nameOf, prompts } from '../data/sets';
+import { columnsByTable, prompts } from '../data/schema';
+import { chosen, nameOf } from '../data/sets';
 import { chooseFiles, uploading, UploadProgress } from '../data/upload';
 import { stepped } from '../debug/open';
 import { route } from '../route';
