@@ -112,7 +112,6 @@ void nl_suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *re
 
 struct prompts {
     const struct nl_schema *s;
-    struct arena *a;
     const char **ret;
     size_t n, max;
 };
@@ -163,7 +162,7 @@ static long days_between(const char *from, const char *to)
 
 size_t nl_prompts(const struct nl_schema *s, struct arena *a, const char **ret, size_t max)
 {
-    struct prompts p = { .s = s, .a = a, .ret = ret, .max = max };
+    struct prompts p = { .s = s, .ret = ret, .max = max };
     const struct nl_table *t = best_table(s);
     if (!t)
         return 0;

@@ -305,6 +305,19 @@ def test_server_gone_and_back(blank, tmp_path):
     assert blank.texts(f"{turn} .problem button") == ["Try again"]
 
 
+def test_offline_and_back(page):
+    """Without a connection nothing is lost: what was asked can be asked again."""
+    choose(page, "E-commerce Orders")
+    ask(page, "SQL: SELECT 1 AS one, 2 AS two")
+    page.offline(True)
+    turn = ask(page, "SQL: SELECT 3 AS three, 4 AS four")
+    assert page.text(f"{turn} .problem span") == "The server can't be reached. Is it still running?"
+    page.offline(False)
+    page.click(f"{turn} .problem button", "Try again")
+    page.wait(f"document.querySelectorAll('.turn').length === 2 && {IDLE} && !document.querySelector('.turn .problem')")
+    assert cells(page, LAST) == [["3", "4"]] and all("ERR_INTERNET_DISCONNECTED" in problem for problem in page.problems)
+
+
 def test_key_is_asked_for_and_kept_for_the_tab(blank, tmp_path):
     with Server(tmp_path, RIDDLE_API_KEYS="ann:secret-key-of-ann", RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0) as own:
         address = f"http://127.0.0.1:{own.port}/"
@@ -321,7 +334,7 @@ def test_key_is_asked_for_and_kept_for_the_tab(blank, tmp_path):
         upload(blank, path)
         blank.reload()
         blank.wait("document.getElementById('start')")
-        assert not blank.visible("#key") and blank.texts("#sets b")[0] == "mine.csv"
+        assert not blank.visible("#key") and blank.texts("#sets [data-id] b")[0] == "mine.csv"
 
 
 @pytest.mark.parametrize("stream, said", [

@@ -237,6 +237,8 @@ def test_notebook_runs(page, tmp_path):
     choose(page, "Support Tickets")
     ask(page, "how many tickets by priority?")
     ask(page, "PYTHON: print(6 * 7, len(tickets))")
+    ask(page, "how many tickets per month?")
+    ask(page, "PYTHON: print(tickets.created_at.dt.year.min())")
     act(page, "how many tickets by priority?", "Save as notebook")
     for name, content in (page.saved(".ipynb"), page.saved("tickets.csv")):
         (tmp_path / name).write_bytes(content)
@@ -247,11 +249,12 @@ def test_notebook_runs(page, tmp_path):
     assert ran.returncode == 0, ran.stderr
     book = json.loads((tmp_path / "ran.ipynb").read_text())
     assert book["nbformat"] == 4 and {c["cell_type"] for c in book["cells"]} == {"markdown", "code"}
-    _, counted, printed = [c["outputs"] for c in book["cells"] if c["cell_type"] == "code"]
+    _, counted, printed, months, year = [c["outputs"] for c in book["cells"] if c["cell_type"] == "code"]
     table = "".join(counted[0]["data"]["text/plain"])
     assert "priority" in table and "Critical" in table, table
     rows = len((tmp_path / "tickets.csv").read_text().splitlines()) - 1
-    assert "".join(printed[0]["text"]) == f"42 {rows}\n"
+    assert "".join(printed[0]["text"]) == f"42 {rows}\n" and "".join(year[0]["text"]) == "2025\n"
+    assert "2025-08-01" in "".join(months[0]["data"]["text/plain"])
 
 
 # ---- for everybody ----
@@ -262,11 +265,12 @@ def axe():
     return (ROOT / "third_party/page/node_modules/axe-core/axe.min.js").read_text()
 
 
-def serious(page, axe):
-    page.eval(axe + "; 0")
-    found = page.eval("axe.run(document, { resultTypes: ['violations'], preload: false }).then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
-                      ".map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? '')).join(' | ')))")
-    return found
+def serious(page, axe, inside="html"):
+    if page.eval("typeof axe") == "undefined":
+        page.eval(axe + "; 0")
+    return page.eval(f"axe.run('{inside}', {{ resultTypes: ['violations'], preload: false }})"
+                     ".then(r => r.violations.filter(v => ['serious', 'critical'].includes(v.impact))"
+                     ".map(v => v.id + ': ' + v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? '')).join(' | ')))")
 
 
 @pytest.mark.parametrize("phone", [False, True], ids=["desktop", "phone"])
@@ -284,6 +288,16 @@ def test_nothing_stands_in_the_way(page, server, axe, scheme, phone):
     choose(page, "E-commerce Orders")
     assert serious(page, axe) == []
     shoot("start")
+    page.eval("document.activeElement.blur()")
+    page.press("?")
+    page.wait("document.getElementById('help')")
+    shoot("help")
+    page.press("Escape")
+    if phone:
+        page.click("header button[aria-label='Show the threads']")
+        page.wait("!document.getAnimations().length")
+        shoot("threads")
+        page.press("Escape")
     turn = ask(page, "how many orders by status?")
     page.wait(f"document.querySelector('{turn} {BARS}')")
     page.eval(f"document.querySelector('{turn}').scrollIntoView()")
@@ -298,6 +312,22 @@ def test_nothing_stands_in_the_way(page, server, axe, scheme, phone):
     page.click("#data .col .name", "status")
     assert serious(page, axe) == []
     shoot("data")
+    page.click("#data button", "All rows")
+    page.wait("document.querySelectorAll('#all-rows tbody tr').length > 5")
+    shoot("rows")
+    page.press("Escape")
+    page.click("#describe")
+    page.wait("document.querySelectorAll('#words .column').length")
+    assert serious(page, axe, "#words") == []
+    shoot("describe")
+    page.press("Escape")
+    page.wait("!document.getElementById('words')")
+    page.click("#data [aria-label='Close the data']")
+    page.click("header .menu > button")
+    page.click("header [role=menuitem]", "Checkpoints")
+    page.wait("document.querySelector('#checkpoints .empty')")
+    assert serious(page, axe, "#checkpoints") == []
+    shoot("checkpoints")
     page.open(f"http://127.0.0.1:{server.port}/ui/status")
     page.wait("document.querySelector('.panel')")
     assert serious(page, axe) == [] and stays_inside(page)

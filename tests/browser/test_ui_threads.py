@@ -191,9 +191,8 @@ def test_a_cold_thread_wakes(page, server):
     assert server.post(f"/thread/{thread}/cool", {}).status == 200
     wait_until(lambda: server.get(f"/thread/{thread}/status").json["sandbox_status"] == "cold", "a cold thread")
     page.reload()
-    page.wait("document.querySelector('#threads li.here .state.cold')")
+    page.wait("document.querySelectorAll('.turn').length === 1 && document.querySelector('#threads li.here .state.cold')")
     assert page.text(f"{ask(page, 'PYTHON: print(kept + 1)')} .output") == "42"
-    page.wait("document.querySelector('#threads li.here .state:not(.cold)')")
     assert page.problems == []
 
 

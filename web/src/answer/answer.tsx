@@ -33,6 +33,7 @@ const Chips = ({ children }: { children: preact.ComponentChildren }) => <div cla
 export function wordsOf(turn: Turn, answer: Answer): string {
   const text = answer.response ?? '';
   if (standing(turn, answer).problem || answer.status === 'cancelled') return '';
+  if (isCode(turn.question) && (printed(answer.result) || answer.images?.length)) return ''; /* its output speaks for itself */
   return answer.choices?.length || answer.suggestions?.length ? text.split('\n')[0] : text; /* the rest repeats the buttons */
 }
 

@@ -3,7 +3,7 @@
  * page cannot call what the server does not have.
  */
 import { signal } from '@preact/signals';
-import type { DeletePath, GetPath, PatchPath, PostPath } from 'riddle-openapi';
+import type { DeleteParameters, DeletePath, GetParameters, GetPath, PatchBodies, PatchParameters, PatchPath, PostBodies, PostParameters, PostPath } from 'riddle-openapi';
 import { keep, kept } from '../shared/keep';
 import { sentence } from '../shared/text';
 
@@ -77,10 +77,13 @@ export function address(path: string, params: Params = {}): string {
 const json = (method: string, body: unknown): RequestInit =>
   ({ method, headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(body) });
 
-export const get = async <T>(path: GetPath, params?: Params, options?: RequestInit): Promise<T> =>
-  parse<T>(await (await call(address(path, params), options)).text());
-export const fetched = (path: GetPath, params?: Params, options?: RequestInit) => call(address(path, params), options);
-export const post = (path: PostPath, params: Params, body: unknown, options?: RequestInit) =>
+/* The parameters that a path has, and the body that it takes, as the description has them. */
+type Of<Names extends string> = { [name in Names]?: Params[string] };
+type Body<Bodies, P> = P extends keyof Bodies ? Bodies[P] : Record<string, never>;
+
+export const fetched = <P extends GetPath>(path: P, params?: Of<GetParameters[P]>, options?: RequestInit) => call(address(path, params), options);
+export const get = async <T>(...request: Parameters<typeof fetched>): Promise<T> => parse<T>(await (await fetched(...request)).text());
+export const post = <P extends PostPath>(path: P, params: Of<PostParameters[P]>, body: Body<PostBodies, P>, options?: RequestInit) =>
   call(address(path, params), { ...json('POST', body), ...options });
-export const patch = (path: PatchPath, params: Params, body: unknown) => call(address(path, params), json('PATCH', body));
-export const remove = (path: DeletePath, params: Params) => call(address(path, params), { method: 'DELETE' });
+export const patch = <P extends PatchPath>(path: P, params: Of<PatchParameters[P]>, body: Body<PatchBodies, P>) => call(address(path, params), json('PATCH', body));
+export const remove = <P extends DeletePath>(path: P, params: Of<DeleteParameters[P]>) => call(address(path, params), { method: 'DELETE' });

@@ -128,7 +128,8 @@ export default function Debug({ of }: { of: Stepped }) {
     return () => document.removeEventListener('keydown', keys);
   }, [s]);
   function keys(event: KeyboardEvent) {
-    const word = { F8: s.state.value === 'running' ? 'pause' : 'continue', F10: 'next', F11: event.shiftKey ? 'out' : 'step' }[event.key];
+    const words = { F8: s.state.value === 'running' ? 'pause' : 'continue', F10: 'next', F11: event.shiftKey ? 'out' : 'step' } as const;
+    const word = words[event.key as keyof typeof words];
     if (!word) return;
     event.preventDefault();
     if (s.state.value === (word === 'pause' ? 'running' : 'paused')) void s.command(word);

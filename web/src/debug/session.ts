@@ -3,17 +3,19 @@
  * touched. The sandbox is deleted with the session.
  */
 import { batch, computed, signal } from '@preact/signals';
+import type { DebugCommand } from 'riddle-openapi';
 import { get, post, remove } from '../api/call';
 import { events, type StreamEvent } from '../api/events';
 import { momentAt, nextAt, type Pause, type Step, type Told } from './history';
 import type { Stepped } from './open';
 
+type Word = DebugCommand['command'];
 export type State = 'starting' | 'paused' | 'running' | 'ended';
 export interface Outcome { status: string; error?: string | null; result?: unknown }
 export interface Evaluated { expression: string; value?: Told; error?: string }
 
 /* Those of a thread's kernel, about: the states that `back` returns to are processes of the sandbox. */
-const TERMS = { policy: 'open', max_execution_time: 120, max_memory_mb: 512, max_cpu_percent: 100, max_threads: 32 };
+const TERMS = { policy: 'open' as const, max_execution_time: 120, max_memory_mb: 512, max_cpu_percent: 100, max_threads: 32 };
 const EVALUATED_MAX = 50;
 
 async function dataOf(of: Stepped): Promise<{ datasets: string[]; file_ids?: string[] }> {
@@ -110,7 +112,7 @@ export function newSession(of: Stepped) {
   }
 
   /* One at a time: the kernel takes no second command while it works on one. */
-  async function send<T>(command: string, more: object = {}): Promise<T> {
+  async function send<T>(command: Word, more: Omit<DebugCommand, 'command'> = {}): Promise<T> {
     const run = async () => {
       const answer = await post('/sandbox/{sandbox_id}/debug/{debug_id}', { sandbox_id: sandbox, debug_id: debug }, { command, ...more });
       return await answer.json() as T;
@@ -121,7 +123,7 @@ export function newSession(of: Stepped) {
     return mine;
   }
 
-  async function command(word: string, more: object = {}) {
+  async function command(word: Word, more: Omit<DebugCommand, 'command'> = {}) {
     const moves = ['continue', 'next', 'step', 'out'].includes(word);
     if (moves && state.value !== 'paused') return;
     problem.value = null;

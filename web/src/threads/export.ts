@@ -73,16 +73,21 @@ table{border-collapse:collapse;font-size:.875rem}th,td{border:1px solid #e3e0d9;
 const variable = (table: string) => table.replace(/\W/g, '_').replace(/^(?=\d)/, '_');
 
 /* The data goes into the notebook as CSV texts where it is small enough to be asked for, else the notebook reads a file beside it. */
-async function notebook(title: string, runs: Ran[], files: Map<string, string>): Promise<string> {
+async function notebook(title: string, runs: Ran[], files: Map<string, DataFile>): Promise<string> {
   const markdownCell = (text: string) => ({ cell_type: 'markdown', id: cellId(), metadata: {}, source: text });
   const codeCell = (text: string) => ({ cell_type: 'code', id: cellId(), metadata: {}, execution_count: null, outputs: [], source: text });
   let n = 0;
   const cellId = () => `cell-${++n}`;
-  const loads = [...files].map(([table, file]) => `${variable(table)} = pd.read_csv(${JSON.stringify(file)})\ndb.register(${JSON.stringify(table)}, ${variable(table)})`);
+  const loads = [...files].map(([table, file]) => `${variable(table)} = ${reading(file)}\ndb.register(${JSON.stringify(table)}, ${variable(table)})`);
   const setup = ['import pandas as pd', 'import numpy as np', 'import matplotlib.pyplot as plt', 'try:', '    import duckdb', '    db = duckdb.connect()',
-    'except ImportError:', '    import sqlite3', '', '    class db:  # the SQL of simple questions runs in SQLite, too', '        connection = sqlite3.connect(":memory:")', '',
+    'except ImportError:', '    import re', '    import sqlite3', '    import warnings', '',
+    '    warnings.warn("SQLite stands in for DuckDB, which is not installed (pip install duckdb): it divides integers without a remainder")', '', '    class db:  # the SQL of simple questions runs in SQLite, too', '        connection = sqlite3.connect(":memory:")', '',
+    '        connection.create_function("date_trunc", 2, lambda unit, when: when and {',
+    '            "year": when[:4] + "-01-01", "month": when[:7] + "-01", "day": when[:10], "hour": when[:13] + ":00:00"}[unit])', '',
     '        @classmethod', '        def register(cls, name, frame):', '            frame.to_sql(name, cls.connection, index=False, if_exists="replace")', '',
-    '        @classmethod', '        def sql(cls, text):', '            cls.frame = pd.read_sql_query(text, cls.connection)', '            return cls', '',
+    '        @classmethod', '        def sql(cls, text):', '            try:', '                # A date is a text here: the same, without what would make a number of it.',
+    '                text = re.sub(r"(?i)\\bAS (DATE|TIMESTAMP)\\)", "AS TEXT)", text)', '                cls.frame = pd.read_sql_query(text, cls.connection)',
+    '            except Exception as error:', '                raise RuntimeError("this SQL needs DuckDB: pip install duckdb") from error', '            return cls', '',
     '        @classmethod', '        def df(cls):', '            return cls.frame', '', '', 'def sql(text):', '    return db.sql(text).df()', '', ''].join('\n');
   const cells: object[] = [markdownCell(`# ${title}\n\nExported from Riddle.${files.size ? ' Its data lies beside it.' : ''}`), codeCell(`${setup}\n${loads.join('\n')}`.trimEnd())];
   for (const ran of runs) {
@@ -93,12 +98,22 @@ async function notebook(title: string, runs: Ran[], files: Map<string, string>):
   return JSON.stringify({ cells, metadata: { kernelspec: { display_name: 'Python 3', language: 'python', name: 'python3' }, language_info: { name: 'python' } }, nbformat: 4, nbformat_minor: 5 }, null, 1);
 }
 
+/* The columns have the types that the thread's own frames have: times are times, and digits of an id stay text. */
+interface DataFile { name: string; times: string[]; texts: string[] }
+function reading({ name, times, texts }: DataFile): string {
+  const more = [times.length && `parse_dates=${JSON.stringify(times)}`, texts.length && `dtype={${texts.map(t => `${JSON.stringify(t)}: str`).join(', ')}}`];
+  return `pd.read_csv(${[JSON.stringify(name), ...more].filter(Boolean).join(', ')})`;
+}
+
 /* The tables of the thread's data as CSV files, where the server exports them. */
-async function tablesOf(runs: Ran[]): Promise<Map<string, string>> {
-  const data = runs.find(r => r.data)?.data, files = new Map<string, string>();
+async function tablesOf(runs: Ran[]): Promise<Map<string, DataFile>> {
+  const data = runs.find(r => r.data)?.data, files = new Map<string, DataFile>();
   if (!data) return files;
   const schema = await get<Schema>('/datasets/{dataset_id}/schema', { dataset_id: data });
-  for (const file of schema.files) files.set(file.table, `${file.table}.csv`);
+  for (const { table, schema: columns } of schema.files) {
+    const typed = (type: RegExp) => Object.entries(columns).filter(([, c]) => type.test(c.sql_type ?? '')).map(([name]) => name);
+    files.set(table, { name: `${table}.csv`, times: typed(/^(DATE|TIMESTAMP)/), texts: typed(/^VARCHAR/) });
+  }
   return files;
 }
 
@@ -114,7 +129,7 @@ async function exported(item: Listed, kind: 'ipynb' | 'md' | 'html'): Promise<vo
     for (const [table, file] of files) {
       const made = await post('/thread/{thread_id}/execute', { thread_id: item.id }, { language: 'sql', code: `SELECT * FROM "${table.replaceAll('"', '""')}"`, max_rows: 1 });
       const { run_id: run } = await made.json() as { run_id: string };
-      save(await (await fetched('/runs/{run_id}/export', { run_id: run, format: 'csv' })).blob(), file);
+      save(await (await fetched('/runs/{run_id}/export', { run_id: run, format: 'csv' })).blob(), file.name);
     }
   }
 }
