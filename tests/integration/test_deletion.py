@@ -77,7 +77,7 @@ def nothing_is_left(server, before, words=(WORD,)):
     wait_until(lambda: used(server.home) <= before + SLACK_BYTES, "the disk is as it was", 20)
 
 
-@pytest.mark.parametrize("n", [180, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.limit(3600)])])
+@pytest.mark.parametrize("n", [180, pytest.param(10_000, marks=[pytest.mark.long, pytest.mark.limit(4 * 3600)])])
 def test_uploads(tmp_path, n):
     with Server(tmp_path, **QUICK) as server:
         first = upload(server, "first", "ordinary")

@@ -96,6 +96,8 @@ class Caller:
 
     def request(self):
         path, method, op = self.random.choice(self.operations)
+        while path == "/doctor" and self.random.random() < 0.95:  # on a busy machine its checks take a minute
+            path, method, op = self.random.choice(self.operations)
         wrong = self.random.random() < 0.5
         target, query = path, []
         for p in op.get("parameters", ()):
