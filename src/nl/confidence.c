@@ -194,7 +194,9 @@ static bool leaves_out(const struct frame *f)
         for (size_t k = 0; k < ARRAY_SIZE(marks); k++)
             if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]))
                 return true;
-    return false;
+    /* the best of each group, and not the best group */
+    return (f->said[FM_EACH] && (f->said[FM_TOP] || f->said[FM_COMMON])) ||
+           (f->said[FM_DIST] && f->said[FM_AGG]);
 }
 
 void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,

@@ -119,12 +119,12 @@ bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *
         size_t n = strcspn(hint, "|") - back;
         for (int c = 0; c < f->s->tables[table].n_columns; c++) {
             const struct nl_column *col = &f->s->tables[table].columns[c];
-            if (!fr_is_measure(col) && (measures || !nl_is_date(col)))
+            bool dated = nl_is_date(col) || nl_is_year(col);
+            if (!fr_is_measure(col) && (measures || !dated))
                 continue;
             for (int w = 0; w < col->words.n; w++)
                 if (strncmp(col->words.stems[w], hint + back, n) == 0 &&
-                    strlen(col->words.stems[w]) <= n + 2 &&
-                    nl_is_date(col) == (back || nl_is_date(col))) {
+                    strlen(col->words.stems[w]) <= n + 2 && dated == (back || dated)) {
                     *ret = (struct nl_ref){ table, c };
                     *ret_dir = back ? -1 : 1;
                     return true;

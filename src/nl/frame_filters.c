@@ -446,13 +446,31 @@ static void read_comparisons(struct frame *f)
     }
 }
 
+/* "with 100 to 200 seats" */
+static void read_spans(struct frame *f)
+{
+    for (int i = 0; i + 2 < f->m.n; i++) {
+        struct nl_mention *a = fr_at(f, i), *b = fr_at(f, i + 1), *c = fr_at(f, i + 2);
+        bool to = str_eq(token(f, a->end), "to") || str_eq(token(f, a->end), "-");
+        if (a->kind != KIND_NUMBER || a->used || b->kind != KIND_NUMBER || b->used || !to ||
+            b->start != a->end + 1 || !fr_is_col(c) || c->used || c->start != b->end ||
+            !fr_is_compared(f, c->ref))
+            continue;
+        struct nl_filter *x = fr_filter(f, c->ref, FILTER_BETWEEN);
+        x->number[0] = a->number;
+        x->number[1] = b->number;
+        x->n_numbers = 2;
+        a->used = b->used = c->used = true;
+    }
+}
+
 /* "status 404 or 500", "13 story points", "year 9", "room 204" */
 static void read_equals(struct frame *f)
 {
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i), *before = fr_at(f, i - 1), *next = fr_at(f, i + 1),
                           *c = NULL;
-        if (m->kind != KIND_NUMBER || m->used)
+        if (m->kind != KIND_NUMBER || m->used || f->said[FM_DIST])
             continue;
         if (fr_is(before, FM_BUCKET) && before->arg == BUCKET_YEAR && before->end == m->start &&
             m->number < 1000) {
@@ -807,6 +825,7 @@ void fr_read_filters(struct frame *f)
     find_time_columns(f);
     read_empty(f);
     read_comparisons(f);
+    read_spans(f);
     read_equals(f);
     read_values(f);
     read_flags(f);

@@ -20,6 +20,8 @@ bool fr_is_summed(struct frame *f)
 bool fr_apply_summed(struct frame *f)
 {
     bool vs = f->said[FM_VS] || (f->said[FM_MORE] && f->said[FM_OR]);
+    for (int i = 0; i < f->q->n; i++) /* "for members and others" */
+        vs |= str_eq(f->q->t[i].text, "others") || str_eq(f->q->t[i].text, "non-members");
     fr_find_anchor(f);
     USE_MARKS(f, FM_TREND);
     if (f->said[FM_TREND] && f->r.n_group == 0) {
@@ -173,6 +175,9 @@ bool fr_apply_list(struct frame *f)
         fr_show(f, fr_item(fr_none, FUNC_COUNT));
         return fr_join(f) && fr_finish(f);
     }
+    if (f->r.n_select == 1 && f->r.n_filters == 0 && f->head < 0 && !times &&
+        fr_is_category(f, f->r.select[0].ref) && !fr_c(f, f->r.select[0].ref)->is_unique)
+        f->r.distinct = true; /* "which categories are there" */
     bool columns = f->r.n_select > 0;
     if (columns && f->q->n > 0 && str_eq(f->q->t[0].text, "how"))
         return false; /* "how is the campaign doing" is no list */
@@ -226,6 +231,7 @@ static const struct {
     { "outliers", fr_is_outlier, fr_apply_outlier, false, false },
     { "columns", fr_is_columns, fr_apply_columns, false, false },
     { "description", fr_is_described, fr_apply_described, false, false },
+    { "weekend", fr_is_weekend, fr_apply_weekend, false, false },
     { "two periods", fr_is_two_periods, fr_apply_two_periods, false, false },
     { "series", fr_is_series, fr_apply_series, false, false },
     { "distribution", fr_is_distribution, fr_apply_distribution, false, false },

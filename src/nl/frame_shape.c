@@ -484,8 +484,8 @@ static void read_super(struct frame *f)
             struct nl_mention *next = fr_at(f, i + 1);
             if (next && (fr_is(next, FM_SUPER) || fr_is(next, FM_COMMON)) && next->start == m->end)
                 continue;
-            if (!str_starts(f->q->t[m->start].text, "comes"))
-                continue;
+            if (m->end - m->start < 2)
+                continue; /* "second" alone */
             f->nth = m->arg;
         }
         f->super = fr_is(m, FM_RANK) ? 1 : m->arg;
@@ -517,7 +517,8 @@ static void read_first(struct frame *f)
         struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1);
         if (!fr_is(m, FM_FIRST) || m->used || f->super)
             continue;
-        if (next && next->kind == KIND_NUMBER && next->start == m->end)
+        bool several = next && next->kind == KIND_NUMBER && next->start == m->end;
+        if (several && (m->arg < 0 || next->used || next->number < 1 || f->said[FM_ROWS]))
             continue; /* the first 10 */
         struct nl_ref ref = fr_none;
         int table = -1;
@@ -551,6 +552,10 @@ static void read_first(struct frame *f)
                 }
             f->anchor = ref.table;
             return;
+        }
+        if (several) { /* the latest 5 */
+            f->super_n = (int)next->number;
+            next->used = true;
         }
         f->super = m->arg;
         f->entity = (struct nl_ref){ table, -1 };
@@ -615,6 +620,14 @@ static void read_aggregates(struct frame *f)
             } else {
                 break;
             }
+        }
+        struct nl_mention *thing = fr_at(f, i + 1);
+        if (!m->used && m->arg == FUNC_AVG && thing && thing->kind == KIND_TABLE &&
+            f->r.n_group == 1 && fr_gap(f, m, thing) == 0 &&
+            str_eq(f->q->t[thing->end - 1].text + strlen(f->q->t[thing->end - 1].text) - 1,
+                   "s")) { /* "average loans per month" */
+            f->average_of_groups = f->counts = m->used = thing->used = true;
+            f->anchor = f->head = thing->table;
         }
         for (int k = i - 1; k >= 0 && k >= i - 4 && !m->used; k--) /* "hours spent in total" */
             if (is_measure_at(f, fr_at(f, k))) {

@@ -18,10 +18,22 @@ const struct nl_phrase fr_phrases[] = {
     H(most, FM_SUPER, dir, hint)                                                                   \
     H("how " base, FM_ADVERB, 0, hint)                                                             \
     H("unusually " base, FM_OUTLIER, dir, hint)
+/* A period against the one before it, in the ways to say so. */
+#define PREVIOUS(unit)                                                                             \
+    H("against the previous " unit, FM_CHANGE, 2, unit)                                            \
+    H("change against the previous " unit, FM_CHANGE, 2, unit)                                     \
+    H("compared to the previous " unit, FM_CHANGE, 2, unit)                                        \
+    H("compared with the previous " unit, FM_CHANGE, 2, unit)                                      \
+    H("versus the previous " unit, FM_CHANGE, 2, unit)                                             \
+    H("vs the previous " unit, FM_CHANGE, 2, unit)                                                 \
+    H("vs previous " unit, FM_CHANGE, 2, unit)                                                     \
+    H("change from the previous " unit, FM_CHANGE, 2, unit)                                        \
+    H("change from " unit " to " unit, FM_CHANGE, 2, unit)
 #include "nl/frame_phrases.inc"
 #undef P
 #undef H
 #undef ADJ
+#undef PREVIOUS
 };
 const size_t fr_n_phrases = ARRAY_SIZE(fr_phrases);
 

@@ -65,6 +65,8 @@ bool fr_is_series(struct frame *f);
 bool fr_is_share(struct frame *f);
 bool fr_is_summed(struct frame *f);
 bool fr_is_than(struct frame *f);
+bool fr_is_weekend(struct frame *f);
+bool fr_apply_weekend(struct frame *f);
 bool fr_is_two_periods(struct frame *f);
 
 #endif

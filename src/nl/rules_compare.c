@@ -26,6 +26,25 @@ bool fr_is_difference(struct frame *f)
     return f->said[FM_DIFF];
 }
 
+/* The greatest less the least of the groups. */
+static bool spread_of_groups(struct frame *f, struct nl_item item)
+{
+    fr_show_groups(f);
+    fr_show(f, item);
+    if (!fr_join(f) || !fr_finish(f))
+        return false;
+    json_object_del(f->plan, "limit");
+    json_object_del(f->plan, "order_by");
+    json_object_del(f->plan, "dataset_id");
+    const char *name = fr_alias(f, &item);
+    f->plan = json_pack("{s:s, s:o, s:[{s:s, s:s}]}", "dataset_id", f->s->dataset_id, "source",
+                        f->plan, "select", "expr",
+                        arena_printf(f->a, "max(%s) - min(%s)", name, name), "alias",
+                        "difference");
+    f->reading = arena_printf(f->a, "difference between the greatest and the least %s", name);
+    return f->plan != NULL;
+}
+
 /* "difference in average price between A and B": of each, and the one less the other. */
 static bool between_two(struct frame *f, int at)
 {
@@ -94,6 +113,18 @@ bool fr_apply_difference(struct frame *f)
     bool of_groups = func == FUNC_AVG && f->r.n_group == 0 && f->entity.table >= 0;
     f->r.n_select = 0;
     f->anchor = ref.table;
+    for (int i = 0; i < f->m.n && f->r.n_group == 0; i++) { /* "the best and the worst month" */
+        struct nl_mention *m = fr_at(f, i);
+        if (!fr_is(m, FM_BUCKET) || m->used || m->arg >= PART_WEEKDAY)
+            continue;
+        struct nl_item item = fr_item(ref, func == FUNC_AVG ? FUNC_AVG :
+                                                              fr_default_func(fr_c(f, ref)));
+        m->used = true;
+        f->n_measures = 0;
+        f->r.group[0] = fr_item(fr_none, -1);
+        f->r.group[f->r.n_group++].bucket = m->arg;
+        return fr_place_buckets(f) && spread_of_groups(f, item);
+    }
     if (func == FUNC_AVG && f->r.n_group == 0) { /* "best and worst country in average …" */
         for (int i = 0; i < f->m.n && !of_groups; i++)
             if (fr_is_col(fr_at(f, i)) && fr_is_category(f, fr_at(f, i)->ref)) {
@@ -103,20 +134,7 @@ bool fr_apply_difference(struct frame *f)
     }
     if (of_groups) {
         f->r.group[f->r.n_group++] = fr_item(f->entity, -1);
-        fr_show_groups(f);
-        fr_show(f, fr_item(ref, FUNC_AVG));
-        if (!fr_join(f) || !fr_finish(f))
-            return false;
-        json_object_del(f->plan, "limit");
-        json_object_del(f->plan, "dataset_id");
-        struct nl_item mean = fr_item(ref, FUNC_AVG);
-        const char *name = fr_alias(f, &mean);
-        f->plan = json_pack("{s:s, s:o, s:[{s:s, s:s}]}", "dataset_id", f->s->dataset_id, "source",
-                            f->plan, "select", "expr",
-                            arena_printf(f->a, "max(%s) - min(%s)", name, name), "alias",
-                            "difference");
-        f->reading = arena_printf(f->a, "difference between the greatest and the least %s", name);
-        return f->plan != NULL;
+        return spread_of_groups(f, fr_item(ref, FUNC_AVG));
     }
     f->n_measures = 0;
     fr_show_groups(f);

@@ -74,6 +74,28 @@ bool fr_is_mean_of_groups(struct frame *f)
     return f->average_of_groups;
 }
 
+/* "average daily output per machine": the sums of days, and of those the mean of each machine. */
+static bool mean_by_group(struct frame *f, struct nl_item what)
+{
+    int outer = f->r.group[0].bucket >= 0 ? 1 : 0;
+    fr_show_groups(f);
+    fr_show(f, what);
+    if (!fr_join(f) || !fr_finish(f))
+        return false;
+    json_object_del(f->plan, "order_by");
+    json_object_del(f->plan, "limit");
+    json_object_del(f->plan, "dataset_id");
+    json_t *shown = json_array_get(json_object_get(f->plan, "select"), (size_t)outer);
+    json_object_set_new(shown, "alias", json_string("of"));
+    const char *name = fr_alias(f, &what);
+    f->plan = json_pack("{s:s, s:o, s:[{s:s}, {s:s, s:s, s:s}], s:[s]}", "dataset_id",
+                        f->s->dataset_id, "source", f->plan, "select", "column", "of", "func",
+                        "avg", "column", name, "alias", "average", "group_by", "of");
+    f->reading = arena_printf(f->a, "average %s for each `%s`", name,
+                              fr_c(f, f->r.group[outer].ref)->name);
+    return f->plan != NULL;
+}
+
 /* "average number of visits per doctor", "orders per day on average" */
 bool fr_apply_mean_of_groups(struct frame *f)
 {
@@ -104,10 +126,14 @@ bool fr_apply_mean_of_groups(struct frame *f)
         f->r.group[f->r.n_group++] = f->r.select[0];
         f->r.n_select = 0;
     }
-    if (f->r.n_group != 1 || f->n_measures > 1 || f->r.n_select > 0 || !fr_place_buckets(f))
+    if (f->n_measures > 1 || f->r.n_select > 0 || !fr_place_buckets(f))
         return false;
     if (what.ref.table >= 0 && what.func == FUNC_AVG)
         what.func = FUNC_SUM;
+    if (f->r.n_group == 2 && (f->r.group[0].bucket >= 0) != (f->r.group[1].bucket >= 0))
+        return mean_by_group(f, what);
+    if (f->r.n_group != 1)
+        return false;
     /* the key of the rows rather than the other table's name */
     for (int i = 0; i < f->s->n_keys && f->r.group[0].bucket < 0; i++)
         if (f->s->keys[i].from_table == f->anchor &&

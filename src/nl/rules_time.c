@@ -99,6 +99,61 @@ static const char *period_name(struct frame *f, const char *from, const char *to
     return arena_printf(f->a, "%s to %s", from, to);
 }
 
+/* "weekends compared to weekdays" */
+bool fr_is_weekend(struct frame *f)
+{
+    bool weekend = false, week = false;
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = fr_at(f, i);
+        const struct fr_time *t = fr_is(m, FM_TIME) ? &f->times[m->arg] : NULL;
+        weekend |= t && t->kind == TIME_WEEKDAY && t->a == 7;
+        week |= (t && t->kind == TIME_WEEKDAY && t->a == 8) ||
+                (fr_is(m, FM_BUCKET) && m->arg == PART_WEEKDAY);
+    }
+    return weekend && week && f->r.n_group == 0 && !f->super &&
+           (f->said[FM_VS] || f->said[FM_OR] || f->said[FM_AND] || f->said[FM_MORE]);
+}
+
+bool fr_apply_weekend(struct frame *f)
+{
+    struct nl_item what = fr_main_item(f);
+    struct nl_ref date = fr_none;
+    if (f->r.n_select == 1 && f->n_measures == 0 && fr_is_measure(fr_c(f, f->r.select[0].ref)))
+        what = fr_item(f->r.select[0].ref, fr_default_func(fr_c(f, f->r.select[0].ref)));
+    else if (f->r.n_select > 0 || f->n_measures > 1)
+        return false;
+    for (int i = 0; i < f->m.n; i++)
+        if (fr_is(fr_at(f, i), FM_AGG) && !fr_at(f, i)->used && what.ref.table >= 0)
+            what.func = fr_at(f, i)->arg;
+    f->r.n_select = 0;
+    fr_find_anchor(f);
+    if (what.ref.table >= 0)
+        f->anchor = what.ref.table;
+    if (f->anchor < 0 || !fr_date_column(f, f->anchor, &date))
+        return false;
+    for (int k = 0; k < f->n_times; k++)
+        if (f->times[k].kind == TIME_WEEKDAY)
+            f->times[k].op = -2;
+    USE_MARKS(f, FM_VS, FM_BUCKET, FM_TIME, FM_AND, FM_OR, FM_AGG, FM_MORE, FM_ONAVG, FM_COUNT);
+    fr_show(f, what);
+    f->r.select[f->r.n_select++] = fr_item(date, FUNC_MIN);
+    if (!fr_join(f) || !fr_finish(f))
+        return false;
+    json_object_del(f->plan, "select");
+    json_object_del(f->plan, "order_by");
+    fr_select_expr(f->plan,
+                   arena_printf(f->a,
+                                "case when dayname(%s) in ('Saturday', 'Sunday') then 'weekend' "
+                                "else 'weekday' end",
+                                nl_expr_of(f->s, &f->r, date, false, f->a)),
+                   "days");
+    fr_select_expr(f->plan, fr_aggregate_of(f, &what), fr_alias(f, &what));
+    json_object_set_new(f->plan, "group_by", json_pack("[s]", "days"));
+    fr_order_by(f->plan, "days", false);
+    f->reading = arena_printf(f->a, "%s on weekdays and at weekends", fr_alias(f, &what));
+    return true;
+}
+
 bool fr_is_two_periods(struct frame *f)
 {
     char from[2][11], to[2][11];
