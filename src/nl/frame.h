@@ -127,7 +127,8 @@ struct frame {
     struct nl_item by;       /* what the superlative orders by; func -1 with ref none: count */
     bool has_by;
     struct nl_ref entity;  /* whose rows or groups; column < 0: the table's */
-    bool entity_plural;
+    bool entity_plural; /* "which agents have": several */
+    bool entity_many;   /* its word is a plural */
     int entity_bucket;     /* months, weekdays: the best of those; -1 */
     bool within;           /* of each group: top n per group */
     int per;               /* table that a measure is divided by: revenue per order; -1 */

@@ -278,7 +278,8 @@ static void set_entity(struct frame *f, struct nl_mention *m)
 {
     const char *word = f->q->t[m->end - 1].text;
     size_t n = strlen(word);
-    f->entity_plural = n > 3 && word[n - 1] == 's' && word[n - 2] != 's' && m->end < f->q->n &&
+    f->entity_many = n > 3 && word[n - 1] == 's' && word[n - 2] != 's';
+    f->entity_plural = f->entity_many && m->end < f->q->n &&
                        (str_eq(f->q->t[m->end].text, "have") ||
                         str_eq(f->q->t[m->end].text, "are"));
     m->used = true;
@@ -394,7 +395,8 @@ static void read_target(struct frame *f, int i, const char *hint)
             }
         }
     /* "in which month was revenue highest" */
-    for (int e = i - 1; e >= 0 && e >= i - 2 && !f->has_by && !hint && has_entity(f); e--) {
+    bool one = has_entity(f) && (!f->entity_many || f->super_n > 0);
+    for (int e = i - 1; e >= 0 && e >= i - 2 && !f->has_by && !hint && one; e--) {
         struct nl_mention *t = fr_at(f, e), *func = fr_at(f, e - 1);
         if (!is_measure_at(f, t))
             continue;

@@ -29,6 +29,7 @@ bool fr_is_difference(struct frame *f)
 /* The greatest less the least of the groups. */
 static bool spread_of_groups(struct frame *f, struct nl_item item)
 {
+    f->is_plain = false;
     fr_show_groups(f);
     fr_show(f, item);
     if (!fr_join(f) || !fr_finish(f))
@@ -59,6 +60,7 @@ static bool between_two(struct frame *f, int at)
     fr_find_anchor(f);
     if (what.ref.table >= 0)
         f->anchor = what.ref.table;
+    f->is_plain = false;
     USE_MARKS(f, FM_DIFF, FM_AND, FM_OR, FM_VS, FM_BETWEEN, FM_COUNT);
     fr_show(f, what);
     fr_show(f, fr_item(both.ref, FUNC_MIN));

@@ -86,11 +86,12 @@ static bool mean_by_group(struct frame *f, struct nl_item what)
     json_object_del(f->plan, "limit");
     json_object_del(f->plan, "dataset_id");
     json_t *shown = json_array_get(json_object_get(f->plan, "select"), (size_t)outer);
-    json_object_set_new(shown, "alias", json_string("of"));
+    json_object_set_new(shown, "alias", json_string("group_of"));
     const char *name = fr_alias(f, &what);
     f->plan = json_pack("{s:s, s:o, s:[{s:s}, {s:s, s:s, s:s}], s:[s]}", "dataset_id",
-                        f->s->dataset_id, "source", f->plan, "select", "column", "of", "func",
-                        "avg", "column", name, "alias", "average", "group_by", "of");
+                        f->s->dataset_id, "source", f->plan, "select", "column", "group_of",
+                        "func",
+                        "avg", "column", name, "alias", "average", "group_by", "group_of");
     f->reading = arena_printf(f->a, "average %s for each `%s`", name,
                               fr_c(f, f->r.group[outer].ref)->name);
     return f->plan != NULL;

@@ -240,6 +240,43 @@ static void test_rules(void **state)
         { "is crime cheaper than poetry?", "sums",
           "SELECT genre, AVG(fee) AS avg_fee FROM loans WHERE genre IN ('Crime', 'Poetry') "
           "GROUP BY genre ORDER BY avg_fee DESC, genre ASC" LAST },
+        { "does the fee go up with days kept?", "correlation",
+          "SELECT CORR(fee, days_kept) AS correlation FROM loans" LAST },
+        { "difference in average fee between Harbour and Market", "difference",
+          "SELECT AVG(CASE WHEN branch = 'Harbour' THEN fee END) AS first, AVG(CASE WHEN "
+          "branch = 'Market' THEN fee END) AS second, AVG(CASE WHEN branch = 'Harbour' "
+          "THEN fee END) - AVG(CASE WHEN branch = 'Market' THEN fee END) AS difference "
+          "FROM loans WHERE branch IN ('Harbour', 'Market')" LAST },
+        { "weekends compared to weekdays, average fee", "weekend",
+          "SELECT CASE WHEN dayname(lent_at) IN ('Saturday', 'Sunday') THEN 'weekend' ELSE "
+          "'weekday' END AS days, AVG(fee) AS avg_fee FROM loans GROUP BY CASE WHEN "
+          "dayname(lent_at) IN ('Saturday', 'Sunday') THEN 'weekend' ELSE 'weekday' END "
+          "ORDER BY days ASC" LAST },
+        { "average loans per month", "mean of groups",
+          "SELECT AVG(row_count) AS average FROM ( SELECT CAST(date_trunc('month', "
+          "lent_at) AS DATE) AS month, COUNT(*) AS row_count FROM loans GROUP BY "
+          "CAST(date_trunc('month', lent_at) AS DATE) ) AS source LIMIT 200" },
+        { "average daily fee per branch", "mean of groups",
+          "SELECT group_of, AVG(total_fee) AS average FROM ( SELECT CAST(date_trunc('day', "
+          "lent_at) AS DATE) AS day, branch AS group_of, SUM(fee) AS total_fee FROM loans "
+          "GROUP BY CAST(date_trunc('day', lent_at) AS DATE), branch ) AS source GROUP BY "
+          "group_of LIMIT 200" },
+        { "latest 5 loans", "ranking",
+          "SELECT loan_id, lent_at FROM loans WHERE lent_at IS NOT NULL ORDER BY lent_at "
+          "DESC LIMIT 5" },
+        { "which genres are there", "list",
+          "SELECT DISTINCT genre FROM loans" LAST },
+        { "in which month was the fee highest", "ranking",
+          "SELECT CAST(date_trunc('month', lent_at) AS DATE) AS month, SUM(fee) AS "
+          "total_fee FROM loans GROUP BY CAST(date_trunc('month', lent_at) AS DATE) ORDER "
+          "BY total_fee DESC LIMIT 1" },
+        { "loans with 10 to 20 days kept", "list",
+          "SELECT loan_id, days_kept, member_id, branch, genre, fee, lent_at, overdue FROM "
+          "loans WHERE days_kept BETWEEN 10 AND 20" LAST },
+        { "unusually high fee at Harbour", "outliers",
+          "SELECT loan_id, fee FROM loans WHERE branch = 'Harbour' AND fee > ( SELECT "
+          "QUANTILE_CONT(fee, 0.75) + 1.5 * (QUANTILE_CONT(fee, 0.75) - QUANTILE_CONT(fee, "
+          "0.25)) AS edge FROM loans WHERE branch = 'Harbour' ) ORDER BY fee DESC" LAST },
         { "most popular genre in each branch", "ranking",
           "SELECT branch, genre, row_count FROM ( SELECT branch, genre, COUNT(*) AS "
           "row_count, rank() OVER (PARTITION BY branch "
