@@ -359,6 +359,15 @@ static const struct engine_words {
                          "between single quotes. 7 / 2 is 3 and 7 / 2.0 is 3.5; "
                          "dates are texts: strftime('%Y-%m', d), date(d, '-1 month'); LIKE "
                          "ignores case; there is no median and no QUALIFY." },
+    [DIALECT_CLICKHOUSE] = { "a ClickHouse database, which is asked where it is and may only be "
+                             "read",
+                             "ClickHouse",
+                             "ClickHouse: put names that are no plain words between double quotes; "
+                             "texts between single quotes, with \\' for a quote. 7 / 2 is 3.5 and "
+                             "intDiv(7, 2) is 3; toStartOfMonth(d), toMonday(d), toYear(d) for "
+                             "dates; an alias must not be the name of a column; "
+                             "quantileExact(0.5)(x) is the median; countIf(…), sumIf(x, …); "
+                             "SETTINGS and FORMAT are refused." },
 };
 
 int prompt_system(const struct turn *t, struct buf *b, struct err *err)

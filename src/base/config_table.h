@@ -177,7 +177,8 @@
     CONFIG_SECTION("Databases")                                                                    \
     CONFIG_SECRET(databases, "DATABASES", "",                                                      \
                   "Databases that code and questions may ask, as `name=url,name=url`: "            \
-                  "`postgresql://…`, `sqlite:///path`. After a URL may stand " \
+                  "`postgresql://…`, `clickhouse://…`, `sqlite:///path`. "                     \
+                  "After a URL may stand "                                                         \
                   "`;write=table+table`, `;redact=parameter` and `;superuser=yes`. Kernels never " \
                   "see a URL. docs/databases.md has more.")                                        \
     CONFIG_INT(database_connections, "DATABASE_CONNECTIONS", 4, 1, 64,                             \

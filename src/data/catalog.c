@@ -88,10 +88,15 @@ static int append_rows(const struct catalog *c, struct buf *b, const char *table
     return r < 0 || !c->is_sampled ? r : buf_printf(b, err, " LIMIT %d) AS s", DATABASE_SAMPLE);
 }
 
-/* fmt with each "%n" replaced by the column and each "%t" by the table's rows. */
+/*
+ * fmt with each "%n" replaced by the column, "%t" by the table's rows, "%s" and "%i" by the types
+ * of texts and whole numbers, and "%v", "%w", "%x" and "%c" by names for the columns of the answer.
+ * In ClickHouse those take the place of the table's columns that are called the same.
+ */
 static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, const char *column,
                       const char *table, struct err *err)
 {
+    bool click = c->dialect == DIALECT_CLICKHOUSE;
     int r = 0;
     while (*fmt && r >= 0) {
         size_t n = strcspn(fmt, "%");
@@ -99,8 +104,18 @@ static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, c
         fmt += n;
         if (r < 0 || !*fmt)
             break;
-        r = fmt[1] == 'n' ? append_name(b, column, err) : append_rows(c, b, table, err);
+        char what = fmt[1];
         fmt += 2;
+        if (what == 'n')
+            r = append_name(b, column, err);
+        else if (what == 't')
+            r = append_rows(c, b, table, err);
+        else if (what == 's')
+            r = buf_append_str(b, click ? "Nullable(String)" : "VARCHAR", err);
+        else if (what == 'i')
+            r = buf_append_str(b, click ? "Nullable(Int64)" : "BIGINT", err);
+        else
+            r = buf_printf(b, err, click ? "\"%c=\"" : "%c", what == 'c' ? 'n' : what);
     }
     return r;
 }
@@ -116,7 +131,7 @@ static int shape_query(struct catalog *c, struct err *err)
                 append_sql(c, &c->sql, "SELECT *, (SELECT count(*) FROM (SELECT 1 FROM %t LIMIT ",
                            NULL, table, err);
     if (r >= 0 && c->dialect != DIALECT_DUCKDB)
-        r = buf_printf(&c->sql, err, "%d) AS q) FROM ", DATABASE_ROWS + 1);
+        r = buf_printf(&c->sql, err, "%d) AS q) AS \"rows=\" FROM ", DATABASE_ROWS + 1);
     if (r >= 0 && c->dialect != DIALECT_DUCKDB)
         r = append_sql(c, &c->sql, "%t LIMIT ", NULL, table, err);
     return r < 0 ? r : buf_printf(&c->sql, err, "%d", CATALOG_SAMPLE_ROWS);
@@ -138,31 +153,29 @@ static int range_query(const struct catalog *c, struct buf *b, const char *colum
 {
     /* Engines other than DuckDB take the types of a UNION from its first part. */
     const char *range =
-        "CAST(NULL AS VARCHAR) AS v, CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, ";
+        "CAST(NULL AS %s) AS %v, CAST(NULL AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
         range =
-            "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(NULL AS VARCHAR) "
-            "AS x, ";
+            "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
     else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
         range =
-            "CAST(min(%n) AS VARCHAR) AS v, CAST(max(%n) AS VARCHAR) AS w, CAST(avg(%n) AS "
-            "VARCHAR) AS x, ";
+            "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(avg(%n) AS %s) AS %x, ";
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_RANGE);
     if (r >= 0)
         r = append_sql(c, b, range, column, table, err);
     if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
         r = append_sql(
             c, b,
-            "count(%n) AS n, (SELECT count(DISTINCT v) FROM (SELECT %n AS v FROM %t WHERE %n IS "
-            "NOT NULL LIMIT ",
+            "CAST(count(%n) AS %i) AS %c, (SELECT CAST(count(DISTINCT %v) AS %i) FROM (SELECT %n "
+            "AS %v FROM %t WHERE %n IS NOT NULL LIMIT ",
             column, table, err);
         if (r >= 0)
             r = buf_printf(b, err, "%d) AS q) AS d FROM ", PROBED_ROWS);
         return r < 0 ? r : append_rows(c, b, table, err);
     }
     return r < 0 ? r :
-                   append_sql(c, b, "count(%n) AS n, CAST(NULL AS BIGINT) AS d FROM %t", column,
-                              table, err);
+                   append_sql(c, b, "CAST(count(%n) AS %i) AS %c, CAST(NULL AS %i) AS d FROM %t",
+                              column, table, err);
 }
 
 /*
@@ -175,27 +188,30 @@ static int values_query(const struct catalog *c, struct buf *b, const char *colu
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
     int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
-    if (r >= 0 && type == TYPE_TEXT)
-        r = buf_printf(b, err,
-                       c->dialect == DIALECT_SQLITE ? "substr(v, 1, %d) AS v" :
-                                                      "left(CAST(v AS VARCHAR), %d) AS v",
-                       NL_VALUE_MAX_BYTES + 1);
-    else if (r >= 0)
-        r = buf_append_str(b, "CAST(v AS VARCHAR) AS v", err);
+    const char *cut = type != TYPE_TEXT                ? "CAST(%v AS %s" :
+                      c->dialect == DIALECT_SQLITE     ? "substr(%v, 1, " :
+                      c->dialect == DIALECT_CLICKHOUSE ? "CAST(substringUTF8(toString(%v), 1, " :
+                                                         "left(CAST(%v AS %s), ";
     if (r >= 0)
-        r = buf_append_str(
-            b,
-            ", CAST(NULL AS VARCHAR) AS w, CAST(NULL AS VARCHAR) AS x, n, CAST(NULL AS BIGINT) "
-            "AS d FROM (SELECT ",
-            err);
-    if (r >= 0 && !repeats)
-        r = append_sql(c, b, "DISTINCT v, 1 AS n FROM (SELECT %n AS v FROM %t WHERE %n IS NOT NULL",
+        r = append_sql(c, b, cut, column, table, err);
+    if (r >= 0 && type == TYPE_TEXT)
+        r = buf_printf(b, err, "%d", NL_VALUE_MAX_BYTES + 1);
+    if (r >= 0 && type == TYPE_TEXT && c->dialect == DIALECT_CLICKHOUSE)
+        r = append_sql(c, b, ") AS %s", column, table, err);
+    if (r >= 0)
+        r = append_sql(c, b,
+                       ") AS %v, CAST(NULL AS %s) AS %w, CAST(NULL AS %s) AS %x, CAST(%c AS %i) AS "
+                       "%c, CAST(NULL AS %i) AS d FROM (SELECT ",
                        column, table, err);
-    else if (r >= 0)
+    if (r >= 0 && !repeats)
         r = append_sql(
-            c, b,
-            "%n AS v, count(*) AS n FROM %t WHERE %n IS NOT NULL GROUP BY 1 ORDER BY n DESC, v",
-            column, table, err);
+            c, b, "DISTINCT %v, 1 AS %c FROM (SELECT %n AS %v FROM %t WHERE %n IS NOT NULL", column,
+            table, err);
+    else if (r >= 0)
+        r = append_sql(c, b,
+                       "%n AS %v, count(*) AS %c FROM %t WHERE %n IS NOT NULL GROUP BY %n ORDER BY "
+                       "%c DESC, %v",
+                       column, table, err);
     if (r >= 0 && !repeats)
         r = buf_printf(b, err, " LIMIT %d) AS q", PROBED_ROWS);
     return r < 0 ? r : buf_printf(b, err, " LIMIT %d) AS p", limit);

@@ -94,12 +94,14 @@ static const char *type_word(const char *type)
     static const struct {
         const char *part, *word;
     } words[] = {
-        { "interval", "other" }, { "[]", "other" },           { "int", "integer" },
-        { "serial", "integer" }, { "numeric", "float" },      { "decimal", "float" },
-        { "double", "float" },   { "real", "float" },         { "float", "float" },
-        { "bool", "boolean" },   { "timestamp", "datetime" }, { "datetime", "datetime" },
-        { "date", "date" },      { "time", "time" },          { "char", "string" },
-        { "text", "string" },    { "clob", "string" },        { "uuid", "string" },
+        { "enum", "string" },        { "interval", "other" },      { "[]", "other" },
+        { "array(", "other" },       { "tuple(", "other" },        { "map(", "other" },
+        { "timestamp", "datetime" }, { "datetime", "datetime" },   { "int", "integer" },
+        { "serial", "integer" },     { "numeric", "float" },       { "decimal", "float" },
+        { "double", "float" },       { "real", "float" },          { "float", "float" },
+        { "bool", "boolean" },       { "date", "date" },           { "time", "time" },
+        { "char", "string" },        { "text", "string" },         { "clob", "string" },
+        { "uuid", "string" },        { "string", "string" },
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strcasestr(type, words[i].part))
@@ -202,7 +204,9 @@ static int add_facts(struct database_set *set, const json_t *rows, struct err *e
 
 static enum plan_dialect dialect_of(const struct database *db)
 {
-    return str_eq(database_kind(db), "sqlite") ? DIALECT_SQLITE : DIALECT_POSTGRES;
+    return str_eq(database_kind(db), "sqlite")     ? DIALECT_SQLITE :
+           str_eq(database_kind(db), "clickhouse") ? DIALECT_CLICKHOUSE :
+                                                     DIALECT_POSTGRES;
 }
 
 /* The version of a database is that of its tables: its rows change while it is asked. */
@@ -232,9 +236,12 @@ static int make_set(struct entry *e, const json_t *facts, struct database_set **
     set->dataset = (struct dataset){
         .id = database_name(e->db),
         .name = database_name(e->db),
-        .description = set->dialect == DIALECT_SQLITE ? "A database of SQLite, asked where it is." :
-                                                        "A database of PostgreSQL, asked where it "
-                                                        "is.",
+        .description = set->dialect == DIALECT_SQLITE     ? "A database of SQLite, asked where "
+                                                            "it is." :
+                       set->dialect == DIALECT_CLICKHOUSE ? "A database of ClickHouse, asked "
+                                                            "where it is." :
+                                                            "A database of PostgreSQL, asked "
+                                                            "where it is.",
         .domain = "database",
         .is_declared = true,
         .prompts = json_array(),

@@ -29,7 +29,8 @@ struct databases {
     size_t timers;
 };
 
-static const struct database_ops *const kinds[] = { &database_postgres_ops, &database_sqlite_ops };
+static const struct database_ops *const kinds[] = { &database_postgres_ops, &database_sqlite_ops,
+                                                   &database_clickhouse_ops };
 
 uv_loop_t *databases_loop(const struct databases *d)
 {
@@ -44,6 +45,12 @@ uv_loop_t *db_loop(const struct db_backend *b)
 long long db_connections_max(const struct db_backend *b)
 {
     return b->databases->cfg->database_connections;
+}
+
+const char *db_ca_file(const struct db_backend *b)
+{
+    const struct config *cfg = b->databases->cfg;
+    return *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file;
 }
 
 void db_backend_closed(struct db_backend *b)
@@ -125,7 +132,8 @@ static int read_entry(struct databases *d, char *text, struct err *err)
     const struct database_ops *ops = kind_of(db->entry.url);
     if (!ops)
         return err_set(err, ERR_CONFIG,
-                       "the URL of '%s' does not begin with postgresql:// or sqlite://",
+                       "the URL of '%s' does not begin with postgresql://, clickhouse:// or "
+                       "sqlite://",
                        text);
     int r = ops->open(d, &db->entry, &db->backend, err);
     if (r < 0)

@@ -47,7 +47,7 @@ int databases_find(const struct databases *d, const char *name, struct database 
                    struct err *err);
 
 const char *database_name(const struct database *db);
-const char *database_kind(const struct database *db); /* postgresql, sqlite */
+const char *database_kind(const struct database *db); /* postgresql, sqlite, clickhouse */
 /* Tables that may be changed: an array of names. NULL: out of memory. */
 json_t *database_writable(const struct database *db);
 /* True if the entry marks this parameter with `redact=`: it does not go into the query log. */

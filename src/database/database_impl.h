@@ -61,7 +61,8 @@ struct database_ops {
     const char *describe_sql;
 };
 
-extern const struct database_ops database_postgres_ops, database_sqlite_ops;
+extern const struct database_ops database_postgres_ops, database_sqlite_ops,
+    database_clickhouse_ops;
 
 struct db_backend {
     const struct database_ops *ops;
@@ -72,6 +73,7 @@ struct db_backend {
 uv_loop_t *databases_loop(const struct databases *d);
 uv_loop_t *db_loop(const struct db_backend *b);
 long long db_connections_max(const struct db_backend *b);
+const char *db_ca_file(const struct db_backend *b); /* certificates to trust; "": the system's */
 void db_backend_closed(struct db_backend *b);
 /* Exactly once; err NULL: q->result is complete. q is gone when this returns. */
 void db_query_end(struct db_query *q, const struct err *err);

@@ -31,7 +31,7 @@ static bool starts_name(unsigned char c)
 
 static bool in_name(const struct reader *r, unsigned char c)
 {
-    return isalnum(c) || c == '_' || c >= 0x80 || (c == '$' && r->dialect == SQL_POSTGRES);
+    return isalnum(c) || c == '_' || (r->dialect == SQL_POSTGRES && (c >= 0x80 || c == '$'));
 }
 
 static struct sql_token *add(struct reader *r, enum sql_kind kind, size_t from)
@@ -80,7 +80,9 @@ static int skip_comment(struct reader *r)
     do {
         if (r->at >= r->len)
             return err_set(r->err, ERR_VALIDATION, "a comment does not end");
-        if (look(r, 0) == '/' && look(r, 1) == '*' && (depth == 0 || r->dialect == SQL_POSTGRES)) {
+        if (look(r, 0) == '/' && look(r, 1) == '*') {
+            if (depth > 0 && r->dialect == SQL_CLICKHOUSE)
+                return err_set(r->err, ERR_FORBIDDEN, "a comment inside of a comment is refused");
             depth++;
             r->at += 2;
         } else if (look(r, 0) == '*' && look(r, 1) == '/') {
@@ -306,6 +308,10 @@ static int read_token(struct reader *r)
             return e;
         return err_set(r->err, ERR_FORBIDDEN, "parameters are written ':name', not '$1'");
     }
+    /* Newer servers read quotes, blanks and comments there that older ones do not know. */
+    if (r->dialect == SQL_CLICKHOUSE && (c >= 0x80 || c == '#' || c == '$'))
+        return err_set(r->err, ERR_FORBIDDEN,
+                       "'#', '$' and letters other than A to Z are allowed in quotes only");
     if (starts_name(c))
         return read_name(r);
     if (isdigit(c) || (c == '.' && isdigit(next)))

@@ -42,10 +42,13 @@ static int put_select(struct printer *p, const struct scope *s)
         r = put(p, i > 0 ? ",\n  " : "\n  ");
         if (r >= 0)
             r = put_expr(p, &at, plan->select[i].operand.what, BIND_OR);
-        if (r >= 0 && plan->select[i].alias) {
+        /* ClickHouse calls a column of a join by its table's name, too. */
+        const char *name = p->dialect == DIALECT_CLICKHOUSE ? item_name(s, i) :
+                                                              plan->select[i].alias;
+        if (r >= 0 && name) {
             r = put(p, " AS ");
             if (r >= 0)
-                r = put_name(p, plan->select[i].alias);
+                r = put_name(p, name);
         }
     }
     return r;
@@ -54,8 +57,20 @@ static int put_select(struct printer *p, const struct scope *s)
 static int put_from(struct printer *p, const struct scope *s)
 {
     const struct standpoint at = { .scope = s, .place = PLACE_ON };
+    bool click = p->dialect == DIALECT_CLICKHOUSE;
     int r = put(p, "\nFROM ");
 
+    /*
+     * ClickHouse would look for the second table on each server of a distributed one. GLOBAL is for
+     * that, but version 18 does not know the columns of ON then.
+     */
+    if (r >= 0 && click && s->plan->n_joins > 0 && !s->plan->source) {
+        r = put(p, "(SELECT * FROM ");
+        if (r >= 0)
+            r = put_name(p, s->names[0]);
+        if (r >= 0)
+            r = put(p, ") AS ");
+    }
     if (r >= 0 && s->plan->source) {
         r = put(p, "(\n");
         if (r >= 0)
@@ -69,7 +84,10 @@ static int put_from(struct printer *p, const struct scope *s)
         const struct plan_join *join = &s->plan->joins[i];
         struct join_keys keys;
 
-        r = put(p, join->left ? "\nLEFT JOIN " : "\nJOIN ");
+        r = put(p, !click && join->left ? "\nLEFT JOIN " :
+                   !click               ? "\nJOIN " :
+                   join->left           ? "\nALL LEFT JOIN " :
+                                          "\nALL INNER JOIN ");
         if (r >= 0)
             r = put_name(p, s->names[i + 1]);
         if (r >= 0)
@@ -168,6 +186,16 @@ static bool filters_look_around(const struct query_plan *plan)
     return false;
 }
 
+/* What an item is called inside. In ClickHouse that must be the name of no column. */
+static int put_inner_name(struct printer *p, const struct scope *s, size_t i)
+{
+    const char *name = item_name(s, i);
+    if (!name)
+        return buf_printf(p->out, p->err, "\"column_%zu\"", i + 1);
+    return p->dialect == DIALECT_CLICKHOUSE ? buf_printf(p->out, p->err, "\"item_%zu=\"", i + 1) :
+                                              put_name(p, name);
+}
+
 /* The columns of the result by their names, which those of `SELECT *` are only if they differ. */
 static int put_names(struct printer *p, const struct scope *s)
 {
@@ -179,7 +207,12 @@ static int put_names(struct printer *p, const struct scope *s)
 
         r = put(p, n++ > 0 ? ", " : " ");
         if (r >= 0)
-            r = name ? put_name(p, name) : buf_printf(p->out, p->err, "\"column_%zu\"", i + 1);
+            r = put_inner_name(p, s, i);
+        if (r >= 0 && name && p->dialect == DIALECT_CLICKHOUSE) {
+            r = put(p, " AS ");
+            if (r >= 0)
+                r = put_name(p, name);
+        }
     }
     for (size_t i = 0; i < s->n_tables && r >= 0 && !s->plan->select; i++) {
         if (!s->tables[i] || s->n_tables > 1)
@@ -206,7 +239,6 @@ static int put_kept_items(struct printer *p, const struct scope *s)
         r = put(p, " *");
     for (size_t i = 0; i < plan->n_select && r >= 0; i++) {
         const struct standpoint at = { .scope = s, .place = PLACE_SELECT, .item = i };
-        const char *name = item_name(s, i);
 
         r = put(p, i > 0 ? ",\n  " : "\n  ");
         if (r >= 0)
@@ -214,7 +246,7 @@ static int put_kept_items(struct printer *p, const struct scope *s)
         if (r >= 0)
             r = put(p, " AS ");
         if (r >= 0)
-            r = name ? put_name(p, name) : buf_printf(p->out, p->err, "\"column_%zu\"", i + 1);
+            r = put_inner_name(p, s, i);
     }
     bool any = false;
     for (size_t i = 0; i < plan->n_filters && r >= 0; i++) {
@@ -225,7 +257,7 @@ static int put_kept_items(struct printer *p, const struct scope *s)
         if (r >= 0)
             r = put_filter(p, &where, &plan->filters[i]);
     }
-    if (r >= 0)
+    if (r >= 0 && any)
         r = put(p, ") AS \"is_kept\"");
     for (size_t i = 0; i < plan->n_order_by && r >= 0; i++) {
         r = order_alias(s, i, &alias, &e, p->err);
@@ -240,7 +272,10 @@ static int put_kept_items(struct printer *p, const struct scope *s)
     return r;
 }
 
-/* For engines without QUALIFY: whether a row is kept is one more column of an inner query. */
+/*
+ * For engines without QUALIFY: whether a row is kept is one more column of an inner query. For
+ * ClickHouse also where an alias is the name of a column, which it would take the place of.
+ */
 static int put_kept(struct printer *p, const struct scope *s)
 {
     const struct standpoint where = { .scope = s, .place = PLACE_WHERE };
@@ -263,7 +298,8 @@ static int put_kept(struct printer *p, const struct scope *s)
     if (r >= 0)
         r = put_filters(p, &having, "HAVING", false, plan->having, plan->n_having);
     if (r >= 0)
-        r = put(p, "\n) AS \"all_rows\"\nWHERE \"is_kept\"");
+        r = put(p, filters_look_around(plan) ? "\n) AS \"all_rows\"\nWHERE \"is_kept\"" :
+                                               "\n) AS \"all_rows\"");
     for (size_t i = 0; i < plan->n_order_by && r >= 0; i++) {
         const struct expr *e;
         const char *alias;
@@ -279,6 +315,29 @@ static int put_kept(struct printer *p, const struct scope *s)
     return r;
 }
 
+/* An item that is no plain column is called as a column is. */
+static bool hides_column(const struct scope *s)
+{
+    for (size_t i = 0; i < s->plan->n_select; i++) {
+        const char *alias = s->plan->select[i].alias;
+        const struct standpoint at = { .scope = s, .place = PLACE_SELECT, .item = i };
+        const struct expr *what = s->plan->select[i].operand.what;
+        struct target t;
+        if (!alias || (what->kind == EXPR_COLUMN && scope_resolve(&at, what, &t, NULL) >= 0 &&
+                       !t.item && str_eq(t.name, alias)))
+            continue;
+        for (size_t k = 0; k < s->n_tables; k++)
+            for (size_t c = 0; s->tables[k] && c < s->tables[k]->n_columns; c++)
+                if (str_eq(s->tables[k]->columns[c].name, alias))
+                    return true;
+        const struct query_plan *source = s->plan->source;
+        for (size_t k = 0; source && k < source->n_select; k++)
+            if (source->select[k].alias && str_eq(source->select[k].alias, alias))
+                return true;
+    }
+    return false;
+}
+
 static int put_clauses(struct printer *p, const struct scope *scope)
 {
     const struct query_plan *plan = scope->plan;
@@ -286,7 +345,8 @@ static int put_clauses(struct printer *p, const struct scope *scope)
     const struct standpoint having = { .scope = scope, .place = PLACE_HAVING };
     if (plan->describe != DESCRIBE_NONE)
         return put_description(p, scope);
-    if (p->dialect != DIALECT_DUCKDB && filters_look_around(plan))
+    if ((p->dialect != DIALECT_DUCKDB && filters_look_around(plan)) ||
+        (p->dialect == DIALECT_CLICKHOUSE && hides_column(scope)))
         return put_kept(p, scope);
     int r = put_select(p, scope);
     if (r >= 0)

@@ -16,11 +16,11 @@ int compile_put(struct printer *p, const char *s)
     return buf_append_str(p->out, s, p->err);
 }
 
-/* s between two quotes, with those inside doubled. */
+/* s between two quotes, with those inside doubled, and backslashes where they are escapes. */
 static int put_quoted(struct printer *p, const char *s, char quote)
 {
-    const char q[] = { quote, '\0' };
-    int r = put(p, q);
+    const char q[] = { quote, p->dialect == DIALECT_CLICKHOUSE ? '\\' : '\0', '\0' };
+    int r = buf_append(p->out, &quote, 1, p->err);
 
     while (r >= 0 && *s) {
         size_t n = strcspn(s, q);
@@ -28,11 +28,11 @@ static int put_quoted(struct printer *p, const char *s, char quote)
         r = buf_append(p->out, s, n, p->err);
         s += n;
         if (r >= 0 && *s) {
-            r = buf_append(p->out, (const char[]){ quote, quote }, 2, p->err);
+            r = buf_append(p->out, (const char[]){ *s, *s }, 2, p->err);
             s++;
         }
     }
-    return r < 0 ? r : put(p, q);
+    return r < 0 ? r : buf_append(p->out, &quote, 1, p->err);
 }
 
 int compile_put_name(struct printer *p, const char *name)
@@ -303,6 +303,14 @@ static int put_bucket(struct printer *p, const struct standpoint *at, const stru
     return r < 0 ? r : put(p, date ? ") AS DATE)" : ")");
 }
 
+/* What the first argument of a predicate is compared with. */
+static int put_bound(struct printer *p, const struct standpoint *at, const struct expr *e, size_t i)
+{
+    if (p->dialect == DIALECT_CLICKHOUSE && e->args[i]->kind == EXPR_STRING)
+        return clickhouse_put_text(p, check_type_of(at, e->args[0]), e->args[i]->text);
+    return put_expr(p, at, e->args[i], BIND_CONCAT);
+}
+
 static int put_predicate(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
     const char *negation = e->negated ? " NOT" : "";
@@ -318,17 +326,27 @@ static int put_predicate(struct printer *p, const struct standpoint *at, const s
         return r < 0 ? r : put_text(p, e->text);
     case EXPR_IN:
         r = buf_printf(p->out, p->err, "%s IN (", negation);
-        if (r >= 0)
-            r = put_args(p, at, e, 1, BIND_OR);
+        for (size_t i = 1; i < e->n_args && r >= 0; i++) {
+            r = put(p, i > 1 ? ", " : "");
+            if (r >= 0)
+                r = put_bound(p, at, e, i);
+        }
         return r < 0 ? r : put(p, ")");
     default: /* EXPR_BETWEEN */
         r = buf_printf(p->out, p->err, "%s BETWEEN ", negation);
         if (r >= 0)
-            r = put_expr(p, at, e->args[1], BIND_CONCAT);
+            r = put_bound(p, at, e, 1);
         if (r >= 0)
             r = put(p, " AND ");
-        return r < 0 ? r : put_expr(p, at, e->args[2], BIND_CONCAT);
+        return r < 0 ? r : put_bound(p, at, e, 2);
     }
+}
+
+/* ClickHouse has numbers for truth values. */
+static int put_truth(struct printer *p, bool truth)
+{
+    bool number = p->dialect == DIALECT_CLICKHOUSE;
+    return put(p, truth ? number ? "1" : "TRUE" : number ? "0" : "FALSE");
 }
 
 /* A column by its name; an alias as what it stands for, since not every clause may name it. */
@@ -356,7 +374,7 @@ static int put_bare(struct printer *p, const struct standpoint *at, const struct
     case EXPR_STRING:
         return put_text(p, e->text);
     case EXPR_BOOL:
-        return put(p, e->negated ? "FALSE" : "TRUE");
+        return put_truth(p, !e->negated);
     case EXPR_NULL:
         return put(p, "NULL");
     case EXPR_NEGATE: /* parentheses unless it is an atom: "--" would begin a comment */
@@ -402,50 +420,63 @@ int compile_put_expr(struct printer *p, const struct standpoint *at, const struc
 
 /* ---- filters ---- */
 
-static int put_value(struct printer *p, const struct plan_value *v)
+static int put_value(struct printer *p, enum plan_type other, const struct plan_value *v)
 {
     char digits[EXPR_DOUBLE_SIZE];
 
     switch (v->type) {
     case VALUE_BOOL:
-        return put(p, v->b ? "TRUE" : "FALSE");
+        return put_truth(p, v->b);
     case VALUE_INT:
         return buf_printf(p->out, p->err, "%lld", v->i);
     case VALUE_REAL:
         expr_from_double(v->d, digits);
         return put(p, digits);
     case VALUE_TEXT:
-        return put_text(p, v->s);
+        return p->dialect == DIALECT_CLICKHOUSE ? clickhouse_put_text(p, other, v->s) :
+                                                  put_text(p, v->s);
     default:
         return put(p, "NULL");
     }
 }
 
+static const char *lower(const struct printer *p)
+{
+    return p->dialect == DIALECT_CLICKHOUSE ? "lowerUTF8(" : "lower(";
+}
+
 /* lower('…') when case is ignored. */
-static int put_folded(struct printer *p, const struct plan_filter *f, size_t i)
+static int put_folded(struct printer *p, const struct standpoint *at, const struct plan_filter *f,
+                      size_t i)
 {
     if (!f->ignore_case)
-        return put_value(p, &f->values[i]);
-    int r = put(p, "lower(");
+        return put_value(p, check_type_of(at, f->operand.what), &f->values[i]);
+    int r = put(p, lower(p));
     if (r >= 0)
-        r = put_value(p, &f->values[i]);
+        r = put_value(p, TYPE_TEXT, &f->values[i]);
     return r < 0 ? r : put(p, ")");
 }
 
-/* '%…%' ESCAPE '\', with what LIKE would read as a wildcard escaped. */
+/*
+ * '%…%' ESCAPE '\', with what LIKE would read as a wildcard escaped. ClickHouse has no other
+ * escape, and reads backslashes of strings before LIKE does.
+ */
 static int put_pattern(struct printer *p, const struct plan_filter *f)
 {
+    bool click = p->dialect == DIALECT_CLICKHOUSE;
     bool open_start = f->op != FILTER_STARTSWITH, open_end = f->op != FILTER_ENDSWITH;
     int r = put(p, open_start ? "'%" : "'");
 
     for (const char *s = f->values[0].s; *s && r >= 0; s++) {
         if (*s == '%' || *s == '_' || *s == '\\')
-            r = put(p, "\\");
+            r = put(p, click && *s == '\\' ? "\\\\\\" : click ? "\\\\" : "\\");
         else if (*s == '\'')
             r = put(p, "'");
         if (r >= 0)
             r = buf_append(p->out, s, 1, p->err);
     }
+    if (r >= 0 && click)
+        return put(p, open_end ? "%'" : "'");
     return r < 0 ? r : put(p, open_end ? "%' ESCAPE '\\'" : "' ESCAPE '\\'");
 }
 
@@ -466,10 +497,28 @@ static int put_substring(struct printer *p, const struct plan_filter *f)
     return r < 0 ? r : put(p, open_end ? "*'" : "'");
 }
 
+/* ClickHouse 18 has no ILIKE. */
+static int put_click_like(struct printer *p, const struct standpoint *at,
+                          const struct plan_filter *f)
+{
+    int r = put(p, f->ignore_case ? "lowerUTF8(toString(" : "toString(");
+    if (r >= 0)
+        r = put_expr(p, at, f->operand.what, BIND_OR);
+    if (r >= 0)
+        r = buf_printf(p->out, p->err, "%s %sLIKE %s", f->ignore_case ? "))" : ")",
+                       f->op == FILTER_NOT_CONTAINS ? "NOT " : "",
+                       f->ignore_case ? "lowerUTF8(" : "");
+    if (r >= 0)
+        r = put_pattern(p, f);
+    return r < 0 || !f->ignore_case ? r : put(p, ")");
+}
+
 static int put_like(struct printer *p, const struct standpoint *at, const struct plan_filter *f)
 {
     enum plan_type t = check_type_of(at, f->operand.what);
     bool cast = t != TYPE_UNKNOWN && t != TYPE_TEXT; /* LIKE is for text only */
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return put_click_like(p, at, f);
     int r = cast ? put(p, "CAST(") : 0;
 
     if (r >= 0)
@@ -488,7 +537,7 @@ static int put_operand(struct printer *p, const struct standpoint *at, const str
 {
     if (!f->ignore_case)
         return put_expr(p, at, f->operand.what, BIND_CONCAT);
-    int r = put(p, "lower(");
+    int r = put(p, lower(p));
     if (r >= 0)
         r = put_expr(p, at, f->operand.what, BIND_OR);
     return r < 0 ? r : put(p, ")");
@@ -511,7 +560,7 @@ const char *compile_item_name(const struct scope *s, size_t i)
 static int put_not_null(struct printer *p, const struct query_plan *inner,
                         const struct plan_schema *schema)
 {
-    if (p->dialect != DIALECT_SQLITE)
+    if (p->dialect != DIALECT_SQLITE && p->dialect != DIALECT_CLICKHOUSE)
         return put(p, "\n) AS \"list\"(\"item\")\nWHERE \"item\" IS NOT NULL");
     struct scope *s = malloc(sizeof(*s));
     if (!s)
@@ -535,7 +584,9 @@ static int put_compared_plan(struct printer *p, const struct standpoint *at,
     const char *op = f->op == FILTER_IN     ? "IN" :
                      f->op == FILTER_NOT_IN ? "NOT IN" :
                                               plan_filter_op_names[f->op];
-    int r = buf_printf(p->out, p->err, " %s (\n", op);
+    bool list = f->op == FILTER_IN || f->op == FILTER_NOT_IN;
+    int r = buf_printf(p->out, p->err, " %s%s (\n",
+                       list && p->dialect == DIALECT_CLICKHOUSE ? "GLOBAL " : "", op);
     if (r >= 0 && f->op == FILTER_NOT_IN)
         r = put(p, "SELECT * FROM (\n");
     if (r >= 0)
@@ -568,10 +619,11 @@ static int put_condition(struct printer *p, const struct standpoint *at,
     case FILTER_BETWEEN:
         r = put(p, " BETWEEN ");
         if (r >= 0)
-            r = put_value(p, &f->values[0]);
+            r = put_value(p, check_type_of(at, f->operand.what), &f->values[0]);
         if (r >= 0)
             r = put(p, " AND ");
-        return r < 0 ? r : put_value(p, &f->values[1]);
+        return r < 0 ? r :
+                       put_value(p, check_type_of(at, f->operand.what), &f->values[1]);
     case FILTER_IN:
     case FILTER_NOT_IN:
         r = put(p, f->op == FILTER_IN ? " IN (" : " NOT IN (");
@@ -579,12 +631,12 @@ static int put_condition(struct printer *p, const struct standpoint *at,
             if (i > 0)
                 r = put(p, ", ");
             if (r >= 0)
-                r = put_folded(p, f, i);
+                r = put_folded(p, at, f, i);
         }
         return r < 0 ? r : put(p, ")");
     default:
         r = buf_printf(p->out, p->err, " %s ", plan_filter_op_names[f->op]);
-        return r < 0 ? r : put_folded(p, f, 0);
+        return r < 0 ? r : put_folded(p, at, f, 0);
     }
 }
 

@@ -59,7 +59,22 @@ int dialect_put_description(struct printer *p, const struct scope *s);
 /* The name of a type for CAST. */
 const char *dialect_type(const struct printer *p, enum plan_type type);
 
-/* Short names for the three files. */
+/* form with $1, $2, … replaced by the arguments, between parentheses unless they are atoms. */
+int dialect_put_form(struct printer *p, const struct standpoint *at, const char *form,
+                     const struct expr *const *args, size_t n_args);
+
+/* ---- dialect_clickhouse.c: what dialect.c asks for ClickHouse, with the same meanings ---- */
+
+const char *clickhouse_form(const char *name, const char *unit); /* NULL: as DuckDB writes it */
+int clickhouse_put_call(struct printer *p, const struct standpoint *at, const struct expr *e);
+int clickhouse_put_aggregate(struct printer *p, const struct standpoint *at, const struct expr *e);
+int clickhouse_put_binary(struct printer *p, const struct standpoint *at, const struct expr *e);
+int clickhouse_put_cast(struct printer *p, const struct standpoint *at, const struct expr *e);
+const char *clickhouse_type(enum plan_type type);
+/* A text that is compared with a value of the type `other`. */
+int clickhouse_put_text(struct printer *p, enum plan_type other, const char *text);
+
+/* Short names for the files. */
 #define put compile_put
 #define put_name compile_put_name
 #define put_text compile_put_text

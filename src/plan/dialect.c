@@ -1,7 +1,7 @@
 /*
- * Forms of PostgreSQL and SQLite for what DuckDB writes otherwise. A form is a text in which $1,
- * $2, … stand for the
- * arguments, written between parentheses unless they are single words.
+ * Forms of PostgreSQL and SQLite for what DuckDB writes otherwise; those of ClickHouse are in
+ * dialect_clickhouse.c. A form is a text in which $1, $2, … stand for the arguments, written
+ * between parentheses unless they are single words.
  */
 
 #include "plan/compile_impl.h"
@@ -11,15 +11,16 @@
 #include "base/macros.h"
 #include "base/str.h"
 
-static const char *const engine_names[_PLAN_DIALECT_MAX] = { "DuckDB", "PostgreSQL", "SQLite" };
+static const char *const engine_names[_PLAN_DIALECT_MAX] = { "DuckDB", "PostgreSQL", "SQLite",
+                                                               "ClickHouse" };
 
 static int has_none(struct printer *p, const char *what)
 {
     return err_set(p->err, ERR_VALIDATION, "%s has no %s", engine_names[p->dialect], what);
 }
 
-static int put_form(struct printer *p, const struct standpoint *at, const char *form,
-                    const struct expr *const *args, size_t n_args)
+int dialect_put_form(struct printer *p, const struct standpoint *at, const char *form,
+                     const struct expr *const *args, size_t n_args)
 {
     int r = 0;
 
@@ -31,9 +32,12 @@ static int put_form(struct printer *p, const struct standpoint *at, const char *
         if (r < 0 || !*form)
             break;
         size_t i = (size_t)(form[1] - '1');
-        form += 2;
-        if (i < n_args)
+        bool is_place = form[1] >= '1' && form[1] <= '9';
+        if (!is_place) /* the end of a line in a pattern */
+            r = put(p, "$");
+        else if (i < n_args)
             r = put_expr(p, at, args[i], BIND_ATOM);
+        form += is_place ? 2 : 1;
     }
     return r;
 }
@@ -41,7 +45,7 @@ static int put_form(struct printer *p, const struct standpoint *at, const char *
 static int put_form_of(struct printer *p, const struct standpoint *at, const char *form,
                        const struct expr *e)
 {
-    return put_form(p, at, form, (const struct expr *const *)e->args, e->n_args);
+    return dialect_put_form(p, at, form, (const struct expr *const *)e->args, e->n_args);
 }
 
 /* ---- functions ---- */
@@ -150,6 +154,8 @@ static const struct form forms[] = {
 
 static const char *find_form(const struct printer *p, const char *name, const char *unit)
 {
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_form(name, unit);
     for (size_t i = 0; i < ARRAY_SIZE(forms); i++)
         if (str_eq(forms[i].name, name) && (!forms[i].unit || str_ieq(forms[i].unit, unit)))
             return p->dialect == DIALECT_SQLITE ? forms[i].sqlite : forms[i].postgres;
@@ -185,6 +191,8 @@ static int put_round(struct printer *p, const struct standpoint *at, const struc
 
 int dialect_put_call(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_put_call(p, at, e);
     const char *name = e->call->name;
     bool lite = p->dialect == DIALECT_SQLITE;
     const char *unit = e->n_args > 0 && e->args[0]->kind == EXPR_STRING ? e->args[0]->text : "";
@@ -217,11 +225,11 @@ int dialect_put_bucket(struct printer *p, const struct standpoint *at, const str
     const char *form = find_form(p, "date_trunc", unit);
     const struct expr *const args[] = { e->args[0], e->args[0] };
     if (form) /* its argument is the second one of date_trunc() */
-        return put_form(p, at, form, args, 2);
+        return dialect_put_form(p, at, form, args, 2);
     bool date = e->bucket != BUCKET_HOUR;
     int r = buf_printf(p->out, p->err, "%sdate_trunc('%s', ", date ? "CAST(" : "", unit);
     if (r >= 0)
-        r = put_form(p, at, "CAST($1 AS TIMESTAMP))", args, 1);
+        r = dialect_put_form(p, at, "CAST($1 AS TIMESTAMP))", args, 1);
     return r < 0 || !date ? r : put(p, " AS DATE)");
 }
 
@@ -229,6 +237,8 @@ int dialect_put_bucket(struct printer *p, const struct standpoint *at, const str
 
 int dialect_put_binary(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_put_binary(p, at, e);
     bool lite = p->dialect == DIALECT_SQLITE;
     bool whole = check_type_of(at, e->args[0]) == TYPE_INTEGER &&
                  check_type_of(at, e->args[1]) == TYPE_INTEGER;
@@ -253,6 +263,8 @@ const char *dialect_type(const struct printer *p, enum plan_type type)
     };
     if (p->dialect == DIALECT_SQLITE && lite[type])
         return lite[type];
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_type(type);
     if (p->dialect == DIALECT_POSTGRES && type == TYPE_NUMBER)
         return "DOUBLE PRECISION";
     return plan_type_sql[type];
@@ -264,6 +276,8 @@ const char *dialect_type(const struct printer *p, enum plan_type type)
  */
 int dialect_put_cast(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_put_cast(p, at, e);
     static const char *const patterns[_PLAN_TYPE_MAX] = {
         [TYPE_INTEGER] = "^ *[-+]?[0-9]{1,18} *$",
         [TYPE_NUMBER] = "^ *[-+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][-+]?[0-9]{1,2})? *$",
@@ -326,6 +340,8 @@ static int put_quantile(struct printer *p, const struct standpoint *at, const st
 
 int dialect_put_aggregate(struct printer *p, const struct standpoint *at, const struct expr *e)
 {
+    if (p->dialect == DIALECT_CLICKHOUSE)
+        return clickhouse_put_aggregate(p, at, e);
     struct standpoint in = *at;
     bool lite = p->dialect == DIALECT_SQLITE;
 
@@ -394,11 +410,23 @@ static int put_statistics(struct printer *p, const struct plan_column *c, const 
     return r < 0 ? r : put_name(p, table);
 }
 
+/* ClickHouse gives rows of a UNION in any order. */
+static int put_place(struct printer *p, size_t i)
+{
+    return p->dialect == DIALECT_CLICKHOUSE ? buf_printf(p->out, p->err, ", %zu AS place", i) : 0;
+}
+
 int dialect_put_description(struct printer *p, const struct scope *s)
 {
     const struct plan_table *t = s->tables[0];
+    bool click = p->dialect == DIALECT_CLICKHOUSE;
+    bool statistics = s->plan->describe == DESCRIBE_STATISTICS;
     int r = t ? 0 : has_none(p, "description of a table that is not known");
 
+    if (r >= 0 && click)
+        r = put(p, statistics ? "SELECT column_name, column_type, min, max, approx_unique, avg, "
+                                "count FROM (\n" :
+                                "SELECT column_name, column_type FROM (\n");
     for (size_t i = 0; r >= 0 && i < t->n_columns; i++) {
         r = put(p, i > 0 ? "\nUNION ALL SELECT " : "SELECT ");
         if (r >= 0)
@@ -410,8 +438,10 @@ int dialect_put_description(struct printer *p, const struct scope *s)
                                                                 t->columns[i].type_name);
         if (r >= 0)
             r = put(p, " AS column_type");
-        if (r >= 0 && s->plan->describe == DESCRIBE_STATISTICS)
+        if (r >= 0)
+            r = put_place(p, i);
+        if (r >= 0 && statistics)
             r = put_statistics(p, &t->columns[i], t->name);
     }
-    return r;
+    return r < 0 || !click ? r : put(p, "\n) ORDER BY place");
 }

@@ -16,7 +16,13 @@
 #define PLAN_MAX_COLUMNS 10000 /* of one table */
 
 /* The SQL that the engine which has the tables understands. */
-enum plan_dialect { DIALECT_DUCKDB, DIALECT_POSTGRES, DIALECT_SQLITE, _PLAN_DIALECT_MAX };
+enum plan_dialect {
+    DIALECT_DUCKDB,
+    DIALECT_POSTGRES,
+    DIALECT_SQLITE,
+    DIALECT_CLICKHOUSE,
+    _PLAN_DIALECT_MAX
+};
 
 struct plan_column {
     const char *name;

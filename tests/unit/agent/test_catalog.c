@@ -32,7 +32,7 @@ static void test_two_queries_a_table(void **state)
     assert_non_null(strstr(
         sql,
         "SELECT \"city\" AS v, count(*) AS n FROM \"sales\" WHERE \"city\" IS NOT NULL GROUP BY "
-        "1"));
+        "\"city\" ORDER BY n DESC, v"));
     assert_null(strstr(sql, "SELECT \"amount\" AS v"));
     feed_catalog(c, SALES_FACTS);
     assert_string_equal(catalog_next_sql(c, &rows),
@@ -121,7 +121,8 @@ static void test_a_large_table(void **state)
         "NULL LIMIT 20000) AS q LIMIT 1001)"));
     assert_non_null(strstr(
         sql,
-        "SELECT \"city\" AS v, count(*) AS n FROM \"t\" WHERE \"city\" IS NOT NULL GROUP BY 1"));
+        "SELECT \"city\" AS v, count(*) AS n FROM \"t\" WHERE \"city\" IS NOT NULL GROUP BY "
+        "\"city\""));
     feed_catalog(c,
                  "{'rows':[[0,2,'R1',null,null,1,null],[1,2,'Paris',null,null,800000,null],[1,2,'Rome',null,null,100000,null]]}");
     assert_null(catalog_next_sql(c, &rows));

@@ -65,7 +65,14 @@ static void test_tokens(void **state)
         assert_string_equal(kinds(SQL_POSTGRES, cases[i].sql), cases[i].kinds);
     assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT 'a\\'', `b`"), "ws.q");
     assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT `a\\`b`"), "refused");
-    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT /* /* */ 1"), "wn");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT /* * / */ 1"), "wn");
+    /* what servers of different ages read differently */
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT /* /* */ 1"), "refused");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT 1 # x"), "refused");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT $$x$$"), "refused");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT \xe2\x80\x98x\xe2\x80\x99"), "refused");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT a\xe2\x80\x98x"), "refused");
+    assert_string_equal(kinds(SQL_CLICKHOUSE, "SELECT '#$\xc3\xa9', \"\xc3\xa9\""), "ws.q");
 }
 
 /* PostgreSQL cuts names: the rest must not hide what is called. */
