@@ -160,12 +160,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         fuzz_rows(data + 1, size - 1);
         return 0;
     }
-    char *text = strndup((const char *)data + (*data == 'q'), size - (*data == 'q'));
-    check(text != NULL);
-    if (*data == 'q')
+    if (*data == 'q') {
         fuzz_text((const char *)data + 1, size - 1);
-    else
-        fuzz_statement(text);
+        return 0;
+    }
+    char *text = malloc(size + 1);
+    check(text != NULL);
+    memcpy(text, data, size);
+    text[size] = 0;
+    fuzz_statement(text);
     free(text);
     return 0;
 }

@@ -741,7 +741,7 @@ static int prepare(struct ingest *g, struct err *err)
                                       .progress = hook_progress,
                                       .arg = g,
                                       .engine = g->e };
-    int r = data_source_prepare(&g->source, g->in, &hooks, err), next;
+    int r = data_source_prepare(&g->source, g->in, &hooks, err);
     struct stat st;
 
     if (r < 0 && !(r == -ERR_VALIDATION && g->source.database && has_others(g)))
@@ -754,9 +754,11 @@ static int prepare(struct ingest *g, struct err *err)
     if (r == 0)
         r = look_at_part(g, err);
     /* Of several lists, files or tables one may be of something else than rows, or damaged. */
-    while ((r == 1 || (r == -ERR_VALIDATION && has_others(g))) &&
-           (next = data_source_next_part(&g->source, g->in, &hooks, err)) != 0) {
-        note_passed(g, err);
+    while (r == 1 || (r == -ERR_VALIDATION && has_others(g))) {
+        note_passed(g, err); /* while the file that it names is still there */
+        int next = data_source_next_part(&g->source, g->in, &hooks, err);
+        if (next == 0)
+            break;
         g->source.n_passed++;
         r = next < 0 ? next : look_at_part(g, err);
     }

@@ -53,7 +53,7 @@ static void test_wrong_messages_are_named(void **state)
         { "Content-Length:\r\n\r\n{}", ERR_PROTOCOL },
         { "Content-Length: 2\r\ncontent-length: 2\r\n\r\n{}", ERR_PROTOCOL },
         { "Content-Type: x\r\n\r\n{}", ERR_PROTOCOL },
-        { "Content-Length: 52\r\n\r\n{\"seq\":-1,\"type\":\"request\",\"command\":\"threads\"}    ",
+        { "Content-Length: 51\r\n\r\n{\"seq\":-1,\"type\":\"request\",\"command\":\"threads\"}    ",
           ERR_VALIDATION },
         { "Content-Length: 43\r\n\r\n{\"seq\":1,\"type\":\"event\",\"command\":\"threads\"}",
           ERR_VALIDATION },

@@ -10,7 +10,7 @@
 #include "fault/fault.h"
 #include "store/store.h"
 
-#define ROUNDS_MAX 20000
+#define ROUNDS_MAX 60000
 
 static char dir[64], path[96];
 
