@@ -112,8 +112,9 @@ PAGE := third_party/page
 EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
 EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
 EMBEDDED_api := $(BUILD)/gen/page_files.o
-EMBEDDED_nl := $(BUILD)/gen/lexicon_words.o
+EMBEDDED_nl := $(BUILD)/gen/lexicon_words.o $(BUILD)/gen/lexicon_vectors.o
 WORDNET ?= /usr/share/wordnet
+VECTORS := third_party/words
 
 PROGRAMS := $(BUILD)/riddle $(BUILD)/riddle-kernel
 
@@ -197,6 +198,14 @@ $(PAGE)/version: scripts/fetch-third-party web/package-lock.json
 $(BUILD)/gen/lexicon_words.c: scripts/make-lexicon
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && scripts/make-lexicon $@ $(WORDNET)
+
+# Words as vectors: a package of npm, reduced when it is fetched.
+$(BUILD)/gen/lexicon_vectors.c: scripts/embed-files $(VECTORS)/version
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ nl/lexicon.h lexicon_file $(VECTORS)/vectors
+
+$(VECTORS)/version: scripts/fetch-third-party scripts/make-vectors
+	$(Q)WORDNET=$(WORDNET) scripts/fetch-third-party words
 
 $(BUILD)/gen/%.o: $(BUILD)/gen/%.c $(BUILD)/flags | $(PLATFORM) packages-present
 	$(say) CC $<

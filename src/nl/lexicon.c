@@ -2,6 +2,7 @@
 
 #include "nl/lexicon.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,25 @@ static const char *find_line(const char *word, size_t n)
     return NULL;
 }
 
+/* The vector of the word; NULL: there is none. */
+static const int8_t *find_vector(const char *word, size_t n)
+{
+    const size_t record = LEX_WORD_BYTES + LEX_NUMBERS;
+    size_t lo = 0, hi = lexicon_vectors[0].n_bytes / record;
+    while (lo < hi && n < LEX_WORD_BYTES) {
+        size_t mid = lo + (hi - lo) / 2;
+        const char *at = lexicon_vectors[0].bytes + mid * record;
+        int c = strncmp(at, word, n);
+        if (c == 0 && at[n] == '\0')
+            return (const int8_t *)at + LEX_WORD_BYTES;
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
 static void read_numbers(const char **p, uint32_t *list, size_t max, uint8_t *ret_n, uint64_t *mask)
 {
     while (**p && **p != '|' && **p != '\n') {
@@ -55,12 +75,15 @@ static bool read_line(const char *word, size_t n, struct nl_lex *ret)
     if (!line)
         return false;
     const char *p = line + n;
+    ret->vector = find_vector(word, n);
     if (*p == '>') { /* an irregular form */
         size_t len = strcspn(p + 1, "\n");
         line = find_line(p + 1, len);
         if (!line || line[len] != '|')
             return false;
         p = line + len;
+        if (!ret->vector)
+            ret->vector = find_vector(line, len);
     }
     ret->is_known = true;
     for (p++; *p && *p != '|' && *p != '\n'; p++) {
@@ -133,4 +156,17 @@ double nl_lex_match(const struct nl_lex *a, const struct nl_lex *b)
         share(a->own, a->n_own, b->wider, b->n_wider))
         return WIDER;
     return 0;
+}
+
+double nl_lex_cosine(const struct nl_lex *a, const struct nl_lex *b)
+{
+    if (!a->vector || !b->vector)
+        return 0;
+    int32_t dot = 0, aa = 0, bb = 0;
+    for (size_t i = 0; i < LEX_NUMBERS; i++) {
+        dot += a->vector[i] * b->vector[i];
+        aa += a->vector[i] * a->vector[i];
+        bb += b->vector[i] * b->vector[i];
+    }
+    return dot > 0 ? dot / sqrt((double)aa * bb) : 0;
 }

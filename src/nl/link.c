@@ -8,9 +8,11 @@
 
 #include "base/macros.h"
 #include "base/str.h"
-#include "nl/nl_impl.h"
+#include "nl/frame.h"
 
 #define MAX_SPANS 600
+#define NEAR_COSINE 0.55 /* of words that may stand for each other */
+#define NEAR_MARGIN 0.06 /* by which one is nearer than all others */
 #define MAX_COLUMN_TOKENS 6
 #define MAX_VALUE_TOKENS 9
 
@@ -527,6 +529,47 @@ static bool is_named(const struct nl_name *n, const struct nl_token *t)
     return false;
 }
 
+struct nearest {
+    const char *stem;
+    double first, second; /* cosines; the second of another stem */
+    bool related;         /* a name has to do with the word by its concepts */
+};
+
+static void look_near(const struct nl_name *n, const struct nl_token *t, struct nearest *ret)
+{
+    for (int w = 0; w < n->n; w++) {
+        if (!n->lex[w])
+            continue;
+        ret->related |= nl_lex_match(n->lex[w], t->lex) > 0;
+        double x = nl_lex_cosine(n->lex[w], t->lex);
+        if (ret->stem && str_eq(ret->stem, n->stems[w]))
+            continue;
+        if (x > ret->first) {
+            ret->second = ret->first;
+            ret->first = x;
+            ret->stem = n->stems[w];
+        } else {
+            ret->second = MAX_OF(ret->second, x);
+        }
+    }
+}
+
+/* A noun that no name has, nor any of its synonyms. */
+static void link_by_use(const struct nl_schema *s, struct nl_token *t)
+{
+    struct nearest near = { 0 };
+    if (!t->lex->is_noun || !t->lex->vector || t->is_stop || t->is_operator || t->is_number ||
+        t->capital || fr_is_light(t->text))
+        return;
+    for (int k = 0; k < s->n_tables; k++) {
+        look_near(&s->tables[k].words, t, &near);
+        for (int c = 0; c < s->tables[k].n_columns; c++)
+            look_near(&s->tables[k].columns[c].words, t, &near);
+    }
+    if (!near.related && near.first >= NEAR_COSINE && near.first - near.second >= NEAR_MARGIN)
+        t->near = near.stem;
+}
+
 void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q)
 {
     for (int i = 0; i < q->n; i++) {
@@ -539,6 +582,8 @@ void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q)
         }
         if (named)
             t->lex = NULL;
+        else if (t->lex)
+            link_by_use(s, t);
     }
 }
 

@@ -174,6 +174,7 @@ struct nl_token {
     bool comma_after, comma_before;
     uint64_t synonyms[2];
     const struct nl_lex *lex; /* NULL: not looked up */
+    const char *near;         /* the stem of a name that it is used like; NULL: none */
     double number;
 };
 
@@ -309,7 +310,10 @@ int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const st
 /* Which words of the question speak of what in the scope. */
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             struct arena *a, struct nl_mentions *ret, struct err *err);
-/* Words that a name or a value has are not linked by their meaning. */
+/*
+ * Words that a name or a value has are not linked by their meaning. Others may be linked to a name
+ * that is used like them, if one is clearly nearer than the rest.
+ */
 void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q);
 /* Whether token `at` belongs to a phrase that the reader by weights knows. */
 bool nl_in_phrase(const struct nl_tokens *q, int at);

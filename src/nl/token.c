@@ -755,6 +755,8 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
         if (meaning > 0)
             return meaning;
     }
+    if (t->near && strcmp(stem, t->near) == 0)
+        return 0.6;
     /* One word family: "employment", "employed". */
     size_t ns = strlen(stem), nq = strlen(t->stem), same = 0;
     while (same < ns && same < nq && stem[same] == t->stem[same])

@@ -36,6 +36,26 @@ static void test_far(void **state)
     assert_true(match("", "day") == 0);
 }
 
+static double cosine(const char *a, const char *b)
+{
+    struct nl_lex x, y;
+    nl_lex_find(a, &x);
+    nl_lex_find(b, &y);
+    return nl_lex_cosine(&x, &y);
+}
+
+static void test_use(void **state)
+{
+    (void)state;
+    assert_true(cosine("nations", "country") > 0.8);
+    assert_true(cosine("boss", "manager") > 0.6);
+    assert_true(cosine("salary", "salary") > 0.999);
+    assert_true(cosine("salary", "river") < 0.3);
+    assert_true(cosine("zzyzx", "salary") == 0);
+    assert_true(cosine("aaa", "salary") < 0.3); /* before the first and behind the last word */
+    assert_true(cosine("zzz", "salary") < 0.3);
+}
+
 static void test_forms(void **state)
 {
     struct nl_lex x;
@@ -57,6 +77,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_near),
         cmocka_unit_test(test_far),
+        cmocka_unit_test(test_use),
         cmocka_unit_test(test_forms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
