@@ -47,9 +47,10 @@ static void place_count(struct shape *sh)
         p->f[FEATURE_COUNT_FLAG] += 1;
         return;
     }
-    const struct nl_link_key *key = p->r->scope.key;
-    if (sh->counted && sh->counted->kind == KIND_TABLE && p->r->scope.n > 1 &&
-        key->to_table == sh->counted->table) {
+    const struct nl_link_key *key = sh->counted && sh->counted->kind == KIND_TABLE ?
+                                        nl_key_to(&p->r->scope, sh->counted->table) :
+                                        NULL;
+    if (key && !other) {
         /* A join repeats the rows of the one for each of the many. */
         p->f[FEATURE_COUNT_ROWS] += 1;
         add_select(
@@ -65,6 +66,7 @@ static void place_count(struct shape *sh)
         add_select(p->r, aggregate(own, FUNC_COUNT_DISTINCT));
         return;
     }
+    p->f[FEATURE_COUNT_REPEATED] += key != NULL;
     bool distinct = c && sh->count_distinct;
     if (other)
         distinct = c ? !distinct : false;
@@ -229,8 +231,9 @@ static void place_super(struct shape *sh, bool others_shown)
     /* Of things with many rows it is the sum that counts; a join makes many rows of one. */
     bool many = p->s->tables[r->scope.tables[0]].n_rows >= LARGE_ROWS ||
                 p->s->tables[r->scope.tables[r->scope.n - 1]].n_rows >= LARGE_ROWS;
-    bool joined = what && r->scope.n > 1 && r->select[0].ref.table == r->scope.key->to_table &&
-                  sh->super.ref.table == r->scope.key->from_table;
+    bool joined = what && sh->super.ref.table >= 0 &&
+                  nl_key_to(&r->scope, r->select[0].ref.table) &&
+                  !nl_key_to(&r->scope, sh->super.ref.table);
     bool repeated = what && (joined || (!what->is_unique && !what->is_key)) &&
                     (!what->is_numeric || what->is_id) && many && c && !c->is_rate;
     if (sh->super.func < 0 && c && c->is_numeric &&
@@ -273,11 +276,14 @@ static void imply_aggregate(struct shape *sh)
     }
     if (!any && table && r->n_group > 0) {
         struct nl_item count = aggregate(no_ref, FUNC_COUNT);
-        for (int i = 0; i < p->mentions.n && r->scope.n > 1; i++)
-            if (nl_at(p, i)->kind == KIND_TABLE && nl_at(p, i)->table == r->scope.key->to_table)
-                count = aggregate(
-                    (struct nl_ref){ r->scope.key->to_table, r->scope.key->to_column },
-                    FUNC_COUNT_DISTINCT);
+        for (int i = 0; i < p->mentions.n && r->scope.n > 1; i++) {
+            const struct nl_link_key *k = nl_at(p, i)->kind == KIND_TABLE ?
+                                              nl_key_to(&r->scope, nl_at(p, i)->table) :
+                                              NULL;
+            if (k)
+                count = aggregate((struct nl_ref){ k->to_table, k->to_column },
+                                  FUNC_COUNT_DISTINCT);
+        }
         add_select(r, count);
         p->f[FEATURE_IMPLIED_COUNT] += 1;
         any = true;
@@ -291,13 +297,17 @@ static void name_groups(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
     struct nl_reading *r = p->r;
-    const struct nl_link_key *k = r->scope.key;
     int n = r->n_group;
     for (int i = 0; i < n && r->scope.n > 1; i++) {
         struct nl_ref ref = r->group[i].ref, name;
-        bool from = ref.table == k->from_table && ref.column == k->from_column,
-             to = ref.table == k->to_table && ref.column == k->to_column;
-        if ((!from && !to) || r->group[i].bucket >= 0)
+        const struct nl_link_key *k = NULL;
+        for (int j = 1; j < r->scope.n; j++) {
+            const struct nl_link_key *x = r->scope.keys[j];
+            if ((ref.table == x->from_table && ref.column == x->from_column) ||
+                (ref.table == x->to_table && ref.column == x->to_column))
+                k = x;
+        }
+        if (!k || r->group[i].bucket >= 0)
             continue;
         const struct nl_table *t = &p->s->tables[k->to_table];
         for (int c = 0; c < t->n_columns; c++)
@@ -534,6 +544,9 @@ void nl_leave_out_totals(struct shape *sh)
             if (!str_ieq(x, "total") && !str_ieq(x, "totals") && !str_ieq(x, "total:") &&
                 !str_ieq(x, "grand total"))
                 continue;
+            /* A table that people call by its name has things in it, and one may be called so. */
+            if (nl_table_mentioned(p->s, p->r->scope.tables[0], p->q) >= 0.5)
+                return;
             for (int i = 0; i < p->r->n_filters; i++)
                 if (p->r->filters[i].ref.column == c &&
                     p->r->filters[i].ref.table == p->r->scope.tables[0])

@@ -168,10 +168,33 @@ static json_t *value_json(const struct nl_column *c, const char *text)
     return json_text(text, strlen(text));
 }
 
+/* A filter whose values another plan gives. */
+static json_t *inner_json(const struct nl_schema *s, const struct nl_reading *r,
+                          const struct nl_filter *f, struct arena *a)
+{
+    json_t *plan;
+    if (f->inner) {
+        plan = nl_build_plan(s, f->inner, a);
+        json_object_del(plan, "dataset_id");
+        json_object_del(plan, "limit");
+        json_object_del(plan, "order_by");
+        return json_pack("{s:s, s:s, s:o}", "column", path_of(s, r, f->ref, a), "op",
+                         f->negated ? "not_in" : "in", "plan", plan);
+    }
+    struct nl_reading alone = { .scope = { .tables = { f->ref.table }, .n = 1 } };
+    struct nl_item item = { .ref = f->ref, .func = f->than - 1, .bucket = -1 };
+    plan = json_pack("{s:s, s:[o]}", "table", s->tables[f->ref.table].name, "select",
+                     nl_item_json(s, &alone, &item, a));
+    return json_pack("{s:s, s:s, s:o}", "expr", nl_expr_of(s, r, f->ref, true, a), "op",
+                     plan_filter_op_names[f->op], "plan", plan);
+}
+
 json_t *nl_filter_json(const struct nl_schema *s, const struct nl_reading *r,
                        const struct nl_filter *f, struct arena *a)
 {
     const struct nl_column *c = nl_col(s, f->ref);
+    if (f->inner || f->than)
+        return inner_json(s, r, f, a);
     json_t *j = json_object();
     enum plan_filter_op op = f->op;
     if (f->having >= 0) {
@@ -244,7 +267,7 @@ bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
 {
     const char *name = f->having >= 0 ? NULL : nl_expr_of(s, r, f->ref, f->n_numbers > 0, a);
     char number[STR_DOUBLE_SIZE];
-    if (!name || f->around)
+    if (!name || f->around || f->inner || f->than)
         return false;
     if (f->part)
         name = part_expr(f->part, name, a);
@@ -451,7 +474,7 @@ json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, str
     }
     json_t *joins = r->scope.n > 1 ? json_array() : NULL;
     for (int i = 1; i < r->scope.n; i++) {
-        const struct nl_link_key *k = r->scope.keys[i] ? r->scope.keys[i] : r->scope.key;
+        const struct nl_link_key *k = r->scope.keys[i];
         auto_buf struct buf on = BUF_INIT(EXPR_BYTES);
         struct nl_ref from = { k->from_table, k->from_column }, to = { k->to_table, k->to_column };
         (void)buf_printf(&on, NULL, "%s = %s", nl_expr_of(s, r, from, false, a),
@@ -576,13 +599,25 @@ static void say_item(const struct nl_schema *s, const struct nl_item *item, stru
         (void)buf_printf(b, NULL, "`%s`", c->name);
 }
 
-static void say_filter(const struct nl_schema *s, const struct nl_filter *f, struct buf *b)
+static void say_filter(const struct nl_schema *s, const struct nl_filter *f, struct buf *b,
+                       struct arena *a)
 {
     if (f->having >= 0)
         say_item(s, &(struct nl_item){ .ref = f->ref, .func = f->having, .bucket = -1 }, b);
     else
         say_item(
             s, &(struct nl_item){ .ref = f->ref, .func = -1, .bucket = f->part ? f->part : -1 }, b);
+    if (f->inner) {
+        (void)buf_printf(b, NULL, " is %samong: ", f->negated ? "not " : "");
+        (void)buf_append_str(b, nl_describe(s, f->inner, a), NULL);
+        return;
+    }
+    if (f->than) {
+        struct nl_item all = { .ref = f->ref, .func = f->than - 1, .bucket = -1 };
+        (void)buf_printf(b, NULL, " %s the ", plan_filter_op_names[f->op]);
+        say_item(s, &all, b);
+        return;
+    }
     if (f->around)
         (void)buf_printf(b, NULL, " of the row %s it", f->around < 0 ? "before" : "after");
     const char *op = f->op == FILTER_IS_NULL     ? "is empty" :
@@ -629,7 +664,7 @@ const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, s
                          s->tables[r->scope.tables[i]].name);
     for (int i = 0; i < r->n_filters; i++) {
         (void)buf_append_str(&b, i == 0 ? " where " : r->filters[i].is_or ? " or " : " and ", NULL);
-        say_filter(s, &r->filters[i], &b);
+        say_filter(s, &r->filters[i], &b, a);
     }
     for (int i = 0; i < r->n_order; i++) {
         (void)buf_append_str(&b, i ? ", then " : ", ordered by ", NULL);

@@ -185,14 +185,16 @@ static bool has_tie(const struct frame *f)
 }
 
 /* What the reader by weights has no notion of, or takes for less. */
-static bool leaves_out(const struct frame *f)
+static bool leaves_out(const struct frame *f, const struct nl_candidate *best)
 {
+    bool compares = best && best->features[FEATURE_THAN] > 0;
     static const int marks[] = { FM_ONAVG,   FM_THAN_AVG, FM_VS,    FM_CHANGE, FM_RUNNING,
                                  FM_CORR,    FM_OUTLIER,  FM_RATIO, FM_RANK,   FM_UNREAD,
                                  FM_DESCRIBE };
     for (int i = 0; i < f->m.n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(marks); k++)
-            if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]))
+            if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]) &&
+                !(marks[k] == FM_THAN_AVG && compares))
                 return true;
     /* the best of each group, and not the best group */
     return (f->said[FM_EACH] && (f->said[FM_TOP] || f->said[FM_COMMON])) ||
@@ -244,8 +246,10 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
                                  (!complete && verb_before_time(f)));
     ret->must_ask |= !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
                                                  counts_rows(&best->reading)));
-    ret->must_ask |= !unnamed && ((!complete && leaves_out(f)) || fr_leans(f) ||
-                                  (!complete && best && best->features[FEATURE_UNUSED_NUMBER] > 0));
+    ret->must_ask |= !unnamed && ((!complete && leaves_out(f, best)) || fr_leans(f) ||
+                                  (!complete && best &&
+                                   (best->features[FEATURE_UNUSED_NUMBER] > 0 ||
+                                    best->features[FEATURE_UNUSED_BY] > 0)));
 }
 
 /* ---- the confidence ---- */

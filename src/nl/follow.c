@@ -142,9 +142,9 @@ static bool find_scope(struct follow *f)
         const struct nl_link_key *k = &f->s->keys[i];
         if ((k->from_table == t && k->to_table == other) ||
             (k->from_table == other && k->to_table == t))
-            f->scope.key = k;
+            f->scope.keys[1] = k;
     }
-    return f->scope.key != NULL;
+    return f->scope.keys[1] != NULL;
 }
 
 /* ---- the plan before ---- */

@@ -70,7 +70,6 @@ static bool add_to_scope(struct frame *f, int table)
             continue;
         sc->keys[sc->n] = k;
         sc->tables[sc->n++] = table;
-        sc->key = sc->keys[1];
         return true;
     }
     /* by way of a third */

@@ -179,6 +179,12 @@ static bool is_small(const struct frame *f, int table)
     return one && f->s->tables[table].n_rows > 0 && f->s->tables[table].n_rows <= SMALL_ROWS;
 }
 
+/* "total amount per customer": of each of those that the rows speak of, not of each row. */
+static bool is_of_others(const struct nl_mention *measure, const struct nl_mention *per)
+{
+    return fr_is_col(measure) && per->kind == KIND_TABLE && per->table != measure->ref.table;
+}
+
 static void read_groups(struct frame *f)
 {
     for (int i = 0; i < f->m.n; i++) {
@@ -210,7 +216,7 @@ static void read_groups(struct frame *f)
             /* "maximum speed per machine" is of each machine */
             const struct nl_mention *func = before > f->m.m ? before - 1 : NULL;
             bool of_each = (fr_is(func, FM_AGG) && func->arg != FUNC_AVG &&
-                            func->arg != FUNC_SUM) ||
+                            (func->arg != FUNC_SUM || is_of_others(before, next))) ||
                            (fr_is(func, FM_SUPER) && !fr_is_unit(f->q->t[next->start].text));
             bool measure = fr_is_col(before) && fr_is_measure(fr_c(f, before->ref)) &&
                            !before->used && !of_each;

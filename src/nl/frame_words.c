@@ -64,7 +64,7 @@ bool fr_is_light(const char *word)
         "but other used use uses using including include database table tables data dataset "
         "datasets file files information info detail details being one ones belong belongs "
         "belonging given itself kind kinds sort present possible registered stored shown "
-        "appear appears value values same still come comes came coming go goes went happen "
+        "appear appears value values still come comes came coming go goes went happen "
         "happened happens occur occurs occurred placed place places place's ago let really "
         "draw plot chart graph number numbers figure figures figure's no. result results yet "
         "too very over under toward towards against i'm id ive i've d'you need would'nt "

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "nl/shape.h"
 
+#define TABLE_NAMED 0.9
 #define TABLE_SAID 0.6 /* a table that is spoken of no better is not missed */
 
 /* Numbers that only tell rows apart: weeks, rounds, years. Nobody adds them up. */
@@ -190,22 +191,29 @@ static void judge_words(struct shape *sh, const double *table_scores)
     f[FEATURE_NO_FILTER] = p->r->n_filters == 0;
     f[FEATURE_MANY_SELECT] = MAX_OF(p->r->n_select - 3, 0);
     f[FEATURE_JOINED] = p->r->scope.n > 1;
+    f[FEATURE_JOIN_TABLES] = MAX_OF(p->r->scope.n - 2, 0);
+    for (int i = 1; i < p->r->scope.n; i++)
+        f[FEATURE_JOIN_BY_VALUES] += p->r->scope.keys[i]->by_values;
     /* Rows of the many are no answer to how many of the one there are. */
     bool one = false, many = false, counts = false;
     for (int i = 0; i < p->mentions.n && p->r->scope.n > 1; i++) {
-        one |= nl_at(p, i)->kind == KIND_TABLE && nl_at(p, i)->table == p->r->scope.key->to_table;
-        many |= nl_at(p, i)->kind == KIND_TABLE &&
-                nl_at(p, i)->table == p->r->scope.key->from_table;
+        bool repeated = nl_key_to(&p->r->scope, nl_at(p, i)->table) != NULL;
+        one |= nl_at(p, i)->kind == KIND_TABLE && repeated;
+        many |= nl_at(p, i)->kind == KIND_TABLE && !repeated;
     }
     for (int i = 0; i < p->r->n_select; i++)
         counts |= p->r->select[i].func == FUNC_COUNT && p->r->select[i].ref.table < 0;
-    if (one && !many && counts)
+    /* Through a table between them, rows of the one group those of the other. */
+    if (one && !many && counts && !(p->r->scope.n > 2 && p->r->n_group > 0))
         f[FEATURE_UNSUPPORTED] += 1;
     /* A join repeats the rows of the one: sums over them would be too large. */
     for (int i = 0; i < p->r->n_select && p->r->scope.n > 1; i++)
         if (p->r->select[i].func == FUNC_SUM &&
-            p->r->select[i].ref.table == p->r->scope.key->to_table)
+            nl_key_to(&p->r->scope, p->r->select[i].ref.table))
             f[FEATURE_UNSUPPORTED] += 1;
+    for (int i = 0; i + 1 < p->q->n; i++)
+        f[FEATURE_SAME_UNREAD] += str_eq(p->q->t[i].text, "same") && !p->q->t[i + 1].is_stop &&
+                                  !str_eq(p->q->t[i + 1].stem, "tim");
     f[FEATURE_LISTS] = p->r->n_group > 0 || p->r->limit > 1;
     f[FEATURE_LONG] = MAX_OF(p->q->n - 12, 0) / 5.0;
     f[FEATURE_SINGLE_TABLE] = p->s->n_tables == 1;
@@ -213,9 +221,10 @@ static void judge_words(struct shape *sh, const double *table_scores)
     if (p->s->n_tables > 1) {
         double mine = table_scores[p->r->scope.tables[0]], best = 0;
         for (int t = 0; t < p->s->n_tables; t++)
-            if (table_scores[t] >= TABLE_SAID && t != p->r->scope.tables[0] &&
-                !(p->r->scope.n > 1 && t == p->r->scope.tables[1]))
+            if (table_scores[t] >= TABLE_SAID && !nl_in_scope(&p->r->scope, t)) {
                 best = MAX_OF(best, table_scores[t]);
+                f[FEATURE_TABLE_MISSED] += table_scores[t] >= TABLE_NAMED;
+            }
         f[FEATURE_TABLE_SCORE] = mine;
         f[FEATURE_TABLE_OTHER_BETTER] = MAX_OF(best - mine, 0);
         f[FEATURE_TABLE_NOT_SAID] = mine < 0.4;

@@ -3,8 +3,8 @@
 
 /*
  * What English words have to do with each other: a reduction of WordNet, made at build by
- * scripts/make-lexicon, and word vectors, made by scripts/make-vectors; both are compiled in, sorted,
- * and searched as they lie there: only pages that a question touches are resident.
+ * scripts/make-lexicon, and word vectors, made by scripts/make-vectors; both are compiled in,
+ * sorted, and searched as they lie there: only pages that a question touches are resident.
  */
 
 #include <stdbool.h>

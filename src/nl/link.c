@@ -11,6 +11,8 @@
 #include "nl/frame.h"
 
 #define MAX_SPANS 600
+#define TABLE_FAR 9 /* a table that is spoken of farther off does not count */
+#define NEARLY 0.88  /* as good a link */
 #define NEAR_COSINE 0.55 /* of words that may stand for each other */
 #define NEAR_MARGIN 0.06 /* by which one is nearer than all others */
 #define MAX_COLUMN_TOKENS 6
@@ -121,6 +123,11 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
     return words ? quality / words * (0.35 + 0.65 * matched / total) : 0;
 }
 
+static const char *last_stem(const struct nl_name *n)
+{
+    return n->n > 1 ? n->stems[n->n - 1] : "";
+}
+
 static void link_columns(const struct nl_schema *s, const struct nl_scope *scope,
                          const struct nl_tokens *q, struct nl_spans *sp)
 {
@@ -158,8 +165,10 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                         x *= 0.72; /* a column that has it comes before one that is computed */
                     if (t > 0)
                         x *= 0.97; /* the first table's own columns first */
-                    if (col->is_id && end > i + 1 && str_eq(q->t[i].stem, "number"))
-                        continue; /* "number of students" counts */
+                    bool number_of = end > i + 1 && str_eq(q->t[i].stem, "number");
+                    if (number_of && (col->is_id || (str_eq(q->t[i + 1].text, "of") &&
+                                                     str_eq(last_stem(&col->words), "number"))))
+                        continue; /* "number of students" counts, "number of cards" as well */
                     if (col->words.n == 1 && tn->n == 1 &&
                         str_eq(col->words.stems[0], tn->stems[0]) &&
                         !str_eq(q->t[i].text, col->words.words[0]))
@@ -269,14 +278,6 @@ static void link_coordinated(const struct nl_schema *s, const struct nl_scope *s
 
 /* ---- values ---- */
 
-static bool in_scope(const struct nl_scope *scope, int table)
-{
-    for (int i = 0; i < scope->n; i++)
-        if (scope->tables[i] == table)
-            return true;
-    return false;
-}
-
 /* "engineers" spells Engineer, not Engineering. */
 static bool is_spelled(const char *value, const char *word)
 {
@@ -290,7 +291,7 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
-        if (!in_scope(scope, v->table) || v->is_part)
+        if (!nl_in_scope(scope, v->table) || v->is_part)
             continue;
         if (!m) {
             m = nl_add_span(sp, KIND_VALUE, i, end, weight);
@@ -327,7 +328,7 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
     bool several = false;
     for (const struct nl_value *v = nl_find_value(s, t->stem, NULL); v;
          v = nl_find_value(s, t->stem, v)) {
-        if (!in_scope(scope, v->table))
+        if (!nl_in_scope(scope, v->table))
             continue;
         if (!v->is_part)
             return;
@@ -618,11 +619,62 @@ static void link_phrases(const struct nl_linker *l, const struct nl_tokens *q, s
 
 /* ---- choosing ---- */
 
+/* How far the nearest mention of the table is: "name of the city", "city name". */
+static int distance_to(const struct nl_mentions *all, const struct nl_mention *m, int table)
+{
+    int best = TABLE_FAR;
+    for (int i = 0; i < all->n; i++) {
+        const struct nl_mention *x = &all->m[i];
+        if (x->kind != KIND_TABLE || x->table != table)
+            continue;
+        int d = x->start >= m->end ? 2 * (x->start - m->end) : 2 * (m->start - x->end) + 1;
+        best = MIN_OF(best, d);
+    }
+    return best;
+}
+
+/* Of columns of several tables that a word names equally well, that of the table beside it. */
+static void prefer_near_tables(const struct nl_schema *s, const struct nl_scope *scope,
+                               const struct nl_tokens *q, struct nl_mentions *all)
+{
+    for (int i = 0; i < all->n; i++) {
+        struct nl_mention *m = &all->m[i];
+        if (m->kind != KIND_COLUMN)
+            continue;
+        int nearest = distance_to(all, m, m->ref.table);
+        double own = column_score(&nl_col(s, m->ref)->words, q, m->start, m->end);
+        struct nl_ref was = m->ref;
+        for (int t = 0; t < scope->n; t++) {
+            int table = scope->tables[t], d = distance_to(all, m, table);
+            double best = 0;
+            int at = -1;
+            for (int c = 0; c < s->tables[table].n_columns; c++) {
+                double x = column_score(&s->tables[table].columns[c].words, q, m->start, m->end);
+                if (s->tables[table].columns[c].is_id)
+                    x *= 0.9;
+                if (x > best) {
+                    best = x;
+                    at = c;
+                }
+            }
+            if (table != was.table && d < nearest && at >= 0 && best >= NEARLY * own) {
+                nearest = d;
+                m->other = was;
+                m->other_score = m->score;
+                m->ref = (struct nl_ref){ table, at };
+            }
+        }
+    }
+}
+
 int nl_link(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             struct arena *a, struct nl_mentions *ret, struct err *err)
 {
     const struct nl_linker linker = { nl_phrases, nl_n_phrases, NULL, NULL };
-    return nl_link_by(s, scope, q, &linker, a, ret, err);
+    int r = nl_link_by(s, scope, q, &linker, a, ret, err);
+    if (r >= 0 && scope->n > 1)
+        prefer_near_tables(s, scope, q, ret);
+    return r;
 }
 
 int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,

@@ -8,9 +8,6 @@
 #include "base/str.h"
 #include "nl/frame.h"
 
-#define SCOPE_MAX 4
-#define PAIRED_MAX 3 /* of the tables that explain most, each with each */
-#define PAIRED_WORTH 0.15
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
 #define UNSUPPORTED_PENALTY 6
 #define SURE_PROBABILITY 0.8 /* of the reader by weights */
@@ -101,37 +98,15 @@ static int read_variants(const struct nl_schema *s, const struct nl_scope *scope
                         err);
         if (r < 0)
             return r;
-        if (r == 0 && add_candidate(s, c, all, a) < 0)
+        int added = r == 0 ? add_candidate(s, c, all, a) : 0;
+        struct nl_candidate *more[NL_DERIVED_MAX];
+        int n = added > 0 ? nl_derive(s, q, c, a, more) : 0;
+        for (int i = 0; i < n && added >= 0; i++)
+            added = add_candidate(s, more[i], all, a);
+        if (added < 0)
             return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     }
     return 0;
-}
-
-static const struct nl_link_key *key_between(const struct nl_schema *s, int a, int b)
-{
-    for (int i = 0; i < s->n_keys; i++) {
-        const struct nl_link_key *k = &s->keys[i];
-        if (k->by_values)
-            continue;
-        if ((k->from_table == a && k->to_table == b) || (k->from_table == b && k->to_table == a))
-            return k;
-    }
-    return NULL;
-}
-
-/* How much of the question a table's own words, columns and values explain: which tables are worth a closer look. */
-static double explains(const struct nl_schema *s, int t, const struct nl_tokens *q,
-                       double mentioned, struct arena *a, struct err *err)
-{
-    struct nl_scope scope = { .tables = { t }, .n = 1 };
-    struct nl_mentions *m = arena_alloc(a, sizeof(*m));
-    double x = mentioned * 0.8;
-    if (!m || nl_link(s, &scope, q, a, m, err) < 0)
-        return -1;
-    for (int i = 0; i < m->n; i++)
-        if (m->m[i].kind == KIND_COLUMN || m->m[i].kind == KIND_VALUE)
-            x += (m->m[i].end - m->m[i].start) * m->m[i].score * m->m[i].score;
-    return x;
 }
 
 static int check_question(const char *question, struct err *err)
@@ -146,9 +121,9 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
                            struct candidates *all, struct err *err)
 {
     struct nl_tokens *q = arena_alloc(a, sizeof(*q));
-    double said[NL_MAX_TABLES], worth[NL_MAX_TABLES];
-    int order[NL_MAX_TABLES];
-    if (!q)
+    struct nl_scope *scopes = arena_alloc(a, sizeof(*scopes) * NL_SCOPES_MAX);
+    double said[NL_MAX_TABLES];
+    if (!q || !scopes)
         return err_set(err, ERR_NO_MEMORY, "the question does not fit");
     int r = check_question(question, err);
     if (r < 0)
@@ -159,39 +134,13 @@ static int find_candidates(const struct nl_schema *s, const char *question, stru
     nl_prefer_names(s, q);
     all->expects_one = nl_expects_one(q);
     all->unnamed = s->n_tables == 1 && nl_table_mentioned(s, 0, q) < UNNAMED_SCORE;
-    for (int t = 0; t < s->n_tables; t++) {
+    for (int t = 0; t < s->n_tables; t++)
         said[t] = nl_table_mentioned(s, t, q);
-        worth[t] = s->n_tables > 1 ? explains(s, t, q, said[t], a, err) : 1;
-        if (worth[t] < 0)
-            return -(int)err->code;
-        int k = t;
-        for (; k > 0 && worth[order[k - 1]] < worth[t]; k--)
-            order[k] = order[k - 1];
-        order[k] = t;
-    }
-    for (int i = 0; i < MIN_OF(s->n_tables, SCOPE_MAX) && r >= 0; i++) {
-        struct nl_scope scope = { .tables = { order[i] }, .n = 1 };
-        if (i > 0 && worth[order[i]] < 0.6 * worth[order[0]])
-            break;
-        r = read_variants(s, &scope, q, said, a, all, err);
-    }
-    /* Pairs of the best ones that join. The many come first: each of their rows has one of the others. */
-    int best = MIN_OF(s->n_tables, PAIRED_MAX);
-    for (int i = 0; i < best; i++)
-        for (int k = i + 1; k < best && r >= 0; k++) {
-            const struct nl_link_key *key = key_between(s, order[i], order[k]);
-            if (!key || worth[order[k]] < PAIRED_WORTH)
-                continue;
-            struct nl_scope scope = { .tables = { key->from_table, key->to_table },
-                                      .n = 2,
-                                      .key = key };
-            r = read_variants(s, &scope, q, said, a, all, err);
-            scope = (struct nl_scope){ .tables = { key->to_table, key->from_table },
-                                       .n = 2,
-                                       .key = key };
-            if (r >= 0)
-                r = read_variants(s, &scope, q, said, a, all, err);
-        }
+    int n = nl_find_scopes(s, q, said, a, scopes, err);
+    for (int i = 0; i < n && r >= 0; i++)
+        r = read_variants(s, &scopes[i], q, said, a, all, err);
+    if (n < 0)
+        return n;
     if (r < 0)
         return r;
     for (int i = 1; i < all->n; i++)
@@ -273,7 +222,9 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
     bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);
     /* Of tables that no question names, as on pages of the web, the weights know more. */
     bool page = ret->unnamed && s->tables[0].words.lex[0] == NULL;
-    if (f->is_plain && share >= SURE_PROBABILITY && !narrower &&
+    /* Nor do they where they leave out a number that the rules used. */
+    bool lossy = all->n > 0 && all->c[0]->features[FEATURE_UNUSED_NUMBER] > 0;
+    if (f->is_plain && share >= SURE_PROBABILITY && !narrower && !lossy &&
         (page || !says_less(f, &all->c[0]->reading))) {
         json_decref(f->plan);
         json_decref(f->chart);

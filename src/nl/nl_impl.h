@@ -19,7 +19,7 @@
 #define NL_MAX_TABLES 64 /* of a schema */
 #define NL_MAX_SELECT 12
 #define NL_MAX_FILTERS 12
-#define NL_MAX_CANDIDATES 96
+#define NL_MAX_CANDIDATES 160
 #define NL_SCOPE_TABLES 6
 
 /* ---- schema ---- */
@@ -107,7 +107,7 @@ struct nl_value {
 struct nl_link_key { /* two tables join where these columns are equal */
     int from_table, from_column, to_table, to_column;
     bool declared;
-    bool by_values; /* found in the data; only the reader by rules joins by it */
+    bool by_values; /* found in the data */
 };
 
 struct nl_schema {
@@ -287,9 +287,39 @@ struct nl_mentions {
 struct nl_scope {
     int tables[NL_SCOPE_TABLES];
     int n;
-    const struct nl_link_key *key; /* how the second joins */
     const struct nl_link_key *keys[NL_SCOPE_TABLES]; /* how each joins one before it; [0]: none */
 };
+
+/*
+ * The key by which rows of the table are found from others of the scope: a join repeats them.
+ * NULL: there is none.
+ */
+static inline const struct nl_link_key *nl_key_to(const struct nl_scope *scope, int table)
+{
+    for (int i = 1; i < scope->n; i++)
+        if (scope->keys[i]->to_table == table)
+            return scope->keys[i];
+    return NULL;
+}
+
+static inline bool nl_in_scope(const struct nl_scope *scope, int table)
+{
+    for (int i = 0; i < scope->n; i++)
+        if (scope->tables[i] == table)
+            return true;
+    return false;
+}
+
+/* ---- scope.c ---- */
+
+#define NL_SCOPES_MAX 12
+
+/*
+ * The tables that are worth a reading, alone and joined, the best first. said: how well each is
+ * spoken of. Returns how many, or a negative error.
+ */
+int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q, const double *said,
+                   struct arena *a, struct nl_scope ret[NL_SCOPES_MAX], struct err *err);
 
 /* Spans that could be mentions, in the making. */
 struct nl_spans;
@@ -362,6 +392,8 @@ struct nl_filter {
     bool in_share;   /* counted in a share; the others say of what */
     int around;      /* -1, 1: it is the row before or after that fits */
     int having; /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
+    int than; /* enum plan_func + 1: compared with that of all rows; 0: with what was said */
+    const struct nl_reading *inner; /* its values are looked for among those of this; NULL: no */
 };
 
 struct nl_reading {
@@ -482,12 +514,21 @@ void nl_date_filter(struct nl_parse *p, struct nl_ref ref, enum plan_filter_op o
 bool nl_comparable(const struct nl_parse *p, const struct nl_mention *m);
 void nl_read_comparisons(struct nl_parse *p);
 void nl_read_ranges(struct nl_parse *p);
+/* "higher than the average" */
+void nl_read_than(struct nl_parse *p);
 void nl_read_filters(struct nl_parse *p);
 
 /* 0 and a reading with its features; 1 when these words make none. */
 int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
             unsigned variant, const struct nl_mentions *mentions, const double *table_scores,
             struct arena *a, struct nl_candidate *ret, struct err *err);
+
+/* ---- derive.c ---- */
+
+#define NL_DERIVED_MAX 4
+/* Readings that follow from one, with their features. Returns how many. */
+int nl_derive(const struct nl_schema *s, const struct nl_tokens *q, const struct nl_candidate *from,
+              struct arena *a, struct nl_candidate *ret[NL_DERIVED_MAX]);
 
 /*
  * A question that leans on the one before. 1 and an answer; 0 when it does not,

@@ -263,6 +263,8 @@ static void read_counts(struct shape *sh)
         if (m->used || !nl_is_mark(m, MARK_COUNT) || sh->wants_count)
             continue;
         m->used = sh->wants_count = true;
+        if (nl_is_mark(nl_at(p, i + 1), MARK_COUNT) && nl_at(p, i + 1)->start - m->end <= 1)
+            nl_at(p, ++i)->used = true; /* "count the number of" */
         struct nl_mention *next = nl_at(p, i + 1);
         if (nl_is_mark(next, MARK_DISTINCT)) {
             sh->count_distinct = next->used = true;
@@ -270,11 +272,12 @@ static void read_counts(struct shape *sh)
         }
         if (next && nl_gap(p, m, next) <= 1 && !next->used &&
             (is_column(next) || next->kind == KIND_TABLE)) {
-            struct nl_mention *after = nl_at(p, p->mentions.n > i + 2 ? i + 2 : -1);
+            struct nl_mention *after = nl_at(p, sh->count_distinct ? i + 3 : i + 2);
             sh->counted = next;
             next->used = true;
+            /* "how many movie directors": different ones, or rows */
             if (next->kind == KIND_TABLE && is_column(after) && after->start == next->end &&
-                !after->used && sh->count_distinct) {
+                !after->used && (sh->count_distinct || !is_measure(p, after))) {
                 sh->counted = after;
                 after->used = true;
             }
@@ -409,8 +412,30 @@ static bool speaks_of(const struct nl_reading *r, int table)
         any |= r->order[i].ref.table == table;
     for (int i = 0; i < r->n_select; i++) /* the rows of the many are what is counted */
         any |= r->select[i].func == FUNC_COUNT && r->select[i].ref.table < 0 &&
-               r->scope.key->from_table == table;
+               !nl_key_to(&r->scope, table);
+    for (int i = 0; i < r->n_filters; i++)
+        any |= r->filters[i].having == FUNC_COUNT && r->filters[i].ref.table < 0 &&
+               !nl_key_to(&r->scope, table);
     return any;
+}
+
+/* Two others join it: it may be there only for that. */
+static bool is_between(const struct nl_scope *scope, int table)
+{
+    int n = 0;
+    for (int i = 1; i < scope->n; i++)
+        n += scope->keys[i]->from_table == table || scope->keys[i]->to_table == table;
+    return n > 1;
+}
+
+/* "pilots that have records": rows of the table there are, though nothing of them is shown. */
+static bool is_named_only(struct nl_parse *p, int table)
+{
+    for (int i = 0; i < p->mentions.n; i++)
+        if (nl_at(p, i)->kind == KIND_TABLE && nl_at(p, i)->table == table &&
+            nl_at(p, i)->score >= 0.8)
+            return true;
+    return false;
 }
 
 int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
@@ -470,8 +495,11 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     if (placed)
         ret->reading.distinct = false;
     for (int t = 0; t < scope->n && scope->n > 1; t++)
-        if (!speaks_of(&ret->reading, scope->tables[t]))
-            return 1;
+        if (!speaks_of(&ret->reading, scope->tables[t]) && !is_between(scope, scope->tables[t])) {
+            if (!is_named_only(p, scope->tables[t]))
+                return 1;
+            p->f[FEATURE_JOIN_EXISTS] += 1;
+        }
     nl_leave_out_totals(&sh);
     nl_judge(&sh, table_scores);
     return 0;

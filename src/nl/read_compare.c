@@ -310,3 +310,47 @@ void nl_read_ranges(struct nl_parse *p)
         }
     }
 }
+
+/* The number that a comparison at mention i with all rows is about, and the mention that has it. */
+static bool compared(struct nl_parse *p, int i, struct nl_ref *ret)
+{
+    struct nl_mention *cmp = nl_at(p, i), *of = nl_at(p, i + 1), *after = nl_at(p, i + 2),
+                      *before = nl_at(p, i - 1);
+    bool reversed = false;
+    bool has_after = nl_comparable(p, after) && nl_gap(p, of, after) == 0 &&
+                     after->start - of->end <= 2;
+    bool has_before = nl_comparable(p, before) && nl_gap(p, before, cmp) == 0 &&
+                      cmp->start - before->end <= 3;
+    if (has_before && (!has_after || before->ref.column == after->ref.column))
+        before->used = true;
+    if (has_after)
+        after->used = true;
+    if (has_after || has_before) {
+        *ret = has_after ? after->ref : before->ref;
+        return nl_col(p->s, *ret)->is_numeric;
+    }
+    return cmp->hint && cmp->hint[0] != '<' && nl_hint_column(p, cmp->hint, ret, &reversed) &&
+           nl_col(p->s, *ret)->is_numeric;
+}
+
+void nl_read_than(struct nl_parse *p)
+{
+    for (int i = 0; i + 1 < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i), *of = nl_at(p, i + 1);
+        struct nl_ref ref;
+        if (!nl_is_mark(m, MARK_CMP) || m->used || m->arg < FILTER_LT || m->arg > FILTER_GE ||
+            of->start - m->end > 2 || nl_gap(p, m, of) > 0)
+            continue;
+        int func = nl_is_mark(of, MARK_AGG) && of->arg != FUNC_SUM ? of->arg :
+                   nl_is_mark(of, MARK_SUPER) ? (of->arg > 0 ? FUNC_MAX : FUNC_MIN) :
+                                                -1;
+        if (func < 0 || !compared(p, i, &ref))
+            continue;
+        struct nl_filter *f = nl_add_filter(p, ref, (enum plan_filter_op)m->arg, i);
+        if (!f)
+            return;
+        f->than = func + 1;
+        m->used = of->used = true;
+        p->f[FEATURE_THAN] += 1;
+    }
+}

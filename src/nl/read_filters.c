@@ -651,6 +651,7 @@ void nl_read_filters(struct nl_parse *p)
     read_out(p);
     read_recent(p);
     nl_read_ranges(p);
+    nl_read_than(p);
     nl_read_comparisons(p);
     read_texts(p);
     read_empty(p);

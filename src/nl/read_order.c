@@ -7,6 +7,26 @@
 
 /* ---- order ---- */
 
+/* "sort the names in descending order of price": what follows the later words is meant. */
+static bool is_said_again(struct nl_parse *p, int i)
+{
+    const struct nl_mention *m = nl_at(p, i);
+    const char *last = p->q->t[m->end - 1].text;
+    if (!nl_is_mark(m, MARK_ORDER) || str_eq(last, "by") || str_eq(last, "of"))
+        return false;
+    for (int k = i + 1; k < p->mentions.n; k++) {
+        const struct nl_mention *n = nl_at(p, k);
+        last = p->q->t[n->end - 1].text;
+        if ((nl_is_mark(n, MARK_ASC) || nl_is_mark(n, MARK_DESC) || nl_is_mark(n, MARK_ORDER) ||
+             nl_is_mark(n, MARK_ALPHA)) &&
+            (str_eq(last, "of") || str_eq(last, "by")))
+            return true;
+        if (nl_is_mark(n, MARK_BY))
+            return true;
+    }
+    return false;
+}
+
 void nl_read_order(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -16,6 +36,13 @@ void nl_read_order(struct shape *sh)
         bool dir_of = (nl_is_mark(m, MARK_ASC) || nl_is_mark(m, MARK_DESC));
         if (m->used || !(by || alpha || dir_of))
             continue;
+        if (is_said_again(p, i)) {
+            m->used = true;
+            for (int k = i + 1; k < p->mentions.n; k++)
+                if (nl_is_mark(nl_at(p, k), MARK_BY))
+                    nl_at(p, k)->mark = MARK_ORDER;
+            continue;
+        }
         int dir = nl_is_mark(m, MARK_DESC) || (alpha && m->arg < 0) || (by && m->arg == 1) ? -1 : 1;
         int func = -1, found = -1;
         bool count = false, reversed = false;

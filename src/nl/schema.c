@@ -225,9 +225,24 @@ static bool is_contained(struct nl_schema *s, const struct nl_column *x, int tab
     return x->n_values > 2;
 }
 
+/* "start_station_id", "winning_pilot": a whole number that the other table's name is in. */
+static bool is_named_after(const struct nl_column *x, const struct nl_table *t, int j)
+{
+    const struct nl_column *y = &t->columns[j];
+    const char *last = t->words.n > 0 ? t->words.stems[t->words.n - 1] : NULL;
+    if (x->type != TYPE_INTEGER || y->type != TYPE_INTEGER || !last ||
+        !(y->is_unique || y->is_key || j == 0) || !(y->is_id || j == 0))
+        return false;
+    for (int w = 0; w < x->words.n; w++)
+        if (strcmp(x->words.stems[w], last) == 0)
+            return true;
+    return false;
+}
+
 /*
- * Keys that the data shows: a column of one name with another table's first one, or a text all of
- * whose values are those of a column that names rows.
+ * Keys that the data shows: a column of one name with another table's first one, a whole number
+ * with the other table's name in its own, or a text all of whose values are those of a column
+ * that names rows.
  */
 static int find_value_keys(struct nl_schema *s, struct err *err)
 {
@@ -247,7 +262,10 @@ static int find_value_keys(struct nl_schema *s, struct err *err)
                                 !str_ieq(x->name, "name");
                     if (!(same && (y->is_unique || j == 0)) &&
                         !(y->is_unique && y->type == TYPE_TEXT && x->n_values <= y->n_values &&
-                          is_contained(s, x, b, j)))
+                          is_contained(s, x, b, j)) &&
+                        !(is_named_after(x, &s->tables[b], j) &&
+                          (x->n_values >= INTEGER_VALUES || y->n_values >= INTEGER_VALUES ||
+                           is_contained(s, x, b, j))))
                         continue;
                     bool known = false;
                     for (int k = 0; k < s->n_keys; k++)

@@ -479,6 +479,9 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
         } else if (strncmp(p, "\xe2\x80\x9c", 3) == 0) {
             quote = close_len = 3;
             close = strstr(p + 3, "\xe2\x80\x9d");
+        } else if (strncmp(p, "\xe2\x80\x98", 3) == 0) {
+            quote = close_len = 3;
+            close = strstr(p + 3, "\xe2\x80\x99");
         } else if ((*p == '\'' || *p == '`') && (p == question || p[-1] == ' ' || p[-1] == '(')) {
             quote = close_len = 1;
             for (close = strchr(p + 1, '\''); close && is_word_byte((unsigned char)close[1]);)

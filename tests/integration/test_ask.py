@@ -167,3 +167,34 @@ def test_explained(programs, tmp_path):
     assert answer["status"] != "answered" and answer["not_understood"] == ["imported", "cookbooks"]
     done = programs.riddle("ask", "what will the fee be next year?", loans)
     assert done.status == 1 and "This asks for the future, which no query over tables gives." in done.text
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """Customers, and orders that name them by their number."""
+    cities = ["Rome", "Oslo", "Bonn"]
+    lines = ["id,name,city"] + [f"{i},c{i},{cities[i % 3]}" for i in range(1, 31)]
+    (tmp_path / "customers.csv").write_text("\n".join(lines) + "\n")
+    lines = ["id,customer_id,amount,day"] + [f"{i},{i % 20 + 1},{i * 1.5},2025-{i % 12 + 1:02d}-05" for i in range(1, 201)]
+    (tmp_path / "orders.csv").write_text("\n".join(lines) + "\n")
+    orders = rows_of(tmp_path / "orders.csv")
+    city = {r["id"]: r["city"] for r in rows_of(tmp_path / "customers.csv")}
+    by_city = totals([{**r, "city": city[r["customer_id"]]} for r in orders], "city", "amount")
+    return tmp_path / "customers.csv", tmp_path / "orders.csv", by_city, totals(orders, "customer_id", "amount")
+
+
+def test_groups_of_another_table_are_joined(programs, shop):
+    customers, orders, by_city, by_customer = shop
+    answer = ask(programs, "total amount by city", customers, orders)
+    assert {r[0]: r[1] for r in answer["rows"]} == pytest.approx(by_city)
+    answer = ask(programs, "total amount per customer", customers, orders)
+    assert sorted(r[-1] for r in answer["rows"]) == pytest.approx(sorted(by_customer.values()))
+    answer = ask(programs, "which customers never ordered?", customers, orders)
+    assert len(answer["rows"]) == 10
+
+
+def test_groups_that_cannot_be_joined_are_not_left_out(programs, shop, tmp_path):
+    weather = tmp_path / "weather.csv"
+    weather.write_text("place,rain\nLima,1\nParis,3\n")
+    done = programs.riddle("ask", "--json", "total amount by place", weather, shop[1])
+    assert done.status != 0 or "place" in json.dumps(done.response.get("columns")), done.text
