@@ -102,7 +102,8 @@ static const struct route_param params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false, "{datasets: [{id, name, description, prompts, version_hash}]}: the server's, then your uploads." },
+    { 200, NULL, NULL, false, "{datasets: [{id, name, description, prompts, version_hash}]}: the server's, then your uploads. "
+      "`prompts` are those that were written; the schema of an upload has some made from its columns." },
     { .status = 0 } };
 static const struct route_response schema_responses[] = {
     { 200, NULL, NULL, false,

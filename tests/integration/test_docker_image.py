@@ -25,7 +25,7 @@ def attach(docker_daemon):
         if start is not None:
             made[-1].tell(wire.message("start", **{**wire.START, **start}))
             ready = messages(made[-1].until(CONTROL))
-            assert ready == [{"message": "ready", "id": 0, "version": 2, "missing": ""}]
+            assert ready == [{"message": "ready", "id": 0, "version": wire.VERSION, "missing": ""}]
         return made[-1]
 
     yield make

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from api import UUID, refused
-from server import RIDDLE, Server, read_events, wait_until
+from server import Server, read_events, wait_until
 from test_chat import KEYS, SALES
 
 ANSWER = {"execution_id", "sandbox_id", "status", "result", "stdout", "stderr", "error", "execution_time", "debug_info", "timestamp"}
@@ -132,8 +132,7 @@ def test_it_survives_a_restart_with_its_variables(tmp_path):
     server.start()
     try:
         done = execute(server, sandbox, "import os\n'x' in globals()")
-        kept = "asan" not in str(RIDDLE)  # a sanitizer's own memory is no part of an image; the loss is told
-        assert done["result"] is kept and bool(done.get("state_lost")) is not kept, "its policy is still `open`"
+        assert done["result"] is True and not done.get("state_lost"), "its policy is still `open`"
         assert server.get(f"/sandbox/{sandbox}/status").json["data"]["config"]["max_memory_mb"] == 128
         assert server.get(f"/sandbox/{sandbox}/history").json["total_executions"] == 2
     finally:

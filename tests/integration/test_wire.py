@@ -13,7 +13,7 @@ HELLO, MAP, MAPPED, SPAWN, SPAWNED = range(1, 6)
 
 
 def record(op, value=0):
-    return struct.pack("<IHHiiq", 0x6C644452, 2, op, 0, 0, value)
+    return struct.pack("<IHHiiq", 0x6C644452, wire.VERSION, op, 0, 0, value)
 
 
 class Kernel:

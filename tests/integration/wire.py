@@ -1,8 +1,11 @@
 """The wire's messages (docs/wire.md), for tests that speak to a kernel themselves."""
 
 import json
+import re
 import struct
+from pathlib import Path
 
+VERSION = int(re.search(r"#define WIRE_VERSION (\d+)", (Path(__file__).parents[2] / "src/sandbox/wire.h").read_text())[1])
 NAMES = ("none join start exec ingest profile list read write interrupt reply bytes ready failed result ingested profiled listed piece "
          "written display progress ask image imaged").split()
 

@@ -55,7 +55,7 @@ static void test_wrong_messages_are_named(void **state)
         { "Content-Type: x\r\n\r\n{}", ERR_PROTOCOL },
         { "Content-Length: 51\r\n\r\n{\"seq\":-1,\"type\":\"request\",\"command\":\"threads\"}    ",
           ERR_VALIDATION },
-        { "Content-Length: 43\r\n\r\n{\"seq\":1,\"type\":\"event\",\"command\":\"threads\"}",
+        { "Content-Length: 44\r\n\r\n{\"seq\":1,\"type\":\"event\",\"command\":\"threads\"}",
           ERR_VALIDATION },
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
