@@ -440,7 +440,7 @@ syntax: $(PLATFORM) | $(DUCKDB)/version
 	$(Q)git ls-files -z '*.c' | xargs -0 -r -n 12 -P $$(nproc) $(CC) $(ALL_CFLAGS) -Itests/unit -fsyntax-only
 
 lint: ## Check shell scripts, and compile everything with clang as well
-	$(Q)scripts/lint
+	+$(Q)scripts/lint
 
 docs: $(BUILD)/riddle $(BUILD)/tests/sandbox/test_wire ## Write docs/env.md, .env.example and docs/wire.md from their tables
 	$(Q)$(BUILD)/riddle --print-env-docs >docs/env.md.new && mv docs/env.md.new docs/env.md
