@@ -111,7 +111,7 @@ PAGE_SOURCES := $(sort $(shell find web -type f -not -name 'test*'))
 PAGE := third_party/page
 EMBEDDED_kernel := $(BUILD)/gen/runtime_files.o
 EMBEDDED_agent := $(if $(CELLS_PY),$(BUILD)/gen/cell_files.o)
-EMBEDDED_api := $(BUILD)/gen/page_files.o
+EMBEDDED_api := $(BUILD)/gen/page_files.o $(BUILD)/gen/api_files.o
 EMBEDDED_nl := $(BUILD)/gen/lexicon_words.o $(BUILD)/gen/lexicon_vectors.o
 WORDNET ?= /usr/share/wordnet
 VECTORS := third_party/words
@@ -128,7 +128,7 @@ BELOW_net := net base
 BELOW_data := data nl database store sandbox plan net base
 BELOW_sandbox := sandbox net base
 BELOW_database := database net base
-BELOW_run := run database sandbox store net base
+BELOW_run := run database sandbox store plan net base
 BELOW_store := store base
 BELOW_llm := llm net base
 BELOW_nl := nl plan base
@@ -185,6 +185,10 @@ $(BUILD)/gen/runtime_files.c: scripts/embed-files $(RUNTIME_PY)
 $(BUILD)/gen/cell_files.c: scripts/embed-files $(CELLS_PY)
 	$(say) GEN $@
 	$(Q)mkdir -p $(@D) && scripts/embed-files $@ agent/draw.h cell_file $(CELLS_PY)
+
+$(BUILD)/gen/api_files.c: scripts/embed-files src/api/answers.json
+	$(say) GEN $@
+	$(Q)mkdir -p $(@D) && scripts/embed-files $@ api/app.h api_file src/api/answers.json
 
 # The page: bundled and compressed by web/build.mjs. The names of its files hold their hashes, so the embedder lists the folder.
 $(BUILD)/gen/page_files.c: scripts/embed-files $(PAGE_SOURCES) $(PAGE)/version
@@ -321,12 +325,14 @@ run: ## Install what is missing, build, and start Riddle on port 8000, or PORT
 	$(Q)$(MAKE) all
 	$(Q)exec $(BUILD)/riddle serve
 
+# Every case runs sanitized. The plain tree runs those whose subject depends on how it is built (pytest.ini, `plain`), and the suites
+# that are about the whole product as people have it.
 test: ## Install what is missing, build both trees, and run every suite
 	$(Q)$(MAKE) deps
 	$(Q)scripts/fetch-third-party aimock dap-client
 	$(Q)$(MAKE) BUILD=build SANITIZER= all tools
 	$(Q)$(MAKE) $(ASAN) all tools unit-programs
-	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan contract:build contract:build-asan seeds:build browser:build jail:build attack:build integration:build
+	$(Q)scripts/run-tests unit:build-asan fuzz:build-asan integration:build-asan contract:build-asan contract:build:plain seeds:build browser:build jail:build attack:build integration:build:plain
 
 # What cannot be built does not keep the rest from being tested, but it is a failure.
 check-unit: ## Unit tests of this tree; T=base only those of tests/unit/base
@@ -414,8 +420,9 @@ bench-page: all ## Measure the page in Chromium: its first load, long answers an
 	$(Q)scripts/install-deps run build test
 	$(Q)RIDDLE_BUILD=$(BUILD) bench/page $(BENCH_FLAGS)
 
-bench-sandbox: all ## Measure executions of /sandbox from request to answer
-	$(Q)bench/sandbox $(BENCH_FLAGS)
+bench-sandbox: all ## Measure executions of /sandbox from request to answer, against Docker and Jupyter
+	$(Q)scripts/install-deps run build bench
+	$(Q)RIDDLE_BUILD=$(BUILD) bench/sandbox $(BENCH_FLAGS)
 
 bench-flood: all ## Measure what a neighbour notices of cells that flood their control socket
 	$(Q)RIDDLE_BUILD=$(BUILD) bench/flood $(BENCH_FLAGS)

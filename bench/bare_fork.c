@@ -1,6 +1,7 @@
 /*
- * The floor for starting a kernel: the same zygote (CPython, packages, DuckDB, warmed, frozen, its memory arranged), forked with
- * plain fork(2) and no jail at all, up to the result of the cell. Prints one duration in microseconds per line.
+ * The floor for starting a kernel: the same zygote (CPython, packages, DuckDB, warmed, frozen, its
+ * memory arranged), forked with plain fork(2) and no jail at all, up to the result of the cell.
+ * Prints one duration in microseconds per line.
  *
  *   bare_fork COUNT PRELOAD CODE
  */
@@ -21,7 +22,9 @@ static void child(const char *code, int out)
     struct err err = ERR_INIT;
     struct result result;
     struct python_setup setup = { .policy_allowed = "", .policy_blocked = "" };
-    struct python_request req = { .code = code, .code_len = strlen(code), .max_rows = 200, .max_output_bytes = 65536 };
+    struct python_request req = {
+        .code = code, .code_len = strlen(code), .max_rows = 200, .max_output_bytes = 65536
+    };
     result_init(&result, 1u << 20);
     int r = python_prepare(&err);
     if (r == 0)
@@ -45,7 +48,8 @@ int main(int argc, char **argv)
     if (argc != 4)
         return 2;
     arenas_install();
-    if (sql_engine_create(&engine, &err) < 0 || sql_engine_warm(engine, &err) < 0 || python_init(argv[2], engine, &err) < 0 || python_warm(&err) < 0) {
+    if (sql_engine_create(&engine, &err) < 0 || sql_engine_warm(engine, &err) < 0 ||
+        python_init(argv[2], engine, &err) < 0 || python_warm(&err) < 0) {
         fprintf(stderr, "bare_fork: %s\n", err.message);
         return 1;
     }

@@ -1,6 +1,6 @@
 /*
- * libduckdb called directly, as a program of its own would: ingest of a CSV by CREATE TABLE AS, and a query on that table. Prints
- * the milliseconds of the ingest, then of each run of the query.
+ * libduckdb called directly, as a program of its own would: ingest of a CSV by CREATE TABLE AS, and
+ * a query on that table. Prints the milliseconds of the ingest, then of each run of the query.
  *
  *   duckdb_direct CSV DATABASE THREADS COUNT SQL
  */
@@ -36,7 +36,8 @@ int main(int argc, char **argv)
     duckdb_create_config(&config);
     duckdb_set_config(config, "threads", argv[3]);
     int64_t begun = clock_now_us();
-    if (duckdb_open_ext(argv[2], &db, config, &error) == DuckDBError || duckdb_connect(db, &con) == DuckDBError) {
+    if (duckdb_open_ext(argv[2], &db, config, &error) == DuckDBError ||
+        duckdb_connect(db, &con) == DuckDBError) {
         fprintf(stderr, "duckdb_direct: %s\n", error ? error : "cannot connect");
         return 1;
     }

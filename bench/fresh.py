@@ -24,6 +24,27 @@ def stat_of(pid):
     return int(fields[1]), user + system, children_user + children_system
 
 
+def children_of(parent):
+    for name in os.listdir("/proc"):
+        try:
+            if name.isdigit() and stat_of(name)[0] == parent:
+                yield int(name)
+        except OSError:
+            pass
+
+
+def processor_ms(server):
+    """Of a server, its zygotes, and all kernels, those that are gone included: they are its children."""
+    _, own, reaped = stat_of(server)
+    total = own + reaped
+    for pid in children_of(server):
+        try:
+            total += stat_of(pid)[1]
+        except OSError:
+            pass
+    return total
+
+
 class Fresh:
     """A server with one small data set."""
 
@@ -52,29 +73,10 @@ class Fresh:
         self.process.wait()
         self.log.close()
 
-    def children(self):
-        for name in os.listdir("/proc"):
-            try:
-                if name.isdigit() and stat_of(name)[0] == self.process.pid:
-                    yield int(name)
-            except OSError:
-                pass
-
-    def cpu_ms(self):
-        """Of the server, its zygotes, and all kernels, those that are gone included: they are its children."""
-        _, own, reaped = stat_of(self.process.pid)
-        total = own + reaped
-        for pid in self.children():
-            try:
-                total += stat_of(pid)[1]
-            except OSError:
-                pass
-        return total
-
     def kernel_mb(self):
         """Private memory of the kernels that wait in the pool."""
         used = []
-        for pid in self.children():
+        for pid in children_of(self.process.pid):
             try:
                 with open(f"/proc/{pid}/comm") as f:
                     if f.read().strip() != "riddle-kernel":
@@ -101,7 +103,7 @@ class Fresh:
             s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             poll.register(s, select.EPOLLIN)
             waiting[s.fileno()] = s, bytearray()
-        cpu = self.cpu_ms()
+        cpu = processor_ms(self.process.pid)
         begun = time.perf_counter()
         sent, times = {}, []
         for fd, (s, _) in waiting.items():
@@ -129,7 +131,7 @@ class Fresh:
                     del waiting[fd]
         took = time.perf_counter() - begun
         time.sleep(0.2)  # the last kernels end, the pool is full again
-        return {"rate": len(times) / took, "cpu": (self.cpu_ms() - cpu) / len(times), "p50": p50(times)}
+        return {"rate": len(times) / took, "cpu": (processor_ms(self.process.pid) - cpu) / len(times), "p50": p50(times)}
 
     def first_ms(self, code, count):
         """Milliseconds of single runs, with time for the pool between them."""

@@ -1,14 +1,18 @@
 """What the benchmarks share: the table of results, a Docker daemon to compare with, and data."""
 
+import http.client
+import json
 import os
 import random
 import shutil
 import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.join(ROOT, os.environ.get("BUILD", "build"))
@@ -82,6 +86,73 @@ class Docker:
     def close(self):
         self.daemon.send_signal(signal.SIGTERM)
         self.daemon.wait(30)
+        self.log.close()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Jupyter:
+    """Debian's jupyter-server with one kernel, and the channel that notebooks use: a WebSocket."""
+
+    def __init__(self):
+        import asyncio
+
+        from tornado.websocket import websocket_connect
+
+        self.dir = tempfile.mkdtemp(prefix="riddle-jupyter-")
+        spec = os.path.join(self.dir, "kernels", "python3")
+        os.makedirs(spec)
+        with open(os.path.join(spec, "kernel.json"), "w") as f:  # Debian's interpreter whatever the PATH says
+            json.dump({"argv": ["/usr/bin/python3", "-m", "ipykernel_launcher", "-f", "{connection_file}"], "display_name": "Python"}, f)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        self.log = open(f"{self.dir}/log", "w")
+        self.server = subprocess.Popen(
+            ["/usr/bin/python3", "-m", "jupyter_server", "--no-browser", "--allow-root", f"--port={port}", "--ServerApp.token=", "--ServerApp.password=",
+             "--ServerApp.disable_check_xsrf=True", f"--ServerApp.root_dir={self.dir}"], stdout=self.log, stderr=self.log,
+            env={**os.environ, "JUPYTER_DATA_DIR": self.dir, "JUPYTER_CONFIG_DIR": self.dir, "JUPYTER_RUNTIME_DIR": self.dir})
+        until = time.time() + 60
+        while True:
+            try:
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+                connection.request("POST", "/api/kernels", "{}")
+                kernel = json.loads(connection.getresponse().read())["id"]
+                break
+            except OSError:
+                if self.server.poll() is not None or time.time() > until:
+                    sys.exit(f"bench: jupyter-server does not start:\n{open(self.log.name).read()[-2000:]}")
+                time.sleep(0.1)
+        self.loop = asyncio.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+
+        async def connect():
+            return await websocket_connect(f"ws://127.0.0.1:{port}/api/kernels/{kernel}/channels")
+
+        self.channel = self.loop.run_until_complete(connect())
+
+    def run_ms(self, code):
+        """From the request to the answer and the word that the kernel is idle."""
+        number = uuid.uuid4().hex
+        request = json.dumps({"header": {"msg_id": number, "msg_type": "execute_request", "session": "bench", "username": "", "version": "5.3"},
+                              "parent_header": {}, "metadata": {}, "channel": "shell", "buffers": [],
+                              "content": {"code": code, "silent": False, "store_history": False, "user_expressions": {}, "allow_stdin": False}})
+
+        async def run():
+            begun = time.perf_counter()
+            await self.channel.write_message(request)
+            wanted = {"execute_reply", "idle"}
+            while wanted:
+                said = json.loads(await self.channel.read_message())
+                if said["parent_header"].get("msg_id") == number:
+                    wanted -= {said["msg_type"], said["content"].get("execution_state")}
+            return (time.perf_counter() - begun) * 1000
+
+        return self.loop.run_until_complete(run())
+
+    def close(self):
+        self.channel.close()
+        self.server.send_signal(signal.SIGTERM)
+        self.server.wait(30)
         self.log.close()
         shutil.rmtree(self.dir, ignore_errors=True)
 

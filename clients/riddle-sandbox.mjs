@@ -32,8 +32,44 @@ export class Client {
     return isJson ? response.json() : new Uint8Array(await response.arrayBuffer());
   }
 
+  // [event, data] of each event of an answer that is a stream. Leaving the loop ends what runs.
+  async *stream(path, body) {
+    const leaving = new AbortController();
+    const headers = { ...this.headers, "Content-Type": "application/json" };
+    const response = await fetch(this.url + path, { method: "POST", headers, body: JSON.stringify(body), signal: leaving.signal });
+    if (!response.ok) {
+      const error = (await response.json().catch(() => ({}))).error ?? {};
+      throw new SandboxError(response.status, error.type ?? "HTTP", error.message ?? response.statusText);
+    }
+    const decoder = new TextDecoder();
+    let text = "";
+    try {
+      for await (const piece of response.body) {
+        text += decoder.decode(piece, { stream: true });
+        for (let end; (end = text.indexOf("\n\n")) >= 0; text = text.slice(end + 2)) {
+          const lines = text.slice(0, end).split("\n");
+          const data = lines.find((line) => line.startsWith("data: "));
+          if (!data) continue; // a heartbeat
+          const value = JSON.parse(data.slice(6));
+          yield [lines.find((line) => line.startsWith("event: "))?.slice(7) ?? value.type, value];
+        }
+      }
+    } finally {
+      leaving.abort();
+    }
+  }
+
   async create(terms = {}) {
     return new Sandbox(this, (await this.call("POST", "/sandbox/create", terms)).sandbox_id);
+  }
+
+  async sandboxes() {
+    const found = [];
+    for (let next = "", page; next !== null; next = page.next) {
+      page = await this.call("GET", `/sandbox${next ? `?cursor=${encodeURIComponent(next)}` : ""}`);
+      found.push(...page.sandboxes);
+    }
+    return found;
   }
 
   open(id) {
@@ -65,6 +101,20 @@ export class Sandbox {
 
   execute(code, context = null, more = {}) {
     return this.#call("POST", "/execute", { code, context, ...more });
+  }
+
+  // Steps through code: [event, data] of each event as it comes; the last ones are result and done.
+  async *debug(code, options = {}) {
+    yield* this.client.stream(`/sandbox/${encodeURIComponent(this.id)}/debug`, { code, ...options });
+  }
+
+  // What a database answers: `results` has an object for each row.
+  query(sql, parameters = null, database = null) {
+    return this.#call("POST", "/database/query", { query: sql, parameters, database });
+  }
+
+  async schema(database = null) {
+    return (await this.#call("GET", `/database/schema${database ? `?database=${encodeURIComponent(database)}` : ""}`)).schema;
   }
 
   interrupt() {

@@ -70,8 +70,40 @@ class Client:
             raise SandboxError(response.status, error.get("type", "HTTP"), error.get("message", response.reason))
         return json.loads(content) if is_json else content
 
+    def stream(self, method, path, body):
+        """(event, data) of each event of an answer that is a stream. Leaving the loop ends the connection, and with it what runs."""
+        kind = http.client.HTTPSConnection if self._secure else http.client.HTTPConnection
+        connection = kind(self._host, timeout=self._timeout)
+        try:
+            connection.request(method, self._base + path, json.dumps(body).encode(), {**self._headers, "Content-Type": "application/json"})
+            response = connection.getresponse()
+            if response.status >= 400:
+                error = json.loads(response.read()).get("error", {})
+                raise SandboxError(response.status, error.get("type", "HTTP"), error.get("message", response.reason))
+            event = data = None
+            for line in response:
+                line = line.decode().rstrip("\n")
+                if line.startswith("event: "):
+                    event = line[7:]
+                elif line.startswith("data: "):
+                    data = json.loads(line[6:])
+                elif not line and data is not None:
+                    yield event or data.get("type"), data
+                    event = data = None
+        finally:
+            connection.close()
+
     def create(self, **terms):
         return Sandbox(self, self.call("POST", "/sandbox/create", terms)["sandbox_id"])
+
+    def sandboxes(self):
+        """Those that there are, the newest first: sandbox_id, created_at, kernel, running, expires_at."""
+        page = self.call("GET", "/sandbox")
+        found = page["sandboxes"]
+        while page["next"]:
+            page = self.call("GET", f"/sandbox?{urlencode({'cursor': page['next']})}")
+            found += page["sandboxes"]
+        return found
 
     def open(self, sandbox_id):
         return Sandbox(self, sandbox_id)
@@ -107,6 +139,19 @@ class Sandbox:
 
     def execute(self, code, context=None, **more):
         return self._call("POST", "/execute", {"code": code, "context": context, **more})
+
+    def debug(self, code, **options):
+        """Steps through code: (event, data) of each event as it comes, such as ("step", {"line": 1, …}); the last ones are result and done."""
+        path, body = f"/sandbox/{quote(self.id, safe='')}/debug", {"code": code, **options}
+        yield from self.client.stream("POST", path, body)
+
+    def query(self, sql, parameters=None, database=None):
+        """What a database answers: `results` has a dict for each row. Without a name it is the first of the server's DATABASES."""
+        return self._call("POST", "/database/query", {"query": sql, "parameters": parameters, "database": database})
+
+    def schema(self, database=None):
+        """{"tables": [name, …], "schema": {name: columns}} of a database."""
+        return self._call("GET", f"/database/schema{'?' + urlencode({'database': database}) if database else ''}")["schema"]
 
     def interrupt(self):
         return self._call("POST", "/interrupt")["interrupted"]
@@ -175,6 +220,30 @@ class SandboxService:
 
     async def execute_code(self, sandbox_id, code, context=None):
         return SimpleNamespace(**await self._wait(self.client.open(sandbox_id).execute, code, context))
+
+    async def debug_code(self, sandbox_id, code):
+        """Each line that ran: line_number, line_code, result (its status) and state, with all variables so far."""
+        events, variables, end = self.client.open(sandbox_id).debug(code), {}, object()
+        try:
+            while (told := await self._wait(next, events, end)) is not end:
+                event, data = told
+                if event == "error":
+                    raise SandboxError(500, data.get("error_type", "INTERNAL"), data.get("message", "the execution failed"))
+                if event != "step" or "line" not in data:
+                    continue
+                for name, value in data.get("variables", {}).items():
+                    variables[name] = value.get("repr") if isinstance(value, dict) else value
+                status = "failed" if data.get("exception") else "completed"
+                yield {"line_number": data["line"], "line_code": data.get("source", ""), "result": SimpleNamespace(status=status, **data),
+                       "state": {"variables": dict(variables)}}
+        finally:
+            events.close()
+
+    async def query_database(self, sandbox_id, query, params=None):
+        return await self._wait(self.client.open(sandbox_id).query, query, params)
+
+    async def get_database_schema(self, sandbox_id):
+        return await self._wait(self.client.open(sandbox_id).schema)
 
     async def create_processor_template(self, sandbox_id, processor_type="data_processor"):
         return await self._wait(self.client.open(sandbox_id).template, processor_type)

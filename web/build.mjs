@@ -37,4 +37,7 @@ const made = await build({
 const put = (name, data) => writeFileSync(join(out, `${name}.gz`), gzipSync(data, { level: 9 }));
 const named = kind => basename(made.outputFiles.find(f => basename(f.path).startsWith('app-') && f.path.endsWith(kind)).path);
 for (const file of made.outputFiles) put(basename(file.path), file.contents);
-put('index.html', readFileSync(join(web, 'index.html'), 'utf8').replace('app.css', named('.css')).replace('app.js', named('.js')));
+/* What the script imports is asked for together with it, not after it. */
+const app = Object.entries(made.metafile.outputs).find(([path]) => basename(path) === named('.js'))[1];
+const ahead = app.imports.filter(i => i.kind === 'import-statement').map(i => `<link rel="modulepreload" href="/ui/${basename(i.path)}">\n`).join('');
+put('index.html', readFileSync(join(web, 'index.html'), 'utf8').replace('app.css', named('.css')).replace(/(?=<script)/, ahead).replace('app.js', named('.js')));

@@ -2,13 +2,17 @@
 #define RIDDLE_AGENT_AGENT_H
 
 /*
- * Chats: a person's messages about their data, and what answers them. A chat has data (tables), a history, and a kernel whose
- * variables live from message to message. A turn is one message and its answer: `SQL: …`, `PYTHON: …` and `PLAN: …` run as they are;
- * anything else goes to the model, or, when there is none, to the planner (src/nl). Turns of one chat are answered in the order they came.
+ * Chats: a person's messages about their data, and what answers them. A chat has data (tables), a
+ * history, and a kernel whose variables live from message to message. A turn is one message and its
+ * answer: `SQL: …`, `PYTHON: …` and `PLAN: …` run as they are; anything else goes to the model, or,
+ * when there is none, to the planner (src/nl). Turns of one chat are answered in the order they
+ * came.
  *
- * Nothing here blocks. Callbacks come in the loop's thread and never from within the call that asked for them.
+ * Nothing here blocks. Callbacks come in the loop's thread and never from within the call that
+ * asked for them.
  *
- * What a chat acknowledged is kept: an answer is given once its capsule and its two messages are in the store.
+ * What a chat acknowledged is kept: an answer is given once its capsule and its two messages are in
+ * the store.
  */
 
 #include <stdbool.h>
@@ -21,6 +25,7 @@
 #include "base/json.h"
 #include "data/catalog.h"
 #include "data/view.h"
+#include "sandbox/image_file.h"
 #include "llm/llm.h"
 #include "net/loop.h"
 #include "run/thread_kernel.h"
@@ -35,8 +40,8 @@ struct agent_env {
     struct loop *loop;
     const struct config *cfg;
     struct executor *executor;
-    struct store *store; /* NULL: nothing is kept but in memory */
-    struct figure_store *figures; /* NULL: figures are inside answers, whatever their size */
+    struct store *store;           /* NULL: nothing is kept but in memory */
+    struct figure_store *figures;  /* NULL: figures are inside answers, whatever their size */
     const struct queries *queries; /* databases that code may ask; NULL: none */
     struct llm *llm;
     /* Where data is found, and who tells of changes to it; NULL: every chat is about `data`. */
@@ -45,7 +50,9 @@ struct agent_env {
 };
 
 int agent_create(const struct agent_env *env, struct agent **ret, struct err *err);
-/* Ends everything without a word to listeners; before the executor and the model go. NULL is fine. */
+/*
+ * Ends everything without a word to listeners; before the executor and the model go. NULL is fine.
+ */
 void agent_stop(struct agent *a);
 /*
  * Before agent_stop(): what threads hold becomes images. done comes when that is so, or after
@@ -55,7 +62,10 @@ void agent_put_aside(struct agent *a, int64_t max_ms, void (*done)(void *arg), v
 /* After agent_stop() and after the store is closed, which still calls back. NULL is fine. */
 void agent_destroy(struct agent *a);
 
-/* What somebody has already learnt about the data of this key, so that chats need not look again. A reference is taken. */
+/*
+ * What somebody has already learnt about the data of this key, so that chats need not look again. A
+ * reference is taken.
+ */
 void agent_keep_catalog(struct agent *a, const char *key, struct catalog *catalog);
 
 struct agent_stats {
@@ -71,8 +81,8 @@ void agent_stats(struct agent *a, struct agent_stats *ret);
 
 struct chat_spec {
     const char *owner;
-    const char *thread_id; /* NULL: one is made up */
-    const char *title;     /* may be NULL */
+    const char *thread_id;            /* NULL: one is made up */
+    const char *title;                /* may be NULL */
     const json_t *datasets, *uploads; /* arrays of ids; may be NULL */
     /* An object: it is a sandbox on these terms (run/sandbox_terms.h). NULL: a conversation. */
     const json_t *terms;
@@ -83,9 +93,11 @@ struct chat_spec {
 typedef void (*chat_fn)(struct chat *chat, const struct err *err, void *arg);
 
 /* Finds the data at once (NOT_FOUND), then stores the new chat. */
-int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg, struct err *err);
+int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg,
+                struct err *err);
 /* NOT_FOUND comes by the callback. */
-int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err);
+int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg,
+              struct err *err);
 /* A chat that is in memory already, or NULL; borrowed. */
 struct chat *chat_find(struct agent *a, const char *owner, const char *thread_id);
 struct chat *chat_ref(struct chat *c);
@@ -93,8 +105,8 @@ void chat_unref(struct chat *c); /* NULL is fine */
 
 const char *chat_id(const struct chat *c);
 const struct data_view *chat_data(const struct chat *c); /* NULL while it has none */
-bool chat_is_hot(const struct chat *c);                   /* it has a kernel that is awake */
-bool chat_has_kernel(const struct chat *c);               /* awake or frozen */
+bool chat_is_hot(const struct chat *c);                  /* it has a kernel that is awake */
+bool chat_has_kernel(const struct chat *c);              /* awake or frozen */
 
 /* Where its kernel is, for people. */
 struct chat_sandbox {
@@ -106,6 +118,8 @@ struct chat_sandbox {
         *refusal; /* why it could not be written to a file; NULL: it could, or nobody tried */
 };
 void chat_sandbox(const struct chat *c, struct chat_sandbox *ret);
+/* What its image lacks. Reads the file: not for lists of threads. */
+void chat_image_notes(const struct chat *c, struct image_notes *ret);
 /* Freezes its kernel. CONFLICT while a turn is under way or when it has no kernel that is awake. */
 int chat_freeze(struct chat *c, struct err *err);
 /*
@@ -192,32 +206,40 @@ int chat_set_data(struct chat *c, const json_t *datasets, const json_t *uploads,
 int chat_change_data(struct chat *c, const json_t *datasets, const json_t *uploads,
                      void (*done)(void *arg), void *arg, struct err *err);
 /*
- * Finds the data again, because files were added or removed: now, or before the next turn when one is under way. A kernel with variables
- * is kept, and new files are written into its /workspace; any other is given up. done (may be NULL) comes when what can be done now is done.
+ * Finds the data again, because files were added or removed: now, or before the next turn when one
+ * is under way. A kernel with variables is kept, and new files are written into its /workspace; any
+ * other is given up. done (may be NULL) comes when what can be done now is done.
  */
 void chat_refresh_data(struct chat *c, void (*done)(void *arg), void *arg);
 /*
- * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or "/workspace/x" in a kernel that is older
- * than the file. False when the chat has no such file; "" and a note when the kernel has no room for it.
+ * Where code of this chat finds a file of its data, by the file's path on the host: "/data/x", or
+ * "/workspace/x" in a kernel that is older than the file. False when the chat has no such file; ""
+ * and a note when the kernel has no room for it.
  */
-bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note);
+bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE],
+                     const char **ret_note);
 bool chat_is_busy(const struct chat *c); /* a turn is under way or waits */
 
 /*
- * Gets the kernel now rather than with the first code, and learns about the data. done comes when it is there, or after wait_ms. Before the
- * first message only.
+ * Gets the kernel now rather than with the first code, and learns about the data. done comes when
+ * it is there, or after wait_ms. Before the first message only.
  */
 void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_hot), void *arg);
 
-/* Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes when it is gone. */
-int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err);
+/*
+ * Stops its turns, gives up its kernel, and removes it from the store; done (may be NULL) comes
+ * when it is gone.
+ */
+int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done,
+                void *arg, struct err *err);
 
 /* ---- what code left in /workspace ---- */
 
 /* NOT_FOUND by the callback when the thread has no kernel (any more). See thread_kernel.h. */
-int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg, struct kernel_file_op **ret,
-                   struct err *err);
-int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
+int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg,
+                   struct kernel_file_op **ret, struct err *err);
+int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret,
+                    struct err *err);
 
 int chat_write_file(struct chat *c, const char *path, const void *data, size_t len, bool append,
                     kernel_file_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
@@ -248,14 +270,15 @@ void agent_count_execution(struct agent *a, const char *owner, bool ok, double s
 /* ---- turns ---- */
 
 /*
- * Events: status {stage, text}, token {text}, tool_call {id, name, input}, step {stream, text}, code_run {language, code, output, exec_ms,
- * status, error?}, image {png, …}. data is borrowed. Of an execution that is debugged also
- * step {step, line, …} and status {stage: debugging | paused | running, debug_id, …}; of code that
- * waits for input(), status {stage: input, prompt}
+ * Events: status {stage, text}, token {text}, tool_call {id, name, input}, step {stream, text},
+ * code_run {language, code, output, exec_ms, status, error?}, image {png, …}. data is borrowed. Of
+ * an execution that is debugged also step {step, line, …} and status {stage: debugging | paused |
+ * running, debug_id, …}; of code that waits for input(), status {stage: input, prompt}
  * (docs/debugger.md).
  *
- * The answer has what every form of the API shows: thread_id, run_id, assistant_message, status, result, details, code_runs, images,
- * files, chart, reading, choices, suggestions, flagged, state_lost, model, usage, llm_calls, timings_ms. Borrowed.
+ * The answer has what every form of the API shows: thread_id, run_id, assistant_message, status,
+ * result, details, code_runs, images, files, chart, reading, choices, suggestions, flagged,
+ * state_lost, model, usage, llm_calls, timings_ms. Borrowed.
  */
 struct turn_listener {
     void (*event)(void *arg, const char *type, json_t *data); /* may be NULL */
@@ -282,7 +305,10 @@ bool chat_is_code(const char *text);
 int chat_send(struct chat *c, const struct chat_message *message,
               const struct turn_listener *listener, struct turn **ret, struct err *err);
 
-/* Code for the thread's kernel, with limits of its own. It waits for its turn as messages do, and is no part of the conversation. */
+/*
+ * Code for the thread's kernel, with limits of its own. It waits for its turn as messages do, and
+ * is no part of the conversation.
+ */
 struct chat_code {
     const char *language; /* sql or python */
     const char *code;     /* at most CODE_MAX_BYTES (limits.h) */
@@ -294,9 +320,23 @@ struct chat_code {
  * As chat_send(). FEATURE_DISABLED when Python is switched off. The answer has thread_id, run_id,
  * status, result, files, container_state, state_lost and timings_ms.
  */
-int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err);
+int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener,
+                 struct turn **ret, struct err *err);
 
 /* ---- debug.c: executions that are stepped through ---- */
+
+/*
+ * A debugger that waits for the next Python execution of a sandbox that somebody else starts. begun
+ * comes before that execution runs; afterwards nobody waits any more.
+ */
+struct chat_debugger {
+    const json_t *options; /* as chat_code.debug */
+    void (*begun)(void *arg, struct turn *t, const char *code);
+    void *arg;
+};
+/* CONFLICT when one waits already. */
+int chat_await(struct chat *c, const struct chat_debugger *d, struct err *err);
+void chat_await_end(struct chat *c, const void *arg); /* also where it does not wait */
 
 /*
  * A command for the debugged execution with this id: {command, …}. done comes once, from within
@@ -321,9 +361,10 @@ struct turn *chat_turn(const struct chat *c);
 size_t chat_stop(struct chat *c);
 
 /*
- * Listens to a turn that is under way. The first event, a status, tells what was asked: {stage: "following", run_id, created_at, message or
- * language and code, skipped}. It and what came so far are told from within; of long turns the oldest output and figures may be missing.
- * UNAVAILABLE when too many listen.
+ * Listens to a turn that is under way. The first event, a status, tells what was asked: {stage:
+ * "following", run_id, created_at, message or language and code, skipped}. It and what came so far
+ * are told from within; of long turns the oldest output and figures may be missing. UNAVAILABLE
+ * when too many listen.
  */
 int turn_follow(struct turn *t, const struct turn_listener *listener, struct err *err);
 /* The listener with this arg hears no more. The turn goes on. */

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_AGENT_AGENT_IMPL_H
 #define RIDDLE_AGENT_AGENT_IMPL_H
 
-/* What the files of the agent share: chats (chat.c), turns (turn.c, turn_end.c) and who answers (answer_*.c). */
+/*
+ * What the files of the agent share: chats (chat.c), turns (turn.c, turn_end.c) and who answers
+ * (answer_*.c).
+ */
 
 #include "agent/agent.h"
 #include "data/catalog.h"
@@ -15,8 +18,8 @@
 #include "run/sandbox_terms.h"
 #include "run/thread_kernel.h"
 
-#define TURNS_QUEUED_MAX 32        /* of one chat */
-#define LISTENERS_MAX 16           /* of one turn */
+#define TURNS_QUEUED_MAX 32 /* of one chat */
+#define LISTENERS_MAX 16    /* of one turn */
 #define TURN_ARENA_BYTES (64u << 20)
 #define CATALOGS_KEPT 64
 
@@ -35,7 +38,7 @@ struct chat {
     struct catalog *catalog; /* NULL until a turn needed it */
     json_t *history;         /* [{role, content, calls?}], the newest last, as many as the window */
     int64_t message_count;
-    json_t *last_plan;       /* of the last answer, for follow-ups */
+    json_t *last_plan; /* of the last answer, for follow-ups */
     char *last_question;
     struct thread_kernel *kernel;
     bool data_is_gone;  /* something that its kernel may have read was deleted: it gets no image */
@@ -43,9 +46,10 @@ struct chat {
     struct turn *turns; /* the first one runs */
     struct settle_waiter *settling; /* who waits for its kernel to settle */
     int64_t used_ms;
-    struct sandbox_terms *terms; /* NULL: a conversation */
-    int64_t born_wall_ms;        /* of a sandbox */
-    json_t *last_execution;      /* … and its last one */
+    struct sandbox_terms *terms;   /* NULL: a conversation */
+    int64_t born_wall_ms;          /* of a sandbox */
+    json_t *last_execution;        /* … and its last one */
+    struct chat_debugger debugger; /* of its next one; .begun is NULL: none waits */
 };
 
 struct catalog_entry {
@@ -64,10 +68,10 @@ struct agent {
     struct loop_timer *sweep;
     char started_at[CLOCK_ISO_SIZE];
     struct {
-        size_t n, cold;       /* files, and those that threads are now */
-        int64_t bytes, at_ms; /* of all of them, when they were last looked at */
+        size_t n, cold;           /* files, and those that threads are now */
+        int64_t bytes, at_ms;     /* of all of them, when they were last looked at */
         struct image_size *sizes; /* of those n, sorted */
-    } images; /* image_quota.c */
+    } images;                     /* image_quota.c */
     struct {
         void (*done)(void *arg);
         void *arg;
@@ -147,10 +151,14 @@ bool keeper_thread_name(const char *owner, const char *id, char ret[HASH_HEX_SIZ
 enum image_loss { LOST_DATA_CHANGED, LOST_MID_FORK, LOST_TO_QUOTA };
 #define IMAGE_LOST_TO_QUOTA "it was the oldest of the images of its owner beyond IMAGE_QUOTA_BYTES"
 void keeper_leave_lost(const struct agent *a, const char *thread, enum image_loss loss);
-/* Gives up kernels that nobody has used for long, and the least recently used ones beyond RIDDLE_HOT_THREADS. */
+/*
+ * Gives up kernels that nobody has used for long, and the least recently used ones beyond
+ * RIDDLE_HOT_THREADS.
+ */
 void agent_trim(struct agent *a, const struct chat *keep);
 /* Now, whatever is under way. */
-int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err);
+int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads,
+                      struct err *err);
 /* What chat_refresh_data() put off. */
 void chat_refresh_due(struct chat *c);
 /* calls: of history_of(); may be NULL */
@@ -227,9 +235,9 @@ struct turn {
     struct turn *next;
     struct arena arena;
     char run_id[ID_UUID_SIZE], created_at[CLOCK_ISO_SIZE];
-    const char *message; /* NULL: it only executes code */
-    json_t *earlier;     /* of chat_message */
-    json_t *data;        /* from here on the thread has this; NULL: what it has */
+    const char *message;   /* NULL: it only executes code */
+    json_t *earlier;       /* of chat_message */
+    json_t *data;          /* from here on the thread has this; NULL: what it has */
     struct chat_code code; /* what is executed; its limits are those of all code of the turn */
     struct turn_ear *ears;
     struct turn_log log;
@@ -244,13 +252,13 @@ struct turn {
     struct buf text;
     json_t *plan;
     const char *sql, *python;
-    json_t *result; /* of the last code that ran; NULL while none did */
+    json_t *result;  /* of the last code that ran; NULL while none did */
     json_t *results; /* every result that text may quote */
     json_t *code_runs, *files;
     struct figures *figures; /* of all its runs; NULL until there is one */
     size_t n_shown;          /* of its displays: those of earlier runs */
-    json_t *extra; /* reading, chart, choices, suggestions, warning */
-    struct err failure; /* why there is no answer */
+    json_t *extra;           /* reading, chart, choices, suggestions, warning */
+    struct err failure;      /* why there is no answer */
     bool failed, stored;
     json_t *usage;
 
@@ -276,15 +284,16 @@ struct turn {
 
     struct turn_debug *debug; /* debug.c; NULL: it is not debugged */
     struct {
-        bool is_open; /* its code waits for a line … */
-        uint32_t ask; /* … as the reply to this question */
+        bool is_open;    /* its code waits for a line … */
+        uint32_t ask;    /* … as the reply to this question */
         int64_t left_ms; /* of the turn's time, which stands meanwhile; 0: it has no limit */
     } input;
 
     struct reading *reading; /* answer_planner.c */
     const char *planner_note;
     struct model_talk *talk; /* answer_model.c */
-    json_t *transcript;      /* history.c: calls of the model and what they answered; NULL when there were none */
+    /* history.c: calls of the model and what they answered; NULL when there were none */
+    json_t *transcript;
 };
 
 void turn_begin(struct turn *t);
@@ -299,11 +308,13 @@ void turn_stage_run(struct turn *t, const char *language);
 /* Runs code, shows it, and calls next; the outcome is in result. */
 void turn_run_code(struct turn *t, const struct turn_run *run, turn_next_fn next);
 /* Shows code that ran by turn_query(). */
-void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan, double exec_ms);
+void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan,
+                   double exec_ms);
 /* After waiting for anything: true if the turn was stopped meanwhile, and then it has ended. */
 bool turn_should_stop(struct turn *t);
 /* Runs SQL whose result only the caller sees. */
-int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done, struct err *err);
+int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
+               struct err *err);
 /* The same for what the catalog would know if it were larger, with the time of its queries. */
 int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
                  struct err *err);
@@ -348,7 +359,7 @@ json_t *run_text(const json_t *result);
 /* The catalog of the chat's data, then next. */
 void turn_need_catalog(struct turn *t, turn_next_fn next);
 void turn_forget_learning(struct turn *t);
-void agent_stop_learning(struct agent *a);   /* gives the kernels back */
+void agent_stop_learning(struct agent *a); /* gives the kernels back */
 void agent_forget_learning(struct agent *a);
 
 /* ---- verified.c ---- */

@@ -1,4 +1,7 @@
-/* What needs nobody to read it: executions, and messages with SQL, Python or a query plan, run as they are. */
+/*
+ * What needs nobody to read it: executions, and messages with SQL, Python or a query plan, run as
+ * they are.
+ */
 
 #include <ctype.h>
 #include <string.h>
@@ -24,7 +27,8 @@ static const char *after_prefix(const char *message, const char *prefix)
 
 static void direct_done(struct turn *t)
 {
-    turn_summarise(t);
+    if (t->message) /* an execution is answered without words */
+        turn_summarise(t);
     turn_finish(t);
 }
 
@@ -86,7 +90,8 @@ static const struct way *way_of(const char *message, const char **ret_text)
 {
     for (size_t i = 0; i < ARRAY_SIZE(ways); i++) {
         const char *text = after_prefix(message, ways[i].prefix);
-        if (!text || (ways[i].fn == read_plan && *text != '{')) /* "Plan: sell more" is no plan of ours */
+        /* "Plan: sell more" is no plan of ours */
+        if (!text || (ways[i].fn == read_plan && *text != '{'))
             continue;
         *ret_text = text;
         return &ways[i];

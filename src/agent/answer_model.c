@@ -1,8 +1,10 @@
 /*
- * Answers by a model. The talk goes round: a call → the tools it asked for, one after the other → the next call with what they said, until
- * it answers in words. Everything is bounded: calls, tokens, time. What goes wrong on the way (a tool's error, arguments that cannot be
- * read, no rows) is told to the model, which may try again; when the model itself fails, what there is decides: a result is summed up
- * without it, a plain question is left to the planner, and otherwise the failure is told.
+ * Answers by a model. The talk goes round: a call → the tools it asked for, one after the other →
+ * the next call with what they said, until it answers in words. Everything is bounded: calls,
+ * tokens, time. What goes wrong on the way (a tool's error, arguments that cannot be read, no rows)
+ * is told to the model, which may try again; when the model itself fails, what there is decides: a
+ * result is summed up without it, a plain question is left to the planner, and otherwise the
+ * failure is told.
  */
 
 #include <stdio.h>
@@ -14,11 +16,12 @@
 #include "base/str.h"
 
 #define PROMPT_MAX (256u << 10)
-#define BAD_CALLS_MAX 2     /* unreadable arguments; then the rescue */
-#define BAD_REPLIES_MAX 2   /* tool calls that the model's own server could not read */
-#define LONGER_MAX 2        /* times that a reply which was cut is asked for again, with twice the tokens */
+#define BAD_CALLS_MAX 2   /* unreadable arguments; then the rescue */
+#define BAD_REPLIES_MAX 2 /* tool calls that the model's own server could not read */
+#define LONGER_MAX                                                                                 \
+    2 /* times that a reply which was cut is asked for again, with twice the tokens */
 #define CUT_PROMPT_BYTES 20000 /* of a conversation that a small context may not hold */
-#define LEAD_IN_BYTES 60    /* "Here is the query:" beside code is no answer of its own */
+#define LEAD_IN_BYTES 60       /* "Here is the query:" beside code is no answer of its own */
 
 static void rescue(struct turn *t);
 
@@ -49,7 +52,9 @@ static int add_question(struct turn *t, const char *details, const char *text, s
         r = buf_append_str(&b, details, err);
     if (r == 0)
         r = buf_append_str(&b, text, err);
-    return r == 0 ? model_add_message(t, (struct llm_message){ .role = LLM_USER, .content = buf_cstr(&b) }, err) : r;
+    return r == 0 ? model_add_message(
+                        t, (struct llm_message){ .role = LLM_USER, .content = buf_cstr(&b) }, err) :
+                    r;
 }
 
 static int add_history(struct turn *t, struct err *err)
@@ -58,8 +63,7 @@ static int add_history(struct turn *t, struct err *err)
     size_t i;
     json_t *m;
     int r = 0;
-    json_array_foreach(t->chat->history, i, m)
-    {
+    json_array_foreach(t->chat->history, i, m) {
         bool user = str_eq(json_string_value(json_object_get(m, "role")), "user");
         const char *content = json_string_value(json_object_get(m, "content"));
         struct llm_message messages[48];
@@ -125,17 +129,22 @@ void model_give_up(struct turn *t, const struct err *err)
     struct err ignored = ERR_INIT;
     log_warn("agent.model", LOG_STR("thread", t->chat->id), LOG_STR("error", err->message));
     if (json_array_size(t->results)) {
-        const char *note = arena_printf(&t->arena, "The model could not finish (%s); this is a summary of what was found.", err->message);
+        const char *note = arena_printf(
+            &t->arena, "The model could not finish (%s); this is a summary of what was found.",
+            err->message);
         take_last_result(t);
         turn_summarise(t);
-        (void)buf_printf(&t->text, &ignored, "\n\n(%s)", note ? note : "the model could not finish");
+        (void)buf_printf(&t->text, &ignored, "\n\n(%s)",
+                         note ? note : "the model could not finish");
         json_object_set_new(t->extra, "warning", json_string(note ? note : ""));
         turn_finish(t);
         return;
     }
     if (json_array_size(t->code_runs) == 0 && !talk->said_something && err->code != ERR_CANCELLED) {
         t->failure = *err;
-        t->planner_note = arena_printf(&t->arena, "Answered by the built-in planner, because the model could not: %s", err->message);
+        t->planner_note = arena_printf(
+            &t->arena, "Answered by the built-in planner, because the model could not: %s",
+            err->message);
         if (t->planner_note) {
             answer_by_planner(t);
             return;
@@ -149,10 +158,15 @@ void model_finish(struct turn *t, const char *text, enum llm_stop stop)
     struct err ignored = ERR_INIT;
     words_release(t);
     buf_clear(&t->text);
-    (void)buf_append(&t->text, text, str_utf8_cut(text, strlen(text), TURN_TEXT_MAX - 4096), &ignored);
+    (void)buf_append(&t->text, text, str_utf8_cut(text, strlen(text), TURN_TEXT_MAX - 4096),
+                     &ignored);
     if (stop == LLM_STOP_LENGTH) {
-        json_object_set_new(t->extra, "warning", json_string("The model's answer was cut at its token limit (LLM_MAX_TOKENS)."));
-        (void)buf_append_str(&t->text, "\n\n(The answer was cut at the model's token limit, LLM_MAX_TOKENS.)", &ignored);
+        json_object_set_new(
+            t->extra, "warning",
+            json_string("The model's answer was cut at its token limit (LLM_MAX_TOKENS)."));
+        (void)buf_append_str(&t->text,
+                             "\n\n(The answer was cut at the model's token limit, LLM_MAX_TOKENS.)",
+                             &ignored);
     }
     json_t *flagged = words_unfounded(t, text);
     if (json_array_size(flagged))
@@ -186,9 +200,11 @@ static bool run_draft(struct turn *t, const json_t *draft)
     struct err err = ERR_INIT;
     struct turn_run run = { 0 };
     if (str_eq(mode, "sql")) {
-        run = (struct turn_run){ .language = "sql", .code = json_string_value(json_object_get(draft, "sql")) };
+        run = (struct turn_run){ .language = "sql",
+                                 .code = json_string_value(json_object_get(draft, "sql")) };
     } else if (str_eq(mode, "python") && turn_cfg(t)->enable_python) {
-        run = (struct turn_run){ .language = "python", .code = json_string_value(json_object_get(draft, "python_code")) };
+        run = (struct turn_run){ .language = "python",
+                                 .code = json_string_value(json_object_get(draft, "python_code")) };
     } else if (str_eq(mode, "plan")) {
         json_t *plan = json_object_get(draft, "plan");
         if (turn_compile(t, plan, &run.code, &err) < 0)
@@ -203,7 +219,8 @@ static bool run_draft(struct turn *t, const json_t *draft)
 }
 
 /* From the beginning, under these instructions. */
-static void talk_anew(struct turn *t, int (*prompt_write)(const struct turn *t, struct buf *b, struct err *err))
+static void talk_anew(struct turn *t,
+                      int (*prompt_write)(const struct turn *t, struct buf *b, struct err *err))
 {
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
@@ -238,7 +255,9 @@ static void rescued(struct turn *t, const char *text)
     auto_json json_t *draft = NULL;
     if (coerce_draft(text, strlen(text), &draft, &why) == 0 && run_draft(t, draft))
         return;
-    err_set(&err, ERR_LLM_UNAVAILABLE, "The model's answers could not be used. Try again, put it differently, or use `SQL: …` / `PYTHON: …`.");
+    err_set(
+        &err, ERR_LLM_UNAVAILABLE,
+        "The model's answers could not be used. Try again, put it differently, or use `SQL: …` / `PYTHON: …`.");
     model_give_up(t, &err);
 }
 
@@ -275,25 +294,31 @@ static void count_usage(struct turn *t, const struct llm_reply *reply)
 {
     struct llm *llm = t->chat->agent->env.llm;
     if (!t->usage)
-        t->usage = json_pack("{s:s, s:s, s:i, s:i, s:i}", "provider", llm_provider(llm), "model", llm_model(llm), "input_tokens", 0,
-                             "output_tokens", 0, "calls", 0);
+        t->usage = json_pack("{s:s, s:s, s:i, s:i, s:i}", "provider", llm_provider(llm), "model",
+                             llm_model(llm), "input_tokens", 0, "output_tokens", 0, "calls", 0);
     json_t *u = t->usage;
     t->talk->tokens += reply->usage.input_tokens + reply->usage.output_tokens;
     json_object_set_new(u, "input_tokens",
-                        json_integer(json_integer_value(json_object_get(u, "input_tokens")) + reply->usage.input_tokens));
+                        json_integer(json_integer_value(json_object_get(u, "input_tokens")) +
+                                     reply->usage.input_tokens));
     json_object_set_new(u, "output_tokens",
-                        json_integer(json_integer_value(json_object_get(u, "output_tokens")) + reply->usage.output_tokens));
+                        json_integer(json_integer_value(json_object_get(u, "output_tokens")) +
+                                     reply->usage.output_tokens));
     if (reply->usage.cached_tokens > 0)
         json_object_set_new(u, "cached_tokens",
-                            json_integer(json_integer_value(json_object_get(u, "cached_tokens")) + reply->usage.cached_tokens));
+                            json_integer(json_integer_value(json_object_get(u, "cached_tokens")) +
+                                         reply->usage.cached_tokens));
     json_object_set_new(u, "calls", json_integer(t->n_llm));
     if (reply->usage.cost_usd >= 0)
-        json_object_set_new(u, "cost_usd", json_real(json_number_value(json_object_get(u, "cost_usd")) + reply->usage.cost_usd));
+        json_object_set_new(
+            u, "cost_usd",
+            json_real(json_number_value(json_object_get(u, "cost_usd")) + reply->usage.cost_usd));
 }
 
 /*
- * A server that cuts what does not fit its context, without a word, is told by its count: no text has fewer than a token for ten bytes. (Ollama
- * gives a model 4,096 tokens unless it is told otherwise.)
+ * A server that cuts what does not fit its context, without a word, is told by its count: no text
+ * has fewer than a token for ten bytes. (Ollama gives a model 4,096 tokens unless it is told
+ * otherwise.)
  */
 static void notice_cut_prompt(struct turn *t, const struct llm_reply *reply)
 {
@@ -301,11 +326,14 @@ static void notice_cut_prompt(struct turn *t, const struct llm_reply *reply)
     size_t bytes = strlen(talk->system);
     for (size_t i = 0; i < talk->n_messages; i++)
         bytes += talk->messages[i].content ? strlen(talk->messages[i].content) : 0;
-    if (bytes < CUT_PROMPT_BYTES || reply->usage.input_tokens == 0 || reply->usage.input_tokens > (int64_t)bytes / 10)
+    if (bytes < CUT_PROMPT_BYTES || reply->usage.input_tokens == 0 ||
+        reply->usage.input_tokens > (int64_t)bytes / 10)
         return;
-    json_object_set_new(t->extra, "warning",
-                        json_sprintf("The model's server read only %lld tokens of %zu bytes: its context is too small (for Ollama, set OLLAMA_CONTEXT_LENGTH).",
-                                     (long long)reply->usage.input_tokens, bytes));
+    json_object_set_new(
+        t->extra, "warning",
+        json_sprintf(
+            "The model's server read only %lld tokens of %zu bytes: its context is too small (for Ollama, set OLLAMA_CONTEXT_LENGTH).",
+            (long long)reply->usage.input_tokens, bytes));
 }
 
 /* The calls of a reply become the messages that come next. */
@@ -317,7 +345,8 @@ static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err 
     for (size_t i = 0; good && i < reply->n_calls; i++) {
         calls[i] = (struct llm_tool_call){ .id = arena_strdup(&t->arena, reply->calls[i].id),
                                            .name = arena_strdup(&t->arena, reply->calls[i].name),
-                                           .arguments = arena_strdup(&t->arena, reply->calls[i].arguments) };
+                                           .arguments = arena_strdup(&t->arena,
+                                                                     reply->calls[i].arguments) };
         good = calls[i].id && calls[i].name && calls[i].arguments;
     }
     if (!good)
@@ -327,8 +356,11 @@ static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err 
     talk->at = 0;
     if (reply->kept)
         json_array_append(talk->kept, reply->kept);
-    struct llm_message message = { .role = LLM_ASSISTANT, .content = *reply->text ? reply->text : NULL, .calls = calls,
-                                   .n_calls = reply->n_calls, .kept = reply->kept };
+    struct llm_message message = { .role = LLM_ASSISTANT,
+                                   .content = *reply->text ? reply->text : NULL,
+                                   .calls = calls,
+                                   .n_calls = reply->n_calls,
+                                   .kept = reply->kept };
     history_add_reply(t, reply);
     return model_add_message(t, message, err);
 }
@@ -337,7 +369,9 @@ static int keep_calls(struct turn *t, const struct llm_reply *reply, struct err 
 static void tell_model(struct turn *t, const char *said, const char *words)
 {
     struct err err = ERR_INIT;
-    struct llm_message own = { .role = LLM_ASSISTANT, .content = said && *said ? said : "(nothing)" }, ask = { .role = LLM_USER, .content = words };
+    struct llm_message own = { .role = LLM_ASSISTANT,
+                               .content = said && *said ? said : "(nothing)" },
+                       ask = { .role = LLM_USER, .content = words };
     if (!words || model_add_message(t, own, &err) < 0 || model_add_message(t, ask, &err) < 0)
         model_give_up(t, &err);
     else
@@ -351,8 +385,10 @@ static void ask_for_more(struct turn *t)
     struct err err = ERR_INIT;
     int64_t limit = talk->max_tokens ? talk->max_tokens : llm_max_tokens(t->chat->agent->env.llm);
     if (talk->longer++ >= LONGER_MAX) {
-        err_set(&err, ERR_LLM_UNAVAILABLE, "the model used all of its %lld tokens before it answered; set LLM_MAX_TOKENS higher, or LLM_EFFORT lower",
-                (long long)limit);
+        err_set(
+            &err, ERR_LLM_UNAVAILABLE,
+            "the model used all of its %lld tokens before it answered; set LLM_MAX_TOKENS higher, or LLM_EFFORT lower",
+            (long long)limit);
         model_give_up(t, &err);
         return;
     }
@@ -360,13 +396,18 @@ static void ask_for_more(struct turn *t)
     model_next_call(t);
 }
 
-/* The server could not read the call that its model wrote: the model hears of it, and may try again. */
+/*
+ * The server could not read the call that its model wrote: the model hears of it, and may try
+ * again.
+ */
 static void bad_reply(struct turn *t, const struct llm_reply *reply)
 {
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
     if (talk->bad_replies++ < BAD_REPLIES_MAX) {
-        tell_model(t, reply->text, "This was meant as a tool call, but it could not be read. Call the tool again, with arguments that are one valid JSON object.");
+        tell_model(
+            t, reply->text,
+            "This was meant as a tool call, but it could not be read. Call the tool again, with arguments that are one valid JSON object.");
         return;
     }
     log_warn("agent.model.calls", LOG_STR("thread", t->chat->id), LOG_STR("error", reply->text));
@@ -393,16 +434,22 @@ static void shorten(struct turn *t, const char *why)
     memmove(talk->messages, talk->messages + talk->n_history, n * sizeof(*talk->messages));
     bool had_history = talk->n_history > 0;
     talk->n_history = talk->n_messages = 0;
-    if (had_history && add_question(t, "", t->message, &err) == 0) /* the data stood before the first question */
+    /* the data stood before the first question */
+    if (had_history && add_question(t, "", t->message, &err) == 0)
         talk->messages[0] = talk->messages[talk->n_messages - 1];
     talk->n_messages = n;
     for (size_t i = 0; i < talk->n_messages; i++) {
         struct llm_message *m = &talk->messages[i];
         m->kept = NULL; /* what a server signed belongs to the conversation as it was */
         m->n_images = 0;
-        size_t len = m->content ? strlen(m->content) : 0, cut = len > SHORT_RESULT_BYTES ? str_utf8_cut(m->content, len, SHORT_RESULT_BYTES) : len;
+        size_t len = m->content ? strlen(m->content) : 0,
+               cut = len > SHORT_RESULT_BYTES ? str_utf8_cut(m->content, len, SHORT_RESULT_BYTES) :
+                                                len;
         if (m->role == LLM_TOOL && cut < len)
-            m->content = arena_printf(&t->arena, "%.*s\n… (shortened: the conversation was longer than the model's context)", (int)cut, m->content);
+            m->content = arena_printf(
+                &t->arena,
+                "%.*s\n… (shortened: the conversation was longer than the model's context)",
+                (int)cut, m->content);
     }
     model_next_call(t);
 }
@@ -423,20 +470,26 @@ static void empty_reply(struct turn *t)
 }
 
 /*
- * Whether code in words was meant to be run: a model that knows no tools writes nothing else. Beside an explanation, or when the person said
- * so, it is part of the answer.
+ * Whether code in words was meant to be run: a model that knows no tools writes nothing else.
+ * Beside an explanation, or when the person said so, it is part of the answer.
  */
 static bool is_meant_to_run(const struct turn *t, const char *text, const char *said)
 {
-    static const char *const refusals[] = { "don't run", "do not run", "dont run", "without running", "not execute", "don't execute", "nicht ausf" };
+    static const char *const refusals[] = { "don't run",       "do not run",  "dont run",
+                                            "without running", "not execute", "don't execute",
+                                            "nicht ausf" };
     size_t len = said ? strlen(said) : 0;
     for (size_t i = 0; i < ARRAY_SIZE(refusals); i++)
         if (strcasestr(t->message, refusals[i]))
             return false;
-    return text[strspn(text, " \t\r\n")] == '{' || len == 0 || (len <= LEAD_IN_BYTES && said[len - 1] == ':');
+    return text[strspn(text, " \t\r\n")] == '{' || len == 0 ||
+           (len <= LEAD_IN_BYTES && said[len - 1] == ':');
 }
 
-/* Figures from nowhere go back to the model once, before the person sees them. True when it was asked again. */
+/*
+ * Figures from nowhere go back to the model once, before the person sees them. True when it was
+ * asked again.
+ */
 static bool hand_back(struct turn *t, const char *text)
 {
     struct model_talk *talk = t->talk;
@@ -453,8 +506,12 @@ static bool hand_back(struct turn *t, const char *text)
     (void)buf_append_str(&b, "These figures of your answer are in no result of a tool:", &ignored);
     json_array_foreach(flagged, i, f)
         if (i < 20)
-            (void)buf_printf(&b, &ignored, "%s %s", i ? "," : "", json_string_value(json_object_get(f, "text")));
-    (void)buf_append_str(&b, ". Compute them with a tool, or leave them out; then give your whole answer again. The person has not seen it.", &ignored);
+            (void)buf_printf(&b, &ignored, "%s %s", i ? "," : "",
+                             json_string_value(json_object_get(f, "text")));
+    (void)buf_append_str(
+        &b,
+        ". Compute them with a tool, or leave them out; then give your whole answer again. The person has not seen it.",
+        &ignored);
     talk->new_paragraph = talk->said_something;
     tell_model(t, text, buf_cstr(&b));
     return true;
@@ -529,7 +586,8 @@ static void on_reply(void *arg, const struct llm_reply *reply, const struct err 
         return;
     }
     auto_json json_t *draft = NULL;
-    if (json_array_size(t->code_runs) == 0 && coerce_draft(reply->text, strlen(reply->text), &draft, &why) == 0) {
+    if (json_array_size(t->code_runs) == 0 &&
+        coerce_draft(reply->text, strlen(reply->text), &draft, &why) == 0) {
         const char *said = json_string_value(json_object_get(draft, "message"));
         if (str_eq(json_string_value(json_object_get(draft, "mode")), "chat") && said) {
             words_forget(t); /* the JSON around it is not for the person */
@@ -561,22 +619,31 @@ void model_next_call(struct turn *t)
         return;
     }
     if (t->n_llm >= (unsigned)cfg->agent_max_calls) {
-        err_set(&err, ERR_LLM_UNAVAILABLE, "no answer after %u calls of the model (AGENT_MAX_CALLS)", t->n_llm);
+        err_set(&err, ERR_LLM_UNAVAILABLE,
+                "no answer after %u calls of the model (AGENT_MAX_CALLS)", t->n_llm);
         model_give_up(t, &err);
         return;
     }
     if (talk->tokens > cfg->agent_max_tokens) {
-        err_set(&err, ERR_LLM_UNAVAILABLE, "no answer after %lld tokens (AGENT_MAX_TOKENS)", (long long)talk->tokens);
+        err_set(&err, ERR_LLM_UNAVAILABLE, "no answer after %lld tokens (AGENT_MAX_TOKENS)",
+                (long long)talk->tokens);
         model_give_up(t, &err);
         return;
     }
     bool last = t->n_llm + 1 >= (unsigned)cfg->agent_max_calls && json_array_size(t->results) > 0;
-    struct llm_request req = { .system = talk->system, .messages = talk->messages, .n_messages = talk->n_messages,
-                               .max_tokens = talk->max_tokens,
-                               .timeout_ms = MAX_OF(1000, MIN_OF(t->deadline_ms - clock_now_ms(), (int64_t)cfg->llm_timeout_s * 1000)),
-                               .tool_choice = talk->is_rescue || last ? LLM_TOOLS_NONE : LLM_TOOLS_AUTO };
+    struct llm_request req = {
+        .system = talk->system,
+        .messages = talk->messages,
+        .n_messages = talk->n_messages,
+        .max_tokens = talk->max_tokens,
+        .timeout_ms = MAX_OF(
+            1000, MIN_OF(t->deadline_ms - clock_now_ms(), (int64_t)cfg->llm_timeout_s * 1000)),
+        .tool_choice = talk->is_rescue || last ? LLM_TOOLS_NONE : LLM_TOOLS_AUTO
+    };
     req.n_tools = talk->is_rescue ? 0 : tools_list(t, &req.tools);
-    struct llm_events events = { .token = on_token, .thinking = on_thinking, .retry = on_retry, .done = on_reply, .arg = t };
+    struct llm_events events = {
+        .token = on_token, .thinking = on_thinking, .retry = on_retry, .done = on_reply, .arg = t
+    };
     t->n_llm++;
     t->call_begun_us = clock_now_us();
     words_forget(t);

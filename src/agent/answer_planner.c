@@ -1,4 +1,7 @@
-/* Answers without a model: the planner reads the question, its readings are tried, and the one that is clearly meant is shown. */
+/*
+ * Answers without a model: the planner reads the question, its readings are tried, and the one that
+ * is clearly meant is shown.
+ */
 
 #include <string.h>
 #include "agent/agent_impl.h"
@@ -22,7 +25,8 @@ static void on_rows(void *arg, const struct run_result *result, const struct err
     bool ok = result->verdict == VERDICT_OK;
     json_array_append_new(t->exec_ms, json_real((double)result->execute_us / 1000));
     if (!ok) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(result->body, "error"), "message"));
         err_set(&why, result->verdict == VERDICT_TIMEOUT ? ERR_TIMEOUT : ERR_INTERNAL, "%s",
                 message ? message : verdict_name(result->verdict));
     }
@@ -77,6 +81,9 @@ static void answered(struct turn *t, const json_t *answer)
         json_object_set_new(t->extra, "chart", chart);
     turn_show_run(t, "plan", t->sql, t->plan, json_number_value(json_array_get(t->exec_ms, 0)));
     turn_summarise(t);
+    struct err err = ERR_INIT;
+    (void)summary_write_ties(json_object_get(answer, "ties"),
+                             json_array_size(json_object_get(t->result, "rows")), &t->text, &err);
 }
 
 static void read_question(struct turn *t);
@@ -133,9 +140,11 @@ static void asked(struct turn *t, const json_t *answer)
     if (json_array_size(alike) > 0)
         json_object_set(t->extra, "suggestions", alike);
     json_decref(alike);
-    (void)buf_append_str(&t->text, "I can read this in more than one way. Which do you mean?", &err);
+    (void)buf_append_str(&t->text, "I can read this in more than one way. Which do you mean?",
+                         &err);
     json_array_foreach(json_object_get(answer, "choices"), i, choice)
-        (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1, json_string_value(json_object_get(choice, "reading")));
+        (void)buf_printf(&t->text, &err, "\n%zu. %s", i + 1,
+                         json_string_value(json_object_get(choice, "reading")));
 }
 
 /* suggestions may be NULL. */
@@ -152,11 +161,11 @@ static void declined(struct turn *t, json_t *suggestions)
     (void)buf_append_str(&t->text, "I can't read this one without a model.", &err);
     if (json_array_size(suggestions))
         (void)buf_append_str(&t->text, " Questions about this data that I can answer:", &err);
-    json_array_foreach(suggestions, i, q) (void)buf_printf(&t->text, &err, "\n- %s", json_string_value(q));
-    turn_reject(
-        t, err_name(ERR_LLM_UNAVAILABLE),
-        "No model is configured, and the built-in planner cannot read this. Use a model, "
-        "or `SQL: …` / `PYTHON: …`.");
+    json_array_foreach(suggestions, i, q)
+        (void)buf_printf(&t->text, &err, "\n- %s", json_string_value(q));
+    turn_reject(t, err_name(ERR_LLM_UNAVAILABLE),
+                "No model is configured, and the built-in planner cannot read this. Use a model, "
+                "or `SQL: …` / `PYTHON: …`.");
 }
 
 /* Nothing to plan with: says what can be done here. */
@@ -185,7 +194,8 @@ static void settle(struct turn *t)
     const json_t *answer = reading_answer(t->reading);
     const char *status = json_string_value(json_object_get(answer, "status"));
     if (t->planner_note && !str_eq(status, "answered")) {
-        turn_fail(t, &t->failure); /* it was only a second chance: the first failure is the one to tell */
+        /* it was only a second chance: the first failure is the one to tell */
+        turn_fail(t, &t->failure);
         return;
     }
     if (str_eq(status, "answered") && !t->planner_note && message_wants_python(t->message)) {
@@ -199,7 +209,8 @@ static void settle(struct turn *t)
     } else if (str_eq(status, "declined")) {
         declined(t, json_object_get(answer, "suggestions"));
     } else {
-        const char *message = json_string_value(json_object_get(json_object_get(answer, "error"), "message"));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(answer, "error"), "message"));
         struct err err = ERR_INIT;
         err_set(&err, ERR_INTERNAL, "%s", message ? message : "the question could not be planned");
         turn_fail(t, &err);
@@ -244,8 +255,10 @@ static void read_question(struct turn *t)
         turn_finish(t);
         return;
     }
-    struct nl_context context = { .previous_plan = c->last_plan, .previous_question = c->last_question };
-    if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading, &err) < 0) {
+    struct nl_context context = { .previous_plan = c->last_plan,
+                                  .previous_question = c->last_question };
+    if (reading_begin(c->catalog, t->message, c->last_plan ? &context : NULL, true, &t->reading,
+                      &err) < 0) {
         turn_fail(t, &err);
         return;
     }

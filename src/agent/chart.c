@@ -1,6 +1,6 @@
 /*
- * Which picture fits. Every column must find its place in it: at most one time, at most two categories, and numbers; a table
- * that is merely listed has more than that, and no picture.
+ * Which picture fits. Every column must find its place in it: at most one time, at most two
+ * categories, and numbers; a table that is merely listed has more than that, and no picture.
  */
 
 #include "agent/chart.h"
@@ -136,7 +136,8 @@ static bool name_rows(struct picture *p, const size_t category[2])
 
 static size_t column_named(const struct picture *p, const json_t *field)
 {
-    const char *name = json_is_string(field) ? json_string_value(field) : json_string_value(json_object_get(field, "field"));
+    const char *name = json_is_string(field) ? json_string_value(field) :
+                                               json_string_value(json_object_get(field, "field"));
     size_t i;
     json_t *column;
     json_array_foreach(p->columns, i, column)
@@ -149,7 +150,8 @@ static bool take_hint(struct picture *p, const json_t *hint)
 {
     static const char *const kinds[] = { "line", "bar", "point", "arc" };
     const json_t *mark = json_object_get(hint, "mark");
-    const char *name = json_is_string(mark) ? json_string_value(mark) : json_string_value(json_object_get(mark, "type"));
+    const char *name = json_is_string(mark) ? json_string_value(mark) :
+                                              json_string_value(json_object_get(mark, "type"));
     p->kind = NULL;
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         if (name && str_eq(name, kinds[i]))
@@ -160,12 +162,13 @@ static bool take_hint(struct picture *p, const json_t *hint)
         p->kind = name[0] == 'a' ? "line" : "point";
     p->x = column_named(p, json_object_get(hint, "x"));
     p->y = column_named(p, json_object_get(hint, "y"));
-    p->series = json_object_get(hint, "series") ? column_named(p, json_object_get(hint, "series")) : NONE;
+    p->series = json_object_get(hint, "series") ? column_named(p, json_object_get(hint, "series")) :
+                                                  NONE;
     if (!p->kind || p->x == NONE || p->y == NONE)
         return false;
     /* A line joins what follows in time; other things stand beside each other. */
-    if (str_eq(p->kind, "line") && shape_kind_of(p->result, p->x) != SHAPE_TIME && !is_steps(p, p->x) &&
-        !is_number_column(p, p->x))
+    if (str_eq(p->kind, "line") && shape_kind_of(p->result, p->x) != SHAPE_TIME &&
+        !is_steps(p, p->x) && !is_number_column(p, p->x))
         p->kind = "bar";
     size_t x = p->x, series = p->series, both[2] = { x, series };
     if (str_eq(p->kind, "bar") && series != NONE && name_rows(p, both))
@@ -242,8 +245,8 @@ static bool choose(struct picture *p)
     p->x = at.number[0];
     p->y = at.number[1];
     /* A whole number that counts upwards is a group of its own: 1 item, 2 items, 3 items. */
-    p->kind = shape_kind_of(p->result, p->x) == SHAPE_INTEGER && at.n_numbers == 2 && p->n_rows <= NAMED_BY_KEY_MAX &&
-                      is_rising(p, p->x) ?
+    p->kind = shape_kind_of(p->result, p->x) == SHAPE_INTEGER && at.n_numbers == 2 &&
+                      p->n_rows <= NAMED_BY_KEY_MAX && is_rising(p, p->x) ?
                   "bar" :
                   "point";
     return at.n_numbers <= 3 && fits(p);
@@ -315,8 +318,11 @@ static json_t *encode(const struct picture *p)
         return encoding;
     }
     bool bar = str_eq(p->kind, "bar");
-    x = channel(p, p->x, bar && shape_kind_of(p->result, p->x) == SHAPE_TIME ? "ordinal" : type_of(p, p->x, true));
-    if (!str_eq(json_string_value(json_object_get(x, "type")), "temporal") && !str_eq(p->kind, "point"))
+    x = channel(p, p->x,
+                bar && shape_kind_of(p->result, p->x) == SHAPE_TIME ? "ordinal" :
+                                                                      type_of(p, p->x, true));
+    if (!str_eq(json_string_value(json_object_get(x, "type")), "temporal") &&
+        !str_eq(p->kind, "point"))
         json_object_set_new(x, "sort", json_null()); /* in the order of the rows */
     if (bar && has_long_labels(p))
         json_object_set_new(x, "axis", json_pack("{s:i}", "labelAngle", -40));
@@ -344,18 +350,21 @@ json_t *chart_suggest(const json_t *result, const json_t *hint)
     size_t i;
     json_t *column;
     p.n_rows = json_array_size(p.rows);
-    if (p.n_rows < 2 || p.n_rows > CHART_ROWS_MAX || json_is_object(json_object_get(result, "error")))
+    if (p.n_rows < 2 || p.n_rows > CHART_ROWS_MAX ||
+        json_is_object(json_object_get(result, "error")))
         return NULL;
     json_array_foreach(p.columns, i, column)
-        if (!json_is_string(column) || json_string_length(column) == 0 || json_string_length(column) > FIELD_MAX_BYTES)
+        if (!json_is_string(column) || json_string_length(column) == 0 ||
+            json_string_length(column) > FIELD_MAX_BYTES)
             return NULL;
     if (!take_hint(&p, hint) && !choose(&p))
         return NULL;
-    json_t *meta = json_pack("{s:s, s:O, s:O}", "kind", p.kind, "x", json_array_get(p.columns, p.x), "y",
-                             json_array_get(p.columns, p.y));
+    json_t *meta = json_pack("{s:s, s:O, s:O}", "kind", p.kind, "x", json_array_get(p.columns, p.x),
+                             "y", json_array_get(p.columns, p.y));
     if (p.series != NONE)
         json_object_set(meta, "series", json_array_get(p.columns, p.series));
-    return json_pack("{s:s, s:o, s:{s:s}, s:{s:s, s:b}, s:o, s:o}", "$schema", "https://vega.github.io/schema/vega-lite/v5.json",
-                     "title", title_of(&p), "data", "name", "result", "mark", "type", p.kind, "tooltip", 1, "encoding",
+    return json_pack("{s:s, s:o, s:{s:s}, s:{s:s, s:b}, s:o, s:o}", "$schema",
+                     "https://vega.github.io/schema/vega-lite/v5.json", "title", title_of(&p),
+                     "data", "name", "result", "mark", "type", p.kind, "tooltip", 1, "encoding",
                      encode(&p), "usermeta", meta);
 }

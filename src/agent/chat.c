@@ -1,6 +1,7 @@
 /*
- * Chats in memory. One is there while somebody holds it, while a turn of it waits or runs, or while its kernel lives; otherwise it is only
- * in the store, and chat_open() brings it back with the newest part of its history.
+ * Chats in memory. One is there while somebody holds it, while a turn of it waits or runs, or while
+ * its kernel lives; otherwise it is only in the store, and chat_open() brings it back with the
+ * newest part of its history.
  */
 
 #include <errno.h>
@@ -102,10 +103,12 @@ static int find_data(struct chat *c, bool keep_kernel, struct err *err)
 
 static bool same_ids(const json_t *a, const json_t *b)
 {
-    return json_array_size(a) == json_array_size(b) && (json_array_size(a) == 0 || json_equal(a, b));
+    return json_array_size(a) == json_array_size(b) &&
+           (json_array_size(a) == 0 || json_equal(a, b));
 }
 
-int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads, struct err *err)
+int chat_replace_data(struct chat *c, const json_t *datasets, const json_t *uploads,
+                      struct err *err)
 {
     if (c->has_data && same_ids(c->datasets, datasets) && same_ids(c->uploads, uploads))
         return 0;
@@ -253,7 +256,8 @@ static const struct data_user data_user = { .ready = data_ready,
                                             .changed = refresh_all,
                                             .thread_changed = thread_changed };
 
-bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE], const char **ret_note)
+bool chat_file_place(const struct chat *c, const char *path, char ret[KERNEL_PLACE_SIZE],
+                     const char **ret_note)
 {
     *ret_note = NULL;
     for (size_t i = 0; c->has_data && i < c->data.n_files; i++)
@@ -408,7 +412,10 @@ bool chat_is_busy(const struct chat *c)
     return c->turns != NULL;
 }
 
-/* Cut in blocks of half the window: in between, what a model is told only grows, and its provider's cache holds. */
+/*
+ * Cut in blocks of half the window: in between, what a model is told only grows, and its provider's
+ * cache holds.
+ */
 void chat_remember(struct chat *c, const char *role, const char *content, const json_t *calls)
 {
     size_t keep = (size_t)c->agent->env.cfg->thread_history_window,
@@ -460,13 +467,14 @@ void chat_warm(struct chat *c, int64_t wait_ms, void (*done)(void *arg, bool is_
     thread_kernel_when_ready(c->kernel, wait_ms, done, arg);
 }
 
-int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg, struct kernel_file_op **ret,
-                   struct err *err)
+int chat_read_file(struct chat *c, const char *path, int64_t offset, kernel_file_fn done, void *arg,
+                   struct kernel_file_op **ret, struct err *err)
 {
     return thread_kernel_read_file(c->kernel, path, offset, done, arg, ret, err);
 }
 
-int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret, struct err *err)
+int chat_list_files(struct chat *c, kernel_list_fn done, void *arg, struct kernel_file_op **ret,
+                    struct err *err)
 {
     return thread_kernel_list_files(c->kernel, done, arg, ret, err);
 }
@@ -516,7 +524,8 @@ static void on_created(const struct err *err, int64_t value, void *arg)
     open_end(o, c, err);
 }
 
-int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg, struct err *err)
+int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, void *arg,
+                struct err *err)
 {
     char id[THREAD_ID_MAX + 1];
     if (spec->thread_id) {
@@ -545,9 +554,12 @@ int chat_create(struct agent *a, const struct chat_spec *spec, chat_fn done, voi
     } else if (r == 0) {
         auto_free char *datasets = json_to_str(spec->datasets ? spec->datasets : json_null());
         auto_free char *uploads = json_to_str(spec->uploads ? spec->uploads : json_null());
-        struct thread record = { .thread_id = id, .owner = spec->owner, .title = spec->title,
+        struct thread record = { .thread_id = id,
+                                 .owner = spec->owner,
+                                 .title = spec->title,
                                  .datasets_json = spec->datasets ? datasets : NULL,
-                                 .uploads_json = spec->uploads ? uploads : NULL, .state = "open",
+                                 .uploads_json = spec->uploads ? uploads : NULL,
+                                 .state = "open",
                                  .forked_from = spec->forked_from };
         auto_free char *terms = c->terms ? json_to_str(c->terms->config) : NULL;
         if (c->terms) {
@@ -682,7 +694,9 @@ static void on_record(const struct err *err, const struct store_page *page, void
         if (r == -ERR_NOT_FOUND)
             r = 0; /* its data is gone, its history is not: the next turn says so */
     }
-    struct store_query query = { .owner = o->owner, .thread_id = o->id, .limit = (int)a->env.cfg->thread_history_window };
+    struct store_query query = { .owner = o->owner,
+                                 .thread_id = o->id,
+                                 .limit = (int)a->env.cfg->thread_history_window };
     o->chat = c;
     if (r == 0)
         r = store_list(a->env.store, RECORD_MESSAGE, &query, on_history, o, &why);
@@ -692,7 +706,8 @@ static void on_record(const struct err *err, const struct store_page *page, void
     }
 }
 
-int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg, struct err *err)
+int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn done, void *arg,
+              struct err *err)
 {
     int r = thread_id_check(thread_id, err);
     if (r < 0)
@@ -719,11 +734,14 @@ int chat_open(struct agent *a, const char *owner, const char *thread_id, chat_fn
     return r;
 }
 
-int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done, void *arg, struct err *err)
+int chat_delete(struct agent *a, const char *owner, const char *thread_id, store_done_fn done,
+                void *arg, struct err *err)
 {
     struct chat *c = chat_find(a, owner, thread_id);
     keeper_remove_images(a, owner, thread_id);
-    int r = a->env.store ? store_remove(a->env.store, RECORD_THREAD, owner, thread_id, done, arg, err) : 0;
+    int r = a->env.store ?
+                store_remove(a->env.store, RECORD_THREAD, owner, thread_id, done, arg, err) :
+                0;
     if (r == 0 && c) {
         chat_ref(c);
         c->deleted = true;

@@ -195,8 +195,7 @@ int chat_checkpoint(struct chat *c, const char *name, chat_checkpoint_fn done, v
     int r = check_number(c, err);
     struct checkpointing *k = r == 0 ? begin(c, name, done, arg) : NULL;
     if (r == 0)
-        r = k ? chat_take_image(c, on_image, k, err) :
-                err_set(err, ERR_NO_MEMORY, "out of memory");
+        r = k ? chat_take_image(c, on_image, k, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r < 0 && k)
         checkpointing_free(k);
     return r;

@@ -1,14 +1,15 @@
 /*
  * Figures in a text against figures in results.
  *
- * All that the results and the question hold goes into three sorted lists: the numbers themselves; what two of them give
- * (sums, differences, ratios); and what two of them give as a percentage. A figure of the text is looked up with the tolerance
- * that its own digits imply: "1.2k" is anything that rounds to it. Signs are ignored: "fell by 12" is -12.
+ * All that the results and the question hold goes into three sorted lists: the numbers themselves;
+ * what two of them give (sums, differences, ratios); and what two of them give as a percentage. A
+ * figure of the text is looked up with the tolerance that its own digits imply: "1.2k" is anything
+ * that rounds to it. Signs are ignored: "fell by 12" is -12.
  *
- * Pairs are taken where a person would take them: within a row, within a column (all pairs of a short one; of a long one each
- * cell with its neighbour, the ends and the extremes), in a result that is small altogether, between results of one row, and in a line
- * that was printed or said.
- * Any two of thousands of cells would bear out anything.
+ * Pairs are taken where a person would take them: within a row, within a column (all pairs of a
+ * short one; of a long one each cell with its neighbour, the ends and the extremes), in a result
+ * that is small altogether, between results of one row, and in a line that was printed or said. Any
+ * two of thousands of cells would bear out anything.
  */
 
 #include "agent/claims.h"
@@ -49,7 +50,10 @@ static bool is_word(const char *p, const char *word)
     return strncasecmp(p, word, n) == 0 && !isalpha((unsigned char)p[n]);
 }
 
-/* "1,234,567.89": digits, groups of three, a fraction, an exponent. Returns its length; 0 if there is none at p. */
+/*
+ * "1,234,567.89": digits, groups of three, a fraction, an exponent. Returns its length; 0 if there
+ * is none at p.
+ */
 static size_t read_digits(const char *p, struct figure *ret)
 {
     char digits[64];
@@ -80,7 +84,8 @@ static size_t read_digits(const char *p, struct figure *ret)
             last = k + 1;
     ret->round_unit = places > 0 || last == 0 ? ret->unit : pow(10, (double)(whole - last));
     if ((p[i] == 'e' || p[i] == 'E') &&
-        (isdigit((unsigned char)p[i + 1]) || ((p[i + 1] == '-' || p[i + 1] == '+') && isdigit((unsigned char)p[i + 2])))) {
+        (isdigit((unsigned char)p[i + 1]) ||
+         ((p[i + 1] == '-' || p[i + 1] == '+') && isdigit((unsigned char)p[i + 2])))) {
         char *end;
         double power = strtod(p + i + 1, &end);
         if (fabs(power) < 300) {
@@ -122,14 +127,18 @@ static size_t read_suffix(const char *p, struct figure *f)
     return 0;
 }
 
-/* The first figure at or after `at`; false if there is none. Digits of a name ("Q3", "SEN-001") are passed over if asked. */
+/*
+ * The first figure at or after `at`; false if there is none. Digits of a name ("Q3", "SEN-001") are
+ * passed over if asked.
+ */
 static bool next_figure(const char *text, size_t at, bool skip_names, struct figure *ret)
 {
     for (; text[at]; at++) {
         if (!isdigit((unsigned char)text[at]))
             continue;
         bool in_name = at > 0 && (isalpha((unsigned char)text[at - 1]) || text[at - 1] == '_');
-        if (at > 1 && (text[at - 1] == '-' || text[at - 1] == '_') && isalpha((unsigned char)text[at - 2]))
+        if (at > 1 && (text[at - 1] == '-' || text[at - 1] == '_') &&
+            isalpha((unsigned char)text[at - 2]))
             in_name = true;
         *ret = (struct figure){ .start = at };
         size_t n = read_digits(text + at, ret);
@@ -229,7 +238,8 @@ static void add_date(struct known *k, const char *s)
     if (!shape_is_date(s) && !(strlen(s) == 7 && s[4] == '-' && strspn(s, "0123456789-") == 7))
         return;
     if (k->n_dates < DATES_MAX)
-        k->dates[k->n_dates++] = (struct date){ atoi(s), atoi(s + 5), strlen(s) >= 10 ? atoi(s + 8) : 0 };
+        k->dates[k->n_dates++] = (struct date){ atoi(s), atoi(s + 5),
+                                                strlen(s) >= 10 ? atoi(s + 8) : 0 };
 }
 
 /* Every number in a text, those in names too. */
@@ -250,11 +260,16 @@ static void add_text(struct known *k, const char *s)
 static void add_dates(struct known *k, const char *s)
 {
     for (const char *p = s; (p = strchr(p, '-')); p++)
-        if (p - s >= 4 && strspn(p - 4, "0123456789") == 4 && strspn(p + 1, "0123456789") == 2 && k->n_dates < DATES_MAX)
-            k->dates[k->n_dates++] = (struct date){ atoi(p - 4), atoi(p + 1), p[3] == '-' ? atoi(p + 4) : 0 };
+        if (p - s >= 4 && strspn(p - 4, "0123456789") == 4 && strspn(p + 1, "0123456789") == 2 &&
+            k->n_dates < DATES_MAX)
+            k->dates[k->n_dates++] = (struct date){ atoi(p - 4), atoi(p + 1),
+                                                    p[3] == '-' ? atoi(p + 4) : 0 };
 }
 
-/* What code printed, or somebody said: its figures, and what those of one line, or of a short text, give together. */
+/*
+ * What code printed, or somebody said: its figures, and what those of one line, or of a short text,
+ * give together.
+ */
 static void add_said(struct known *k, const char *s)
 {
     double all[SHORT_CELLS], line[ROW_CELLS];
@@ -318,7 +333,8 @@ static void add_column(struct known *k, const json_t *rows, size_t column)
 
 static void add_result(struct known *k, const json_t *result)
 {
-    const json_t *rows = json_object_get(result, "rows"), *columns = json_object_get(result, "columns");
+    const json_t *rows = json_object_get(result, "rows"),
+                 *columns = json_object_get(result, "columns");
     size_t i, c, n_columns = json_array_size(columns), n_small = 0;
     double small[SHORT_CELLS], cells[ROW_CELLS], v;
     json_t *row, *cell, *name;
@@ -356,8 +372,10 @@ static void add_result(struct known *k, const json_t *result)
         all_pairs(k, small, n_small);
     for (c = 0; c < n_columns; c++)
         add_column(k, rows, c);
-    const char *printed[] = { json_string_value(json_object_get(result, "stdout")), json_string_value(json_object_get(result, "stderr")),
-                              json_string_value(json_object_get(json_object_get(result, "value"), "text")) };
+    const char *printed[] = { json_string_value(json_object_get(result, "stdout")),
+                              json_string_value(json_object_get(result, "stderr")),
+                              json_string_value(
+                                  json_object_get(json_object_get(result, "value"), "text")) };
     for (i = 0; i < ARRAY_SIZE(printed); i++)
         if (printed[i])
             add_said(k, printed[i]);
@@ -382,15 +400,18 @@ static void add_between(struct known *k, const json_t *const *results, size_t n)
 
 /* ---- judging ---- */
 
-static const char *const months[] = { "jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec" };
+static const char *const months[] = { "jan", "feb", "mar", "apr", "may", "jun",
+                                      "jul", "aug", "sep", "oct", "nov", "dec" };
 
 /* The month whose name is the word of n letters at p; 0 if none. */
 static int month_at(const char *p, size_t n)
 {
-    static const char *const names[] = { "january", "february", "march",     "april",   "may",      "june",
-                                         "july",    "august",   "september", "october", "november", "december" };
+    static const char *const names[] = { "january",   "february", "march",    "april",
+                                         "may",       "june",     "july",     "august",
+                                         "september", "october",  "november", "december" };
     for (int i = 0; i < 12; i++)
-        if ((n == 3 && strncasecmp(p, months[i], 3) == 0) || (n == 4 && i == 8 && strncasecmp(p, "sept", 4) == 0) ||
+        if ((n == 3 && strncasecmp(p, months[i], 3) == 0) ||
+            (n == 4 && i == 8 && strncasecmp(p, "sept", 4) == 0) ||
             (n == strlen(names[i]) && strncasecmp(p, names[i], n) == 0))
             return i + 1;
     return 0;
@@ -419,17 +440,20 @@ static int month_beside(const char *text, const struct figure *f)
 static bool has_date(const struct known *k, int year, int month, int day)
 {
     for (size_t i = 0; i < k->n_dates; i++)
-        if ((!year || k->dates[i].year == year) && (!month || k->dates[i].month == month) && (!day || k->dates[i].day == day))
+        if ((!year || k->dates[i].year == year) && (!month || k->dates[i].month == month) &&
+            (!day || k->dates[i].day == day))
             return true;
     return false;
 }
 
 static bool is_hedged(const char *text, size_t start)
 {
-    static const char *const words[] = { "about", "around", "roughly", "approximately", "nearly", "almost",
-                                         "over",  "under",  "than",    "some",          "circa",  "~" };
+    static const char *const words[] = { "about",  "around", "roughly", "approximately",
+                                         "nearly", "almost", "over",    "under",
+                                         "than",   "some",   "circa",   "~" };
     /* Past the sign of a currency, and one word back. */
-    while (start > 0 && !isalnum((unsigned char)text[start - 1]) && text[start - 1] != ' ' && text[start - 1] != '~')
+    while (start > 0 && !isalnum((unsigned char)text[start - 1]) && text[start - 1] != ' ' &&
+           text[start - 1] != '~')
         start--;
     while (start > 0 && text[start - 1] == ' ')
         start--;
@@ -457,7 +481,9 @@ static bool is_numbering(const char *text, const struct figure *f, const struct 
         if ((at == 0 || text[at - 1] == '\n') && behind[1] != '\0')
             return true;
     }
-    if ((is_word(behind, "st") || is_word(behind, "nd") || is_word(behind, "rd") || is_word(behind, "th")) && f->n_digits <= 4)
+    if ((is_word(behind, "st") || is_word(behind, "nd") || is_word(behind, "rd") ||
+         is_word(behind, "th")) &&
+        f->n_digits <= 4)
         return true;
     if (start > 0 && text[start - 1] == '#')
         return true;
@@ -466,7 +492,8 @@ static bool is_numbering(const char *text, const struct figure *f, const struct 
         start--;
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         size_t n = strlen(words[i]);
-        if (start >= n && strncasecmp(text + start - n, words[i], n) == 0 && f->value <= (double)MAX_OF(k->most_rows, (size_t)1))
+        if (start >= n && strncasecmp(text + start - n, words[i], n) == 0 &&
+            f->value <= (double)MAX_OF(k->most_rows, (size_t)1))
             return true;
     }
     return false;
@@ -474,21 +501,25 @@ static bool is_numbering(const char *text, const struct figure *f, const struct 
 
 static bool is_founded(const char *text, const struct figure *f, const struct known *k)
 {
-    double half = f->unit / 2, slack = is_hedged(text, f->start) ? MAX_OF(f->round_unit, half) : half;
+    double half = f->unit / 2,
+           slack = is_hedged(text, f->start) ? MAX_OF(f->round_unit, half) : half;
     int month = f->is_integer && !f->percent ? month_beside(text, f) : 0;
     if (is_numbering(text, f, k) || has_near(&k->direct, f->value, slack))
         return true;
     if (month && f->value >= 1 && f->value <= 31)
         return has_date(k, 0, month, (int)f->value);
-    if (f->is_integer && !f->percent && f->n_digits == 4 && f->len == 4 && f->value >= 1000 && has_date(k, (int)f->value, 0, 0))
+    if (f->is_integer && !f->percent && f->n_digits == 4 && f->len == 4 && f->value >= 1000 &&
+        has_date(k, (int)f->value, 0, 0))
         return true;
     if (f->percent) {
         if (f->value == 100)
             return true;
-        return has_near(&k->direct, f->value / 100, slack / 100) || has_near(&k->percent, f->value, slack);
+        return has_near(&k->direct, f->value / 100, slack / 100) ||
+               has_near(&k->percent, f->value, slack);
     }
     /* Rounded to one digit, some ratio of two cells is any number. */
-    if (has_near(&k->derived, f->value, f->n_digits == 1 && f->is_integer && !f->has_scale ? f->unit / 20 : slack))
+    if (has_near(&k->derived, f->value,
+                 f->n_digits == 1 && f->is_integer && !f->has_scale ? f->unit / 20 : slack))
         return true;
     /* "5m" may be metres: then it is five. */
     return f->scale_is_letter && has_near(&k->direct, f->plain, f->plain_unit / 2);
@@ -526,13 +557,15 @@ static bool holds_text(const json_t *j, const char *needle)
     return false;
 }
 
-static bool stamp_is_founded(const char *stamp, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
+static bool stamp_is_founded(const char *stamp, const json_t *const *results, size_t n,
+                             const char *const *texts, size_t n_texts)
 {
     for (size_t i = 0; i < n_texts; i++)
         if (texts[i] && strstr(texts[i], stamp))
             return true;
     for (size_t i = 0; i < n; i++) {
-        const json_t *printed[] = { json_object_get(results[i], "rows"), json_object_get(results[i], "stdout"),
+        const json_t *printed[] = { json_object_get(results[i], "rows"),
+                                    json_object_get(results[i], "stdout"),
                                     json_object_get(json_object_get(results[i], "value"), "text") };
         for (size_t j = 0; j < ARRAY_SIZE(printed); j++)
             if (holds_text(printed[j], stamp))
@@ -541,7 +574,10 @@ static bool stamp_is_founded(const char *stamp, const json_t *const *results, si
     return false;
 }
 
-/* Where code or an address that begins at `at` ends; `at` itself if none does. A number between backticks is no code. */
+/*
+ * Where code or an address that begins at `at` ends; `at` itself if none does. A number between
+ * backticks is no code.
+ */
 static size_t skip_code(const char *text, size_t at)
 {
     const char *p = text + at, *end;
@@ -559,7 +595,8 @@ static size_t skip_code(const char *text, size_t at)
     return at;
 }
 
-static void gather(struct known *k, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
+static void gather(struct known *k, const json_t *const *results, size_t n,
+                   const char *const *texts, size_t n_texts)
 {
     k->direct.max = CELLS_MAX;
     k->derived.max = k->percent.max = DERIVED_MAX;
@@ -582,7 +619,8 @@ struct claims {
     size_t n, n_texts;
 };
 
-struct claims *claims_open(const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
+struct claims *claims_open(const json_t *const *results, size_t n, const char *const *texts,
+                           size_t n_texts)
 {
     struct claims *c = calloc(1, sizeof(*c));
     if (!c)
@@ -643,15 +681,16 @@ json_t *claims_check(const struct claims *c, const char *text)
         if (!founded) {
             auto_free char *copy = strndup(text + f.start, f.len);
             if (copy)
-                json_array_append_new(
-                    out, json_pack("{s:s, s:f, s:I}", "text", copy, "value", f.value, "offset", (json_int_t)f.start));
+                json_array_append_new(out, json_pack("{s:s, s:f, s:I}", "text", copy, "value",
+                                                     f.value, "offset", (json_int_t)f.start));
         }
         at = f.start + MAX_OF(f.len, (size_t)1);
     }
     return out;
 }
 
-json_t *claims_unfounded(const char *text, const json_t *const *results, size_t n, const char *const *texts, size_t n_texts)
+json_t *claims_unfounded(const char *text, const json_t *const *results, size_t n,
+                         const char *const *texts, size_t n_texts)
 {
     struct claims *c = claims_open(results, n, texts, n_texts);
     json_t *out = c ? claims_check(c, text) : NULL;

@@ -76,13 +76,15 @@ static size_t skip_space(struct span t, size_t i)
 }
 
 /*
- * Copies the object that t begins with, up to its end, without commas before brackets and with raw control characters in strings
- * escaped. An object that does not end is closed behind its last whole member, and *ret_cut is set. *ret_used: bytes of t.
+ * Copies the object that t begins with, up to its end, without commas before brackets and with raw
+ * control characters in strings escaped. An object that does not end is closed behind its last
+ * whole member, and *ret_cut is set. *ret_used: bytes of t.
  */
 static int mend(struct span t, struct buf *b, bool *ret_cut, size_t *ret_used, struct err *err)
 {
     char open[JSON_MAX_DEPTH];
-    size_t depth = 0, whole = 0;              /* whole: length of b behind the last member that is certain */
+    /* whole: length of b behind the last member that is certain */
+    size_t depth = 0, whole = 0;
     bool in_string = false, is_value = false; /* is_value: behind a colon of the object itself */
     int r = 0;
     *ret_cut = false;
@@ -114,7 +116,8 @@ static int mend(struct span t, struct buf *b, bool *ret_cut, size_t *ret_used, s
         }
         if (c == '{' || c == '[') {
             if (depth == JSON_MAX_DEPTH)
-                return err_set(err, ERR_VALIDATION, "the JSON nests deeper than %d", JSON_MAX_DEPTH);
+                return err_set(err, ERR_VALIDATION, "the JSON nests deeper than %d",
+                               JSON_MAX_DEPTH);
             open[depth++] = c;
         }
         if (c == '}' || c == ']') {
@@ -164,7 +167,8 @@ static int find_value(struct span t, json_t **ret, bool *ret_cut, struct err *er
     *ret_cut = false;
     if (json_parse(t.s, t.len, ret, &first) >= 0)
         return 0;
-    if (next_block(t, 0, &block) && !next_block(t, block.end, &other) && is_language(block.language, json_names) &&
+    if (next_block(t, 0, &block) && !next_block(t, block.end, &other) &&
+        is_language(block.language, json_names) &&
         memchr(t.s, '{', t.len) >= (const void *)(t.s + block.start)) {
         if (json_parse(block.body.s, block.body.len, ret, &first) >= 0)
             return 0;
@@ -198,7 +202,10 @@ static const char *type_of(const json_t *schema)
     return NULL;
 }
 
-/* What the text of a string stands for, if the schema wants something else; NULL if that is not certain. */
+/*
+ * What the text of a string stands for, if the schema wants something else; NULL if that is not
+ * certain.
+ */
 static json_t *from_text(const char *s, size_t len, const char *type)
 {
     struct span t = trim((struct span){ s, len });
@@ -206,8 +213,10 @@ static json_t *from_text(const char *s, size_t len, const char *type)
     json_t *v = NULL;
     if (t.len == 0 || json_parse(t.s, t.len, &v, &ignored) < 0)
         return NULL;
-    bool fits = (str_eq(type, "integer") && json_is_integer(v)) || (str_eq(type, "number") && json_is_number(v)) ||
-                (str_eq(type, "boolean") && json_is_boolean(v)) || (str_eq(type, "array") && json_is_array(v)) ||
+    bool fits = (str_eq(type, "integer") && json_is_integer(v)) ||
+                (str_eq(type, "number") && json_is_number(v)) ||
+                (str_eq(type, "boolean") && json_is_boolean(v)) ||
+                (str_eq(type, "array") && json_is_array(v)) ||
                 (str_eq(type, "object") && json_is_object(v));
     if (!fits)
         json_decref(TAKE_PTR(v));
@@ -228,8 +237,8 @@ static void set_types(json_t *object, const json_t *schema, int depth)
             continue;
         if (json_is_string(v) && !str_eq(type, "string"))
             better = from_text(json_string_value(v), json_string_length(v), type);
-        else if (json_is_real(v) && str_eq(type, "integer") && json_real_value(v) == floor(json_real_value(v)) &&
-                 fabs(json_real_value(v)) < 1e15)
+        else if (json_is_real(v) && str_eq(type, "integer") &&
+                 json_real_value(v) == floor(json_real_value(v)) && fabs(json_real_value(v)) < 1e15)
             better = json_integer((json_int_t)json_real_value(v));
         if (better)
             json_object_set_new(object, key, better);
@@ -250,7 +259,9 @@ static const char *only_required_text(const json_t *schema)
     const char *name = json_string_value(json_array_get(required, 0));
     if (json_array_size(required) != 1 || !name)
         return NULL;
-    return str_eq(type_of(json_object_get(json_object_get(schema, "properties"), name)), "string") ? name : NULL;
+    return str_eq(type_of(json_object_get(json_object_get(schema, "properties"), name)), "string") ?
+               name :
+               NULL;
 }
 
 static int check_required(const json_t *object, const json_t *schema, bool cut, struct err *err)
@@ -261,14 +272,18 @@ static int check_required(const json_t *object, const json_t *schema, bool cut, 
         const char *key = json_string_value(name);
         if (key && !json_object_get(object, key))
             return err_set(err, ERR_VALIDATION,
-                           cut ? "the text was cut off before '%.200s' was complete" : "'%.200s' is required", key);
+                           cut ? "the text was cut off before '%.200s' was complete" :
+                                 "'%.200s' is required",
+                           key);
     }
     return 0;
 }
 
 static int check_size(size_t len, struct err *err)
 {
-    return len <= COERCE_MAX_BYTES ? 0 : err_set(err, ERR_TOO_LARGE, "the text has more than %u bytes", COERCE_MAX_BYTES);
+    return len <= COERCE_MAX_BYTES ?
+               0 :
+               err_set(err, ERR_TOO_LARGE, "the text has more than %u bytes", COERCE_MAX_BYTES);
 }
 
 /* {"arguments": {…}} where the schema knows no such member. */
@@ -277,7 +292,8 @@ static json_t *unwrap_arguments(json_t *object, const json_t *schema)
     static const char *const names[] = { "arguments", "parameters", "input", "args" };
     for (size_t i = 0; i < ARRAY_SIZE(names) && json_object_size(object) == 1; i++) {
         json_t *inner = json_object_get(object, names[i]);
-        if (json_is_object(inner) && schema && !json_object_get(json_object_get(schema, "properties"), names[i])) {
+        if (json_is_object(inner) && schema &&
+            !json_object_get(json_object_get(schema, "properties"), names[i])) {
             json_incref(inner);
             json_decref(object);
             return inner;
@@ -303,14 +319,16 @@ int coerce_object(const char *text, size_t len, const json_t *schema, json_t **r
         const char *name = only_required_text(schema);
         /* Text that may be JSON is; otherwise it is what the one member should say. */
         if (inner.len > 0 && (inner.s[0] == '{' || inner.s[0] == '"' || inner.s[0] == '`') &&
-            find_value(inner, &held, &cut, &ignored) >= 0 && (json_is_object(held) || json_is_string(held)) && !cut) {
+            find_value(inner, &held, &cut, &ignored) >= 0 &&
+            (json_is_object(held) || json_is_string(held)) && !cut) {
             json_decref(v);
             v = held;
         } else {
             json_decref(held);
             cut = false;
             if (!name)
-                return err_set(err, ERR_VALIDATION, "the arguments must be a JSON object, not a string");
+                return err_set(err, ERR_VALIDATION,
+                               "the arguments must be a JSON object, not a string");
             v = json_pack("{s:o}", name, v);
             if (!v)
                 return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -319,7 +337,8 @@ int coerce_object(const char *text, size_t len, const json_t *schema, json_t **r
     if (r < 0)
         return r;
     if (!json_is_object(v))
-        return err_set(err, ERR_VALIDATION, "the arguments must be a JSON object, not %s", json_type_name(v));
+        return err_set(err, ERR_VALIDATION, "the arguments must be a JSON object, not %s",
+                       json_type_name(v));
     if (schema) {
         v = unwrap_arguments(v, schema);
         set_types(v, schema, 0);
@@ -367,14 +386,16 @@ static json_t *code_of(const char *s)
     return t.len ? json_text(t.s, t.len) : NULL;
 }
 
-static int make_draft(const char *mode, const char *member, json_t *value, const char *message, json_t **ret, struct err *err)
+static int make_draft(const char *mode, const char *member, json_t *value, const char *message,
+                      json_t **ret, struct err *err)
 {
     json_t *out = json_pack("{s:s, s:s}", "mode", mode, "message", message ? message : "");
     if (member && value)
         json_object_set_new(out, member, value);
     if (!out || (member && !value)) {
         json_decref(out);
-        return err_set(err, ERR_VALIDATION, "mode '%s' needs '%s', and it is empty", mode, member ? member : "");
+        return err_set(err, ERR_VALIDATION, "mode '%s' needs '%s', and it is empty", mode,
+                       member ? member : "");
     }
     *ret = out;
     return 0;
@@ -390,7 +411,8 @@ static json_t *plan_of(json_t *object)
         return from_text(json_string_value(plan), json_string_length(plan), "object");
     if (json_is_object(plan))
         return json_incref(plan);
-    bool bare = json_is_string(json_object_get(object, "table")) && !json_object_get(object, "sql") &&
+    bool bare = json_is_string(json_object_get(object, "table")) &&
+                !json_object_get(object, "sql") &&
                 (json_object_get(object, "select") || json_object_get(object, "dataset_id") ||
                  json_object_get(object, "group_by"));
     return bare ? json_incref(object) : NULL;
@@ -398,11 +420,13 @@ static json_t *plan_of(json_t *object)
 
 static int draft_of_object(json_t *object, json_t **ret, struct err *err)
 {
-    static const char *const modes[] = { "query_mode", "mode", "query_type", NULL }, *const sqls[] = { "sql", "query", NULL },
+    static const char *const modes[] = { "query_mode", "mode", "query_type", NULL },
+                             *const sqls[] = { "sql", "query", NULL },
                              *const pythons[] = { "python_code", "python", "code", NULL },
-                             *const messages[] = { "assistant_message", "message", "answer", "response", NULL };
-    const char *mode = text_member(object, modes), *sql = text_member(object, sqls), *python = text_member(object, pythons),
-               *message = text_member(object, messages);
+                             *const messages[] = { "assistant_message", "message", "answer",
+                                                   "response", NULL };
+    const char *mode = text_member(object, modes), *sql = text_member(object, sqls),
+               *python = text_member(object, pythons), *message = text_member(object, messages);
     auto_json json_t *plan = plan_of(object);
     int n = (plan != NULL) + (sql != NULL) + (python != NULL);
     if (mode && str_ieq(mode, "chat")) {
@@ -412,7 +436,8 @@ static int draft_of_object(json_t *object, json_t **ret, struct err *err)
     }
     if (mode && !str_ieq(mode, "plan") && !str_ieq(mode, "sql") && !str_ieq(mode, "python")) {
         char shown[STR_SHOWN_SIZE];
-        return err_set(err, ERR_VALIDATION, "'query_mode' is '%s'; it must be plan, sql, python or chat",
+        return err_set(err, ERR_VALIDATION,
+                       "'query_mode' is '%s'; it must be plan, sql, python or chat",
                        str_show(mode, strlen(mode), shown, sizeof(shown)));
     }
     if (mode ? str_ieq(mode, "plan") && plan : n == 1 && plan != NULL)
@@ -429,12 +454,14 @@ static int draft_of_object(json_t *object, json_t **ret, struct err *err)
                      make_draft("python", "python_code", code_of(python), message, ret, err);
     }
     if (mode)
-        return err_set(err, ERR_VALIDATION, "mode '%s' needs '%s'", mode, str_ieq(mode, "python") ? "python_code" : mode);
+        return err_set(err, ERR_VALIDATION, "mode '%s' needs '%s'", mode,
+                       str_ieq(mode, "python") ? "python_code" : mode);
     if (n == 0 && message)
         return make_draft("chat", NULL, NULL, message, ret, err);
-    return err_set(err, ERR_VALIDATION,
-                   n ? "'query_mode' is needed to tell which of plan, sql and python_code is meant" :
-                       "the object has none of plan, sql, python_code and assistant_message");
+    return err_set(
+        err, ERR_VALIDATION,
+        n ? "'query_mode' is needed to tell which of plan, sql and python_code is meant" :
+            "the object has none of plan, sql, python_code and assistant_message");
 }
 
 /* The object inside {"parsed": …} and the like. Takes the reference and gives one. */
@@ -476,13 +503,14 @@ static char *text_around(struct span t, const struct block *block)
 /* 1: it was one, and *ret is set; 0: it is no such text. */
 static int draft_of_blocks(struct span t, json_t **ret, struct err *err)
 {
-    static const char *const sql[] = { "sql", "duckdb", "postgresql", "sqlite", NULL }, *const python[] = { "python", "py",
-                                                                                                            "python3", NULL };
+    static const char *const sql[] = { "sql", "duckdb", "postgresql", "sqlite", NULL },
+                             *const python[] = { "python", "py", "python3", NULL };
     struct block found = { .start = 0 }, block;
     bool is_sql = false;
     size_t n = 0;
     for (size_t at = 0; next_block(t, at, &block); at = block.end) {
-        bool s = is_language(block.language, sql) || (block.language.len == 0 && starts_like_sql(block.body));
+        bool s = is_language(block.language, sql) ||
+                 (block.language.len == 0 && starts_like_sql(block.body));
         if ((!s && !is_language(block.language, python)) || block.body.len == 0)
             continue;
         found = block;
@@ -499,7 +527,8 @@ static int draft_of_blocks(struct span t, json_t **ret, struct err *err)
         return err_set(err, ERR_VALIDATION, "the text is not UTF-8");
     auto_free char *message = text_around(t, &found);
     json_t *code = json_text(found.body.s, found.body.len);
-    int r = make_draft(is_sql ? "sql" : "python", is_sql ? "sql" : "python_code", code, message, ret, err);
+    int r = make_draft(is_sql ? "sql" : "python", is_sql ? "sql" : "python_code", code, message,
+                       ret, err);
     return r < 0 ? r : 1;
 }
 
@@ -527,7 +556,8 @@ int coerce_draft(const char *text, size_t len, json_t **ret, struct err *err)
             return make_draft("sql", "sql", json_text(t.s, t.len), NULL, ret, err);
         }
         if (!memchr(t.s, '{', t.len))
-            return err_set(err, ERR_VALIDATION, "the answer is neither JSON nor a block of SQL or Python");
+            return err_set(err, ERR_VALIDATION,
+                           "the answer is neither JSON nor a block of SQL or Python");
     }
     r = find_value(t, &v, &cut, err);
     if (r >= 0 && json_is_string(v)) {
@@ -539,7 +569,8 @@ int coerce_draft(const char *text, size_t len, json_t **ret, struct err *err)
         }
     }
     if (r >= 0 && !json_is_object(v))
-        r = err_set(err, ERR_VALIDATION, "the answer must be a JSON object, not %s", json_type_name(v));
+        r = err_set(err, ERR_VALIDATION, "the answer must be a JSON object, not %s",
+                    json_type_name(v));
     if (r >= 0) {
         v = unwrap_draft(v);
         r = draft_of_object(v, ret, err);

@@ -7,19 +7,20 @@
  * to the client.
  */
 
+#include <stdint.h>
 #include <string.h>
 #include "agent/agent_impl.h"
 #include "base/str.h"
 
 struct turn_debug {
-    bool is_paused;     /* the kernel waits for a command … */
-    uint32_t ask;       /* … as the reply to this question */
-    json_t *pause;      /* what it said when it paused */
-    bool is_answering;  /* it works on a command whose answer somebody waits for */
-    bool is_quiet;      /* it was paused for a command only: it goes on behind it */
-    json_t *waiting;    /* that command, until it is paused */
-    bool wants_pause;   /* and nothing has come of it yet */
-    debug_fn done;      /* who waits; NULL: nobody */
+    bool is_paused;    /* the kernel waits for a command … */
+    uint32_t ask;      /* … as the reply to this question */
+    json_t *pause;     /* what it said when it paused */
+    bool is_answering; /* it works on a command whose answer somebody waits for */
+    bool is_quiet;     /* it was paused for a command only: it goes on behind it */
+    json_t *waiting;   /* that command, until it is paused */
+    bool wants_pause;  /* and nothing has come of it yet */
+    debug_fn done;     /* who waits; NULL: nobody */
     void *arg;
 };
 
@@ -44,8 +45,9 @@ int debug_begin(struct turn *t, struct err *err)
     t->debug = calloc(1, sizeof(*t->debug));
     if (!t->debug)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    turn_say(t, "status", json_pack("{s:s, s:s, s:s}", "stage", "debugging", "text",
-                                    "Stepping through the code", "debug_id", t->run_id));
+    turn_say(t, "status",
+             json_pack("{s:s, s:s, s:s}", "stage", "debugging", "text", "Stepping through the code",
+                       "debug_id", t->run_id));
     return 0;
 }
 
@@ -67,7 +69,8 @@ void debug_steps(void *turn, json_t *steps)
     struct turn *t = turn;
     json_t *step;
     size_t i;
-    json_array_foreach(steps, i, step) turn_say(t, "step", json_incref(step));
+    json_array_foreach(steps, i, step)
+        turn_say(t, "step", json_incref(step));
     /* It may have been asked for before the code began. */
     if (t->debug->wants_pause)
         thread_kernel_pause(t->chat->kernel);
@@ -86,8 +89,9 @@ static void go_on(struct turn *t, const json_t *command, bool is_told)
     json_decref(TAKE_PTR(t->debug->pause));
     reply(t, command);
     if (is_told)
-        turn_say(t, "status", json_pack("{s:s, s:s, s:s}", "stage", "running", "text", "Running",
-                                        "debug_id", t->run_id));
+        turn_say(t, "status",
+                 json_pack("{s:s, s:s, s:s}", "stage", "running", "text", "Running", "debug_id",
+                           t->run_id));
 }
 
 static void tell_pause(struct turn *t)
@@ -240,6 +244,26 @@ int chat_debug(struct chat *c, const char *debug_id, const json_t *command, debu
     auto_json json_t *state = state_of(t);
     done(arg, state, NULL);
     return 0;
+}
+
+/* ---- executions of others ---- */
+
+int chat_await(struct chat *c, const struct chat_debugger *d, struct err *err)
+{
+    if (c->debugger.begun)
+        return err_set(err, ERR_CONFLICT,
+                       "another debugger waits for the next execution of this sandbox");
+    c->debugger = *d;
+    json_incref((json_t *)(uintptr_t)d->options);
+    return 0;
+}
+
+void chat_await_end(struct chat *c, const void *arg)
+{
+    if (!c->debugger.begun || c->debugger.arg != arg)
+        return;
+    json_decref((json_t *)(uintptr_t)c->debugger.options);
+    c->debugger = (struct chat_debugger){ .begun = NULL };
 }
 
 void chat_debug_forget(struct chat *c, const void *arg)

@@ -15,10 +15,12 @@ const char *draw_code(void)
     return "";
 }
 
-int draw_input(const json_t *result, const json_t *spec, const char *format, struct buf *b, struct err *err)
+int draw_input(const json_t *result, const json_t *spec, const char *format, struct buf *b,
+               struct err *err)
 {
-    auto_json json_t *j = json_pack("{s:s, s:O, s:{s:O, s:O}}", "format", format, "spec", spec, "result", "columns",
-                                    json_object_get(result, "columns"), "rows", json_object_get(result, "rows"));
+    auto_json json_t *j = json_pack("{s:s, s:O, s:{s:O, s:O}}", "format", format, "spec", spec,
+                                    "result", "columns", json_object_get(result, "columns"), "rows",
+                                    json_object_get(result, "rows"));
     if (!j)
         return err_set(err, ERR_VALIDATION, "a chart needs columns, rows and a specification");
     return json_write(j, b, err);

@@ -62,9 +62,11 @@ static void on_image(bool has_image, const char *refusal, const struct err *err,
         refusal = "its image is gone";
     data_version(c, version);
     if (!err)
-        answer = json_pack("{s:s, s:O?, s:O?, s:s, s:I, s:s*}", "thread_id", c->id, "datasets",
-                           c->datasets, "file_ids", c->uploads, "data", version, "image_bytes",
-                           (json_int_t)st.st_size, "not_kept", refusal);
+        answer = json_pack("{s:s, s:O?, s:O?, s:s, s:I, s:s*, s:s*}", "thread_id", c->id,
+                           "datasets", c->datasets, "file_ids", c->uploads, "data", version,
+                           "image_bytes", (json_int_t)st.st_size, "not_kept", refusal,
+                           "not_elsewhere",
+                           has_image ? thread_kernel_not_elsewhere(c->kernel) : NULL);
     x->done(answer, err, x->arg);
     chat_unref(x->chat);
     free(x);
@@ -117,10 +119,13 @@ int agent_begin_image(struct agent *a, int64_t bytes, char ret[AGENT_PATH_SIZE],
     return fd >= 0 ? fd : err_errno(err, ERR_IO, errno, "making the image");
 }
 
-/* Only its head, which names its base, is read here: the rest is for a kernel in its jail. */
+/*
+ * Only its head is read here: the rest is for a kernel in its jail, which takes the portable form
+ * behind the image if that is of another server.
+ */
 static int check_head(const struct chat *c, const char *file, struct err *err)
 {
-    char id[IMAGE_BASE_ID_SIZE], dir[IMAGE_PATH_SIZE], base[IMAGE_PATH_SIZE + 64];
+    char id[IMAGE_BASE_ID_SIZE];
     struct seal seal;
     auto_close int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0)
@@ -129,10 +134,6 @@ static int check_head(const struct chat *c, const char *file, struct err *err)
     if (r < 0)
         return r;
     seal_end(&seal);
-    snprintf(dir, sizeof(dir), "%s/images", c->agent->env.cfg->home);
-    image_base_path(dir, id, base, sizeof(base));
-    if (id[0] && access(base, R_OK) < 0)
-        return err_set(err, ERR_CONFLICT, "its variables are an image of another server");
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
- * Earlier turns as a model is told of them: its own calls of tools and what they answered, shortened, as real calls. A turn that no model
- * answered (SQL:, PYTHON:, the planner) is told as the call that would have done the same.
+ * Earlier turns as a model is told of them: its own calls of tools and what they answered,
+ * shortened, as real calls. A turn that no model answered (SQL:, PYTHON:, the planner) is told as
+ * the call that would have done the same.
  */
 
 #include <stdio.h>
@@ -8,11 +9,11 @@
 #include "agent/tools.h"
 #include "base/str.h"
 
-#define STEPS_MAX 8           /* replies with calls of one turn */
-#define CALLS_MAX 4           /* of one reply */
+#define STEPS_MAX 8 /* replies with calls of one turn */
+#define CALLS_MAX 4 /* of one reply */
 #define ARGUMENT_MAX_BYTES 1500
 #define ANSWER_MAX_BYTES 1200
-#define KEPT_MAX_BYTES 24000  /* of a reply, that its server wants back in later turns */
+#define KEPT_MAX_BYTES 24000 /* of a reply, that its server wants back in later turns */
 
 static json_t *cut_text(const char *s, size_t max)
 {
@@ -46,11 +47,14 @@ void history_add_reply(struct turn *t, const struct llm_reply *reply)
     json_t *calls = json_array(), *step = json_pack("{s:o}", "calls", calls);
     if (*reply->text)
         json_object_set_new(step, "text", cut_text(reply->text, ANSWER_MAX_BYTES));
-    auto_free char *kept = reply->kept && llm_kept_lasts(reply->kept) ? json_to_str(reply->kept) : NULL;
+    auto_free char *kept = reply->kept && llm_kept_lasts(reply->kept) ? json_to_str(reply->kept) :
+                                                                        NULL;
     if (kept && strlen(kept) <= KEPT_MAX_BYTES)
         json_object_set(step, "kept", reply->kept);
     for (size_t i = 0; i < reply->n_calls; i++)
-        json_array_append_new(calls, json_pack("{s:s, s:o}", "name", reply->calls[i].name, "arguments", cut_arguments(reply->calls[i].arguments)));
+        json_array_append_new(calls,
+                              json_pack("{s:s, s:o}", "name", reply->calls[i].name, "arguments",
+                                        cut_arguments(reply->calls[i].arguments)));
     json_array_append_new(t->transcript, step);
 }
 
@@ -58,8 +62,7 @@ void history_add_answer(struct turn *t, const char *text, bool is_error)
 {
     json_t *step = json_array_get(t->transcript, json_array_size(t->transcript) - 1), *call;
     size_t i;
-    json_array_foreach(json_object_get(step, "calls"), i, call)
-    {
+    json_array_foreach(json_object_get(step, "calls"), i, call) {
         if (json_object_get(call, "result"))
             continue;
         json_object_set_new(call, "result", cut_text(text, ANSWER_MAX_BYTES));
@@ -102,9 +105,10 @@ json_t *history_of(const struct turn *t)
         return NULL;
     (void)tools_result_text(NULL, t->result, t->files, &text, &ignored);
     bool failed = !json_is_null(json_object_get(t->result, "error"));
-    return json_pack("[{s:[{s:s, s:{s:o}, s:o, s:b}]}]", "calls", "name", t->python ? "run_python" : "run_sql", "arguments",
-                     t->python ? "code" : "sql", cut_text(code, ARGUMENT_MAX_BYTES), "result", cut_text(buf_cstr(&text), ANSWER_MAX_BYTES),
-                     "is_error", failed);
+    return json_pack("[{s:[{s:s, s:{s:o}, s:o, s:b}]}]", "calls", "name",
+                     t->python ? "run_python" : "run_sql", "arguments", t->python ? "code" : "sql",
+                     cut_text(code, ARGUMENT_MAX_BYTES), "result",
+                     cut_text(buf_cstr(&text), ANSWER_MAX_BYTES), "is_error", failed);
 }
 
 static bool is_free(size_t n, size_t max, size_t wanted)
@@ -112,36 +116,44 @@ static bool is_free(size_t n, size_t max, size_t wanted)
     return n + wanted <= max;
 }
 
-size_t history_messages(struct turn *t, const json_t *entry, size_t number, struct llm_message *ret, size_t max)
+size_t history_messages(struct turn *t, const json_t *entry, size_t number, struct llm_message *ret,
+                        size_t max)
 {
     const char *content = json_string_value(json_object_get(entry, "content"));
     size_t i, k, n = 0;
     json_t *step, *call;
-    json_array_foreach(json_object_get(entry, "calls"), i, step)
-    {
+    json_array_foreach(json_object_get(entry, "calls"), i, step) {
         const json_t *list = json_object_get(step, "calls");
         size_t n_calls = json_array_size(list);
         struct llm_tool_call *calls = arena_alloc(&t->arena, (n_calls + 1) * sizeof(*calls));
         if (!calls || n_calls == 0 || !is_free(n, max, n_calls + 2))
             break;
-        struct llm_message own = { .role = LLM_ASSISTANT, .content = json_string_value(json_object_get(step, "text")), .calls = calls,
-                                   .n_calls = n_calls, .kept = json_object_get(step, "kept") };
+        struct llm_message own = { .role = LLM_ASSISTANT,
+                                   .content = json_string_value(json_object_get(step, "text")),
+                                   .calls = calls,
+                                   .n_calls = n_calls,
+                                   .kept = json_object_get(step, "kept") };
         ret[n++] = own;
-        json_array_foreach(list, k, call)
-        {
+        json_array_foreach(list, k, call) {
             auto_free char *arguments = json_to_str(json_object_get(call, "arguments"));
             /* Nine letters and digits: one maker takes no other ids. */
-            calls[k] = (struct llm_tool_call){ .id = arena_printf(&t->arena, "h%03zu%02zu%03zu", number % 1000, i % 100, k),
-                                               .name = json_string_value(json_object_get(call, "name")),
-                                               .arguments = arena_strdup(&t->arena, arguments ? arguments : "{}") };
+            calls[k] = (struct llm_tool_call){
+                .id = arena_printf(&t->arena, "h%03zu%02zu%03zu", number % 1000, i % 100, k),
+                .name = json_string_value(json_object_get(call, "name")),
+                .arguments = arena_strdup(&t->arena, arguments ? arguments : "{}")
+            };
             if (!calls[k].id || !calls[k].arguments || !calls[k].name)
                 return 0;
-            ret[n++] = (struct llm_message){ .role = LLM_TOOL, .tool_call_id = calls[k].id,
-                                             .content = json_string_value(json_object_get(call, "result")),
-                                             .is_error = json_is_true(json_object_get(call, "is_error")) };
+            ret[n++] = (struct llm_message){
+                .role = LLM_TOOL,
+                .tool_call_id = calls[k].id,
+                .content = json_string_value(json_object_get(call, "result")),
+                .is_error = json_is_true(json_object_get(call, "is_error"))
+            };
         }
     }
     if (is_free(n, max, 1))
-        ret[n++] = (struct llm_message){ .role = LLM_ASSISTANT, .content = content && *content ? content : "(nothing)" };
+        ret[n++] = (struct llm_message){ .role = LLM_ASSISTANT,
+                                         .content = content && *content ? content : "(nothing)" };
     return n;
 }

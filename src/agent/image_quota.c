@@ -215,8 +215,7 @@ static bool is_its_image(const struct chat *c, const char *name)
     char path[IMAGE_PATH_SIZE];
     struct err ignored = ERR_INIT;
     return thread_kernel_state(c->kernel) == KERNEL_COLD &&
-           keeper_image_file(c, "", path, &ignored) == 0 &&
-           str_eq(strrchr(path, '/') + 1, name);
+           keeper_image_file(c, "", path, &ignored) == 0 && str_eq(strrchr(path, '/') + 1, name);
 }
 
 /* A checkpoint that is gone is not in the list of its thread any more. */

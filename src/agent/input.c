@@ -27,8 +27,9 @@ bool input_ask(struct turn *t, uint32_t id, const char *what, const json_t *args
     }
     t->input.is_open = true;
     t->input.ask = id;
-    turn_say(t, "status", json_pack("{s:s, s:s, s:s}", "stage", "input", "text",
-                                    "Waiting for input", "prompt", prompt ? prompt : ""));
+    turn_say(t, "status",
+             json_pack("{s:s, s:s, s:s}", "stage", "input", "text", "Waiting for input", "prompt",
+                       prompt ? prompt : ""));
     return true;
 }
 

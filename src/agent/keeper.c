@@ -28,7 +28,7 @@
 #include "base/str.h"
 #include "sandbox/image_file.h"
 
-#define SWEEP_MS 10000 /* or sooner, when kernels are to be frozen sooner */
+#define SWEEP_MS 10000       /* or sooner, when kernels are to be frozen sooner */
 #define SANDBOX_SWEEP_MS 500 /* with sandboxes, which may live for seconds */
 #define STATELESS_KERNEL_MS                                                                        \
     60000 /* how long a kernel without variables is kept for the next message */
@@ -76,8 +76,8 @@ static bool image_path(const struct chat *c, char ret[IMAGE_PATH_SIZE])
     char thread[HASH_HEX_SIZE], data[HASH_HEX_SIZE], owner[HASH_HEX_SIZE], name[IMAGE_NAME_SIZE];
     const char *key = c->has_data && c->data.key ? c->data.key : "";
     if (!c->agent->env.store || !c->agent->env.cfg->images_bytes || c->data_is_gone ||
-        !keeper_thread_name(c->owner, c->id, thread) ||
-        !keeper_thread_name(c->owner, "", owner) || hash_bytes(key, strlen(key), data, NULL) < 0)
+        !keeper_thread_name(c->owner, c->id, thread) || !keeper_thread_name(c->owner, "", owner) ||
+        hash_bytes(key, strlen(key), data, NULL) < 0)
         return false;
     snprintf(name, sizeof(name), "%.*s-%.*s-%.*s-", IMAGE_THREAD_HEX, thread, IMAGE_DATA_HEX, data,
              IMAGE_OWNER_HEX, owner);
@@ -420,6 +420,14 @@ void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
         ret->bytes = st.st_size;
 }
 
+void chat_image_notes(const struct chat *c, struct image_notes *ret)
+{
+    char path[IMAGE_PATH_SIZE];
+    *ret = (struct image_notes){ 0 };
+    if (thread_kernel_state(c->kernel) == KERNEL_COLD && image_path(c, path))
+        image_file_noted(path, ret);
+}
+
 int chat_freeze(struct chat *c, struct err *err)
 {
     if (c->turns || thread_kernel_is_busy(c->kernel))
@@ -510,8 +518,7 @@ static struct chat *least_wanted(struct agent *a, const struct chat *keep)
 static void evict(struct agent *a, struct chat *c, const char *why)
 {
     struct err ignored = ERR_INIT;
-    if (thread_kernel_has_variables(c->kernel) &&
-        write_image(c, thread_kernel_port, &ignored) == 0)
+    if (thread_kernel_has_variables(c->kernel) && write_image(c, thread_kernel_port, &ignored) == 0)
         return;
     if (thread_kernel_has_variables(c->kernel))
         a->stats.evicted++;

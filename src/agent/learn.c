@@ -1,6 +1,7 @@
 /*
- * Learning what tables hold: the catalog of some data is made once, by a kernel of its own, and shared by every chat on the same contents.
- * Whoever needs it meanwhile waits for the one that is being made.
+ * Learning what tables hold: the catalog of some data is made once, by a kernel of its own, and
+ * shared by every chat on the same contents. Whoever needs it meanwhile waits for the one that is
+ * being made.
  */
 
 #include <stdio.h>
@@ -97,7 +98,9 @@ static void on_progress(void *arg, const char *stage, double fraction)
 {
     struct learning *l = arg;
     for (struct turn *t = l->waiting; t; t = t->next_learner)
-        turn_say(t, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
+        turn_say(t, "status",
+                 json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage,
+                           "progress", fraction));
 }
 
 static int begin(struct learning *l, struct err *err)
@@ -118,8 +121,9 @@ static int begin(struct learning *l, struct err *err)
 }
 
 /* The one under way for this data, or a new one. */
-static int learning_of(struct agent *a, const char *owner, const char *thread_id, const json_t *datasets, const json_t *uploads,
-                       const char *key, struct learning **ret, struct err *err)
+static int learning_of(struct agent *a, const char *owner, const char *thread_id,
+                       const json_t *datasets, const json_t *uploads, const char *key,
+                       struct learning **ret, struct err *err)
 {
     for (struct learning *l = a->learning; l; l = l->next)
         if (key && str_eq(l->data.catalog_key, key)) {
@@ -154,7 +158,8 @@ void agent_learn(struct agent *a, const char *owner, const json_t *datasets, con
     struct learning *l;
     struct err err = ERR_INIT;
     if (!a->closing && learning_of(a, owner, NULL, datasets, uploads, NULL, &l, &err) < 0)
-        log_debug("agent.learn", LOG_STR("error", err.message)); /* the first question will say so itself */
+        log_debug("agent.learn",
+                  LOG_STR("error", err.message)); /* the first question will say so itself */
 }
 
 void turn_need_catalog(struct turn *t, turn_next_fn next)

@@ -11,10 +11,10 @@
 #define TOOL_TEXT_MAX (64u << 10)
 #define TOOL_CALLS_MAX 40
 #define CHOICES_MAX 4
-#define TOOL_IMAGES_MAX 3               /* figures of one run that a model sees */
-#define IMAGE_MAX_BYTES (4u << 20)      /* of one, as base64: below every provider's limit */
-#define IMAGES_MAX_BYTES (16u << 20)    /* of a turn: each call sends all of them again */
-#define IMAGE_MAX_PIXELS 8000           /* a side */
+#define TOOL_IMAGES_MAX 3            /* figures of one run that a model sees */
+#define IMAGE_MAX_BYTES (4u << 20)   /* of one, as base64: below every provider's limit */
+#define IMAGES_MAX_BYTES (16u << 20) /* of a turn: each call sends all of them again */
+#define IMAGE_MAX_PIXELS 8000        /* a side */
 
 static void next_tool(struct turn *t);
 
@@ -33,11 +33,16 @@ static char *key_of(const char *name, const json_t *args)
     return key;
 }
 
-static void answer_with(struct turn *t, const char *text, bool is_error, const struct llm_image *images, size_t n_images)
+static void answer_with(struct turn *t, const char *text, bool is_error,
+                        const struct llm_image *images, size_t n_images)
 {
     struct model_talk *talk = t->talk;
     struct err err = ERR_INIT;
-    struct llm_message message = { .role = LLM_TOOL, .content = text, .tool_call_id = current(t)->id, .is_error = is_error, .images = images,
+    struct llm_message message = { .role = LLM_TOOL,
+                                   .content = text,
+                                   .tool_call_id = current(t)->id,
+                                   .is_error = is_error,
+                                   .images = images,
                                    .n_images = n_images };
     history_add_answer(t, text, is_error);
     talk->at++;
@@ -59,11 +64,14 @@ static void remember(struct turn *t, const char *text, bool is_error)
     auto_json json_t *args = NULL;
     const struct llm_tool_call *call = current(t);
     struct err ignored = ERR_INIT;
-    if (coerce_object(call->arguments, strlen(call->arguments), tools_schema(call->name), &args, &ignored) < 0)
+    if (coerce_object(call->arguments, strlen(call->arguments), tools_schema(call->name), &args,
+                      &ignored) < 0)
         return;
     auto_free char *key = key_of(call->name, args);
     if (key)
-        json_object_set_new(talk->answered, key, json_pack("{s:s, s:b, s:i}", "text", text, "is_error", is_error, "cells", (int)talk->cells));
+        json_object_set_new(talk->answered, key,
+                            json_pack("{s:s, s:b, s:i}", "text", text, "is_error", is_error,
+                                      "cells", (int)talk->cells));
 }
 
 /* ---- figures ---- */
@@ -126,7 +134,8 @@ static void code_ran(struct turn *t)
     bool failed = !json_is_null(json_object_get(t->result, "error"));
     size_t n_images = images_of(t, &images);
     if (tools_result_text(t, t->result, talk->files_before, &text, &err) < 0 && text.len == 0)
-        (void)buf_append_str(&text, "the result is too large to show: select fewer columns or rows", &err);
+        (void)buf_append_str(&text, "the result is too large to show: select fewer columns or rows",
+                             &err);
     if (talk->too_large)
         (void)buf_printf(&text, &err,
                          "\n%u of the figures can't be shown to you, being too large or too many: "
@@ -179,7 +188,8 @@ static void find_values(struct turn *t, const char *text)
 {
     auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES), found = BUF_INIT(TOOL_TEXT_MAX);
     struct err err = ERR_INIT;
-    int r = text && *text ? tools_find_values_sql(t, text, &sql, &err) : err_set(&err, ERR_VALIDATION, "the text is missing");
+    int r = text && *text ? tools_find_values_sql(t, text, &sql, &err) :
+                            err_set(&err, ERR_VALIDATION, "the text is missing");
     if (r == 0 && sql.len == 0) {
         (void)tools_find_values(t, text, &found, &err);
         tell_values(t, buf_cstr(&found));
@@ -199,8 +209,10 @@ static void find_values(struct turn *t, const char *text)
 static void show_chart(struct turn *t, const json_t *args)
 {
     const json_t *result = json_array_get(t->results, json_array_size(t->results) - 1);
-    auto_json json_t *hint = json_pack("{s:O*, s:O*, s:O*, s:O*}", "mark", json_object_get(args, "kind"), "x", json_object_get(args, "x"), "y",
-                                       json_object_get(args, "y"), "series", json_object_get(args, "series"));
+    auto_json json_t *hint = json_pack("{s:O*, s:O*, s:O*, s:O*}", "mark",
+                                       json_object_get(args, "kind"), "x",
+                                       json_object_get(args, "x"), "y", json_object_get(args, "y"),
+                                       "series", json_object_get(args, "series"));
     auto_json json_t *chart = result ? chart_suggest(result, hint) : NULL;
     const json_t *meta = json_object_get(chart, "usermeta");
     auto_free char *columns = json_to_str(json_object_get(result, "columns"));
@@ -209,8 +221,10 @@ static void show_chart(struct turn *t, const json_t *args)
     if (!result) {
         answer(t, "there is no result to draw yet: run a query first", true);
     } else if (!fits) {
-        const char *text = arena_printf(&t->arena, "this does not fit the last result, whose columns are %s and which has %zu rows", columns ? columns : "",
-                                        json_array_size(json_object_get(result, "rows")));
+        const char *text = arena_printf(
+            &t->arena,
+            "this does not fit the last result, whose columns are %s and which has %zu rows",
+            columns ? columns : "", json_array_size(json_object_get(result, "rows")));
         answer(t, text ? text : "this does not fit the last result", true);
     } else {
         json_object_set(t->extra, "chart", chart);
@@ -226,13 +240,13 @@ static void ask_person(struct turn *t, const json_t *args)
     struct err err = ERR_INIT;
     size_t i;
     int r = buf_append_str(&text, question ? question : "Which do you mean?", &err);
-    json_array_foreach(json_object_get(args, "choices"), i, choice)
-    {
+    json_array_foreach(json_object_get(args, "choices"), i, choice) {
         if (!json_is_string(choice) || json_array_size(choices) == CHOICES_MAX)
             continue;
         json_array_append_new(choices, json_pack("{s:O}", "reading", choice));
         if (r == 0)
-            r = buf_printf(&text, &err, "\n%zu. %s", json_array_size(choices), json_string_value(choice));
+            r = buf_printf(&text, &err, "\n%zu. %s", json_array_size(choices),
+                           json_string_value(choice));
     }
     if (json_array_size(choices) > 0)
         json_object_set(t->extra, "choices", choices);
@@ -249,7 +263,8 @@ static void use(struct turn *t, const struct llm_tool_call *call, json_t *args)
 {
     struct err err = ERR_INIT;
     auto_buf struct buf text = BUF_INIT(TOOL_TEXT_MAX);
-    const char *code = json_string_value(json_object_get(args, str_eq(call->name, "run_python") ? "code" : "sql"));
+    const char *code = json_string_value(
+        json_object_get(args, str_eq(call->name, "run_python") ? "code" : "sql"));
     if (str_eq(call->name, "run_sql") || str_eq(call->name, "run_python")) {
         bool python = str_eq(call->name, "run_python");
         if (python && !turn_cfg(t)->enable_python)
@@ -273,7 +288,8 @@ static void use(struct turn *t, const struct llm_tool_call *call, json_t *args)
     } else if (str_eq(call->name, "ask_person")) {
         ask_person(t, args);
     } else {
-        int r = str_eq(call->name, "describe_table") ? tools_describe_table(t, args, &text, &err) : tools_list_files(t, &text, &err);
+        int r = str_eq(call->name, "describe_table") ? tools_describe_table(t, args, &text, &err) :
+                                                       tools_list_files(t, &text, &err);
         answer(t, r < 0 ? err.message : buf_cstr(&text), r < 0);
     }
 }
@@ -288,8 +304,10 @@ static bool answer_again(struct turn *t, const struct llm_tool_call *call, const
     unsigned cells = (unsigned)json_integer_value(json_object_get(first, "cells"));
     if (cells != t->talk->cells)
         return false;
-    const char *text = arena_printf(&t->arena, "You made this very call before. It answered:\n%s", json_string_value(json_object_get(first, "text")));
-    answer(t, text ? text : "you made this very call before", json_is_true(json_object_get(first, "is_error")));
+    const char *text = arena_printf(&t->arena, "You made this very call before. It answered:\n%s",
+                                    json_string_value(json_object_get(first, "text")));
+    answer(t, text ? text : "you made this very call before",
+           json_is_true(json_object_get(first, "is_error")));
     return true;
 }
 
@@ -311,7 +329,8 @@ static void next_tool(struct turn *t)
         return;
     }
     if (!schema) {
-        const char *text = arena_printf(&t->arena, "there is no tool '%.60s'; the tools are %s", call->name, tools_names());
+        const char *text = arena_printf(&t->arena, "there is no tool '%.60s'; the tools are %s",
+                                        call->name, tools_names());
         answer(t, text ? text : "unknown tool", true);
         return;
     }
@@ -321,7 +340,8 @@ static void next_tool(struct turn *t)
         answer(t, text ? text : "the arguments can't be read", true);
         return;
     }
-    turn_say(t, "tool_call", json_pack("{s:s, s:s, s:O}", "id", call->id, "name", call->name, "input", args));
+    turn_say(t, "tool_call",
+             json_pack("{s:s, s:s, s:O}", "id", call->id, "name", call->name, "input", args));
     if (!answer_again(t, call, args))
         use(t, call, args);
 }

@@ -1,7 +1,9 @@
 /*
- * The words of a model on their way to the person. They go out as they come, except behind a figure that is in no result, in nothing that was
- * said before and in nothing that the model was shown: from there on they wait until the reply is whole, so that the model can be asked to
- * compute the figure or to leave it out before the person sees it. Only a figure whose end has not come yet delays what is right.
+ * The words of a model on their way to the person. They go out as they come, except behind a figure
+ * that is in no result, in nothing that was said before and in nothing that the model was shown:
+ * from there on they wait until the reply is whole, so that the model can be asked to compute the
+ * figure or to leave it out before the person sees it. Only a figure whose end has not come yet
+ * delays what is right.
  */
 
 #include <ctype.h>
@@ -9,7 +11,10 @@
 #include "agent/model_impl.h"
 #include "base/str.h"
 
-/* What may be quoted: the results, and every text that the model was given, but not its own words in this turn. */
+/*
+ * What may be quoted: the results, and every text that the model was given, but not its own words
+ * in this turn.
+ */
 static struct claims *open_claims(struct turn *t)
 {
     struct model_talk *talk = t->talk;
@@ -48,7 +53,10 @@ static void say(struct turn *t, const char *text, size_t len)
     turn_say(t, "token", json_pack("{s:o}", "text", json_text(text, len)));
 }
 
-/* How far the text can be judged: a figure is only known with the word behind it ("12 million", "3rd"). */
+/*
+ * How far the text can be judged: a figure is only known with the word behind it ("12 million",
+ * "3rd").
+ */
 static size_t judged_end(const char *s, size_t len)
 {
     size_t last = len;
@@ -60,7 +68,9 @@ static size_t judged_end(const char *s, size_t len)
     for (; at < len && spaces < 2; at++) {
         if (s[at] == '\n')
             return len;
-        spaces += isspace((unsigned char)s[at]) && at > last && !isspace((unsigned char)s[at - 1]) ? 1 : at == last && isspace((unsigned char)s[at]);
+        spaces += isspace((unsigned char)s[at]) && at > last && !isspace((unsigned char)s[at - 1]) ?
+                      1 :
+                      at == last && isspace((unsigned char)s[at]);
     }
     if (spaces >= 2)
         return len;
@@ -87,7 +97,8 @@ void words_hear(struct turn *t, const char *text, size_t len)
         if (!talk->claims)
             talk->claims = open_claims(t);
         auto_free char *so_far = strndup(talk->heard.data, end);
-        auto_json json_t *unfounded = talk->claims && so_far ? claims_check(talk->claims, so_far) : NULL;
+        auto_json json_t *unfounded = talk->claims && so_far ? claims_check(talk->claims, so_far) :
+                                                               NULL;
         if (json_array_size(unfounded)) {
             talk->withheld = true;
             return;

@@ -1,6 +1,7 @@
 /*
- * What a model is told before a turn: who it is and what it must keep to (the system's message), and what the data is (a fenced part of the
- * first user's message). Names and values come from files of other people: they are quoted, on one line each, and never in the system's role.
+ * What a model is told before a turn: who it is and what it must keep to (the system's message),
+ * and what the data is (a fenced part of the first user's message). Names and values come from
+ * files of other people: they are quoted, on one line each, and never in the system's role.
  */
 
 #include <ctype.h>
@@ -70,7 +71,8 @@ int prompt_text(struct buf *b, const char *before, const char *words, struct err
 const char *prompt_words(const struct turn *t, const char *table, const char *column)
 {
     const json_t *words = json_object_get(t->chat->data.words, table);
-    return json_string_value(column ? json_object_get(json_object_get(words, "columns"), column) : json_object_get(words, "description"));
+    return json_string_value(column ? json_object_get(json_object_get(words, "columns"), column) :
+                                      json_object_get(words, "description"));
 }
 
 int prompt_table(const struct turn *t, const json_t *table, struct buf *b, struct err *err)
@@ -80,7 +82,8 @@ int prompt_table(const struct turn *t, const json_t *table, struct buf *b, struc
     if (r == 0)
         r = prompt_name(b, name, err);
     if (r == 0)
-        r = buf_printf(b, err, " (%lld rows)", (long long)json_integer_value(json_object_get(table, "row_count")));
+        r = buf_printf(b, err, " (%lld rows)",
+                       (long long)json_integer_value(json_object_get(table, "row_count")));
     return r == 0 ? prompt_text(b, ": ", prompt_words(t, name, NULL), err) : r;
 }
 
@@ -88,11 +91,14 @@ int prompt_table(const struct turn *t, const json_t *table, struct buf *b, struc
 static bool is_identifier_column(const char *name, const json_t *column)
 {
     size_t n = strlen(name);
-    bool named = str_ieq(name, "id") || (n > 2 && strcasecmp(name + n - 2, "id") == 0 && (name[n - 3] == '_' || islower((unsigned char)name[n - 3])));
+    bool named = str_ieq(name, "id") ||
+                 (n > 2 && strcasecmp(name + n - 2, "id") == 0 &&
+                  (name[n - 3] == '_' || islower((unsigned char)name[n - 3])));
     return named || json_number_value(json_object_get(column, "min")) > 1e11;
 }
 
-int prompt_column(const struct turn *t, const json_t *table, const json_t *column, struct buf *b, struct err *err)
+int prompt_column(const struct turn *t, const json_t *table, const json_t *column, struct buf *b,
+                  struct err *err)
 {
     static const char *const facts[] = { "nulls", "distinct", "min", "max", "mean" };
     const char *name = json_string_value(json_object_get(column, "name"));
@@ -107,7 +113,8 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
             b, "; ", prompt_words(t, json_string_value(json_object_get(table, "name")), name), err);
     for (size_t i = 0; i < ARRAY_SIZE(facts) && r == 0; i++) {
         const json_t *v = json_object_get(column, facts[i]);
-        if (!v || json_is_null(v) || (i == 0 && json_integer_value(v) == 0) || (i == 4 && is_identifier_column(name, column)))
+        if (!v || json_is_null(v) || (i == 0 && json_integer_value(v) == 0) ||
+            (i == 4 && is_identifier_column(name, column)))
             continue;
         r = buf_printf(b, err, "; %s ", facts[i]);
         if (r == 0 && i == 4)
@@ -119,8 +126,7 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
         r = buf_printf(b, err, "; more than %lld distinct", (long long)json_integer_value(more));
     size_t i;
     json_t *top;
-    json_array_foreach(json_object_get(column, "top"), i, top)
-    {
+    json_array_foreach(json_object_get(column, "top"), i, top) {
         if (r < 0 || i >= 8)
             break;
         r = buf_append_str(b, i ? ", " : "; values ", err);
@@ -131,14 +137,14 @@ int prompt_column(const struct turn *t, const json_t *table, const json_t *colum
 }
 
 /* Names and types, several on a line. */
-static int append_names(const struct turn *t, const json_t *table, struct buf *b, size_t start, struct err *err)
+static int append_names(const struct turn *t, const json_t *table, struct buf *b, size_t start,
+                        struct err *err)
 {
     const json_t *columns = json_object_get(table, "columns");
     size_t k;
     json_t *column;
     int r = prompt_table(t, table, b, err);
-    json_array_foreach(columns, k, column)
-    {
+    json_array_foreach(columns, k, column) {
         if (r < 0 || b->len - start > NAMES_MAX_BYTES)
             break;
         r = buf_append_str(b, k ? ", " : "\n  ", err);
@@ -148,7 +154,8 @@ static int append_names(const struct turn *t, const json_t *table, struct buf *b
             r = buf_printf(b, err, " %s", json_string_value(json_object_get(column, "type")));
     }
     if (r == 0 && k < json_array_size(columns))
-        r = buf_printf(b, err, "\n  … %zu more columns: ask describe_table", json_array_size(columns) - k);
+        r = buf_printf(b, err, "\n  … %zu more columns: ask describe_table",
+                       json_array_size(columns) - k);
     return r;
 }
 
@@ -221,13 +228,15 @@ int prompt_data(const struct turn *t, struct buf *b, struct err *err)
         if (r == 0)
             r = prompt_text(b, i ? "\n" : ": ", json_string_value(set), err);
     if (r == 0 && !small)
-        r = buf_append_str(b, "\n(It is large: here are the names of all columns; describe_table tells more.)", err);
+        r = buf_append_str(
+            b, "\n(It is large: here are the names of all columns; describe_table tells more.)",
+            err);
     json_array_foreach(json_object_get(about, "tables"), i, table)
         if (r == 0)
             r = small ? append_full(t, table, b, err) : append_names(t, table, b, start, err);
-    json_array_foreach(json_object_get(about, "relationships"), i, rel)
-    {
-        const char *from = json_string_value(json_object_get(rel, "from")), *to = json_string_value(json_object_get(rel, "to"));
+    json_array_foreach(json_object_get(about, "relationships"), i, rel) {
+        const char *from = json_string_value(json_object_get(rel, "from")),
+                   *to = json_string_value(json_object_get(rel, "to"));
         if (r == 0 && from && to)
             r = buf_printf(b, err, "%s%s joins %s", i ? "\n" : "\n\n", from, to);
     }
@@ -285,14 +294,14 @@ static int shared(const struct asked *asked, const char *text)
     return n;
 }
 
-static int score(const struct turn *t, const struct asked *asked, const char *table, const json_t *column)
+static int score(const struct turn *t, const struct asked *asked, const char *table,
+                 const json_t *column)
 {
     const char *name = json_string_value(json_object_get(column, "name"));
     int s = 4 * shared(asked, name) + shared(asked, prompt_words(t, table, name));
     size_t i;
     json_t *top;
-    json_array_foreach(json_object_get(column, "top"), i, top)
-    {
+    json_array_foreach(json_object_get(column, "top"), i, top) {
         const char *v = json_string_value(json_object_get(top, "value"));
         if (v && strlen(v) >= 3 && strcasestr(t->message, v))
             s += 5;
@@ -312,14 +321,13 @@ int prompt_details(const struct turn *t, struct buf *b, struct err *err)
     split(t->message, &asked);
     /* The best first: by name and value, then by name or description. */
     for (int least = 4; least >= 1 && r == 0; least -= 3) {
-        json_array_foreach(tables, i, table)
-        {
+        json_array_foreach(tables, i, table) {
             const char *name = json_string_value(json_object_get(table, "name"));
             bool named = false;
-            json_array_foreach(json_object_get(table, "columns"), k, column)
-            {
+            json_array_foreach(json_object_get(table, "columns"), k, column) {
                 int s = score(t, &asked, name, column);
-                if (r < 0 || n >= DETAILS_COLUMNS || b->len - start > DETAILS_BYTES || s < least || (least == 1 && s >= 4))
+                if (r < 0 || n >= DETAILS_COLUMNS || b->len - start > DETAILS_BYTES || s < least ||
+                    (least == 1 && s >= 4))
                     continue;
                 if (n++ == 0)
                     r = buf_append_str(b, "<data>\nColumns that the question may mean:", err);

@@ -1,4 +1,7 @@
-/* One question answered without a model: see reading.h. The planner decides (nl_plan, nl_settle); this file keeps the books. */
+/*
+ * One question answered without a model: see reading.h. The planner decides (nl_plan, nl_settle);
+ * this file keeps the books.
+ */
 
 #include "agent/reading.h"
 
@@ -14,6 +17,8 @@
 #define OFFERED_CHOICES 3
 #define CLEAR_PROBABILITY 0.97 /* others need not be tried */
 #define TRIED_MIN 0.02
+#define TIES_LIMIT_MAX 100 /* of lists up to so many rows it is told what ties with the last */
+#define TIES_MAX 20
 
 /* A reading that is run. One that cannot be is none, unless it is the best. */
 struct trial {
@@ -30,6 +35,9 @@ struct reading {
     struct trial trials[NL_CHOICES_MAX]; /* in the order of the choices */
     size_t at;                           /* the trial under way */
     bool run, is_settled;
+    struct trial tie;  /* the best plan with a higher limit */
+    size_t tie_column; /* what its rows are ordered by */
+    bool looks_for_ties;
     json_t *answer;
 };
 
@@ -40,8 +48,10 @@ static json_t *choices_json(const struct nl_answer *plans)
     json_t *list = json_array();
     for (size_t i = 0; i < plans->n_choices && json_array_size(list) < OFFERED_CHOICES; i++)
         if (plans->choices[i].probability >= OFFERED_MIN)
-            json_array_append_new(list, json_pack("{s:s, s:O, s:f}", "reading", plans->choices[i].reading, "plan",
-                                                  plans->choices[i].plan, "probability", plans->choices[i].probability));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:O, s:f}", "reading", plans->choices[i].reading,
+                                            "plan", plans->choices[i].plan, "probability",
+                                            plans->choices[i].probability));
     return list;
 }
 
@@ -82,6 +92,8 @@ static void tell_gaps(const struct nl_answer *plans, json_t *out)
         json_object_set_new(out, "reason", json_string(plans->reason));
 }
 
+static json_t *ties_json(const struct reading *r);
+
 /* Everything is known. */
 static void conclude(struct reading *r)
 {
@@ -92,6 +104,9 @@ static void conclude(struct reading *r)
         tell_best(r, out);
         if (r->plans.meant)
             json_object_set_new(out, "meant", json_string(r->plans.meant));
+        json_t *ties = r->tie.body ? ties_json(r) : NULL;
+        if (ties)
+            json_object_set_new(out, "ties", ties);
         if (r->trials[0].why.code != ERR_NONE)
             tell_error(out, &r->trials[0].why);
     } else if (r->plans.status == NL_ASKED) {
@@ -136,6 +151,92 @@ static bool is_worth_trying(const struct reading *r, size_t i)
            r->plans.choices[0].share <= CLEAR_PROBABILITY;
 }
 
+/* ---- ties ---- */
+
+/* The shown column that the rows are ordered by first; false if it is not shown. */
+static bool find_order(const json_t *plan, const json_t *columns, size_t *ret)
+{
+    const json_t *order = json_object_get(plan, "order_by");
+    const char *expr = json_string_value(json_object_get(json_array_get(order, 0), "expr"));
+    size_t i, len = expr ? strlen(expr) : 0;
+    json_t *v;
+    if (len == 0)
+        return false;
+    if (len > 2 && expr[0] == '"' && !memchr(expr + 1, '"', len - 2)) {
+        expr++;
+        len -= 2;
+    }
+    json_array_foreach(columns, i, v) {
+        if (json_string_length(v) == len && memcmp(json_string_value(v), expr, len) == 0) {
+            *ret = i;
+            return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * "Which city has the most?" has one row for an answer, although two cities may have as many. A
+ * list that its limit cut is asked for again with a higher one, and what equals its last row is
+ * told.
+ */
+static bool begin_ties(struct reading *r)
+{
+    const struct trial *best = &r->trials[0];
+    const json_t *plan = r->plans.choices[0].plan, *rows = json_object_get(best->body, "rows");
+    json_int_t limit = json_integer_value(json_object_get(plan, "limit"));
+    if (!best->body || limit < 1 || limit > TIES_LIMIT_MAX ||
+        json_array_size(rows) != (size_t)limit || json_object_get(plan, "offset") ||
+        !find_order(plan, json_object_get(best->body, "columns"), &r->tie_column))
+        return false;
+    auto_json json_t *longer = json_copy((json_t *)(uintptr_t)plan);
+    struct err err = ERR_INIT;
+    if (json_object_set_new(longer, "limit", json_integer(limit + TIES_MAX)) < 0 ||
+        catalog_compile(r->catalog, longer, &r->tie.sql, &err) < 0)
+        return false;
+    r->looks_for_ties = true;
+    return true;
+}
+
+static bool has_row(const json_t *rows, const json_t *row)
+{
+    size_t i;
+    json_t *v;
+    json_array_foreach(rows, i, v)
+        if (json_equal(v, row))
+            return true;
+    return false;
+}
+
+/*
+ * {"columns", "types", "rows", "column", "truncated"}: rows that equal the last of the answer and
+ * are not in it. The two queries may order rows that tie differently.
+ */
+static json_t *ties_json(const struct reading *r)
+{
+    const json_t *rows = json_object_get(r->tie.body, "rows");
+    const json_t *shown = json_object_get(r->trials[0].body, "rows");
+    const json_t *last = json_array_get(json_array_get(shown, json_array_size(shown) - 1),
+                                        r->tie_column);
+    json_t *tied = json_array(), *row;
+    size_t i;
+    bool more = false;
+    json_array_foreach(rows, i, row) {
+        bool same = json_equal(json_array_get(row, r->tie_column), last);
+        if (same && !has_row(shown, row))
+            json_array_append(tied, row);
+        more = same && i + 1 == json_array_size(shown) + TIES_MAX;
+    }
+    if (json_array_size(tied) == 0 || json_is_null(last)) {
+        json_decref(tied);
+        return NULL;
+    }
+    return json_pack("{s:O, s:O*, s:o, s:I, s:b}", "columns",
+                     json_object_get(r->tie.body, "columns"), "types",
+                     json_object_get(r->tie.body, "types"), "rows", tied, "column",
+                     (json_int_t)r->tie_column, "truncated", more);
+}
+
 /* Goes to the next trial that can be run; concludes when there is none. */
 static void go_on(struct reading *r)
 {
@@ -144,7 +245,8 @@ static void go_on(struct reading *r)
         if (!is_worth_trying(r, r->at))
             continue;
         t->is_tried = true;
-        if (catalog_compile(r->catalog, r->plans.choices[r->at].plan, &t->sql, &t->why) >= 0 && r->run)
+        if (catalog_compile(r->catalog, r->plans.choices[r->at].plan, &t->sql, &t->why) >= 0 &&
+            r->run)
             return;
     }
     if (r->run && !r->is_settled) {
@@ -158,11 +260,13 @@ static void go_on(struct reading *r)
                 return;
         }
     }
+    if (r->run && r->plans.status == NL_ANSWERED && !r->looks_for_ties && begin_ties(r))
+        return;
     conclude(r);
 }
 
-int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run, struct reading **ret,
-                  struct err *err)
+int reading_begin(struct catalog *c, const char *question, const struct nl_context *ctx, bool run,
+                  struct reading **ret, struct err *err)
 {
     struct reading *r = calloc(1, sizeof(*r));
     struct err why = ERR_INIT;
@@ -174,6 +278,7 @@ int reading_begin(struct catalog *c, const char *question, const struct nl_conte
     arena_init(&r->arena, NL_ARENA_BYTES);
     for (size_t i = 0; i < NL_CHOICES_MAX; i++)
         buf_init(&r->trials[i].sql, PLAN_SQL_MAX_BYTES);
+    buf_init(&r->tie.sql, PLAN_SQL_MAX_BYTES);
     if (nl_plan(catalog_schema(c), question, ctx, &r->arena, &r->plans, &why) >= 0) {
         go_on(r);
     } else {
@@ -192,6 +297,8 @@ void reading_destroy(struct reading *r)
         buf_finish(&r->trials[i].sql);
         json_decref(r->trials[i].body);
     }
+    buf_finish(&r->tie.sql);
+    json_decref(r->tie.body);
     nl_answer_finish(&r->plans);
     arena_finish(&r->arena);
     json_decref(r->answer);
@@ -204,12 +311,12 @@ const char *reading_next_sql(const struct reading *r, int64_t *ret_max_rows)
     if (r->answer)
         return NULL;
     *ret_max_rows = READING_ROWS_MAX;
-    return buf_cstr(&r->trials[r->at].sql);
+    return buf_cstr(r->looks_for_ties ? &r->tie.sql : &r->trials[r->at].sql);
 }
 
 void reading_feed(struct reading *r, const json_t *body, const struct err *why)
 {
-    struct trial *t = &r->trials[r->at];
+    struct trial *t = r->looks_for_ties ? &r->tie : &r->trials[r->at];
     if (r->answer)
         return;
     if (body)

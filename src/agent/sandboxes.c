@@ -54,11 +54,10 @@ int chat_set_terms(struct chat *c, const json_t *terms, int64_t born_wall_ms, st
 {
     const struct config *cfg = c->agent->env.cfg;
     if (count(c->agent, c->owner) >= (size_t)cfg->sandboxes_max)
-        return err_set(
-            err, ERR_UNAVAILABLE,
-            "you have %lld sandboxes, and no more are allowed: delete one, or raise "
-            "RIDDLE_SANDBOXES",
-            (long long)cfg->sandboxes_max);
+        return err_set(err, ERR_UNAVAILABLE,
+                       "you have %lld sandboxes, and no more are allowed: delete one, or raise "
+                       "RIDDLE_SANDBOXES",
+                       (long long)cfg->sandboxes_max);
     c->born_wall_ms = born_wall_ms;
     return sandbox_terms_create(cfg, terms, &c->terms, err);
 }

@@ -22,7 +22,8 @@ bool shape_is_date(const char *s)
             return false;
     if (s[10] == '\0')
         return true;
-    return (s[10] == 'T' || s[10] == ' ') && isdigit((unsigned char)s[11]) && isdigit((unsigned char)s[12]) && s[13] == ':';
+    return (s[10] == 'T' || s[10] == ' ') && isdigit((unsigned char)s[11]) &&
+           isdigit((unsigned char)s[12]) && s[13] == ':';
 }
 
 bool shape_number(const json_t *cell, double *ret)
@@ -32,7 +33,8 @@ bool shape_number(const json_t *cell, double *ret)
         return true;
     }
     const char *text = json_string_value(cell);
-    if (!text || !(isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]))))
+    if (!text ||
+        !(isdigit((unsigned char)text[0]) || (text[0] == '-' && isdigit((unsigned char)text[1]))))
         return false;
     if (strspn(text, "-0123456789.eE+") != strlen(text))
         return false;
@@ -93,7 +95,8 @@ enum shape_kind shape_kind_of(const json_t *result, size_t column)
     case TYPE_INTEGER:
         return SHAPE_INTEGER;
     case TYPE_NUMBER:
-        return strcasestr(type, "hugeint") || strcasestr(type, "ubigint") ? SHAPE_INTEGER : SHAPE_NUMBER;
+        return strcasestr(type, "hugeint") || strcasestr(type, "ubigint") ? SHAPE_INTEGER :
+                                                                            SHAPE_NUMBER;
     case TYPE_DATE:
     case TYPE_TIMESTAMP:
         return SHAPE_TIME;
@@ -108,7 +111,8 @@ enum shape_kind shape_kind_of(const json_t *result, size_t column)
     for (size_t i = 0; type && i < ARRAY_SIZE(pandas); i++) {
         size_t n = strlen(pandas[i].prefix);
         bool counted = pandas[i].kind == SHAPE_INTEGER || pandas[i].kind == SHAPE_NUMBER;
-        if (strncasecmp(type, pandas[i].prefix, n) == 0 && (!counted || strspn(type + n, "0123456789") == strlen(type + n)))
+        if (strncasecmp(type, pandas[i].prefix, n) == 0 &&
+            (!counted || strspn(type + n, "0123456789") == strlen(type + n)))
             return pandas[i].kind;
     }
     return kind_of_cells(json_object_get(result, "rows"), column);
@@ -131,13 +135,14 @@ bool shape_is_label(const json_t *result, size_t column)
 {
     static const char *const words[] = { "id",      "year", "month", "quarter", "week", "day",
                                          "weekday", "hour", "zip",   "code",    "key",  "rank" };
-    const char *name = json_string_value(json_array_get(json_object_get(result, "columns"), column));
+    const char *name = json_string_value(
+        json_array_get(json_object_get(result, "columns"), column));
     if (!name || shape_kind_of(result, column) != SHAPE_INTEGER)
         return false;
     for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
         /* "day_count", "hours_total" are counted, not named. */
-        if (has_word(name, words[i]) && !has_word(name, "count") && !has_word(name, "total") && !has_word(name, "sum") &&
-            !has_word(name, "avg"))
+        if (has_word(name, words[i]) && !has_word(name, "count") && !has_word(name, "total") &&
+            !has_word(name, "sum") && !has_word(name, "avg"))
             return true;
     }
     return false;
@@ -349,7 +354,9 @@ void shape_words(const char *column, char ret[SHAPE_WORDS_SIZE])
                    { "max_", "greatest " }, { "min_", "least " },     { "n_", "number of " } };
     static const struct {
         const char *whole, *words;
-    } wholes[] = { { "count_star()", "count" }, { "row_count", "number of rows" }, { "n", "count" } };
+    } wholes[] = { { "count_star()", "count" },
+                   { "row_count", "number of rows" },
+                   { "n", "count" } };
     char shown[STR_SHOWN_SIZE];
     const char *rest = column, *start = "";
     for (size_t i = 0; i < ARRAY_SIZE(wholes); i++)

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_AGENT_SHAPE_H
 #define RIDDLE_AGENT_SHAPE_H
 
-/* What the columns of a result are, whoever made it: for the sentence about it, its chart, and the figures in it. */
+/*
+ * What the columns of a result are, whoever made it: for the sentence about it, its chart, and the
+ * figures in it.
+ */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,9 +12,20 @@
 #include "base/err.h"
 #include "base/json.h"
 
-enum shape_kind { SHAPE_INTEGER, SHAPE_NUMBER, SHAPE_TIME, SHAPE_TEXT, SHAPE_BOOL, SHAPE_OTHER, _SHAPE_KIND_MAX };
+enum shape_kind {
+    SHAPE_INTEGER,
+    SHAPE_NUMBER,
+    SHAPE_TIME,
+    SHAPE_TEXT,
+    SHAPE_BOOL,
+    SHAPE_OTHER,
+    _SHAPE_KIND_MAX
+};
 
-/* By the column's type (DuckDB's or pandas'), or by its cells where that says nothing. A column of nulls is OTHER. */
+/*
+ * By the column's type (DuckDB's or pandas'), or by its cells where that says nothing. A column of
+ * nulls is OTHER.
+ */
 enum shape_kind shape_kind_of(const json_t *result, size_t column);
 
 /* True if the column names things although it is made of integers: keys, years, codes. */

@@ -1,4 +1,7 @@
-/* A sentence about a result. The shape of the result chooses the sentence; nothing is computed but counts and extremes. */
+/*
+ * A sentence about a result. The shape of the result chooses the sentence; nothing is computed but
+ * counts and extremes.
+ */
 
 #include "agent/summary.h"
 
@@ -14,6 +17,7 @@
 #define FEW_COLUMNS 6
 #define LABELS_MAX 2
 #define REASON_MAX_BYTES 600
+#define NAMED_TIES 3
 
 struct text {
     const json_t *result, *columns, *rows;
@@ -72,7 +76,8 @@ static int capitalise(struct text *t, size_t at)
 
 static bool is_count_name(const char *name, char ret_what[SHAPE_WORDS_SIZE])
 {
-    static const char *const bare[] = { "count", "n", "total", "total_count", "row_count", "count_star()", "cnt" };
+    static const char *const bare[] = { "count",        "n",  "total", "total_count", "row_count",
+                                        "count_star()", "cnt" };
     static const char *const starts[] = { "total_", "count_", "num_", "number_of_", "n_" };
     ret_what[0] = '\0';
     for (size_t i = 0; i < ARRAY_SIZE(bare); i++)
@@ -163,7 +168,8 @@ static bool is_measured(const struct text *t)
         return false;
     for (size_t i = 0; i < y; i++) {
         kind = shape_kind_of(t->result, i);
-        if (kind == SHAPE_NUMBER || kind == SHAPE_OTHER || (kind == SHAPE_INTEGER && !shape_is_label(t->result, i) && y > 1))
+        if (kind == SHAPE_NUMBER || kind == SHAPE_OTHER ||
+            (kind == SHAPE_INTEGER && !shape_is_label(t->result, i) && y > 1))
             return false;
     }
     return true;
@@ -271,10 +277,12 @@ static int put_span(struct text *t)
 
 static bool is_span(const struct text *t)
 {
-    if (t->n_columns != 2 || shape_kind_of(t->result, 0) != SHAPE_TIME || !json_is_string(cell_of(t, 0, 0)))
+    if (t->n_columns != 2 || shape_kind_of(t->result, 0) != SHAPE_TIME ||
+        !json_is_string(cell_of(t, 0, 0)))
         return false;
     for (size_t i = 1; i < t->n_rows; i++) {
-        const char *before = json_string_value(cell_of(t, i - 1, 0)), *s = json_string_value(cell_of(t, i, 0));
+        const char *before = json_string_value(cell_of(t, i - 1, 0)),
+                   *s = json_string_value(cell_of(t, i, 0));
         if (!before || !s || strcmp(before, s) >= 0)
             return false;
     }
@@ -340,8 +348,10 @@ static int put_error(struct text *t, const json_t *error)
     const char *message = json_string_value(json_object_get(error, "message"));
     int r = put(t, "This could not be run: ");
     if (r >= 0)
-        r = message && *message ? buf_append(t->b, message, str_utf8_cut(message, strlen(message), REASON_MAX_BYTES), t->err) :
-                                  put(t, "no reason was given");
+        r = message && *message ?
+                buf_append(t->b, message, str_utf8_cut(message, strlen(message), REASON_MAX_BYTES),
+                           t->err) :
+                put(t, "no reason was given");
     if (r >= 0 && !str_ends(buf_cstr(t->b), "."))
         r = put(t, ".");
     return r;
@@ -368,6 +378,8 @@ static int put_table(struct text *t, const char *language)
         return r < 0 ? r : put_pairs(t, 0, " ");
     }
     r = put(t, str_eq(language, "python") ? "The code gave " : "The query gave ");
+    if (r >= 0 && t->truncated)
+        r = put(t, "more than ");
     if (r >= 0)
         r = put_count(t, t->n_rows, "row", "rows");
     if (r >= 0)
@@ -377,7 +389,8 @@ static int put_table(struct text *t, const char *language)
     return r < 0 ? r : put(t, ".");
 }
 
-int summary_write(const json_t *result, const char *language, const char *reading, struct buf *b, struct err *err)
+int summary_write(const json_t *result, const char *language, const char *reading, struct buf *b,
+                  struct err *err)
 {
     const json_t *error = json_object_get(result, "error");
     struct text t = { .result = result,
@@ -388,7 +401,7 @@ int summary_write(const json_t *result, const char *language, const char *readin
                       .b = b,
                       .err = err };
     size_t before = b->len;
-    bool names_reading = reading != NULL;
+    bool names_reading = reading != NULL, tells_more = false;
     int r;
     t.n_columns = json_array_size(t.columns);
     t.n_rows = json_array_size(t.rows);
@@ -396,7 +409,8 @@ int summary_write(const json_t *result, const char *language, const char *readin
         r = put_error(&t, error);
         names_reading = false;
     } else if (t.n_columns == 0) {
-        r = put(&t, str_eq(language, "python") ? "The code ran and gave no table." : "The query gave no columns.");
+        r = put(&t, str_eq(language, "python") ? "The code ran and gave no table." :
+                                                 "The query gave no columns.");
         names_reading = false;
     } else if (t.n_rows == 0) {
         r = put_empty(&t);
@@ -411,11 +425,13 @@ int summary_write(const json_t *result, const char *language, const char *readin
         r = put_measured(&t);
     } else {
         r = put_table(&t, language);
+        tells_more = true;
     }
-    if (r >= 0 && t.truncated && !json_is_object(error)) {
+    if (r >= 0 && t.truncated && !tells_more && !json_is_object(error)) {
         r = put(&t, " Only the first ");
         if (r >= 0)
-            r = put_count(&t, t.n_rows, "row was kept; there are more.", "rows were kept; there are more.");
+            r = put_count(&t, t.n_rows, "row was kept; there are more.",
+                          "rows were kept; there are more.");
     }
     if (r >= 0 && names_reading) {
         r = put(&t, " Read as: ");
@@ -429,4 +445,38 @@ int summary_write(const json_t *result, const char *language, const char *readin
         b->data[before] = '\0';
     }
     return r;
+}
+
+int summary_write_ties(const json_t *ties, size_t n_shown, struct buf *b, struct err *err)
+{
+    if (!ties)
+        return 0;
+    struct text t = { .result = ties,
+                      .columns = json_object_get(ties, "columns"),
+                      .rows = json_object_get(ties, "rows"),
+                      .b = b,
+                      .err = err };
+    size_t same = (size_t)json_integer_value(json_object_get(ties, "column"));
+    t.n_rows = json_array_size(t.rows);
+    /* The first column names a row, unless it is the one that all have in common. */
+    size_t named = same == 0 ? 0 : MIN_OF(t.n_rows, (size_t)NAMED_TIES);
+    int r = put(&t, n_shown == 1 ? " Tied with it: " : " Tied with the last of them: ");
+    for (size_t i = 0; i < named && r >= 0; i++) {
+        if (i > 0)
+            r = put(&t, i + 1 == named && t.n_rows == named ? " and " : ", ");
+        if (r >= 0)
+            r = put_cell(&t, i, 0);
+    }
+    if (r >= 0 && t.n_rows > named) {
+        r = put(&t, named > 0 ? " and " : "");
+        if (r >= 0 && json_is_true(json_object_get(ties, "truncated")))
+            r = put(&t, "at least ");
+        if (r >= 0)
+            r = put_count(&t, t.n_rows - named, "other", "others");
+    }
+    if (r >= 0)
+        r = put(&t, t.n_rows == 1 ? " has the same " : " have the same ");
+    if (r >= 0)
+        r = put_name(&t, same);
+    return r < 0 ? r : put(&t, ".");
 }

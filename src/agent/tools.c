@@ -1,5 +1,7 @@
-/* The tools of a model: what each is called with, and what it answers in words. The words are the truth about the run: what was made, what
- * was cut and why, what exists when a name is wrong. */
+/*
+ * The tools of a model: what each is called with, and what it answers in words. The words are the
+ * truth about the run: what was made, what was cut and why, what exists when a name is wrong.
+ */
 
 #include "agent/tools.h"
 
@@ -85,7 +87,9 @@ static void prepare(void)
     for (size_t i = 0; i < ARRAY_SIZE(tools); i++) {
         struct err err = ERR_INIT;
         (void)json_parse(tools[i].parameters, strlen(tools[i].parameters), &schemas[i], &err);
-        struct llm_tool tool = { .name = tools[i].name, .description = tools[i].description, .parameters = schemas[i] };
+        struct llm_tool tool = { .name = tools[i].name,
+                                 .description = tools[i].description,
+                                 .parameters = schemas[i] };
         if (tools[i].retired)
             continue;
         listed[1][n_listed[1]++] = tool;
@@ -118,7 +122,8 @@ const char *tools_names(void)
 
 /* ---- results ---- */
 
-static int append_cut(struct buf *b, const char *title, const char *text, size_t max, struct err *err)
+static int append_cut(struct buf *b, const char *title, const char *text, size_t max,
+                      struct err *err)
 {
     if (!text || !*text)
         return 0;
@@ -135,8 +140,7 @@ static int append_row(struct buf *b, const json_t *row, bool *ret_cut, struct er
     size_t i;
     json_t *cell;
     int r = buf_append_str(b, "\n[", err);
-    json_array_foreach(row, i, cell)
-    {
+    json_array_foreach(row, i, cell) {
         auto_json json_t *shorter = NULL;
         auto_free char *text = json_is_string(cell) ? NULL : json_to_str(cell);
         const char *s = text ? text : json_string_value(cell);
@@ -167,16 +171,24 @@ static int append_rows(struct buf *b, const json_t *result, struct err *err)
         r = json_write(json_object_get(result, "columns"), b, err);
     if (n == 0 && r == 0) {
         if (truncated || count > 0)
-            return buf_append_str(b, "\nthere are rows, but they are too large to be returned. Select fewer columns, or shorten texts with left(column, 200).",
-                                  err);
-        return buf_append_str(b, "\nno rows. If rows were expected, check the spelling of values with find_values, and the filters.", err);
+            return buf_append_str(
+                b,
+                "\nthere are rows, but they are too large to be returned. Select fewer columns, or shorten texts with left(column, 200).",
+                err);
+        return buf_append_str(
+            b,
+            "\nno rows. If rows were expected, check the spelling of values with find_values, and the filters.",
+            err);
     }
     while (r == 0 && shown < n && shown < ROWS_SHOWN && b->len - start < ROWS_MAX_BYTES)
         r = append_row(b, json_array_get(rows, shown++), &cut, err);
     if (r == 0)
-        r = buf_printf(b, err, "\n(%zu of %zu rows shown%s%s)", shown, n,
-                       truncated ? "; the result was cut there, the query has more rows: aggregate, or filter" : "",
-                       cut ? "; texts that end in … were shortened" : "");
+        r = buf_printf(
+            b, err, "\n(%zu of %zu rows shown%s%s)", shown, n,
+            truncated ?
+                "; the result was cut there, the query has more rows: aggregate, or filter" :
+                "",
+            cut ? "; texts that end in … were shortened" : "");
     return r;
 }
 
@@ -193,7 +205,8 @@ static bool is_known(const json_t *files, const json_t *file)
 }
 
 /* Figures and files that this run made. */
-static int append_made(struct buf *b, const json_t *result, const json_t *files_before, struct err *err)
+static int append_made(struct buf *b, const json_t *result, const json_t *files_before,
+                       struct err *err)
 {
     const json_t *outputs = json_object_get(result, "outputs");
     size_t i, figures = 0;
@@ -203,12 +216,14 @@ static int append_made(struct buf *b, const json_t *result, const json_t *files_
         figures += json_object_get(o, "png") || json_object_get(o, "svg") ||
                    json_object_get(o, "png_url") || json_object_get(o, "svg_url");
     if (figures > 0)
-        r = buf_printf(b, err, "%s%zu figure%s drawn, and the person sees %s.", b->len ? "\n" : "", figures, figures == 1 ? " was" : "s were",
-                       figures == 1 ? "it" : "them");
+        r = buf_printf(b, err, "%s%zu figure%s drawn, and the person sees %s.", b->len ? "\n" : "",
+                       figures, figures == 1 ? " was" : "s were", figures == 1 ? "it" : "them");
     json_array_foreach(json_object_get(result, "files"), i, o)
         if (r == 0 && !is_known(files_before, o))
-            r = buf_printf(b, err, "%swrote /workspace/%s (%lld bytes); the person can download it.", b->len ? "\n" : "",
-                           json_string_value(json_object_get(o, "path")), (long long)json_integer_value(json_object_get(o, "size")));
+            r = buf_printf(b, err,
+                           "%swrote /workspace/%s (%lld bytes); the person can download it.",
+                           b->len ? "\n" : "", json_string_value(json_object_get(o, "path")),
+                           (long long)json_integer_value(json_object_get(o, "size")));
     return r;
 }
 
@@ -219,13 +234,12 @@ static int append_columns_there(struct buf *b, const struct turn *t, struct err 
     size_t i, k, start = b->len;
     json_t *table, *column;
     int r = 0;
-    json_array_foreach(tables, i, table)
-    {
+    json_array_foreach(tables, i, table) {
         if (r < 0 || b->len - start > 1500)
             break;
-        r = buf_printf(b, err, "\ncolumns of %s:", json_string_value(json_object_get(table, "name")));
-        json_array_foreach(json_object_get(table, "columns"), k, column)
-        {
+        r = buf_printf(b, err,
+                       "\ncolumns of %s:", json_string_value(json_object_get(table, "name")));
+        json_array_foreach(json_object_get(table, "columns"), k, column) {
             if (r < 0 || b->len - start > 1500)
                 break;
             r = buf_append_str(b, k ? ", " : " ", err);
@@ -236,16 +250,21 @@ static int append_columns_there(struct buf *b, const struct turn *t, struct err 
     return r;
 }
 
-int tools_result_text(const struct turn *t, const json_t *result, const json_t *files_before, struct buf *b, struct err *err)
+int tools_result_text(const struct turn *t, const json_t *result, const json_t *files_before,
+                      struct buf *b, struct err *err)
 {
     const json_t *error = json_object_get(result, "error");
-    const char *message = json_string_value(json_object_get(error, "message")), *type = json_string_value(json_object_get(error, "type"));
+    const char *message = json_string_value(json_object_get(error, "message")),
+               *type = json_string_value(json_object_get(error, "type"));
     const char *trace = json_string_value(json_object_get(error, "traceback"));
-    const char *value = json_string_value(json_object_get(json_object_get(result, "value"), "text"));
+    const char *value = json_string_value(
+        json_object_get(json_object_get(result, "value"), "text"));
     bool has_columns = json_array_size(json_object_get(result, "columns")) > 0;
-    int r = append_cut(b, "printed", json_string_value(json_object_get(result, "stdout")), PRINTED_MAX_BYTES, err);
+    int r = append_cut(b, "printed", json_string_value(json_object_get(result, "stdout")),
+                       PRINTED_MAX_BYTES, err);
     if (r == 0)
-        r = append_cut(b, "stderr", json_string_value(json_object_get(result, "stderr")), PRINTED_MAX_BYTES / 3, err);
+        r = append_cut(b, "stderr", json_string_value(json_object_get(result, "stderr")),
+                       PRINTED_MAX_BYTES / 3, err);
     if (r == 0 && message) {
         r = buf_printf(b, err, "%serror %s: ", b->len ? "\n" : "", type ? type : "");
         if (r == 0)
@@ -262,7 +281,8 @@ int tools_result_text(const struct turn *t, const json_t *result, const json_t *
     if (r == 0)
         r = append_made(b, result, files_before, err);
     if (r == 0 && b->len == 0)
-        r = buf_append_str(b, "done; nothing was printed, drawn or written, and the last line has no value", err);
+        r = buf_append_str(
+            b, "done; nothing was printed, drawn or written, and the last line has no value", err);
     return r;
 }
 
@@ -270,7 +290,9 @@ int tools_result_text(const struct turn *t, const json_t *result, const json_t *
 
 static bool mentions(const json_t *column, const char *words, const char *match)
 {
-    return !match || !*match || strcasestr(json_string_value(json_object_get(column, "name")), match) || (words && strcasestr(words, match));
+    return !match || !*match ||
+           strcasestr(json_string_value(json_object_get(column, "name")), match) ||
+           (words && strcasestr(words, match));
 }
 
 static int no_such_table(const json_t *tables, const char *table, struct err *err)
@@ -279,15 +301,16 @@ static int no_such_table(const json_t *tables, const char *table, struct err *er
     json_t *one;
     int r = err_set(err, ERR_NOT_FOUND, "there is no table '%.80s'; the tables are:", table);
     json_array_foreach(tables, i, one)
-        snprintf(err->message + strlen(err->message), sizeof(err->message) - strlen(err->message), "%s %s", i ? "," : "",
-                 json_string_value(json_object_get(one, "name")));
+        snprintf(err->message + strlen(err->message), sizeof(err->message) - strlen(err->message),
+                 "%s %s", i ? "," : "", json_string_value(json_object_get(one, "name")));
     return r;
 }
 
 int tools_describe_table(const struct turn *t, const json_t *args, struct buf *b, struct err *err)
 {
     const json_t *tables = json_object_get(catalog_describe(t->chat->catalog), "tables");
-    const char *table = json_string_value(json_object_get(args, "table")), *match = json_string_value(json_object_get(args, "match"));
+    const char *table = json_string_value(json_object_get(args, "table")),
+               *match = json_string_value(json_object_get(args, "match"));
     json_int_t from = json_integer_value(json_object_get(args, "from"));
     size_t i, start, at = 0, listed_columns = 0;
     json_t *one = NULL, *column, *row;
@@ -301,23 +324,25 @@ int tools_describe_table(const struct turn *t, const json_t *args, struct buf *b
     const json_t *columns = json_object_get(one, "columns");
     r = prompt_table(t, one, b, err);
     start = b->len;
-    for (at = (size_t)from - 1; at < json_array_size(columns) && r == 0 && b->len - start < DESCRIBED_BYTES; at++) {
+    for (at = (size_t)from - 1;
+         at < json_array_size(columns) && r == 0 && b->len - start < DESCRIBED_BYTES; at++) {
         column = json_array_get(columns, at);
-        const char *words = prompt_words(t, json_string_value(json_object_get(one, "name")), json_string_value(json_object_get(column, "name")));
+        const char *words = prompt_words(t, json_string_value(json_object_get(one, "name")),
+                                         json_string_value(json_object_get(column, "name")));
         if (!mentions(column, words, match))
             continue;
         listed_columns++;
         r = prompt_column(t, one, column, b, err);
     }
     if (r == 0)
-        r = buf_printf(b, err, "\n(%zu columns%s, numbers %lld to %zu of %zu", listed_columns, match && *match ? " that match" : "",
-                       (long long)from, at, json_array_size(columns));
+        r = buf_printf(b, err, "\n(%zu columns%s, numbers %lld to %zu of %zu", listed_columns,
+                       match && *match ? " that match" : "", (long long)from, at,
+                       json_array_size(columns));
     if (r == 0 && at < json_array_size(columns))
         r = buf_printf(b, err, "; for the next ones call describe_table with from = %zu", at + 1);
     if (r == 0)
         r = buf_append_str(b, ")", err);
-    json_array_foreach(json_object_get(one, "sample_rows"), i, row)
-    {
+    json_array_foreach(json_object_get(one, "sample_rows"), i, row) {
         bool cut;
         if (r < 0 || from > 1 || json_array_size(columns) > 60)
             break;
@@ -332,22 +357,6 @@ int tools_describe_table(const struct turn *t, const json_t *args, struct buf *b
 
 #define FIND_COLUMNS_MAX 60
 #define FIND_ROWS 30
-
-static int append_literal(struct buf *b, const char *s, struct err *err)
-{
-    int r = buf_append_str(b, "'", err);
-    for (; *s && r == 0; s++)
-        r = buf_append(b, *s == '\'' ? "''" : s, *s == '\'' ? 2 : 1, err);
-    return r == 0 ? buf_append_str(b, "'", err) : r;
-}
-
-static int append_quoted(struct buf *b, const char *s, struct err *err)
-{
-    int r = buf_append_str(b, "\"", err);
-    for (; *s && r == 0; s++)
-        r = buf_append(b, *s == '"' ? "\"\"" : s, *s == '"' ? 2 : 1, err);
-    return r == 0 ? buf_append_str(b, "\"", err) : r;
-}
 
 int tools_find_values(const struct turn *t, const char *text, struct buf *b, struct err *err)
 {
@@ -368,33 +377,34 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
     const json_t *tables = json_object_get(catalog_describe(t->chat->catalog), "tables");
     size_t i, k, n = 0;
     json_t *table, *column;
-    int r = buf_append_str(b, "SELECT t AS \"table\", c AS \"column\", v AS \"value\", n AS \"rows\" FROM (", err);
-    json_array_foreach(tables, i, table)
-    {
-        json_array_foreach(json_object_get(table, "columns"), k, column)
-        {
-            const char *name = json_string_value(json_object_get(column, "name")), *of = json_string_value(json_object_get(table, "name"));
+    int r = buf_append_str(
+        b, "SELECT t AS \"table\", c AS \"column\", v AS \"value\", n AS \"rows\" FROM (", err);
+    json_array_foreach(tables, i, table) {
+        json_array_foreach(json_object_get(table, "columns"), k, column) {
+            const char *name = json_string_value(json_object_get(column, "name")),
+                       *of = json_string_value(json_object_get(table, "name"));
             const json_t *distinct = json_object_get(column, "distinct");
-            if (!str_eq(json_string_value(json_object_get(column, "type")), "VARCHAR") || n == FIND_COLUMNS_MAX || r < 0)
+            if (!str_eq(json_string_value(json_object_get(column, "type")), "VARCHAR") ||
+                n == FIND_COLUMNS_MAX || r < 0)
                 continue;
             if (distinct && nl_has_values(catalog_schema(t->chat->catalog), (int)i, (int)k,
                                           json_integer_value(distinct)))
                 continue; /* tools_find_values() knows them all */
             r = buf_append_str(b, n++ ? " UNION ALL SELECT " : "SELECT ", err);
             if (r == 0)
-                r = append_literal(b, of, err);
+                r = buf_append_quoted(b, "'", of, err);
             if (r == 0)
                 r = buf_append_str(b, " AS t, ", err);
             if (r == 0)
-                r = append_literal(b, name, err);
+                r = buf_append_quoted(b, "'", name, err);
             if (r == 0)
                 r = buf_append_str(b, " AS c, left(", err);
             if (r == 0)
-                r = append_quoted(b, name, err);
+                r = buf_append_quoted(b, "\"", name, err);
             if (r == 0)
                 r = buf_append_str(b, ", 200) AS v, count(*) AS n FROM ", err);
             if (r == 0)
-                r = append_quoted(b, of, err);
+                r = buf_append_quoted(b, "\"", of, err);
             if (r == 0)
                 r = buf_append_str(b, " GROUP BY 3", err);
         }
@@ -406,15 +416,15 @@ int tools_find_values_sql(const struct turn *t, const char *text, struct buf *b,
     if (r == 0)
         r = buf_append_str(b, ") WHERE v ILIKE '%' || ", err);
     if (r == 0)
-        r = append_literal(b, text, err);
+        r = buf_append_quoted(b, "'", text, err);
     if (r == 0)
         r = buf_append_str(b, " || '%' OR jaro_winkler_similarity(lower(v), lower(", err);
     if (r == 0)
-        r = append_literal(b, text, err);
+        r = buf_append_quoted(b, "'", text, err);
     if (r == 0)
         r = buf_append_str(b, ")) > 0.82 ORDER BY jaro_winkler_similarity(lower(v), lower(", err);
     if (r == 0)
-        r = append_literal(b, text, err);
+        r = buf_append_quoted(b, "'", text, err);
     return r == 0 ? buf_printf(b, err, ")) DESC, n DESC LIMIT %d", FIND_ROWS) : r;
 }
 
@@ -431,7 +441,8 @@ int tools_list_files(const struct turn *t, struct buf *b, struct err *err)
             continue;
         r = buf_printf(b, err, "\n%s", *place ? place : d->files[i].name);
         if (r == 0 && d->files[i].table)
-            r = buf_printf(b, err, " (table %s%s)", d->files[i].table, str_starts(place, "/data/") ? "" : "; in SQL only");
+            r = buf_printf(b, err, " (table %s%s)", d->files[i].table,
+                           str_starts(place, "/data/") ? "" : "; in SQL only");
         if (r == 0 && note)
             r = buf_printf(b, err, ": %s", note);
     }
@@ -441,7 +452,8 @@ int tools_list_files(const struct turn *t, struct buf *b, struct err *err)
     json_t *f;
     json_array_foreach(t->files, i, f)
         if (r == 0)
-            r = buf_printf(b, err, "\n/workspace/%s (%lld bytes)", json_string_value(json_object_get(f, "path")),
+            r = buf_printf(b, err, "\n/workspace/%s (%lld bytes)",
+                           json_string_value(json_object_get(f, "path")),
                            (long long)json_integer_value(json_object_get(f, "size")));
     if (r == 0 && json_array_size(t->files) == 0)
         r = buf_append_str(b, " nothing", err);

@@ -1,13 +1,15 @@
 /*
- * A turn: one message and its answer, or the execution of some code. It begins when the turns before it have ended, is answered by what
- * its first word asks for (answer_direct.c) or by whoever answers here (answer_model.c, answer_planner.c), and ends in turn_finish()
- * (turn_end.c). It does not depend on its listeners: they may leave and follow it again.
+ * A turn: one message and its answer, or the execution of some code. It begins when the turns
+ * before it have ended, is answered by what its first word asks for (answer_direct.c) or by whoever
+ * answers here (answer_model.c, answer_planner.c), and ends in turn_finish() (turn_end.c). It does
+ * not depend on its listeners: they may leave and follow it again.
  */
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include "agent/agent_impl.h"
+#include "base/background.h"
 #include "base/limits.h"
 #include "base/str.h"
 #include "run/figures.h"
@@ -57,7 +59,9 @@ void turn_set_plan(struct turn *t, json_t *plan)
 
 static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
 {
-    turn_say(arg, "step", json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text", json_text(text, len)));
+    turn_say(arg, "step",
+             json_pack("{s:s, s:o}", "stream", is_stderr ? "stderr" : "stdout", "text",
+                       json_text(text, len)));
 }
 
 static bool on_display(void *arg, const json_t *data)
@@ -88,7 +92,9 @@ static void set_outputs(struct turn *t)
 
 static void on_progress(void *arg, const char *stage, double fraction)
 {
-    turn_say(arg, "status", json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage, "progress", fraction));
+    turn_say(arg, "status",
+             json_pack("{s:s, s:s, s:s, s:f}", "stage", "loading", "text", stage, "what", stage,
+                       "progress", fraction));
 }
 
 static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
@@ -123,7 +129,8 @@ static int begin_job(struct turn *t, enum run_kind kind, const char *code, int64
     return thread_kernel_run(t->chat->kernel, &job, err);
 }
 
-int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done, struct err *err)
+int turn_query(struct turn *t, const char *sql, int64_t max_rows, kernel_job_fn done,
+               struct err *err)
 {
     return begin_job(t, RUN_SQL, sql, t->code.timeout_ms, max_rows, CATALOG_OUTPUT_MAX_BYTES, false,
                      done, err);
@@ -136,7 +143,8 @@ int turn_look_up(struct turn *t, const char *sql, int64_t max_rows, kernel_job_f
                      done, err);
 }
 
-void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan, double exec_ms)
+void turn_show_run(struct turn *t, const char *language, const char *code, json_t *plan,
+                   double exec_ms)
 {
     if (!t->message)
         return; /* whoever executes code knows it, and gets the whole result */
@@ -188,13 +196,14 @@ struct run_request turn_request(const struct turn *t)
 }
 
 /*
- * SQL that failed may ask about a DataFrame: in a chat whose Python holds variables it is tried again by Python's own sql(). A string of
- * JSON is one of Python, too.
+ * SQL that failed may ask about a DataFrame: in a chat whose Python holds variables it is tried
+ * again by Python's own sql(). A string of JSON is one of Python, too.
  */
 static bool try_among_frames(struct turn *t)
 {
     struct err err = ERR_INIT;
-    if (str_eq(t->run.language, "python") || !thread_kernel_has_variables(t->chat->kernel) || t->run.among_frames)
+    if (str_eq(t->run.language, "python") || !thread_kernel_has_variables(t->chat->kernel) ||
+        t->run.among_frames)
         return false;
     auto_json json_t *text = json_string(t->run.code);
     auto_free char *quoted = json_dumps(text, JSON_ENCODE_ANY);
@@ -219,19 +228,25 @@ static void on_code_ran(void *arg, const struct run_result *result, const struct
     bool refused = res->verdict == VERDICT_ERROR || res->verdict == VERDICT_POLICY;
     struct sandbox_limits limits;
     struct run_request request = turn_request(t);
-    const struct outcome_of of = { .request = &request, .limits = &limits, .cancelled = t->cancelled };
+    const struct outcome_of of = { .request = &request,
+                                   .limits = &limits,
+                                   .cancelled = t->cancelled };
     chat_limits(t->chat, &limits);
     if (refused && !t->cancelled && !t->timed_out && try_among_frames(t)) {
         t->first_failure = outcome_error(&of, res);
         return;
     }
-    json_decref(t->result);
+    json_discard(t->result);
     t->result = outcome_result(&of, res);
     set_outputs(t);
     t->status = outcome_status(&of, res->verdict);
-    if (t->first_failure && res->verdict != VERDICT_OK) { /* it was no DataFrame: the first error is the one that helps */
+    /* it was no DataFrame: the first error is the one that helps */
+    if (t->first_failure && res->verdict != VERDICT_OK) {
         json_object_set(t->result, "error", t->first_failure);
-        t->status = str_eq(json_string_value(json_object_get(t->first_failure, "type")), "SQL_POLICY_VIOLATION") ? "rejected" : "failed";
+        t->status = str_eq(json_string_value(json_object_get(t->first_failure, "type")),
+                           "SQL_POLICY_VIOLATION") ?
+                        "rejected" :
+                        "failed";
     }
     json_decref(TAKE_PTR(t->first_failure));
     t->mode = t->run.language;
@@ -321,7 +336,8 @@ void turn_begin(struct turn *t)
     chat_refresh_due(c);
     int r = 0;
     if (t->data)
-        r = chat_replace_data(c, json_object_get(t->data, "datasets"), json_object_get(t->data, "uploads"), &err);
+        r = chat_replace_data(c, json_object_get(t->data, "datasets"),
+                              json_object_get(t->data, "uploads"), &err);
     if (r == 0 && !c->has_data)
         r = chat_replace_data(c, c->datasets, c->uploads, &err);
     if (r < 0) {
@@ -329,7 +345,7 @@ void turn_begin(struct turn *t)
         return;
     }
     thread_kernel_rouse(c->kernel); /* while the question is read, or the model thinks */
-    if (!t->message) { /* its code has a time limit of its own */
+    if (!t->message) {              /* its code has a time limit of its own */
         if (t->code.debug && debug_begin(t, &err) < 0)
             turn_fail(t, &err);
         else
@@ -393,7 +409,8 @@ static int queue_turn(struct chat *c, const struct chat_message *message,
     if (c->deleted || c->agent->closing)
         return err_set(err, ERR_NOT_FOUND, "Thread not found");
     if (n >= TURNS_QUEUED_MAX)
-        return err_set(err, ERR_UNAVAILABLE, "%zu messages of this thread wait for their turn already", n);
+        return err_set(err, ERR_UNAVAILABLE,
+                       "%zu messages of this thread wait for their turn already", n);
     struct turn *t = calloc(1, sizeof(*t));
     if (!t)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -420,7 +437,8 @@ static int queue_turn(struct chat *c, const struct chat_message *message,
     t->llm_ms = json_array();
     t->exec_ms = json_array();
     *at = t;
-    int r = t->message || t->code.code ? add_listener(t, listener, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
+    int r = t->message || t->code.code ? add_listener(t, listener, err) :
+                                         err_set(err, ERR_NO_MEMORY, "out of memory");
     if (r == 0 && c->turns == t) {
         r = loop_defer(c->agent->env.loop, begin_first, c, err);
         if (r == 0)
@@ -450,8 +468,9 @@ int chat_check_message(const struct config *cfg, const char *text, struct err *e
                    err_set(err, ERR_VALIDATION, "the code has %zu bytes; at most %u are taken",
                            bytes, CODE_MAX_BYTES);
     if (length > (size_t)cfg->max_input_chars)
-        return err_set(err, ERR_VALIDATION, "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)", length,
-                       (long long)cfg->max_input_chars);
+        return err_set(err, ERR_VALIDATION,
+                       "the message has %zu characters; at most %lld are taken (MAX_INPUT_CHARS)",
+                       length, (long long)cfg->max_input_chars);
     return 0;
 }
 
@@ -472,7 +491,8 @@ int chat_send(struct chat *c, const struct chat_message *message,
     return queue_turn(c, message, &limits, listener, ret, err);
 }
 
-int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener, struct turn **ret, struct err *err)
+int chat_execute(struct chat *c, const struct chat_code *code, const struct turn_listener *listener,
+                 struct turn **ret, struct err *err)
 {
     struct chat_code own = *code;
     own.language = str_eq(code->language, "python") ? "python" : "sql";
@@ -482,8 +502,18 @@ int chat_execute(struct chat *c, const struct chat_code *code, const struct turn
     if (!*code->code)
         return err_set(err, ERR_VALIDATION, "the code is empty");
     if (strlen(code->code) > CODE_MAX_BYTES)
-        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken", strlen(code->code), CODE_MAX_BYTES);
-    return queue_turn(c, NULL, &own, listener, ret, err);
+        return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken",
+                       strlen(code->code), CODE_MAX_BYTES);
+    struct chat_debugger d = c->debugger;
+    bool is_awaited = d.begun && !own.debug && str_eq(own.language, "python");
+    if (is_awaited)
+        own.debug = d.options;
+    int r = queue_turn(c, NULL, &own, listener, ret, err);
+    if (r == 0 && is_awaited) {
+        chat_await_end(c, d.arg);
+        d.begun(d.arg, *ret, code->code);
+    }
+    return r;
 }
 
 /* ---- who listens ---- */
@@ -512,11 +542,13 @@ int turn_follow(struct turn *t, const struct turn_listener *listener, struct err
     int r = add_listener(t, listener, err);
     if (r < 0 || !listener->event)
         return r;
-    json_t *what = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:I}", "stage", "following", "text", "Following", "run_id", t->run_id,
-                             "created_at", t->created_at, "message", t->message, "language", t->code.language, "skipped",
+    json_t *what = json_pack("{s:s, s:s, s:s, s:s, s:s*, s:s*, s:I}", "stage", "following", "text",
+                             "Following", "run_id", t->run_id, "created_at", t->created_at,
+                             "message", t->message, "language", t->code.language, "skipped",
                              (json_int_t)t->log.skipped);
     if (code)
-        json_object_set_new(what, "code", json_text(code, str_utf8_cut(code, strlen(code), FOLLOWED_CODE_BYTES)));
+        json_object_set_new(what, "code",
+                            json_text(code, str_utf8_cut(code, strlen(code), FOLLOWED_CODE_BYTES)));
     listener->event(listener->arg, "status", what);
     json_decref(what);
     turn_log_replay(&t->log, listener->event, listener->arg);
@@ -593,8 +625,8 @@ void turn_free(struct turn *t)
     json_decref(t->run.plan);
     json_decref(t->first_failure);
     json_decref(t->plan);
-    json_decref(t->result);
-    json_decref(t->results);
+    json_discard(t->result);
+    json_discard(t->results);
     json_decref(t->code_runs);
     /* A server that ends keeps them: the next start removes what has no capsule. */
     figures_end(t->figures, t->stored || t->chat->agent->closing);

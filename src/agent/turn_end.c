@@ -1,5 +1,6 @@
 /*
- * The end of a turn: its outcome, its answer, its capsule and messages in the store; then the listeners are told and the next turn begins.
+ * The end of a turn: its outcome, its answer, its capsule and messages in the store; then the
+ * listeners are told and the next turn begins.
  */
 
 #include <string.h>
@@ -7,6 +8,7 @@
 #include "agent/chart.h"
 #include "agent/summary.h"
 #include "agent/tools.h"
+#include "base/background.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "run/capsule.h"
@@ -17,7 +19,9 @@ void turn_summarise(struct turn *t)
 {
     struct err err = ERR_INIT;
     buf_clear(&t->text);
-    if (!t->result || summary_write(t->result, t->mode, json_string_value(json_object_get(t->extra, "reading")), &t->text, &err) < 0)
+    if (!t->result ||
+        summary_write(t->result, t->mode, json_string_value(json_object_get(t->extra, "reading")),
+                      &t->text, &err) < 0)
         (void)buf_append_str(&t->text, "There is no result.", &err);
 }
 
@@ -33,25 +37,33 @@ static json_t *timings(const struct turn *t, int64_t total_us)
     double llm = 0, exec = 0;
     size_t i;
     json_t *v;
-    json_array_foreach(t->llm_ms, i, v) llm += json_number_value(v);
-    json_array_foreach(t->exec_ms, i, v) exec += json_number_value(v);
+    json_array_foreach(t->llm_ms, i, v)
+        llm += json_number_value(v);
+    json_array_foreach(t->exec_ms, i, v)
+        exec += json_number_value(v);
     double restore = (double)t->restore_us / 1000, total = (double)total_us / 1000;
     double busy = llm + exec + restore;
-    json_t *o = json_pack("{s:f, s:O, s:f, s:O, s:f, s:f, s:f}", "sandbox_restore", restore, "openai_per_call", t->llm_ms, "openai_total",
-                          llm, "exec_per_call", t->exec_ms, "exec_total", exec, "overhead", total > busy ? total - busy : 0.0, "total", total);
+    json_t *o = json_pack("{s:f, s:O, s:f, s:O, s:f, s:f, s:f}", "sandbox_restore", restore,
+                          "openai_per_call", t->llm_ms, "openai_total", llm, "exec_per_call",
+                          t->exec_ms, "exec_total", exec, "overhead",
+                          total > busy ? total - busy : 0.0, "total", total);
     if (t->first_token_us >= 0)
         json_object_set_new(o, "ttft", json_real((double)t->first_token_us / 1000));
     /* What the first token would have waited for, had the kernel not come up meanwhile. */
     if (t->first_token_us >= 0)
-        json_object_set_new(o, "ttft_saved", json_real((double)MIN_OF(thread_kernel_times(t->chat->kernel)->ahead_us, t->first_token_us) / 1000));
+        json_object_set_new(o, "ttft_saved",
+                            json_real((double)MIN_OF(thread_kernel_times(t->chat->kernel)->ahead_us,
+                                                     t->first_token_us) /
+                                      1000));
     return o;
 }
 
 /* Result of a turn in which nothing ran: an error, or nothing but words. */
 static json_t *empty_result(const struct turn *t)
 {
-    return json_pack("{s:[], s:[], s:[], s:i, s:b, s:i, s:o}", "columns", "types", "rows", "row_count", 0, "truncated", 0, "exec_time_ms", 0,
-                     "error", t->failed ? json_error(&t->failure) : json_null());
+    return json_pack("{s:[], s:[], s:[], s:i, s:b, s:i, s:o}", "columns", "types", "rows",
+                     "row_count", 0, "truncated", 0, "exec_time_ms", 0, "error",
+                     t->failed ? json_error(&t->failure) : json_null());
 }
 
 void turn_reject(struct turn *t, const char *type, const char *message)
@@ -104,7 +116,7 @@ static void settle_outcome(struct turn *t)
     }
     if (!t->status)
         t->status = "succeeded";
-    if (!json_object_get(t->extra, "chart")) {
+    if (t->message && !json_object_get(t->extra, "chart")) {
         json_t *chart = str_eq(t->status, "succeeded") ? chart_suggest(t->result, NULL) : NULL;
         if (chart)
             json_object_set_new(t->extra, "chart", chart);
@@ -113,7 +125,8 @@ static void settle_outcome(struct turn *t)
     if (loss) {
         json_object_set_new(t->extra, "state_lost", json_true());
         json_object_set_new(t->extra, "state_lost_reason", json_string(loss));
-        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)", t->text.len ? "\n\n" : "", loss);
+        (void)buf_printf(&t->text, &ignored, "%s(Variables of earlier cells are gone: %s.)",
+                         t->text.len ? "\n\n" : "", loss);
     }
 }
 
@@ -127,15 +140,22 @@ static json_t *container_state(const struct turn *t)
                                json_string("hot");
 }
 
+static json_t *details_json(const struct turn *t)
+{
+    const struct chat *c = t->chat;
+    return json_pack("{s:s, s:s, s:O?, s:s?, s:s?}", "dataset_id",
+                     c->has_data ? c->data.dataset_id : "", "query_mode", t->mode, "plan_json",
+                     t->plan, "compiled_sql", t->sql, "python_code", t->python);
+}
+
 static json_t *answer_json(struct turn *t)
 {
     struct chat *c = t->chat;
     const struct agent_env *env = &c->agent->env;
     int64_t total_us = clock_now_us() - t->begun_us;
-    json_t *a = json_pack("{s:s, s:s, s:o, s:s, s:O, s:{s:s, s:s, s:O?, s:s?, s:s?}}", "thread_id", c->id, "run_id", t->run_id,
-                          "assistant_message", json_text(t->text.data, t->text.len), "status", t->status, "result", t->result, "details",
-                          "dataset_id", c->has_data ? c->data.dataset_id : "", "query_mode", t->mode, "plan_json", t->plan, "compiled_sql",
-                          t->sql, "python_code", t->python);
+    json_t *a = json_pack("{s:s, s:s, s:o, s:s, s:O, s:o}", "thread_id", c->id, "run_id", t->run_id,
+                          "assistant_message", json_text(t->text.data, t->text.len), "status",
+                          t->status, "result", t->result, "details", details_json(t));
     if (!a)
         return NULL;
     json_object_set(a, "code_runs", t->code_runs);
@@ -143,7 +163,8 @@ static json_t *answer_json(struct turn *t)
     json_object_set_new(a, "result", figures_result(t->figures, t->result));
     json_object_set(a, "files", t->files);
     json_object_update(a, t->extra);
-    json_object_set_new(a, "model", json_string(llm_is_builtin(env->llm) ? "builtin" : llm_model(env->llm)));
+    json_object_set_new(a, "model",
+                        json_string(llm_is_builtin(env->llm) ? "builtin" : llm_model(env->llm)));
     if (t->usage)
         json_object_set(a, "usage", t->usage);
     json_object_set_new(a, "llm_calls", json_integer(t->n_llm));
@@ -155,18 +176,18 @@ static json_t *answer_json(struct turn *t)
     return a;
 }
 
-/* The answer to an execution: no words, no chart. */
+/* The answer to an execution: no words, no chart, no images beside the result. */
 static json_t *execution_json(struct turn *t)
 {
-    static const char *const kept[] = { "thread_id", "run_id", "status", "result", "files", "state_lost", "state_lost_reason",
-                                        "container_state", "details", "timings_ms" };
-    auto_json json_t *all = answer_json(t);
-    json_t *a = all ? json_object() : NULL;
-    for (size_t i = 0; a && i < ARRAY_SIZE(kept); i++)
-        if (json_object_get(all, kept[i]))
-            json_object_set(a, kept[i], json_object_get(all, kept[i]));
-    if (a)
-        json_object_set(a, "result", t->result); /* there are no images beside it */
+    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us), *details = details_json(t);
+    json_t *a = json_pack("{s:s, s:s, s:s, s:O, s:o, s:O, s:O}", "thread_id", t->chat->id, "run_id",
+                          t->run_id, "status", t->status, "result", t->result, "container_state",
+                          container_state(t), "details", details, "timings_ms", times);
+    if (!a)
+        return NULL;
+    json_object_set(details, "timings_ms", times);
+    json_object_set(a, "files", t->files);
+    json_object_update(a, t->extra);
     return a;
 }
 
@@ -211,8 +232,8 @@ static void remember(struct turn *t)
         json_decref(c->last_plan);
         c->last_plan = json_incref(t->plan);
         free(c->last_question);
-        const json_t *meant =
-            t->reading ? json_object_get(reading_answer(t->reading), "meant") : NULL;
+        const json_t *meant = t->reading ? json_object_get(reading_answer(t->reading), "meant") :
+                                           NULL;
         c->last_question = strdup(meant ? json_string_value(meant) : t->message);
     }
 }
@@ -226,13 +247,14 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
         return;
     struct chat *c = t->chat;
     if (err && !c->deleted) {
-        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id), LOG_STR("error", err->message));
+        log_error("agent.store", LOG_STR("thread", c->id), LOG_STR("run", t->run_id),
+                  LOG_STR("error", err->message));
         turn_end(t, NULL, err);
         return;
     }
     if (t->message)
         remember(t);
-    auto_json json_t *answer = t->message ? answer_json(t) : execution_json(t);
+    auto_discard json_t *answer = t->message ? answer_json(t) : execution_json(t);
     if (c->terms && answer)
         chat_note_execution(c, answer);
     struct err out_of_memory = ERR_INIT;
@@ -247,31 +269,38 @@ static void stored_nothing(void *arg)
     on_stored(NULL, 0, arg);
 }
 
-/*
- * The capsule and the two messages of the turn: all or none. An execution has no messages, and a thread that was deleted meanwhile takes
- * none.
- */
-static void store_turn(struct turn *t)
+/* What the answer says besides its words: whoever opens the thread later sees the same. */
+static char *metadata_text(const struct turn *t, json_t *times)
 {
-    struct err err = ERR_INIT;
-    struct chat *c = t->chat;
-    const char *code = t->python ? t->python : t->sql, *dataset_id = c->has_data ? c->data.dataset_id : NULL;
+    const struct llm *llm = t->chat->agent->env.llm;
+    const char *code = t->python ? t->python : t->sql;
     auto_json json_t *calls = history_of(t);
-    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status, "query_mode", t->mode, "code", code, "plan",
-                                       t->plan, "chart", json_object_get(t->extra, "chart"), "calls", calls);
-    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
-    /* What the answer says besides: whoever opens the thread later sees the same. */
+    auto_json json_t *meta = json_pack("{s:s, s:s, s:s*, s:O*, s:O*, s:O*}", "status", t->status,
+                                       "query_mode", t->mode, "code", code, "plan", t->plan,
+                                       "chart", json_object_get(t->extra, "chart"), "calls", calls);
     json_object_update_missing(meta, t->extra);
     json_object_set(meta, "timings_ms", times);
     json_object_set(meta, "total_ms", json_object_get(times, "total"));
-    const struct llm *llm = c->agent->env.llm;
     json_object_set_new(meta, "model",
                         json_string(llm_is_builtin(llm) ? "builtin" : llm_model(llm)));
     if (json_array_size(t->files))
         json_object_set(meta, "files", t->files);
     if (t->usage)
         json_object_set(meta, "usage", t->usage);
-    auto_free char *meta_text = json_to_str(meta);
+    return json_to_str(meta);
+}
+
+/*
+ * The capsule and the two messages of the turn: all or none. An execution has no messages, and a
+ * thread that was deleted meanwhile takes none.
+ */
+static void store_turn(struct turn *t)
+{
+    struct err err = ERR_INIT;
+    struct chat *c = t->chat;
+    const char *dataset_id = c->has_data ? c->data.dataset_id : NULL;
+    auto_json json_t *times = timings(t, clock_now_us() - t->begun_us);
+    auto_free char *meta_text = t->message ? metadata_text(t, times) : NULL;
     const char *question = t->message && strlen(t->message) > QUESTION_MAX_BYTES ?
                                arena_printf(&t->arena, "%.*s",
                                             (int)str_utf8_cut(t->message, strlen(t->message),
@@ -285,9 +314,19 @@ static void store_turn(struct turn *t)
     struct run_request request = turn_request(t);
     chat_limits(c, &limits);
     const struct message messages[] = {
-        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "user", .content = t->message, .run_id = t->run_id },
-        { .owner = c->owner, .thread_id = c->id, .dataset_id = dataset_id, .role = "assistant", .content = buf_cstr(&t->text),
-          .run_id = t->run_id, .metadata_json = meta_text },
+        { .owner = c->owner,
+          .thread_id = c->id,
+          .dataset_id = dataset_id,
+          .role = "user",
+          .content = t->message,
+          .run_id = t->run_id },
+        { .owner = c->owner,
+          .thread_id = c->id,
+          .dataset_id = dataset_id,
+          .role = "assistant",
+          .content = buf_cstr(&t->text),
+          .run_id = t->run_id,
+          .metadata_json = meta_text },
     };
     const struct capsule_spec spec = {
         .run_id = t->run_id,
@@ -308,7 +347,8 @@ static void store_turn(struct turn *t)
         .timings = times,
         .usage = c->terms ? had_result : t->usage,
     };
-    if (capsule_store(c->agent->env.store, &spec, messages, t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
+    if (capsule_store(c->agent->env.store, &spec, messages,
+                      t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
         on_stored(&err, 0, t);
 }
 

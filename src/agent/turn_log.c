@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/background.h"
 #include "base/buf.h"
 #include "base/str.h"
 
@@ -25,7 +26,7 @@ void turn_log_init(struct turn_log *log)
 
 static void entry_free(struct turn_log_entry *e)
 {
-    json_decref(e->data);
+    json_discard(e->data);
     buf_finish(&e->text);
     free(e);
 }
@@ -50,9 +51,11 @@ static size_t size_of(const json_t *v)
     if (json_is_string(v)) {
         n += json_string_length(v);
     } else if (json_is_array(v)) {
-        json_array_foreach(v, i, item) n += size_of(item);
+        json_array_foreach(v, i, item)
+            n += size_of(item);
     } else if (json_is_object(v)) {
-        json_object_foreach((json_t *)v, key, item) n += strlen(key) + size_of(item);
+        json_object_foreach((json_t *)v, key, item)
+            n += strlen(key) + size_of(item);
     }
     return n;
 }
@@ -111,7 +114,8 @@ static void add_text(struct turn_log *log, const char *type, const char *stream,
     struct turn_log_entry *e = log->last;
     struct err err = ERR_INIT;
     size_t len = json_string_length(text);
-    if (!e || e->data || e->text.len >= JOINED_BYTES || !str_eq(e->type, type) || !str_eq(e->stream, stream)) {
+    if (!e || e->data || e->text.len >= JOINED_BYTES || !str_eq(e->type, type) ||
+        !str_eq(e->stream, stream)) {
         e = append(log, type);
         if (!e)
             return;
@@ -149,12 +153,14 @@ void turn_log_add(struct turn_log *log, const char *type, json_t *data)
     make_room(log);
 }
 
-void turn_log_replay(const struct turn_log *log, void (*event)(void *arg, const char *type, json_t *data), void *arg)
+void turn_log_replay(const struct turn_log *log,
+                     void (*event)(void *arg, const char *type, json_t *data), void *arg)
 {
     for (const struct turn_log_entry *e = log->first; e; e = e->next) {
         json_t *data = json_incref(e->data);
         if (!data)
-            data = json_pack("{s:o, s:s*}", "text", json_text(e->text.data, e->text.len), "stream", *e->stream ? e->stream : NULL);
+            data = json_pack("{s:o, s:s*}", "text", json_text(e->text.data, e->text.len), "stream",
+                             *e->stream ? e->stream : NULL);
         if (data)
             event(arg, e->type, data);
         json_decref(data);

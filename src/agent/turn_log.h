@@ -24,6 +24,7 @@ void turn_log_finish(struct turn_log *log);
 /* A reference to data is taken. */
 void turn_log_add(struct turn_log *log, const char *type, json_t *data);
 /* In order; data is borrowed. */
-void turn_log_replay(const struct turn_log *log, void (*event)(void *arg, const char *type, json_t *data), void *arg);
+void turn_log_replay(const struct turn_log *log,
+                     void (*event)(void *arg, const char *type, json_t *data), void *arg);
 
 #endif

@@ -188,8 +188,7 @@ int prompt_examples(const struct turn *t, struct buf *b, struct err *err)
     size_t i;
     json_t *e;
     int r = 0;
-    json_array_foreach(t->examples, i, e)
-    {
+    json_array_foreach(t->examples, i, e) {
         if (i == EXAMPLES_MAX || r < 0)
             break;
         r = prompt_text(b,

@@ -40,20 +40,28 @@ static void collect_chats(struct app *app)
     metric_set(metric_series(metrics_gauge(m, "riddle_images_bytes",
                                            "Bytes of files that cold threads are.", NULL)),
                (double)chats.images_bytes);
-    metric_set(metric_series(metrics_gauge(m, "riddle_turns", "Messages being answered or waiting.", NULL)), (double)chats.turns);
-    struct metric_family *turns = metrics_counter(m, "riddle_turns_total", "Messages by how they ended.", "outcome", NULL);
+    metric_set(metric_series(
+                   metrics_gauge(m, "riddle_turns", "Messages being answered or waiting.", NULL)),
+               (double)chats.turns);
+    struct metric_family *turns = metrics_counter(m, "riddle_turns_total",
+                                                  "Messages by how they ended.", "outcome", NULL);
     metric_set(metric_series(turns, "answered"), (double)chats.answered);
     metric_set(metric_series(turns, "failed"), (double)chats.failed);
-    metric_set(metric_series(metrics_counter(m, "riddle_threads_evicted_total", "Kernels with variables given up for others.", NULL)),
+    metric_set(metric_series(metrics_counter(m, "riddle_threads_evicted_total",
+                                             "Kernels with variables given up for others.", NULL)),
                (double)chats.evicted);
-    struct metric_family *calls = metrics_counter(m, "riddle_llm_calls_total", "Calls of the model.", "outcome", NULL);
+    struct metric_family *calls = metrics_counter(m, "riddle_llm_calls_total",
+                                                  "Calls of the model.", "outcome", NULL);
     metric_set(metric_series(calls, "ok"), (double)(llm.calls - llm.failures));
     metric_set(metric_series(calls, "failed"), (double)llm.failures);
     metric_set(metric_series(calls, "retried"), (double)llm.retries);
-    struct metric_family *tokens = metrics_counter(m, "riddle_llm_tokens_total", "Tokens that the model counted.", "direction", NULL);
+    struct metric_family *tokens = metrics_counter(
+        m, "riddle_llm_tokens_total", "Tokens that the model counted.", "direction", NULL);
     metric_set(metric_series(tokens, "in"), (double)llm.input_tokens);
     metric_set(metric_series(tokens, "out"), (double)llm.output_tokens);
-    metric_set(metric_series(metrics_counter(m, "riddle_llm_cost_usd_total", "Cost of calls whose price is known.", NULL)), llm.cost_usd);
+    metric_set(metric_series(metrics_counter(m, "riddle_llm_cost_usd_total",
+                                             "Cost of calls whose price is known.", NULL)),
+               llm.cost_usd);
 }
 
 static void collect_loop(struct app *app)
@@ -61,15 +69,19 @@ static void collect_loop(struct app *app)
     struct loop_lag lag;
     loop_lag(app->loop, &lag);
     struct metric_family *seconds = metrics_histogram(
-        app->metrics, "riddle_loop_lag_seconds", "Time that the event loop was busy between two waits for events.",
-        loop_lag_bounds, LOOP_LAG_BUCKETS, NULL);
+        app->metrics, "riddle_loop_lag_seconds",
+        "Time that the event loop was busy between two waits for events.", loop_lag_bounds,
+        LOOP_LAG_BUCKETS, NULL);
     metric_set_histogram(metric_series(seconds), lag.busy.counts, lag.busy.count, lag.busy.sum_s);
     struct metric_family *cpu = metrics_histogram(
-        app->metrics, "riddle_loop_cpu_seconds", "Processor time that the event loop used between two waits for events.",
-        loop_lag_bounds, LOOP_LAG_BUCKETS, NULL);
+        app->metrics, "riddle_loop_cpu_seconds",
+        "Processor time that the event loop used between two waits for events.", loop_lag_bounds,
+        LOOP_LAG_BUCKETS, NULL);
     metric_set_histogram(metric_series(cpu), lag.cpu.counts, lag.cpu.count, lag.cpu.sum_s);
-    metric_set(metric_series(metrics_gauge(app->metrics, "riddle_loop_lag_max_seconds",
-                                           "The longest of them in the last one to two minutes.", NULL)), lag.max_s);
+    metric_set(
+        metric_series(metrics_gauge(app->metrics, "riddle_loop_lag_max_seconds",
+                                    "The longest of them in the last one to two minutes.", NULL)),
+        lag.max_s);
 }
 
 static void collect(void *arg)
@@ -80,26 +92,36 @@ static void collect(void *arg)
     struct store_stats st;
     executor_stats(app->executor, &ex);
     store_stats(app->store, &st);
-    struct metric_family *kernels = metrics_gauge(m, "riddle_kernels", "Kernels by state.", "state", NULL);
+    struct metric_family *kernels = metrics_gauge(m, "riddle_kernels", "Kernels by state.", "state",
+                                                  NULL);
     metric_set(metric_series(kernels, "loading"), (double)ex.loading);
     metric_set(metric_series(kernels, "running"), (double)ex.running);
     metric_set(metric_series(kernels, "idle"), (double)ex.idle);
     metric_set(metric_series(kernels, "pooled"), (double)ex.pooled);
-    metric_set(metric_series(metrics_gauge(m, "riddle_kernel_places", "Kernels that may be in use at once.", NULL)), (double)ex.places);
+    metric_set(metric_series(metrics_gauge(m, "riddle_kernel_places",
+                                           "Kernels that may be in use at once.", NULL)),
+               (double)ex.places);
     struct metric_family *memory = metrics_gauge(
         m, "riddle_kernel_memory_bytes", "Memory that kernels may take, and the most that all may.",
         "what", NULL);
     metric_set(metric_series(memory, "held"), (double)ex.held_bytes);
     metric_set(metric_series(memory, "budget"), (double)ex.memory_bytes);
-    metric_set(metric_series(metrics_gauge(m, "riddle_queue_depth", "Runs that wait for a kernel.", NULL)), (double)ex.queued);
-    metric_set(metric_series(metrics_counter(m, "riddle_zygote_restarts_total", "Zygotes started again since the start.", NULL)),
+    metric_set(
+        metric_series(metrics_gauge(m, "riddle_queue_depth", "Runs that wait for a kernel.", NULL)),
+        (double)ex.queued);
+    metric_set(metric_series(metrics_counter(m, "riddle_zygote_restarts_total",
+                                             "Zygotes started again since the start.", NULL)),
                (double)ex.zygote_restarts);
-    metric_set(metric_series(metrics_counter(m, "riddle_runs_refused_total", "Runs answered 503 because the queue was full.", NULL)),
-               (double)ex.refused);
-    struct metric_family *runs = metrics_counter(m, "riddle_runs_total", "Runs by verdict.", "verdict", NULL);
+    metric_set(
+        metric_series(metrics_counter(m, "riddle_runs_refused_total",
+                                      "Runs answered 503 because the queue was full.", NULL)),
+        (double)ex.refused);
+    struct metric_family *runs = metrics_counter(m, "riddle_runs_total", "Runs by verdict.",
+                                                 "verdict", NULL);
     for (int v = 0; v < _VERDICT_MAX; v++)
         metric_set(metric_series(runs, verdict_name(v)), (double)ex.runs[v]);
-    struct metric_family *ops = metrics_counter(m, "riddle_store_operations_total", "Operations of the store.", "kind", NULL);
+    struct metric_family *ops = metrics_counter(m, "riddle_store_operations_total",
+                                                "Operations of the store.", "kind", NULL);
     metric_set(metric_series(ops, "write"), (double)st.writes);
     metric_set(metric_series(ops, "read"), (double)st.reads);
     metric_set(metric_series(ops, "commit"), (double)st.commits);
@@ -107,11 +129,16 @@ static void collect(void *arg)
     double bounds[STORE_BUCKETS];
     for (size_t i = 0; i < STORE_BUCKETS; i++)
         bounds[i] = (double)store_bucket_us[i] / 1e6;
-    struct metric_family *seconds = metrics_histogram(m, "riddle_store_seconds", "Time of the store's operations; commit: one sync for all that wait.",
-                                                      bounds, STORE_BUCKETS, "kind", NULL);
-    metric_set_histogram(metric_series(seconds, "write"), st.write.counts, st.write.count, (double)st.write.sum_us / 1e6);
-    metric_set_histogram(metric_series(seconds, "read"), st.read.counts, st.read.count, (double)st.read.sum_us / 1e6);
-    metric_set_histogram(metric_series(seconds, "commit"), st.commit.counts, st.commit.count, (double)st.commit.sum_us / 1e6);
+    struct metric_family *seconds = metrics_histogram(
+        m, "riddle_store_seconds",
+        "Time of the store's operations; commit: one sync for all that wait.", bounds,
+        STORE_BUCKETS, "kind", NULL);
+    metric_set_histogram(metric_series(seconds, "write"), st.write.counts, st.write.count,
+                         (double)st.write.sum_us / 1e6);
+    metric_set_histogram(metric_series(seconds, "read"), st.read.counts, st.read.count,
+                         (double)st.read.sum_us / 1e6);
+    metric_set_histogram(metric_series(seconds, "commit"), st.commit.counts, st.commit.count,
+                         (double)st.commit.sum_us / 1e6);
     collect_chats(app);
     collect_loop(app);
 }
@@ -132,7 +159,8 @@ static int open_metrics(struct app *app, struct err *err)
 static int open_docs(struct app *app, struct err *err)
 {
     /* Beside the program when it is built, below share/ when it is installed. */
-    static const char *const places[] = { "../third_party/swagger-ui", "../share/riddle/swagger-ui" };
+    static const char *const places[] = { "../third_party/swagger-ui",
+                                          "../share/riddle/swagger-ui" };
     char dir[PATH_MAX], path[PATH_MAX + 64];
     if (proc_self_dir(dir, sizeof(dir), err) < 0)
         return 0;
@@ -149,25 +177,32 @@ static int open_docs(struct app *app, struct err *err)
 static int open_server(struct app *app, struct err *err)
 {
     const struct config *cfg = app->cfg;
-    struct guard_options guard = { .api_keys = cfg->api_keys, .allowed_hosts = cfg->allowed_hosts,
-                                   .cors_origins = cfg->cors_origins, .window_ms = cfg->rate_limit_window_ms,
+    struct guard_options guard = { .api_keys = cfg->api_keys,
+                                   .allowed_hosts = cfg->allowed_hosts,
+                                   .cors_origins = cfg->cors_origins,
+                                   .window_ms = cfg->rate_limit_window_ms,
                                    .trusted_proxies = cfg->trusted_proxies,
                                    .max_chats = cfg->rate_limit_max,
                                    .max_requests = cfg->rate_limit_max ?
                                                        MAX_OF(cfg->rate_limit_max, OTHERS_MIN) :
                                                        0 };
     int r = guard_create(&guard, &app->guard, err);
-    struct http_options options = { .host = cfg->host, .port = (int)cfg->port, .allow_open = cfg->allow_open,
-                                    .max_connections = (unsigned)cfg->max_connections, .guard = app->guard,
-                                    .metrics = app->metrics, .app = app };
+    struct http_options options = { .host = cfg->host,
+                                    .port = (int)cfg->port,
+                                    .allow_open = cfg->allow_open,
+                                    .max_connections = (unsigned)cfg->max_connections,
+                                    .guard = app->guard,
+                                    .metrics = app->metrics,
+                                    .app = app };
     if (r == 0)
         r = http_server_create(app->loop, &options, &app->server, err);
     const struct route_table *tables[] = {
-        &page_routes,       &health_routes,      &dataset_routes,     &upload_routes,
-        &plan_routes,       &run_routes,         &run_rows_routes,    &data_routes,
-        &figure_routes,     &chat_routes,        &file_routes,        &told_routes,
-        &verified_routes,   &thread_edit_routes, &thread_data_routes, &thread_fork_routes,
-        &checkpoint_routes, &database_routes,    &doctor_routes,      &thread_export_routes, &input_routes
+        &page_routes,          &health_routes,     &dataset_routes,     &upload_routes,
+        &plan_routes,          &run_routes,        &run_rows_routes,    &data_routes,
+        &figure_routes,        &chat_routes,       &thread_routes,      &file_routes,
+        &told_routes,          &verified_routes,   &thread_edit_routes, &thread_data_routes,
+        &thread_fork_routes,   &checkpoint_routes, &database_routes,    &doctor_routes,
+        &thread_export_routes, &input_routes
     };
     for (size_t i = 0; i < ARRAY_SIZE(tables) && r == 0; i++)
         r = http_server_add_routes(app->server, tables[i]->routes, tables[i]->n, err);
@@ -251,8 +286,10 @@ int app_create(struct loop *loop, const struct config *cfg, struct app **ret, st
         r = store_open_configured(cfg, loop_uv(loop), &app->store, err);
     int64_t abandoned = 0;
     if (r == 0)
-        r = store_abandon_runs_wait(app->store, "{\"type\":\"SERVER_STOPPED\",\"message\":\"The server stopped while this ran.\"}",
-                                    &abandoned, err);
+        r = store_abandon_runs_wait(
+            app->store,
+            "{\"type\":\"SERVER_STOPPED\",\"message\":\"The server stopped while this ran.\"}",
+            &abandoned, err);
     if (r == 0)
         r = executor_create(loop_uv(loop), cfg, NULL, &app->executor, err);
     if (r == 0)
@@ -342,7 +379,7 @@ void app_destroy(struct app *app)
     llm_destroy(app->llm);
     executor_destroy(app->executor);
     databases_destroy(app->databases); /* its last queries go into the log */
-    store_close(app->store); /* calls back whoever still waits for it */
+    store_close(app->store);           /* calls back whoever still waits for it */
     agent_destroy(app->agent);
     figure_store_close(app->figures);
     static_destroy(app->docs);

@@ -2,8 +2,8 @@
 #define RIDDLE_API_APP_H
 
 /*
- * The application behind the HTTP routes: what they share, and the door of src/api. One file per resource; each ends with its table
- * of routes. Everything runs in the loop's thread.
+ * The application behind the HTTP routes: what they share, and the door of src/api. One file per
+ * resource; each ends with its table of routes. Everything runs in the loop's thread.
  */
 
 #include <stdbool.h>
@@ -42,11 +42,11 @@ struct app {
     struct databases *databases;
     struct queries queries;
     struct figure_store *figures;
-    struct doctor *doctor;     /* doctor.c */
+    struct doctor *doctor; /* doctor.c */
     struct llm *llm;
-    struct agent *agent;      /* threads and who answers in them */
-    struct dap *dap;          /* debuggers of editors; NULL: the server stops */
-    char *openapi; /* the description, rendered once */
+    struct agent *agent; /* threads and who answers in them */
+    struct dap *dap;     /* debuggers of editors; NULL: the server stops */
+    char *openapi;       /* the description, rendered once */
     char home[4096];
     int64_t started_ms;
     void (*stopped)(void *arg);
@@ -71,6 +71,14 @@ int pages_open(struct app *app, struct err *err);
 int doctor_open(struct app *app, struct err *err);
 void doctor_close(struct app *app);
 
+/* answers.json: what every route answers. Compiled in by scripts/embed-files. */
+struct api_file {
+    const char *name;
+    const char *text; /* UTF-8, terminated */
+    size_t len;
+};
+extern const struct api_file api_files[];
+
 /* ---- routes, one table per file ---- */
 
 struct route_table {
@@ -78,9 +86,10 @@ struct route_table {
     size_t n;
 };
 extern const struct route_table page_routes, health_routes, dataset_routes, plan_routes, run_routes,
-    run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, file_routes,
-    told_routes, verified_routes, thread_edit_routes, thread_data_routes, thread_fork_routes,
-    checkpoint_routes, thread_export_routes, database_routes, doctor_routes, input_routes;
+    run_rows_routes, data_routes, figure_routes, upload_routes, chat_routes, thread_routes,
+    file_routes, told_routes, verified_routes, thread_edit_routes, thread_data_routes,
+    thread_fork_routes, checkpoint_routes, thread_export_routes, database_routes, doctor_routes,
+    input_routes;
 
 static inline struct app *app_of(struct http_request *req)
 {

@@ -1,6 +1,6 @@
 /*
- * From a request to a chat's answer: the thread is opened or made, the message sent, and what comes back is told in the client's form, at
- * once as events or at the end as JSON.
+ * From a request to a chat's answer: the thread is opened or made, the message sent, and what comes
+ * back is told in the client's form, at once as events or at the end as JSON.
  */
 
 #include <stdio.h>
@@ -13,7 +13,10 @@
 #include "base/str.h"
 #include "net/sse.h"
 
-/* A client that waits. Ends by its answer, or by the client's leaving once nothing calls back any more. */
+/*
+ * A client that waits. Ends by its answer, or by the client's leaving once nothing calls back any
+ * more.
+ */
 struct serving {
     struct app *app;
     struct http_request *req; /* NULL once streaming or left */
@@ -48,7 +51,8 @@ static void say(struct serving *s, const char *event, json_t *data)
 {
     struct err err = ERR_INIT;
     if (s->sse)
-        (void)sse_send(s->sse, event, data, &err); /* a client that does not read is told off by the stream itself */
+        (void)sse_send(s->sse, event, data,
+                       &err); /* a client that does not read is told off by the stream itself */
     else
         json_decref(data);
 }
@@ -58,8 +62,7 @@ static json_t *image_paths(const json_t *answer)
 {
     json_t *list = json_array(), *f;
     size_t i;
-    json_array_foreach(json_object_get(answer, "files"), i, f)
-    {
+    json_array_foreach(json_object_get(answer, "files"), i, f) {
         const char *path = json_string_value(json_object_get(f, "path"));
         if (path && file_is_image(path))
             json_array_append_new(list, json_string(path));
@@ -124,8 +127,9 @@ static void on_event(void *arg, const char *type, json_t *data)
 /* Clients of FORM_THREAD take `error` for the end. */
 static void say_error(struct serving *s, const struct err *err)
 {
-    say(s, "error", json_pack("{s:s, s:s, s:{s:s, s:s}}", "error_type", err_name(err->code), "message", err->message, "error", "type",
-                              err_name(err->code), "message", err->message));
+    say(s, "error",
+        json_pack("{s:s, s:s, s:{s:s, s:s}}", "error_type", err_name(err->code), "message",
+                  err->message, "error", "type", err_name(err->code), "message", err->message));
     if (s->form != FORM_THREAD)
         say(s, "done", json_object());
 }
@@ -172,7 +176,8 @@ static void stream_failure(struct serving *s, const json_t *answer)
 static void stream_answer(struct serving *s, json_t *answer)
 {
     auto_json json_t *all = shaped(s, answer);
-    bool code = !json_object_get(answer, "assistant_message"); /* an execution, which any form may have followed */
+    /* an execution, which any form may have followed */
+    bool code = !json_object_get(answer, "assistant_message");
     if ((s->form == FORM_THREAD || s->form == FORM_SESSION) && is_failure(answer)) {
         stream_failure(s, answer);
         return;
@@ -192,9 +197,10 @@ static void stream_answer(struct serving *s, json_t *answer)
             json_pack("{s:O, s:O}", "execution_id", json_object_get(all, "execution_id"), "status",
                       json_object_get(all, "status")));
     else if (s->form == FORM_CHAT || code)
-        say(s, "done", json_pack("{s:O, s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id",
-                                 json_object_get(all, "thread_id"), "status", json_object_get(all, "status"), "timings_ms",
-                                 json_object_get(all, "timings_ms")));
+        say(s, "done",
+            json_pack("{s:O, s:O, s:O, s:O}", "run_id", json_object_get(all, "run_id"), "thread_id",
+                      json_object_get(all, "thread_id"), "status", json_object_get(all, "status"),
+                      "timings_ms", json_object_get(all, "timings_ms")));
     else
         say(s, "done", json_incref(all));
 }
@@ -303,7 +309,10 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         return;
     }
     if (err && err->code == ERR_NOT_FOUND && s->may_create) {
-        struct chat_spec spec = { .owner = s->owner, .thread_id = s->thread_id, .datasets = s->datasets, .uploads = s->uploads };
+        struct chat_spec spec = { .owner = s->owner,
+                                  .thread_id = s->thread_id,
+                                  .datasets = s->datasets,
+                                  .uploads = s->uploads };
         s->may_create = false;
         if (chat_create(s->app->agent, &spec, on_open, s, &why) < 0) {
             end_with_error(s, &why);
@@ -334,7 +343,9 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         end_with_error(s, &why);
         return;
     }
-    struct turn_listener listener = { .event = s->stream ? on_event : NULL, .done = on_done, .arg = s };
+    struct turn_listener listener = { .event = s->stream ? on_event : NULL,
+                                      .done = on_done,
+                                      .arg = s };
     if (s->follow) {
         follow(s, &listener);
         return;
@@ -371,8 +382,15 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         return;
     }
     arena_init(&s->arena, 8u << 20);
-    *s = (struct serving){ .app = app, .req = req, .arena = s->arena, .form = ask->form, .stream = ask->stream,
-                           .may_create = ask->may_create, .set_data = ask->set_data, .follow = ask->follow, .opening = true };
+    *s = (struct serving){ .app = app,
+                           .req = req,
+                           .arena = s->arena,
+                           .form = ask->form,
+                           .stream = ask->stream,
+                           .may_create = ask->may_create,
+                           .set_data = ask->set_data,
+                           .follow = ask->follow,
+                           .opening = true };
     s->owner = arena_strdup(&s->arena, http_owner(req));
     s->message = ask->message ? arena_strdup(&s->arena, ask->message) : NULL;
     if (ask->code) {
@@ -396,7 +414,10 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         id_uuid4(uuid);
         s->thread_id = arena_printf(&s->arena, "%s%s", ask->id_prefix ? ask->id_prefix : "", uuid);
         s->may_create = false;
-        struct chat_spec spec = { .owner = s->owner, .thread_id = s->thread_id, .datasets = s->datasets, .uploads = s->uploads };
+        struct chat_spec spec = { .owner = s->owner,
+                                  .thread_id = s->thread_id,
+                                  .datasets = s->datasets,
+                                  .uploads = s->uploads };
         r = chat_create(app->agent, &spec, on_open, s, &err);
     }
     if (r < 0) {
@@ -405,7 +426,8 @@ void chat_serve(struct http_request *req, const struct chat_request *ask)
         return;
     }
     if (s->stream && !ask->thread_id)
-        start_stream(s); /* nothing can be wrong with the thread any more: the client need not wait for the store */
+        start_stream(
+            s); /* nothing can be wrong with the thread any more: the client need not wait for the store */
     else
         http_defer(req, on_left, s);
 }

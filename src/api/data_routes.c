@@ -112,9 +112,7 @@ static json_t *item_of(struct data_room *room, const char *owner, const char *id
 {
     struct file_set *set = file_set_find(room->files, owner, id);
     const struct dataset *d = registry_find(room->registry, id);
-    json_t *item = d ? bundled_item(d) :
-                   set && is_shown(set, owner) ? file_set_item(set) :
-                                                 NULL;
+    json_t *item = d ? bundled_item(d) : set && is_shown(set, owner) ? file_set_item(set) : NULL;
     file_set_unref(set);
     return item;
 }
@@ -196,8 +194,7 @@ static void delete_one(struct http_request *req)
 }
 
 /* `name` or `options`: one at a time, so that what fails has changed nothing. */
-static int change_set(struct file_set *set, const json_t *body, struct waiting *w,
-                      struct err *err)
+static int change_set(struct file_set *set, const json_t *body, struct waiting *w, struct err *err)
 {
     const char *name = json_string_value(json_object_get(body, "name"));
     const json_t *options = json_object_get(body, "options");
@@ -286,14 +283,6 @@ static int describe_table(struct waiting *w, struct err *err)
     return w->table ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
-static int quote(struct buf *b, const char *name, struct err *err)
-{
-    int r = buf_append(b, "\"", 1, err);
-    for (; r == 0 && *name; name++)
-        r = buf_append(b, *name == '"' ? "\"\"" : name, *name == '"' ? 2 : 1, err);
-    return r < 0 ? r : buf_append(b, "\"", 1, err);
-}
-
 /* One row: for each numeric column how many values are in each bucket, as a map. */
 static int write_histograms(struct waiting *w, struct err *err)
 {
@@ -308,7 +297,8 @@ static int write_histograms(struct waiting *w, struct err *err)
             r = buf_printf(&w->sql, err, "%shistogram(CAST(least(%d, greatest(0, floor((CAST(",
                            i ? ", " : "", BUCKETS - 1);
         if (r == 0)
-            r = quote(&w->sql, json_string_value(json_object_get(c, "name")), err);
+            r = buf_append_quoted(&w->sql, "\"", json_string_value(json_object_get(c, "name")),
+                                  err);
         if (r == 0)
             r = buf_printf(&w->sql, err, " AS DOUBLE) - %.17g) / %.17g))) AS INTEGER))", min,
                            (max - min) / BUCKETS);
@@ -316,7 +306,7 @@ static int write_histograms(struct waiting *w, struct err *err)
     if (r == 0)
         r = buf_append_str(&w->sql, " FROM ", err);
     if (r == 0)
-        r = quote(&w->sql, f->table, err);
+        r = buf_append_quoted(&w->sql, "\"", f->table, err);
     if (r == 0 && f->row_count > HISTOGRAM_ROWS)
         r = buf_printf(&w->sql, err, " USING SAMPLE %.6f PERCENT (system)",
                        100.0 * HISTOGRAM_ROWS / (double)f->row_count);
@@ -508,7 +498,7 @@ static void send_table(struct http_request *req, bool refused,
         if (r == 0)
             r = buf_append_str(&t->sql, "SELECT * FROM ", &err);
         if (r == 0)
-            r = quote(&t->sql, t->found.file.table, &err);
+            r = buf_append_quoted(&t->sql, "\"", t->found.file.table, &err);
     } else {
         dataset_handle_release(&h);
     }
@@ -595,21 +585,19 @@ static const struct schema_field patch_fields[] = {
 static const struct schema patch_schema = { .name = "DataChange", .fields = patch_fields };
 
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{data: [{id, name, kind, status, size_bytes, created_at?, expires_at?, thread_id?, "
       "options?, "
       "tables: [{name, file, rows}]}]}; "
       "kind is `upload`, `thread` or `bundled`." },
     { .status = 0 }
 };
-static const struct route_response one_responses[] = {
-    { 200, NULL, NULL, false, "As an item of GET /data." }, { .status = 0 }
-};
-static const struct route_response delete_responses[] = {
-    { 200, NULL, NULL, false, "{id, status}" }, { .status = 0 }
-};
+static const struct route_response one_responses[] = { { 200, NULL, "As an item of GET /data." },
+                                                       { .status = 0 } };
+static const struct route_response delete_responses[] = { { 200, NULL, "{id, status}" },
+                                                          { .status = 0 } };
 static const struct route_response table_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{id, name, file, rows, columns: [{name, type, sql_type, role, nulls, distinct, "
       "min, max, mean?, top, histogram?, description, …}], sample_rows, report}; role is `id`, "
       "`time`, `measure`, `category`, `flag` or `text`; a histogram has "
@@ -618,7 +606,7 @@ static const struct route_response table_responses[] = {
 };
 
 static const struct route_response refused_responses[] = {
-    { 200, "application/octet-stream", NULL, false,
+    { 200, "application/octet-stream",
       "A file with the columns `line`, `reason` and `text`, streamed as those of exportTable; its "
       "header alone if the table was read without refusing a row. At most 1,000,000 rows and "
       "256 MiB of them are kept, and 16 KiB of each text; `refused_kept` of the report is there if "
@@ -634,8 +622,8 @@ static const struct route routes[] = {
       .summary = "One data set", .params = one_params, .responses = one_responses,
       .errors = ROUTE_ERR(NOT_FOUND) },
     { HTTP_PATCH, "/data/{data_id}", patch_one, .id = "changeData", .tag = "data",
-      .summary = "Rename a data set, or read its file again in another way",
-      .params = one_params, .body = &patch_schema, .responses = one_responses,
+      .summary = "Rename a data set, or read its file again in another way", .params = one_params,
+      .body = &patch_schema, .responses = one_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FORBIDDEN) | ROUTE_ERR(VALIDATION) |
                 ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(UNAVAILABLE) },
     { HTTP_DELETE, "/data/{data_id}", delete_one, .id = "deleteData", .tag = "data",

@@ -368,23 +368,22 @@ static const struct route_param queries_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false, "{databases: [{name, kind, writable: [table], default}]}" },
-    { .status = 0 }
+    { 200, NULL, "{databases: [{name, kind, writable: [table], default}]}" }, { .status = 0 }
 };
 const struct route_response database_query_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{query, parameters, results: [{column: value}], count, columns, types, truncated, "
       "affected_rows, timestamp}" },
     { .status = 0 }
 };
 const struct route_response database_schema_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{database, schema: {tables: [name], schema: {table: [{column_name, data_type, is_nullable, "
       "column_default}]}, total_tables}, timestamp}" },
     { .status = 0 }
 };
 static const struct route_response queries_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{queries: [{query_id, created_at, database, thread_id, run_id, sql, parameters, verdict, "
       "error, row_count, exec_time_ms, wrote}], next}: newest first." },
     { .status = 0 }
@@ -416,9 +415,8 @@ static const struct route routes[] = {
       .responses = database_query_responses, .errors = DATABASE_ERRORS },
     { HTTP_GET, "/sandbox/{sandbox_id}/database/schema", schema_for_sandbox,
       .id = "getSandboxDatabaseSchema", .tag = "sandboxes",
-      .summary = "Tables and columns that a sandbox can ask for",
-      .params = sandbox_schema_params, .responses = database_schema_responses,
-      .errors = DATABASE_ERRORS },
+      .summary = "Tables and columns that a sandbox can ask for", .params = sandbox_schema_params,
+      .responses = database_schema_responses, .errors = DATABASE_ERRORS },
 };
 
 const struct route_table database_routes = { routes, ARRAY_SIZE(routes) };

@@ -195,10 +195,10 @@ void doctor_close(struct app *app)
 }
 
 static const struct route_response responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{status, version, checks: [{name, status: pass|caution|fail, detail?, remedy?}]}, at most a "
       "minute old." },
-    { 503, NULL, NULL, false, "The checks did not end." },
+    { 503, NULL, "The checks did not end." },
     { .status = 0 }
 };
 

@@ -24,10 +24,13 @@ bool file_is_image(const char *name)
     return false;
 }
 
-static void add(json_t *list, const char *where, const char *path, json_int_t size, json_int_t modified, const char *table, const char *note)
+static void add(json_t *list, const char *where, const char *path, json_int_t size,
+                json_int_t modified, const char *table, const char *note)
 {
-    json_array_append_new(list, json_pack("{s:o, s:I, s:I, s:s, s:s*, s:s*}", "path", json_sprintf("/%s/%s", where, path), "size", size,
-                                          "modified", modified, "where", where, "table", table, "note", note));
+    json_array_append_new(list,
+                          json_pack("{s:o, s:I, s:I, s:s, s:s*, s:s*}", "path",
+                                    json_sprintf("/%s/%s", where, path), "size", size, "modified",
+                                    modified, "where", where, "table", table, "note", note));
 }
 
 static void add_kept(json_t *all, json_t *images, const char *where, const struct file_set *set)
@@ -192,11 +195,10 @@ static void reply_received(void *arg)
             note = set->note;
         if (!note && c && chat_is_busy(c))
             note = "A message is being answered; the file is there from the next one on.";
-        json_array_append_new(files,
-                              json_pack("{s:s, s:I, s:s*, s:s*, s:s*}", "name", set->file.name,
-                                        "size", (json_int_t)set->file.size_bytes, "where",
-                                        *place ? place : NULL, "table",
-                                        set->raw ? NULL : set->file.table, "note", note));
+        json_array_append_new(
+            files, json_pack("{s:s, s:I, s:s*, s:s*, s:s*}", "name", set->file.name, "size",
+                             (json_int_t)set->file.size_bytes, "where", *place ? place : NULL,
+                             "table", set->raw ? NULL : set->file.table, "note", note));
     }
     json_t *body = json_pack("{s:s, s:s, s:o}", "status", "ok", "session_id", rx->thread->id,
                              "files", files);
@@ -229,10 +231,9 @@ static void answer_received(struct receiver *rx, bool settled, const struct err 
 
 static int receive_headers(struct http_request *req, struct err *err)
 {
-    struct receive_terms terms = { .for_thread = true,
-                                   .wait = true,
-                                   .answer = answer_received,
-                                   .arg = app_of(req) };
+    struct receive_terms terms = {
+        .for_thread = true, .wait = true, .answer = answer_received, .arg = app_of(req)
+    };
     return receive_begin(req, app_of(req)->data, &terms, err);
 }
 
@@ -257,51 +258,13 @@ static const struct schema_field form_fields[] = {
       .items = &file_part,
       .required = true,
       SCHEMA_MIN(1),
-      .doc =
-          "Files of any kind; `files` is understood, too. One of a name that is there already "
-          "replaces it." },
+      .doc = "Files of any kind; `files` is understood, too. One of a name that is there already "
+             "replaces it." },
     { .name = NULL },
 };
-static const struct schema form_schema = { .name = "SessionForm", .fields = form_fields, .open = true };
-
-static const struct schema_field uploaded_fields[] = {
-    { .name = "name", .types = SCHEMA_STRING },
-    { .name = "size", .types = SCHEMA_INTEGER },
-    { .name = "where", .types = SCHEMA_STRING, .doc = "Where code finds it: /data/…, or /workspace/… when Python has been keeping variables "
-                                                      "since before it came. Missing when that Python has no room for it." },
-    { .name = "table", .types = SCHEMA_STRING, .doc = "The name to query it by; missing when it is no table." },
-    { .name = "note", .types = SCHEMA_STRING, .doc = "Why it is no table, or what else is not as expected." },
-    { .name = NULL },
-};
-static const struct schema uploaded_schema = { .name = "SessionFile", .fields = uploaded_fields };
-static const struct schema_field uploaded_item = { .types = SCHEMA_OBJECT, .object = &uploaded_schema };
-static const struct schema_field upload_fields[] = {
-    { .name = "status", .types = SCHEMA_STRING },
-    { .name = "session_id", .types = SCHEMA_STRING },
-    { .name = "files", .types = SCHEMA_ARRAY, .items = &uploaded_item },
-    { .name = NULL },
-};
-static const struct schema upload_schema = { .name = "SessionUpload", .fields = upload_fields };
-
-static const char *const places[] = { "data", "workspace", NULL };
-static const struct schema_field listed_fields[] = {
-    { .name = "path", .types = SCHEMA_STRING, .doc = "/data/… or /workspace/…" },
-    { .name = "size", .types = SCHEMA_INTEGER },
-    { .name = "modified", .types = SCHEMA_INTEGER, .doc = "Unix time in milliseconds." },
-    { .name = "where", .types = SCHEMA_STRING, .choices = places, .doc = "Uploaded, or left by code." },
-    { .name = "table", .types = SCHEMA_STRING },
-    { .name = "note", .types = SCHEMA_STRING },
-    { .name = NULL },
-};
-static const struct schema listed_schema = { .name = "ListedFile", .fields = listed_fields };
-static const struct schema_field listed_item = { .types = SCHEMA_OBJECT, .object = &listed_schema };
-static const struct schema_field image_item = { .types = SCHEMA_STRING };
-static const struct schema_field list_fields[] = {
-    { .name = "images", .types = SCHEMA_ARRAY, .items = &image_item, .doc = "Paths of those that are images." },
-    { .name = "files", .types = SCHEMA_ARRAY, .items = &listed_item },
-    { .name = NULL },
-};
-static const struct schema list_schema = { .name = "SessionFiles", .fields = list_fields };
+static const struct schema form_schema = { .name = "SessionForm",
+                                           .fields = form_fields,
+                                           .open = true };
 
 static const struct schema_field clear_fields[] = {
     { .name = "session_id",
@@ -326,15 +289,25 @@ static const struct schema clear_schema = { .name = "ClearFiles", .fields = clea
 static const struct route_param list_params[] = { SESSION_PARAM, { .field = { .name = NULL } } };
 static const struct route_param download_params[] = {
     SESSION_PARAM,
-    { .in_query = true, .field = { .name = "path", .types = SCHEMA_STRING, .required = true, SCHEMA_MAX(1024),
-                                   .doc = "/data/…, /workspace/…, or a path that is looked for in both, in this order." } },
+    { .in_query = true,
+      .field = { .name = "path",
+                 .types = SCHEMA_STRING,
+                 .required = true,
+                 SCHEMA_MAX(1024),
+                 .doc =
+                     "/data/…, /workspace/…, or a path that is looked for in both, in this order." } },
     { .field = { .name = NULL } },
 };
 
-static const struct route_response upload_responses[] = { { 200, NULL, &upload_schema, false, "Stored." }, { .status = 0 } };
-static const struct route_response clear_responses[] = { { 200, NULL, NULL, false, "{status}" }, { .status = 0 } };
-static const struct route_response list_responses[] = { { 200, NULL, &list_schema, false, "What there is." }, { .status = 0 } };
-static const struct route_response download_responses[] = { { 200, "application/octet-stream", NULL, false, "The file." }, { .status = 0 } };
+static const struct route_response upload_responses[] = { { 200, NULL, "Stored." },
+                                                          { .status = 0 } };
+static const struct route_response clear_responses[] = { { 200, NULL, "{status}" },
+                                                         { .status = 0 } };
+static const struct route_response list_responses[] = { { 200, NULL, "What there is." },
+                                                        { .status = 0 } };
+static const struct route_response download_responses[] = {
+    { 200, "application/octet-stream", "The file." }, { .status = 0 }
+};
 
 static const struct route routes[] = {
     { HTTP_POST, "/files/upload", upload_files, .id = "uploadSessionFiles", .tag = "files",

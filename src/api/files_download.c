@@ -1,9 +1,9 @@
 /*
- * GET /files/download. What was uploaded is sent from disk; what code left in /workspace is read from the session's live kernel, a piece at
- * a time, as fast as the client takes it.
+ * GET /files/download. What was uploaded is sent from disk; what code left in /workspace is read
+ * from the session's live kernel, a piece at a time, as fast as the client takes it.
  *
- * Files are people's and code's: a browser must never take one for a page of this server. Only plain images are shown, everything else is
- * saved, and whatever it is, it may run nothing.
+ * Files are people's and code's: a browser must never take one for a page of this server. Only
+ * plain images are shown, everything else is saved, and whatever it is, it may run nothing.
  */
 
 #include <errno.h>
@@ -21,7 +21,7 @@
 
 #define NO_FILE "File not found."
 #define NO_KERNEL                                                                                  \
-    "File not found. The session has no sandbox now: what code left in /workspace is there only " \
+    "File not found. The session has no sandbox now: what code left in /workspace is there only "  \
     "while its sandbox lives; /data/outputs is kept."
 
 /* ---- headers ---- */
@@ -70,7 +70,8 @@ const char *download_headers(struct http_request *req, const char *name)
     const char *type = type_of(name, &shown);
     for (const char *p = name; *p && n + 1 < sizeof(plain) && k + 3 < sizeof(coded); p++) {
         unsigned char ch = (unsigned char)*p;
-        bool safe = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') || (ch >= '0' && ch <= '9') || strchr("-_.", ch);
+        bool safe = (ch >= 'a' && ch <= 'z') || (ch >= 'A' && ch <= 'Z') ||
+                    (ch >= '0' && ch <= '9') || strchr("-_.", ch);
         plain[n++] = safe || ch == ' ' ? (char)ch : '_';
         if (safe)
             coded[k++] = (char)ch;
@@ -78,7 +79,8 @@ const char *download_headers(struct http_request *req, const char *name)
             k += (size_t)snprintf(coded + k, 4, "%%%02X", ch);
     }
     plain[n] = coded[k] = '\0';
-    snprintf(value, sizeof(value), "%s; filename=\"%s\"; filename*=UTF-8''%s", shown ? "inline" : "attachment", plain, coded);
+    snprintf(value, sizeof(value), "%s; filename=\"%s\"; filename*=UTF-8''%s",
+             shown ? "inline" : "attachment", plain, coded);
     http_add_header(req, "Content-Disposition", value);
     http_add_header(req, "Content-Security-Policy", "default-src 'none'; sandbox");
     http_add_header(req, "Cache-Control", "private, no-cache");
@@ -89,7 +91,8 @@ const char *download_headers(struct http_request *req, const char *name)
 
 static void send_file(struct http_request *req, const struct file_set *set)
 {
-    struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
+    struct open_how how = { .flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+                            .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS };
     struct stat st;
     int fd = (int)syscall(SYS_openat2, set->all->threads_fd,
                           set->file.full_path + strlen(set->all->threads_root) + 1, &how,
@@ -189,7 +192,9 @@ static void on_piece(const struct file_piece *piece, const struct err *err, void
     if (!err)
         d->asked += (int64_t)piece->len;
     if (d->stream) {
-        /* Shorter than it was when it was promised: the client must see that this is not the file. */
+        /*
+         * Shorter than it was when it was promised: the client must see that this is not the file.
+         */
         d->failed = err || piece->len == 0;
         http_stream_ready(d->stream);
     } else if (err) {

@@ -62,11 +62,23 @@ static void get_settings(struct http_request *req)
 static void get_openapi(struct http_request *req)
 {
     struct app *app = app_of(req);
+    auto_json json_t *answers = NULL, *doc = NULL;
+    struct err err = ERR_INIT;
+    if (!app->openapi && json_parse(api_files[0].text, api_files[0].len, &answers, &err) < 0) {
+        http_reply_error(req, &err);
+        return;
+    }
     if (!app->openapi) {
-        struct openapi_info info = { .title = "Riddle", .version = RIDDLE_VERSION, .has_keys = guard_has_keys(app->guard),
-                                     .description = "A self-hosted data analyst: SQL, plans and Python on your data, in sandboxes "
-                                                    "that start in milliseconds." };
-        auto_json json_t *doc = openapi_document(http_server_router(app->server), &info);
+        struct openapi_info info = {
+            .title = "Riddle",
+            .version = RIDDLE_VERSION,
+            .has_keys = guard_has_keys(app->guard),
+            .description =
+                "A self-hosted data analyst: SQL, plans and Python on your data, in sandboxes "
+                "that start in milliseconds.",
+            .answers = answers
+        };
+        doc = openapi_document(http_server_router(app->server), &info);
         app->openapi = doc ? json_to_str(doc) : NULL;
     }
     if (!app->openapi)
@@ -82,14 +94,17 @@ static const char docs_page[] =
     "<link rel=\"stylesheet\" href=\"/docs/assets/swagger-ui.css\"></head>\n"
     "<body><div id=\"swagger-ui\"></div>\n<script src=\"/docs/assets/swagger-ui-bundle.js\"></script>\n"
     "<script src=\"/docs/start.js\"></script></body></html>\n";
-static const char docs_script[] = "window.ui = SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', deepLinking: true,\n"
-                                  "  displayRequestDuration: true, tryItOutEnabled: true, validatorUrl: null });\n";
+static const char docs_script[] =
+    "window.ui = SwaggerUIBundle({ url: '/openapi.json', dom_id: '#swagger-ui', deepLinking: true,\n"
+    "  displayRequestDuration: true, tryItOutEnabled: true, validatorUrl: null });\n";
 
 static void get_docs(struct http_request *req)
 {
     if (!app_of(req)->docs) {
-        http_reply_fail(req, ERR_NOT_FOUND, "the documentation page's files are not installed; run 'make deps' (the API description "
-                                            "itself is at /openapi.json)");
+        http_reply_fail(
+            req, ERR_NOT_FOUND,
+            "the documentation page's files are not installed; run 'make deps' (the API description "
+            "itself is at /openapi.json)");
         return;
     }
     static_page_headers(req, NULL);
@@ -98,7 +113,8 @@ static void get_docs(struct http_request *req)
 
 static void get_docs_script(struct http_request *req)
 {
-    http_reply_static(req, 200, "text/javascript; charset=utf-8", docs_script, sizeof(docs_script) - 1);
+    http_reply_static(req, 200, "text/javascript; charset=utf-8", docs_script,
+                      sizeof(docs_script) - 1);
 }
 
 static void get_docs_file(struct http_request *req)
@@ -110,37 +126,46 @@ static void get_docs_file(struct http_request *req)
 }
 
 static const struct route_param file_params[] = {
-    { .field = { .name = "path", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "A file of the page." } },
+    { .field = { .name = "path",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(200),
+                 .doc = "A file of the page." } },
     { .field = { .name = NULL } },
 };
 static const struct route_response health_responses[] = {
-    { 200, NULL, NULL, false, "{status: ok}: sandboxes and store answer." },
-    { 503, NULL, NULL, false,
+    { 200, NULL, "{status: ok}: sandboxes and store answer." },
+    { 503, NULL,
       "{status: unavailable, store, sandbox, kernels: "
       "{sql, python: {status, error, since}}}." },
     { .status = 0 }
 };
-static const struct route_response metrics_responses[] = { { 200, METRICS_CONTENT_TYPE, NULL, false, "Prometheus text." }, { .status = 0 } };
+static const struct route_response metrics_responses[] = {
+    { 200, METRICS_CONTENT_TYPE, "Prometheus text." }, { .status = 0 }
+};
 static const struct route_response settings_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{settings: [{name, section, kind, value, default, doc}]}; texts and secrets have no value, "
       "only `is_set`." },
     { .status = 0 }
 };
-static const struct route_response openapi_responses[] = { { 200, NULL, NULL, false, "OpenAPI 3.1." }, { .status = 0 } };
+static const struct route_response openapi_responses[] = { { 200, NULL, "OpenAPI 3.1." },
+                                                           { .status = 0 } };
 
 static const struct route routes[] = {
-    { HTTP_GET, "/healthz", get_healthz, .id = "health", .tag = "server", .summary = "Whether the server can work",
-      .responses = health_responses, .flags = ROUTE_PUBLIC | ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
-    { HTTP_GET, "/metrics", get_metrics, .id = "metrics", .tag = "server", .summary = "Figures for Prometheus",
-      .responses = metrics_responses, .flags = ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
+    { HTTP_GET, "/healthz", get_healthz, .id = "health", .tag = "server",
+      .summary = "Whether the server can work", .responses = health_responses,
+      .flags = ROUTE_PUBLIC | ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
+    { HTTP_GET, "/metrics", get_metrics, .id = "metrics", .tag = "server",
+      .summary = "Figures for Prometheus", .responses = metrics_responses,
+      .flags = ROUTE_QUIET | ROUTE_NO_RATE_LIMIT },
     { HTTP_GET, "/settings", get_settings, .id = "settings", .tag = "server",
       .summary = "Settings that are in force", .responses = settings_responses },
-    { HTTP_GET, "/openapi.json", get_openapi, .id = "openapi", .tag = "server", .summary = "This description",
-      .responses = openapi_responses, .flags = ROUTE_PUBLIC },
+    { HTTP_GET, "/openapi.json", get_openapi, .id = "openapi", .tag = "server",
+      .summary = "This description", .responses = openapi_responses, .flags = ROUTE_PUBLIC },
     { HTTP_GET, "/docs", get_docs, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/docs/start.js", get_docs_script, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },
-    { HTTP_GET, "/docs/assets/{path...}", get_docs_file, .params = file_params, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },
+    { HTTP_GET, "/docs/assets/{path...}", get_docs_file, .params = file_params,
+      .flags = ROUTE_HIDDEN | ROUTE_PUBLIC },
 };
 
 const struct route_table health_routes = { routes, ARRAY_SIZE(routes) };

@@ -5,8 +5,12 @@
 #include "base/limits.h"
 
 static const struct schema_field input_fields[] = {
-    { .name = "text", .types = SCHEMA_STRING, .required = true, SCHEMA_MAX(INPUT_LINE_MAX),
-      .example = "\"yes\"", .doc = "The line, without its end." },
+    { .name = "text",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_MAX(INPUT_LINE_MAX),
+      .example = "\"yes\"",
+      .doc = "The line, without its end." },
     { .name = NULL },
 };
 static const struct schema input_schema = { .name = "InputLine",
@@ -37,12 +41,14 @@ static void post_sandbox_input(struct http_request *req)
 }
 
 static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "The id of a thread." } },
     { .field = { .name = NULL } },
 };
 static const struct route_response responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{status: answered}. Code that waits says so in its stream: a `status` (`progress` in a "
       "thread's) with the stage `input` and the `prompt`." },
     { .status = 0 }

@@ -9,18 +9,22 @@
 
 extern const struct static_file page_files[]; /* gen/page_files.c */
 
-/* Nothing but its own files and its own server; what a model or a cell of a table says can load and run nothing. */
-#define PAGE_CSP                                                                                               \
+/*
+ * Nothing but its own files and its own server; what a model or a cell of a table says can load and
+ * run nothing.
+ */
+#define PAGE_CSP                                                                                                \
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data: blob: 'self'; connect-src 'self'; " \
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 int pages_open(struct app *app, struct err *err)
 {
     /* The index is asked for each time (304) and names the other files by their hashes. */
-    struct static_options options = {
-        .files = page_files, .index = "index.html", .fallback = "index.html", .csp = PAGE_CSP,
-        .hashed_names = true
-    };
+    struct static_options options = { .files = page_files,
+                                      .index = "index.html",
+                                      .fallback = "index.html",
+                                      .csp = PAGE_CSP,
+                                      .hashed_names = true };
     return static_create(&options, &app->page, err);
 }
 
@@ -41,28 +45,38 @@ static void get_root(struct http_request *req)
         get_page(req);
         return;
     }
-    json_t *endpoints = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "datasets", "/datasets", "upload", "/upload", "threads",
-                                  "/thread/new", "chat", "/chat", "runs", "/runs", "plans", "/plans/compile", "openapi",
+    json_t *endpoints = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "datasets", "/datasets",
+                                  "upload", "/upload", "threads", "/thread/new", "chat", "/chat",
+                                  "runs", "/runs", "plans", "/plans/compile", "openapi",
                                   "/openapi.json");
-    http_reply_json(req, 200, json_pack("{s:s, s:s, s:s, s:s, s:o}", "status", "ok", "version", RIDDLE_VERSION, "ui", "/ui", "docs",
-                                        "/docs", "endpoints", endpoints));
+    http_reply_json(req, 200,
+                    json_pack("{s:s, s:s, s:s, s:s, s:o}", "status", "ok", "version",
+                              RIDDLE_VERSION, "ui", "/ui", "docs", "/docs", "endpoints",
+                              endpoints));
 }
 
 static const struct route_param file_params[] = {
-    { .field = { .name = "path", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "A file of the page." } },
+    { .field = { .name = "path",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(200),
+                 .doc = "A file of the page." } },
     { .field = { .name = NULL } },
 };
 static const struct route_param thread_params[] = {
-    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
 static const struct route_response root_responses[] = {
-    { 200, NULL, NULL, false, "{status, version, ui, docs, endpoints}; to a browser, the page." }, { .status = 0 } };
+    { 200, NULL, "{status, version, ui, docs, endpoints}; to a browser, the page." },
+    { .status = 0 }
+};
 
 static const struct route routes[] = {
-    { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are", .responses = root_responses,
-      .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
+    { HTTP_GET, "/", get_root, .id = "root", .tag = "server", .summary = "Where things are",
+      .responses = root_responses, .flags = ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/ui", get_page, .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },
     { HTTP_GET, "/t/{thread_id}", get_page, .params = thread_params,
       .flags = ROUTE_HIDDEN | ROUTE_PUBLIC | ROUTE_NAVIGABLE },

@@ -48,8 +48,11 @@ int app_compile_plan(const struct dataset_handle *h, const json_t *plan, struct 
 /* ---- POST /plans/compile ---- */
 
 static const struct schema_field fields[] = {
-    { .name = "plan", .types = SCHEMA_OBJECT, .required = true,
-      .example = "{\"dataset_id\":\"ecommerce\",\"table\":\"orders\",\"select\":[{\"func\":\"count\",\"column\":\"*\",\"alias\":\"n\"}]}",
+    { .name = "plan",
+      .types = SCHEMA_OBJECT,
+      .required = true,
+      .example =
+          "{\"dataset_id\":\"ecommerce\",\"table\":\"orders\",\"select\":[{\"func\":\"count\",\"column\":\"*\",\"alias\":\"n\"}]}",
       .doc = "A QueryPlan (docs/plans.md)." },
     { .name = NULL },
 };
@@ -72,12 +75,12 @@ static void post_compile(struct http_request *req)
         http_reply_json(req, 200, json_pack("{s:s, s:O}", "sql", buf_cstr(&sql), "plan", plan));
 }
 
-static const struct route_response responses[] = { { 200, NULL, NULL, false, "{sql, plan}" }, { .status = 0 } };
+static const struct route_response responses[] = { { 200, NULL, "{sql, plan}" }, { .status = 0 } };
 
 static const struct route routes[] = {
     { HTTP_POST, "/plans/compile", post_compile, .id = "compilePlan", .tag = "plans",
-      .summary = "Check a plan against its dataset and show its SQL", .body = &compile_schema, .responses = responses,
-      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
+      .summary = "Check a plan against its dataset and show its SQL", .body = &compile_schema,
+      .responses = responses, .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) },
 };
 
 const struct route_table plan_routes = { routes, ARRAY_SIZE(routes) };

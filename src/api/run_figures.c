@@ -176,9 +176,8 @@ static const struct route_param params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response responses[] = {
-    { 200, "image/png", NULL, false,
-      "The figure: PNG or SVG; HTML or JSON of an output that is no figure." },
-    { 304, NULL, NULL, false, "The client has it: a figure never changes." },
+    { 200, "image/png", "The figure: PNG or SVG; HTML or JSON of an output that is no figure." },
+    { 304, NULL, "The client has it: a figure never changes." },
     { .status = 0 }
 };
 

@@ -1,4 +1,6 @@
-/* /runs: start one and wait, start one and watch, look at what is kept, cancel what is under way. */
+/*
+ * /runs: start one and wait, start one and watch, look at what is kept, cancel what is under way.
+ */
 
 #include <stdio.h>
 #include <string.h>
@@ -13,65 +15,70 @@
 
 static const char *const query_types[] = { "sql", "plan", "python", NULL };
 static const char *const policies[] = { "restricted", "open", NULL };
-static const char *const statuses[] = { "succeeded", "failed", "rejected", "timed_out", "cancelled", NULL };
+static const char *const statuses[] = { "succeeded", "failed",    "rejected",
+                                        "timed_out", "cancelled", NULL };
 
 static const struct schema_field run_fields[] = {
-    { .name = "dataset_id", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 200), .example = "\"ecommerce\"",
+    { .name = "dataset_id",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, 200),
+      .example = "\"ecommerce\"",
       .doc = "A dataset of GET /datasets, or the `file_id` of an upload." },
-    { .name = "query_type", .types = SCHEMA_STRING, .choices = query_types, .dflt = "\"sql\"", .doc = "What is to run." },
-    { .name = "sql", .types = SCHEMA_STRING, .nullable = true, .example = "\"SELECT count(*) AS n FROM orders\"",
+    { .name = "query_type",
+      .types = SCHEMA_STRING,
+      .choices = query_types,
+      .dflt = "\"sql\"",
+      .doc = "What is to run." },
+    { .name = "sql",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      .example = "\"SELECT count(*) AS n FROM orders\"",
       .doc = "One SELECT or WITH; for query_type sql." },
-    { .name = "python_code", .types = SCHEMA_STRING, .nullable = true,
-      .doc = "A cell; its result is `result_df`, `result_rows`, `result`, `__result__` or the last expression. For query_type python." },
-    { .name = "plan_json", .types = SCHEMA_OBJECT, .nullable = true, .doc = "A QueryPlan; for query_type plan." },
-    { .name = "question", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(10000), .doc = "Kept with the run." },
-    { .name = "timeout_seconds", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, RUN_TIMEOUT_MAX_S),
+    { .name = "python_code",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      .doc =
+          "A cell; its result is `result_df`, `result_rows`, `result`, `__result__` or the last expression. For query_type python." },
+    { .name = "plan_json",
+      .types = SCHEMA_OBJECT,
+      .nullable = true,
+      .doc = "A QueryPlan; for query_type plan." },
+    { .name = "question",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_MAX(10000),
+      .doc = "Kept with the run." },
+    { .name = "timeout_seconds",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(1, RUN_TIMEOUT_MAX_S),
       .doc = "Wall time; RUN_TIMEOUT_SECONDS when missing." },
-    { .name = "max_rows", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, RUN_ROWS_MAX),
+    { .name = "max_rows",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(1, RUN_ROWS_MAX),
       .doc = "Rows of the result; more set `truncated`. MAX_ROWS when missing." },
-    { .name = "max_output_bytes", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),
+    { .name = "max_output_bytes",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(RUN_OUTPUT_MIN, RUN_OUTPUT_MAX),
       .doc = "Bytes of stdout, of stderr and of the rows. MAX_OUTPUT_BYTES when missing." },
-    { .name = "python_policy", .types = SCHEMA_STRING, .choices = policies, .dflt = "\"restricted\"",
-      .doc = "`restricted` allows a list of modules, `open` whatever is installed; the jail holds either way." },
+    { .name = "python_policy",
+      .types = SCHEMA_STRING,
+      .choices = policies,
+      .dflt = "\"restricted\"",
+      .doc =
+          "`restricted` allows a list of modules, `open` whatever is installed; the jail holds either way." },
     { .name = NULL },
 };
-static const struct schema run_schema = { .name = "RunRequest", .doc = "SQL, a plan or Python to run on a dataset.",
-                                          .fields = run_fields,
-                                          .example = "{\"dataset_id\":\"ecommerce\",\"query_type\":\"sql\",\"sql\":\"SELECT status, "
-                                                     "count(*) AS n FROM orders GROUP BY status\"}" };
-
-static const struct schema_field error_fields[] = {
-    { .name = "type", .types = SCHEMA_STRING, .doc = "SQL_EXECUTION_ERROR, PYTHON_POLICY_VIOLATION, RUNNER_TIMEOUT, …" },
-    { .name = "message", .types = SCHEMA_STRING, .doc = "What happened and what to do." },
-    { .name = NULL },
+static const struct schema run_schema = {
+    .name = "RunRequest",
+    .doc = "SQL, a plan or Python to run on a dataset.",
+    .fields = run_fields,
+    .example = "{\"dataset_id\":\"ecommerce\",\"query_type\":\"sql\",\"sql\":\"SELECT status, "
+               "count(*) AS n FROM orders GROUP BY status\"}"
 };
-static const struct schema error_schema = { .name = "RunError", .fields = error_fields, .open = true };
-
-static const struct schema_field any_row = { .name = "", .types = SCHEMA_ARRAY };
-static const struct schema_field any_text = { .name = "", .types = SCHEMA_STRING };
-static const struct schema_field result_fields[] = {
-    { .name = "columns", .types = SCHEMA_ARRAY, .items = &any_text, .doc = "Names." },
-    { .name = "types", .types = SCHEMA_ARRAY, .items = &any_text, .doc = "Types of the columns." },
-    { .name = "rows", .types = SCHEMA_ARRAY, .items = &any_row, .doc = "Rows as arrays." },
-    { .name = "row_count", .types = SCHEMA_INTEGER, .doc = "Rows returned." },
-    { .name = "truncated", .types = SCHEMA_BOOLEAN, .doc = "There were more." },
-    { .name = "exec_time_ms", .types = SCHEMA_INTEGER, .doc = "Inside the kernel." },
-    { .name = "verdict", .types = SCHEMA_STRING, .doc = "ok, error, timeout, memory, processes, output, filesize, policy, killed." },
-    { .name = "error", .types = SCHEMA_OBJECT, .nullable = true, .object = &error_schema, .doc = "null when all went well." },
-    { .name = NULL },
-};
-static const struct schema result_schema = { .name = "RunResult", .fields = result_fields, .open = true };
-
-static const struct schema_field response_fields[] = {
-    { .name = "assistant_message", .types = SCHEMA_STRING },
-    { .name = "run_id", .types = SCHEMA_STRING, .format = "uuid" },
-    { .name = "thread_id", .types = SCHEMA_STRING, .nullable = true },
-    { .name = "status", .types = SCHEMA_STRING, .choices = statuses },
-    { .name = "result", .types = SCHEMA_OBJECT, .object = &result_schema },
-    { .name = "details", .types = SCHEMA_OBJECT, .doc = "dataset_id, query_mode, plan_json, compiled_sql, python_code, timings_ms." },
-    { .name = NULL },
-};
-static const struct schema response_schema = { .name = "RunResponse", .fields = response_fields, .open = true };
 
 /* ---- starting ---- */
 
@@ -116,11 +123,13 @@ static int start_run(struct http_request *req, const struct run_listener *listen
     const struct config *cfg = app->cfg;
     const json_t *body = http_body_json(req);
     long long seconds, rows, bytes;
-    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, RUN_TIMEOUT_MAX_S, &seconds, err);
+    int r = json_get_i64(body, "timeout_seconds", cfg->run_timeout_s, 1, RUN_TIMEOUT_MAX_S,
+                         &seconds, err);
     if (r == 0)
         r = json_get_i64(body, "max_rows", cfg->max_rows, 1, RUN_ROWS_MAX, &rows, err);
     if (r == 0)
-        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX, &bytes, err);
+        r = json_get_i64(body, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN,
+                         RUN_OUTPUT_MAX, &bytes, err);
     if (r < 0)
         return r;
     struct dataset_handle *held = calloc(1, sizeof(*held));
@@ -238,7 +247,8 @@ struct watcher {
 static void say(struct watcher *w, const char *event, json_t *data)
 {
     struct err err = ERR_INIT;
-    (void)sse_send(w->sse, event, data, &err); /* a client that does not read is told off by the stream itself */
+    /* a client that does not read is told off by the stream itself */
+    (void)sse_send(w->sse, event, data, &err);
 }
 
 static void watcher_phase(void *arg, const char *name)
@@ -269,14 +279,16 @@ static void watcher_progress(void *arg, const char *stage, double fraction)
 {
     if (watcher_is_slow(arg))
         return; /* the next one says as much */
-    say(arg, "status", json_pack("{s:s, s:s, s:f}", "stage", "loading", "what", stage, "progress", fraction));
+    say(arg, "status",
+        json_pack("{s:s, s:s, s:f}", "stage", "loading", "what", stage, "progress", fraction));
 }
 
 static void watcher_done(void *arg, const struct run_report *report, const struct err *err)
 {
     struct watcher *w = arg;
     if (err) {
-        say(w, "error", json_pack("{s:s, s:s}", "error_type", err_name(err->code), "message", err->message));
+        say(w, "error",
+            json_pack("{s:s, s:s}", "error_type", err_name(err->code), "message", err->message));
         say(w, "done", json_object());
     } else {
         say(w, "result", response_json(report));
@@ -297,9 +309,13 @@ static void post_run_stream(struct http_request *req)
 {
     struct err err = ERR_INIT;
     struct watcher *w = calloc(1, sizeof(*w));
-    struct run_listener listener = { .phase = watcher_phase, .output = watcher_output, .display = watcher_display,
+    struct run_listener listener = { .phase = watcher_phase,
+                                     .output = watcher_output,
+                                     .display = watcher_display,
                                      .is_slow = watcher_is_slow,
-                                     .progress = watcher_progress, .done = watcher_done, .arg = w };
+                                     .progress = watcher_progress,
+                                     .done = watcher_done,
+                                     .arg = w };
     /* No callback comes from within: the stream is there before the first one. */
     int r = w ? start_run(req, &listener, &w->run, &err) :
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
@@ -347,7 +363,8 @@ static void got_run(const struct err *err, const struct store_page *page, void *
     }
     auto_buf struct buf text = BUF_INIT(64u << 20);
     struct err why = ERR_INIT;
-    int r = err ? -(int)err->code : record_json(RECORD_CAPSULE, &page->capsules[0], false, &text, &why);
+    int r = err ? -(int)err->code :
+                  record_json(RECORD_CAPSULE, &page->capsules[0], false, &text, &why);
     if (r < 0)
         http_reply_error(req, err ? err : &why);
     else
@@ -359,8 +376,9 @@ static void read_one(struct http_request *req, store_read_fn done)
 {
     struct err err = ERR_INIT;
     struct reading *rd = begin_reading(req);
-    int r = rd ? store_get(app_of(req)->store, RECORD_CAPSULE, http_owner(req), http_param(req, "run_id"), done, rd, &err)
-               : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    int r = rd ? store_get(app_of(req)->store, RECORD_CAPSULE, http_owner(req),
+                           http_param(req, "run_id"), done, rd, &err) :
+                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(rd);
         http_reply_error(req, &err);
@@ -389,7 +407,9 @@ static void got_status(const struct err *err, const struct store_page *page, voi
     if (err && err->code != ERR_NOT_FOUND)
         http_reply_error(req, err);
     else
-        http_reply_json(req, 200, status_json(http_param(req, "run_id"), err ? "not_found" : page->capsules[0].status));
+        http_reply_json(
+            req, 200,
+            status_json(http_param(req, "run_id"), err ? "not_found" : page->capsules[0].status));
 }
 
 static void get_status(struct http_request *req)
@@ -422,8 +442,8 @@ static void got_runs(const struct err *err, const struct store_page *page, void 
             r = record_json(RECORD_CAPSULE, &page->capsules[i], true, &text, &why);
     }
     if (r == 0)
-        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next)
-                        : buf_append_str(&text, "],\"next\":null}", &why);
+        r = *page->next ? buf_printf(&text, &why, "],\"next\":\"%s\"}", page->next) :
+                          buf_append_str(&text, "],\"next\":null}", &why);
     if (r < 0)
         http_reply_error(req, &why);
     else
@@ -450,8 +470,8 @@ static void list_runs(struct http_request *req)
     };
     struct reading *rd = begin_reading(req);
     if (r == 0)
-        r = rd ? store_list(app_of(req)->store, RECORD_CAPSULE, &query, got_runs, rd, &err)
-               : err_set(&err, ERR_NO_MEMORY, "out of memory");
+        r = rd ? store_list(app_of(req)->store, RECORD_CAPSULE, &query, got_runs, rd, &err) :
+                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(rd);
         http_reply_error(req, &err);
@@ -480,7 +500,8 @@ static void got_ended(const struct err *err, const struct store_page *page, void
     else if (err)
         http_reply_error(req, err);
     else
-        http_reply_fail(req, ERR_CONFLICT, "This run has already ended: %s", page->capsules[0].status);
+        http_reply_fail(req, ERR_CONFLICT, "This run has already ended: %s",
+                        page->capsules[0].status);
 }
 
 static void on_removed(const struct err *err, int64_t n, void *arg)
@@ -550,7 +571,10 @@ static void delete_run(struct http_request *req)
 /* ---- the table ---- */
 
 static const struct route_param run_params[] = {
-    { .field = { .name = "run_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100), .doc = "The `run_id` of a run." } },
+    { .field = { .name = "run_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `run_id` of a run." } },
     { .field = { .name = NULL } },
 };
 static const struct route_param delete_params[] = {
@@ -566,29 +590,64 @@ static const struct route_param delete_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_param list_params[] = {
-    { .in_query = true, .field = { .name = "dataset_id", .types = SCHEMA_STRING, SCHEMA_MAX(200), .doc = "Only runs on it." } },
-    { .in_query = true, .field = { .name = "status", .types = SCHEMA_STRING, .choices = statuses, .doc = "Only these." } },
-    { .in_query = true, .field = { .name = "query_mode", .types = SCHEMA_STRING, SCHEMA_MAX(20), .doc = "sql, plan, python or chat." } },
-    { .in_query = true, .field = { .name = "since", .types = SCHEMA_STRING, SCHEMA_MAX(40), .doc = "A date or time; from then on." } },
-    { .in_query = true, .field = { .name = "until", .types = SCHEMA_STRING, SCHEMA_MAX(40), .doc = "A date or time; before then." } },
-    { .in_query = true, .field = { .name = "limit", .types = SCHEMA_INTEGER, SCHEMA_RANGE(1, STORE_LIMIT_MAX), .doc = "Per page." } },
-    { .in_query = true, .field = { .name = "cursor", .types = SCHEMA_STRING, SCHEMA_MAX(STORE_CURSOR_SIZE), .doc = "`next` of a page." } },
+    { .in_query = true,
+      .field = { .name = "dataset_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(200),
+                 .doc = "Only runs on it." } },
+    { .in_query = true,
+      .field = { .name = "status",
+                 .types = SCHEMA_STRING,
+                 .choices = statuses,
+                 .doc = "Only these." } },
+    { .in_query = true,
+      .field = { .name = "query_mode",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(20),
+                 .doc = "sql, plan, python or chat." } },
+    { .in_query = true,
+      .field = { .name = "since",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(40),
+                 .doc = "A date or time; from then on." } },
+    { .in_query = true,
+      .field = { .name = "until",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(40),
+                 .doc = "A date or time; before then." } },
+    { .in_query = true,
+      .field = { .name = "limit",
+                 .types = SCHEMA_INTEGER,
+                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),
+                 .doc = "Per page." } },
+    { .in_query = true,
+      .field = { .name = "cursor",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(STORE_CURSOR_SIZE),
+                 .doc = "`next` of a page." } },
     { .field = { .name = NULL } },
 };
 
-static const struct route_response run_responses[] = { { 200, NULL, &response_schema, false, "How it went; a failing run is a result, too." },
-                                                       { .status = 0 } };
+static const struct route_response run_responses[] = {
+    { 200, NULL, "How it went; a failing run is a result, too." }, { .status = 0 }
+};
 static const struct route_response stream_responses[] = {
-    { 200, "text/event-stream", NULL, false, "Events: status, step (live output), image, result (a RunResponse), error, done." },
-    { .status = 0 } };
-static const struct route_response capsule_responses[] = { { 200, NULL, NULL, false, "The capsule: what ran, on what, and what came of it." },
-                                                           { .status = 0 } };
-static const struct route_response list_responses[] = { { 200, NULL, NULL, false, "{runs: […], next}: newest first." }, { .status = 0 } };
-static const struct route_response status_responses[] = { { 200, NULL, NULL, false, "{run_id, status}; `not_found` for an unknown id." },
-                                                          { .status = 0 } };
+    { 200, "text/event-stream",
+      "Events: status, step (live output), image, result (a RunResponse), error, done." },
+    { .status = 0 }
+};
+static const struct route_response capsule_responses[] = {
+    { 200, NULL, "The capsule: what ran, on what, and what came of it." }, { .status = 0 }
+};
+static const struct route_response list_responses[] = {
+    { 200, NULL, "{runs: […], next}: newest first." }, { .status = 0 }
+};
+static const struct route_response status_responses[] = {
+    { 200, NULL, "{run_id, status}; `not_found` for an unknown id." }, { .status = 0 }
+};
 static const struct route_response cancel_responses[] = {
-    { 200, NULL, NULL, false, "Its capsule is deleted." },
-    { 202, NULL, NULL, false, "It is being stopped; its status will be `cancelled`." },
+    { 200, NULL, "Its capsule is deleted." },
+    { 202, NULL, "It is being stopped; its status will be `cancelled`." },
     { .status = 0 }
 };
 

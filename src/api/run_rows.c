@@ -86,10 +86,8 @@ static int add_value(struct buf *b, const json_t *v, struct err *err)
     if (json_is_real(v))
         return buf_printf(b, err, "%.17g::DOUBLE", json_real_value(v));
     auto_free char *text = json_is_string(v) ? strdup(json_string_value(v)) : json_to_str(v);
-    int r = text ? buf_append(b, "'", 1, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
-    for (const char *p = text; r == 0 && *p; p++)
-        r = buf_append(b, *p == '\'' ? "''" : p, *p == '\'' ? 2 : 1, err);
-    return r < 0 ? r : buf_append(b, "'", 1, err);
+    return text ? buf_append_quoted(b, "'", text, err) :
+                  err_set(err, ERR_NO_MEMORY, "out of memory");
 }
 
 /* SELECT * FROM (VALUES …) AS "v"("a", …): rows that are kept, as a statement. */
@@ -108,12 +106,10 @@ static int write_values(const json_t *columns, const json_t *rows, struct buf *b
     if (r == 0)
         r = buf_append_str(b, ")) AS \"v\"(", err);
     json_array_foreach(columns, i, name) {
+        if (r == 0 && i > 0)
+            r = buf_append_str(b, ", ", err);
         if (r == 0)
-            r = buf_append_str(b, i ? ", \"" : "\"", err);
-        for (const char *p = json_string_value(name); r == 0 && p && *p; p++)
-            r = buf_append(b, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1, err);
-        if (r == 0)
-            r = buf_append(b, "\"", 1, err);
+            r = buf_append_quoted(b, "\"", json_string_value(name) ?: "", err);
     }
     return r < 0 ? r : buf_append(b, ")", 1, err);
 }

@@ -4,6 +4,7 @@
  */
 
 #include <stdio.h>
+#include <unistd.h>
 #include "api/chats.h"
 #include "api/sandboxes.h"
 #include "base/limits.h"
@@ -17,13 +18,24 @@
 /* ---- what a body may have ---- */
 
 static const struct schema_field breakpoint_fields[] = {
-    { .name = "line", .types = SCHEMA_INTEGER, .required = true, SCHEMA_RANGE(1, 1000000),
+    { .name = "line",
+      .types = SCHEMA_INTEGER,
+      .required = true,
+      SCHEMA_RANGE(1, 1000000),
       .doc = "Of the code, from 1." },
-    { .name = "condition", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+    { .name = "condition",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_MAX(TEXT_MAX),
       .doc = "An expression: it counts only where that is true." },
-    { .name = "hit_count", .types = SCHEMA_INTEGER | SCHEMA_STRING, .nullable = true,
+    { .name = "hit_count",
+      .types = SCHEMA_INTEGER | SCHEMA_STRING,
+      .nullable = true,
       .doc = "The time that it stops at, as a number; or `>=`, `>`, `<=`, `<` or `%` and one." },
-    { .name = "log_message", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+    { .name = "log_message",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_MAX(TEXT_MAX),
       .doc = "It does not stop: the `step` of the line has this text as `log`, with the values of "
              "the expressions in braces." },
     { .name = NULL },
@@ -53,13 +65,27 @@ static const struct schema_field debug_fields[] = {
     SANDBOX_CONTEXT_FIELD,
     SANDBOX_TIMEOUT_FIELD,
     SANDBOX_OUTPUT_FIELD,
-    { .name = "max_steps", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(1, STEPS_MAX),
-      .dflt = "1000", .doc = "Lines that are told, about; beyond it lines are sampled." },
-    { .name = "max_step_bytes", .types = SCHEMA_INTEGER, .nullable = true,
-      SCHEMA_RANGE(1024, STEP_BYTES_MAX), .dflt = "1048576", .doc = "The same in bytes." },
-    { .name = "stop_on_entry", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+    { .name = "max_steps",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(1, STEPS_MAX),
+      .dflt = "1000",
+      .doc = "Lines that are told, about; beyond it lines are sampled." },
+    { .name = "max_step_bytes",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(1024, STEP_BYTES_MAX),
+      .dflt = "1048576",
+      .doc = "The same in bytes." },
+    { .name = "stop_on_entry",
+      .types = SCHEMA_BOOLEAN,
+      .nullable = true,
+      .dflt = "false",
       .doc = "It is paused before its first line." },
-    { .name = "rewind", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+    { .name = "rewind",
+      .types = SCHEMA_BOOLEAN,
+      .nullable = true,
+      .dflt = "false",
       .doc = "States are kept, so that `back` works." },
     BREAKPOINTS_FIELD,
     EXCEPTIONS_FIELD,
@@ -80,12 +106,10 @@ static json_t *options_of(const json_t *body)
     bool enters = json_is_true(json_object_get(body, "stop_on_entry"));
     return json_pack("{s:O, s:O, s:b, s:b, s:s, s:o}", "max_steps",
                      json_object_get(body, "max_steps"), "max_bytes",
-                     json_object_get(body, "max_step_bytes"), "stop_on_entry", enters,
-                     "rewind", json_is_true(json_object_get(body, "rewind")),
-                     "exceptions",
+                     json_object_get(body, "max_step_bytes"), "stop_on_entry", enters, "rewind",
+                     json_is_true(json_object_get(body, "rewind")), "exceptions",
                      json_is_string(exceptions) ? json_string_value(exceptions) : "none",
-                     "breakpoints",
-                     json_is_array(points) ? json_deep_copy(points) : json_array());
+                     "breakpoints", json_is_array(points) ? json_deep_copy(points) : json_array());
 }
 
 static void post_debug(struct http_request *req)
@@ -111,29 +135,49 @@ static void post_debug(struct http_request *req)
 
 /* ---- POST /sandbox/{id}/debug/{debug_id} ---- */
 
-static const char *const commands[] = { "state",    "continue",  "next",  "step",
-                                        "out",      "pause",     "stop",  "breakpoints",
-                                        "evaluate", "variables", "stack", "set",   "back",
-                                        NULL };
+static const char *const commands[] = { "state", "continue", "next",        "step",     "out",
+                                        "pause", "stop",     "breakpoints", "evaluate", "variables",
+                                        "stack", "set",      "back",        NULL };
 
 static const struct schema_field path_item = { .types = SCHEMA_STRING, SCHEMA_MAX(200) };
 static const struct schema_field command_fields[] = {
-    { .name = "command", .types = SCHEMA_STRING, .required = true, .choices = commands,
+    { .name = "command",
+      .types = SCHEMA_STRING,
+      .required = true,
+      .choices = commands,
       .doc = "continue, next (over), step (into), out, pause, stop; evaluate, variables, stack, "
              "set, back in a pause; breakpoints at any time; state." },
-    { .name = "step", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_MIN(1),
+    { .name = "step",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_MIN(1),
       .doc = "back: the number of the step that is about to run." },
-    { .name = "frame", .types = SCHEMA_INTEGER, .nullable = true, SCHEMA_RANGE(0, 1000),
+    { .name = "frame",
+      .types = SCHEMA_INTEGER,
+      .nullable = true,
+      SCHEMA_RANGE(0, 1000),
       .doc = "Of the stack; 0, the innermost, when missing." },
-    { .name = "expression", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(TEXT_MAX),
+    { .name = "expression",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_MAX(TEXT_MAX),
       .doc = "evaluate: an expression or a statement; set: the value." },
-    { .name = "name", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, 100),
+    { .name = "name",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, 100),
       .doc = "set: the variable." },
     { .name = "value", .types = SCHEMA_ANY, .doc = "set: the value, when it is JSON." },
-    { .name = "scope", .types = SCHEMA_STRING, .nullable = true,
+    { .name = "scope",
+      .types = SCHEMA_STRING,
+      .nullable = true,
       .choices = (const char *const[]){ "locals", "globals", NULL },
       .doc = "variables: those of the frame, when missing." },
-    { .name = "path", .types = SCHEMA_ARRAY, .nullable = true, SCHEMA_MAX(20), .items = &path_item,
+    { .name = "path",
+      .types = SCHEMA_ARRAY,
+      .nullable = true,
+      SCHEMA_MAX(20),
+      .items = &path_item,
       .doc = "variables: what this variable holds; names as they were told." },
     BREAKPOINTS_FIELD,
     EXCEPTIONS_FIELD,
@@ -218,14 +262,24 @@ static void post_command(struct http_request *req)
 /* ---- POST /sandbox/{id}/dap ---- */
 
 static const struct schema_field dap_fields[] = {
-    SANDBOX_CODE_FIELD,
+    { .name = "code",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      .doc = "As of `…/execute`. Missing: the editor steps through the next Python execution of "
+             "this sandbox, whoever starts it." },
     SANDBOX_CONTEXT_FIELD,
     SANDBOX_TIMEOUT_FIELD,
     SANDBOX_OUTPUT_FIELD,
-    { .name = "path", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, DAP_PATH_MAX - 1),
+    { .name = "path",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, DAP_PATH_MAX - 1),
       .doc = "The file of the code as the editor knows it, where its breakpoints are. Missing: the "
              "first file that the editor sets breakpoints in, or the code as a read-only text." },
-    { .name = "stop_on_entry", .types = SCHEMA_BOOLEAN, .nullable = true, .dflt = "false",
+    { .name = "stop_on_entry",
+      .types = SCHEMA_BOOLEAN,
+      .nullable = true,
+      .dflt = "false",
       .doc = "It is paused before its first line." },
     { .name = NULL },
 };
@@ -240,9 +294,9 @@ static json_t *launch_configuration(const struct app *app, int port, const char 
 {
     const char *host = app->cfg->host;
     bool is_any = str_eq(host, "0.0.0.0") || str_eq(host, "::");
-    return json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:b, s:s}", "name", "Riddle", "type",
-                     "debugpy", "request", "attach", "connect", "host",
-                     is_any ? "127.0.0.1" : host, "port", port, "justMyCode", 1, "token", token);
+    return json_pack("{s:s, s:s, s:s, s:{s:s, s:i}, s:b, s:s}", "name", "Riddle", "type", "debugpy",
+                     "request", "attach", "connect", "host", is_any ? "127.0.0.1" : host, "port",
+                     port, "justMyCode", 1, "token", token);
 }
 
 static void offer(struct http_request *req, struct chat *c)
@@ -268,14 +322,37 @@ static void offer(struct http_request *req, struct chat *c)
         return;
     }
     http_reply_json(req, 200,
-                    json_pack("{s:s, s:i, s:i, s:o}", "token", token, "port", port, "expires_in",
-                              DAP_OFFER_SECONDS, "configuration",
-                              launch_configuration(app, port, token)));
+                    json_pack("{s:s, s:i, s:i, s:o, s:o}", "token", token, "port", port,
+                              "expires_in", DAP_OFFER_SECONDS, "configuration",
+                              launch_configuration(app, port, token), "websocket",
+                              json_sprintf("/sandbox/%s/dap", chat_id(c))));
 }
 
 static void post_dap(struct http_request *req)
 {
     sandbox_with(req, offer);
+}
+
+/* ---- GET /sandbox/{id}/dap: the protocol over a WebSocket ---- */
+
+static void on_websocket(struct http_request *req, int fd, const char *bytes, size_t len)
+{
+    struct dap *d = app_of(req)->dap;
+    if (d)
+        dap_serve_websocket(d, fd, bytes, len, http_owner(req), http_param(req, "sandbox_id"));
+    else
+        close(fd); /* the server stops */
+}
+
+static void open_websocket(struct http_request *req, struct chat *c)
+{
+    (void)c;
+    http_reply_websocket(req, on_websocket);
+}
+
+static void get_dap(struct http_request *req)
+{
+    sandbox_with(req, open_websocket);
 }
 
 /* ---- the table ---- */
@@ -293,7 +370,7 @@ static const struct route_param command_params[] = {
 };
 
 static const struct route_response stream_responses[] = {
-    { 200, "text/event-stream", NULL, false,
+    { 200, "text/event-stream",
       "Events: status (debugging {debug_id}, paused {reason, line, frames, variables, …}, "
       "running), step {step, line, source, function, depth, variables, output, time_us, …} for "
       "each line that ran, step {stream, text} for live output, image, result, error, done. "
@@ -301,7 +378,7 @@ static const struct route_response stream_responses[] = {
     { .status = 0 }
 };
 static const struct route_response command_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{debug_id, status: running | paused | waiting | stopping, …}, or what was asked for: "
       "evaluate and set "
       "{type, repr, size?, children, json?}, variables {variables}, stack {frames}, breakpoints "
@@ -310,9 +387,18 @@ static const struct route_response command_responses[] = {
 };
 
 static const struct route_response dap_responses[] = {
-    { 200, NULL, NULL, false,
-      "{token, port, expires_in, configuration}: the token works once, in `attach` or `launch` of "
-      "the Debug Adapter Protocol at that port; `configuration` is an entry of launch.json" },
+    { 200, NULL,
+      "{token, port, expires_in, configuration, websocket}: the token works once, in `attach` or "
+      "`launch` of the Debug Adapter Protocol, at that port or at the WebSocket with this path; "
+      "`configuration` is an entry of launch.json" },
+    { .status = 0 }
+};
+
+static const struct route_response websocket_responses[] = {
+    { 101, NULL,
+      "A WebSocket: each text is one message of the protocol, without a head. `attach` or `launch` "
+      "has the token of an offer for this sandbox." },
+    { 426, "application/json", "The request is no WebSocket's." },
     { .status = 0 }
 };
 
@@ -328,12 +414,16 @@ static const struct route routes[] = {
       .body = &command_schema, .responses = command_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
                 ROUTE_ERR(CONFLICT) },
-    { HTTP_POST, "/sandbox/{sandbox_id}/dap", post_dap, .id = "offerDebugger",
-      .tag = "sandboxes", .summary = "Let an editor step through code in a sandbox",
-      .params = sandbox_params, .body = &dap_schema, .responses = dap_responses,
+    { HTTP_POST, "/sandbox/{sandbox_id}/dap", post_dap, .id = "offerDebugger", .tag = "sandboxes",
+      .summary = "Let an editor step through code in a sandbox", .params = sandbox_params,
+      .body = &dap_schema, .responses = dap_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) |
                 ROUTE_ERR(CONFLICT) | ROUTE_ERR(TOO_LARGE) | ROUTE_ERR(RATE_LIMITED),
       .max_body_bytes = RUN_BODY_MAX },
+    { HTTP_GET, "/sandbox/{sandbox_id}/dap", get_dap, .id = "attachDebugger", .tag = "sandboxes",
+      .summary = "The Debug Adapter Protocol over a WebSocket", .params = sandbox_params,
+      .responses = websocket_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) },
 };
 
 const struct route_table sandbox_debug_routes = { routes, ARRAY_SIZE(routes) };

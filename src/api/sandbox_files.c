@@ -321,16 +321,15 @@ static const struct route_param file_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false, "{sandbox_id, files: [{path, size, modified}]}" }, { .status = 0 }
+    { 200, NULL, "{sandbox_id, files: [{path, size, modified}]}" }, { .status = 0 }
 };
 static const struct route_response get_responses[] = {
-    { 200, "application/octet-stream", NULL, false, "The file." }, { .status = 0 }
+    { 200, "application/octet-stream", "The file." }, { .status = 0 }
 };
-static const struct route_response put_responses[] = {
-    { 200, NULL, NULL, false, "{sandbox_id, path, size}" }, { .status = 0 }
-};
+static const struct route_response put_responses[] = { { 200, NULL, "{sandbox_id, path, size}" },
+                                                       { .status = 0 } };
 static const struct route_response delete_responses[] = {
-    { 200, NULL, NULL, false, "{sandbox_id, path, deleted}" }, { .status = 0 }
+    { 200, NULL, "{sandbox_id, path, deleted}" }, { .status = 0 }
 };
 
 #define FILE_ERRORS                                                                                \

@@ -8,7 +8,6 @@
 #include "base/id.h"
 #include "base/str.h"
 
-
 /* ---- the terms ---- */
 
 static const char *const policies[] = { "restricted", "open", NULL };
@@ -279,11 +278,11 @@ static json_t *query_log_json(const struct store_page *page)
         if (!q->params_json ||
             json_parse(q->params_json, strlen(q->params_json), &params, NULL) < 0)
             params = json_object();
-        json_array_append_new(
-            log, json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s?, s:I}", "query", q->sql,
-                           "parameters", params, "timestamp", q->created_at, "user_id", q->owner,
-                           "database", q->dataset_id, "verdict", q->status, "execution_id",
-                           q->run_id, "rows", (json_int_t)q->row_count));
+        json_array_append_new(log, json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:s?, s:I}", "query",
+                                             q->sql, "parameters", params, "timestamp",
+                                             q->created_at, "user_id", q->owner, "database",
+                                             q->dataset_id, "verdict", q->status, "execution_id",
+                                             q->run_id, "rows", (json_int_t)q->row_count));
     }
     return log;
 }
@@ -301,15 +300,15 @@ static void reply_state(struct http_request *req, const struct chat *c, const js
            *globals = json_object_get(found, "globals"), *debug = json_object_get(last, "debug");
     chat_sandbox(c, &kernel);
     clock_iso8601(clock_wall_ms() + chat_expires_in_ms(c), expires);
-    json_t *state = json_pack(
-        "{s:O?, s:s, s:o, s:o, s:o, s:o, s:f, s:O, s:s, s:b, s:s}", "execution_id",
-        json_object_get(last, "run_id"), "status", status, "variables",
-        variables ? json_incref(variables) : json_object(), "globals",
-        globals ? json_incref(globals) : json_array(), "debug_info",
-        debug ? json_incref(debug) : json_null(), "query_log", query_log_json(queries),
-        "execution_time", json_number_value(json_object_get(last, "execution_time")), "config",
-        chat_terms(c)->config, "kernel", kernel.state, "has_variables", kernel.has_variables,
-        "expires_at", expires);
+    json_t *state = json_pack("{s:O?, s:s, s:o, s:o, s:o, s:o, s:f, s:O, s:s, s:b, s:s}",
+                              "execution_id", json_object_get(last, "run_id"), "status", status,
+                              "variables", variables ? json_incref(variables) : json_object(),
+                              "globals", globals ? json_incref(globals) : json_array(),
+                              "debug_info", debug ? json_incref(debug) : json_null(), "query_log",
+                              query_log_json(queries), "execution_time",
+                              json_number_value(json_object_get(last, "execution_time")), "config",
+                              chat_terms(c)->config, "kernel", kernel.state, "has_variables",
+                              kernel.has_variables, "expires_at", expires);
     http_reply_json(req, 200,
                     json_pack("{s:s, s:s, s:s, s:o}", "sandbox_id", chat_id(c), "status", "active",
                               "message", "Sandbox state retrieved successfully", "data", state));
@@ -545,17 +544,18 @@ static void got_history(const struct err *err, const struct store_page *page, vo
                               *page->next ? page->next : NULL));
 }
 
-static void list_history(struct http_request *req, struct chat *c)
+/* A page of the owner's records; got takes a struct opening. */
+static void list(struct http_request *req, enum record_type type, struct store_query *query,
+                 store_read_fn got)
 {
     struct err err = ERR_INIT;
     struct opening *o = calloc(1, sizeof(*o));
-    struct store_query query = { .owner = http_owner(req),
-                                 .thread_id = chat_id(c),
-                                 .cursor = http_query(req, "cursor"),
-                                 .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_MAX) };
+    query->owner = http_owner(req);
+    query->cursor = http_query(req, "cursor");
+    query->limit = (int)http_query_i64(req, "limit", STORE_LIMIT_MAX);
     if (o)
         o->req = req;
-    int r = o ? store_list(app_of(req)->store, RECORD_CAPSULE, &query, got_history, o, &err) :
+    int r = o ? store_list(app_of(req)->store, type, query, got, o, &err) :
                 err_set(&err, ERR_NO_MEMORY, "out of memory");
     if (r < 0) {
         free(o);
@@ -563,6 +563,51 @@ static void list_history(struct http_request *req, struct chat *c)
         return;
     }
     http_defer(req, opening_left, o);
+}
+
+static void list_history(struct http_request *req, struct chat *c)
+{
+    struct store_query query = { .thread_id = chat_id(c) };
+    list(req, RECORD_CAPSULE, &query, got_history);
+}
+
+/* Those that nobody has used since a restart are cold: their time begins when they are used. */
+static json_t *sandbox_json(struct agent *a, const struct thread *t)
+{
+    struct chat *c = chat_find(a, t->owner, t->thread_id);
+    struct chat_sandbox kernel = { .state = "cold" };
+    char expires[CLOCK_ISO_SIZE];
+    bool is_known = c && chat_terms(c);
+    if (is_known) {
+        chat_sandbox(c, &kernel);
+        clock_iso8601(clock_wall_ms() + chat_expires_in_ms(c), expires);
+    }
+    return json_pack("{s:s, s:s, s:s, s:b, s:s?}", "sandbox_id", t->thread_id, "created_at",
+                     t->created_at, "kernel", kernel.state, "running", is_known && chat_is_busy(c),
+                     "expires_at", is_known ? expires : NULL);
+}
+
+static void got_sandboxes(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct opening *o = arg;
+    struct http_request *req = o->req;
+    free(o);
+    if (req && err)
+        http_reply_error(req, err);
+    if (!req || err)
+        return;
+    json_t *sandboxes = json_array();
+    for (size_t i = 0; i < page->n; i++)
+        json_array_append_new(sandboxes, sandbox_json(app_of(req)->agent, &page->threads[i]));
+    http_reply_json(
+        req, 200,
+        json_pack("{s:o, s:s?}", "sandboxes", sandboxes, "next", *page->next ? page->next : NULL));
+}
+
+static void get_sandboxes(struct http_request *req)
+{
+    struct store_query query = { .state = "sandbox" };
+    list(req, RECORD_THREAD, &query, got_sandboxes);
 }
 
 static void get_history(struct http_request *req)
@@ -575,15 +620,13 @@ static void get_statistics(struct http_request *req)
     struct sandbox_stats s;
     agent_sandbox_stats(app_of(req)->agent, http_owner(req), &s);
     double n = s.executions ? (double)s.executions : 1;
-    json_t *stats = json_pack("{s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "active_sandboxes",
-                              (json_int_t)s.active, "total_executions", (json_int_t)s.executions,
-                              "successful_executions", (json_int_t)s.succeeded, "failed_executions",
-                              (json_int_t)(s.executions - s.succeeded), "success_rate",
-                              100.0 * (double)s.succeeded / n, "average_execution_time",
-                              s.seconds / n, "image_bytes",
-                              (json_int_t)agent_owner_image_bytes(app_of(req)->agent,
-                                                                  http_owner(req)),
-                              "timestamp", sandbox_now());
+    json_t *stats = json_pack(
+        "{s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}", "active_sandboxes", (json_int_t)s.active,
+        "total_executions", (json_int_t)s.executions, "successful_executions",
+        (json_int_t)s.succeeded, "failed_executions", (json_int_t)(s.executions - s.succeeded),
+        "success_rate", 100.0 * (double)s.succeeded / n, "average_execution_time", s.seconds / n,
+        "image_bytes", (json_int_t)agent_owner_image_bytes(app_of(req)->agent, http_owner(req)),
+        "timestamp", sandbox_now());
     http_reply_json(req, 200,
                     json_pack("{s:o, s:s, s:o}", "statistics", stats, "user_id", http_owner(req),
                               "timestamp", sandbox_now()));
@@ -669,20 +712,19 @@ static const struct route_param history_params[] = {
 };
 
 #define ANSWERS(name, text)                                                                        \
-    static const struct route_response name[] = { { 200, NULL, NULL, false, text },                \
-                                                  { .status = 0 } }
+    static const struct route_response name[] = { { 200, NULL, text }, { .status = 0 } }
 ANSWERS(create_responses, "{sandbox_id, status: created, message, data: {config}}");
-ANSWERS(
-    status_responses,
-    "{sandbox_id, status: active, message, data: {execution_id, status, variables, globals, "
-    "debug_info, query_log, execution_time, config, kernel, has_variables, expires_at}}");
+ANSWERS(status_responses,
+        "{sandbox_id, status: active, message, data: {execution_id, status, variables, globals, "
+        "debug_info, query_log, execution_time, config, kernel, has_variables, expires_at}}");
 ANSWERS(delete_responses, "{message}");
+ANSWERS(list_responses, "{sandboxes: [{sandbox_id, created_at, kernel: hot, warm or cold, "
+                        "running, expires_at}], next}");
 ANSWERS(cleanup_responses, "{message, cleaned_up}");
 ANSWERS(interrupt_responses, "{sandbox_id, interrupted}: how many executions are being stopped.");
-ANSWERS(
-    history_responses,
-    "{sandbox_id, history: [{execution_id, status, execution_time, created_at, error, "
-    "has_result}], total_executions, next}, newest first");
+ANSWERS(history_responses,
+        "{sandbox_id, history: [{execution_id, status, execution_time, created_at, error, "
+        "has_result}], total_executions, next}, newest first");
 ANSWERS(
     statistics_responses,
     "{statistics: {active_sandboxes, total_executions, successful_executions, failed_executions, "
@@ -698,6 +740,9 @@ static const struct route routes[] = {
       .summary = "Make a sandbox", .body = &sandbox_terms_schema, .responses = create_responses,
       .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE),
       .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_GET, "/sandbox", get_sandboxes, .id = "listSandboxes", .tag = "sandboxes",
+      .summary = "Your sandboxes, the newest first", .params = &history_params[1],
+      .responses = list_responses, .errors = ROUTE_ERR(VALIDATION) },
     { HTTP_GET, "/sandbox/statistics", get_statistics, .id = "getSandboxStatistics",
       .tag = "sandboxes", .summary = "Figures of your sandboxes",
       .responses = statistics_responses },

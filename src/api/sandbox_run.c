@@ -1,5 +1,6 @@
 /* Code in a sandbox: /sandbox/{id}/execute, and sandboxes for one execution (/sandbox/agent). */
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "api/chats.h"
@@ -35,6 +36,12 @@ static json_t *or_null(json_t *v)
     return v ? json_incref(v) : json_null();
 }
 
+/* Of milliseconds, to the microsecond. */
+static double seconds(const json_t *ms)
+{
+    return (double)llround(json_number_value(ms) * 1000) / 1e6;
+}
+
 json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                             const struct sandbox_terms *terms, int64_t timeout_ms)
 {
@@ -48,15 +55,15 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
                                        "exec_total"); /* of a turn; a run calls it otherwise */
     const char *status = json_string_value(json_object_get(answer, "status"));
     json_t *out = json_object_get(result, "stdout"), *errout = json_object_get(result, "stderr");
-    json_t *a = json_pack(
-        "{s:O, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:o}", "execution_id",
-        json_object_get(answer, "run_id"), "sandbox_id", sandbox_id, "status",
-        sandbox_status(status), "result", or_null(json_object_get(result, "returned")), "stdout",
-        out ? json_incref(out) : json_string(""), "stderr",
-        errout ? json_incref(errout) : json_string(""), "error",
-        error_text(error, terms, timeout_ms), "execution_time",
-        json_number_value(ms ? ms : json_object_get(timings, "execute")) / 1000, "debug_info",
-        or_null(json_object_get(result, "debug")), "timestamp", sandbox_now());
+    json_t *a = json_pack("{s:O, s:s?, s:s, s:o, s:o, s:o, s:o, s:f, s:o, s:o}", "execution_id",
+                          json_object_get(answer, "run_id"), "sandbox_id", sandbox_id, "status",
+                          sandbox_status(status), "result",
+                          or_null(json_object_get(result, "returned")), "stdout",
+                          out ? json_incref(out) : json_string(""), "stderr",
+                          errout ? json_incref(errout) : json_string(""), "error",
+                          error_text(error, terms, timeout_ms), "execution_time",
+                          seconds(ms ? ms : json_object_get(timings, "execute")), "debug_info",
+                          or_null(json_object_get(result, "debug")), "timestamp", sandbox_now());
     if (!a)
         return NULL;
     if (json_is_object(error))
@@ -72,8 +79,10 @@ json_t *sandbox_answer_json(const json_t *answer, const char *sandbox_id,
 
 /* ---- POST /sandbox/{id}/execute ---- */
 
-static const struct schema_field execute_fields[] = { SANDBOX_CODE_FIELD, SANDBOX_CONTEXT_FIELD,
-                                                      SANDBOX_TIMEOUT_FIELD, SANDBOX_OUTPUT_FIELD,
+static const struct schema_field execute_fields[] = { SANDBOX_CODE_FIELD,
+                                                      SANDBOX_CONTEXT_FIELD,
+                                                      SANDBOX_TIMEOUT_FIELD,
+                                                      SANDBOX_OUTPUT_FIELD,
                                                       { .name = NULL } };
 static const struct schema execute_schema = { .name = "SandboxCode",
                                               .doc = "Code for a sandbox.",
@@ -103,7 +112,7 @@ int sandbox_read_code(const json_t *body, struct chat_code *ret, struct err *err
                                .max_rows = ROWS,
                                .max_output_bytes = bytes,
                                .context = json_object_size(context) ? context : NULL };
-    if (strlen(ret->code) > CODE_MAX_BYTES)
+    if (ret->code && strlen(ret->code) > CODE_MAX_BYTES)
         return err_set(err, ERR_TOO_LARGE, "the code has %zu bytes; at most %u are taken",
                        strlen(ret->code), CODE_MAX_BYTES);
     return check_context(context, err);
@@ -213,7 +222,7 @@ static int start_quick(struct http_request *req, const json_t *asked_terms,
     q->timeout_ms = code->timeout_ms ? MIN_OF(code->timeout_ms, q->terms->timeout_ms) :
                                        q->terms->timeout_ms;
     r = data_view_find(app->data, http_owner(req), NULL, datasets ? datasets : none, uploads, data,
-                         err);
+                       err);
     if (r == 0) {
         struct run_spec spec = {
             .owner = http_owner(req),
@@ -364,7 +373,7 @@ static const struct route_param analyze_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response execute_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{execution_id, sandbox_id, status: completed, failed, timeout or cancelled, result, stdout, "
       "stderr, error, execution_time, debug_info, timestamp, error_details, files, outputs, "
       "state_lost}; code that fails is an answer, too. "
@@ -372,8 +381,7 @@ static const struct route_response execute_responses[] = {
     { .status = 0 }
 };
 static const struct route_response stream_responses[] = {
-    { 200, "text/event-stream", NULL, false,
-      "Events: status, step (live output), image, result, error, done." },
+    { 200, "text/event-stream", "Events: status, step (live output), image, result, error, done." },
     { .status = 0 }
 };
 

@@ -9,7 +9,10 @@
 #define NAME_MAX_CHARS 200
 
 static const struct schema_field make_fields[] = {
-    { .name = "name", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, NAME_MAX_CHARS),
+    { .name = "name",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, NAME_MAX_CHARS),
       .example = "\"before the join\"" },
     { .name = NULL },
 };
@@ -17,8 +20,12 @@ static const struct schema make_schema = { .name = "NewCheckpoint",
                                            .doc = "What the checkpoint is called.",
                                            .fields = make_fields };
 static const struct schema_field back_fields[] = {
-    { .name = "checkpoint", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 100),
-      .example = "\"0a1b2c3d\"", .doc = "The `checkpoint_id` of one of the thread." },
+    { .name = "checkpoint",
+      .types = SCHEMA_STRING,
+      .required = true,
+      SCHEMA_RANGE(1, 100),
+      .example = "\"0a1b2c3d\"",
+      .doc = "The `checkpoint_id` of one of the thread." },
     { .name = NULL },
 };
 static const struct schema back_schema = { .name = "Rollback",
@@ -108,8 +115,9 @@ static int drop(struct waiting *w, struct err *err)
     const char *id = http_param(w->req, "checkpoint_id");
     int r = chat_remove_checkpoint(w->chat, id, err);
     if (r == 0)
-        end(w, json_pack("{s:s, s:s, s:b}", id_name(w), chat_id(w->chat), "checkpoint_id", id,
-                         "deleted", 1),
+        end(w,
+            json_pack("{s:s, s:s, s:b}", id_name(w), chat_id(w->chat), "checkpoint_id", id,
+                      "deleted", 1),
             NULL);
     return r;
 }
@@ -197,54 +205,55 @@ static void delete_checkpoint(struct http_request *req)
 
 #define CHECKPOINT_PARAM                                                                           \
     {                                                                                              \
-        .field = { .name = "checkpoint_id",                                                        \
-                   .types = SCHEMA_STRING,                                                         \
-                   SCHEMA_RANGE(1, 100),                                                           \
-                   .doc = "The `checkpoint_id` of one of its checkpoints." }                       \
+        .field = {                                                                                 \
+            .name = "checkpoint_id",                                                               \
+            .types = SCHEMA_STRING,                                                                \
+            SCHEMA_RANGE(1, 100),                                                                  \
+            .doc = "The `checkpoint_id` of one of its checkpoints."                                \
+        }                                                                                          \
     }
 static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .name = NULL } } };
 static const struct route_param checkpoint_params[] = { THREAD_PARAM,
                                                         CHECKPOINT_PARAM,
                                                         { .field = { .name = NULL } } };
 static const struct route_param sandbox_checkpoint_params[] = {
-    { .field = { .name = "sandbox_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+    { .field = { .name = "sandbox_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "The `sandbox_id` of a sandbox." } },
     CHECKPOINT_PARAM,
     { .field = { .name = NULL } },
 };
 static const struct route_response make_responses[] = {
-    { 200, NULL, NULL, false,
-      "{thread_id, checkpoint_id, name, created_at, message_count, bytes}" },
+    { 200, NULL, "{thread_id, checkpoint_id, name, created_at, message_count, bytes}" },
     { .status = 0 }
 };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{thread_id, checkpoints: [{checkpoint_id, name, created_at, message_count, bytes}]}, the "
       "oldest first" },
     { .status = 0 }
 };
 static const struct route_response back_responses[] = {
-    { 200, NULL, NULL, false,
-      "The checkpoint with `messages_after`: so many later messages are history only." },
+    { 200, NULL, "The checkpoint with `messages_after`: so many later messages are history only." },
     { .status = 0 }
 };
 static const struct route_response drop_responses[] = {
-    { 200, NULL, NULL, false, "{thread_id, checkpoint_id, deleted}" }, { .status = 0 }
+    { 200, NULL, "{thread_id, checkpoint_id, deleted}" }, { .status = 0 }
 };
 static const struct route_response sandbox_make_responses[] = {
-    { 200, NULL, NULL, false, "{sandbox_id, checkpoint_id, name, created_at, bytes}" },
-    { .status = 0 }
+    { 200, NULL, "{sandbox_id, checkpoint_id, name, created_at, bytes}" }, { .status = 0 }
 };
 static const struct route_response sandbox_list_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{sandbox_id, checkpoints: [{checkpoint_id, name, created_at, bytes}]}, the oldest first" },
     { .status = 0 }
 };
 static const struct route_response sandbox_back_responses[] = {
-    { 200, NULL, NULL, false, "The checkpoint and its `sandbox_id`." }, { .status = 0 }
+    { 200, NULL, "The checkpoint and its `sandbox_id`." }, { .status = 0 }
 };
 static const struct route_response sandbox_drop_responses[] = {
-    { 200, NULL, NULL, false, "{sandbox_id, checkpoint_id, deleted}" }, { .status = 0 }
+    { 200, NULL, "{sandbox_id, checkpoint_id, deleted}" }, { .status = 0 }
 };
 
 #define MAKE_ERRORS                                                                                \

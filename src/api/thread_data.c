@@ -247,7 +247,7 @@ static const struct schema_field add_fields[] = {
 static const struct schema add_schema = { .name = "ThreadData", .fields = add_fields };
 
 static const struct route_response responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{thread_id, datasets, file_ids, files: [{name, table, path?}]}: what the thread has now. "
       "SQL sees it from the next statement; a Python kernel with variables is kept and gets "
       "new files in its working directory." },

@@ -7,14 +7,19 @@
 #define TITLE_MAX 200
 
 static const struct schema_field edit_fields[] = {
-    { .name = "title", .types = SCHEMA_STRING, .nullable = true, SCHEMA_RANGE(1, TITLE_MAX),
+    { .name = "title",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, TITLE_MAX),
       .example = "\"Returns in spring\"" },
-    { .name = "pinned", .types = SCHEMA_BOOLEAN,
+    { .name = "pinned",
+      .types = SCHEMA_BOOLEAN,
       .doc = "Pinned threads are listed first by the page." },
     { .name = NULL },
 };
-static const struct schema edit_schema = {
-    .name = "ThreadEdit", .doc = "What is to be changed; the rest stays.", .fields = edit_fields };
+static const struct schema edit_schema = { .name = "ThreadEdit",
+                                           .doc = "What is to be changed; the rest stays.",
+                                           .fields = edit_fields };
 
 /* A request that waits for the store. */
 struct waiting {
@@ -86,12 +91,14 @@ static void patch_thread(struct http_request *req)
 }
 
 static const struct route_param params[] = {
-    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
-static const struct route_response responses[] = {
-    { 200, NULL, NULL, false, "{thread_id, title, pinned}" }, { .status = 0 } };
+static const struct route_response responses[] = { { 200, NULL, "{thread_id, title, pinned}" },
+                                                   { .status = 0 } };
 
 static const struct route routes[] = {
     { HTTP_PATCH, "/thread/{thread_id}", patch_thread, .id = "editThread", .tag = "threads",

@@ -188,7 +188,10 @@ static const struct schema_field message_item = { .name = "",
                                                   .types = SCHEMA_OBJECT,
                                                   .object = &message_schema };
 static const struct schema_field messages_fields[] = {
-    { .name = "messages", .types = SCHEMA_ARRAY, .required = true, .items = &message_item,
+    { .name = "messages",
+      .types = SCHEMA_ARRAY,
+      .required = true,
+      .items = &message_item,
       SCHEMA_RANGE(1, CHAT_IMPORT_MAX) },
     { .name = NULL },
 };
@@ -228,24 +231,27 @@ static const struct route_param thread_params[] = { THREAD_PARAM, { .field = { .
 static const struct route_param put_params[] = {
     THREAD_PARAM,
     { .in_query = true,
-      .field = { .name = "data", .types = SCHEMA_STRING, .required = true, SCHEMA_RANGE(1, 100),
+      .field = { .name = "data",
+                 .types = SCHEMA_STRING,
+                 .required = true,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "`data` of the thread that the image was of." } },
     { .field = { .name = NULL } },
 };
 static const struct route_response export_responses[] = {
-    { 200, NULL, NULL, false,
-      "{thread_id, datasets, file_ids, data, image_bytes, not_kept}: `data` names the version of "
-      "its data, `not_kept` says why there is no image of its variables." },
+    { 200, NULL,
+      "{thread_id, datasets, file_ids, data, image_bytes, not_kept, not_elsewhere}: `data` names "
+      "the version of its data, `not_kept` says why there is no image of its variables, "
+      "`not_elsewhere` which of them only this server can bring back." },
     { .status = 0 }
 };
 static const struct route_response get_responses[] = {
-    { 200, "application/octet-stream", NULL, false, "The image." }, { .status = 0 }
+    { 200, "application/octet-stream", "The image." }, { .status = 0 }
 };
-static const struct route_response put_responses[] = {
-    { 200, NULL, NULL, false, "{thread_id, has_variables}" }, { .status = 0 }
-};
+static const struct route_response put_responses[] = { { 200, NULL, "{thread_id, has_variables}" },
+                                                       { .status = 0 } };
 static const struct route_response messages_responses[] = {
-    { 200, NULL, NULL, false, "{thread_id, message_count}" }, { .status = 0 }
+    { 200, NULL, "{thread_id, message_count}" }, { .status = 0 }
 };
 
 #define ERRORS (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE))

@@ -144,18 +144,20 @@ static void post_fork(struct http_request *req)
 }
 
 static const struct route_param params[] = {
-    { .field = { .name = "thread_id", .types = SCHEMA_STRING, SCHEMA_RANGE(1, 100),
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
                  .doc = "The `thread_id` of a thread." } },
     { .field = { .name = NULL } },
 };
 static const struct route_response responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{thread_id, forked_from, title, message_count, has_variables, not_kept}: the new thread. "
       "`not_kept` says why variables are not in it." },
     { .status = 0 }
 };
 static const struct route_response sandbox_responses[] = {
-    { 200, NULL, NULL, false,
+    { 200, NULL,
       "{sandbox_id, forked_from, has_variables, not_kept}: the new sandbox, on the same terms. "
       "`not_kept` says why variables are not in it." },
     { .status = 0 }

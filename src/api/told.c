@@ -21,9 +21,8 @@ static void changed(const json_t *words, const struct err *err, void *arg)
     if (req && err)
         http_reply_error(req, err);
     else if (req)
-        http_reply_json(req, 200,
-                        json_pack("{s:s, s:O}", "id", http_param(req, "dataset_id"), "words",
-                                  words));
+        http_reply_json(
+            req, 200, json_pack("{s:s, s:O}", "id", http_param(req, "dataset_id"), "words", words));
 }
 
 static void patch_dataset(struct http_request *req)
@@ -68,7 +67,7 @@ static const struct schema_field words_fields[] = {
           "{\"orders\":{\"description\":\"One row per "
           "order\",\"columns\":{\"amt\":{\"description\":\"Net amount\",\"unit\":\"EUR\"}}}}",
       .doc = "{table: {description, columns: {column: {description, unit, role}}}}; role is `id`, "
-              "`measure`, `category` or `text`" },
+             "`measure`, `category` or `text`" },
     { .name = NULL },
 };
 static const struct schema words_schema = {
@@ -85,7 +84,7 @@ static const struct route_param params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response responses[] = {
-    { 200, NULL, NULL, false, "{id, words}: all that you wrote about it." }, { .status = 0 }
+    { 200, NULL, "{id, words}: all that you wrote about it." }, { .status = 0 }
 };
 
 static const struct route routes[] = {

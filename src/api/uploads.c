@@ -56,8 +56,7 @@ static void list_uploads(struct http_request *req)
     }
     json_t *list = json_array();
     for (; set; set = set->next) {
-        if (!is_listed(set, owner) ||
-            (status && !str_eq(status, file_status_name(set->status))))
+        if (!is_listed(set, owner) || (status && !str_eq(status, file_status_name(set->status))))
             continue;
         if (n++ == limit) {
             next = last;
@@ -88,6 +87,8 @@ static json_t *received_json(const struct incoming *f, bool settled)
         json_text(f->in.filename, strlen(f->in.filename)), "size_bytes", (json_int_t)f->in.size,
         "rows", settled && !set->raw ? json_integer(set->file.row_count) : json_null(), "columns",
         settled ? set->columns : NULL, "table", set->raw ? NULL : set->file.table);
+    if (settled && set->note)
+        json_object_set_new(j, "note", json_text(set->note, strlen(set->note)));
     if (settled)
         file_set_report(set, j);
     else
@@ -108,10 +109,10 @@ static void answer_received(struct receiver *rx, bool settled, const struct err 
             continue;
         }
         first = first.code ? first : f->in.err;
-        json_array_append_new(
-            errors,
-            json_pack("{s:o, s:o}", "filename", json_text(f->in.filename, strlen(f->in.filename)),
-                      "error", json_text(f->in.err.message, strlen(f->in.err.message))));
+        json_array_append_new(errors,
+                              json_pack("{s:o, s:o}", "filename",
+                                        json_text(f->in.filename, strlen(f->in.filename)), "error",
+                                        json_text(f->in.err.message, strlen(f->in.err.message))));
         /* Whoever sent it knows now. */
         if (req && f->set && !f->set->deleting && rx->all->room)
             (void)file_set_delete(f->set, NULL, NULL, NULL);
@@ -292,115 +293,22 @@ static const struct route_param list_params[] = {
     { .field = { .name = NULL } },
 };
 
-static const struct schema_field text_item = { .types = SCHEMA_STRING };
-
-static const struct schema_field entry_fields[] = {
-    { .name = "file_id",
-      .types = SCHEMA_STRING,
-      .doc = "Also its `dataset_id` in /runs and /datasets." },
-    { .name = "filename", .types = SCHEMA_STRING },
-    { .name = "size_bytes", .types = SCHEMA_INTEGER },
-    { .name = "rows", .types = SCHEMA_INTEGER, .nullable = true },
-    { .name = "columns",
-      .types = SCHEMA_ARRAY,
-      .items = &text_item,
-      .nullable = true,
-      .doc = "Names." },
-    { .name = "table",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      .doc = "The name to query it by; null: it has no table." },
-    { .name = "report",
-      .types = SCHEMA_OBJECT,
-      .doc =
-          "How the file was read: rows, refused, skipped, encoding, decisions and notes "
-          "(docs/files.md)." },
-    { .name = "tables",
-      .types = SCHEMA_ARRAY,
-      .doc = "The tables behind the first, if the file has several: table, rows, columns and "
-             "report of each." },
-    { .name = NULL },
-};
-static const struct schema entry_schema = { .name = "UploadedFile",
-                                            .fields = entry_fields,
-                                            .open = true };
-static const struct schema_field entry_item = { .types = SCHEMA_OBJECT, .object = &entry_schema };
-
-static const struct schema_field error_fields[] = {
-    { .name = "filename", .types = SCHEMA_STRING },
-    { .name = "error", .types = SCHEMA_STRING },
-    { .name = NULL },
-};
-static const struct schema error_schema = { .name = "UploadError", .fields = error_fields };
-static const struct schema_field error_item = { .types = SCHEMA_OBJECT, .object = &error_schema };
-
-static const struct schema_field response_fields[] = {
-    { .name = "message", .types = SCHEMA_STRING },
-    { .name = "files", .types = SCHEMA_ARRAY, .items = &entry_item },
-    { .name = "errors",
-      .types = SCHEMA_ARRAY,
-      .items = &error_item,
-      .doc = "Files that could not be used; missing when all could." },
-    { .name = NULL },
-};
-static const struct schema response_schema = { .name = "UploadResponse",
-                                               .fields = response_fields };
-
-static const struct schema_field upload_fields[] = {
-    { .name = "file_id", .types = SCHEMA_STRING },
-    { .name = "filename", .types = SCHEMA_STRING },
-    { .name = "size_bytes", .types = SCHEMA_INTEGER },
-    { .name = "table",
-      .types = SCHEMA_STRING,
-      .nullable = true,
-      .doc = "The name to query it by; null: it has no table." },
-    { .name = "status", .types = SCHEMA_STRING, .choices = statuses },
-    { .name = "progress", .types = SCHEMA_NUMBER, .doc = "0 to 1, while it is being read." },
-    { .name = "rows", .types = SCHEMA_INTEGER, .nullable = true },
-    { .name = "columns", .types = SCHEMA_ARRAY, .items = &text_item, .nullable = true },
-    { .name = "error", .types = SCHEMA_STRING, .nullable = true },
-    { .name = "created_at", .types = SCHEMA_STRING, .format = "date-time" },
-    { .name = "expires_at",
-      .types = SCHEMA_STRING,
-      .format = "date-time",
-      .nullable = true,
-      .doc = "null: never." },
-    { .name = "report",
-      .types = SCHEMA_OBJECT,
-      .doc =
-          "How the file was read: rows, refused, skipped, encoding, decisions and notes "
-          "(docs/files.md)." },
-    { .name = "tables",
-      .types = SCHEMA_ARRAY,
-      .doc = "The tables behind the first, if the file has several: table, rows, columns and "
-             "report of each." },
-    { .name = "options",
-      .types = SCHEMA_OBJECT,
-      .object = &read_options_schema,
-      .doc = "What was said about how to read it; missing when nothing was." },
-    { .name = NULL },
-};
-static const struct schema upload_schema = { .name = "Upload", .fields = upload_fields };
-
 static const struct route_response post_responses[] = {
-    { 200, NULL, &response_schema, false, "At least one file is ready; `errors` has the others." },
-    { 202, NULL, &response_schema, false, "With `wait=false`: stored, and being read." },
+    { 200, NULL, "At least one file is ready; `errors` has the others." },
+    { 202, NULL, "With `wait=false`: stored, and being read." },
     { .status = 0 }
 };
-static const struct route_response get_responses[] = {
-    { 200, NULL, &upload_schema, false, "How it stands." }, { .status = 0 }
-};
+static const struct route_response get_responses[] = { { 200, NULL, "How it stands." },
+                                                       { .status = 0 } };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false, "{uploads: […], next}: newest first." }, { .status = 0 }
+    { 200, NULL, "{uploads: […], next}: newest first." }, { .status = 0 }
 };
 static const struct route_response event_responses[] = {
-    { 200, "text/event-stream", NULL, false,
-      "Events: status (an Upload) whenever it gets on, error, done." },
+    { 200, "text/event-stream", "Events: status (an Upload) whenever it gets on, error, done." },
     { .status = 0 }
 };
-static const struct route_response delete_responses[] = {
-    { 200, NULL, NULL, false, "{message, file_id}" }, { .status = 0 }
-};
+static const struct route_response delete_responses[] = { { 200, NULL, "{message, file_id}" },
+                                                          { .status = 0 } };
 
 static const struct route routes[] = {
     { HTTP_POST, "/upload", upload_files, .id = "uploadFiles", .tag = "uploads",

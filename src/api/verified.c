@@ -216,15 +216,14 @@ static const struct route_param list_params[] = {
     { .field = { .name = NULL } },
 };
 static const struct route_response verify_responses[] = {
-    { 200, NULL, NULL, false,
-      "{run_id, created_at, dataset_id, question, query_mode, plan, sql, python}" },
+    { 200, NULL, "{run_id, created_at, dataset_id, question, query_mode, plan, sql, python}" },
     { .status = 0 }
 };
 static const struct route_response remove_responses[] = {
-    { 200, NULL, NULL, false, "{run_id, verified: false}" }, { .status = 0 }
+    { 200, NULL, "{run_id, verified: false}" }, { .status = 0 }
 };
 static const struct route_response list_responses[] = {
-    { 200, NULL, NULL, false, "{verified: […], next}: newest first." }, { .status = 0 }
+    { 200, NULL, "{verified: […], next}: newest first." }, { .status = 0 }
 };
 
 static const struct route routes[] = {

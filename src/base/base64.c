@@ -20,7 +20,8 @@ int base64_encode(const void *data, size_t len, struct buf *b, struct err *err)
 
     for (size_t i = 0; r == 0 && i < len; i += 3) {
         size_t left = len - i;
-        uint32_t bits = (uint32_t)in[i] << 16 | (uint32_t)(left > 1 ? in[i + 1] : 0) << 8 | (left > 2 ? in[i + 2] : 0);
+        uint32_t bits = (uint32_t)in[i] << 16 | (uint32_t)(left > 1 ? in[i + 1] : 0) << 8 |
+                        (left > 2 ? in[i + 2] : 0);
 
         block[n++] = digits[bits >> 18];
         block[n++] = digits[bits >> 12 & 63];
@@ -61,7 +62,8 @@ int base64_decode(const char *text, size_t len, struct buf *b, struct err *err)
         good = v[0] >= 0 && v[1] >= 0 && v[2] >= 0 && v[3] >= 0;
         if (!good)
             break;
-        uint32_t bits = (uint32_t)v[0] << 18 | (uint32_t)v[1] << 12 | (uint32_t)v[2] << 6 | (uint32_t)v[3];
+        uint32_t bits = (uint32_t)v[0] << 18 | (uint32_t)v[1] << 12 | (uint32_t)v[2] << 6 |
+                        (uint32_t)v[3];
         good = (bits & (pad == 2 ? 0xffffu : pad == 1 ? 0xffu : 0u)) == 0;
         block[n++] = (char)(bits >> 16);
         if (pad < 2)

@@ -9,7 +9,10 @@
 
 /* Both append to b, which is unchanged on failure. */
 int base64_encode(const void *data, size_t len, struct buf *b, struct err *err);
-/* Strict: no line breaks, whole quads, padding only at the end, no stray bits. VALIDATION otherwise. */
+/*
+ * Strict: no line breaks, whole quads, padding only at the end, no stray bits. VALIDATION
+ * otherwise.
+ */
 int base64_decode(const char *text, size_t len, struct buf *b, struct err *err);
 
 #endif

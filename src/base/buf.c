@@ -72,6 +72,23 @@ int buf_append_str(struct buf *b, const char *s, struct err *err)
     return buf_append(b, s, strlen(s), err);
 }
 
+int buf_append_quoted(struct buf *b, const char *quotes, const char *s, struct err *err)
+{
+    int r = buf_append(b, quotes, 1, err);
+
+    while (r >= 0 && *s) {
+        size_t n = strcspn(s, quotes);
+
+        r = buf_append(b, s, n, err);
+        s += n;
+        if (r >= 0 && *s) {
+            r = buf_append(b, (const char[]){ *s, *s }, 2, err);
+            s++;
+        }
+    }
+    return r < 0 ? r : buf_append(b, quotes, 1, err);
+}
+
 int buf_printf(struct buf *b, struct err *err, const char *fmt, ...)
 {
     va_list args;

@@ -2,9 +2,10 @@
 #define RIDDLE_BASE_COMPAT_SETTINGS_H
 
 /*
- * Variables of the systems whose clients and `.env` files work with Riddle. Each is known by name: it is a setting of the same name,
- * stands for another one, or is refused at start with what to set instead. None that would have an effect there is ignored here.
- * config.c applies the table and prints it in docs/env.md.
+ * Variables of the systems whose clients and `.env` files work with Riddle. Each is known by name:
+ * it is a setting of the same name, stands for another one, or is refused at start with what to set
+ * instead. None that would have an effect there is ignored here. config.c applies the table and
+ * prints it in docs/env.md.
  */
 
 #include <stddef.h>

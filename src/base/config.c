@@ -452,7 +452,8 @@ struct source {
 };
 
 /* A variable of the environment, or of .env. NULL when it is not there. */
-static const char *look_up(const struct dotenv *d, bool in_file, const char *name, const struct entry **ret_entry)
+static const char *look_up(const struct dotenv *d, bool in_file, const char *name,
+                           const struct entry **ret_entry)
 {
     *ret_entry = in_file ? dotenv_find(d, name) : NULL;
     if (in_file)
@@ -464,10 +465,11 @@ static bool same_value(const struct source *a, const struct source *b)
 {
     size_t n = strlen(a->text), m = strlen(b->text);
 
-    return n + strlen(a->suffix) == m + strlen(b->suffix) && strncmp(a->text, b->text, MIN_OF(n, m)) == 0 &&
-           (n == m ? str_eq(a->suffix, b->suffix)
-            : n > m ? str_eq(a->text + m, b->suffix)
-                    : str_eq(b->text + n, a->suffix));
+    return n + strlen(a->suffix) == m + strlen(b->suffix) &&
+           strncmp(a->text, b->text, MIN_OF(n, m)) == 0 &&
+           (n == m ? str_eq(a->suffix, b->suffix) :
+            n > m  ? str_eq(a->text + m, b->suffix) :
+                     str_eq(b->text + n, a->suffix));
 }
 
 static const char *default_beside(const struct setting *s, const struct dotenv *d)
@@ -486,7 +488,8 @@ static const char *default_beside(const struct setting *s, const struct dotenv *
 }
 
 /* The environment wins over .env; in each, two names of one setting must agree. */
-static int choose(const struct setting *s, const struct dotenv *d, struct source *ret, struct err *err)
+static int choose(const struct setting *s, const struct dotenv *d, struct source *ret,
+                  struct err *err)
 {
     /* `NAME=` is how a compose file passes on what is not set. Only a text can mean to be empty. */
     bool may_be_empty = s->kind == KIND_STR || s->kind == KIND_SECRET;
@@ -509,7 +512,8 @@ static int choose(const struct setting *s, const struct dotenv *d, struct source
             if (!found.text || !*found.text)
                 continue;
             if (decided && ret->text != s->dflt && !same_value(ret, &found))
-                return err_set(err, ERR_CONFIG, "%s and %s are the same setting with different values; set only %s",
+                return err_set(err, ERR_CONFIG,
+                               "%s and %s are the same setting with different values; set only %s",
                                ret->name, found.name, s->name);
             if (!decided || ret->text == s->dflt)
                 *ret = found;
@@ -522,8 +526,8 @@ static int choose(const struct setting *s, const struct dotenv *d, struct source
     return 0;
 }
 
-static int read_source(const struct setting *s, const struct source *from, struct config *c, char **storage,
-                       struct err *err)
+static int read_source(const struct setting *s, const struct source *from, struct config *c,
+                       char **storage, struct err *err)
 {
     auto_buf struct buf whole = BUF_INIT(DOTENV_MAX_BYTES + 8);
     struct err why = ERR_INIT;
@@ -657,7 +661,8 @@ static int append_effect(struct buf *b, const struct compat_setting *c, struct e
 
     switch (c->kind) {
     case COMPAT_SAME:
-        return *c->text ? buf_printf(b, err, "the same setting; %s", c->text) : buf_append_str(b, "the same setting", err);
+        return *c->text ? buf_printf(b, err, "the same setting; %s", c->text) :
+                          buf_append_str(b, "the same setting", err);
     case COMPAT_AS:
         return buf_printf(b, err, "stands for `%s`%s%s", c->ours, *unit ? ", in" : "", unit);
     case COMPAT_FIXED:
@@ -688,7 +693,8 @@ static int append_compat(struct buf *b, struct err *err)
     for (size_t i = 0; r == 0 && (c = compat_setting_at(i)); i++) {
         r = buf_printf(b, err, "| %s | `%s` | ", c->system, c->name);
         if (r == 0)
-            r = *c->dflt ? buf_printf(b, err, "`%s` | ", c->dflt) : buf_append_str(b, "(empty) | ", err);
+            r = *c->dflt ? buf_printf(b, err, "`%s` | ", c->dflt) :
+                           buf_append_str(b, "(empty) | ", err);
         if (r == 0)
             r = append_effect(b, c, err);
         if (r == 0)
@@ -744,10 +750,11 @@ static int append_comment(struct buf *b, const char *text, struct err *err)
 
 int config_print_example(struct buf *b, struct err *err)
 {
-    int r = buf_append_str(b,
-                           "# Settings of Riddle with their defaults: copy to .env, and uncomment what shall differ.\n"
-                           "# Made by `make docs` from src/base/config_table.h; docs/env.md says what each may be.\n",
-                           err);
+    int r = buf_append_str(
+        b,
+        "# Settings of Riddle with their defaults: copy to .env, and uncomment what shall differ.\n"
+        "# Made by `make docs` from src/base/config_table.h; docs/env.md says what each may be.\n",
+        err);
 
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(settings); i++) {
         const struct setting *s = &settings[i];
@@ -789,10 +796,11 @@ static json_t *value_json(const struct setting *s, const void *at)
 
 json_t *config_in_force(const struct config *c)
 {
-    static const char *const kinds[] = { [KIND_STR] = "text",     [KIND_SECRET] = "secret",
-                                         [KIND_INT] = "integer",  [KIND_BYTES] = "bytes",
-                                         [KIND_DOUBLE] = "number", [KIND_BOOL] = "boolean",
-                                         [KIND_ENUM] = "choice" };
+    static const char *const kinds[] = {
+        [KIND_STR] = "text",    [KIND_SECRET] = "secret", [KIND_INT] = "integer",
+        [KIND_BYTES] = "bytes", [KIND_DOUBLE] = "number", [KIND_BOOL] = "boolean",
+        [KIND_ENUM] = "choice"
+    };
     const char *section = "";
     json_t *all = json_array();
     for (size_t i = 0; all && i < ARRAY_SIZE(settings); i++) {

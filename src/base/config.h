@@ -2,9 +2,10 @@
 #define RIDDLE_BASE_CONFIG_H
 
 /*
- * Settings come from the environment and from a `.env` file in the working directory; the environment wins. They live in one
- * table (config_table.h) that also prints docs/env.md. A bad value is refused at start with the name, the value and what
- * is allowed. Variables of other systems are in compat_settings.h. Reading a setting afterwards is reading a struct member.
+ * Settings come from the environment and from a `.env` file in the working directory; the
+ * environment wins. They live in one table (config_table.h) that also prints docs/env.md. A bad
+ * value is refused at start with the name, the value and what is allowed. Variables of other
+ * systems are in compat_settings.h. Reading a setting afterwards is reading a struct member.
  */
 
 #include <jansson.h>
@@ -35,7 +36,10 @@ struct config {
     char *storage; /* what the strings point into */
 };
 
-/* CONFIG error on the first bad value, and on a variable that begins with RIDDLE_ but is none of ours (nearest name told). */
+/*
+ * CONFIG error on the first bad value, and on a variable that begins with RIDDLE_ but is none of
+ * ours (nearest name told).
+ */
 int config_load(struct config *ret, const char *dotenv_path, struct err *err);
 void config_finish(struct config *c);
 

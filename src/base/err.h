@@ -2,9 +2,10 @@
 #define RIDDLE_BASE_ERR_H
 
 /*
- * The one error type. A function that can fail returns 0 or a negative code (-ERR_x) and takes a `struct err *` last.
- * Success never touches it; failure always sets it. It lives on the caller's stack and its message is bounded, so
- * nothing is allocated while failing. What user code does (time-out, exception, out of memory) is a result, not an err.
+ * The one error type. A function that can fail returns 0 or a negative code (-ERR_x) and takes a
+ * `struct err *` last. Success never touches it; failure always sets it. It lives on the caller's
+ * stack and its message is bounded, so nothing is allocated while failing. What user code does
+ * (time-out, exception, out of memory) is a result, not an err.
  */
 
 #include "base/macros.h"
@@ -44,7 +45,7 @@ enum err_code {
 #define X(code, name, http) ERR_##code,
     ERR_LIST(X)
 #undef X
-    ERR_CODE_MAX
+        ERR_CODE_MAX
 };
 
 #define ERR_MESSAGE_MAX 1024
@@ -54,9 +55,15 @@ struct err {
     char message[ERR_MESSAGE_MAX]; /* cut at a UTF-8 boundary, always terminated */
 };
 
-#define ERR_INIT { .code = ERR_NONE, .message = "" }
+#define ERR_INIT                                                                                   \
+    {                                                                                              \
+        .code = ERR_NONE, .message = ""                                                            \
+    }
 
-/* Sets err and returns -code, so that `return err_set(err, ERR_IO, "…")` is the whole failure path. err may be NULL. */
+/*
+ * Sets err and returns -code, so that `return err_set(err, ERR_IO, "…")` is the whole failure path.
+ * err may be NULL.
+ */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) PRINTF_LIKE(3, 4);
 
 /* As err_set, with ": " and the text of errno value `errnum` behind the message. */

@@ -496,7 +496,10 @@ ssize_t fd_recv_fds(int sock, void *data, size_t len, int *ret_fds, size_t max_f
     ssize_t n;
 
     *ret_n_fds = 0;
-    /* A peer that ends with something unread is told first, and once; behind that is what it had sent, and the end. */
+    /*
+     * A peer that ends with something unread is told first, and once; behind that is what it had
+     * sent, and the end.
+     */
     do
         n = recvmsg(sock, &msg, MSG_CMSG_CLOEXEC);
     while (n < 0 && (errno == EINTR || (errno == ECONNRESET && !reset && (reset = true))));

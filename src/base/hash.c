@@ -1,6 +1,6 @@
 /*
- * SHA-256 by OpenSSL's libcrypto, loaded when the first thing is hashed: a zygote never does, and `riddle run` starts its zygote
- * before it does.
+ * SHA-256 by OpenSSL's libcrypto, loaded when the first thing is hashed: a zygote never does, and
+ * `riddle run` starts its zygote before it does.
  */
 
 #include "base/hash.h"
@@ -39,7 +39,8 @@ static void load_crypto(void)
         CRYPTO_FUNCTIONS(X)
 #undef X
     };
-    (void)library_load(PLATFORM_CRYPTO_SONAME, PLATFORM_CRYPTO_PACKAGE, symbols, ARRAY_SIZE(symbols), &crypto.why);
+    (void)library_load(PLATFORM_CRYPTO_SONAME, PLATFORM_CRYPTO_PACKAGE, symbols,
+                       ARRAY_SIZE(symbols), &crypto.why);
 }
 
 int hash_begin(struct hash *h, struct err *err)
@@ -58,7 +59,9 @@ int hash_begin(struct hash *h, struct err *err)
 
 int hash_update(struct hash *h, const void *data, size_t len, struct err *err)
 {
-    return crypto.EVP_DigestUpdate(h->state, data, len) == 1 ? 0 : err_set(err, ERR_INTERNAL, "SHA-256 failed");
+    return crypto.EVP_DigestUpdate(h->state, data, len) == 1 ?
+               0 :
+               err_set(err, ERR_INTERNAL, "SHA-256 failed");
 }
 
 int hash_end(struct hash *h, char ret_hex[HASH_HEX_SIZE], struct err *err)
@@ -92,7 +95,8 @@ int hash_bytes(const void *data, size_t len, char ret_hex[HASH_HEX_SIZE], struct
     return r;
 }
 
-int hash_fd(int fd, void (*on_read)(void *arg, int64_t bytes), void *arg, char ret_hex[HASH_HEX_SIZE], struct err *err)
+int hash_fd(int fd, void (*on_read)(void *arg, int64_t bytes), void *arg,
+            char ret_hex[HASH_HEX_SIZE], struct err *err)
 {
     auto_free unsigned char *chunk = malloc(CHUNK_BYTES);
     struct hash h = { NULL };

@@ -9,7 +9,10 @@
 
 #define HASH_HEX_SIZE 65
 
-/* Piece by piece: begin, update…, end. A hash that is not ended must be dropped; both may be called on a zeroed one. */
+/*
+ * Piece by piece: begin, update…, end. A hash that is not ended must be dropped; both may be called
+ * on a zeroed one.
+ */
 struct hash {
     void *state; /* NULL: not begun */
 };
@@ -21,7 +24,11 @@ void hash_drop(struct hash *h);
 
 int hash_bytes(const void *data, size_t len, char ret_hex[HASH_HEX_SIZE], struct err *err);
 
-/* A descriptor from where it stands to its end. on_read (may be NULL) hears how many bytes have been read so far. */
-int hash_fd(int fd, void (*on_read)(void *arg, int64_t bytes), void *arg, char ret_hex[HASH_HEX_SIZE], struct err *err);
+/*
+ * A descriptor from where it stands to its end. on_read (may be NULL) hears how many bytes have
+ * been read so far.
+ */
+int hash_fd(int fd, void (*on_read)(void *arg, int64_t bytes), void *arg,
+            char ret_hex[HASH_HEX_SIZE], struct err *err);
 
 #endif

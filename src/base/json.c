@@ -202,11 +202,49 @@ int json_write_str(const char *s, size_t len, struct buf *b, struct err *err)
     return r == 0 ? buf_append(b, "\"", 1, err) : r;
 }
 
+/* Appends what is short; most of a large value is. */
+static inline int put(struct buf *b, const char *s, size_t len, struct err *err)
+{
+    /* cap counts the NUL; 0 without data */
+    if (len >= b->cap - b->len || len > b->max_bytes - b->len)
+        return buf_append(b, s, len, err);
+    memcpy(b->data + b->len, s, len);
+    b->len += len;
+    b->data[b->len] = '\0';
+    return 0;
+}
+
+static bool is_plain(const char *s, size_t len)
+{
+    unsigned bad = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        unsigned char c = (unsigned char)s[i];
+
+        bad |= (unsigned)(c < 0x20) | (unsigned)(c == '"') | (unsigned)(c == '\\');
+    }
+    return bad == 0;
+}
+
+static int write_text(const char *s, size_t len, struct buf *b, struct err *err)
+{
+    if (len + 2 >= b->cap - b->len || len + 2 > b->max_bytes - b->len || !is_plain(s, len))
+        return json_write_str(s, len, b, err);
+    char *to = b->data + b->len;
+
+    *to++ = '"';
+    memcpy(to, s, len);
+    to[len] = '"';
+    to[len + 1] = '\0';
+    b->len += len + 2;
+    return 0;
+}
+
 static int write_i64(int64_t v, struct buf *b, struct err *err)
 {
     char text[STR_I64_SIZE];
 
-    return buf_append(b, text, str_from_i64(v, text), err);
+    return put(b, text, str_from_i64(v, text), err);
 }
 
 static int write_value(const json_t *j, int depth, struct buf *b, struct err *err)
@@ -221,53 +259,54 @@ static int write_value(const json_t *j, int depth, struct buf *b, struct err *er
     case JSON_OBJECT: {
         /* Iterating changes nothing, though jansson's iterators take no const. */
         json_t *obj = (json_t *)(uintptr_t)j, *value;
-        const char *key, *comma = "";
+        const char *key;
+        bool comma = false;
         size_t key_len;
 
-        r = buf_append(b, "{", 1, err);
+        r = put(b, "{", 1, err);
         json_object_keylen_foreach(obj, key, key_len, value) {
+            if (comma)
+                r = put(b, ",", 1, err);
             if (r == 0)
-                r = buf_append_str(b, comma, err);
+                r = write_text(key, key_len, b, err);
             if (r == 0)
-                r = json_write_str(key, key_len, b, err);
-            if (r == 0)
-                r = buf_append(b, ":", 1, err);
+                r = put(b, ":", 1, err);
             if (r == 0)
                 r = write_value(value, depth + 1, b, err);
             if (r < 0)
                 break;
-            comma = ",";
+            comma = true;
         }
-        return r == 0 ? buf_append(b, "}", 1, err) : r;
+        return r == 0 ? put(b, "}", 1, err) : r;
     }
     case JSON_ARRAY:
-        r = buf_append(b, "[", 1, err);
+        r = put(b, "[", 1, err);
         for (size_t i = 0; r == 0 && i < json_array_size(j); i++) {
-            r = i > 0 ? buf_append(b, ",", 1, err) : 0;
+            r = i > 0 ? put(b, ",", 1, err) : 0;
             if (r == 0)
                 r = write_value(json_array_get(j, i), depth + 1, b, err);
         }
-        return r == 0 ? buf_append(b, "]", 1, err) : r;
+        return r == 0 ? put(b, "]", 1, err) : r;
     case JSON_STRING:
-        return json_write_str(json_string_value(j), json_string_length(j), b, err);
+        return write_text(json_string_value(j), json_string_length(j), b, err);
     case JSON_INTEGER:
         return write_i64(json_integer_value(j), b, err);
     case JSON_REAL: {
         char text[STR_DOUBLE_SIZE];
 
         str_from_double(json_real_value(j), text);
-        r = buf_append_str(b, text, err);
+        r = put(b, text, strlen(text), err);
         /* A real stays one when it is read again. */
-        return r == 0 && !strpbrk(text, ".e") ? buf_append(b, ".0", 2, err) : r;
+        return r == 0 && !strpbrk(text, ".e") ? put(b, ".0", 2, err) : r;
     }
     case JSON_TRUE:
-        return buf_append(b, "true", 4, err);
+        return put(b, "true", 4, err);
     case JSON_FALSE:
-        return buf_append(b, "false", 5, err);
+        return put(b, "false", 5, err);
     case JSON_NULL:
         break;
     }
-    return buf_append(b, "null", 4, err);
+    return put(b, "null", 4, err);
 }
 
 int json_write(const json_t *j, struct buf *b, struct err *err)

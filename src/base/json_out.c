@@ -65,6 +65,14 @@ void json_out_key(struct json_out *j, const char *key)
     j->comma = false;
 }
 
+void json_out_key_text(struct json_out *j, const char *key)
+{
+    json_out_text(j, key);
+    if (j->err.code == ERR_NONE)
+        (void)buf_append(&j->text, ":", 1, &j->err);
+    j->comma = false;
+}
+
 void json_out_str(struct json_out *j, const char *s, size_t len)
 {
     json_out_begin(j);

@@ -1,6 +1,7 @@
 /*
- * Landlock: the file rules once more, by a mechanism that shares nothing with mounts. Whatever a path leads to, only what is
- * listed can be read or written. Newer kernels also refuse TCP, abstract Unix sockets and signals to the outside.
+ * Landlock: the file rules once more, by a mechanism that shares nothing with mounts. Whatever a
+ * path leads to, only what is listed can be read or written. Newer kernels also refuse TCP,
+ * abstract Unix sockets and signals to the outside.
  */
 
 #include "base/landlock.h"

@@ -19,7 +19,7 @@
 /* ---- code and the requests that carry it ---- */
 
 #define CODE_MAX_BYTES (1u << 20)      /* of SQL, of a Python cell, of a compiled plan */
-#define INPUT_LINE_MAX 65536            /* that input() gets */
+#define INPUT_LINE_MAX 65536           /* that input() gets */
 #define PLAN_MAX_BYTES (1u << 20)      /* of a plan, as JSON */
 #define QUESTION_MAX_BYTES (64u << 10) /* that is kept with a run */
 #define RUN_BODY_MAX (8u << 20)        /* of the body of POST /runs and of a RunnerRequest */
@@ -32,7 +32,7 @@
 
 /* ---- files ---- */
 
-#define SANDBOX_TABLES_MAX 1000 /* of all files of a sandbox */
+#define SANDBOX_TABLES_MAX 1000  /* of all files of a sandbox */
 #define SANDBOX_FILES_MAX 63     /* that a sandbox is shown; each may need two descriptors */
 #define FILE_PIECE_MAX (1 << 20) /* of a file of /workspace, in one request or answer */
 
@@ -59,7 +59,10 @@
 
 /* What Riddle asks for itself: values of columns, profiles. */
 #define CATALOG_OUTPUT_MAX_BYTES (16u << 20)
-/* Column names and types, error and traceback, the list of files, a value: all but rows, output and displays. */
+/*
+ * Column names and types, error and traceback, the list of files, a value: all but rows, output and
+ * displays.
+ */
 #define RESULT_REST_MAX (8u << 20)
 #define RESULT_MAX_BYTES (32u << 20)     /* of a run's result, as JSON */
 #define TURN_TEXT_MAX (1u << 20)         /* of an answer's text in a thread */

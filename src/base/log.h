@@ -2,8 +2,8 @@
 #define RIDDLE_BASE_LOG_H
 
 /*
- * Structured logging to standard error: one line per event, `key=value` (logfmt) or JSON. Libraries do not log; the boundary
- * (a server, a command) logs once. Secrets never come here.
+ * Structured logging to standard error: one line per event, `key=value` (logfmt) or JSON. Libraries
+ * do not log; the boundary (a server, a command) logs once. Secrets never come here.
  *
  *   log_info("kernel.exit", LOG_STR("thread", id), LOG_INT("status", status));
  */
@@ -35,7 +35,8 @@ void log_event(enum log_level level, const char *event, const struct log_field *
 #define log_at(level, event, ...)                                                                  \
     do {                                                                                           \
         if (log_enabled(level))                                                                    \
-            log_event(level, event, (const struct log_field[]){ __VA_ARGS__ __VA_OPT__(, ){ .key = NULL } }); \
+            log_event(level, event,                                                                \
+                      (const struct log_field[]){ __VA_ARGS__ __VA_OPT__(, ){ .key = NULL } });    \
     } while (0)
 #define log_debug(event, ...) log_at(LOG_DEBUG, event __VA_OPT__(, ) __VA_ARGS__)
 #define log_info(event, ...) log_at(LOG_INFO, event __VA_OPT__(, ) __VA_ARGS__)

@@ -1,7 +1,9 @@
 #ifndef RIDDLE_BASE_MACROS_H
 #define RIDDLE_BASE_MACROS_H
 
-/* Small language helpers that every module uses: attributes, scope-bound cleanup, ownership moves. */
+/*
+ * Small language helpers that every module uses: attributes, scope-bound cleanup, ownership moves.
+ */
 
 #include <stddef.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Lines of one fixed buffer. Linux gives whole lines, a page at a time; nothing here relies on it. Fields are read strictly: what
- * follows from an entry is madvise() and mprotect().
+ * Lines of one fixed buffer. Linux gives whole lines, a page at a time; nothing here relies on it.
+ * Fields are read strictly: what follows from an entry is madvise() and mprotect().
  */
 
 #include "base/maps.h"
@@ -17,8 +17,13 @@
 
 bool maps_open(struct maps *m, const char *proc)
 {
+    return maps_open_of(m, proc, "self");
+}
+
+bool maps_open_of(struct maps *m, const char *proc, const char *process)
+{
     char path[64];
-    snprintf(path, sizeof(path), "%s/self/maps", proc);
+    snprintf(path, sizeof(path), "%s/%s/maps", proc, process);
     m->fd = open(path, O_RDONLY | O_CLOEXEC);
     m->in_cut_line = false;
     m->len = m->used = 0;
@@ -96,9 +101,10 @@ static bool take_perms(const char **at, char ret[5])
 static bool parse(const char *at, struct maps_entry *ret)
 {
     uint64_t from, to, major, minor;
-    if (!take_number(&at, 16, '-', &from) || !take_number(&at, 16, ' ', &to) || !take_perms(&at, ret->perms) ||
-        !take_number(&at, 16, ' ', &ret->offset) || !take_number(&at, 16, ':', &major) ||
-        !take_number(&at, 16, ' ', &minor) || !take_number(&at, 10, ' ', &ret->inode) || from >= to)
+    if (!take_number(&at, 16, '-', &from) || !take_number(&at, 16, ' ', &to) ||
+        !take_perms(&at, ret->perms) || !take_number(&at, 16, ' ', &ret->offset) ||
+        !take_number(&at, 16, ':', &major) || !take_number(&at, 16, ' ', &minor) ||
+        !take_number(&at, 10, ' ', &ret->inode) || from >= to)
         return false;
     ret->from = from;
     ret->to = to;

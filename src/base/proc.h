@@ -9,7 +9,10 @@
 /* The directory of the running program (from /proc/self/exe), into ret. */
 int proc_self_dir(char *ret, size_t n, struct err *err);
 
-/* A field of /proc/<pid>/status such as "VmRSS" (in kB) or "Threads"; -1 when there is none. pid 0: self. */
+/*
+ * A field of /proc/<pid>/status such as "VmRSS" (in kB) or "Threads"; -1 when there is none. pid 0:
+ * self.
+ */
 long long proc_status_value(pid_t pid, const char *field);
 
 /* "signal 9 (Killed)" / "exit status 3" for a wait(2) status. */

@@ -61,8 +61,9 @@ int seal_check_key(const char *hex, struct err *err)
     unsigned char key[32];
     bool good = from_hex(hex, key, sizeof(key));
     explicit_bzero(key, sizeof(key));
-    return good ? 0 : err_set(err, ERR_VALIDATION, "the key is not %d hexadecimal digits",
-                              SEAL_KEY_HEX);
+    return good ?
+               0 :
+               err_set(err, ERR_VALIDATION, "the key is not %d hexadecimal digits", SEAL_KEY_HEX);
 }
 
 static int derive(const unsigned char key[32], const void *context, size_t len, const char *use,

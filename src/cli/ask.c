@@ -1,6 +1,7 @@
 /*
- * `riddle ask`: a question in English about files, answered without a model, a server or a key. The planner (src/nl) makes a
- * QueryPlan of it, the plan's SQL runs in a sandbox; what was understood and what was run is shown with the answer.
+ * `riddle ask`: a question in English about files, answered without a model, a server or a key. The
+ * planner (src/nl) makes a QueryPlan of it, the plan's SQL runs in a sandbox; what was understood
+ * and what was run is shown with the answer.
  */
 
 #include <getopt.h>
@@ -46,11 +47,17 @@ static const char usage[] =
     "Exit status: 0 answered, 1 not answered or failed, 2 the request is wrong.\n";
 
 static const struct option long_options[] = {
-    { "sql", no_argument, NULL, 's' },         { "json", no_argument, NULL, 'j' },
-    { "batch", required_argument, NULL, 'b' }, { "candidates", no_argument, NULL, 'c' },
-    { "chart", required_argument, NULL, 'C' }, { "force", no_argument, NULL, 'f' },
-    { "explain", no_argument, NULL, 'e' },     { "evidence", no_argument, NULL, 'E' }, READ_ARGS,
-    { "help", no_argument, NULL, 'h' },        { NULL, 0, NULL, 0 },
+    { "sql", no_argument, NULL, 's' },
+    { "json", no_argument, NULL, 'j' },
+    { "batch", required_argument, NULL, 'b' },
+    { "candidates", no_argument, NULL, 'c' },
+    { "chart", required_argument, NULL, 'C' },
+    { "force", no_argument, NULL, 'f' },
+    { "explain", no_argument, NULL, 'e' },
+    { "evidence", no_argument, NULL, 'E' },
+    READ_ARGS,
+    { "help", no_argument, NULL, 'h' },
+    { NULL, 0, NULL, 0 },
 };
 
 struct options {
@@ -126,9 +133,13 @@ static int print_result(const json_t *answer, struct err *err)
     table_style_for(STDOUT_FILENO, &style);
     int r = summary_write(answer, "plan", NULL, &sentence, err);
     if (r >= 0)
+        r = summary_write_ties(json_object_get(answer, "ties"), json_array_size(rows), &sentence,
+                               err);
+    if (r >= 0)
         r = print_visible("", buf_cstr(&sentence), "\n\n", err);
     if (r >= 0 && json_array_size(rows) > 0)
-        r = table_render(json_object_get(answer, "columns"), json_object_get(answer, "types"), rows, &style, &table, err);
+        r = table_render(json_object_get(answer, "columns"), json_object_get(answer, "types"), rows,
+                         &style, &table, err);
     if (r >= 0 && table.len > 0)
         printf("%s\n", buf_cstr(&table));
     return r;
@@ -189,7 +200,8 @@ static int print_answer(const json_t *answer, const struct options *o)
     if (json_object_get(answer, "explain"))
         print_explanation(json_object_get(answer, "explain"), &err);
     if (str_eq(status, "error")) {
-        cli_complain("%s", json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
+        cli_complain(
+            "%s", json_string_value(json_object_get(json_object_get(answer, "error"), "message")));
         return CLI_FAILED;
     }
     if (str_eq(status, "declined")) {
@@ -210,7 +222,8 @@ static int print_answer(const json_t *answer, const struct options *o)
     }
     int r = o->sql_only ? 0 : print_result(answer, &err);
     if (r >= 0)
-        r = print_visible("Understood: ", json_string_value(json_object_get(answer, "reading")), "\n\n", &err);
+        r = print_visible("Understood: ", json_string_value(json_object_get(answer, "reading")),
+                          "\n\n", &err);
     if (r >= 0)
         r = print_visible("", sql, "\n", &err);
     if (r < 0)
@@ -218,7 +231,8 @@ static int print_answer(const json_t *answer, const struct options *o)
     return r < 0 ? CLI_FAILED : CLI_OK;
 }
 
-static int write_chart(struct foreground *fg, const struct config *cfg, const struct options *o, const json_t *answer)
+static int write_chart(struct foreground *fg, const struct config *cfg, const struct options *o,
+                       const json_t *answer)
 {
     struct err err = ERR_INIT;
     fflush(stdout);
@@ -237,7 +251,9 @@ static int ask_one(const struct config *cfg, struct options *o, const char *ques
     struct foreground *fg = NULL;
     struct ask_data data;
     int status = CLI_FAILED;
-    struct executor_options once = { .one_shot = true, .kind = RUN_SQL, .code = o->chart ? draw_code() : "" };
+    struct executor_options once = { .one_shot = true,
+                                     .kind = RUN_SQL,
+                                     .code = o->chart ? draw_code() : "" };
     int r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
         r = read_args_finish(o->reading, &err);
@@ -321,8 +337,8 @@ static bool find_before(const struct line *lines, size_t n, const struct line *l
     return false;
 }
 
-static void answer_group(struct foreground *fg, const struct config *cfg, const struct options *o, struct line *lines,
-                         size_t n_lines, const size_t *which, size_t n)
+static void answer_group(struct foreground *fg, const struct config *cfg, const struct options *o,
+                         struct line *lines, size_t n_lines, const size_t *which, size_t n)
 {
     struct err err = ERR_INIT;
     struct ask_data data;
@@ -339,9 +355,10 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
         struct nl_context before;
         bool follows = find_before(lines, n_lines, l, &before);
         if (r >= 0 && question) {
-            l->answer = o->candidates ? json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
-                                        answer_json(&data, question, follows ? &before : NULL,
-                                                    !o->sql_only, o->evidence);
+            l->answer = o->candidates ?
+                            json_pack("{s:o}", "candidates", candidates_json(&data, question)) :
+                            answer_json(&data, question, follows ? &before : NULL, !o->sql_only,
+                                        o->evidence);
             if (o->explain)
                 add_explanation(&data, question, l->answer);
         } else {
@@ -358,7 +375,8 @@ static void answer_group(struct foreground *fg, const struct config *cfg, const 
 static int read_lines(const char *path, struct line **ret, size_t *ret_n, struct err *err)
 {
     auto_buf struct buf text = BUF_INIT(BATCH_MAX_BYTES);
-    int r = str_eq(path, "-") ? fd_read_to_end(STDIN_FILENO, &text, err) : fd_read_file(path, &text, err);
+    int r = str_eq(path, "-") ? fd_read_to_end(STDIN_FILENO, &text, err) :
+                                fd_read_file(path, &text, err);
     size_t n = 0, number = 0;
     struct line *lines = calloc(BATCH_MAX_LINES, sizeof(*lines));
     *ret = lines;
@@ -394,7 +412,10 @@ static int ask_batch(const struct config *cfg, const struct options *o)
     which = calloc(n + 1, sizeof(*which));
     if (r >= 0 && !which)
         r = err_set(&err, ERR_NO_MEMORY, "out of memory");
-    /* Questions about the same files are asked together, however the lines are mixed; the output keeps their order. */
+    /*
+     * Questions about the same files are asked together, however the lines are mixed; the output
+     * keeps their order.
+     */
     for (size_t i = 0, printed = 0; i < n && r >= 0; i++) {
         size_t k = 0;
         for (size_t j = i; j < n && !lines[i].answer; j++)
@@ -470,13 +491,16 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
     }
     int left = argc - optind;
     if (o.batch ? left > 0 : left < 2) {
-        cli_complain(o.batch ? "with --batch questions and files come from its lines" :
-                               "a question and the files that it is about are needed; see 'riddle ask --help'");
+        cli_complain(
+            o.batch ?
+                "with --batch questions and files come from its lines" :
+                "a question and the files that it is about are needed; see 'riddle ask --help'");
         return CLI_USAGE;
     }
     struct err err = ERR_INIT;
     if (o.chart && (o.batch || o.sql_only)) {
-        cli_complain("--chart draws one answer, which --%s does not give", o.batch ? "batch" : "sql");
+        cli_complain("--chart draws one answer, which --%s does not give",
+                     o.batch ? "batch" : "sql");
         return CLI_USAGE;
     }
     if (o.chart && ask_chart_check(o.chart, o.force, &err) < 0) {
@@ -486,7 +510,8 @@ int cli_ask(const struct cli *cli, int argc, char **argv)
     int status = cli_load_config(&cfg);
     if (status != CLI_OK)
         return status;
-    status = o.batch ? ask_batch(&cfg, &o) : ask_one(&cfg, &o, argv[optind], argv + optind + 1, (size_t)left - 1);
+    status = o.batch ? ask_batch(&cfg, &o) :
+                       ask_one(&cfg, &o, argv[optind], argv + optind + 1, (size_t)left - 1);
     config_finish(&cfg);
     return status;
 }

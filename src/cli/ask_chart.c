@@ -1,6 +1,6 @@
 /*
- * The chart of an answer as a file. The picture is drawn inside a jail, from a file that riddle put there; what comes back is
- * checked and written here.
+ * The chart of an answer as a file. The picture is drawn inside a jail, from a file that riddle put
+ * there; what comes back is checked and written here.
  */
 
 #include "cli/ask_chart.h"
@@ -30,27 +30,32 @@ const char *ask_chart_format(const char *path)
 int ask_chart_check(const char *path, bool force, struct err *err)
 {
     if (!ask_chart_format(path))
-        return err_set(err, ERR_VALIDATION, "the name of a chart ends in .png or .svg, not like '%s'", path);
+        return err_set(err, ERR_VALIDATION,
+                       "the name of a chart ends in .png or .svg, not like '%s'", path);
     if (!force && access(path, F_OK) == 0)
         return err_set(err, ERR_CONFLICT, "'%s' is there already; --force replaces it", path);
     return 0;
 }
 
-static int put_input(struct foreground *fg, struct lease *lease, const struct buf *input, struct err *err)
+static int put_input(struct foreground *fg, struct lease *lease, const struct buf *input,
+                     struct err *err)
 {
     int r = 0;
     for (size_t at = 0; at < input->len && r >= 0; at += FILE_PIECE_MAX)
-        r = foreground_write_file(fg, lease, DRAW_INPUT, input->data + at, MIN_OF(input->len - at, (size_t)FILE_PIECE_MAX), at > 0, err);
+        r = foreground_write_file(fg, lease, DRAW_INPUT, input->data + at,
+                                  MIN_OF(input->len - at, (size_t)FILE_PIECE_MAX), at > 0, err);
     return r;
 }
 
-static int get_output(struct foreground *fg, struct lease *lease, struct buf *image, struct err *err)
+static int get_output(struct foreground *fg, struct lease *lease, struct buf *image,
+                      struct err *err)
 {
     auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX);
     struct file_piece piece = { .end = false };
     int r = 0;
     while (!piece.end && r >= 0) {
-        r = foreground_read_file(fg, lease, DRAW_OUTPUT, (int64_t)image->len, FILE_PIECE_MAX, &data, &piece, err);
+        r = foreground_read_file(fg, lease, DRAW_OUTPUT, (int64_t)image->len, FILE_PIECE_MAX, &data,
+                                 &piece, err);
         if (r >= 0)
             r = buf_append(image, piece.data, piece.len, err);
         if (r >= 0 && piece.len == 0)
@@ -70,12 +75,14 @@ static int run_code(struct foreground *fg, struct lease *lease, struct err *err)
                                .max_rows = 1,
                                .max_output_bytes = 1 << 16 };
     struct run_result result = { .verdict = VERDICT_OK };
-    int r = foreground_run(fg, lease, &req, NULL, NULL, &result, err);
+    int r = foreground_run(fg, lease, &req, &result, err);
     if (r < 0)
         return r;
     if (result.verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result.body, "error"), "message"));
-        r = err_set(err, ERR_INTERNAL, "drawing the chart failed: %s", message ? message : verdict_name(result.verdict));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(result.body, "error"), "message"));
+        r = err_set(err, ERR_INTERNAL, "drawing the chart failed: %s",
+                    message ? message : verdict_name(result.verdict));
     }
     run_result_finish(&result);
     return r;
@@ -92,16 +99,17 @@ static int write_new(const char *path, const struct buf *image, struct err *err)
     return r;
 }
 
-int ask_chart_write(struct foreground *fg, const struct config *cfg, const json_t *answer, const char *path, bool force,
-                    struct err *err)
+int ask_chart_write(struct foreground *fg, const struct config *cfg, const json_t *answer,
+                    const char *path, bool force, struct err *err)
 {
     auto_json json_t *spec = chart_suggest(answer, json_object_get(answer, "chart"));
     auto_buf struct buf input = BUF_INIT(DRAW_MAX_BYTES), image = BUF_INIT(DRAW_MAX_BYTES);
     struct sandbox_spec sandbox_spec = { .kind = RUN_PYTHON };
     struct lease *lease = NULL;
     if (!spec)
-        return err_set(err, ERR_VALIDATION,
-                       "no chart fits this answer: it takes at least two rows, with one number for each name or time");
+        return err_set(
+            err, ERR_VALIDATION,
+            "no chart fits this answer: it takes at least two rows, with one number for each name or time");
     const char *format = ask_chart_format(path);
     int r = draw_input(answer, spec, format, &input, err);
     sandbox_limits_default(cfg, &sandbox_spec.limits);
@@ -118,5 +126,6 @@ int ask_chart_write(struct foreground *fg, const struct config *cfg, const json_
         r = draw_check(format, image.data, image.len, err);
     if (r < 0)
         return r;
-    return force ? fd_replace_file(path, image.data, image.len, 0644, err) : write_new(path, &image, err);
+    return force ? fd_replace_file(path, image.data, image.len, 0644, err) :
+                   write_new(path, &image, err);
 }

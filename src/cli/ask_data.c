@@ -12,7 +12,8 @@
 #include "data/dataset.h"
 #include "run/runner.h"
 
-int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body, struct err *err)
+int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t **ret_body,
+                 struct err *err)
 {
     struct run_request req = { .kind = RUN_SQL,
                                .code = sql,
@@ -21,13 +22,14 @@ int ask_data_run(struct ask_data *d, const char *sql, int64_t max_rows, json_t *
                                .max_rows = max_rows,
                                .max_output_bytes = CATALOG_OUTPUT_MAX_BYTES };
     struct run_result result = { .verdict = VERDICT_OK };
-    int r = foreground_run(d->fg, d->lease, &req, NULL, NULL, &result, err);
+    int r = foreground_run(d->fg, d->lease, &req, &result, err);
     if (r < 0)
         return r;
     if (result.verdict == VERDICT_OK) {
         *ret_body = json_incref(result.body);
     } else {
-        const char *message = json_string_value(json_object_get(json_object_get(result.body, "error"), "message"));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(result.body, "error"), "message"));
         r = err_set(err, ERR_VALIDATION, "%s", message ? message : verdict_name(result.verdict));
     }
     run_result_finish(&result);
@@ -51,7 +53,8 @@ static int read_catalog(struct ask_data *d, struct err *err)
 
 /* ---- opening ---- */
 
-static int name_file(struct arena *a, const char *word, size_t index, struct sandbox_file *files, struct err *err)
+static int name_file(struct arena *a, const char *word, size_t index, struct sandbox_file *files,
+                     struct err *err)
 {
     char table[DATASET_TABLE_MAX], stem[NAME_MAX + 1], full[PATH_MAX];
     const char *equals = strchr(word, '='), *path = word;
@@ -71,7 +74,8 @@ static int name_file(struct arena *a, const char *word, size_t index, struct san
     if (!realpath(path, full))
         return err_errno(err, ERR_NOT_FOUND, errno, "file '%.256s'", path);
     const char *dot = strrchr(full, '.'), *slash = strrchr(full, '/');
-    files[index] = (struct sandbox_file){ .name = arena_printf(a, "%s%s", table, dot && dot > slash ? dot : ""),
+    files[index] = (struct sandbox_file){ .name = arena_printf(a, "%s%s", table,
+                                                               dot && dot > slash ? dot : ""),
                                           .path = arena_strdup(a, full),
                                           .table = arena_strdup(a, table) };
     if (!files[index].name || !files[index].path || !files[index].table)
@@ -79,9 +83,13 @@ static int name_file(struct arena *a, const char *word, size_t index, struct san
     return 0;
 }
 
-int ask_data_name_files(struct arena *a, const char *const *words, size_t n, struct sandbox_file *ret, struct err *err)
+int ask_data_name_files(struct arena *a, const char *const *words, size_t n,
+                        struct sandbox_file *ret, struct err *err)
 {
-    int r = n == 0 || n > SANDBOX_FILES_MAX ? err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n, SANDBOX_FILES_MAX) : 0;
+    int r = n == 0 || n > SANDBOX_FILES_MAX ?
+                err_set(err, ERR_VALIDATION, "%zu files; a question is about 1 to %d", n,
+                        SANDBOX_FILES_MAX) :
+                0;
     for (size_t i = 0; i < n && r >= 0; i++)
         r = name_file(a, words[i], i, ret, err);
     return r;

@@ -20,8 +20,7 @@
 static const char usage[] =
     "usage: riddle bench-stream [--server URL] THREAD QUESTION\n\n"
     "Asks a thread of a running server twice: for the whole answer, then as a stream, and shows\n"
-    "the time of every stage.\n\n"
-    REMOTE_USAGE
+    "the time of every stage.\n\n" REMOTE_USAGE
     "Exit status: 0 both were answered, 1 one was not, 2 the request is wrong.\n";
 
 /* One request, and what came of it. */
@@ -165,11 +164,10 @@ static int bench(const struct remote *to, const char *thread, const char *questi
         show_end(&stream, buf_cstr(&stream.text));
     }
     if (r == 0 && stream.first_token_ms >= 0 && whole.total_ms > 0)
-        printf(
-            "TTFT vs non-stream total: %.1f ms vs %.1f ms: "
+        printf("TTFT vs non-stream total: %.1f ms vs %.1f ms: "
                "the first word is there %.1f ms earlier (%.0f%%)\n",
-            stream.first_token_ms, whole.total_ms, whole.total_ms - stream.first_token_ms,
-            100 * (whole.total_ms - stream.first_token_ms) / whole.total_ms);
+               stream.first_token_ms, whole.total_ms, whole.total_ms - stream.first_token_ms,
+               100 * (whole.total_ms - stream.first_token_ms) / whole.total_ms);
     fflush(stdout);
     if (r < 0)
         cli_complain("%s", whole.err.message);

@@ -1,11 +1,12 @@
 /*
- * `riddle chat`: a conversation about files, with no server and, unless a model is set, no key. The agent (src/agent) answers inside an
- * event loop of this process, one message at a time; what is typed meanwhile waits.
+ * `riddle chat`: a conversation about files, with no server and, unless a model is set, no key. The
+ * agent (src/agent) answers inside an event loop of this process, one message at a time; what is
+ * typed meanwhile waits.
  *
  *   start → the files are hashed, ingested and looked at (loading) → a line is asked for → a command, or a turn of the agent → …
  *
- * Ctrl-C stops what is under way: a turn first politely, so that Python keeps its variables, and by force when it comes again. At the
- * prompt it clears the line, and twice within a second it leaves.
+ * Ctrl-C stops what is under way: a turn first politely, so that Python keeps its variables, and by
+ * force when it comes again. At the prompt it clears the line, and twice within a second it leaves.
  */
 
 #include <ctype.h>
@@ -183,7 +184,10 @@ static void send_message(struct session *s, const char *message)
 
 /* ---- commands ---- */
 
-/* A word of the rest of a line, in quotes if it has spaces; NULL when none is left. The line is changed. */
+/*
+ * A word of the rest of a line, in quotes if it has spaces; NULL when none is left. The line is
+ * changed.
+ */
 static char *next_word(char **rest)
 {
     char *p = *rest + strspn(*rest, " \t"), *start;
@@ -226,7 +230,8 @@ static bool run_save(struct session *s, char *rest)
         err_set(&err, ERR_VALIDATION, "which file? /save PATH [TO]");
     else if (!chat_is_hot(s->chat))
         err_set(&err, ERR_NOT_FOUND, "there are no files: Python code has to leave one first");
-    else if (chat_file_save(s->chat, from, to, s->cfg->workspace_bytes, &listener, &s->file, &err) == 0)
+    else if (chat_file_save(s->chat, from, to, s->cfg->workspace_bytes, &listener, &s->file,
+                            &err) == 0)
         return false;
     refuse(s, &err);
     return true;
@@ -241,8 +246,11 @@ static bool run_chart(struct session *s, char *rest)
     if (!to)
         err_set(&err, ERR_VALIDATION, "into which file? /chart FILE.png or FILE.svg");
     else if (!chart)
-        err_set(&err, ERR_VALIDATION, "no chart fits the last answer: it takes at least two rows, with one number for each name or time");
-    else if (chat_file_draw(s->executor, s->cfg, json_object_get(s->answer, "result"), chart, to, &listener, &s->file, &err) == 0) {
+        err_set(
+            &err, ERR_VALIDATION,
+            "no chart fits the last answer: it takes at least two rows, with one number for each name or time");
+    else if (chat_file_draw(s->executor, s->cfg, json_object_get(s->answer, "result"), chart, to,
+                            &listener, &s->file, &err) == 0) {
         progress_text(&s->screen.progress, "Drawing...");
         return false;
     }
@@ -254,19 +262,22 @@ static json_t *table_rows(const struct session *s)
 {
     size_t i, k;
     json_t *t, *c, *rows = json_array();
-    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t)
-    {
+    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t) {
         auto_buf struct buf names = BUF_INIT(1u << 20);
         json_array_foreach(json_object_get(t, "columns"), k, c)
-            (void)buf_printf(&names, NULL, "%s%s", k > 0 ? ", " : "", json_string_value(json_object_get(c, "name")));
-        json_array_append_new(rows, json_pack("[O, O, o]", json_object_get(t, "name"), json_object_get(t, "row_count"), json_text(names.data, names.len)));
+            (void)buf_printf(&names, NULL, "%s%s", k > 0 ? ", " : "",
+                             json_string_value(json_object_get(c, "name")));
+        json_array_append_new(rows, json_pack("[O, O, o]", json_object_get(t, "name"),
+                                              json_object_get(t, "row_count"),
+                                              json_text(names.data, names.len)));
     }
     return rows;
 }
 
 static bool run_tables(struct session *s, char *rest)
 {
-    auto_json json_t *columns = json_pack("[s, s, s]", "table", "rows", "columns"), *types = json_pack("[s, s, s]", "VARCHAR", "BIGINT", "VARCHAR");
+    auto_json json_t *columns = json_pack("[s, s, s]", "table", "rows", "columns"),
+                     *types = json_pack("[s, s, s]", "VARCHAR", "BIGINT", "VARCHAR");
     auto_json json_t *rows = table_rows(s);
     (void)rest;
     chat_screen_table(&s->screen, columns, types, rows);
@@ -325,8 +336,10 @@ static const struct command {
 } commands[] = {
     { "/help", "", "this list", run_help },
     { "/tables", "", "the tables: their rows and columns", run_tables },
-    { "/sql", "[QUERY]", "runs SQL; without a query, the lines up to one with a single '.'", run_sql },
-    { "/python", "[CODE]", "runs Python; without code, the lines up to one with a single '.'", run_python },
+    { "/sql", "[QUERY]", "runs SQL; without a query, the lines up to one with a single '.'",
+      run_sql },
+    { "/python", "[CODE]", "runs Python; without code, the lines up to one with a single '.'",
+      run_python },
     { "/chart", "FILE", "draws the last answer into a .png or .svg file", run_chart },
     { "/save", "PATH [TO]", "copies a file that Python code left", run_save },
     { "/new", "", "begins anew: what was said and Python's variables are forgotten", run_new },
@@ -339,11 +352,14 @@ static bool run_help(struct session *s, char *rest)
     chat_screen_print(&s->screen, "Ask about the data in plain English, or:\n");
     for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
         char line[160];
-        snprintf(line, sizeof(line), "  %-8s %-10s %s\n", commands[i].name, commands[i].takes, commands[i].does);
+        snprintf(line, sizeof(line), "  %-8s %-10s %s\n", commands[i].name, commands[i].takes,
+                 commands[i].does);
         chat_screen_print(&s->screen, line);
     }
-    chat_screen_print(&s->screen, "SQL: … and PYTHON: … do the same as the commands. A line that ends in '\\' goes on in the next. When readings are\n"
-                                  "offered, the number picks one. Ctrl-C stops an answer; twice, it also ends its sandbox.\n");
+    chat_screen_print(
+        &s->screen,
+        "SQL: … and PYTHON: … do the same as the commands. A line that ends in '\\' goes on in the next. When readings are\n"
+        "offered, the number picks one. Ctrl-C stops an answer; twice, it also ends its sandbox.\n");
     return true;
 }
 
@@ -382,7 +398,8 @@ static void ask_line(struct session *s)
 static char *picked(const struct session *s, const char *line)
 {
     long long n;
-    if (!s->choices || str_parse_i64(line, "", 1, (long long)json_array_size(s->choices), &n, NULL) < 0)
+    if (!s->choices ||
+        str_parse_i64(line, "", 1, (long long)json_array_size(s->choices), &n, NULL) < 0)
         return NULL;
     const json_t *choice = json_array_get(s->choices, (size_t)n - 1);
     const char *reading = json_string_value(json_object_get(choice, "reading"));
@@ -402,7 +419,8 @@ static bool gather(struct session *s, const char *line)
     if (was == GATHER_NOTHING)
         buf_clear(&s->message);
     s->gathering = GATHER_NOTHING;
-    if ((was == GATHER_DOT && str_eq(line, ".")) || (was == GATHER_EMPTY_LINE && strspn(line, " \t") == len))
+    if ((was == GATHER_DOT && str_eq(line, ".")) ||
+        (was == GATHER_EMPTY_LINE && strspn(line, " \t") == len))
         return false;
     if (was != GATHER_NOTHING)
         (void)buf_append_str(&s->message, "\n", NULL);
@@ -411,7 +429,8 @@ static bool gather(struct session *s, const char *line)
         s->gathering = GATHER_NEXT;
     } else if (was == GATHER_DOT || was == GATHER_EMPTY_LINE) {
         s->gathering = was;
-    } else if (s->terminal && has_prefix(buf_cstr(&s->message), "PYTHON:") && str_ends(line, ":") && len > strlen("PYTHON:")) {
+    } else if (s->terminal && has_prefix(buf_cstr(&s->message), "PYTHON:") && str_ends(line, ":") &&
+               len > strlen("PYTHON:")) {
         s->gathering = GATHER_EMPTY_LINE; /* a block was opened */
     }
     return s->gathering != GATHER_NOTHING;
@@ -432,7 +451,8 @@ static void on_line(void *arg, const char *line)
             return;
         }
         auto_free char *copy = strdup(line);
-        for (char *end = copy ? copy + strlen(copy) : NULL; end && end > copy && isspace((unsigned char)end[-1]);)
+        for (char *end = copy ? copy + strlen(copy) : NULL;
+             end && end > copy && isspace((unsigned char)end[-1]);)
             *--end = '\0';
         if (copy && *copy == '/') {
             if (run_command(s, copy))
@@ -490,8 +510,8 @@ static void on_interrupt(struct session *s)
         progress_clear(&s->screen.progress);
         leave(s, CLI_INTERRUPTED);
     } else {
-        bool again = chat_input_clear(s->input) && s->gathering == GATHER_NOTHING && s->interrupt_ms > 0 &&
-                     now - s->interrupt_ms < LEAVE_WITHIN_MS;
+        bool again = chat_input_clear(s->input) && s->gathering == GATHER_NOTHING &&
+                     s->interrupt_ms > 0 && now - s->interrupt_ms < LEAVE_WITHIN_MS;
         s->interrupt_ms = now;
         if (again) {
             leave(s, CLI_OK);
@@ -539,8 +559,7 @@ static void offer_words(struct session *s)
     json_t *t, *c;
     for (i = 0; i < ARRAY_SIZE(commands); i++)
         s->words[n++] = commands[i].name;
-    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t)
-    {
+    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t) {
         if (n < WORDS_MAX)
             s->words[n++] = json_string_value(json_object_get(t, "name"));
         json_array_foreach(json_object_get(t, "columns"), k, c)
@@ -554,17 +573,19 @@ static void greet(struct session *s)
 {
     size_t i;
     json_t *t;
-    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t)
-    {
+    json_array_foreach(json_object_get(catalog_describe(s->tables.catalog), "tables"), i, t) {
         auto_buf struct buf line = BUF_INIT(4096);
         long long rows = json_integer_value(json_object_get(t, "row_count"));
         size_t columns = json_array_size(json_object_get(t, "columns"));
-        (void)buf_printf(&line, NULL, "%s: %lld row%s, %zu column%s\n", json_string_value(json_object_get(t, "name")), rows, rows == 1 ? "" : "s",
+        (void)buf_printf(&line, NULL, "%s: %lld row%s, %zu column%s\n",
+                         json_string_value(json_object_get(t, "name")), rows, rows == 1 ? "" : "s",
                          columns, columns == 1 ? "" : "s");
         chat_screen_print(&s->screen, buf_cstr(&line));
     }
     if (llm_is_builtin(s->llm)) {
-        chat_screen_print(&s->screen, "Answers come from the built-in planner; /help lists the commands, Ctrl-D leaves.\n");
+        chat_screen_print(
+            &s->screen,
+            "Answers come from the built-in planner; /help lists the commands, Ctrl-D leaves.\n");
     } else {
         chat_screen_print(&s->screen, llm_model(s->llm));
         chat_screen_print(&s->screen, " answers; /help lists the commands, Ctrl-D leaves.\n");
@@ -585,7 +606,8 @@ static void on_chat(struct chat *chat, const struct err *err, void *arg)
     ask_line(s);
 }
 
-static int open_session(struct session *s, char **words, size_t n_words, const char *history, struct err *err)
+static int open_session(struct session *s, char **words, size_t n_words, const char *history,
+                        struct err *err)
 {
     struct chat_input_events events = { .line = on_line, .end = on_end, .arg = s };
     int r = chat_tables_name(&s->tables, words, n_words, err);
@@ -593,7 +615,10 @@ static int open_session(struct session *s, char **words, size_t n_words, const c
         r = fd_mkdir_p(s->cfg->home, 0700, err);
     if (r == 0)
         r = loop_create(&s->loop, err);
-    /* One kernel of each kind waits for a person's next line; a script waits for nothing that it does not use. */
+    /*
+     * One kernel of each kind waits for a person's next line; a script waits for nothing that it
+     * does not use.
+     */
     s->cfg->pool_size = s->terminal ? MIN_OF(s->cfg->pool_size, 1) : 0;
     if (r == 0)
         r = executor_create(loop_uv(s->loop), s->cfg, NULL, &s->executor, err);
@@ -638,7 +663,9 @@ static int chat_about(struct config *cfg, bool quiet, char **words, size_t n_wor
 {
     struct err err = ERR_INIT;
     char history[PATH_MAX];
-    struct session s = { .cfg = cfg, .status = CLI_OK, .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
+    struct session s = { .cfg = cfg,
+                         .status = CLI_OK,
+                         .terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) };
     chat_screen_init(&s.screen, quiet);
     chat_tables_init(&s.tables, &s.screen.progress);
     buf_init(&s.message, CHAT_LINE_MAX_BYTES);

@@ -1,7 +1,8 @@
 /*
- * A file is made under its own name with O_EXCL and removed again when something fails. A copy reads the chat's own sandbox, piece by
- * piece; a chart is drawn in another one, so that it finds nothing of the person's code in its way: its input is written there, the
- * trusted code run (src/agent/draw.h), and what comes of it read and checked.
+ * A file is made under its own name with O_EXCL and removed again when something fails. A copy
+ * reads the chat's own sandbox, piece by piece; a chart is drawn in another one, so that it finds
+ * nothing of the person's code in its way: its input is written there, the trusted code run
+ * (src/agent/draw.h), and what comes of it read and checked.
  */
 
 #include "cli/chat_files.h"
@@ -26,9 +27,9 @@ struct chat_file {
     int fd;              /* -1: not made yet */
     char *from;          /* in /workspace */
     int64_t at, max_bytes;
-    struct chat *chat;   /* of a copy */
-    struct kernel_file_op *op;  /* a piece on its way */
-    struct lease *lease; /* of a chart */
+    struct chat *chat;         /* of a copy */
+    struct kernel_file_op *op; /* a piece on its way */
+    struct lease *lease;       /* of a chart */
     const char *format;
     struct buf input, image;
 };
@@ -62,8 +63,8 @@ static int make_file(struct chat_file *f, struct err *err)
     f->fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
     if (f->fd >= 0)
         return 0;
-    return errno == EEXIST ? err_set(err, ERR_CONFLICT, "'%s' is there already", f->path)
-                           : err_errno(err, ERR_IO, errno, "creating '%s'", f->path);
+    return errno == EEXIST ? err_set(err, ERR_CONFLICT, "'%s' is there already", f->path) :
+                             err_errno(err, ERR_IO, errno, "creating '%s'", f->path);
 }
 
 static struct chat_file *file_new(const struct chat_file_listener *listener, struct err *err)
@@ -112,7 +113,9 @@ static int name_copy(struct chat_file *f, const char *to, struct err *err)
     struct stat st;
     const char *slash = strrchr(f->from, '/'), *base = slash ? slash + 1 : f->from;
     bool into = to && stat(to, &st) == 0 && S_ISDIR(st.st_mode);
-    int n = to && !into ? snprintf(f->path, sizeof(f->path), "%s", to) : snprintf(f->path, sizeof(f->path), "%s%s%s", into ? to : "", into ? "/" : "", base);
+    int n = to && !into ?
+                snprintf(f->path, sizeof(f->path), "%s", to) :
+                snprintf(f->path, sizeof(f->path), "%s%s%s", into ? to : "", into ? "/" : "", base);
     if (n <= 0 || (size_t)n >= sizeof(f->path) || !*base)
         return err_set(err, ERR_VALIDATION, "'%.200s' is no name for a file", to ? to : f->from);
     if (lstat(f->path, &st) == 0)
@@ -120,8 +123,9 @@ static int name_copy(struct chat_file *f, const char *to, struct err *err)
     return 0;
 }
 
-int chat_file_save(struct chat *chat, const char *from, const char *to, int64_t max_bytes, const struct chat_file_listener *listener,
-                   struct chat_file **ret, struct err *err)
+int chat_file_save(struct chat *chat, const char *from, const char *to, int64_t max_bytes,
+                   const struct chat_file_listener *listener, struct chat_file **ret,
+                   struct err *err)
 {
     struct chat_file *f = file_new(listener, err);
     if (!f)
@@ -153,7 +157,8 @@ static void finish_chart(struct chat_file *f)
     file_end(f, r < 0 ? &err : NULL);
 }
 
-static void on_image(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
+static void on_image(struct lease *lease, const struct file_piece *piece, const struct err *err,
+                     void *arg)
 {
     struct chat_file *f = arg;
     struct err why = ERR_INIT;
@@ -167,12 +172,14 @@ static void on_image(struct lease *lease, const struct file_piece *piece, const 
         return;
     }
     if (r == 0)
-        r = lease_read_file(lease, DRAW_OUTPUT, (int64_t)f->image.len, FILE_PIECE_MAX, on_image, f, &why);
+        r = lease_read_file(lease, DRAW_OUTPUT, (int64_t)f->image.len, FILE_PIECE_MAX, on_image, f,
+                            &why);
     if (r < 0)
         file_end(f, &why);
 }
 
-static void on_drawn(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+static void on_drawn(struct lease *lease, struct run_result *result, const struct err *err,
+                     void *arg)
 {
     struct chat_file *f = arg;
     struct err why = ERR_INIT;
@@ -181,8 +188,10 @@ static void on_drawn(struct lease *lease, struct run_result *result, const struc
         why = *err;
         r = -(int)err->code;
     } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
-        r = err_set(&why, ERR_INTERNAL, "drawing the chart failed: %s", message ? message : verdict_name(result->verdict));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(result->body, "error"), "message"));
+        r = err_set(&why, ERR_INTERNAL, "drawing the chart failed: %s",
+                    message ? message : verdict_name(result->verdict));
     }
     if (result)
         run_result_finish(result);
@@ -192,29 +201,38 @@ static void on_drawn(struct lease *lease, struct run_result *result, const struc
         file_end(f, &why);
 }
 
-static void on_written(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg);
+static void on_written(struct lease *lease, const struct file_piece *piece, const struct err *err,
+                       void *arg);
 
 static int put_input(struct chat_file *f, struct err *err)
 {
     int64_t at = f->at;
     size_t len = MIN_OF(f->input.len - (size_t)at, (size_t)FILE_PIECE_MAX);
     f->at += (int64_t)len;
-    return lease_write_file(f->lease, DRAW_INPUT, f->input.data + at, len, at > 0, on_written, f, err);
+    return lease_write_file(f->lease, DRAW_INPUT, f->input.data + at, len, at > 0, on_written, f,
+                            err);
 }
 
-static void on_written(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
+static void on_written(struct lease *lease, const struct file_piece *piece, const struct err *err,
+                       void *arg)
 {
     struct chat_file *f = arg;
     struct err why = ERR_INIT;
     const char *code = draw_code();
-    struct run_request req = { .kind = RUN_PYTHON, .code = code, .code_len = strlen(code), .policy = POLICY_OPEN,
-                               .timeout_ms = DRAW_TIMEOUT_MS, .max_rows = 1, .max_output_bytes = 1 << 16 };
+    struct run_request req = { .kind = RUN_PYTHON,
+                               .code = code,
+                               .code_len = strlen(code),
+                               .policy = POLICY_OPEN,
+                               .timeout_ms = DRAW_TIMEOUT_MS,
+                               .max_rows = 1,
+                               .max_output_bytes = 1 << 16 };
     (void)piece;
     if (err) {
         file_end(f, err);
         return;
     }
-    int r = (size_t)f->at < f->input.len ? put_input(f, &why) : lease_run(lease, &req, NULL, on_drawn, f, &why);
+    int r = (size_t)f->at < f->input.len ? put_input(f, &why) :
+                                           lease_run(lease, &req, NULL, on_drawn, f, &why);
     if (r < 0)
         file_end(f, &why);
 }
@@ -230,8 +248,9 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         file_end(f, err ? err : &why);
 }
 
-int chat_file_draw(struct executor *ex, const struct config *cfg, const json_t *result, const json_t *chart, const char *to,
-                   const struct chat_file_listener *listener, struct chat_file **ret, struct err *err)
+int chat_file_draw(struct executor *ex, const struct config *cfg, const json_t *result,
+                   const json_t *chart, const char *to, const struct chat_file_listener *listener,
+                   struct chat_file **ret, struct err *err)
 {
     struct sandbox_spec spec = { .kind = RUN_PYTHON };
     struct chat_file *f = file_new(listener, err);

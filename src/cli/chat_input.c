@@ -1,9 +1,10 @@
 /*
- * libedit lives in the loop through its callback interface: a poll of the terminal feeds it key by key. Its handler is only installed while
- * a line is asked for; in between the terminal is in its usual mode, and what is typed ahead waits in the kernel.
+ * libedit lives in the loop through its callback interface: a poll of the terminal feeds it key by
+ * key. Its handler is only installed while a line is asked for; in between the terminal is in its
+ * usual mode, and what is typed ahead waits in the kernel.
  *
- * The line handler only keeps the line: libedit takes the terminal once more after calling it, so the handler is removed when
- * rl_callback_read_char() has returned.
+ * The line handler only keeps the line: libedit takes the terminal once more after calling it, so
+ * the handler is removed when rl_callback_read_char() has returned.
  */
 
 #include "cli/chat_input.h"
@@ -29,7 +30,7 @@ struct chat_input {
     struct loop *loop;
     struct chat_input_events events;
     bool terminal, asked, ended;
-    uv_poll_t *poll; /* NULL: a file, which is always ready */
+    uv_poll_t *poll;    /* NULL: a file, which is always ready */
     struct buf pending; /* read and not yet given, of what is no terminal */
 
     /* Of a terminal. */
@@ -56,7 +57,10 @@ static const char *newest_lines(const struct buf *b)
     return start;
 }
 
-/* Bounded at the start and at the end: in between lines are only appended, so that chats side by side lose nothing. */
+/*
+ * Bounded at the start and at the end: in between lines are only appended, so that chats side by
+ * side lose nothing.
+ */
 static void trim_history(struct chat_input *in, bool load)
 {
     struct err err = ERR_INIT;
@@ -67,19 +71,22 @@ static void trim_history(struct chat_input *in, bool load)
         return;
     if (r < 0 || from > buf_cstr(&b))
         (void)fd_replace_file(in->history_path, from, strlen(from), 0600, &err);
-    for (char *save = NULL, *line = load ? strtok_r((char *)(uintptr_t)from, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save))
+    for (char *save = NULL, *line = load ? strtok_r((char *)(uintptr_t)from, "\n", &save) : NULL;
+         line; line = strtok_r(NULL, "\n", &save))
         edit_lib.add_history(line);
 }
 
 void chat_input_remember(struct chat_input *in, const char *line)
 {
     size_t len = strlen(line);
-    if (!in->terminal || len == 0 || len > CHAT_HISTORY_LINE_BYTES || strchr(line, '\n') || str_eq(line, in->last))
+    if (!in->terminal || len == 0 || len > CHAT_HISTORY_LINE_BYTES || strchr(line, '\n') ||
+        str_eq(line, in->last))
         return;
     free(in->last);
     in->last = strdup(line);
     edit_lib.add_history(line);
-    auto_close int fd = open(in->history_path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    auto_close int fd = open(in->history_path,
+                             O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     auto_buf struct buf b = BUF_INIT(CHAT_HISTORY_LINE_BYTES + 16);
     if (fd >= 0 && buf_printf(&b, NULL, "%s\n", line) == 0)
         (void)fd_write_all(fd, b.data, b.len, NULL);
@@ -104,7 +111,8 @@ static char *next_match(const char *text, int state)
 static char **complete(const char *text, int start, int end)
 {
     (void)end;
-    bool is_file = start > 0 && (str_starts(*edit_lib.rl_line_buffer, "/save ") || str_starts(*edit_lib.rl_line_buffer, "/chart "));
+    bool is_file = start > 0 && (str_starts(*edit_lib.rl_line_buffer, "/save ") ||
+                                 str_starts(*edit_lib.rl_line_buffer, "/chart "));
     if (is_file)
         return NULL;
     *edit_lib.rl_attempted_completion_over = 1;
@@ -202,7 +210,8 @@ static void give_end(struct chat_input *in, const struct err *err)
 /* The first line of what is pending, if it is whole. */
 static bool give_line(struct chat_input *in, bool at_end)
 {
-    const char *start = buf_cstr(&in->pending), *eol = in->pending.len ? memchr(start, '\n', in->pending.len) : NULL;
+    const char *start = buf_cstr(&in->pending),
+               *eol = in->pending.len ? memchr(start, '\n', in->pending.len) : NULL;
     size_t len = eol ? (size_t)(eol - start) : in->pending.len, used = len + (eol != NULL);
     if (!eol && (!at_end || len == 0))
         return false;
@@ -234,7 +243,8 @@ static void read_more(struct chat_input *in)
         if (!give_line(in, true))
             give_end(in, NULL);
     } else if (buf_append(&in->pending, piece, (size_t)n, &err) < 0) {
-        err_set(&err, ERR_TOO_LARGE, "a line of standard input has more than %u bytes", CHAT_LINE_MAX_BYTES);
+        err_set(&err, ERR_TOO_LARGE, "a line of standard input has more than %u bytes",
+                CHAT_LINE_MAX_BYTES);
         give_end(in, &err);
     } else {
         (void)give_line(in, false);
@@ -270,13 +280,16 @@ static void on_readable(uv_poll_t *poll, int status, int events)
         read_more(in);
 }
 
-int chat_input_create(struct loop *loop, bool terminal, const char *history_path, const struct chat_input_events *events,
-                      struct chat_input **ret, struct err *err)
+int chat_input_create(struct loop *loop, bool terminal, const char *history_path,
+                      const struct chat_input_events *events, struct chat_input **ret,
+                      struct err *err)
 {
     struct chat_input *in = calloc(1, sizeof(*in));
     if (!in)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *in = (struct chat_input){ .loop = loop, .events = *events, .terminal = terminal, .history_path = history_path };
+    *in = (struct chat_input){
+        .loop = loop, .events = *events, .terminal = terminal, .history_path = history_path
+    };
     buf_init(&in->pending, CHAT_LINE_MAX_BYTES + 16384);
     current = in;
     int r = terminal ? take_terminal(in, err) : 0;

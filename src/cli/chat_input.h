@@ -2,8 +2,9 @@
 #define RIDDLE_CLI_CHAT_INPUT_H
 
 /*
- * Where the lines of a chat come from: a terminal with editing and history (libedit), or anything else, line by line and without a
- * prompt. Nothing is read until a line is asked for, so that the terminal belongs to whoever answers meanwhile.
+ * Where the lines of a chat come from: a terminal with editing and history (libedit), or anything
+ * else, line by line and without a prompt. Nothing is read until a line is asked for, so that the
+ * terminal belongs to whoever answers meanwhile.
  */
 
 #include <stdbool.h>
@@ -25,8 +26,9 @@ struct chat_input_events {
 };
 
 /* history_path: where lines typed at a terminal are kept; it is the caller's. One per process. */
-int chat_input_create(struct loop *loop, bool terminal, const char *history_path, const struct chat_input_events *events,
-                      struct chat_input **ret, struct err *err);
+int chat_input_create(struct loop *loop, bool terminal, const char *history_path,
+                      const struct chat_input_events *events, struct chat_input **ret,
+                      struct err *err);
 /* No event comes after this, and the terminal is as it was. NULL is fine, as below. */
 void chat_input_stop(struct chat_input *in);
 /* When nothing that was deferred in the loop can come any more. */
@@ -42,7 +44,10 @@ void chat_input_remember(struct chat_input *in, const char *line);
 
 /* Ctrl-C while a line is asked for: clears it. True if no key was pressed since the prompt came. */
 bool chat_input_clear(struct chat_input *in);
-/* The program goes on after it was stopped (Ctrl-Z): the terminal is taken again, with what was typed. */
+/*
+ * The program goes on after it was stopped (Ctrl-Z): the terminal is taken again, with what was
+ * typed.
+ */
 void chat_input_resume(struct chat_input *in);
 
 #endif

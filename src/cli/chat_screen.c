@@ -1,4 +1,7 @@
-/* The conversation goes to standard output; progress, names of files and failures of our own go to standard error. */
+/*
+ * The conversation goes to standard output; progress, names of files and failures of our own go to
+ * standard error.
+ */
 
 #include "cli/chat_screen.h"
 
@@ -18,7 +21,8 @@
 
 void chat_screen_init(struct chat_screen *s, bool quiet)
 {
-    *s = (struct chat_screen){ .quiet = quiet, .figures = { .directory = "", .stem = "figure", .keep = true } };
+    *s = (struct chat_screen){ .quiet = quiet,
+                               .figures = { .directory = "", .stem = "figure", .keep = true } };
     progress_init(&s->progress);
     buf_init(&s->said, SAID_MAX_BYTES);
 }
@@ -74,7 +78,8 @@ static bool dims(void)
     return style.colour;
 }
 
-void chat_screen_table(struct chat_screen *s, const json_t *columns, const json_t *types, const json_t *rows)
+void chat_screen_table(struct chat_screen *s, const json_t *columns, const json_t *types,
+                       const json_t *rows)
 {
     struct err err = ERR_INIT;
     struct table_style style;
@@ -160,7 +165,9 @@ static void show_words(struct chat_screen *s, const json_t *answer)
     } else {
         chat_screen_fresh_line(s);
         /* Code that has spoken for itself needs no sentence about it. */
-        if (s->direct && ok && s->live && json_array_size(json_object_get(result, "columns")) == 0 && !json_object_get(answer, "state_lost"))
+        if (s->direct && ok && s->live &&
+            json_array_size(json_object_get(result, "columns")) == 0 &&
+            !json_object_get(answer, "state_lost"))
             return;
     }
     chat_screen_print(s, all);
@@ -170,18 +177,24 @@ static void show_words(struct chat_screen *s, const json_t *answer)
 /* One value, which a sentence has told already. */
 static bool is_told(const json_t *answer, const json_t *result)
 {
-    const json_t *rows = json_object_get(result, "rows"), *row = json_array_get(rows, 0), *cell = json_array_get(row, 0);
-    if (json_array_size(rows) != 1 || json_array_size(row) != 1 || json_integer_value(json_object_get(answer, "llm_calls")) > 0)
+    const json_t *rows = json_object_get(result, "rows"), *row = json_array_get(rows, 0),
+                 *cell = json_array_get(row, 0);
+    if (json_array_size(rows) != 1 || json_array_size(row) != 1 ||
+        json_integer_value(json_object_get(answer, "llm_calls")) > 0)
         return false;
-    return !json_is_string(cell) || (json_string_length(cell) <= VALUE_SAID_BYTES && !strchr(json_string_value(cell), '\n'));
+    return !json_is_string(cell) ||
+           (json_string_length(cell) <= VALUE_SAID_BYTES && !strchr(json_string_value(cell), '\n'));
 }
 
 static void show_result(struct chat_screen *s, const json_t *answer)
 {
-    const json_t *result = json_object_get(answer, "result"), *rows = json_object_get(result, "rows");
-    const json_t *columns = json_object_get(result, "columns"), *text = json_object_get(json_object_get(result, "value"), "text");
+    const json_t *result = json_object_get(answer, "result"),
+                 *rows = json_object_get(result, "rows");
+    const json_t *columns = json_object_get(result, "columns"),
+                 *text = json_object_get(json_object_get(result, "value"), "text");
     if (!json_is_null(json_object_get(result, "error"))) {
-        const char *trace = json_string_value(json_object_get(json_object_get(result, "error"), "traceback"));
+        const char *trace = json_string_value(
+            json_object_get(json_object_get(result, "error"), "traceback"));
         if (s->direct && trace && *trace) {
             put(s, stderr, trace, strlen(trace));
             chat_screen_fresh_line(s);
@@ -190,8 +203,10 @@ static void show_result(struct chat_screen *s, const json_t *answer)
     }
     if (json_array_size(rows) == 0 || is_told(answer, result))
         return;
-    if (json_array_size(columns) == 1 && str_eq(json_string_value(json_array_get(columns, 0)), "value") && json_is_string(text)) {
-        put(s, stdout, json_string_value(text), json_string_length(text)); /* a value of Python reads best as Python writes it */
+    if (json_array_size(columns) == 1 &&
+        str_eq(json_string_value(json_array_get(columns, 0)), "value") && json_is_string(text)) {
+        /* a value of Python reads best as Python writes it */
+        put(s, stdout, json_string_value(text), json_string_length(text));
         chat_screen_fresh_line(s);
         return;
     }
@@ -213,11 +228,12 @@ static void show_runs(struct chat_screen *s, const json_t *answer)
         return;
     chat_screen_print(s, "\n");
     fputs(dim ? "\033[2m" : "", stdout);
-    json_array_foreach(runs, i, run)
-    {
-        const char *language = json_string_value(json_object_get(run, "language")), *code = json_string_value(json_object_get(run, "code"));
+    json_array_foreach(runs, i, run) {
+        const char *language = json_string_value(json_object_get(run, "language")),
+                   *code = json_string_value(json_object_get(run, "code"));
         bool bad = !str_eq(json_string_value(json_object_get(run, "status")), "succeeded");
-        printf("%s (%s, %.0f ms%s):\n", i == 0 ? "what was run" : "and", str_eq(language, "python") ? "Python" : "SQL",
+        printf("%s (%s, %.0f ms%s):\n", i == 0 ? "what was run" : "and",
+               str_eq(language, "python") ? "Python" : "SQL",
                json_number_value(json_object_get(run, "exec_ms")), bad ? ", failed" : "");
         chat_screen_print(s, code ? code : "");
         chat_screen_fresh_line(s);
@@ -233,8 +249,7 @@ static void show_flagged(struct chat_screen *s, const json_t *answer)
     if (json_array_size(flagged) == 0)
         return;
     chat_screen_print(s, "\nNo result bears out:");
-    json_array_foreach(flagged, i, f)
-    {
+    json_array_foreach(flagged, i, f) {
         chat_screen_print(s, i == 0 ? " " : ", ");
         auto_free char *text = json_is_string(f) ? strdup(json_string_value(f)) : json_to_str(f);
         chat_screen_print(s, text ? text : "?");
@@ -252,16 +267,17 @@ static void show_files(struct chat_screen *s, const json_t *answer)
     json_decref(s->files);
     s->files = json_deep_copy(files);
     chat_screen_print(s, "\nfiles (/save NAME copies one out):\n");
-    json_array_foreach(files, i, f)
-    {
+    json_array_foreach(files, i, f) {
         char size[40];
         if (i == FILES_SHOWN)
             break;
-        snprintf(size, sizeof(size), "  %12lld  ", (long long)json_integer_value(json_object_get(f, "size")));
+        snprintf(size, sizeof(size), "  %12lld  ",
+                 (long long)json_integer_value(json_object_get(f, "size")));
         chat_screen_print(s, size);
         auto_buf struct buf name = BUF_INIT(1u << 16);
         const json_t *path = json_object_get(f, "path");
-        (void)table_append_visible(&name, json_string_value(path), json_string_length(path), false, NULL);
+        (void)table_append_visible(&name, json_string_value(path), json_string_length(path), false,
+                                   NULL);
         printf("%s\n", buf_cstr(&name));
         s->mid_line = false;
     }
@@ -281,6 +297,7 @@ bool chat_screen_answer(struct chat_screen *s, const json_t *answer)
     show_runs(s, answer);
     show_files(s, answer);
     fflush(stdout);
-    return str_eq(json_string_value(json_object_get(answer, "status")), "succeeded") && !json_object_get(answer, "choices") &&
-           !json_object_get(answer, "suggestions") && !s->lost_figure;
+    return str_eq(json_string_value(json_object_get(answer, "status")), "succeeded") &&
+           !json_object_get(answer, "choices") && !json_object_get(answer, "suggestions") &&
+           !s->lost_figure;
 }

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_CLI_CHAT_SCREEN_H
 #define RIDDLE_CLI_CHAT_SCREEN_H
 
-/* What a chat shows: words as they come, tables, figures, what was run. Nothing from data, code or a model can steer the terminal. */
+/*
+ * What a chat shows: words as they come, tables, figures, what was run. Nothing from data, code or
+ * a model can steer the terminal.
+ */
 
 #include <stdbool.h>
 #include "base/buf.h"
@@ -33,7 +36,8 @@ bool chat_screen_answer(struct chat_screen *s, const json_t *answer);
 
 /* Text on standard output, made visible; lines are lines. */
 void chat_screen_print(struct chat_screen *s, const char *text);
-void chat_screen_table(struct chat_screen *s, const json_t *columns, const json_t *types, const json_t *rows);
+void chat_screen_table(struct chat_screen *s, const json_t *columns, const json_t *types,
+                       const json_t *rows);
 /* A new line unless one has begun already. */
 void chat_screen_fresh_line(struct chat_screen *s);
 /* A failure of what was asked for, on standard error. */

@@ -1,4 +1,7 @@
-/* Files of a chat. Hashing blocks, before there is a loop to hold up; the rest is the executor's and happens in the loop. */
+/*
+ * Files of a chat. Hashing blocks, before there is a loop to hold up; the rest is the executor's
+ * and happens in the loop.
+ */
 
 #include "cli/chat_tables.h"
 
@@ -93,8 +96,8 @@ static void on_progress(void *arg, const char *stage, double fraction)
     progress_bar(t->progress, stage, fraction);
 }
 
-int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg, void (*done)(void *arg, const struct err *err),
-                     void *arg, struct err *err)
+int chat_tables_load(struct chat_tables *t, struct executor *ex, const struct config *cfg,
+                     void (*done)(void *arg, const struct err *err), void *arg, struct err *err)
 {
     struct catalog_source source = { .owner = CHAT_OWNER,
                                      .cfg = cfg,

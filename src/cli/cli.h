@@ -2,8 +2,8 @@
 #define RIDDLE_CLI_CLI_H
 
 /*
- * The command line: main.c has the table of verbs, each verb is a file. A verb gets argv from its own name on, prints its
- * own usage and returns the exit status.
+ * The command line: main.c has the table of verbs, each verb is a file. A verb gets argv from its
+ * own name on, prints its own usage and returns the exit status.
  */
 
 #include <stdbool.h>
@@ -52,7 +52,10 @@ void cli_pass_through(int fd, bool tty, const char *text, size_t len);
 /* Loads the settings and sets up logging; complains and returns CLI_USAGE if one is bad. */
 int cli_load_config(struct config *ret);
 
-/* After getopt_long() said '?' or ':': says which option is wrong and, if one is near, which was meant. */
+/*
+ * After getopt_long() said '?' or ':': says which option is wrong and, if one is near, which was
+ * meant.
+ */
 struct option;
 int cli_bad_option(const char *verb, char **argv, const struct option *options);
 

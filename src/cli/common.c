@@ -70,10 +70,12 @@ int cli_bad_option(const char *verb, char **argv, const struct option *options)
     for (; options[n].name && n < ARRAY_SIZE(names); n++)
         names[n] = options[n].name;
     if (!str_starts(word, "--")) {
-        cli_complain("unknown option '-%c' of '%s'; see 'riddle %s --help'", optopt ? optopt : '?', verb, verb);
+        cli_complain("unknown option '-%c' of '%s'; see 'riddle %s --help'", optopt ? optopt : '?',
+                     verb, verb);
         return CLI_USAGE;
     }
-    snprintf(asked, sizeof(asked), "%.*s", (int)MIN_OF(strcspn(word + 2, "="), sizeof(asked) - 1), word + 2);
+    snprintf(asked, sizeof(asked), "%.*s", (int)MIN_OF(strcspn(word + 2, "="), sizeof(asked) - 1),
+             word + 2);
     for (size_t i = 0; i < n; i++)
         if (str_eq(asked, names[i])) {
             if (options[i].has_arg == required_argument)

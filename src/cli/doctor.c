@@ -1,9 +1,10 @@
 /*
- * `riddle doctor`: does this machine have what Riddle needs, and does every layer of the jail hold on it?
+ * `riddle doctor`: does this machine have what Riddle needs, and does every layer of the jail hold
+ * on it?
  *
- * Each check is PASS, CAUTION (it works, but something is weaker or slower than it should be) or FAIL, and one that is not
- * PASS says what to do. What belongs to sandboxes the chosen provider checks (struct provider_ops, probe); then a sandbox is
- * made and used.
+ * Each check is PASS, CAUTION (it works, but something is weaker or slower than it should be) or
+ * FAIL, and one that is not PASS says what to do. What belongs to sandboxes the chosen provider
+ * checks (struct provider_ops, probe); then a sandbox is made and used.
  */
 
 #include <errno.h>
@@ -43,9 +44,10 @@ static const char *const status_colours[_STATUS_MAX] = { "\033[32m", "\033[33m",
 
 /* ---- checks are an array of {"name","status","detail","remedy"} ---- */
 
-static void add(json_t *checks, const char *name, enum status status, const char *remedy, const char *fmt, ...)
-    PRINTF_LIKE(5, 6);
-static void add(json_t *checks, const char *name, enum status status, const char *remedy, const char *fmt, ...)
+static void add(json_t *checks, const char *name, enum status status, const char *remedy,
+                const char *fmt, ...) PRINTF_LIKE(5, 6);
+static void add(json_t *checks, const char *name, enum status status, const char *remedy,
+                const char *fmt, ...)
 {
     char detail[ERR_MESSAGE_MAX];
     va_list ap;
@@ -72,9 +74,12 @@ static enum status status_of(const json_t *check)
 
 /* ---- sandboxes ---- */
 
-static void on_probed(void *arg, enum probe_level level, const char *name, const char *detail, const char *remedy)
+static void on_probed(void *arg, enum probe_level level, const char *name, const char *detail,
+                      const char *remedy)
 {
-    static const enum status statuses[] = { [PROBE_PASS] = PASS, [PROBE_CAUTION] = CAUTION, [PROBE_FAIL] = FAIL };
+    static const enum status statuses[] = {
+        [PROBE_PASS] = PASS, [PROBE_CAUTION] = CAUTION, [PROBE_FAIL] = FAIL
+    };
     add(arg, name, statuses[level], remedy, "%s", detail);
 }
 
@@ -83,18 +88,18 @@ static void check_sandbox(const struct config *cfg, json_t *checks)
 {
     struct err err = ERR_INIT;
     struct foreground *fg = NULL;
-    struct lease *lease = NULL;
     struct run_result result = { .verdict = VERDICT_OK };
-    struct sandbox_spec spec = { .kind = RUN_SQL };
     struct executor_options once = { .one_shot = true, .kind = RUN_SQL };
-    struct run_request req = { .kind = RUN_SQL, .code = "SELECT 42", .code_len = 9, .timeout_ms = 10000, .max_rows = 1,
-                               .max_output_bytes = 65536 };
+    struct run_spec spec = {
+        .owner = FOREGROUND_OWNER,
+        .query_mode = "sql",
+        .sql = "SELECT 42",
+        .request = { .timeout_ms = 10000, .max_rows = 1, .max_output_bytes = 65536 },
+    };
     sandbox_limits_default(cfg, &spec.limits);
     int r = foreground_open(cfg, &once, &fg, &err);
     if (r == 0)
-        r = foreground_acquire(fg, &spec, NULL, &lease, &err);
-    if (r == 0)
-        r = foreground_run(fg, lease, &req, NULL, NULL, &result, &err);
+        r = foreground_execute(fg, &spec, NULL, NULL, NULL, &result, &err);
     if (r < 0 || result.verdict != VERDICT_OK)
         add(checks, "jail as a whole", FAIL, "see the checks above that did not pass", "%s",
             r < 0 ? err.message : verdict_name(result.verdict));
@@ -104,7 +109,6 @@ static void check_sandbox(const struct config *cfg, json_t *checks)
     else
         add(checks, "jail as a whole", PASS, NULL, "closed and verified");
     run_result_finish(&result);
-    lease_release(lease);
     foreground_close(fg);
 }
 
@@ -127,20 +131,25 @@ static void check_home(const struct config *cfg, json_t *checks)
     }
     auto_close int fd = mkostemp(probe, O_CLOEXEC);
     if (fd < 0) {
-        add(checks, "home", FAIL, remedy, "no file can be made in '%s': %s", cfg->home, strerror(errno));
+        add(checks, "home", FAIL, remedy, "no file can be made in '%s': %s", cfg->home,
+            strerror(errno));
         return;
     }
     unlink(probe);
     add(checks, "home", PASS, NULL, "'%s' can be written", cfg->home);
 
     if (fstatvfs(fd, &fs) < 0) {
-        add(checks, "disk space", CAUTION, "see df", "the free space of '%s' is not known: %s", cfg->home, strerror(errno));
+        add(checks, "disk space", CAUTION, "see df", "the free space of '%s' is not known: %s",
+            cfg->home, strerror(errno));
         return;
     }
     long long free_mb = (long long)(fs.f_bavail * (unsigned long long)fs.f_frsize) / MEGABYTE;
-    add(checks, "disk space", free_mb < 100 ? FAIL : free_mb < 1024 ? CAUTION : PASS,
-        "free some space, or move RIDDLE_HOME to another disk: ingested tables are kept there", "%lld MB free in '%s'",
-        free_mb, cfg->home);
+    add(checks, "disk space",
+        free_mb < 100  ? FAIL :
+        free_mb < 1024 ? CAUTION :
+                         PASS,
+        "free some space, or move RIDDLE_HOME to another disk: ingested tables are kept there",
+        "%lld MB free in '%s'", free_mb, cfg->home);
 }
 
 static long long available_memory_mb(void)
@@ -161,10 +170,14 @@ static void check_machine(const struct config *cfg, json_t *checks)
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
     if (have_mb < 0)
-        add(checks, "memory", CAUTION, "mount /proc", "the free memory of this machine is not known");
+        add(checks, "memory", CAUTION, "mount /proc",
+            "the free memory of this machine is not known");
     else /* the zygote holds about 130 MB beside what a kernel may take */
-        add(checks, "memory", have_mb < 256 ? FAIL : have_mb < kernel_mb + 256 ? CAUTION : PASS, remedy,
-            "%lld MB available; one kernel may take %lld MB", have_mb, kernel_mb);
+        add(checks, "memory",
+            have_mb < 256             ? FAIL :
+            have_mb < kernel_mb + 256 ? CAUTION :
+                                        PASS,
+            remedy, "%lld MB available; one kernel may take %lld MB", have_mb, kernel_mb);
     add(checks, "processors", cores < 2 || (double)cores < cfg->cpus ? CAUTION : PASS,
         "runs will wait for each other; a second processor helps, and RIDDLE_CPUS should not be more than there are",
         "%ld online; one kernel may use %g", cores, cfg->cpus);
@@ -204,13 +217,16 @@ static void check_model(const struct config *cfg, bool ask, json_t *checks)
     } else {
         const char *ends = llm_model_ends(llm);
         long days = *ends ? days_until(ends) : LONG_MAX;
-        snprintf(remedy, sizeof(remedy), "set %s to a model that goes on; see docs/models.md", llm_model_setting(llm));
+        snprintf(remedy, sizeof(remedy), "set %s to a model that goes on; see docs/models.md",
+                 llm_model_setting(llm));
         if (llm_is_builtin(llm))
             add(checks, "model", PASS, NULL, "none: the built-in planner answers");
         else if (days < 0)
-            add(checks, "model", CAUTION, remedy, "%s: its maker ended it on %s", llm_model(llm), ends);
+            add(checks, "model", CAUTION, remedy, "%s: its maker ended it on %s", llm_model(llm),
+                ends);
         else if (days < MODEL_END_SOON_DAYS)
-            add(checks, "model", CAUTION, remedy, "%s: its maker ends it on %s, in %ld days", llm_model(llm), ends, days);
+            add(checks, "model", CAUTION, remedy, "%s: its maker ends it on %s, in %ld days",
+                llm_model(llm), ends, days);
         else
             add(checks, "model", PASS, NULL, "%s by %s", llm_model(llm), llm_provider(llm));
         if (ask && !llm_is_builtin(llm))
@@ -264,14 +280,16 @@ static void print_checks(const json_t *checks)
 
     table_style_for(STDOUT_FILENO, &style);
     json_array_foreach(checks, i, check)
-        name_width = MAX_OF(name_width, (int)MIN_OF(json_string_length(json_object_get(check, "name")), (size_t)32));
-    json_array_foreach(checks, i, check)
-    {
+        name_width = MAX_OF(
+            name_width,
+            (int)MIN_OF(json_string_length(json_object_get(check, "name")), (size_t)32));
+    json_array_foreach(checks, i, check) {
         enum status status = status_of(check);
         const char *remedy = json_string_value(json_object_get(check, "remedy"));
         counts[status]++;
-        printf("%s%-7s%s  %-*s  ", style.colour ? status_colours[status] : "", status_labels[status],
-               style.colour ? "\033[0m" : "", name_width, json_string_value(json_object_get(check, "name")));
+        printf("%s%-7s%s  %-*s  ", style.colour ? status_colours[status] : "",
+               status_labels[status], style.colour ? "\033[0m" : "", name_width,
+               json_string_value(json_object_get(check, "name")));
         print_visible(json_string_value(json_object_get(check, "detail")));
         putchar('\n');
         if (remedy && *remedy) {
@@ -288,8 +306,8 @@ static int print_json(const char *version, const json_t *checks, enum status wor
 {
     struct err err = ERR_INIT;
     auto_buf struct buf b = BUF_INIT(4u << 20);
-    auto_json json_t *report = json_pack("{s:s, s:s, s:O}", "status", status_names[worst], "version", version, "checks",
-                                         checks);
+    auto_json json_t *report = json_pack("{s:s, s:s, s:O}", "status", status_names[worst],
+                                         "version", version, "checks", checks);
     if (!report || json_write(report, &b, &err) < 0 || buf_append_str(&b, "\n", &err) < 0 ||
         fd_write_all(STDOUT_FILENO, b.data, b.len, &err) < 0) {
         cli_complain("%s", err.message);

@@ -20,9 +20,8 @@
 #define ARENA_BYTES (4u << 20)
 
 /* A red square of 32 by 32 pixels. */
-static const char red_png[] =
-    "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkA"
-    "AAjAsP7/tF7hIASyp6lTCQQCgUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC";
+static const char red_png[] = "iVBORw0KGgoAAAANSUhEUgAAACAAAAAgCAIAAAD8GO2jAAAAJ0lEQVR42u3NsQkA"
+                              "AAjAsP7/tF7hIASyp6lTCQQCgUAgEAgEgi/BAjLD/C5w/SM9AAAAAElFTkSuQmCC";
 
 static const char question[] = "What are the temperatures of Paris and of Oslo? Call the tool "
                                "temperature for both cities at once.";

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_CLI_EDIT_LIB_H
 #define RIDDLE_CLI_EDIT_LIB_H
 
-/* libedit, loaded when there is a line to edit: most commands have none, and should not wait for it. */
+/*
+ * libedit, loaded when there is a line to edit: most commands have none, and should not wait for
+ * it.
+ */
 
 #include <stdio.h>
 #include <editline/readline.h>

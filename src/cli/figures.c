@@ -1,4 +1,7 @@
-/* Saves figures. What comes from a sandbox is checked here: it must be base64, and a PNG must begin like one. */
+/*
+ * Saves figures. What comes from a sandbox is checked here: it must be base64, and a PNG must begin
+ * like one.
+ */
 
 #include "cli/figures.h"
 
@@ -35,15 +38,19 @@ static int save_new(const char *path, const void *data, size_t len, struct err *
     return r;
 }
 
-static int name_of(const struct figures *f, const char *extension, char path[PATH_MAX], struct err *err)
+static int name_of(const struct figures *f, const char *extension, char path[PATH_MAX],
+                   struct err *err)
 {
-    int n = snprintf(path, PATH_MAX, "%s%s%s-%d.%s", f->directory, f->directory[0] ? "/" : "", f->stem, f->count, extension);
+    int n = snprintf(path, PATH_MAX, "%s%s%s-%d.%s", f->directory, f->directory[0] ? "/" : "",
+                     f->stem, f->count, extension);
     if (n < 0 || n >= PATH_MAX)
-        return err_set(err, ERR_INVALID_INPUT, "the name of the figure's file is too long: use --out");
+        return err_set(err, ERR_INVALID_INPUT,
+                       "the name of the figure's file is too long: use --out");
     return 0;
 }
 
-static int save(const struct figures *f, const char *extension, const void *data, size_t len, struct err *err)
+static int save(const struct figures *f, const char *extension, const void *data, size_t len,
+                struct err *err)
 {
     char path[PATH_MAX];
     int r = name_of(f, extension, path, err);

@@ -55,8 +55,12 @@ void progress_text(struct progress *p, const char *text)
         return;
     table_style_for(STDERR_FILENO, &style);
     auto_buf struct buf b = BUF_INIT(4096);
-    (void)table_append_visible(&b, text, str_utf8_cut(text, strlen(text), (size_t)MAX_OF(20, MIN_OF(style.width - 2, 200))), false, NULL);
-    fprintf(stderr, "\r%s%s%s\033[K", style.colour ? "\033[2m" : "", buf_cstr(&b), style.colour ? "\033[0m" : "");
+    (void)table_append_visible(
+        &b, text,
+        str_utf8_cut(text, strlen(text), (size_t)MAX_OF(20, MIN_OF(style.width - 2, 200))), false,
+        NULL);
+    fprintf(stderr, "\r%s%s%s\033[K", style.colour ? "\033[2m" : "", buf_cstr(&b),
+            style.colour ? "\033[0m" : "");
     fflush(stderr);
     p->shown = true;
 }

@@ -110,9 +110,9 @@ int remote_call(const struct remote *r, const struct remote_request *q, struct b
         asprintf(&bearer, "Bearer %s", r->key) < 0)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     if (q->body)
-        headers[n++] = (struct client_header){
-            "Content-Type", q->content_type ? q->content_type : "application/json"
-        };
+        headers[n++] = (struct client_header){ "Content-Type", q->content_type ?
+                                                                   q->content_type :
+                                                                   "application/json" };
     if (*r->key)
         headers[n++] = (struct client_header){ "Authorization", bearer };
     struct client_options options = { .method = q->method,

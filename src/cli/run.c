@@ -1,9 +1,10 @@
 /*
  * `riddle run`: SQL or Python on CSV files, in a sandbox of its own that is gone afterwards.
  *
- * The short form builds the same RunnerRequest that `--json` reads from standard input, so there is one set of checks and
- * one meaning. What Python prints goes through as it comes; the result follows when the run has ended. Standard output
- * carries results only: messages, names of figures and the progress bar are on standard error.
+ * The short form builds the same RunnerRequest that `--json` reads from standard input, so there is
+ * one set of checks and one meaning. What Python prints goes through as it comes; the result
+ * follows when the run has ended. Standard output carries results only: messages, names of figures
+ * and the progress bar are on standard error.
  */
 
 #include <errno.h>
@@ -27,6 +28,7 @@
 #include "cli/read_args.h"
 #include "cli/save.h"
 #include "cli/table.h"
+#include "run/foreground.h"
 #include "run/runner.h"
 
 enum format { FORMAT_TABLE, FORMAT_CSV, FORMAT_JSON };
@@ -53,8 +55,8 @@ struct screen {
     bool lost_figure, lost_file;
     bool stopped; /* by Ctrl-C */
     bool may_ask; /* standard input is there for input() */
-    struct lease *lease;
-    int stop_fd;
+    const struct runner_request *request;
+    struct run_stop stop;
 };
 
 static const char usage[] =
@@ -161,17 +163,21 @@ static int parse_options(int argc, char **argv, struct options *ret)
         return CLI_USAGE;
     }
     if (ret->sql && ret->python) {
-        cli_complain("--sql and --python exclude each other: Python code can call sql(\"SELECT …\")");
+        cli_complain(
+            "--sql and --python exclude each other: Python code can call sql(\"SELECT …\")");
         return CLI_USAGE;
     }
     if (!ret->sql && !ret->python && !json) {
-        cli_complain("what is there to run? Give --sql QUERY, --python SCRIPT, or --json; see 'riddle run --help'");
+        cli_complain(
+            "what is there to run? Give --sql QUERY, --python SCRIPT, or --json; see 'riddle run --help'");
         return CLI_USAGE;
     }
     if (!ret->sql && !ret->python &&
-        (ret->n_files > 0 || ret->max_rows || ret->timeout || ret->policy || ret->out || ret->svg || ret->save)) {
-        cli_complain("with --json alone the whole request comes from standard input: leave out files and other options, or "
-                     "give --sql or --python");
+        (ret->n_files > 0 || ret->max_rows || ret->timeout || ret->policy || ret->out || ret->svg ||
+         ret->save)) {
+        cli_complain(
+            "with --json alone the whole request comes from standard input: leave out files and other options, or "
+            "give --sql or --python");
         return CLI_USAGE;
     }
     if (ret->data && (ret->sql || ret->python)) {
@@ -180,14 +186,16 @@ static int parse_options(int argc, char **argv, struct options *ret)
         return CLI_USAGE;
     }
     if ((ret->save && !ret->python) || (ret->force && !ret->save)) {
-        cli_complain("%s", ret->force && !ret->save ? "--force belongs to --save DIR" : "--save belongs to --python: SQL leaves no files");
+        cli_complain("%s", ret->force && !ret->save ?
+                               "--force belongs to --save DIR" :
+                               "--save belongs to --python: SQL leaves no files");
         return CLI_USAGE;
     }
     return -1;
 }
 
-static int set_number(json_t *request, const char *key, const char *option, const char *text, long long max,
-                      struct err *err)
+static int set_number(json_t *request, const char *key, const char *option, const char *text,
+                      long long max, struct err *err)
 {
     long long n;
     if (!text)
@@ -208,15 +216,17 @@ static int add_file(json_t *files, const char *word, struct err *err)
         path = equals + 1;
         snprintf(table, sizeof(table), "%.*s", (int)MIN_OF(equals - word, NAME_MAX), word);
         if (!str_is_identifier(table))
-            return err_set(err, ERR_VALIDATION,
-                           "invalid table name '%s': it must begin with a letter or '_' and hold only letters, digits and "
-                           "'_'",
-                           table);
+            return err_set(
+                err, ERR_VALIDATION,
+                "invalid table name '%s': it must begin with a letter or '_' and hold only letters, digits and "
+                "'_'",
+                table);
     } else if (!str_is_identifier(table)) {
-        return err_set(err, ERR_VALIDATION,
-                       "invalid table name '%s' (from file '%.256s'): say which name it shall have, as in "
-                       "mytable='%.256s'",
-                       table, word, word);
+        return err_set(
+            err, ERR_VALIDATION,
+            "invalid table name '%s' (from file '%.256s'): say which name it shall have, as in "
+            "mytable='%.256s'",
+            table, word, word);
     }
     if (!*path)
         return err_set(err, ERR_VALIDATION, "'%.256s' names no file", word);
@@ -228,9 +238,10 @@ static int add_file(json_t *files, const char *word, struct err *err)
         const json_t *f = json_array_get(files, i);
         str_stem(json_string_value(json_object_get(f, "name")), other, sizeof(other));
         if (str_ieq(other, table))
-            return err_set(err, ERR_VALIDATION,
-                           "duplicate table name '%s': give one of the files another name, as in %s2='%.256s'", table,
-                           table, path);
+            return err_set(
+                err, ERR_VALIDATION,
+                "duplicate table name '%s': give one of the files another name, as in %s2='%.256s'",
+                table, table, path);
     }
 
     const char *base = strrchr(path, '/'), *dot = strrchr(base ? base : path, '.');
@@ -240,8 +251,10 @@ static int add_file(json_t *files, const char *word, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     json_t *file = json_pack("{s:s, s:s}", "name", name, "path", full);
     if (!file)
-        return err_set(err, ERR_VALIDATION, "the name of file '%.256s' is not UTF-8: rename it", path);
-    return json_array_append_new(files, file) < 0 ? err_set(err, ERR_NO_MEMORY, "out of memory") : 0;
+        return err_set(err, ERR_VALIDATION, "the name of file '%.256s' is not UTF-8: rename it",
+                       path);
+    return json_array_append_new(files, file) < 0 ? err_set(err, ERR_NO_MEMORY, "out of memory") :
+                                                    0;
 }
 
 /* The query or the script's text. */
@@ -254,7 +267,8 @@ static int read_code(const struct options *o, struct buf *b, struct err *err)
     return fd_read_file(o->python, b, err);
 }
 
-static int build_request(const struct config *cfg, const struct options *o, struct runner_request *ret, struct err *err)
+static int build_request(const struct config *cfg, const struct options *o,
+                         struct runner_request *ret, struct err *err)
 {
     auto_buf struct buf code = BUF_INIT(RUN_BODY_MAX);
     auto_json json_t *request = json_object();
@@ -267,13 +281,17 @@ static int build_request(const struct config *cfg, const struct options *o, stru
     if (r < 0)
         return r;
     if (!str_is_utf8(buf_cstr(&code), code.len) || strlen(buf_cstr(&code)) != code.len)
-        return err_set(err, ERR_VALIDATION, "the %s is not UTF-8 text", o->sql ? "query" : "script");
+        return err_set(err, ERR_VALIDATION, "the %s is not UTF-8 text",
+                       o->sql ? "query" : "script");
     json_object_set_new(request, "query_type", json_string(o->sql ? "sql" : "python"));
-    json_object_set_new(request, o->sql ? "sql" : "python_code", json_stringn(buf_cstr(&code), code.len));
+    json_object_set_new(request, o->sql ? "sql" : "python_code",
+                        json_stringn(buf_cstr(&code), code.len));
     json_object_set_new(request, "python_policy",
                         json_string(o->policy ? o->policy : cfg->python_policy));
     json_object_set_new(request, "svg", json_boolean(o->svg));
-    /* A person reads or pipes the rows: cut them at --max-rows, not at the bytes that suit a chat. */
+    /*
+     * A person reads or pipes the rows: cut them at --max-rows, not at the bytes that suit a chat.
+     */
     json_object_set_new(request, "max_output_bytes", json_integer(RUN_OUTPUT_MAX));
     r = set_number(request, "timeout_seconds", "--timeout", o->timeout, RUN_TIMEOUT_MAX_S, err);
     if (r >= 0)
@@ -308,7 +326,7 @@ static void on_output(void *arg, bool is_stderr, const char *text, size_t len)
         cli_pass_through(STDOUT_FILENO, s->out_tty, text, len);
 }
 
-static bool on_display(void *arg, const json_t *data)
+static void on_display(void *arg, json_t *data)
 {
     struct screen *s = arg;
     struct err err = ERR_INIT;
@@ -317,20 +335,20 @@ static bool on_display(void *arg, const json_t *data)
     if (r < 0) {
         cli_complain("%s", err.message);
         s->lost_figure = true;
-        return false;
+        return;
     }
     const json_t *text = json_object_get(data, "text");
     if (r == 0 && json_is_string(text)) {
         on_output(s, false, json_string_value(text), json_string_length(text));
         on_output(s, false, "\n", 1);
     }
-    return false; /* the response has it, too */
 }
 
-static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
+static bool on_ask(void *arg, struct lease *lease, uint32_t id, const char *what,
+                   const json_t *args)
 {
     const struct screen *s = arg;
-    return prompt_answer(s->lease, s->stop_fd, id, what, args);
+    return prompt_answer(lease, s->stop.fd, id, what, args);
 }
 
 /* ---- afterwards ---- */
@@ -355,7 +373,10 @@ static void print_error(const json_t *response, bool tty)
         fputc('\n', stderr);
 }
 
-/* True if the result is one plain value, which is better printed as it is than as a table of one cell. */
+/*
+ * True if the result is one plain value, which is better printed as it is than as a table of one
+ * cell.
+ */
 static bool is_plain_value(const struct run_result *result)
 {
     const json_t *columns = json_object_get(result->body, "columns");
@@ -365,21 +386,25 @@ static bool is_plain_value(const struct run_result *result)
            json_is_string(json_object_get(json_object_get(result->body, "value"), "text"));
 }
 
-static int append_footer(const struct runner_request *req, const json_t *response, struct buf *b, struct err *err)
+static int append_footer(const struct runner_request *req, const json_t *response, struct buf *b,
+                         struct err *err)
 {
     size_t n = json_array_size(json_object_get(response, "rows"));
     if (!json_is_true(json_object_get(response, "truncated")))
         return 0;
     if ((int64_t)n < req->run.max_rows)
-        return buf_printf(b, err, "… first %zu rows: more do not fit into %lld bytes; select fewer columns\n", n,
-                          (long long)req->run.max_output_bytes);
-    return buf_printf(b, err, "… first %zu rows; use --max-rows for more (at most %d)\n", n, RUN_ROWS_MAX);
+        return buf_printf(
+            b, err, "… first %zu rows: more do not fit into %lld bytes; select fewer columns\n", n,
+            (long long)req->run.max_output_bytes);
+    return buf_printf(b, err, "… first %zu rows; use --max-rows for more (at most %d)\n", n,
+                      RUN_ROWS_MAX);
 }
 
-static int print_result(const struct screen *s, const struct runner_request *req, const struct run_result *result,
-                        const json_t *response, struct err *err)
+static int print_result(const struct screen *s, const struct runner_request *req,
+                        const struct run_result *result, const json_t *response, struct err *err)
 {
-    const json_t *columns = json_object_get(response, "columns"), *rows = json_object_get(response, "rows");
+    const json_t *columns = json_object_get(response, "columns"),
+                 *rows = json_object_get(response, "rows");
     auto_buf struct buf out = BUF_INIT(RUNNER_RESPONSE_MAX), note = BUF_INIT(4096);
     int r;
 
@@ -394,7 +419,8 @@ static int print_result(const struct screen *s, const struct runner_request *req
         if (note.len > 0)
             fprintf(stderr, "riddle: %s", buf_cstr(&note));
     } else if (req->run.kind == RUN_PYTHON && is_plain_value(result)) {
-        const char *text = json_string_value(json_object_get(json_object_get(result->body, "value"), "text"));
+        const char *text = json_string_value(
+            json_object_get(json_object_get(result->body, "value"), "text"));
         cli_pass_through(STDOUT_FILENO, s->out_tty, text, strlen(text));
         r = buf_append_str(&out, "\n", err);
     } else {
@@ -419,8 +445,8 @@ static int print_response(const json_t *response, struct err *err)
 /* ---- one run ---- */
 
 /*
- * Until the code runs, Ctrl-C ends this program, and what it had started ends with it. From then on the signal is read
- * here, so that the run can be stopped and still give its result.
+ * Until the code runs, Ctrl-C ends this program, and what it had started ends with it. From then on
+ * the signal is read here, so that the run can be stopped and still give its result.
  */
 static int open_stop_fd(struct err *err)
 {
@@ -434,22 +460,34 @@ static int open_stop_fd(struct err *err)
     return fd < 0 ? err_errno(err, ERR_INTERNAL, errno, "making a signalfd") : fd;
 }
 
-static void tell_files(const struct lease *lease, const struct sandbox_spec *spec)
+static void tell_files(const struct lease *lease, const struct runner_request *req)
 {
     const char *names[SANDBOX_FILES_MAX];
-    for (size_t i = 0; i < spec->n_files; i++)
-        names[i] = spec->files[i].name;
+    for (size_t i = 0; i < req->n_files; i++)
+        names[i] = req->files[i].name;
     read_args_tell(lease, names);
 }
 
-/* The lease is left to the caller: its end takes milliseconds that nobody need wait for. */
-static int execute(struct foreground *fg, const struct runner_request *req, struct screen *s, struct lease **ret_lease,
-                   struct run_result *ret, struct err *err)
+static void on_begun(void *arg, struct lease *lease)
 {
-    struct sandbox_spec spec = runner_spec(req);
-    struct run_stop stop = { .fd = -1 };
+    struct screen *s = arg;
+    struct err err = ERR_INIT;
+    progress_clear(&s->progress);
+    if (s->format != FORMAT_JSON)
+        tell_files(lease, s->request);
+    s->stop.fd = open_stop_fd(&err);
+    if (s->stop.fd < 0)
+        cli_complain("%s", err.message);
+}
+
+/* The lease is left to the caller: its end takes milliseconds that nobody need wait for. */
+static int execute(struct foreground *fg, const struct runner_request *req, struct screen *s,
+                   struct lease **ret_lease, struct run_result *ret, struct err *err)
+{
+    struct run_spec spec = runner_spec(req);
     bool live = s->format != FORMAT_JSON;
-    struct run_events events = {
+    struct run_listener listener = {
+        .begun = on_begun,
         .output = live ? on_output : NULL,
         .display = live ? on_display : NULL,
         .ask = s->may_ask ? on_ask : NULL,
@@ -457,24 +495,17 @@ static int execute(struct foreground *fg, const struct runner_request *req, stru
         .arg = s,
     };
 
-    int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
-    progress_clear(&s->progress);
-    if (r >= 0 && live)
-        tell_files(*ret_lease, &spec);
-    if (r >= 0)
-        r = stop.fd = open_stop_fd(err);
-    s->lease = *ret_lease;
-    s->stop_fd = stop.fd;
-    if (r >= 0)
-        r = foreground_run(fg, *ret_lease, &req->run, &events, &stop, ret, err);
+    s->request = req;
+    int r = foreground_execute(fg, &spec, &listener, &s->stop, ret_lease, ret, err);
     progress_clear(&s->progress);
     struct err why = ERR_INIT;
-    if (r >= 0 && s->save.directory && !ret->state_lost && save_files(&s->save, fg, *ret_lease, ret->body, &why) < 0) {
+    if (r >= 0 && s->save.directory && !ret->state_lost &&
+        save_files(&s->save, fg, *ret_lease, ret->body, &why) < 0) {
         cli_complain("%s", why.message);
         s->lost_file = true;
     }
-    cleanup_close(&stop.fd);
-    s->stopped = stop.count > 0;
+    cleanup_close(&s->stop.fd);
+    s->stopped = s->stop.count > 0;
     return r;
 }
 
@@ -488,23 +519,25 @@ static int write_out(void *arg, const void *data, size_t len, struct err *err)
 static int export_rows(struct foreground *fg, const struct runner_request *req, struct screen *s,
                        struct lease **ret_lease, struct err *err)
 {
-    struct sandbox_spec spec = runner_spec(req);
-    struct run_stop stop = { .fd = -1 };
+    struct sandbox_spec spec = { .kind = req->run.kind,
+                                 .dataset_id = req->dataset_id,
+                                 .files = req->files,
+                                 .n_files = req->n_files,
+                                 .limits = req->limits,
+                                 .exports = true };
     struct run_events events = { .progress = on_progress, .arg = s };
     struct lease_export export = {
         .sql = req->run.code, .format = "csv", .plain = true, .timeout_ms = req->run.timeout_ms
     };
-    spec.exports = true;
     int r = foreground_acquire(fg, &spec, &events, ret_lease, err);
+    s->request = req;
+    if (r >= 0) {
+        on_begun(s, *ret_lease);
+        r = foreground_export(fg, *ret_lease, &export, write_out, NULL, &s->stop, err);
+    }
     progress_clear(&s->progress);
-    if (r >= 0)
-        tell_files(*ret_lease, &spec);
-    if (r >= 0)
-        r = stop.fd = open_stop_fd(err);
-    if (r >= 0)
-        r = foreground_export(fg, *ret_lease, &export, write_out, NULL, &stop, err);
-    cleanup_close(&stop.fd);
-    s->stopped = stop.count > 0;
+    cleanup_close(&s->stop.fd);
+    s->stopped = s->stop.count > 0;
     return r;
 }
 
@@ -596,7 +629,8 @@ static bool reads_stdin(const struct options *o)
 }
 
 /* Figures go beside the script, under its name. */
-static void name_figures(const struct options *o, char *directory, size_t n_directory, char *stem, size_t n_stem)
+static void name_figures(const struct options *o, char *directory, size_t n_directory, char *stem,
+                         size_t n_stem)
 {
     bool script = o->python && !str_eq(o->python, "-");
     snprintf(stem, n_stem, "figure");
@@ -606,7 +640,8 @@ static void name_figures(const struct options *o, char *directory, size_t n_dire
     str_stem(o->python, stem, n_stem);
     const char *slash = strrchr(o->python, '/');
     if (!o->out && slash)
-        snprintf(directory, n_directory, "%.*s", slash == o->python ? 1 : (int)(slash - o->python), o->python);
+        snprintf(directory, n_directory, "%.*s", slash == o->python ? 1 : (int)(slash - o->python),
+                 o->python);
 }
 
 int cli_run(const struct cli *cli, int argc, char **argv)
@@ -640,6 +675,7 @@ int cli_run(const struct cli *cli, int argc, char **argv)
             .out_tty = isatty(STDOUT_FILENO),
             .err_tty = isatty(STDERR_FILENO),
             .figures = { .directory = directory, .stem = stem },
+            .stop = { .fd = -1 },
             .save = { .directory = o.save, .force = o.force, .max_bytes = cfg.workspace_bytes },
         };
         screen.may_ask = o.python && !reads_stdin(&o);

@@ -24,22 +24,24 @@
 
 static const char usage[] =
     "usage: riddle sandbox create [--memory MB] [--timeout SECONDS] [--policy restricted|open]\n"
+    "       riddle sandbox list\n"
     "       riddle sandbox exec [--timeout SECONDS] ID CODE|-|--file FILE\n"
     "       riddle sandbox exec --quick [options of create] CODE|-|--file FILE\n"
-    "       riddle sandbox debug [--timeout SECONDS] ID FILE\n"
+    "       riddle sandbox debug [--timeout SECONDS] ID [FILE]\n"
     "       riddle sandbox files ID\n"
     "       riddle sandbox files ID get [--force] PATH [FILE]\n"
     "       riddle sandbox files ID put FILE [NAME]\n"
     "       riddle sandbox fork|checkpoint|checkpoints [--name NAME] ID\n"
     "       riddle sandbox rollback ID [CHECKPOINT]\n"
     "       riddle sandbox rm ID...\n\n"
-    "Sandboxes of a running server: docs/sandbox.md. create prints the id of a new one. exec\n"
-    "runs Python in it and prints what the code prints, then its result; '-' is standard input.\n"
-    "Variables stay for the next exec, unless --quick takes a sandbox that ends with the code.\n"
-    "debug offers FILE to an editor and prints what goes into its launch.json: docs/debugger.md.\n"
+    "Sandboxes of a running server: docs/sandbox.md. create prints the id of a new one, list\n"
+    "shows yours and when each is deleted unless it is used. exec runs Python in one and prints\n"
+    "what the code prints, then its result; '-' is standard input. Variables stay for the next\n"
+    "exec, unless --quick takes a sandbox that ends with the code.\n"
+    "debug offers FILE to an editor, or else what others execute next, and prints what goes into\n"
+    "its launch.json: docs/debugger.md.\n"
     "files lists /workspace; get writes to FILE (PATH's last name when missing, '-' is standard\n"
-    "output), put copies FILE there, under its own name or NAME.\n\n" BRANCHES_USAGE
-    "\n"
+    "output), put copies FILE there, under its own name or NAME.\n\n" BRANCHES_USAGE "\n"
     "  --memory MB   the most memory of the sandbox; 256 when missing\n"
     "  --timeout SECONDS  the most time of an execution; 30 when missing\n"
     "  --policy P    open: anything inside the jail, such as open() and every module;\n"
@@ -47,7 +49,7 @@ static const char usage[] =
     "  --file FILE   the code is in FILE\n"
     "  --name NAME   what the checkpoint is called\n"
     "  --force       get replaces a file that is there\n"
-    "  --json        exec and files: the server's answer as it is\n" REMOTE_USAGE
+    "  --json        exec, files and list: the server's answer as it is\n" REMOTE_USAGE
     "Exit status: 0 it was done (and the code succeeded), 1 it was not, 2 the request is wrong.\n";
 
 static const struct option options[] = { { "server", required_argument, NULL, 's' },
@@ -172,8 +174,8 @@ static void print_text(int fd, const char *text)
 static int show_answer(const json_t *answer)
 {
     const json_t *result = json_object_get(answer, "result");
-    const char *error = remote_text(answer, "error"),
-               *trace = remote_text(json_object_get(answer, "error_details"), "traceback");
+    const json_t *details = json_object_get(answer, "error_details");
+    const char *error = remote_text(answer, "error"), *trace = remote_text(details, "traceback");
     print_text(STDOUT_FILENO, remote_text(answer, "stdout"));
     print_text(STDERR_FILENO, remote_text(answer, "stderr"));
     if (result && !json_is_null(result)) {
@@ -199,6 +201,8 @@ static int show_answer(const json_t *answer)
         print_text(STDERR_FILENO, error);
         print_text(STDERR_FILENO, "\n");
     }
+    if (str_eq(remote_text(details, "type"), "PYTHON_POLICY_VIOLATION"))
+        cli_complain("code of a sandbox is restricted unless it was made with --policy open");
     return str_eq(remote_text(answer, "status"), "completed") ? CLI_OK : CLI_FAILED;
 }
 
@@ -221,8 +225,12 @@ static int exec_code(const struct request *q)
     auto_buf struct buf code = BUF_INIT(CODE_MAX_BYTES), path = BUF_INIT(PATH_MAX_BYTES);
     auto_json json_t *answer = NULL;
     int before = q->quick ? 0 : 1;
-    if (q->n != before + (q->file ? 0 : 1))
-        return misused();
+    if (q->n != before + (q->file ? 0 : 1)) {
+        cli_complain(q->quick ? "'sandbox exec --quick' takes CODE, '-' or --file FILE" :
+                                "'sandbox exec' takes the ID of a sandbox and CODE, '-' or --file "
+                                "FILE; --quick needs no ID");
+        return CLI_USAGE;
+    }
     if (!q->quick && !check_id(q->words[0]))
         return CLI_USAGE;
     if (!q->quick && (q->memory_mb || q->policy)) {
@@ -258,19 +266,20 @@ static int offer_to_editor(const struct request *q)
     struct err err = ERR_INIT;
     auto_buf struct buf code = BUF_INIT(CODE_MAX_BYTES), path = BUF_INIT(PATH_MAX_BYTES);
     auto_json json_t *answer = NULL;
-    if (q->n != 2)
+    if (q->n < 1 || q->n > 2)
         return misused();
     if (!check_id(q->words[0]))
         return CLI_USAGE;
-    auto_free char *file = realpath(q->words[1], NULL);
+    bool has_file = q->n == 2;
+    auto_free char *file = has_file ? realpath(q->words[1], NULL) : NULL;
     struct request from_file = *q;
-    from_file.file = q->words[1];
-    int r = read_code(&from_file, NULL, &code, &err);
+    from_file.file = has_file ? q->words[1] : NULL;
+    int r = has_file ? read_code(&from_file, NULL, &code, &err) : 0;
     if (r == 0)
         r = build_path(&path, q->words[0], "/dap", NULL, &err);
     if (r < 0)
         return fail(&err);
-    auto_json json_t *body = json_pack("{s:s}", "code", buf_cstr(&code));
+    auto_json json_t *body = has_file ? json_pack("{s:s}", "code", buf_cstr(&code)) : json_object();
     if (file)
         json_object_set_new(body, "path", json_text(file, strlen(file)));
     if (q->seconds)
@@ -282,6 +291,8 @@ static int offer_to_editor(const struct request *q)
     puts(entry ? entry : "{}");
     fprintf(stderr, "riddle: put this into launch.json and start it within %lld seconds\n",
             (long long)json_integer_value(json_object_get(answer, "expires_in")));
+    if (!has_file)
+        fputs("riddle: it stops in what is executed next in this sandbox\n", stderr);
     return CLI_OK;
 }
 
@@ -306,13 +317,48 @@ static int list_files(const struct request *q, struct err *err)
     json_array_foreach(json_object_get(answer, "files"), i, f) {
         char modified[CLOCK_ISO_SIZE];
         clock_iso8601(json_integer_value(json_object_get(f, "modified")), modified);
-        json_array_append_new(rows, json_pack("[s, I, s]", remote_text(f, "path"),
-                                              json_integer_value(json_object_get(f, "size")),
-                                              modified));
+        json_array_append_new(rows,
+                              json_pack("[s, I, s]", remote_text(f, "path"),
+                                        json_integer_value(json_object_get(f, "size")), modified));
     }
     table_style_for(STDOUT_FILENO, &style);
     r = table_render(columns, types, rows, &style, &out, err);
     return r < 0 ? r : fd_write_all(STDOUT_FILENO, buf_cstr(&out), out.len, err);
+}
+
+static int list_sandboxes(const struct request *q)
+{
+    auto_buf struct buf out = BUF_INIT(REMOTE_ANSWER_MAX_BYTES);
+    auto_json json_t *answer = NULL, *rows = json_array();
+    auto_json json_t *columns = json_pack("[s, s, s, s]", "sandbox", "created", "kernel",
+                                          "deleted unless used");
+    auto_json json_t *types = json_pack("[s, s, s, s]", "VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR");
+    struct table_style style;
+    struct err err = ERR_INIT;
+    const json_t *s;
+    size_t i;
+    if (q->n > 0)
+        return misused();
+    int r = remote_call_json(&q->to, "GET", "/sandbox", NULL, &answer, &err);
+    if (r == 0 && q->json)
+        return print_json(answer, &err) < 0 ? fail(&err) : CLI_OK;
+    json_array_foreach(json_object_get(answer, "sandboxes"), i, s) {
+        bool runs = json_is_true(json_object_get(s, "running"));
+        json_array_append_new(rows, json_pack("[O, O, s, O]", json_object_get(s, "sandbox_id"),
+                                              json_object_get(s, "created_at"),
+                                              runs ? "running" : remote_text(s, "kernel"),
+                                              json_object_get(s, "expires_at")));
+    }
+    if (r == 0 && json_array_size(rows) == 0) {
+        cli_complain("there are no sandboxes; 'riddle sandbox create' makes one");
+        return CLI_OK;
+    }
+    table_style_for(STDOUT_FILENO, &style);
+    if (r == 0)
+        r = table_render(columns, types, rows, &style, &out, &err);
+    if (r == 0)
+        r = fd_write_all(STDOUT_FILENO, buf_cstr(&out), out.len, &err);
+    return r < 0 ? fail(&err) : CLI_OK;
 }
 
 static int get_file(const struct request *q, const char *name, const char *file, struct err *err)
@@ -394,15 +440,11 @@ static int branch(const struct request *q)
 static const struct {
     const char *name, *takes; /* letters of its options */
     int (*fn)(const struct request *q);
-} actions[] = { { "create", "mtp", create },
-                { "exec", "mtpfqj", exec_code },
-                { "debug", "t", offer_to_editor },
-                { "files", "Fj", files },
-                { "fork", "", branch },
-                { "checkpoint", "n", branch },
-                { "checkpoints", "", branch },
-                { "rollback", "", branch },
-                { "rm", "", remove_all } };
+} actions[] = { { "create", "mtp", create },     { "list", "j", list_sandboxes },
+                { "exec", "mtpfqj", exec_code }, { "debug", "t", offer_to_editor },
+                { "files", "Fj", files },        { "fork", "", branch },
+                { "checkpoint", "n", branch },   { "checkpoints", "", branch },
+                { "rollback", "", branch },      { "rm", "", remove_all } };
 
 /* given: how often each option was given, by its place in `options`. */
 static int act(const char *action, struct request *q, const char *server, const int *given)

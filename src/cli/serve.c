@@ -5,17 +5,19 @@
 #include <stdio.h>
 #include <string.h>
 #include "api/app.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "cli/cli.h"
 
-static const char usage[] = "usage: riddle serve [--host ADDRESS] [--port N]\n"
-                            "\n"
-                            "  --host ADDRESS   address to bind; RIDDLE_HOST, else 127.0.0.1\n"
-                            "  --port N         port; PORT, else 8000; 0 takes a free one and prints it\n"
-                            "\n"
-                            "Settings come from the environment and from .env: docs/env.md lists them.\n";
+static const char usage[] =
+    "usage: riddle serve [--host ADDRESS] [--port N]\n"
+    "\n"
+    "  --host ADDRESS   address to bind; RIDDLE_HOST, else 127.0.0.1\n"
+    "  --port N         port; PORT, else 8000; 0 takes a free one and prints it\n"
+    "\n"
+    "Settings come from the environment and from .env: docs/env.md lists them.\n";
 
 struct serving {
     struct loop *loop;
@@ -45,10 +47,11 @@ static void announce(const struct app *app)
     const struct config *cfg = app->cfg;
     bool any = str_eq(cfg->host, "0.0.0.0") || str_eq(cfg->host, "::");
     bool v6 = strchr(cfg->host, ':') != NULL;
-    printf("Riddle is ready: http://%s%s%s:%d  (API: /docs, stop: Ctrl-C)\n", v6 && !any ? "[" : "", any ? "localhost" : cfg->host,
-           v6 && !any ? "]" : "", http_server_port(app->server));
+    printf("Riddle is ready: http://%s%s%s:%d  (API: /docs, stop: Ctrl-C)\n", v6 && !any ? "[" : "",
+           any ? "localhost" : cfg->host, v6 && !any ? "]" : "", http_server_port(app->server));
     fflush(stdout);
-    log_info("server.ready", LOG_INT("port", http_server_port(app->server)), LOG_INT("ms", clock_now_ms() - app->started_ms));
+    log_info("server.ready", LOG_INT("port", http_server_port(app->server)),
+             LOG_INT("ms", clock_now_ms() - app->started_ms));
 }
 
 int cli_serve(const struct cli *cli, int argc, char **argv)
@@ -92,8 +95,9 @@ int cli_serve(const struct cli *cli, int argc, char **argv)
      * default glibc raises the threshold after the first of them and keeps the memory.
      */
     mallopt(M_MMAP_THRESHOLD, 256 << 10);
-    mallopt(M_TRIM_THRESHOLD, 1 << 20);
-    mallopt(M_ARENA_MAX, 2);
+    mallopt(M_TRIM_THRESHOLD, 8 << 20);
+    mallopt(M_TOP_PAD, 1 << 20);
+    mallopt(M_ARENA_MAX, 2 + background_start());
     struct serving s = { 0 };
     int r = loop_create(&s.loop, &err);
     if (r == 0)

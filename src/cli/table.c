@@ -1,10 +1,11 @@
 /*
  * Tables on a terminal, and CSV.
  *
- * Every cell is first turned into visible text with a known width in columns (wide characters count two, combining ones
- * none); then widths are chosen; then lines are written. When the terminal is too narrow the widest text columns give way
- * first, down to CELL_MIN; numbers are never cut, for a number with its end missing is another number. Columns for which
- * there is still no room are left out, and the line below the table says how many.
+ * Every cell is first turned into visible text with a known width in columns (wide characters count
+ * two, combining ones none); then widths are chosen; then lines are written. When the terminal is
+ * too narrow the widest text columns give way first, down to CELL_MIN; numbers are never cut, for a
+ * number with its end missing is another number. Columns for which there is still no room are left
+ * out, and the line below the table says how many.
  */
 
 #include "cli/table.h"
@@ -57,7 +58,9 @@ static size_t utf8_next(const char *s, size_t len, uint32_t *ret)
     return need;
 }
 
-/* Columns of a printable character. wcwidth() needs a UTF-8 locale, whatever the person's own is. */
+/*
+ * Columns of a printable character. wcwidth() needs a UTF-8 locale, whatever the person's own is.
+ */
 static int char_width(uint32_t c)
 {
     static locale_t utf8; /* made once, kept for the life of the program */
@@ -76,11 +79,12 @@ static int char_width(uint32_t c)
 /* Control characters, and those that reorder the text around them. */
 static bool is_unsafe(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 || (c >= 0x202a && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069);
+    return c < 0x20 || (c >= 0x7f && c < 0xa0) || c == 0x2028 || c == 0x2029 ||
+           (c >= 0x202a && c <= 0x202e) || (c >= 0x2066 && c <= 0x2069);
 }
 
-int table_append_visible(struct buf *b, const char *text, size_t len, bool multiline, struct err *err)
+int table_append_visible(struct buf *b, const char *text, size_t len, bool multiline,
+                         struct err *err)
 {
     int width = 0, r = 0;
     for (size_t i = 0; i < len && r >= 0;) {
@@ -109,7 +113,10 @@ int table_append_visible(struct buf *b, const char *text, size_t len, bool multi
     return r < 0 ? r : width;
 }
 
-/* Appends the beginning of a visible text, at most max columns, with "…" for what is missing. Returns columns used. */
+/*
+ * Appends the beginning of a visible text, at most max columns, with "…" for what is missing.
+ * Returns columns used.
+ */
 static int append_cut(struct buf *b, const char *text, int max, int *ret_width, struct err *err)
 {
     size_t len = strlen(text), i = 0;
@@ -140,7 +147,10 @@ static void format_real(double v, char *ret, size_t n)
     }
 }
 
-/* For people: six decimals at most, and not the dust of binary sums: 5694.87, not 5694.870000000002. */
+/*
+ * For people: six decimals at most, and not the dust of binary sums: 5694.87, not
+ * 5694.870000000002.
+ */
 static void format_for_people(double v, char *ret, size_t n)
 {
     double size = fabs(v);
@@ -199,7 +209,8 @@ static int make_cell(struct arena *arena, const json_t *v, struct cell *ret, str
         return width;
     char *text = arena_strndup(arena, buf_cstr(&shown), shown.len);
     if (!text)
-        return err_set(err, ERR_TOO_LARGE, "the result is too large to be shown as a table: use --csv or --json");
+        return err_set(err, ERR_TOO_LARGE,
+                       "the result is too large to be shown as a table: use --csv or --json");
     *ret = (struct cell){ .text = text, .width = width, .null = false };
     return 0;
 }
@@ -208,13 +219,14 @@ static int make_cell(struct arena *arena, const json_t *v, struct cell *ret, str
 
 static bool is_number_type(const char *type)
 {
-    static const char *const names[] = { "TINYINT",   "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT",
-                                         "UINTEGER",  "UBIGINT",  "UHUGEINT", "FLOAT", "DOUBLE",  "DECIMAL" };
+    static const char *const names[] = { "TINYINT",  "SMALLINT",  "INTEGER",  "BIGINT",  "HUGEINT",
+                                         "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT", "UHUGEINT",
+                                         "FLOAT",    "DOUBLE",    "DECIMAL" };
     for (size_t i = 0; i < ARRAY_SIZE(names); i++)
         if (str_starts(type, names[i]))
             return true;
-    return str_starts(type, "int") || str_starts(type, "uint") || str_starts(type, "float") || str_starts(type, "Int") ||
-           str_starts(type, "UInt") || str_starts(type, "Float");
+    return str_starts(type, "int") || str_starts(type, "uint") || str_starts(type, "float") ||
+           str_starts(type, "Int") || str_starts(type, "UInt") || str_starts(type, "Float");
 }
 
 static bool is_number_column(const json_t *types, const json_t *rows, size_t column)
@@ -225,8 +237,7 @@ static bool is_number_column(const json_t *types, const json_t *rows, size_t col
     bool seen = false;
     size_t i;
     json_t *row;
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         const json_t *v = json_array_get(row, column);
         if (!v || json_is_null(v))
             continue;
@@ -260,13 +271,15 @@ static size_t fit(struct column *cols, size_t n, int width)
     total = 0;
     for (size_t i = 0; i < shown; i++) {
         if (!cols[i].number)
-            cols[i].width = MIN_OF(cols[i].width, width); /* so that the loop is short even for a cell of a megabyte */
+            cols[i].width = MIN_OF(
+                cols[i].width, width); /* so that the loop is short even for a cell of a megabyte */
         total += cols[i].width + (i > 0 ? gap : 0);
     }
     while (total > width) {
         struct column *widest = NULL;
         for (size_t i = 0; i < shown; i++)
-            if (!cols[i].number && cols[i].width > CELL_MIN && (!widest || cols[i].width > widest->width))
+            if (!cols[i].number && cols[i].width > CELL_MIN &&
+                (!widest || cols[i].width > widest->width))
                 widest = &cols[i];
         if (!widest)
             break;
@@ -281,8 +294,8 @@ static int pad(struct buf *b, int n, struct err *err)
     return n > 0 ? buf_printf(b, err, "%*s", n, "") : 0;
 }
 
-static int append_cell(struct buf *b, const struct cell *cell, const struct column *col, bool last, const char *before,
-                       const char *after, struct err *err)
+static int append_cell(struct buf *b, const struct cell *cell, const struct column *col, bool last,
+                       const char *before, const char *after, struct err *err)
 {
     int width = cell->width, r = 0;
     if (col->number)
@@ -290,7 +303,8 @@ static int append_cell(struct buf *b, const struct cell *cell, const struct colu
     if (r >= 0)
         r = buf_append_str(b, before, err);
     if (r >= 0)
-        r = width > col->width ? append_cut(b, cell->text, col->width, &width, err) : buf_append_str(b, cell->text, err);
+        r = width > col->width ? append_cut(b, cell->text, col->width, &width, err) :
+                                 buf_append_str(b, cell->text, err);
     if (r >= 0)
         r = buf_append_str(b, after, err);
     if (r >= 0 && !col->number && !last) /* no spaces at the end of a line */
@@ -298,8 +312,8 @@ static int append_cell(struct buf *b, const struct cell *cell, const struct colu
     return r;
 }
 
-static int append_line(struct buf *b, const struct cell *cells, const struct column *cols, size_t n, bool header,
-                       bool colour, struct err *err)
+static int append_line(struct buf *b, const struct cell *cells, const struct column *cols, size_t n,
+                       bool header, bool colour, struct err *err)
 {
     size_t last = 0;
     for (size_t i = 0; i < n; i++)
@@ -332,8 +346,8 @@ static int append_rule(struct buf *b, const struct column *cols, size_t n, struc
     return buf_append_str(b, "\n", err);
 }
 
-int table_render(const json_t *columns, const json_t *types, const json_t *rows, const struct table_style *style,
-                 struct buf *b, struct err *err)
+int table_render(const json_t *columns, const json_t *types, const json_t *rows,
+                 const struct table_style *style, struct buf *b, struct err *err)
 {
     size_t n = json_array_size(columns), n_rows = json_array_size(rows);
     auto_arena struct arena arena;
@@ -344,12 +358,16 @@ int table_render(const json_t *columns, const json_t *types, const json_t *rows,
     struct column *cols = arena_alloc(&arena, n * sizeof(*cols));
     struct cell *cells = arena_alloc(&arena, n * (n_rows + 1) * sizeof(*cells));
     if (!cols || !cells)
-        return err_set(err, ERR_TOO_LARGE, "the result is too large to be shown as a table: use --csv or --json");
+        return err_set(err, ERR_TOO_LARGE,
+                       "the result is too large to be shown as a table: use --csv or --json");
     for (size_t c = 0; c < n; c++) {
-        cols[c] = (struct column){ .width = 1, .number = is_number_column(types, rows, c), .shown = true };
+        cols[c] = (struct column){ .width = 1,
+                                   .number = is_number_column(types, rows, c),
+                                   .shown = true };
         for (size_t row = 0; row <= n_rows; row++) {
             struct cell *cell = &cells[row * n + c];
-            const json_t *v = row == 0 ? json_array_get(columns, c) : json_array_get(json_array_get(rows, row - 1), c);
+            const json_t *v = row == 0 ? json_array_get(columns, c) :
+                                         json_array_get(json_array_get(rows, row - 1), c);
             int r = make_cell(&arena, v, cell, err);
             if (r < 0)
                 return r;
@@ -363,7 +381,8 @@ int table_render(const json_t *columns, const json_t *types, const json_t *rows,
     for (size_t row = 1; row <= n_rows && r >= 0; row++)
         r = append_line(b, &cells[row * n], cols, n, false, style->colour, err);
     if (r >= 0 && left_out > 0)
-        r = buf_printf(b, err, "… %zu more column%s; use --csv to have all\n", left_out, left_out == 1 ? "" : "s");
+        r = buf_printf(b, err, "… %zu more column%s; use --csv to have all\n", left_out,
+                       left_out == 1 ? "" : "s");
     return r;
 }
 
@@ -426,8 +445,7 @@ int table_render_csv(const json_t *columns, const json_t *rows, struct buf *b, s
     if (n == 0)
         return 0;
     int r = append_record(b, columns, n, err);
-    json_array_foreach(rows, i, row)
-    {
+    json_array_foreach(rows, i, row) {
         if (r >= 0)
             r = append_record(b, row, n, err);
     }

@@ -30,7 +30,7 @@
 #define PART_MAX_BYTES (1u << 30)
 #define FILES_MAX 64
 #define MESSAGES_MAX 10000
-#define MESSAGES_AT_ONCE 16          /* as many as the server takes */
+#define MESSAGES_AT_ONCE 16         /* as many as the server takes */
 #define MESSAGES_BYTES (256u << 10) /* … and bytes of them, about */
 
 /* ---- the archive ---- */
@@ -54,8 +54,13 @@ static unsigned sum_of(const struct tar_head *h)
 static int write_part(int fd, const char *name, const void *data, size_t len, struct err *err)
 {
     static const char zeros[BLOCK];
-    struct tar_head h = { .mode = "0000600", .uid = "0000000", .gid = "0000000",
-                          .mtime = "00000000000", .type = '0', .magic = "ustar", .version = "00" };
+    struct tar_head h = { .mode = "0000600",
+                          .uid = "0000000",
+                          .gid = "0000000",
+                          .mtime = "00000000000",
+                          .type = '0',
+                          .magic = "ustar",
+                          .version = "00" };
     snprintf(h.name, sizeof(h.name), "%s", name);
     snprintf(h.size, sizeof(h.size), "%011zo", len);
     snprintf(h.sum, sizeof(h.sum), "%06o", sum_of(&h));
@@ -272,8 +277,7 @@ int thread_file_export(const struct remote *to, const char *id, const char *path
         return CLI_FAILED;
     }
     long long bytes = json_integer_value(json_object_get(about, "image_bytes"));
-    printf("%s: %zu messages, %zu files, ", id,
-           json_array_size(json_object_get(about, "messages")),
+    printf("%s: %zu messages, %zu files, ", id, json_array_size(json_object_get(about, "messages")),
            json_array_size(json_object_get(about, "files")));
     if (bytes > 0)
         printf("variables in %lld bytes\n", bytes);
@@ -281,6 +285,8 @@ int thread_file_export(const struct remote *to, const char *id, const char *path
         puts("no variables");
     if (*remote_text(about, "not_kept"))
         note("variables are not in the file: ", remote_text(about, "not_kept"));
+    if (*remote_text(about, "not_elsewhere"))
+        note("variables that another server will not have: ", remote_text(about, "not_elsewhere"));
     return CLI_OK;
 }
 

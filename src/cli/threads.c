@@ -107,8 +107,8 @@ static int add_thread(const char *id, json_t *thread, bool json, json_t *rows, s
     age_of(remote_text(thread, "updated_at"), age, sizeof(age));
     json_t *bytes = json_object_get(thread, "bytes");
     json_t *row = json_pack("[s, s, s, O?, I, s]", id, remote_text(thread, "title"),
-                            remote_text(thread, "sandbox_status"), bytes,
-                            json_integer_value(count), age);
+                            remote_text(thread, "sandbox_status"), bytes, json_integer_value(count),
+                            age);
     return json_array_append_new(rows, row) < 0 ? err_set(err, ERR_NO_MEMORY, "out of memory") : 0;
 }
 

@@ -41,7 +41,8 @@ static void drop_expired(struct dap *d)
     }
 }
 
-struct offer *dap_take_offer(struct dap *d, const char *token)
+struct offer *dap_take_offer(struct dap *d, const char *token, const char *owner,
+                             const char *sandbox_id)
 {
     drop_expired(d);
     for (struct offer **at = &d->offers; *at; at = &(*at)->next) {
@@ -49,7 +50,8 @@ struct offer *dap_take_offer(struct dap *d, const char *token)
         unsigned differs = strlen(token) != strlen(o->token);
         for (size_t i = 0; !differs && i < DAP_TOKEN_SIZE; i++)
             differs |= (unsigned char)(token[i] ^ o->token[i]); /* as long for any wrong one */
-        if (differs)
+        if (differs || (owner && !str_eq(owner, o->owner)) ||
+            (sandbox_id && !str_eq(sandbox_id, o->sandbox_id)))
             continue;
         *at = o->next;
         o->next = NULL;
@@ -69,12 +71,12 @@ static struct offer *copy_offer(const struct dap_offer *from)
     o->path = from->path ? arena_strdup(&o->arena, from->path) : NULL;
     o->code = from->code;
     o->code.language = arena_strdup(&o->arena, from->code.language);
-    o->code.code = arena_strdup(&o->arena, from->code.code);
+    o->code.code = from->code.code ? arena_strdup(&o->arena, from->code.code) : NULL;
     o->code.context = o->context = json_deep_copy(from->code.context);
     o->stop_on_entry = from->stop_on_entry;
     o->expires_ms = clock_now_ms() + DAP_OFFER_SECONDS * 1000;
     id_hex(o->token, DAP_TOKEN_SIZE - 1);
-    if (o->owner && o->sandbox_id && o->code.language && o->code.code &&
+    if (o->owner && o->sandbox_id && o->code.language && !from->code.code == !o->code.code &&
         !from->path == !o->path && !from->code.context == !o->context)
         return o;
     offer_free(o);
@@ -148,8 +150,8 @@ int dap_offer(struct dap *d, const struct dap_offer *offer, char ret_token[DAP_T
     return 0;
 }
 
-int dap_create(struct loop *loop, struct agent *agent, const char *host, int port,
-               struct dap **ret, struct err *err)
+int dap_create(struct loop *loop, struct agent *agent, const char *host, int port, struct dap **ret,
+               struct err *err)
 {
     struct dap *d = calloc(1, sizeof(*d));
     if (!d)

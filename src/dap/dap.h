@@ -2,9 +2,9 @@
 #define RIDDLE_DAP_DAP_H
 
 /*
- * The Debug Adapter Protocol: an editor attaches to a sandbox over TCP and steps through code in it
- * (docs/debugger.md). Whoever owns the sandbox offers an execution over HTTP and gets a token,
- * which works once; the client sends it with `attach` or `launch`.
+ * The Debug Adapter Protocol: an editor attaches to a sandbox over TCP or a WebSocket and steps
+ * through code in it (docs/debugger.md). Whoever owns the sandbox offers an execution over HTTP and
+ * gets a token, which works once; the client sends it with `attach` or `launch`.
  *
  *   dap.c      the listener, offers and their tokens
  *   frame.c    messages on the wire: a head with their length, and JSON
@@ -26,16 +26,17 @@ struct dap;
 #define DAP_PATH_MAX 4096
 
 /* Listens from the first offer on: at host, on port; 0 takes any free one. */
-int dap_create(struct loop *loop, struct agent *agent, const char *host, int port,
-               struct dap **ret, struct err *err);
+int dap_create(struct loop *loop, struct agent *agent, const char *host, int port, struct dap **ret,
+               struct err *err);
 /* Ends all sessions without a word; before the agent stops. NULL is fine. */
 void dap_destroy(struct dap *d);
 
 /* Code that a client may debug once. All of it is copied. */
 struct dap_offer {
     const char *owner, *sandbox_id;
-    struct chat_code code; /* its debug options are made here */
-    const char *path;      /* what the client calls the file of the code; may be NULL */
+    /* Its debug options are made here. Without code: what is executed next, by whomever. */
+    struct chat_code code;
+    const char *path; /* what the client calls the file of the code; may be NULL */
     bool stop_on_entry;
 };
 
@@ -45,5 +46,13 @@ struct dap_offer {
  */
 int dap_offer(struct dap *d, const struct dap_offer *offer, char ret_token[DAP_TOKEN_SIZE],
               int *ret_port, struct err *err);
+
+/*
+ * A client over a WebSocket: each message is a text without a head. fd, which is taken, is its
+ * connection after the handshake, bytes are what it has sent by then. It may attach to offers of
+ * this owner for this sandbox.
+ */
+void dap_serve_websocket(struct dap *d, int fd, const char *bytes, size_t len, const char *owner,
+                         const char *sandbox_id);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "dap/dap.h"
 #include "dap/values.h"
+#include "net/websocket.h"
 
 #define DAP_THREAD 1 /* the one that is traced */
 #define DAP_SOURCE 1 /* the reference of code that has no path */
@@ -39,8 +40,12 @@ struct dap {
     size_t n_sessions;
 };
 
-/* The offer with this token, which is the caller's from now on; NULL: none, or it has expired. */
-struct offer *dap_take_offer(struct dap *d, const char *token);
+/*
+ * The offer with this token, which is the caller's from now on; NULL: none, or it has expired, or
+ * is of another owner or sandbox (NULL: of any).
+ */
+struct offer *dap_take_offer(struct dap *d, const char *token, const char *owner,
+                             const char *sandbox_id);
 
 /*
  *                 attach               first pause           configurationDone
@@ -49,7 +54,8 @@ struct offer *dap_take_offer(struct dap *d, const char *token);
  *                            └──────────────► SESSION_OVER ◄────────────────┴───────────┘
  *
  * An execution is started with a pause before its first line, so that the kernel itself can say
- * which breakpoints are at a line with code. The client hears of that pause only if it asked for it.
+ * which breakpoints are at a line with code. The client hears of that pause only if it asked for
+ * it.
  */
 enum session_state {
     SESSION_OPEN,
@@ -71,7 +77,10 @@ struct session {
     uv_tcp_t tcp;
     struct loop_timer *timer; /* until it has attached */
     struct buf in;
-    size_t queued_bytes; /* that the client has not read */
+    bool is_websocket;
+    struct ws_reader websocket;
+    char *owner, *sandbox_id; /* whose offers it may take; NULL: those of its token */
+    size_t queued_bytes;      /* that the client has not read */
     bool is_closing, is_closed;
     bool is_ending; /* it is closed when all is written */
     int64_t seq;
@@ -84,19 +93,21 @@ struct session {
     struct offer *offer; /* NULL until it has attached */
     bool is_launched;    /* by `launch`: the execution ends with its client */
     bool is_opening;     /* the sandbox is being opened */
+    bool is_awaiting;    /* an execution that somebody else starts */
+    bool is_anothers;    /* … and that is what it debugs */
     struct chat *chat;
     struct turn *turn;
     char *debug_id;
     json_t *pause; /* of the debugger; NULL while it runs */
     bool is_going_back;
     const char *went_back_to; /* the reason that is told then */
-    json_t *breakpoints; /* as the debugger takes them */
+    json_t *breakpoints;      /* as the debugger takes them */
     const char *exceptions;
     struct dap_values values;
     struct {
         int64_t step;
         int line;
-    } *steps; /* that were told; DAP_STEPS_MAX at most, the oldest first */
+    } * steps; /* that were told; DAP_STEPS_MAX at most, the oldest first */
     size_t n_steps;
 };
 
@@ -123,6 +134,7 @@ void session_ask(struct session *s, json_t *command, told_fn told);
 /* Works on s->request. It is answered now or later. */
 void request_begin(struct session *s);
 bool request_is_urgent(const json_t *request); /* does not wait for others */
-const char *session_path(const struct session *s); /* of its code, as the client knows it; or NULL */
+/* of its code, as the client knows it; or NULL */
+const char *session_path(const struct session *s);
 
 #endif

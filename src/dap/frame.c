@@ -55,6 +55,19 @@ static int check_request(const json_t *message, struct err *err)
     return r;
 }
 
+int dap_parse_request(const char *text, size_t len, json_t **ret, struct err *err)
+{
+    json_t *message = NULL;
+    int r = json_parse_within(text, len, DAP_NODES_MAX, &message, NULL, err);
+    if (r == 0)
+        r = check_request(message, err);
+    if (r < 0)
+        json_decref(message);
+    else
+        *ret = message;
+    return r;
+}
+
 int dap_take_request(struct buf *in, json_t **ret, struct err *err)
 {
     const char *text = buf_cstr(in),
@@ -71,16 +84,10 @@ int dap_take_request(struct buf *in, json_t **ret, struct err *err)
         return r;
     if (in->len - head < length)
         return 0;
-    json_t *message = NULL;
-    r = json_parse_within(text + head, length, DAP_NODES_MAX, &message, NULL, err);
-    if (r == 0)
-        r = check_request(message, err);
-    if (r < 0) {
-        json_decref(message);
+    r = dap_parse_request(text + head, length, ret, err);
+    if (r < 0)
         return r;
-    }
     buf_consume(in, head + length);
-    *ret = message;
     return 1;
 }
 

@@ -18,6 +18,8 @@
  * request with a number and a command.
  */
 int dap_take_request(struct buf *in, json_t **ret, struct err *err);
+/* The same of a message without its head. */
+int dap_parse_request(const char *text, size_t len, json_t **ret, struct err *err);
 /* Appends a message. */
 int dap_write(const json_t *message, struct buf *out, struct err *err);
 

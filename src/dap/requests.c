@@ -54,19 +54,26 @@ static json_t *source_json(const struct session *s)
 static void do_initialize(struct session *s)
 {
     static const char *const can[] = {
-        "supportsConfigurationDoneRequest", "supportsConditionalBreakpoints",
-        "supportsHitConditionalBreakpoints", "supportsLogPoints", "supportsEvaluateForHovers",
-        "supportsSetVariable", "supportsSetExpression", "supportsExceptionInfoRequest",
-        "supportsDelayedStackTraceLoading", "supportsTerminateRequest",
-        "supportTerminateDebuggee", "supportsStepBack",
+        "supportsConfigurationDoneRequest",
+        "supportsConditionalBreakpoints",
+        "supportsHitConditionalBreakpoints",
+        "supportsLogPoints",
+        "supportsEvaluateForHovers",
+        "supportsSetVariable",
+        "supportsSetExpression",
+        "supportsExceptionInfoRequest",
+        "supportsDelayedStackTraceLoading",
+        "supportsTerminateRequest",
+        "supportTerminateDebuggee",
+        "supportsStepBack",
     };
     json_t *body = json_object();
     for (size_t i = 0; i < ARRAY_SIZE(can); i++)
         json_object_set_new(body, can[i], json_true());
     json_object_set_new(body, "exceptionBreakpointFilters",
-                        json_pack("[{s:s, s:s, s:b}, {s:s, s:s, s:b}]", "filter", "raised",
-                                  "label", "Raised exceptions", "default", 0, "filter", "uncaught",
-                                  "label", "Uncaught exceptions", "default", 1));
+                        json_pack("[{s:s, s:s, s:b}, {s:s, s:s, s:b}]", "filter", "raised", "label",
+                                  "Raised exceptions", "default", 0, "filter", "uncaught", "label",
+                                  "Uncaught exceptions", "default", 1));
     session_answer(s, body);
 }
 
@@ -82,7 +89,7 @@ static void do_attach(struct session *s)
     }
     if (!token)
         token = text_of(json_object_get(args, "riddle"), "token");
-    s->offer = token ? dap_take_offer(s->dap, token) : NULL;
+    s->offer = token ? dap_take_offer(s->dap, token, s->owner, s->sandbox_id) : NULL;
     if (!s->offer) {
         session_refuse(s, "the token is missing, used or expired; ask for another one: "
                           "POST /sandbox/{sandbox_id}/dap");
@@ -140,8 +147,7 @@ static void on_breakpoints(struct session *s, const json_t *value, const struct 
         json_decref(list);
         return;
     }
-    json_array_foreach(json_object_get(value, "breakpoints"), i, one)
-    {
+    json_array_foreach(json_object_get(value, "breakpoints"), i, one) {
         json_t *point = json_deep_copy(one);
         json_object_set_new(point, "source", source_json(s));
         json_array_append_new(list, point);
@@ -155,8 +161,7 @@ static void answer_unverified(struct session *s, const char *why)
     const json_t *asked = json_object_get(arguments_of(s), "breakpoints");
     json_t *list = json_array(), *one;
     size_t i;
-    json_array_foreach(asked, i, one)
-    {
+    json_array_foreach(asked, i, one) {
         if (i == BREAKPOINTS_MAX)
             break;
         json_array_append_new(list,
@@ -194,8 +199,7 @@ static void do_set_breakpoints(struct session *s)
         return;
     }
     json_t *list = json_array();
-    json_array_foreach(asked, i, one)
-    {
+    json_array_foreach(asked, i, one) {
         json_t *point = json_pack("{s:I}", "line",
                                   (json_int_t)MAX_OF(number_of(one, "line", 1), 1));
         set_text(point, "condition", text_of(one, "condition"));
@@ -220,8 +224,7 @@ static void do_set_exception_breakpoints(struct session *s)
     json_t *filter;
     size_t i;
     s->exceptions = "none";
-    json_array_foreach(json_object_get(arguments_of(s), "filters"), i, filter)
-    {
+    json_array_foreach(json_object_get(arguments_of(s), "filters"), i, filter) {
         const char *name = json_string_value(filter);
         if (str_eq(name, "raised") || (str_eq(name, "uncaught") && str_eq(s->exceptions, "none")))
             s->exceptions = str_eq(name, "raised") ? "raised" : "uncaught";
@@ -275,8 +278,7 @@ static bool has_breakpoint_at(const struct session *s, int line)
 {
     json_t *point;
     size_t i;
-    json_array_foreach(s->breakpoints, i, point)
-    {
+    json_array_foreach(s->breakpoints, i, point) {
         if (!json_object_get(point, "log_message") && number_of(point, "line", 0) == line)
             return true;
     }
@@ -318,8 +320,8 @@ static void do_back(struct session *s)
 
 static void do_threads(struct session *s)
 {
-    session_answer(s, json_pack("{s:[{s:i, s:s}]}", "threads", "id", DAP_THREAD, "name",
-                                "MainThread"));
+    session_answer(
+        s, json_pack("{s:[{s:i, s:s}]}", "threads", "id", DAP_THREAD, "name", "MainThread"));
 }
 
 /* The numbers of frames are 1 for the innermost and so on. */
@@ -332,8 +334,7 @@ static void do_stack_trace(struct session *s)
               levels = number_of(args, "levels", 0);
     if (levels <= 0 || levels > FRAMES_MAX)
         levels = FRAMES_MAX;
-    json_array_foreach(frames, i, frame)
-    {
+    json_array_foreach(frames, i, frame) {
         if ((long long)i < first || (long long)i - first >= levels)
             continue;
         const char *cell = text_of(frame, "cell");
@@ -367,10 +368,9 @@ static void do_scopes(struct session *s)
     json_t *list = json_pack("[{s:s, s:s, s:i, s:b}]", "name", "Locals", "presentationHint",
                              "locals", "variablesReference", locals, "expensive", 0);
     if (frame != outermost_frame(s))
-        json_array_append_new(list, json_pack("{s:s, s:i, s:b}", "name", "Globals",
-                                              "variablesReference",
-                                              dap_values_scope(&s->values, frame, true),
-                                              "expensive", 0));
+        json_array_append_new(list,
+                              json_pack("{s:s, s:i, s:b}", "name", "Globals", "variablesReference",
+                                        dap_values_scope(&s->values, frame, true), "expensive", 0));
     session_answer(s, json_pack("{s:o}", "scopes", list));
 }
 
@@ -383,16 +383,16 @@ static void on_variables(struct session *s, const json_t *value, const struct er
         session_refuse(s, "the execution has gone on");
         return;
     }
-    session_answer(s, json_pack("{s:o}", "variables",
-                                dap_variables_json(&s->values, holder,
-                                                   json_object_get(value, "variables"))));
+    session_answer(
+        s, json_pack("{s:o}", "variables",
+                     dap_variables_json(&s->values, holder, json_object_get(value, "variables"))));
 }
 
 /* What the arguments' variablesReference stands for, or NULL: the request is refused then. */
 static const struct dap_value *find_value(struct session *s)
 {
-    const struct dap_value *v = dap_values_find(&s->values, number_of(arguments_of(s),
-                                                                      "variablesReference", 0));
+    const struct dap_value *v = dap_values_find(
+        &s->values, number_of(arguments_of(s), "variablesReference", 0));
     if (!v)
         session_refuse(s, "the execution has gone on since this variable was shown");
     return v;
@@ -450,17 +450,16 @@ static void on_set(struct session *s, const json_t *value, const struct err *err
 static void on_assigned(struct session *s, const json_t *value, const struct err *err)
 {
     const json_t *args = arguments_of(s);
-    const struct dap_value *holder = dap_values_find(&s->values, number_of(args,
-                                                                           "variablesReference",
-                                                                           0));
+    const struct dap_value *holder = dap_values_find(&s->values,
+                                                     number_of(args, "variablesReference", 0));
     (void)value;
     if (has_failed(s, err))
         return;
     auto_free char *member = holder ? dap_member_expression(holder, text_of(args, "name")) : NULL;
     const char *expression = holder ? member : text_of(args, "expression");
-    session_ask(s, evaluate_command(holder ? holder->frame : frame_of(s),
-                                    expression ? expression : "None"),
-                on_set);
+    session_ask(
+        s, evaluate_command(holder ? holder->frame : frame_of(s), expression ? expression : "None"),
+        on_set);
 }
 
 static void assign(struct session *s, int frame, const char *expression, const char *text)
@@ -484,8 +483,8 @@ static void do_set_variable(struct session *s)
     if (!holder->type)
         session_ask(s,
                     json_pack("{s:s, s:i, s:s, s:s}", "command", "set", "frame",
-                              holder->is_globals ? outermost_frame(s) : holder->frame, "name",
-                              name, "expression", text),
+                              holder->is_globals ? outermost_frame(s) : holder->frame, "name", name,
+                              "expression", text),
                     on_set);
     else if (expression)
         assign(s, holder->frame, expression, text);
@@ -520,7 +519,7 @@ static void do_exception_info(struct session *s)
 
 static void do_source(struct session *s)
 {
-    if (!s->offer)
+    if (!s->offer || !s->offer->code.code)
         session_refuse(s, "nothing is debugged");
     else
         session_answer(s, json_pack("{s:s, s:s}", "content", s->offer->code.code, "mimeType",

@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 #include "base/log.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -16,9 +17,10 @@
 #define SESSIONS_MAX 64
 #define SESSIONS_OF_OWNER_MAX 8
 #define ATTACH_MS 15000
-#define LINGER_MS 60000              /* after the end of its execution */
-#define REQUESTS_MAX 256             /* that wait */
-#define UNREAD_MAX (16u << 20)       /* bytes that a client has not read: it is gone */
+#define LINGER_MS 60000        /* after the end of its execution */
+#define AWAIT_MS 600000        /* for an execution that somebody else starts */
+#define REQUESTS_MAX 256       /* that wait */
+#define UNREAD_MAX (16u << 20) /* bytes that a client has not read: it is gone */
 #define IN_MAX (DAP_MESSAGE_MAX + DAP_HEAD_MAX + (64u << 10))
 
 /* ---- the connection ---- */
@@ -41,6 +43,9 @@ static void maybe_free(struct session *s)
     json_decref(s->breakpoints);
     dap_values_clear(&s->values);
     offer_free(s->offer);
+    ws_reader_finish(&s->websocket);
+    free(s->owner);
+    free(s->sandbox_id);
     free(s->debug_id);
     free(s->steps);
     free(s);
@@ -69,6 +74,10 @@ void session_end(struct session *s)
     if (s->told)
         chat_debug_forget(s->chat, s);
     s->told = NULL;
+    if (s->is_awaiting)
+        chat_await_end(s->chat, s);
+    if (s->turn && s->is_anothers)
+        turn_cancel(s->turn);
     if (s->turn)
         turn_drop(TAKE_PTR(s->turn), s); /* a debugger that is gone would leave it paused */
     chat_unref(TAKE_PTR(s->chat));
@@ -93,6 +102,39 @@ static void on_written(uv_write_t *req, int status)
         session_end(s);
 }
 
+/* out is emptied. A client that does not read is gone. */
+static void send_bytes(struct session *s, struct buf *out)
+{
+    struct sent *w = calloc(1, sizeof(*w));
+    if (!w || s->queued_bytes + out->len > UNREAD_MAX) {
+        free(w);
+        session_end(s);
+        return;
+    }
+    w->session = s;
+    w->len = out->len;
+    w->bytes = buf_take(out);
+    uv_buf_t piece = uv_buf_init(w->bytes, (unsigned)w->len);
+    s->queued_bytes += w->len;
+    int r = w->bytes ? uv_write(&w->req, (uv_stream_t *)&s->tcp, &piece, 1, on_written) : UV_ENOMEM;
+    if (r < 0) {
+        s->queued_bytes -= w->len;
+        free(w->bytes);
+        free(w);
+        session_end(s);
+    }
+}
+
+static int write_message(const struct session *s, const json_t *message, struct buf *out,
+                         struct err *err)
+{
+    if (!s->is_websocket)
+        return dap_write(message, out, err);
+    auto_free char *text = json_to_str(message);
+    return text ? ws_append(out, WS_TEXT, text, strlen(text), err) :
+                  err_set(err, ERR_NO_MEMORY, "out of memory");
+}
+
 /* message is taken. */
 static void send_message(struct session *s, json_t *message)
 {
@@ -102,29 +144,20 @@ static void send_message(struct session *s, json_t *message)
     if (s->is_closing || s->is_ending)
         return;
     json_object_set_new(m, "seq", json_integer(++s->seq));
-    struct sent *w = calloc(1, sizeof(*w));
-    if (!w || dap_write(m, &out, &err) < 0 || s->queued_bytes + out.len > UNREAD_MAX) {
-        free(w);
+    if (write_message(s, m, &out, &err) < 0)
         session_end(s);
-        return;
-    }
-    w->session = s;
-    w->len = out.len;
-    w->bytes = buf_take(&out);
-    uv_buf_t piece = uv_buf_init(w->bytes, (unsigned)w->len);
-    s->queued_bytes += w->len;
-    int r = w->bytes ? uv_write(&w->req, (uv_stream_t *)&s->tcp, &piece, 1, on_written) :
-                       UV_ENOMEM;
-    if (r < 0) {
-        s->queued_bytes -= w->len;
-        free(w->bytes);
-        free(w);
-        session_end(s);
-    }
+    else
+        send_bytes(s, &out);
 }
 
 void session_finish(struct session *s)
 {
+    auto_buf struct buf out = BUF_INIT(WS_CONTROL_MAX);
+    struct err err = ERR_INIT;
+    if (s->is_websocket && !s->is_ending && ws_append_close(&out, WS_NORMAL, &err) == 0)
+        send_bytes(s, &out);
+    if (s->is_closing)
+        return;
     if (s->queued_bytes == 0)
         session_end(s);
     else
@@ -157,9 +190,9 @@ static void refuse_request(struct session *s, const json_t *request, const char 
 {
     json_t *answer = answer_to(request, false);
     json_object_set_new(answer, "message", json_string(message));
-    json_object_set_new(answer, "body",
-                        json_pack("{s:{s:i, s:s, s:b}}", "error", "id", 1, "format", message,
-                                  "showUser", 1));
+    json_object_set_new(
+        answer, "body",
+        json_pack("{s:{s:i, s:s, s:b}}", "error", "id", 1, "format", message, "showUser", 1));
     send_message(s, answer);
 }
 
@@ -203,12 +236,43 @@ static void jump_queue(struct session *s, json_t *request)
     request_begin(s);
 }
 
+/* As dap_take_request(). Pings are answered on the way. */
+static int take_websocket_request(struct session *s, json_t **ret, struct err *err)
+{
+    while (!s->is_closing && !s->is_ending) {
+        auto_buf struct buf pong = BUF_INIT(2 * WS_CONTROL_MAX);
+        struct ws_message m;
+        int r = ws_take(&s->websocket, &s->in, &m, err);
+        if (r <= 0)
+            return r;
+        switch (m.opcode) {
+        case WS_TEXT:
+            r = dap_parse_request(m.data, m.len, ret, err);
+            return r < 0 ? r : 1;
+        case WS_PING:
+            if (ws_append(&pong, WS_PONG, m.data, m.len, err) == 0)
+                send_bytes(s, &pong);
+            break;
+        case WS_CLOSE:
+            session_finish(s);
+            break;
+        case WS_PONG:
+            break;
+        case WS_BINARY:
+        case WS_CONTINUATION:
+            return err_set(err, ERR_PROTOCOL, "messages are texts, one JSON object each");
+        }
+    }
+    return 0;
+}
+
 static void take_requests(struct session *s)
 {
     struct err err = ERR_INIT;
     while (!s->is_closing && !s->is_ending) {
         auto_json json_t *request = NULL;
-        int r = dap_take_request(&s->in, &request, &err);
+        int r = s->is_websocket ? take_websocket_request(s, &request, &err) :
+                                  dap_take_request(&s->in, &request, &err);
         if (r == 0)
             return;
         if (r < 0 || json_array_size(s->waiting) >= REQUESTS_MAX) {
@@ -242,32 +306,68 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
         take_requests(s);
 }
 
-void session_start(struct dap *d)
+/* A session whose connection is still to be opened; NULL: out of memory. */
+static struct session *session_create(struct dap *d)
 {
     struct session *s = calloc(1, sizeof(*s));
-    struct err err = ERR_INIT;
     if (!s)
-        return;
+        return NULL;
     *s = (struct session){ .dap = d,
                            .in = BUF_INIT(IN_MAX),
                            .exceptions = "uncaught",
                            .waiting = json_array(),
                            .breakpoints = json_array(),
                            .next = d->sessions };
+    ws_reader_init(&s->websocket, DAP_MESSAGE_MAX);
     uv_tcp_init(loop_uv(d->loop), &s->tcp);
     s->tcp.data = s;
     if (d->sessions)
         d->sessions->prev = s;
     d->sessions = s;
     d->n_sessions++;
-    if (uv_accept((uv_stream_t *)&d->listener, (uv_stream_t *)&s->tcp) < 0 ||
-        d->n_sessions > SESSIONS_MAX || !s->waiting || !s->breakpoints ||
+    return s;
+}
+
+/* Its connection is open. False: it has ended. */
+static bool session_begin(struct session *s)
+{
+    struct dap *d = s->dap;
+    struct err err = ERR_INIT;
+    if (d->n_sessions > SESSIONS_MAX || !s->waiting || !s->breakpoints ||
         loop_after(d->loop, ATTACH_MS, on_late, s, &s->timer, &err) < 0 ||
         uv_read_start((uv_stream_t *)&s->tcp, on_alloc, on_read) < 0) {
         session_end(s);
-        return;
+        return false;
     }
     uv_tcp_nodelay(&s->tcp, 1);
+    return true;
+}
+
+void session_start(struct dap *d)
+{
+    struct session *s = session_create(d);
+    if (s && uv_accept((uv_stream_t *)&d->listener, (uv_stream_t *)&s->tcp) < 0)
+        session_end(s);
+    else if (s)
+        (void)session_begin(s);
+}
+
+void dap_serve_websocket(struct dap *d, int fd, const char *bytes, size_t len, const char *owner,
+                         const char *sandbox_id)
+{
+    struct session *s = session_create(d);
+    struct err err = ERR_INIT;
+    if (!s || uv_tcp_open(&s->tcp, fd) < 0)
+        close(fd);
+    if (!s)
+        return;
+    s->is_websocket = true;
+    s->owner = strdup(owner);
+    s->sandbox_id = strdup(sandbox_id);
+    if (!s->owner || !s->sandbox_id || buf_append(&s->in, bytes, len, &err) < 0)
+        session_end(s);
+    else if (session_begin(s))
+        take_requests(s);
 }
 
 /* ---- the execution ---- */
@@ -311,9 +411,8 @@ static void on_pause(struct session *s, json_t *pause)
         session_answer(s, NULL);
         session_event(s, "initialized", json_object());
         session_event(s, "process",
-                      json_pack("{s:s?, s:b, s:s}", "name", s->offer->sandbox_id,
-                                "isLocalProcess", 0, "startMethod",
-                                s->is_launched ? "launch" : "attach"));
+                      json_pack("{s:s?, s:b, s:s}", "name", s->offer->sandbox_id, "isLocalProcess",
+                                0, "startMethod", s->is_launched ? "launch" : "attach"));
         session_event(s, "thread",
                       json_pack("{s:s, s:i}", "reason", "started", "threadId", DAP_THREAD));
         work(s);
@@ -337,10 +436,9 @@ static void note_step(struct session *s, const json_t *step)
     if (s->n_steps == DAP_STEPS_MAX)
         memmove(s->steps, s->steps + 1, --s->n_steps * sizeof(*s->steps));
     s->steps[s->n_steps].step = number;
-    s->steps[s->n_steps++].line =
-        json_object_get(step, "cell") ?
-            0 :
-            (int)json_integer_value(json_object_get(step, "line"));
+    s->steps[s->n_steps++].line = json_object_get(step, "cell") ?
+                                      0 :
+                                      (int)json_integer_value(json_object_get(step, "line"));
 }
 
 static void on_event(void *arg, const char *type, json_t *data)
@@ -409,6 +507,47 @@ static void on_done(void *arg, json_t *answer, const struct err *err)
     work(s);
 }
 
+/* ---- an execution that somebody else starts ---- */
+
+static void on_not_begun(void *arg)
+{
+    struct session *s = arg;
+    s->timer = NULL;
+    session_refuse(s, "nothing was executed in this sandbox for %d minutes", AWAIT_MS / 60000);
+    session_finish(s);
+}
+
+static void on_begun(void *arg, struct turn *t, const char *code)
+{
+    struct session *s = arg;
+    struct err err = ERR_INIT;
+    struct turn_listener listener = { .event = on_event, .done = on_done, .arg = s };
+    s->is_awaiting = false;
+    loop_cancel(TAKE_PTR(s->timer));
+    s->offer->code.code = arena_strdup(&s->offer->arena, code);
+    int r = s->offer->code.code ? turn_follow(t, &listener, &err) :
+                                  err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r < 0) {
+        turn_cancel(t); /* nobody would go on from its first pause */
+        session_fail(s, &err);
+        session_finish(s);
+        return;
+    }
+    s->is_anothers = true;
+    s->turn = t;
+}
+
+static int await_execution(struct session *s, const json_t *options, struct err *err)
+{
+    const struct chat_debugger d = { .options = options, .begun = on_begun, .arg = s };
+    loop_cancel(TAKE_PTR(s->timer));
+    int r = loop_after(s->dap->loop, AWAIT_MS, on_not_begun, s, &s->timer, err);
+    if (r == 0)
+        r = chat_await(s->chat, &d, err);
+    s->is_awaiting = r == 0;
+    return r;
+}
+
 static void on_open(struct chat *chat, const struct err *err, void *arg)
 {
     struct session *s = arg;
@@ -429,16 +568,18 @@ static void on_open(struct chat *chat, const struct err *err, void *arg)
         session_refuse(s, "this sandbox was created without enable_debugging");
         return;
     }
-    auto_json json_t *options = json_pack(
-        "{s:i, s:i, s:b, s:b, s:s, s:[]}", "max_steps", DAP_STEPS_MAX, "max_bytes", 8 << 20,
-        "stop_on_entry", 1, "rewind", 1, "exceptions", s->exceptions, "breakpoints");
+    auto_json json_t *options = json_pack("{s:i, s:i, s:b, s:b, s:s, s:[]}", "max_steps",
+                                          DAP_STEPS_MAX, "max_bytes", 8 << 20, "stop_on_entry", 1,
+                                          "rewind", 1, "exceptions", s->exceptions, "breakpoints");
     struct chat_code code = s->offer->code;
     int64_t most = terms->timeout_ms;
     code.timeout_ms = code.timeout_ms ? MIN_OF(code.timeout_ms, most) : most;
     code.debug = options;
     struct turn_listener listener = { .event = on_event, .done = on_done, .arg = s };
     s->state = SESSION_STARTING;
-    if (chat_execute(chat, &code, &listener, &s->turn, &why) == 0) {
+    if (!code.code && await_execution(s, options, &why) == 0)
+        return;
+    if (code.code && chat_execute(chat, &code, &listener, &s->turn, &why) == 0) {
         loop_cancel(TAKE_PTR(s->timer));
         return;
     }

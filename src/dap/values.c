@@ -137,8 +137,7 @@ json_t *dap_variables_json(struct dap_values *v, long long holder, const json_t 
 {
     json_t *list = json_array(), *told;
     const char *name;
-    json_object_foreach((json_t *)variables, name, told)
-    {
+    json_object_foreach((json_t *)variables, name, told) {
         const struct dap_value *h = dap_values_find(v, holder);
         auto_free char *expression = dap_member_expression(h, name);
         auto_json json_t *path = json_incref(h->path);

@@ -10,7 +10,8 @@
 #include <stddef.h>
 #include "base/json.h"
 
-#define DAP_VALUES_MAX 20000 /* numbers in one pause; past it a value is told without what it holds */
+#define DAP_VALUES_MAX                                                                             \
+    20000 /* numbers in one pause; past it a value is told without what it holds */
 
 struct dap_value {
     int frame;

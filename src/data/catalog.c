@@ -1,12 +1,13 @@
 /*
- * Reading a catalog. Per table one query gives its columns, a few rows and their number, and one gives everything about all its
- * columns, as rows: what a row is about (c: the column, k: which kind of row), and v, w, x, n, d.
+ * Reading a catalog. Per table one query gives its columns, a few rows and their number, and one
+ * gives everything about all its columns, as rows: what a row is about (c: the column, k: which
+ * kind of row), and v, w, x, n, d.
  *
  *   c       k = 1   v, w, x: least, greatest, mean; n: how many are not null; d: different ones among the first
  *   c       k = 2   v: a value; n: how often it occurs
  *
- * Of a large table the two kinds are asked for one after the other. The values of a column that hardly repeats are not worth
- * grouping: d tells which those are.
+ * Of a large table the two kinds are asked for one after the other. The values of a column that
+ * hardly repeats are not worth grouping: d tells which those are.
  */
 
 #include "data/catalog.h"
@@ -24,12 +25,14 @@
 
 #define VALUES_ROWS_MAX 200000
 #define INTEGER_VALUES 200
-#define LISTED_INTEGERS 50    /* a number with more different values has no top list */
-#define LOOKED_AT_COLUMNS 400 /* of a table; of the rest only name and type are known */
-#define ASKED_COLUMNS 16      /* in one query: planning a UNION takes the square of its parts */
-#define SMALL_ROWS 100000     /* up to here all is asked for at once */
-#define PROBED_ROWS 20000     /* a look at so many tells columns that repeat from those that hardly do */
-#define SERIAL_GAPS 4         /* numbers of rows span at most so many times their count */
+#define LISTED_INTEGERS 50     /* a number with more different values has no top list */
+#define LOOKED_AT_COLUMNS 400  /* of a table; of the rest only name and type are known */
+#define ASKED_COLUMNS 16       /* in one query: planning a UNION takes the square of its parts */
+#define AGGREGATED_COLUMNS 100 /* in one query of aggregates, which has no UNION */
+#define SMALL_ROWS 100000      /* up to here all is asked for at once */
+#define PROBED_ROWS                                                                                \
+    20000             /* a look at so many tells columns that repeat from those that hardly do */
+#define SERIAL_GAPS 4 /* numbers of rows span at most so many times their count */
 #define HARDLY_REPEATS 0.9    /* different values among those */
 #define DATABASE_ROWS 1000000 /* tables of databases with more are sampled */
 #define DATABASE_SAMPLE 100000
@@ -71,20 +74,12 @@ static int no_memory(struct err *err)
 
 /* ---- the queries ---- */
 
-static int append_name(struct buf *b, const char *name, struct err *err)
-{
-    int r = buf_append_str(b, "\"", err);
-    for (; *name && r >= 0; name++)
-        r = buf_append(b, *name == '"' ? "\"\"" : name, *name == '"' ? 2 : 1, err);
-    return r < 0 ? r : buf_append_str(b, "\"", err);
-}
-
 /* The rows of a table that are looked at, as an entry of FROM. */
 static int append_rows(const struct catalog *c, struct buf *b, const char *table, struct err *err)
 {
     int r = c->is_sampled ? buf_append_str(b, "(SELECT * FROM ", err) : 0;
     if (r >= 0)
-        r = append_name(b, table, err);
+        r = buf_append_quoted(b, "\"", table, err);
     return r < 0 || !c->is_sampled ? r : buf_printf(b, err, " LIMIT %d) AS s", DATABASE_SAMPLE);
 }
 
@@ -107,7 +102,7 @@ static int append_sql(const struct catalog *c, struct buf *b, const char *fmt, c
         char what = fmt[1];
         fmt += 2;
         if (what == 'n')
-            r = append_name(b, column, err);
+            r = buf_append_quoted(b, "\"", column, err);
         else if (what == 't')
             r = append_rows(c, b, table, err);
         else if (what == 's')
@@ -142,6 +137,11 @@ static enum plan_type column_type(const struct catalog *c, size_t i)
     return plan_type_from_name(json_string_value(json_array_get(c->types, i)));
 }
 
+static const char *column_name(const struct catalog *c, size_t i)
+{
+    return json_string_value(json_array_get(c->columns, i));
+}
+
 static bool has_values(enum plan_type type)
 {
     return type == TYPE_TEXT || type == TYPE_INTEGER || type == TYPE_BOOL;
@@ -152,15 +152,13 @@ static int range_query(const struct catalog *c, struct buf *b, const char *colum
                        struct err *err)
 {
     /* Engines other than DuckDB take the types of a UNION from its first part. */
-    const char *range =
-        "CAST(NULL AS %s) AS %v, CAST(NULL AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
+    const char *range = "CAST(NULL AS %s) AS %v, CAST(NULL AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
     if (type == TYPE_DATE || type == TYPE_TIMESTAMP)
-        range =
-            "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
+        range = "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(NULL AS %s) AS %x, ";
     else if (type == TYPE_INTEGER || type == TYPE_NUMBER)
-        range =
-            "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(avg(%n) AS %s) AS %x, ";
-    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_RANGE);
+        range = "CAST(min(%n) AS %s) AS %v, CAST(max(%n) AS %s) AS %w, CAST(avg(%n) AS %s) AS %x, ";
+    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i,
+                       ROW_RANGE);
     if (r >= 0)
         r = append_sql(c, b, range, column, table, err);
     if (r >= 0 && probe && (type == TYPE_TEXT || type == TYPE_INTEGER)) {
@@ -179,15 +177,16 @@ static int range_query(const struct catalog *c, struct buf *b, const char *colum
 }
 
 /*
- * The most frequent values first. A text is cut to just more than the planner takes, so that long ones cost nothing on the
- * way here and are still left out by it.
+ * The most frequent values first. A text is cut to just more than the planner takes, so that long
+ * ones cost nothing on the way here and are still left out by it.
  */
 static int values_query(const struct catalog *c, struct buf *b, const char *column,
                         const char *table, size_t i, enum plan_type type, bool repeats,
                         struct err *err)
 {
     int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
-    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i, ROW_VALUE);
+    int r = buf_printf(b, err, "%sSELECT %zu AS c, %d AS k, ", b->len ? " UNION ALL " : "", i,
+                       ROW_VALUE);
     const char *cut = type != TYPE_TEXT                ? "CAST(%v AS %s" :
                       c->dialect == DIALECT_SQLITE     ? "substr(%v, 1, " :
                       c->dialect == DIALECT_CLICKHOUSE ? "CAST(substringUTF8(toString(%v), 1, " :
@@ -204,9 +203,9 @@ static int values_query(const struct catalog *c, struct buf *b, const char *colu
                        "%c, CAST(NULL AS %i) AS d FROM (SELECT ",
                        column, table, err);
     if (r >= 0 && !repeats)
-        r = append_sql(
-            c, b, "DISTINCT %v, 1 AS %c FROM (SELECT %n AS %v FROM %t WHERE %n IS NOT NULL", column,
-            table, err);
+        r = append_sql(c, b,
+                       "DISTINCT %v, 1 AS %c FROM (SELECT %n AS %v FROM %t WHERE %n IS NOT NULL",
+                       column, table, err);
     else if (r >= 0)
         r = append_sql(c, b,
                        "%n AS %v, count(*) AS %c FROM %t WHERE %n IS NOT NULL GROUP BY %n ORDER BY "
@@ -217,9 +216,69 @@ static int values_query(const struct catalog *c, struct buf *b, const char *colu
     return r < 0 ? r : buf_printf(b, err, " LIMIT %d) AS p", limit);
 }
 
-static const char *column_name(const struct catalog *c, size_t i)
+/*
+ * Small tables in DuckDB: ranges and values of many columns are aggregates of one scan, as many
+ * times faster as there are columns in it. The answer has the same rows as those of a UNION.
+ */
+static bool is_aggregated(const struct catalog *c)
 {
-    return json_string_value(json_array_get(c->columns, i));
+    return c->dialect == DIALECT_DUCKDB && c->n_rows <= PROBED_ROWS;
+}
+
+static int aggregated_range(const struct catalog *c, struct buf *b, const char *column, size_t i,
+                            enum plan_type type, struct err *err)
+{
+    bool when = type == TYPE_DATE || type == TYPE_TIMESTAMP,
+         number = type == TYPE_INTEGER || type == TYPE_NUMBER;
+    int r = buf_printf(b, err, "[{'c':%zu,'k':%d,'v':", i, ROW_RANGE);
+    if (r >= 0)
+        r = append_sql(c, b,
+                       when || number ? "min(%n)::VARCHAR,'w':max(%n)::VARCHAR,'x':" :
+                                        "NULL::VARCHAR,'w':NULL::VARCHAR,'x':",
+                       column, NULL, err);
+    if (r >= 0)
+        r = append_sql(c, b,
+                       number ? "avg(%n)::VARCHAR,'n':count(%n),'d':NULL::BIGINT}]," :
+                                "NULL::VARCHAR,'n':count(%n),'d':NULL::BIGINT}],",
+                       column, NULL, err);
+    return r;
+}
+
+/* An entry of a histogram. A name that no column has: theirs come first. */
+#define ENTRY "\"entry of riddle\""
+
+static int aggregated_values(const struct catalog *c, struct buf *b, const char *column, size_t i,
+                             enum plan_type type, struct err *err)
+{
+    int limit = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN + 1 : INTEGER_VALUES;
+    int r = buf_append_str(b, "list_transform(list_sort(list_transform(map_entries(histogram(",
+                           err);
+    if (r >= 0)
+        r = append_sql(c, b, type == TYPE_TEXT ? "left(%n::VARCHAR," : "%n", column, NULL, err);
+    if (r >= 0 && type == TYPE_TEXT)
+        r = buf_printf(b, err, "%d)", NL_VALUE_MAX_BYTES + 1);
+    if (r >= 0)
+        r = buf_printf(b, err,
+                       ")),lambda " ENTRY ": {'n':-" ENTRY ".value::BIGINT,'v':" ENTRY
+                       ".key}))[1:%d],lambda " ENTRY ": {'c':%zu,'k':%d,'v':" ENTRY
+                       ".v::VARCHAR,'w':NULL::VARCHAR,'x':NULL::VARCHAR,'n':-" ENTRY
+                       ".n,'d':NULL::BIGINT}),",
+                       limit, i, ROW_VALUE);
+    return r;
+}
+
+static int aggregated_query(struct catalog *c, size_t from, size_t to, struct err *err)
+{
+    struct buf *b = &c->sql;
+    int r = buf_append_str(b, "SELECT unnest(flatten([", err);
+    for (size_t i = from; i < to && r >= 0; i++)
+        r = aggregated_range(c, b, column_name(c, i), i, column_type(c, i), err);
+    for (size_t i = from; i < to && r >= 0; i++)
+        if (has_values(column_type(c, i)))
+            r = aggregated_values(c, b, column_name(c, i), i, column_type(c, i), err);
+    if (r >= 0)
+        r = append_sql(c, b, "[]]),recursive:=true) FROM %t", NULL, c->tables[c->table], err);
+    return r;
 }
 
 static size_t looked_at(const struct catalog *c)
@@ -238,7 +297,16 @@ static int facts_query(struct catalog *c, struct err *err)
     int r = 0;
     buf_clear(&c->sql);
     while (r >= 0 && c->sql.len == 0 && c->asked < looked_at(c)) {
-        size_t from = c->asked, to = MIN_OF(from + ASKED_COLUMNS, looked_at(c));
+        size_t most = is_aggregated(c) ? AGGREGATED_COLUMNS : ASKED_COLUMNS;
+        size_t from = c->asked, to = MIN_OF(from + most, looked_at(c));
+        if (is_aggregated(c)) {
+            /* Long names may make it longer than code may be: then fewer at a time. */
+            while ((r = aggregated_query(c, from, to, err)) == -ERR_TOO_LARGE && to > from + 1) {
+                to = from + (to - from) / 2;
+                buf_clear(&c->sql);
+            }
+            ranges = values = false;
+        }
         for (size_t i = from; i < to && r >= 0 && ranges; i++)
             r = range_query(c, &c->sql, column_name(c, i), table, i, column_type(c, i), !values,
                             err);
@@ -305,7 +373,8 @@ static int add_table(struct catalog *c, struct err *err)
 {
     int r = nl_schema_add_table(c->nl, c->tables[c->table], c->n_rows, err);
     for (size_t i = 0; i < json_array_size(c->columns) && r >= 0; i++)
-        r = nl_schema_add_column(c->nl, (int)c->table, column_name(c, i), json_string_value(json_array_get(c->types, i)), err);
+        r = nl_schema_add_column(c->nl, (int)c->table, column_name(c, i),
+                                 json_string_value(json_array_get(c->types, i)), err);
     return r < 0 ? r : 0;
 }
 
@@ -313,12 +382,14 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
 {
     const char *table = c->tables[c->table];
     const json_t *rows = json_object_get(body, "rows");
-    json_t *columns = json_copy(json_object_get(body, "columns")), *types = json_copy(json_object_get(body, "types"));
+    json_t *columns = json_copy(json_object_get(body, "columns")),
+           *types = json_copy(json_object_get(body, "types"));
     size_t n = json_array_size(columns);
     c->columns = columns;
     c->types = types;
     if (n < 2 || json_array_size(types) != n)
-        return err_set(err, ERR_PROTOCOL, "the columns of table '%s' did not come with their types", table);
+        return err_set(err, ERR_PROTOCOL, "the columns of table '%s' did not come with their types",
+                       table);
     /* The last is the number of rows, which no row means that there are none. */
     n--;
     json_array_remove(columns, n);
@@ -326,16 +397,19 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
     c->n_rows = json_integer_value(json_array_get(json_array_get(rows, 0), n));
     c->is_sampled = c->dialect != DIALECT_DUCKDB && c->n_rows > DATABASE_ROWS;
     if (n > PLAN_MAX_COLUMNS)
-        return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table, PLAN_MAX_COLUMNS);
+        return err_set(err, ERR_TOO_LARGE, "table '%s' has more than %d columns", table,
+                       PLAN_MAX_COLUMNS);
     json_t *list = json_array(), *short_table = json_object();
-    json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count", (json_int_t)c->n_rows, "columns", list,
-                                  "sample_rows", shown_rows(rows, n));
+    json_t *described = json_pack("{s:s, s:I, s:o, s:o}", "name", table, "row_count",
+                                  (json_int_t)c->n_rows, "columns", list, "sample_rows",
+                                  shown_rows(rows, n));
     if (c->is_sampled)
         json_object_set_new(described, "sampled_rows", json_integer(DATABASE_SAMPLE));
     json_array_append_new(json_object_get(c->described, "tables"), described);
     json_object_set_new(json_object_get(c->short_schema, "tables"), table, short_table);
     for (size_t i = 0; i < n; i++) {
-        const char *name = json_string_value(json_array_get(columns, i)), *type = json_string_value(json_array_get(types, i));
+        const char *name = json_string_value(json_array_get(columns, i)),
+                   *type = json_string_value(json_array_get(types, i));
         if (!name || !type)
             return err_set(err, ERR_PROTOCOL, "a column of '%s' has no name or type", table);
         if (json_array_append_new(list, json_pack("{s:s, s:s}", "name", name, "type", type)) < 0 ||
@@ -345,13 +419,15 @@ static int feed_shape(struct catalog *c, const json_t *body, struct err *err)
     return add_table(c, err);
 }
 
-static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low, const char *high,
-                           const char *mean, long long n)
+static void describe_range(json_t *column, enum plan_type type, long long n_rows, const char *low,
+                           const char *high, const char *mean, long long n)
 {
     bool number = type == TYPE_INTEGER || type == TYPE_NUMBER;
     if (n_rows > n)
         json_object_set_new(column, "nulls", json_integer(n_rows - n));
-    /* A number that JSON has no form for leaves its member out: json_object_set_new() refuses NULL. */
+    /*
+     * A number that JSON has no form for leaves its member out: json_object_set_new() refuses NULL.
+     */
     if (low && high) {
         json_object_set_new(column, "min", number ? number_of(low) : json_string(low));
         json_object_set_new(column, "max", number ? number_of(high) : json_string(high));
@@ -367,7 +443,8 @@ static void describe_value(json_t *column, enum plan_type type, const char *valu
         top = json_array();
         json_object_set_new(column, "top", top);
     }
-    json_object_set_new(column, "distinct", json_integer(json_integer_value(json_object_get(column, "distinct")) + 1));
+    json_object_set_new(column, "distinct",
+                        json_integer(json_integer_value(json_object_get(column, "distinct")) + 1));
     if (json_array_size(top) == CATALOG_TOP_VALUES)
         return;
     json_t *v = type == TYPE_INTEGER ? number_of(value) :
@@ -383,7 +460,8 @@ static void finish_column(json_t *column, enum plan_type type, bool repeats, boo
     json_int_t most = type == TYPE_TEXT ? NL_VALUES_PER_COLUMN : INTEGER_VALUES - 1;
     if (distinct > most || !repeats || (is_cut && distinct > 0)) {
         json_object_del(column, "distinct");
-        json_object_set_new(column, "distinct_more_than", json_integer(repeats ? MIN_OF(distinct - 1, most) : most));
+        json_object_set_new(column, "distinct_more_than",
+                            json_integer(repeats ? MIN_OF(distinct - 1, most) : most));
     }
     if ((type == TYPE_INTEGER && distinct > LISTED_INTEGERS) || !repeats)
         json_object_del(column, "top");
@@ -392,18 +470,23 @@ static void finish_column(json_t *column, enum plan_type type, bool repeats, boo
 static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
 {
     const json_t *rows = json_object_get(body, "rows");
-    json_t *columns = json_object_get(json_array_get(json_object_get(c->described, "tables"), c->table), "columns"), *row;
+    json_t *columns = json_object_get(
+               json_array_get(json_object_get(c->described, "tables"), c->table), "columns"),
+           *row;
     size_t i, n_columns = json_array_size(c->columns);
     int r = 0, t = (int)c->table;
     if (!json_is_array(rows))
-        return err_set(err, ERR_PROTOCOL, "the query about table '%s' gave no rows", c->tables[c->table]);
+        return err_set(err, ERR_PROTOCOL, "the query about table '%s' gave no rows",
+                       c->tables[c->table]);
     if (c->step == STEP_RANGES && !c->repeats)
         c->repeats = calloc(n_columns, sizeof(*c->repeats));
     if (c->step == STEP_RANGES && !c->repeats)
         return no_memory(err);
     json_array_foreach(rows, i, row) {
-        json_int_t at = json_integer_value(json_array_get(row, 0)), kind = json_integer_value(json_array_get(row, 1));
-        const char *v = json_string_value(json_array_get(row, 2)), *w = json_string_value(json_array_get(row, 3));
+        json_int_t at = json_integer_value(json_array_get(row, 0)),
+                   kind = json_integer_value(json_array_get(row, 1));
+        const char *v = json_string_value(json_array_get(row, 2)),
+                   *w = json_string_value(json_array_get(row, 3));
         long long n = json_integer_value(json_array_get(row, 5));
         if (at < 0 || at >= (json_int_t)n_columns || r < 0 || !json_is_array(row))
             continue;
@@ -414,7 +497,8 @@ static int feed_facts(struct catalog *c, const json_t *body, struct err *err)
                            json_string_value(json_array_get(row, 4)), n);
             if (c->step == STEP_RANGES)
                 c->repeats[at] = n <= PROBED_ROWS ||
-                                 (double)json_integer_value(json_array_get(row, 6)) < HARDLY_REPEATS * PROBED_ROWS;
+                                 (double)json_integer_value(json_array_get(row, 6)) <
+                                     HARDLY_REPEATS * PROBED_ROWS;
             if (v && w && (type == TYPE_DATE || type == TYPE_TIMESTAMP))
                 r = nl_schema_set_range(c->nl, t, (int)at, v, w, err);
             long long looked_at = MIN_OF(n, PROBED_ROWS);
@@ -450,7 +534,8 @@ static void take_relationships(struct catalog *c)
     size_t i;
     json_array_foreach(c->relationships, i, rel) {
         struct err why = ERR_INIT;
-        const char *from = json_string_value(json_object_get(rel, "from")), *to = json_string_value(json_object_get(rel, "to"));
+        const char *from = json_string_value(json_object_get(rel, "from")),
+                   *to = json_string_value(json_object_get(rel, "to"));
         int r = from && to ? nl_schema_add_relationship(c->nl, from, to, &why) :
                              err_set(&why, ERR_VALIDATION, "a relationship has no 'from' or 'to'");
         if (r >= 0)
@@ -623,11 +708,6 @@ const char *catalog_next_sql(const struct catalog *c, int64_t *ret_max_rows)
     return buf_cstr(&c->sql);
 }
 
-const char *catalog_dataset_id(const struct catalog *c)
-{
-    return c->dataset_id;
-}
-
 const struct nl_schema *catalog_schema(const struct catalog *c)
 {
     return c->nl;
@@ -643,7 +723,8 @@ const json_t *catalog_describe(const struct catalog *c)
     return c->described;
 }
 
-int catalog_compile(const struct catalog *c, const json_t *plan, struct buf *ret_sql, struct err *err)
+int catalog_compile(const struct catalog *c, const json_t *plan, struct buf *ret_sql,
+                    struct err *err)
 {
     auto_arena struct arena a;
     struct query_plan *parsed = NULL;
@@ -655,12 +736,13 @@ int catalog_compile(const struct catalog *c, const json_t *plan, struct buf *ret
     if (r < 0)
         return r;
     /*
-     * A limit that nobody asked for is only the size of the answer, which the run has too; without it rows that are equal in
-     * what they are ordered by keep the order of the file.
+     * A limit that nobody asked for is only the size of the answer, which the run has too; without
+     * it rows that are equal in what they are ordered by keep the order of the file.
      */
     static const char tail[] = "\nLIMIT 1000";
     size_t len = ret_sql->len - before;
-    if (parsed->limit == PLAN_LIMIT_MAX && len > sizeof(tail) && str_ends(buf_cstr(ret_sql), tail)) {
+    if (parsed->limit == PLAN_LIMIT_MAX && len > sizeof(tail) &&
+        str_ends(buf_cstr(ret_sql), tail)) {
         ret_sql->len -= sizeof(tail) - 1;
         ret_sql->data[ret_sql->len] = '\0';
     }

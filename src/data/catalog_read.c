@@ -4,20 +4,41 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "base/background.h"
 #include "base/macros.h"
+#include "net/loop.h"
+
+/* So many rows of answers are looked at in the loop; more are looked at in the background. */
+#define AT_ONCE_ROWS 1000
+
+struct feeding;
 
 struct catalog_reading {
     struct catalog_source source;
+    uv_loop_t *loop;
     struct catalog *catalog;
     struct lease *lease;
+    struct feeding *feeding; /* under way */
+    size_t n_rows;           /* of all answers */
     catalog_read_fn done;
     void *arg;
+};
+
+/* An answer that the catalog takes in; meanwhile nobody else looks at the catalog. */
+struct feeding {
+    struct catalog_reading *reading; /* NULL: it was stopped */
+    struct catalog *catalog;
+    json_t *body;
+    int status;
+    struct err err;
 };
 
 void catalog_read_stop(struct catalog_reading *r)
 {
     if (!r)
         return;
+    if (r->feeding)
+        r->feeding->reading = NULL;
     lease_release(r->lease);
     catalog_unref(r->catalog);
     free(r);
@@ -33,6 +54,59 @@ static void end(struct catalog_reading *r, const struct err *err)
 }
 
 static void ask(struct catalog_reading *r);
+
+static void fed(struct catalog_reading *r, int status, const struct err *err)
+{
+    if (status < 0)
+        end(r, err);
+    else
+        ask(r);
+}
+
+static void feed_work(void *arg)
+{
+    struct feeding *f = arg;
+    f->status = catalog_feed(f->catalog, f->body, &f->err);
+}
+
+static void feed_done(void *arg)
+{
+    struct feeding *f = arg;
+    struct catalog_reading *r = f->reading;
+    catalog_unref(f->catalog);
+    json_discard(f->body);
+    if (r) {
+        r->feeding = NULL;
+        fed(r, f->status, &f->err);
+    }
+    free(f);
+}
+
+/*
+ * The values of a table that has many take a while to index, the more so all of them at the end.
+ */
+static void feed(struct catalog_reading *r, json_t *body)
+{
+    struct err err = ERR_INIT;
+    r->n_rows += json_array_size(json_object_get(body, "rows")) +
+                 json_array_size(json_object_get(body, "columns"));
+    struct feeding *f = r->n_rows > AT_ONCE_ROWS ? malloc(sizeof(*f)) : NULL;
+    if (f) {
+        *f = (struct feeding){ .reading = r,
+                               .catalog = catalog_ref(r->catalog),
+                               .body = json_incref(body),
+                               .err = ERR_INIT };
+        if (loop_background(r->loop, feed_work, feed_done, f, &err) == 0) {
+            r->feeding = f;
+            return;
+        }
+        catalog_unref(f->catalog);
+        json_decref(f->body);
+        free(f);
+    }
+    int status = catalog_feed(r->catalog, body, &err);
+    fed(r, status, &err);
+}
 
 static void on_rows(struct lease *lease, struct run_result *result, const struct err *err,
                     void *arg)
@@ -52,15 +126,14 @@ static void on_rows(struct lease *lease, struct run_result *result, const struct
                     "looking at the data%s%s ended in %s%s%s", database ? " of " : "",
                     database ? database : "", verdict_name(result->verdict), message ? ": " : "",
                     message ? message : "");
-    } else {
-        n = catalog_feed(r->catalog, result->body, &why);
     }
+    auto_discard json_t *body = n == 0 ? json_incref(result->body) : NULL;
     if (result)
         run_result_finish(result);
     if (n < 0)
         end(r, &why);
     else
-        ask(r);
+        feed(r, body);
 }
 
 static void ask(struct catalog_reading *r)
@@ -110,7 +183,9 @@ int catalog_read(struct executor *ex, const struct catalog_source *source,
     struct catalog_reading *r = calloc(1, sizeof(*r));
     if (!r)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *r = (struct catalog_reading){ .source = *source, .done = done, .arg = arg };
+    *r = (struct catalog_reading){
+        .source = *source, .loop = executor_loop(ex), .done = done, .arg = arg
+    };
     struct sandbox_spec spec = { .kind = RUN_SQL,
                                  .dataset_id = source->dataset_id,
                                  .database = source->database,

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/fdio.h"
 #include "base/limits.h"
@@ -99,9 +100,12 @@ struct profiling {
     data_done_fn done;
     void *arg;
     bool again; /* the one that is profiled was begun a second time */
+    struct profiling *next, **prev;
+    struct profiling *followers; /* by their next: they want the same of the same file */
 };
 
 static void profile_next(void *arg);
+static void profile_end(struct profiling *p, const struct err *err);
 
 static void profile_path(const struct profiling *p, char ret[TABLE_PATH_SIZE])
 {
@@ -117,20 +121,57 @@ static int attach(struct profiling *p, json_t *profile, struct err *err)
     return file_set_profile(p->handle.file, profile, err);
 }
 
-static void profile_end(struct profiling *p, const struct err *err)
+static void profile_begin(struct profiling *p)
+{
+    p->next = p->room->profilings;
+    p->prev = &p->room->profilings;
+    if (p->next)
+        p->next->prev = &p->next;
+    p->room->profilings = p;
+}
+
+/* The first of those who waited looks whether there is something left to do, for the others too. */
+static void profile_pass_on(struct profiling *p)
+{
+    struct profiling *first = TAKE_PTR(p->followers);
+    struct err why = ERR_INIT;
+    if (!first)
+        return;
+    first->followers = TAKE_PTR(first->next);
+    profile_begin(first);
+    if (loop_defer(p->room->env.loop, profile_next, first, &why) < 0)
+        profile_end(first, &why);
+}
+
+/* Tells whoever waits; of one that is in no list. */
+static void profile_settle(struct profiling *p, const struct err *err)
 {
     lease_release(p->lease);
-    json_decref(p->profile);
+    json_discard(p->profile);
     if (p->done)
         p->done(err, p->arg);
     dataset_handle_release(&p->handle);
     free(p);
 }
 
+static void profile_leave(struct profiling *p)
+{
+    *p->prev = p->next;
+    if (p->next)
+        p->next->prev = p->prev;
+}
+
+static void profile_end(struct profiling *p, const struct err *err)
+{
+    profile_leave(p);
+    profile_pass_on(p);
+    profile_settle(p, err);
+}
+
 /* All tables of the file are profiled. */
 static int file_profiled(struct profiling *p, struct err *err)
 {
-    auto_json json_t *profile = TAKE_PTR(p->profile);
+    auto_discard json_t *profile = TAKE_PTR(p->profile);
     int r = attach(p, profile, err);
     auto_free char *text = r == 0 ? json_to_str(profile) : NULL;
     if (text) {
@@ -234,6 +275,18 @@ static bool profile_from_cache(struct profiling *p)
            json_parse(text.data, text.len, &profile, NULL) == 0 && attach(p, profile, NULL) == 0;
 }
 
+/*
+ * A server that ended before the profile was made. Should it fail, it is made when it is asked for.
+ */
+static void profile_once_more(struct data_room *room, const struct dataset_handle *h)
+{
+    struct err ignored = ERR_INIT;
+    if (!h->file || h->file->thread_id || h->file->profile_begun)
+        return;
+    h->file->profile_begun = true;
+    (void)data_profile(room, h, h->file->owner, NULL, NULL, &ignored);
+}
+
 /* An upload of before a restart: what was found out about it then is read with its first use. */
 static void attach_known_profile(struct data_room *room, const struct dataset_handle *h)
 {
@@ -241,17 +294,28 @@ static void attach_known_profile(struct data_room *room, const struct dataset_ha
     if (!dataset_handle_has_tables(h))
         return;
     for (; p.at < h->dataset->n_files; p.at++)
-        if (!h->dataset->files[p.at].profile)
-            (void)profile_from_cache(&p);
+        if (!h->dataset->files[p.at].profile && !profile_from_cache(&p))
+            profile_once_more(room, h);
+}
+
+static bool is_profiled(const struct dataset_file *f)
+{
+    return f->profile && !dataset_profile_is_partial(f->profile);
 }
 
 static void profile_next(void *arg)
 {
     struct profiling *p = arg;
     const struct dataset *d = p->handle.dataset;
+    struct err err = ERR_INIT;
+    if (p->handle.file && p->handle.file->deleting) {
+        err_set(&err, ERR_NOT_FOUND, "the file was deleted");
+        profile_end(p, &err);
+        return;
+    }
     if (!dataset_handle_has_tables(&p->handle))
         p->at = d->n_files;
-    while (p->at < d->n_files && (d->files[p->at].profile || profile_from_cache(p)))
+    while (p->at < d->n_files && (is_profiled(&d->files[p->at]) || profile_from_cache(p)))
         p->at++;
     if (p->at == d->n_files) {
         profile_end(p, NULL);
@@ -259,7 +323,6 @@ static void profile_next(void *arg)
     }
     struct sandbox_file file = dataset_handle_file(&p->handle, p->at);
     struct sandbox_spec spec = { .kind = RUN_SQL, .files = &file, .n_files = 1 };
-    struct err err = ERR_INIT;
     sandbox_limits_default(p->room->env.cfg, &spec.limits);
     spec.limits.memory_bytes = MAX_OF(spec.limits.memory_bytes,
                                       p->room->env.cfg->ingest_memory_bytes);
@@ -283,12 +346,40 @@ int data_profile(struct data_room *room, const struct dataset_handle *h, const c
     snprintf(p->owner, sizeof(p->owner), "%s", owner);
     p->done = done;
     p->arg = arg;
+    for (struct profiling *other = room->profilings; h->file && other; other = other->next) {
+        if (other->handle.file != h->file)
+            continue;
+        struct profiling **last = &other->followers;
+        while (*last)
+            last = &(*last)->next;
+        *last = p;
+        return 0;
+    }
     int r = loop_defer(room->env.loop, profile_next, p, err);
-    if (r < 0) {
+    if (r == 0) {
+        profile_begin(p);
+    } else {
         dataset_handle_release(&p->handle);
         free(p);
     }
     return r;
+}
+
+void data_profile_stop(struct data_room *room, const struct file_set *set, const struct err *why)
+{
+    struct profiling *p = room->profilings;
+    while (p && p->handle.file != set)
+        p = p->next;
+    if (!p || !p->lease) /* it has not begun yet, and looks first */
+        return;
+    struct profiling *followers = TAKE_PTR(p->followers);
+    profile_leave(p);
+    profile_settle(p, why);
+    while (followers) {
+        struct profiling *next = followers->next;
+        profile_settle(followers, why);
+        followers = next;
+    }
 }
 
 /* ---- the server's own sets ---- */

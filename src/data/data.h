@@ -58,6 +58,7 @@ struct data_room {
     struct loop_timer *reload_timer;
     struct file_sets *files;
     struct told *told;
+    struct profiling *profilings;        /* under way */
     struct database_sets *database_sets; /* NULL: there are no databases */
     bool stopping;
 };
@@ -97,6 +98,8 @@ struct sandbox_file dataset_handle_file(const struct dataset_handle *h, size_t i
 typedef void (*data_done_fn)(const struct err *err, void *arg);
 int data_profile(struct data_room *room, const struct dataset_handle *h, const char *owner,
                  data_done_fn done, void *arg, struct err *err);
+/* The file goes, or is about to have another table: whoever waits for its profile is told why. */
+void data_profile_stop(struct data_room *room, const struct file_set *set, const struct err *why);
 
 /*
  * Reads DATASETS_DIR again if that was not done just now; done comes later. False: it is fresh, or

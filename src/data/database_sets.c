@@ -94,13 +94,13 @@ static const char *type_word(const char *type)
     static const struct {
         const char *part, *word;
     } words[] = {
-        { "enum", "string" },        { "interval", "other" },      { "[]", "other" },
-        { "array(", "other" },       { "tuple(", "other" },        { "map(", "other" },
-        { "timestamp", "datetime" }, { "datetime", "datetime" },   { "int", "integer" },
-        { "serial", "integer" },     { "numeric", "float" },       { "decimal", "float" },
-        { "double", "float" },       { "real", "float" },          { "float", "float" },
-        { "bool", "boolean" },       { "date", "date" },           { "time", "time" },
-        { "char", "string" },        { "text", "string" },         { "clob", "string" },
+        { "enum", "string" },        { "interval", "other" },    { "[]", "other" },
+        { "array(", "other" },       { "tuple(", "other" },      { "map(", "other" },
+        { "timestamp", "datetime" }, { "datetime", "datetime" }, { "int", "integer" },
+        { "serial", "integer" },     { "numeric", "float" },     { "decimal", "float" },
+        { "double", "float" },       { "real", "float" },        { "float", "float" },
+        { "bool", "boolean" },       { "date", "date" },         { "time", "time" },
+        { "char", "string" },        { "text", "string" },       { "clob", "string" },
         { "uuid", "string" },        { "string", "string" },
     };
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)

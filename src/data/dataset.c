@@ -6,6 +6,7 @@
 #include <string.h>
 #include "base/macros.h"
 #include "base/str.h"
+#include "sandbox/pool/executor.h"
 
 #define PROFILE_MAX_COLUMNS 10000
 #define PROFILE_MAX_TOP 100
@@ -164,7 +165,7 @@ static bool is_scalar(const json_t *j)
     return j && !json_is_object(j) && !json_is_array(j);
 }
 
-static int check_profile_column(const json_t *column, struct err *err)
+static int check_profile_column(const json_t *column, bool partial, struct err *err)
 {
     json_t *top = json_object_get(column, "top"), *entry;
     size_t i;
@@ -172,8 +173,9 @@ static int check_profile_column(const json_t *column, struct err *err)
 
     if (r == 0)
         r = check_text(column, "type", err);
-    if (r == 0)
-        r = check_count(column, "nulls", err);
+    if (r < 0 || partial)
+        return r;
+    r = check_count(column, "nulls", err);
     if (r == 0)
         r = check_count(column, "distinct", err);
     if (r < 0)
@@ -194,7 +196,7 @@ static int check_profile_column(const json_t *column, struct err *err)
     return 0;
 }
 
-static int check_table_profile(const json_t *profile, struct err *err)
+static int check_table_profile(const json_t *profile, bool partial, struct err *err)
 {
     json_t *columns = json_object_get(profile, "columns"),
            *rows = json_object_get(profile, "sample_rows"), *j, *cell;
@@ -208,16 +210,18 @@ static int check_table_profile(const json_t *profile, struct err *err)
     r = check_count(profile, "row_count", err);
     if (r < 0)
         return r;
-    if (!json_is_array(columns) || json_array_size(columns) > PROFILE_MAX_COLUMNS)
+    if (!json_is_array(columns) || (!partial && json_array_size(columns) > PROFILE_MAX_COLUMNS))
         return err_set(err, ERR_VALIDATION, "profile: 'columns' must be an array of at most %d",
                        PROFILE_MAX_COLUMNS);
     json_array_foreach(columns, i, j) {
-        r = check_profile_column(j, err);
+        r = check_profile_column(j, partial, err);
         if (r < 0)
             return r;
     }
     if (json_object_get(profile, "report") && !json_is_object(json_object_get(profile, "report")))
         return err_set(err, ERR_VALIDATION, "profile: 'report' must be an object");
+    if (partial)
+        return 0;
     if (!json_is_array(rows) || json_array_size(rows) > PROFILE_MAX_SAMPLES)
         return err_set(err, ERR_VALIDATION, "profile: 'sample_rows' must be an array of at most %d",
                        PROFILE_MAX_SAMPLES);
@@ -238,7 +242,8 @@ int dataset_check_profile(const json_t *profile, struct err *err)
 {
     json_t *tables = json_object_get(profile, "tables"), *table;
     size_t i;
-    int r = check_table_profile(profile, err);
+    bool partial = dataset_profile_is_partial(profile);
+    int r = check_table_profile(profile, partial, err);
 
     if (r == 0 && tables && !json_is_array(tables))
         r = err_set(err, ERR_VALIDATION, "profile: 'tables' must be an array");
@@ -246,9 +251,43 @@ int dataset_check_profile(const json_t *profile, struct err *err)
         if (r == 0)
             r = check_text(table, "name", err);
         if (r == 0)
-            r = check_table_profile(table, err);
+            r = check_table_profile(table, partial, err);
     }
     return r;
+}
+
+bool dataset_profile_is_partial(const json_t *profile)
+{
+    return json_is_true(json_object_get(profile, "partial"));
+}
+
+static json_t *shape_of(const json_t *made)
+{
+    const json_t *types = json_object_get(made, "types");
+    json_t *shape = json_pack("{s:O, s:[], s:O*}", "row_count", json_object_get(made, "row_count"),
+                              "columns", "report", json_object_get(made, "report")),
+           *columns = json_object_get(shape, "columns"), *name;
+    size_t i;
+    json_array_foreach(json_object_get(made, "columns"), i, name)
+        json_array_append_new(
+            columns, json_pack("{s:O, s:O}", "name", name, "type", json_array_get(types, i)));
+    return shape;
+}
+
+json_t *dataset_shape(const struct lease_table *tables, size_t n)
+{
+    json_t *shape = n > 0 ? shape_of(tables[0].made) : NULL, *parts = n > 1 ? json_array() : NULL;
+    for (size_t i = 1; i < n; i++) {
+        json_t *part = shape_of(tables[i].made);
+        if (part)
+            json_object_set_new(part, "name", json_string(tables[i].suffix));
+        json_array_append_new(parts, part);
+    }
+    if (shape)
+        json_object_set_new(shape, "partial", json_true());
+    if (parts)
+        json_object_set_new(shape, "tables", parts);
+    return shape;
 }
 
 /* ---- JSON ---- */
@@ -333,7 +372,8 @@ static json_t *file_json(const struct dataset_file *f)
         json_text(f->name, strlen(f->name)), "path", json_text(f->path, strlen(f->path)), "table",
         f->table, "description", f->description, "row_count",
         f->row_count < 0 ? json_null() : json_integer(f->row_count), "size_bytes",
-        (json_int_t)f->size_bytes, "profiled", f->profile != NULL, "schema", file_schema(f),
+        (json_int_t)f->size_bytes, "profiled",
+        f->profile && !dataset_profile_is_partial(f->profile), "schema", file_schema(f),
         "sample_rows", samples ? json_incref(samples) : json_array());
     if (report)
         json_object_set(j, "report", report);

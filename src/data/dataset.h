@@ -33,7 +33,8 @@ struct dataset_file {
     dev_t device;
     ino_t inode;
     char sha256[HASH_HEX_SIZE]; /* of the contents: what ingested tables and profiles go by */
-    json_t *schema;  /* {column: {type, description, unit?, values?, nullable?}}; NULL when not declared */
+    /* {column: {type, description, unit?, values?, nullable?}}; NULL when not declared */
+    json_t *schema;
     json_t *profile; /* as sql_profile() writes it; NULL until attached */
 };
 
@@ -98,6 +99,15 @@ json_t *dataset_tables_json(const struct dataset *d);
  * which somebody's data was read.
  */
 int dataset_check_profile(const json_t *profile, struct err *err);
+
+/*
+ * What an ingest says about the tables of one file, in the form of a profile: columns have name and
+ * type, and nothing about their values. It stands until the table is profiled. NULL when out of
+ * memory.
+ */
+struct lease_table;
+json_t *dataset_shape(const struct lease_table *tables, size_t n);
+bool dataset_profile_is_partial(const json_t *profile);
 
 /*
  * "integer", "float", "string", "date", "datetime", "time", "boolean" or "other" for a type of

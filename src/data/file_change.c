@@ -48,7 +48,7 @@ static int set_name(struct file_set *set, const char *filename, struct err *err)
 }
 
 int file_set_rename(struct file_set *set, const char *name, data_done_fn done, void *arg,
-                      struct err *err)
+                    struct err *err)
 {
     const char *was = strrchr(set->filename, '.'), *is = strrchr(name, '.');
     if (set->status != FILE_READY)
@@ -106,8 +106,8 @@ static void reread_end(struct reread *rr, const struct err *err)
 {
     struct file_set *set = rr->set;
     log_info("upload.reread", LOG_STR("file_id", set->dataset.id), LOG_STR("owner", set->owner),
-             LOG_STR("status", err ? "failed" : "ready"),
-             LOG_INT("rows", set->file.row_count), LOG_INT("ms", clock_now_ms() - rr->begun_ms));
+             LOG_STR("status", err ? "failed" : "ready"), LOG_INT("rows", set->file.row_count),
+             LOG_INT("ms", clock_now_ms() - rr->begun_ms));
     rr->done(err, rr->arg);
     reread_free(rr);
 }
@@ -120,16 +120,13 @@ static bool same(const char *a, const char *b)
 /* The table that the file has with these options, if no other name of it is in use. */
 static void remove_table(const struct file_set *set, const char *options)
 {
-    struct sandbox_file file = { .name = set->file.name,
-                                 .path = set->file.full_path,
-                                 .options = options,
-                                 .is_beside = true };
-    void (*const names[])(const char *, const struct sandbox_file *, const char *, char *) = {
-        table_path, table_report_path, table_profile_path
+    struct sandbox_file file = {
+        .name = set->file.name, .path = set->file.full_path, .options = options, .is_beside = true
     };
+    void (*const names[])(const char *, const struct sandbox_file *, const char *,
+                          char *) = { table_path, table_report_path, table_profile_path };
     char path[TABLE_PATH_SIZE];
-    if (same(options, set->file.options) ||
-        (set->has_before && same(options, set->options_before)))
+    if (same(options, set->file.options) || (set->has_before && same(options, set->options_before)))
         return;
     for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
         names[i]("", &file, "", path);
@@ -191,6 +188,9 @@ void file_reread_settle(struct file_set *fresh, const struct err *err)
         r = err_set(&why, ERR_CONFLICT, "The upload was deleted while it was being read");
     }
     if (r == 0) {
+        struct err other = ERR_INIT;
+        err_set(&other, ERR_UNAVAILABLE, "the file was read in another way meanwhile; ask again");
+        data_profile_stop(set->all->room, set, &other); /* it is of the table that goes */
         swap(set, fresh);
         r = file_set_store(set, FILE_READY, NULL, STORE_PUT, on_stored, rr, &why);
         if (r == 0)
@@ -208,11 +208,11 @@ void file_reread_settle(struct file_set *fresh, const struct err *err)
 static struct file_set *create_fresh(struct file_set *set, const char *options)
 {
     struct file_facts facts = { .owner = set->owner,
-                                  .id = set->dataset.id,
-                                  .filename = set->filename,
-                                  .sha256 = set->file.sha256,
-                                  .created_at = set->created_at,
-                                  .size_bytes = set->file.size_bytes };
+                                .id = set->dataset.id,
+                                .filename = set->filename,
+                                .sha256 = set->file.sha256,
+                                .created_at = set->created_at,
+                                .size_bytes = set->file.size_bytes };
     struct file_set *fresh = file_set_create(set->all, &facts);
     if (!fresh)
         return NULL;
@@ -224,7 +224,7 @@ static struct file_set *create_fresh(struct file_set *set, const char *options)
 }
 
 int file_set_reread(struct file_set *set, const json_t *options, data_done_fn done, void *arg,
-                      struct err *err)
+                    struct err *err)
 {
     auto_free char *text = NULL;
     if (set->status != FILE_READY)
@@ -246,10 +246,9 @@ int file_set_reread(struct file_set *set, const json_t *options, data_done_fn do
     struct reread *rr = calloc(1, sizeof(*rr));
     if (!rr)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *rr = (struct reread){ .set = file_set_ref(set),
-                           .arg = arg,
-                           .begun_ms = clock_now_ms(),
-                           .err = ERR_INIT };
+    *rr = (struct reread){
+        .set = file_set_ref(set), .arg = arg, .begun_ms = clock_now_ms(), .err = ERR_INIT
+    };
     set->reread_by = rr;
     rr->fresh = create_fresh(set, kept);
     r = rr->fresh ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");

@@ -326,9 +326,7 @@ int file_set_delete(struct file_set *set, data_done_fn done, void *arg, struct e
     struct deletion *del = calloc(1, sizeof(*del));
     if (!del)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *del = (struct deletion){
-        .set = file_set_ref(set), .done = done, .arg = arg, .err = ERR_INIT
-    };
+    *del = (struct deletion){ .set = file_set_ref(set), .done = done, .arg = arg, .err = ERR_INIT };
     set->deleting = true;
     int r = loop_work(set->all->loop, mark_work, mark_done, del, err);
     if (r < 0) {
@@ -339,6 +337,10 @@ int file_set_delete(struct file_set *set, data_done_fn done, void *arg, struct e
     }
     if (set->thread)
         data_thread_leave(set);
+    struct err gone = ERR_INIT;
+    err_set(&gone, ERR_NOT_FOUND, "the file was deleted");
+    if (set->all->room)
+        data_profile_stop(set->all->room, set, &gone);
     return 0;
 }
 
@@ -412,8 +414,7 @@ static void note_lost(struct file_set *set, const struct upload *u, struct err *
         (void)file_put_off(set->all, u->file_id, u->owner, err);
 }
 
-static int load_one(struct file_sets *all, const struct upload *u, const char *now,
-                    struct err *err)
+static int load_one(struct file_sets *all, const struct upload *u, const char *now, struct err *err)
 {
     char mark[PATH_MAX + 16];
     struct file_facts facts = { .owner = u->owner,

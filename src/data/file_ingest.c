@@ -1,7 +1,8 @@
 /*
  * From a whole file to a table that can be asked about: the file gets its name (worker pool) → a
- * lease of a sandbox, which waits for a place and ingests what is new → the table is profiled → the
- * outcome is stored → whoever waits is told.
+ * lease of a sandbox, which waits for a place and ingests what is new → the outcome is stored →
+ * whoever waits is told → an upload is profiled. A file that is read again is profiled before its
+ * outcome is told.
  */
 
 #include <errno.h>
@@ -9,14 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "base/background.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "base/text_name.h"
 #include "data/file_sets.h"
 
-#define INGEST_SHARE 0.9 /* of the progress; the profile is the rest */
+#define INGEST_SHARE 0.9 /* of the progress; storing it is the rest */
 #define NOTE_MAX 399
-#define TRIES_MAX 7      /* a second, then twice as long each time: a minute in all */
+#define TRIES_MAX 7 /* a second, then twice as long each time: a minute in all */
 
 enum job_state { JOB_NAMING, JOB_INGESTING, JOB_WAITING, JOB_PROFILING, JOB_STORING };
 
@@ -55,6 +58,28 @@ static void job_end(struct ingest_job *job)
     job_free(job);
 }
 
+/* ---- the profile that follows ---- */
+
+static void on_late_profile(const struct err *err, void *arg)
+{
+    struct file_set *set = arg;
+    if (err && err->code != ERR_NOT_FOUND) /* it is tried again when somebody asks for it */
+        log_warn("upload.profile", LOG_STR("file_id", set->dataset.id),
+                 LOG_STR("error", err->message));
+    if (!err && !set->deleting)
+        file_set_count(set);
+    file_set_unref(set);
+}
+
+static void profile_later(struct file_set *set)
+{
+    struct dataset_handle h = { .dataset = &set->dataset, .file = set };
+    struct err why = ERR_INIT;
+    set->profile_begun = true;
+    if (data_profile(set->all->room, &h, set->owner, on_late_profile, file_set_ref(set), &why) < 0)
+        file_set_unref(set);
+}
+
 /* ---- the outcome ---- */
 
 static void on_stored(const struct err *err, int64_t value, void *arg)
@@ -74,6 +99,8 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
              LOG_INT("bytes", set->file.size_bytes), LOG_INT("rows", set->file.row_count),
              LOG_INT("ms", clock_now_ms() - job->begun_ms));
     file_set_settle(set, job->err.code ? &job->err : NULL);
+    if (!job->err.code && !set->raw && !set->thread_id && !set->deleting)
+        profile_later(set);
     job_end(job);
 }
 
@@ -126,8 +153,7 @@ static bool is_tried_again(struct ingest_job *job, const struct err *err)
         passes = passes || err->code == passing[i];
     if (!passes || job->state == JOB_NAMING || set->watchers || set->reread || set->deleting ||
         ++job->tries >= TRIES_MAX ||
-        loop_after(set->all->loop, 500u << job->tries, try_again, job, &job->again, &ignored) <
-            0)
+        loop_after(set->all->loop, 500u << job->tries, try_again, job, &job->again, &ignored) < 0)
         return false;
     job->state = JOB_WAITING;
     log_warn("upload.again", LOG_STR("file_id", set->dataset.id), LOG_STR("error", err->message));
@@ -160,7 +186,7 @@ static void finish(struct ingest_job *job, const struct err *err)
         return;
     }
     if (file_set_store(set, err ? FILE_FAILED : FILE_READY, err ? &job->err : NULL, STORE_PUT,
-                         on_stored, job, &why) < 0)
+                       on_stored, job, &why) < 0)
         on_stored(&why, 0, job);
 }
 
@@ -183,7 +209,7 @@ static void finish_raw(struct ingest_job *job, const struct err *err)
 {
     struct file_set *set = job->set;
     struct err why = ERR_INIT;
-    if (set->thread_id && err) {
+    if (err && file_is_tabular(set->file.name)) {
         why = *err;
         file_reword(&why, set->file.name);
         why.message[str_utf8_cut(why.message, strlen(why.message), NOTE_MAX)] = '\0';
@@ -195,14 +221,10 @@ static void finish_raw(struct ingest_job *job, const struct err *err)
     finish(job, NULL);
 }
 
-static void on_profiled(const struct err *err, void *arg)
+/* Its rows and columns are known. */
+static void settle_table(struct ingest_job *job, const struct err *err)
 {
-    struct ingest_job *job = arg;
     struct err why = ERR_INIT;
-    if (job->cancelled) {
-        job_free(job);
-        return;
-    }
     if (!err && job->set->file.row_count == 0) {
         err_set(&why, ERR_VALIDATION,
                 is_csv(job->set->file.name) ? "CSV has no data rows" : "The file has no data rows");
@@ -212,6 +234,30 @@ static void on_profiled(const struct err *err, void *arg)
         finish_raw(job, err);
     else
         finish(job, err);
+}
+
+static void on_profiled(const struct err *err, void *arg)
+{
+    struct ingest_job *job = arg;
+    if (job->cancelled)
+        job_free(job);
+    else
+        settle_table(job, err);
+}
+
+/* What the ingest says about the tables is enough to answer. */
+static void take_shape(struct ingest_job *job, struct lease *lease)
+{
+    struct err why = ERR_INIT;
+    size_t n;
+    const struct lease_table *tables = lease_tables(lease, &n);
+    auto_discard json_t *shape = dataset_shape(tables, n);
+    int r = shape ? file_set_profile(job->set, shape, &why) :
+                    err_set(&why, ERR_NO_MEMORY, "out of memory");
+    lease_release(lease);
+    job->set->progress = MAX_OF(job->set->progress, INGEST_SHARE);
+    file_set_notify(job->set);
+    settle_table(job, r < 0 ? &why : NULL);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -237,6 +283,10 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
             finish_raw(job, err);
         else
             finish(job, err);
+        return;
+    }
+    if (!set->thread_id && !set->reread) {
+        take_shape(job, lease);
         return;
     }
     lease_release(lease);
@@ -312,7 +362,7 @@ bool file_may_be_table(const struct file_set *set)
     const char *name = set->file.name, *dot = strrchr(name, '.');
     if (file_is_output(name))
         return false;
-    return file_is_tabular(name) || (!set->thread_id && (!dot || !dot[1]));
+    return file_is_tabular(name) || is_text_name(name) || (!set->thread_id && (!dot || !dot[1]));
 }
 
 static void naming_done(void *arg)

@@ -38,10 +38,10 @@ void file_table_name(const char *name, char ret[DATASET_TABLE_MAX])
 
 bool file_is_tabular(const char *name)
 {
-    static const char *const text[] = { ".csv", ".tsv", ".json", ".ndjson", ".jsonl" },
-                             *const other[] = { ".parquet", ".xlsx",   ".xlsm", ".xls",
-                                                ".ods",     ".zip",    ".db",   ".db3",
-                                                ".sqlite",  ".sqlite3", ".duckdb" };
+    static const char
+        *const text[] = { ".csv", ".tsv", ".tab", ".psv", ".json", ".ndjson", ".jsonl" },
+               *const other[] = { ".parquet", ".xlsx", ".xlsm",   ".xls",     ".ods",   ".zip",
+                                  ".db",      ".db3",  ".sqlite", ".sqlite3", ".duckdb" };
     size_t n = strlen(name);
     size_t packed = n > 3 && str_ieq(name + n - 3, ".gz")  ? 3 :
                     n > 4 && str_ieq(name + n - 4, ".zst") ? 4 :
@@ -81,7 +81,7 @@ void file_part_dir(const struct file_sets *all, const char *owner, const char *i
     char safe[128];
     dataset_safe_name(owner, "owner", false, safe,
                       sizeof(safe)); /* two owners may share it: ids do not repeat */
-    if (of_thread) /* which one may be said behind the file */
+    if (of_thread)                   /* which one may be said behind the file */
         snprintf(ret, PATH_MAX, "%.3800s/.uploading/%.32s", all->threads_root, id);
     else
         snprintf(ret, PATH_MAX, "%.3900s/%s/%.32s", all->uploads_root, safe, id);
@@ -258,6 +258,11 @@ int file_set_profile(struct file_set *set, json_t *profile, struct err *err)
     json_t *names = column_names(profile);
     if (!names)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
+    if (json_array_size(names) < json_array_size(set->columns) &&
+        dataset_profile_is_partial(set->file.profile)) {
+        json_decref(names); /* a profile leaves out columns of a wide table, its ingest does not */
+        names = json_incref(set->columns);
+    }
     json_incref(profile);
     json_decref(set->file.profile);
     set->file.profile = profile;
@@ -312,6 +317,12 @@ static void add_options(const struct file_set *set, json_t *j)
         json_object_set_new(j, "options", options);
 }
 
+static void add_note(const struct file_set *set, json_t *j)
+{
+    if (set->status == FILE_READY && set->note)
+        json_object_set_new(j, "note", json_text(set->note, strlen(set->note)));
+}
+
 json_t *file_set_item(const struct file_set *set)
 {
     bool failed = set->status == FILE_FAILED, has_table = !failed && !set->raw;
@@ -322,11 +333,12 @@ json_t *file_set_item(const struct file_set *set)
                             json_integer((json_int_t)json_array_size(set->columns)));
     json_t *j = json_pack("{s:s, s:o, s:s, s:s*, s:s, s:I, s:s, s:s*, s:s*, s:o}", "id",
                           set->dataset.id, "name", json_text(set->filename, strlen(set->filename)),
-                          "kind", set->thread_id ? "thread" : "upload", "thread_id",
-                          set->thread_id, "status", file_status_name(set->status), "size_bytes",
+                          "kind", set->thread_id ? "thread" : "upload", "thread_id", set->thread_id,
+                          "status", file_status_name(set->status), "size_bytes",
                           (json_int_t)set->file.size_bytes, "created_at", set->created_at,
                           "expires_at", *set->expires_at ? set->expires_at : NULL, "error",
                           failed ? set->error.message : NULL, "tables", tables);
+    add_note(set, j);
     add_options(set, j);
     return j;
 }
@@ -339,10 +351,10 @@ static json_t *other_tables(const struct file_set *set)
     while (dataset_next_table(&set->dataset, &t)) {
         json_t *columns = t.part ? column_names(t.file.profile) : NULL;
         if (columns)
-            json_array_append_new(list, json_pack("{s:s, s:I, s:o, s:O*}", "table", t.file.table,
-                                                  "rows", (json_int_t)t.file.row_count, "columns",
-                                                  columns, "report",
-                                                  json_object_get(t.file.profile, "report")));
+            json_array_append_new(list,
+                                  json_pack("{s:s, s:I, s:o, s:O*}", "table", t.file.table, "rows",
+                                            (json_int_t)t.file.row_count, "columns", columns,
+                                            "report", json_object_get(t.file.profile, "report")));
     }
     return list;
 }
@@ -350,6 +362,10 @@ static json_t *other_tables(const struct file_set *set)
 void file_set_report(const struct file_set *set, json_t *answer)
 {
     json_t *report = json_object_get(set->file.profile, "report");
+    if (!set->raw)
+        json_object_set_new(
+            answer, "profiled",
+            json_boolean(set->file.profile && !dataset_profile_is_partial(set->file.profile)));
     if (report)
         json_object_set(answer, "report", report);
     if (report && json_object_get(set->file.profile, "tables"))
@@ -370,6 +386,7 @@ json_t *file_set_json(const struct file_set *set)
         "created_at", set->created_at, "expires_at", *set->expires_at ? set->expires_at : NULL);
     if (!failed)
         file_set_report(set, j);
+    add_note(set, j);
     add_options(set, j);
     return j;
 }

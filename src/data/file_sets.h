@@ -30,7 +30,7 @@
 #define FILE_NAME_SIZE 256
 #define UPLOADS_PER_OWNER 10000
 #define FILE_PART ".part"
-#define FILE_DELETED ".deleted" /* in its directory: it is being deleted */
+#define FILE_DELETED ".deleted"                 /* in its directory: it is being deleted */
 #define FILE_FAILED_TTL_MS (24 * 3600 * 1000LL) /* how long the reason of a failure can be asked */
 #define OUTPUTS_DIR "outputs/" /* names of what code saved to /data/outputs begin so */
 
@@ -73,10 +73,11 @@ struct file_set {
     double progress;
     json_t *columns;  /* names; NULL until they are known */
     struct err error; /* of a failed one; the code says whose fault it was */
-    const char *note; /* of a thread's: why it is raw though its name promised a table; NULL */
+    const char *note; /* why it is raw though its name promised a table; NULL */
     char created_at[CLOCK_ISO_SIZE], expires_at[CLOCK_ISO_SIZE]; /* expires_at "": never */
     bool raw; /* it is no table; its row_count is -1 */
     bool listed, deleting, remove_files;
+    bool profile_begun;         /* by this server, without being asked */
     struct reread *reread;      /* this one stands for another while that is read again */
     struct reread *reread_by;   /* it is being read again */
     const char *options_before; /* whose table is still there; NULL: of none */
@@ -98,9 +99,9 @@ struct file_sets {
     struct file_use *uses;
     struct ingest_job *jobs;
     struct loop_timer *sweep;
-    bool has_put_off; /* work that the next start has to do */
+    bool has_put_off;                          /* work that the next start has to do */
     struct data_thread *threads[FILE_BUCKETS]; /* threads.c */
-    struct receiver *held; /* receive.h */
+    struct receiver *held;                     /* receive.h */
     struct cleared_thread *cleared;
     size_t n_cleared;
 };
@@ -159,7 +160,7 @@ void file_set_notify(struct file_set *set);
 
 /* As GET /uploads shows it. */
 json_t *file_set_json(const struct file_set *set);
-/* Adds `report`, and `tables` if the file has more than one. */
+/* Adds `profiled`, `report`, and `tables` if the file has more than one. */
 void file_set_report(const struct file_set *set, json_t *answer);
 /* {id, name, kind, …}, as GET /data shows it. */
 json_t *file_set_item(const struct file_set *set);
@@ -188,7 +189,7 @@ int file_put_off(struct file_sets *all, const char *id, const char *owner, const
 int file_ingest(struct file_set *set, struct err *err); /* `processing` until it is settled */
 void file_ingest_cancel(struct file_set *set);
 void file_ingest_close(struct file_sets *all);
-bool file_may_be_table(const struct file_set *set); /* it is tried */
+bool file_may_be_table(const struct file_set *set);  /* it is tried */
 void file_reword(struct err *err, const char *name); /* why it failed, for whoever sent the file */
 
 /* ---- file_options.c ---- */

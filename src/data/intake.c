@@ -1,9 +1,11 @@
 /*
  * Files on their way in.
  *
- * Theory of operation. The multipart parser hands pieces of the body on; they are copied into chunks, which wait in a list. As soon as the
- * worker pool is free for this request it takes the whole list: opens, writes, hashes, syncs. While it is at work the next list fills up;
- * when that is full too the parser is paused, and with it the client, so a request never holds more than two lists.
+ * Theory of operation. The multipart parser hands pieces of the body on; they are copied into
+ * chunks, which wait in a list. As soon as the worker pool is free for this request it takes the
+ * whole list: opens, writes, hashes, syncs. While it is at work the next list fills up; when that
+ * is full too the parser is paused, and with it the client, so a request never holds more than two
+ * lists.
  */
 
 #include "data/intake.h"
@@ -77,13 +79,19 @@ static int open_file(struct intake_file *f, struct err *err)
 {
     char path[PATH_MAX + INTAKE_NAME_SIZE];
     int r = -1;
-    /* Another request of this owner may just have removed the directory above because it was empty: then once more. */
+    /*
+     * Another request of this owner may just have removed the directory above because it was empty:
+     * then once more.
+     */
     for (int tries = 0; tries < 3 && r < 0; tries++)
         r = fd_mkdir_p(f->dir, 0700, err);
     if (r < 0)
         return r;
     snprintf(path, sizeof(path), "%s/%s", f->dir, f->name);
-    /* Readable for all below a directory that is not: kernels run as another user and get the file by a mount. */
+    /*
+     * Readable for all below a directory that is not: kernels run as another user and get the file
+     * by a mount.
+     */
     f->fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
     if (f->fd < 0)
         return err_errno(err, ERR_IO, errno, "storing '%s'", f->filename);
@@ -234,7 +242,8 @@ static int begin_part(void *arg, const struct multipart_part *part, struct err *
     snprintf(in->field_name, sizeof(in->field_name), "%s", part->name);
     if (!part->filename) {
         if (str_eq(part->name, "files") || str_eq(part->name, "files[]"))
-            return err_set(err, ERR_VALIDATION, "the part '%s' is no file: it has no filename", part->name);
+            return err_set(err, ERR_VALIDATION, "the part '%s' is no file: it has no filename",
+                           part->name);
         return 0;
     }
     struct intake_file *f = NULL;
@@ -313,7 +322,8 @@ static void interrupted(void *data)
     intake_abort(data);
 }
 
-int intake_start(struct intake *in, struct http_request *req, size_t max_parts, const struct intake_user *user, struct err *err)
+int intake_start(struct intake *in, struct http_request *req, size_t max_parts,
+                 const struct intake_user *user, struct err *err)
 {
     static const struct multipart_handler handler = { begin_part, part_data, end_part };
     in->user = user;
@@ -324,7 +334,8 @@ int intake_start(struct intake *in, struct http_request *req, size_t max_parts, 
     in->err = in->work_err = (struct err)ERR_INIT;
     buf_init(&in->field, FIELD_MAX + 1);
     snprintf(in->owner, sizeof(in->owner), "%s", http_owner(req));
-    int r = multipart_create(http_header(req, "Content-Type"), max_parts, &handler, in, &in->parser, err);
+    int r = multipart_create(http_header(req, "Content-Type"), max_parts, &handler, in, &in->parser,
+                             err);
     if (r == 0)
         http_set_data(req, in, interrupted);
     return r;

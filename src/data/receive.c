@@ -134,10 +134,9 @@ static int begin_file(struct intake *in, const struct multipart_part *part,
     bool for_thread = rx->terms.for_thread;
     char shown[STR_SHOWN_SIZE];
     if (!str_eq(part->name, "files") && !(for_thread && str_eq(part->name, "files[]")))
-        return err_set(err, ERR_VALIDATION,
-                       "a file came in the field '%s'; files go into the field '%s'",
-                       str_show(part->name, strlen(part->name), shown, sizeof(shown)),
-                       field_name(for_thread));
+        return err_set(
+            err, ERR_VALIDATION, "a file came in the field '%s'; files go into the field '%s'",
+            str_show(part->name, strlen(part->name), shown, sizeof(shown)), field_name(for_thread));
     int r = check_number(rx, err);
     if (r < 0)
         return r;

@@ -37,10 +37,10 @@ struct receiver {
     struct file_sets *all;
     struct file_use *use;
     int64_t counted_bytes;
-    json_t *options;            /* how all of them are to be read */
-    struct data_thread *thread; /* pinned; NULL until the form has named it */
-    size_t n_open;              /* records, then ingests, that are still awaited */
-    struct err err;             /* of a thread's: the first */
+    json_t *options;               /* how all of them are to be read */
+    struct data_thread *thread;    /* pinned; NULL until the form has named it */
+    size_t n_open;                 /* records, then ingests, that are still awaited */
+    struct err err;                /* of a thread's: the first */
     struct receiver *next, **prev; /* of those whose chat is to call back */
 };
 

@@ -348,11 +348,11 @@ static int read_members(struct registry *r, const json_t *entry, struct dataset 
 int registry_read_entry(struct registry *r, const json_t *entry, struct dataset **ret,
                         struct err *err)
 {
-    static const char *const keys[] = { "id",         "name",         "description",
-                                        "domain",     "version_hash", "row_count",
-                                        "size_bytes", "files",        "relationships",
-                                        "prompts",    "tags",         "notes",
-                                        "metrics",    NULL };
+    static const char *const keys[] = {
+        "id",         "name",  "description",   "domain",  "version_hash", "row_count",
+        "size_bytes", "files", "relationships", "prompts", "tags",         "notes",
+        "metrics",    NULL
+    };
     char shown[STR_SHOWN_SIZE];
     struct dataset *d = registry_alloc(r, sizeof(*d), err);
     int n;

@@ -348,7 +348,7 @@ bool data_thread_forget(struct data_room *room, const char *owner, const char *i
 static struct cleared_thread {
     char owner[64], id[THREAD_ID_MAX + 1];
     int64_t at_ms;
-} *cleared_place(struct file_sets *all, const char *owner, const char *id)
+} * cleared_place(struct file_sets *all, const char *owner, const char *id)
 {
     for (size_t i = 0; i < all->n_cleared; i++)
         if (str_eq(all->cleared[i].id, id) && str_eq(all->cleared[i].owner, owner))
@@ -400,14 +400,13 @@ static int link_files(const char *from_dir, const char *to_dir, struct err *err)
     int r = fd_mkdir_p(to_dir, 0700, err);
     DIR *from = r == 0 ? opendir(from_dir) : NULL;
     auto_close int to = from ? open(to_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-    auto_close int part = to < 0 ? -1 :
-                                   openat(to, FILE_PART, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    auto_close int part = to < 0 ? -1 : openat(to, FILE_PART, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     struct stat st;
     if (r == 0 && part < 0)
         r = err_errno(err, ERR_IO, errno, "opening the files of a thread");
     for (struct dirent *e; r == 0 && (e = readdir(from));)
-        if (fstatat(dirfd(from), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-            S_ISREG(st.st_mode) && linkat(dirfd(from), e->d_name, to, e->d_name, 0) < 0)
+        if (fstatat(dirfd(from), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+            linkat(dirfd(from), e->d_name, to, e->d_name, 0) < 0)
             r = err_errno(err, ERR_IO, errno, "linking the files of a thread");
     if (r == 0 && fsync(to) < 0)
         r = err_errno(err, ERR_IO, errno, "linking the files of a thread");

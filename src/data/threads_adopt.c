@@ -98,8 +98,8 @@ int data_threads_adopt(struct file_sets *all, struct err *err)
         snprintf(owner_dir, sizeof(owner_dir), "%.3700s/%s", all->threads_root, o->d_name);
         threads = opendir(owner_dir);
         for (struct dirent *t; r == 0 && threads && (t = readdir(threads));) {
-            if (t->d_name[0] == '.' || (size_t)snprintf(dir, sizeof(dir), "%s/%s", owner_dir,
-                                                        t->d_name) >= sizeof(dir))
+            if (t->d_name[0] == '.' ||
+                (size_t)snprintf(dir, sizeof(dir), "%s/%s", owner_dir, t->d_name) >= sizeof(dir))
                 continue;
             r = adopt_thread(all, owner, t->d_name + (t->d_name[0] == '%'), dir, err);
         }

@@ -60,7 +60,8 @@ bool data_view_has_tables(const struct data_view *d)
 static bool table_taken(const struct data_view *d, const char *table)
 {
     for (size_t i = 0; i < d->n_files; i++)
-        if ((d->files[i].table && str_ieq(d->files[i].table, table)) || str_ieq(d->files[i].name, table))
+        if ((d->files[i].table && str_ieq(d->files[i].table, table)) ||
+            str_ieq(d->files[i].name, table))
             return true;
     return false;
 }
@@ -134,7 +135,9 @@ static void add_table_words(struct data_view *d, const json_t *about, const char
         const char *words = json_string_value(json_object_get(column, "description"));
         const char *unit = json_string_value(json_object_get(column, "unit"));
         if (words && *words)
-            json_object_set_new(columns, name, unit && *unit ? json_sprintf("%s (%s)", words, unit) : json_string(words));
+            json_object_set_new(columns, name,
+                                unit && *unit ? json_sprintf("%s (%s)", words, unit) :
+                                                json_string(words));
         else if (unit && *unit)
             json_object_set_new(columns, name, json_string(unit));
         if (json_object_get(column, "role"))
@@ -189,11 +192,13 @@ static int add_dataset(struct data_room *room, const char *owner, const char *id
                        struct held *held, struct data_view *d, struct err *err)
 {
     if (held->n == DATASETS_MAX)
-        return err_set(err, ERR_VALIDATION, "a thread takes at most %d datasets and uploads", DATASETS_MAX);
+        return err_set(err, ERR_VALIDATION, "a thread takes at most %d datasets and uploads",
+                       DATASETS_MAX);
     struct dataset_handle *h = &held->handles[held->n];
     int r = data_find(room, owner, id, h, err);
     if (r == -ERR_NOT_FOUND && is_upload)
-        return err_set(err, ERR_NOT_FOUND, "file_id '%.100s' not found. Upload a file first via POST /upload", id);
+        return err_set(err, ERR_NOT_FOUND,
+                       "file_id '%.100s' not found. Upload a file first via POST /upload", id);
     if (r < 0)
         return r;
     held->n++;
@@ -216,8 +221,10 @@ static int add_dataset(struct data_room *room, const char *owner, const char *id
     }
     add_words(d, words);
     for (size_t i = 0; i < h->dataset->n_relationships && r == 0; i++)
-        json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from", h->dataset->relationships[i].from, "to",
-                                                          h->dataset->relationships[i].to, "type", h->dataset->relationships[i].type));
+        json_array_append_new(d->relationships, json_pack("{s:s, s:s, s:s*}", "from",
+                                                          h->dataset->relationships[i].from, "to",
+                                                          h->dataset->relationships[i].to, "type",
+                                                          h->dataset->relationships[i].type));
     if (!d->dataset_id || h->database)
         d->dataset_id = arena_strdup(&d->arena, h->dataset->id);
     if (json_array_size(d->prompts) == 0)
@@ -312,9 +319,10 @@ int data_view_find(struct data_room *room, const char *owner, const char *thread
         char hash[HASH_HEX_SIZE];
         if (hash_bytes(ret->key, strlen(ret->key), hash, err) < 0)
             return -ERR_INTERNAL;
-        ret->version_hash = held->n == 1 && held->n_files == 0 && held->handles[0].dataset->version_hash[0]
-                                ? arena_strdup(&ret->arena, held->handles[0].dataset->version_hash)
-                                : arena_printf(&ret->arena, "sha256:%s", hash);
+        ret->version_hash = held->n == 1 && held->n_files == 0 &&
+                                    held->handles[0].dataset->version_hash[0] ?
+                                arena_strdup(&ret->arena, held->handles[0].dataset->version_hash) :
+                                arena_printf(&ret->arena, "sha256:%s", hash);
     }
     return r;
 }

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/clock.h"
 #include "base/id.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -31,6 +32,7 @@
 #define DESCRIPTION_MAX_BYTES (4u << 20)
 #define PROBE_TIMEOUT_MS 10000
 #define KILL_TIMEOUT_MS 2000
+#define KNOWN_MS 60000  /* then it is asked again what it is: it may have been replaced */
 #define FIRST_MODERN 20 /* version with bound parameters and types in front of binary rows */
 
 struct op {
@@ -42,7 +44,7 @@ struct op {
     struct buf sql, params; /* once the server is known */
     struct buf told;        /* of an error or a description */
     struct click_rows *rows;
-    bool describes;
+    bool is_modern, describes;
     char id[24];
     struct err failure; /* of the rows */
 };
@@ -65,7 +67,8 @@ struct clickhouse {
     /* The probe, and what it told. */
     struct client_request *probing;
     struct buf told;
-    bool is_known, is_modern, is_utc;
+    int64_t known_until_ms;
+    bool is_modern, is_utc;
     int readonly; /* of the role's profile: 0, or 2, which lets us set limits but not this */
     bool closing;
 };
@@ -104,8 +107,10 @@ static int start(struct clickhouse *c, const char *arguments, const char *sql, s
 }
 
 /* Words of our own: those of the client have the address. */
-static void unreachable(const struct clickhouse *c, const struct err *why, struct err *err)
+/* It may be another server that comes back. */
+static void unreachable(struct clickhouse *c, const struct err *why, struct err *err)
 {
+    c->known_until_ms = 0;
     const char *what = why->code == ERR_TIMEOUT  ? "it does not answer" :
                        why->code == ERR_PROTOCOL ? "it does not speak HTTP, or its certificate is "
                                                    "not trusted" :
@@ -321,7 +326,7 @@ static int ask(struct op *op, struct err *err)
     if (r == 0)
         r = buf_printf(&arguments, err, "&default_format=%s",
                        op->describes ? "TabSeparated" :
-                       c->is_modern  ? "RowBinaryWithNamesAndTypes" :
+                       op->is_modern ? "RowBinaryWithNamesAndTypes" :
                                        "RowBinary");
     if (r == 0)
         r = buf_append(&arguments, op->params.data, op->params.len, err);
@@ -342,16 +347,17 @@ static int ask(struct op *op, struct err *err)
 static int begin_asking(struct op *op, struct err *err)
 {
     struct clickhouse *c = op->click;
-    int r = click_statement_make(&op->text, op->q->params, c->is_modern, &op->sql, &op->params,
+    op->is_modern = c->is_modern;
+    int r = click_statement_make(&op->text, op->q->params, op->is_modern, &op->sql, &op->params,
                                  err);
     if (r < 0)
         return r;
     op->rows = click_rows_create(&op->q->result, c->is_utc);
     if (!op->rows)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    if (c->is_modern && !op->verdict.writes)
+    if (op->is_modern && !op->verdict.writes)
         click_rows_expect_head(op->rows);
-    op->describes = !c->is_modern && !op->verdict.writes;
+    op->describes = !op->is_modern && !op->verdict.writes;
     return ask(op, err);
 }
 
@@ -392,7 +398,7 @@ static int take_probe(struct clickhouse *c, struct err *err)
                        "the role of '%s' may not set limits for its queries: its profile has "
                        "readonly = 1; give it readonly = 2",
                        c->base.entry->name);
-    c->is_known = true;
+    c->known_until_ms = clock_now_ms() + KNOWN_MS;
     return 0;
 }
 
@@ -430,7 +436,8 @@ static void probe(struct clickhouse *c)
 
 static void advance(struct clickhouse *c)
 {
-    while (c->n_waiting > 0 && !c->closing && c->is_known &&
+    bool is_known = clock_now_ms() < c->known_until_ms;
+    while (c->n_waiting > 0 && !c->closing && is_known &&
            (long long)c->n_running < db_connections_max(&c->base)) {
         struct err err = ERR_INIT;
         struct op *op = c->waiting[0];
@@ -442,7 +449,7 @@ static void advance(struct clickhouse *c)
         if (begin_asking(op, &err) < 0)
             op_end(op, &err);
     }
-    if (c->n_waiting > 0 && !c->closing && !c->is_known)
+    if (c->n_waiting > 0 && !c->closing && !is_known)
         probe(c);
 }
 

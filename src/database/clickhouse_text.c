@@ -58,6 +58,8 @@ static const char *const refused[] = {
     "demangle",
     "modelevaluate",
     "generateserialid",
+    "reversednsquery",
+    "logtrace",
     "prometheus*",
 };
 
@@ -147,30 +149,63 @@ static int check_word(const struct sql_text *t, size_t i, struct err *err)
 
 #define PARENTHESES_MAX 512
 
+/* What a list inside of some parentheses is of: where a call in it is one of a table function. */
+struct list {
+    bool own_from; /* FROM belongs to a function */
+    bool tables;   /* behind FROM and JOIN */
+    bool arrays;   /* behind ARRAY JOIN, where tables might be */
+};
+
+/* The word at i may begin or end a list of tables. */
+static void follow_list(const struct sql_text *t, size_t i, struct list *l)
+{
+    if (is_word(t, i, "from") && !l->own_from)
+        *l = (struct list){ .tables = true };
+    else if (is_word(t, i, "join"))
+        l->arrays = i > 0 && is_word(t, i - 1, "array");
+    else if (is_word(t, i,
+                     "with select where prewhere group having order limit offset window "
+                     "qualify union except intersect settings format into"))
+        l->tables = l->arrays = false;
+}
+
+/* Whether a table is expected behind this token. */
+static bool expects_table(const struct sql_text *t, size_t i, const struct list *l)
+{
+    return l->tables && !l->arrays && (is_word(t, i, "from join") || sql_is_mark(t, i, ','));
+}
+
 static int check_rest(const struct sql_text *t, size_t from, struct err *err)
 {
-    bool own_from[PARENTHESES_MAX] = { false }; /* FROM belongs to a function */
+    struct list lists[PARENTHESES_MAX] = { { .tables = false } };
     size_t depth = 0;
+    bool is_table = false;
     for (size_t i = from; i < t->n; i++) {
         int r = check_word(t, i, err);
         if (r < 0)
             return r;
+        bool expected = is_table;
+        is_table = false;
         if (sql_is_mark(t, i, '(')) {
             if (++depth >= PARENTHESES_MAX)
                 return err_set(err, ERR_FORBIDDEN, "parentheses nest deeper than %d",
                                PARENTHESES_MAX);
-            own_from[depth] = i > 0 && is_word(t, i - 1, from_inside);
-        } else if (sql_is_mark(t, i, ')') && depth > 0) {
-            depth--;
+            lists[depth] = (struct list){ .own_from = i > 0 && is_word(t, i - 1, from_inside),
+                                          .tables = expected };
+            is_table = expected; /* a table in parentheses, or a SELECT */
+            continue;
         }
-        if (!sql_is_name(t, i) || !sql_is_mark(t, i + 1, '('))
+        if (sql_is_mark(t, i, ')')) {
+            depth -= depth > 0;
+            continue;
+        }
+        follow_list(t, i, &lists[depth]);
+        is_table = expects_table(t, i, &lists[depth]);
+        if (!sql_is_name(t, i) || !sql_is_mark(t, i + 1, '(') ||
+            is_word(t, i, "select in and or not on where using values"))
             continue;
         /* database.function() is no function, and a column or table cannot be called. */
-        bool is_table = i > 0 && ((is_word(t, i - 1, "from") && !own_from[depth]) ||
-                                  is_word(t, i - 1, "join"));
-        if (is_word(t, i, "select in and or not on where using values"))
-            continue;
-        r = check_call(t, i, is_table, err);
+        r = check_call(t, i, expected, err);
         if (r < 0)
             return r;
     }

@@ -30,7 +30,7 @@ struct databases {
 };
 
 static const struct database_ops *const kinds[] = { &database_postgres_ops, &database_sqlite_ops,
-                                                   &database_clickhouse_ops };
+                                                    &database_clickhouse_ops };
 
 uv_loop_t *databases_loop(const struct databases *d)
 {

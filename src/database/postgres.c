@@ -269,10 +269,24 @@ static const char operators_sql[] =
     "SELECT coalesce(string_agg(DISTINCT o.oprname, ' '), '') FROM pg_catalog.pg_operator o "
     "JOIN pg_catalog.pg_proc p ON p.oid = o.oprcode WHERE p.provolatile = 'v'";
 
+/*
+ * Types that a value is made of by a volatile function: by a cast, or by the check of a domain,
+ * also one inside of another domain or of a composite type. Row types of tables are left out,
+ * because they are named as their tables.
+ */
 static const char casts_sql[] =
-    "SELECT coalesce(string_agg(DISTINCT t.typname, ' '), '') FROM pg_catalog.pg_cast c "
-    "JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc "
-    "JOIN pg_catalog.pg_type t ON t.oid = c.casttarget WHERE p.provolatile = 'v'";
+    "WITH RECURSIVE checked (oid) AS ("
+    "SELECT k.contypid FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_depend d "
+    "ON d.classid = 'pg_catalog.pg_constraint'::regclass AND d.objid = k.oid "
+    "AND d.refclassid = 'pg_catalog.pg_proc'::regclass "
+    "JOIN pg_catalog.pg_proc p ON p.oid = d.refobjid WHERE k.contypid <> 0 AND p.provolatile = 'v' "
+    "UNION SELECT t.oid FROM checked c JOIN pg_catalog.pg_type t "
+    "ON t.typbasetype = c.oid OR t.typelem = c.oid OR t.typrelid IN (SELECT a.attrelid "
+    "FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class r ON r.oid = a.attrelid "
+    "WHERE a.atttypid = c.oid AND r.relkind = 'c')) "
+    "SELECT coalesce(string_agg(DISTINCT t.typname, ' '), '') FROM pg_catalog.pg_type t "
+    "WHERE t.oid IN (SELECT oid FROM checked UNION SELECT c.casttarget FROM pg_catalog.pg_cast c "
+    "JOIN pg_catalog.pg_proc p ON p.oid = c.castfunc WHERE p.provolatile = 'v')";
 
 static int set_up(struct greeting *g)
 {
@@ -432,7 +446,10 @@ static bool send_catalog(struct connection *c, struct err *err)
         "SELECT DISTINCT p.proname, (n.nspname = 'pg_catalog')::int, (EXISTS (SELECT FROM "
         "unnest(p.proargtypes) a JOIN pg_catalog.pg_type t ON t.oid = a WHERE t.typtype IN "
         "('c', 'p')))::int FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON "
-        "n.oid = p.pronamespace WHERE p.provolatile = 'v' AND p.proname = ANY ($1::text[])";
+        "n.oid = p.pronamespace WHERE p.proname = ANY ($1::text[]) AND (p.provolatile = 'v' OR "
+        "EXISTS (SELECT FROM pg_catalog.pg_aggregate g JOIN pg_catalog.pg_proc f ON f.oid IN "
+        "(g.aggtransfn, g.aggfinalfn, g.aggcombinefn, g.aggmtransfn, g.aggminvtransfn, "
+        "g.aggmfinalfn) WHERE g.aggfnoid = p.oid AND f.provolatile = 'v'))";
     auto_buf struct buf names = BUF_INIT(1u << 20);
     if (db_param_postgres_array("", c->op->calls, &names, err) < 0)
         return false;

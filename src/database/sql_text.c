@@ -68,10 +68,15 @@ static bool is_blank(unsigned char c)
     return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f' || c == '\v';
 }
 
-static void skip_line(struct reader *r)
+/* PostgreSQL ends a comment at a carriage return, too; ClickHouse reads on. */
+static int skip_line(struct reader *r)
 {
     while (r->at < r->len && look(r, 0) != '\n' && look(r, 0) != '\r')
         r->at++;
+    if (r->dialect == SQL_CLICKHOUSE && look(r, 0) == '\r' && look(r, 1) != '\n')
+        return err_set(r->err, ERR_FORBIDDEN,
+                       "a carriage return without a line feed in a comment is refused");
+    return 0;
 }
 
 static int skip_comment(struct reader *r)
@@ -125,7 +130,7 @@ static bool continues(struct reader *r)
     while (r->at < r->len) {
         unsigned char c = look(r, 0);
         if (c == '-' && look(r, 1) == '-') {
-            skip_line(r);
+            (void)skip_line(r); /* of PostgreSQL */
         } else if (is_blank(c)) {
             line = line || c == '\n' || c == '\r';
             r->at++;
@@ -292,10 +297,8 @@ static int read_token(struct reader *r)
         r->at++;
         return 0;
     }
-    if (c == '-' && next == '-') {
-        skip_line(r);
-        return 0;
-    }
+    if (c == '-' && next == '-')
+        return skip_line(r);
     if (c == '/' && next == '*')
         return skip_comment(r);
     if (c == '\'')

@@ -1,6 +1,6 @@
 /*
- * One kernel. It boxes itself, waits to be told what it is for ("start"), closes its jail, and then answers requests one
- * at a time, by the table `ops`. docs/wire.md has the messages.
+ * One kernel. It boxes itself, waits to be told what it is for ("start"), closes its jail, and then
+ * answers requests one at a time, by the table `ops`. docs/wire.md has the messages.
  *
  * While a request runs, SIGINT or an interrupt message stops the query and raises
  * KeyboardInterrupt; both are ignored when idle. A request that asks riddle (control.h) waits for
@@ -17,9 +17,11 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/fdio.h"
@@ -40,6 +42,11 @@
 
 #define POOL_IDLE_MS 200
 #define MAX_MOUNTS FD_PASS_MAX
+#define TEMPORARY_MAX 64 /* tables of SQL that are named when they are lost */
+/* Of an image with more bytes no portable form is made. */
+#define COMPANION_IMAGE_MAX (64ll << 20)
+#define COMPANION_MS 5000
+#define COMPANION_LOOK_US 500
 
 struct kernel {
     const struct kernel_parts *parts;
@@ -51,7 +58,9 @@ struct kernel {
     struct sql_export *export; /* under way; NULL: none */
     bool exports_refused;      /* rows that were refused, not the tables' */
     int64_t exported;          /* bytes that were sent of it */
-    char not_kept[PYTHON_NOT_KEPT_SIZE]; /* of a portable form that it was made from; "": told */
+    bool is_ported;            /* it was made from a portable form, and that was not told yet */
+    char not_kept[PYTHON_NOT_KEPT_SIZE]; /* … which lacks these; "": none, or told */
+    char no_image[ERR_MESSAGE_MAX];      /* why it was made from that behind an image; "": told */
 };
 
 /* A signal handler has no argument: what it may touch is here. */
@@ -278,7 +287,9 @@ static int prepare_sql(void *arg, struct err *err)
     return sql_engine_setup(k->parts->engine, &setup, err);
 }
 
-/* Comes back with an error, or with the descriptor of a portable form, which is still to be read. */
+/*
+ * Comes back with an error, or with the descriptor of a portable form, which is still to be read.
+ */
 static int restore(struct kernel *k, int *ret_portable, struct err *err)
 {
     size_t len;
@@ -287,8 +298,19 @@ static int restore(struct kernel *k, int *ret_portable, struct err *err)
     source.is_base = json_is_true(json_object_get(k->start, "own_base"));
     if (source.fd < 0)
         return err_set(err, ERR_PROTOCOL, "an image without its descriptor");
-    if (!image_is_portable(source.fd))
-        return image_restore(&source, unread, len, err);
+    off_t begin = lseek(source.fd, 0, SEEK_CUR);
+    if (!image_is_portable(source.fd)) {
+        int r = image_restore(&source, unread, len, err);
+        struct err ignored = ERR_INIT;
+        if (image_find_companion(source.fd, begin, &ignored) < 0) {
+            close(source.fd);
+            return r;
+        }
+        snprintf(k->no_image, sizeof(k->no_image), "%s", err->message);
+        *err = (struct err)ERR_INIT;
+        *ret_portable = source.fd;
+        return 0;
+    }
     if (source.base_fd >= 0)
         close(source.base_fd);
     *ret_portable = source.fd;
@@ -297,9 +319,15 @@ static int restore(struct kernel *k, int *ret_portable, struct err *err)
 
 static int read_portable(struct kernel *k, int fd, struct err *err)
 {
-    int r = k->parts->has_python ? image_read_portable(fd, err) :
-                                   err_set(err, ERR_PROTOCOL, "this kernel has no Python");
-    return r < 0 ? r : python_load(fd, k->not_kept, sizeof(k->not_kept), err);
+    k->is_ported = true;
+    int r = !k->parts->has_python ? err_set(err, ERR_PROTOCOL, "this kernel has no Python") :
+            k->no_image[0]        ? 0 : /* its files are there already */
+                                    image_read_portable(fd, err);
+    if (r == 0)
+        r = python_load(fd, k->not_kept, sizeof(k->not_kept), err);
+    if (r < 0 && k->no_image[0])
+        err_set(err, err->code, "%s; variables behind it cannot be read either", k->no_image);
+    return r;
 }
 
 static int start(struct kernel *k, struct err *err)
@@ -444,6 +472,16 @@ static int run_list(struct kernel *k, const json_t *req, struct result *out, str
         json_out_str(&out->json, k->not_kept, strlen(k->not_kept));
         k->not_kept[0] = 0;
     }
+    if (k->is_ported) {
+        json_out_key(&out->json, "ported");
+        json_out_bool(&out->json, true);
+        k->is_ported = false;
+    }
+    if (k->no_image[0]) {
+        json_out_key(&out->json, "no_image");
+        json_out_str(&out->json, k->no_image, strlen(k->no_image));
+        k->no_image[0] = 0;
+    }
     return 0;
 }
 
@@ -475,6 +513,14 @@ static void tell_ready(const struct kernel_parts *parts)
         json_pack("{s:i, s:s}", "version", WIRE_VERSION, "missing", parts->jail->missing));
 }
 
+static int save_variables(struct kernel *k, int fd, char not_kept[PYTHON_NOT_KEPT_SIZE],
+                          struct err *err)
+{
+    static char tables[TEMPORARY_MAX][SQL_NAME_SIZE];
+    size_t n = sql_temporary(k->parts->engine, tables, TEMPORARY_MAX);
+    return python_save(fd, tables, n, not_kept, PYTHON_NOT_KEPT_SIZE, err);
+}
+
 static void write_portable(struct kernel *k, int fd, struct result *out)
 {
     char not_kept[PYTHON_NOT_KEPT_SIZE];
@@ -482,7 +528,7 @@ static void write_portable(struct kernel *k, int fd, struct result *out)
     int r = k->parts->has_python ? image_write_portable(fd, &why) :
                                    err_set(&why, ERR_CONFLICT, "a kernel without Python");
     if (r == 0)
-        r = python_save(fd, not_kept, sizeof(not_kept), &why);
+        r = save_variables(k, fd, not_kept, &why);
     result_begin(out, r < 0 ? WIRE_VERDICT_ERROR : WIRE_VERDICT_OK);
     if (r < 0) {
         result_error(out, "IMAGE", why.message);
@@ -490,6 +536,40 @@ static void write_portable(struct kernel *k, int fd, struct result *out)
     }
     json_out_key(&out->json, "not_kept");
     json_out_str(&out->json, not_kept, strlen(not_kept));
+}
+
+/*
+ * Behind its image the kernel writes its variables in the portable form. A child does that, because
+ * code of the user's classes runs meanwhile: what it changes, and how long it takes, is of no
+ * consequence.
+ */
+static void write_companion(struct kernel *k, int fd, struct result *out)
+{
+    struct companion {
+        bool done;
+        char not_kept[PYTHON_NOT_KEPT_SIZE];
+    } *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (c == MAP_FAILED)
+        return;
+    pid_t pid = python_fork();
+    if (pid == 0) {
+        struct err err = ERR_INIT;
+        c->done = image_write_companion(fd, &err) == 0 &&
+                  save_variables(k, fd, c->not_kept, &err) == 0;
+        _exit(0);
+    }
+    int64_t until = clock_now_ms() + COMPANION_MS;
+    while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+        if (clock_now_ms() >= until)
+            kill(pid, SIGKILL);
+        usleep(COMPANION_LOOK_US);
+    }
+    c->not_kept[sizeof(c->not_kept) - 1] = 0;
+    if (c->done) {
+        json_out_key(&out->json, "companion_lacks");
+        json_out_str(&out->json, c->not_kept, strlen(c->not_kept));
+    }
+    munmap(c, sizeof(*c));
 }
 
 /* 1 in the kernel that was made from the image: it is ready, and nobody asked it for one. */
@@ -510,7 +590,10 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
         write_portable(k, fd, out);
         return 0;
     }
+    bool suspended = k->parts->has_python && python_suspend();
     int r = image_save(fd, base, control_resume, &bytes, &why);
+    if (suspended)
+        python_resume();
     if (r == IMAGE_RESTORED) {
         fd = base = -1; /* another kernel's */
         tell_ready(k->parts);
@@ -524,6 +607,9 @@ static int run_image(struct kernel *k, const json_t *req, struct result *out, st
     result_begin(out, WIRE_VERDICT_OK);
     json_out_key(&out->json, "bytes");
     json_out_int(&out->json, bytes);
+    if (json_is_true(json_object_get(req, "companion")) && k->parts->has_python &&
+        bytes <= COMPANION_IMAGE_MAX)
+        write_companion(k, fd, out);
     return 0;
 }
 
@@ -656,7 +742,8 @@ static void set_signals(const struct kernel_parts *parts)
 {
     interruptible.engine = parts->engine;
     interruptible.has_python = parts->has_python;
-    struct sigaction sa = { .sa_handler = on_sigint }; /* no SA_RESTART: a blocked call must notice */
+    /* no SA_RESTART: a blocked call must notice */
+    struct sigaction sa = { .sa_handler = on_sigint };
     sigemptyset(&sa.sa_mask);
     sigaction(SIGINT, &sa, NULL);
     signal(SIGPIPE, SIG_IGN);
@@ -675,7 +762,8 @@ static void wait_in_pool(void)
         hot_pages_populate();
 }
 
-_Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int stdout_fd, int stderr_fd)
+_Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int stdout_fd,
+                           int stderr_fd)
 {
     static struct kernel k; /* one per process; too large for a comfortable stack frame */
     struct err err = ERR_INIT;

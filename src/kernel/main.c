@@ -18,7 +18,10 @@
 #include "sandbox/wire.h"
 
 #ifdef __SANITIZE_ADDRESS__
-/* The zygote starts with an empty environment, so the sanitizer's options are here. Kernels end by _exit: no leak check. */
+/*
+ * The zygote starts with an empty environment, so the sanitizer's options are here. Kernels end by
+ * _exit: no leak check.
+ */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
@@ -40,8 +43,9 @@ static int fail(const struct err *err)
 }
 
 /*
- * The environment of zygotes and of all kernels: nothing of ours, and the same in each, for the same steps from then on. riddle names the
- * one thing that differs, where matplotlib keeps its list of fonts.
+ * The environment of zygotes and of all kernels: nothing of ours, and the same in each, for the
+ * same steps from then on. riddle names the one thing that differs, where matplotlib keeps its list
+ * of fonts.
  */
 static void set_environment(void)
 {
@@ -62,12 +66,12 @@ static void set_environment(void)
 }
 
 /*
- * --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps] [--without=LIST];
- * the socket is descriptor 3.
+ * --zygote=sql|python [--preload=LIST] [--one-shot] [--partial] [--parent-maps] [--without=LIST]
+ * [--base]; the socket is descriptor 3, the base descriptor 4.
  */
 static int run_zygote(int argc, char **argv)
 {
-    struct zygote_options opt = { .preload = "", .sock = 3 };
+    struct zygote_options opt = { .preload = "", .sock = 3, .base = -1, .argv = argv };
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     opt.python = str_eq(argv[1], "--zygote=python");
     for (int i = 2; i < argc; i++) {
@@ -79,6 +83,8 @@ static int run_zygote(int argc, char **argv)
             opt.partial = true;
         else if (str_eq(argv[i], "--parent-maps"))
             opt.parent_maps = true;
+        else if (str_eq(argv[i], ZYGOTE_BASE_OPTION))
+            opt.base = 4;
         else if (str_starts(argv[i], "--without="))
             opt.without = argv[i] + strlen("--without=");
     }

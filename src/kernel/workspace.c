@@ -1,13 +1,15 @@
 /*
- * Theory of operation. Paths are walked name by name with O_NOFOLLOW, each directory opened in the one before it: the filter refuses
- * openat2, and a name that becomes a link between two steps is refused by the step that opens it. Files are opened without blocking and
- * looked at before they are used, so that a FIFO is no trap. The jail bounds all of this besides: nothing outside it can be reached by
- * any path.
+ * Theory of operation. Paths are walked name by name with O_NOFOLLOW, each directory opened in the
+ * one before it: the filter refuses openat2, and a name that becomes a link between two steps is
+ * refused by the step that opens it. Files are opened without blocking and looked at before they
+ * are used, so that a FIFO is no trap. The jail bounds all of this besides: nothing outside it can
+ * be reached by any path.
  *
  * /data/outputs is a directory of /workspace with another name: its files are listed and read as
  * outputs/….
  *
- * The list is made after every Python cell, so it has to be cheap when there is nothing: one open and a getdents64.
+ * The list is made after every Python cell, so it has to be cheap when there is nothing: one open
+ * and a getdents64.
  */
 
 #include "kernel/workspace.h"
@@ -56,7 +58,8 @@ static void add_file(struct walk *w, size_t len, const struct stat *st)
     }
     w->files[w->n++] = (struct found){ .path = copy,
                                        .size = st->st_size,
-                                       .modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 + st->st_mtim.tv_nsec / 1000000 };
+                                       .modified_ms = (int64_t)st->st_mtim.tv_sec * 1000 +
+                                                      st->st_mtim.tv_nsec / 1000000 };
 }
 
 static void walk_directory(struct walk *w, int fd, size_t len, int depth);
@@ -69,7 +72,8 @@ static void visit(struct walk *w, int fd, size_t len, int depth, const struct di
     const char *name = depth == 1 && str_eq(e->d_name, JAIL_OUTPUTS_DIR) ? JAIL_OUTPUTS : e->d_name;
     size_t n = strlen(name), at = len ? len + 1 : 0;
     struct stat st;
-    if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+    if (fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+        (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return;
     if (at + n > WORKSPACE_PATH_MAX || !workspace_name_ok(name, n)) {
         w->cut = true;
@@ -186,7 +190,8 @@ static int refuse_open(const char *path, int errnum, struct err *why)
     case ELOOP:
         return err_set(why, ERR_VALIDATION, "'%s' is a link, and links are not followed", path);
     case ENOTDIR:
-        return err_set(why, ERR_VALIDATION, "'%s' leads through a link or something else that is no directory", path);
+        return err_set(why, ERR_VALIDATION,
+                       "'%s' leads through a link or something else that is no directory", path);
     case ENXIO:
     case ENODEV:
         return err_set(why, ERR_VALIDATION, "'%s' is not a regular file", path);
@@ -197,30 +202,40 @@ static int refuse_open(const char *path, int errnum, struct err *why)
     }
 }
 
-/* The limits are those of the file system and of the process: the message names the one that was hit. */
+/*
+ * The limits are those of the file system and of the process: the message names the one that was
+ * hit.
+ */
 static int refuse_space(const char *path, int dir, int errnum, struct err *why)
 {
     struct statfs fs;
     struct rlimit limit;
     if (errnum == EFBIG && getrlimit(RLIMIT_FSIZE, &limit) == 0)
-        return err_set(why, ERR_TOO_LARGE, "'%s' would be larger than a file may be: %llu bytes (RIDDLE_FILE_SIZE)", path,
-                       (unsigned long long)limit.rlim_cur);
+        return err_set(why, ERR_TOO_LARGE,
+                       "'%s' would be larger than a file may be: %llu bytes (RIDDLE_FILE_SIZE)",
+                       path, (unsigned long long)limit.rlim_cur);
     if ((errnum == ENOSPC || errnum == EDQUOT) && fstatfs(dir, &fs) == 0) {
         if (fs.f_ffree == 0)
-            return err_set(why, ERR_TOO_LARGE, "no room for '%s': /workspace holds at most %llu files and directories (RIDDLE_INODES)",
-                           path, (unsigned long long)fs.f_files);
-        return err_set(why, ERR_TOO_LARGE, "no room for '%s': /workspace holds at most %llu bytes (RIDDLE_WORKSPACE_SIZE)", path,
-                       (unsigned long long)fs.f_blocks * (unsigned long long)fs.f_bsize);
+            return err_set(
+                why, ERR_TOO_LARGE,
+                "no room for '%s': /workspace holds at most %llu files and directories (RIDDLE_INODES)",
+                path, (unsigned long long)fs.f_files);
+        return err_set(
+            why, ERR_TOO_LARGE,
+            "no room for '%s': /workspace holds at most %llu bytes (RIDDLE_WORKSPACE_SIZE)", path,
+            (unsigned long long)fs.f_blocks * (unsigned long long)fs.f_bsize);
     }
     return err_errno(why, ERR_IO, errnum, "writing '%s'", path);
 }
 
 /* The directory that the last name of the path is in, as a descriptor; *ret_name is that name. */
-static int open_parent(const char *root, const char *path, bool create, const char **ret_name, struct err *why)
+static int open_parent(const char *root, const char *path, bool create, const char **ret_name,
+                       struct err *why)
 {
     char name[WORKSPACE_NAME_MAX + 1];
     if (!root)
-        return err_set(why, ERR_UNAVAILABLE, "this jail has no /workspace of its own; 'riddle doctor' tells why");
+        return err_set(why, ERR_UNAVAILABLE,
+                       "this jail has no /workspace of its own; 'riddle doctor' tells why");
     if (!workspace_path_ok(path, strlen(path)))
         return err_set(why, ERR_VALIDATION, "no path of a file in /workspace");
     int dir = open(root, DIR_FLAGS);
@@ -253,7 +268,8 @@ static int open_regular(int dir, const char *name, int flags, struct stat *ret_s
 {
     auto_close int fd = openat(dir, name, FILE_FLAGS | flags, 0644);
     if (fd < 0)
-        return errno == ENOSPC || errno == EDQUOT ? refuse_space(name, dir, errno, why) : refuse_open(name, errno, why);
+        return errno == ENOSPC || errno == EDQUOT ? refuse_space(name, dir, errno, why) :
+                                                    refuse_open(name, errno, why);
     if (fstat(fd, ret_st) < 0)
         return err_errno(why, ERR_IO, errno, "looking at '%s'", name);
     if (!S_ISREG(ret_st->st_mode))
@@ -295,7 +311,8 @@ static int read_piece(const char *root, const json_t *req, struct buf *piece, in
     while (r == 0 && (int64_t)(piece->len - start) < max) {
         char chunk[65536];
         int64_t got = (int64_t)(piece->len - start);
-        ssize_t n = pread(fd, chunk, (size_t)MIN_OF((int64_t)sizeof(chunk), max - got), offset + got);
+        ssize_t n = pread(fd, chunk, (size_t)MIN_OF((int64_t)sizeof(chunk), max - got),
+                          offset + got);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -325,7 +342,8 @@ void workspace_read(const char *root, const json_t *req,
 }
 
 /* All of it, or nothing: what a full file system took is cut off again. */
-static int write_all(int fd, int dir, const char *name, int64_t start, const char *data, size_t len, struct err *why)
+static int write_all(int fd, int dir, const char *name, int64_t start, const char *data, size_t len,
+                     struct err *why)
 {
     for (size_t at = 0; at < len;) {
         ssize_t n = pwrite(fd, data + at, len - at, start + (int64_t)at);
@@ -341,8 +359,8 @@ static int write_all(int fd, int dir, const char *name, int64_t start, const cha
     return 0;
 }
 
-static int write_piece(const char *root, const char *path, bool append, const char *data, size_t len, int64_t *ret_size,
-                       struct err *why)
+static int write_piece(const char *root, const char *path, bool append, const char *data,
+                       size_t len, int64_t *ret_size, struct err *why)
 {
     const char *name;
     struct stat st;
@@ -380,7 +398,8 @@ void workspace_write(const char *root, const json_t *req, const char *data, size
     struct err why = ERR_INIT;
     const char *path = json_string_value(json_object_get(req, "path"));
     int64_t size = 0;
-    mode_t mask = umask(022); /* a cell may have changed it so that what we make could not be read */
+    /* a cell may have changed it so that what we make could not be read */
+    mode_t mask = umask(022);
     int r = json_is_true(json_object_get(req, "remove")) ?
                 remove_file(root, path, &why) :
                 write_piece(root, path, json_is_true(json_object_get(req, "append")), data, len,

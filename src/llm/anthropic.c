@@ -1,6 +1,7 @@
 /*
- * Anthropic's Messages: a stream of named events that open, fill and close the blocks of one message, text or a call of a tool.
- * Answers of tools are blocks of a user's message, so those that follow each other, and what the user says next, become one.
+ * Anthropic's Messages: a stream of named events that open, fill and close the blocks of one
+ * message, text or a call of a tool. Answers of tools are blocks of a user's message, so those that
+ * follow each other, and what the user says next, become one.
  */
 
 #include "llm/llm_impl.h"
@@ -23,10 +24,12 @@ static int configure(const struct config *cfg, struct llm_target *ret, struct er
                                 .url_setting = "ANTHROPIC_BASE_URL",
                                 .model_setting = "ANTHROPIC_MODEL",
                                 .is_own = str_starts(base, OWN_HOST) };
-    return llm_target_fill(ret, cfg->anthropic_api_key, model, llm_join_url(base, "/v1", "/messages"), err);
+    return llm_target_fill(ret, cfg->anthropic_api_key, model,
+                           llm_join_url(base, "/v1", "/messages"), err);
 }
 
-static size_t headers(const struct llm_target *t, struct buf *scratch, struct client_header ret[LLM_HEADERS_MAX])
+static size_t headers(const struct llm_target *t, struct buf *scratch,
+                      struct client_header ret[LLM_HEADERS_MAX])
 {
     size_t n = 0;
 
@@ -59,22 +62,25 @@ static void add_calls(json_t *blocks, const struct llm_message *m)
         const struct llm_tool_call *c = &m->calls[i];
 
         /* It has to be an object; what the model wrote otherwise is shown to it as it was. */
-        json_array_append_new(blocks, json_pack("{s:s, s:o, s:o, s:o}", "type", "tool_use", "id", text(c->id), "name",
-                                                text(c->name), "input", llm_arguments(c->arguments)));
+        json_array_append_new(blocks, json_pack("{s:s, s:o, s:o, s:o}", "type", "tool_use", "id",
+                                                text(c->id), "name", text(c->name), "input",
+                                                llm_arguments(c->arguments)));
     }
 }
 
 static void add_result(json_t *blocks, const struct llm_message *m, unsigned quirks)
 {
-    json_t *block = json_pack("{s:s, s:o}", "type", "tool_result", "tool_use_id", text(m->tool_call_id));
+    json_t *block = json_pack("{s:s, s:o}", "type", "tool_result", "tool_use_id",
+                              text(m->tool_call_id));
 
     if (m->n_images > 0 && !(quirks & LLM_NO_IMAGES)) {
         json_t *parts = json_array();
 
         add_text(parts, m->content);
         for (size_t i = 0; i < m->n_images; i++)
-            json_array_append_new(parts, json_pack("{s:s, s:{s:s, s:s, s:s}}", "type", "image", "source", "type", "base64",
-                                                   "media_type", m->images[i].type, "data", m->images[i].base64));
+            json_array_append_new(parts, json_pack("{s:s, s:{s:s, s:s, s:s}}", "type", "image",
+                                                   "source", "type", "base64", "media_type",
+                                                   m->images[i].type, "data", m->images[i].base64));
         json_object_set_new(block, "content", parts);
     } else if (m->content && *m->content) {
         json_object_set_new(block, "content", text(m->content));
@@ -84,7 +90,10 @@ static void add_result(json_t *blocks, const struct llm_message *m, unsigned qui
     json_array_append_new(blocks, block);
 }
 
-/* The blocks as they came, thinking with its signature among them; false when there are none that may be sent. */
+/*
+ * The blocks as they came, thinking with its signature among them; false when there are none that
+ * may be sent.
+ */
 static bool add_kept(json_t *blocks, const struct llm_message *m, unsigned quirks)
 {
     if (quirks & LLM_NO_ECHO || json_array_size(m->kept) == 0)
@@ -106,7 +115,8 @@ static json_t *messages_json(const struct llm_request *req, unsigned quirks)
             continue;
         if (!blocks || user != is_user) {
             blocks = json_array();
-            json_array_append_new(list, json_pack("{s:s, s:o}", "role", user ? "user" : "assistant", "content", blocks));
+            json_array_append_new(list, json_pack("{s:s, s:o}", "role", user ? "user" : "assistant",
+                                                  "content", blocks));
             is_user = user;
         }
         if (m->role == LLM_TOOL) {
@@ -126,20 +136,24 @@ static json_t *tools_json(const struct llm_request *req)
     for (size_t i = 0; i < req->n_tools; i++) {
         const struct llm_tool *t = &req->tools[i];
 
-        json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "name", text(t->name), "description", text(t->description),
-                                              "input_schema",
+        json_array_append_new(list, json_pack("{s:o, s:o, s:o}", "name", text(t->name),
+                                              "description", text(t->description), "input_schema",
                                               t->parameters ? json_deep_copy(t->parameters) :
-                                                              json_pack("{s:s, s:{}}", "type", "object", "properties")));
+                                                              json_pack("{s:s, s:{}}", "type",
+                                                                        "object", "properties")));
     }
     return list;
 }
 
 static json_t *request(const struct llm_target *t, const struct llm_request *req, unsigned quirks)
 {
-    static const char *const choices[] = { [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "any" };
+    static const char *const choices[] = {
+        [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "any"
+    };
     int64_t max_tokens = req->max_tokens > 0 ? req->max_tokens : t->max_tokens;
-    json_t *body = json_pack("{s:s, s:I, s:o, s:b}", "model", t->model, "max_tokens", (json_int_t)max_tokens, "messages",
-                             messages_json(req, quirks), "stream", 1);
+    json_t *body = json_pack("{s:s, s:I, s:o, s:b}", "model", t->model, "max_tokens",
+                             (json_int_t)max_tokens, "messages", messages_json(req, quirks),
+                             "stream", 1);
 
     if (!body)
         return NULL;
@@ -148,14 +162,21 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
     if (req->n_tools > 0) {
         json_object_set_new(body, "tools", tools_json(req));
         if (!(quirks & LLM_NO_TOOL_CHOICE))
-            json_object_set_new(body, "tool_choice", json_pack("{s:s}", "type", choices[req->tool_choice]));
+            json_object_set_new(body, "tool_choice",
+                                json_pack("{s:s}", "type", choices[req->tool_choice]));
     }
-    /* The server puts the mark behind the last block: the next call of the turn, and the next turn, read all before it from the cache. */
+    /*
+     * The server puts the mark behind the last block: the next call of the turn, and the next turn,
+     * read all before it from the cache.
+     */
     if (!(quirks & LLM_NO_CACHE_CONTROL))
         json_object_set_new(body, "cache_control", json_pack("{s:s}", "type", "ephemeral"));
-    /* The newest models think anyway; without a word about it they say nothing between tool calls. */
+    /*
+     * The newest models think anyway; without a word about it they say nothing between tool calls.
+     */
     if (!(quirks & LLM_NO_THINKING) && llm_model_flags(t->model) & LLM_MODEL_ADAPTIVE)
-        json_object_set_new(body, "thinking", json_pack("{s:s, s:s}", "type", "adaptive", "display", "summarized"));
+        json_object_set_new(body, "thinking",
+                            json_pack("{s:s, s:s}", "type", "adaptive", "display", "summarized"));
     if (!(quirks & LLM_NO_EFFORT) && t->effort && *t->effort && !str_eq(t->effort, "none"))
         json_object_set_new(body, "output_config", json_pack("{s:s}", "effort", t->effort));
     return body;
@@ -165,10 +186,14 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
 
 static int take_string(struct llm_draft *d, const json_t *s, struct err *err)
 {
-    return json_is_string(s) ? llm_draft_text(d, json_string_value(s), json_string_length(s), err) : 0;
+    return json_is_string(s) ? llm_draft_text(d, json_string_value(s), json_string_length(s), err) :
+                               0;
 }
 
-/* The block of that index among those that are kept; they are in the order of their beginning. NULL when there is none. */
+/*
+ * The block of that index among those that are kept; they are in the order of their beginning. NULL
+ * when there is none.
+ */
 static json_t *kept_block(struct llm_draft *d, long long index)
 {
     json_t *entry;
@@ -180,8 +205,12 @@ static json_t *kept_block(struct llm_draft *d, long long index)
     return NULL;
 }
 
-/* A block as it begins, or as a whole. Of kinds that are not known, only what has to go back is kept. */
-static int take_block(struct llm_draft *d, long long index, const json_t *block, bool is_whole, struct err *err)
+/*
+ * A block as it begins, or as a whole. Of kinds that are not known, only what has to go back is
+ * kept.
+ */
+static int take_block(struct llm_draft *d, long long index, const json_t *block, bool is_whole,
+                      struct err *err)
 {
     const char *type = json_string_value(json_object_get(block, "type"));
     const char *id = json_string_value(json_object_get(block, "id"));
@@ -193,9 +222,11 @@ static int take_block(struct llm_draft *d, long long index, const json_t *block,
     if (!json_is_object(block) || !type)
         return 0;
     if (str_eq(type, "tool_use") && !is_whole && llm_draft_find_call(d, index))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's stream begins block %lld twice", index);
+        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's stream begins block %lld twice",
+                       index);
     d->kept = d->kept ? d->kept : json_array();
-    json_array_append_new(d->kept, json_pack("{s:I, s:o}", "index", (json_int_t)index, "block", json_deep_copy(block)));
+    json_array_append_new(d->kept, json_pack("{s:I, s:o}", "index", (json_int_t)index, "block",
+                                             json_deep_copy(block)));
     r = llm_draft_keeps(d, 64 + json_string_length(json_object_get(block, "data")), err);
     if (r < 0)
         return r;
@@ -209,13 +240,15 @@ static int take_block(struct llm_draft *d, long long index, const json_t *block,
     if (!str_eq(type, "tool_use"))
         return 0;
     r = llm_draft_add_call(d, index, id ? id : "", name ? name : "", &c, err);
-    if (r < 0 || (!is_whole && json_object_size(input) == 0)) /* an empty one at first: it comes in pieces */
+    /* an empty one at first: it comes in pieces */
+    if (r < 0 || (!is_whole && json_object_size(input) == 0))
         return r;
     return llm_draft_arguments_json(c, input, err);
 }
 
 /* More of a text of a block that is kept. */
-static int fill(struct llm_draft *d, json_t *block, const char *member, const json_t *more, struct err *err)
+static int fill(struct llm_draft *d, json_t *block, const char *member, const json_t *more,
+                struct err *err)
 {
     auto_json json_t *piece = json_object();
 
@@ -227,7 +260,8 @@ static int fill(struct llm_draft *d, json_t *block, const char *member, const js
 
 static int take_delta(struct llm_draft *d, const json_t *body, struct err *err)
 {
-    const json_t *delta = json_object_get(body, "delta"), *json = json_object_get(delta, "partial_json");
+    const json_t *delta = json_object_get(body, "delta"),
+                 *json = json_object_get(delta, "partial_json");
     const char *type = json_string_value(json_object_get(delta, "type"));
     long long index = llm_count(body, "index", -1);
     json_t *block = kept_block(d, index);
@@ -254,8 +288,11 @@ static int take_delta(struct llm_draft *d, const json_t *body, struct err *err)
     if (!c && block) /* of a tool that the server runs itself */
         return fill(d, block, "partial_json", json, err);
     if (!c)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's stream fills a block that it did not begin");
-    return json_is_string(json) ? llm_draft_arguments(c, json_string_value(json), json_string_length(json), err) : 0;
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's stream fills a block that it did not begin");
+    return json_is_string(json) ?
+               llm_draft_arguments(c, json_string_value(json), json_string_length(json), err) :
+               0;
 }
 
 /* The blocks for the next request: whole, in order, without those that would be refused. */
@@ -266,13 +303,16 @@ static json_t *keep(struct llm_draft *d)
     size_t i;
 
     json_array_foreach(d->kept, i, entry) {
-        json_t *block = json_object_get(entry, "block"), *partial = json_object_get(block, "partial_json");
+        json_t *block = json_object_get(entry, "block"),
+               *partial = json_object_get(block, "partial_json");
         const char *type = json_string_value(json_object_get(block, "type"));
-        struct llm_draft_call *c = llm_draft_find_call(d, json_integer_value(json_object_get(entry, "index")));
+        struct llm_draft_call *c = llm_draft_find_call(
+            d, json_integer_value(json_object_get(entry, "index")));
 
         if (str_eq(type, "text") && json_string_length(json_object_get(block, "text")) == 0)
             continue;
-        if (str_eq(type, "thinking") && json_string_length(json_object_get(block, "signature")) == 0)
+        if (str_eq(type, "thinking") &&
+            json_string_length(json_object_get(block, "signature")) == 0)
             continue; /* cut off, or of a server that has no signatures */
         if (str_eq(type, "tool_use") && c)
             json_object_set_new(block, "input", llm_arguments(buf_cstr(&c->arguments)));
@@ -296,7 +336,8 @@ static void take_stop_reason(struct llm_draft *d, const json_t *message)
     if (!reason)
         return;
     d->has_stop = true;
-    if (str_eq(reason, "max_tokens") || str_eq(reason, "model_context_window_exceeded")) /* what there is was written */
+    /* what there is was written */
+    if (str_eq(reason, "max_tokens") || str_eq(reason, "model_context_window_exceeded"))
         d->stop = LLM_STOP_LENGTH;
     else if (str_eq(reason, "tool_use"))
         d->stop = LLM_STOP_TOOLS;
@@ -311,12 +352,14 @@ static void take_usage(struct llm_draft *d, const json_t *usage)
     if (json_object_get(usage, "input_tokens")) {
         d->written_tokens = llm_count(usage, "cache_creation_input_tokens", 0);
         d->cached_tokens = llm_count(usage, "cache_read_input_tokens", 0);
-        d->input_tokens = llm_count(usage, "input_tokens", 0) + d->written_tokens + d->cached_tokens;
+        d->input_tokens = llm_count(usage, "input_tokens", 0) + d->written_tokens +
+                          d->cached_tokens;
     }
     d->output_tokens = llm_count(usage, "output_tokens", d->output_tokens);
 }
 
-static int event(struct llm_draft *d, const char *name, const char *data, size_t len, struct err *err)
+static int event(struct llm_draft *d, const char *name, const char *data, size_t len,
+                 struct err *err)
 {
     auto_json json_t *body = NULL;
     struct err why = ERR_INIT;
@@ -324,9 +367,11 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
     const char *type;
 
     if (llm_json_read(data, len, &body, &why) < 0)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent an event that cannot be read: %s", why.message);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent an event that cannot be read: %s", why.message);
     if (!json_is_object(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due",
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON of type %s where an object is due",
                        json_type_name(body));
     type = json_string_value(json_object_get(body, "type"));
     type = type ? type : name;
@@ -335,7 +380,8 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
     if (str_eq(type, "message_start")) {
         take_usage(d, json_object_get(json_object_get(body, "message"), "usage"));
     } else if (str_eq(type, "content_block_start")) {
-        return take_block(d, llm_count(body, "index", -1), json_object_get(body, "content_block"), false, err);
+        return take_block(d, llm_count(body, "index", -1), json_object_get(body, "content_block"),
+                          false, err);
     } else if (str_eq(type, "content_block_delta")) {
         return take_delta(d, body, err);
     } else if (str_eq(type, "message_delta")) {
@@ -358,7 +404,8 @@ static int whole(struct llm_draft *d, const json_t *body, struct err *err)
     if (llm_complaint_read(body, false, &complaint))
         return llm_complaint_err(&complaint, d->secret, err);
     if (!json_is_array(content))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON that is no message");
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON that is no message");
     json_array_foreach(content, i, block) {
         int r = take_block(d, (long long)i, block, true, err);
 
@@ -374,7 +421,8 @@ static int whole(struct llm_draft *d, const json_t *body, struct err *err)
 const struct llm_provider llm_anthropic = {
     .name = "anthropic",
     .configure = configure,
-    .possible_quirks = LLM_NO_CACHE_CONTROL | LLM_NO_THINKING | LLM_NO_EFFORT | LLM_NO_ECHO | LLM_NO_IMAGES | LLM_NO_TOOL_CHOICE,
+    .possible_quirks = LLM_NO_CACHE_CONTROL | LLM_NO_THINKING | LLM_NO_EFFORT | LLM_NO_ECHO |
+                       LLM_NO_IMAGES | LLM_NO_TOOL_CHOICE,
     .headers = headers,
     .request = request,
     .event = event,

@@ -1,4 +1,7 @@
-/* No model at all: the planner of src/nl answers. It has a place among the providers, and nothing to call. */
+/*
+ * No model at all: the planner of src/nl answers. It has a place among the providers, and nothing
+ * to call.
+ */
 
 #include "llm/llm_impl.h"
 

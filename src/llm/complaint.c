@@ -1,7 +1,8 @@
 /*
- * What servers complain of. Providers and gateways agree on no shape: {"error": {"message"}}, {"error": "…"}, [{"error": …}],
- * {"detail": [{"msg", "loc"}]}, {"message": {"detail": …}}, a reason that is JSON in a string (error.metadata.raw of OpenRouter). The words
- * are looked for in the known places first, then anywhere.
+ * What servers complain of. Providers and gateways agree on no shape: {"error": {"message"}},
+ * {"error": "…"}, [{"error": …}], {"detail": [{"msg", "loc"}]}, {"message": {"detail": …}}, a
+ * reason that is JSON in a string (error.metadata.raw of OpenRouter). The words are looked for in
+ * the known places first, then anywhere.
  */
 
 #include "llm/llm_impl.h"
@@ -57,14 +58,28 @@ static void gather(const json_t *v, int depth, struct llm_complaint *c, bool eve
     json_array_foreach(v, i, member)
         gather(member, depth + 1, c, everything);
     json_object_foreach((json_t *)(uintptr_t)v, key, member) {
-        static const char *const telling[] = { "message", "msg", "detail", "details", "error", "errors", "raw", "reason", "description",
-                                               "error_message", "title", "metadata", "error_description", "errorMessage", "failure_reason" };
+        static const char *const telling[] = { "message",
+                                               "msg",
+                                               "detail",
+                                               "details",
+                                               "error",
+                                               "errors",
+                                               "raw",
+                                               "reason",
+                                               "description",
+                                               "error_message",
+                                               "title",
+                                               "metadata",
+                                               "error_description",
+                                               "errorMessage",
+                                               "failure_reason" };
         bool tells = everything;
 
         for (size_t k = 0; k < ARRAY_SIZE(telling) && !tells; k++)
             tells = str_eq(key, telling[k]);
         if (str_eq(key, "loc") && json_is_array(member)) {
-            const char *last = json_string_value(json_array_get(member, json_array_size(member) - 1));
+            const char *last = json_string_value(
+                json_array_get(member, json_array_size(member) - 1));
 
             if (last)
                 add(c->message, sizeof(c->message), last);
@@ -85,13 +100,15 @@ static void lower(const json_t *body, struct llm_complaint *c)
 {
     auto_free char *all = json_to_str(body);
 
-    static const char *const kinds[] = { "invalid_request_error", "invalid_argument", "invalid_request" };
+    static const char *const kinds[] = { "invalid_request_error", "invalid_argument",
+                                         "invalid_request" };
     char *hit;
 
     copy(c->text, sizeof(c->text), all ? all : c->message);
     for (char *p = c->text; *p; p++)
         *p = (char)tolower((unsigned char)*p);
-    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) /* the kind of every refusal, whatever it is about */
+    /* the kind of every refusal, whatever it is about */
+    for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
         while ((hit = strstr(c->text, kinds[i])))
             memset(hit, ' ', strlen(kinds[i]));
 }
@@ -114,9 +131,11 @@ bool llm_complaint_read(const json_t *body, bool is_error, struct llm_complaint 
         e = body;
     }
     if (json_is_object(e)) {
-        copy(ret->type, sizeof(ret->type), str_eq(text_of(e, "type"), "error") && e == body ? "" : text_of(e, "type"));
+        copy(ret->type, sizeof(ret->type),
+             str_eq(text_of(e, "type"), "error") && e == body ? "" : text_of(e, "type"));
         if (!*ret->type)
-            copy(ret->type, sizeof(ret->type), text_of(e, "status")); /* Google's "INVALID_ARGUMENT" */
+            copy(ret->type, sizeof(ret->type),
+                 text_of(e, "status")); /* Google's "INVALID_ARGUMENT" */
         code = json_object_get(e, "code");
         if (json_is_integer(code))
             snprintf(ret->code, sizeof(ret->code), "%lld", (long long)json_integer_value(code));
@@ -137,8 +156,10 @@ bool llm_complaint_read(const json_t *body, bool is_error, struct llm_complaint 
         failed = json_object_get(body, "failed_generation");
     copy(ret->failed, sizeof(ret->failed), json_string_value(failed));
     lower(body, ret);
-    ret->is_quota = str_eq(ret->code, "insufficient_quota") || str_eq(ret->type, "insufficient_quota") ||
-                    strstr(ret->text, "insufficient_quota") || strstr(ret->text, "credit balance is too low");
+    ret->is_quota = str_eq(ret->code, "insufficient_quota") ||
+                    str_eq(ret->type, "insufficient_quota") ||
+                    strstr(ret->text, "insufficient_quota") ||
+                    strstr(ret->text, "credit balance is too low");
     return true;
 }
 
@@ -150,7 +171,8 @@ const char *llm_show(const char *text, const char *secret, char *ret, size_t n)
 
     if (secret_len >= LLM_SECRET_MIN) {
         while ((hit = strstr(text, secret))) {
-            if (buf_append(&clean, text, (size_t)(hit - text), NULL) < 0 || buf_append_str(&clean, "[key]", NULL) < 0)
+            if (buf_append(&clean, text, (size_t)(hit - text), NULL) < 0 ||
+                buf_append_str(&clean, "[key]", NULL) < 0)
                 return str_show("(not shown)", 11, ret, n);
             text = hit + secret_len;
         }
@@ -167,16 +189,18 @@ int llm_complaint_err(const struct llm_complaint *c, const char *secret, struct 
     enum err_code code = ERR_LLM_UNAVAILABLE;
 
     for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
-        if (strstr(kinds[i], "rate_limit") || str_eq(kinds[i], "insufficient_quota") || str_eq(kinds[i], "429"))
+        if (strstr(kinds[i], "rate_limit") || str_eq(kinds[i], "insufficient_quota") ||
+            str_eq(kinds[i], "429"))
             code = ERR_LLM_RATE_LIMITED;
-        else if (strstr(kinds[i], "invalid_request") || strstr(kinds[i], "authentication") || strstr(kinds[i], "permission") ||
-                 strstr(kinds[i], "not_found") || str_eq(kinds[i], "400") || str_eq(kinds[i], "401") || str_eq(kinds[i], "404"))
+        else if (strstr(kinds[i], "invalid_request") || strstr(kinds[i], "authentication") ||
+                 strstr(kinds[i], "permission") || strstr(kinds[i], "not_found") ||
+                 str_eq(kinds[i], "400") || str_eq(kinds[i], "401") || str_eq(kinds[i], "404"))
             code = ERR_LLM_REJECTED;
         else if (strstr(kinds[i], "timeout"))
             code = ERR_LLM_TIMEOUT;
     }
     llm_show(c->message, secret, message, sizeof(message));
     llm_show(c->type, secret, type, sizeof(type));
-    return err_set(err, code, "the model's server reports an error%s%s%s: %s", *type ? " (" : "", type, *type ? ")" : "",
-                   *message ? message : "no message");
+    return err_set(err, code, "the model's server reports an error%s%s%s: %s", *type ? " (" : "",
+                   type, *type ? ")" : "", *message ? message : "no message");
 }

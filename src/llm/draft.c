@@ -50,7 +50,8 @@ static int add(struct buf *b, const char *text, size_t len, const char *what, st
     int r = buf_append(b, text, len, &why);
 
     if (r == -ERR_TOO_LARGE)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the %s of the model's reply is larger than the limit of %zu bytes", what,
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the %s of the model's reply is larger than the limit of %zu bytes", what,
                        b->max_bytes);
     return r < 0 ? err_set(err, why.code, "%s", why.message) : 0;
 }
@@ -67,7 +68,8 @@ int llm_draft_thought(struct llm_draft *d, const char *text, size_t len, struct 
     (void)err;
     if (len == 0)
         return 0;
-    (void)buf_append(&d->thinking, text, len, &ignored); /* what does not fit is told all the same */
+    /* what does not fit is told all the same */
+    (void)buf_append(&d->thinking, text, len, &ignored);
     return d->thought && d->thought(d->token_arg, text, len) != 0 ? 1 : 0;
 }
 
@@ -83,7 +85,9 @@ int llm_draft_keeps(struct llm_draft *d, size_t len, struct err *err)
 {
     d->kept_bytes += len;
     if (d->kept_bytes > LLM_KEPT_MAX)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply has more than %u bytes that its server wants back", LLM_KEPT_MAX);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's reply has more than %u bytes that its server wants back",
+                       LLM_KEPT_MAX);
     return 0;
 }
 
@@ -99,14 +103,15 @@ int llm_draft_emit(struct llm_draft *d, const char *text, size_t len, struct err
     return d->token && d->token(d->token_arg, text, len) != 0 ? 1 : 0;
 }
 
-int llm_draft_add_call(struct llm_draft *d, long long index, const char *id, const char *name, struct llm_draft_call **ret,
-                       struct err *err)
+int llm_draft_add_call(struct llm_draft *d, long long index, const char *id, const char *name,
+                       struct llm_draft_call **ret, struct err *err)
 {
     struct llm_draft_call *c;
     int r;
 
     if (d->n_calls == LLM_CALLS_MAX)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply calls tools more than %d times", LLM_CALLS_MAX);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's reply calls tools more than %d times", LLM_CALLS_MAX);
     c = &d->calls[d->n_calls++];
     *c = (struct llm_draft_call){ .index = index,
                                   .id = BUF_INIT(LLM_NAME_MAX),
@@ -145,13 +150,10 @@ int llm_draft_arguments_json(struct llm_draft_call *c, const json_t *value, stru
         return 0; /* null, or nothing */
     r = json_write(value, &c->arguments, &why);
     if (r == -ERR_TOO_LARGE)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the arguments of a call are larger than the limit of %u bytes", LLM_TEXT_MAX);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the arguments of a call are larger than the limit of %u bytes",
+                       LLM_TEXT_MAX);
     return r < 0 ? err_set(err, why.code, "%s", why.message) : 0;
-}
-
-bool llm_draft_has_content(const struct llm_draft *d)
-{
-    return d->text.len > 0 || d->n_calls > 0;
 }
 
 /* Bytes of the JSON object that the text begins with; 0 when it does not begin with a whole one. */
@@ -179,7 +181,10 @@ static size_t object_length(const char *s, size_t len)
     return 0;
 }
 
-/* "run_sqllist_files" for two calls: the name at the front that is a tool's, the longest of several. */
+/*
+ * "run_sqllist_files" for two calls: the name at the front that is a tool's, the longest of
+ * several.
+ */
 static size_t front_name(const struct llm_draft *d, const char *s)
 {
     size_t best = 0;
@@ -190,7 +195,10 @@ static size_t front_name(const struct llm_draft *d, const char *s)
     return best;
 }
 
-/* A server that counts every call as the same one has joined their arguments, "{…}{…}": each object is a call. */
+/*
+ * A server that counts every call as the same one has joined their arguments, "{…}{…}": each object
+ * is a call.
+ */
 static int split_call(struct llm_draft *d, size_t at, struct err *err)
 {
     struct llm_draft_call *c = &d->calls[at], *more;
@@ -203,7 +211,8 @@ static int split_call(struct llm_draft *d, size_t at, struct err *err)
     if (n == 0 || rest >= c->arguments.len || c->arguments.data[rest] != '{')
         return 0;
     snprintf(name, sizeof(name), "%s", buf_cstr(&c->name) + front);
-    r = llm_draft_add_call(d, (long long)d->n_calls, "", *name ? name : buf_cstr(&c->name), &more, err);
+    r = llm_draft_add_call(d, (long long)d->n_calls, "", *name ? name : buf_cstr(&c->name), &more,
+                           err);
     if (r == 0)
         r = llm_draft_arguments(more, c->arguments.data + rest, c->arguments.len - rest, err);
     if (r < 0)
@@ -227,9 +236,11 @@ int llm_draft_close(struct llm_draft *d, struct err *err)
         struct llm_draft_call *c = &d->calls[i];
 
         if (c->name.len == 0)
-            return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's reply calls a tool without naming it");
+            return err_set(err, ERR_LLM_BAD_RESPONSE,
+                           "the model's reply calls a tool without naming it");
         r = split_call(d, i, err);
-        if (r == 0 && c->id.len == 0) /* some servers give none, but an answer has to name one; one maker wants nine letters */
+        /* some servers give none, but an answer has to name one; one maker wants nine letters */
+        if (r == 0 && c->id.len == 0)
             r = buf_printf(&c->id, err, "call%05zu", i + 1);
         if (r == 0 && c->arguments.len == 0)
             r = buf_append_str(&c->arguments, "{}", err);
@@ -258,7 +269,8 @@ void llm_target_finish(struct llm_target *t)
     t->key = t->model = t->url = t->responses_url = NULL;
 }
 
-int llm_target_fill(struct llm_target *t, const char *key, const char *model, char *taken_url, struct err *err)
+int llm_target_fill(struct llm_target *t, const char *key, const char *model, char *taken_url,
+                    struct err *err)
 {
     t->url = taken_url;
     t->key = strdup(key);

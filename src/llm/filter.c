@@ -1,5 +1,6 @@
 /*
- * What a model writes as text is not all meant for the person. The filter takes out, as the text comes and however it is cut:
+ * What a model writes as text is not all meant for the person. The filter takes out, as the text
+ * comes and however it is cut:
  *
  *   thinking    <think>…</think> at the beginning of the text or of a line (servers without a parser for it): told as thinking
  *   tool calls  JSON, a fence or a tag that may be a call: held back until the reply is whole, then taken by text_calls.c or told after all
@@ -14,10 +15,14 @@
 
 static const struct {
     const char *open, *close;
-} thoughts[] = { { "<think>", "</think>" }, { "<thinking>", "</thinking>" }, { "<thought>", "</thought>" } };
+} thoughts[] = { { "<think>", "</think>" },
+                 { "<thinking>", "</thinking>" },
+                 { "<thought>", "</thought>" } };
 
-static const char *const call_tags[] = { "<tool_call>",    "<tool_calls>",  "<function_call>", "<function=",
-                                         "<|python_tag|>", "<|tool_call",   "[TOOL_CALLS]",    "<|tool_calls_section_begin|>" };
+static const char *const call_tags[] = { "<tool_call>",     "<tool_calls>",
+                                         "<function_call>", "<function=",
+                                         "<|python_tag|>",  "<|tool_call",
+                                         "[TOOL_CALLS]",    "<|tool_calls_section_begin|>" };
 
 enum match { MATCH_NO, MATCH_MAYBE, MATCH_YES };
 
@@ -68,7 +73,9 @@ static char next_sign(const char *s, size_t len, size_t at)
     return at < len ? s[at] : '\0';
 }
 
-/* Whether a reply that begins like this may be nothing but a call: {"…, [{…, or a fence around one. */
+/*
+ * Whether a reply that begins like this may be nothing but a call: {"…, [{…, or a fence around one.
+ */
 static enum match match_call(const char *s, size_t len)
 {
     enum match tag = match_call_tag(s, len);
@@ -172,11 +179,13 @@ static bool step_text(struct llm_draft *d, int *ret, struct err *err)
 
 static bool step_thinking(struct llm_draft *d, int *ret, struct err *err)
 {
-    const char *s = buf_cstr(&d->pending), *end = memmem(s, d->pending.len, d->close, strlen(d->close));
+    const char *s = buf_cstr(&d->pending),
+               *end = memmem(s, d->pending.len, d->close, strlen(d->close));
     size_t n = end ? (size_t)(end - s) : d->pending.len, keep = 0;
 
     if (!end) { /* the end of what came may be the beginning of the tag */
-        for (keep = MIN_OF(strlen(d->close) - 1, n); keep > 0 && memcmp(s + n - keep, d->close, keep) != 0; keep--)
+        for (keep = MIN_OF(strlen(d->close) - 1, n);
+             keep > 0 && memcmp(s + n - keep, d->close, keep) != 0; keep--)
             ;
         n -= keep;
     }
@@ -196,13 +205,16 @@ int llm_filter(struct llm_draft *d, const char *text, size_t len, struct err *er
     bool more = true;
     int r;
 
-    if (d->state == LLM_FILTER_TEXT && d->pending.len == 0 && !memchr(text, '<', len) && !memchr(text, '[', len)) {
+    if (d->state == LLM_FILTER_TEXT && d->pending.len == 0 && !memchr(text, '<', len) &&
+        !memchr(text, '[', len)) {
         d->mid_line = text[len - 1] != '\n';
         return llm_draft_emit(d, text, len, err);
     }
     r = buf_append(&d->pending, text, len, &why);
     if (r == -ERR_TOO_LARGE)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the text of the model's reply is larger than the limit of %u bytes", LLM_TEXT_MAX);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the text of the model's reply is larger than the limit of %u bytes",
+                       LLM_TEXT_MAX);
     if (r < 0)
         return err_set(err, why.code, "%s", why.message);
     while (more && r == 0) {
@@ -233,7 +245,8 @@ int llm_filter_end(struct llm_draft *d, struct err *err)
     if (d->state == LLM_FILTER_THINKING) {
         r = llm_draft_thought(d, d->pending.data, d->pending.len, err);
         buf_clear(&d->pending);
-    } else if (d->state == LLM_FILTER_HELD && d->n_calls == 0 && llm_text_calls(d, d->pending.data, d->pending.len)) {
+    } else if (d->state == LLM_FILTER_HELD && d->n_calls == 0 &&
+               llm_text_calls(d, d->pending.data, d->pending.len)) {
         d->calls_from_text = true;
         buf_clear(&d->pending);
     } else {

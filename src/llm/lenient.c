@@ -1,7 +1,8 @@
 /*
- * JSON as models' servers send it. Text that json_parse() takes is read by it. Text that it refuses is copied with the parts mended that
- * servers are known to get wrong, and read again: a random seed of 64 unsigned bits, NaN of a log-probability, a duplicate key of a gateway,
- * half of a surrogate pair at the end of a token.
+ * JSON as models' servers send it. Text that json_parse() takes is read by it. Text that it refuses
+ * is copied with the parts mended that servers are known to get wrong, and read again: a random
+ * seed of 64 unsigned bits, NaN of a log-probability, a duplicate key of a gateway, half of a
+ * surrogate pair at the end of a token.
  */
 
 #include "llm/llm_impl.h"
@@ -14,7 +15,7 @@
 #include "base/str.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
-#define NUMBER_MAX 400              /* characters of a number */
+#define NUMBER_MAX 400             /* characters of a number */
 
 struct mending {
     const char *p, *end;
@@ -139,7 +140,8 @@ static int mend(struct mending *m, struct err *err)
         } else {
             m->depth += (c == '{' || c == '[') - (c == '}' || c == ']');
             if (m->depth > JSON_MAX_DEPTH)
-                return err_set(err, ERR_INVALID_JSON, "nested deeper than %d levels", JSON_MAX_DEPTH);
+                return err_set(err, ERR_INVALID_JSON, "nested deeper than %d levels",
+                               JSON_MAX_DEPTH);
             r = buf_append(&m->out, &c, 1, err);
             m->p++;
         }

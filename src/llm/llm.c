@@ -1,13 +1,14 @@
 /*
- * Calls of models. A call makes one request or, while failures pass and no token has been told, several: each answer is read by the
- * provider's functions into a draft, which becomes the reply. The whole call has one deadline.
+ * Calls of models. A call makes one request or, while failures pass and no token has been told,
+ * several: each answer is read by the provider's functions into a draft, which becomes the reply.
+ * The whole call has one deadline.
  *
  *   llm_start → try_now → (client) → on_body … → on_done ─→ finish: reply, or error
  *                  ↑                                      └→ wait: retry() is told, a timer runs
  *                  └──────────────────────────────────────────┘
  *
- * A user may cancel a call, or destroy everything, from within any callback. What is on the stack then is freed when the stack is
- * unwound: `busy` counts the frames.
+ * A user may cancel a call, or destroy everything, from within any callback. What is on the stack
+ * then is freed when the stack is unwound: `busy` counts the frames.
  */
 
 #include "llm/llm_impl.h"
@@ -51,7 +52,7 @@ struct llm_call {
     struct llm_events events;
     struct arena arena; /* of the request */
     struct llm_request req;
-    unsigned quirks;    /* of this try */
+    unsigned quirks; /* of this try */
     struct llm_draft draft;
     struct sse_reader reader;
     struct buf answer; /* what is not streamed */
@@ -127,10 +128,15 @@ static bool leave(struct llm_call *call)
     return dead;
 }
 
-/* Who reads and writes with these quirks: Chat Completions become Responses where a server asks for them. */
+/*
+ * Who reads and writes with these quirks: Chat Completions become Responses where a server asks for
+ * them.
+ */
 static const struct llm_provider *provider_of(const struct llm *llm, unsigned quirks)
 {
-    return llm->provider == &llm_openai && quirks & LLM_RESPONSES && !(quirks & LLM_NO_RESPONSES) ? &llm_responses : llm->provider;
+    return llm->provider == &llm_openai && quirks & LLM_RESPONSES && !(quirks & LLM_NO_RESPONSES) ?
+               &llm_responses :
+               llm->provider;
 }
 
 static const char *url_of(const struct llm *llm, unsigned quirks)
@@ -150,15 +156,18 @@ int llm_create(uv_loop_t *loop, const struct config *cfg, struct llm **ret, stru
     llm->max_retries = (unsigned)cfg->llm_max_retries;
     r = llm_choose(cfg, &llm->provider, &llm->target, err);
     if (r == 0 && !llm_is_builtin(llm)) {
-        r = client_create(loop, *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file, &llm->client, err);
+        r = client_create(loop, *cfg->curl_ca_bundle ? cfg->curl_ca_bundle : cfg->ssl_cert_file,
+                          &llm->client, err);
         if (r == 0) {
             client_origin(llm->target.url, llm->origin);
             if (!llm->origin[0])
-                r = err_set(err, ERR_CONFIG, "%s must be an http or https URL", llm->target.url_setting);
+                r = err_set(err, ERR_CONFIG, "%s must be an http or https URL",
+                            llm->target.url_setting);
         }
         llm->quirks = llm_quirks_known(llm->target.url, llm->target.model);
         llm->sees = str_eq(cfg->llm_vision, "on") ||
-                    (str_eq(cfg->llm_vision, "auto") && llm_model_flags(llm->target.model) & LLM_MODEL_SEES);
+                    (str_eq(cfg->llm_vision, "auto") &&
+                     llm_model_flags(llm->target.model) & LLM_MODEL_SEES);
         if (r == 0 && *cfg->llm_record && fd_mkdir_p(cfg->llm_record, 0700, err) < 0)
             r = err_wrap(err, "LLM_RECORD");
         if (r == 0 && *cfg->llm_record && !(llm->record_dir = strdup(cfg->llm_record)))
@@ -236,7 +245,8 @@ void llm_stats(const struct llm *llm, struct llm_stats *ret)
 /* ---- the end of a call ---- */
 
 /* Names the server and the model that want this back. */
-static void label(const struct llm *llm, const struct llm_provider *p, const char *url, char ret[600])
+static void label(const struct llm *llm, const struct llm_provider *p, const char *url,
+                  char ret[600])
 {
     snprintf(ret, 600, "%s %s %s", p->name, url, llm->target.model);
 }
@@ -254,7 +264,9 @@ static void tell_reply(struct llm_call *call)
         .calls = calls,
         .n_calls = d->n_calls,
         .stop = d->stop,
-        .usage = { .input_tokens = d->input_tokens, .output_tokens = d->output_tokens, .cached_tokens = d->cached_tokens },
+        .usage = { .input_tokens = d->input_tokens,
+                   .output_tokens = d->output_tokens,
+                   .cached_tokens = d->cached_tokens },
         .first_token_us = call->first_token_us,
         .total_us = clock_now_us() - call->start_us,
         .attempts = call->attempts,
@@ -271,7 +283,8 @@ static void tell_reply(struct llm_call *call)
                                            .name = buf_cstr(&d->calls[i].name),
                                            .arguments = buf_cstr(&d->calls[i].arguments) };
     reply.usage.cost_usd = d->input_tokens + d->output_tokens > 0 ?
-                               llm_price(llm->target.model, d->input_tokens, d->cached_tokens, d->written_tokens, d->output_tokens) :
+                               llm_price(llm->target.model, d->input_tokens, d->cached_tokens,
+                                         d->written_tokens, d->output_tokens) :
                                -1;
     llm->stats.input_tokens += (uint64_t)d->input_tokens;
     llm->stats.output_tokens += (uint64_t)d->output_tokens;
@@ -342,8 +355,8 @@ static void failed(struct llm_call *call, struct err *err, bool passes, int64_t 
             char said[ERR_MESSAGE_MAX];
 
             strcpy(said, err->message);
-            err_set(err, err->code, "%s; it asks to wait %lld s, more than is left of this call", said,
-                    (long long)(retry_after_ms + 999) / 1000);
+            err_set(err, err->code, "%s; it asks to wait %lld s, more than is left of this call",
+                    said, (long long)(retry_after_ms + 999) / 1000);
         }
     }
     finish(call, err);
@@ -352,18 +365,24 @@ static void failed(struct llm_call *call, struct err *err, bool passes, int64_t 
 /* ---- answers that are errors ---- */
 
 enum verdict {
-    VERDICT_FAILS, /* with the error that was set */
+    VERDICT_FAILS,  /* with the error that was set */
     VERDICT_PASSES, /* the same, but it may pass: try later */
     VERDICT_AGAIN,  /* the request can be put in another way: try now */
-    VERDICT_REPLY,  /* it says something about the reply or the request that the caller can act on; it is in the draft */
+    /*
+     * it says something about the reply or the request that the caller can act on; it is in the
+     * draft
+     */
+    VERDICT_REPLY,
 };
 
-static void read_complaint(struct llm_call *call, const struct client_response *resp, struct llm_complaint *ret)
+static void read_complaint(struct llm_call *call, const struct client_response *resp,
+                           struct llm_complaint *ret)
 {
     auto_json json_t *body = NULL;
 
     memset(ret, 0, sizeof(*ret));
-    if (call->answer.len > 0 && llm_json_read(call->answer.data, call->answer.len, &body, NULL) == 0) {
+    if (call->answer.len > 0 &&
+        llm_json_read(call->answer.data, call->answer.len, &body, NULL) == 0) {
         (void)llm_complaint_read(body, true, ret);
     } else if (!strstr(resp->content_type, "html")) {
         snprintf(ret->message, sizeof(ret->message), "%s", buf_cstr(&call->answer));
@@ -385,14 +404,17 @@ static enum verdict reply_with(struct llm_call *call, enum llm_stop stop, const 
 }
 
 /* A refusal of the request as it is put (HTTP 400, 404, 413, 422). */
-static enum verdict read_refusal(struct llm_call *call, int status, const struct llm_complaint *c, const char *message)
+static enum verdict read_refusal(struct llm_call *call, int status, const struct llm_complaint *c,
+                                 const char *message)
 {
     struct llm *llm = call->llm;
     const struct llm_provider *p = provider_of(llm, call->quirks);
     unsigned more;
 
-    if (p != llm->provider && (status == 404 || status == 405 || status == 501)) { /* no Responses API here: as before */
-        call->quirks = (call->quirks & ~(unsigned)LLM_RESPONSES) | LLM_NO_RESPONSES | LLM_EFFORT_NONE;
+    /* no Responses API here: as before */
+    if (p != llm->provider && (status == 404 || status == 405 || status == 501)) {
+        call->quirks = (call->quirks & ~(unsigned)LLM_RESPONSES) | LLM_NO_RESPONSES |
+                       LLM_EFFORT_NONE;
         return VERDICT_AGAIN;
     }
     if (*c->failed || strstr(c->text, "tool_use_failed")) {
@@ -400,7 +422,8 @@ static enum verdict read_refusal(struct llm_call *call, int status, const struct
         const char *text = *c->failed ? c->failed : message;
 
         /* What the server could not read may still be a call. */
-        if (llm_text_calls(&call->draft, text, strlen(text)) && llm_draft_close(&call->draft, NULL) == 0)
+        if (llm_text_calls(&call->draft, text, strlen(text)) &&
+            llm_draft_close(&call->draft, NULL) == 0)
             call->draft.stop = LLM_STOP_TOOLS;
         else
             v = reply_with(call, LLM_STOP_BAD_CALL, text);
@@ -417,7 +440,8 @@ static enum verdict read_refusal(struct llm_call *call, int status, const struct
 }
 
 /* A status other than 200. */
-static enum verdict read_error(struct llm_call *call, const struct client_response *resp, struct err *err)
+static enum verdict read_error(struct llm_call *call, const struct client_response *resp,
+                               struct err *err)
 {
     const struct llm_target *t = &call->llm->target;
     const char *origin = call->llm->origin, *colon;
@@ -431,25 +455,34 @@ static enum verdict read_error(struct llm_call *call, const struct client_respon
     colon = *message ? ": " : "";
     if (status == 401) {
         /* The server's words are left out: some repeat parts of the key. */
-        err_set(err, ERR_LLM_REJECTED, "%s does not accept the key (HTTP 401); check %s", origin, t->key_setting);
+        err_set(err, ERR_LLM_REJECTED, "%s does not accept the key (HTTP 401); check %s", origin,
+                t->key_setting);
     } else if (status == 403) {
-        err_set(err, ERR_LLM_REJECTED, "%s does not allow this with the key (HTTP 403); check %s%s%s", origin, t->key_setting, colon, message);
+        err_set(err, ERR_LLM_REJECTED,
+                "%s does not allow this with the key (HTTP 403); check %s%s%s", origin,
+                t->key_setting, colon, message);
     } else if (status == 404) {
-        err_set(err, ERR_LLM_REJECTED, "%s has no such model or path (HTTP 404); check %s ('%s') and %s%s%s", origin,
+        err_set(err, ERR_LLM_REJECTED,
+                "%s has no such model or path (HTTP 404); check %s ('%s') and %s%s%s", origin,
                 t->model_setting, t->model, t->url_setting, colon, message);
         v = read_refusal(call, status, &c, message);
     } else if (status >= 300 && status < 400) {
-        err_set(err, ERR_LLM_REJECTED, "%s redirects (HTTP %d), which is not followed; check %s", origin, status, t->url_setting);
+        err_set(err, ERR_LLM_REJECTED, "%s redirects (HTTP %d), which is not followed; check %s",
+                origin, status, t->url_setting);
     } else if (status == 429) {
         v = c.is_quota ? VERDICT_FAILS : VERDICT_PASSES;
-        err_set(err, ERR_LLM_RATE_LIMITED, "%s answers that the limit is reached (HTTP 429)%s%s", origin, colon, message);
+        err_set(err, ERR_LLM_RATE_LIMITED, "%s answers that the limit is reached (HTTP 429)%s%s",
+                origin, colon, message);
     } else if (status >= 500 || status == 408 || status == 409) {
         v = VERDICT_PASSES;
-        err_set(err, ERR_LLM_UNAVAILABLE, "%s failed (HTTP %d)%s%s", origin, status, colon, message);
-        if (status == 501 || (status == 500 && llm_is_overflow(&c))) /* llama.cpp's way of saying so */
+        err_set(err, ERR_LLM_UNAVAILABLE, "%s failed (HTTP %d)%s%s", origin, status, colon,
+                message);
+        /* llama.cpp's way of saying so */
+        if (status == 501 || (status == 500 && llm_is_overflow(&c)))
             v = read_refusal(call, status, &c, message);
     } else {
-        err_set(err, ERR_LLM_REJECTED, "%s refuses the request (HTTP %d)%s%s", origin, status, colon, message);
+        err_set(err, ERR_LLM_REJECTED, "%s refuses the request (HTTP %d)%s%s", origin, status,
+                colon, message);
         if (status == 400 || status == 405 || status == 413 || status == 422)
             v = read_refusal(call, status, &c, message);
     }
@@ -479,7 +512,8 @@ static void translate(struct err *err)
 
 static bool passes(const struct err *err)
 {
-    return err->code == ERR_LLM_UNAVAILABLE || err->code == ERR_LLM_TIMEOUT || err->code == ERR_LLM_RATE_LIMITED;
+    return err->code == ERR_LLM_UNAVAILABLE || err->code == ERR_LLM_TIMEOUT ||
+           err->code == ERR_LLM_RATE_LIMITED;
 }
 
 /* ---- an answer ---- */
@@ -525,7 +559,8 @@ static int on_event(void *arg, const char *event, const char *data, size_t len, 
 
 static bool begins_stream(const char *data, size_t len)
 {
-    static const char *const starts[] = { "data", "event", ":", "id:", "retry:", "\xef\xbb\xbf", "\n", "\r" };
+    static const char *const starts[] = { "data",   "event",        ":",  "id:",
+                                          "retry:", "\xef\xbb\xbf", "\n", "\r" };
 
     for (size_t i = 0; i < ARRAY_SIZE(starts); i++)
         if (memcmp(data, starts[i], MIN_OF(len, strlen(starts[i]))) == 0)
@@ -534,10 +569,12 @@ static bool begins_stream(const char *data, size_t len)
 }
 
 /* By the type that the server tells, or, where that says nothing, by the first bytes. */
-static int choose_mode(struct llm_call *call, const struct client_response *resp, const char *data, size_t len, struct err *err)
+static int choose_mode(struct llm_call *call, const struct client_response *resp, const char *data,
+                       size_t len, struct err *err)
 {
     const char *type = resp->content_type;
-    bool is_vague = !*type || str_eq(type, "text/plain") || str_eq(type, "application/octet-stream");
+    bool is_vague = !*type || str_eq(type, "text/plain") ||
+                    str_eq(type, "application/octet-stream");
     char shown[STR_SHOWN_SIZE], says[200] = "";
 
     if (resp->status != 200)
@@ -545,7 +582,8 @@ static int choose_mode(struct llm_call *call, const struct client_response *resp
     else if (str_eq(type, "text/event-stream"))
         call->mode = MODE_STREAM;
     else if (str_eq(type, "application/json"))
-        call->mode = *data != '{' && *data != '[' && begins_stream(data, len) ? MODE_STREAM : MODE_WHOLE;
+        call->mode = *data != '{' && *data != '[' && begins_stream(data, len) ? MODE_STREAM :
+                                                                                MODE_WHOLE;
     else if (is_vague && (*data == '{' || *data == '['))
         call->mode = MODE_WHOLE;
     else if (is_vague && begins_stream(data, len))
@@ -554,11 +592,14 @@ static int choose_mode(struct llm_call *call, const struct client_response *resp
         return 0;
     if (is_vague)
         str_show(data, len, says, sizeof(says));
-    return err_set(err, ERR_LLM_BAD_RESPONSE, "%s answers with '%s' instead of an event stream; check %s%s%s", call->llm->origin,
-                   str_show(type, strlen(type), shown, sizeof(shown)), call->llm->target.url_setting, *says ? ": " : "", says);
+    return err_set(err, ERR_LLM_BAD_RESPONSE,
+                   "%s answers with '%s' instead of an event stream; check %s%s%s",
+                   call->llm->origin, str_show(type, strlen(type), shown, sizeof(shown)),
+                   call->llm->target.url_setting, *says ? ": " : "", says);
 }
 
-static int on_body(void *arg, const struct client_response *resp, const char *data, size_t len, struct err *err)
+static int on_body(void *arg, const struct client_response *resp, const char *data, size_t len,
+                   struct err *err)
 {
     struct llm_call *call = arg;
     struct err why = ERR_INIT;
@@ -579,7 +620,8 @@ static int on_body(void *arg, const struct client_response *resp, const char *da
         case MODE_WHOLE:
             r = buf_append(&call->answer, data, len, &why);
             if (r < 0)
-                err_set(err, ERR_LLM_BAD_RESPONSE, "the model's answer is larger than the limit of %u bytes", LLM_WHOLE_MAX);
+                err_set(err, ERR_LLM_BAD_RESPONSE,
+                        "the model's answer is larger than the limit of %u bytes", LLM_WHOLE_MAX);
             break;
         case MODE_ERROR: /* as much as fits will do */
             r = buf_append(&call->answer, data, len, &why) < 0 ? 1 : 0;
@@ -601,15 +643,18 @@ static int read_answer(struct llm_call *call, struct err *err)
 
     if (call->mode == MODE_WHOLE) {
         if (llm_json_read(buf_cstr(&call->answer), call->answer.len, &body, &why) < 0)
-            return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's answer cannot be read: %s", why.message);
+            return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's answer cannot be read: %s",
+                           why.message);
         r = provider_of(call->llm, call->quirks)->whole(d, body, err);
         if (r != 0)
             return r;
     } else if (!d->is_whole && !d->has_stop) {
         if (!d->has_event && !sse_reader_is_inside(&call->reader))
-            return err_set(err, ERR_LLM_UNAVAILABLE, "the answer of %s is empty", call->llm->origin);
+            return err_set(err, ERR_LLM_UNAVAILABLE, "the answer of %s is empty",
+                           call->llm->origin);
         return err_set(err, ERR_LLM_UNAVAILABLE, "the model's stream was cut off%s",
-                       sse_reader_is_inside(&call->reader) ? " in the middle of an event" : " before its end");
+                       sse_reader_is_inside(&call->reader) ? " in the middle of an event" :
+                                                             " before its end");
     }
     return llm_draft_close(d, err);
 }
@@ -663,7 +708,9 @@ static json_t *write_body(struct llm_call *call, const struct llm_provider *p, c
         const json_t *kept = req.messages[i].kept;
 
         messages[i] = req.messages[i];
-        messages[i].kept = str_eq(json_string_value(json_object_get(kept, "from")), to) ? json_object_get(kept, "value") : NULL;
+        messages[i].kept = str_eq(json_string_value(json_object_get(kept, "from")), to) ?
+                               json_object_get(kept, "value") :
+                               NULL;
         if (!llm->sees)
             messages[i].n_images = 0;
     }
@@ -688,7 +735,8 @@ static int send_request(struct llm_call *call, struct err *err)
         .max_body_bytes = LLM_BODY_MAX,
     };
     struct client_events events = { .body = on_body, .done = on_done, .arg = call };
-    int r = value ? json_write(value, &body, err) : err_set(err, ERR_NO_MEMORY, "out of memory for a request to a model");
+    int r = value ? json_write(value, &body, err) :
+                    err_set(err, ERR_NO_MEMORY, "out of memory for a request to a model");
 
     if (r < 0)
         return err_wrap(err, "writing a request to a model");
@@ -724,8 +772,8 @@ static void try_now(struct llm_call *call)
         finish(call, &err);
 }
 
-int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_events *events, struct llm_call **ret,
-              struct err *err)
+int llm_start(struct llm *llm, const struct llm_request *req, const struct llm_events *events,
+              struct llm_call **ret, struct err *err)
 {
     struct llm_call *call;
     int r;

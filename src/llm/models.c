@@ -15,13 +15,13 @@
 #define THINKS LLM_MODEL_THINKS
 #define SEES LLM_MODEL_SEES
 #define ADAPTIVE (LLM_MODEL_ADAPTIVE | LLM_MODEL_THINKS | LLM_MODEL_SEES)
-#define UNCHECKED 0 /* a mark for readers */
+#define UNCHECKED 0      /* a mark for readers */
 #define CACHE_WRITE 1.25 /* of the price of input; only Anthropic reports what was written */
 
 struct model {
     const char *name; /* also with a date or "-latest" behind it; '.' stands for '-' too */
     double input, cached, output; /* 0: not known */
-    const char *ends; /* "" while none is announced */
+    const char *ends;             /* "" while none is announced */
     unsigned flags;
 };
 
@@ -77,10 +77,12 @@ static const struct {
     const char *prefix;
     unsigned flags;
 } families[] = {
-    { "gpt-6", THINKS | SEES }, { "gpt-5", THINKS | SEES }, { "gpt-4o", SEES },        { "gpt-4.1", SEES },
-    { "gpt-oss", THINKS },      { "claude-", SEES },        { "gemini-", THINKS | SEES }, { "deepseek-v4", THINKS },
-    { "deepseek-r", THINKS },   { "kimi-k2", THINKS },      { "kimi-k3", THINKS },     { "qwen3", THINKS },
-    { "grok-4", THINKS | SEES }, { "magistral", THINKS },   { "pixtral", SEES },       { "glm-4", THINKS },
+    { "gpt-6", THINKS | SEES },   { "gpt-5", THINKS | SEES }, { "gpt-4o", SEES },
+    { "gpt-4.1", SEES },          { "gpt-oss", THINKS },      { "claude-", SEES },
+    { "gemini-", THINKS | SEES }, { "deepseek-v4", THINKS },  { "deepseek-r", THINKS },
+    { "kimi-k2", THINKS },        { "kimi-k3", THINKS },      { "qwen3", THINKS },
+    { "grok-4", THINKS | SEES },  { "magistral", THINKS },    { "pixtral", SEES },
+    { "glm-4", THINKS },
 };
 
 const char *llm_bare_model(const char *model)
@@ -90,7 +92,10 @@ const char *llm_bare_model(const char *model)
     return slash ? slash + 1 : model;
 }
 
-/* What may follow a model's name and still be that model: "-2024-07-18", "-20250929", "-latest", ":free". */
+/*
+ * What may follow a model's name and still be that model: "-2024-07-18", "-20250929", "-latest",
+ * ":free".
+ */
 static bool is_version(const char *s)
 {
     size_t digits = 0;
@@ -152,13 +157,15 @@ const char *llm_ends(const char *model)
     return m ? m->ends : "";
 }
 
-double llm_price(const char *model, int64_t input_tokens, int64_t cached_tokens, int64_t written_tokens, int64_t output_tokens)
+double llm_price(const char *model, int64_t input_tokens, int64_t cached_tokens,
+                 int64_t written_tokens, int64_t output_tokens)
 {
     const struct model *m = find(model);
     int64_t plain = MAX_OF(input_tokens - cached_tokens - written_tokens, 0);
 
     if (!m || m->input == 0)
         return -1;
-    return ((double)plain * m->input + (double)cached_tokens * m->cached + (double)written_tokens * m->input * CACHE_WRITE +
-            (double)output_tokens * m->output) / 1e6;
+    return ((double)plain * m->input + (double)cached_tokens * m->cached +
+            (double)written_tokens * m->input * CACHE_WRITE + (double)output_tokens * m->output) /
+           1e6;
 }

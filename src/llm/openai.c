@@ -1,6 +1,7 @@
 /*
- * OpenAI's Chat Completions, and whatever speaks them: a stream of chunks, each with a delta of the one choice that we ask for,
- * then one with the usage, then [DONE]. Servers differ in small ways; where the meaning is certain, each of them is understood.
+ * OpenAI's Chat Completions, and whatever speaks them: a stream of chunks, each with a delta of the
+ * one choice that we ask for, then one with the usage, then [DONE]. Servers differ in small ways;
+ * where the meaning is certain, each of them is understood.
  */
 
 #include "llm/llm_impl.h"
@@ -11,7 +12,8 @@
 #define OWN_HOST "https://api.openai.com"
 #define DEFAULT_URL "https://api.openai.com/v1"
 #define DEFAULT_MODEL "gpt-6-luna"
-#define NO_SIGNATURE "skip_thought_signature_validator" /* Google's word for a call that another model made */
+#define NO_SIGNATURE                                                                               \
+    "skip_thought_signature_validator" /* Google's word for a call that another model made */
 
 static bool is_azure(const char *base)
 {
@@ -30,7 +32,8 @@ static int configure(const struct config *cfg, struct llm_target *ret, struct er
                                 .model_setting = "OPENAI_MODEL",
                                 .is_own = str_starts(base, OWN_HOST),
                                 .is_azure = is_azure(base) };
-    r = llm_target_fill(ret, cfg->openai_api_key, model, llm_join_url(base, "", "/chat/completions"), err);
+    r = llm_target_fill(ret, cfg->openai_api_key, model,
+                        llm_join_url(base, "", "/chat/completions"), err);
     if (r == 0 && !(ret->responses_url = llm_join_url(base, "", "/responses"))) {
         llm_target_finish(ret);
         return err_set(err, ERR_NO_MEMORY, "out of memory for a model's settings");
@@ -38,7 +41,8 @@ static int configure(const struct config *cfg, struct llm_target *ret, struct er
     return r;
 }
 
-static size_t headers(const struct llm_target *t, struct buf *scratch, struct client_header ret[LLM_HEADERS_MAX])
+static size_t headers(const struct llm_target *t, struct buf *scratch,
+                      struct client_header ret[LLM_HEADERS_MAX])
 {
     size_t n = 0;
 
@@ -78,13 +82,16 @@ static json_t *calls_json(const struct llm_message *m, unsigned quirks)
 
     for (size_t i = 0; i < m->n_calls; i++) {
         const struct llm_tool_call *c = &m->calls[i];
-        json_t *call = json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", text(c->id), "type", "function", "function", "name", text(c->name),
-                                 "arguments", arguments_json(c->arguments));
+        json_t *call = json_pack("{s:o, s:s, s:{s:o, s:o}}", "id", text(c->id), "type", "function",
+                                 "function", "name", text(c->name), "arguments",
+                                 arguments_json(c->arguments));
 
         if (!(quirks & LLM_NO_ECHO))
             json_object_update_missing(call, json_array_get(calls_kept, i));
         if (quirks & LLM_FILL_SIGNATURE && i == 0 && !json_object_get(call, "extra_content"))
-            json_object_set_new(call, "extra_content", json_pack("{s:{s:s}}", "google", "thought_signature", NO_SIGNATURE));
+            json_object_set_new(
+                call, "extra_content",
+                json_pack("{s:{s:s}}", "google", "thought_signature", NO_SIGNATURE));
         json_array_append_new(list, call);
     }
     return list;
@@ -93,7 +100,10 @@ static json_t *calls_json(const struct llm_message *m, unsigned quirks)
 static json_t *assistant_json(const struct llm_message *m, unsigned quirks)
 {
     bool needs_text = m->n_calls == 0 || quirks & LLM_TEXT_CONTENT;
-    json_t *o = json_pack("{s:s, s:o}", "role", "assistant", "content", text(m->content ? m->content : needs_text ? "" : NULL));
+    json_t *o = json_pack("{s:s, s:o}", "role", "assistant", "content",
+                          text(m->content ? m->content :
+                               needs_text ? "" :
+                                            NULL));
 
     if (m->n_calls > 0)
         json_object_set_new(o, "tool_calls", calls_json(m, quirks));
@@ -111,14 +121,19 @@ static json_t *message_json(const struct llm_message *m, unsigned quirks)
     case LLM_ASSISTANT:
         return assistant_json(m, quirks);
     case LLM_TOOL:
-        return json_pack("{s:s, s:o, s:o}", "role", "tool", "tool_call_id", text(m->tool_call_id ? m->tool_call_id : ""),
-                         "content", text(m->content ? m->content : ""));
+        return json_pack("{s:s, s:o, s:o}", "role", "tool", "tool_call_id",
+                         text(m->tool_call_id ? m->tool_call_id : ""), "content",
+                         text(m->content ? m->content : ""));
     default:
-        return json_pack("{s:s, s:o}", "role", "user", "content", text(m->content ? m->content : ""));
+        return json_pack("{s:s, s:o}", "role", "user", "content",
+                         text(m->content ? m->content : ""));
     }
 }
 
-/* Images of the tools' answers that end at `end`: a tool's message takes text only, so a user's message shows them. */
+/*
+ * Images of the tools' answers that end at `end`: a tool's message takes text only, so a user's
+ * message shows them.
+ */
 static void add_images(json_t *messages, const struct llm_request *req, size_t end)
 {
     size_t begin = end;
@@ -132,8 +147,10 @@ static void add_images(json_t *messages, const struct llm_request *req, size_t e
             json_t *url = json_sprintf("data:%s;base64,%s", image->type, image->base64);
 
             if (!parts)
-                parts = json_pack("[{s:s, s:s}]", "type", "text", "text", "The figures that the code of these tools drew:");
-            json_array_append_new(parts, json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url));
+                parts = json_pack("[{s:s, s:s}]", "type", "text", "text",
+                                  "The figures that the code of these tools drew:");
+            json_array_append_new(
+                parts, json_pack("{s:s, s:{s:o}}", "type", "image_url", "image_url", "url", url));
         }
     }
     if (parts)
@@ -147,10 +164,13 @@ static json_t *tools_json(const struct llm_request *req)
     for (size_t i = 0; i < req->n_tools; i++) {
         const struct llm_tool *t = &req->tools[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:{s:o, s:o, s:o}}", "type", "function", "function", "name", text(t->name),
-                                              "description", text(t->description ? t->description : ""), "parameters",
-                                              t->parameters ? json_deep_copy(t->parameters) :
-                                                              json_pack("{s:s, s:{}}", "type", "object", "properties")));
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:{s:o, s:o, s:o}}", "type", "function", "function", "name",
+                      text(t->name), "description", text(t->description ? t->description : ""),
+                      "parameters",
+                      t->parameters ? json_deep_copy(t->parameters) :
+                                      json_pack("{s:s, s:{}}", "type", "object", "properties")));
     }
     return list;
 }
@@ -161,15 +181,18 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
         [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "required"
     };
     json_t *messages = json_array();
-    json_t *body = json_pack("{s:s, s:o, s:b}", "model", t->model, "messages", messages, "stream", 1);
+    json_t *body = json_pack("{s:s, s:o, s:b}", "model", t->model, "messages", messages, "stream",
+                             1);
     int64_t max_tokens = req->max_tokens > 0 ? req->max_tokens : t->max_tokens;
 
     if (!body)
         return NULL;
     if (req->system && *req->system)
-        json_array_append_new(messages, json_pack("{s:s, s:o}", "role", "system", "content", text(req->system)));
+        json_array_append_new(
+            messages, json_pack("{s:s, s:o}", "role", "system", "content", text(req->system)));
     for (size_t i = 0; i < req->n_messages; i++) {
-        bool last_tool = req->messages[i].role == LLM_TOOL && (i + 1 == req->n_messages || req->messages[i + 1].role != LLM_TOOL);
+        bool last_tool = req->messages[i].role == LLM_TOOL &&
+                         (i + 1 == req->n_messages || req->messages[i + 1].role != LLM_TOOL);
 
         json_array_append_new(messages, message_json(&req->messages[i], quirks));
         if (last_tool && !(quirks & LLM_NO_IMAGES))
@@ -190,7 +213,9 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
     if (!(quirks & LLM_NO_STREAM_OPTIONS))
         json_object_set_new(body, "stream_options", json_pack("{s:b}", "include_usage", 1));
     if (!(quirks & LLM_NO_MAX_TOKENS))
-        json_object_set_new(body, quirks & LLM_COMPLETION_TOKENS ? "max_completion_tokens" : "max_tokens", json_integer(max_tokens));
+        json_object_set_new(body,
+                            quirks & LLM_COMPLETION_TOKENS ? "max_completion_tokens" : "max_tokens",
+                            json_integer(max_tokens));
     return body;
 }
 
@@ -223,7 +248,8 @@ static int take_text(struct llm_draft *d, const json_t *content, struct err *err
     if (json_is_string(content))
         return llm_draft_text(d, json_string_value(content), json_string_length(content), err);
     json_array_foreach(content, i, part) {
-        const json_t *t = json_object_get(part, "text"), *thinking = json_object_get(part, "thinking");
+        const json_t *t = json_object_get(part, "text"),
+                     *thinking = json_object_get(part, "thinking");
         int r = 0;
 
         if (json_is_string(t))
@@ -240,25 +266,34 @@ static bool is_whole_object(const struct buf *b)
 {
     auto_json json_t *v = NULL;
 
-    return b->len > 1 && b->data[b->len - 1] == '}' && json_parse(b->data, b->len, &v, NULL) == 0 && json_is_object(v);
+    return b->len > 1 && b->data[b->len - 1] == '}' && json_parse(b->data, b->len, &v, NULL) == 0 &&
+           json_is_object(v);
 }
 
-/* Whether a piece without an id of its own begins another call of the same index: some servers count every call as number 0. */
-static bool begins_call(const struct llm_draft *d, const struct llm_draft_call *c, const char *name, const json_t *arguments)
+/*
+ * Whether a piece without an id of its own begins another call of the same index: some servers
+ * count every call as number 0.
+ */
+static bool begins_call(const struct llm_draft *d, const struct llm_draft_call *c, const char *name,
+                        const json_t *arguments)
 {
     const char *more = json_string_value(arguments);
 
     if (!*name)
         return more && *more == '{' && is_whole_object(&c->arguments);
     if (c->arguments.len > 0)
-        return is_whole_object(&c->arguments) && (json_is_object(arguments) || !more || *more == '{' || !str_eq(name, buf_cstr(&c->name)));
-    return !str_eq(name, buf_cstr(&c->name)) && llm_draft_is_tool(d, name) && llm_draft_is_tool(d, buf_cstr(&c->name));
+        return is_whole_object(&c->arguments) &&
+               (json_is_object(arguments) || !more || *more == '{' ||
+                !str_eq(name, buf_cstr(&c->name)));
+    return !str_eq(name, buf_cstr(&c->name)) && llm_draft_is_tool(d, name) &&
+           llm_draft_is_tool(d, buf_cstr(&c->name));
 }
 
 static int take_call(struct llm_draft *d, const json_t *delta, struct err *err)
 {
     static const char *const known[] = { "index", "id", "type", "function", NULL };
-    const json_t *function = json_object_get(delta, "function"), *index_json = json_object_get(delta, "index");
+    const json_t *function = json_object_get(delta, "function"),
+                 *index_json = json_object_get(delta, "index");
     const json_t *arguments = json_object_get(function, "arguments");
     const char *id = json_string_value(json_object_get(delta, "id"));
     const char *name = json_string_value(json_object_get(function, "name"));
@@ -271,21 +306,24 @@ static int take_call(struct llm_draft *d, const json_t *delta, struct err *err)
     name = name ? name : "";
     if (json_is_integer(index_json))
         index = json_integer_value(index_json);
-    else if (*id || d->n_calls == 0) /* no index: a new id is a new call, anything else belongs to the last */
+    /* no index: a new id is a new call, anything else belongs to the last */
+    else if (*id || d->n_calls == 0)
         index = (long long)d->n_calls;
     else
         index = d->calls[d->n_calls - 1].index;
 
     c = llm_draft_find_call(d, index);
     same_id = c && *id && c->id.len > 0 && str_eq(id, c->id.data);
-    if (!c || (*id && c->id.len > 0 && !same_id) || (!same_id && begins_call(d, c, name, arguments))) {
+    if (!c || (*id && c->id.len > 0 && !same_id) ||
+        (!same_id && begins_call(d, c, name, arguments))) {
         r = llm_draft_add_call(d, index, id, *name || !c ? name : buf_cstr(&c->name), &c, err);
     } else {
         r = c->id.len == 0 && *id ? buf_append_str(&c->id, id, err) : 0;
         if (r == 0 && *name && !str_eq(name, buf_cstr(&c->name)))
             r = buf_append_str(&c->name, name, err);
         if (r < 0)
-            return err_set(err, ERR_LLM_BAD_RESPONSE, "the id or name of a call is longer than %d bytes", LLM_NAME_MAX);
+            return err_set(err, ERR_LLM_BAD_RESPONSE,
+                           "the id or name of a call is longer than %d bytes", LLM_NAME_MAX);
     }
     if (r == 0 && json_object_size(delta) > 0) {
         c->kept = c->kept ? c->kept : json_object();
@@ -297,9 +335,12 @@ static int take_call(struct llm_draft *d, const json_t *delta, struct err *err)
 /* A delta, or a message as a whole: their members are the same. */
 static int take_message(struct llm_draft *d, const json_t *m, struct err *err)
 {
-    static const char *const known[] = { "role", "content", "tool_calls", "function_call", "refusal", "audio", "annotations", "name", "token_ids",
-                                         "logprobs", "padding", "obfuscation", NULL };
-    const json_t *refusal = json_object_get(m, "refusal"), *thinking = json_object_get(m, "reasoning_content");
+    static const char *const known[] = { "role",      "content",  "tool_calls",  "function_call",
+                                         "refusal",   "audio",    "annotations", "name",
+                                         "token_ids", "logprobs", "padding",     "obfuscation",
+                                         NULL };
+    const json_t *refusal = json_object_get(m, "refusal"),
+                 *thinking = json_object_get(m, "reasoning_content");
     json_t *call;
     size_t i;
     int r = 0;
@@ -325,7 +366,10 @@ static int take_message(struct llm_draft *d, const json_t *m, struct err *err)
     return r;
 }
 
-/* Members without a value say nothing; an empty reasoning_content says that there was none, which its server wants to hear. */
+/*
+ * Members without a value say nothing; an empty reasoning_content says that there was none, which
+ * its server wants to hear.
+ */
 static void drop_empty(json_t *o)
 {
     const char *key;
@@ -333,8 +377,11 @@ static void drop_empty(json_t *o)
     void *next;
 
     json_object_foreach_safe(o, next, key, v) {
-        bool is_empty = json_is_null(v) || (json_is_string(v) && json_string_length(v) == 0 && !str_eq(key, "reasoning_content")) ||
-                        (json_is_array(v) && json_array_size(v) == 0) || (json_is_object(v) && json_object_size(v) == 0);
+        bool is_empty = json_is_null(v) ||
+                        (json_is_string(v) && json_string_length(v) == 0 &&
+                         !str_eq(key, "reasoning_content")) ||
+                        (json_is_array(v) && json_array_size(v) == 0) ||
+                        (json_is_object(v) && json_object_size(v) == 0);
 
         if (is_empty)
             json_object_del(o, key);
@@ -350,7 +397,8 @@ static json_t *keep(struct llm_draft *d)
         if (d->calls[i].kept)
             drop_empty(d->calls[i].kept);
         has_calls = has_calls || json_object_size(d->calls[i].kept) > 0;
-        json_array_append_new(calls, d->calls[i].kept ? json_incref(d->calls[i].kept) : json_object());
+        json_array_append_new(calls,
+                              d->calls[i].kept ? json_incref(d->calls[i].kept) : json_object());
     }
     if (d->kept)
         drop_empty(d->kept);
@@ -358,7 +406,8 @@ static json_t *keep(struct llm_draft *d)
         json_decref(calls);
         return NULL;
     }
-    return json_pack("{s:o, s:o}", "message", d->kept ? json_incref(d->kept) : json_object(), "calls", calls);
+    return json_pack("{s:o, s:o}", "message", d->kept ? json_incref(d->kept) : json_object(),
+                     "calls", calls);
 }
 
 static void take_finish_reason(struct llm_draft *d, const char *reason)
@@ -378,16 +427,21 @@ static void take_finish_reason(struct llm_draft *d, const char *reason)
 
 static int take_body(struct llm_draft *d, const json_t *body, const char *member, struct err *err)
 {
-    const json_t *choices = json_object_get(body, "choices"), *usage = json_object_get(body, "usage");
+    const json_t *choices = json_object_get(body, "choices"),
+                 *usage = json_object_get(body, "usage");
     struct llm_complaint complaint;
     json_t *choice;
     size_t i;
 
     if (!json_is_object(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due",
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON of type %s where an object is due",
                        json_type_name(body));
     if (llm_complaint_read(body, false, &complaint)) {
-        if (*complaint.failed) { /* Groq could not read the call that its model wrote: this try was bad, the next may be good */
+        /*
+         * Groq could not read the call that its model wrote: this try was bad, the next may be good
+         */
+        if (*complaint.failed) {
             d->has_stop = d->is_whole = true;
             d->stop = LLM_STOP_BAD_CALL;
             return llm_draft_text(d, complaint.failed, strlen(complaint.failed), err);
@@ -395,11 +449,13 @@ static int take_body(struct llm_draft *d, const json_t *body, const char *member
         return llm_complaint_err(&complaint, d->secret, err);
     }
     if (choices && !json_is_null(choices) && !json_is_array(choices))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent 'choices' that are no array");
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent 'choices' that are no array");
     if (json_is_object(usage)) {
         d->input_tokens = llm_count(usage, "prompt_tokens", d->input_tokens);
         d->output_tokens = llm_count(usage, "completion_tokens", d->output_tokens);
-        d->cached_tokens = llm_count(json_object_get(usage, "prompt_tokens_details"), "cached_tokens",
+        d->cached_tokens = llm_count(json_object_get(usage, "prompt_tokens_details"),
+                                     "cached_tokens",
                                      llm_count(usage, "prompt_cache_hit_tokens", d->cached_tokens));
     }
     json_array_foreach(choices, i, choice) {
@@ -416,7 +472,8 @@ static int take_body(struct llm_draft *d, const json_t *body, const char *member
     return 0;
 }
 
-static int event(struct llm_draft *d, const char *name, const char *data, size_t len, struct err *err)
+static int event(struct llm_draft *d, const char *name, const char *data, size_t len,
+                 struct err *err)
 {
     auto_json json_t *body = NULL;
     struct err why = ERR_INIT;
@@ -427,7 +484,8 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
         return 1;
     }
     if (llm_json_read(data, len, &body, &why) < 0)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent an event that cannot be read: %s", why.message);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent an event that cannot be read: %s", why.message);
     return take_body(d, body, "delta", err);
 }
 
@@ -435,8 +493,10 @@ static int whole(struct llm_draft *d, const json_t *body, struct err *err)
 {
     int r;
 
-    if (!json_is_array(json_object_get(body, "choices")) && !json_object_get(body, "error") && !json_is_array(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON that is no completion");
+    if (!json_is_array(json_object_get(body, "choices")) && !json_object_get(body, "error") &&
+        !json_is_array(body))
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON that is no completion");
     r = take_body(d, body, "message", err);
     d->is_whole = r == 0;
     return r;
@@ -445,8 +505,10 @@ static int whole(struct llm_draft *d, const json_t *body, struct err *err)
 const struct llm_provider llm_openai = {
     .name = "openai",
     .configure = configure,
-    .possible_quirks = LLM_NO_STREAM_OPTIONS | LLM_COMPLETION_TOKENS | LLM_NO_MAX_TOKENS | LLM_EFFORT_NONE | LLM_NO_EFFORT | LLM_NO_ECHO |
-                       LLM_FILL_REASONING | LLM_FILL_SIGNATURE | LLM_NO_TOOL_CHOICE | LLM_NO_IMAGES | LLM_TEXT_CONTENT | LLM_RESPONSES,
+    .possible_quirks = LLM_NO_STREAM_OPTIONS | LLM_COMPLETION_TOKENS | LLM_NO_MAX_TOKENS |
+                       LLM_EFFORT_NONE | LLM_NO_EFFORT | LLM_NO_ECHO | LLM_FILL_REASONING |
+                       LLM_FILL_SIGNATURE | LLM_NO_TOOL_CHOICE | LLM_NO_IMAGES | LLM_TEXT_CONTENT |
+                       LLM_RESPONSES,
     .headers = headers,
     .request = request,
     .event = event,

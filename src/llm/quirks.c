@@ -1,7 +1,8 @@
 /*
- * Where servers and models depart from the protocol that they speak. The first table is what is known before asking. The second reads a
- * refusal: words that its text must have, and what to do about it. What was learned is kept for the process, per base URL and model (one
- * struct llm has one of each).
+ * Where servers and models depart from the protocol that they speak. The first table is what is
+ * known before asking. The second reads a refusal: words that its text must have, and what to do
+ * about it. What was learned is kept for the process, per base URL and model (one struct llm has
+ * one of each).
  */
 
 #include "llm/llm_impl.h"
@@ -19,13 +20,17 @@ struct known {
 
 static const struct known table[] = {
     { "api.openai.com", NULL, NULL, LLM_COMPLETION_TOKENS },
-    { ".azure.com", NULL, NULL, LLM_COMPLETION_TOKENS }, /* a deployment's name says nothing of its model */
+    { ".azure.com", NULL, NULL,
+      LLM_COMPLETION_TOKENS }, /* a deployment's name says nothing of its model */
     { NULL, "o1", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "o3", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "o4", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "gpt-5", NULL, LLM_COMPLETION_TOKENS },
     { NULL, "gpt-6", NULL, LLM_COMPLETION_TOKENS },
-    /* Tools in Chat Completions only with reasoning_effort "none"; two models take tools only by the Responses API. */
+    /*
+     * Tools in Chat Completions only with reasoning_effort "none"; two models take tools only by
+     * the Responses API.
+     */
     { NULL, "gpt-5.6", NULL, LLM_EFFORT_NONE },
     { NULL, "gpt-6", NULL, LLM_EFFORT_NONE },
     { NULL, "gpt-6-astra", NULL, LLM_RESPONSES },
@@ -39,7 +44,10 @@ static const struct known table[] = {
     /* Models that do not think have nothing to encrypt. */
     { NULL, "gpt-4", NULL, LLM_NO_ENCRYPTED },
     { NULL, "gpt-3", NULL, LLM_NO_ENCRYPTED },
-    /* Reports usage without being asked, and has refused to be asked; takes no user's message behind a tool's. */
+    /*
+     * Reports usage without being asked, and has refused to be asked; takes no user's message
+     * behind a tool's.
+     */
     { "mistral.ai", NULL, NULL, LLM_NO_STREAM_OPTIONS | LLM_NO_IMAGES },
     { NULL, "deepseek-v4", NULL, LLM_FILL_REASONING },
     { "api.deepseek.com", NULL, NULL, LLM_FILL_REASONING },
@@ -65,7 +73,8 @@ unsigned llm_quirks_known(const char *url, const char *model)
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         const struct known *k = &table[i];
 
-        if ((!k->host || strstr(url, k->host)) && (!k->model || begins(bare, k->model)) && (!k->has || strstr(bare, k->has)))
+        if ((!k->host || strstr(url, k->host)) && (!k->model || begins(bare, k->model)) &&
+            (!k->has || strstr(bare, k->has)))
             quirks |= k->quirks;
     }
     return quirks;
@@ -74,14 +83,14 @@ unsigned llm_quirks_known(const char *url, const char *model)
 /* ---- refusals ---- */
 
 struct lesson {
-    const char *words[3];     /* all of them, in lower case; NULL ends */
-    const char *any;          /* one of these, separated by '|'; NULL: nothing more */
-    unsigned unless;          /* of no use while one of these is on */
+    const char *words[3]; /* all of them, in lower case; NULL ends */
+    const char *any;      /* one of these, separated by '|'; NULL: nothing more */
+    unsigned unless;      /* of no use while one of these is on */
     unsigned quirks;
 };
 
-#define NOT_TAKEN                                                                                                                          \
-    "not permitted|unsupported|not supported|not support|unknown|unrecognized|unexpected|not allowed|invalid|forbidden|extra|cannot|"      \
+#define NOT_TAKEN                                                                                                                     \
+    "not permitted|unsupported|not supported|not support|unknown|unrecognized|unexpected|not allowed|invalid|forbidden|extra|cannot|" \
     "deprecated|not valid|only the first|must not"
 
 static const struct lesson lessons[] = {
@@ -99,7 +108,10 @@ static const struct lesson lessons[] = {
     { { "max_tokens" }, NULL, LLM_NO_MAX_TOKENS, LLM_NO_MAX_TOKENS },
     { { "max_output_tokens" }, NULL, LLM_NO_MAX_TOKENS, LLM_NO_MAX_TOKENS },
     { { "in the completion" }, NULL, LLM_NO_MAX_TOKENS, LLM_NO_MAX_TOKENS },
-    { { "reasoning_content" }, "missing|passed back|required|must be", LLM_FILL_REASONING, LLM_FILL_REASONING },
+    { { "reasoning_content" },
+      "missing|passed back|required|must be",
+      LLM_FILL_REASONING,
+      LLM_FILL_REASONING },
     { { "reasoning" }, NOT_TAKEN, LLM_NO_ECHO, LLM_NO_ECHO },
     { { "extra_content" }, NOT_TAKEN, LLM_NO_ECHO, LLM_NO_ECHO },
     { { "messages", "extra inputs are not permitted" }, NULL, LLM_NO_ECHO, LLM_NO_ECHO },
@@ -116,7 +128,10 @@ static const struct lesson lessons[] = {
     { { "image" }, NULL, LLM_NO_IMAGES, LLM_NO_IMAGES },
     { { "multimodal" }, NULL, LLM_NO_IMAGES, LLM_NO_IMAGES },
     { { "unexpected role 'user' after role 'tool'" }, NULL, LLM_NO_IMAGES, LLM_NO_IMAGES },
-    { { "content" }, "null|none|should be a valid string|must be a string|expected a string|required", LLM_TEXT_CONTENT, LLM_TEXT_CONTENT },
+    { { "content" },
+      "null|none|should be a valid string|must be a string|expected a string|required",
+      LLM_TEXT_CONTENT,
+      LLM_TEXT_CONTENT },
 };
 
 static bool has_any(const char *text, const char *any)
@@ -135,7 +150,8 @@ unsigned llm_quirks_learn(const struct llm_complaint *c, unsigned now, unsigned 
 {
     for (size_t i = 0; i < ARRAY_SIZE(lessons); i++) {
         const struct lesson *l = &lessons[i];
-        bool fits = !(now & l->unless) && (l->quirks & possible & ~now) && (!l->any || has_any(c->text, l->any));
+        bool fits = !(now & l->unless) && (l->quirks & possible & ~now) &&
+                    (!l->any || has_any(c->text, l->any));
 
         for (size_t k = 0; k < ARRAY_SIZE(l->words) && l->words[k] && fits; k++)
             fits = strstr(c->text, l->words[k]) != NULL;
@@ -147,9 +163,19 @@ unsigned llm_quirks_learn(const struct llm_complaint *c, unsigned now, unsigned 
 
 bool llm_is_overflow(const struct llm_complaint *c)
 {
-    static const char *const words[] = { "context_length_exceeded", "maximum context length", "context length", "context window",
-                                         "prompt is too long", "exceed_context_size", "exceeds the available context", "input is too long",
-                                         "reduce the length", "too many input tokens", "input token count", "context size", "context limit" };
+    static const char *const words[] = { "context_length_exceeded",
+                                         "maximum context length",
+                                         "context length",
+                                         "context window",
+                                         "prompt is too long",
+                                         "exceed_context_size",
+                                         "exceeds the available context",
+                                         "input is too long",
+                                         "reduce the length",
+                                         "too many input tokens",
+                                         "input token count",
+                                         "context size",
+                                         "context limit" };
 
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strstr(c->text, words[i]))
@@ -173,7 +199,10 @@ static json_t *joined(const json_t *a, const json_t *b)
 
 static size_t merge(json_t *into, const json_t *from, const char *const *known, int depth);
 
-/* Elements that say that they belong together: the same index, and the same type as far as both have one. */
+/*
+ * Elements that say that they belong together: the same index, and the same type as far as both
+ * have one.
+ */
 static json_t *same_element(json_t *list, const json_t *e)
 {
     const json_t *index = json_object_get(e, "index"), *type = json_object_get(e, "type");
@@ -185,7 +214,8 @@ static json_t *same_element(json_t *list, const json_t *e)
     json_array_foreach(list, i, other) {
         const json_t *t = json_object_get(other, "type");
 
-        if (json_equal(json_object_get(other, "index"), index) && (!t || !type || json_equal(t, type)))
+        if (json_equal(json_object_get(other, "index"), index) &&
+            (!t || !type || json_equal(t, type)))
             return other;
     }
     return NULL;
@@ -216,7 +246,10 @@ static size_t copied(const json_t *v)
     return bytes;
 }
 
-/* Pieces of a stream into one: text is joined, lists are continued, objects merged, anything else replaced. */
+/*
+ * Pieces of a stream into one: text is joined, lists are continued, objects merged, anything else
+ * replaced.
+ */
 static size_t merge(json_t *into, const json_t *from, const char *const *known, int depth)
 {
     const char *key;

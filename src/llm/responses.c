@@ -1,6 +1,7 @@
 /*
- * OpenAI's Responses API: a conversation is a list of items (messages, reasoning, calls of functions and their outputs), and so is the reply.
- * Nothing is stored there: the items of a reply, reasoning in its encrypted form among them, are sent back with the next request of the turn.
+ * OpenAI's Responses API: a conversation is a list of items (messages, reasoning, calls of
+ * functions and their outputs), and so is the reply. Nothing is stored there: the items of a reply,
+ * reasoning in its encrypted form among them, are sent back with the next request of the turn.
  */
 
 #include "llm/llm_impl.h"
@@ -22,7 +23,8 @@ static int configure(const struct config *cfg, struct llm_target *ret, struct er
     return 0;
 }
 
-static size_t headers(const struct llm_target *t, struct buf *scratch, struct client_header ret[LLM_HEADERS_MAX])
+static size_t headers(const struct llm_target *t, struct buf *scratch,
+                      struct client_header ret[LLM_HEADERS_MAX])
 {
     return llm_openai.headers(t, scratch, ret);
 }
@@ -41,8 +43,9 @@ static void add_calls(json_t *input, const struct llm_message *m)
         auto_json json_t *arguments = llm_arguments(c->arguments);
         auto_free char *written = json_to_str(arguments);
 
-        json_array_append_new(input, json_pack("{s:s, s:o, s:o, s:o}", "type", "function_call", "call_id", text(c->id), "name",
-                                               text(c->name), "arguments", text(written ? written : "{}")));
+        json_array_append_new(input, json_pack("{s:s, s:o, s:o, s:o}", "type", "function_call",
+                                               "call_id", text(c->id), "name", text(c->name),
+                                               "arguments", text(written ? written : "{}")));
     }
 }
 
@@ -53,11 +56,13 @@ static void add_output(json_t *input, const struct llm_message *m, unsigned quir
     if (m->n_images > 0 && !(quirks & LLM_NO_IMAGES)) {
         output = json_pack("[{s:s, s:o}]", "type", "input_text", "text", output);
         for (size_t i = 0; i < m->n_images; i++)
-            json_array_append_new(output, json_pack("{s:s, s:o}", "type", "input_image", "image_url",
-                                                    json_sprintf("data:%s;base64,%s", m->images[i].type, m->images[i].base64)));
+            json_array_append_new(output,
+                                  json_pack("{s:s, s:o}", "type", "input_image", "image_url",
+                                            json_sprintf("data:%s;base64,%s", m->images[i].type,
+                                                         m->images[i].base64)));
     }
-    json_array_append_new(input, json_pack("{s:s, s:o, s:o}", "type", "function_call_output", "call_id", text(m->tool_call_id), "output",
-                                           output));
+    json_array_append_new(input, json_pack("{s:s, s:o, s:o}", "type", "function_call_output",
+                                           "call_id", text(m->tool_call_id), "output", output));
 }
 
 static void add_message(json_t *input, const struct llm_message *m, unsigned quirks)
@@ -71,8 +76,9 @@ static void add_message(json_t *input, const struct llm_message *m, unsigned qui
         return;
     }
     if (m->content && *m->content)
-        json_array_append_new(input, json_pack("{s:s, s:o}", "role", m->role == LLM_USER ? "user" : "assistant", "content",
-                                               text(m->content)));
+        json_array_append_new(input, json_pack("{s:s, s:o}", "role",
+                                               m->role == LLM_USER ? "user" : "assistant",
+                                               "content", text(m->content)));
     add_calls(input, m);
 }
 
@@ -83,11 +89,13 @@ static json_t *tools_json(const struct llm_request *req)
     for (size_t i = 0; i < req->n_tools; i++) {
         const struct llm_tool *t = &req->tools[i];
 
-        json_array_append_new(list, json_pack("{s:s, s:o, s:o, s:o, s:b}", "type", "function", "name", text(t->name), "description",
-                                              text(t->description), "parameters",
-                                              t->parameters ? json_deep_copy(t->parameters) :
-                                                              json_pack("{s:s, s:{}}", "type", "object", "properties"),
-                                              "strict", 0));
+        json_array_append_new(
+            list,
+            json_pack("{s:s, s:o, s:o, s:o, s:b}", "type", "function", "name", text(t->name),
+                      "description", text(t->description), "parameters",
+                      t->parameters ? json_deep_copy(t->parameters) :
+                                      json_pack("{s:s, s:{}}", "type", "object", "properties"),
+                      "strict", 0));
     }
     return list;
 }
@@ -98,7 +106,8 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
         [LLM_TOOLS_AUTO] = "auto", [LLM_TOOLS_NONE] = "none", [LLM_TOOLS_REQUIRED] = "required"
     };
     json_t *input = json_array();
-    json_t *body = json_pack("{s:s, s:o, s:b, s:b}", "model", t->model, "input", input, "stream", 1, "store", 0);
+    json_t *body = json_pack("{s:s, s:o, s:b, s:b}", "model", t->model, "input", input, "stream", 1,
+                             "store", 0);
     int64_t max_tokens = req->max_tokens > 0 ? req->max_tokens : t->max_tokens;
 
     if (!body)
@@ -125,12 +134,15 @@ static json_t *request(const struct llm_target *t, const struct llm_request *req
 
 static int take_string(struct llm_draft *d, const json_t *s, struct err *err)
 {
-    return json_is_string(s) ? llm_draft_text(d, json_string_value(s), json_string_length(s), err) : 0;
+    return json_is_string(s) ? llm_draft_text(d, json_string_value(s), json_string_length(s), err) :
+                               0;
 }
 
 static int think(struct llm_draft *d, const json_t *s, struct err *err)
 {
-    return json_is_string(s) ? llm_draft_thought(d, json_string_value(s), json_string_length(s), err) : 0;
+    return json_is_string(s) ?
+               llm_draft_thought(d, json_string_value(s), json_string_length(s), err) :
+               0;
 }
 
 /* What is kept: [{"index", "item", "told"}]; told: its text came in pieces already. */
@@ -148,9 +160,11 @@ static json_t *entry_of(struct llm_draft *d, long long index)
     return entry;
 }
 
-static int begin_call(struct llm_draft *d, long long index, const json_t *item, struct llm_draft_call **ret, struct err *err)
+static int begin_call(struct llm_draft *d, long long index, const json_t *item,
+                      struct llm_draft_call **ret, struct err *err)
 {
-    const char *id = json_string_value(json_object_get(item, "call_id")), *name = json_string_value(json_object_get(item, "name"));
+    const char *id = json_string_value(json_object_get(item, "call_id")),
+               *name = json_string_value(json_object_get(item, "name"));
 
     if (!id)
         id = json_string_value(json_object_get(item, "id"));
@@ -214,7 +228,8 @@ static void take_end(struct llm_draft *d, const json_t *response)
 {
     const json_t *usage = json_object_get(response, "usage");
     const char *status = json_string_value(json_object_get(response, "status"));
-    const char *reason = json_string_value(json_object_get(json_object_get(response, "incomplete_details"), "reason"));
+    const char *reason = json_string_value(
+        json_object_get(json_object_get(response, "incomplete_details"), "reason"));
 
     d->has_stop = d->is_whole = true;
     d->stop = LLM_STOP_END;
@@ -225,7 +240,8 @@ static void take_end(struct llm_draft *d, const json_t *response)
     if (json_is_object(usage)) {
         d->input_tokens = llm_count(usage, "input_tokens", d->input_tokens);
         d->output_tokens = llm_count(usage, "output_tokens", d->output_tokens);
-        d->cached_tokens = llm_count(json_object_get(usage, "input_tokens_details"), "cached_tokens", d->cached_tokens);
+        d->cached_tokens = llm_count(json_object_get(usage, "input_tokens_details"),
+                                     "cached_tokens", d->cached_tokens);
     }
 }
 
@@ -258,22 +274,27 @@ static int take_event(struct llm_draft *d, const char *type, const json_t *body,
         d->is_refusal = d->is_refusal || str_eq(type, "response.refusal.delta");
         return take_string(d, delta, err);
     }
-    if (str_eq(type, "response.reasoning_summary_text.delta") || str_eq(type, "response.reasoning_text.delta")) {
+    if (str_eq(type, "response.reasoning_summary_text.delta") ||
+        str_eq(type, "response.reasoning_text.delta")) {
         json_object_set_new(entry_of(d, index), "told", json_true());
         return think(d, delta, err);
     }
     if (str_eq(type, "response.output_item.added")) {
-        if (str_eq(json_string_value(json_object_get(item, "type")), "function_call") && !llm_draft_find_call(d, index))
+        if (str_eq(json_string_value(json_object_get(item, "type")), "function_call") &&
+            !llm_draft_find_call(d, index))
             return begin_call(d, index, item, &c, err);
         return 0;
     }
     if (str_eq(type, "response.function_call_arguments.delta")) {
         c = llm_draft_find_call(d, index);
-        return c && json_is_string(delta) ? llm_draft_arguments(c, json_string_value(delta), json_string_length(delta), err) : 0;
+        return c && json_is_string(delta) ? llm_draft_arguments(c, json_string_value(delta),
+                                                                json_string_length(delta), err) :
+                                            0;
     }
     if (str_eq(type, "response.output_item.done"))
         return take_item(d, index, item, err);
-    if (str_eq(type, "response.completed") || str_eq(type, "response.incomplete") || str_eq(type, "response.failed")) {
+    if (str_eq(type, "response.completed") || str_eq(type, "response.incomplete") ||
+        str_eq(type, "response.failed")) {
         int r = take_response(d, json_object_get(body, "response"), err);
 
         return r == 0 ? 1 : r;
@@ -281,7 +302,8 @@ static int take_event(struct llm_draft *d, const char *type, const json_t *body,
     return 0;
 }
 
-static int event(struct llm_draft *d, const char *name, const char *data, size_t len, struct err *err)
+static int event(struct llm_draft *d, const char *name, const char *data, size_t len,
+                 struct err *err)
 {
     auto_json json_t *body = NULL;
     struct err why = ERR_INIT;
@@ -291,9 +313,12 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
     if (len == 6 && memcmp(data, "[DONE]", 6) == 0)
         return d->has_stop;
     if (llm_json_read(data, len, &body, &why) < 0)
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent an event that cannot be read: %s", why.message);
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent an event that cannot be read: %s", why.message);
     if (!json_is_object(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON of type %s where an object is due", json_type_name(body));
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON of type %s where an object is due",
+                       json_type_name(body));
     if (llm_complaint_read(body, false, &complaint))
         return llm_complaint_err(&complaint, d->secret, err);
     type = json_string_value(json_object_get(body, "type"));
@@ -302,14 +327,16 @@ static int event(struct llm_draft *d, const char *name, const char *data, size_t
 
 static int whole(struct llm_draft *d, const json_t *body, struct err *err)
 {
-    if (!json_is_array(json_object_get(body, "output")) && !json_object_get(body, "error") && !json_is_array(body))
-        return err_set(err, ERR_LLM_BAD_RESPONSE, "the model's server sent JSON that is no response");
+    if (!json_is_array(json_object_get(body, "output")) && !json_object_get(body, "error") &&
+        !json_is_array(body))
+        return err_set(err, ERR_LLM_BAD_RESPONSE,
+                       "the model's server sent JSON that is no response");
     return take_response(d, body, err);
 }
 
 /*
- * The items for the next request. Reasoning that did not come encrypted cannot be sent back, and then no item may name itself: a call whose
- * id is known is refused without its reasoning.
+ * The items for the next request. Reasoning that did not come encrypted cannot be sent back, and
+ * then no item may name itself: a call whose id is known is refused without its reasoning.
  */
 static json_t *keep(struct llm_draft *d)
 {
@@ -345,7 +372,8 @@ static json_t *keep(struct llm_draft *d)
 const struct llm_provider llm_responses = {
     .name = "openai-responses",
     .configure = configure,
-    .possible_quirks = LLM_NO_MAX_TOKENS | LLM_NO_EFFORT | LLM_NO_ECHO | LLM_NO_TOOL_CHOICE | LLM_NO_IMAGES | LLM_NO_ENCRYPTED,
+    .possible_quirks = LLM_NO_MAX_TOKENS | LLM_NO_EFFORT | LLM_NO_ECHO | LLM_NO_TOOL_CHOICE |
+                       LLM_NO_IMAGES | LLM_NO_ENCRYPTED,
     .headers = headers,
     .request = request,
     .event = event,

@@ -1,5 +1,6 @@
 /*
- * The reader of server-sent events. A line that came whole is read where it lies; only what is cut by the end of a piece is kept.
+ * The reader of server-sent events. A line that came whole is read where it lies; only what is cut
+ * by the end of a piece is kept.
  */
 
 #include "llm/sse_read.h"
@@ -22,7 +23,8 @@ void sse_reader_finish(struct sse_reader *r)
 
 static int too_large(struct err *err)
 {
-    return err_set(err, ERR_LLM_BAD_RESPONSE, "an event of the model's stream is larger than the limit of %u bytes",
+    return err_set(err, ERR_LLM_BAD_RESPONSE,
+                   "an event of the model's stream is larger than the limit of %u bytes",
                    SSE_READ_EVENT_MAX);
 }
 
@@ -51,7 +53,8 @@ static int end_event(struct sse_reader *r, sse_read_fn *fn, void *arg, struct er
     return code;
 }
 
-static int read_line(struct sse_reader *r, const char *line, size_t len, sse_read_fn *fn, void *arg, struct err *err)
+static int read_line(struct sse_reader *r, const char *line, size_t len, sse_read_fn *fn, void *arg,
+                     struct err *err)
 {
     const char *colon, *value;
     size_t name_len, value_len;
@@ -94,7 +97,8 @@ static int read_line(struct sse_reader *r, const char *line, size_t len, sse_rea
     return 0;
 }
 
-int sse_read(struct sse_reader *r, const char *data, size_t len, sse_read_fn *fn, void *arg, struct err *err)
+int sse_read(struct sse_reader *r, const char *data, size_t len, sse_read_fn *fn, void *arg,
+             struct err *err)
 {
     const char *p = data, *end = data + len;
 

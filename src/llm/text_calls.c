@@ -1,5 +1,6 @@
 /*
- * Tool calls that a model wrote as text, because its server has no parser for them or the model forgot. Understood are
+ * Tool calls that a model wrote as text, because its server has no parser for them or the model
+ * forgot. Understood are
  *
  *   {"name": "run_sql", "arguments": {…}}           alone, in a list, several in a row, {"tool_calls": […]}, {"function": {…}}
  *   <tool_call>{…}</tool_call>, ```json {…} ```     around any of these
@@ -8,7 +9,8 @@
  *   [TOOL_CALLS]run_sql[ARGS]{…}                    Mistral
  *   functions.run_sql:0<|…|>{…}                     Kimi
  *
- * Every call must name a tool that was offered. Words beside the calls mean that the text is an answer, unless a tag marks the call.
+ * Every call must name a tool that was offered. Words beside the calls mean that the text is an
+ * answer, unless a tag marks the call.
  */
 
 #include "llm/llm_impl.h"
@@ -33,7 +35,8 @@ struct reading {
 
 static bool add(struct reading *r, const char *name, json_t *taken_arguments)
 {
-    if (r->n == FOUND_MAX || !name || strlen(name) >= LLM_NAME_MAX || !llm_draft_is_tool(r->d, name)) {
+    if (r->n == FOUND_MAX || !name || strlen(name) >= LLM_NAME_MAX ||
+        !llm_draft_is_tool(r->d, name)) {
         json_decref(taken_arguments);
         return false;
     }
@@ -58,7 +61,9 @@ static json_t *arguments_of(const json_t *v)
 {
     json_t *inner = NULL;
 
-    if (json_is_string(v) && llm_json_read(json_string_value(v), json_string_length(v), &inner, NULL) == 0 && json_is_object(inner))
+    if (json_is_string(v) &&
+        llm_json_read(json_string_value(v), json_string_length(v), &inner, NULL) == 0 &&
+        json_is_object(inner))
         return inner;
     json_decref(inner);
     return v ? json_deep_copy(v) : NULL;
@@ -66,8 +71,10 @@ static json_t *arguments_of(const json_t *v)
 
 static bool take_value(struct reading *r, const json_t *v, int depth)
 {
-    static const char *const names[] = { "name", "tool", "tool_name", "function_name", "function", "action", NULL },
-                             *const args[] = { "arguments", "parameters", "args", "input", "tool_input", "action_input", "params", NULL };
+    static const char *const names[] = { "name",     "tool",   "tool_name", "function_name",
+                                         "function", "action", NULL },
+                             *const args[] = { "arguments",  "parameters",   "args",   "input",
+                                               "tool_input", "action_input", "params", NULL };
     const json_t *list = json_is_array(v) ? v : json_object_get(v, "tool_calls"), *name, *e;
     size_t i;
 
@@ -156,10 +163,14 @@ static size_t take_parameters(struct reading *r, const char *s, size_t len)
     return add(r, called, json_incref(args)) ? at : 0;
 }
 
-/* A word beside the JSON: the language of a fence, or the name of a tool, with what models put around it. */
+/*
+ * A word beside the JSON: the language of a fence, or the name of a tool, with what models put
+ * around it.
+ */
 static bool take_word(struct reading *r, const char *word, size_t len)
 {
-    static const char *const plain[] = { "json", "tool_call", "tool_code", "xml", "tool_calls", "ARGS", "TOOL_CALLS", "functions" };
+    static const char *const plain[] = { "json",       "tool_call", "tool_code",  "xml",
+                                         "tool_calls", "ARGS",      "TOOL_CALLS", "functions" };
     char name[LLM_NAME_MAX];
 
     for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
@@ -228,7 +239,9 @@ static bool read_calls(struct reading *r, const char *s, size_t len)
                 return false;
             at += n;
         } else {
-            for (n = 0; at + n < len && (isalnum((unsigned char)s[at + n]) || strchr("_.:", s[at + n])); n++)
+            for (n = 0;
+                 at + n < len && (isalnum((unsigned char)s[at + n]) || strchr("_.:", s[at + n]));
+                 n++)
                 ;
             if (n == 0 || !take_word(r, s + at, n))
                 return tagged && r->n > 0; /* prose: behind a tagged call it is passed over */
@@ -246,8 +259,9 @@ bool llm_text_calls(struct llm_draft *d, const char *text, size_t len)
     for (size_t i = 0; i < r.n; i++) {
         struct llm_draft_call *c;
 
-        if (good && (llm_draft_add_call(d, (long long)d->n_calls, "", r.found[i].name, &c, NULL) < 0 ||
-                     llm_draft_arguments_json(c, r.found[i].arguments, NULL) < 0))
+        if (good &&
+            (llm_draft_add_call(d, (long long)d->n_calls, "", r.found[i].name, &c, NULL) < 0 ||
+             llm_draft_arguments_json(c, r.found[i].arguments, NULL) < 0))
             good = false;
         json_decref(r.found[i].arguments);
     }

@@ -1,10 +1,12 @@
 /*
- * The HTTP client. libcurl says which descriptors it waits for and when it wants to be called (socket_wanted, timer_wanted);
- * libuv calls back (socket_ready, timer_fired); both end in act(), the only place that drives transfers.
+ * The HTTP client. libcurl says which descriptors it waits for and when it wants to be called
+ * (socket_wanted, timer_wanted); libuv calls back (socket_ready, timer_fired); both end in act(),
+ * the only place that drives transfers.
  *
- * libcurl refuses that transfers are added or removed while it runs one of its callbacks, and a user may do both from body().
- * So inside of act() a start only queues and a cancel only marks; settle() does the work once libcurl has returned. It also calls
- * done(), which therefore never runs inside of libcurl.
+ * libcurl refuses that transfers are added or removed while it runs one of its callbacks, and a
+ * user may do both from body(). So inside of act() a start only queues and a cancel only marks;
+ * settle() does the work once libcurl has returned. It also calls done(), which therefore never
+ * runs inside of libcurl.
  *
  * A request is in one of these states:
  *   QUEUED     not yet given to libcurl
@@ -120,7 +122,8 @@ static void socket_ready(uv_poll_t *poll, int status, int events)
     if (status < 0)
         flags = CURL_CSELECT_ERR;
     else
-        flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) | (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
+        flags = (events & UV_READABLE ? CURL_CSELECT_IN : 0) |
+                (events & UV_WRITABLE ? CURL_CSELECT_OUT : 0);
     act(w->client, w->fd, flags);
 }
 
@@ -183,7 +186,10 @@ int client_create(uv_loop_t *loop, const char *ca_file, struct client **ret, str
 
     if (r < 0)
         return r;
-    /* OpenSSL writes to sockets as to files: a peer that is gone must be an error, not the end of the process. */
+    /*
+     * OpenSSL writes to sockets as to files: a peer that is gone must be an error, not the end of
+     * the process.
+     */
     signal(SIGPIPE, SIG_IGN);
     c = calloc(1, sizeof(*c));
     if (!c)
@@ -235,10 +241,11 @@ void client_destroy(struct client *c)
 /* ---- what libcurl tells ---- */
 
 /* As many bytes as were given mean success to libcurl, any other number stops the transfer. */
-static size_t stop_transfer(struct client_request *r, enum err_code code, const char *what, uint64_t limit)
+static size_t stop_transfer(struct client_request *r, enum err_code code, const char *what,
+                            uint64_t limit)
 {
-    err_set(&r->failure, code, "the answer of %s is larger than its limit: %llu bytes of %s", r->origin,
-            (unsigned long long)limit, what);
+    err_set(&r->failure, code, "the answer of %s is larger than its limit: %llu bytes of %s",
+            r->origin, (unsigned long long)limit, what);
     return 0;
 }
 
@@ -296,13 +303,15 @@ static size_t got_header(char *data, size_t size, size_t n, void *arg)
 
         end = MIN_OF(end, sizeof(r->resp.content_type) - 1);
         for (i = 0; i < end; i++)
-            r->resp.content_type[i] = (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] + 32 : value[i]);
+            r->resp.content_type[i] = (char)(value[i] >= 'A' && value[i] <= 'Z' ? value[i] + 32 :
+                                                                                  value[i]);
         r->resp.content_type[i] = '\0';
     } else if (name_len == 11 && strncasecmp(data, "retry-after", 11) == 0 && !r->has_retry_ms) {
         read_retry_after(r, value);
     } else if (name_len == 14 && strncasecmp(data, "retry-after-ms", 14) == 0) {
         char *end;
-        double ms = strtod(value, &end); /* more exact than Retry-After, which may stand beside it */
+        /* more exact than Retry-After, which may stand beside it */
+        double ms = strtod(value, &end);
 
         if (end != value && *end == '\0' && ms >= 0) {
             r->resp.retry_after_ms = (int64_t)MIN_OF(ms, (double)RETRY_AFTER_MAX_S * 1000);
@@ -318,7 +327,8 @@ static void note_status(struct client_request *r)
 {
     long status = 0;
 
-    if (r->resp.status == 0 && curl_lib.easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
+    if (r->resp.status == 0 &&
+        curl_lib.easy_getinfo(r->easy, CURLINFO_RESPONSE_CODE, &status) == CURLE_OK)
         r->resp.status = (int)status;
 }
 
@@ -391,11 +401,14 @@ static void describe_failure(struct client_request *r, CURLcode code, struct err
         err_set(err, ERR_UNAVAILABLE, "the connection to %s broke: %s", r->origin, shown);
         break;
     case CURLE_PEER_FAILED_VERIFICATION:
-        err_set(err, ERR_PROTOCOL, "the certificate of %s is not trusted (SSL_CERT_FILE names those that are): %s", r->origin,
-                shown);
+        err_set(err, ERR_PROTOCOL,
+                "the certificate of %s is not trusted (SSL_CERT_FILE names those that are): %s",
+                r->origin, shown);
         break;
     case CURLE_SSL_CACERT_BADFILE:
-        err_set(err, ERR_CONFIG, "cannot read the certificates to trust; check SSL_CERT_FILE and CURL_CA_BUNDLE: %s", shown);
+        err_set(err, ERR_CONFIG,
+                "cannot read the certificates to trust; check SSL_CERT_FILE and CURL_CA_BUNDLE: %s",
+                shown);
         break;
     case CURLE_SSL_CONNECT_ERROR:
         err_set(err, ERR_PROTOCOL, "no TLS connection to %s: %s", r->origin, shown);
@@ -445,7 +458,8 @@ static struct client_request *find_state(struct client *c, enum state state)
 
 static void tell_done(struct client_request *r, enum state next, const struct err *err)
 {
-    void (*done)(void *arg, const struct client_response *resp, const struct err *err) = r->events.done;
+    void (*done)(void *arg, const struct client_response *resp,
+                 const struct err *err) = r->events.done;
 
     note_status(r);
     r->state = next;
@@ -513,7 +527,8 @@ static void act(struct client *c, curl_socket_t fd, int events)
 /* ---- requests ---- */
 
 /* 0 and the parts; libcurl's own reading of a URL, so that it is the one that is connected to. */
-static int parse_url(const char *url, char ret_origin[CLIENT_ORIGIN_SIZE], bool *ret_loopback, struct err *err)
+static int parse_url(const char *url, char ret_origin[CLIENT_ORIGIN_SIZE], bool *ret_loopback,
+                     struct err *err)
 {
     CURLU *u;
     char *scheme = NULL, *host = NULL, *port = NULL;
@@ -526,16 +541,18 @@ static int parse_url(const char *url, char ret_origin[CLIENT_ORIGIN_SIZE], bool 
         return r;
     u = curl_lib.url();
     good = u && curl_lib.url_set(u, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) == CURLUE_OK &&
-                curl_lib.url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
-                curl_lib.url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host &&
-                (str_ieq(scheme, "http") || str_ieq(scheme, "https"));
+           curl_lib.url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+           curl_lib.url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host &&
+           (str_ieq(scheme, "http") || str_ieq(scheme, "https"));
     if (good) {
         char shown[128];
 
         curl_lib.url_get(u, CURLUPART_PORT, &port, 0);
-        snprintf(ret_origin, CLIENT_ORIGIN_SIZE, "%s://%s%s%s", scheme, str_show(host, strlen(host), shown, sizeof(shown)),
-                 port ? ":" : "", port ? port : "");
-        *ret_loopback = str_ieq(host, "localhost") || str_starts(host, "127.") || str_eq(host, "[::1]");
+        snprintf(ret_origin, CLIENT_ORIGIN_SIZE, "%s://%s%s%s", scheme,
+                 str_show(host, strlen(host), shown, sizeof(shown)), port ? ":" : "",
+                 port ? port : "");
+        *ret_loopback = str_ieq(host, "localhost") || str_starts(host, "127.") ||
+                        str_eq(host, "[::1]");
     }
     curl_lib.free(scheme);
     curl_lib.free(host);
@@ -553,7 +570,10 @@ void client_origin(const char *url, char ret[CLIENT_ORIGIN_SIZE])
 
 static int set_headers(struct client_request *r, const struct client_options *o, struct err *err)
 {
-    /* No "Expect: 100-continue": it costs a round trip, and a second where a server does not know it. */
+    /*
+     * No "Expect: 100-continue": it costs a round trip, and a second where a server does not know
+     * it.
+     */
     struct curl_slist *list = curl_lib.slist_append(NULL, "Expect:");
 
     for (size_t i = 0; list && i < o->n_headers; i++) {
@@ -563,9 +583,12 @@ static int set_headers(struct client_request *r, const struct client_options *o,
 
         if (h->value[strcspn(h->value, "\r\n")] != '\0') {
             curl_lib.slist_free_all(list);
-            return err_set(err, ERR_INVALID_INPUT, "the header '%s' has a line break in its value", h->name);
+            return err_set(err, ERR_INVALID_INPUT, "the header '%s' has a line break in its value",
+                           h->name);
         }
-        longer = asprintf(&line, "%s: %s", h->name, h->value) < 0 ? NULL : curl_lib.slist_append(list, line);
+        longer = asprintf(&line, "%s: %s", h->name, h->value) < 0 ?
+                     NULL :
+                     curl_lib.slist_append(list, line);
         if (line)
             explicit_bzero(line, strlen(line));
         if (!longer)
@@ -578,12 +601,14 @@ static int set_headers(struct client_request *r, const struct client_options *o,
     return 0;
 }
 
-static int set_up(struct client_request *r, const struct client_options *o, bool loopback, struct err *err)
+static int set_up(struct client_request *r, const struct client_options *o, bool loopback,
+                  struct err *err)
 {
     CURL *e = r->easy;
     bool good = true;
 
-#define SET(option, value) good = good && curl_lib.easy_setopt(e, CURLOPT_##option, value) == CURLE_OK
+#define SET(option, value)                                                                         \
+    good = good && curl_lib.easy_setopt(e, CURLOPT_##option, value) == CURLE_OK
     SET(NOSIGNAL, 1L);
     SET(QUICK_EXIT, 1L); /* a name server that is silent must not hold up the loop */
     SET(PROTOCOLS_STR, "http,https");
@@ -600,7 +625,8 @@ static int set_up(struct client_request *r, const struct client_options *o, bool
     SET(URL, o->url);
     SET(HTTPHEADER, r->headers);
     SET(USERAGENT, "riddle/" RIDDLE_VERSION);
-    SET(CONNECTTIMEOUT_MS, (long)(o->connect_timeout_ms > 0 ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS));
+    SET(CONNECTTIMEOUT_MS,
+        (long)(o->connect_timeout_ms > 0 ? o->connect_timeout_ms : CONNECT_TIMEOUT_MS));
     SET(TIMEOUT_MS, (long)MAX_OF(o->timeout_ms, 0));
     if (r->client->ca_file)
         SET(CAINFO, r->client->ca_file);
@@ -615,11 +641,13 @@ static int set_up(struct client_request *r, const struct client_options *o, bool
     if (!str_eq(o->method, o->body ? "POST" : "GET"))
         SET(CUSTOMREQUEST, o->method);
 #undef SET
-    return good ? 0 : err_set(err, ERR_INTERNAL, "libcurl refuses an option of a request to %s", r->origin);
+    return good ? 0 :
+                  err_set(err, ERR_INTERNAL, "libcurl refuses an option of a request to %s",
+                          r->origin);
 }
 
-int client_start(struct client *c, const struct client_options *o, const struct client_events *events, struct client_request **ret,
-                 struct err *err)
+int client_start(struct client *c, const struct client_options *o,
+                 const struct client_events *events, struct client_request **ret, struct err *err)
 {
     struct client_request *r;
     bool loopback;

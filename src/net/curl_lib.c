@@ -19,7 +19,8 @@ int curl_lib_load(struct err *err)
     static bool loaded;
     if (loaded)
         return 0;
-    int r = library_load(PLATFORM_CURL_SONAME, PLATFORM_CURL_PACKAGE, symbols, ARRAY_SIZE(symbols), err);
+    int r = library_load(PLATFORM_CURL_SONAME, PLATFORM_CURL_PACKAGE, symbols, ARRAY_SIZE(symbols),
+                         err);
     if (r == 0 && curl_lib.global_init(CURL_GLOBAL_DEFAULT) != 0)
         r = err_set(err, ERR_UNAVAILABLE, "libcurl cannot start");
     loaded = r == 0;

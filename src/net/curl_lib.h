@@ -2,8 +2,9 @@
 #define RIDDLE_NET_CURL_LIB_H
 
 /*
- * libcurl, loaded when somebody is called for the first time. It brings more than a dozen libraries with it, and most commands of
- * `riddle` call nobody: linked as usual it would double the time in which each of them starts.
+ * libcurl, loaded when somebody is called for the first time. It brings more than a dozen libraries
+ * with it, and most commands of `riddle` call nobody: linked as usual it would double the time in
+ * which each of them starts.
  */
 
 #include <curl/curl.h>

@@ -19,9 +19,9 @@
 struct guard;
 
 struct guard_options {
-    const char *api_keys;      /* "name:key,name2:key2"; empty: off */
-    const char *allowed_hosts; /* names, comma-separated, "*" for any */
-    const char *cors_origins;  /* "https://a.example,http://b:3000", or "*" */
+    const char *api_keys;        /* "name:key,name2:key2"; empty: off */
+    const char *allowed_hosts;   /* names, comma-separated, "*" for any */
+    const char *cors_origins;    /* "https://a.example,http://b:3000", or "*" */
     const char *trusted_proxies; /* addresses whose X-Forwarded-For is believed */
     int64_t window_ms;           /* of the rate limit */
     long long max_chats;         /* messages in a window; 0: no limit */

@@ -1,8 +1,8 @@
 /*
  * The daemon in the loop. libmicrohttpd keeps its sockets in an epoll descriptor of its own; that
- * descriptor is polled by libuv, and mhd_lib.run() does what is ready. MHD does not watch a connection
- * while it is suspended, so a second epoll descriptor does: a client that goes away then ends the
- * request (and what works for it).
+ * descriptor is polled by libuv, and mhd_lib.run() does what is ready. MHD does not watch a
+ * connection while it is suspended, so a second epoll descriptor does: a client that goes away then
+ * ends the request (and what works for it).
  *
  * Time: MHD's own time-out (whole seconds without any progress) is the net below. A tick looks at
  * every connection: one that has had no complete request for idle_timeout_ms is closed however
@@ -109,8 +109,7 @@ static void check_connection(struct http_server *s, struct http_conn *conn, int6
                                         s->options.idle_timeout_ms;
 
         /* A stopping server does not wait for a request that has not begun. */
-        if (now_ms - since_ms >= patience_ms ||
-            (s->stopping && (!req || has_stalled(req, now_ms))))
+        if (now_ms - since_ms >= patience_ms || (s->stopping && (!req || has_stalled(req, now_ms))))
             shutdown(conn->fd, SHUT_RDWR);
         return;
     }
@@ -406,18 +405,6 @@ static void stop_daemon(struct http_server *s)
     s->daemon = NULL;
 }
 
-static void finish_stop(struct http_server *s)
-{
-    uv_timer_stop(&s->tick);
-    uv_idle_stop(&s->again);
-    uv_poll_stop(&s->mhd_poll);
-    uv_poll_stop(&s->watch_poll);
-    stop_daemon(s);
-    log_info("http.stopped");
-    if (s->on_stopped)
-        s->on_stopped(s->stopped_arg);
-}
-
 static void free_server(struct http_server *s)
 {
     while (s->spare) {
@@ -440,8 +427,24 @@ static void on_handle_closed(uv_handle_t *h)
 {
     struct http_server *s = h->data;
 
-    if (--s->n_handles == 0)
+    if (++s->n_closed == s->n_handles)
         free_server(s);
+}
+
+static void finish_stop(struct http_server *s)
+{
+    uv_timer_stop(&s->tick);
+    uv_idle_stop(&s->again);
+    uv_poll_stop(&s->watch_poll);
+    /*
+     * Before the daemon closes its descriptor: the end of a handle takes the descriptor's number out
+     * of the loop's epoll set, where it may already stand for another file.
+     */
+    uv_close((uv_handle_t *)&s->mhd_poll, on_handle_closed);
+    stop_daemon(s);
+    log_info("http.stopped");
+    if (s->on_stopped)
+        s->on_stopped(s->stopped_arg);
 }
 
 void http_server_destroy(struct http_server *s)
@@ -451,9 +454,9 @@ void http_server_destroy(struct http_server *s)
     if (!s)
         return;
     n = s->n_handles;
-    for (size_t i = 0; i < n; i++)
-        uv_close(s->handles[i],
-                 on_handle_closed); /* stops them; on_handle_closed runs later, from the loop */
+    for (size_t i = 0; i < n; i++) /* stops them; on_handle_closed runs later, from the loop */
+        if (!uv_is_closing(s->handles[i]))
+            uv_close(s->handles[i], on_handle_closed);
     if (s->daemon)
         stop_daemon(s);
     if (n == 0)

@@ -90,15 +90,9 @@ void http_server_destroy(struct http_server *s);
 /* ---- the request ---- */
 
 void *http_request_app(const struct http_request *req);
-struct http_server *http_request_server(const struct http_request *req);
 struct loop *http_request_loop(const struct http_request *req);
-const struct route *http_request_route(const struct http_request *req);
-enum http_method http_request_method(const struct http_request *req); /* HEAD shows as GET */
-const char *http_request_path(const struct http_request *req);        /* raw, without the query */
-const char *http_request_id(const struct http_request *req);          /* X-Request-Id */
 const char *http_owner(
     const struct http_request *req); /* name of the key; "local" when keys are off */
-const char *http_peer(const struct http_request *req); /* address of the client, text */
 struct arena *http_arena(struct http_request *req);
 
 /* Declared parameters have been checked against their fields. NULL when missing. */
@@ -111,7 +105,6 @@ const char *http_header(const struct http_request *req, const char *name);
 
 /* The validated body, defaults in place; borrowed. NULL for a route without a JSON body. */
 json_t *http_body_json(const struct http_request *req);
-uint64_t http_body_received(const struct http_request *req);
 int64_t http_body_length(const struct http_request *req); /* Content-Length; -1 when chunked */
 
 /*
@@ -147,6 +140,14 @@ void http_reply_fail(struct http_request *req, enum err_code code, const char *f
 void http_reply_busy(struct http_request *req, unsigned retry_after_s, const char *fmt, ...)
     PRINTF_LIKE(3, 4);
 void http_reply_empty(struct http_request *req, int status); /* 204, 304, … */
+
+/*
+ * Answers a WebSocket's handshake. When it is sent, the connection is the callee's: fd, and the
+ * bytes that came behind the request. Should the client leave before, nothing is called. A request
+ * that is no handshake gets an error.
+ */
+typedef void (*http_upgraded_fn)(struct http_request *req, int fd, const char *bytes, size_t len);
+void http_reply_websocket(struct http_request *req, http_upgraded_fn upgraded);
 void http_reply_text(struct http_request *req, int status, const char *content_type,
                      const char *text);
 void http_reply_bytes(struct http_request *req, int status, const char *content_type,

@@ -162,7 +162,8 @@ static enum MHD_Result on_access(void *cls, struct MHD_Connection *mhd, const ch
     (void)cls;
     (void)mhd;
     (void)url;
-    (void)version;
+    if (req)
+        req->is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
     return req ? request_access(req, method, data, len) : MHD_NO;
 }
 
@@ -332,12 +333,14 @@ struct MHD_Daemon *conn_start_daemon(struct http_server *s)
 
     /* Not strict: what MHD 0.9 refuses by itself has two heads. begin() refuses more. */
     return mhd_lib.start_daemon(
-        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_TURBO | MHD_USE_ERROR_LOG, 0, NULL, NULL,
-        on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_message, s, MHD_OPTION_LISTEN_SOCKET,
-        s->listen_fd, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT, 0,
-        MHD_OPTION_CONNECTION_LIMIT, o->max_connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-        MAX_OF(o->idle_timeout_ms, o->body_timeout_ms) / 1000 + 1, MHD_OPTION_URI_LOG_CALLBACK,
-        on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-        on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed, s, MHD_OPTION_END);
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_ALLOW_UPGRADE | MHD_USE_TURBO |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, on_access, s, MHD_OPTION_EXTERNAL_LOGGER, on_mhd_message, s,
+        MHD_OPTION_LISTEN_SOCKET, s->listen_fd, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_STRICT_FOR_CLIENT, 0, MHD_OPTION_CONNECTION_LIMIT, o->max_connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
+        MHD_OPTION_CONNECTION_TIMEOUT, MAX_OF(o->idle_timeout_ms, o->body_timeout_ms) / 1000 + 1,
+        MHD_OPTION_URI_LOG_CALLBACK, on_url, s, MHD_OPTION_UNESCAPE_CALLBACK, keep_escapes, NULL,
+        MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
+        s, MHD_OPTION_END);
 }

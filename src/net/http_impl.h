@@ -106,6 +106,7 @@ struct http_request {
 
     int64_t body_length; /* -1: chunked */
     bool has_body;
+    bool is_http_1_0;
     uint64_t received, discarded;
     size_t max_body;
     struct buf body;
@@ -122,6 +123,7 @@ struct http_request {
     void *close_arg;
 
     struct MHD_Response *response;
+    http_upgraded_fn on_upgraded;
     int status;
     struct header *headers, **last_header;
     const char *error; /* message of an error answer, for the log */
@@ -156,7 +158,7 @@ struct http_server {
     uv_timer_t tick;
     uv_idle_t again;
     uv_handle_t *handles[4]; /* those that are initialised */
-    size_t n_handles;
+    size_t n_handles, n_closed;
 
     struct http_conn *conns;
     struct http_request *active, *spare;

@@ -5,12 +5,16 @@
  */
 
 #include <assert.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <zlib.h>
+#include "base/background.h"
 #include "base/str.h"
 #include "net/http_impl.h"
+#include "net/websocket.h"
 
 /*
  * MHD's buffer of a response with a known size, which it allocates with the response. One of
@@ -90,8 +94,8 @@ static void reply_buffer(struct http_request *req, int status, const char *conte
                          const void *data, size_t len, enum MHD_ResponseMemoryMode mode)
 {
     /* MHD takes no const, though it changes only what it owns. */
-    struct MHD_Response *response = mhd_lib.create_response_from_buffer(len, (void *)(uintptr_t)data,
-                                                                    mode);
+    struct MHD_Response *response = mhd_lib.create_response_from_buffer(
+        len, (void *)(uintptr_t)data, mode);
 
     if (!response && mode == MHD_RESPMEM_MUST_FREE)
         free((void *)(uintptr_t)data);
@@ -229,7 +233,7 @@ void http_reply_json(struct http_request *req, int status, json_t *taken)
 {
     static const char no_memory[] =
         "{\"error\":{\"type\":\"OUT_OF_MEMORY\",\"message\":\"out of memory\"},\"detail\":\"out of memory\"}";
-    auto_json json_t *json = taken;
+    auto_discard json_t *json = taken;
     auto_buf struct buf b = BUF_INIT(SIZE_MAX);
     size_t len;
     char *text;
@@ -326,6 +330,68 @@ void reply_raw_error(struct http_request *req, int status, enum err_code code, c
     req->bytes_sent = strlen(body);
     if (send(req->conn->fd, head, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE) == n)
         (void)!send(req->conn->fd, body, strlen(body), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* ---- WebSockets ---- */
+
+/* MHD closes its descriptor of the connection at once: the callee has one of its own. */
+static void on_upgrade(void *cls, struct MHD_Connection *mhd, void *con_cls, const char *extra,
+                       size_t len, MHD_socket fd, struct MHD_UpgradeResponseHandle *handle)
+{
+    struct http_request *req = con_cls;
+    int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+    (void)cls;
+    (void)mhd;
+    if (own >= 0)
+        req->on_upgraded(req, own, extra, len);
+    mhd_lib.upgrade_action(handle, MHD_UPGRADE_ACTION_CLOSE);
+    http_run_soon(req->server);
+}
+
+static bool has_token(const char *list, const char *token)
+{
+    while (list && *list) {
+        list += strspn(list, " \t,");
+        size_t n = strcspn(list, " \t,");
+
+        if (n == strlen(token) && strncasecmp(list, token, n) == 0)
+            return true;
+        list += n;
+    }
+    return false;
+}
+
+void http_reply_websocket(struct http_request *req, http_upgraded_fn upgraded)
+{
+    struct err err = ERR_INIT;
+    struct MHD_Response *response;
+    char accept[WS_ACCEPT_SIZE];
+
+    if (!has_token(http_header(req, "Upgrade"), "websocket") ||
+        !has_token(http_header(req, "Connection"), "upgrade")) {
+        http_add_header(req, "Upgrade", "websocket");
+        err_set(&err, ERR_INVALID_INPUT, "this is the address of a WebSocket");
+        http_reply_error_status(req, 426, &err);
+        return;
+    }
+    if (!str_eq(http_header(req, "Sec-WebSocket-Version"), "13")) {
+        http_add_header(req, "Sec-WebSocket-Version", "13");
+        err_set(&err, ERR_INVALID_INPUT, "only version 13 of the WebSocket protocol is spoken");
+        http_reply_error_status(req, 426, &err);
+        return;
+    }
+    if (ws_accept(http_header(req, "Sec-WebSocket-Key"), accept, &err) < 0) {
+        http_reply_error(req, &err);
+        return;
+    }
+    response = mhd_lib.create_response_for_upgrade(on_upgrade, NULL);
+    if (response) {
+        mhd_lib.add_response_header(response, "Upgrade", "websocket");
+        mhd_lib.add_response_header(response, "Sec-WebSocket-Accept", accept);
+    }
+    req->on_upgraded = upgraded;
+    answer(req, 101, response, 0);
 }
 
 /* ---- streams ---- */

@@ -93,7 +93,7 @@ struct wanted {
     const char *forwarded_for;
     const char *content_type, *content_length, *content_encoding, *transfer_encoding, *expect;
     unsigned n_hosts, n_lengths, n_encodings;
-    bool bad_name;
+    bool bad_name, bad_value;
 };
 
 /* One walk over the headers instead of a search for each. */
@@ -124,6 +124,8 @@ static enum MHD_Result take_header(void *cls, enum MHD_ValueKind kind, const cha
 
     (void)kind;
     w->bad_name |= len == 0 || name[len - 1] == ' ' || name[len - 1] == '\t';
+    for (const char *p = value; p && *p; p++) /* a lone CR ends a line for some */
+        w->bad_value |= ((unsigned char)*p < ' ' && *p != '\t') || *p == 0x7f;
     for (size_t i = 0; i < ARRAY_SIZE(table); i++) {
         if (first != table[i].name[0] || strcasecmp(name, table[i].name) != 0)
             continue;
@@ -173,6 +175,10 @@ static int check_framing(struct http_request *req, const struct wanted *w, struc
     if (w->bad_name || strchr(req->url, ' '))
         return err_set(err, ERR_INVALID_INPUT, "%s has a blank",
                        w->bad_name ? "a header's name" : "the request target");
+    if (w->bad_value)
+        return err_set(err, ERR_INVALID_INPUT, "a header's value has a control character");
+    if (w->transfer_encoding && req->is_http_1_0)
+        return err_set(err, ERR_INVALID_INPUT, "HTTP/1.0 has no Transfer-Encoding");
     if (w->n_hosts > 1 || w->n_lengths > 1 || w->n_encodings > 1)
         return err_set(err, ERR_INVALID_INPUT, "the request has more than one %s header",
                        w->n_hosts > 1   ? "Host" :
@@ -279,8 +285,7 @@ static int check_params(struct http_request *req, struct err *err)
             if (p->in_query && p->field.required) {
                 report = (struct schema_report){ .fault = "missing" };
                 snprintf(report.path, sizeof(report.path), "%s", p->field.name);
-                r = err_set(err, ERR_VALIDATION, "query parameter '%s' is required",
-                            p->field.name);
+                r = err_set(err, ERR_VALIDATION, "query parameter '%s' is required", p->field.name);
                 reply_invalid(req, "query", &report, err);
                 return r;
             }
@@ -335,8 +340,8 @@ static int check_caller(struct http_request *req, const struct wanted *w, unsign
         bool is_scarce = flags & ROUTE_CHAT || (r < 0 && !(flags & ROUTE_PUBLIC));
 
         guard_client(guard, req->conn->peer, w->forwarded_for, client);
-        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : client,
-                                is_scarce, req->start_us / 1000, &retry_after_s, &limited);
+        rate = guard_check_rate(guard, owner && guard_has_keys(guard) ? owner : client, is_scarce,
+                                req->start_us / 1000, &retry_after_s, &limited);
         if (rate < 0) {
             *err = limited;
             snprintf(text, sizeof(text), "%u", retry_after_s);
@@ -608,44 +613,14 @@ void *http_request_app(const struct http_request *req)
     return req->server->options.app;
 }
 
-struct http_server *http_request_server(const struct http_request *req)
-{
-    return req->server;
-}
-
 struct loop *http_request_loop(const struct http_request *req)
 {
     return req->server->loop;
 }
 
-const struct route *http_request_route(const struct http_request *req)
-{
-    return req->match.route;
-}
-
-enum http_method http_request_method(const struct http_request *req)
-{
-    return req->is_head ? HTTP_GET : req->method;
-}
-
-const char *http_request_path(const struct http_request *req)
-{
-    return req->path;
-}
-
-const char *http_request_id(const struct http_request *req)
-{
-    return req->id;
-}
-
 const char *http_owner(const struct http_request *req)
 {
     return req->owner;
-}
-
-const char *http_peer(const struct http_request *req)
-{
-    return req->conn->peer;
 }
 
 struct arena *http_arena(struct http_request *req)
@@ -695,11 +670,6 @@ const char *http_header(const struct http_request *req, const char *name)
 json_t *http_body_json(const struct http_request *req)
 {
     return req->json;
-}
-
-uint64_t http_body_received(const struct http_request *req)
-{
-    return req->received;
 }
 
 int64_t http_body_length(const struct http_request *req)

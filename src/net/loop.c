@@ -8,6 +8,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include "base/background.h"
 
 struct deferred {
     struct deferred *next;
@@ -47,6 +48,9 @@ struct work {
     void (*done)(void *arg);
     void *arg;
 };
+
+/* Pieces of work in the background that the loop of this thread waits for. */
+static _Thread_local int n_background;
 
 static int uv_failed(struct err *err, int code, const char *what)
 {
@@ -148,6 +152,8 @@ void loop_destroy(struct loop *loop)
         return;
     while (loop->timers)
         loop_cancel(loop->timers);
+    while (n_background > 0) /* their threads are about to wake this loop */
+        uv_run(&loop->uv, UV_RUN_ONCE);
     uv_walk(&loop->uv, close_handle, NULL);
     uv_run(&loop->uv, UV_RUN_DEFAULT);
     /* Work that was under way may have deferred calls or opened handles as it ended. */
@@ -297,6 +303,61 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
         free(w);
         return uv_failed(err, r, "cannot queue work");
     }
+    return 0;
+}
+
+/* ---- work in the background ---- */
+
+struct background {
+    struct background_job job;
+    uv_async_t ended; /* active, so that the loop goes on until the work is done */
+    void (*work)(void *arg);
+    void (*done)(void *arg);
+    void *arg;
+};
+
+static void run_background(struct background_job *job)
+{
+    struct background *b = (struct background *)job;
+
+    b->work(b->arg);
+    uv_async_send(&b->ended); /* the loop may free it from here on */
+}
+
+static void free_background(uv_handle_t *h)
+{
+    free(h->data);
+}
+
+static void background_ended(uv_async_t *handle)
+{
+    struct background *b = handle->data;
+
+    n_background--;
+    b->done(b->arg);
+    uv_close((uv_handle_t *)handle, free_background);
+}
+
+int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *arg), void *arg,
+                    struct err *err)
+{
+    struct background *b = malloc(sizeof(*b));
+    int r;
+
+    if (!b)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for a piece of work");
+    *b = (struct background){ .job.fn = run_background, .work = work, .done = done, .arg = arg };
+    r = uv_async_init(uv, &b->ended, background_ended);
+    if (r < 0) {
+        free(b);
+        return uv_failed(err, r, "cannot queue work");
+    }
+    b->ended.data = b;
+    if (!background_run(&b->job)) {
+        uv_close((uv_handle_t *)&b->ended, free_background);
+        return err_set(err, ERR_NO_MEMORY, "no thread can be started");
+    }
+    n_background++;
     return 0;
 }
 

@@ -41,6 +41,13 @@ int loop_work(struct loop *loop, void (*work)(void *arg), void (*done)(void *arg
               struct err *err);
 
 /*
+ * The same in a thread of lower priority (base/background.h), for work whose amount a caller
+ * decides. Of any loop of libuv; done() comes from the loop's own thread, never from within.
+ */
+int loop_background(uv_loop_t *uv, void (*work)(void *arg), void (*done)(void *arg), void *arg,
+                    struct err *err);
+
+/*
  * How long the loop was busy between two waits: for so long a descriptor that became ready may have
  * waited. Measured at each iteration, from the start of the loop.
  */
@@ -54,8 +61,9 @@ struct loop_times {
 };
 struct loop_lag {
     struct loop_times busy;
-    struct loop_times cpu; /* processor time of the same spans: what a busy machine adds is not in it */
-    double max_s;          /* of busy, of the last one to two minutes */
+    /* processor time of the same spans: what a busy machine adds is not in it */
+    struct loop_times cpu;
+    double max_s; /* of busy, of the last one to two minutes */
 };
 void loop_lag(struct loop *loop, struct loop_lag *ret);
 

@@ -49,7 +49,10 @@ struct metric *metric_series_(struct metric_family *f, const char *const *values
 void metric_add(struct metric *m, double v);     /* counter (v >= 0) or gauge */
 void metric_set(struct metric *m, double v);     /* gauge, or a counter that is kept elsewhere */
 void metric_observe(struct metric *m, double v); /* histogram */
-/* A histogram that is kept elsewhere: a count for each of the family's bounds (not cumulative), of all, and their sum. */
+/*
+ * A histogram that is kept elsewhere: a count for each of the family's bounds (not cumulative), of
+ * all, and their sum.
+ */
 void metric_set_histogram(struct metric *m, const uint64_t *buckets, uint64_t count, double sum);
 double metric_value(const struct metric *m); /* counter, gauge; count of a histogram; 0 for NULL */
 

@@ -19,7 +19,8 @@ int mhd_lib_load(struct err *err)
     static bool loaded;
     if (loaded)
         return 0;
-    int r = library_load(PLATFORM_MICROHTTPD_SONAME, PLATFORM_MICROHTTPD_PACKAGE, symbols, ARRAY_SIZE(symbols), err);
+    int r = library_load(PLATFORM_MICROHTTPD_SONAME, PLATFORM_MICROHTTPD_PACKAGE, symbols,
+                         ARRAY_SIZE(symbols), err);
     loaded = r == 0;
     return r;
 }

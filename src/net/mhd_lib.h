@@ -2,8 +2,9 @@
 #define RIDDLE_NET_MHD_LIB_H
 
 /*
- * libmicrohttpd, loaded when a server is made. It brings the whole of GnuTLS with it, and most commands of `riddle` serve nobody:
- * linked as usual it would be a third of the time in which each of them starts.
+ * libmicrohttpd, loaded when a server is made. It brings the whole of GnuTLS with it, and most
+ * commands of `riddle` serve nobody: linked as usual it would be a third of the time in which each
+ * of them starts.
  */
 
 #include <microhttpd.h>
@@ -11,6 +12,7 @@
 
 #define MHD_LIB_FUNCTIONS(X)                                                                       \
     X(add_response_header)                                                                         \
+    X(create_response_for_upgrade)                                                                 \
     X(create_response_from_buffer)                                                                 \
     X(create_response_from_callback)                                                               \
     X(create_response_from_fd_at_offset64)                                                         \
@@ -27,7 +29,8 @@
     X(run)                                                                                         \
     X(start_daemon)                                                                                \
     X(stop_daemon)                                                                                 \
-    X(suspend_connection)
+    X(suspend_connection)                                                                          \
+    X(upgrade_action)
 
 struct mhd_lib {
 #define X(name) __typeof__(MHD_##name) *name;

@@ -5,9 +5,11 @@
 
 #include "net/openapi.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/str.h"
+#include "net/answers.h"
 
 static const struct schema_field error_inner_fields[] = {
     { .name = "type",
@@ -79,27 +81,34 @@ static void add_error(json_t *responses, json_t *components, int status)
                         json_pack("{s:s+}", "$ref", "#/components/responses/", name));
 }
 
+/* What `answers` has for this status; NULL for nothing. */
+static json_t *type_of_answer(const json_t *answers, const struct route *route, int status)
+{
+    char other[128];
+
+    if (status >= 200 && status < 300)
+        return json_object_get(json_object_get(answers, "answers"), route->id);
+    snprintf(other, sizeof(other), "%s %d", route->id, status);
+    return json_object_get(json_object_get(answers, "answers"), other);
+}
+
 static json_t *responses_of(const struct route *route, const struct openapi_info *info,
                             json_t *components)
 {
-    json_t *responses = json_object(), *schemas = json_object_get(components, "schemas");
+    json_t *responses = json_object();
     uint32_t errors = route->errors | COMMON_ERRORS;
 
     for (const struct route_response *a = route->responses; a && a->status; a++) {
         json_t *answer = json_pack("{s:s}", "description", a->doc ? a->doc : "Success.");
+        json_t *type = type_of_answer(info->answers, route, a->status);
         char key[8];
 
         snprintf(key, sizeof(key), "%d", a->status);
-        if (a->body || a->content_type) {
+        if (type || a->content_type) {
             json_t *media = json_object();
 
-            if (a->body) {
-                json_t *body = schema_to_json(a->body, schemas);
-
-                if (a->is_array)
-                    body = json_pack("{s:s, s:o}", "type", "array", "items", body);
-                json_object_set_new(media, "schema", body);
-            }
+            if (type)
+                json_object_set_new(media, "schema", answer_type_to_json(type));
             json_object_set_new(
                 answer, "content",
                 json_pack("{s:o}", a->content_type ? a->content_type : "application/json", media));
@@ -206,6 +215,8 @@ json_t *openapi_document(const struct router *r, const struct openapi_info *info
     json_t *components = json_pack("{s:{}, s:{}}", "schemas", "responses");
     json_t *doc = json_pack("{s:s, s:{s:s, s:s}}", "openapi", "3.1.0", "info", "title", info->title,
                             "version", info->version);
+    const char *name;
+    json_t *type;
 
     if (info->description)
         json_object_set_new(json_object_get(doc, "info"), "description",
@@ -231,6 +242,11 @@ json_t *openapi_document(const struct router *r, const struct openapi_info *info
             known = known || str_eq(json_string_value(json_object_get(tag, "name")), route->tag);
         if (route->tag && !known)
             json_array_append_new(tags, json_pack("{s:s}", "name", route->tag));
+    }
+    json_object_foreach(json_object_get(info->answers, "types"), name, type) {
+        assert(!json_object_get(json_object_get(components, "schemas"), name)); /* a body's name */
+        json_object_set_new(json_object_get(components, "schemas"), name,
+                            answer_type_to_json(type));
     }
     if (info->has_keys) {
         json_object_set_new(components, "securitySchemes",

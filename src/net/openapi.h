@@ -12,6 +12,7 @@ struct openapi_info {
     const char *version;
     const char *description; /* Markdown; may be NULL */
     bool has_keys;           /* routes that are not public need a bearer key */
+    const json_t *answers;   /* types of answers, in the form of net/answers.h; may be NULL */
 };
 
 /* NULL only when out of memory. */

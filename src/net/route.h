@@ -42,10 +42,8 @@ struct route_param {
 };
 
 struct route_response {
-    int status;                /* 0 ends the list */
-    const char *content_type;  /* NULL: application/json */
-    const struct schema *body; /* NULL: not described further */
-    bool is_array;             /* the body is an array of these */
+    int status;               /* 0 ends the list */
+    const char *content_type; /* NULL: application/json, of the type that net/answers.h has */
     const char *doc;
 };
 
@@ -58,7 +56,7 @@ enum route_flags {
     ROUTE_HIDDEN = 1 << 3,        /* not in the API description: pages and files */
     ROUTE_BODY_OPTIONAL = 1 << 4, /* a JSON body may be missing; it is then {} with the defaults */
     ROUTE_NEED_LENGTH = 1 << 5,   /* 411 for a chunked body */
-    ROUTE_CHAT = 1 << 7, /* a message: counted apart by the rate limit */
+    ROUTE_CHAT = 1 << 7,          /* a message: counted apart by the rate limit */
     ROUTE_NAVIGABLE =
         1 << 6, /* a page: links of other sites may lead here (their scripts may not) */
 };

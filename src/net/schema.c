@@ -141,9 +141,9 @@ static const char *type_fault(const struct schema_field *f)
         unsigned type;
         const char *fault;
     } faults[] = {
-        { SCHEMA_STRING, "string_type" },  { SCHEMA_NUMBER, "float_type" },
-        { SCHEMA_INTEGER, "int_type" },    { SCHEMA_BOOLEAN, "bool_type" },
-        { SCHEMA_OBJECT, "dict_type" },    { SCHEMA_ARRAY, "list_type" },
+        { SCHEMA_STRING, "string_type" }, { SCHEMA_NUMBER, "float_type" },
+        { SCHEMA_INTEGER, "int_type" },   { SCHEMA_BOOLEAN, "bool_type" },
+        { SCHEMA_OBJECT, "dict_type" },   { SCHEMA_ARRAY, "list_type" },
     };
 
     if (f->choices)
@@ -564,8 +564,8 @@ static json_t *fields_to_json(const struct schema *s, json_t *components, int de
         json_object_set(obj, "properties", properties);
     if (json_array_size(required) > 0)
         json_object_set(obj, "required", required);
-    if (s->closed)
-        json_object_set_new(obj, "additionalProperties", json_false());
+    if (s->closed || s->open)
+        json_object_set_new(obj, "additionalProperties", json_boolean(s->open));
     put_json(obj, "examples", s->example, true);
     json_decref(properties);
     json_decref(required);

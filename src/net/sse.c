@@ -12,6 +12,7 @@
 #include "net/sse.h"
 
 #include <string.h>
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/str.h"
@@ -309,7 +310,7 @@ static int failed_to_send(struct sse *sse, int r)
 
 int sse_send(struct sse *sse, const char *event, json_t *taken, struct err *err)
 {
-    auto_json json_t *value = taken;
+    auto_discard json_t *value = taken;
     int r = check_room(sse, err);
 
     if (r < 0)

@@ -474,8 +474,8 @@ void static_reply(struct static_site *site, struct http_request *req, const char
     const char *type;
     struct found f;
 
-    if (!find(site, path, &f) &&
-        !(site->options.fallback && static_wants_html(req) && find(site, site->options.fallback, &f))) {
+    if (!find(site, path, &f) && !(site->options.fallback && static_wants_html(req) &&
+                                   find(site, site->options.fallback, &f))) {
         http_reply_fail(req, ERR_NOT_FOUND, "there is no file '%s'",
                         str_show(path, strlen(path), shown, sizeof(shown)));
         return;

@@ -1,6 +1,6 @@
 /*
- * Putting a reading together from the shape that the words gave it: what is counted, what is shown where nothing was named, which
- * columns groups are made by, and which order the best come in.
+ * Putting a reading together from the shape that the words gave it: what is counted, what is shown
+ * where nothing was named, which columns groups are made by, and which order the best come in.
  */
 
 #include <string.h>
@@ -58,6 +58,13 @@ static void place_count(struct shape *sh)
         return;
     }
     struct nl_ref own;
+    if (sh->counted && sh->counted->kind == KIND_TABLE && p->r->scope.n == 1 &&
+        sh->count_distinct != other && nl_id_called(p, sh->counted, &own)) {
+        p->f[sh->count_distinct ? FEATURE_DISTINCT_SAID : FEATURE_COUNT_DISTINCT] += 1;
+        p->f[FEATURE_COUNT_ENTITY] += 1;
+        add_select(p->r, aggregate(own, FUNC_COUNT_DISTINCT));
+        return;
+    }
     if (sh->counted && sh->counted->kind == KIND_TABLE && p->r->scope.n == 1 && !other &&
         nl_own_id(p->s, sh->counted->table, &own) && !nl_col(p->s, own)->is_key &&
         p->s->tables[sh->counted->table].n_rows >= LARGE_ROWS) {
@@ -74,6 +81,8 @@ static void place_count(struct shape *sh)
         p->f[sh->count_distinct ? FEATURE_DISTINCT_SAID : FEATURE_COUNT_DISTINCT] += 1;
         p->f[FEATURE_COUNT_ENTITY] += c->is_id && !c->is_key;
         add_select(p->r, aggregate(sh->counted->ref, FUNC_COUNT_DISTINCT));
+        if (sh->counted_too)
+            add_select(p->r, aggregate(sh->counted_too->ref, FUNC_COUNT_DISTINCT));
     } else {
         p->f[FEATURE_COUNT_ROWS] += 1;
         if (sh->count_distinct)
@@ -114,7 +123,10 @@ static void add_defaults(struct shape *sh)
     if (!has_name && !all && nl_own_id(p->s, table, &own)) {
         bool alone = sh->counts_rows || (other && nl_col(p->s, own)->is_key);
         p->f[alone && !sh->counts_rows ? FEATURE_DEFAULT_KEY_ONLY : FEATURE_DEFAULT_KEY] += 1;
-        /* Rows without a name of their own are shown as they are; of things with many rows, which they are. */
+        /*
+         * Rows without a name of their own are shown as they are; of things with many rows, which
+         * they are.
+         */
         if (!nl_col(p->s, own)->is_key && !other) {
             add_select(r, plain(own));
             sh->wants_distinct = true;
@@ -150,7 +162,10 @@ static bool is_plural(const struct nl_token *t)
     return n > 3 && t->text[n - 1] == 's' && t->text[n - 2] != 's' && !str_eq(t->stem, t->text);
 }
 
-/* "Which customers spent the most" is a list where there are many; in a small table it is the first one. */
+/*
+ * "Which customers spent the most" is a list where there are many; in a small table it is the first
+ * one.
+ */
 static int how_many_best(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -200,6 +215,11 @@ static void place_super(struct shape *sh, bool others_shown)
         bool value = !others_shown && !with && !sh->super_hinted && sh->limit <= 1;
         if (sh->super2_dir || sh->has_group_mark || has_aggregate(r))
             value = true;
+        if (sh->more_of.table >= 0 && r->n_select == 0) { /* "more with A or with B" */
+            add_select(r, plain(sh->more_of));
+            p->f[FEATURE_MORE_OF] += 1;
+            value = false;
+        }
         /* "What is the highest price?" has one meaning: nobody asks which, who or where. */
         if (value && !asks_for_thing(p->q))
             flip = false;
@@ -243,7 +263,10 @@ static void place_super(struct shape *sh, bool others_shown)
     r->limit = sh->limit ? sh->limit : how_many_best(sh);
 }
 
-/* "revenue by region" is its sum for each, "temperature by room" the average, "orders by status" how many there are. */
+/*
+ * "revenue by region" is its sum for each, "temperature by room" the average, "orders by status"
+ * how many there are.
+ */
 static void imply_aggregate(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -292,7 +315,10 @@ static void imply_aggregate(struct shape *sh)
     }
 }
 
-/* Who a key belongs to, if the other table of the scope tells: products by their name, not only by their number. */
+/*
+ * Who a key belongs to, if the other table of the scope tells: products by their name, not only by
+ * their number.
+ */
 static void name_groups(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -423,7 +449,10 @@ void nl_assemble(struct shape *sh)
         if (implied)
             p->f[FEATURE_GROUP_IMPLIED] += 1;
         if (implied && !sh->has_group_mark && !order_aggregate && !having && aggregates) {
-            /* "how many rooms have a king bed": what comes behind the count is hardly what it is for. */
+            /*
+             * "how many rooms have a king bed": what comes behind the count is hardly what it is
+             * for.
+             */
             int what = -1, column = -1;
             for (int i = 0; i < p->mentions.n; i++) {
                 const struct nl_mention *m = nl_at(p, i);
@@ -495,8 +524,8 @@ void nl_assemble(struct shape *sh)
             add_select(r, r->group[i]);
         r->n_group = 0;
         add_defaults(sh);
-        bool repeats = true; /* a column without repetitions is distinct anyway */
-        for (int i = 0; i < r->n_select; i++)
+        bool repeats = true; /* a column without repetitions is distinct anyway, but in a join */
+        for (int i = 0; i < r->n_select && r->scope.n == 1; i++)
             repeats &= !nl_col(p->s, r->select[i].ref)->is_unique;
         p->f[FEATURE_SHOWS_REPEATED] += r->n_select == 1 && repeats && !sh->wants_distinct &&
                                         r->n_filters == 0;
@@ -512,13 +541,18 @@ void nl_assemble(struct shape *sh)
             p->f[FEATURE_DISTINCT_DROPPED] += 1;
         if (r->distinct && !sh->wants_distinct && r->n_filters > 0)
             p->f[FEATURE_DISTINCT_FILTERED] += 1;
+        p->f[FEATURE_DISTINCT_JOINED] += r->distinct && !sh->wants_distinct && r->scope.n > 1;
         if (r->distinct)
             for (int i = 0; i < r->n_order; i++)
                 if (r->order[i].ref.table >= 0)
                     add_select(r, r->order[i]);
     }
+    for (int i = 0; i < r->n_order; i++) /* the figure, if there is one */
+        for (int k = 0; k < r->n_select && r->order[i].ref.table == -4; k++)
+            if (r->select[k].func >= 0 || k + 1 == r->n_select)
+                r->order[i] = r->select[k].func >= 0 ? r->select[k] : r->select[0];
     for (int i = 0; i < r->n_order; i++)
-        if (r->order[i].ref.table == -2)
+        if (r->order[i].ref.table == -2 || r->order[i].ref.table == -4)
             r->order[i] = r->n_select ? r->select[0] :
                                         plain((struct nl_ref){ r->scope.tables[0], 0 });
     /* What rows are ordered by is shown with them. */

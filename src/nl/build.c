@@ -22,17 +22,6 @@ static const char *path_of(const struct nl_schema *s, const struct nl_reading *r
     return r->scope.n > 1 ? arena_printf(a, "%s.%s", s->tables[ref.table].name, c->name) : c->name;
 }
 
-static int append_quoted(struct buf *b, const char *s, char quote)
-{
-    int r = buf_append(b, &quote, 1, NULL);
-    for (; *s && r >= 0; s++) {
-        r = buf_append(b, s, 1, NULL);
-        if (*s == quote && r >= 0)
-            r = buf_append(b, s, 1, NULL);
-    }
-    return r < 0 ? r : buf_append(b, &quote, 1, NULL);
-}
-
 /* A flag that is a text, as 1 and 0. */
 static bool is_text_flag(const struct nl_column *c)
 {
@@ -72,26 +61,25 @@ const char *nl_expr_of(const struct nl_schema *s, const struct nl_reading *r, st
     if (number)
         (void)buf_append_str(&b, "cast(replace(replace(replace(", NULL);
     if (r->scope.n > 1) {
-        (void)append_quoted(&b, s->tables[ref.table].name, '"');
+        (void)buf_append_quoted(&b, "\"", s->tables[ref.table].name, NULL);
         (void)buf_append_str(&b, ".", NULL);
     }
-    (void)append_quoted(&b, c->name, '"');
+    (void)buf_append_quoted(&b, "\"", c->name, NULL);
     if (number)
         (void)buf_append_str(&b, ", ',', ''), '$', ''), '%', '') as double)", NULL);
     if (flag) {
         auto_buf struct buf name = BUF_INIT(EXPR_BYTES);
         (void)buf_append_str(&name, buf_cstr(&b) + strlen("case when "), NULL);
         (void)buf_append_str(&b, " = ", NULL);
-        (void)append_quoted(&b, c->yes, '\'');
+        (void)buf_append_quoted(&b, "'", c->yes, NULL);
         (void)buf_printf(&b, NULL, " then 1 when %s = ", buf_cstr(&name));
-        (void)append_quoted(&b, c->no, '\'');
+        (void)buf_append_quoted(&b, "'", c->no, NULL);
         (void)buf_append_str(&b, " then 0 end", NULL);
     }
     return arena_strdup(a, buf_cstr(&b));
 }
 
-/* A name that needs no quotes: what is no letter and no digit of any script becomes one '_'. */
-static const char *name_of_alias(const char *text, struct arena *a)
+const char *nl_name_of(const char *text, struct arena *a)
 {
     size_t len = text ? str_utf8_cut(text, strlen(text), 60) : 0, n = 0;
     char *name = text ? arena_alloc(a, len + 1) : NULL;
@@ -124,7 +112,7 @@ const char *nl_func_alias(int func, const char *column, struct arena *a)
              func == FUNC_SUM && !total  ? "total" :
                                            plan_func_names[func],
              column);
-    return name_of_alias(name, a);
+    return nl_name_of(name, a);
 }
 
 const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
@@ -147,7 +135,7 @@ const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
     if (item->func < 0)
         return c->name;
     if (item->func == FUNC_AVG && c->is_flag)
-        return name_of_alias(arena_printf(a, "%s_rate", c->name), a);
+        return nl_name_of(arena_printf(a, "%s_rate", c->name), a);
     return nl_func_alias(item->func, c->name, a);
 }
 
@@ -178,6 +166,9 @@ static json_t *inner_json(const struct nl_schema *s, const struct nl_reading *r,
         json_object_del(plan, "dataset_id");
         json_object_del(plan, "limit");
         json_object_del(plan, "order_by");
+        if (f->than)
+            return json_pack("{s:s, s:s, s:o}", "expr", nl_expr_of(s, r, f->ref, true, a), "op",
+                             plan_filter_op_names[f->op], "plan", plan);
         return json_pack("{s:s, s:s, s:o}", "column", path_of(s, r, f->ref, a), "op",
                          f->negated ? "not_in" : "in", "plan", plan);
     }
@@ -283,7 +274,7 @@ bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
                (str_eq(f->text[0], "true") || str_eq(f->text[0], "false"))) {
         const struct nl_column *c = nl_col(s, f->ref);
         if (buf_printf(b, NULL, "%s = ", name) < 0 ||
-            append_quoted(b, str_eq(f->text[0], "true") ? c->yes : c->no, '\'') < 0)
+            buf_append_quoted(b, "'", str_eq(f->text[0], "true") ? c->yes : c->no, NULL) < 0)
             return false;
     } else if (f->n_texts > 0 && f->op <= FILTER_GE) {
         if (buf_printf(b, NULL, f->n_texts > 1 ? "%s in (" : "%s ", name) < 0)
@@ -292,7 +283,7 @@ bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
             return false;
         for (int i = 0; i < f->n_texts; i++)
             if ((i > 0 && buf_append_str(b, ", ", NULL) < 0) ||
-                append_quoted(b, f->text[i], '\'') < 0)
+                buf_append_quoted(b, "'", f->text[i], NULL) < 0)
                 return false;
         if (f->n_texts > 1 && buf_append_str(b, ")", NULL) < 0)
             return false;
@@ -348,7 +339,7 @@ static const char *difference_expr(const struct nl_schema *s, const struct nl_re
         return NULL;
     for (int i = 0; i < 2; i++)
         if (buf_printf(&b, NULL, "%smax(case when %s = ", i ? " - " : "", key) < 0 ||
-            append_quoted(&b, f->text[i], '\'') < 0 ||
+            buf_append_quoted(&b, "'", f->text[i], NULL) < 0 ||
             buf_printf(&b, NULL, " then %s end)", value) < 0)
             return NULL;
     if (buf_append_str(&b, ")", NULL) < 0)
@@ -607,6 +598,11 @@ static void say_filter(const struct nl_schema *s, const struct nl_filter *f, str
     else
         say_item(
             s, &(struct nl_item){ .ref = f->ref, .func = -1, .bucket = f->part ? f->part : -1 }, b);
+    if (f->inner && f->than) {
+        (void)buf_printf(b, NULL, " %s the ", plan_filter_op_names[f->op]);
+        (void)buf_append_str(b, nl_describe(s, f->inner, a), NULL);
+        return;
+    }
     if (f->inner) {
         (void)buf_printf(b, NULL, " is %samong: ", f->negated ? "not " : "");
         (void)buf_append_str(b, nl_describe(s, f->inner, a), NULL);
@@ -628,6 +624,36 @@ static void say_filter(const struct nl_schema *s, const struct nl_filter *f, str
         (void)buf_printf(b, NULL, "%s'%s'", i ? " or " : " ", f->text[i]);
     for (int i = 0; i < f->n_numbers; i++)
         (void)buf_printf(b, NULL, "%s%.15g", i ? " and " : " ", f->number[i]);
+}
+
+const char *nl_describe_item(const struct nl_schema *s, const struct nl_item *item, struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(1000);
+    say_item(s, item, &b);
+    return arena_strdup(a, buf_cstr(&b));
+}
+
+/* all: also those that a rule adds to leave out rows without a value. */
+static void say_filters(const struct nl_schema *s, const struct nl_reading *r, bool all,
+                        struct buf *b, struct arena *a)
+{
+    bool first = true;
+    for (int i = 0; i < r->n_filters; i++) {
+        const struct nl_filter *f = &r->filters[i];
+        if (!all && f->op == FILTER_IS_NOT_NULL)
+            continue;
+        (void)buf_append_str(b, first ? " where " : f->is_or ? " or " : " and ", NULL);
+        say_filter(s, f, b, a);
+        first = false;
+    }
+}
+
+const char *nl_describe_filters(const struct nl_schema *s, const struct nl_reading *r,
+                                struct arena *a)
+{
+    auto_buf struct buf b = BUF_INIT(4000);
+    say_filters(s, r, false, &b, a);
+    return arena_strdup(a, buf_cstr(&b));
 }
 
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a)
@@ -662,10 +688,7 @@ const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, s
     for (int i = 1; i < r->scope.n; i++)
         (void)buf_printf(&b, NULL, "%s `%s`", i == 1 ? " with" : " and",
                          s->tables[r->scope.tables[i]].name);
-    for (int i = 0; i < r->n_filters; i++) {
-        (void)buf_append_str(&b, i == 0 ? " where " : r->filters[i].is_or ? " or " : " and ", NULL);
-        say_filter(s, &r->filters[i], &b, a);
-    }
+    say_filters(s, r, true, &b, a);
     for (int i = 0; i < r->n_order; i++) {
         (void)buf_append_str(&b, i ? ", then " : ", ordered by ", NULL);
         say_item(s, &r->order[i], &b);

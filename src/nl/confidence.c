@@ -184,17 +184,35 @@ static bool has_tie(const struct frame *f)
     return false;
 }
 
+/*
+ * "nurses" where there are doctors: words that are used alike are not always words for the same.
+ * What is counted or summed up by such a link has to be confirmed.
+ */
+static bool rests_on_use(const struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        const struct nl_token *t = &f->q->t[m->start];
+        bool what = m->kind == KIND_TABLE;
+        for (int k = 0; k < f->n_measures && m->kind == KIND_COLUMN; k++)
+            what |= fr_same(f->measures[k].ref, m->ref) && !fr_is_unit(t->text) &&
+                    !str_eq(t->text, "money");
+        if (what && m->end - m->start == 1 && t->near && m->score <= 0.6 && t->lex &&
+            t->lex->is_noun)
+            return true;
+    }
+    return false;
+}
+
 /* What the reader by weights has no notion of, or takes for less. */
 static bool leaves_out(const struct frame *f, const struct nl_candidate *best)
 {
     bool compares = best && best->features[FEATURE_THAN] > 0;
-    static const int marks[] = { FM_ONAVG,   FM_THAN_AVG, FM_VS,    FM_CHANGE, FM_RUNNING,
-                                 FM_CORR,    FM_OUTLIER,  FM_RATIO, FM_RANK,   FM_UNREAD,
-                                 FM_DESCRIBE };
+    static const int marks[] = { FM_ONAVG,   FM_THAN_AVG, FM_VS,   FM_CHANGE, FM_RUNNING, FM_CORR,
+                                 FM_OUTLIER, FM_RATIO,    FM_RANK, FM_UNREAD, FM_DESCRIBE };
     for (int i = 0; i < f->m.n; i++)
         for (size_t k = 0; k < ARRAY_SIZE(marks); k++)
-            if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]) &&
-                !(marks[k] == FM_THAN_AVG && compares))
+            if (fr_is(&f->m.m[i], (enum fr_mark)marks[k]) && !(marks[k] == FM_THAN_AVG && compares))
                 return true;
     /* the best of each group, and not the best group */
     return (f->said[FM_EACH] && (f->said[FM_TOP] || f->said[FM_COMMON])) ||
@@ -233,9 +251,12 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
         const struct nl_column *c = f->m.m[i].kind == KIND_COLUMN ? fr_c(f, f->m.m[i].ref) : NULL;
         e[EVIDENCE_RULE_WEAK] += c && f->m.m[i].used && f->m.m[i].score < 0.7 && !c->formula &&
                                  !c->is_id;
+        e[EVIDENCE_RULE_WEAK] += f->m.m[i].kind == KIND_TABLE && f->m.m[i].used &&
+                                 f->m.m[i].score < 0.7;
         e[EVIDENCE_RULE_PART] += f->m.m[i].kind == KIND_VALUE && f->m.m[i].used &&
                                  f->m.m[i].is_part;
     }
+    e[EVIDENCE_RULE_WEAK] += complete && f->noun_is_rows;
     if (complete && best) {
         bool same = say_the_same(&f->r, &best->reading);
         e[same ? EVIDENCE_AGREE : EVIDENCE_DISAGREE] = 1;
@@ -243,7 +264,11 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     }
     ret->evidence = e;
     ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
-                                 (!complete && verb_before_time(f)));
+                                 verb_before_time(f) || f->is_ambiguous || rests_on_use(f));
+    ret->must_ask |= !unnamed && !complete && (fr_sums_unknown(f) || f->leaves_state);
+    /* "who owes us the most": the verb says the most of what */
+    ret->must_ask |= !unnamed && !complete && best && f->n_foreign_verbs > 0 && f->said[FM_SUPER] &&
+                     counts_rows(&best->reading);
     ret->must_ask |= !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
                                                  counts_rows(&best->reading)));
     ret->must_ask |= !unnamed && ((!complete && leaves_out(f, best)) || fr_leans(f) ||

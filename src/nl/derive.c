@@ -130,12 +130,24 @@ static bool says(const struct nl_tokens *q, const char *word)
     return false;
 }
 
-/* "both in London and in Paris": one row of the many cannot be both. */
+/* No number is both: "more than 20 and less than 10", "3 and 4". */
+static bool exclude_each_other(const struct nl_filter *a, const struct nl_filter *b)
+{
+    if (!same_ref(a->ref, b->ref) || a->n_numbers != 1 || b->n_numbers != 1 || a->than || b->than)
+        return false;
+    if (a->op == FILTER_EQ && b->op == FILTER_EQ)
+        return a->number[0] != b->number[0];
+    bool above = a->op == FILTER_GT || a->op == FILTER_GE,
+         below = b->op == FILTER_LT || b->op == FILTER_LE;
+    return above && below && a->number[0] >= b->number[0];
+}
+
+/* "both in London and in Paris", "more than 20 and less than 10": no row can be both. */
 static struct nl_candidate *both(const struct nl_tokens *q, const struct nl_candidate *from,
                                  struct arena *a)
 {
     const struct nl_reading *r = &from->reading;
-    int table = shown_table(r), at = -1;
+    int table = shown_table(r), at = -1, other = -1;
     const struct nl_link_key *k = table >= 0 ? nl_key_to(&r->scope, table) : NULL;
     for (int i = 0; i < r->n_filters; i++) {
         const struct nl_filter *f = &r->filters[i];
@@ -143,8 +155,13 @@ static struct nl_candidate *both(const struct nl_tokens *q, const struct nl_cand
             return NULL;
         if (f->op == FILTER_EQ && f->n_texts == 2 && !f->negated)
             at = i;
+        for (int j = 0; j < i; j++)
+            if (exclude_each_other(f, &r->filters[j]) || exclude_each_other(&r->filters[j], f)) {
+                at = j;
+                other = i;
+            }
     }
-    if (table < 0 || at < 0 || r->limit > 0 || says(q, "or") || !says(q, "and") ||
+    if (table < 0 || at < 0 || r->limit > 0 || (other < 0 && says(q, "or")) || !says(q, "and") ||
         (r->scope.n > 1 && !k) || same_ref(r->filters[at].ref, r->select[0].ref))
         return NULL;
     /* Of one table its rows are told apart by what is shown of them. */
@@ -158,20 +175,120 @@ static struct nl_candidate *both(const struct nl_tokens *q, const struct nl_cand
         if (!same_ref(c->reading.filters[i].ref, r->filters[at].ref))
             c->reading.filters[n++] = c->reading.filters[i];
     c->reading.n_filters = n;
+    n = 0; /* what only the condition needed is not shown */
+    for (int i = 0; i < c->reading.n_select; i++)
+        if (!same_ref(c->reading.select[i].ref, r->filters[at].ref))
+            c->reading.select[n++] = c->reading.select[i];
+    c->reading.n_select = n;
     for (int v = 0; v < 2; v++) {
         struct nl_reading *in = values_of(r, key, -1, a);
         if (!in)
             return NULL;
         for (int i = 0; i < in->n_filters; i++)
             in->filters[i].negated = r->filters[i].negated;
-        in->filters[at].text[0] = r->filters[at].text[v];
-        in->filters[at].n_texts = 1;
+        if (other >= 0) {
+            int drop = v ? at : other;
+            memmove(&in->filters[drop], &in->filters[drop + 1],
+                    sizeof(in->filters[0]) * (size_t)(in->n_filters - drop - 1));
+            in->n_filters--;
+        } else {
+            in->filters[at].text[0] = r->filters[at].text[v];
+            in->filters[at].n_texts = 1;
+        }
         if (!add_inner(&c->reading, key, in, false))
             return NULL;
     }
     c->reading.distinct = true;
     c->features[FEATURE_BOTH] = 1;
     c->features[FEATURE_BOTH_SAID] = says(q, "both");
+    c->features[FEATURE_BOTH_NUMBERS] = other >= 0;
+    return c;
+}
+
+/* "the average age of men and women": of each */
+static struct nl_candidate *by_values(const struct nl_tokens *q, const struct nl_candidate *from,
+                                      struct arena *a)
+{
+    const struct nl_reading *r = &from->reading;
+    int at = -1;
+    for (int i = 0; i < r->n_filters; i++)
+        if (r->filters[i].op == FILTER_EQ && r->filters[i].n_texts > 1 && !r->filters[i].negated &&
+            r->filters[i].having < 0 && !r->filters[i].inner && r->filters[i].ref.table >= 0)
+            at = i;
+    if (at < 0 || r->n_group > 0 || r->share || r->diff || r->limit > 0 || !says(q, "and"))
+        return NULL;
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func < 0 || r->select[i].is_share)
+            return NULL;
+    struct nl_candidate *c = r->n_select > 0 && r->n_select < NL_MAX_SELECT ? copy(from, a) : NULL;
+    if (!c)
+        return NULL;
+    struct nl_reading *x = &c->reading;
+    memmove(&x->select[1], &x->select[0], sizeof(x->select[0]) * (size_t)x->n_select);
+    x->select[0] = x->group[0] = plain(r->filters[at].ref);
+    x->n_select++;
+    x->n_group = 1;
+    x->n_order = 0;
+    c->features[FEATURE_GROUP_VALUES] = 1;
+    c->features[FEATURE_LISTS] = 1;
+    return c;
+}
+
+/* "people of the project with the longest hours": all of them, though a join repeats the project */
+static struct nl_candidate *all_of_best(const struct nl_candidate *from, struct arena *a)
+{
+    const struct nl_reading *r = &from->reading;
+    if (r->limit != 1 || r->n_order != 1 || r->order[0].func >= 0 || r->order[0].ref.table < 0 ||
+        r->n_group > 0 || r->share || r->diff || r->n_filters == NL_MAX_FILTERS)
+        return NULL;
+    for (int i = 0; i < r->n_select; i++)
+        if (r->select[i].func >= 0)
+            return NULL;
+    if (r->scope.n == 1 || !nl_key_to(&r->scope, r->order[0].ref.table))
+        return NULL;
+    struct nl_candidate *c = copy(from, a);
+    if (!c)
+        return NULL;
+    struct nl_reading *x = &c->reading;
+    x->filters[x->n_filters++] = (struct nl_filter){
+        .ref = r->order[0].ref,
+        .op = FILTER_EQ,
+        .having = -1,
+        .than = (r->order_dir[0] < 0 ? FUNC_MAX : FUNC_MIN) + 1,
+    };
+    x->n_order = x->limit = 0;
+    c->features[FEATURE_SUPER_ALL] = 1;
+    return c;
+}
+
+/* "longer than the average of the films by X": the condition is that of the average */
+static struct nl_candidate *than_some(const struct nl_candidate *from, struct arena *a)
+{
+    const struct nl_reading *r = &from->reading;
+    int at = -1, others = 0;
+    for (int i = 0; i < r->n_filters; i++) {
+        const struct nl_filter *f = &r->filters[i];
+        if (f->than && !f->inner)
+            at = i;
+        else if (f->having >= 0 || f->around || f->inner || f->is_or)
+            return NULL;
+        else
+            others++;
+    }
+    struct nl_candidate *c = at >= 0 && others > 0 ? copy(from, a) : NULL;
+    struct nl_reading *in = c ? values_of(r, r->filters[at].ref, -1, a) : NULL;
+    if (!in)
+        return NULL;
+    in->select[0].func = r->filters[at].than - 1;
+    in->n_filters = 0;
+    for (int i = 0; i < r->n_filters; i++)
+        if (i != at)
+            in->filters[in->n_filters++] = r->filters[i];
+    struct nl_reading *x = &c->reading;
+    x->filters[0] = r->filters[at];
+    x->filters[0].inner = in;
+    x->n_filters = 1;
+    c->features[FEATURE_THAN_FILTERED] = 1;
     return c;
 }
 
@@ -262,8 +379,10 @@ static struct nl_candidate *fewer_groups(const struct nl_schema *s, const struct
 int nl_derive(const struct nl_schema *s, const struct nl_tokens *q, const struct nl_candidate *from,
               struct arena *a, struct nl_candidate *ret[NL_DERIVED_MAX])
 {
-    struct nl_candidate *made[] = { absent(from, a), both(q, from, a), same(s, q, from, a),
-                                    fewer_groups(s, from, a) };
+    struct nl_candidate *made[] = { absent(from, a),       both(q, from, a),
+                                    same(s, q, from, a),   fewer_groups(s, from, a),
+                                    by_values(q, from, a), all_of_best(from, a),
+                                    than_some(from, a) };
     int n = 0;
     for (size_t i = 0; i < ARRAY_SIZE(made); i++)
         if (made[i])

@@ -1,13 +1,15 @@
 /*
- * Questions that lean on the one before: "and by region?", "only the returned ones", "as a chart", "top 3 instead". The words
- * are read like any others, over the tables of the previous plan, and what they say is put into a copy of it. A question that
- * stands on its own, and one with words that mean nothing here, is left to the ordinary way.
+ * Questions that lean on the one before: "and by region?", "only the returned ones", "as a chart",
+ * "top 3 instead". The words are read like any others, over the tables of the previous plan, and
+ * what they say is put into a copy of it. A question that stands on its own, and one with words
+ * that mean nothing here, is left to the ordinary way.
  */
 
 #include <string.h>
 
 #include "base/macros.h"
 #include "base/str.h"
+#include "nl/follow.h"
 #include "nl/shape.h"
 
 struct follow {
@@ -56,7 +58,9 @@ static bool is_chart(const char *w)
                   "visualize", "visualise", "draw");
 }
 
-/* Takes out what only says that this goes on from before. False if the question stands on its own. */
+/*
+ * Takes out what only says that this goes on from before. False if the question stands on its own.
+ */
 static bool strip(const struct nl_tokens *q, struct follow *f)
 {
     bool leans = false;
@@ -76,11 +80,12 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
         return false;
     }
     /* Fragments: no subject and no verb of their own. */
-    leans |= i < q->n &&
-             ONE_OF(q->t[i].text, "only", "just", "without", "except", "excluding", "exclude", "as",
-                    "by", "per", "sort", "sorted", "order", "ordered", "same", "make", "split",
-                    "for", "in", "since", "before", "after", "until", "group", "grouped", "limit",
-                    "ascending", "descending", "reverse", "remove", "drop", "leave");
+    leans |= i < q->n && ONE_OF(q->t[i].text, "only", "just", "without", "except", "excluding",
+                                "exclude", "as", "by", "per", "sort", "sorted", "order", "ordered",
+                                "same", "make", "split", "for", "in", "since", "before", "after",
+                                "until", "group", "grouped", "limit", "ascending", "descending",
+                                "reverse", "remove", "drop", "leave", "break", "drill");
+    f->adds |= i < q->n && ONE_OF(q->t[i].text, "split", "break", "drill", "add");
     for (; i < q->n; i++) {
         const struct nl_token *t = &q->t[i];
         const char *kind = t->quoted ? NULL : chart_word(t->text);
@@ -88,11 +93,15 @@ static bool strip(const struct nl_tokens *q, struct follow *f)
             f->mark = kind;
         else if (!t->quoted && is_chart(t->text))
             f->mark = f->mark && *f->mark ? f->mark : kind ? kind : "";
-        else if (!t->quoted &&
-                 ONE_OF(t->text, "instead", "ones", "those", "them", "it", "that", "same", "again"))
+        else if (!t->quoted && ONE_OF(t->text, "instead", "ones", "those", "them", "it", "that",
+                                      "same", "again", "only", "please"))
             leans |= !str_eq(t->text, "that");
         else
             f->words->t[f->words->n++] = *t;
+    }
+    if (leans && !f->mark && f->words->n == 1 && chart_word(f->words->t[0].text)) { /* "now bars" */
+        f->mark = chart_word(f->words->t[0].text);
+        f->words->n = 0;
     }
     for (int k = 0; k < f->words->n; k++)
         f->content += !f->words->t[k].is_stop;
@@ -117,25 +126,17 @@ static bool drops_filters(const struct nl_tokens *q)
     return q->n <= 6 && ((filter && drop) || (all && again));
 }
 
-static int table_of(const struct nl_schema *s, const char *name)
-{
-    for (int t = 0; name && t < s->n_tables; t++)
-        if (str_ieq(s->tables[t].name, name))
-            return t;
-    return -1;
-}
-
 static bool find_scope(struct follow *f)
 {
     const json_t *joins = json_object_get(f->plan, "joins");
-    int t = table_of(f->s, json_string_value(json_object_get(f->plan, "table")));
+    int t = follow_table_of(f->s, json_string_value(json_object_get(f->plan, "table")));
     if (t < 0 || json_array_size(joins) > 1)
         return false;
     f->scope = (struct nl_scope){ .tables = { t }, .n = 1 };
     if (json_array_size(joins) == 0)
         return true;
-    int other = table_of(f->s,
-                         json_string_value(json_object_get(json_array_get(joins, 0), "table")));
+    int other = follow_table_of(
+        f->s, json_string_value(json_object_get(json_array_get(joins, 0), "table")));
     f->scope.tables[1] = other;
     f->scope.n = 2;
     for (int i = 0; i < f->s->n_keys && other >= 0; i++) {
@@ -149,29 +150,6 @@ static bool find_scope(struct follow *f)
 
 /* ---- the plan before ---- */
 
-static bool is_aggregate(const json_t *item)
-{
-    const char *e = json_string_value(json_object_get(item, "expr"));
-    return json_object_get(item, "func") ||
-           (e && (strstr(e, "sum(") || strstr(e, "count(") || strstr(e, "avg(")));
-}
-
-static const char *name_of(const json_t *item)
-{
-    const char *alias = json_string_value(json_object_get(item, "alias"));
-    return alias ? alias : json_string_value(json_object_get(item, "column"));
-}
-
-static const json_t *first_aggregate(const json_t *plan)
-{
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(plan, "select"), i, item)
-        if (is_aggregate(item))
-            return item;
-    return NULL;
-}
-
 static bool has_mark(const struct follow *f, enum nl_mark mark)
 {
     for (int i = 0; i < f->mentions.n; i++)
@@ -180,24 +158,7 @@ static bool has_mark(const struct follow *f, enum nl_mark mark)
     return false;
 }
 
-static json_t *list_of(json_t *plan, const char *key)
-{
-    json_t *list = json_object_get(plan, key);
-    if (!json_is_array(list)) {
-        list = json_array();
-        json_object_set_new(plan, key, list);
-    }
-    return list;
-}
-
 /* ---- changes ---- */
-
-static const char *filter_subject(const json_t *filter)
-{
-    const json_t *inner = json_object_get(filter, "not");
-    const char *column = json_string_value(json_object_get(inner ? inner : filter, "column"));
-    return column ? column : json_string_value(json_object_get(inner ? inner : filter, "expr"));
-}
 
 static bool narrows(const json_t *filter)
 {
@@ -232,12 +193,12 @@ static void put_filters(struct follow *f)
             json_array_append_new(fresh, nl_filter_json(f->s, r, &r->filters[k], f->a));
     if (json_array_size(fresh) == 0)
         return;
-    json_t *list = list_of(f->plan, "filters");
+    json_t *list = follow_list_of(f->plan, "filters");
     /* Another value of the same column takes the place of the one before. */
     json_array_foreach(fresh, i, filter) {
-        const char *subject = filter_subject(filter);
+        const char *subject = follow_filter_subject(filter);
         for (size_t k = json_array_size(list); k-- > 0 && narrows(filter);) {
-            const char *old = filter_subject(json_array_get(list, k));
+            const char *old = follow_filter_subject(json_array_get(list, k));
             if (old && subject && str_ieq(old, subject) && narrows(json_array_get(list, k)))
                 json_array_remove(list, k);
         }
@@ -267,21 +228,21 @@ static void put_group(struct follow *f)
     size_t i;
     bool timed = false;
     json_array_foreach(old, i, item)
-        if (f->adds && !is_aggregate(item)) {
+        if (f->adds && !follow_is_aggregate(item)) {
             json_array_append(select, item);
-            json_array_append_new(group, json_string(name_of(item)));
+            json_array_append_new(group, json_string(follow_name_of(item)));
         }
     for (int k = 0; k < n; k++) {
         json_t *j = nl_item_json(f->s, r, &items[k], f->a);
         if (!j)
             continue;
-        json_array_append_new(group, json_string(name_of(j)));
+        json_array_append_new(group, json_string(follow_name_of(j)));
         json_array_append_new(select, j);
         timed |= items[k].bucket >= 0;
     }
     bool any = false;
     json_array_foreach(old, i, item)
-        if (is_aggregate(item)) {
+        if (follow_is_aggregate(item)) {
             json_array_append(select, item);
             any = true;
         }
@@ -291,19 +252,32 @@ static void put_group(struct follow *f)
     json_object_set_new(f->plan, "select", select);
     json_object_set_new(f->plan, "group_by", group);
     json_object_del(f->plan, "distinct");
+    /* One value of what is grouped by now would leave one group. */
+    json_t *filters = json_object_get(f->plan, "filters");
+    for (size_t k = json_array_size(filters); k-- > 0;) {
+        const json_t *filter = json_array_get(filters, k);
+        const char *subject = follow_filter_subject(filter);
+        bool one = str_eq(json_string_value(json_object_get(filter, "op")), "=");
+        json_array_foreach(group, i, item)
+            if (one && subject && str_eq(subject, json_string_value(item))) {
+                json_array_remove(filters, k);
+                break;
+            }
+    }
     /* An order by what is no longer there goes. */
-    json_t *order = list_of(f->plan, "order_by");
+    json_t *order = follow_list_of(f->plan, "order_by");
     for (size_t k = json_array_size(order); k-- > 0;) {
         const char *e = json_string_value(json_object_get(json_array_get(order, k), "expr"));
         bool there = false;
         json_array_foreach(select, i, item)
-            there |= e && name_of(item) && str_ieq(name_of(item), e) && is_aggregate(item);
+            there |= e && follow_name_of(item) && str_ieq(follow_name_of(item), e) &&
+                     follow_is_aggregate(item);
         if (!there || timed)
             json_array_remove(order, k);
     }
     if (timed)
-        json_array_append_new(order,
-                              json_pack("{s:s}", "expr", name_of(json_array_get(select, 0))));
+        json_array_append_new(
+            order, json_pack("{s:s}", "expr", follow_name_of(json_array_get(select, 0))));
     if (json_array_size(order) == 0) {
         json_object_del(f->plan, "order_by");
         json_object_set_new(f->plan, "limit", json_integer(PLAN_LIMIT_MAX));
@@ -334,7 +308,7 @@ static void put_aggregate(struct follow *f)
             !nl_col(f->s, m->ref)->is_id)
             ref = m->ref;
     }
-    const json_t *was = first_aggregate(f->plan);
+    const json_t *was = follow_first_aggregate(f->plan);
     const char *column = json_string_value(json_object_get(was, "column"));
     json_t *item = NULL;
     if (ref.table < 0 && func != FUNC_COUNT && was && column && !str_eq(column, "*")) {
@@ -359,9 +333,9 @@ static void put_aggregate(struct follow *f)
     json_t *select = json_array(), *x;
     size_t i;
     json_array_foreach(old, i, x)
-        if (!is_aggregate(x) && json_array_size(json_object_get(f->plan, "group_by")) > 0)
+        if (!follow_is_aggregate(x) && json_array_size(json_object_get(f->plan, "group_by")) > 0)
             json_array_append(select, x);
-    const char *before = was ? name_of(was) : NULL;
+    const char *before = was ? follow_name_of(was) : NULL;
     json_array_foreach(json_object_get(f->plan, "order_by"), i, x)
         if (before && str_eq(json_string_value(json_object_get(x, "expr")), before))
             json_object_set(x, "expr", json_object_get(item, "alias"));
@@ -382,11 +356,12 @@ static const char *order_name(struct follow *f, const struct nl_item *o)
         const char *of = json_string_value(json_object_get(item, "column")),
                    *dot = of ? strrchr(of, '.') : NULL;
         if (of && str_ieq(dot ? dot + 1 : of, column))
-            return name_of(item);
+            return follow_name_of(item);
     }
     if (o->ref.table < 0)
-        return first_aggregate(f->plan) ? name_of(first_aggregate(f->plan)) : NULL;
-    return first_aggregate(f->plan) ? NULL : column;
+        return follow_first_aggregate(f->plan) ? follow_name_of(follow_first_aggregate(f->plan)) :
+                                                 NULL;
+    return follow_first_aggregate(f->plan) ? NULL : column;
 }
 
 static void put_order(struct follow *f)
@@ -407,10 +382,10 @@ static void put_order(struct follow *f)
     }
     if (!name) {
         const json_t *was = json_array_get(json_object_get(f->plan, "order_by"), 0),
-                     *a = first_aggregate(f->plan);
+                     *a = follow_first_aggregate(f->plan);
         name = json_string_value(json_object_get(was, "expr"));
         if (!name && a)
-            name = name_of(a);
+            name = follow_name_of(a);
     }
     if (!name)
         return;
@@ -442,146 +417,14 @@ static void put_limit(struct follow *f)
         return;
     json_object_set_new(f->plan, "limit", json_integer(n));
     json_t *order = json_object_get(f->plan, "order_by");
-    const json_t *a = first_aggregate(f->plan);
+    const json_t *a = follow_first_aggregate(f->plan);
     if (json_array_size(order) == 0 && a)
-        json_object_set_new(
-            f->plan, "order_by",
-            json_pack("[{s:s, s:s}]", "expr", name_of(a), "direction", top < 0 ? "asc" : "desc"));
+        json_object_set_new(f->plan, "order_by",
+                            json_pack("[{s:s, s:s}]", "expr", follow_name_of(a), "direction",
+                                      top < 0 ? "asc" : "desc"));
     else if (top < 0 && json_array_size(order) > 0)
         json_object_set_new(json_array_get(order, 0), "direction", json_string("asc"));
     f->changed = true;
-}
-
-/* ---- words for it, and a picture ---- */
-
-static void say_json_item(const json_t *item, struct buf *b)
-{
-    const char *func = json_string_value(json_object_get(item, "func")),
-               *column = json_string_value(json_object_get(item, "column"));
-    const char *bucket = json_string_value(json_object_get(item, "bucket")),
-               *e = json_string_value(json_object_get(item, "expr"));
-    static const char *const words[][2] = { { "sum", "sum of" },
-                                            { "avg", "average of" },
-                                            { "count", "number of" },
-                                            { "min", "least" },
-                                            { "max", "greatest" },
-                                            { "median", "median of" },
-                                            { "count_distinct", "number of different" },
-                                            { "stddev", "standard deviation of" } };
-    for (size_t i = 0; func && i < ARRAY_SIZE(words); i++)
-        if (str_eq(func, words[i][0]))
-            func = words[i][1];
-    if (func && column && str_eq(column, "*"))
-        (void)buf_append_str(b, "number of rows", NULL);
-    else
-        (void)buf_printf(b, NULL, "%s%s%s%s`%s`", func ? func : "", func ? " " : "",
-                         bucket ? bucket : "", bucket ? " of " : "",
-                         column ? column :
-                         e      ? e :
-                                  "?");
-}
-
-static void say_json_filter(const json_t *filter, struct buf *b)
-{
-    static const char *const groups[] = { "or", "and" };
-    size_t i;
-    json_t *x;
-    for (size_t g = 0; g < 2; g++)
-        json_array_foreach(json_object_get(filter, groups[g]), i, x) {
-            if (i > 0)
-                (void)buf_printf(b, NULL, " %s ", groups[g]);
-            say_json_filter(x, b);
-        }
-    if (json_object_get(filter, "not")) {
-        (void)buf_append_str(b, "not ", NULL);
-        say_json_filter(json_object_get(filter, "not"), b);
-    }
-    const char *subject = filter_subject(filter);
-    if (!subject || json_object_get(filter, "not"))
-        return;
-    (void)buf_printf(b, NULL, "`%s` %s", subject, json_string_value(json_object_get(filter, "op")));
-    json_t *v = json_object_get(filter, "value");
-    auto_free char *text = v ? json_dumps(v, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15)) : NULL;
-    if (json_is_string(v))
-        (void)buf_printf(b, NULL, " '%s'", json_string_value(v));
-    else if (text)
-        (void)buf_printf(b, NULL, " %s", text);
-}
-
-static const char *describe(const struct follow *f)
-{
-    auto_buf struct buf b = BUF_INIT(4000);
-    const json_t *group = json_object_get(f->plan, "group_by"),
-                 *select = json_object_get(f->plan, "select");
-    size_t i, said = 0;
-    json_t *item;
-    json_array_foreach(select, i, item) {
-        if (json_array_size(group) > 0 && !is_aggregate(item))
-            continue;
-        (void)buf_append_str(&b, said++ ? ", " : "", NULL);
-        say_json_item(item, &b);
-    }
-    if (said == 0)
-        (void)buf_append_str(&b, json_array_size(group) > 0 ? "groups" : "all columns", NULL);
-    said = 0;
-    json_array_foreach(select, i, item)
-        if (json_array_size(group) > 0 && !is_aggregate(item)) {
-            (void)buf_append_str(&b, said++ ? " and " : " by ", NULL);
-            say_json_item(item, &b);
-        }
-    (void)buf_printf(&b, NULL, " of `%s`", json_string_value(json_object_get(f->plan, "table")));
-    json_array_foreach(json_object_get(f->plan, "filters"), i, item) {
-        (void)buf_append_str(&b, i ? " and " : " where ", NULL);
-        say_json_filter(item, &b);
-    }
-    json_array_foreach(json_object_get(f->plan, "order_by"), i, item)
-        (void)buf_printf(&b, NULL, "%s`%s`%s", i ? ", then " : ", ordered by ",
-                         json_string_value(json_object_get(item, "expr")),
-                         str_eq(json_string_value(json_object_get(item, "direction")), "desc") ?
-                             " downwards" :
-                             "");
-    json_int_t limit = json_integer_value(json_object_get(f->plan, "limit"));
-    if (limit > 0 && limit < PLAN_LIMIT_MAX)
-        (void)buf_printf(&b, NULL, ", top %lld", (long long)limit);
-    return arena_strdup(f->a, buf_cstr(&b));
-}
-
-/* From the plan, for whoever made it. NULL when it has nothing to draw. */
-static json_t *draw(const struct follow *f)
-{
-    const json_t *x = NULL, *y = NULL, *series = NULL;
-    size_t i;
-    json_t *item;
-    json_array_foreach(json_object_get(f->plan, "select"), i, item) {
-        bool number = is_aggregate(item);
-        const char *column = json_string_value(json_object_get(item, "column"));
-        for (int c = 0;
-             !first_aggregate(f->plan) && column && c < f->s->tables[f->scope.tables[0]].n_columns;
-             c++) {
-            const struct nl_column *col = &f->s->tables[f->scope.tables[0]].columns[c];
-            number |= str_ieq(col->name, column) && col->is_numeric && !col->is_id;
-        }
-        if (number && !y)
-            y = item;
-        else if (!number && !x)
-            x = item;
-        else if (!number && !series)
-            series = item;
-    }
-    if (!x || !y || !name_of(x) || !name_of(y))
-        return NULL;
-    bool temporal = json_object_get(x, "bucket") != NULL;
-    const char *mark = f->mark && *f->mark ? f->mark : temporal ? "line" : "bar";
-    const char *column = json_string_value(json_object_get(x, "column")),
-               *dot = column ? strrchr(column, '.') : NULL;
-    const char *xn = json_object_get(x, "alias") ? name_of(x) : dot ? dot + 1 : name_of(x);
-    json_t *j = json_pack("{s:s, s:{s:s, s:s}, s:{s:s, s:s}}", "mark", mark, "x", "field", xn,
-                          "type", temporal ? "temporal" : "nominal", "y", "field", name_of(y),
-                          "type", "quantitative");
-    if (j && series && name_of(series))
-        json_object_set_new(j, "series",
-                            json_pack("{s:s, s:s}", "field", name_of(series), "type", "nominal"));
-    return j;
 }
 
 /* Every word has to have had its part. */
@@ -594,7 +437,7 @@ static bool understood(struct follow *f)
     for (int i = 0; i < f->words->n; i++)
         if (!covered[i] && !f->words->t[i].is_stop &&
             !ONE_OF(f->words->t[i].text, "exclude", "remove", "drop", "leave", "split", "make",
-                    "group", "limit"))
+                    "group", "limit", "break", "drill", "down", "add"))
             return false;
     return true;
 }
@@ -635,8 +478,9 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
             put_limit(f);
         }
     }
-    json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ? draw(f) :
-                                                                                        NULL;
+    json_t *chart = r == 0 && f->plan && (f->changed || (f->mark && f->content == 0)) ?
+                        follow_draw(f->s, f->plan, f->mark) :
+                        NULL;
     /* A chart of what has none is no answer. */
     bool done = r == 0 && (f->changed || chart) && !(f->mark && !chart) && understood(f) &&
                 nl_is_valid(f->s, f->plan);
@@ -648,7 +492,7 @@ int nl_follow(const struct nl_schema *s, const char *question, const struct nl_c
         return r < 0 || may_stand ? r : NL_FOLLOW_UNREAD;
     }
     *ret = (struct nl_answer){ .status = NL_ANSWERED, .n_choices = 1, .others = FOLLOW_OTHERS };
-    ret->choices[0] = (struct nl_choice){ .reading = describe(f),
+    ret->choices[0] = (struct nl_choice){ .reading = follow_describe(f->plan, a),
                                           .plan = f->plan,
                                           .chart = chart,
                                           .score = 0,

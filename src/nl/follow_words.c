@@ -48,6 +48,25 @@ static int lead_of(const struct frame *f)
     return leans ? i + 1 : 0;
 }
 
+/* "last 2 weeks", "Riverside?": times and values only. */
+static bool is_bare(struct frame *f)
+{
+    bool covered[NL_MAX_TOKENS] = { false };
+    int n = 0;
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = fr_at(f, i);
+        if (m->kind != KIND_VALUE && !fr_is(m, FM_TIME))
+            return false;
+        for (int k = m->start; k < m->end; k++)
+            covered[k] = true;
+        n++;
+    }
+    for (int i = 0; i < f->q->n; i++)
+        if (!covered[i] && !f->q->t[i].is_stop && !fr_is_light(f->q->t[i].text))
+            return false;
+    return n > 0;
+}
+
 /* "and how many …" is a question of its own. */
 static bool asks(const struct frame *f)
 {
@@ -143,6 +162,11 @@ static bool put_group(struct combined *c, int i, int end)
     bool mark = is_group_mark(fr_at(f, i));
     const char *text = words_between(f, fr_at(f, i + mark)->start, fr_at(f, end - 1)->end);
     int old = -1, old_end = 0;
+    for (int k = 0; k < b->m.n; k++) /* "by plan" after "only premium": follow.c drops the filter */
+        for (int n = i; n < end; n++)
+            if (b->m.m[k].kind == KIND_VALUE && fr_is_col(fr_at(f, n)) &&
+                fr_same(b->m.m[k].ref, fr_at(f, n)->ref))
+                return false;
     for (int k = 0; k < b->m.n; k++) {
         int e;
         if (!group_at(b, k, &e))
@@ -179,8 +203,9 @@ static bool put_time(struct combined *c, int i)
     if (old < 0)
         return add(c, bound ? text : arena_printf(f->a, "in %s", text));
     int start = fr_at(b, old)->start;
-    bool was = is_word(b, start - 1, bound ? "in on during for since before after until" :
-                                             "since before after until");
+    bool was = is_word(b, start - 1,
+                       bound ? "in on during for since before after until" :
+                               "since before after until");
     return replace(c, start - was, fr_at(b, old)->end,
                    was && !bound ? arena_printf(f->a, "in %s", text) : text);
 }
@@ -287,7 +312,7 @@ int nl_follow_words(const struct nl_schema *s, const char *before, const char *q
     int r = fr_begin(s, before, a, &c.before, err);
     if (r >= 0)
         r = fr_begin(s, question, a, &c.now, err);
-    if (r < 0 || fr_leans(c.before) || lead_of(c.now) == 0 || c.now->q->n > 10)
+    if (r < 0 || fr_leans(c.before) || (lead_of(c.now) == 0 && !is_bare(c.now)) || c.now->q->n > 10)
         return r;
     c.adds = is_word(c.now, 0, "also") || is_word(c.now, 1, "also");
     if (!put_words(&c))

@@ -362,13 +362,20 @@ static bool all_understood(struct frame *f)
     }
     for (int i = 0; i < f->q->n; i++) {
         const struct nl_token *t = &f->q->t[i];
+        if (!covered[i] && fr_is_state_at(f, i) && f->n_unknown < FRAME_UNKNOWN) {
+            f->unknown[f->n_unknown++] = t->raw;
+            f->n_left++;
+            f->leaves_state = true;
+            continue;
+        }
         if (covered[i] || t->is_stop || fr_is_light(t->text) || (i == f->noun && is_rows(f)) ||
-            is_said_unit(f, i) || (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
+            fr_is_noun_at(f, i) || is_said_unit(f, i) ||
+            (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
             continue;
         bool in_mention = false;
         for (int k = 0; k < f->m.n; k++)
             in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
-        bool verb = t->lex && t->lex->is_verb && !t->lex->is_noun && !t->lex->is_other;
+        bool verb = fr_is_verb_at(f, i);
         bool foreign = !in_mention && !nl_in_phrase(f->q, i);
         f->n_foreign += foreign && !verb;
         f->n_foreign_verbs += foreign && verb;
@@ -422,6 +429,11 @@ static void turn_comparisons(struct frame *f)
         bool sides = fr_is(m, FM_CMP) && (m->arg == FILTER_GT || m->arg == FILTER_LT) &&
                      !(m->hint && (m->hint[0] == '@' || m->hint[0] == '<'));
         int k = sides ? mention_at(f, m->end) : -1;
+        if (k >= 0 && fr_is(fr_at(f, k), FM_CMP) && f->m.m[k].hint && str_eq(f->m.m[k].hint, "@~"))
+            k = mention_at(f, f->m.m[k].end); /* "higher than from Italy" */
+        bool twin = false;                    /* "is A higher than B" */
+        for (int j = 0; j < i && k > i; j++)
+            twin |= f->m.m[j].kind == KIND_VALUE && fr_same(f->m.m[j].ref, f->m.m[k].ref);
         struct nl_mention *next = k > i ? fr_at(f, k) : NULL, *then = fr_at(f, k + 1);
         if (!next)
             continue;
@@ -429,7 +441,7 @@ static void turn_comparisons(struct frame *f)
         if (fr_is(next, FM_AGG) && next->arg == FUNC_AVG && !of_column) {
             m->mark = (enum nl_mark)FM_THAN_AVG;
             next->mark = (enum nl_mark)FM_LIGHT;
-        } else if (m->hint && next->kind == KIND_VALUE) {
+        } else if ((m->hint || twin) && next->kind == KIND_VALUE) {
             m->mark = (enum nl_mark)FM_MORE;
             m->arg = m->arg == FILTER_GT ? 1 : -1;
             f->said[FM_VS] = true;
@@ -466,6 +478,21 @@ int fr_begin(const struct nl_schema *s, const char *question, struct arena *a, s
     return r < 0 ? r : fr_link(f, err);
 }
 
+/*
+ * A verb that nothing here has adds nothing where the rest says what is asked for. "How many
+ * people left" is another matter: there the verb is all there is.
+ */
+static bool bears_verb(const struct frame *f)
+{
+    int tables = 0;
+    for (int i = 0; i < f->m.n; i++)
+        tables += f->m.m[i].kind == KIND_TABLE;
+    bool counts_others = f->counted.table >= 0 && (f->said[FM_DISTINCT] || tables > 0);
+    return f->r.n_filters + f->n_times + f->r.n_group + f->super * f->super > 0 ||
+           f->average_of_groups || f->said[FM_THAN_AVG] || counts_others ||
+           (f->n_measures > 0 && f->said[FM_AGG]);
+}
+
 /* other: words that two columns fit are taken for the second one. */
 static int read_as(const struct nl_schema *s, const char *question, bool other, struct arena *a,
                    struct frame **ret, bool *ret_complete, struct err *err)
@@ -490,15 +517,16 @@ static int read_as(const struct nl_schema *s, const char *question, bool other, 
     for (int i = 0; i < f->m.n; i++)
         if (f->m.m[i].kind == KIND_MARK && !f->m.m[i].used)
             f->said[f->m.m[i].mark] = true;
+    fr_find_noun(f);
     fr_read_shape(f);
     bool made = fr_apply_rules(f);
-    bool understood = all_understood(f) ||
-                      (f->n_unknown == f->n_foreign_verbs && f->n_foreign_verbs == 1 &&
-                       f->r.n_filters + f->n_times + f->r.n_group + f->super * f->super > 0);
+    bool understood = all_understood(f) || (f->n_unknown == f->n_foreign_verbs &&
+                                            f->n_foreign_verbs == 1 && bears_verb(f));
     if (made && understood && !f->is_ambiguous && f->plan && nl_is_valid(s, f->plan)) {
         *ret_complete = true;
-        if (!f->reading)
-            f->reading = nl_describe(s, &f->r, a);
+        f->reading = f->reading ?
+                         arena_printf(a, "%s%s", f->reading, nl_describe_filters(s, &f->r, a)) :
+                         nl_describe(s, &f->r, a);
         if (!json_object_get(f->plan, "source") && !json_object_get(f->plan, "describe"))
             f->chart = nl_chart(s, &f->r, a);
         return 0;

@@ -62,7 +62,7 @@ enum fr_mark {
     FM_FIRST, /* first, latest: by date; arg: -1 earliest, 1 latest */
     FM_TREND,
     FM_TIME, /* of frame_time.c; arg: index into times */
-    FM_OUT, /* out of stock: there are none */
+    FM_OUT,  /* out of stock: there are none */
     FM_LIGHT,
     FM_ADVERB, /* how long, how old; hint: columns */
     FM_UNREAD, /* says something that only a value or a flag could answer */
@@ -127,8 +127,8 @@ struct frame {
     struct nl_item by;       /* what the superlative orders by; func -1 with ref none: count */
     bool has_by;
     struct nl_ref entity;  /* whose rows or groups; column < 0: the table's */
-    bool entity_plural; /* "which agents have": several */
-    bool entity_many;   /* its word is a plural */
+    bool entity_plural;    /* "which agents have": several */
+    bool entity_many;      /* its word is a plural */
     int entity_bucket;     /* months, weekdays: the best of those; -1 */
     bool within;           /* of each group: top n per group */
     int per;               /* table that a measure is divided by: revenue per order; -1 */
@@ -143,23 +143,25 @@ struct frame {
         const char *text;
     } than;
     bool yes_no, percent, lists, bare;
-    bool charts; /* a picture is wanted */
+    bool charts;            /* a picture is wanted */
     struct nl_ref key_hint; /* the column that a join goes by, where there are several */
     const char *reason;     /* of a refusal */
     const char *unknown[FRAME_UNKNOWN];
     int n_unknown;
     bool is_ambiguous;
-    int noun; /* token behind "how many" that nothing has: rows, if the rest bears it; -1 */
-    int n_left; /* of them: phrases, values, numbers that found no use */
+    bool leaves_state; /* "still out" was not understood */
+    bool noun_is_rows; /* it is at the place where rows are named */
+    int noun;         /* token behind "how many" that nothing has: rows, if the rest bears it; -1 */
+    int n_left;       /* of them: phrases, values, numbers that found no use */
     int n_left_names; /* columns and tables that did not */
     int n_foreign;    /* words that nothing here has; without verbs */
     int n_foreign_verbs;
     struct nl_filter inside[NL_MAX_FILTERS]; /* of rows that a table of the many must have */
     int n_inside, semi;
     const struct nl_link_key *semi_key;
-    const char *rule; /* that fired */
+    const char *rule;    /* that fired */
     const char *stopped; /* why it made no plan, for --explain; NULL: not told */
-    bool is_plain;    /* a sum, a list, a ranking: what the reader by weights knows too */
+    bool is_plain;       /* a sum, a list, a ranking: what the reader by weights knows too */
     json_t *plan;
     json_t *chart;
     const char *reading;
@@ -200,9 +202,34 @@ bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret);
 /* A column of the table that an adjective's hint speaks of. */
 bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir);
+/* Whether more of the column is less of what the adjective says: the slowest takes the longest. */
+bool fr_turns(const struct frame *f, const char *hint, struct nl_ref ref);
 int fr_default_func(const struct nl_column *c);
 
 int fr_link(struct frame *f, struct err *err);
+/* Constructions (frame_grammar.c), before and after words are linked. */
+void fr_before_linking(struct frame *f);
+void fr_after_linking(struct frame *f);
+/* Whether the word, which nothing here has, stands where a verb stands. */
+bool fr_is_verb_at(const struct frame *f, int token);
+/* A noun that nothing here has, where only rows can be meant; the reading is of the main table. */
+void fr_find_noun(struct frame *f);
+/* Whether the word is that noun, or says what a value is: "crime novels". */
+bool fr_is_noun_at(const struct frame *f, int token);
+/* The table that speaks of others and that no other speaks of: orders, visits, loans; -1: none. */
+int fr_fact_table(const struct nl_schema *s);
+/* "how much VAT": what is to be summed up or averaged is nothing that is known here. */
+bool fr_sums_unknown(const struct frame *f);
+/* Measures that are meant though none is named. */
+void fr_read_amounts(struct frame *f);
+bool fr_amount_of_verb(const struct frame *f, int mention, struct nl_ref *ret);
+/* "how many are still out": a particle that says which. */
+bool fr_is_state_at(const struct frame *f, int token);
+/*
+ * How many columns of ref's table have the value; ref is the one that the word before it means,
+ * where there is such a word ("from Oslo"), and then it is one.
+ */
+int fr_place_value(const struct frame *f, const struct nl_mention *m, struct nl_ref *ref);
 /* The time that begins at token i; how many tokens it takes, 0: none. */
 int fr_time_at(const struct nl_tokens *q, int i, struct fr_time *t);
 /* The days [from, to] of a time by the column's own span; false if they cannot be told. */

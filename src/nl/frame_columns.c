@@ -113,25 +113,37 @@ bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret)
 bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir)
 {
     bool measures = hint && *hint == '#';
+    bool dates = hint && (strchr(hint, '-') || strstr(hint, "dat")); /* old, new */
     for (hint += measures; hint && *hint && table >= 0;
          hint += strcspn(hint, "|"), hint += *hint == '|') {
-        bool back = *hint == '-';
-        size_t n = strcspn(hint, "|") - back;
+        bool back = *hint == '-', less = *hint == '~'; /* "~tim": the more, the slower */
+        size_t n = strcspn(hint, "|") - (back || less);
         for (int c = 0; c < f->s->tables[table].n_columns; c++) {
             const struct nl_column *col = &f->s->tables[table].columns[c];
             bool dated = nl_is_date(col) || nl_is_year(col);
-            if (!fr_is_measure(col) && (measures || !dated))
+            if (!fr_is_measure(col) && (measures || !dated || !dates))
                 continue;
             for (int w = 0; w < col->words.n; w++)
-                if (strncmp(col->words.stems[w], hint + back, n) == 0 &&
+                if (strncmp(col->words.stems[w], hint + (back || less), n) == 0 &&
+                    !(n == 3 && strncmp(col->words.words[w], "rating", 6) == 0) &&
                     strlen(col->words.stems[w]) <= n + 2 && dated == (back || dated)) {
                     *ret = (struct nl_ref){ table, c };
-                    *ret_dir = back ? -1 : 1;
+                    *ret_dir = back || less ? -1 : 1;
                     return true;
                 }
         }
     }
     return false;
+}
+
+bool fr_turns(const struct frame *f, const char *hint, struct nl_ref ref)
+{
+    const struct nl_column *c = hint && strchr(hint, '~') ? fr_c(f, ref) : NULL;
+    for (int w = 0; c && w < c->words.n; w++)
+        for (const char *h = strchr(hint, '~'); h; h = strchr(h + 1, '~'))
+            if (strncmp(c->words.stems[w], h + 1, strcspn(h + 1, "|")) == 0)
+                return true;
+    return c && fr_unit_factor(c, "seconds") > 0;
 }
 
 int fr_default_func(const struct nl_column *c)

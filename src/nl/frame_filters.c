@@ -508,8 +508,7 @@ static void read_equals(struct frame *f)
         else if (fr_is_col(next) && next->start == m->end && !next->used &&
                  fr_c(f, next->ref)->is_numeric &&
                  !fr_c(f, next->ref)->is_id && /* "5 customers" are five */
-                 !fr_is(before, FM_TOP) &&
-                 !fr_is(before, FM_FIRST) && !fr_is(before, FM_COUNT))
+                 !fr_is(before, FM_TOP) && !fr_is(before, FM_FIRST) && !fr_is(before, FM_COUNT))
             c = next;
         if (!c)
             continue;
@@ -741,9 +740,7 @@ static void read_values(struct frame *f)
                 }
         }
         /* The same word in two columns of the table: which is meant has to be asked. */
-        const char *twin;
-        if (!said && m->other.table == ref.table && m->other.column != ref.column &&
-            column_has(f, m->other, text, &twin))
+        if (!said && fr_place_value(f, m, &ref) > 1 && !fr_c(f, ref)->is_name)
             f->is_ambiguous = true;
         /* "opened in May" with a status Open: when they were opened, or which are open? */
         const char *word = f->q->t[m->end - 1].text;
@@ -794,8 +791,7 @@ static void read_flags(struct frame *f)
             continue;
         if (fr_is(next, FM_RATE) || fr_is(before, FM_BY) || fr_is(before, FM_EACH) ||
             fr_is(before, FM_RATE) || fr_is(before, FM_DIST) ||
-            (fr_is(before, FM_AND) && before->end == m->start) ||
-            fr_is(next, FM_OR))
+            (fr_is(before, FM_AND) && before->end == m->start) || fr_is(next, FM_OR))
             continue;
         if (f->said[FM_VS] && !fr_is(before, FM_NOT) && f->r.n_filters == 0 && fr_is(next, FM_MORE))
             continue;

@@ -6,6 +6,9 @@
 
 #include "nl/frame.h"
 
+#define NEAR_COSINE 0.55 /* of words that may stand for each other */
+#define NEAR_MARGIN 0.06 /* by which one is nearer than all others */
+
 /* ---- spelling ---- */
 
 struct spelling {
@@ -75,9 +78,10 @@ static void respell(struct frame *f)
     for (int i = 0; i < f->q->n; i++) {
         struct nl_token *t = &f->q->t[i];
         size_t n = strlen(t->text);
-        if (t->quoted || t->is_stop || t->is_number || n < 5 || fr_is_light(t->text) ||
-            t->synonyms[0] || t->synonyms[1] || (t->lex && t->lex->is_known) ||
-            family(f->s, t) || fr_country(t->text) || fr_opposite(t->stem, 0))
+        bool usual = t->lex && t->lex->is_known && t->lex->vector; /* rare words may be misspelt */
+        if (t->quoted || t->is_stop || t->is_number || n < 4 || fr_is_light(t->text) ||
+            t->synonyms[0] || t->synonyms[1] || usual || (n < 5 && t->lex) || family(f->s, t) ||
+            fr_country(t->text) || fr_opposite(t->stem, 0))
             continue;
         struct spelling sp = { .word = t->text, .limit = n >= 8 ? 2 : 1, .distance = 3 };
         for (int k = 0; k < f->s->n_tables; k++) {
@@ -106,6 +110,112 @@ static void respell(struct frame *f)
         nl_synonym_groups(t->stem, t->synonyms);
         t->lex = nl_lex_of(f->a, better);
         t->is_stop = nl_is_stop(better);
+    }
+}
+
+/* ---- words by their use ---- */
+
+static bool is_named(const struct nl_name *n, const struct nl_token *t)
+{
+    for (int w = 0; w < n->n; w++)
+        if (str_eq(n->stems[w], t->stem) || str_eq(n->words[w], t->text) ||
+            (n->synonyms[w][0] & t->synonyms[0]) || (n->synonyms[w][1] & t->synonyms[1]))
+            return true;
+    return false;
+}
+
+struct nearest {
+    const char *stem;
+    double first, second; /* cosines; the second of another stem */
+    bool related;         /* a name has to do with the word by its concepts */
+};
+
+static void look_near(const struct nl_name *n, const struct nl_token *t, struct nearest *ret)
+{
+    for (int w = 0; w < n->n; w++) {
+        if (!n->lex[w])
+            continue;
+        ret->related |= nl_lex_match(n->lex[w], t->lex) > 0;
+        double x = nl_lex_cosine(n->lex[w], t->lex);
+        if (ret->stem && str_eq(ret->stem, n->stems[w]))
+            continue;
+        if (x > ret->first) {
+            ret->second = ret->first;
+            ret->first = x;
+            ret->stem = n->stems[w];
+        } else {
+            ret->second = MAX_OF(ret->second, x);
+        }
+    }
+}
+
+/* A noun that no name has, nor any of its synonyms. */
+static void link_by_use(const struct nl_schema *s, struct nl_token *t)
+{
+    struct nearest near = { 0 };
+    if (!t->lex->is_noun || !t->lex->vector || t->is_stop || t->is_operator || t->is_number ||
+        t->capital || fr_is_light(t->text))
+        return;
+    for (int k = 0; k < s->n_tables; k++) {
+        look_near(&s->tables[k].words, t, &near);
+        for (int c = 0; c < s->tables[k].n_columns; c++)
+            look_near(&s->tables[k].columns[c].words, t, &near);
+    }
+    if (!near.related && near.first >= NEAR_COSINE && near.first - near.second >= NEAR_MARGIN)
+        t->near = near.stem;
+}
+
+/* "Jane Doe" in quotes, where first and last names are columns of their own, is two values. */
+static void split_quoted(const struct nl_schema *s, struct nl_tokens *q)
+{
+    for (int i = 0; i < q->n && q->n < NL_MAX_TOKENS; i++) {
+        struct nl_token *t = &q->t[i], half[2];
+        const char *space = t->quoted && !nl_find_value(s, t->stem, NULL) ? strchr(t->stem, ' ') :
+                                                                            NULL;
+        if (!space || strchr(space + 1, ' '))
+            continue;
+        const struct nl_value *known[2] = { NULL, NULL };
+        for (int k = 0; k < 2; k++) {
+            size_t n = (size_t)(space - t->stem);
+            char key[NL_VALUE_MAX_BYTES];
+            if (snprintf(key, sizeof(key), "%.*s", k ? (int)strlen(space + 1) : (int)n,
+                         k ? space + 1 : t->stem) < 0)
+                continue;
+            known[k] = nl_find_value(s, key, NULL);
+            while (known[k] && known[k]->is_part)
+                known[k] = nl_find_value(s, key, known[k]);
+            half[k] = *t;
+            if (known[k]) {
+                half[k].stem = known[k]->key;
+                half[k].raw = half[k].text = known[k]->text;
+            }
+        }
+        if (!known[0] || !known[1] || known[0]->table != known[1]->table)
+            continue;
+        memmove(&q->t[i + 2], &q->t[i + 1], sizeof(*t) * (size_t)(q->n - i - 1));
+        q->t[i] = half[0];
+        q->t[i + 1] = half[1];
+        q->t[i].comma_after = false;
+        q->n++;
+        i++;
+    }
+}
+
+void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q)
+{
+    split_quoted(s, q);
+    for (int i = 0; i < q->n; i++) {
+        struct nl_token *t = &q->t[i];
+        bool named = t->lex && nl_find_value(s, t->stem, NULL);
+        for (int k = 0; k < s->n_tables && t->lex && !named; k++) {
+            named = is_named(&s->tables[k].words, t);
+            for (int c = 0; c < s->tables[k].n_columns && !named; c++)
+                named = is_named(&s->tables[k].columns[c].words, t);
+        }
+        if (named)
+            t->lex = NULL;
+        else if (t->lex)
+            link_by_use(s, t);
     }
 }
 
@@ -563,10 +673,10 @@ static bool is_sound(const struct frame *f, struct nl_mention *m)
 /* "a line chart of", "pie of": the kind of a picture is no word about the data. */
 static void skip_chart_words(struct frame *f)
 {
-    static const char *const kinds[] = { "line",    "bar",     "pie",    "area",     "column",
-                                         "donut",   "stacked", "scatter", "doughnut", "bars" },
-                            *const charts[] = { "chart",   "graph",   "plot",
-                                                "diagram", "charts", "graphs" };
+    static const char *const kinds[] = { "line",  "bar",     "pie",     "area",     "column",
+                                         "donut", "stacked", "scatter", "doughnut", "bars" },
+                             *const charts[] = { "chart",   "graph",  "plot",
+                                                 "diagram", "charts", "graphs" };
     for (int i = 0; i < f->q->n; i++) {
         struct nl_token *t = &f->q->t[i];
         const char *next = i + 1 < f->q->n ? f->q->t[i + 1].text : "";
@@ -588,6 +698,7 @@ int fr_link(struct frame *f, struct err *err)
 {
     const struct nl_linker linker = { fr_phrases, fr_n_phrases, more_spans, f };
     split_numbers(f);
+    fr_before_linking(f);
     skip_chart_words(f);
     respell(f);
     nl_prefer_names(f->s, f->q);
@@ -600,5 +711,7 @@ int fr_link(struct frame *f, struct err *err)
         if (is_sound(f, &f->m.m[i]))
             f->m.m[n++] = f->m.m[i];
     f->m.n = r < 0 ? 0 : n;
+    if (r >= 0)
+        fr_after_linking(f);
     return r;
 }

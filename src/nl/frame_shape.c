@@ -96,9 +96,8 @@ static bool read_group_at(struct frame *f, int k)
     if (!m || m->used)
         return false;
     /* "for each number of bedrooms": the number itself */
-    bool number = fr_is(m, FM_COUNT) && !str_eq(f->q->t[m->start].text, "how") &&
-                  fr_is_col(next) && !next->used &&
-                  fr_c(f, next->ref)->is_numeric && next->start == m->end;
+    bool number = fr_is(m, FM_COUNT) && !str_eq(f->q->t[m->start].text, "how") && fr_is_col(next) &&
+                  !next->used && fr_c(f, next->ref)->is_numeric && next->start == m->end;
     if (fr_is(m, FM_DISTINCT) || number || is_owner(f, m, next)) {
         m->used = true;
         return read_group_at(f, k + 1);
@@ -508,7 +507,14 @@ static void read_super(struct frame *f)
             f->has_by = true;
         }
         /* "highest price": the greatest value, unless something has it */
+        int way = f->super;
         read_target(f, i, hint);
+        if (!f->has_by && !hint && has_entity(f) && fr_amount_of_verb(f, i, &f->by.ref)) {
+            f->by = item_of(f->by.ref, -1);
+            f->has_by = true;
+        }
+        if (f->super == way && f->has_by && fr_turns(f, hint, f->by.ref))
+            f->super = -way;
         if (m->hint && *m->hint == '?' && f->has_by && high_is_bad(fr_c(f, f->by.ref)))
             f->super = -f->super; /* the worst delay is the longest */
         if (m->hint && *m->hint == '?' && !f->has_by) {
@@ -732,7 +738,12 @@ static void read_counts(struct frame *f)
                k < i + 4)
             next = fr_at(f, ++k);
         bool near = next && fr_gap(f, m, next) <= 1;
-        if (near && next->kind == KIND_TABLE) {
+        struct nl_mention *before = fr_at(f, i - 1);
+        if (before && before->kind == KIND_TABLE && before->end == m->start) { /* "ticket count" */
+            f->counts = m->used = before->used = true;
+            f->anchor = f->anchor < 0 ? before->table : f->anchor;
+            f->head = f->head < 0 ? before->table : f->head;
+        } else if (near && next->kind == KIND_TABLE) {
             f->counts = m->used = true;
             if (f->anchor < 0)
                 f->anchor = next->table;
@@ -769,7 +780,7 @@ static void read_counts(struct frame *f)
             bool linked = false;
             for (int j = 0; j < f->m.n; j++)
                 linked |= f->m.m[j].start <= at && f->m.m[j].end > at;
-            if (f->s->n_tables == 1 && at < f->q->n && !linked && at - m->end <= 1)
+            if (f->s->n_tables == 1 && f->noun < 0 && at < f->q->n && !linked && at - m->end <= 1)
                 f->noun = at;
         } else {
             m->used = true;
@@ -854,6 +865,7 @@ void fr_read_shape(struct frame *f)
     read_super(f);
     read_first(f);
     read_aggregates(f);
+    fr_read_amounts(f);
     read_counts(f);
     read_rest(f);
     read_having(f);

@@ -173,6 +173,11 @@ static int read_named(const struct nl_tokens *q, int i, struct fr_time *t)
     return 0;
 }
 
+static bool is_day(const struct nl_tokens *q, int i)
+{
+    return i < q->n && q->t[i].is_number && q->t[i].number >= 1 && q->t[i].number <= 31;
+}
+
 static int read_calendar(const struct nl_tokens *q, int i, struct fr_time *t)
 {
     int n = nl_read_date(q, i, t->from, t->to), y, m = month_at(q, i);
@@ -188,6 +193,18 @@ static int read_calendar(const struct nl_tokens *q, int i, struct fr_time *t)
         t->a = y;
         t->day_from = t->day_to = ordinal_at(q, i);
         return 3 + n;
+    }
+    /* "between 10 and 20 March 2024", "10 to 20 March" */
+    bool joins = one_of(word(q, i + 1), "to till until -") ||
+                 (str_eq(word(q, i + 1), "and") && str_eq(word(q, i - 1), "between"));
+    if (joins && is_day(q, i) && is_day(q, i + 2) && month_at(q, i + 3)) {
+        n = skip_year(q, i + 4, &y);
+        t->kind = TIME_PART;
+        t->month = month_at(q, i + 3);
+        t->a = y;
+        t->day_from = (int)q->t[i].number;
+        t->day_to = (int)q->t[i + 2].number;
+        return 4 + n;
     }
     bool day_first = q->t[i].is_number && q->t[i].number >= 1 && q->t[i].number <= 31 &&
                      month_at(q, i + 1);
@@ -309,6 +326,15 @@ static int read_clock(const struct nl_tokens *q, int i, struct fr_time *t)
         hour = (int)q->t[i].number;
         snprintf(half, sizeof(half), "%.2s", word(q, i + 1));
         used = 2;
+    }
+    int part = i + 1 + one_of(word(q, i + 1), "in at") + one_of(word(q, i + 2), "the");
+    if (!used && i < q->n && q->t[i].is_number && part > i + 1 &&
+        one_of(word(q, part), "morning afternoon evening night")) { /* "6 in the morning" */
+        hour = (int)q->t[i].number;
+        bool late = !str_eq(word(q, part), "morning") &&
+                    !(hour < 6 && str_eq(word(q, part), "night"));
+        snprintf(half, sizeof(half), "%s", late ? "pm" : "am");
+        used = part + 1 - i;
     }
     if (used && hour >= 0 && hour <= 24) {
         t->kind = TIME_HOUR;

@@ -18,6 +18,10 @@ const struct nl_phrase fr_phrases[] = {
     H(most, FM_SUPER, dir, hint)                                                                   \
     H("how " base, FM_ADVERB, 0, hint)                                                             \
     H("unusually " base, FM_OUTLIER, dir, hint)
+/* What is faster has a higher speed, or takes less time. */
+#define SPEED                                                                                      \
+    "speed|velocity|~duration|~tim|~wait|~delay|~respons|~resolution|~latency|~turnaround"         \
+    "|~minut|~hour|~day"
 /* A period against the one before it, in the ways to say so. */
 #define PREVIOUS(unit)                                                                             \
     H("against the previous " unit, FM_CHANGE, 2, unit)                                            \
@@ -33,6 +37,7 @@ const struct nl_phrase fr_phrases[] = {
 #undef P
 #undef H
 #undef ADJ
+#undef SPEED
 #undef PREVIOUS
 };
 const size_t fr_n_phrases = ARRAY_SIZE(fr_phrases);
@@ -83,7 +88,7 @@ bool fr_is_light(const char *word)
         "serve serves served sold sell sells buy buys bought purchase purchased full complete "
         "typical typically normally usually generally ours theirs mine yours himself herself "
         "far again once twice pandas python sql group grouped grouping bar bars pie scatter "
-        "histogram diagram side either neither nor plus minus rather instead per- ";
+        "histogram diagram single print side either neither nor plus minus rather instead per- ";
     return in_list(words, word);
 }
 
@@ -344,5 +349,8 @@ double fr_unit_factor(const struct nl_column *c, const char *said)
         for (size_t i = 0; i < ARRAY_SIZE(units); i++)
             if (str_eq(units[i].word, c->words.words[w]) && units[i].of == of)
                 return size / units[i].size;
+    for (int w = c->words.n - 1; w >= 0; w--) /* a column in per cent is not in euros */
+        if (fr_is_unit(c->words.words[w]))
+            return 0;
     return of == '$' || of == 'n' || of == '%' ? 1 : 0;
 }

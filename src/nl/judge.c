@@ -1,4 +1,7 @@
-/* What a reading is judged by: the features that tell which words were left over, and whether what is shown fits the question. */
+/*
+ * What a reading is judged by: the features that tell which words were left over, and whether what
+ * is shown fits the question.
+ */
 
 #include <string.h>
 
@@ -208,12 +211,13 @@ static void judge_words(struct shape *sh, const double *table_scores)
         f[FEATURE_UNSUPPORTED] += 1;
     /* A join repeats the rows of the one: sums over them would be too large. */
     for (int i = 0; i < p->r->n_select && p->r->scope.n > 1; i++)
-        if (p->r->select[i].func == FUNC_SUM &&
-            nl_key_to(&p->r->scope, p->r->select[i].ref.table))
+        if (p->r->select[i].func == FUNC_SUM && nl_key_to(&p->r->scope, p->r->select[i].ref.table))
             f[FEATURE_UNSUPPORTED] += 1;
     for (int i = 0; i + 1 < p->q->n; i++)
         f[FEATURE_SAME_UNREAD] += str_eq(p->q->t[i].text, "same") && !p->q->t[i + 1].is_stop &&
                                   !str_eq(p->q->t[i + 1].stem, "tim");
+    if (f[FEATURE_THAN_ROW] > 0)
+        f[FEATURE_SAME_UNREAD] = 0;
     f[FEATURE_LISTS] = p->r->n_group > 0 || p->r->limit > 1;
     f[FEATURE_LONG] = MAX_OF(p->q->n - 12, 0) / 5.0;
     f[FEATURE_SINGLE_TABLE] = p->s->n_tables == 1;

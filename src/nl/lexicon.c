@@ -90,6 +90,8 @@ static bool read_line(const char *word, size_t n, struct nl_lex *ret)
         ret->is_verb |= *p == 'v';
         ret->is_noun |= *p == 'n';
         ret->is_other |= *p == 'a' || *p == 'r';
+        ret->is_person |= *p == 'P';
+        ret->is_event |= *p == 'E';
     }
     p += *p == '|';
     read_numbers(&p, ret->own, LEX_OWN, &ret->n_own, &ret->mask);
@@ -105,7 +107,7 @@ void nl_lex_find(const char *word, struct nl_lex *ret)
     static const struct {
         const char *end, *instead;
         bool verb; /* the form is one of verbs only */
-    } forms[] = { { "ies", "y", false }, { "es", "", false }, { "s", "", false },
+    } forms[] = { { "ies", "y", false }, { "s", "", false },  { "es", "", false },
                   { "ied", "y", true },  { "ed", "e", true }, { "ed", "", true },
                   { "ing", "e", true },  { "ing", "", true } };
     char base[WORD_MAX];

@@ -37,8 +37,9 @@ struct nl_lex {
     uint64_t mask; /* a bit for each concept, modulo 64 */
     uint32_t own[LEX_OWN], wider[LEX_WIDER], derived[LEX_DERIVED];
     uint8_t n_own, n_wider, n_derived;
-    const int8_t *vector; /* LEX_NUMBERS; NULL: there is none */
+    const int8_t *vector;                      /* LEX_NUMBERS; NULL: there is none */
     bool is_known, is_verb, is_noun, is_other; /* its usual parts of speech */
+    bool is_person, is_event; /* what a noun is first: somebody; done, said, made, happening */
 };
 
 /* The word in lower case, in any of its regular forms. Not known: all zero. */

@@ -1,6 +1,7 @@
 /*
- * Linking: which words of a question speak of what. Every span that could be a column, a value, a table, a number, a date or a
- * phrase gets a weight; the mentions are the spans that do not overlap and weigh the most together.
+ * Linking: which words of a question speak of what. Every span that could be a column, a value, a
+ * table, a number, a date or a phrase gets a weight; the mentions are the spans that do not overlap
+ * and weigh the most together.
  */
 
 #include <stdio.h>
@@ -12,11 +13,11 @@
 
 #define MAX_SPANS 600
 #define TABLE_FAR 9 /* a table that is spoken of farther off does not count */
-#define NEARLY 0.88  /* as good a link */
-#define NEAR_COSINE 0.55 /* of words that may stand for each other */
-#define NEAR_MARGIN 0.06 /* by which one is nearer than all others */
+#define NEARLY 0.88 /* as good a link */
+#define WIDER 0.62  /* for a noun that says of what kind a column is: less than a name weighs */
 #define MAX_COLUMN_TOKENS 6
 #define MAX_VALUE_TOKENS 9
+#define SENTENCE_WORDS 5 /* a name of so many is a sentence */
 
 struct nl_spans {
     struct nl_mention m[MAX_SPANS];
@@ -74,13 +75,18 @@ static bool is_contraction(const char *word, const struct nl_token *a, const str
 }
 
 /* How well tokens [i, end) name the column; 0 if one of them does not belong to it. */
-static double column_score(const struct nl_name *n, const struct nl_tokens *q, int i, int end)
+double nl_name_score(const struct nl_name *n, const struct nl_tokens *q, int i, int end)
 {
     double total = 0, matched = 0, quality = 0;
     bool taken[NL_MAX_WORDS] = { false };
     int words = 0;
-    for (int w = 0; w < n->n; w++)
+    double most = 0;
+    for (int w = 0; w < n->n; w++) {
         total += n->weights[w];
+        most = MAX_OF(most, n->weights[w]);
+    }
+    if (n->n >= SENTENCE_WORDS) /* "How likely are you to recommend us?": by one word of it */
+        total = MIN_OF(total, 2 * most);
     for (int k = i; k < end; k++) {
         double best = 0;
         int at = -1, run = 1;
@@ -120,12 +126,37 @@ static double column_score(const struct nl_name *n, const struct nl_tokens *q, i
         words += run;
         k += run - 1;
     }
-    return words ? quality / words * (0.35 + 0.65 * matched / total) : 0;
+    return words ? quality / words * (0.35 + 0.65 * MIN_OF(matched / total, 1)) : 0;
 }
 
 static const char *last_stem(const struct nl_name *n)
 {
     return n->n > 1 ? n->stems[n->n - 1] : "";
+}
+
+static bool speaks_of_money(const struct nl_tokens *q, int i, int end)
+{
+    uint64_t money[2];
+    nl_synonym_groups("pay", money);
+    for (int k = i; k < end; k++)
+        if ((q->t[k].synonyms[0] & money[0]) || (q->t[k].synonyms[1] & money[1]))
+            return true;
+    return false;
+}
+
+/* Flags are spoken of by their own words, in any form, hardly by others of the same field. */
+static bool says_own(const struct nl_name *n, const struct nl_tokens *q, int i, int end)
+{
+    for (int k = i; k < end; k++)
+        for (int w = 0; w < n->n; w++) {
+            const char *stem = q->t[k].stem;
+            size_t same = 0;
+            while (stem[same] && stem[same] == n->stems[w][same])
+                same++;
+            if (same >= 3 && same + 3 >= strlen(stem))
+                return true;
+        }
+    return false;
 }
 
 static void link_columns(const struct nl_schema *s, const struct nl_scope *scope,
@@ -148,7 +179,7 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
             for (int t = 0; t < scope->n; t++)
                 for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
                     const struct nl_column *col = &s->tables[scope->tables[t]].columns[c];
-                    double x = column_score(&col->words, q, i, end);
+                    double x = nl_name_score(&col->words, q, i, end);
                     if (col->told)
                         x = MAX_OF(x, nl_told_score(col, q, i, end));
                     const struct nl_name *tn = &s->tables[scope->tables[t]].words;
@@ -161,6 +192,9 @@ static void link_columns(const struct nl_schema *s, const struct nl_scope *scope
                     if (end == i + 1 && col->words.n == 1 &&
                         !str_eq(q->t[i].text, col->words.words[0]))
                         x *= 0.995; /* "guests" is Guests rather than Guest */
+                    if ((col->is_flag || (nl_is_date(col) && speaks_of_money(q, i, end))) &&
+                        !says_own(&col->words, q, i, end))
+                        x *= 0.6; /* "cost" is no word for a flag "paid", nor for a day */
                     if (col->formula)
                         x *= 0.72; /* a column that has it comes before one that is computed */
                     if (t > 0)
@@ -218,7 +252,7 @@ static void link_pair(const struct nl_schema *s, const struct nl_scope *scope,
     struct nl_tokens *pair = &(struct nl_tokens){ .t = { q->t[i], q->t[head] }, .n = 2 };
     for (int t = 0; t < scope->n; t++)
         for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
-            double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
+            double x = nl_name_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0, 2);
             struct nl_mention *m = x < 0.8 ? NULL : nl_add_span(sp, KIND_COLUMN, i, i + 1, 1.3);
             if (m) {
                 m->ref = (struct nl_ref){ scope->tables[t], c };
@@ -261,8 +295,8 @@ static void link_coordinated(const struct nl_schema *s, const struct nl_scope *s
                 pair->t[1] = q->t[i + 1];
             for (int t = 0; t < scope->n; t++)
                 for (int c = 0; c < s->tables[scope->tables[t]].n_columns; c++) {
-                    double x = column_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0,
-                                            2);
+                    double x = nl_name_score(&s->tables[scope->tables[t]].columns[c].words, pair, 0,
+                                             2);
                     if (x < 0.8)
                         continue;
                     struct nl_mention *m = nl_add_span(sp, KIND_COLUMN, i + half, i + half + 1,
@@ -319,7 +353,9 @@ static void link_value(const struct nl_schema *s, const struct nl_scope *scope, 
     }
 }
 
-/* A word that is in no value as a whole, but in some: in values of one column, or of a second one. */
+/*
+ * A word that is in no value as a whole, but in some: in values of one column, or of a second one.
+ */
 static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
                       const struct nl_token *t, struct nl_spans *sp, int i)
 {
@@ -437,7 +473,7 @@ static void link_genders(const struct nl_schema *s, const struct nl_scope *scope
 
 static double table_score(const struct nl_table *t, const struct nl_tokens *q, int i, int end)
 {
-    double x = column_score(&t->words, q, i, end);
+    double x = nl_name_score(&t->words, q, i, end);
     return end == i + 1 && q->t[i].is_stop && x < 0.95 ?
                0 :
                x; /* "total" is no word for a table of sales */
@@ -493,6 +529,14 @@ static void link_numbers(const struct nl_schema *s, const struct nl_scope *scope
                 memcpy(m->to, to, sizeof(to));
             }
         }
+        bool times = (str_eq(q->t[i].text, "once") || str_eq(q->t[i].text, "twice")) && i > 0 &&
+                     (str_eq(q->t[i - 1].text, "least") || str_eq(q->t[i - 1].text, "than") ||
+                      str_eq(q->t[i - 1].text, "most") || str_eq(q->t[i - 1].text, "exactly"));
+        struct nl_mention *n_times = times ? nl_add_span(sp, KIND_NUMBER, i, i + 1, 0.7) : NULL;
+        if (n_times) {
+            n_times->number = q->t[i].text[0] == 'o' ? 1 : 2;
+            n_times->text = q->t[i].raw;
+        }
         if (!q->t[i].is_number || q->t[i].quoted)
             continue;
         /* "one" is mostly no number. */
@@ -519,73 +563,6 @@ static int phrase_at(const struct nl_phrase *p, const struct nl_tokens *q, int i
         w += *w == ' ';
     }
     return n;
-}
-
-static bool is_named(const struct nl_name *n, const struct nl_token *t)
-{
-    for (int w = 0; w < n->n; w++)
-        if (str_eq(n->stems[w], t->stem) || str_eq(n->words[w], t->text) ||
-            (n->synonyms[w][0] & t->synonyms[0]) || (n->synonyms[w][1] & t->synonyms[1]))
-            return true;
-    return false;
-}
-
-struct nearest {
-    const char *stem;
-    double first, second; /* cosines; the second of another stem */
-    bool related;         /* a name has to do with the word by its concepts */
-};
-
-static void look_near(const struct nl_name *n, const struct nl_token *t, struct nearest *ret)
-{
-    for (int w = 0; w < n->n; w++) {
-        if (!n->lex[w])
-            continue;
-        ret->related |= nl_lex_match(n->lex[w], t->lex) > 0;
-        double x = nl_lex_cosine(n->lex[w], t->lex);
-        if (ret->stem && str_eq(ret->stem, n->stems[w]))
-            continue;
-        if (x > ret->first) {
-            ret->second = ret->first;
-            ret->first = x;
-            ret->stem = n->stems[w];
-        } else {
-            ret->second = MAX_OF(ret->second, x);
-        }
-    }
-}
-
-/* A noun that no name has, nor any of its synonyms. */
-static void link_by_use(const struct nl_schema *s, struct nl_token *t)
-{
-    struct nearest near = { 0 };
-    if (!t->lex->is_noun || !t->lex->vector || t->is_stop || t->is_operator || t->is_number ||
-        t->capital || fr_is_light(t->text))
-        return;
-    for (int k = 0; k < s->n_tables; k++) {
-        look_near(&s->tables[k].words, t, &near);
-        for (int c = 0; c < s->tables[k].n_columns; c++)
-            look_near(&s->tables[k].columns[c].words, t, &near);
-    }
-    if (!near.related && near.first >= NEAR_COSINE && near.first - near.second >= NEAR_MARGIN)
-        t->near = near.stem;
-}
-
-void nl_prefer_names(const struct nl_schema *s, struct nl_tokens *q)
-{
-    for (int i = 0; i < q->n; i++) {
-        struct nl_token *t = &q->t[i];
-        bool named = t->lex && nl_find_value(s, t->stem, NULL);
-        for (int k = 0; k < s->n_tables && t->lex && !named; k++) {
-            named = is_named(&s->tables[k].words, t);
-            for (int c = 0; c < s->tables[k].n_columns && !named; c++)
-                named = is_named(&s->tables[k].columns[c].words, t);
-        }
-        if (named)
-            t->lex = NULL;
-        else if (t->lex)
-            link_by_use(s, t);
-    }
 }
 
 bool nl_in_phrase(const struct nl_tokens *q, int at)
@@ -617,6 +594,39 @@ static void link_phrases(const struct nl_linker *l, const struct nl_tokens *q, s
         }
 }
 
+/*
+ * "membership type", "satisfaction scores": a noun that says what kind of thing a column is adds
+ * nothing to its name, unless something is called so itself.
+ */
+static void widen_names(const struct nl_schema *s, const struct nl_tokens *q, struct nl_spans *sp)
+{
+    static const char kinds[] = " type types kind kinds category categories class classes group "
+                                "groups level levels name names value values ";
+    static const char amounts[] = " score scores count counts number numbers figure figures volume "
+                                  "volumes amount amounts value values level levels reading "
+                                  "readings ";
+    for (int k = 0, n = sp->n; k < n; k++) {
+        struct nl_mention m = sp->m[k];
+        if (m.kind != KIND_COLUMN || m.end >= q->n || q->t[m.end].quoted || m.score < 0.5 ||
+            q->t[m.end - 1].comma_after)
+            continue;
+        const struct nl_column *c = nl_col(s, m.ref);
+        const char *list = c->is_numeric && !c->is_id && !c->is_flag ? amounts : kinds;
+        const char *w = q->t[m.end].text, *at = strstr(list, w);
+        size_t len = strlen(w);
+        while (at && !(at[-1] == ' ' && at[len] == ' '))
+            at = strstr(at + 1, w);
+        struct nl_mention *wide = !at || len < 4 ? NULL :
+                                                   nl_add_span(sp, KIND_COLUMN, m.start, m.end + 1,
+                                                               sp->weight[k] + WIDER);
+        if (wide) {
+            int end = wide->end;
+            *wide = m;
+            wide->end = end;
+        }
+    }
+}
+
 /* ---- choosing ---- */
 
 /* How far the nearest mention of the table is: "name of the city", "city name". */
@@ -642,14 +652,14 @@ static void prefer_near_tables(const struct nl_schema *s, const struct nl_scope 
         if (m->kind != KIND_COLUMN)
             continue;
         int nearest = distance_to(all, m, m->ref.table);
-        double own = column_score(&nl_col(s, m->ref)->words, q, m->start, m->end);
+        double own = nl_name_score(&nl_col(s, m->ref)->words, q, m->start, m->end);
         struct nl_ref was = m->ref;
         for (int t = 0; t < scope->n; t++) {
             int table = scope->tables[t], d = distance_to(all, m, table);
             double best = 0;
             int at = -1;
             for (int c = 0; c < s->tables[table].n_columns; c++) {
-                double x = column_score(&s->tables[table].columns[c].words, q, m->start, m->end);
+                double x = nl_name_score(&s->tables[table].columns[c].words, q, m->start, m->end);
                 if (s->tables[table].columns[c].is_id)
                     x *= 0.9;
                 if (x > best) {
@@ -693,6 +703,7 @@ int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const st
     link_tables(s, scope, q, sp);
     link_numbers(s, scope, q, sp);
     link_phrases(linker, q, sp);
+    widen_names(s, q, sp);
     if (linker->more)
         linker->more(linker->ctx, sp);
 

@@ -1,4 +1,7 @@
-/* The planner as others see it: candidates over scopes and variants, their probabilities, and what follows from them. */
+/*
+ * The planner as others see it: candidates over scopes and variants, their probabilities, and what
+ * follows from them.
+ */
 
 #include <math.h>
 #include <stdio.h>
@@ -6,6 +9,7 @@
 
 #include "base/macros.h"
 #include "base/str.h"
+#include "nl/follow.h"
 #include "nl/frame.h"
 
 #define UNNAMED_SCORE 0.5 /* as scripts/train-nl has it */
@@ -42,7 +46,10 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
     if (!c->plan)
         return 0;
     c->score = nl_score(c->features, all->unnamed);
-    /* A rule and no weight: words that are known not to be understood are never left out of an answer. */
+    /*
+     * A rule and no weight: words that are known not to be understood are never left out of an
+     * answer.
+     */
     bool guessed =
         (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_AGG] > 0) ||
         (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_COLUMN] > 0) ||
@@ -161,35 +168,23 @@ static void drop(struct candidates *all)
 
 /* ---- what works on this data ---- */
 
-/* Without those that only leave out empty cells. */
-static int filters_of(const struct nl_reading *r)
+/* The rules list some columns of the rows that the best reading by weights has whole. */
+static bool lists_less(const struct frame *f, const struct candidates *all)
 {
-    int n = 0;
-    for (int i = 0; i < r->n_filters; i++)
-        n += r->filters[i].op != FILTER_IS_NOT_NULL;
-    return n;
-}
-
-/* The reading leaves out a group, an aggregate, an order, or which function it is. */
-static bool says_less(const struct frame *f, const struct nl_reading *r)
-{
-    int mine = 0, its = 0;
+    const struct nl_reading *r = all->n > 0 ? &all->c[0]->reading : NULL;
+    json_int_t limit = json_integer_value(json_object_get(f->plan, "limit"));
+    if (!r || r->n_select > 0 || r->n_group > 0 || f->r.n_group > 0 ||
+        limit != (r->limit > 0 ? r->limit : PLAN_LIMIT_MAX))
+        return false;
     for (int i = 0; i < f->r.n_select; i++)
-        mine += f->r.select[i].func >= 0;
-    for (int i = 0; i < r->n_select; i++)
-        its += r->select[i].func >= 0 || r->select[i].is_share;
-    for (int i = 0; i < f->r.n_filters; i++) { /* a filter of another column */
-        bool there = f->r.filters[i].op == FILTER_IS_NOT_NULL;
-        for (int k = 0; k < r->n_filters && !there; k++)
-            there = fr_same(f->r.filters[i].ref, r->filters[k].ref);
-        if (!there)
-            return true;
-    }
-    bool grouped = f->said[FM_BY] || f->said[FM_EACH] || f->charts;
-    return mine > its || (grouped && f->r.n_group > r->n_group) ||
-           (f->r.n_order > 0 && r->n_order == 0) ||
-           f->said[FM_ONAVG] || f->said[FM_RANK] || f->said[FM_UNREAD] || f->said[FM_VS] ||
-           f->n_foreign_verbs > 0;
+        if (f->r.select[i].func >= 0)
+            return false;
+    int mine = 0, its = 0;
+    for (int i = 0; i < f->r.n_filters; i++)
+        mine += f->r.filters[i].op != FILTER_IS_NOT_NULL;
+    for (int i = 0; i < r->n_filters; i++)
+        its += r->filters[i].op != FILTER_IS_NOT_NULL;
+    return mine == its;
 }
 
 /*
@@ -215,17 +210,12 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
     if (!complete)
         return;
     /*
-     * Plain sums and lists are what the weights were learned on: where those are sure and
-     * leave out no
-     * filter that the rules found, they win.
+     * The weights know more of tables that no question names, as on pages of the web. Where they are
+     * as sure of the same rows, they show all columns of them.
      */
-    bool narrower = all->n > 0 && filters_of(&f->r) > filters_of(&all->c[0]->reading);
-    /* Of tables that no question names, as on pages of the web, the weights know more. */
     bool page = ret->unnamed && s->tables[0].words.lex[0] == NULL;
-    /* Nor do they where they leave out a number that the rules used. */
-    bool lossy = all->n > 0 && all->c[0]->features[FEATURE_UNUSED_NUMBER] > 0;
-    if (f->is_plain && share >= SURE_PROBABILITY && !narrower && !lossy &&
-        (page || !says_less(f, &all->c[0]->reading))) {
+    if ((page || lists_less(f, all)) && f->is_plain && share >= SURE_PROBABILITY &&
+        all->c[0]->features[FEATURE_UNUSED_NUMBER] == 0) {
         json_decref(f->plan);
         json_decref(f->chart);
         return;
@@ -301,7 +291,11 @@ static int plan_english(const struct nl_schema *s, const char *question,
     struct nl_metric metric;
     const char *combined = NULL;
     int r = check_question(question, err);
-    if (r >= 0 && ctx && ctx->previous_plan && ctx->previous_question)
+    if (r >= 0 && ctx && ctx->previous_plan)
+        r = follow_shown(s, question, ctx, a, ret, err);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (ctx && ctx->previous_plan && ctx->previous_question)
         r = nl_follow_words(s, ctx->previous_question, question, a, &combined, err);
     if (r >= 0 && combined) {
         r = plan_words(s, combined, NULL, a, ret, err);
@@ -325,6 +319,8 @@ static int plan_english(const struct nl_schema *s, const char *question,
         nl_answer_finish(ret);
     }
     r = plan_words(s, question, NULL, a, ret, err);
+    if (r >= 0 && ctx && ctx->previous_plan)
+        leans |= !follow_refer(s, question, ctx, a, ret);
     if (r >= 0 && leans) { /* what it leans on is missing from any reading of it alone */
         ret->must_ask = true;
         nl_decide(ret);

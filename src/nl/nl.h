@@ -83,7 +83,7 @@ extern const char *const nl_status_names[_NL_STATUS_MAX];
 struct nl_choice {
     const char *reading; /* "sum of `amount` by `category`, top 5" */
     json_t *plan;        /* owned by the answer, like the chart */
-    json_t *chart; /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
+    json_t *chart;    /* {"mark","x","y","series"?} with Vega-Lite's words; NULL when none fits */
     const char *rule; /* of the reader by rules; NULL: by the other */
     const double *features; /* of a reading by weights; NULL: by rules */
     double score;
@@ -95,22 +95,23 @@ struct nl_answer {
     enum nl_status status;
     struct nl_choice choices[NL_CHOICES_MAX]; /* the best first; may be none */
     size_t n_choices;
-    double others;    /* weight of what is not among the choices, "none of these" included */
-    double *evidence; /* for the confidence in the best choice; NULL: its share is all there is */
-    bool expects_one; /* the question speaks of one thing: "what is", "who has" */
-    bool must_ask;    /* a word means nothing here, or two columns equally well */
-    bool unnamed;     /* the question does not name the only table that there is */
+    double others;     /* weight of what is not among the choices, "none of these" included */
+    double *evidence;  /* for the confidence in the best choice; NULL: its share is all there is */
+    bool expects_one;  /* the question speaks of one thing: "what is", "who has" */
+    bool must_ask;     /* a word means nothing here, or two columns equally well */
+    bool unnamed;      /* the question does not name the only table that there is */
     const char *meant; /* the question that it was read as, with words of the one before; NULL */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
-    const char *reason;             /* when declined: the kind of question; NULL */
+    const char *reason;            /* when declined: the kind of question; NULL */
     const char *not_understood[6]; /* words that mean nothing here */
     size_t n_not_understood;
 };
 
 /*
- * What was asked just before, for questions that lean on it ("and by region?", "only the returned ones", "as a chart"). A
- * question that is complete in itself is read without. Both may be NULL; both are the caller's.
+ * What was asked just before, for questions that lean on it ("and by region?", "only the returned
+ * ones", "as a chart"). A question that is complete in itself is read without. Both may be NULL;
+ * both are the caller's.
  */
 struct nl_context {
     const json_t *previous_plan; /* a plan that nl_plan() gave, or any other over the same tables */
@@ -118,22 +119,24 @@ struct nl_context {
 };
 
 /*
- * Strings live in the arena. ctx: NULL when nothing came before. VALIDATION when the question is too long or not UTF-8.
+ * Strings live in the arena. ctx: NULL when nothing came before. VALIDATION when the question is
+ * too long or not UTF-8.
  */
 int nl_plan(const struct nl_schema *s, const char *question, const struct nl_context *ctx,
             struct arena *a, struct nl_answer *ret, struct err *err);
 void nl_answer_finish(struct nl_answer *answer);
 
 /*
- * Questions to try, about the best columns of the table with the most to sum up. Each was planned, and answered. At most `max`
- * into ret; the texts live in the arena. How many there are.
+ * Questions to try, about the best columns of the table with the most to sum up. Each was planned,
+ * and answered. At most `max` into ret; the texts live in the arena. How many there are.
  */
 size_t nl_prompts(const struct nl_schema *s, struct arena *a, const char **ret, size_t max);
 
 /*
- * Decides again, knowing what the readings give. rows[i] belongs to choices[i]: an array of rows, or NULL if it was not run or
- * failed. Readings that give the same rows are one answer, and an empty one speaks against its reading. The choices are
- * put in a new order; ret_order[i] is where choice i was before.
+ * Decides again, knowing what the readings give. rows[i] belongs to choices[i]: an array of rows,
+ * or NULL if it was not run or failed. Readings that give the same rows are one answer, and an
+ * empty one speaks against its reading. The choices are put in a new order; ret_order[i] is where
+ * choice i was before.
  */
 void nl_settle(struct nl_answer *answer, const json_t *const *rows,
                size_t ret_order[NL_CHOICES_MAX]);

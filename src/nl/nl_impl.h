@@ -30,7 +30,7 @@ struct nl_name {
     const char *words[NL_MAX_WORDS];
     const char *stems[NL_MAX_WORDS];
     double weights[NL_MAX_WORDS];
-    uint64_t synonyms[NL_MAX_WORDS][2]; /* a bit for each group that the word belongs to */
+    uint64_t synonyms[NL_MAX_WORDS][2];     /* a bit for each group that the word belongs to */
     const struct nl_lex *lex[NL_MAX_WORDS]; /* NULL: not looked up */
     int n;
 };
@@ -67,21 +67,21 @@ struct nl_column {
     const char *sql_type;
     enum plan_type type;
     struct nl_name words;
-    bool is_id;           /* named as a key */
-    bool is_name;         /* what rows are called by */
-    bool is_numeric;      /* numbers, or texts nearly all of which read as numbers */
-    bool numeric_text;    /* the latter */
-    bool is_flag;         /* boolean, or two values such as yes and no */
-    bool is_unique;       /* no value comes twice */
-    bool many_values;     /* not all are known */
-    bool is_key;          /* an id that every row has its own of, as far as is known */
-    bool is_serial;       /* numbers the rows: all different, with few gaps */
+    bool is_id;        /* named as a key */
+    bool is_name;      /* what rows are called by */
+    bool is_numeric;   /* numbers, or texts nearly all of which read as numbers */
+    bool numeric_text; /* the latter */
+    bool is_flag;      /* boolean, or two values such as yes and no */
+    bool is_unique;    /* no value comes twice */
+    bool many_values;  /* not all are known */
+    bool is_key;       /* an id that every row has its own of, as far as is known */
+    bool is_serial;    /* numbers the rows: all different, with few gaps */
     bool has_nulls;
     bool is_rate;         /* averaged rather than summed up: prices, scores, temperatures */
     const char *role;     /* what people said it is for; NULL: nothing */
     const char *yes, *no; /* the values of a flag, as the column has them */
     const struct nl_formula
-        *formula; /* computed from others of its table; NULL for a column of the data */
+        *formula;         /* computed from others of its table; NULL for a column of the data */
     struct nl_told *told; /* words that people described it with; NULL: none */
     const char *min, *max;
     const char **values;
@@ -172,6 +172,7 @@ struct nl_token {
     bool is_ordinal;
     bool is_operator; /* "average", "most" */
     bool comma_after, comma_before;
+    bool begins_sentence; /* the second one */
     uint64_t synonyms[2];
     const struct nl_lex *lex; /* NULL: not looked up */
     const char *near;         /* the stem of a name that it is used like; NULL: none */
@@ -239,6 +240,7 @@ enum nl_mark {
     MARK_OUT,      /* out of stock */
     MARK_UNREAD,   /* times that are not understood: summer, yesterday */
     MARK_COMPARE,  /* how does … differ */
+    MARK_SAME,     /* the same … as */
     _MARK_MAX
 };
 
@@ -312,7 +314,7 @@ static inline bool nl_in_scope(const struct nl_scope *scope, int table)
 
 /* ---- scope.c ---- */
 
-#define NL_SCOPES_MAX 12
+#define NL_SCOPES_MAX 14
 
 /*
  * The tables that are worth a reading, alone and joined, the best first. said: how well each is
@@ -334,6 +336,8 @@ struct nl_linker {
     void (*more)(void *ctx, struct nl_spans *sp); /* may be NULL */
     void *ctx;
 };
+/* How well tokens [i, end) name something; 0 if one of them does not belong to it. */
+double nl_name_score(const struct nl_name *n, const struct nl_tokens *q, int i, int end);
 int nl_link_by(const struct nl_schema *s, const struct nl_scope *scope, const struct nl_tokens *q,
                const struct nl_linker *linker, struct arena *a, struct nl_mentions *ret,
                struct err *err);
@@ -351,7 +355,9 @@ bool nl_in_phrase(const struct nl_tokens *q, int at);
 void nl_alternate(struct nl_mentions *m);
 /* How well a table's name is spoken of, 0 to 1. */
 double nl_table_mentioned(const struct nl_schema *s, int table, const struct nl_tokens *q);
-/* A date or a range of days that starts at token i; returns how many tokens it takes, 0 for none. */
+/*
+ * A date or a range of days that starts at token i; returns how many tokens it takes, 0 for none.
+ */
 int nl_read_date(const struct nl_tokens *q, int i, char from[11], char to[11]);
 /* A month without its year: as nl_read_date(), of the year 0. */
 int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11]);
@@ -391,7 +397,8 @@ struct nl_filter {
     int part;        /* enum nl_part: this part of the date is compared; 0: the whole */
     bool in_share;   /* counted in a share; the others say of what */
     int around;      /* -1, 1: it is the row before or after that fits */
-    int having; /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
+    /* enum plan_func of an aggregate on ref (rows when ref is none); -1: a filter on rows */
+    int having;
     int than; /* enum plan_func + 1: compared with that of all rows; 0: with what was said */
     const struct nl_reading *inner; /* its values are looked for among those of this; NULL: no */
 };
@@ -467,7 +474,10 @@ enum nl_variant {
     VARIANT_FRAGMENT = 1 << 7 /* no whole question: words that say what to do suffice */
 };
 
-/* A reading in the making. Passes over the mentions take what they understand (`used`) and leave the rest to the next. */
+/*
+ * A reading in the making. Passes over the mentions take what they understand (`used`) and leave
+ * the rest to the next.
+ */
 struct nl_parse {
     const struct nl_schema *s;
     const struct nl_tokens *q;
@@ -497,7 +507,9 @@ bool nl_is_year(const struct nl_column *c);
 bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret);
 /* Puts questions into a declined answer that work on this data. */
 void nl_suggest(const struct nl_schema *s, struct arena *a, struct nl_answer *ret);
-/* What "the value of an order" means. */
+/* What "how much" is of: an amount, a price. */
+bool nl_money_measure(const struct nl_schema *s, int table, struct nl_ref *ret);
+/* What "the value of an order" means: that, or the only number there is. */
 bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool nl_hint_column(const struct nl_parse *p, const char *hint, struct nl_ref *ret,
                     bool *ret_reversed);
@@ -525,7 +537,7 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
 
 /* ---- derive.c ---- */
 
-#define NL_DERIVED_MAX 4
+#define NL_DERIVED_MAX 8
 /* Readings that follow from one, with their features. Returns how many. */
 int nl_derive(const struct nl_schema *s, const struct nl_tokens *q, const struct nl_candidate *from,
               struct arena *a, struct nl_candidate *ret[NL_DERIVED_MAX]);
@@ -562,10 +574,18 @@ bool nl_append_condition(const struct nl_schema *s, const struct nl_reading *r,
                          const struct nl_filter *f, struct buf *b, struct arena *a);
 json_t *nl_build_plan(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 const char *nl_describe(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
+/* "average of `price`" */
+const char *nl_describe_item(const struct nl_schema *s, const struct nl_item *item,
+                             struct arena *a);
+/* " where …", or "" without a filter. */
+const char *nl_describe_filters(const struct nl_schema *s, const struct nl_reading *r,
+                                struct arena *a);
 json_t *nl_chart(const struct nl_schema *s, const struct nl_reading *r, struct arena *a);
 bool nl_expects_one(const struct nl_tokens *q);
 void nl_decide(struct nl_answer *answer);
 /* What an item is called in the result. */
+/* A name that needs no quotes: what is no letter and no digit of any script becomes one '_'. */
+const char *nl_name_of(const char *text, struct arena *a);
 const char *nl_alias(const struct nl_schema *s, const struct nl_reading *r,
                      const struct nl_item *item, struct arena *a);
 

@@ -1,7 +1,8 @@
 /*
- * From mentions to a reading. The filters take their words first (read_filters.c); then order, superlatives, groups, aggregates
- * and counts take theirs, and the columns that are left are what the question wants to see. Where words allow two
- * meanings, the variant chooses, and the features tell which was chosen: scores decide, not this file.
+ * From mentions to a reading. The filters take their words first (read_filters.c); then order,
+ * superlatives, groups, aggregates and counts take theirs, and the columns that are left are what
+ * the question wants to see. Where words allow two meanings, the variant chooses, and the features
+ * tell which was chosen: scores decide, not this file.
  */
 
 #include <math.h>
@@ -21,6 +22,22 @@ static bool key_of_table(const struct nl_schema *s, int table, struct nl_ref *re
     for (int c = 0; c < t->n_columns; c++)
         if (t->columns[c].is_id)
             return *ret = (struct nl_ref){ table, c }, true;
+    return false;
+}
+
+/* The id of what a table of something else has many rows of: each customer of customer_cards. */
+bool nl_id_called(const struct nl_parse *p, const struct nl_mention *m, struct nl_ref *ret)
+{
+    const struct nl_table *t = &p->s->tables[m->table];
+    const char *stem = p->q->t[m->end - 1].stem;
+    for (int c = 0; c < t->n_columns && t->words.n > 1; c++) {
+        const struct nl_column *x = &t->columns[c];
+        for (int w = 0; w < x->words.n && x->is_id && !x->is_key; w++)
+            if (str_eq(x->words.stems[w], stem)) {
+                *ret = (struct nl_ref){ m->table, c };
+                return true;
+            }
+    }
     return false;
 }
 
@@ -124,7 +141,8 @@ static void read_groups(struct shape *sh)
                 add_group(p->r, plain(second->ref));
                 and_->used = second->used = true;
             }
-        } else if (each && next->kind == KIND_TABLE && key_of_table(p->s, next->table, &ref)) {
+        } else if (each && next->kind == KIND_TABLE &&
+                   (nl_id_called(p, next, &ref) || key_of_table(p->s, next->table, &ref))) {
             struct nl_mention *after = nl_at(p, i + 2);
             m->used = next->used = sh->has_group_mark = true;
             if (is_column(after) && after->start == next->end && !after->used &&
@@ -241,7 +259,8 @@ static void read_aggregates(struct shape *sh)
         struct nl_ref main;
         bool of_table = what && what->kind == KIND_TABLE && what->start - m->end <= 1;
         if (!m->used && (of_table || much) && !sh->super_dir &&
-            nl_main_measure(p->s, of_table ? what->table : p->r->scope.tables[0], &main)) {
+            (of_table ? nl_main_measure(p->s, what->table, &main) :
+                        nl_money_measure(p->s, p->r->scope.tables[0], &main))) {
             add_select(p->r, aggregate(main, func));
             m->used = true;
             p->f[FEATURE_DEFAULT_MEASURE] += 1;
@@ -281,6 +300,15 @@ static void read_counts(struct shape *sh)
                 sh->counted = after;
                 after->used = true;
             }
+            /* "the number of different majors and cities" */
+            struct nl_mention *and_ = nl_at(p, i + (sh->count_distinct ? 3 : 2)),
+                              *too = nl_at(p, i + (sh->count_distinct ? 4 : 3));
+            if (sh->count_distinct && is_column(sh->counted) && nl_is_mark(and_, MARK_AND) &&
+                is_column(too) && !too->used && nl_gap(p, and_, too) == 0 &&
+                (!nl_at(p, i + 5) || !nl_is_mark(nl_at(p, i + 5), MARK_GROUP))) {
+                sh->counted_too = too;
+                too->used = and_->used = true;
+            }
         }
     }
 }
@@ -300,8 +328,8 @@ static void read_how_many(struct shape *sh)
 }
 
 /*
- * Which filters a share counts, and which say of what: "what percentage of the orders from Paris were returned". Those behind the
- * verb are counted; days belong to the whole.
+ * Which filters a share counts, and which say of what: "what percentage of the orders from Paris
+ * were returned". Those behind the verb are counted; days belong to the whole.
  */
 static void split_share(struct nl_parse *p, int share, int only)
 {
@@ -449,7 +477,7 @@ int nl_read(const struct nl_schema *s, const struct nl_scope *scope, const struc
     *p = (struct nl_parse){
         .s = s, .q = q, .variant = variant, .r = &ret->reading, .f = ret->features, .arena = a
     };
-    struct shape sh = { .p = p, .super = { .ref = no_ref } };
+    struct shape sh = { .p = p, .super = { .ref = no_ref }, .more_of = no_ref };
     p->mentions = *mentions;
     bool any = false;
     for (int i = 0; i < p->mentions.n; i++) {

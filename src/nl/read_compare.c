@@ -61,6 +61,26 @@ bool nl_comparable(const struct nl_parse *p, const struct nl_mention *m)
     return c && (c->is_numeric || nl_is_date(c));
 }
 
+/* How many rows there are of each group is compared. */
+static void compare_count(struct nl_parse *p, int at, enum plan_filter_op op,
+                          struct nl_mention *number)
+{
+    struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
+    if (f) {
+        f->having = FUNC_COUNT;
+        f->number[f->n_numbers++] = number->number;
+    }
+    nl_at(p, at)->used = number->used = true;
+}
+
+/* "once", "twice", "3 times" */
+static bool says_times(const struct nl_parse *p, const struct nl_mention *num, int past)
+{
+    const char *word = p->q->t[num->start].text;
+    return str_eq(word, "once") || str_eq(word, "twice") ||
+           (past < p->q->n && str_eq(p->q->t[past].text, "times"));
+}
+
 /* The column that a comparison at mention `at` with its number at `number` is about. */
 static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op op)
 {
@@ -94,21 +114,33 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         nl_number_filter(p, ref, op, num->number, at);
         return;
     }
-    if (past < p->q->n && str_eq(p->q->t[past].text, "times")) {
-        struct nl_filter *f = nl_add_filter(p, ref, op, at);
-        if (f) {
-            f->having = FUNC_COUNT;
-            f->number[f->n_numbers++] = num->number;
-        }
-        cmp->used = num->used = true;
+    if (says_times(p, num, past)) {
+        compare_count(p, at, op, num);
         return;
     }
     bool adjacent_before = nl_comparable(p, before) && nl_gap(p, before, MIN_OF(cmp, num)) == 0;
     int after_distance = after ? after->start - MAX_OF(cmp, num)->end : 99;
     bool adjacent_after = nl_comparable(p, after) && after_distance <= 1 &&
                           !p->q->t[after->start - 1].comma_after;
-    bool hinted = cmp->hint && cmp->hint[0] != '<';
+    const char *hint = cmp->hint && cmp->hint[0] == '<' ? cmp->hint + 1 : cmp->hint;
+    bool hinted = hint && *hint;
     struct nl_mention *two = nl_at(p, MIN_OF(at, number) - 2);
+    const struct nl_column *said = before && before->kind == KIND_COLUMN ?
+                                       nl_col(p->s, before->ref) :
+                                       NULL;
+    bool things = after && (after->kind == KIND_TABLE || after->kind == KIND_COLUMN) &&
+                  after_distance == 0 && !is_date && !hinted;
+    /* "department ids for which more than 10 employees"; "categories with two or more books" */
+    if ((things && after->kind == KIND_TABLE && said && (said->is_id || !said->is_numeric)) ||
+        (said && !said->is_numeric && !nl_is_date(said) && !is_date && op != FILTER_EQ &&
+         op != FILTER_NE && num->number <= 1000 && !nl_is_mark(two, MARK_COUNT) &&
+         !(adjacent_after && things))) {
+        compare_count(p, at, op, num);
+        if (things && after->kind == KIND_TABLE)
+            after->used = true;
+        p->f[FEATURE_HAVING_COUNT] += 1;
+        return;
+    }
 
     if (adjacent_after &&
         !(adjacent_before && (before->end == MIN_OF(cmp, num)->start || after_distance > 0)) &&
@@ -123,7 +155,7 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
             agg = two->arg;
             two->used = true;
         }
-    } else if (hinted && nl_hint_column(p, cmp->hint, &ref, &reversed)) {
+    } else if (hinted && nl_hint_column(p, hint, &ref, &reversed)) {
         p->f[FEATURE_HINT] += 1;
     } else if (is_date || (num->number >= 1800 && num->number <= 2100 && hinted)) {
         if (!nl_date_column(p, &ref) && !nl_year_column(p, &ref))
@@ -133,36 +165,23 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
                !(after && after_distance == 0)) {
         if (two && nl_is_mark(two, MARK_COUNT)) { /* "whose number of items is more than 3" */
             two->used = before->used = true;
-            struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
-            if (f) {
-                f->having = FUNC_COUNT;
-                f->number[f->n_numbers++] = num->number;
-            }
-            cmp->used = num->used = true;
+            compare_count(p, at, op, num);
             return;
         }
         ref = before->ref;
         before->used = true;
     } else if (after && (after->kind == KIND_TABLE || after->kind == KIND_COLUMN) &&
                after_distance <= 2) {
-        struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
-        if (f) {
-            f->having = FUNC_COUNT;
-            f->number[f->n_numbers++] = num->number;
-        }
-        after->used = cmp->used = num->used = true;
+        compare_count(p, at, op, num);
+        after->used = true;
         p->f[FEATURE_HAVING_COUNT] += 1;
         return;
     } else if (before && (before->kind == KIND_TABLE || nl_is_mark(before, MARK_COUNT)) &&
                (nl_is_mark(before, MARK_COUNT) || nl_is_mark(two, MARK_COUNT)) &&
                !(num->number > 20 && before->kind == KIND_TABLE &&
                  nl_main_measure(p->s, p->r->scope.tables[0], &main))) {
-        struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
-        if (f) {
-            f->having = FUNC_COUNT;
-            f->number[f->n_numbers++] = num->number;
-        }
-        before->used = cmp->used = num->used = true;
+        compare_count(p, at, op, num);
+        before->used = true;
         if (nl_is_mark(two, MARK_COUNT))
             two->used = true;
         return;
@@ -187,14 +206,8 @@ static void compare(struct nl_parse *p, int at, int number, enum plan_filter_op 
         if (ref.table < 0 && num->number > 5 && num->number <= 120)
             nl_hint_column(p, "ag", &ref, &reversed);
         if (ref.table < 0) {
-            if (num->number <= 20 && num->number == floor(num->number)) {
-                struct nl_filter *f = nl_add_filter(p, (struct nl_ref){ -1, -1 }, op, at);
-                if (f) {
-                    f->having = FUNC_COUNT;
-                    f->number[f->n_numbers++] = num->number;
-                }
-                cmp->used = num->used = true;
-            }
+            if (num->number <= 20 && num->number == floor(num->number))
+                compare_count(p, at, op, num);
             return;
         }
     }
@@ -228,6 +241,23 @@ static bool says_nothing(const struct nl_parse *p, const struct nl_filter *f)
            ((f->op == FILTER_GE && f->number[0] <= 1) || (f->op == FILTER_GT && f->number[0] <= 0));
 }
 
+/* "above 50 or below 46", "after 1961 or before 1959": the same column, from the other end. */
+static bool or_other_end(struct nl_parse *p, int i)
+{
+    struct nl_mention *m = nl_at(p, i), *n = nl_at(p, i + 1);
+    const struct nl_filter *last = p->r->n_filters > 0 ? &p->r->filters[p->r->n_filters - 1] : NULL;
+    if (!n || n->kind != KIND_NUMBER || n->used || n->start != m->end || !last ||
+        last->ref.table < 0 || last->inner || last->than || !str_eq(p->q->t[m->start].text, "or"))
+        return false;
+    int having = last->having;
+    enum plan_filter_op op = m->arg == FILTER_GE ? FILTER_GT : FILTER_LT;
+    nl_number_filter(p, last->ref, op, n->number, i);
+    p->r->filters[p->r->n_filters - 1].is_or = true;
+    p->r->filters[p->r->n_filters - 1].having = having;
+    m->used = n->used = true;
+    return true;
+}
+
 void nl_read_comparisons(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -235,6 +265,8 @@ void nl_read_comparisons(struct nl_parse *p)
         if (!nl_is_mark(m, MARK_CMP) || m->used)
             continue;
         bool postfix = m->hint && m->hint[0] == '<';
+        if (postfix && or_other_end(p, i))
+            continue;
         int j = postfix ? i - 1 : i + 1;
         struct nl_mention *n = nl_at(p, j);
         /* "5 years or more": one mention may stand between. */
@@ -333,8 +365,84 @@ static bool compared(struct nl_parse *p, int i, struct nl_ref *ret)
            nl_col(p->s, *ret)->is_numeric;
 }
 
+/* The value of the column in the row that another value names, as a filter compares with it. */
+static const struct nl_reading *value_of_row(const struct nl_parse *p, struct nl_ref measure,
+                                             const struct nl_mention *row)
+{
+    struct nl_reading *in = arena_alloc(p->arena, sizeof(*in));
+    if (!in)
+        return NULL;
+    *in = (struct nl_reading){ .scope = p->r->scope, .n_select = 1, .n_filters = 1 };
+    in->select[0] = (struct nl_item){ .ref = measure, .func = FUNC_MAX, .bucket = -1 };
+    in->filters[0] = (struct nl_filter){ .ref = row->ref, .op = FILTER_EQ, .having = -1 };
+    nl_add_text(&in->filters[0], row->text);
+    return in;
+}
+
+/*
+ * "more medals than Brazil", "the same year as Fenton": mention i compares with the row of a value
+ * that a word such as than or as is before.
+ */
+static bool than_row(struct nl_parse *p, int i, enum plan_filter_op op, const char *before)
+{
+    struct nl_mention *m = nl_at(p, i);
+    bool reversed = false;
+    for (int k = i + 1; k < p->mentions.n && k <= i + 4; k++) {
+        struct nl_mention *row = nl_at(p, k), *column = NULL;
+        int at = row->start - 1;
+        while (at > m->start && p->q->t[at].is_stop && !str_eq(p->q->t[at].text, before))
+            at--;
+        if (row->kind != KIND_VALUE || row->used || row->is_part ||
+            !str_eq(p->q->t[at].text, before))
+            continue;
+        struct nl_ref ref = { -1, -1 };
+        for (int c = i + 1; c < k; c++)
+            if (nl_at(p, c)->kind == KIND_COLUMN && !nl_at(p, c)->used)
+                column = nl_at(p, c);
+        if (!column && nl_comparable(p, nl_at(p, i - 1)) && nl_gap(p, nl_at(p, i - 1), m) == 0)
+            column = nl_at(p, i - 1);
+        if (column)
+            ref = column->ref;
+        else if (!m->hint || !nl_hint_column(p, m->hint, &ref, &reversed))
+            return false;
+        if ((op != FILTER_EQ && !nl_comparable(p, column) && column) ||
+            (ref.table == row->ref.table && ref.column == row->ref.column))
+            return false;
+        const struct nl_reading *in = value_of_row(p, ref, row);
+        struct nl_filter *f = in ? nl_add_filter(p, ref, op, i) : NULL;
+        if (!f)
+            return false;
+        f->than = FUNC_MAX + 1;
+        f->inner = in;
+        if (op == FILTER_EQ) { /* the others */
+            struct nl_filter *other = nl_add_filter(p, row->ref, FILTER_EQ, k);
+            nl_add_text(other, row->text);
+            if (other)
+                other->negated = true;
+        }
+        m->used = row->used = true;
+        if (column)
+            column->used = true;
+        for (int c = i + 1; c < k; c++)
+            if (nl_at(p, c)->kind == KIND_MARK)
+                nl_at(p, c)->used = true;
+        p->f[FEATURE_THAN_ROW] += 1;
+        return true;
+    }
+    return false;
+}
+
 void nl_read_than(struct nl_parse *p)
 {
+    for (int i = 0; i < p->mentions.n; i++) {
+        struct nl_mention *m = nl_at(p, i);
+        if (nl_is_mark(m, MARK_CMP) && !m->used && m->arg >= FILTER_LT && m->arg <= FILTER_GE)
+            than_row(p, i, (enum plan_filter_op)m->arg, "than");
+        else if (nl_is_mark(m, MARK_MORE) && !m->used)
+            than_row(p, i, m->arg > 0 ? FILTER_GT : FILTER_LT, "than");
+        else if (nl_is_mark(m, MARK_SAME) && !m->used)
+            than_row(p, i, FILTER_EQ, "as");
+    }
     for (int i = 0; i + 1 < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i), *of = nl_at(p, i + 1);
         struct nl_ref ref;

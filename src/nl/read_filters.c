@@ -30,6 +30,19 @@ bool nl_is_year(const struct nl_column *c)
             str_eq(c->words.words[i], "season") || str_eq(c->words.stems[i], "found") ||
             str_eq(c->words.stems[i], "built"))
             return true;
+    /* "member_since": years, as the values show */
+    static const char *const began[] = { "since",  "start", "open",   "establish", "join",
+                                         "hir",    "birth", "born",   "releas",    "publish",
+                                         "launch", "model", "vintag", "construct", "graduat" };
+    for (size_t v = 0; v < c->n_values && v < 8; v++) {
+        double y = strtod(c->values[v], NULL);
+        if (c->type != TYPE_INTEGER || y < 1850 || y > 2100)
+            return false;
+    }
+    for (int i = 0; i < c->words.n && c->n_values > 0; i++)
+        for (size_t k = 0; k < ARRAY_SIZE(began); k++)
+            if (strncmp(c->words.stems[i], began[k], strlen(began[k])) == 0)
+                return true;
     return false;
 }
 
@@ -156,6 +169,22 @@ static struct nl_mention *text_column_near(struct nl_parse *p, int i)
     return NULL;
 }
 
+/* A text that is no known value can only be in a column whose values are not all known. */
+static bool open_column(const struct nl_parse *p, struct nl_ref *ret)
+{
+    for (int pass = 0; pass < 2; pass++)
+        for (int t = 0; t < p->r->scope.n; t++) {
+            const struct nl_table *table = &p->s->tables[p->r->scope.tables[t]];
+            for (int c = 0; c < table->n_columns; c++)
+                if (table->columns[c].type == TYPE_TEXT && table->columns[c].many_values &&
+                    (pass > 0 || table->columns[c].is_name)) {
+                    *ret = (struct nl_ref){ p->r->scope.tables[t], c };
+                    return true;
+                }
+        }
+    return false;
+}
+
 static bool name_column(const struct nl_parse *p, struct nl_ref *ret)
 {
     const struct nl_table *t = &p->s->tables[p->r->scope.tables[0]];
@@ -178,10 +207,14 @@ static void read_texts(struct nl_parse *p)
         if (what && !what->used && (what->kind == KIND_TEXT || what->kind == KIND_VALUE) &&
             what->start - m->end <= 2)
             text = what->kind == KIND_VALUE ? p->q->t[what->start].raw : what->text;
-        else if (what && nl_is_mark(what, MARK_CONTAINS))
+        else if (what && nl_is_mark(what, MARK_CONTAINS)) {
+            if (what->start == m->end) { /* "ending with" and "the letter" */
+                what->arg = m->arg;
+                m->used = true;
+            }
             continue;
-        else if (m->end < p->q->n && (!p->q->t[m->end].is_stop || p->q->t[m->end].capital) &&
-                 (strlen(p->q->t[m->end].raw) <= 2 || !what || what->start > m->end)) {
+        } else if (m->end < p->q->n && (!p->q->t[m->end].is_stop || p->q->t[m->end].capital) &&
+                   (strlen(p->q->t[m->end].raw) <= 2 || !what || what->start > m->end)) {
             text = p->q->t[m->end].raw; /* "starts with A" */
             what = NULL;
         }
@@ -208,6 +241,19 @@ static void read_texts(struct nl_parse *p)
     }
 }
 
+static bool column_has(const struct nl_parse *p, struct nl_ref ref, const char *text,
+                       const char **ret)
+{
+    const char *key = nl_value_key(p->arena, text);
+    for (const struct nl_value *v = key ? nl_find_value(p->s, key, NULL) : NULL; v;
+         v = nl_find_value(p->s, key, v))
+        if (!v->is_part && v->table == ref.table && v->column == ref.column) {
+            *ret = v->text;
+            return true;
+        }
+    return false;
+}
+
 static void read_empty(struct nl_parse *p)
 {
     for (int i = 0; i < p->mentions.n; i++) {
@@ -220,8 +266,16 @@ static void read_empty(struct nl_parse *p)
             struct nl_mention *then = nl_at(p, i + 2); /* "no score above 3" is something else */
             if (!then || (then->kind != KIND_VALUE && then->kind != KIND_NUMBER &&
                           !nl_is_mark(then, MARK_CMP))) {
+                const struct nl_column *what = nl_col(p->s, after->ref);
                 m->used = after->used = true;
-                nl_add_filter(p, after->ref, FILTER_IS_NULL, i);
+                const char *zero = NULL;
+                if (what->is_numeric && !what->is_id && !what->has_nulls &&
+                    column_has(p, after->ref, "0", &zero)) { /* "no losses" */
+                    nl_number_filter(p, after->ref, FILTER_EQ, 0, i);
+                    p->f[FEATURE_ZERO] += 1;
+                } else {
+                    nl_add_filter(p, after->ref, FILTER_IS_NULL, i);
+                }
             }
             continue;
         }
@@ -241,23 +295,10 @@ static void read_empty(struct nl_parse *p)
     }
 }
 
-static bool column_has(const struct nl_parse *p, struct nl_ref ref, const char *text,
-                       const char **ret)
-{
-    const char *key = nl_value_key(p->arena, text);
-    for (const struct nl_value *v = key ? nl_find_value(p->s, key, NULL) : NULL; v;
-         v = nl_find_value(p->s, key, v))
-        if (!v->is_part && v->table == ref.table && v->column == ref.column) {
-            *ret = v->text;
-            return true;
-        }
-    return false;
-}
-
 /*
- * "the player after X", "listed above X": the row beside the one that X is in. Returns which of the rows around has it: -1
- * the one before, 1 the one after; 0 when nothing says so. Words such as "after" that are not followed by a day or a number
- * mean rows.
+ * "the player after X", "listed above X": the row beside the one that X is in. Returns which of the
+ * rows around has it: -1 the one before, 1 the one after; 0 when nothing says so. Words such as
+ * "after" that are not followed by a day or a number mean rows.
  */
 static int neighbour(struct nl_parse *p, int i)
 {
@@ -319,7 +360,10 @@ static void read_values(struct nl_parse *p)
             p->f[FEATURE_VALUE_COLUMN_SAID] += 1;
         } else if (m->kind == KIND_TEXT) {
             struct nl_mention *near = text_column_near(p, i);
-            if (near) {
+            bool can_be = near && nl_col(p->s, near->ref)->many_values;
+            if (!can_be && open_column(p, &ref)) {
+                p->f[FEATURE_TEXT_OPEN] += 1;
+            } else if (near) {
                 ref = near->ref;
                 near->used = true;
             } else if (!name_column(p, &ref)) {
@@ -551,6 +595,9 @@ static void read_numbers(struct nl_parse *p)
         if (after && after->kind == KIND_MARK &&
             (after->mark == MARK_SUPER || after->mark == MARK_COMMON))
             continue;
+        if (after && after->kind == KIND_TABLE && after->start == m->end && has_superlative(p) &&
+            m->number <= 1000)
+            continue; /* "the three hotels with the lowest prices" */
         if (before && before->kind == KIND_MARK &&
             (before->mark == MARK_TOP || before->mark == MARK_LAST || before->mark == MARK_SUPER))
             continue;

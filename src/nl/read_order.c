@@ -1,4 +1,6 @@
-/* The words that put rows in order: "sorted by", "the highest", "top five", "minimum and maximum". */
+/*
+ * The words that put rows in order: "sorted by", "the highest", "top five", "minimum and maximum".
+ */
 
 #include <string.h>
 
@@ -27,6 +29,63 @@ static bool is_said_again(struct nl_parse *p, int i)
     return false;
 }
 
+/* "and name", "and then by name", "and descending price" go on with the order. */
+static bool is_key_next(struct nl_parse *p, int k)
+{
+    while (nl_is_mark(nl_at(p, k), MARK_BY) || nl_is_mark(nl_at(p, k), MARK_DESC) ||
+           nl_is_mark(nl_at(p, k), MARK_ASC))
+        k++;
+    return is_column(nl_at(p, k)) && !nl_at(p, k)->used;
+}
+
+/* What rows are ordered by, key after key, each with its own direction. False: nothing. */
+static bool read_keys(struct nl_parse *p, int i, int dir)
+{
+    int func = -1, keys = 0, first = p->r->n_order, turn = dir;
+    bool count = false, counted = false;
+    for (int k = i + 1; k < p->mentions.n && k <= i + 10; k++) {
+        struct nl_mention *n = nl_at(p, k);
+        if (p->q->t[n->start].begins_sentence)
+            break;
+        if (nl_is_mark(n, MARK_DESC) || nl_is_mark(n, MARK_ASC) || nl_is_mark(n, MARK_ALPHA)) {
+            turn = nl_is_mark(n, MARK_DESC) ? -1 : 1;
+            if (p->r->n_order > first && !count && func < 0)
+                p->r->order_dir[p->r->n_order - 1] = turn;
+            n->used = true;
+        } else if (nl_is_mark(n, MARK_AGG) && keys == 0) {
+            func = n->arg;
+            n->used = true;
+        } else if (nl_is_mark(n, MARK_SUPER) && keys == 0 && func < 0 && !n->hint) {
+            func = n->arg > 0 ? FUNC_MAX : FUNC_MIN; /* "by their highest score" */
+            n->used = true;
+        } else if (nl_is_mark(n, MARK_COUNT) && keys == 0) {
+            count = n->used = true;
+        } else if (count && !counted && (n->kind == KIND_TABLE || is_column(n))) {
+            bool figure = is_measure(p, n) && n->score >= 0.6;
+            add_order(p->r, figure ? plain(n->ref) : aggregate(no_ref, FUNC_COUNT), turn);
+            n->used = counted = true;
+            count = false;
+            keys++;
+        } else if (is_column(n) && !n->used && !count) {
+            add_order(p->r, aggregate(n->ref, func), keys ? dir : turn);
+            n->used = true;
+            func = -1;
+            keys++;
+        } else if (n->kind == KIND_TABLE || nl_is_mark(n, MARK_BY) || nl_is_mark(n, MARK_ORDER)) {
+            n->used = n->used || n->kind == KIND_MARK;
+        } else if (nl_is_mark(n, MARK_AND) && keys > 0 && is_key_next(p, k + 1)) {
+            n->used = true;
+        } else {
+            break;
+        }
+    }
+    if (count) {
+        add_order(p->r, aggregate(no_ref, FUNC_COUNT), turn);
+        keys++;
+    }
+    return keys > 0;
+}
+
 void nl_read_order(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
@@ -43,51 +102,29 @@ void nl_read_order(struct shape *sh)
                     nl_at(p, k)->mark = MARK_ORDER;
             continue;
         }
-        int dir = nl_is_mark(m, MARK_DESC) || (alpha && m->arg < 0) || (by && m->arg == 1) ? -1 : 1;
-        int func = -1, found = -1;
-        bool count = false, reversed = false;
-        struct nl_ref ref = no_ref;
-        for (int k = i + 1; k < p->mentions.n && k <= i + 5; k++) {
-            struct nl_mention *n = nl_at(p, k);
-            if (nl_is_mark(n, MARK_DESC) || nl_is_mark(n, MARK_ASC) || nl_is_mark(n, MARK_ALPHA)) {
-                if (nl_is_mark(n, MARK_DESC))
-                    dir = -1;
-                n->used = true;
-            } else if (nl_is_mark(n, MARK_AGG) && found < 0) {
-                func = n->arg;
-                n->used = true;
-            } else if (nl_is_mark(n, MARK_COUNT) && found < 0) {
-                count = n->used = true;
-            } else if (is_column(n) && found < 0 && !n->used) {
-                found = k;
-                ref = n->ref;
-                n->used = true;
-            } else if (n->kind == KIND_TABLE && count) {
-                n->used = true;
-            } else if (!nl_is_mark(n, MARK_BY) && !nl_is_mark(n, MARK_ORDER) &&
-                       n->kind != KIND_TABLE) {
-                break;
-            } else {
-                n->used = n->used || nl_is_mark(n, MARK_BY) || nl_is_mark(n, MARK_ORDER);
-            }
-        }
-        if (found < 0 && !count && m->hint && nl_hint_column(p, m->hint, &ref, &reversed))
-            found = i;
-        if (reversed)
-            dir = -dir;
+        bool down = nl_is_mark(m, MARK_DESC) || (alpha && m->arg < 0) || (by && m->arg == 1);
         m->used = true;
-        if (count) {
-            add_order(p->r, aggregate(no_ref, FUNC_COUNT), dir);
-        } else if (found >= 0) {
-            add_order(p->r, aggregate(ref, func), dir);
-            struct nl_mention *and_ = nl_at(p, found + 1), *second = nl_at(p, found + 2);
-            if (nl_is_mark(and_, MARK_AND) && is_column(second) && !second->used && by) {
-                second->used = and_->used = true;
-                add_order(p->r, plain(second->ref), dir);
-            }
+        if (read_keys(p, i, down ? -1 : 1))
+            continue;
+        struct nl_ref ref = no_ref;
+        bool reversed = false;
+        struct nl_mention *said = dir_of ? nl_at(p, i - 1) : NULL, *what = nl_at(p, i - 2);
+        int dir = down ? -1 : 1;
+        if (m->hint && nl_hint_column(p, m->hint, &ref, &reversed)) {
+            add_order(p->r, plain(ref), reversed ? -dir : dir);
+        } else if (is_column(said) && !said->used && nl_gap(p, said, m) == 0 &&
+                   (nl_is_mark(what, MARK_BY) || nl_is_mark(what, MARK_ORDER))) {
+            /* "by the date of sale, ascending" */
+            said->used = what->used = true;
+            add_order(p->r, plain(said->ref), dir);
         } else {
-            /* By what is shown first, as soon as that is known. */
-            add_order(p->r, (struct nl_item){ .ref = { -2, -2 }, .func = -1, .bucket = -1 }, dir);
+            /* By what is shown first, or by the figure beside it, as soon as that is known. */
+            struct nl_mention *last = said && said->kind == KIND_TABLE ? what : said;
+            bool figure = nl_is_mark(last, MARK_COUNT) || nl_is_mark(last, MARK_AGG) ||
+                          (is_column(last) &&
+                           (nl_is_mark(what, MARK_AGG) || nl_is_mark(what, MARK_COUNT)));
+            struct nl_ref later = { figure ? -4 : -2, -2 };
+            add_order(p->r, (struct nl_item){ .ref = later, .func = -1, .bucket = -1 }, dir);
         }
     }
 }
@@ -146,8 +183,9 @@ static int number_beside(struct nl_parse *p, int i)
 }
 
 /*
- * "open the longest", "were offline the longest": the state is a value, and how long it lasted is told by when its rows began, or
- * by how many there are where a thing has a row for each time that it was looked at.
+ * "open the longest", "were offline the longest": the state is a value, and how long it lasted is
+ * told by when its rows began, or by how many there are where a thing has a row for each time that
+ * it was looked at.
  */
 static bool longest_state(struct shape *sh, int i)
 {
@@ -170,6 +208,29 @@ static bool longest_state(struct shape *sh, int i)
     return true;
 }
 
+/* "more gold medals than any other country" */
+static bool than_any_other(struct nl_parse *p, const struct nl_mention *m)
+{
+    for (int i = m->end; i + 2 < p->q->n && i < m->end + 6; i++)
+        if (str_eq(p->q->t[i].text, "than") && str_eq(p->q->t[i + 1].text, "any") &&
+            str_eq(p->q->t[i + 2].text, "other"))
+            return true;
+    return false;
+}
+
+/* The measure that a table is called after. */
+static bool named_measure(const struct nl_parse *p, const struct nl_mention *m, struct nl_ref *ret)
+{
+    const struct nl_table *t = &p->s->tables[m->table];
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_numeric && !t->columns[c].is_id && t->columns[c].words.n == 1 &&
+            str_eq(t->columns[c].words.stems[0], p->q->t[m->end - 1].stem)) {
+            *ret = (struct nl_ref){ m->table, c };
+            return true;
+        }
+    return false;
+}
+
 /* The highest rank is the first one. */
 static void turn_rank(struct shape *sh, const struct nl_mention *m)
 {
@@ -189,7 +250,10 @@ static void turn_rank(struct shape *sh, const struct nl_mention *m)
         }
 }
 
-/* "the most anomalies" are rows where the flag is set; "the highest return rate" is the share of them. */
+/*
+ * "the most anomalies" are rows where the flag is set; "the highest return rate" is the share of
+ * them.
+ */
 static bool flag_super(struct shape *sh, int i)
 {
     struct nl_parse *p = sh->p;
@@ -214,6 +278,7 @@ static bool flag_super(struct shape *sh, int i)
 void nl_read_super(struct shape *sh)
 {
     struct nl_parse *p = sh->p;
+    int top = 0; /* how many, said before the superlative */
     for (int i = 0; i < p->mentions.n; i++) {
         struct nl_mention *m = nl_at(p, i);
         if (m->used || m->kind != KIND_MARK)
@@ -224,15 +289,26 @@ void nl_read_super(struct shape *sh)
             sh->super = aggregate(no_ref, FUNC_COUNT);
             sh->super_count = true;
             sh->limit = number_beside(p, i);
+            sh->limit = sh->limit ? sh->limit : top;
             m->used = true;
             continue;
         }
         if (m->mark == MARK_TOP && !sh->super_dir) {
             int n = number_beside(p, i);
             struct nl_mention *beside = nl_at(p, i + 1);
-            if (n == 0 && is_measure(p, beside) && beside->start - m->end <= 2 && !beside->used) {
-                m->mark = MARK_SUPER; /* "the top speed" */
+            if (beside && beside->kind == KIND_NUMBER && beside->used)
+                beside = nl_at(p, i + 2);
+            if (is_measure(p, beside) && beside->start - m->end <= 2 && !beside->used) {
+                /* "the top speed", "the top 3 scores" */
+                top = n;
+                m->mark = MARK_SUPER;
                 i--;
+                continue;
+            }
+            if (beside && (nl_is_mark(beside, MARK_SUPER) || nl_is_mark(beside, MARK_COMMON)) &&
+                beside->arg == m->arg && beside->start - m->end <= 2) {
+                top = n; /* "top 3 highest" */
+                m->used = true;
                 continue;
             }
             sh->is_top = m->used = true;
@@ -246,9 +322,20 @@ void nl_read_super(struct shape *sh)
         bool row = m->mark == MARK_LAST;
         bool more = false; /* "which is higher, a or b" */
         for (int k = 0; k < p->r->n_filters && m->mark == MARK_MORE; k++)
-            more |= p->r->filters[k].n_texts == 2;
+            if (p->r->filters[k].n_texts == 2) {
+                more = true;
+                sh->more_of = p->r->filters[k].ref;
+            }
+        more |= m->mark == MARK_MORE && !sh->super_dir && than_any_other(p, m);
         if (m->mark != MARK_SUPER && !row && !more)
             continue;
+        if (sh->is_top && sh->super_count && m->mark == MARK_SUPER && sh->super_dir == m->arg &&
+            sh->super_at < i) { /* "the top three that were bought in the largest amount" */
+            top = sh->limit;
+            sh->is_top = sh->super_count = false;
+            sh->super_dir = 0;
+            sh->super = (struct nl_item){ .ref = no_ref };
+        }
         if (sh->super_dir) {
             struct nl_mention *and_ = nl_at(p, i - 1);
             if (nl_is_mark(and_, MARK_AND) && !sh->super2_dir && !row) {
@@ -269,6 +356,7 @@ void nl_read_super(struct shape *sh)
         }
         int dir = row ? (m->arg < 0 ? 1 : -1) : m->arg;
         int n = number_beside(p, i);
+        n = n ? n : top;
         struct nl_mention *next = nl_at(p, i + 1);
         if (next && next->kind == KIND_NUMBER && next->used)
             next = nl_at(p, i + 2);
@@ -321,6 +409,9 @@ void nl_read_super(struct shape *sh)
             sh->super = plain(next->ref);
             next->used = true;
             turn_rank(sh, m);
+        } else if (near && next->kind == KIND_TABLE && named_measure(p, next, &ref)) {
+            sh->super = plain(ref); /* "the highest salary", of a table of salaries */
+            next->used = true;
         } else if (m->hint && is_measure(p, nl_at(p, i - 1)) &&
                    nl_gap(p, nl_at(p, i - 1), m) == 0 && !nl_at(p, i - 1)->used && i > 1) {
             sh->super = plain(nl_at(p, i - 1)->ref);

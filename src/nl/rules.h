@@ -15,6 +15,7 @@ struct nl_item fr_item(struct nl_ref ref, int func);
 struct nl_item fr_main_item(struct frame *f);
 const char *fr_aggregate_of(struct frame *f, const struct nl_item *item);
 const char *fr_alias(struct frame *f, const struct nl_item *item);
+const char *fr_say(struct frame *f, const struct nl_item *item);
 bool fr_finish(struct frame *f);
 void fr_show_groups(struct frame *f);
 bool fr_is_unfiltered(const struct frame *f);

@@ -40,10 +40,20 @@ static bool spread_of_groups(struct frame *f, struct nl_item item)
     const char *name = fr_alias(f, &item);
     f->plan = json_pack("{s:s, s:o, s:[{s:s, s:s}]}", "dataset_id", f->s->dataset_id, "source",
                         f->plan, "select", "expr",
-                        arena_printf(f->a, "max(%s) - min(%s)", name, name), "alias",
-                        "difference");
-    f->reading = arena_printf(f->a, "difference between the greatest and the least %s", name);
+                        arena_printf(f->a, "max(%s) - min(%s)", name, name), "alias", "difference");
+    f->reading = arena_printf(f->a, "difference between the greatest and the least %s",
+                              fr_say(f, &item));
     return f->plan != NULL;
+}
+
+/* In a plan the alias of an expression hides a column of the same name. */
+static bool can_be_alias(const struct frame *f, const char *name)
+{
+    for (int t = 0; t < f->s->n_tables; t++)
+        for (int c = 0; c < f->s->tables[t].n_columns; c++)
+            if (strcasecmp(f->s->tables[t].columns[c].name, name) == 0)
+                return false;
+    return expr_is_plain_name(name) && strcasecmp(name, "difference") != 0;
 }
 
 /* "difference in average price between A and B": of each, and the one less the other. */
@@ -68,7 +78,13 @@ static bool between_two(struct frame *f, int at)
         return false;
     json_object_del(f->plan, "select");
     json_object_del(f->plan, "order_by");
-    const char *part[2], *names[2] = { "first", "second" };
+    const char *part[2];
+    const char *names[2] = { nl_name_of(both.text[0], f->a), nl_name_of(both.text[1], f->a) };
+    if (strcasecmp(names[0], names[1]) == 0 || !can_be_alias(f, names[0]) ||
+        !can_be_alias(f, names[1])) {
+        names[0] = "first";
+        names[1] = "second";
+    }
     for (int k = 0; k < 2; k++) {
         auto_buf struct buf b = BUF_INIT(EXPR_MAX_BYTES);
         struct nl_filter one = both;
@@ -80,8 +96,8 @@ static bool between_two(struct frame *f, int at)
         fr_select_expr(f->plan, part[k], names[k]);
     }
     fr_select_expr(f->plan, arena_printf(f->a, "%s - %s", part[0], part[1]), "difference");
-    f->reading = arena_printf(f->a, "%s of '%s' less that of '%s'", fr_alias(f, &what),
-                              both.text[0], both.text[1]);
+    f->reading = arena_printf(f->a, "%s of '%s' less that of '%s'", fr_say(f, &what), both.text[0],
+                              both.text[1]);
     return true;
 }
 
@@ -119,8 +135,8 @@ bool fr_apply_difference(struct frame *f)
         struct nl_mention *m = fr_at(f, i);
         if (!fr_is(m, FM_BUCKET) || m->used || m->arg >= PART_WEEKDAY)
             continue;
-        struct nl_item item = fr_item(ref, func == FUNC_AVG ? FUNC_AVG :
-                                                              fr_default_func(fr_c(f, ref)));
+        struct nl_item item = fr_item(ref,
+                                      func == FUNC_AVG ? FUNC_AVG : fr_default_func(fr_c(f, ref)));
         m->used = true;
         f->n_measures = 0;
         f->r.group[0] = fr_item(fr_none, -1);

@@ -21,9 +21,9 @@ void fr_select_expr(json_t *plan, const char *expr, const char *alias)
 
 void fr_order_by(json_t *plan, const char *expr, bool down)
 {
-    json_object_set_new(plan, "order_by",
-                        json_pack("[{s:s, s:s}]", "expr", expr, "direction",
-                                  down ? "desc" : "asc"));
+    json_object_set_new(
+        plan, "order_by",
+        json_pack("[{s:s, s:s}]", "expr", expr, "direction", down ? "desc" : "asc"));
 }
 
 void fr_drop_shown(json_t *plan, size_t at, const char *instead)
@@ -75,6 +75,11 @@ const char *fr_aggregate_of(struct frame *f, const struct nl_item *item)
 const char *fr_alias(struct frame *f, const struct nl_item *item)
 {
     return nl_alias(f->s, &f->r, item, f->a);
+}
+
+const char *fr_say(struct frame *f, const struct nl_item *item)
+{
+    return nl_describe_item(f->s, item, f->a);
 }
 
 bool fr_finish(struct frame *f)

@@ -6,7 +6,7 @@
 
 #include "nl/rules.h"
 
-#define SOME_ROWS 10
+#define ONE_LETTER(w) ((w)[0] && !(w)[1])
 
 /* ---- ratios and averages of groups ---- */
 
@@ -64,8 +64,7 @@ bool fr_apply_ratio(struct frame *f)
         arena_printf(f->a, "%s * 1.0 / %s", fr_aggregate_of(f, &top), fr_aggregate_of(f, &bottom)),
         "ratio");
     fr_drop_shown(f->plan, (size_t)f->r.n_group, "ratio");
-    f->reading = arena_printf(f->a, "%s divided by %s", fr_alias(f, &top),
-                              bottom.ref.table < 0 ? "the number of rows" : fr_alias(f, &bottom));
+    f->reading = arena_printf(f->a, "%s divided by %s", fr_say(f, &top), fr_say(f, &bottom));
     return true;
 }
 
@@ -89,8 +88,7 @@ static bool mean_by_group(struct frame *f, struct nl_item what)
     json_object_set_new(shown, "alias", json_string("group_of"));
     const char *name = fr_alias(f, &what);
     f->plan = json_pack("{s:s, s:o, s:[{s:s}, {s:s, s:s, s:s}], s:[s]}", "dataset_id",
-                        f->s->dataset_id, "source", f->plan, "select", "column", "group_of",
-                        "func",
+                        f->s->dataset_id, "source", f->plan, "select", "column", "group_of", "func",
                         "avg", "column", name, "alias", "average", "group_by", "group_of");
     f->reading = arena_printf(f->a, "average %s for each `%s`", name,
                               fr_c(f, f->r.group[outer].ref)->name);
@@ -170,6 +168,18 @@ bool fr_is_rate(struct frame *f)
     return false;
 }
 
+/* "percentage_cancelled", "percentage_not_paid" */
+static const char *rate_name(struct frame *f, const struct nl_column *c, bool turned)
+{
+    auto_buf struct buf b = BUF_INIT(256);
+    (void)buf_printf(&b, NULL, "percentage%s", turned ? "_not" : "");
+    for (int w = 0; w < c->words.n; w++)
+        if (!ONE_LETTER(c->words.words[w]) && !str_eq(c->words.words[w], "is"))
+            (void)buf_printf(&b, NULL, "_%s", c->words.words[w]);
+    const char *name = arena_strdup(f->a, buf_cstr(&b));
+    return name ? name : "percentage";
+}
+
 bool fr_apply_rate(struct frame *f)
 {
     struct nl_ref flag = fr_none;
@@ -209,8 +219,9 @@ bool fr_apply_rate(struct frame *f)
     fr_show(f, fr_item(flag, FUNC_AVG));
     if (!fr_join(f) || !fr_finish(f))
         return false;
-    fr_drop_shown(f->plan, (size_t)f->r.n_group, "percentage");
     const struct nl_column *c = fr_c(f, flag);
+    const char *name = rate_name(f, c, turned);
+    fr_drop_shown(f->plan, (size_t)f->r.n_group, name);
     const char *x = nl_expr_of(f->s, &f->r, flag, false, f->a);
     const char *yes = c->type == TYPE_TEXT ?
                           arena_printf(f->a, "%s = '%s'", x, turned ? c->no : c->yes) :
@@ -219,10 +230,10 @@ bool fr_apply_rate(struct frame *f)
                           arena_printf(f->a, "%s = %d", x, turned ? 0 : 1);
     fr_select_expr(f->plan,
                    arena_printf(f->a, "100.0 * count(case when %s then 1 end) / count(%s)", yes, x),
-                   "percentage");
+                   name);
     if (f->super) {
         json_object_set_new(f->plan, "limit", json_integer(f->super_n > 0 ? f->super_n : 1));
-        fr_order_by(f->plan, "percentage", f->super > 0);
+        fr_order_by(f->plan, name, f->super > 0);
     }
     f->reading = arena_printf(f->a, "percentage of rows for which `%s` is %s", c->name,
                               turned ? "no" : "yes");
@@ -260,8 +271,8 @@ bool fr_apply_share(struct frame *f)
             return false;
         fr_select_expr(f->plan, arena_printf(f->a, "share(%s)", fr_aggregate_of(f, &what)),
                        "percentage");
-        f->reading = arena_printf(f->a, "share of %s by %s", fr_alias(f, &what),
-                                  fr_alias(f, &f->r.group[0]));
+        f->reading = arena_printf(f->a, "share of %s by %s", fr_say(f, &what),
+                                  fr_say(f, &f->r.group[0]));
         return true;
     }
     /* the filters that stand behind the verb are what is counted: here all that are no times */

@@ -115,10 +115,15 @@ bool fr_apply_ranked(struct frame *f)
                                 json_integer(f->nth > 1 ? 1 : MIN_OF(n, PLAN_LIMIT_MAX)));
             if (f->nth > 1)
                 json_object_set_new(f->plan, "offset", json_integer(f->nth - 1));
-            f->reading = arena_printf(f->a, "row %s%d of `%s` by `%s`, %s first",
-                                      f->nth > 1 ? "number " : "1 to ", f->nth > 1 ? f->nth : n,
-                                      f->s->tables[f->entity.table].name, fr_c(f, by.ref)->name,
-                                      down ? "greatest" : "least");
+            const char *table = f->s->tables[f->entity.table].name, *x = fr_c(f, by.ref)->name;
+            const char *most = down ? "greatest" : "least";
+            f->reading = f->nth > 1 ?
+                             arena_printf(f->a, "row %d of `%s` by the %s `%s`", f->nth, table,
+                                          most, x) :
+                         n == 1 ?
+                             arena_printf(f->a, "row of `%s` with the %s `%s`", table, most, x) :
+                             arena_printf(f->a, "%d rows of `%s` with the %s `%s`", n, table, most,
+                                          x);
             return true;
         }
         /* the best of each group */
@@ -167,7 +172,7 @@ bool fr_apply_ranked(struct frame *f)
     else if (f->anchor < 0 && f->entity.column >= 0)
         f->anchor = f->head >= 0 && f->head != f->entity.table ? f->head : f->entity.table;
     else if (f->anchor < 0)
-        f->anchor = f->head >= 0 ? f->head : f->s->n_tables == 1 ? 0 : -1;
+        f->anchor = f->head >= 0 ? f->head : fr_fact_table(f->s);
     if (by.ref.table < 0 && f->entity.table >= 0 && f->entity.column < 0 &&
         (f->anchor < 0 || f->anchor == f->entity.table)) {
         int many = -1; /* the busiest doctor: by the only table that speaks of doctors */

@@ -204,8 +204,10 @@ bool fr_apply_outlier(struct frame *f)
     for (int i = 0; i < f->r.n_select && ref.table < 0; i++)
         if (fr_is_measure(fr_c(f, f->r.select[i].ref)))
             ref = f->r.select[i].ref;
-    if (ref.table < 0 && !(hint && fr_hint(f, fr_only_table(f), hint, &ref, &dir) && dir > 0))
+    if (ref.table < 0 && !(hint && fr_hint(f, fr_only_table(f), hint, &ref, &dir)))
         return false;
+    if (fr_turns(f, hint, ref))
+        side = -side;
     if (f->r.n_group > 0 || f->n_measures > 1)
         return false;
     f->anchor = ref.table;
@@ -236,8 +238,8 @@ bool fr_apply_outlier(struct frame *f)
                                   "select", "expr", edge, "alias", "edge");
         if (inner && json_array_size(filters) > 0) /* outliers among these rows */
             json_object_set_new(inner, "filters", json_deep_copy(filters));
-        json_array_append_new(any, json_pack("{s:s, s:s, s:o}", "expr", x, "op",
-                                             k == 0 ? ">" : "<", "plan", inner));
+        json_array_append_new(
+            any, json_pack("{s:s, s:s, s:o}", "expr", x, "op", k == 0 ? ">" : "<", "plan", inner));
     }
     if (json_array_size(any) == 1)
         json_array_append(filters, json_array_get(any, 0));

@@ -150,7 +150,7 @@ bool fr_apply_weekend(struct frame *f)
     fr_select_expr(f->plan, fr_aggregate_of(f, &what), fr_alias(f, &what));
     json_object_set_new(f->plan, "group_by", json_pack("[s]", "days"));
     fr_order_by(f->plan, "days", false);
-    f->reading = arena_printf(f->a, "%s on weekdays and at weekends", fr_alias(f, &what));
+    f->reading = arena_printf(f->a, "%s on weekdays and at weekends", fr_say(f, &what));
     return true;
 }
 
@@ -207,8 +207,8 @@ bool fr_apply_two_periods(struct frame *f)
         fr_select_expr(f->plan, "after - before", "change");
         fr_select_expr(f->plan, "100.0 * (after - before) / before", "percentage");
     }
-    f->reading = arena_printf(f->a, "%s in %s and in %s", name, period_name(f, from[0], to[0]),
-                              period_name(f, from[1], to[1]));
+    f->reading = arena_printf(f->a, "%s in %s and in %s", fr_say(f, &what),
+                              period_name(f, from[0], to[0]), period_name(f, from[1], to[1]));
     return true;
 }
 /* ---- changes and running totals ---- */
@@ -273,7 +273,7 @@ bool fr_apply_series(struct frame *f)
     const char *name = fr_alias(f, &what), *by = fr_alias(f, &f->r.group[0]);
     if (f->said[FM_RUNNING]) {
         fr_select_expr(f->plan, arena_printf(f->a, "running(%s, %s)", name, by), "running_total");
-        f->reading = arena_printf(f->a, "running total of %s by %s", name, by);
+        f->reading = arena_printf(f->a, "running total of %s by %s", fr_say(f, &what), by);
         return true;
     }
     fr_select_expr(f->plan, arena_printf(f->a, "%s - previous(%s, %s)", name, name, by), "change");
@@ -281,15 +281,15 @@ bool fr_apply_series(struct frame *f)
                    arena_printf(f->a, "100.0 * (%s - previous(%s, %s)) / previous(%s, %s)", name,
                                 name, by, name, by),
                    "percentage");
-    f->reading = arena_printf(f->a, "%s by %s and its change", name, by);
+    f->reading = arena_printf(f->a, "%s by %s and its change", fr_say(f, &what), by);
     if (*from) {
-        json_t *outer = json_pack(
-            "{s:s, s:o, s:[{s:s}, {s:s}, {s:s}, {s:s}], "
-            "s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}], s:[{s:s}], s:i}",
-            "dataset_id", f->s->dataset_id, "source", f->plan, "select", "column", by, "column",
-            name, "column", "change", "column", "percentage", "filters", "column", by, "op",
-            ">=", "value", from, "column", by, "op", "<=", "value", to, "order_by", "expr", by,
-            "limit", PLAN_LIMIT_MAX);
+        json_t *outer = json_pack("{s:s, s:o, s:[{s:s}, {s:s}, {s:s}, {s:s}], "
+                                  "s:[{s:s, s:s, s:s}, {s:s, s:s, s:s}], s:[{s:s}], s:i}",
+                                  "dataset_id", f->s->dataset_id, "source", f->plan, "select",
+                                  "column", by, "column", name, "column", "change", "column",
+                                  "percentage", "filters", "column", by, "op", ">=", "value", from,
+                                  "column", by, "op", "<=", "value", to, "order_by", "expr", by,
+                                  "limit", PLAN_LIMIT_MAX);
         if (!outer)
             return false;
         json_object_del(f->plan, "order_by");

@@ -1,4 +1,7 @@
-/* What there is to ask about: tables, columns and values, and the index that words are looked up in. */
+/*
+ * What there is to ask about: tables, columns and values, and the index that words are looked up
+ * in.
+ */
 
 #include <ctype.h>
 #include <stdio.h>
@@ -358,7 +361,10 @@ static void classify(const struct nl_table *t, struct nl_column *c)
                  !name_has(&c->words, "job") && !name_has(&c->words, "file");
     find_flag(c);
     c->is_unique = t->n_rows > 0 && !c->many_values && c->n_values >= (size_t)t->n_rows;
-    /* Of numbers no more than INTEGER_VALUES are known: a first column of ids with that many is taken for a key. */
+    /*
+     * Of numbers no more than INTEGER_VALUES are known: a first column of ids with that many is
+     * taken for a key.
+     */
     bool many = c->n_values == 0 || c->many_values ||
                 (c->type == TYPE_INTEGER && c->n_values >= INTEGER_VALUES);
     c->is_key = c->is_id && (c->is_unique || (t->columns == c && many));
@@ -397,12 +403,12 @@ static void take_role(struct nl_column *c)
 /* The date that rows are counted by: when they began, rather than when they ended. */
 int nl_own_date(const struct nl_table *t)
 {
-    static const char *const late[] = { "due",     "end",    "ship",     "deliver", "discharg",
-                                        "resolv",  "clos",   "leav",     "left",    "expir",
-                                        "updat",   "modif",  "repli",    "deadlin", "checkout",
-                                        "return",  "cancel", "paid",     "pay",     "complet",
-                                        "departur", "finish", "terminat", "last",   "exit",
-                                        "resign",  "review", "promot",   "retir" };
+    static const char *const late[] = { "due",      "end",    "ship",     "deliver", "discharg",
+                                        "resolv",   "clos",   "leav",     "left",    "expir",
+                                        "updat",    "modif",  "repli",    "deadlin", "checkout",
+                                        "return",   "cancel", "paid",     "pay",     "complet",
+                                        "departur", "finish", "terminat", "last",    "exit",
+                                        "resign",   "review", "promot",   "retir" };
     int best = -1, worst = 100;
     for (int c = 0; c < t->n_columns; c++) {
         const struct nl_name *n = &t->columns[c].words;
@@ -479,13 +485,12 @@ bool nl_own_id(const struct nl_schema *s, int table, struct nl_ref *ret)
     return best >= 0;
 }
 
-bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
+bool nl_money_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
 {
     static const char *const words[] = { "revenu", "total", "amount", "sal", "valu",
                                          "spend",  "pric",  "cost",   "fee", "salary",
                                          "pay",    "incom", "budget" };
     const struct nl_table *t = &s->tables[table];
-    int only = -1;
     for (size_t w = 0; w < ARRAY_SIZE(words); w++)
         for (int c = 0; c < t->n_columns; c++)
             if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_serial &&
@@ -493,6 +498,22 @@ bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
                 *ret = (struct nl_ref){ table, c };
                 return true;
             }
+    int only = -1; /* what is in euros */
+    for (int c = 0; c < t->n_columns; c++)
+        if (t->columns[c].is_numeric && !t->columns[c].is_flag &&
+            STEM_IN(&t->columns[c].words, "eur", "euro", "usd", "dollar", "gbp", "far", "rent",
+                    "chf"))
+            only = only == -1 ? c : -2;
+    *ret = (struct nl_ref){ table, only };
+    return only >= 0;
+}
+
+bool nl_main_measure(const struct nl_schema *s, int table, struct nl_ref *ret)
+{
+    const struct nl_table *t = &s->tables[table];
+    int only = -1;
+    if (nl_money_measure(s, table, ret))
+        return true;
     for (int c = 0; c < t->n_columns; c++)
         if (t->columns[c].is_numeric && !t->columns[c].is_id && !t->columns[c].is_serial &&
             !t->columns[c].is_flag && !nl_is_year(&t->columns[c]))

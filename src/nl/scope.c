@@ -12,11 +12,12 @@
 #define SINGLE_MAX 4
 #define SINGLE_WORTH 0.6 /* of the best one's */
 #define JOINED_OF 6      /* tables that explain most, each with each */
-#define JOINED_MAX 4     /* joins that are read, in both directions */
+#define JOINED_MAX 5     /* joins that are read, in both directions */
 #define TABLES_MAX 5     /* of one join */
 #define ADDS_WORTH 0.35  /* what a table has to add to a join */
 #define BETWEEN_COST 0.3 /* of a table that is there only to join others */
 #define SAID_WORTH 0.8
+#define CALLED 0.95 /* a table that is called by its name may be joined though it adds no word */
 
 struct worth {
     double of[NL_MAX_TOKENS]; /* how well each word is covered */
@@ -203,13 +204,14 @@ int nl_find_scopes(const struct nl_schema *s, const struct nl_tokens *q, const d
                 int ends = k == j ? 2 : 3;
                 x.worth = together(w, &three, 3, q->n);
                 /* Each has to add something that the others do not have. */
-                bool adds = ends == 2 ?
-                                x.worth >= together(w, &three, 1, q->n) + ADDS_WORTH &&
-                                    x.worth >= together(w, &last, 1, q->n) + ADDS_WORTH :
-                                x.worth >= together(w, &two, 2, q->n) + ADDS_WORTH &&
-                                    x.worth >= together(w, &other, 2, q->n) + ADDS_WORTH &&
-                                    x.worth >= together(w, &rest, 2, q->n) + ADDS_WORTH;
-                if (!adds || !reach(s, w, &x.scope, order[j]) ||
+                bool adds = ends == 2 ? x.worth >= together(w, &three, 1, q->n) + ADDS_WORTH &&
+                                            x.worth >= together(w, &last, 1, q->n) + ADDS_WORTH :
+                                        x.worth >= together(w, &two, 2, q->n) + ADDS_WORTH &&
+                                            x.worth >= together(w, &other, 2, q->n) + ADDS_WORTH &&
+                                            x.worth >= together(w, &rest, 2, q->n) + ADDS_WORTH;
+                bool called = ends == 2 && said[order[i]] >= CALLED && said[order[j]] >= CALLED &&
+                              key_between(s, order[i], order[j]);
+                if (!(adds || called) || !reach(s, w, &x.scope, order[j]) ||
                     (ends == 3 && !nl_in_scope(&x.scope, order[k]) &&
                      !reach(s, w, &x.scope, order[k])))
                     continue;

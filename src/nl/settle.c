@@ -1,6 +1,6 @@
 /*
- * Which reading it is to be, and whether one is good enough. Probabilities are a softmax of scores with "none of these" as
- * one more candidate of score 0, as scripts/train-nl has it.
+ * Which reading it is to be, and whether one is good enough. Probabilities are a softmax of scores
+ * with "none of these" as one more candidate of score 0, as scripts/train-nl has it.
  */
 
 #include <math.h>
@@ -10,7 +10,9 @@
 #include "base/str.h"
 #include "nl/nl_impl.h"
 
-/* Below the first nobody should be told a figure. Chosen on the training sets: see docs/planner.md. */
+/*
+ * Below the first nobody should be told a figure. Chosen on the training sets: see docs/planner.md.
+ */
 #define ANSWER_PROBABILITY 0.6
 #define ASK_PROBABILITY 0.12
 #define SCORE_MAX 40.0

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_NL_SHAPE_H
 #define RIDDLE_NL_SHAPE_H
 
-/* What the files that make a reading share: the shape found so far, and small steps towards a reading. */
+/*
+ * What the files that make a reading share: the shape found so far, and small steps towards a
+ * reading.
+ */
 
 #include "base/macros.h"
 #include "nl/nl_impl.h"
@@ -15,13 +18,14 @@ struct shape {
     struct nl_item super; /* what a superlative is about; func FUNC_COUNT: rows */
     int super_dir;        /* 0: there is none */
     int super_at;
-    int super2_dir; /* "maximum and minimum" */
+    int super2_dir;        /* "maximum and minimum" */
+    struct nl_ref more_of; /* which of two values of this column has more; table < 0: not asked */
     bool super_count, super_bare, super_hinted;
     int limit;
     bool wants_distinct, wants_count, count_distinct, has_group_mark, is_top;
     bool has_by; /* grouped by "by", "per" or a unit of time: what is shown is summed up for each */
     int compare; /* 1: how does … differ; 2: distribution of … */
-    struct nl_mention *counted;
+    struct nl_mention *counted, *counted_too;
     bool counts_rows; /* groups are wanted, so that something has to be grouped by */
     bool who;
 };
@@ -103,6 +107,10 @@ static inline bool asks_for_rows(const struct nl_parse *p)
     return p->r->scope.n == 1 && nl_own_id(p->s, p->r->scope.tables[0], &own) &&
            nl_col(p->s, own)->is_key;
 }
+
+/* ---- read.c ---- */
+
+bool nl_id_called(const struct nl_parse *p, const struct nl_mention *m, struct nl_ref *ret);
 
 /* ---- read_order.c ---- */
 

@@ -1,4 +1,7 @@
-/* Words: of questions, of names, of values. Stems, numbers in words, edit distance, and how well two words agree. */
+/*
+ * Words: of questions, of names, of values. Stems, numbers in words, edit distance, and how well
+ * two words agree.
+ */
 
 #include <ctype.h>
 #include <math.h>
@@ -466,9 +469,20 @@ static void join_numbers(struct nl_tokens *q)
     q->n = n;
 }
 
+/* An address of mail is one text, as if it were quoted. 0: there is none. */
+static size_t address_length(const char *p)
+{
+    size_t n = strcspn(p, " ,;?\"'()");
+    const char *at = memchr(p, '@', n);
+    while (n > 0 && p[n - 1] == '.')
+        n--;
+    return at && at > p && at + 1 < p + n && memchr(at, '.', (size_t)(p + n - at)) ? n : 0;
+}
+
 int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, struct err *err)
 {
     const char *p = question;
+    int sentence = -1; /* the token that the second sentence begins with */
     ret->n = 0;
     while (*p) {
         size_t quote = 0, close_len = 0;
@@ -498,6 +512,8 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
             if (*p == ',' || *p == ';')
                 if (ret->n > 0)
                     ret->t[ret->n - 1].comma_after = true;
+            if ((*p == '.' || *p == '?') && p[1] == ' ')
+                sentence = ret->n;
             if ((*p == '<' || *p == '>' || *p == '=' || *p == '!')) {
                 size_t len = p[1] == '=' ? 2 : 1;
                 if (!(len == 1 && *p == '!') && add_token(a, ret, p, len, false) < 0)
@@ -506,6 +522,13 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
                 continue;
             }
             p++;
+            continue;
+        }
+        size_t address = address_length(p);
+        if (address > 0) {
+            if (add_token(a, ret, p, address, true) < 0)
+                return err_set(err, ERR_NO_MEMORY, "the question does not fit");
+            p += address;
             continue;
         }
         const char *start = p++;
@@ -529,6 +552,8 @@ int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, st
             p += 2;
         }
     }
+    if (sentence > 0 && sentence < ret->n)
+        ret->t[sentence].begins_sentence = true;
     join_numbers(ret);
     for (int i = 1; i < ret->n; i++)
         ret->t[i].comma_before = ret->t[i - 1].comma_after;
@@ -563,115 +588,6 @@ const char *nl_value_key(struct arena *a, const char *text)
     }
     out[n] = '\0';
     return arena_strdup(a, out);
-}
-
-/* ---- names ---- */
-
-static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size_t len)
-{
-    if (n->n == NL_MAX_WORDS || len == 0)
-        return 0;
-    char *w = arena_strndup(a, s, len);
-    if (!w)
-        return -1;
-    for (char *c = w; *c; c++)
-        *c = (char)tolower((unsigned char)*c);
-    /* fname and lname are what people write for first and last name. */
-    static const struct {
-        const char *word, *a, *b;
-    } split[] = { { "fname", "first", "name" },     { "lname", "last", "name" },
-                  { "firstname", "first", "name" }, { "lastname", "last", "name" },
-                  { "forename", "first", "name" },  { "surname", "last", "name" },
-                  { "dob", "birth", "date" },       { "zipcode", "zip", "code" },
-                  { "birthdate", "birth", "date" } };
-    for (size_t i = 0; i < ARRAY_SIZE(split); i++)
-        if (strcmp(split[i].word, w) == 0)
-            return add_name_word(a, n, split[i].a, strlen(split[i].a)) < 0 ?
-                       -1 :
-                       add_name_word(a, n, split[i].b, strlen(split[i].b));
-    size_t w_len = strlen(w);
-    if (w_len >= 3 && w_len <= 4 && strcmp(w + w_len - 2, "id") == 0 && strcmp(w, "paid") != 0 &&
-        strcmp(w, "said") != 0 && strcmp(w, "grid") != 0 && strcmp(w, "bid") != 0 &&
-        strcmp(w, "kid") != 0 && strcmp(w, "acid") != 0)
-        return add_name_word(a, n, s, len - 2) < 0 ? -1 : add_name_word(a, n, "id", 2);
-    n->words[n->n] = w;
-    n->stems[n->n] = nl_stem(a, w);
-    static const char *const small[] = { "of", "the", "in", "by", "for", "and", "to",
-                                         "at", "on",  "a",  "is", "or",  "per" };
-    bool light = false;
-    for (size_t i = 0; i < ARRAY_SIZE(small); i++)
-        light |= strcmp(small[i], w) == 0;
-    n->weights[n->n] = light ? 0.15 : n->n > 0 && strcmp(w, "id") == 0 ? 0.35 : 1;
-    if (!n->stems[n->n])
-        return -1;
-    nl_synonym_groups(n->stems[n->n], n->synonyms[n->n]);
-    n->lex[n->n] = nl_lex_of(a, n->words[n->n]);
-    n->n++;
-    return 0;
-}
-
-int nl_split_name(struct arena *a, const char *name, struct nl_name *ret)
-{
-    const char *p = name;
-    ret->n = 0;
-    while (*p) {
-        while (*p && !isalnum((unsigned char)*p) && (unsigned char)*p < 0x80 && *p != '#' &&
-               *p != '%')
-            p++;
-        const char *start = p;
-        if (*p == '#' || *p == '%') {
-            if (add_name_word(a, ret, *p == '#' ? "number" : "percentage", *p == '#' ? 6 : 10) < 0)
-                return -1;
-            p++;
-            continue;
-        }
-        while (isalnum((unsigned char)*p) || (unsigned char)*p >= 0x80) {
-            p++;
-            bool camel = isupper((unsigned char)*p) && islower((unsigned char)p[-1]);
-            bool acronym = isupper((unsigned char)*p) && isupper((unsigned char)p[-1]) &&
-                           islower((unsigned char)p[1]) && p[1] != 's';
-            bool digit = isdigit((unsigned char)*p) && isalpha((unsigned char)p[-1]) &&
-                         p - start > 2;
-            if (camel || acronym || digit)
-                break;
-        }
-        /* "StuID", "courseid": the key at the end is a word of its own. */
-        size_t len = (size_t)(p - start);
-        if (len > 4 && strncasecmp(p - 2, "id", 2) == 0 &&
-            (isupper((unsigned char)p[-2]) ||
-             strchr("etnrky", tolower((unsigned char)p[-3])) != NULL) &&
-            !isalnum((unsigned char)*p)) {
-            if (add_name_word(a, ret, start, len - 2) < 0 || add_name_word(a, ret, "id", 2) < 0)
-                return -1;
-        } else if (add_name_word(a, ret, start, len) < 0) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-/* temperature_c, weight_kg, battery_pct: nobody says the unit. */
-void nl_lighten_units(struct nl_name *n)
-{
-    static const char *const units[] = {
-        "c",    "f",   "k",     "pct",  "percent", "hpa",     "pa",   "kpa",     "mm",
-        "cm",   "m",   "km",    "kg",   "g",       "mg",      "lb",   "lbs",     "usd",
-        "eur",  "gbp", "hours", "hrs",  "hour",    "minutes", "mins", "seconds", "sec",
-        "secs", "ms",  "s",     "days", "kwh",     "kw",      "mw",   "mph",     "kph",
-        "kmh",  "ft",  "sqft",  "sqm",  "mb",      "gb",      "flag", "€",       "$",
-        "£",    "¥",   "chf",   "°c",   "°f",      "°",       "degc", "degf",    "celsius",
-        "l",    "ml",  "m2",    "m3",   "m²",      "m³",      "wh",   "mwh",     "w",
-        "v",    "bar", "rpm",   "hz",   "inch",    "oz",      "dkk",  "sek",     "nok",
-        "pln",  "czk", "min",   "yrs",  "years",   "months",  "weeks", "h",      "hr"
-    };
-    for (int i = n->n - 1; i > 0; i--) {
-        bool unit = false;
-        for (size_t k = 0; k < ARRAY_SIZE(units); k++)
-            unit |= strcmp(units[k], n->words[i]) == 0;
-        if (!unit)
-            break;
-        n->weights[i] = 0.2;
-    }
 }
 
 int nl_edit_distance(const char *a, const char *b, int limit)

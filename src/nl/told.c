@@ -430,7 +430,8 @@ static void qualify(json_t *filter, const char *table)
     json_object_foreach(filter, key, child) {
         json_t *one;
         if (json_is_array(child))
-            json_array_foreach(child, i, one) qualify(one, table);
+            json_array_foreach(child, i, one)
+                qualify(one, table);
         else if (json_is_object(child))
             qualify(child, table);
     }
@@ -448,8 +449,9 @@ static bool add_to_plan(const struct nl_schema *s, const struct nl_metric *m, js
         bool qualified = false, rows = str_eq(m->column, "*");
         if (!str_eq(json_string_value(json_object_get(item, "func")) ?: "", m->func))
             continue;
-        if (rows ? !str_eq(json_string_value(json_object_get(plan, "table")) ?: "", table) || joined
-                 : !names(json_object_get(item, "column"), table, m->column, &qualified))
+        if (rows ?
+                !str_eq(json_string_value(json_object_get(plan, "table")) ?: "", table) || joined :
+                !names(json_object_get(item, "column"), table, m->column, &qualified))
             continue;
         found = true;
         if (m->expr) {
@@ -460,7 +462,9 @@ static bool add_to_plan(const struct nl_schema *s, const struct nl_metric *m, js
     if (!found || (joined && m->expr))
         return false;
     auto_json json_t *own = json_deep_copy(m->filters);
-    json_array_foreach(own, i, item) if (joined) qualify(item, table);
+    json_array_foreach(own, i, item)
+        if (joined)
+            qualify(item, table);
     if (json_array_size(own) > 0 && filters)
         json_array_extend(filters, own);
     else if (json_array_size(own) > 0)

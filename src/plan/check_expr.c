@@ -1,6 +1,7 @@
 /*
- * The check of an expression: every name means something, types go with what is done to them, and a plan that aggregates
- * shows only what it groups by. One walk over the tree does all three; where an alias is named, it goes on in that item.
+ * The check of an expression: every name means something, types go with what is done to them, and a
+ * plan that aggregates shows only what it groups by. One walk over the tree does all three; where
+ * an alias is named, it goes on in that item.
  */
 
 #include "plan/plan_impl.h"
@@ -148,7 +149,9 @@ int check_mismatch(struct walk *w, const struct standpoint *at, const char *who,
                    check_describe(at, e, what), plan_type_words[t]);
 }
 
-/* Two values that are compared, or that come from the same place. A date may be written as a text. */
+/*
+ * Two values that are compared, or that come from the same place. A date may be written as a text.
+ */
 static int check_same(struct walk *w, const struct standpoint *at, const char *who,
                       const struct expr *a, enum plan_type ta, const struct expr *b,
                       enum plan_type tb)
@@ -431,7 +434,8 @@ static int visit_window(struct walk *w, const struct standpoint *at, const struc
     bool share = str_eq(name, "share"), sums = share || str_eq(name, "running");
 
     if (at->in_aggregate || at->no_aggregate || w->in_window)
-        return err_set(w->err, ERR_VALIDATION, "%s() cannot stand inside an aggregate or another function over rows", name);
+        return err_set(w->err, ERR_VALIDATION,
+                       "%s() cannot stand inside an aggregate or another function over rows", name);
     if (!shown && (sums || at->place != PLACE_WHERE))
         return err_set(w->err, ERR_VALIDATION, "%s() belongs in 'select' or 'order_by'%s", name,
                        sums ? "" : " or 'filters'");

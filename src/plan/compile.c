@@ -12,8 +12,8 @@
 /* ---- clauses ---- */
 
 /* Those that look at other rows have a clause of their own, behind the others. */
-static int put_filters(struct printer *p, const struct standpoint *at, const char *clause, bool around,
-                       const struct plan_filter *filters, size_t n)
+static int put_filters(struct printer *p, const struct standpoint *at, const char *clause,
+                       bool around, const struct plan_filter *filters, size_t n)
 {
     int r = 0;
     bool any = false;

@@ -19,20 +19,8 @@ int compile_put(struct printer *p, const char *s)
 /* s between two quotes, with those inside doubled, and backslashes where they are escapes. */
 static int put_quoted(struct printer *p, const char *s, char quote)
 {
-    const char q[] = { quote, p->dialect == DIALECT_CLICKHOUSE ? '\\' : '\0', '\0' };
-    int r = buf_append(p->out, &quote, 1, p->err);
-
-    while (r >= 0 && *s) {
-        size_t n = strcspn(s, q);
-
-        r = buf_append(p->out, s, n, p->err);
-        s += n;
-        if (r >= 0 && *s) {
-            r = buf_append(p->out, (const char[]){ *s, *s }, 2, p->err);
-            s++;
-        }
-    }
-    return r < 0 ? r : buf_append(p->out, &quote, 1, p->err);
+    const char quotes[] = { quote, p->dialect == DIALECT_CLICKHOUSE ? '\\' : '\0', '\0' };
+    return buf_append_quoted(p->out, quotes, s, p->err);
 }
 
 int compile_put_name(struct printer *p, const char *name)
@@ -622,8 +610,7 @@ static int put_condition(struct printer *p, const struct standpoint *at,
             r = put_value(p, check_type_of(at, f->operand.what), &f->values[0]);
         if (r >= 0)
             r = put(p, " AND ");
-        return r < 0 ? r :
-                       put_value(p, check_type_of(at, f->operand.what), &f->values[1]);
+        return r < 0 ? r : put_value(p, check_type_of(at, f->operand.what), &f->values[1]);
     case FILTER_IN:
     case FILTER_NOT_IN:
         r = put(p, f->op == FILTER_IN ? " IN (" : " NOT IN (");

@@ -1,4 +1,7 @@
-/* The parser of a plan's expressions: one function per level of precedence, over the tokens of expr_lex.c. */
+/*
+ * The parser of a plan's expressions: one function per level of precedence, over the tokens of
+ * expr_lex.c.
+ */
 
 #include "plan/expr_lex.h"
 

@@ -2,9 +2,10 @@
 #define RIDDLE_PLAN_EXPR_H
 
 /*
- * Expressions of a plan: a small grammar of our own, parsed into a tree. SQL is printed from the tree, so that no text of a
- * user reaches it but as a quoted name, a quoted string or checked digits. The shorthands of a plan ({"column": …},
- * {"func": …, "column": …}, {"column": …, "bucket": …}) become the same trees.
+ * Expressions of a plan: a small grammar of our own, parsed into a tree. SQL is printed from the
+ * tree, so that no text of a user reaches it but as a quoted name, a quoted string or checked
+ * digits. The shorthands of a plan ({"column": …}, {"func": …, "column": …}, {"column": …,
+ * "bucket": …}) become the same trees.
  *
  *   or, and, not                         case when … then … else … end
  *   = != <> < <= > >=                    is [not] null, [not] in (…), [not] between … and …, [not] like '…'
@@ -110,9 +111,9 @@ extern const char
 extern const char *const expr_op_sql[_EXPR_OP_MAX];
 
 /*
- * A function that expressions may call. `args` has a letter per argument, the last one repeats: n number, i integer,
- * l integer literal, t text, d date or timestamp, u unit literal ('day'), s same as the first such argument, a any.
- * `ret` likewise; 1 is the type of the first argument.
+ * A function that expressions may call. `args` has a letter per argument, the last one repeats: n
+ * number, i integer, l integer literal, t text, d date or timestamp, u unit literal ('day'), s same
+ * as the first such argument, a any. `ret` likewise; 1 is the type of the first argument.
  */
 struct expr_function {
     const char *name;
@@ -128,9 +129,9 @@ struct expr {
     int at; /* column of the expression, from 1; 0 for what a shorthand made */
 
     /*
-     * COLUMN: `text` as it was written, `name` without quotes around it, and its two halves if it has the form
-     * table.column, else NULL. A column named in an expression has `table` only when it was qualified.
-     * NUMBER, STRING, LIKE: text.
+     * COLUMN: `text` as it was written, `name` without quotes around it, and its two halves if it
+     * has the form table.column, else NULL. A column named in an expression has `table` only when
+     * it was qualified. NUMBER, STRING, LIKE: text.
      */
     const char *text;
     const char *name;
@@ -151,7 +152,9 @@ struct expr {
     size_t n_args;
 };
 
-/* VALIDATION with the column where it went wrong and what was expected there. The text is copied. */
+/*
+ * VALIDATION with the column where it went wrong and what was expected there. The text is copied.
+ */
 int expr_parse(const char *text, struct arena *a, const struct expr **ret, struct err *err);
 
 /* The trees of shorthands. NULL when the arena is full. */
@@ -163,10 +166,16 @@ struct expr *expr_new_bucket(struct arena *a, enum plan_bucket bucket, const str
 bool expr_has_aggregate(const struct expr *e);
 bool expr_has_column(const struct expr *e); /* an aggregate counts: count(*) depends on the rows */
 
-/* True if an unquoted name may have this form: letters, digits and underscores of any script; not empty. */
+/*
+ * True if an unquoted name may have this form: letters, digits and underscores of any script; not
+ * empty.
+ */
 bool expr_is_plain_name(const char *s);
 
-/* A double as seed plans have it: the fewest digits that read back, never without a point or an exponent. */
+/*
+ * A double as seed plans have it: the fewest digits that read back, never without a point or an
+ * exponent.
+ */
 #define EXPR_DOUBLE_SIZE 48
 void expr_from_double(double v, char ret[EXPR_DOUBLE_SIZE]);
 

@@ -15,8 +15,8 @@
 /* ---- names and numbers ---- */
 
 /*
- * What is not a letter or a digit outside ASCII: controls, spaces, punctuation, symbols, private use. Names are quoted
- * wherever they go, so this is about clear names, not about safety.
+ * What is not a letter or a digit outside ASCII: controls, spaces, punctuation, symbols, private
+ * use. Names are quoted wherever they go, so this is about clear names, not about safety.
  */
 static bool is_name_char(uint32_t c)
 {

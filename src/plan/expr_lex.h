@@ -24,8 +24,8 @@ struct parser {
 };
 
 /*
- * Goes on to the next token. Of these, those that answer a question return 1 or 0, or a negative code when what follows is
- * no token.
+ * Goes on to the next token. Of these, those that answer a question return 1 or 0, or a negative
+ * code when what follows is no token.
  */
 int lex_next(struct parser *p);
 bool lex_is_word(const struct token *t, const char *word); /* case ignored */

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_PLAN_PLAN_IMPL_H
 #define RIDDLE_PLAN_PLAN_IMPL_H
 
-/* What the check and the compiler share: which table, column or alias a name in a plan means, and of which type it is. */
+/*
+ * What the check and the compiler share: which table, column or alias a name in a plan means, and
+ * of which type it is.
+ */
 
 #include "plan/query_plan.h"
 
@@ -25,7 +28,10 @@ struct scope {
     struct plan_column source_columns[PLAN_MAX_SELECT];
 };
 
-/* Where the tree that is looked at stands. Within the tree of an alias it is the select item of that alias. */
+/*
+ * Where the tree that is looked at stands. Within the tree of an alias it is the select item of
+ * that alias.
+ */
 struct standpoint {
     const struct scope *scope;
     enum place place;

@@ -2,8 +2,9 @@
 #define RIDDLE_PLAN_PLAN_SCHEMA_H
 
 /*
- * What a plan is checked against: the tables of a dataset, their columns with types, and the relationships along which they
- * join. Plain data that lives as long as whoever made it; strings are borrowed.
+ * What a plan is checked against: the tables of a dataset, their columns with types, and the
+ * relationships along which they join. Plain data that lives as long as whoever made it; strings
+ * are borrowed.
  */
 
 #include <stddef.h>
@@ -51,17 +52,19 @@ struct plan_schema {
 };
 
 /*
- * Reads a dataset of the registry, the answer of GET /datasets/{id}/schema, a whole registry (then the dataset named
- * dataset_id is taken), or the short form
+ * Reads a dataset of the registry, the answer of GET /datasets/{id}/schema, a whole registry (then
+ * the dataset named dataset_id is taken), or the short form
  *   {"tables": {"orders": {"order_id": "integer", "total": "double"}},
  *    "relationships": [{"from": "order_items.order_id", "to": "orders.order_id"}]}
- * The strings are copied into the arena. VALIDATION says what is wrong with it, NOT_FOUND that the registry has no such
- * dataset.
+ * The strings are copied into the arena. VALIDATION says what is wrong with it, NOT_FOUND that the
+ * registry has no such dataset.
  */
 int plan_schema_parse(const json_t *j, const char *dataset_id, struct arena *a,
                       struct plan_schema **ret, struct err *err);
 
-/* The class of a type by its name in SQL ("DECIMAL(10,2)") or in a registry ("string", "datetime"). */
+/*
+ * The class of a type by its name in SQL ("DECIMAL(10,2)") or in a registry ("string", "datetime").
+ */
 enum plan_type plan_type_from_name(const char *name);
 
 /* Exact first, then without case. NULL if there is none. */

@@ -1,4 +1,7 @@
-/* QueryPlan: from JSON and back. What can be said without a schema or a second look at the tree is said here. */
+/*
+ * QueryPlan: from JSON and back. What can be said without a schema or a second look at the tree is
+ * said here.
+ */
 
 #include "plan/query_plan.h"
 
@@ -48,7 +51,7 @@ int plan_no_room(struct reader *rd)
 
 /* A member that is text; *ret is NULL if it is missing or null. */
 int plan_read_text(struct reader *rd, const json_t *j, const char *key, size_t max_bytes,
-                     const char **ret)
+                   const char **ret)
 {
     const char *s;
     int r = json_get_str(j, key, NULL, &s, rd->err);
@@ -110,7 +113,7 @@ static int find_word(const char *const *words, size_t n, const char *s)
 
 /* One of the words, or VALIDATION with all of them. */
 int plan_pick_word(struct reader *rd, const char *what, const char *const *words, size_t n,
-                     const char *s)
+                   const char *s)
 {
     char list[300] = "", shown[STR_SHOWN_SIZE];
     size_t used = 0;
@@ -329,7 +332,10 @@ static int read_order(struct reader *rd, const json_t *j, struct plan_order *o)
     o->name = expr_new_column(rd->arena, o->text);
     if (!o->name)
         return plan_no_room(rd);
-    /* Whether it is a name or an expression is known only with the schema ("order date" may be a column). */
+    /*
+     * Whether it is a name or an expression is known only with the schema ("order date" may be a
+     * column).
+     */
     struct err problem = ERR_INIT;
     if (expr_parse(o->text, rd->arena, &o->expr, &problem) < 0) {
         if (problem.code == ERR_TOO_LARGE)
@@ -508,9 +514,9 @@ static int read_from(struct reader *rd, const json_t *j, struct query_plan *plan
 
 static int read_plan(struct reader *rd, const json_t *j, struct query_plan **ret)
 {
-    static const char *const keys[] = { "dataset_id", "table",    "select", "filters", "group_by",
-                                        "order_by",   "limit",    "notes",  "offset",  "distinct",
-                                        "joins",      "having",   "source", "describe", NULL };
+    static const char *const keys[] = { "dataset_id", "table",  "select", "filters",  "group_by",
+                                        "order_by",   "limit",  "notes",  "offset",   "distinct",
+                                        "joins",      "having", "source", "describe", NULL };
     struct query_plan *plan = arena_alloc(rd->arena, sizeof(*plan));
     struct err *err = rd->err;
     long long limit;

@@ -2,7 +2,8 @@
 #define RIDDLE_PLAN_QUERY_PLAN_H
 
 /*
- * A QueryPlan: what a person, a model or the built-in planner asks of one dataset, as data. docs/plans.md describes the JSON.
+ * A QueryPlan: what a person, a model or the built-in planner asks of one dataset, as data.
+ * docs/plans.md describes the JSON.
  *
  *   plan_parse()    JSON → struct; its own form and rules
  *   plan_check()    names, types and joins against a schema, and that aggregates and columns go together
@@ -31,7 +32,7 @@
 #define PLAN_MAX_JOINS 8
 #define PLAN_MAX_TEXT_BYTES 10000 /* of a value, of notes */
 #define PLAN_MAX_ALIAS_DEPTH 8    /* an expression that names the alias of one that names … */
-#define PLAN_MAX_NESTED 3 /* plans inside plans inside plans */
+#define PLAN_MAX_NESTED 3         /* plans inside plans inside plans */
 #define PLAN_BROAD_COLUMNS 20
 
 /* A plan that does not fit an arena of this size is refused as too large. */
@@ -68,8 +69,8 @@ struct plan_value {
 };
 
 /*
- * Something that a plan names: {"column"}, {"expr"}, {"func", "column" | "expr"} or {"column", "bucket"}. `what` is its tree;
- * the other members are how it was written.
+ * Something that a plan names: {"column"}, {"expr"}, {"func", "column" | "expr"} or {"column",
+ * "bucket"}. `what` is its tree; the other members are how it was written.
  */
 struct plan_operand {
     const struct expr *what;
@@ -130,7 +131,7 @@ struct query_plan {
     const char *table;               /* PLAN_SOURCE_NAME if there is a source */
     const struct query_plan *source; /* its rows are asked about; NULL: those of the table */
     enum plan_describe describe;     /* the table's columns instead of its rows */
-    const struct plan_item *select; /* NULL: every column */
+    const struct plan_item *select;  /* NULL: every column */
     size_t n_select;
     bool distinct;
     const struct plan_join *joins;
@@ -164,7 +165,10 @@ int plan_check(const struct query_plan *plan, const struct plan_schema *schema, 
 /* The plan as JSON, without what is at its default. A new reference; NULL when out of memory. */
 json_t *plan_to_json(const struct query_plan *plan);
 
-/* True if the plan reads much and narrows nothing: many columns or many rows, no filter and no aggregate. */
+/*
+ * True if the plan reads much and narrows nothing: many columns or many rows, no filter and no
+ * aggregate.
+ */
 bool plan_is_broad(const struct query_plan *plan);
 
 /* True if any selected item is, or contains, an aggregate. */

@@ -148,8 +148,7 @@ static int read_compared_plan(struct reader *rd, const json_t *j, struct plan_fi
     if (f->plan->n_select != 1)
         return err_set(rd->err, ERR_VALIDATION, "a plan to compare with selects 1 item, not %zu",
                        f->plan->n_select);
-    if (!list && f->plan->limit > 1 &&
-        !(f->plan->n_group_by == 0 && plan_has_aggregate(f->plan)))
+    if (!list && f->plan->limit > 1 && !(f->plan->n_group_by == 0 && plan_has_aggregate(f->plan)))
         return err_set(rd->err, ERR_VALIDATION,
                        "a plan to compare with gives one value: an aggregate without 'group_by', "
                        "or 'limit' 1");
@@ -158,9 +157,9 @@ static int read_compared_plan(struct reader *rd, const json_t *j, struct plan_fi
 
 static int read_condition(struct reader *rd, const json_t *j, struct plan_filter *f)
 {
-    static const char *const keys[] = { "column", "op",     "value",       "expr", "func", "q",
-                                        "plan",   "bucket", "ignore_case", "and",  "or",   "not",
-                                        NULL };
+    static const char *const keys[] = { "column", "op",   "value",  "expr",        "func",
+                                        "q",      "plan", "bucket", "ignore_case", "and",
+                                        "or",     "not",  NULL };
     const char *op;
     json_t *value = json_object_get(j, "value");
     int r = plan_check_keys(rd, j, keys);
@@ -281,7 +280,7 @@ static int read_filter_list(struct reader *rd, const json_t *list, int depth,
 }
 
 int plan_read_filters(struct reader *rd, const json_t *j, const char *key,
-                        const struct plan_filter **ret, size_t *ret_n)
+                      const struct plan_filter **ret, size_t *ret_n)
 {
     json_t *list;
     int r = plan_read_list(rd, j, key, PLAN_MAX_FILTERS, &list);

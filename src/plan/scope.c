@@ -80,8 +80,7 @@ static int add_source(struct scope *s, const struct plan_schema *schema, struct 
 {
     const struct query_plan *inner = s->plan->source;
     struct scope *in = malloc(sizeof(*in));
-    int r = in ? scope_init(in, inner, schema, err) :
-                 err_set(err, ERR_NO_MEMORY, "out of memory");
+    int r = in ? scope_init(in, inner, schema, err) : err_set(err, ERR_NO_MEMORY, "out of memory");
 
     for (size_t i = 0; i < inner->n_select && r >= 0; i++) {
         const struct plan_item *item = &inner->select[i];
@@ -97,9 +96,9 @@ static int add_source(struct scope *s, const struct plan_schema *schema, struct 
             };
     }
     free(in);
-    s->source = (struct plan_table){
-        .name = PLAN_SOURCE_NAME, .columns = s->source_columns, .n_columns = inner->n_select
-    };
+    s->source = (struct plan_table){ .name = PLAN_SOURCE_NAME,
+                                     .columns = s->source_columns,
+                                     .n_columns = inner->n_select };
     s->tables[0] = &s->source;
     s->names[0] = PLAN_SOURCE_NAME;
     s->n_tables = 1;
@@ -278,8 +277,8 @@ static bool find_alias(const struct standpoint *at, const struct expr *e, struct
 }
 
 /*
- * In group_by the alias of a plain column stands for it, unless that column is grouped by its own name: then the name of the
- * alias rather means a column that happens to have it.
+ * In group_by the alias of a plain column stands for it, unless that column is grouped by its own
+ * name: then the name of the alias rather means a column that happens to have it.
  */
 static bool is_grouped_by_name(const struct query_plan *plan, const struct plan_item *item)
 {
@@ -297,7 +296,10 @@ int scope_resolve(const struct standpoint *at, const struct expr *e, struct targ
     struct target alias = { .item = NULL };
     bool has_alias = find_alias(at, e, &alias);
 
-    /* Without a schema any name could be a column's; that of something computed from other columns is taken as that. */
+    /*
+     * Without a schema any name could be a column's; that of something computed from other columns
+     * is taken as that.
+     */
     if (has_alias && !alias_first && !at->scope->schema)
         alias_first = !is_plain_column(alias.item) &&
                       !uses_column_named(alias.item->operand.what, alias.item->alias);
@@ -377,7 +379,10 @@ int scope_order(const struct scope *s, const struct plan_order *order, const str
     *ret = n;
     if (scope_resolve(&at, n, &t, &problem) >= 0)
         return 0;
-    /* A name that is merely unknown is told as that; what has not the form of a name may be an expression. */
+    /*
+     * A name that is merely unknown is told as that; what has not the form of a name may be an
+     * expression.
+     */
     if (expr_is_plain_name(n->name) ||
         (n->table && expr_is_plain_name(n->table) && expr_is_plain_name(n->column)))
         return err_set(err, problem.code, "%s", problem.message);

@@ -1,13 +1,15 @@
 /*
  * The SQL policy, on DuckDB's own syntax tree.
  *
- * Theory of operation. Every kind of object that json_serialize_sql can write is described below as a shape: the members it may
- * have and what each holds (an expression, a table reference, plain data …). The walk goes by these shapes only. An object
- * of unknown kind, or a known one with an unknown member, is refused rather than skipped, so nothing can hide in a part of
- * the tree that this file has never heard of, and a newer DuckDB fails closed.
+ * Theory of operation. Every kind of object that json_serialize_sql can write is described below as
+ * a shape: the members it may have and what each holds (an expression, a table reference, plain
+ * data …). The walk goes by these shapes only. An object of unknown kind, or a known one with an
+ * unknown member, is refused rather than skipped, so nothing can hide in a part of the tree that
+ * this file has never heard of, and a newer DuckDB fails closed.
  *
- * Table names resolve as DuckDB resolves them: an unqualified name is a CTE in scope or else a table. The scope is never
- * wider than DuckDB's, because a name taken for a CTE here and for a file there would be a hole.
+ * Table names resolve as DuckDB resolves them: an unqualified name is a CTE in scope or else a
+ * table. The scope is never wider than DuckDB's, because a name taken for a CTE here and for a file
+ * there would be a hole.
  */
 
 #include "plan/sql_policy.h"
@@ -20,7 +22,9 @@
 
 /* DuckDB's own limit for expressions is 1000; the walk takes about two levels for each of them. */
 #define MAX_DEPTH 2400
-/* Planning takes DuckDB twice as long for every level of these, and no interrupt reaches it there. */
+/*
+ * Planning takes DuckDB twice as long for every level of these, and no interrupt reaches it there.
+ */
 #define MAX_SUBQUERY_DEPTH 12
 #define MAX_NAME 200 /* bytes of a user's name that a message repeats */
 
@@ -57,7 +61,9 @@ struct shape {
     const struct member *members; /* ends with a NULL name */
 };
 
-/* One name that unqualified tables may have; scopes live on the stack of the walk, innermost first. */
+/*
+ * One name that unqualified tables may have; scopes live on the stack of the walk, innermost first.
+ */
 struct scope {
     const char *name;
     const struct scope *outer;
@@ -184,7 +190,10 @@ static const struct shape entry_shape = {
 };
 static const struct shape at_shape = { "AT", MEMBERS({ "unit", DATA }, { "expr", EXPR }) };
 
-/* Operators are a class of their own; each is harmless, and one that is not listed is not known to be. */
+/*
+ * Operators are a class of their own; each is harmless, and one that is not listed is not known to
+ * be.
+ */
 static const char *const operator_types[] = {
     "OPERATOR_NOT",         "OPERATOR_IS_NULL",
     "OPERATOR_IS_NOT_NULL", "OPERATOR_UNPACK",
@@ -362,7 +371,10 @@ static int check_base_table(struct walk *w, const json_t *obj, const struct scop
     return refuse_table(w, schema[0] ? schema : catalog, name);
 }
 
-/* DESCRIBE and SUMMARIZE hold the query they tell about, which is walked; of the others only SHOW TABLES is harmless. */
+/*
+ * DESCRIBE and SUMMARIZE hold the query they tell about, which is walked; of the others only SHOW
+ * TABLES is harmless.
+ */
 static int check_show(struct walk *w, const json_t *obj)
 {
     const char *name = text_of(obj, "table_name");
@@ -604,8 +616,9 @@ static int walk_modifier(struct walk *w, const json_t *obj, const struct scope *
 }
 
 /*
- * A materialised CTE: `query` is a second copy of the entry `cte_name` in the node's own map, which has been walked with the
- * right scope. The copy is only compared; one that differs has no scope that this file knows.
+ * A materialised CTE: `query` is a second copy of the entry `cte_name` in the node's own map, which
+ * has been walked with the right scope. The copy is only compared; one that differs has no scope
+ * that this file knows.
  */
 static int walk_cte_query(struct walk *w, const json_t *query, const json_t *node)
 {

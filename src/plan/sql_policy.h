@@ -2,9 +2,10 @@
 #define RIDDLE_PLAN_SQL_POLICY_H
 
 /*
- * What SQL a user may run, decided on the parsed tree (the JSON of DuckDB's json_serialize_sql), never on words: one SELECT
- * (or WITH), reading only the dataset's tables, its own CTEs and a few harmless table functions, calling no function that
- * reads files, settings, secrets or other catalogs. The engine is locked besides.
+ * What SQL a user may run, decided on the parsed tree (the JSON of DuckDB's json_serialize_sql),
+ * never on words: one SELECT (or WITH), reading only the dataset's tables, its own CTEs and a few
+ * harmless table functions, calling no function that reads files, settings, secrets or other
+ * catalogs. The engine is locked besides.
  */
 
 #include <stdbool.h>
@@ -13,8 +14,8 @@
 #include "base/json.h"
 
 struct sql_policy {
-    const char *dataset_id;           /* allowed schema qualifier; may be NULL */
-    const char *const *tables;        /* allowed base tables; compared without case */
+    const char *dataset_id;    /* allowed schema qualifier; may be NULL */
+    const char *const *tables; /* allowed base tables; compared without case */
     size_t n_tables;
 };
 

@@ -174,11 +174,16 @@ static void sweep_next(void *arg)
 static void swept_one(const struct err *err, const struct store_page *page, void *arg)
 {
     struct sweep *w = arg;
-    (void)page;
-    bool busy = false;
+    bool busy = false, unwanted = err && err->code == ERR_NOT_FOUND;
+    char address[64];
+    if (!err) { /* figures that its capsule refers to no more were dropped for the quota */
+        const char *result = page->capsules[0].result_json;
+        snprintf(address, sizeof(address), "/runs/%s/figures/", w->ids[w->at]);
+        unwanted = !result || !strstr(result, address);
+    }
     for (const struct figures *f = w->figures->in_flight; f; f = f->next)
         busy = busy || str_eq(f->run_id, w->ids[w->at]);
-    if (err && err->code == ERR_NOT_FOUND && !busy)
+    if (unwanted && !busy)
         figure_store_remove(w->figures, w->ids[w->at]);
     w->at = err && err->code != ERR_NOT_FOUND ? w->n : w->at + 1; /* the store is closing, or ill */
     sweep_next(w);
@@ -524,5 +529,9 @@ int figures_from_result(const json_t *result, int n, int part, struct buf *b,
                    buf_append(b, json_string_value(value), json_string_length(value), err) :
                    json_write(value, b, err);
     }
-    return err_set(err, ERR_NOT_FOUND, "Figure not found");
+    return err_set(err, ERR_NOT_FOUND, "%s",
+                   json_is_true(json_object_get(display, "dropped")) ?
+                       "The figure was dropped, because your runs take more than "
+                       "RUN_QUOTA_BYTES; the rest of the run is kept" :
+                       "Figure not found");
 }

@@ -1,6 +1,6 @@
 /* One loop, run until the callback that is waited for has come. */
 
-#include "run/foreground.h"
+#include "run/foreground_impl.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -10,7 +10,10 @@
 #include "base/clock.h"
 #include "base/macros.h"
 
-/* Most answers of a live kernel come sooner than a sleeping processor wakes up: the loop looks a moment before it sleeps. */
+/*
+ * Most answers of a live kernel come sooner than a sleeping processor wakes up: the loop looks a
+ * moment before it sleeps.
+ */
 #define SPIN_US 200
 
 struct foreground {
@@ -30,8 +33,9 @@ static void did_nothing(uv_work_t *work, int status)
 }
 
 /*
- * The loop's worker threads are made when they get their first work, with the signal mask of that moment. They block every
- * signal, so that Ctrl-C reaches the command's own thread, which decides what it means.
+ * The loop's worker threads are made when they get their first work, with the signal mask of that
+ * moment. They block every signal, so that Ctrl-C reaches the command's own thread, which decides
+ * what it means.
  */
 static void start_workers(struct foreground *fg)
 {
@@ -44,7 +48,8 @@ static void start_workers(struct foreground *fg)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-int foreground_open(const struct config *cfg, const struct executor_options *opt, struct foreground **ret, struct err *err)
+int foreground_open(const struct config *cfg, const struct executor_options *opt,
+                    struct foreground **ret, struct err *err)
 {
     struct foreground *fg = calloc(1, sizeof(*fg));
     if (!fg || uv_loop_init(&fg->loop) < 0) {
@@ -81,7 +86,7 @@ uv_loop_t *foreground_loop(struct foreground *fg)
     return &fg->loop;
 }
 
-static void wait_for(struct foreground *fg, const bool *done)
+void foreground_wait_for(struct foreground *fg, const bool *done)
 {
     int64_t until = clock_now_us() + SPIN_US;
     while (!*done && clock_now_us() < until)
@@ -107,11 +112,12 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
         a->err = *err;
 }
 
-int foreground_acquire(struct foreground *fg, const struct sandbox_spec *spec, const struct run_events *events,
-                       struct lease **ret, struct err *err)
+int foreground_acquire(struct foreground *fg, const struct sandbox_spec *spec,
+                       const struct run_events *events, struct lease **ret, struct err *err)
 {
     struct acquiring a = { .err = ERR_INIT };
-    int r = executor_acquire(fg->executor, "local", spec, events, on_ready, &a, &a.lease, err);
+    int r = executor_acquire(fg->executor, FOREGROUND_OWNER, spec, events, on_ready, &a, &a.lease,
+                             err);
     if (r < 0)
         return r;
     while (!a.done)
@@ -126,7 +132,8 @@ int foreground_acquire(struct foreground *fg, const struct sandbox_spec *spec, c
 
 /* ---- runs ---- */
 
-void foreground_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+void foreground_ran(struct lease *lease, struct run_result *result, const struct err *err,
+                    void *arg)
 {
     struct foreground_result *w = arg;
     (void)lease;
@@ -137,9 +144,10 @@ void foreground_ran(struct lease *lease, struct run_result *result, const struct
         w->result = *result;
 }
 
-int foreground_wait(struct foreground *fg, struct foreground_result *w, struct run_result *ret, struct err *err)
+int foreground_wait(struct foreground *fg, struct foreground_result *w, struct run_result *ret,
+                    struct err *err)
 {
-    wait_for(fg, &w->done);
+    foreground_wait_for(fg, &w->done);
     if (w->err.code != ERR_NONE) {
         *err = w->err;
         return -(int)err->code;
@@ -148,18 +156,9 @@ int foreground_wait(struct foreground *fg, struct foreground_result *w, struct r
     return 0;
 }
 
-struct stopping {
-    uv_poll_t poll;
-    struct run_stop *stop;
-    struct lease *lease;
-    bool *done; /* of what is waited for, and why it ended */
-    struct err *err;
-    bool polled, closed;
-};
-
 static void on_stop(uv_poll_t *h, int status, int events)
 {
-    struct stopping *s = h->data;
+    struct foreground_stop *s = h->data;
     char drain[256]; /* one signalfd record, or the eight bytes of an eventfd */
     (void)status, (void)events;
     if (read(s->stop->fd, drain, sizeof(drain)) <= 0)
@@ -174,11 +173,11 @@ static void on_stop(uv_poll_t *h, int status, int events)
 
 static void on_stop_closed(uv_handle_t *h)
 {
-    struct stopping *s = h->data;
+    struct foreground_stop *s = h->data;
     s->closed = true;
 }
 
-static void watch_stop(struct foreground *fg, struct stopping *s)
+void foreground_watch_stop(struct foreground *fg, struct foreground_stop *s)
 {
     s->polled = s->stop && uv_poll_init(&fg->loop, &s->poll, s->stop->fd) == 0;
     if (!s->polled)
@@ -187,7 +186,7 @@ static void watch_stop(struct foreground *fg, struct stopping *s)
     uv_poll_start(&s->poll, UV_READABLE, on_stop);
 }
 
-static void unwatch_stop(struct foreground *fg, struct stopping *s)
+void foreground_unwatch_stop(struct foreground *fg, struct foreground_stop *s)
 {
     if (s->polled)
         uv_close((uv_handle_t *)&s->poll, on_stop_closed);
@@ -195,20 +194,12 @@ static void unwatch_stop(struct foreground *fg, struct stopping *s)
         uv_run(&fg->loop, UV_RUN_NOWAIT);
 }
 
-int foreground_run(struct foreground *fg, struct lease *lease, const struct run_request *req, const struct run_events *events,
-                   struct run_stop *stop, struct run_result *ret, struct err *err)
+int foreground_run(struct foreground *fg, struct lease *lease, const struct run_request *req,
+                   struct run_result *ret, struct err *err)
 {
     struct foreground_result waiting = { .err = ERR_INIT };
-    struct stopping s = {
-        .stop = stop, .lease = lease, .done = &waiting.done, .err = &waiting.err
-    };
-    int r = lease_run(lease, req, events, foreground_ran, &waiting, err);
-    if (r < 0)
-        return r;
-    watch_stop(fg, &s);
-    r = foreground_wait(fg, &waiting, ret, err);
-    unwatch_stop(fg, &s);
-    return r;
+    int r = lease_run(lease, req, NULL, foreground_ran, &waiting, err);
+    return r < 0 ? r : foreground_wait(fg, &waiting, ret, err);
 }
 
 /* ---- files ---- */
@@ -220,7 +211,8 @@ struct piece_wait {
     struct err err;
 };
 
-static void on_piece(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
+static void on_piece(struct lease *lease, const struct file_piece *piece, const struct err *err,
+                     void *arg)
 {
     struct piece_wait *w = arg;
     (void)lease;
@@ -234,9 +226,10 @@ static void on_piece(struct lease *lease, const struct file_piece *piece, const 
         w->piece.data = buf_cstr(w->data);
 }
 
-static int wait_piece(struct foreground *fg, struct piece_wait *w, struct file_piece *ret, struct err *err)
+static int wait_piece(struct foreground *fg, struct piece_wait *w, struct file_piece *ret,
+                      struct err *err)
 {
-    wait_for(fg, &w->done);
+    foreground_wait_for(fg, &w->done);
     if (w->err.code != ERR_NONE) {
         *err = w->err;
         return -(int)err->code;
@@ -246,8 +239,9 @@ static int wait_piece(struct foreground *fg, struct piece_wait *w, struct file_p
     return 0;
 }
 
-int foreground_read_file(struct foreground *fg, struct lease *lease, const char *path, int64_t offset, int64_t max_bytes,
-                         struct buf *data, struct file_piece *ret, struct err *err)
+int foreground_read_file(struct foreground *fg, struct lease *lease, const char *path,
+                         int64_t offset, int64_t max_bytes, struct buf *data,
+                         struct file_piece *ret, struct err *err)
 {
     struct piece_wait w = { .data = data, .err = ERR_INIT };
     buf_clear(data);
@@ -255,8 +249,8 @@ int foreground_read_file(struct foreground *fg, struct lease *lease, const char 
     return r < 0 ? r : wait_piece(fg, &w, ret, err);
 }
 
-int foreground_write_file(struct foreground *fg, struct lease *lease, const char *path, const void *data, size_t len, bool append,
-                          struct err *err)
+int foreground_write_file(struct foreground *fg, struct lease *lease, const char *path,
+                          const void *data, size_t len, bool append, struct err *err)
 {
     struct piece_wait w = { .err = ERR_INIT };
     int r = lease_write_file(lease, path, data, len, append, on_piece, &w, err);
@@ -269,11 +263,11 @@ int foreground_export(struct foreground *fg, struct lease *lease, const struct l
 {
     auto_buf struct buf data = BUF_INIT(FILE_PIECE_MAX + 1);
     struct piece_wait w = { .data = &data, .err = ERR_INIT };
-    struct stopping s = { .stop = stop, .lease = lease, .done = &w.done, .err = &w.err };
+    struct foreground_stop s = { .stop = stop, .lease = lease, .done = &w.done, .err = &w.err };
     int r = lease_export(lease, export, on_piece, &w, err);
     if (r < 0)
         return r;
-    watch_stop(fg, &s);
+    foreground_watch_stop(fg, &s);
     while (r == 0) {
         r = wait_piece(fg, &w, NULL, err);
         if (r == 0 && stop && stop->count > 0)
@@ -286,6 +280,6 @@ int foreground_export(struct foreground *fg, struct lease *lease, const struct l
         if (r == 0)
             r = lease_export_next(lease, err);
     }
-    unwatch_stop(fg, &s);
+    foreground_unwatch_stop(fg, &s);
     return r;
 }

@@ -198,8 +198,8 @@ json_t *outcome_result(const struct outcome_of *of, const struct run_result *res
         if (value && !json_is_null(value))
             json_object_set(r, "value", value);
     }
-    static const char *const extras[] = { "rejects", "files", "files_truncated", "returned",
-                                          "debug", "stepped" };
+    static const char *const extras[] = { "rejects",  "files", "files_truncated",
+                                          "returned", "debug", "stepped" };
     for (size_t i = 0; i < ARRAY_SIZE(extras); i++)
         if (json_object_get(res->body, extras[i]))
             json_object_set(r, extras[i], json_object_get(res->body, extras[i]));

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/id.h"
 #include "base/limits.h"
@@ -78,7 +79,7 @@ static void run_free(struct run *run)
         run->spec.release(run->spec.held);
     json_decref(run->plan);
     json_decref((json_t *)run->spec.request.context);
-    json_decref(run->result);
+    json_discard(run->result);
     json_decref(run->timings);
     arena_finish(&run->arena);
     free(run);
@@ -91,13 +92,15 @@ static void enter_phase(struct run *run, enum phase phase, const char *name)
         run->listener.phase(run->listener.arg, name);
 }
 
-static void finish_run(struct run *run, const struct err *err)
+/* ran: as the report has it. */
+static void finish_run(struct run *run, struct run_result *ran, const struct err *err)
 {
     const struct run_report report = { .run_id = run->id,
                                        .spec = &run->spec,
                                        .status = run->status,
                                        .result = run->result,
-                                       .timings = run->timings };
+                                       .timings = run->timings,
+                                       .ran = ran };
     if (!run->dropped)
         run->listener.done(run->listener.arg, err ? NULL : &report, err);
     run_free(run);
@@ -112,7 +115,7 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     if (err)
         log_error("run.store", LOG_STR("run", run->id), LOG_STR("error", err->message));
     run->stored = !err;
-    finish_run(run, err);
+    finish_run(run, NULL, err);
 }
 
 static int store_run(struct run *run, const struct run_result *res, struct err *err)
@@ -142,7 +145,7 @@ static int store_run(struct run *run, const struct run_result *res, struct err *
 }
 
 /* The sandbox has done its part. */
-static void complete(struct run *run, const struct run_result *res)
+static void complete(struct run *run, struct run_result *res)
 {
     const struct outcome_of of = { .request = &run->spec.request,
                                    .limits = &run->spec.limits,
@@ -155,20 +158,26 @@ static void complete(struct run *run, const struct run_result *res)
         metric_series(run->runs->seconds, run->spec.query_mode, verdict_name(res->verdict)),
         (double)(clock_now_us() - run->begun_us) / 1e6);
     run->phase = RUN_STORING;
-    int r = run->result && run->timings ? store_run(run, res, &err) :
-                                          err_set(&err, ERR_NO_MEMORY, "out of memory");
-    if (r < 0)
-        finish_run(run, &err);
+    int r = 0;
+    if (!run->result || !run->timings)
+        r = err_set(&err, ERR_NO_MEMORY, "out of memory");
+    else if (run->runs->store)
+        r = store_run(run, res, &err);
+    if (r < 0 || !run->runs->store)
+        finish_run(run, res, r < 0 ? &err : NULL);
 }
 
 /* ---- the sandbox ---- */
 
 static void on_ran(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
 {
-    (void)lease;
     struct run *run = arg;
     answer_drop(&run->answer);
-    lease_release(TAKE_PTR(run->lease));
+    /* The end of its kernel would compete with the answer for processors; it comes after that. */
+    if (run->listener.ended && !run->dropped)
+        run->listener.ended(run->listener.arg, TAKE_PTR(run->lease));
+    else if (lease_is_awaited(lease))
+        lease_release(TAKE_PTR(run->lease));
     if (err && run->cancelled) {
         /*
          * The interrupt came while the kernel was still setting itself up: a broken sandbox, but
@@ -180,7 +189,7 @@ static void on_ran(struct lease *lease, struct run_result *result, const struct 
     }
     if (err) {
         log_error("run.sandbox", LOG_STR("run", run->id), LOG_STR("error", err->message));
-        finish_run(run, err);
+        finish_run(run, NULL, err);
         return;
     }
     if (run->figures) {
@@ -219,7 +228,10 @@ static bool on_ask(void *arg, uint32_t id, const char *what, const json_t *args)
                                             .database = run->spec.database,
                                             .lease = run->lease,
                                             .deadline_ms = run->deadline_ms };
-    return answer_begin(&run->answer, &context, id, what, args);
+    if (answer_begin(&run->answer, &context, id, what, args))
+        return true;
+    return run->listener.ask && !run->dropped &&
+           run->listener.ask(run->listener.arg, run->lease, id, what, args);
 }
 
 static void on_progress(void *arg, const char *stage, double fraction)
@@ -237,7 +249,7 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     struct err why = ERR_INIT;
     if (err) {
         run->lease = NULL;
-        finish_run(run, err);
+        finish_run(run, NULL, err);
         return;
     }
     lease_times(lease, &run->times);
@@ -246,8 +258,10 @@ static void on_ready(struct lease *lease, const struct err *err, void *arg)
     };
     run->deadline_ms = clock_now_ms() + run->spec.request.timeout_ms;
     enter_phase(run, RUN_RUNNING, "executing");
+    if (!run->dropped && run->listener.begun)
+        run->listener.begun(run->listener.arg, lease);
     if (lease_run(lease, &run->spec.request, &events, on_ran, run, &why) < 0)
-        finish_run(run, &why);
+        finish_run(run, NULL, &why);
 }
 
 void run_cancel(struct run *run)
@@ -281,6 +295,7 @@ void runs_abandon(struct runs *runs)
             run_free(run);
             continue;
         }
+        lease_release(TAKE_PTR(run->lease));
         run->dropped = true; /* the store still calls back, and that frees it */
         unlink_run(run);
     }

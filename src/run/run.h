@@ -5,7 +5,7 @@
  * A run: one piece of SQL or Python on some files, from its specification to a stored capsule. It
  * waits for a lease of a sandbox (admission, ingest and start are the executor's), runs, is put
  * into words (outcome.h) and kept (capsule.h). The capsule is stored before anybody is told the
- * result: what was acknowledged is kept.
+ * result: what was acknowledged is kept. Runs of commands (foreground.h) are not kept.
  *
  * Everything happens in the loop's thread.
  */
@@ -26,8 +26,8 @@ struct queries;
 /* What runs share, and the ones in flight. Filled by its owner. */
 struct runs {
     struct executor *executor;
-    struct store *store;
-    struct figure_store *figures; /* NULL: figures are inside results, whatever their size */
+    struct store *store;           /* NULL: nothing is kept */
+    struct figure_store *figures;  /* NULL: figures are inside results, whatever their size */
     const struct queries *queries; /* databases that code may ask; NULL: none */
     struct metric_family *seconds; /* by query_mode and verdict; may be NULL */
     struct run *all;
@@ -65,6 +65,8 @@ struct run_report {
     const char *status;
     json_t *result;  /* outcome_result() */
     json_t *timings; /* capsule_timings() */
+    /* What the sandbox said, where nothing is kept; else NULL. Whoever takes it over clears it. */
+    struct run_result *ran;
 };
 
 /*
@@ -77,6 +79,11 @@ struct run_listener {
     void (*display)(void *arg, json_t *data); /* as answers have it (figures.h); borrowed */
     bool (*is_slow)(void *arg);               /* the client reads slowly: figures go by reference */
     void (*progress)(void *arg, const char *stage, double fraction);
+    void (*begun)(void *arg, struct lease *lease); /* the code is about to run there */
+    /* What its code asks for besides databases, as run_events.ask. */
+    bool (*ask)(void *arg, struct lease *lease, uint32_t id, const char *what, const json_t *args);
+    /* The code has ended, and done follows: takes over the lease, with what is in the sandbox. */
+    void (*ended)(void *arg, struct lease *lease);
     /* err instead of a report when there is none: the sandbox broke, the store failed. */
     void (*done)(void *arg, const struct run_report *report, const struct err *err);
     void *arg;

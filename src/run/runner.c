@@ -23,22 +23,24 @@
 #include "run/foreground.h"
 
 #define MEGABYTE (1024 * 1024)
-#define DATA_DIR "/data" /* of requests, whatever the setting data_root says */
+#define DATA_DIR "/data"      /* of requests, whatever the setting data_root says */
 #define IGNORED_SHOWN_MAX 512 /* of the names of skipped fields, in the log */
 
 /* Code, and SANDBOX_FILES_MAX times a name, a path and a table, with room for rounding. */
-#define REQUEST_ARENA_MAX (CODE_MAX_BYTES + SANDBOX_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
+#define REQUEST_ARENA_MAX                                                                          \
+    (CODE_MAX_BYTES + SANDBOX_FILES_MAX * (PATH_MAX + 4 * NAME_MAX) + (256u << 10))
 
 static const char *const request_keys[] = {
-    "dataset_id",       "files", "query_type",    "sql",       "python_code", "timeout_seconds", "max_rows",
-    "max_output_bytes", "svg",   "python_policy", "memory_mb", NULL,
+    "dataset_id",  "files",           "query_type", "sql",
+    "python_code", "timeout_seconds", "max_rows",   "max_output_bytes",
+    "svg",         "python_policy",   "memory_mb",  NULL,
 };
 static const char *const file_keys[] = { "name", "path", NULL };
 
 /* ---- fields ---- */
 
-static int get_integer(const json_t *obj, const char *key, long long dflt, long long min, long long max,
-                       const char *range_message, long long *ret, struct err *err)
+static int get_integer(const json_t *obj, const char *key, long long dflt, long long min,
+                       long long max, const char *range_message, long long *ret, struct err *err)
 {
     const json_t *v = json_object_get(obj, key);
     if (!v || json_is_null(v)) {
@@ -46,12 +48,14 @@ static int get_integer(const json_t *obj, const char *key, long long dflt, long 
         return 0;
     }
     if (!json_is_integer(v))
-        return err_set(err, ERR_VALIDATION, "'%s' must be an integer, not %s", key, json_type_name(v));
+        return err_set(err, ERR_VALIDATION, "'%s' must be an integer, not %s", key,
+                       json_type_name(v));
     long long n = json_integer_value(v);
     if (n < min || n > max) {
         if (range_message)
             return err_set(err, ERR_VALIDATION, "%s", range_message);
-        return err_set(err, ERR_VALIDATION, "'%s' must be between %lld and %lld, not %lld", key, min, max, n);
+        return err_set(err, ERR_VALIDATION, "'%s' must be between %lld and %lld, not %lld", key,
+                       min, max, n);
     }
     *ret = n;
     return 0;
@@ -66,9 +70,10 @@ static int parse_dataset_id(const json_t *obj, struct runner_request *req, struc
     size_t len = strlen(id);
     size_t good = strspn(id, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-");
     if (len == 0 || len > 128 || good != len || id[0] == '.' || id[0] == '-')
-        return err_set(err, ERR_VALIDATION,
-                       "'dataset_id' must be 1 to 128 letters, digits, '_', '-' or '.', beginning with a letter, a digit "
-                       "or '_'");
+        return err_set(
+            err, ERR_VALIDATION,
+            "'dataset_id' must be 1 to 128 letters, digits, '_', '-' or '.', beginning with a letter, a digit "
+            "or '_'");
     req->dataset_id = arena_strdup(&req->arena, id);
     return req->dataset_id ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
 }
@@ -84,11 +89,13 @@ static int parse_policy(const json_t *obj, struct runner_request *req, struct er
     else if (str_eq(name, "open"))
         req->run.policy = POLICY_OPEN;
     else
-        return err_set(err, ERR_VALIDATION, "unknown python_policy '%.64s': use restricted or open", name);
+        return err_set(err, ERR_VALIDATION, "unknown python_policy '%.64s': use restricted or open",
+                       name);
     return 0;
 }
 
-static int parse_limits(const json_t *obj, const struct config *cfg, struct runner_request *req, struct err *err)
+static int parse_limits(const json_t *obj, const struct config *cfg, struct runner_request *req,
+                        struct err *err)
 {
     long long timeout_s, max_rows, max_bytes, memory_mb;
     long long memory_max_mb = MAX_OF(cfg->memory_bytes / MEGABYTE, 64);
@@ -100,7 +107,8 @@ static int parse_limits(const json_t *obj, const struct config *cfg, struct runn
     if (r < 0)
         return r;
     r = get_integer(obj, "max_output_bytes", cfg->max_output_bytes, RUN_OUTPUT_MIN, RUN_OUTPUT_MAX,
-                    "'max_output_bytes' must be greater than 1024 and at most 1000000", &max_bytes, err);
+                    "'max_output_bytes' must be greater than 1024 and at most 1000000", &max_bytes,
+                    err);
     if (r < 0)
         return r;
     /* A request may ask for less memory than the setting, never for more. */
@@ -136,7 +144,10 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
     if (r < 0)
         return r;
 
-    /* The first runner had one entrypoint per language and no query_type: then the code that is there decides. */
+    /*
+     * The first runner had one entrypoint per language and no query_type: then the code that is
+     * there decides.
+     */
     if (!type)
         type = python && !is_blank(python) && (!sql || is_blank(sql)) ? "python" : "sql";
 
@@ -161,10 +172,11 @@ static int parse_code(const json_t *obj, struct runner_request *req, struct err 
 
     size_t len = strlen(code);
     if (len > CODE_MAX_BYTES)
-        return err_set(err, ERR_VALIDATION,
-                       "'%s' is %zu bytes long and the limit is 1 MB (%u bytes): put data into a file of the request "
-                       "instead of into the code",
-                       key, len, CODE_MAX_BYTES);
+        return err_set(
+            err, ERR_VALIDATION,
+            "'%s' is %zu bytes long and the limit is 1 MB (%u bytes): put data into a file of the request "
+            "instead of into the code",
+            key, len, CODE_MAX_BYTES);
     req->run.code = arena_strndup(&req->arena, code, len);
     req->run.code_len = len;
     return req->run.code ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -184,17 +196,19 @@ static bool path_under(const char *path, const char *root)
 }
 
 /* Resolves links, and checks where the file is, that it is a file, and that it can be read. */
-static int resolve_path(const struct config *cfg, unsigned flags, struct runner_request *req, const char *path,
-                        const char **ret, struct err *err)
+static int resolve_path(const struct config *cfg, unsigned flags, struct runner_request *req,
+                        const char *path, const char **ret, struct err *err)
 {
     if (path[0] != '/')
-        return err_set(err, ERR_VALIDATION, "path '%.256s' must be absolute: it must begin with '/'", path);
+        return err_set(err, ERR_VALIDATION,
+                       "path '%.256s' must be absolute: it must begin with '/'", path);
     if (strlen(path) >= PATH_MAX)
         return err_set(err, ERR_VALIDATION, "a path must be shorter than %d bytes", PATH_MAX);
 
     /*
-     * The root as it was written is checked first, so that the answer for a path elsewhere does not depend on whether
-     * something is there; the resolved path is checked again because a link may lead out.
+     * The root as it was written is checked first, so that the answer for a path elsewhere does not
+     * depend on whether something is there; the resolved path is checked again because a link may
+     * lead out.
      */
     auto_free char *root = NULL;
     char below[PATH_MAX];
@@ -202,7 +216,8 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
     if (!(flags & RUNNER_HOST_PATHS)) {
         root = realpath(cfg->data_root, NULL);
         if (!root)
-            return err_errno(err, ERR_VALIDATION, errno, "the data directory '%s' (RIDDLE_DATA_ROOT) cannot be used",
+            return err_errno(err, ERR_VALIDATION, errno,
+                             "the data directory '%s' (RIDDLE_DATA_ROOT) cannot be used",
                              cfg->data_root);
         bool is_named = path_under(path, cfg->data_root) || path_under(path, root);
         /* The root stands for /data, as a volume of a container does. */
@@ -222,9 +237,10 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
     auto_free char *resolved = realpath(real, NULL);
     if (!resolved) {
         if (errno == ENOENT || errno == ENOTDIR)
-            return err_set(err, ERR_VALIDATION, "file '%.256s' does not exist: check the path", path);
-        return err_errno(err, ERR_VALIDATION, errno, "file '%.256s' cannot be reached: check its path and permissions",
-                         path);
+            return err_set(err, ERR_VALIDATION, "file '%.256s' does not exist: check the path",
+                           path);
+        return err_errno(err, ERR_VALIDATION, errno,
+                         "file '%.256s' cannot be reached: check its path and permissions", path);
     }
     if (root && !path_under(resolved, root))
         return err_set(err, ERR_VALIDATION,
@@ -239,13 +255,15 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
     if (S_ISDIR(st.st_mode))
         return err_set(err, ERR_VALIDATION, "'%.256s' is a directory: name a CSV file in it", path);
     if (!S_ISREG(st.st_mode))
-        return err_set(err, ERR_VALIDATION, "'%.256s' is not a regular file: copy its content into a file first", path);
+        return err_set(err, ERR_VALIDATION,
+                       "'%.256s' is not a regular file: copy its content into a file first", path);
     auto_close int fd = open(resolved, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return err_errno(err, ERR_VALIDATION, errno, "file '%.256s' cannot be read: give this user the right to read it",
-                         path);
+        return err_errno(err, ERR_VALIDATION, errno,
+                         "file '%.256s' cannot be read: give this user the right to read it", path);
     if (st.st_size == 0)
-        return err_set(err, ERR_VALIDATION, "file '%.256s' is empty: it needs at least a line of column names", path);
+        return err_set(err, ERR_VALIDATION,
+                       "file '%.256s' is empty: it needs at least a line of column names", path);
 
     *ret = arena_strdup(&req->arena, resolved);
     return *ret ? 0 : err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -254,18 +272,20 @@ static int resolve_path(const struct config *cfg, unsigned flags, struct runner_
 static int check_file_name(const char *name, struct err *err)
 {
     size_t len = strlen(name);
-    bool good = len > 0 && len <= NAME_MAX && !strchr(name, '/') && !str_eq(name, ".") && !str_eq(name, "..");
+    bool good = len > 0 && len <= NAME_MAX && !strchr(name, '/') && !str_eq(name, ".") &&
+                !str_eq(name, "..");
     for (size_t i = 0; good && i < len; i++)
         good = (unsigned char)name[i] >= ' ' && name[i] != 0x7f;
     if (!good)
-        return err_set(err, ERR_VALIDATION,
-                       "file name '%.64s' cannot be used: a name is 1 to %d bytes with no '/' and no control characters",
-                       name, NAME_MAX);
+        return err_set(
+            err, ERR_VALIDATION,
+            "file name '%.64s' cannot be used: a name is 1 to %d bytes with no '/' and no control characters",
+            name, NAME_MAX);
     return 0;
 }
 
-static int parse_file(const struct config *cfg, unsigned flags, const json_t *value, struct runner_request *req,
-                      struct err *err)
+static int parse_file(const struct config *cfg, unsigned flags, const json_t *value,
+                      struct runner_request *req, struct err *err)
 {
     struct sandbox_file *f = &req->files[req->n_files];
     const char *name, *path;
@@ -298,9 +318,10 @@ static int parse_file(const struct config *cfg, unsigned flags, const json_t *va
     /* SQL names have no case, so files that differ only in case collide too. */
     for (size_t i = 0; i < req->n_files; i++)
         if (str_ieq(req->files[i].table, table))
-            return err_set(err, ERR_VALIDATION,
-                           "duplicate table name '%s' (from files '%.64s' and '%.64s'): give one of them another name",
-                           table, req->files[i].name, name);
+            return err_set(
+                err, ERR_VALIDATION,
+                "duplicate table name '%s' (from files '%.64s' and '%.64s'): give one of them another name",
+                table, req->files[i].name, name);
 
     r = resolve_path(cfg, flags, req, path, &f->path, err);
     if (r < 0)
@@ -313,8 +334,8 @@ static int parse_file(const struct config *cfg, unsigned flags, const json_t *va
     return 0;
 }
 
-static int parse_files(const struct config *cfg, unsigned flags, const json_t *obj, struct runner_request *req,
-                       struct err *err)
+static int parse_files(const struct config *cfg, unsigned flags, const json_t *obj,
+                       struct runner_request *req, struct err *err)
 {
     json_t *files;
     int r = json_get_array(obj, "files", &files, err);
@@ -324,7 +345,8 @@ static int parse_files(const struct config *cfg, unsigned flags, const json_t *o
     if (n == 0 && !(flags & RUNNER_FILES_OPTIONAL))
         return err_set(err, ERR_VALIDATION, "At least one file is required");
     if (n > SANDBOX_FILES_MAX)
-        return err_set(err, ERR_VALIDATION, "'files' has %zu entries and the limit is %d", n, SANDBOX_FILES_MAX);
+        return err_set(err, ERR_VALIDATION, "'files' has %zu entries and the limit is %d", n,
+                       SANDBOX_FILES_MAX);
     req->files = arena_alloc(&req->arena, sizeof(*req->files) * MAX_OF(n, (size_t)1));
     if (!req->files)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -342,7 +364,8 @@ int runner_request_from_json(const struct config *cfg, unsigned flags, const jso
                              struct runner_request *ret, struct err *err)
 {
     if (!json_is_object(value))
-        return err_set(err, ERR_INVALID_INPUT, "the request must be a JSON object, not %s", json_type_name(value));
+        return err_set(err, ERR_INVALID_INPUT, "the request must be a JSON object, not %s",
+                       json_type_name(value));
 
     struct runner_request req = { .dataset_id = NULL };
     arena_init(&req.arena, REQUEST_ARENA_MAX);
@@ -373,7 +396,8 @@ int runner_request_parse(const struct config *cfg, unsigned flags, const char *t
     while (start < len && strchr(" \t\r\n", text[start]) && text[start] != '\0')
         start++;
     if (start == len)
-        return err_set(err, ERR_INVALID_INPUT, "no input: write one RunnerRequest (a JSON object) to standard input");
+        return err_set(err, ERR_INVALID_INPUT,
+                       "no input: write one RunnerRequest (a JSON object) to standard input");
 
     auto_json json_t *value = NULL;
     int r = json_parse(text, len, &value, err);
@@ -391,24 +415,31 @@ void runner_request_finish(struct runner_request *req)
 
 /* ---- running ---- */
 
-struct sandbox_spec runner_spec(const struct runner_request *req)
+struct run_spec runner_spec(const struct runner_request *req)
 {
-    return (struct sandbox_spec){
-        .kind = req->run.kind,
+    bool is_python = req->run.kind == RUN_PYTHON;
+    return (struct run_spec){
+        .owner = FOREGROUND_OWNER,
         .dataset_id = req->dataset_id,
+        .query_mode = is_python ? "python" : "sql",
+        .sql = is_python ? NULL : req->run.code,
+        .python = is_python ? req->run.code : NULL,
+        .request = req->run,
+        .limits = req->limits,
         .files = req->files,
         .n_files = req->n_files,
-        .limits = req->limits,
     };
 }
 
-/* Everything between request and result, so that the caller has one place where a failure becomes a response. */
+/*
+ * Everything between request and result, so that the caller has one place where a failure becomes a
+ * response.
+ */
 static json_t *run_request(const struct config *cfg, unsigned flags, const struct buf *text)
 {
     struct err err = ERR_INIT;
     struct runner_request req;
     struct foreground *fg = NULL;
-    struct lease *lease = NULL;
     struct run_result result = { .verdict = VERDICT_OK };
     json_t *response;
 
@@ -416,21 +447,18 @@ static json_t *run_request(const struct config *cfg, unsigned flags, const struc
     if (r < 0)
         return runner_failure(&err);
     struct executor_options once = { .one_shot = true, .kind = req.run.kind, .code = req.run.code };
-    struct sandbox_spec spec = runner_spec(&req);
+    struct run_spec spec = runner_spec(&req);
     if (req.ignored.len > 0)
         log_debug("request.ignored", LOG_STR("fields", buf_cstr(&req.ignored)));
     r = foreground_open(cfg, &once, &fg, &err);
     if (r >= 0)
-        r = foreground_acquire(fg, &spec, NULL, &lease, &err);
-    if (r >= 0)
-        r = foreground_run(fg, lease, &req.run, NULL, NULL, &result, &err);
+        r = foreground_execute(fg, &spec, NULL, NULL, NULL, &result, &err);
     if (r >= 0) {
         response = runner_response(&req, &result);
         run_result_finish(&result);
     } else {
         response = runner_failure(&err);
     }
-    lease_release(lease);
     foreground_close(fg);
     runner_request_finish(&req);
     return response;
@@ -445,7 +473,8 @@ int runner_run_once(const struct config *cfg, unsigned flags, int in_fd, int out
 
     if (fd_read_to_end(in_fd, &in, &err) < 0) {
         if (err.code == ERR_TOO_LARGE)
-            err_set(&err, ERR_VALIDATION, "the request is larger than the limit of %u MB: put data into files",
+            err_set(&err, ERR_VALIDATION,
+                    "the request is larger than the limit of %u MB: put data into files",
                     RUN_BODY_MAX >> 20);
         response = runner_failure(&err);
     } else {

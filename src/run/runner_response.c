@@ -1,7 +1,9 @@
 /*
- * RunnerResponse: what a run_result, or an err that came before one, looks like to whoever sent the request.
+ * RunnerResponse: what a run_result, or an err that came before one, looks like to whoever sent the
+ * request.
  *
- * The members that the first runner had are always there, whatever happened. The words of a verdict are outcome.c's.
+ * The members that the first runner had are always there, whatever happened. The words of a verdict
+ * are outcome.c's.
  */
 
 #include "run/runner.h"
@@ -21,7 +23,9 @@ static json_t *error_object(const char *type, const char *message)
     return error;
 }
 
-/* A borrowed member of the body if it is an array, else an empty one; a new reference either way. */
+/*
+ * A borrowed member of the body if it is an array, else an empty one; a new reference either way.
+ */
 static json_t *array_or_empty(const json_t *body, const char *key)
 {
     json_t *v = json_object_get(body, key);
@@ -33,14 +37,16 @@ static json_t *text_of(const struct buf *b)
     return json_text(buf_cstr(b), b->len);
 }
 
-/* Figures under "images", everything else that was displayed under "displays"; neither when there is none. */
+/*
+ * Figures under "images", everything else that was displayed under "displays"; neither when there
+ * is none.
+ */
 static void set_displays(json_t *response, const json_t *displays)
 {
     json_t *images = json_array(), *others = json_array();
     size_t i;
     json_t *d;
-    json_array_foreach(displays, i, d)
-    {
+    json_array_foreach(displays, i, d) {
         bool image = json_object_get(d, "png") || json_object_get(d, "svg");
         json_array_append(image ? images : others, d);
     }
@@ -63,8 +69,9 @@ static bool has_result(const json_t *body)
 
 static bool is_silent_python(const struct runner_request *req, const struct run_result *result)
 {
-    return req->run.kind == RUN_PYTHON && result->verdict == VERDICT_OK && !has_result(result->body) &&
-           result->out.len == 0 && json_array_size(result->displays) == 0;
+    return req->run.kind == RUN_PYTHON && result->verdict == VERDICT_OK &&
+           !has_result(result->body) && result->out.len == 0 &&
+           json_array_size(result->displays) == 0;
 }
 
 /* ---- responses ---- */
@@ -81,9 +88,10 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
     if (is_silent_python(req, result)) {
         status = "error";
         verdict = verdict_name(VERDICT_ERROR);
-        error = error_object("PYTHON_EXECUTION_ERROR",
-                             "no result produced: set result_df, result_rows or result, or end the code with an "
-                             "expression, or print something");
+        error = error_object(
+            "PYTHON_EXECUTION_ERROR",
+            "no result produced: set result_df, result_rows or result, or end the code with an "
+            "expression, or print something");
     } else if (result->verdict != VERDICT_OK) {
         status = result->verdict == VERDICT_TIMEOUT ? "timeout" : "error";
         error = outcome_error(&of, result);
@@ -91,14 +99,16 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
 
     json_t *rows = error ? json_array() : array_or_empty(body, "rows");
     json_object_set_new(response, "status", json_string(status));
-    json_object_set_new(response, "columns", error ? json_array() : array_or_empty(body, "columns"));
+    json_object_set_new(response, "columns",
+                        error ? json_array() : array_or_empty(body, "columns"));
     json_object_set(response, "rows", rows);
     json_object_set_new(response, "row_count", json_integer((json_int_t)json_array_size(rows)));
     json_object_set_new(response, "exec_time_ms", json_integer(outcome_exec_time_ms(result)));
     json_object_set_new(response, "stdout_trunc", text_of(&result->out));
     json_object_set_new(response, "stderr_trunc", text_of(&result->errout));
     json_object_set_new(response, "error", error ? error : json_null());
-    json_object_set_new(response, "truncated", json_boolean(!error && json_is_true(json_object_get(body, "truncated"))));
+    json_object_set_new(response, "truncated",
+                        json_boolean(!error && json_is_true(json_object_get(body, "truncated"))));
     json_decref(rows);
 
     json_object_set_new(response, "verdict", json_string(verdict));
@@ -112,8 +122,9 @@ json_t *runner_response(const struct runner_request *req, const struct run_resul
     if (rejects && !json_is_null(rejects))
         json_object_set(response, "rejects", rejects);
     json_object_set_new(response, "timings_ms",
-                        json_pack("{s:f, s:f, s:f}", "start", (double)result->start_us / 1e3, "load",
-                                  (double)result->load_us / 1e3, "execute", (double)result->execute_us / 1e3));
+                        json_pack("{s:f, s:f, s:f}", "start", (double)result->start_us / 1e3,
+                                  "load", (double)result->load_us / 1e3, "execute",
+                                  (double)result->execute_us / 1e3));
     return response;
 }
 

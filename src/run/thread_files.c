@@ -76,13 +76,15 @@ static void on_end(struct thread_kernel *k, const struct file_piece *piece, cons
     kernel_leave(k);
 }
 
-static void on_piece(struct lease *lease, const struct file_piece *piece, const struct err *err, void *arg)
+static void on_piece(struct lease *lease, const struct file_piece *piece, const struct err *err,
+                     void *arg)
 {
     (void)lease;
     on_end(arg, piece, NULL, err);
 }
 
-static void on_list(struct lease *lease, struct run_result *result, const struct err *err, void *arg)
+static void on_list(struct lease *lease, struct run_result *result, const struct err *err,
+                    void *arg)
 {
     (void)lease;
     struct err why = ERR_INIT;
@@ -136,8 +138,8 @@ void kernel_pump_files(struct thread_kernel *k)
     }
 }
 
-static int submit(struct thread_kernel *k, const struct kernel_file_op *like, struct kernel_file_op **ret,
-                  struct err *err)
+static int submit(struct thread_kernel *k, const struct kernel_file_op *like,
+                  struct kernel_file_op **ret, struct err *err)
 {
     struct kernel_file_op *op = malloc(sizeof(*op));
     if (!op)
@@ -153,11 +155,13 @@ static int submit(struct thread_kernel *k, const struct kernel_file_op *like, st
     return 0;
 }
 
-int thread_kernel_read_file(struct thread_kernel *k, const char *path, int64_t offset, kernel_file_fn done,
-                            void *arg, struct kernel_file_op **ret, struct err *err)
+int thread_kernel_read_file(struct thread_kernel *k, const char *path, int64_t offset,
+                            kernel_file_fn done, void *arg, struct kernel_file_op **ret,
+                            struct err *err)
 {
-    struct kernel_file_op op = { .kind = OP_READ, .offset = offset, .max_bytes = FILE_PIECE_MAX,
-                                 .done = done, .arg = arg };
+    struct kernel_file_op op = {
+        .kind = OP_READ, .offset = offset, .max_bytes = FILE_PIECE_MAX, .done = done, .arg = arg
+    };
     int r = workspace_path(path, op.path, err);
     return r < 0 ? r : submit(k, &op, ret, err);
 }
@@ -180,8 +184,9 @@ int thread_kernel_write_file(struct thread_kernel *k, const char *path, const vo
                              size_t len, bool append, kernel_file_fn done, void *arg,
                              struct kernel_file_op **ret, struct err *err)
 {
-    struct kernel_file_op op = { .kind = OP_WRITE, .data = data, .len = len, .append = append,
-                                 .done = done, .arg = arg };
+    struct kernel_file_op op = {
+        .kind = OP_WRITE, .data = data, .len = len, .append = append, .done = done, .arg = arg
+    };
     int r = workspace_path(path, op.path, err);
     return r < 0 ? r : submit(k, &op, ret, err);
 }
@@ -264,11 +269,15 @@ static void added(struct adding *a, const struct err *err)
     if (a->fd >= 0)
         close(TAKE_FD(a->fd));
     if (a->epoch == k->epoch) {
-        const char *path = json_string_value(json_object_get(json_array_get(a->todo, a->at), "path"));
-        json_t *entry =
-            err ? json_pack("{s:o}", "note",
-                            json_sprintf("Python, which keeps its variables, cannot have this file: %s", err->message))
-                : json_pack("{s:s}", "where", a->where);
+        const char *path = json_string_value(
+            json_object_get(json_array_get(a->todo, a->at), "path"));
+        json_t *entry = err ?
+                            json_pack(
+                                "{s:o}", "note",
+                                json_sprintf(
+                                    "Python, which keeps its variables, cannot have this file: %s",
+                                    err->message)) :
+                            json_pack("{s:s}", "where", a->where);
         if (!k->added)
             k->added = json_object();
         json_object_set_new(k->added, path, entry);
@@ -284,8 +293,7 @@ static bool is_outdated(const struct thread_kernel *k, const char *where)
     const char *path;
     json_t *entry;
     k->env.spec(k->env.arg, &spec);
-    json_object_foreach(k->added, path, entry)
-    {
+    json_object_foreach(k->added, path, entry) {
         bool has = false;
         for (size_t i = 0; i < spec.n_files; i++)
             has = has || str_eq(spec.files[i].path, path);
@@ -307,7 +315,8 @@ static void on_written(const struct file_piece *piece, const struct err *err, vo
     struct adding *a = arg;
     struct err ignored = ERR_INIT;
     (void)piece;
-    if (err && a->offset > 0 && a->epoch == a->kernel->epoch) { /* half a file is worse than an empty one */
+    /* half a file is worse than an empty one */
+    if (err && a->offset > 0 && a->epoch == a->kernel->epoch) {
         a->err = *err;
         if (thread_kernel_write_file(a->kernel, a->where, "", 0, false, on_emptied, a, NULL,
                                      &ignored) == 0)
@@ -330,7 +339,8 @@ static void read_work(void *arg)
     a->len = 0;
     a->last = false;
     while (a->fd >= 0 && a->len < sizeof(a->data) && !a->last) {
-        ssize_t n = pread(a->fd, a->data + a->len, sizeof(a->data) - a->len, a->offset + (int64_t)a->len);
+        ssize_t n = pread(a->fd, a->data + a->len, sizeof(a->data) - a->len,
+                          a->offset + (int64_t)a->len);
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0)
@@ -351,7 +361,8 @@ static void read_done(void *arg)
         return;
     }
     int r = a->err.code ? -(int)a->err.code : 0;
-    if (a->epoch != a->kernel->epoch || (r == 0 && a->len == 0 && a->offset > 0)) { /* the piece before was its last */
+    /* the piece before was its last */
+    if (a->epoch != a->kernel->epoch || (r == 0 && a->len == 0 && a->offset > 0)) {
         added(a, NULL);
         return;
     }
@@ -401,7 +412,8 @@ static void try_name(struct adding *a)
     if (++a->tried == 1)
         snprintf(a->where, sizeof(a->where), "/workspace/%s", name);
     else
-        snprintf(a->where, sizeof(a->where), "/workspace/%.*s_%u%s", stem, name, a->tried, name + stem);
+        snprintf(a->where, sizeof(a->where), "/workspace/%.*s_%u%s", stem, name, a->tried,
+                 name + stem);
     struct kernel_file_op op = { .kind = OP_READ, .max_bytes = 1, .done = on_probed, .arg = a };
     int r = workspace_path(a->where, op.path, &err);
     if (r == 0)
@@ -435,7 +447,8 @@ void thread_kernel_add_files(struct thread_kernel *k, const struct sandbox_file 
         k->adding = a;
     }
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(a->todo, json_pack("{s:s, s:s}", "path", files[i].path, "name", files[i].name));
+        json_array_append_new(
+            a->todo, json_pack("{s:s, s:s}", "path", files[i].path, "name", files[i].name));
     if (fresh)
         next_file(a);
 }
@@ -466,8 +479,8 @@ void thread_kernel_when_added(struct thread_kernel *k, void (*done)(void *arg), 
     }
 }
 
-bool thread_kernel_added_place(const struct thread_kernel *k, const char *path, char ret[KERNEL_PLACE_SIZE],
-                               const char **ret_note)
+bool thread_kernel_added_place(const struct thread_kernel *k, const char *path,
+                               char ret[KERNEL_PLACE_SIZE], const char **ret_note)
 {
     const json_t *entry = json_object_get(k->added, path);
     const char *where = json_string_value(json_object_get(entry, "where"));

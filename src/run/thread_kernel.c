@@ -15,7 +15,8 @@
 
 /* ---- life ---- */
 
-int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret, struct err *err)
+int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret,
+                         struct err *err)
 {
     struct thread_kernel *k = calloc(1, sizeof(*k));
     char *owner = strdup(env->owner), *id = env->thread_id ? strdup(env->thread_id) : NULL;
@@ -231,8 +232,8 @@ static void on_progress(void *arg, const char *stage, double fraction)
         k->job.events.progress(k->job.events.arg, stage, fraction);
 }
 
-static int acquire(struct thread_kernel *k, enum run_kind kind, lease_ready_fn ready, struct lease **ret,
-                   struct err *err)
+static int acquire(struct thread_kernel *k, enum run_kind kind, lease_ready_fn ready,
+                   struct lease **ret, struct err *err)
 {
     struct sandbox_spec spec;
     struct run_events events = { .progress = on_progress, .arg = k };
@@ -295,11 +296,17 @@ static void fail_start(struct thread_kernel *k, const struct err *why)
 /* What a portable form lacks is told with the next answer. */
 static void tell_not_kept(struct thread_kernel *k, const struct lease *lease)
 {
-    const char *text = lease_not_kept(lease);
+    const char *text = lease_not_kept(lease), *why = lease_no_image(lease);
     k->not_kept[0] = '\0';
-    if (!text)
+    if (!text && !why)
         return;
-    snprintf(k->loss_text, sizeof(k->loss_text), "not all variables could be kept; lost: %s", text);
+    if (why)
+        snprintf(k->loss_text, sizeof(k->loss_text),
+                 "its image cannot be used (%s): variables were read from their pickles%s%s", why,
+                 text ? "; lost: " : ", all of them", text ? text : "");
+    else
+        snprintf(k->loss_text, sizeof(k->loss_text), "not all variables could be kept; lost: %s",
+                 text);
     k->loss = k->loss_text;
 }
 
@@ -371,6 +378,12 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     if (k->state == KERNEL_IMAGING)
         snprintf(k->not_kept, sizeof(k->not_kept), "%s",
                  !err && lease_not_kept(lease) ? lease_not_kept(lease) : "");
+    if (!err && k->state == KERNEL_IMAGING && !copy) {
+        const char *lacks = lease_companion_lacks(lease);
+        k->has_companion = lacks != NULL;
+        snprintf(k->companion_lacks, sizeof(k->companion_lacks), "%s", lacks ? lacks : "");
+        k->is_companion_known = true;
+    }
     kernel_enter(k);
     if (k->state == KERNEL_THAWING && k->stage == JOB_WAITS)
         k->times.wait_us = clock_now_us() - k->since_us;
@@ -386,8 +399,8 @@ static void on_slept(struct lease *lease, const struct err *err, void *arg)
     } else if (!err)
         note_move(k, kernel_state_name(KERNEL_HOT),
                   kernel_state_name(k->state == KERNEL_IMAGING ? KERNEL_COLD : KERNEL_WARM));
-    (void)kernel_step(k, lease_alive(lease) ? event : KERNEL_EV_DIED, "its sandbox ended while it was put aside",
-                      &ignored);
+    (void)kernel_step(k, lease_alive(lease) ? event : KERNEL_EV_DIED,
+                      "its sandbox ended while it was put aside", &ignored);
     kernel_wake(k);
     kernel_leave(k);
 }
@@ -440,7 +453,9 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         k->is_retired = true;
         if (k->stage == JOB_WAITS)
             return 0; /* the job begins in a moment */
-        return lease_park(k->lease) < 0 ? err_set(err, ERR_UNAVAILABLE, "%s", why ? why : "its sandbox broke") : 0;
+        return lease_park(k->lease) < 0 ?
+                   err_set(err, ERR_UNAVAILABLE, "%s", why ? why : "its sandbox broke") :
+                   0;
     case KERNEL_DO_RUN:
         outdate_image(k);
         if (k->job.kind == RUN_PYTHON)
@@ -459,7 +474,7 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
         return k->env.sleep->thaw(k->lease, on_slept, k, err);
     case KERNEL_DO_IMAGE:
         k->since_us = clock_now_us();
-        return k->copy ? k->env.sleep->copy(k->lease, k->copy, on_slept, k, err) :
+        return k->copy  ? k->env.sleep->copy(k->lease, k->copy, on_slept, k, err) :
                k->ports ? k->env.sleep->port(k->lease, k->image, on_slept, k, err) :
                           k->env.sleep->image(k->lease, k->image, on_slept, k, err);
     case KERNEL_DO_SHELVE:
@@ -482,7 +497,8 @@ static int act(struct thread_kernel *k, enum kernel_action action, const char *w
 static unsigned caps(const struct thread_kernel *k)
 {
     const struct kernel_sleep_ops *s = k->env.sleep;
-    return (s && s->freeze && s->thaw ? KERNEL_CAN_FREEZE : 0) | (s && s->image && s->restore ? KERNEL_CAN_IMAGE : 0);
+    return (s && s->freeze && s->thaw ? KERNEL_CAN_FREEZE : 0) |
+           (s && s->image && s->restore ? KERNEL_CAN_IMAGE : 0);
 }
 
 int kernel_step(struct thread_kernel *k, enum kernel_event event, const char *why, struct err *err)
@@ -538,7 +554,8 @@ static void go_on(struct thread_kernel *k)
 
 static bool is_coming(const struct thread_kernel *k)
 {
-    return k->state == KERNEL_STARTING || k->state == KERNEL_THAWING || k->state == KERNEL_RESTORING;
+    return k->state == KERNEL_STARTING || k->state == KERNEL_THAWING ||
+           k->state == KERNEL_RESTORING;
 }
 
 static void tell_ready(struct thread_kernel *k)
@@ -686,8 +703,8 @@ static void on_patience(void *arg)
     kernel_leave(k);
 }
 
-void thread_kernel_when_ready(struct thread_kernel *k, int64_t wait_ms, void (*fn)(void *arg, bool is_hot),
-                              void *arg)
+void thread_kernel_when_ready(struct thread_kernel *k, int64_t wait_ms,
+                              void (*fn)(void *arg, bool is_hot), void *arg)
 {
     struct err ignored = ERR_INIT;
     k->when_ready = fn;
@@ -779,6 +796,15 @@ int thread_kernel_port(struct thread_kernel *k, const char *path, struct err *er
     if (k->is_unportable)
         return err_set(err, ERR_CONFLICT, "%s", k->refusal);
     return begin_image(k, path, false, k->env.sleep && k->env.sleep->port, err);
+}
+
+const char *thread_kernel_not_elsewhere(const struct thread_kernel *k)
+{
+    if (!k->is_companion_known || k->state != KERNEL_COLD || k->not_kept[0])
+        return NULL;
+    return !k->has_companion     ? LEASE_NO_COMPANION :
+           k->companion_lacks[0] ? k->companion_lacks :
+                                   NULL;
 }
 
 const char *thread_kernel_not_kept(const struct thread_kernel *k)

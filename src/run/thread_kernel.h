@@ -29,13 +29,15 @@ struct queries;
 struct kernel_sleep_ops {
     int (*freeze)(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
     int (*thaw)(struct lease *lease, lease_ready_fn done, void *arg, struct err *err);
-    int (*image)(struct lease *lease, const char *path, lease_ready_fn done, void *arg, struct err *err);
+    int (*image)(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
+                 struct err *err);
     /* The same, in the portable form where it can be no image. NULL: there is none. */
     int (*port)(struct lease *lease, const char *path, lease_ready_fn done, void *arg,
                 struct err *err);
     /* As executor_acquire(). */
     int (*restore)(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
-                   const char *path, lease_ready_fn ready, void *arg, struct lease **ret, struct err *err);
+                   const char *path, lease_ready_fn ready, void *arg, struct lease **ret,
+                   struct err *err);
     /* A kernel lives that is as the image: the image is kept in case that the server is killed. */
     void (*retire)(const char *path);
     /* … and code is about to run in it. */
@@ -67,23 +69,27 @@ struct thread_kernel_env {
     const struct kernel_sleep_ops *sleep; /* NULL: kernels are hot or gone */
     const char *owner, *thread_id;        /* copied; the id may be NULL */
     const struct queries *queries;        /* databases that code may ask; NULL: none */
-    /* What a sandbox of this thread sees. Strings and files are borrowed for the time of one call. */
+    /*
+     * What a sandbox of this thread sees. Strings and files are borrowed for the time of one call.
+     */
     void (*spec)(void *arg, struct sandbox_spec *ret);
     /* Something ended. arrived: the kernel has just become hot. */
     void (*changed)(void *arg, bool arrived);
     void *arg;
 };
 
-int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret, struct err *err);
+int thread_kernel_create(const struct thread_kernel_env *env, struct thread_kernel **ret,
+                         struct err *err);
 /* Releases everything; no callback comes after this. NULL is fine. */
 void thread_kernel_destroy(struct thread_kernel *k);
 /* The same, but the kernel can still be looked at and destroyed: before the executor goes. */
 void thread_kernel_close(struct thread_kernel *k);
 
 enum kernel_state thread_kernel_state(const struct thread_kernel *k);
-bool thread_kernel_is_hot(const struct thread_kernel *k); /* awake and alive */
+bool thread_kernel_is_hot(const struct thread_kernel *k);  /* awake and alive */
 bool thread_kernel_is_kept(const struct thread_kernel *k); /* awake or frozen, and alive */
-bool thread_kernel_is_busy(const struct thread_kernel *k); /* a job or a file waits or is under way */
+/* a job or a file waits or is under way */
+bool thread_kernel_is_busy(const struct thread_kernel *k);
 bool thread_kernel_has_variables(const struct thread_kernel *k); /* Python ran in it */
 
 /* ---- code ---- */
@@ -155,7 +161,9 @@ bool thread_kernel_has_loss(const struct thread_kernel *k);
 /* Variables of an earlier kernel are gone, e.g. by a restart of the server. */
 void thread_kernel_note_loss(struct thread_kernel *k, const char *why);
 
-/* Refused by name: CONFLICT unless it is hot (image: or warm), UNAVAILABLE without the capability. */
+/*
+ * Refused by name: CONFLICT unless it is hot (image: or warm), UNAVAILABLE without the capability.
+ */
 int thread_kernel_freeze(struct thread_kernel *k, struct err *err);
 int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *err);
 /*
@@ -166,6 +174,11 @@ int thread_kernel_image(struct thread_kernel *k, const char *path, struct err *e
 int thread_kernel_port(struct thread_kernel *k, const char *path, struct err *err);
 /* Variables that its portable form has not, and why; NULL: it has none, or nothing is missing. */
 const char *thread_kernel_not_kept(const struct thread_kernel *k);
+/*
+ * Of a kernel that is cold: variables that only the same build on this machine can bring back.
+ * NULL: none, or that is not known, because its image was written before this server started.
+ */
+const char *thread_kernel_not_elsewhere(const struct thread_kernel *k);
 /* As thread_kernel_image(), and the kernel goes on. */
 int thread_kernel_save(struct thread_kernel *k, const char *path, struct err *err);
 /*
@@ -201,7 +214,8 @@ struct kernel_file_op;
 typedef void (*kernel_file_fn)(const struct file_piece *piece, const struct err *err, void *arg);
 typedef void (*kernel_list_fn)(const json_t *files, const struct err *err, void *arg);
 int thread_kernel_read_file(struct thread_kernel *k, const char *path, int64_t offset,
-                            kernel_file_fn done, void *arg, struct kernel_file_op **ret, struct err *err);
+                            kernel_file_fn done, void *arg, struct kernel_file_op **ret,
+                            struct err *err);
 int thread_kernel_list_files(struct thread_kernel *k, kernel_list_fn done, void *arg,
                              struct kernel_file_op **ret, struct err *err);
 /* The same with Python's variables: the callback gets {files, variables, globals}. */

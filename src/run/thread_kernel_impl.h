@@ -31,13 +31,15 @@ struct thread_kernel {
     int64_t unsaved_ms; /* when code ran first that is in no image; 0: none did */
     bool variables;     /* Python ran in it */
     const char *loss;   /* why variables went away, until it is told */
-    char loss_text[MAX_OF(ERR_MESSAGE_MAX, LEASE_NOT_KEPT_SIZE) + 64]; /* … when it is not a fixed text */
+    char loss_text[ERR_MESSAGE_MAX + LEASE_NOT_KEPT_SIZE + 100]; /* … when it is not a fixed text */
     char refusal
         [ERR_MESSAGE_MAX]; /* why no image could be written; "": none was tried since code ran */
     bool ports;            /* … when its image is written, in the portable form if need be */
     bool is_unportable;    /* … which could not be either */
-    char not_kept[LEASE_NOT_KEPT_SIZE]; /* variables that are not in that form; "": none */
-    unsigned too_large;    /* so often its image did not fit into a kernel */
+    char not_kept[LEASE_NOT_KEPT_SIZE];     /* variables that are not in that form; "": none */
+    bool is_companion_known, has_companion; /* of its image */
+    char companion_lacks[LEASE_NOT_KEPT_SIZE];
+    unsigned too_large; /* so often its image did not fit into a kernel */
     unsigned epoch;     /* counts kernels: what was asked of one never goes to the next */
 
     struct kernel_job job;
@@ -55,8 +57,8 @@ struct thread_kernel {
     /* thread_files.c */
     struct kernel_file_op *ops, **ops_end; /* the first one is under way when COPYING */
     bool stale;                            /* started before the thread's data changed */
-    json_t *added;       /* path on the host → {where, note?} */
-    struct adding *adding; /* files on their way into it */
+    json_t *added;                         /* path on the host → {where, note?} */
+    struct adding *adding;                 /* files on their way into it */
 
     struct loop_timer *pump; /* deferred: begins what can begin, tells what is to be told */
     bool arrived;            /* … that it became hot */

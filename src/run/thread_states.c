@@ -14,9 +14,14 @@ static const char *const event_names[_KERNEL_EVENT_MAX] = {
 #undef X
 };
 
-#define MOVE(to, act) { .next = KERNEL_##to, .action = KERNEL_DO_##act, .legal = true }
+#define MOVE(to, act)                                                                              \
+    {                                                                                              \
+        .next = KERNEL_##to, .action = KERNEL_DO_##act, .legal = true                              \
+    }
 #define MOVE_IF(can, to, act)                                                                      \
-    { .next = KERNEL_##to, .action = KERNEL_DO_##act, .needs = KERNEL_CAN_##can, .legal = true }
+    {                                                                                              \
+        .next = KERNEL_##to, .action = KERNEL_DO_##act, .needs = KERNEL_CAN_##can, .legal = true   \
+    }
 
 static const struct kernel_move moves[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX] = {
     [KERNEL_NONE] = {

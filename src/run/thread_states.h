@@ -10,60 +10,60 @@
 #include "base/err.h"
 
 #define KERNEL_STATE_LIST(X)                                                                       \
-    X(NONE, "none")           /* nothing ran yet, or nothing is left of it */                      \
-    X(STARTING, "starting")   /* a sandbox was asked for */                                        \
-    X(HOT, "hot")             /* waits for code */                                                 \
-    X(RUNNING, "running")     /* runs code */                                                      \
-    X(COPYING, "copying")     /* lists, reads or writes a file of /workspace */                    \
+    X(NONE, "none")         /* nothing ran yet, or nothing is left of it */                        \
+    X(STARTING, "starting") /* a sandbox was asked for */                                          \
+    X(HOT, "hot")           /* waits for code */                                                   \
+    X(RUNNING, "running")   /* runs code */                                                        \
+    X(COPYING, "copying")   /* lists, reads or writes a file of /workspace */                      \
     X(FREEZING, "freezing")                                                                        \
-    X(WARM, "warm")           /* frozen: keeps its memory, uses no processor */                    \
+    X(WARM, "warm") /* frozen: keeps its memory, uses no processor */                              \
     X(THAWING, "thawing")                                                                          \
     X(IMAGING, "imaging")                                                                          \
-    X(COLD, "cold")           /* a file */                                                         \
+    X(COLD, "cold") /* a file */                                                                   \
     X(RESTORING, "restoring")                                                                      \
-    X(LOST, "lost")           /* gone with its variables, and the user was not told yet */
+    X(LOST, "lost") /* gone with its variables, and the user was not told yet */
 
 #define KERNEL_EVENT_LIST(X)                                                                       \
     X(WANT, "want")     /* somebody needs it */                                                    \
     X(READY, "ready")   /* it started, thawed or was restored */                                   \
     X(FAILED, "failed") /* what was under way could not be done */                                 \
     X(RUN, "run")                                                                                  \
-    X(RAN, "ran")       /* code ended and left the kernel alive */                                 \
+    X(RAN, "ran") /* code ended and left the kernel alive */                                       \
     X(COPY, "copy")                                                                                \
     X(COPIED, "copied")                                                                            \
     X(FREEZE, "freeze")                                                                            \
     X(FROZEN, "frozen")                                                                            \
     X(IMAGE, "image")                                                                              \
     X(IMAGED, "imaged")                                                                            \
-    X(DIED, "died")     /* it ended by itself */                                                   \
-    X(DROP, "drop")     /* it is given up */                                                       \
-    X(TOLD, "told")     /* the user knows of the loss */
+    X(DIED, "died") /* it ended by itself */                                                       \
+    X(DROP, "drop") /* it is given up */                                                           \
+    X(TOLD, "told") /* the user knows of the loss */
 
 enum kernel_state {
 #define X(code, name) KERNEL_##code,
     KERNEL_STATE_LIST(X)
 #undef X
-    _KERNEL_STATE_MAX
+        _KERNEL_STATE_MAX
 };
 
 enum kernel_event {
 #define X(code, name) KERNEL_EV_##code,
     KERNEL_EVENT_LIST(X)
 #undef X
-    _KERNEL_EVENT_MAX
+        _KERNEL_EVENT_MAX
 };
 
 /* What is to be done when the next state is entered. */
 enum kernel_action {
     KERNEL_DO_NOTHING,
-    KERNEL_DO_START,   /* ask for a sandbox */
-    KERNEL_DO_REST,    /* run the code that waits, or make room for others until some comes */
+    KERNEL_DO_START, /* ask for a sandbox */
+    KERNEL_DO_REST,  /* run the code that waits, or make room for others until some comes */
     KERNEL_DO_RUN,
     KERNEL_DO_COPY,
     KERNEL_DO_FREEZE,
     KERNEL_DO_THAW,
     KERNEL_DO_IMAGE,
-    KERNEL_DO_SHELVE,  /* release the sandbox, whose image is safe */
+    KERNEL_DO_SHELVE, /* release the sandbox, whose image is safe */
     KERNEL_DO_RESTORE,
     KERNEL_DO_RELEASE, /* the sandbox, or its image; with them its variables */
 };
@@ -78,7 +78,9 @@ struct kernel_move {
     bool legal;
 };
 
-/* CONFLICT for an event that the state does not take; UNAVAILABLE when the provider cannot do it. */
+/*
+ * CONFLICT for an event that the state does not take; UNAVAILABLE when the provider cannot do it.
+ */
 int kernel_move(enum kernel_state state, enum kernel_event event, unsigned caps,
                 struct kernel_move *ret, struct err *err);
 

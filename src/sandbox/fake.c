@@ -1,6 +1,7 @@
 /*
- * Theory of operation. A fake kernel has an inbox for the bytes that riddle sends and an outbox of what it will say. Both are
- * worked off by a timer with no delay, so every event comes from the loop, in the order in which it was said.
+ * Theory of operation. A fake kernel has an inbox for the bytes that riddle sends and an outbox of
+ * what it will say. Both are worked off by a timer with no delay, so every event comes from the
+ * loop, in the order in which it was said.
  */
 
 #include "sandbox/fake.h"
@@ -32,7 +33,7 @@ struct fake_link {
     struct said *first, **end;
     bool busy, released, spinning, control_paused;
     struct fake_request spun; /* the request under way while it spins; without its body */
-    json_t *names; /* variables */
+    json_t *names;            /* variables */
     link_done_fn settled;
     void *settled_arg;
 };
@@ -89,7 +90,8 @@ static struct fake_link *of(struct kernel_link *l)
 
 static void on_turn(uv_timer_t *h);
 
-static void say(struct fake_link *l, enum said_kind kind, const void *bytes, size_t len, const struct kernel_exit *how)
+static void say(struct fake_link *l, enum said_kind kind, const void *bytes, size_t len,
+                const struct kernel_exit *how)
 {
     struct said *s = calloc(1, sizeof(*s) + len + 1);
     if (!s)
@@ -373,7 +375,8 @@ static void on_spawn(uv_timer_t *h)
     s->done(s->arg, &l->base, NULL);
 }
 
-static int fake_spawn_kernel(struct provider *base, const struct spawn_spec *spec, spawn_fn done, void *arg, struct err *err)
+static int fake_spawn_kernel(struct provider *base, const struct spawn_spec *spec, spawn_fn done,
+                             void *arg, struct err *err)
 {
     struct fake_spawn *s = calloc(1, sizeof(*s));
     (void)spec;
@@ -386,8 +389,8 @@ static int fake_spawn_kernel(struct provider *base, const struct spawn_spec *spe
     return 0;
 }
 
-static int fake_start(struct kernel_link *l, json_t *start, const struct kernel_mount *mounts, size_t n_mounts,
-                      struct err *err)
+static int fake_start(struct kernel_link *l, json_t *start, const struct kernel_mount *mounts,
+                      size_t n_mounts, struct err *err)
 {
     (void)start, (void)mounts, (void)n_mounts;
     int r = step(FAKE_START, err);
@@ -446,8 +449,8 @@ static void fake_health(const struct provider *p, enum run_kind kind, struct ker
     (void)p, (void)kind, (void)ret;
 }
 
-static int fake_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt, struct provider **ret,
-                     struct err *err)
+static int fake_open(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt,
+                     struct provider **ret, struct err *err)
 {
     struct fake *p = calloc(1, sizeof(*p));
     (void)opt;

@@ -5,9 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include "base/fdio.h"
 #include "base/id.h"
@@ -22,9 +24,11 @@ struct file_head {
     struct {
         char base_id[IMAGE_BASE_ID_SIZE];
         char salt[SALT_HEX + 1]; /* "": it is not sealed */
-    } known; /* what the key of the file is derived from besides */
+    } known;                     /* what the key of the file is derived from besides */
     char check[HASH_HEX_SIZE];
-    char unused[IMAGE_FILE_HEAD_BYTES - 8 - IMAGE_BASE_ID_SIZE - SALT_HEX - 1 - HASH_HEX_SIZE];
+    struct image_notes notes;
+    char unused[IMAGE_FILE_HEAD_BYTES - 8 - IMAGE_BASE_ID_SIZE - SALT_HEX - 1 - HASH_HEX_SIZE -
+                sizeof(struct image_notes)];
 };
 
 _Static_assert(sizeof(struct file_head) == IMAGE_FILE_HEAD_BYTES, "pages of images are aligned");
@@ -116,9 +120,52 @@ int image_read_piece(int fd, char *piece, size_t n, size_t *ret_len, struct err 
     return 0;
 }
 
+void image_file_note(const char *path, const struct image_notes *notes)
+{
+    auto_close int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd >= 0)
+        (void)!pwrite(fd, notes, sizeof(*notes), offsetof(struct file_head, notes));
+}
+
+void image_file_noted(const char *path, struct image_notes *ret)
+{
+    struct file_head h;
+    struct err ignored = ERR_INIT;
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    *ret = (struct image_notes){ 0 };
+    if (fd < 0 || read_head(fd, &h, &ignored) < 0)
+        return;
+    str_show(h.notes.not_kept, strnlen(h.notes.not_kept, sizeof(h.notes.not_kept)), ret->not_kept,
+             sizeof(ret->not_kept));
+    str_show(h.notes.not_elsewhere, strnlen(h.notes.not_elsewhere, sizeof(h.notes.not_elsewhere)),
+             ret->not_elsewhere, sizeof(ret->not_elsewhere));
+}
+
 void image_base_path(const char *dir, const char *base_id, char *ret, size_t n)
 {
     snprintf(ret, n, "%s/" BASE_PREFIX "%s", dir, base_id);
+}
+
+bool image_newest_base(const char *path, const char *key, char ret_id[IMAGE_BASE_ID_SIZE])
+{
+    struct timespec newest = { 0 };
+    struct stat st;
+    bool found = false;
+    DIR *dir = opendir(path);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        const char *id = e->d_name + strlen(BASE_PREFIX);
+        if (!str_starts(e->d_name, BASE_PREFIX) || !str_starts(id, key) ||
+            strlen(id) != IMAGE_BASE_ID_SIZE - 1 || fstatat(dirfd(dir), e->d_name, &st, 0) < 0 ||
+            (found && (st.st_mtim.tv_sec < newest.tv_sec || (st.st_mtim.tv_sec == newest.tv_sec &&
+                                                             st.st_mtim.tv_nsec < newest.tv_nsec))))
+            continue;
+        found = true;
+        newest = st.st_mtim;
+        memcpy(ret_id, id, IMAGE_BASE_ID_SIZE);
+    }
+    if (dir)
+        closedir(dir);
+    return found;
 }
 
 /* ---- bases that nobody needs ---- */
@@ -160,8 +207,10 @@ static bool find_used(DIR *dir, struct used_bases *used)
 void image_sweep_bases(const char *path)
 {
     struct used_bases used = { 0 };
+    char newest[IMAGE_BASE_ID_SIZE];
     DIR *dir = opendir(path);
-    if (dir && find_used(dir, &used)) {
+    bool complete = !image_newest_base(path, "", newest) || note_used(&used, newest);
+    if (dir && complete && find_used(dir, &used)) {
         rewinddir(dir);
         for (struct dirent *e; (e = readdir(dir));) {
             bool keep = !str_starts(e->d_name, BASE_PREFIX);

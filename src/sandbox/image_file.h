@@ -31,8 +31,24 @@ int image_file_unlock(int fd, const char *key, char ret_base_id[IMAGE_BASE_ID_SI
 /* As much as there is, less than n only at the end. */
 int image_read_piece(int fd, char *piece, size_t n, size_t *ret_len, struct err *err);
 
+/*
+ * For a status: what the image lacks, and why; "": nothing, or it is not known. Written to the head
+ * of a file that is not sealed, for names of variables are in it. Cut, and never trusted.
+ */
+struct image_notes {
+    char not_kept[1024];      /* by the portable form that it is */
+    char not_elsewhere[1024]; /* by the portable form that follows it */
+};
+void image_file_note(const char *path, const struct image_notes *notes);
+void image_file_noted(const char *path, struct image_notes *ret);
+
 void image_base_path(const char *dir, const char *base_id, char *ret, size_t n);
-/* Removes bases that no image in the directory needs. When no kernel is there that may need one. */
+/* The newest base whose id begins so. False: there is none. */
+bool image_newest_base(const char *dir, const char *key, char ret_id[IMAGE_BASE_ID_SIZE]);
+/*
+ * Removes bases that no image in the directory needs, but for the newest one, which the next zygote
+ * may begin with. When no kernel is there that may need one.
+ */
 void image_sweep_bases(const char *dir);
 
 #endif

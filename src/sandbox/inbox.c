@@ -5,8 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/background.h"
 #include "base/str.h"
 #include "sandbox/workspace.h"
+
+#define TEXT_MMAPPED_MIN (256u << 10) /* as M_MMAP_THRESHOLD of the server */
 
 void inbox_init(struct inbox *in)
 {
@@ -202,11 +205,10 @@ static enum inbox_what take_ready(struct inbox *in, const json_t *body, struct i
     json_int_t version = json_integer_value(json_object_get(body, "version"));
     in->ready = true;
     if (version != WIRE_VERSION) {
-        err_set(
-            &ret->err, ERR_PROTOCOL,
-            "riddle-kernel speaks version %lld of the wire and riddle version %d; "
-            "install or build both together",
-            (long long)version, WIRE_VERSION);
+        err_set(&ret->err, ERR_PROTOCOL,
+                "riddle-kernel speaks version %lld of the wire and riddle version %d; "
+                "install or build both together",
+                (long long)version, WIRE_VERSION);
         return INBOX_FAILED;
     }
     snprintf(ret->text, sizeof(ret->text), "%s",
@@ -267,7 +269,7 @@ static size_t max_nodes(const struct inbox *in, const struct wire_head *h)
 static enum inbox_what take_body(struct inbox *in, const struct wire_head *h, size_t nodes,
                                  json_t *owned, struct inbox_item *ret)
 {
-    auto_json json_t *body = owned;
+    auto_discard json_t *body = owned;
     switch (h->type) {
     case WIRE_READY:
         return take_ready(in, body, ret);
@@ -393,7 +395,7 @@ void inbox_large_free(struct inbox_large *large)
     if (!large)
         return;
     buf_finish(&large->text);
-    json_decref(large->body);
+    json_discard(large->body);
     free(large);
 }
 
@@ -420,7 +422,9 @@ void inbox_parse(struct inbox_large *large)
                    &large->err) == 0 &&
         h->type == WIRE_DISPLAY && large->nodes > INBOX_TREE_NODES_MAX)
         flatten_display(large->body);
-    buf_finish(&large->text);
+    /* Shorter ones are of the loop's heap: this thread had better not hold its lock. */
+    if (large->text.cap > TEXT_MMAPPED_MIN)
+        buf_finish(&large->text);
 }
 
 void inbox_parsed(struct inbox *in, struct inbox_large *large, struct inbox_item *ret)

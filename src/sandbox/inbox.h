@@ -58,7 +58,7 @@ struct inbox_large {
 struct inbox_item {
     enum inbox_what what;
     struct inbox_large *large; /* the receiver's to free, by inbox_parsed() or inbox_large_free() */
-    json_t *body; /* the receiver's to free, or NULL */
+    json_t *body;              /* the receiver's to free, or NULL */
     enum wire_verdict verdict;
     double fraction;
     uint32_t id;
@@ -78,7 +78,7 @@ struct inbox {
     size_t displays, display_bytes, display_nodes;
     bool displays_dropped;
     size_t max_steps_bytes, steps_bytes; /* of a debugged exec */
-    int64_t n_bytes, n_messages; /* in all, of this request */
+    int64_t n_bytes, n_messages;         /* in all, of this request */
 };
 
 void inbox_init(struct inbox *in);

@@ -27,7 +27,7 @@ enum mux_type {
      * is sent back
      */
     MUX_FILE,
-    MUX_DATA, /* both: bytes of that file */
+    MUX_DATA,      /* both: bytes of that file */
     MUX_INTERRUPT, /* to the relay: SIGINT for the kernel */
     /* to the relay: one byte; 0, as at first, leaves in the kernel's pipes what it writes */
     MUX_BUSY,

@@ -2,9 +2,9 @@
 #define RIDDLE_SANDBOX_PARSING_H
 
 /*
- * Long messages of kernels are parsed in the loop's worker pool, in the order in which they came
- * and a few at a time: kernels that send many cannot keep the pool from everybody else. A kernel
- * has one of them under way at most, since nothing else is read from it meanwhile.
+ * Long messages of kernels are parsed by threads of lower priority (loop_background()), in the
+ * order in which they came. A kernel has one of them under way at most, since nothing else is read
+ * from it meanwhile.
  */
 
 #include <uv.h>

@@ -22,7 +22,8 @@ const struct provider_ops *provider_find(const char *name, struct err *err)
     for (size_t i = 0; i < ARRAY_SIZE(providers); i++) {
         if (str_eq(providers[i]->name, name))
             return providers[i];
-        int n = snprintf(known + len, sizeof(known) - len, "%s%s", i ? ", " : "", providers[i]->name);
+        int n = snprintf(known + len, sizeof(known) - len, "%s%s", i ? ", " : "",
+                         providers[i]->name);
         len += n > 0 ? (size_t)n : 0;
     }
     err_set(err, ERR_CONFIG, "SANDBOX_PROVIDER is '%s'; this program has: %s", name, known);

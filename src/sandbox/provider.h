@@ -2,16 +2,18 @@
 #define RIDDLE_SANDBOX_PROVIDER_H
 
 /*
- * For implementers of sandbox providers; users of sandboxes include sandbox.h. docs/adding-a-provider.md walks through the
- * fake one.
+ * For implementers of sandbox providers; users of sandboxes include sandbox.h.
+ * docs/adding-a-provider.md walks through the fake one.
  *
- * A provider starts riddle-kernel somewhere and hands back a link to it: a control stream that carries the wire (wire.h),
- * the kernel's stdout and its stderr. It knows nothing of messages, runs or verdicts. Everything is asynchronous: an op never
- * waits, callbacks come from the event loop and never from within the op that asked for them. All of it runs in the loop's
- * thread; a provider that has to block does so in the loop's worker pool.
+ * A provider starts riddle-kernel somewhere and hands back a link to it: a control stream that
+ * carries the wire (wire.h), the kernel's stdout and its stderr. It knows nothing of messages, runs
+ * or verdicts. Everything is asynchronous: an op never waits, callbacks come from the event loop
+ * and never from within the op that asked for them. All of it runs in the loop's thread; a provider
+ * that has to block does so in the loop's worker pool.
  *
- * Life of a link: spawn → (pooled, silent) → start, once → listen/busy … → exited → release. A provider embeds struct
- * kernel_link as the first member of its own type. A file ends with its struct provider_ops; provider.c lists them.
+ * Life of a link: spawn → (pooled, silent) → start, once → listen/busy … → exited → release. A
+ * provider embeds struct kernel_link as the first member of its own type. A file ends with its
+ * struct provider_ops; provider.c lists them.
  */
 
 #include <stdbool.h>
@@ -25,13 +27,16 @@
 
 /* What a provider can do besides running kernels. An op whose bit is missing may be NULL. */
 enum provider_cap {
-    PROVIDER_INTERRUPT = 1 << 0, /* interrupt() stops a running cell; without it an interrupt message goes over the wire */
-    PROVIDER_USAGE = 1 << 1,     /* usage() knows processor time, memory and the limits that were hit */
-    PROVIDER_LIMIT = 1 << 2,     /* limit() changes the limits of a kernel that waits in the pool */
-    PROVIDER_FREEZE = 1 << 3,    /* freeze() and thaw() */
-    PROVIDER_IMAGE = 1 << 4,     /* image() and restore() */
-    PROVIDER_DISK = 1 << 6, /* what is written to a writable mount is on this host's disk */
-    PROVIDER_SHARED_FILES = 1 << 5, /* kernels write to directories of this host: a mount may be writable */
+    /* interrupt() stops a running cell; without it an interrupt message goes over the wire */
+    PROVIDER_INTERRUPT = 1 << 0,
+    /* usage() knows processor time, memory and the limits that were hit */
+    PROVIDER_USAGE = 1 << 1,
+    PROVIDER_LIMIT = 1 << 2,  /* limit() changes the limits of a kernel that waits in the pool */
+    PROVIDER_FREEZE = 1 << 3, /* freeze() and thaw() */
+    PROVIDER_IMAGE = 1 << 4,  /* image() and restore() */
+    PROVIDER_DISK = 1 << 6,   /* what is written to a writable mount is on this host's disk */
+    /* kernels write to directories of this host: a mount may be writable */
+    PROVIDER_SHARED_FILES = 1 << 5,
 };
 
 struct provider;
@@ -39,24 +44,39 @@ struct kernel_link;
 
 /* How a kernel ended. Unknown figures are -1. */
 struct kernel_exit {
-    int code;   /* exit status, -1 if it was ended by a signal */
-    int signal; /* 0 if it exited */
+    int code;    /* exit status, -1 if it was ended by a signal */
+    int signal;  /* 0 if it exited */
     bool memory; /* the provider ended it because it was over its memory limit */
+};
+
+/* Groups of figures: each costs system calls, so only those that are needed are read. */
+enum usage_figures {
+    USAGE_CPU = 1 << 0,
+    USAGE_PEAK = 1 << 1,
+    USAGE_REFUSALS = 1 << 2, /* oom_kills, pids_refused */
+    USAGE_PIDS = 1 << 3,
 };
 
 struct kernel_usage {
     int64_t cpu_us;            /* so far */
     int64_t peak_memory_bytes; /* so far */
-    int64_t oom_kills;         /* processes of it that were ended for lack of memory; also after its end */
-    int64_t pids_refused;      /* forks and threads refused by the limit of processes */
-    int64_t pids;              /* processes and threads; 0: not known */
+    /* processes of it that were ended for lack of memory; also after its end */
+    int64_t oom_kills;
+    int64_t pids_refused; /* forks and threads refused by the limit of processes */
+    int64_t pids;         /* processes and threads; 0: not known */
 };
 
-/* What a link tells its user. The callee may call any op on the link from within, release() too: no event follows it. */
+/*
+ * What a link tells its user. The callee may call any op on the link from within, release() too: no
+ * event follows it.
+ */
 struct link_events {
     void (*control)(void *arg, const char *bytes, size_t len);
     void (*output)(void *arg, bool is_stderr, const char *bytes, size_t len);
-    /* The last event: nothing follows but release(). What the kernel wrote before its end has been delivered. */
+    /*
+     * The last event: nothing follows but release(). What the kernel wrote before its end has been
+     * delivered.
+     */
     void (*exited)(void *arg, const struct kernel_exit *how);
 };
 
@@ -67,12 +87,16 @@ struct kernel_link {
     bool dead; /* it has exited; set by the provider before exited() */
 };
 
-/* A file or directory that a kernel sees. Named by content: a provider that does not share this host's files sends the bytes. */
+/*
+ * A file or directory that a kernel sees. Named by content: a provider that does not share this
+ * host's files sends the bytes.
+ */
 struct kernel_mount {
     const char *target; /* relative to the kernel's root: "data/orders.csv" */
     const char *sha256; /* of the content, in hexadecimal; NULL for a directory */
-    const char *path;   /* where riddle has it; for riddle and this host's kernels, never shown to anybody */
-    bool writable;      /* needs PROVIDER_SHARED_FILES */
+    /* where riddle has it; for riddle and this host's kernels, never shown to anybody */
+    const char *path;
+    bool writable; /* needs PROVIDER_SHARED_FILES */
 };
 
 struct spawn_spec {
@@ -86,39 +110,55 @@ typedef void (*spawn_fn)(void *arg, struct kernel_link *link, const struct err *
 typedef void (*link_done_fn)(void *arg, const struct err *err);
 
 struct provider_options {
-    bool one_shot;      /* a command that runs once and ends: nothing is prepared that it does not need */
+    /* a command that runs once and ends: nothing is prepared that it does not need */
+    bool one_shot;
     enum run_kind kind; /* … what it will run */
     const char *code;   /* … to know which packages that needs; may be NULL */
 };
 
-/* One line of `riddle doctor`. CAUTION: it works, but something is weaker or slower than it should be. */
+/*
+ * One line of `riddle doctor`. CAUTION: it works, but something is weaker or slower than it should
+ * be.
+ */
 enum probe_level { PROBE_PASS, PROBE_CAUTION, PROBE_FAIL };
-typedef void (*probe_fn)(void *arg, enum probe_level level, const char *name, const char *detail, const char *remedy);
+typedef void (*probe_fn)(void *arg, enum probe_level level, const char *name, const char *detail,
+                         const char *remedy);
 
 struct provider_ops {
     const char *name;
     unsigned caps;
-    /* Checks, blocking, what this provider needs. False: there is no use in trying to make a sandbox. */
+    /*
+     * Checks, blocking, what this provider needs. False: there is no use in trying to make a
+     * sandbox.
+     */
     bool (*probe)(const struct config *cfg, probe_fn say, void *arg);
-    int (*open)(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt, struct provider **ret,
-                struct err *err);
+    int (*open)(uv_loop_t *loop, const struct config *cfg, const struct provider_options *opt,
+                struct provider **ret, struct err *err);
     /* Spawns under way fail soon, and no other comes. NULL: they end in their own time. */
     void (*cancel_spawns)(struct provider *p);
-    /* Every link has been released, every spawn has called back. closed() comes when nothing of the provider is left. */
+    /*
+     * Every link has been released, every spawn has called back. closed() comes when nothing of the
+     * provider is left.
+     */
     void (*close)(struct provider *p, void (*closed)(void *arg), void *arg);
     /* Starts a kernel. Spawns of one kind may be served one after the other. */
-    int (*spawn)(struct provider *p, const struct spawn_spec *spec, spawn_fn done, void *arg, struct err *err);
-    /*
-     * Tells the kernel what it is for: sends `start` (the wire's message; "mounts" is added here) with its files, and begins
-     * to deliver events. An error that comes later ends the kernel: exited() tells.
-     */
-    int (*start)(struct kernel_link *l, json_t *start, const struct kernel_mount *mounts, size_t n_mounts,
+    int (*spawn)(struct provider *p, const struct spawn_spec *spec, spawn_fn done, void *arg,
                  struct err *err);
-    /* Queues bytes of the control stream. UNAVAILABLE when the kernel is gone. The bytes are copied if they must wait. */
+    /*
+     * Tells the kernel what it is for: sends `start` (the wire's message; "mounts" is added here)
+     * with its files, and begins to deliver events. An error that comes later ends the kernel:
+     * exited() tells.
+     */
+    int (*start)(struct kernel_link *l, json_t *start, const struct kernel_mount *mounts,
+                 size_t n_mounts, struct err *err);
+    /*
+     * Queues bytes of the control stream. UNAVAILABLE when the kernel is gone. The bytes are copied
+     * if they must wait.
+     */
     int (*send)(struct kernel_link *l, const void *bytes, size_t len, struct err *err);
     /*
-     * A run is under way, or none is. While none is, nothing is read from the kernel (its pipes fill up) and a provider
-     * without control groups holds it still.
+     * A run is under way, or none is. While none is, nothing is read from the kernel (its pipes
+     * fill up) and a provider without control groups holds it still.
      */
     void (*set_busy)(struct kernel_link *l, bool busy);
     /*
@@ -126,13 +166,18 @@ struct provider_ops {
      * Called from within control() or from the loop; what has come by then is delivered later.
      */
     void (*pause_control)(struct kernel_link *l, bool paused);
-    /* Delivers now what has arrived on stdout and stderr: what a kernel wrote before an answer is shown before it. */
+    /*
+     * Delivers now what has arrived on stdout and stderr: what a kernel wrote before an answer is
+     * shown before it.
+     */
     void (*drain)(struct kernel_link *l);
     int (*limit)(struct kernel_link *l, const struct sandbox_limits *limits, struct err *err);
     void (*interrupt)(struct kernel_link *l);
-    void (*kill)(struct kernel_link *l);    /* with everything it started; exited() follows */
-    void (*release)(struct kernel_link *l); /* kills what is left, without a wait and without an event; NULL is fine */
-    void (*usage)(struct kernel_link *l, struct kernel_usage *ret);
+    void (*kill)(struct kernel_link *l); /* with everything it started; exited() follows */
+    /* kills what is left, without a wait and without an event; NULL is fine */
+    void (*release)(struct kernel_link *l);
+    /* Sets at least these figures, and leaves others as they are. */
+    void (*usage)(struct kernel_link *l, unsigned figures, struct kernel_usage *ret);
     void (*freeze)(struct kernel_link *l, link_done_fn done, void *arg);
     void (*thaw)(struct kernel_link *l, link_done_fn done, void *arg);
     /*
@@ -146,6 +191,8 @@ struct provider_ops {
     void (*prepare_image)(struct kernel_link *l, link_done_fn done, void *arg);
     /* Before start(): the kernel becomes what the file holds. */
     int (*restore)(struct kernel_link *l, const char *path, struct err *err);
+    /* It did not: it is a new kernel that has read the portable form in the file. */
+    void (*was_ported)(struct kernel_link *l);
     /*
      * A look at a kernel that waits, before it is lent: false when it cannot answer, because it was
      * stopped or has just died. Does not wait. May be NULL.

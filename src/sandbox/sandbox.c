@@ -1,15 +1,17 @@
 /*
  * A sandbox: a link to one kernel, and the run under way in it.
  *
- * States of a run: RUNNING until the kernel answers, its time is up, it floods its output or someone interrupts; then
- * INTERRUPTING: an interrupt, again every 100 ms, so that a cell that swallows one gets the next; then, when it has not
- * yielded within the grace, KILLING: the provider kills the kernel with all that it started. What is told is why the stop was
- * begun, whether state was kept, and nothing that the kernel only claims.
+ * States of a run: RUNNING until the kernel answers, its time is up, it floods its output or
+ * someone interrupts; then INTERRUPTING: an interrupt, again every 100 ms, so that a cell that
+ * swallows one gets the next; then, when it has not yielded within the grace, KILLING: the provider
+ * kills the kernel with all that it started. What is told is why the stop was begun, whether state
+ * was kept, and nothing that the kernel only claims.
  */
 
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/background.h"
 #include "base/clock.h"
 #include "base/limits.h"
 #include "base/log.h"
@@ -36,37 +38,38 @@ struct sandbox {
     void (*freed)(void *arg);
     void *freed_arg;
     bool died_early; /* before it was ready */
-    bool broken; /* it broke the protocol and was killed */
-    bool has_image;    /* it is made from one */
-    uv_timer_t *timer; /* of the run's deadlines; outlives the sandbox until the loop has closed it */
+    bool broken;     /* it broke the protocol and was killed */
+    bool has_image;  /* it is made from one */
+    /* of the run's deadlines; outlives the sandbox until the loop has closed it */
+    uv_timer_t *timer;
 
     enum run_state state;
     uint32_t run_id;          /* of the last request */
     enum verdict stop_reason; /* why INTERRUPTING or KILLING began */
     char breach[ERR_MESSAGE_MAX +
-                100];         /* what the kernel did that ended it, in words; "": nothing */
-    int64_t kill_ms;          /* end of the grace */
-    int64_t deadline_ms;      /* of a run that is not paused */
+                100];    /* what the kernel did that ended it, in words; "": nothing */
+    int64_t kill_ms;     /* end of the grace */
+    int64_t deadline_ms; /* of a run that is not paused */
     struct {
         bool is_debugged, is_on, was_too_long;
-        uint32_t ask;        /* the question that waits for a command */
-        int64_t max_ms;      /* of one pause */
-        int64_t until_ms;    /* end of this one */
-        int64_t left_ms;     /* of the run */
+        uint32_t ask;     /* the question that waits for a command */
+        int64_t max_ms;   /* of one pause */
+        int64_t until_ms; /* end of this one */
+        int64_t left_ms;  /* of the run */
         int64_t begun_cpu_us;
     } pause;
     int64_t begun_us;
     struct kernel_usage before; /* figures at the run's begin */
     int64_t max_output_bytes;
-    int64_t output_bytes;     /* seen, kept or not */
+    int64_t output_bytes; /* seen, kept or not */
     struct run_events events;
     sandbox_done_fn done;
     void *done_arg;
     struct run_result result; /* being collected */
     int64_t start_us, load_us;
     json_t *rejects;
-    bool is_exec;             /* only a run tells what loading took and left out */
-    void (*gone)(void *arg);  /* after sandbox_end() */
+    bool is_exec;            /* only a run tells what loading took and left out */
+    void (*gone)(void *arg); /* after sandbox_end() */
     void *gone_arg;
 };
 
@@ -83,18 +86,10 @@ const char *verdict_name(enum verdict v)
     return v < _VERDICT_MAX ? verdict_names[v] : "unknown";
 }
 
-int verdict_from_name(const char *name)
-{
-    for (int i = 0; name && i < _VERDICT_MAX; i++)
-        if (str_eq(verdict_names[i], name))
-            return i;
-    return -1;
-}
-
 void run_result_finish(struct run_result *r)
 {
-    json_decref(r->body);
-    json_decref(r->displays);
+    json_discard(r->body);
+    json_discard(r->displays);
     buf_finish(&r->bytes);
     buf_finish(&r->out);
     buf_finish(&r->errout);
@@ -162,7 +157,8 @@ static void free_sandbox(struct sandbox *sb)
     free(sb);
 }
 
-int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, struct sandbox **ret, struct err *err)
+int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, struct sandbox **ret,
+                 struct err *err)
 {
     struct sandbox *sb = calloc(1, sizeof(*sb));
     uv_timer_t *timer = sb ? calloc(1, sizeof(*timer)) : NULL;
@@ -185,7 +181,9 @@ int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, st
     inbox_init(&sb->inbox);
     link->events = &link_events;
     link->arg = sb;
-    int r = message ? 0 : err_set(err, ERR_VALIDATION, "a table's name or the dataset's id is not valid UTF-8");
+    int r = message ? 0 :
+                      err_set(err, ERR_VALIDATION,
+                              "a table's name or the dataset's id is not valid UTF-8");
     if (r == 0 && start->image)
         r = ops->caps & PROVIDER_IMAGE ?
                 ops->restore(link, start->image, err) :
@@ -274,16 +272,17 @@ static void set_run_deadline(struct sandbox *sb, int64_t ms)
 }
 
 /* What a provider does not know counts as nothing. */
-static struct kernel_usage usage(struct sandbox *sb)
+static struct kernel_usage usage(struct sandbox *sb, unsigned figures)
 {
     struct kernel_usage u = { .peak_memory_bytes = -1 };
     if (sb->ops->caps & PROVIDER_USAGE)
-        sb->ops->usage(sb->link, &u);
+        sb->ops->usage(sb->link, figures, &u);
     return u;
 }
 
-int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,
-                    sandbox_done_fn done, void *arg, struct err *err)
+int sandbox_request(struct sandbox *sb, const struct sandbox_request *req,
+                    const struct run_events *events, sandbox_done_fn done, void *arg,
+                    struct err *err)
 {
     if (sb->state != STATE_IDLE)
         return err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
@@ -318,7 +317,7 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     sb->output_bytes = 0;
     sb->max_output_bytes = req->max_output_bytes;
     sb->events = events ? *events : (struct run_events){ 0 };
-    sb->before = usage(sb);
+    sb->before = usage(sb, USAGE_CPU | USAGE_REFUSALS);
     sb->begun_us = clock_now_us();
     sb->ops->set_busy(sb->link, true);
     struct err why = ERR_INIT;
@@ -340,8 +339,8 @@ int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const
     return 0;
 }
 
-int sandbox_begin(struct sandbox *sb, const struct run_request *req, const struct run_events *events,
-                  sandbox_done_fn done, void *arg, struct err *err)
+int sandbox_begin(struct sandbox *sb, const struct run_request *req,
+                  const struct run_events *events, sandbox_done_fn done, void *arg, struct err *err)
 {
     json_t *code = json_stringn(req->code, req->code_len);
     if (!code)
@@ -409,7 +408,7 @@ static void begin_interrupt(struct sandbox *sb, enum verdict reason)
 
 static int64_t pause_cpu_ms(struct sandbox *sb)
 {
-    return MAX_OF(0, usage(sb).cpu_us - sb->pause.begun_cpu_us) / 1000;
+    return MAX_OF(0, usage(sb, USAGE_CPU).cpu_us - sb->pause.begun_cpu_us) / 1000;
 }
 
 /* The kernel says that it waits: it is not believed about the processor time that it uses. */
@@ -437,7 +436,7 @@ static void begin_pause(struct sandbox *sb, uint32_t ask)
     sb->pause.is_on = true;
     sb->pause.left_ms = MAX_OF(1, sb->deadline_ms - now);
     sb->pause.until_ms = now + sb->pause.max_ms;
-    sb->pause.begun_cpu_us = usage(sb).cpu_us;
+    sb->pause.begun_cpu_us = usage(sb, USAGE_CPU).cpu_us;
     watch_pause(sb);
 }
 
@@ -464,7 +463,7 @@ static void on_deadline(uv_timer_t *h)
          * A process that the machine killed for its memory is often what the others wait for in
          * vain. Code that has as many processes as it may is kept from its end by that limit.
          */
-        struct kernel_usage now = usage(sb);
+        struct kernel_usage now = usage(sb, USAGE_REFUSALS | USAGE_PIDS);
         bool oom = now.oom_kills > sb->before.oom_kills;
         bool bomb = now.pids >= sb->limits.pids;
         begin_interrupt(sb, oom ? VERDICT_MEMORY : bomb ? VERDICT_PROCESSES : VERDICT_TIMEOUT);
@@ -494,7 +493,10 @@ static void end_run(struct sandbox *sb, struct run_result *result, const struct 
         run_result_finish(result);
 }
 
-/* After a broken protocol nothing that the kernel says can be used: it is killed, and the sandbox is dead. */
+/*
+ * After a broken protocol nothing that the kernel says can be used: it is killed, and the sandbox
+ * is dead.
+ */
 static void abandon(struct sandbox *sb, const struct err *err)
 {
     struct err why = *err;
@@ -525,16 +527,17 @@ static void take_output(struct sandbox *sb, bool is_stderr, const char *data, si
 static void set_error(struct sandbox *sb, const char *type, const char *message)
 {
     if (!sb->result.body)
-        sb->result.body = json_pack("{s:[], s:[], s:[], s:i, s:b}", "columns", "types", "rows", "row_count", 0,
-                                    "truncated", 0);
-    json_object_set_new(sb->result.body, "error", json_pack("{s:s, s:s}", "type", type, "message", message));
+        sb->result.body = json_pack("{s:[], s:[], s:[], s:i, s:b}", "columns", "types", "rows",
+                                    "row_count", 0, "truncated", 0);
+    json_object_set_new(sb->result.body, "error",
+                        json_pack("{s:s, s:s}", "type", type, "message", message));
 }
 
 /* sb->result is complete but for what is measured. */
 static void finish(struct sandbox *sb)
 {
     struct run_result *r = &sb->result;
-    struct kernel_usage now = usage(sb);
+    struct kernel_usage now = usage(sb, USAGE_CPU | USAGE_PEAK);
     r->execute_us = clock_now_us() - sb->begun_us;
     if (sb->is_exec) {
         r->start_us = sb->start_us;
@@ -571,10 +574,9 @@ static void take_result(struct sandbox *sb, enum wire_verdict said, json_t *take
     struct run_result *r = &sb->result;
     bool interrupted = said == WIRE_VERDICT_INTERRUPTED;
     r->verdict = verdicts[said];
-    json_decref(r->body);
+    json_discard(r->body);
     r->body = taken_body;
     sb->ops->drain(sb->link);
-    struct kernel_usage now = usage(sb);
     if (interrupted) {
         r->interrupted = true;
         r->verdict = sb->stop_reason == VERDICT_OK ? VERDICT_KILLED : sb->stop_reason;
@@ -582,6 +584,7 @@ static void take_result(struct sandbox *sb, enum wire_verdict said, json_t *take
         set_error(sb, "KILLED", "the run was interrupted; variables of earlier runs are kept");
     } else if (r->verdict == VERDICT_ERROR) {
         /* An exception whose cause is a limit is that limit's verdict. */
+        struct kernel_usage now = usage(sb, USAGE_REFUSALS);
         if (now.oom_kills > sb->before.oom_kills)
             r->verdict = VERDICT_MEMORY;
         else if (now.pids_refused > sb->before.pids_refused)
@@ -746,7 +749,7 @@ static void take_items(struct sandbox *sb, struct inbox_item *item, const char *
         } else if (!answer && sb->state != STATE_IDLE) {
             r = take_item(sb, item, &err);
         }
-        json_decref(item->body);
+        json_discard(item->body);
         if (r < 0 || sb->parsing || sb->inbox.over || (item->what == INBOX_NOTHING && len == 0))
             break;
         inbox_take(&sb->inbox, &bytes, &len, item);
@@ -786,7 +789,7 @@ static void on_parsed(void *arg, struct inbox_large *large)
     inbox_parsed(&sb->inbox, large, &item);
     sb->ops->pause_control(sb->link, false);
     if (sb->gone)
-        json_decref(item.body);
+        json_discard(item.body);
     else
         take_items(sb, &item, behind.data, behind.len);
 }
@@ -814,12 +817,14 @@ static enum verdict judge_death(struct sandbox *sb, const struct kernel_exit *ho
     if (stopped && sb->stop_reason != VERDICT_MEMORY) {
         verdict = sb->stop_reason;
         snprintf(words, sizeof(words), "the run did not yield and its kernel was killed");
-    } else if (stopped || how->memory || usage(sb).oom_kills > sb->before.oom_kills) {
+    } else if (stopped || how->memory ||
+               usage(sb, USAGE_REFUSALS).oom_kills > sb->before.oom_kills) {
         verdict = VERDICT_MEMORY;
         snprintf(words, sizeof(words), "the kernel ran out of memory");
     } else if (how->signal == SIGSYS) {
         verdict = VERDICT_POLICY;
-        snprintf(words, sizeof(words), "the code made a system call that the sandbox does not allow");
+        snprintf(words, sizeof(words),
+                 "the code made a system call that the sandbox does not allow");
     } else if (how->signal == SIGXFSZ) {
         verdict = VERDICT_FILESIZE;
         snprintf(words, sizeof(words), "the code wrote a file past its size limit");
@@ -876,4 +881,6 @@ static void on_exited(void *arg, const struct kernel_exit *how)
     finish(sb);
 }
 
-static const struct link_events link_events = { .control = on_control, .output = on_output, .exited = on_exited };
+static const struct link_events link_events = { .control = on_control,
+                                                .output = on_output,
+                                                .exited = on_exited };

@@ -24,10 +24,17 @@ struct sandbox_start {
     bool agent, debugging;
 };
 
-/* Takes the link over (also on failure), tells the kernel what it is for, and makes a sandbox of it. */
-int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, struct sandbox **ret, struct err *err);
+/*
+ * Takes the link over (also on failure), tells the kernel what it is for, and makes a sandbox of
+ * it.
+ */
+int sandbox_open(struct kernel_link *link, const struct sandbox_start *start, struct sandbox **ret,
+                 struct err *err);
 struct kernel_link *sandbox_link(struct sandbox *sb);
-/* Times spent before the first run, and the lines that ingests left out (an array, taken over); reported with the first result. */
+/*
+ * Times spent before the first run, and the lines that ingests left out (an array, taken over);
+ * reported with the first result.
+ */
 void sandbox_set_load(struct sandbox *sb, int64_t start_us, int64_t load_us, json_t *rejects);
 
 /* A request of any kind. */
@@ -42,8 +49,9 @@ struct sandbox_request {
     size_t max_steps_bytes; /* … 0: it is not debugged */
 };
 
-int sandbox_request(struct sandbox *sb, const struct sandbox_request *req, const struct run_events *events,
-                    sandbox_done_fn done, void *arg, struct err *err);
+int sandbox_request(struct sandbox *sb, const struct sandbox_request *req,
+                    const struct run_events *events, sandbox_done_fn done, void *arg,
+                    struct err *err);
 
 /* True if the kernel ended by itself before it could run anything: another one may do better. */
 bool sandbox_died_early(const struct sandbox *sb);

@@ -1,8 +1,9 @@
 /*
- * Theory of operation. An ingest runs in a sandbox that sees the data file and one writable directory, new-<random>, under
- * RIDDLE_HOME/tables. When its result is there, the kernel is killed; when it is gone, nothing can write to the table any more,
- * and the file moves to its name. What is left of an ingest that failed is removed by a worker thread, because removing
- * gigabytes takes time.
+ * Theory of operation. An ingest runs in a sandbox that sees the data file and one writable
+ * directory, new-<random>, under RIDDLE_HOME/tables. When its result is there, the kernel is
+ * killed; when it is gone, nothing can write to the table any more, and the file moves to its name.
+ * What is left of an ingest that failed is removed by a worker thread, because removing gigabytes
+ * takes time.
  */
 
 #include "sandbox/tables.h"
@@ -33,7 +34,8 @@ static int open_data_file(const struct sandbox_file *file, struct stat *ret_st, 
 {
     int fd = open(file->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
-        return err_errno(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_VALIDATION, errno, "cannot open '%s'", file->name);
+        return err_errno(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_VALIDATION, errno,
+                         "cannot open '%s'", file->name);
     if (fstat(fd, ret_st) < 0 || !S_ISREG(ret_st->st_mode)) {
         close(fd);
         return err_set(err, ERR_VALIDATION, "'%s' is %s, not a file", file->name,
@@ -49,8 +51,8 @@ int tables_check_raw(const struct sandbox_file *file, struct err *err)
     return fd < 0 ? fd : 0;
 }
 
-int tables_hash(const struct sandbox_file *file, void (*progress)(void *arg, int64_t bytes), void *arg,
-                char ret_hex[HASH_HEX_SIZE], struct err *err)
+int tables_hash(const struct sandbox_file *file, void (*progress)(void *arg, int64_t bytes),
+                void *arg, char ret_hex[HASH_HEX_SIZE], struct err *err)
 {
     struct stat st;
     auto_close int fd = open_data_file(file, &st, err);
@@ -123,7 +125,8 @@ static void sweep_leftovers(struct table_cache *c)
         closedir(d);
 }
 
-int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg, bool one_shot, struct err *err)
+int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg, bool one_shot,
+                struct err *err)
 {
     char path[PATH_MAX], sub[PATH_MAX + 32];
     *c = (struct table_cache){ .loop = loop, .cfg = cfg, .one_shot = one_shot };
@@ -141,7 +144,10 @@ int tables_open(struct table_cache *c, uv_loop_t *loop, const struct config *cfg
     return r < 0 ? err_wrap(err, "RIDDLE_HOME") : 0;
 }
 
-/* An empty file says that there was one of so many bytes: a hint, so nothing depends on its being there. */
+/*
+ * An empty file says that there was one of so many bytes: a hint, so nothing depends on its being
+ * there.
+ */
 static void size_path(struct table_cache *c, int64_t size, char *ret, size_t n)
 {
     snprintf(ret, n, "%.3900s/tables/%lld.size", c->home, (long long)size);
@@ -180,7 +186,8 @@ struct ingest {
     char out_dir[4200];
     int out_fd; /* holds the lock of out_dir, by which it is known to be in use */
     int64_t size;
-    bool unsynced;       /* used where it was made, and published when it is on the disk: see tables_settle() */
+    /* used where it was made, and published when it is on the disk: see tables_settle() */
+    bool unsynced;
     char hex[HASH_HEX_SIZE]; /* … under this name */
     json_t *report;
     ingest_done_fn done;
@@ -347,14 +354,16 @@ static void on_gone(void *arg)
     tell(in);
 }
 
-static void on_result(struct sandbox *sb, struct run_result *result, const struct err *err, void *arg)
+static void on_result(struct sandbox *sb, struct run_result *result, const struct err *err,
+                      void *arg)
 {
     struct ingest *in = arg;
     struct err why = ERR_INIT;
     if (err) {
         why = *err;
     } else if (result->verdict != VERDICT_OK) {
-        const char *message = json_string_value(json_object_get(json_object_get(result->body, "error"), "message"));
+        const char *message = json_string_value(
+            json_object_get(json_object_get(result->body, "error"), "message"));
         if (result->verdict == VERDICT_MEMORY)
             message = "reading it needs more memory than RIDDLE_INGEST_MEMORY allows";
         if (result->verdict == VERDICT_KILLED)
@@ -388,8 +397,9 @@ static int64_t timeout_of(int64_t bytes)
     return bytes < 0 ? INGEST_TIMEOUT_MAX_MS : MIN_OF(ms, (int64_t)INGEST_TIMEOUT_MAX_MS);
 }
 
-static int start_ingest(struct ingest *in, struct kernel_link *link, const struct sandbox_file *file,
-                        const struct run_events *events, struct err *err)
+static int start_ingest(struct ingest *in, struct kernel_link *link,
+                        const struct sandbox_file *file, const struct run_events *events,
+                        struct err *err)
 {
     bool small = in->size >= 0 && in->size < SMALL_FILE_BYTES;
     char target[320];
@@ -423,7 +433,8 @@ static int start_ingest(struct ingest *in, struct kernel_link *link, const struc
 }
 
 int ingest_begin(struct table_cache *c, struct kernel_link *link, const struct sandbox_file *file,
-                 const struct run_events *events, ingest_done_fn done, void *arg, struct ingest **ret, struct err *err)
+                 const struct run_events *events, ingest_done_fn done, void *arg,
+                 struct ingest **ret, struct err *err)
 {
     struct ingest *in = calloc(1, sizeof(*in));
     if (!in) {
@@ -476,7 +487,10 @@ static int take_over(struct ingest *in, struct err *err)
     const char *out_dir = in->out_dir;
     char made[4300];
     snprintf(made, sizeof(made), "%s/table.duckdb", out_dir);
-    /* The kernel is gone or dying, and what it left is not trusted: no link is followed, only a plain file is taken. */
+    /*
+     * The kernel is gone or dying, and what it left is not trusted: no link is followed, only a
+     * plain file is taken.
+     */
     auto_close int fd = open(made, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
     if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1)
@@ -498,11 +512,13 @@ static int publish(const char *out_dir, const char *final_path, const char *repo
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     int r = write_report(report_path, text, err);
     /*
-     * Two may ingest the same contents at once. The first one's table stays: it is as good, and a kernel that is about to mount a
-     * file cannot when its name is given to another.
+     * Two may ingest the same contents at once. The first one's table stays: it is as good, and a
+     * kernel that is about to mount a file cannot when its name is given to another.
      */
-    if (r == 0 && renameat2(AT_FDCWD, made, AT_FDCWD, final_path, RENAME_NOREPLACE) < 0 && errno != EEXIST &&
-        (errno != EINVAL || rename(made, final_path) < 0)) /* EINVAL: a file system that only knows rename */
+    if (r == 0 && renameat2(AT_FDCWD, made, AT_FDCWD, final_path, RENAME_NOREPLACE) < 0 &&
+        errno != EEXIST &&
+        (errno != EINVAL ||
+         rename(made, final_path) < 0)) /* EINVAL: a file system that only knows rename */
         r = err_errno(err, ERR_IO, errno, "storing the ingested table");
     return r;
 }

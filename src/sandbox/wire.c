@@ -39,8 +39,8 @@ _Static_assert(2 * SANDBOX_FILES_MAX + 2 <= FD_PASS_MAX, "files of a sandbox");
 
 /* ---- zygote records ---- */
 
-int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds, size_t n_fds,
-                struct err *err)
+int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds,
+                size_t n_fds, struct err *err)
 {
     struct zygote_record rec = {
         .magic = WIRE_MAGIC,
@@ -52,8 +52,8 @@ int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const in
     return fd_send_fds(sock, &rec, sizeof(rec), fds, n_fds, err);
 }
 
-int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
-                struct err *err)
+int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fds,
+                size_t *ret_n_fds, struct err *err)
 {
     struct zygote_record rec;
     size_t n_fds = 0;
@@ -70,10 +70,11 @@ int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fd
     } else {
         memcpy(&rec, raw, sizeof(rec));
         if (rec.magic != WIRE_MAGIC || rec.version != WIRE_VERSION)
-            r = err_set(err, ERR_PROTOCOL,
-                        "riddle and riddle-kernel are of different versions (protocol %u, expected %d); "
-                        "rebuild both with 'make'",
-                        rec.version, WIRE_VERSION);
+            r = err_set(
+                err, ERR_PROTOCOL,
+                "riddle and riddle-kernel are of different versions (protocol %u, expected %d); "
+                "rebuild both with 'make'",
+                rec.version, WIRE_VERSION);
         else if (rec.op < ZYGOTE_HELLO || rec.op >= _ZYGOTE_OP_MAX)
             r = err_set(err, ERR_PROTOCOL, "unknown zygote record %u", rec.op);
     }

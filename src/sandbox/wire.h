@@ -4,8 +4,8 @@
 /*
  * The two protocols between riddle and riddle-kernel. docs/wire.md describes both.
  *
- * Zygote socket (SOCK_SEQPACKET): fixed records, so that the zygote allocates nothing and touches no page that its kernels
- * share.
+ * Zygote socket (SOCK_SEQPACKET): fixed records, so that the zygote allocates nothing and touches
+ * no page that its kernels share.
  *
  * Control stream of a kernel: messages in both directions. A message is a head of 12 bytes and a
  * body, a JSON object or (of `bytes`) anything. The head names the message, so that what is not
@@ -29,7 +29,10 @@
 #define WIRE_VERSION 3
 #define WIRE_MAGIC 0x6c644452u /* "RDdl" */
 
-/* How a kernel says that a request ended. riddle decides the verdict of a run from this and from what it saw itself. */
+/*
+ * How a kernel says that a request ended. riddle decides the verdict of a run from this and from
+ * what it saw itself.
+ */
 #define WIRE_VERDICT_LIST(X)                                                                       \
     X(OK, "ok")                                                                                    \
     X(ERROR, "error")                                                                              \
@@ -43,7 +46,7 @@ enum wire_verdict {
 #define X(code, name) WIRE_VERDICT_##code,
     WIRE_VERDICT_LIST(X)
 #undef X
-    _WIRE_VERDICT_MAX
+        _WIRE_VERDICT_MAX
 };
 
 const char *wire_verdict_name(enum wire_verdict v);
@@ -268,18 +271,29 @@ int wire_describe(struct buf *out, struct err *err);
 /* ---- zygote records ---- */
 
 enum zygote_op {
-    ZYGOTE_HELLO = 1, /* zygote → riddle, once it is ready: value = pid, status = threads (must be 1) */
-    ZYGOTE_MAP,       /* zygote → riddle, root only: "write my uid_map and gid_map", answered by ZYGOTE_MAPPED */
-    ZYGOTE_MAPPED,    /* riddle → zygote */
-    ZYGOTE_SPAWN,     /* riddle → zygote with 3 fds (control, stdout, stderr); value = user id in
+    ZYGOTE_HELLO = 1, /* zygote → riddle, once it is ready: value = pid, status = zygote_made */
+    /* zygote → riddle, root only: "write my uid_map and gid_map", answered by ZYGOTE_MAPPED */
+    ZYGOTE_MAP,
+    ZYGOTE_MAPPED, /* riddle → zygote */
+    ZYGOTE_SPAWN,  /* riddle → zygote with 3 fds (control, stdout, stderr); value = user id in
                          the zygote's namespace, status = 1: for the pool */
-    ZYGOTE_SPAWNED,   /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
-    ZYGOTE_BASE,      /* riddle → zygote with 1 fd: "write your memory to this file" */
-    ZYGOTE_BASED,     /* zygote → riddle: status = 0 if it is written */
+    /* zygote → riddle: value = pid, 1 fd (pidfd); status = errno if it failed, then no fd */
+    ZYGOTE_SPAWNED,
+    ZYGOTE_BASE,  /* riddle → zygote with 1 fd: "write your memory to this file" */
+    ZYGOTE_BASED, /* zygote → riddle: status = 0 if it is written */
     _ZYGOTE_OP_MAX
 };
 
-#define ZYGOTE_EXIT_ISOLATION 3 /* exit status of a zygote that cannot build its jail on this machine */
+/* How a zygote came to be. */
+enum zygote_made {
+    /* everything was loaded anew: it had no base, or one of other libraries */
+    ZYGOTE_LOADED,
+    ZYGOTE_FROM_BASE,    /* it is what its base was written from */
+    ZYGOTE_BASE_DAMAGED, /* loaded anew, because the base is not what was written */
+};
+
+#define ZYGOTE_EXIT_ISOLATION                                                                      \
+    3 /* exit status of a zygote that cannot build its jail on this machine */
 
 struct zygote_record {
     uint32_t magic;
@@ -290,10 +304,12 @@ struct zygote_record {
     int64_t value;
 };
 
-int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds, size_t n_fds,
-                struct err *err);
-/* PROTOCOL on a record of the wrong size, magic, version or op; UNAVAILABLE when the peer is gone. */
-int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fds, size_t *ret_n_fds,
-                struct err *err);
+int zygote_send(int sock, enum zygote_op op, int64_t value, int status, const int *fds,
+                size_t n_fds, struct err *err);
+/*
+ * PROTOCOL on a record of the wrong size, magic, version or op; UNAVAILABLE when the peer is gone.
+ */
+int zygote_recv(int sock, struct zygote_record *ret, int *ret_fds, size_t max_fds,
+                size_t *ret_n_fds, struct err *err);
 
 #endif

@@ -20,9 +20,8 @@
 
 static const struct wire_field join_fields[] = {
     { "groups", WIRE_INT, .max = MOUNTS_MAX,
-      .doc =
-          "descriptors that come along: files of control groups (version 1) "
-      "that the kernel enters by writing `0` to each" },
+      .doc = "descriptors that come along: files of control groups (version 1) "
+             "that the kernel enters by writing `0` to each" },
 };
 
 static const struct wire_field start_fields[] = {
@@ -177,6 +176,10 @@ static const struct wire_field listed_fields[] = {
     { "globals", WIRE_STRS, .optional = true, .max = 1000 },
     { "not_kept", WIRE_STR, .optional = true, .max = 6400,
       .doc = "variables that the portable form of the kernel lacks, and why; once" },
+    { "ported", WIRE_BOOL, .optional = true,
+      .doc = "the kernel was made from a portable form; once" },
+    { "no_image", WIRE_STR, .optional = true, .max = 6400,
+      .doc = "why the kernel could not become its image, and has the portable form of it; once" },
 };
 
 static const struct wire_field piece_fields[] = {
@@ -203,11 +206,14 @@ static const struct wire_field imaged_fields[] = {
     { "bytes", WIRE_INT, .optional = true, .max = INT64_MAX, .doc = "that were written" },
     { "not_kept", WIRE_STR, .optional = true, .max = 6400,
       .doc = "of a portable form: variables that are not in it, and why" },
+    { "companion_lacks", WIRE_STR, .optional = true, .max = 6400,
+      .doc = "the same of what follows the image; absent: nothing follows it" },
 };
 
 static const struct wire_field image_fields[] = {
-    { "portable", WIRE_BOOL, .optional = true,
-      .doc = "write files and pickled variables instead" },
+    { "portable", WIRE_BOOL, .optional = true, .doc = "write files and pickled variables instead" },
+    { "companion", WIRE_BOOL, .optional = true,
+      .doc = "write pickled variables behind the image, for kernels that cannot become it" },
 };
 
 static const struct wire_field display_fields[] = {
@@ -257,8 +263,9 @@ static const struct wire_message table[_WIRE_TYPE_MAX] = {
                            "if there are any, then `piece`." },
     [WIRE_WRITE] = { "write", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_WRITTEN, 16384, 16,
                      FIELDS(write_fields), .doc = "Write or append the `bytes` before it." },
-    [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 32, 4,
-                     FIELDS(image_fields), .doc = "Write an image of the kernel to the pipe that comes along, as a "
+    [WIRE_IMAGE] = { "image", WIRE_TO_KERNEL, WIRE_IDLE, WIRE_REQUEST, WIRE_IMAGED, 64, 8,
+                     FIELDS(image_fields),
+                     .doc = "Write an image of the kernel to the pipe that comes along, as a "
                             "difference to the base that may come along behind it. "
                             "The kernel goes on as it was." },
     [WIRE_INTERRUPT] = { "interrupt", WIRE_TO_KERNEL, WIRE_IDLE | RUNNING, WIRE_EVENT,

@@ -7,7 +7,8 @@
 
 bool workspace_name_ok(const char *name, size_t len)
 {
-    if (len == 0 || len > WORKSPACE_NAME_MAX || (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))))
+    if (len == 0 || len > WORKSPACE_NAME_MAX ||
+        (name[0] == '.' && (len == 1 || (len == 2 && name[1] == '.'))))
         return false;
     /* Names end up in headers and on terminals. */
     for (size_t i = 0; i < len; i++)
@@ -41,11 +42,12 @@ int workspace_path(const char *path, char ret[WORKSPACE_PATH_MAX + 1], struct er
         at += 2;
     size_t len = strlen(at);
     if (!workspace_path_ok(at, len))
-        return err_set(err, ERR_VALIDATION,
-                       "'%s' is no path of a file in /workspace: give names of at most %d bytes with '/' between them, at most %d "
-                       "of them and %d bytes in all, without '..'",
-                       str_show(path, strlen(path), shown, sizeof(shown)), WORKSPACE_NAME_MAX, WORKSPACE_DEPTH_MAX,
-                       WORKSPACE_PATH_MAX);
+        return err_set(
+            err, ERR_VALIDATION,
+            "'%s' is no path of a file in /workspace: give names of at most %d bytes with '/' between them, at most %d "
+            "of them and %d bytes in all, without '..'",
+            str_show(path, strlen(path), shown, sizeof(shown)), WORKSPACE_NAME_MAX,
+            WORKSPACE_DEPTH_MAX, WORKSPACE_PATH_MAX);
     memcpy(ret, at, len + 1);
     return 0;
 }

@@ -1,13 +1,15 @@
 /*
  * The threads of the store.
  *
- * Theory of operation. A call copies what it was given into a request and puts that into a queue. One thread takes writes: all
- * that are queued at that moment become one transaction, so that those which arrive while a transaction is being synced
- * share the next sync. STORE_READERS threads take reads. A finished request goes into a third queue, from which the loop's
- * thread calls back; one that somebody waits for (*_wait) is signalled instead.
+ * Theory of operation. A call copies what it was given into a request and puts that into a queue.
+ * One thread takes writes: all that are queued at that moment become one transaction, so that those
+ * which arrive while a transaction is being synced share the next sync. STORE_READERS threads take
+ * reads. A finished request goes into a third queue, from which the loop's thread calls back; one
+ * that somebody waits for (*_wait) is signalled instead.
  *
- * When a transaction fails as a whole its writes are tried again one by one, so that one that does not fit on the disk does not
- * take the others with it; not so when the store is locked, for that was waited for already.
+ * When a transaction fails as a whole its writes are tried again one by one, so that one that does
+ * not fit on the disk does not take the others with it; not so when the store is locked, for that
+ * was waited for already.
  */
 
 #include "store/dispatch.h"
@@ -172,8 +174,9 @@ static bool apply(struct store *s, struct request *r)
 }
 
 /*
- * One transaction of these requests. On failure nothing of them was written. *ret_refused is then the index of a request of
- * which an early part had been accepted and a later one was not, and n otherwise.
+ * One transaction of these requests. On failure nothing of them was written. *ret_refused is then
+ * the index of a request of which an early part had been accepted and a later one was not, and n
+ * otherwise.
  */
 static int transact(struct store *s, struct request **batch, size_t n, size_t *ret_refused,
                     struct err *err)
@@ -228,7 +231,8 @@ static void write_batch(struct store *s, struct request **batch, size_t n)
     /* A batch that was refused half-way has its answer; the others are written without it. */
     while (result < 0 && refused < n_valid) {
         n_valid--;
-        memmove(&valid[refused], &valid[refused + 1], (n_valid - refused) * sizeof(struct request *));
+        memmove(&valid[refused], &valid[refused + 1],
+                (n_valid - refused) * sizeof(struct request *));
         result = n_valid > 0 ? transact(s, valid, n_valid, &refused, &err) : 0;
     }
     if (result < 0) {

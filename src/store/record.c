@@ -1,7 +1,7 @@
 /*
- * Records as data: one table per kind of record says what its members are called, how long they may be and how they are treated.
- * Checking, copying, JSON and the SQL of every backend follow these tables, so that a new member is one line here and one
- * column in a migration.
+ * Records as data: one table per kind of record says what its members are called, how long they may
+ * be and how they are treated. Checking, copying, JSON and the SQL of every backend follow these
+ * tables, so that a new member is one line here and one column in a migration.
  */
 
 #include "store/store_impl.h"
@@ -312,7 +312,9 @@ static bool parse_time(const char *s, int64_t *ret_ms)
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     time_t t = timegm(&tm);
-    /* timegm() carries 31 February over into March: a day that does not exist is refused instead. */
+    /*
+     * timegm() carries 31 February over into March: a day that does not exist is refused instead.
+     */
     if (tm.tm_mday != as_written.tm_mday || tm.tm_mon != as_written.tm_mon - 1)
         return false;
     *ret_ms = ((int64_t)t - (int64_t)zone * 60) * 1000 + ms;

@@ -1,8 +1,9 @@
 /*
- * The default store: one SQLite file. Write-ahead log, so that readers never wait for the writer, and synchronous=FULL, so that
- * a commit returns when it is on the disk. One connection writes and STORE_READERS others read; each is used by one
- * thread, so SQLite's own locks are off. Every statement is prepared once per connection and found again by what it
- * does; its text is made from the tables of record.c.
+ * The default store: one SQLite file. Write-ahead log, so that readers never wait for the writer,
+ * and synchronous=FULL, so that a commit returns when it is on the disk. One connection writes and
+ * STORE_READERS others read; each is used by one thread, so SQLite's own locks are off. Every
+ * statement is prepared once per connection and found again by what it does; its text is made from
+ * the tables of record.c.
  */
 
 #include "store/sqlite_impl.h"
@@ -32,6 +33,7 @@ enum verb {
     VERB_REMOVE,
     VERB_ABANDON,
     VERB_EXPIRE,
+    VERB_DROP_FIGURES,
     VERB_TRIM,
     VERB_GET,
     VERB_LIST,
@@ -41,8 +43,10 @@ enum verb {
 /* What a statement does: verb, kind of record, and a bit for each filter of a list. */
 #define KEY(verb, type, bits) ((uint32_t)(verb) | (uint32_t)(type) << 8 | (uint32_t)(bits) << 16)
 #define BIT_OWNER (1u << 0) /* as query_filters has it */
+#define BIT_DATASET (1u << 1)
 #define BIT_LIKE (1u << QUERY_LIKE)
 #define BIT_AFTER (1u << QUERY_FILTERS)
+#define BIT_NAMED (1u << (QUERY_FILTERS + 1)) /* the data set's id is not empty */
 
 struct statement {
     uint32_t key;
@@ -135,6 +139,8 @@ static int sql_list(struct buf *b, enum record_type type, unsigned bits, struct 
                        f->op, str_eq(f->op, "LIKE") ? " ESCAPE '\\'" : "");
         separator = "AND";
     }
+    if (r == 0 && type == RECORD_CAPSULE && bits & BIT_NAMED) /* as the index of them says */
+        r = buf_append_str(b, "AND dataset_id <> '' ", err);
     if (r < 0)
         return r;
     if (type == RECORD_MESSAGE)
@@ -173,18 +179,17 @@ static int sql_text(struct buf *b, enum verb verb, enum record_type type, unsign
                               err);
     case VERB_EXPIRE:
         return buf_printf(b, err,
-                          "DELETE FROM run_capsules WHERE run_id IN (SELECT run_id FROM run_sizes "
-                          "WHERE created_at < ? ORDER BY created_at LIMIT %d)",
+                          "DELETE FROM run_capsules WHERE run_id IN ("
+                          "WITH RECURSIVE owners (owner) AS (SELECT min(owner) FROM run_sizes "
+                          "UNION ALL SELECT (SELECT min(owner) FROM run_sizes "
+                          "WHERE owner > owners.owner) FROM owners WHERE owner IS NOT NULL) "
+                          "SELECT run_id FROM owners CROSS JOIN run_sizes USING (owner) "
+                          "WHERE created_at < ? LIMIT %d)",
                           STORE_TRIM_MAX);
-    case VERB_TRIM: /* of each owner the newest that fit are kept */
-        return buf_printf(
-            b, err,
-            "DELETE FROM run_capsules WHERE run_id IN (SELECT run_id FROM ("
-            "SELECT run_id, sum(bytes) OVER (PARTITION BY owner ORDER BY created_at DESC, "
-            "run_id DESC) AS upto FROM run_sizes WHERE owner IN "
-            "(SELECT owner FROM run_sizes GROUP BY owner HAVING sum(bytes) > ?1)) "
-            "WHERE upto > ?1 LIMIT %d)",
-            STORE_TRIM_MAX);
+    case VERB_DROP_FIGURES:
+        return buf_append_str(b, sqlite_drop_figures, err);
+    case VERB_TRIM:
+        return buf_append_str(b, sqlite_trim_runs, err);
     case VERB_GET:
         r = buf_append_str(b, "SELECT ", err);
         if (r == 0)
@@ -203,7 +208,10 @@ static int sql_text(struct buf *b, enum verb verb, enum record_type type, unsign
 
 /* ---- connections ---- */
 
-/* The prepared statement of this key; the least recently used one makes room. Not to be finalized by the caller. */
+/*
+ * The prepared statement of this key; the least recently used one makes room. Not to be finalized
+ * by the caller.
+ */
 static int prepare(struct connection *c, enum verb verb, enum record_type type, unsigned bits,
                    sqlite3_stmt **ret, struct err *err)
 {
@@ -249,7 +257,10 @@ static int finish(struct connection *c, sqlite3_stmt *stmt, const char *doing, i
     return r;
 }
 
-/* Binding fails only for want of memory or a wrong index; the step that follows would then store NULL. */
+/*
+ * Binding fails only for want of memory or a wrong index; the step that follows would then store
+ * NULL.
+ */
 static int bind_text(struct connection *c, sqlite3_stmt *stmt, int at, const char *text,
                      struct err *err)
 {
@@ -318,8 +329,9 @@ static int set_wal(struct connection *c, struct err *err)
 /* ---- opening ---- */
 
 /*
- * Only a file that is not there is made here, private to this user: opening and closing an existing one would drop the locks
- * that this process may have on it. Its name is synced; SQLite does that for its log only.
+ * Only a file that is not there is made here, private to this user: opening and closing an existing
+ * one would drop the locks that this process may have on it. Its name is synced; SQLite does that
+ * for its log only.
  */
 static int create_file(const char *path, struct err *err)
 {
@@ -438,12 +450,11 @@ static int backend_check(struct store_backend *b, struct err *err)
     struct stat st;
     if (stat(b->path, &st) == 0 && st.st_dev == b->device && st.st_ino == b->inode)
         return 0;
-    return err_set(
-        err, ERR_IO,
-        "writing: the store '%s' was deleted or replaced while the server runs, "
-        "so nothing more is written to it; "
-        "stop the server, then put it back or run 'riddle restore' with a backup",
-        b->path);
+    return err_set(err, ERR_IO,
+                   "writing: the store '%s' was deleted or replaced while the server runs, "
+                   "so nothing more is written to it; "
+                   "stop the server, then put it back or run 'riddle restore' with a backup",
+                   b->path);
 }
 
 /*
@@ -549,12 +560,22 @@ static int backend_abandon(struct store_backend *b, const char *error_json, int6
     return r < 0 ? r : finish(&b->writer, stmt, "writing", ret_n, err);
 }
 
+static int trim_by(struct connection *c, int verb, int64_t max_bytes, int64_t *ret_n,
+                   struct err *err)
+{
+    sqlite3_stmt *stmt;
+    int r = prepare(c, verb, 0, 0, &stmt, err);
+    if (r == 0)
+        r = bind_int(c, stmt, 1, max_bytes, err);
+    return r < 0 ? r : finish(c, stmt, "removing", ret_n, err);
+}
+
 static int backend_trim(struct store_backend *b, int64_t max_bytes, const char *before,
                         int64_t *ret_n, struct err *err)
 {
     struct connection *c = &b->writer;
     sqlite3_stmt *stmt;
-    int64_t expired = 0, trimmed = 0;
+    int64_t expired = 0, dropped = 0, trimmed = 0;
     int r = 0;
     if (before) {
         r = prepare(c, VERB_EXPIRE, 0, 0, &stmt, err);
@@ -564,13 +585,12 @@ static int backend_trim(struct store_backend *b, int64_t max_bytes, const char *
             r = finish(c, stmt, "removing", &expired, err);
     }
     if (r == 0 && max_bytes > 0) {
-        r = prepare(c, VERB_TRIM, 0, 0, &stmt, err);
-        if (r == 0)
-            r = bind_int(c, stmt, 1, max_bytes, err);
-        if (r == 0)
-            r = finish(c, stmt, "removing", &trimmed, err);
+        r = trim_by(c, VERB_DROP_FIGURES, max_bytes, &dropped, err);
+        /* What does not fit without them goes as a whole. */
+        if (r == 0 && dropped < STORE_TRIM_MAX)
+            r = trim_by(c, VERB_TRIM, max_bytes, &trimmed, err);
     }
-    *ret_n = expired + trimmed;
+    *ret_n = expired + dropped + trimmed;
     return r;
 }
 
@@ -706,6 +726,8 @@ static int backend_list(struct store_backend *b, size_t slot, enum record_type t
     for (size_t i = 0; i < QUERY_FILTERS; i++)
         if (query_filter_value(q, &query_filters[i]))
             bits |= 1u << i;
+    if (bits & BIT_DATASET && q->dataset_id[0])
+        bits |= BIT_NAMED;
     ret->items = arena_alloc(&ret->arena, max * info->size);
     if (!ret->items)
         return err_set(err, ERR_NO_MEMORY, "listing %ss: out of memory", info->noun);
@@ -725,7 +747,10 @@ static int backend_list(struct store_backend *b, size_t slot, enum record_type t
                          (char *)ret->items + ret->n++ * info->size, &bytes, err);
     }
     read_end(stmt);
-    /* One more than was asked for was read, or more text than fits: it shows that there is more, and is left for later. */
+    /*
+     * One more than was asked for was read, or more text than fits: it shows that there is more,
+     * and is left for later.
+     */
     *ret_more = !ended && ret->n > 1;
     if (*ret_more)
         ret->n--;

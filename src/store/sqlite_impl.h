@@ -11,6 +11,8 @@
 
 /* Step i takes a database from user_version i to i + 1. Steps are only ever added. */
 extern const char *const sqlite_migrations[];
+/* For store_trim_runs(); ?1 is the quota. */
+extern const char sqlite_trim_runs[], sqlite_drop_figures[];
 extern const int sqlite_schema_version; /* how many there are */
 
 /* CONFIG for a database of another program or of a newer Riddle. Changes nothing. */

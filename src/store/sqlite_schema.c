@@ -1,7 +1,7 @@
 /*
- * The schema of the SQLite store and its way forward. PRAGMA user_version counts the steps that were taken. Each step and the
- * new count are one transaction, and the count is read again inside it: two programs that start at once do not take a
- * step twice.
+ * The schema of the SQLite store and its way forward. PRAGMA user_version counts the steps that
+ * were taken. Each step and the new count are one transaction, and the count is read again inside
+ * it: two programs that start at once do not take a step twice.
  */
 
 #include "store/sqlite_impl.h"
@@ -17,13 +17,16 @@
 #define STR(x) STR_OF(x)
 #define VERIFIED_MAX STR(STORE_VERIFIED_MAX)
 
-/* JSON is checked here as well, because it goes into responses as it is. The constraint's name comes in the error. */
+/*
+ * JSON is checked here as well, because it goes into responses as it is. The constraint's name
+ * comes in the error.
+ */
 #define JSON_COLUMN(name)                                                                          \
     " " name " TEXT CONSTRAINT " name " CHECK (" name " IS NULL OR json_valid(" name "))"
 
 /*
- * The heavy columns come last: SQLite reads a row from its beginning, so a list never follows the chain of pages that a
- * large result lies in.
+ * The heavy columns come last: SQLite reads a row from its beginning, so a list never follows the
+ * chain of pages that a large result lies in.
  */
 static const char step_runs_and_threads[] =
     "CREATE TABLE run_capsules ("
@@ -43,7 +46,10 @@ static const char step_runs_and_threads[] =
                      " compiled_sql TEXT,"
                      " python_code TEXT," JSON_COLUMN(
                          "result_json") ") STRICT;"
-                                        /* Status and mode are in the index so that filtering by them does not visit the rows. */
+                                        /*
+                                         * Status and mode are in the index so that filtering by
+                                         * them does not visit the rows.
+                                         */
                                         "CREATE INDEX run_capsules_by_time ON run_capsules (owner, created_at, run_id, status, query_mode);"
                                         "CREATE INDEX run_capsules_by_dataset ON run_capsules (owner, dataset_id, created_at, run_id);"
                                         "CREATE INDEX run_capsules_by_thread ON run_capsules (owner, thread_id, created_at, run_id)"
@@ -63,7 +69,10 @@ static const char step_runs_and_threads[] =
                                                             ") STRICT;"
                                                             "CREATE INDEX threads_by_time ON threads (owner, updated_at, thread_id);"
 
-                                                            /* The reference includes the owner: no one can write into another's thread. */
+                                                            /*
+                                                             * The reference includes the owner: no
+                                                             * one can write into another's thread.
+                                                             */
                                                             "CREATE TABLE thread_messages ("
                                                             " id INTEGER PRIMARY KEY AUTOINCREMENT,"
                                                             " owner TEXT NOT NULL,"
@@ -108,48 +117,50 @@ static const char step_uploads[] =
 static const char step_words_and_verified[] =
     "CREATE TABLE dataset_words ("
     " dataset_id TEXT NOT NULL,"
-    " owner TEXT NOT NULL," JSON_COLUMN("words_json") ","
-    " updated_at TEXT NOT NULL,"
-    " PRIMARY KEY (owner, dataset_id)"
-    ") STRICT;"
-    "CREATE TABLE verified ("
-    " id INTEGER PRIMARY KEY,"
-    " run_id TEXT NOT NULL,"
-    " owner TEXT NOT NULL,"
-    " created_at TEXT NOT NULL,"
-    " dataset_id TEXT NOT NULL,"
-    " question TEXT NOT NULL,"
-    " query_mode TEXT NOT NULL," JSON_COLUMN("plan_json") ","
-    " compiled_sql TEXT,"
-    " python_code TEXT,"
-    " UNIQUE (owner, run_id)"
-    ") STRICT;"
-    "CREATE INDEX verified_by_dataset ON verified (owner, dataset_id, created_at, run_id);"
-    "CREATE VIRTUAL TABLE verified_words USING fts5 (asked, content='',"
-    " tokenize='porter unicode61 remove_diacritics 2');"
-    "CREATE TRIGGER verified_bounded BEFORE INSERT ON verified"
-    " WHEN (SELECT count(*) FROM verified WHERE owner = new.owner"
-    "       AND dataset_id = new.dataset_id) >= " VERIFIED_MAX
-    " AND NOT EXISTS (SELECT 1 FROM verified WHERE owner = new.owner AND run_id = new.run_id) BEGIN"
-    " SELECT RAISE(ABORT, 'a data set keeps at most " VERIFIED_MAX
-    " verified questions; remove some first');"
-    " END;"
-    "CREATE TRIGGER verified_added AFTER INSERT ON verified BEGIN"
-    " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
-    " END;"
-    "CREATE TRIGGER verified_changed AFTER UPDATE ON verified BEGIN"
-    " INSERT INTO verified_words (verified_words, rowid, asked)"
-    " VALUES ('delete', old.id, old.question);"
-    " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
-    " END;"
-    "CREATE TRIGGER verified_removed AFTER DELETE ON verified BEGIN"
-    " INSERT INTO verified_words (verified_words, rowid, asked)"
-    " VALUES ('delete', old.id, old.question);"
-    " END;"
-    "CREATE TRIGGER uploads_told AFTER DELETE ON uploads BEGIN"
-    " DELETE FROM dataset_words WHERE owner = old.owner AND dataset_id = old.file_id;"
-    " DELETE FROM verified WHERE owner = old.owner AND dataset_id = old.file_id;"
-    " END;";
+    " owner TEXT NOT NULL," JSON_COLUMN(
+        "words_json") ","
+                      " updated_at TEXT NOT NULL,"
+                      " PRIMARY KEY (owner, dataset_id)"
+                      ") STRICT;"
+                      "CREATE TABLE verified ("
+                      " id INTEGER PRIMARY KEY,"
+                      " run_id TEXT NOT NULL,"
+                      " owner TEXT NOT NULL,"
+                      " created_at TEXT NOT NULL,"
+                      " dataset_id TEXT NOT NULL,"
+                      " question TEXT NOT NULL,"
+                      " query_mode TEXT NOT NULL," JSON_COLUMN(
+                          "plan_json") ","
+                                       " compiled_sql TEXT,"
+                                       " python_code TEXT,"
+                                       " UNIQUE (owner, run_id)"
+                                       ") STRICT;"
+                                       "CREATE INDEX verified_by_dataset ON verified (owner, dataset_id, created_at, run_id);"
+                                       "CREATE VIRTUAL TABLE verified_words USING fts5 (asked, content='',"
+                                       " tokenize='porter unicode61 remove_diacritics 2');"
+                                       "CREATE TRIGGER verified_bounded BEFORE INSERT ON verified"
+                                       " WHEN (SELECT count(*) FROM verified WHERE owner = new.owner"
+                                       "       AND dataset_id = new.dataset_id) >= " VERIFIED_MAX
+                                       " AND NOT EXISTS (SELECT 1 FROM verified WHERE owner = new.owner AND run_id = new.run_id) BEGIN"
+                                       " SELECT RAISE(ABORT, 'a data set keeps at most " VERIFIED_MAX
+                                       " verified questions; remove some first');"
+                                       " END;"
+                                       "CREATE TRIGGER verified_added AFTER INSERT ON verified BEGIN"
+                                       " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
+                                       " END;"
+                                       "CREATE TRIGGER verified_changed AFTER UPDATE ON verified BEGIN"
+                                       " INSERT INTO verified_words (verified_words, rowid, asked)"
+                                       " VALUES ('delete', old.id, old.question);"
+                                       " INSERT INTO verified_words (rowid, asked) VALUES (new.id, new.question);"
+                                       " END;"
+                                       "CREATE TRIGGER verified_removed AFTER DELETE ON verified BEGIN"
+                                       " INSERT INTO verified_words (verified_words, rowid, asked)"
+                                       " VALUES ('delete', old.id, old.question);"
+                                       " END;"
+                                       "CREATE TRIGGER uploads_told AFTER DELETE ON uploads BEGIN"
+                                       " DELETE FROM dataset_words WHERE owner = old.owner AND dataset_id = old.file_id;"
+                                       " DELETE FROM verified WHERE owner = old.owner AND dataset_id = old.file_id;"
+                                       " END;";
 
 /*
  * What a run takes on the disk: its texts, its row, and the figures that its result refers to,
@@ -158,12 +169,13 @@ static const char step_words_and_verified[] =
  */
 #define TEXT_BYTES(of) "coalesce(length(CAST(" of " AS BLOB)), 0)"
 #define FIGURE_BYTES(part) "coalesce(json_extract(value, '$." part "_bytes'), 0)"
+#define RUN_FIGURES(row)                                                                           \
+    "(SELECT coalesce(sum(" FIGURE_BYTES("png") " + " FIGURE_BYTES("svg") " + " FIGURE_BYTES(      \
+        "html") " + " FIGURE_BYTES("json") "), 0) FROM json_each(" row                             \
+                                           "result_json, '$.outputs') WHERE type = 'object')"
 #define RUN_BYTES(row)                                                                             \
-    "1024 + " TEXT_BYTES(row "result_json") " + " TEXT_BYTES(row "python_code") " + "              \
-    TEXT_BYTES(row "compiled_sql") " + " TEXT_BYTES(row "plan_json")                               \
-    " + (SELECT coalesce(sum(" FIGURE_BYTES("png") " + " FIGURE_BYTES("svg") " + "                 \
-    FIGURE_BYTES("html") " + " FIGURE_BYTES("json") "), 0) FROM json_each("                        \
-    row "result_json, '$.outputs') WHERE type = 'object')"
+    "1024 + " TEXT_BYTES(row "result_json") " + " TEXT_BYTES(row "python_code") " + " TEXT_BYTES(  \
+        row "compiled_sql") " + " TEXT_BYTES(row "plan_json") " + " RUN_FIGURES(row)
 static const char step_sizes[] =
     "CREATE TABLE run_sizes ("
     " run_id TEXT PRIMARY KEY NOT NULL,"
@@ -174,16 +186,18 @@ static const char step_sizes[] =
     "CREATE INDEX run_sizes_by_owner ON run_sizes (owner, created_at, run_id, bytes);"
     "CREATE INDEX run_sizes_by_time ON run_sizes (created_at);"
     "CREATE TRIGGER run_capsules_added AFTER INSERT ON run_capsules BEGIN"
-    " INSERT INTO run_sizes VALUES (new.run_id, new.owner, new.created_at, " RUN_BYTES("new.") ");"
-    " END;"
-    "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
-    " UPDATE run_sizes SET bytes = " RUN_BYTES("new.") " WHERE run_id = new.run_id;"
-    " END;"
-    "CREATE TRIGGER run_capsules_removed AFTER DELETE ON run_capsules BEGIN"
-    " DELETE FROM run_sizes WHERE run_id = old.run_id;"
-    " END;"
-    "INSERT INTO run_sizes SELECT run_id, owner, created_at, " RUN_BYTES("run_capsules.")
-    " FROM run_capsules;";
+    " INSERT INTO run_sizes VALUES (new.run_id, new.owner, new.created_at, " RUN_BYTES(
+        "new.") ");"
+                " END;"
+                "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
+                " UPDATE run_sizes SET bytes = " RUN_BYTES(
+                    "new.") " WHERE run_id = new.run_id;"
+                            " END;"
+                            "CREATE TRIGGER run_capsules_removed AFTER DELETE ON run_capsules BEGIN"
+                            " DELETE FROM run_sizes WHERE run_id = old.run_id;"
+                            " END;"
+                            "INSERT INTO run_sizes SELECT run_id, owner, created_at, " RUN_BYTES(
+                                "run_capsules.") " FROM run_capsules;";
 
 static const char step_pinned[] =
     "ALTER TABLE threads ADD COLUMN pinned INTEGER NOT NULL DEFAULT 0;";
@@ -200,21 +214,22 @@ static const char step_queries[] =
     " dataset_id TEXT NOT NULL,"
     " thread_id TEXT,"
     " run_id TEXT,"
-    " sql TEXT NOT NULL," JSON_COLUMN("params_json") ","
-    " status TEXT NOT NULL,"
-    " error TEXT,"
-    " row_count INTEGER,"
-    " exec_time_ms INTEGER,"
-    " wrote INTEGER,"
-    " UNIQUE (owner, query_id)"
-    ") STRICT;"
-    "CREATE INDEX database_queries_by_time ON database_queries (owner, created_at, query_id);"
-    "CREATE TRIGGER database_queries_bounded AFTER INSERT ON database_queries"
-    " WHEN new.id % 100 = 0 BEGIN"
-    " DELETE FROM database_queries WHERE owner = new.owner AND created_at <"
-    " (SELECT created_at FROM database_queries WHERE owner = new.owner"
-    "  ORDER BY created_at DESC LIMIT 1 OFFSET " QUERIES_MAX ");"
-    " END;";
+    " sql TEXT NOT NULL," JSON_COLUMN(
+        "params_json") ","
+                       " status TEXT NOT NULL,"
+                       " error TEXT,"
+                       " row_count INTEGER,"
+                       " exec_time_ms INTEGER,"
+                       " wrote INTEGER,"
+                       " UNIQUE (owner, query_id)"
+                       ") STRICT;"
+                       "CREATE INDEX database_queries_by_time ON database_queries (owner, created_at, query_id);"
+                       "CREATE TRIGGER database_queries_bounded AFTER INSERT ON database_queries"
+                       " WHEN new.id % 100 = 0 BEGIN"
+                       " DELETE FROM database_queries WHERE owner = new.owner AND created_at <"
+                       " (SELECT created_at FROM database_queries WHERE owner = new.owner"
+                       "  ORDER BY created_at DESC LIMIT 1 OFFSET " QUERIES_MAX ");"
+                       " END;";
 
 static const char step_options[] = "ALTER TABLE uploads ADD COLUMN" JSON_COLUMN("options_json") ";";
 
@@ -232,6 +247,61 @@ static const char step_thread_files[] = "ALTER TABLE uploads ADD COLUMN thread_i
                                         "ALTER TABLE uploads ADD COLUMN table_name TEXT;"
                                         "ALTER TABLE uploads ADD COLUMN used_at TEXT;";
 
+/*
+ * A run writes as few pages as it can, because all of them are synced before its answer: sizes lie
+ * in the tree of their key, which is the order in which runs are trimmed, and runs without a data
+ * set are not in the index of data sets.
+ */
+static const char step_fewer_pages[] =
+    "DROP TRIGGER run_capsules_added;"
+    "DROP TRIGGER run_capsules_changed;"
+    "DROP TRIGGER run_capsules_removed;"
+    "ALTER TABLE run_sizes RENAME TO run_sizes_before;"
+    "CREATE TABLE run_sizes ("
+    " owner TEXT NOT NULL,"
+    " created_at TEXT NOT NULL,"
+    " run_id TEXT NOT NULL,"
+    " bytes INTEGER NOT NULL,"
+    " PRIMARY KEY (owner, created_at, run_id)"
+    ") STRICT, WITHOUT ROWID;"
+    "INSERT INTO run_sizes SELECT owner, created_at, run_id, bytes FROM run_sizes_before"
+    " ORDER BY owner, created_at, run_id;"
+    "DROP TABLE run_sizes_before;"
+    "CREATE TRIGGER run_capsules_added AFTER INSERT ON run_capsules BEGIN"
+    " INSERT INTO run_sizes VALUES (new.owner, new.created_at, new.run_id, " RUN_BYTES(
+        "new.") ");"
+                " END;"
+                "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
+                " UPDATE run_sizes SET bytes = " RUN_BYTES(
+                    "new.") " WHERE owner = new.owner AND created_at = new.created_at AND run_id = new.run_id;"
+                            " END;"
+                            "CREATE TRIGGER run_capsules_removed AFTER DELETE ON run_capsules BEGIN"
+                            " DELETE FROM run_sizes"
+                            " WHERE owner = old.owner AND created_at = old.created_at AND run_id = old.run_id;"
+                            " END;"
+                            "DROP INDEX run_capsules_by_dataset;"
+                            "CREATE INDEX run_capsules_by_dataset ON run_capsules (owner, dataset_id, created_at, run_id)"
+                            " WHERE dataset_id <> '';";
+
+/* What of a run's bytes are files of figures: they are dropped before runs are. */
+static const char step_figures[] =
+    "ALTER TABLE run_sizes ADD COLUMN figures INTEGER NOT NULL DEFAULT 0;"
+    "UPDATE run_sizes SET figures = (SELECT " RUN_FIGURES(
+        "c.") " FROM run_capsules c"
+              " WHERE c.run_id = run_sizes.run_id);"
+              "CREATE INDEX run_sizes_with_figures ON run_sizes (owner, created_at, run_id, figures)"
+              " WHERE figures > 0;"
+              "DROP TRIGGER run_capsules_added;"
+              "DROP TRIGGER run_capsules_changed;"
+              "CREATE TRIGGER run_capsules_added AFTER INSERT ON run_capsules BEGIN"
+              " INSERT INTO run_sizes VALUES (new.owner, new.created_at, new.run_id, " RUN_BYTES("new.") ", " RUN_FIGURES(
+                  "new.") ");"
+                          " END;"
+                          "CREATE TRIGGER run_capsules_changed AFTER UPDATE ON run_capsules BEGIN"
+                          " UPDATE run_sizes SET bytes = " RUN_BYTES("new.") ", figures = " RUN_FIGURES(
+                              "new.") " WHERE owner = new.owner AND created_at = new.created_at AND run_id = new.run_id;"
+                                      " END;";
+
 const char *const sqlite_migrations[] = {
     step_runs_and_threads,
     step_uploads,
@@ -243,8 +313,46 @@ const char *const sqlite_migrations[] = {
     step_options,
     step_forks,
     step_thread_files,
+    step_fewer_pages,
+    step_figures,
 };
 const int sqlite_schema_version = ARRAY_SIZE(sqlite_migrations);
+
+/* ---- what is kept of runs ---- */
+
+#define SQL_NUMBER_(n) #n
+#define SQL_NUMBER(n) SQL_NUMBER_(n)
+#define SQL_TRIM_MAX SQL_NUMBER(STORE_TRIM_MAX)
+/* Of each owner who has more than ?1 bytes: the runs behind the newest that fit. */
+#define SQL_RUNS_PAST_QUOTA                                                                        \
+    "SELECT run_id FROM (SELECT run_id, sum(bytes) OVER (PARTITION BY owner "                      \
+    "ORDER BY created_at DESC, run_id DESC) AS upto FROM run_sizes WHERE owner IN "                \
+    "(SELECT owner FROM run_sizes GROUP BY owner HAVING sum(bytes) > ?1)) WHERE upto > ?1 LIMIT " SQL_TRIM_MAX
+/* … and the oldest ones with files of figures, as many as it takes to fit without those. */
+#define SQL_FIGURES_PAST_QUOTA                                                                     \
+    "SELECT run_id FROM (SELECT f.run_id, o.excess, sum(f.figures) OVER (PARTITION BY f.owner "    \
+    "ORDER BY f.created_at, f.run_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS older "  \
+    "FROM (SELECT owner, sum(bytes) - ?1 AS excess FROM run_sizes GROUP BY owner "                 \
+    "HAVING sum(bytes) > ?1) o JOIN run_sizes f ON f.owner = o.owner WHERE f.figures > 0) "        \
+    "WHERE coalesce(older, 0) < excess LIMIT " SQL_TRIM_MAX
+#define SQL_HAS_FIGURE_FILE(of)                                                                    \
+    "coalesce(json_extract(" of ", '$.png_url'), json_extract(" of ", '$.svg_url'), "              \
+    "json_extract(" of ", '$.html_url'), json_extract(" of ", '$.json_url')) IS NOT NULL"
+#define SQL_FIGURE_MEMBERS                                                                         \
+    "'$.png_url', '$.png_bytes', '$.svg_url', '$.svg_bytes', '$.html_url', '$.html_bytes', "       \
+    "'$.json_url', '$.json_bytes'"
+
+const char sqlite_trim_runs[] = "DELETE FROM run_capsules WHERE run_id IN (" SQL_RUNS_PAST_QUOTA
+                                ")";
+/* The result says that they were dropped; a sweep removes the files. */
+const char sqlite_drop_figures[] =
+    "UPDATE run_capsules SET result_json = json_set(result_json, '$.outputs', "
+    "(SELECT json_group_array(CASE WHEN type = 'object' AND " SQL_HAS_FIGURE_FILE(
+        "value") " THEN json_set(json_remove(value, " SQL_FIGURE_MEMBERS
+                 "), '$.dropped', json('true')) "
+                 "WHEN type IN ('object', 'array') THEN json(value) ELSE value END) "
+                 "FROM json_each(result_json, '$.outputs'))) WHERE run_id IN (" SQL_FIGURES_PAST_QUOTA
+                 ")";
 
 /* ---- errors ---- */
 
@@ -266,7 +374,10 @@ static int constraint_error(int code, const char *message, const char *doing, st
     }
 }
 
-/* What the system said. SQLite passes it on for most statements, but not for a COMMIT: then its files are asked. */
+/*
+ * What the system said. SQLite passes it on for most statements, but not for a COMMIT: then its
+ * files are asked.
+ */
 static int system_errno(sqlite3 *db)
 {
     sqlite3_file *log = NULL;
@@ -287,7 +398,10 @@ int sqlite_error(sqlite3 *db, int code, const char *path, const char *doing, str
     int system = db && (primary == SQLITE_IOERR || primary == SQLITE_CANTOPEN) ? system_errno(db) :
                                                                                  0;
 
-    /* A file size limit and a quota are a full disk in other words, but SQLite calls them I/O errors. */
+    /*
+     * A file size limit and a quota are a full disk in other words, but SQLite calls them I/O
+     * errors.
+     */
     if (primary == SQLITE_IOERR && (system == ENOSPC || system == EFBIG || system == EDQUOT))
         primary = SQLITE_FULL;
     switch (primary) {

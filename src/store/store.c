@@ -1,4 +1,7 @@
-/* The door to the store: which backends there are, opening and closing, and what each call asks of the threads behind it. */
+/*
+ * The door to the store: which backends there are, opening and closing, and what each call asks of
+ * the threads behind it.
+ */
 
 #include "store/dispatch.h"
 

@@ -31,8 +31,9 @@ struct store;
 /* ---- records: NULL text and negative numbers stand for "unknown" ---- */
 
 /*
- * Members named _json hold compact JSON text (no raw line break), as json_to_str() gives it. Times are as clock_iso8601()
- * writes them; created_at and updated_at are filled with the present when they are NULL. A created_at once stored stays.
+ * Members named _json hold compact JSON text (no raw line break), as json_to_str() gives it. Times
+ * are as clock_iso8601() writes them; created_at and updated_at are filled with the present when
+ * they are NULL. A created_at once stored stays.
  */
 
 /* What is needed to understand and repeat a run. */
@@ -58,8 +59,8 @@ struct thread {
     const char *created_at, *updated_at;
     const char *state;      /* open: a conversation; sandbox: one without */
     const char *terms_json; /* of a sandbox (run/sandbox_terms.h) */
-    int64_t message_count; /* kept by the store */
-    int64_t pinned;        /* 1: its owner wants it on top */
+    int64_t message_count;  /* kept by the store */
+    int64_t pinned;         /* 1: its owner wants it on top */
     /* With the put that creates it: it begins with copies of the messages of this thread. */
     const char *forked_from;
 };
@@ -139,13 +140,16 @@ enum record_type {
 };
 
 /*
- * Appends the record as the API shows it: _json members as the JSON that they are, owner and paths left out. brief leaves out
- * what a list does not carry, instead of showing it as null.
+ * Appends the record as the API shows it: _json members as the JSON that they are, owner and paths
+ * left out. brief leaves out what a list does not carry, instead of showing it as null.
  */
 int record_json(enum record_type type, const void *record, bool brief, struct buf *b,
                 struct err *err);
 
-/* A time that a person wrote (2026-01-31, 2026-01-31T12:00, …:00.5Z, …+02:00) as the store writes it. VALIDATION. */
+/*
+ * A time that a person wrote (2026-01-31, 2026-01-31T12:00, …:00.5Z, …+02:00) as the store writes
+ * it. VALIDATION.
+ */
 int store_parse_time(const char *text, char ret[CLOCK_ISO_SIZE], struct err *err);
 
 /* A time as the store writes it, in milliseconds since the epoch; 0 for none. */
@@ -159,7 +163,10 @@ struct store_options {
     int busy_timeout_ms;  /* how long to wait for another program's lock; 0: 5 s */
 };
 
-/* loop NULL: only the *_wait calls. Blocks: creates, migrates. CONFIG, IO or UNAVAILABLE say what to do. */
+/*
+ * loop NULL: only the *_wait calls. Blocks: creates, migrates. CONFIG, IO or UNAVAILABLE say what
+ * to do.
+ */
 int store_open(const struct store_options *options, uv_loop_t *loop, struct store **ret,
                struct err *err);
 /* As the settings STORAGE_PROVIDER and CAPSULE_DB_PATH say. */
@@ -168,8 +175,9 @@ int store_open_configured(const struct config *cfg, uv_loop_t *loop, struct stor
                           struct err *err);
 
 /*
- * Does what was handed in, calls every callback that is due, then closes. The memory goes with the loop's next turn, so the
- * loop must still run once. From the loop's thread, not from a callback. Takes NULL.
+ * Does what was handed in, calls every callback that is due, then closes. The memory goes with the
+ * loop's next turn, so the loop must still run once. From the loop's thread, not from a callback.
+ * Takes NULL.
  */
 void store_close(struct store *s);
 /*
@@ -192,8 +200,8 @@ enum store_mode {
 };
 
 /*
- * At once: VALIDATION or TOO_LARGE for a record that cannot be kept, UNAVAILABLE when too much is queued. Later: CONFLICT for
- * an id that is another owner's, and what open says.
+ * At once: VALIDATION or TOO_LARGE for a record that cannot be kept, UNAVAILABLE when too much is
+ * queued. Later: CONFLICT for an id that is another owner's, and what open says.
  */
 int store_put_capsule(struct store *s, const struct capsule *c, enum store_mode mode,
                       store_done_fn done, void *arg, struct err *err);
@@ -207,8 +215,8 @@ int store_put_wait(struct store *s, enum record_type type, const void *record, e
                    int64_t *ret_value, struct err *err); /* ret_value may be NULL */
 
 /*
- * Several records, put in this order in one transaction: all of them or none. The error is that of the first record that
- * cannot be kept; value is that of the last one.
+ * Several records, put in this order in one transaction: all of them or none. The error is that of
+ * the first record that cannot be kept; value is that of the last one.
  */
 #define STORE_BATCH_MAX 16
 
@@ -230,16 +238,17 @@ int store_remove_wait(struct store *s, enum record_type type, const char *owner,
                       struct err *err);
 
 /*
- * For the start of a server: runs that a dead one left queued or running become failed, with this error (JSON). ret_n is how
- * many.
+ * For the start of a server: runs that a dead one left queued or running become failed, with this
+ * error (JSON). ret_n is how many.
  */
 int store_abandon_runs_wait(struct store *s, const char *error_json, int64_t *ret_n,
                             struct err *err);
 
 /*
- * Removes runs that began before this time (NULL: any), and of each owner the oldest ones whose
- * texts and figures take more than max_bytes together (0: no limit). At most STORE_TRIM_MAX of each
- * at a time; the value of done says how many went.
+ * Removes runs that began before this time (NULL: any). Of each owner whose runs take more than
+ * max_bytes together (0: no limit), texts and figures, the oldest files of figures are dropped
+ * (the outputs of the results say so), then the oldest runs removed. At most STORE_TRIM_MAX of each
+ * at a time; the value of done says how many runs went or changed.
  */
 #define STORE_TRIM_MAX 1000
 int store_trim_runs(struct store *s, int64_t max_bytes, const char *before, store_done_fn done,
@@ -247,7 +256,10 @@ int store_trim_runs(struct store *s, int64_t max_bytes, const char *before, stor
 
 /* ---- reads ---- */
 
-/* In place of an owner, compared by address: the operator's own tools and sweeps. A string of any content is not it. */
+/*
+ * In place of an owner, compared by address: the operator's own tools and sweeps. A string of any
+ * content is not it.
+ */
 extern const char store_any_owner[];
 
 #define STORE_LIMIT_DEFAULT 50
@@ -256,23 +268,26 @@ extern const char store_any_owner[];
 
 /* NULL filters match all. */
 struct store_query {
-    const char *owner;                            /* required */
+    const char *owner; /* required */
     const char *dataset_id, *status,
         *query_mode; /* capsules; status also of uploads, dataset_id of verified questions; both of
                         queries */
-    const char *thread_id; /* capsules and queries; required for messages */
-    const char *state;     /* threads */
+    const char *thread_id;      /* capsules and queries; required for messages */
+    const char *state;          /* threads */
     const char *since, *until;  /* since <= time < until, by what the list is sorted by */
     const char *expires_before; /* uploads */
-    const char *like; /* verified questions: those that share words with this text, the most alike
+    const char *like;   /* verified questions: those that share words with this text, the most alike
                          first; no cursor */
-    const char *pinned;     /* threads: "1" for those that are */
+    const char *pinned; /* threads: "1" for those that are */
     const char *title_like; /* threads: a pattern of LIKE; `\` escapes */
-    const char *cursor;         /* a page's next */
-    int limit;                  /* 0: default; clamped to 1…STORE_LIMIT_MAX */
+    const char *cursor;     /* a page's next */
+    int limit;              /* 0: default; clamped to 1…STORE_LIMIT_MAX */
 };
 
-/* Newest first (threads by updated_at); messages of a page oldest first, the page being the newest ones before the cursor. */
+/*
+ * Newest first (threads by updated_at); messages of a page oldest first, the page being the newest
+ * ones before the cursor.
+ */
 struct store_page {
     union {
         const struct capsule *capsules;
@@ -327,7 +342,10 @@ struct store_stats {
 };
 void store_stats(struct store *s, struct store_stats *ret);
 
-/* 0 unless the last write or the last read failed for a reason of the store's (disk, lock); then that error. */
+/*
+ * 0 unless the last write or the last read failed for a reason of the store's (disk, lock); then
+ * that error.
+ */
 int store_ready(struct store *s, struct err *err);
 
 const char *store_provider(const struct store *s);

@@ -2,10 +2,11 @@
 #define RIDDLE_STORE_STORE_IMPL_H
 
 /*
- * What a backend implements, and what the files of this folder share. A backend blocks; the threads of store.c call it. One
- * thread calls all of begin … abandon (the writer); get, list and upload_bytes come from STORE_READERS other threads, each
- * with a slot of its own, so a backend that keeps a connection per slot needs no lock. Records that reach a backend
- * have been checked by record_check().
+ * What a backend implements, and what the files of this folder share. A backend blocks; the threads
+ * of store.c call it. One thread calls all of begin … abandon (the writer); get, list and
+ * upload_bytes come from STORE_READERS other threads, each with a slot of its own, so a backend
+ * that keeps a connection per slot needs no lock. Records that reach a backend have been checked by
+ * record_check().
  */
 
 #include "store/store.h"
@@ -28,8 +29,9 @@ struct store_position {
 };
 
 /*
- * Errors of put, remove and abandon: VALIDATION, CONFLICT, NOT_FOUND and TOO_LARGE concern that one write and leave the
- * transaction usable; after any other code the transaction is given up by rollback().
+ * Errors of put, remove and abandon: VALIDATION, CONFLICT, NOT_FOUND and TOO_LARGE concern that one
+ * write and leave the transaction usable; after any other code the transaction is given up by
+ * rollback().
  */
 struct store_ops {
     const char *name;
@@ -53,8 +55,8 @@ struct store_ops {
     int (*get)(struct store_backend *b, size_t slot, enum record_type type, const char *owner,
                const char *id, struct store_page *ret, struct err *err);
     /*
-     * At most q->limit items, newest first, after `after` (NULL: from the start), ending early once they hold more than
-     * STORE_PAGE_BYTES of text. ret_more tells whether there is another.
+     * At most q->limit items, newest first, after `after` (NULL: from the start), ending early once
+     * they hold more than STORE_PAGE_BYTES of text. ret_more tells whether there is another.
      */
     int (*list)(struct store_backend *b, size_t slot, enum record_type type,
                 const struct store_query *q, const struct store_position *after,
@@ -124,7 +126,10 @@ struct record_info {
 
 extern const struct record_info record_infos[_RECORD_MAX];
 
-/* The filters of a query, each a comparison with a column; NULL stands for the column that lists are sorted by. */
+/*
+ * The filters of a query, each a comparison with a column; NULL stands for the column that lists
+ * are sorted by.
+ */
 struct query_filter {
     const char *name;
     const char *column;
@@ -147,11 +152,17 @@ int64_t record_int(const void *record, const struct record_field *f);
 void record_set_text(void *record, const struct record_field *f, const char *text);
 void record_set_int(void *record, const struct record_field *f, int64_t value);
 
-/* Bytes of all text; VALIDATION for a missing member, TOO_LARGE past a member's maximum. Cheap enough for the loop. */
+/*
+ * Bytes of all text; VALIDATION for a missing member, TOO_LARGE past a member's maximum. Cheap
+ * enough for the loop.
+ */
 int record_measure(enum record_type type, const void *record, size_t *ret_bytes, struct err *err);
 /* The rest: UTF-8, times, ids. */
 int record_check(enum record_type type, const void *record, struct err *err);
-/* One block: the struct and behind it its text, `bytes` as measured. Times that are NULL become now. Caller frees. */
+/*
+ * One block: the struct and behind it its text, `bytes` as measured. Times that are NULL become
+ * now. Caller frees.
+ */
 void *record_copy(enum record_type type, const void *record, size_t bytes);
 
 void cursor_print(enum record_type type, const void *record, char ret[STORE_CURSOR_SIZE]);

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from api import run_body
-from attack import ALICE
+from attack import ALICE, long_turns
 
 
 def wide(n, name="c{}"):
@@ -17,9 +17,20 @@ def test_wide_tables_are_read(server, bob):
         done = server.upload((f"w{n}.csv", wide(n, name)), key=ALICE)
         assert done.status == 200, done.body[:500]
         file = done.json["files"][0]
-        assert file["rows"] == 1 and 32 <= len(file["columns"]) <= 1000  # as many as are profiled
+        assert file["rows"] == 1 and len(file["columns"]) == n and not file["profiled"]
         asked = server.post("/runs", run_body(file["file_id"], f"SELECT count(*) FROM {file['table']}", timeout_seconds=60), key=ALICE)
         assert asked.json["result"]["rows"] == [[1]]
+
+
+def test_values_of_many_columns_are_indexed_beside_the_loop(server, bob):
+    """A question about them needs an index of all values, which took a tenth of a second of the loop."""
+    n, rows = 300, 1000
+    text = wide(n) + "".join(",".join(f"v{(i * 7 + r) % 997}x{r}" for i in range(n)) + "\n" for r in range(rows))
+    file = server.upload(("words.csv", text), key=ALICE).json["files"][0]
+    assert server.get(f"/datasets/{file['file_id']}/schema", key=ALICE).json["files"][0]["profiled"]
+    turns = long_turns(server)
+    said = server.post("/chat", {"dataset_id": file["file_id"], "message": "how many rows have v7x1 as c0?"}, key=ALICE)
+    assert said.status == 200 and long_turns(server) == turns
 
 
 NESTED = 100_000

@@ -294,15 +294,31 @@ def test_a_query_that_fails_is_told_and_can_be_edited(page):
 
 
 def test_server_gone_and_back(blank, tmp_path):
-    own = Server(tmp_path, RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0)
+    """The page says so, and comes back by itself: with the list, and with the answer that was under way."""
+    own = Server(tmp_path, RIDDLE_PRELOAD="", RATE_LIMIT_MAX=0, RIDDLE_STOP_TIMEOUT_SECONDS=1)
     (own.datasets / "t").mkdir()
     (own.datasets / "t" / "t.csv").write_text("a\n1\n2\n")
     with own:
         blank.open(f"http://127.0.0.1:{own.port}/ui")
-        blank.wait("document.getElementById('start')")
-    turn = ask(blank, "how many rows?")
+        blank.wait("document.querySelector('#sets [data-id]')")
+        ask(blank, "how many rows?")
+    turn = ask(blank, "how many rows are there?")
     assert blank.text(f"{turn} .problem span") == "The server can't be reached. Is it still running?"
-    assert blank.texts(f"{turn} .problem button") == ["Try again"]
+    assert "Trying again" in blank.wait("document.getElementById('away')?.innerText")
+    with own:  # at the same port
+        blank.wait("!document.getElementById('away')")
+        blank.click(f"{turn} .problem button", "Try again")
+        blank.wait(f"document.querySelectorAll('.turn').length === 2 && {IDLE} && !document.querySelector('.turn .problem')")
+        assert cells(blank, LAST) == [] and blank.text(f"{LAST} .stat b") == "2"
+        ask(blank, "PYTHON: import time; time.sleep(300)", wait=False)
+        blank.wait("document.getElementById('stop')")
+        own.process.kill()
+        own.process.wait()
+        blank.wait("document.getElementById('away')")
+    with own:
+        blank.wait(f"!document.getElementById('away') && {IDLE}")
+        assert "cut before the answer was complete" in blank.text(f"{LAST} .problem span")
+        assert blank.eval("document.querySelectorAll('#threads li').length") == 1
 
 
 def test_offline_and_back(page):

@@ -150,6 +150,13 @@ def test_composer_recalls_completes_and_switches(page):
     page.wait("document.querySelector('#offered button')?.innerText.startsWith('total')")
     page.press("Tab")
     page.wait("document.getElementById('question').value === 'average total'")
+    page.type(" by or")
+    page.wait("document.querySelectorAll('#offered button').length > 1")
+    second = page.texts("#offered button")[1]
+    page.press("ArrowDown")
+    page.wait(f"document.querySelector('#offered .picked').innerText.startsWith({json.dumps(second)})")
+    page.press("Tab")
+    page.wait(f"document.getElementById('question').value === 'average total by ' + {json.dumps(second)}")
     page.eval("document.activeElement.blur()")
     page.press("?")
     page.wait("document.getElementById('help')")
@@ -335,3 +342,44 @@ def test_nothing_stands_in_the_way(page, server, axe, scheme, phone):
     small = page.eval("[...document.querySelectorAll('button, a, select, input, summary')].filter(e => e.checkVisibility() && !e.closest('.unseen') && !e.classList.contains('unseen') && "
                       "!e.classList.contains('skip') && !e.closest('p, li li') && e.getBoundingClientRect().height < 31.5).map(e => e.outerHTML.slice(0, 120))")
     assert small == []
+
+
+def test_paper_has_the_answers_only(page):
+    choose(page, "E-commerce Orders")
+    turn = ask(page, "SQL: SELECT status, count(*) AS n FROM orders GROUP BY 1 ORDER BY 1")
+    page.do("media", {"media": "print"})
+    try:
+        assert page.visible(f"{turn} .question") and page.visible(f"{turn} tbody td")
+        assert not any(page.visible(s) for s in ("#side", "footer", f"{turn} .bar button", "header button"))
+        assert page.eval("getComputedStyle(document.querySelector('.scroller')).overflowY") == "visible"
+    finally:
+        page.do("media", {"media": "screen"})
+
+
+@pytest.mark.phone
+def test_composer_fits_a_small_phone(page):
+    page.size(360, 780)
+    for mode in ("Question", "SQL", "Python"):
+        page.click(".modes button", mode)
+        page.wait(f"document.querySelector('.modes [aria-pressed=true]').innerText === '{mode}'")
+        assert stays_inside(page)
+        assert page.eval("(box => box.right <= innerWidth - 8 && box.height < 60)(document.getElementById('send').getBoundingClientRect())"), mode
+
+
+def test_rows_are_saved_as_they_are_arranged(page):
+    choose(page, "E-commerce Orders")
+    turn = ask(page, "SQL: SELECT order_id, total, status FROM orders")
+    page.wait(f"document.querySelector('{turn} .bar')?.innerText.includes('4,018 rows')")
+    page.click(f"{turn} .bar button", "Filter")
+    page.type("cancelled")
+    page.wait(f"document.querySelector('{turn} .bar span').innerText.includes(' of 4,018 rows')")
+    page.click(f"{turn} th button", "total")
+    page.wait(f"document.querySelector('{turn} th[aria-sort=ascending]')")
+    shown = int(page.text(f"{turn} .bar span").split()[0].replace(",", ""))
+    page.click(f"{turn} button[aria-label='Save the rows']")
+    page.click(f"{turn} [role=menuitem]", "CSV")
+    _, content = page.saved(".csv")
+    rows = [line.split(",") for line in content.decode().splitlines()[1:]]
+    assert len(rows) == shown and {r[2] for r in rows} == {"cancelled"}
+    totals = [float(r[1]) for r in rows]
+    assert totals == sorted(totals)

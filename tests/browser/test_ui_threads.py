@@ -68,6 +68,9 @@ def test_two_tabs_follow_each_other(page, server):
         ask(other, "PYTHON: print(kept + 1)")
         page.front()
         page.wait(f"document.querySelectorAll('.turn').length === 3 && document.querySelector('{LAST} .output')?.innerText === '42'")
+        page.click("#threads li.here .menu > button")
+        page.click("#threads [role=menuitem]", "Delete")
+        other.wait("document.getElementById('start') && document.querySelector('#notice')?.innerText.includes('deleted in another tab')")
         assert other.problems == [] and page.problems == []
     finally:
         other.close()
@@ -192,7 +195,23 @@ def test_a_cold_thread_wakes(page, server):
     wait_until(lambda: server.get(f"/thread/{thread}/status").json["sandbox_status"] == "cold", "a cold thread")
     page.reload()
     page.wait("document.querySelectorAll('.turn').length === 1 && document.querySelector('#threads li.here .state.cold')")
-    assert page.text(f"{ask(page, 'PYTHON: print(kept + 1)')} .output") == "42"
+    ask(page, "PYTHON: print(kept + 1, flush=True)\ninput('Go on? ')", wait=False)
+    page.wait("document.querySelector('.asked-line input') && document.querySelector('#threads li.here .state.hot')")  # while it runs
+    page.click(".asked-line input")
+    page.press("Enter")
+    page.wait(f"{IDLE} && document.querySelector('{LAST} .output')")
+    assert page.text(f"{LAST} .output").startswith("42") and page.visible("#threads li.here .state.hot")
+    server.post(f"/thread/{thread}/cool", {})
+    page.reload()
+    page.wait("document.querySelector('#threads li.here .state.cold')")
+    page.click(f"{LAST} summary")
+    page.click(f"{LAST} .code-block button", "Edit")
+    page.wait(f"document.querySelector('{LAST} .editor').shadowRoot?.querySelector('.cm-content')")
+    page.eval(f"document.querySelector('{LAST} .editor').shadowRoot.querySelector('.cm-content').focus()")
+    page.press("Control", "a")
+    page.type("kept + 2")
+    page.click(f"{LAST} .code-block button", "Run")
+    page.wait("document.querySelector('#threads li.here .state.hot')")
     assert page.problems == []
 
 

@@ -57,11 +57,13 @@ def test_fake(case, tmp_path):
     run_case("fake", case, tmp_path)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("case", cases("local"))
 def test_local(case, tmp_path):
     run_case("local", case, tmp_path)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("case", cases("local"))
 def test_local_as_plain_user(case, programs_for_plain):
     if os.geteuid() != 0:

@@ -1,6 +1,7 @@
 /*
- * Fuzzes the bodies of requests: any JSON is checked against the body of every route that has one, and read as a RunnerRequest.
- * What is accepted is accepted again with its defaults in place, and names no file outside the data directory.
+ * Fuzzes the bodies of requests: any JSON is checked against the body of every route that has one,
+ * and read as a RunnerRequest. What is accepted is accepted again with its defaults in place, and
+ * names no file outside the data directory.
  */
 
 #include <stdint.h>

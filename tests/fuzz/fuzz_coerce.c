@@ -1,6 +1,7 @@
 /*
- * Fuzzes what models write: any bytes are refused with a reason, or become what was promised: an object with what the schema requires, a
- * draft whose mode has what it needs. What was repaired once needs no repair again.
+ * Fuzzes what models write: any bytes are refused with a reason, or become what was promised: an
+ * object with what the schema requires, a draft whose mode has what it needs. What was repaired
+ * once needs no repair again.
  */
 
 #include <stdint.h>
@@ -65,8 +66,8 @@ static void check_draft(const char *text, size_t len)
 /* The figures of the same text, against a result. */
 static void check_claims(const char *text)
 {
-    auto_json json_t *result = json_pack("{s:[s,s], s:[[s,f],[s,i]]}", "columns", "month", "n", "rows", "2024-03-01", 12.5, "x 7",
-                                         1200);
+    auto_json json_t *result = json_pack("{s:[s,s], s:[[s,f],[s,i]]}", "columns", "month", "n",
+                                         "rows", "2024-03-01", 12.5, "x 7", 1200);
     const json_t *results[] = { result };
     auto_json json_t *list = claims_unfounded(text, results, 1, &(const char *){ "top 5?" }, 1);
     size_t i;

@@ -61,7 +61,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (size == 0 || size > 1 << 20)
         return 0;
-    (void)encoding_find(data, size);
+    bool whole;
+    (void)encoding_find(data, size, &whole);
     (void)csv_scan_is_plain(&scan, text, size, &rows);
     read_table(text, size, &options);
     options.text = true;

@@ -1,6 +1,6 @@
 /*
- * Fuzzes messages of the Debug Adapter Protocol: whatever a client sends, and however it is cut into
- * pieces, the same requests come out of it, and the same error ends it.
+ * Fuzzes messages of the Debug Adapter Protocol: whatever a client sends, and however it is cut
+ * into pieces, the same requests come out of it, and the same error ends it.
  *
  * Input: a byte that says how long the pieces are, then the bytes of the client.
  */

@@ -1,6 +1,6 @@
 /*
- * Fuzzes JSON: any bytes either are refused with a reason, or what was read is written so that it reads back the same. Bytes of
- * any kind become a string that can be written.
+ * Fuzzes JSON: any bytes either are refused with a reason, or what was read is written so that it
+ * reads back the same. Bytes of any kind become a string that can be written.
  */
 
 #include <stdint.h>

@@ -1,6 +1,7 @@
 /*
- * Fuzzes what a model's server sends: any bytes, as a stream of either protocol, become a reply within its limits or an error with a
- * reason, and how they are cut into pieces makes no difference. As the body of an answer that is not streamed they are tried too.
+ * Fuzzes what a model's server sends: any bytes, as a stream of either protocol, become a reply
+ * within its limits or an error with a reason, and how they are cut into pieces makes no
+ * difference. As the body of an answer that is not streamed they are tried too.
  */
 
 #include <stdint.h>
@@ -61,14 +62,16 @@ static void check(struct outcome *o)
 
     if (o->result >= 0)
         o->result = llm_draft_close(&o->draft, &o->err);
-    if (o->result < 0 && (o->err.code == ERR_NONE || o->err.message[0] == '\0' || strstr(o->err.message, SECRET)))
+    if (o->result < 0 &&
+        (o->err.code == ERR_NONE || o->err.message[0] == '\0' || strstr(o->err.message, SECRET)))
         abort();
     if (d->text.len > LLM_TEXT_MAX || d->n_calls > LLM_CALLS_MAX || o->told != d->text.len)
         abort();
     for (size_t i = 0; i < d->n_calls; i++) {
         const struct llm_draft_call *c = &d->calls[i];
 
-        if (c->id.len > LLM_NAME_MAX || c->name.len > LLM_NAME_MAX || c->arguments.len > LLM_TEXT_MAX)
+        if (c->id.len > LLM_NAME_MAX || c->name.len > LLM_NAME_MAX ||
+            c->arguments.len > LLM_TEXT_MAX)
             abort();
         if (o->result == 0 && (c->id.len == 0 || c->name.len == 0 || c->arguments.len == 0))
             abort();
@@ -77,7 +80,8 @@ static void check(struct outcome *o)
         abort();
 }
 
-static void feed(struct outcome *o, const struct llm_provider *p, const char *data, size_t size, size_t step)
+static void feed(struct outcome *o, const struct llm_provider *p, const char *data, size_t size,
+                 size_t step)
 {
     struct sse_reader reader;
 
@@ -92,11 +96,13 @@ static void feed(struct outcome *o, const struct llm_provider *p, const char *da
 static void compare(const struct outcome *a, const struct outcome *b)
 {
     if (a->result != b->result || strcmp(a->err.message, b->err.message) != 0 ||
-        strcmp(buf_cstr(&a->draft.text), buf_cstr(&b->draft.text)) != 0 || a->draft.n_calls != b->draft.n_calls ||
-        a->draft.stop != b->draft.stop || a->draft.is_whole != b->draft.is_whole)
+        strcmp(buf_cstr(&a->draft.text), buf_cstr(&b->draft.text)) != 0 ||
+        a->draft.n_calls != b->draft.n_calls || a->draft.stop != b->draft.stop ||
+        a->draft.is_whole != b->draft.is_whole)
         abort();
     for (size_t i = 0; i < a->draft.n_calls; i++) {
-        if (strcmp(buf_cstr(&a->draft.calls[i].arguments), buf_cstr(&b->draft.calls[i].arguments)) != 0)
+        if (strcmp(buf_cstr(&a->draft.calls[i].arguments),
+                   buf_cstr(&b->draft.calls[i].arguments)) != 0)
             abort();
     }
 }

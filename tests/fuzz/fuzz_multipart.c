@@ -1,9 +1,9 @@
 /*
- * Fuzzes forms: however a body is cut into pieces, and however often its reader pauses, the same parts come out of it, and the same
- * error ends it.
+ * Fuzzes forms: however a body is cut into pieces, and however often its reader pauses, the same
+ * parts come out of it, and the same error ends it.
  *
- * Input: a byte that begins a sequence of piece lengths and pauses, a Content-Type up to the first line feed (the usual one when that
- * line is empty), then the body.
+ * Input: a byte that begins a sequence of piece lengths and pauses, a Content-Type up to the first
+ * line feed (the usual one when that line is empty), then the body.
  */
 
 #include <stdint.h>

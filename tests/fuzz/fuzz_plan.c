@@ -1,6 +1,7 @@
 /*
- * Fuzzes plans: any text either is refused or compiles, and what compiles is made of our own tokens only: outside quotes there is no
- * character that a plan could have brought in. Written back as JSON it is the same plan.
+ * Fuzzes plans: any text either is refused or compiles, and what compiles is made of our own tokens
+ * only: outside quotes there is no character that a plan could have brought in. Written back as
+ * JSON it is the same plan.
  */
 
 #include <stdbool.h>

@@ -1,6 +1,6 @@
 /*
- * Fuzzes registry.json: whatever it says, the datasets that are loaded are ours: files below the directory, identifiers where there
- * have to be some. Profiles of any shape are refused or usable.
+ * Fuzzes registry.json: whatever it says, the datasets that are loaded are ours: files below the
+ * directory, identifiers where there have to be some. Profiles of any shape are refused or usable.
  */
 
 #include <stdint.h>

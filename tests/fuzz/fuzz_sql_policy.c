@@ -1,6 +1,6 @@
 /*
- * Fuzzes the SQL policy with trees of any shape. A second, simpler walk looks at what it accepts: no table but the dataset's and
- * those that a WITH names, no function that is not listed.
+ * Fuzzes the SQL policy with trees of any shape. A second, simpler walk looks at what it accepts:
+ * no table but the dataset's and those that a WITH names, no function that is not listed.
  */
 
 #include <stdint.h>

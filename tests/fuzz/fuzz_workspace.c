@@ -1,8 +1,9 @@
 /*
- * Fuzzes what a kernel says about files in /workspace: a list or a piece is refused, or holds to what callers rely on. Paths that are
- * taken lead nowhere but down.
+ * Fuzzes what a kernel says about files in /workspace: a list or a piece is refused, or holds to
+ * what callers rely on. Paths that are taken lead nowhere but down.
  *
- * Input: a byte for the offset, one for the greatest length of the piece, then the body as JSON. The bytes are tried as a path, too.
+ * Input: a byte for the offset, one for the greatest length of the piece, then the body as JSON.
+ * The bytes are tried as a path, too.
  */
 
 #include <stdint.h>
@@ -17,7 +18,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 /* Said in another way than the code that is tested does. */
 static void check_path(const char *path, size_t len)
 {
-    if (len == 0 || len > 512 || strlen(path) != len || path[0] == '/' || path[len - 1] == '/' || strstr(path, "//"))
+    if (len == 0 || len > 512 || strlen(path) != len || path[0] == '/' || path[len - 1] == '/' ||
+        strstr(path, "//"))
         abort();
     char padded[600];
     snprintf(padded, sizeof(padded), "/%s/", path);
@@ -37,17 +39,21 @@ static void try_files(const json_t *body)
     json_array_foreach(files, i, f) {
         const json_t *path = json_object_get(f, "path");
         check_path(json_string_value(path), json_string_length(path));
-        if (!json_is_integer(json_object_get(f, "size")) || json_integer_value(json_object_get(f, "size")) < 0)
+        if (!json_is_integer(json_object_get(f, "size")) ||
+            json_integer_value(json_object_get(f, "size")) < 0)
             abort();
     }
 }
 
-static void try_answer(json_t *body, int64_t offset, int64_t max_bytes, enum verdict verdict, bool write)
+static void try_answer(json_t *body, int64_t offset, int64_t max_bytes, enum verdict verdict,
+                       bool write)
 {
     struct err err = ERR_INIT;
     struct file_piece piece;
     struct workspace_op op = { .write = write, .offset = offset, .max_bytes = max_bytes };
-    struct run_result result = { .verdict = verdict, .body = json_incref(body), .bytes = BUF_INIT(300) };
+    struct run_result result = { .verdict = verdict,
+                                 .body = json_incref(body),
+                                 .bytes = BUF_INIT(300) };
     static const char filler[300];
     json_int_t n = json_integer_value(json_object_get(body, "bytes"));
     if (n > 0 && n < 300 && buf_append(&result.bytes, filler, (size_t)n, NULL) < 0)
@@ -56,7 +62,8 @@ static void try_answer(json_t *body, int64_t offset, int64_t max_bytes, enum ver
 
     if (r < 0 && (err.code == ERR_NONE || !err.message[0]))
         abort();
-    if (r == 0 && (verdict != VERDICT_OK || piece.size < 0 || (int64_t)piece.len > max_bytes || (piece.len == 0 && !piece.end)))
+    if (r == 0 && (verdict != VERDICT_OK || piece.size < 0 || (int64_t)piece.len > max_bytes ||
+                   (piece.len == 0 && !piece.end)))
         abort();
     if (r == 0 && !write && (json_int_t)piece.len != n)
         abort();

@@ -1,6 +1,6 @@
 /*
- * Fuzzes the reader of old workbooks (.xls). Whatever the bytes are, they are refused with a reason,
- * or become lines of CSV.
+ * Fuzzes the reader of old workbooks (.xls). Whatever the bytes are, they are refused with a
+ * reason, or become lines of CSV.
  */
 
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /*
- * Feeds files to a fuzzer's entry as an ordinary test: every file of the directories and every file named as an argument. What the
- * fuzzer found once stays found. Prints its count the way the unit tests do.
+ * Feeds files to a fuzzer's entry as an ordinary test: every file of the directories and every file
+ * named as an argument. What the fuzzer found once stays found. Prints its count the way the unit
+ * tests do.
  */
 
 #include <dirent.h>

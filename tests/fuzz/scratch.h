@@ -1,7 +1,10 @@
 #ifndef RIDDLE_FUZZ_SCRATCH_H
 #define RIDDLE_FUZZ_SCRATCH_H
 
-/* A directory for a fuzzer that needs files: in memory where that exists, made at the first use, gone when the process ends. */
+/*
+ * A directory for a fuzzer that needs files: in memory where that exists, made at the first use,
+ * gone when the process ends.
+ */
 
 #include <stdio.h>
 #include <stdlib.h>

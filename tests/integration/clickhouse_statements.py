@@ -161,7 +161,20 @@ SELECT 1 /* outer /* inner */ , 2 */
 SELECT é FROM users
 SELECT "a\\"b" FROM users
 SELECT 1\u00a0AS x
-""".strip().split("\n")
+SELECT * FROM users, hive('thrift://x', 'd', 't', 'a Int8', 'a')
+SELECT * FROM users AS a, nats('x') AS b
+SELECT * FROM users u, dictionary('d') x
+SELECT * FROM (SELECT 1) AS a, kafka('a', 'b') AS b
+SELECT * FROM (hive('thrift://x', 'd', 't', 'a Int8', 'a'))
+SELECT * FROM users a ANY INNER JOIN (SELECT 1 AS id) b ON a.id = b.id, filesystem('/')
+SELECT count() FROM users WHERE id IN (SELECT id FROM users, filesystem('/'))
+SELECT reverseDNSQuery('127.0.0.1')
+SELECT logTrace('x')
+""".strip().split("\n") + [  # where a comment ends
+    "SELECT 1 --\r '\n, sleep(0.01) --'",
+    "SELECT 1 --x\r/*\n, sleep(0.01) --*/",
+    'SELECT 1 --\r"\n, sleep(0.01) --"',
+]
 
 # A line that begins with a blank or a parenthesis continues the one before it where that ends in a comment.
 def _joined(lines):
@@ -292,6 +305,12 @@ SELECT count() FROM users WHERE name LIKE '%url(%'
 SELECT * FROM recent
 SELECT id FROM spread
 SELECT count() FROM spread
+SELECT x FROM users ARRAY JOIN splitByChar(',', name) AS x
+SELECT id, x FROM users LEFT ARRAY JOIN range(toUInt64(id)) AS x
+SELECT x, y FROM users ARRAY JOIN [1, 2] AS x, arrayMap(v -> v + 1, [1, 2]) AS y
+SELECT x, upper(name), lower(name) FROM users ARRAY JOIN arrayReverse([1, 2]) AS x WHERE has([1, 2], x) ORDER BY length(name), lower(name)
+SELECT y FROM (WITH 1 AS x, toString(2) AS y SELECT x, y, upper(y), lower(y))
+SELECT a.id, upper(b.name), lower(b.name) FROM users a ANY INNER JOIN (SELECT id, name FROM users) b USING id
 """.strip().split("\n")
 
 # Of version 18: what its grammar does not have, and table functions, which its readonly mode refuses altogether.

@@ -18,9 +18,6 @@ BUILD = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve()
 RIDDLE = BUILD / "riddle"
 KERNEL = BUILD / "riddle-kernel"
 
-# What is in the image is the same for every tree: once is enough.
-collect_ignore = ["test_docker_image.py"] if dockerd.SANITIZED else []
-
 # A run is bounded by its own limit of at most 60 seconds; a sanitized zygote takes some of its own to start.
 PROCESS_TIMEOUT_S = 180
 

@@ -101,6 +101,16 @@ SELECT * FROM users FOR UPDATE
 SELECT * FROM users FOR SHARE
 SELECT * FROM users FOR NO KEY UPDATE
 SELECT * FROM users FOR KEY SHARE SKIP LOCKED
+SELECT 1::watched
+SELECT CAST(1 AS public.watched)
+SELECT watched '1'
+SELECT '{1}'::watched[]
+SELECT 1::watched_twice
+SELECT ROW(1, 'x')::pair
+SELECT jsonb_populate_record(NULL::pairs, '{}')
+SELECT * FROM json_to_record('{"a": 1}') AS x(a watched)
+SELECT stepping(id) FROM users
+SELECT stepping(id) OVER () FROM users
 SELECT "pg_sleep"(0)
 SELECT pg_catalog.pg_sleep(0)
 SELECT pg_catalog."pg_sleep"(0)
@@ -228,6 +238,10 @@ SELECT random() IS NOT NULL
 SELECT gen_random_uuid() IS NOT NULL
 SELECT coalesce(NULL, 1), nullif(1, 2), greatest(1, 2), least(1, 2)
 SELECT CASE WHEN id > 1 THEN 'a' ELSE 'b' END FROM users
+SELECT 1::plain, CAST(2 AS plain)
+SELECT summing(id) FROM users
+SELECT 5 # 3, ~5, @ -5, '[1, 2]'::jsonb @> '1'
+SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY id) FROM users
 SELECT upper(name), lower(name), length(name), trim(name) FROM users
 SELECT substring(name FROM 1 FOR 2) FROM users
 SELECT position('a' IN name) FROM users

@@ -1,5 +1,7 @@
-"""A real server for tests: `riddle serve` on a free port with a home of its own, and a small client on Python's own http.client."""
+"""A real server for tests: `riddle serve` on a free port with a home of its own, and a small client on Python's own http.client. Every JSON
+answer that the client gets is checked against the API description."""
 
+import functools
 import http.client
 import json
 import os
@@ -7,10 +9,13 @@ import queue
 import re
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
+
+from described import Description
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 RIDDLE = (ROOT / os.environ.get("RIDDLE_BUILD", "build")).resolve() / "riddle"
@@ -85,13 +90,14 @@ class Server:
         self.settings = settings
         self.key = None
         self.process = None
+        self.port = 0  # any
 
     def start(self):
         env = {k: v for k, v in os.environ.items() if not k.startswith(("RIDDLE_", "OPENAI_", "ANTHROPIC_", "LLM_"))}
         env.update(RIDDLE_HOME=str(self.home), DATASETS_DIR=str(self.datasets), **{k: str(v) for k, v in self.settings.items()})
         self.log = self.directory / "log"
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([str(RIDDLE), "serve", "--port", "0"], cwd=self.directory, env=env,
+            self.process = subprocess.Popen([str(RIDDLE), "serve", "--port", str(self.port)], cwd=self.directory, env=env,
                                             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log)
         lines = queue.Queue()
         threading.Thread(target=lambda: lines.put(self.process.stdout.readline()), daemon=True).start()
@@ -132,7 +138,7 @@ class Server:
     def connect(self):
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=REQUEST_TIMEOUT_S)
 
-    def call(self, method, path, body=None, headers=None, key=None):
+    def plain_call(self, method, path, body=None, headers=None, key=None):
         connection = self.connect()
         try:
             connection.request(method, path, body, self.headers(headers, key))
@@ -140,6 +146,13 @@ class Server:
             return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
+
+    def call(self, method, path, *more, **named):
+        answer = self.plain_call(method, path, *more, **named)
+        if answer.headers.get("content-type") == "application/json" and answer.body and "content-encoding" not in answer.headers:
+            misfit = description().misfit(method, path, answer.status, answer.body)
+            assert not misfit, f"{method} {path}: {misfit}"
+        return answer
 
     def get(self, path, **more):
         return self.call("GET", path, **more)
@@ -173,3 +186,10 @@ class Server:
 
     def __exit__(self, *_):
         self.stop()
+
+
+@functools.cache
+def description():
+    """Of this build; asked of a server of its own, whose limits and log are no test's."""
+    with tempfile.TemporaryDirectory() as directory, Server(directory) as server:
+        return Description(server.plain_call("GET", "/openapi.json").json)

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from conftest import KERNEL, ROOT
 
+pytestmark = pytest.mark.plain
+
 BIND = ROOT / "scripts/bind-library"
 
 SOURCE = """

@@ -140,10 +140,13 @@ class Newer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_POST(self):
+        if getattr(self.server, "has_ended", False):  # a connection that was kept open
+            self.close_connection = True
+            return
         arguments = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(self.path).query, keep_blank_values=True))
         sql = self.rfile.read(int(self.headers["Content-Length"])).decode()
         self.server.asked.append((sql, arguments))
-        body = b"24.3.1.1\tUTC\t2\n"
+        body = getattr(self.server, "version", b"24.3.1.1") + b"\tUTC\t2\n"
         if "version()" not in sql:
             text = lambda s: bytes([len(s.encode())]) + s.encode()  # noqa: E731
             given = sorted((k[6:], v) for k, v in arguments.items() if k.startswith("param_"))
@@ -174,6 +177,30 @@ def test_parameters_are_bound_where_the_server_can(tmp_path):
     finally:
         newer.shutdown()
         newer.server_close()
+
+
+def test_another_version_that_comes_back_is_spoken_to_as_such(tmp_path):
+    def serve(port, version):
+        server = ThreadingHTTPServer(("127.0.0.1", port), Newer)
+        server.asked, server.version = [], version
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def end(server):
+        server.has_ended = True
+        server.shutdown()
+        server.server_close()
+
+    first = serve(0, b"25.8.2.29-lts")
+    with Server(tmp_path, DATABASES=f"ch=clickhouse://u:p@127.0.0.1:{first.server_port}/d") as server:
+        query(server, "ch", "SELECT :s", {"s": "a"})
+        assert first.asked[-1][0] == "SELECT {p1:String}"
+        end(first)
+        wait_until(lambda: query(server, "ch", "SELECT :s", {"s": "a"}).status == 503, "its end is noticed")
+        second = serve(first.server_port, b"18.16.1")
+        query(server, "ch", "SELECT :s", {"s": "a"})
+        assert "version()" in second.asked[0][0] and second.asked[1][0] == "DESCRIBE TABLE (SELECT 'a'\n)", second.asked
+        end(second)
 
 
 # ---- limits, cancelling, failing ----

@@ -7,7 +7,7 @@ import pytest
 from api import generate_sets
 from server import Server
 from test_database_sets import AGGREGATES, EXPRESSIONS, ask, columns_of, run_plan
-from test_prompts import PROMPTS, contains
+from test_prompts import PROMPTS, is_answer
 
 pytestmark = [pytest.mark.skipif(clickhouse.program() is None, reason=clickhouse.SKIP), pytest.mark.long]
 
@@ -73,7 +73,7 @@ def test_every_bundled_prompt_is_answered_as_on_files(riddle, name):
         known = riddle.post("/runs", {"dataset_id": name, "sql": sql, "max_rows": 1000}).json["result"]["rows"]
         answer = ask(riddle, f"ch_{name}", prompt)
         assert answer["status"] == "succeeded", (prompt, answer["assistant_message"], answer["details"], answer["result"]["error"])
-        assert contains(answer["result"]["rows"], known, ordered), (prompt, answer["details"]["compiled_sql"], answer["result"]["rows"][:3])
+        assert is_answer(answer["result"]["rows"], known, ordered), (prompt, answer["details"]["compiled_sql"], answer["result"]["rows"][:3])
 
 
 def agree(riddle, plan):

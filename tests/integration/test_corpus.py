@@ -1,10 +1,22 @@
 """Odd files, whose truth is known: every value is right, or the report says what became of it."""
 import datetime
+import io
 import json
+import zipfile
+
+import openpyxl
 
 import pytest
 
 import corpus
+from server import Server
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with Server(tmp_path_factory.mktemp("corpus")) as s:
+        yield s
+
 
 SCRIPT = """
 import json
@@ -114,6 +126,93 @@ def test_polluted_files(programs, tmp_path):
     files = [f for i, f in enumerate(corpus.polluted()) if i < 19 or i % 9 == 0]
     score, low = score_polluted(programs, tmp_path, files, "--types", "text")
     assert score >= 9.4, low
+
+
+def padded_book():
+    book = openpyxl.Workbook()
+    book.active.append(["zip", "n"])
+    for i in range(3):
+        book.active.append([1067 + i, i])
+        book.active.cell(i + 2, 1).number_format = "00000"
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
+def zipped(name, data):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr(name, data)
+    return out.getvalue()
+
+
+RUSSIAN_DOLL = {"u1": {"name": "A", "age": 3}, "u2": {"name": "B", "age": 4}}
+# Name, bytes, columns, first row, what a note says.
+KINDS = [
+    ("years.csv", ",2020,,2021,\nRegion,Men,Women,Men,Women\nN,1,2,3,4\nS,5,6,7,8\nW,5,6,7,8\n",
+     ["Region", "2020 Men", "2020 Women", "2021 Men", "2021 Women"], ["N", "1", "2", "3", "4"], "2 header lines"),
+    ("rnames.txt", 'mpg cyl\n"1" 20.5 4\n"2" 21.5 6\n"3" 22.5 8\n"4" 9.5 8\n', ["column0", "mpg", "cyl"], ["1", "20.5", "4"], "one name less"),
+    ("ruled.txt", "Report\n\n-----------\n|Mat  |Qty|\n-----------\n|00047|  5|\n|00048|  6|\n-----------\n", ["Mat", "Qty"], ["00047", "5"],
+     "3 lines of dashes"),
+    ("markdown.csv", "| id | name |\n|----|:----|\n| 1 | A |\n| 2 | B |\n", ["id", "name"], ["1", "A"], "line of dashes"),
+    ("decimals.csv", "Wert\n0,5\n1,25\n2,75\n", ["Wert"], ["0.5"], None),
+    ("mixed_signs.csv", 'r,n\na,"1,250"\nb,1 150\nc,662\n', ["r", "n"], ["a", "1,250"], None),
+    ("two_encodings.csv", "id,name\n".encode() + b"".join(f"{i},Zo\u00eb\n".encode() for i in range(9)) + b"9,Ren\xe9\n", ["id", "name"], ["0", "Zo\u00eb"],
+     "read as windows-1252"),
+    ("polish.csv", "Imi\u0119;Miasto\n\u015awi\u0119tos\u0142aw;\u0141\u00f3d\u017a\n\u017b\u00f3\u0142kiewski;\u0141\u00f3d\u017a\n".encode("cp1250"),
+     ["Imi\u0119", "Miasto"], ["\u015awi\u0119tos\u0142aw", "\u0141\u00f3d\u017a"], None),
+    ("kanji.csv", "\u65e5\u4ed8,\u91d1\u984d\n2024\u5e744\u67081\u65e5,\uffe55\n2024\u5e744\u67082\u65e5,\uffe5105\n".encode("cp932"),
+     ["\u65e5\u4ed8", "\u91d1\u984d"], ["2024-04-01", "5"], None),
+    ("stamps.csv", "a;b;c_time\n10/Oct/2023:13:55:36 +0000;29.03.2024, 10:18 Uhr;20240309101807\n", ["a", "b", "c_time"],
+     ["2023-10-10 13:55:36+00", "2024-03-29 10:18:00", "2024-03-09 10:18:07"], None),
+    ("units.csv", "Time,Wind,,Temp\n,Speed,Dir,Air\n,m/s,deg,C\n2024-01-01 00:00,1.5,180,3.2\n2024-01-01 01:00,2.5,190,3.1\n2024-01-01 02:00,2.7,200,3.0\n",
+     ["Time", "Wind Speed m/s", "Wind Dir deg", "Temp Air C"], ["2024-01-01 00:00:00", "1.5", "180", "3.2"], "3 header lines"),
+    ("born.csv", "n,born\na,31.12.68\nb,01.01.49\n", ["n", "born"], ["a", "1968-12-31"], None),
+    ("no_date.csv", "id;Datum\n1;31.01.2024\n2;00.00.0000\n", ["id", "Datum"], ["1", "2024-01-31"], None),
+    ("null_words.csv", "id,v\n1,2.5\n2,\\N\n3,-1E5\n", ["id", "v"], ["1", "2.5"], None),
+    ("padded.csv", " id , name ,amount \n 1 , Ann , 5.5 \n 2 , Bob ,  6.25\n", ["id", "name", "amount"], ["1", "Ann", "5.5"], None),
+    ("below.csv", 'id,text,n\n1,a,2\n2,"one\ntwo\nthree",3\n', ["id", "text", "n"], ["1", "a", "2"], None),
+    ("stacked.csv", "a,b\nN,1\nS,3\n\nStaff\nname,age\nAnn,30\n", ["a", "b"], ["N", "1"], "header of another table"),
+    ("large.json", '[{"zip":"01234","n":1,"big":12345678901234567890},{"zip":"9","n":2,"big":2}]', ["zip", "n", "big"],
+     ["01234", "1", "12345678901234567890"], "too large for 64 bits"),
+    ("kinds.ndjson", '{"id":"x","v":"12"}\n{"id":2,"v":13}\n', ["id", "v"], ["x", "12"], "of several types"),
+    ("lists.json", '{"a":[1,2,3],"b":["x","y","z"]}', ["a", "b"], ["1", "x"], "each list was read as a column"),
+    ("keys.json", json.dumps(RUSSIAN_DOLL), ["key", "name", "age"], ["u1", "A", "3"], "each was read as a row"),
+    ("codes.xlsx", padded_book(), ["zip", "n"], ["01067", "0"], None),
+    ("packed.zip", zipped("in/book.xlsx", padded_book()), ["zip", "n"], ["01067", "0"], None),
+]
+
+
+def test_kinds(programs, tmp_path):
+    """Kinds of files that each showed a fault of its own."""
+    for at in range(0, len(KINDS), 11):
+        some = KINDS[at:at + 11]
+        for name, data, *_ in some:
+            (tmp_path / name).write_bytes(data if isinstance(data, bytes) else data.encode())
+        done = programs.run("--python", "-", *[tmp_path / name for name, *_ in some], stdin=SCRIPT)
+        assert done.status == 0, done.err
+        found = {t["table"]: t for t in map(json.loads, done.text.splitlines())}
+        for name, _, columns, row, note in some:
+            table = found[name.split(".")[0]]
+            notes = [line for line in done.err.splitlines() if line.startswith(f"riddle: {name}:")]
+            assert (table["columns"], table["rows"][0]) == (columns, row), name
+            assert any(note in n for n in notes) if note else not notes, (name, notes)
+
+
+@pytest.mark.parametrize("name, data, note", [
+    ("letter.txt", "Dear all,\nplease find it there.\n", None),
+    ("rows.json", "[[1, 2], [3, 4]]", "not of objects"),
+    ("page.xls", "<html><table><tr><td>1</td></tr></table></html>", "HTML page"),
+])
+def test_files_without_a_table_say_why(server, name, data, note):
+    [file] = server.upload((name, data)).json["files"]
+    assert file["table"] is None and (note in file["note"] if note else "note" not in file), file
+    assert server.get(f"/data/{file['file_id']}").json.get("note") == file.get("note")
+
+
+def test_text_files_with_columns_are_tables(server):
+    [file] = server.upload(("app.log", "2024-04-05 12:00:01,123|INFO|a b\n2024-04-05 12:00:02,123|WARN|c d\n")).json["files"]
+    assert file["table"] == "app" and file["rows"] == 2 and len(file["columns"]) == 3
 
 
 @pytest.mark.long

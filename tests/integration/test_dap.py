@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from api import Background
 from server import RIDDLE, Server, wait_until
 from test_chat import KEYS
 
@@ -201,3 +202,191 @@ def test_connection_that_breaks_ends_the_execution(server, sandbox):
     started = time.monotonic()
     assert server.post(f"/sandbox/{sandbox}/execute", {"code": "7"}).json["result"] == 7
     assert time.monotonic() - started < 15
+
+
+# ---- executions of others ----
+
+
+def attach_to_next(server, sandbox):
+    """An editor that waits for the next execution."""
+    def attach():
+        offered = server.post(f"/sandbox/{sandbox}/dap", {}).json
+        editor = WebSocket(server, offered["websocket"])
+        editor.frame(editor.request("attach", token=offered["token"]))
+        return editor
+    editor, rival = attach(), attach()
+    refused = rival.until("attach")
+    assert not refused["success"] and "another debugger waits" in refused["message"]
+    rival.close()
+    return editor
+
+
+def test_editor_steps_through_what_another_client_executes(server, sandbox):
+    editor = attach_to_next(server, sandbox)
+    running = Background(server.post, f"/sandbox/{sandbox}/execute", {"code": LOOP + "total"})
+    editor.until("initialized")
+    assert editor.ask("setBreakpoints", source={"path": FILE}, breakpoints=[{"line": 3, "condition": "i == 3"}])["breakpoints"][0]["verified"]
+    editor.ask("configurationDone")
+    assert editor.until("stopped")["body"]["reason"] == "breakpoint"
+    frame = editor.ask("stackTrace", threadId=1)["stackFrames"][0]
+    editor.ask("setExpression", expression="total", value="1000", frameId=frame["id"])
+    editor.ask("continue", threadId=1)
+    editor.until("terminated")
+    editor.close()
+    assert running.result().json["result"] == 1003
+    # The next one is nobody's again.
+    assert server.post(f"/sandbox/{sandbox}/execute", {"code": "total"}).json["result"] == 1003
+
+
+def test_editor_that_waits_or_lets_go_holds_nobody_up(server, sandbox):
+    for leave in ("disconnect", None):
+        editor = attach_to_next(server, sandbox)
+        if leave:
+            editor.frame(editor.request(leave))
+            assert editor.until(leave)["success"]
+        editor.close()
+        wait_until(lambda: server.post(f"/sandbox/{sandbox}/execute", {"code": "6 * 7"}).json["result"] == 42, "it runs without a debugger")
+    for leave in ("disconnect", None):
+        editor = attach_to_next(server, sandbox)
+        running = Background(server.post, f"/sandbox/{sandbox}/execute", {"code": "x = 6\nx * 7"})
+        editor.until("initialized")
+        if leave:
+            editor.ask(leave)
+        editor.close()
+        done = running.result().json
+        assert (done["status"], done["result"]) == (("completed", 42) if leave else ("cancelled", None))
+
+
+# ---- over a WebSocket ----
+
+
+class WebSocket:
+    """The client's side of RFC 6455, as small as it can be."""
+
+    def __init__(self, server, path, key=None, **headers):
+        self.socket = socket.create_connection(("127.0.0.1", server.port), 30)
+        self.stream = self.socket.makefile("rb")
+        head = {"Host": f"127.0.0.1:{server.port}", "Authorization": f"Bearer {key or server.key}", "Upgrade": "websocket",
+                "Connection": "keep-alive, Upgrade", "Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ==", **headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in head.items() if value)
+        self.socket.sendall(f"GET {path} HTTP/1.1\r\n{lines}\r\n".encode())
+        self.status = int(self.stream.readline().split()[1])
+        self.headers = {}
+        while (line := self.stream.readline().strip()):
+            name, _, value = line.decode().partition(": ")
+            self.headers[name.lower()] = value
+        self.seq = 0
+
+    def frame(self, payload, opcode=1, last=True, mask=b"\x12\x34\x56\x78"):
+        data = payload.encode() if isinstance(payload, str) else payload
+        size = bytes([0x80 | len(data)]) if len(data) < 126 else b"\xfe" + len(data).to_bytes(2, "big")
+        self.socket.sendall(bytes([opcode | (0x80 if last else 0)]) + size + mask + bytes(b ^ mask[i % 4] for i, b in enumerate(data)))
+
+    def take(self):
+        """(opcode, payload) of the next frame; None at the end."""
+        head = self.stream.read(2)
+        if len(head) < 2:
+            return None
+        size = head[1]
+        assert head[0] & 0x80 and size < 128
+        if size > 125:
+            size = int.from_bytes(self.stream.read(2 if size == 126 else 8), "big")
+        return head[0] & 15, self.stream.read(size)
+
+    def request(self, command, **arguments):
+        self.seq += 1
+        return json.dumps({"seq": self.seq, "type": "request", "command": command, "arguments": arguments})
+
+    def until(self, wanted):
+        """The first message that is an answer to this command, or an event of this name."""
+        while True:
+            opcode, payload = self.take()
+            assert opcode == 1
+            message = json.loads(payload)
+            if wanted in (message.get("command"), message.get("event")):
+                return message
+
+    def ask(self, command, **arguments):
+        self.frame(self.request(command, **arguments))
+        answer = self.until(command)
+        assert answer["success"], answer
+        return answer.get("body")
+
+    def close(self):
+        self.stream.close()
+        self.socket.close()
+
+
+def test_editor_attaches_over_a_websocket(server, sandbox):
+    offered = offer(server, sandbox, LOOP)
+    editor = WebSocket(server, offered["websocket"])
+    assert editor.status == 101 and editor.headers["sec-websocket-accept"] == "s3pPLMBiTxaQ9kYGzzhZRbK+xOo="
+    assert editor.ask("initialize", adapterID="x")["supportsStepBack"]
+    editor.frame("still there?", opcode=9)
+    assert editor.take() == (10, b"still there?")
+    text = editor.request("attach", token=offered["token"])
+    editor.frame(text[:10], last=False)  # in pieces, with a ping between them
+    editor.frame("", opcode=9)
+    editor.frame(text[10:], opcode=0)
+    assert editor.take() == (10, b"")
+    editor.until("initialized")
+    points = editor.ask("setBreakpoints", source={"path": FILE}, breakpoints=[{"line": 3, "condition": "i == 2"}])
+    assert points["breakpoints"][0]["verified"]
+    editor.ask("configurationDone")
+    assert editor.until("stopped")["body"]["reason"] == "breakpoint"
+    frame = editor.ask("stackTrace", threadId=1)["stackFrames"][0]
+    assert frame["line"] == 3 and editor.ask("evaluate", expression="total", frameId=frame["id"])["result"] == "1"
+    editor.ask("setExpression", expression="total", value="'x' * 70000", frameId=frame["id"])  # an answer of more than 65,535 bytes is possible
+    editor.ask("setExpression", expression="total", value="100", frameId=frame["id"])
+    editor.ask("continue", threadId=1)
+    assert editor.until("output")["body"]["output"] == "total 105\n"
+    editor.until("terminated")
+    editor.frame((1000).to_bytes(2, "big"), opcode=8)
+    assert editor.take() == (8, (1000).to_bytes(2, "big")) and editor.take() is None
+    editor.close()
+
+
+def test_websocket_takes_offers_of_its_owner_and_sandbox_only(server, sandbox):
+    other = server.post("/sandbox/create", {}).json["sandbox_id"]
+    offered = offer(server, sandbox, "x = 1")
+    for path, key, status in ((f"/sandbox/{sandbox}/dap", "ben-key-0123456789", 404), ("/sandbox/none/dap", None, 404)):
+        editor = WebSocket(server, path, key)
+        assert editor.status == status
+        editor.close()
+    editor = WebSocket(server, f"/sandbox/{other}/dap")
+    editor.frame(editor.request("attach", token=offered["token"]))
+    assert not editor.until("attach")["success"]
+    editor.close()
+    editor = WebSocket(server, f"/sandbox/{sandbox}/dap")  # the token was not used up
+    editor.frame(editor.request("attach", token=offered["token"]))
+    editor.until("initialized")
+    editor.close()
+    server.delete(f"/sandbox/{other}")
+
+
+def test_what_is_no_websocket_is_told_so(server, sandbox):
+    path = f"/sandbox/{sandbox}/dap"
+    plain = server.get(path)
+    assert plain.status == 426 and plain.headers["upgrade"] == "websocket" and "WebSocket" in plain.error[1]
+    for header, value, status in (("Sec-WebSocket-Version", "8", 426), ("Sec-WebSocket-Key", "short", 400), ("Sec-WebSocket-Key", None, 400),
+                                  ("Connection", "keep-alive", 426), ("Origin", "http://evil.example", 403), ("Authorization", None, 401)):
+        refused = WebSocket(server, path, **{header: value})
+        assert refused.status == status, (header, value, refused.status)
+        refused.close()
+
+
+def test_hostile_frames_end_their_own_connection_only(server, sandbox):
+    offered = offer(server, sandbox, "x = 1")
+    for raw in (b"\x81\x05hello", b"\xf1\x80\0\0\0\0", b"\x83\x80\0\0\0\0", b"\x80\x80\0\0\0\0", b"\x09\x80\0\0\0\0",
+                b"\x81\xff\0\0\0\0\x7f\xff\xff\xff\0\0\0\0", b"\x01\x80\0\0\0\0\x01\x80\0\0\0\0", b"\x82\x82\0\0\0\0{}", b"\x81\x82\0\0\0\0[]"):
+        editor = WebSocket(server, offered["websocket"])
+        editor.socket.sendall(raw)
+        said = []
+        while (frame := editor.take()) and frame[0] != 8:
+            said.append(json.loads(frame[1])["event"])
+        assert said == ["output"] and frame is not None, raw
+        editor.close()
+    editor = WebSocket(server, offered["websocket"])
+    editor.frame(editor.request("attach", token=offered["token"]))
+    editor.until("initialized")
+    editor.close()

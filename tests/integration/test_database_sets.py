@@ -8,7 +8,7 @@ import postgres
 import pytest
 from api import generate_sets
 from server import Server
-from test_prompts import PROMPTS, contains
+from test_prompts import PROMPTS, is_answer
 
 pytestmark = pytest.mark.skipif(postgres.programs() is None, reason="PostgreSQL is not installed: scripts/install-deps test")
 
@@ -116,7 +116,7 @@ def test_every_bundled_prompt_is_answered_as_on_files(riddle, name):
         for kind in ("pg", "lite"):
             answer = ask(riddle, f"{kind}_{name}", prompt)
             assert answer["status"] == "succeeded", (kind, prompt, answer["assistant_message"], answer["result"]["error"])
-            assert contains(answer["result"]["rows"], known, ordered), (kind, prompt, answer["details"]["compiled_sql"], answer["result"]["rows"][:3])
+            assert is_answer(answer["result"]["rows"], known, ordered), (kind, prompt, answer["details"]["compiled_sql"], answer["result"]["rows"][:3])
 
 
 def test_a_database_is_listed_with_its_schema_and_profile(riddle):

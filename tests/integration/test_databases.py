@@ -37,6 +37,15 @@ CREATE FUNCTION full_name(u users) RETURNS text LANGUAGE sql STABLE AS 'SELECT $
 CREATE FUNCTION steady() RETURNS int LANGUAGE sql STABLE AS 'SELECT 1';
 CREATE FUNCTION app.steady() RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT 1';
 CREATE PROCEDURE proc() LANGUAGE sql AS 'SELECT 1';
+CREATE FUNCTION looked_at(int) RETURNS bool LANGUAGE sql AS 'SELECT true';
+CREATE DOMAIN watched AS int CHECK (looked_at(VALUE));
+CREATE DOMAIN watched_twice AS watched;
+CREATE TYPE pair AS (a watched, b text);
+CREATE TYPE pairs AS (p pair);
+CREATE DOMAIN plain AS int CHECK (VALUE > 0);
+CREATE FUNCTION step(int, int) RETURNS int LANGUAGE sql AS 'SELECT 1';
+CREATE AGGREGATE stepping(int) (SFUNC = step, STYPE = int);
+CREATE AGGREGATE summing(int) (SFUNC = int4pl, STYPE = int);
 CREATE TABLE every (b bool, i2 smallint, i4 int, i8 bigint, n numeric, f4 real, f8 float8, t text, c char(3), d date, tm time,
     ts timestamp, tz timestamptz, iv interval, mo interval, u uuid, by bytea, j json, jb jsonb, ai int[], at text[], an numeric[],
     aa int[], ad date[], ip inet);

@@ -8,6 +8,8 @@ import pytest
 from server import Server, read_events, wait_until
 from test_chat import KEYS
 
+pytestmark = pytest.mark.plain
+
 PAUSE_SECONDS = 4
 
 

@@ -10,6 +10,8 @@ import pytest
 import wire
 from dockerd import BUSY, CONTROL, DATA, EXIT, FILE, INTERRUPT, READY, STDOUT, USAGE, Attached
 
+pytestmark = [pytest.mark.plain, pytest.mark.skipif(dockerd.SANITIZED, reason="the image is the same for every tree")]
+
 
 @pytest.fixture
 def attach(docker_daemon):

@@ -11,6 +11,8 @@ import pytest
 from api import QUICK, make_set, refused, run_body, watching
 from server import RIDDLE, Server, wait_until
 
+pytestmark = pytest.mark.plain
+
 INLINE_MAX = 256 << 10
 SANITIZED = "asan" in str(RIDDLE)  # then freed memory is kept
 MAGIC = b"\x89PNG\r\n\x1a\n"

@@ -15,6 +15,8 @@ import pytest
 from api import QUICK, Background, refused, say, wait_for_metric
 from server import BOUNDARY, FORM_END, FORM_TYPE, RIDDLE, Server, part_head, wait_until
 
+pytestmark = pytest.mark.plain
+
 KEYS = {"RIDDLE_API_KEYS": "ann:ann-key-0123456789,ben:ben-key-0123456789,.hid:hid-key-0123456789"}
 ANN, BEN, HID = "ann-key-0123456789", "ben-key-0123456789", "hid-key-0123456789"
 SANITIZED = "asan" in str(RIDDLE)

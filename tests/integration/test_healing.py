@@ -15,6 +15,8 @@ from api import QUICK, children, fails_to_start, make_set, metric, refused, run_
 from server import FORM_TYPE, RIDDLE, Server, form, wait_until
 from test_server_durability import kernels, make_server, state, zygotes
 
+pytestmark = pytest.mark.plain
+
 SALES = "id,region,total\n" + "".join(f"{i},r{i % 7},{i}\n" for i in range(20000))
 SUM = sum(range(20000))
 

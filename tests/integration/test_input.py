@@ -9,6 +9,8 @@ import pytest
 from server import RIDDLE, Server, read_events
 from test_chat import KEYS
 
+pytestmark = pytest.mark.plain
+
 CODE = "print('before')\nname = input('Name? ')\nprint('hello', name)"
 
 

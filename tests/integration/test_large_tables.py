@@ -5,6 +5,8 @@ import os
 
 import pytest
 
+pytestmark = pytest.mark.plain
+
 
 def write_rows(path, n, more=""):
     with open(path, "w") as f:

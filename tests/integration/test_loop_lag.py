@@ -11,6 +11,8 @@ import pytest
 from api import QUICK, children, make_set, metric, run_body, wait_for_metric, wait_until_settled, watching
 from server import RIDDLE, Server, wait_until
 
+pytestmark = pytest.mark.plain
+
 LIMIT_MS = 100 if "asan" in str(RIDDLE) else 20
 # Other programs on the machine delay answers too. What blocks the loop does so each time; so the best of some attempts counts.
 ATTEMPTS = 5

@@ -1,6 +1,7 @@
 """Threads whose kernel cannot be an image: variables are pickled one by one, and what cannot be is told by name."""
 
 import re
+import subprocess
 
 import pytest
 
@@ -9,7 +10,7 @@ from server import RIDDLE, Server, wait_until
 from test_chat import SALES, new_thread
 from test_images import execute, image_prefix, status, value
 
-pytestmark = pytest.mark.skipif("asan" in str(RIDDLE), reason="sanitized kernels write no images")
+pytestmark = [pytest.mark.plain, pytest.mark.skipif("asan" in str(RIDDLE), reason="sanitized kernels write no images")]
 
 # What each cell makes, and what must be true of it afterwards.
 KEPT = {
@@ -100,3 +101,29 @@ def test_a_kernel_that_has_to_go_leaves_what_can_be_pickled(home):
                 file.truncate(path.stat().st_size - cut)
             answer = execute(server, thread, "'kept' in globals()")
             assert answer["result"]["rows"] == [[False]] and named in answer["state_lost_reason"], answer
+
+
+def test_another_server_reads_the_portable_form_of_an_export(home, tmp_path_factory):
+    """A colleague's server has another base: variables that can be pickled come along, and both ends name the rest."""
+    other = tmp_path_factory.mktemp("colleague")
+    (other / "datasets" / "sales").mkdir(parents=True)
+    (other / "datasets" / "sales" / "sales.csv").write_text(SALES)
+
+    def riddle(server, *words):
+        done = subprocess.run([RIDDLE, *words, "--server", f"http://127.0.0.1:{server.port}"], cwd=home, env={}, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip(), done.stderr
+
+    with Server(home, **QUICK) as mine, Server(other, **QUICK) as theirs:
+        thread = new_thread(mine)
+        execute(mine, thread, "kept = [1, 2]\nopen('/workspace/a.txt', 'w').write('file')")
+        for cell in KEPT["classes of cells"][0], LOST["half"]:
+            execute(mine, thread, cell)
+        _, said = riddle(mine, "thread", "export", thread, "t.riddle")
+        assert "another server will not have" in said and names_lost(said) == {"half"}, said
+        assert value(mine, thread, "next(half)") == 1  # here everything goes on
+        copy, _ = riddle(theirs, "thread", "import", "t.riddle")
+        assert status(theirs, copy)["sandbox"]["has_variables"] is True
+        answer = execute(theirs, copy, "kept == [1, 2] and open('/workspace/a.txt').read() == 'file' and p.far() and 'half' not in globals()")
+        assert answer["result"]["rows"] == [[True]], answer
+        assert "its image cannot be used" in answer["state_lost_reason"] and names_lost(answer["state_lost_reason"]) == {"half"}, answer["state_lost_reason"]

@@ -7,6 +7,8 @@ from api import make_set, run_body
 from conftest import Programs
 from server import Server
 
+pytestmark = pytest.mark.plain
+
 KERNELS = 5
 SETS = [f"set{i}" for i in range(KERNELS)]
 

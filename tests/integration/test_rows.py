@@ -11,6 +11,8 @@ import pytest
 from api import QUICK, refused
 from server import BOUNDARY, FORM_END, FORM_TYPE, RIDDLE, Server, part_head
 
+pytestmark = pytest.mark.plain
+
 KEYS = {"RIDDLE_API_KEYS": "ann:ann-key-0123456789,ben:ben-key-0123456789"}
 ANN, BEN = "ann-key-0123456789", "ben-key-0123456789"
 ROWS = 20000

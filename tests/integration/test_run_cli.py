@@ -17,6 +17,8 @@ import pytest
 
 from conftest import PROCESS_TIMEOUT_S, RIDDLE
 
+pytestmark = pytest.mark.plain
+
 TABLE = """\
 region  total
 ──────  ─────
@@ -103,6 +105,25 @@ def test_a_missing_module_says_how_it_can_be_had(programs):
     done = programs.run("--python", "-", stdin="import Some_package.part")
     assert done.status == 1
     assert "ModuleNotFoundError: No module named 'Some_package'" in done.err and "Debian's python3-some-package" in done.err
+
+
+def test_what_a_sandbox_lacks_is_told_with_what_there_is(programs, tmp_path):
+    done = programs.run("--python", "-", stdin="import duckdb")
+    assert done.status == 1 and 'sql("SELECT …") is DuckDB' in done.err
+    done = programs.run("--policy", "open", "--python", "-", stdin="import urllib.request\nurllib.request.urlopen('http://example.com', timeout=2)")
+    assert done.status == 1 and "A sandbox has no network" in done.err
+    done = programs.run("--policy", "open", "--timeout", "60", "--save", tmp_path, "--python", "-", env={"RIDDLE_MEMORY": "2g"},
+                        stdin="import plotly.graph_objects as go\ngo.Figure(go.Bar(x=[1], y=[2])).show()")
+    assert done.status == 0 and done.text == "plotly draws in a browser: the figure is in plotly-1.html\n", done.err
+    assert "Traceback" not in done.err and b"plotly" in (tmp_path / "plotly-1.html").read_bytes()
+
+
+def test_a_picture_as_the_last_line_is_shown(programs, tmp_path):
+    done = programs.run("--policy", "open", "--out", tmp_path, "--python", "-", stdin="from PIL import Image\nImage.new('RGB', (5, 5), 'red')")
+    assert done.status == 0 and (tmp_path / "figure-1.png").read_bytes().startswith(b"\x89PNG"), done.err
+    done = programs.run("--policy", "open", "--out", tmp_path / "more", "--timeout", "60", "--python", "-", env={"RIDDLE_MEMORY": "2g"},
+                        stdin="import matplotlib.pyplot as plt\nf, a = plt.subplots()\nplt.close(f)\nf")
+    assert done.status == 0 and (tmp_path / "more" / "figure-1.png").exists(), done.err
 
 
 def test_json(programs, data):
@@ -448,7 +469,7 @@ def test_how_files_are_read(programs, tmp_path):
     path.write_text("a note\na;b;c\n1.234;01/02/2024;x\n2.500;03/04/2024;none at all\n")
     done = programs.run("--csv", "--sql", "SELECT * FROM odd", path)
     assert done.text.splitlines() == ["a,b,c", "1.234,2024-01-02,x", "2.5,2024-03-04,none at all"]
-    assert "odd.csv: whether day or month comes first is a guess" in done.err and "1 lines above the header" in done.err
+    assert "odd.csv: whether day or month comes first is a guess" in done.err and "1 line above the header was skipped" in done.err
     done = programs.run("--csv", "--decimal=,", "--date-order", "dmy", "--null", "none at all", "--sql", "SELECT * FROM odd", path)
     assert done.text.splitlines() == ["a,b,c", "1234,2024-02-01,x", "2500,2024-04-03,none at all"]
     assert "is a guess" not in done.err
@@ -479,7 +500,7 @@ def test_sheets(programs, tmp_path):
             z.writestr(f"xl/s{i}.xml", sheet(*rows))
     done = programs.run("--csv", "--sql", "SELECT * FROM book", tmp_path / "book.xlsx")
     assert done.text.splitlines() == ["item,price", "a,1.5", "b,2.0"], done.err
-    assert "the workbook has 3 visible sheets; each with rows is a table" in done.err and "1 lines of totals" in done.err
+    assert "the workbook has 3 visible sheets; each with rows is a table" in done.err and "1 line of totals" in done.err
     assert "book.xlsx (book_Staff): a table of its own" in done.err
     done = programs.run("--csv", "--sql", "SELECT who, (SELECT sum(price) FROM book) AS p FROM book_staff", tmp_path / "book.xlsx")
     assert done.text.splitlines() == ["who,p", "Ann,3.5"], done.err

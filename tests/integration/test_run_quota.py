@@ -30,17 +30,36 @@ def kept(server, key):
 
 
 def test_the_oldest_runs_of_an_owner_go_first(tmp_path):
-    """Output and figures count; other owners' runs stay."""
+    """Other owners' runs stay."""
     with serve(tmp_path, RUN_QUOTA_BYTES=4 << 20) as server:
         mine = run(server, BOB)
-        runs = [run(server, ALICE) for _ in range(8)]
-        figures = server.home / "figures"
+        runs = [run(server, ALICE, "print('y' * 900000)") for _ in range(8)]
         wait_until(lambda: len(kept(server, ALICE)) <= 4, "runs past the quota are gone")
         left = kept(server, ALICE)
         assert left == runs[::-1][:len(left)] and 3 <= len(left) <= 4
         assert server.get(f"/runs/{runs[0]}", key=ALICE).status == 404
         assert kept(server, BOB) == [mine]
-        wait_until(lambda: {d.name for d in figures.iterdir()} == {*left, mine}, "their figures are gone")
+
+
+def test_figures_go_before_runs(tmp_path):
+    """The oldest files of figures are dropped, the capsules say so, and stay for as long as they fit themselves."""
+    code = "class Page:\n    def _repr_html_(self): return 'x' * 700000\ndisplay(Page()); display('small'); print('kept')"
+    with serve(tmp_path, RUN_QUOTA_BYTES=2 << 20) as server:
+        runs = [run(server, ALICE, code) for _ in range(6)]
+
+        def dropped():
+            outputs = [server.get(f"/runs/{r}", key=ALICE).json["result_json"]["outputs"][0] for r in runs]
+            return ["html_url" not in o and o.get("dropped") for o in outputs]
+
+        wait_until(lambda: sum(map(bool, dropped())) == 4, "four figures are dropped")
+        assert dropped()[:4] == [True] * 4 and not any(dropped()[4:])
+        assert kept(server, ALICE) == runs[::-1]
+        oldest = server.get(f"/runs/{runs[0]}", key=ALICE).json["result_json"]
+        assert oldest["stdout"] == "kept\n" and "small" in oldest["outputs"][1]["text"]
+        wait_until(lambda: {d.name for d in (server.home / "figures").iterdir()} == set(runs[4:]), "their files are gone")
+        message = refused(server.get(f"/runs/{runs[0]}/figures/1", key=ALICE), 404, "NOT_FOUND")
+        assert message.startswith("The figure was dropped, because")
+        assert server.get(f"/runs/{runs[5]}/figures/1", key=ALICE).status == 200
 
 
 def test_runs_expire(tmp_path):

@@ -4,6 +4,8 @@ import base64
 
 import pytest
 
+pytestmark = pytest.mark.plain
+
 FIELDS = {"status", "columns", "rows", "row_count", "exec_time_ms", "stdout_trunc", "stderr_trunc", "error", "truncated"}
 
 

@@ -10,6 +10,8 @@ from api import UUID, refused
 from server import Server, read_events, wait_until
 from test_chat import KEYS, SALES
 
+pytestmark = pytest.mark.plain
+
 ANSWER = {"execution_id", "sandbox_id", "status", "result", "stdout", "stderr", "error", "execution_time", "debug_info", "timestamp"}
 MODULES = ("json datetime math random collections itertools functools operator re string uuid hashlib base64 urllib.parse typing "
            "dataclasses enum asyncio pandas numpy requests aiohttp").split()

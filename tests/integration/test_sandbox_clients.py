@@ -1,8 +1,6 @@
-"""The clients of /sandbox, and the examples of the Python Sandbox Environment run through one of them."""
+"""The clients of /sandbox. Examples of the Python Sandbox Environment are in tests/seeds."""
 
 import asyncio
-import os
-import re
 import shutil
 import sqlite3
 import subprocess
@@ -18,7 +16,7 @@ from server import RIDDLE, ROOT, Server
 sys.path.insert(0, str(ROOT / "clients"))
 from riddle_sandbox import Client, SandboxError, SandboxService  # noqa: E402
 
-SEEDS = Path(os.environ.get("RIDDLE_SEEDS", ROOT.parent / "shared" / "seeds"))
+pytestmark = pytest.mark.plain
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +46,13 @@ def test_the_python_client_does_all_of_it(client):
         assert [f["path"] for f in sandbox.files()] == ["in a/b.txt"] and sandbox.read("in a/b.txt") == "ä".encode()
         assert sandbox.remove("in a/b.txt")["deleted"] is True and sandbox.interrupt() == 0
         assert "AsyncProcessor" in sandbox.template() and sandbox.examples()["examples"] and sandbox.functions()["examples"]
+        assert sandbox.query("SELECT name FROM users WHERE id = :id", {"id": 1})["results"] == [{"name": "Ada"}]
+        assert sandbox.schema()["tables"] == sandbox.schema("app")["tables"] == ["pipeline_input", "users"]
+        events = list(sandbox.debug("a = 1\nb = a + 1\nb"))
+        assert [d["line"] for name, d in events if name == "step"] == [1, 2, 3] and events[-1][0] == "done"
+        assert next(d for name, d in events if name == "result")["result"] == 2
+        with pytest.raises(SandboxError, match="is refused"):
+            sandbox.query("DELETE FROM users")
         with pytest.raises(SandboxError, match="no 'b.txt' in /workspace") as missing:
             sandbox.remove("in a/b.txt")
         assert (missing.value.status, missing.value.type) == (404, "NOT_FOUND")
@@ -101,14 +106,20 @@ if ({str("asan" not in str(RIDDLE)).lower()}) {{
   await sandbox.removeCheckpoint(before);
   await other.delete();
 }}
+const lines = [];
+for await (const [event, data] of sandbox.debug(`a = 1\\nb = a + 1`)) if (event === "step" && data.line) lines.push(data.line);
+for await (const [event] of sandbox.debug("while True: pass")) if (event === "status") break;
+const asked = (await sandbox.query("SELECT name FROM users WHERE id = :id", {{ id: 1 }})).results[0].name;
+const tables = (await sandbox.schema()).tables;
+const refused = await sandbox.query("DELETE FROM users").catch((e) => e.status);
 const history = (await sandbox.history()).length, kernel = (await sandbox.status()).kernel;
 await sandbox.delete();
 const gone = await sandbox.execute("1").catch((e) => `${{e.status}} ${{e.type}}`);
 const quick = (await client.quickExecute("1 + 1")).result;
-console.log(JSON.stringify([sum, text, listed, history > 0, kernel, gone, quick, branched]));
+console.log(JSON.stringify([sum, text, listed, history > 0, kernel, gone, quick, branched, lines, asked, tables, refused]));
 """)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.strip() == '[21,"hello",["a b/c.txt"],true,"hot","404 NOT_FOUND",2,4]'
+    assert done.stdout.strip() == '[21,"hello",["a b/c.txt"],true,"hot","404 NOT_FOUND",2,4,[1,2],"Ada",["pipeline_input","users"],403]'
 
 
 # ---- the examples of the Python Sandbox Environment ----
@@ -125,7 +136,7 @@ OWN = {
         '''
         import textwrap
         result = await service.execute_code(sandbox_id, textwrap.dedent(code))
-        assert result.status == 'completed' and result.result['total'] == 6 and result.debug_info['log_levels']['DEBUG'] == 3""",
+        assert result.status == 'completed' and result.result['total'] == 6 and result.debug_info['log_levels']['DEBUG'] == 3, result""",
     "template": """
         template = await service.create_processor_template(sandbox_id, 'data_processor')
         code = template.replace('# Add your transformation logic here', "return {'transformed': True}")
@@ -163,34 +174,3 @@ def test_a_sandbox_asks_a_database(client):
         assert done["result"] == {"rows": [{"name": "Ada"}], "tables": ["pipeline_input", "users"]}, done
         assert sandbox.execute("await db_query('DELETE FROM users')")["status"] == "failed"
     assert client.quick_execute("len(await db_query('SELECT * FROM users'))")["result"] == 2
-
-
-def test_examples_of_its_document_run_as_written(client):
-    """Code for a sandbox, and snippets of its service; not those for a PostgreSQL that may be written to."""
-    found = sorted(SEEDS.glob("004_*.txt"))
-    if not found:
-        pytest.skip(f"no document of the Python Sandbox Environment in {SEEDS}")
-    blocks = re.findall(r"```python\n(.*?)```", found[0].read_text(), re.S)
-    names = {"service": SandboxService(client)}
-    run(OWN["create"], names)
-    inner = [(m[1], b) for b in blocks for m in [re.match(r"(?s).*?^(\w+) = \"\"\"\n", b, re.M)] if m]
-    bare = [b for b in blocks if "service" not in b and "config" not in b and "db_" not in b]
-    ran = 0
-    for name, block in inner:
-        code = {}
-        exec(block[: block.index('"""', block.index('"""') + 3) + 3], code)
-        if re.search(r"INTERVAL|UPDATE", code[name]):
-            continue
-        done = asyncio.run(names["service"].execute_code(names["sandbox_id"], code[name]))
-        assert done.status == "completed", done.error
-        ran += 1
-    for block in bare:
-        done = asyncio.run(names["service"].execute_code(names["sandbox_id"], block, {"data": [1], "my_data": [2]}))
-        assert done.status == "completed", (block, done.error)
-        ran += 1
-    for block in blocks:
-        if "service." in block and not re.search(r"db_|query_database|database_schema|debug_code|\bcode\b\)|SandboxService|cleanup", block):
-            run(block, names)
-            ran += 1
-    assert ran >= 8, "its document has more examples"
-    run(OWN["clean"], names)

@@ -14,6 +14,8 @@ from api import (FOREVER_PYTHON, QUICK, Background, children, fails_to_start, ma
                  watching)
 from server import Server, wait_until
 
+pytestmark = pytest.mark.plain
+
 KILLS = 6
 THREADS = 8
 

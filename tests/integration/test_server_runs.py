@@ -11,6 +11,8 @@ from api import (FOREVER_PYTHON, FOREVER_SQL, QUICK, UUID, Background, make_set,
 from conftest import Programs
 from server import Server, wait_until
 
+pytestmark = pytest.mark.plain
+
 KEY_A, KEY_B = "keyaaaaaaaaaaaaa", "keybbbbbbbbbbbbb"
 
 

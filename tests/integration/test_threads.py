@@ -10,6 +10,8 @@ from api import QUICK, refused, wait_for_metric
 from server import Server, read_events, wait_until
 from test_chat import KEYS, SALES, STAFF, new_thread, say, stream
 
+pytestmark = pytest.mark.plain
+
 LOOP = "print('on', flush=True)\nwhile True: pass"
 
 

@@ -61,7 +61,7 @@ def test_single(server):
     assert answer.json["message"] == "1 file(s) uploaded successfully"
     assert len(file["file_id"]) == 12 and int(file["file_id"], 16) >= 0
     assert file["report"]["rows"] == 3 and not file["report"].get("refused")
-    assert {k: v for k, v in file.items() if k not in ("file_id", "report")} == {
+    assert {k: v for k, v in file.items() if k not in ("file_id", "report", "profiled")} == {
         "filename": "sales.csv", "size_bytes": len(SALES), "rows": 3, "columns": ["id", "region", "total"], "table": "sales"}
 
     shown = server.get(f"/uploads/{file['file_id']}").json
@@ -325,6 +325,43 @@ def test_a_run_outlives_the_deletion(server):
     connection.close()
     assert result["rows"] == [[len(SALES)]], result
     wait_until(lambda: not (server.home / "uploads/a" / file["file_id"]).exists(), "the file goes with the last run")
+
+
+def test_the_profile_follows_the_answer(server):
+    text = ",".join(f"c{i}" for i in range(400)) + "\n" + "".join(",".join(f"v{i % (r + 1)}" for i in range(400)) + "\n" for r in range(300))
+    [file] = server.upload(("wide.csv", text)).json["files"]
+    assert (file["rows"], len(file["columns"]), file["profiled"]) == (300, 400, False)
+    assert file["report"]["rows"] == 300
+    rows = server.sql(file["file_id"], "SELECT count(*) FROM wide").json["result"]["rows"]
+    assert rows == [[300]]
+    # Several who ask for it get the same one.
+    schemas = []
+    asking = [threading.Thread(target=lambda: schemas.append(server.get(f"/datasets/{file['file_id']}/schema").json)) for _ in range(3)]
+    for thread in asking:
+        thread.start()
+    for thread in asking:
+        thread.join()
+    assert server.get(f"/uploads/{file['file_id']}").json["profiled"]
+    assert len(schemas) == 3 and all(s["files"][0]["profiled"] and s["files"][0]["schema"]["c0"]["distinct"] > 0 for s in schemas)
+    assert len(server.get(f"/uploads/{file['file_id']}").json["columns"]) == 400
+    # Nobody has to ask.
+    [other] = server.upload(("other.csv", SALES)).json["files"]
+    [at] = server.home.glob(f"uploads/*/{other['file_id']}")
+    wait_until(lambda: [p for p in at.iterdir() if p.name.startswith(".profile-")], "it is profiled")
+    assert server.delete(f"/uploads/{file['file_id']}").status == 200
+
+
+def test_deleted_while_it_is_profiled(server):
+    """Its kernel is given up, whoever waits for the profile is told, and nothing of it stays."""
+    text = ",".join(f"c{i}" for i in range(1000)) + "\n" + "".join(",".join(f"v{i}x{r}" for i in range(1000)) + "\n" for r in range(200))
+    [file] = server.upload(("wide.csv", text)).json["files"]
+    told = []
+    asking = threading.Thread(target=lambda: told.append(server.get(f"/datasets/{file['file_id']}/schema")))
+    asking.start()
+    assert server.delete(f"/uploads/{file['file_id']}").status == 200
+    asking.join()
+    assert told[0].status in (200, 404), told[0].body[:500]
+    wait_until(lambda: not list((server.home / "uploads").glob(f"*/{file['file_id']}")), "it is gone")
 
 
 def test_events_until_ready(server):

@@ -8,6 +8,8 @@ import subprocess
 import pytest
 import wire
 
+pytestmark = pytest.mark.plain
+
 BUILD = os.path.abspath(os.environ.get("RIDDLE_BUILD", "build"))
 HELLO, MAP, MAPPED, SPAWN, SPAWNED = range(1, 6)
 

@@ -67,7 +67,7 @@ static struct run_result run(struct lease *lease, const char *code, int64_t time
     struct run_request req = request(RUN_PYTHON, code, timeout_ms);
     struct run_result result = { 0 };
     struct err err = ERR_INIT;
-    if (foreground_run(fg, lease, &req, NULL, NULL, &result, &err) < 0)
+    if (foreground_run(fg, lease, &req, &result, &err) < 0)
         fail("running '%s': %s", code, err.message);
     return result;
 }
@@ -106,7 +106,7 @@ static void runs_sql(void)
     struct run_request req = request(RUN_SQL, "SELECT 42", 30000);
     struct run_result result = { 0 };
     struct err err = ERR_INIT;
-    CHECK(foreground_run(fg, lease, &req, NULL, NULL, &result, &err) == 0);
+    CHECK(foreground_run(fg, lease, &req, &result, &err) == 0);
     CHECK(result.verdict == VERDICT_OK);
     CHECK(json_integer_value(json_array_get(json_array_get(json_object_get(result.body, "rows"), 0), 0)) == 42);
     run_result_finish(&result);
@@ -192,7 +192,7 @@ static void a_death_is_a_result(void)
     CHECK(result.verdict == VERDICT_KILLED && result.state_lost);
     run_result_finish(&result);
     CHECK(!lease_alive(lease));
-    CHECK(foreground_run(fg, lease, &req, NULL, NULL, &result, &err) == -ERR_UNAVAILABLE);
+    CHECK(foreground_run(fg, lease, &req, &result, &err) == -ERR_UNAVAILABLE);
     lease_release(lease);
 }
 
@@ -502,7 +502,7 @@ static void a_failed_send_is_told(void)
     CHECK(value_of(lease, "1") == 1); /* nothing ran in the first kernel: another one takes it */
     CHECK(fake_count(FAKE_SPAWN) == 2);
     fake_fail(FAKE_SEND, 1); /* this one may have variables */
-    CHECK(foreground_run(fg, lease, &req, NULL, NULL, &result, &err) == -ERR_UNAVAILABLE);
+    CHECK(foreground_run(fg, lease, &req, &result, &err) == -ERR_UNAVAILABLE);
     lease_release(lease);
 }
 
@@ -539,7 +539,7 @@ static void a_broken_frame_ends_the_sandbox(void)
     struct run_result result = { 0 };
     struct err err = ERR_INIT;
     fake_script(say_nonsense, NULL);
-    int r = foreground_run(fg, lease, &req, NULL, NULL, &result, &err);
+    int r = foreground_run(fg, lease, &req, &result, &err);
     CHECK(r == 0 && result.verdict == VERDICT_KILLED && result.state_lost);
     CHECK(!lease_alive(lease));
     run_result_finish(&result);

@@ -1,10 +1,12 @@
 /*
- * Reads recorded answers of models' servers as riddle does, for tests. One line of JSON on standard input is one recording:
+ * Reads recorded answers of models' servers as riddle does, for tests. One line of JSON on standard
+ * input is one recording:
  *
  *   {"protocol": "openai|openai-responses|anthropic", "path": "…", "is_stream": true, "splits": 200, "tools": ["run_sql"]}
  *
- * A line of JSON comes back: text, thinking, calls, stop, kept and tokens, or error. A stream is read whole, byte by byte, and cut in two at
- * `splits` places (at every place when it is shorter than that): "same" says that every way gave the same.
+ * A line of JSON comes back: text, thinking, calls, stop, kept and tokens, or error. A stream is
+ * read whole, byte by byte, and cut in two at `splits` places (at every place when it is shorter
+ * than that): "same" says that every way gave the same.
  */
 
 #include <stdio.h>
@@ -46,7 +48,8 @@ static int on_thought(void *arg, const char *text, size_t len)
 
 static json_t *outcome(struct reading *r, int code, const struct err *err)
 {
-    static const char *const stops[_LLM_STOP_MAX] = { "end", "tools", "length", "refusal", "overflow", "bad_call" };
+    static const char *const stops[_LLM_STOP_MAX] = { "end",     "tools",    "length",
+                                                      "refusal", "overflow", "bad_call" };
     struct llm_draft *d = &r->draft;
     json_t *calls = json_array(), *kept;
 
@@ -56,18 +59,23 @@ static json_t *outcome(struct reading *r, int code, const struct err *err)
     }
     kept = r->provider->keep(d);
     for (size_t i = 0; i < d->n_calls; i++)
-        json_array_append_new(calls, json_pack("{s:s, s:s, s:s}", "id", buf_cstr(&d->calls[i].id), "name", buf_cstr(&d->calls[i].name),
-                                               "arguments", buf_cstr(&d->calls[i].arguments)));
-    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:o*}", "text", buf_cstr(&d->text), "tokens", buf_cstr(&r->tokens),
-                     "thinking", buf_cstr(&d->thinking), "thoughts", buf_cstr(&r->thoughts), "calls", calls, "stop", stops[d->stop],
-                     "input_tokens", (json_int_t)d->input_tokens, "output_tokens", (json_int_t)d->output_tokens, "kept", kept);
+        json_array_append_new(calls, json_pack("{s:s, s:s, s:s}", "id", buf_cstr(&d->calls[i].id),
+                                               "name", buf_cstr(&d->calls[i].name), "arguments",
+                                               buf_cstr(&d->calls[i].arguments)));
+    return json_pack("{s:s, s:s, s:s, s:s, s:o, s:s, s:I, s:I, s:o*}", "text", buf_cstr(&d->text),
+                     "tokens", buf_cstr(&r->tokens), "thinking", buf_cstr(&d->thinking), "thoughts",
+                     buf_cstr(&r->thoughts), "calls", calls, "stop", stops[d->stop], "input_tokens",
+                     (json_int_t)d->input_tokens, "output_tokens", (json_int_t)d->output_tokens,
+                     "kept", kept);
 }
 
 /* Pieces: [0, cut) and [cut, len), or of one byte each when cut is SIZE_MAX. */
-static json_t *read_once(const struct llm_provider *p, const struct llm_tool *tools, size_t n_tools, const struct buf *data, bool is_stream,
-                         size_t cut)
+static json_t *read_once(const struct llm_provider *p, const struct llm_tool *tools, size_t n_tools,
+                         const struct buf *data, bool is_stream, size_t cut)
 {
-    struct reading r = { .provider = p, .tokens = BUF_INIT(FILE_MAX), .thoughts = BUF_INIT(FILE_MAX) };
+    struct reading r = { .provider = p,
+                         .tokens = BUF_INIT(FILE_MAX),
+                         .thoughts = BUF_INIT(FILE_MAX) };
     struct sse_reader reader;
     struct err err = ERR_INIT;
     json_t *ret;
@@ -121,12 +129,14 @@ static int read_file(const char *path, struct buf *b)
 
 static json_t *replay(const json_t *line)
 {
-    static const struct llm_provider *const providers[] = { &llm_openai, &llm_responses, &llm_anthropic };
+    static const struct llm_provider *const providers[] = { &llm_openai, &llm_responses,
+                                                            &llm_anthropic };
     const char *protocol = json_string_value(json_object_get(line, "protocol"));
     const struct llm_provider *p = NULL;
     auto_buf struct buf data = BUF_INIT(FILE_MAX);
     struct llm_tool tools[TOOLS_MAX] = { 0 };
-    size_t n_tools = 0, splits = (size_t)json_integer_value(json_object_get(line, "splits")), tried = 0, i;
+    size_t n_tools = 0, splits = (size_t)json_integer_value(json_object_get(line, "splits")),
+           tried = 0, i;
     bool is_stream = json_is_true(json_object_get(line, "is_stream")), same = true;
     json_t *name, *ret;
 
@@ -140,7 +150,9 @@ static json_t *replay(const json_t *line)
         return json_pack("{s:s}", "failed", "no such protocol or file");
     ret = read_once(p, tools, n_tools, &data, is_stream, data.len);
     for (i = 0; is_stream && i <= splits; i++) {
-        size_t cut = i == splits ? SIZE_MAX : data.len <= splits ? MIN_OF(i, data.len) : (size_t)((double)data.len * (double)i / (double)splits);
+        size_t cut = i == splits        ? SIZE_MAX :
+                     data.len <= splits ? MIN_OF(i, data.len) :
+                                          (size_t)((double)data.len * (double)i / (double)splits);
         auto_json json_t *other = read_once(p, tools, n_tools, &data, is_stream, cut);
 
         tried++;

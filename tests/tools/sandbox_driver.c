@@ -1,6 +1,6 @@
 /*
- * Drives sandboxes from a test: one JSON request per line on standard input, one JSON answer per line on standard
- * output. It is what a server does with sandboxes, without the server.
+ * Drives sandboxes from a test: one JSON request per line on standard input, one JSON answer per
+ * line on standard output. It is what a server does with sandboxes, without the server.
  *
  *   {"op":"create","kind":"python","files":[{"name","path","table","raw"?}],"limits":{…},"dataset_id"?,"code"?} → {"sandbox":N,"pid":P,"us":T};
  *     with code, T is the time until its result, whose verdict is told too
@@ -48,8 +48,9 @@ static struct run_request run_request_of(const json_t *req)
         .kind = kind_of(req),
         .code = json_string_value(code),
         .code_len = json_string_length(code),
-        .policy = str_eq(json_string_value(json_object_get(req, "policy")), "restricted") ? POLICY_RESTRICTED
-                                                                                         : POLICY_OPEN,
+        .policy = str_eq(json_string_value(json_object_get(req, "policy")), "restricted") ?
+                      POLICY_RESTRICTED :
+                      POLICY_OPEN,
         .timeout_ms = number(req, "timeout_ms", 10000),
         .max_rows = number(req, "max_rows", 200),
         .max_output_bytes = number(req, "max_output_bytes", 65536),
@@ -60,8 +61,10 @@ static struct run_request run_request_of(const json_t *req)
 static json_t *create(const json_t *req, struct err *err)
 {
     struct sandbox_file files[SANDBOX_FILES_MAX];
-    struct sandbox_spec spec = { .kind = kind_of(req), .files = files,
-                                 .dataset_id = json_string_value(json_object_get(req, "dataset_id")) };
+    struct sandbox_spec spec = { .kind = kind_of(req),
+                                 .files = files,
+                                 .dataset_id = json_string_value(
+                                     json_object_get(req, "dataset_id")) };
     sandbox_limits_default(&cfg, &spec.limits);
     const json_t *l = json_object_get(req, "limits");
     spec.limits.memory_bytes = number(l, "memory_bytes", spec.limits.memory_bytes);
@@ -74,10 +77,12 @@ static json_t *create(const json_t *req, struct err *err)
     size_t i;
     json_t *f;
     json_array_foreach(json_object_get(req, "files"), i, f) {
-        files[spec.n_files++] = (struct sandbox_file){ .name = json_string_value(json_object_get(f, "name")),
-                                                       .path = json_string_value(json_object_get(f, "path")),
-                                                       .table = json_string_value(json_object_get(f, "table")),
-                                                       .raw = json_is_true(json_object_get(f, "raw")) };
+        files[spec.n_files++] = (struct sandbox_file){
+            .name = json_string_value(json_object_get(f, "name")),
+            .path = json_string_value(json_object_get(f, "path")),
+            .table = json_string_value(json_object_get(f, "table")),
+            .raw = json_is_true(json_object_get(f, "raw"))
+        };
     }
     int n = 0;
     while (n < SANDBOXES_MAX && leases[n])
@@ -93,12 +98,13 @@ static json_t *create(const json_t *req, struct err *err)
     if (json_object_get(req, "code")) {
         struct run_request r = run_request_of(req);
         struct run_result res = { 0 };
-        if (foreground_run(fg, leases[n], &r, NULL, NULL, &res, err) < 0)
+        if (foreground_run(fg, leases[n], &r, &res, err) < 0)
             return NULL;
         verdict = verdict_name(res.verdict);
         run_result_finish(&res);
     }
-    return json_pack("{s:i, s:i, s:I, s:s}", "sandbox", n, "pid", (int)local_link_pid(lease_link(leases[n])), "us",
+    return json_pack("{s:i, s:i, s:I, s:s}", "sandbox", n, "pid",
+                     (int)local_link_pid(lease_link(leases[n])), "us",
                      (json_int_t)(clock_now_us() - begun), "verdict", verdict);
 }
 
@@ -108,7 +114,8 @@ static void on_interrupt(uv_timer_t *t)
 }
 
 /* Waits for the run that was begun in lease n, with an interrupt on the way if one is wanted. */
-static int wait_run(long long n, int64_t interrupt_after_ms, struct run_result *ret, struct err *err)
+static int wait_run(long long n, int64_t interrupt_after_ms, struct run_result *ret,
+                    struct err *err)
 {
     uv_timer_t *timer = calloc(1, sizeof(*timer));
     uv_timer_init(foreground_loop(fg), timer);
@@ -123,11 +130,13 @@ static int wait_run(long long n, int64_t interrupt_after_ms, struct run_result *
 static json_t *describe(struct lease *lease, struct run_result *res, int64_t us)
 {
     json_t *answer = json_pack(
-        "{s:s, s:b, s:b, s:O, s:O, s:o, s:o, s:b, s:b, s:b, s:I, s:I}", "verdict", verdict_name(res->verdict),
-        "interrupted", res->interrupted, "state_lost", res->state_lost, "body", res->body, "displays", res->displays,
-        "stdout", json_text(res->out.data, res->out.len), "stderr", json_text(res->errout.data, res->errout.len),
-        "stdout_truncated", res->out_truncated, "stderr_truncated", res->errout_truncated, "alive", lease_alive(lease),
-        "us", (json_int_t)us, "peak_memory_bytes", (json_int_t)res->peak_memory_bytes);
+        "{s:s, s:b, s:b, s:O, s:O, s:o, s:o, s:b, s:b, s:b, s:I, s:I}", "verdict",
+        verdict_name(res->verdict), "interrupted", res->interrupted, "state_lost", res->state_lost,
+        "body", res->body, "displays", res->displays, "stdout",
+        json_text(res->out.data, res->out.len), "stderr",
+        json_text(res->errout.data, res->errout.len), "stdout_truncated", res->out_truncated,
+        "stderr_truncated", res->errout_truncated, "alive", lease_alive(lease), "us",
+        (json_int_t)us, "peak_memory_bytes", (json_int_t)res->peak_memory_bytes);
     run_result_finish(res);
     return answer;
 }
@@ -155,7 +164,8 @@ static json_t *list_files(long long n, struct err *err)
 {
     struct run_result res = { 0 };
     struct foreground_result w = { .err = ERR_INIT };
-    if (lease_list_files(leases[n], foreground_ran, &w, err) < 0 || foreground_wait(fg, &w, &res, err) < 0)
+    if (lease_list_files(leases[n], foreground_ran, &w, err) < 0 ||
+        foreground_wait(fg, &w, &res, err) < 0)
         return NULL;
     return describe(leases[n], &res, 0);
 }
@@ -165,10 +175,12 @@ static json_t *read_file(struct lease *lease, const json_t *req, struct err *err
     auto_buf struct buf data = BUF_INIT(2 * FILE_PIECE_MAX), text = BUF_INIT(4 * FILE_PIECE_MAX);
     struct file_piece piece;
     const char *path = json_string_value(json_object_get(req, "path"));
-    if (foreground_read_file(fg, lease, path, number(req, "offset", 0), number(req, "max_bytes", FILE_PIECE_MAX), &data, &piece, err) < 0 ||
+    if (foreground_read_file(fg, lease, path, number(req, "offset", 0),
+                             number(req, "max_bytes", FILE_PIECE_MAX), &data, &piece, err) < 0 ||
         base64_encode(piece.data, piece.len, &text, err) < 0)
         return NULL;
-    return json_pack("{s:s, s:I, s:b}", "data", buf_cstr(&text), "size", (json_int_t)piece.size, "end", piece.end);
+    return json_pack("{s:s, s:I, s:b}", "data", buf_cstr(&text), "size", (json_int_t)piece.size,
+                     "end", piece.end);
 }
 
 static json_t *write_file(struct lease *lease, const json_t *req, struct err *err)
@@ -177,12 +189,15 @@ static json_t *write_file(struct lease *lease, const json_t *req, struct err *er
     const json_t *text = json_object_get(req, "data");
     const char *path = json_string_value(json_object_get(req, "path"));
     if (base64_decode(json_string_value(text), json_string_length(text), &data, err) < 0 ||
-        foreground_write_file(fg, lease, path, data.data, data.len, json_is_true(json_object_get(req, "append")), err) < 0)
+        foreground_write_file(fg, lease, path, data.data, data.len,
+                              json_is_true(json_object_get(req, "append")), err) < 0)
         return NULL;
     return json_pack("{s:b}", "ok", 1);
 }
 
-/* Runs the loop until the pool of a kind is full, or one kernel of it has been started and ended. */
+/*
+ * Runs the loop until the pool of a kind is full, or one kernel of it has been started and ended.
+ */
 static json_t *warm(const json_t *req, struct err *err)
 {
     struct sandbox_spec spec = { .kind = kind_of(req) };
@@ -206,7 +221,8 @@ static void destroy(long long n)
     lease_release(TAKE_PTR(leases[n]));
     while (pid > 0 && kill(pid, 0) == 0)
         uv_run(foreground_loop(fg), UV_RUN_ONCE);
-    uv_run(foreground_loop(fg), UV_RUN_NOWAIT); /* its control groups go when its handles are closed */
+    /* its control groups go when its handles are closed */
+    uv_run(foreground_loop(fg), UV_RUN_NOWAIT);
 }
 
 static json_t *answer(const json_t *req, struct err *err)
@@ -229,7 +245,8 @@ static json_t *answer(const json_t *req, struct err *err)
     if (str_eq(op, "run") || str_eq(op, "begin"))
         return run(n, req, str_eq(op, "run"), err);
     if (str_eq(op, "wait"))
-        return foreground_wait(fg, &waiting[n], &res, err) < 0 ? NULL : describe(leases[n], &res, 0);
+        return foreground_wait(fg, &waiting[n], &res, err) < 0 ? NULL :
+                                                                 describe(leases[n], &res, 0);
     if (str_eq(op, "list_files"))
         return list_files(n, err);
     if (str_eq(op, "read_file"))
@@ -269,7 +286,10 @@ static void on_input(uv_poll_t *h, int status, int events)
     ended = n <= 0 || buf_append(&input, chunk, (size_t)n, NULL) < 0;
 }
 
-/* The next line of standard input. The loop runs meanwhile: kernels that were given back are reaped. */
+/*
+ * The next line of standard input. The loop runs meanwhile: kernels that were given back are
+ * reaped.
+ */
 static bool next_line(struct buf *ret)
 {
     uv_poll_t *poll = calloc(1, sizeof(*poll));

@@ -2,10 +2,13 @@
 import { signal } from '@preact/signals';
 import { lazy, Suspense } from 'preact/compat';
 import { useEffect } from 'preact/hooks';
+import { away } from './api/call';
+import { chunk } from './api/chunk';
 import { KeyDialog } from './api/key-dialog';
 import { describing, Describe } from './data/describe';
 import { panelOpen, PanelIfOpen, TableDialog } from './data/panel';
 import { schema } from './data/schema';
+import { sets } from './data/sets';
 import { Start } from './data/start';
 import { dropping, FileInput } from './data/upload';
 import { stepped } from './debug/open';
@@ -20,10 +23,11 @@ import { Composer } from './threads/composer';
 import { Sidebar } from './threads/sidebar';
 import { stopTurn, thread, turns } from './threads/state';
 import { threads } from './threads/list';
-import { ThreadView } from './threads/thread-view';
 
-const Status = lazy(() => import('./status/status'));
-const Debug = lazy(() => import('./debug/debug'));
+const threadView = chunk(() => import('./threads/thread-view'));
+const ThreadView = lazy(threadView);
+const Status = lazy(chunk(() => import('./status/status')));
+const Debug = lazy(chunk(() => import('./debug/debug')));
 const side = signal(false); /* the drawer of a narrow window */
 
 function Head() {
@@ -65,6 +69,7 @@ function shortcuts(event: KeyboardEvent) {
 }
 
 export function App() {
+  useEffect(() => { if (sets.value) setTimeout(threadView, 50); }, [!sets.value]); /* once data can be chosen: the first answer does not wait for it */
   useEffect(() => {
     document.addEventListener('keydown', shortcuts);
     return () => document.removeEventListener('keydown', shortcuts);
@@ -78,8 +83,9 @@ export function App() {
         <div class="veil" onClick={() => { side.value = false; }} />
         <div class="view">
           <Head />
+          {away.value && <p id="away" role="status">The server can't be reached. Trying again…</p>}
           <div class="scroller" tabIndex={status ? 0 : undefined}>
-            <main>{status ? <Suspense fallback={<p class="status">Asking the server</p>}><Status /></Suspense> : start ? <Start /> : <ThreadView />}</main>
+            <main>{status ? <Suspense fallback={<p class="status">Asking the server</p>}><Status /></Suspense> : start ? <Start /> : <Suspense fallback={<p class="status">Opening the thread</p>}><ThreadView /></Suspense>}</main>
           </div>
           {!status && <Composer />}
         </div>

@@ -125,6 +125,11 @@ static int put_directory(int fd, uint64_t *at, const char *path, int depth, stru
     return r;
 }
 
+int archive_write_none(int fd, uint64_t *at, struct err *err)
+{
+    return put_record(fd, at, ARCHIVE_END, NULL, NULL, 0, err);
+}
+
 int archive_write(int fd, uint64_t *at, struct err *err)
 {
     int r = 0;
@@ -191,7 +196,17 @@ static int take_record(int fd, const struct record *rec, struct err *err)
     return r;
 }
 
-int archive_read(int fd, uint64_t *at, struct err *err)
+static int skip_record(int fd, const struct record *rec, struct err *err)
+{
+    off_t n = (off_t)(rec->path_len + rec->size);
+    return rec->size < INT64_MAX / 2 && lseek(fd, n, SEEK_CUR) >= 0 ?
+               0 :
+               err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
+}
+
+typedef int (*record_fn)(int fd, const struct record *rec, struct err *err);
+
+static int each_record(int fd, uint64_t *at, record_fn fn, struct err *err)
 {
     for (;;) {
         struct record rec;
@@ -203,11 +218,21 @@ int archive_read(int fd, uint64_t *at, struct err *err)
             return 0;
         if (rec.path_len >= PATH_MAX)
             return err_set(err, ERR_VALIDATION, "the image is damaged: a path is too long");
-        r = take_record(fd, &rec, err);
+        r = fn(fd, &rec, err);
         if (r < 0)
             return r;
         *at += rec.path_len + rec.size;
     }
+}
+
+int archive_read(int fd, uint64_t *at, struct err *err)
+{
+    return each_record(fd, at, take_record, err);
+}
+
+int archive_skip(int fd, uint64_t *at, struct err *err)
+{
+    return each_record(fd, at, skip_record, err);
 }
 
 /* ---- the portable form ---- */
@@ -234,4 +259,37 @@ int image_read_portable(int fd, struct err *err)
     if (lseek(fd, sizeof(uint64_t), SEEK_CUR) < 0)
         return err_errno(err, ERR_IO, errno, "reading the image");
     return archive_read(fd, &at, err);
+}
+
+/* ---- … behind an image ---- */
+
+int image_write_companion(int fd, struct err *err)
+{
+    const uint64_t magic = COMPANION_MAGIC;
+    return image_write(fd, &magic, sizeof(magic), err);
+}
+
+int image_find_companion(int fd, int64_t begin, struct err *err)
+{
+    struct image_mark mark;
+    struct image_head head;
+    uint64_t at = (uint64_t)begin + sizeof(mark), magic = 0;
+    int r = lseek(fd, begin, SEEK_SET) < 0 ? err_errno(err, ERR_IO, errno, "reading the image") :
+                                             image_read(fd, &mark, sizeof(mark), err);
+    if (r == 0 && mark.magic != IMAGE_MAGIC)
+        r = err_set(err, ERR_NOT_FOUND, "the image is of another version of Riddle");
+    if (r == 0)
+        r = archive_skip(fd, &at, err);
+    if (r == 0 && pread(fd, &head, sizeof(head), (off_t)image_pad(at)) != (ssize_t)sizeof(head))
+        r = err_set(err, ERR_NOT_FOUND, "the image is cut off");
+    if (r < 0)
+        return r;
+    if (head.magic != IMAGE_MAGIC || !image_sizes_are_good(&head))
+        return err_set(err, ERR_NOT_FOUND, "the image has no head");
+    off_t end = (off_t)(image_pad(image_pad(at) + image_tables_bytes(&head)) +
+                        head.n_pages * IMAGE_PAGE + 8 * (1 + head.n_longs));
+    if (pread(fd, &magic, sizeof(magic), end) != (ssize_t)sizeof(magic) ||
+        magic != COMPANION_MAGIC || lseek(fd, end + (off_t)sizeof(magic), SEEK_SET) < 0)
+        return err_set(err, ERR_NOT_FOUND, "no variables follow the image");
+    return 0;
 }

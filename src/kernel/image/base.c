@@ -10,7 +10,13 @@
 #include "base/macros.h"
 
 #define BAD(...) err_set(err, ERR_VALIDATION, "the base of the image is damaged: " __VA_ARGS__)
-#define SAMPLE 64 /* one page of so many is in pages_check */
+
+static struct image_changes changes;
+
+const struct image_changes *image_changes(void)
+{
+    return &changes;
+}
 
 /* ---- mapping ---- */
 
@@ -20,7 +26,7 @@ static int check_base(const struct base_head *h, uint64_t size, struct base *ret
     uint64_t len = sizeof(head) + head.n_runs * sizeof(struct image_run), pages = 0, above = 0;
     const struct image_run *runs = (const struct image_run *)(h + 1);
     if (head.magic != BASE_MAGIC || head.n_runs > IMAGE_RUNS_MAX || size < image_pad(len) ||
-        size != image_pad(len) + head.n_pages * IMAGE_PAGE)
+        size - image_pad(len) < head.n_pages * IMAGE_PAGE)
         return BAD("it is cut off");
     head.check = 0;
     if (image_hash(image_hash(0, &head, sizeof(head)), runs, len - sizeof(head)) != h->check)
@@ -117,13 +123,40 @@ static int find_pages(struct base_room *room, int pagemap, const struct image_ma
     return r;
 }
 
+static uint64_t hash_pages(const struct base *b)
+{
+    uint64_t check = 0;
+    for (uint64_t i = 0; i < b->head->n_pages; i++)
+        check = image_hash(check, b->pages + i * IMAGE_PAGE, IMAGE_PAGE);
+    return check;
+}
+
+static void seal_head(struct base_head *h, const struct image_run *runs)
+{
+    h->check = 0;
+    h->check = image_hash(image_hash(0, h, sizeof(*h)), runs, h->n_runs * sizeof(runs[0]));
+}
+
+/* As they are in the file: Linux writes to some of them meanwhile (image_is_near). */
+static int note_pages(struct base_room *room, int fd, struct err *err)
+{
+    struct base base;
+    int r = base_map(fd, &base, err);
+    if (r < 0)
+        return r;
+    room->head.pages_check = hash_pages(&base);
+    base_unmap();
+    seal_head(&room->head, room->runs);
+    return pwrite(fd, &room->head, sizeof(room->head), 0) == (ssize_t)sizeof(room->head) ?
+               0 :
+               err_set(err, ERR_IO, "writing the base of images");
+}
+
 static int write_base(struct base_room *room, int fd, struct err *err)
 {
     int r = layout_read(&room->reader, room->maps, IMAGE_MAPS_MAX, &room->n_maps, room->names,
                         sizeof(room->names), &room->names_len, NULL, err);
-    int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
-    if (r == 0 && pagemap < 0)
-        pagemap = open(IMAGE_ZYGOTE_PROC "/self/pagemap", O_RDONLY | O_CLOEXEC);
+    int pagemap = r == 0 ? image_open_pagemap() : -1;
     if (r == 0 && pagemap < 0)
         r = err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
     for (size_t i = 0; i < room->n_maps && r == 0; i++) {
@@ -139,15 +172,8 @@ static int write_base(struct base_room *room, int fd, struct err *err)
     struct base_head *h = &room->head;
     size_t len = h->n_runs * sizeof(room->runs[0]),
            padding = image_pad(sizeof(*h) + len) - sizeof(*h) - len;
-    uint64_t n = 0;
     h->magic = BASE_MAGIC;
-    for (size_t i = 0; i < h->n_runs; i++)
-        for (uint64_t k = 0; k < room->runs[i].pages; k++, n++)
-            if (n % SAMPLE == 0)
-                h->pages_check = image_hash(h->pages_check,
-                                            (const void *)(room->runs[i].from + k * IMAGE_PAGE),
-                                            IMAGE_PAGE);
-    h->check = image_hash(image_hash(0, h, sizeof(*h)), room->runs, len);
+    seal_head(h, room->runs);
     memset(room->entries, 0, sizeof(room->entries));
     r = image_write(fd, h, sizeof(*h), err);
     if (r == 0)
@@ -157,7 +183,7 @@ static int write_base(struct base_room *room, int fd, struct err *err)
     for (size_t i = 0; i < h->n_runs && r == 0; i++)
         r = image_write(fd, (const void *)room->runs[i].from, room->runs[i].pages * IMAGE_PAGE,
                         err);
-    return r;
+    return r < 0 ? r : note_pages(room, fd, err);
 }
 
 int image_write_base(int fd, struct err *err)
@@ -168,7 +194,68 @@ int image_write_base(int fd, struct err *err)
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     int r = write_base(room, fd, err);
     munmap(room, IMAGE_ROOM_BYTES);
+    return r < 0 ? r : image_save_zygote(fd, err);
+}
+
+/* ---- a zygote that was made from it ---- */
+
+int image_become_base(int fd, struct err *err)
+{
+    struct base base;
+    int r = base_map(fd, &base, err);
+    if (r < 0)
+        return r;
+    off_t image = (off_t)((uint64_t)(base.pages - (const char *)base.head) +
+                          base.head->n_pages * IMAGE_PAGE);
+    if (hash_pages(&base) != base.head->pages_check || lseek(fd, image, SEEK_SET) != image)
+        r = BAD("its pages are not what was written");
+    base_unmap();
+    struct image_source source = { .fd = fd, .base_fd = fd, .is_zygote = true };
+    if (r < 0)
+        return r;
+    r = image_restore(&source, NULL, 0, err);
+    close(source.fd);
     return r;
+}
+
+static void note_change(uint64_t at)
+{
+    struct image_run *last = changes.n ? &changes.runs[changes.n - 1] : NULL;
+    if (last && last->from + last->pages * IMAGE_PAGE == at)
+        last->pages++;
+    else if (changes.n < IMAGE_CHANGES_MAX)
+        changes.runs[changes.n++] = (struct image_run){ at, 1 };
+    else
+        changes.any = true;
+}
+
+/* image_write_base() came back in a process that was made from the base, which is still mapped. */
+void image_note_changes(void)
+{
+    static struct maps reader;
+    struct maps_entry e;
+    struct base base = { 0 };
+    struct base_cursor cursor = { 0 };
+    struct err ignored = ERR_INIT;
+    changes = (struct image_changes){ 0 };
+    bool is_open = maps_open(&reader, "/proc") || maps_open(&reader, IMAGE_ZYGOTE_PROC);
+    changes.any = !is_open || check_base((const struct base_head *)IMAGE_BASE_AT, IMAGE_BASE_BYTES,
+                                         &base, &ignored) < 0;
+    while (!changes.any && maps_next(&reader, &e)) {
+        if (e.perms[0] != 'r' || e.perms[3] != 'p' || e.to > IMAGE_ADDRESS_MAX ||
+            (e.from >= IMAGE_ROOM_AT && e.to <= IMAGE_BASE_AT + IMAGE_BASE_BYTES))
+            continue;
+        for (uint64_t at = e.from; at < e.to && !changes.any; at += IMAGE_PAGE) {
+            const void *page = base_page(&base, &cursor, at);
+            if (page && !pages_are_equal(page, (const void *)at))
+                note_change(at);
+            else if (!page)
+                at = MAX_OF(at, MIN_OF(base_next(&base, &cursor), e.to) - IMAGE_PAGE);
+        }
+    }
+    if (is_open)
+        maps_close(&reader);
+    base_unmap();
 }
 
 #else
@@ -177,6 +264,16 @@ int image_write_base(int fd, struct err *err)
 {
     (void)fd;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot write images");
+}
+
+int image_become_base(int fd, struct err *err)
+{
+    (void)fd;
+    return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot read images");
+}
+
+void image_note_changes(void)
+{
 }
 
 #endif

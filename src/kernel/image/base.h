@@ -10,12 +10,12 @@
 
 #define BASE_MAGIC 0x3165736142646452ull /* "RddBase1" */
 
-/* Behind it: runs; padding to a page; pages. */
+/* Behind it: runs; padding to a page; pages; the zygote's image, a difference to them. */
 struct base_head {
     uint64_t magic;
     uint64_t check; /* of the head, without this, and of the runs */
     uint64_t n_runs, n_pages;
-    uint64_t pages_check; /* of a sample of the pages, for one zygote is not the next */
+    uint64_t pages_check; /* of all pages */
 };
 
 /* A base that is mapped. Without runs: there is none. */
@@ -28,7 +28,7 @@ struct base {
 
 /* A walk by rising addresses. */
 struct base_cursor {
-    size_t run;
+    size_t run, change;
     uint64_t before; /* pages of the runs before it */
 };
 
@@ -48,6 +48,18 @@ static inline __attribute__((always_inline)) const void *base_page(const struct 
     if (c->run == b->n_runs || b->runs[c->run].from > at)
         return NULL;
     return b->pages + c->before * IMAGE_PAGE + (at - b->runs[c->run].from);
+}
+
+/* Whether the zygote may have this page otherwise than its base. Asked by rising addresses. */
+static inline __attribute__((always_inline)) bool base_differs(const struct image_changes *changes,
+                                                               struct base_cursor *c, uint64_t at)
+{
+    if (changes->any)
+        return true;
+    while (c->change < changes->n &&
+           changes->runs[c->change].from + changes->runs[c->change].pages * IMAGE_PAGE <= at)
+        c->change++;
+    return c->change < changes->n && changes->runs[c->change].from <= at;
 }
 
 /* Before this address the base has no page that base_page() was not asked for. */

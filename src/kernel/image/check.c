@@ -85,10 +85,7 @@ int image_check(void *bytes, size_t len, struct image_tables *ret, struct err *e
     struct image_head *h = bytes;
     if (len < sizeof(*h) || h->magic != IMAGE_MAGIC)
         return BAD("it has no head");
-    if (h->n_maps > IMAGE_MAPS_MAX || h->n_runs > IMAGE_RUNS_MAX || h->n_longs > IMAGE_LONGS_MAX ||
-        h->n_drops > IMAGE_DROPS_MAX || h->n_patches > IMAGE_PATCHES_MAX ||
-        h->n_fds > IMAGE_FDS_MAX || h->names_bytes > IMAGE_NAMES_MAX || h->names_bytes == 0 ||
-        h->n_pages > IMAGE_ADDRESS_MAX / IMAGE_PAGE)
+    if (!image_sizes_are_good(h) || h->names_bytes == 0)
         return BAD("its tables are too large");
     if (len < image_tables_bytes(h))
         return BAD("it is cut off");

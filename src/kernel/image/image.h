@@ -34,16 +34,17 @@ int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len)
 
 struct image_source {
     int fd;
-    int base_fd;  /* negative: the image needs none */
-    bool is_base; /* this process was forked from the one that the base is of */
+    int base_fd;    /* negative: the image needs none */
+    bool is_base;   /* this process was forked from the one that the base is of */
+    bool is_zygote; /* the image is the one behind its base */
 };
 
 /*
  * Becomes the process in the file. Returns only if that cannot be: VALIDATION for a damaged
- * file, CONFLICT for one of another program or machine.
+ * file, CONFLICT for one of another program or machine. Then the image's own files are there,
+ * unless it is damaged, all descriptors above 3 are closed, and source->fd is another one.
  */
-int image_restore(const struct image_source *source, const void *carried, size_t len,
-                  struct err *err);
+int image_restore(struct image_source *source, const void *carried, size_t len, struct err *err);
 
 /*
  * The portable form, for a kernel that cannot be an image: its files, and behind them what the
@@ -54,9 +55,27 @@ bool image_is_portable(int fd);
 int image_read_portable(int fd, struct err *err);
 
 /*
- * In a zygote: writes its memory to a file, as the base of images of its kernels. Nothing of it
- * changes but its stack.
+ * Behind an image, variables may follow in the portable form, for a kernel that cannot become the
+ * image. Finds them, given where the image begins: NOT_FOUND if there are none.
+ */
+int image_write_companion(int fd, struct err *err);
+int image_find_companion(int fd, int64_t begin, struct err *err);
+
+/*
+ * In a zygote: writes its memory to a file, as the base of images of its kernels, and behind it the
+ * rest of what a process needs to become this one. Nothing of it changes but its stack. As
+ * image_save(): IMAGE_RESTORED in a process that was made from the file.
  */
 int image_write_base(int fd, struct err *err);
+/*
+ * Early in a process that is to be a zygote: becomes the one that wrote the file. Returns as
+ * image_restore() does.
+ */
+int image_become_base(int fd, struct err *err);
+/*
+ * In a zygote that was made from its base, before its first kernel: notes which of its pages
+ * are no longer as the base has them.
+ */
+void image_note_changes(void);
 
 #endif

@@ -4,7 +4,8 @@
 /*
  * The file, in this order: struct image_mark; records of files (archive.c) up to one of kind
  * ARCHIVE_END; padding to a page; struct image_head; its tables; padding to a page; pages of the
- * short runs; pages of the long runs; a checksum of all short runs and one of each long run.
+ * short runs; pages of the long runs; a checksum of all short runs and one of each long run. Behind
+ * that, COMPANION_MAGIC and pickled variables may follow.
  *
  * Short runs are read and checked. Long runs are mapped privately from the file: they cost nothing
  * until they are touched, and their checksums are compared only where they are read, too, because
@@ -19,12 +20,14 @@
 #include "base/maps.h"
 #include "kernel/image/image.h"
 
-#define IMAGE_MAGIC 0x33676d4965646452ull /* "RddeImg3" */
-#define PORTABLE_MAGIC 0x3174726f50646452ull /* "RddPort1" */
+#define IMAGE_MAGIC 0x33676d4965646452ull     /* "RddeImg3" */
+#define PORTABLE_MAGIC 0x3174726f50646452ull  /* "RddPort1" */
+#define COMPANION_MAGIC 0x31706d6f43646452ull /* "RddComp1" */
 #define IMAGE_PAGE 4096ull
 #define IMAGE_MAPS_MAX 16384
 #define IMAGE_RUNS_MAX (1u << 20)
 #define IMAGE_DROPS_MAX (1u << 18)
+#define IMAGE_CHANGES_MAX 1024
 /*
  * So many neighbouring pages are mapped, for as many runs as there may be: below it a mapping and
  * the faults of its pages cost more than reading them.
@@ -135,6 +138,15 @@ static inline size_t image_tables_bytes(const struct image_head *h)
            h->names_bytes;
 }
 
+/* Whether nothing in the head is so large that a sum of sizes could overflow. */
+static inline bool image_sizes_are_good(const struct image_head *h)
+{
+    return h->n_maps <= IMAGE_MAPS_MAX && h->n_runs <= IMAGE_RUNS_MAX &&
+           h->n_longs <= IMAGE_LONGS_MAX && h->n_drops <= IMAGE_DROPS_MAX &&
+           h->n_patches <= IMAGE_PATCHES_MAX && h->n_fds <= IMAGE_FDS_MAX &&
+           h->names_bytes <= IMAGE_NAMES_MAX && h->n_pages <= IMAGE_ADDRESS_MAX / IMAGE_PAGE;
+}
+
 static inline uint64_t image_pad(uint64_t at)
 {
     return (at + IMAGE_PAGE - 1) & ~(IMAGE_PAGE - 1);
@@ -204,7 +216,9 @@ void image_system(char ret[120]);
 
 /* Everything below /workspace and /tmp. *at counts the bytes. */
 int archive_write(int fd, uint64_t *at, struct err *err);
+int archive_write_none(int fd, uint64_t *at, struct err *err);
 int archive_read(int fd, uint64_t *at, struct err *err);
+int archive_skip(int fd, uint64_t *at, struct err *err);
 int image_write(int fd, const void *data, size_t len, struct err *err);
 int image_read(int fd, void *data, size_t len, struct err *err);
 
@@ -215,7 +229,27 @@ void image_note_mapped(const struct image_mapped *mapped);
 /* Whether the mapping is one of the image that this process was made from. */
 bool image_is_mapped(uint64_t dev, uint64_t ino);
 
+/* ---- base.c ---- */
+
+/*
+ * Pages of the zygote that are not as its base has them; every other page that a kernel shares with
+ * its zygote is. A process that was made from an image has those of the writer, which may be more
+ * than it needs: restoring leaves no shared page that differs.
+ */
+struct image_changes {
+    bool any; /* too many were changed for a list */
+    size_t n;
+    struct image_run runs[IMAGE_CHANGES_MAX];
+};
+const struct image_changes *image_changes(void);
+
+/* Behind a base that was just written to the file: this process as a difference to it. */
+int image_save_zygote(int fd, struct err *err);
+
 /* ---- layout.c ---- */
+
+/* /proc/self/pagemap, in a zygote that has confined itself, too. Negative: it cannot be read. */
+int image_open_pagemap(void);
 
 /* Where a zygote that has confined itself sees processes. */
 #define IMAGE_ZYGOTE_PROC "/host/proc"

@@ -43,6 +43,12 @@ static int classify(const struct maps_entry *e, struct image_map *ret, struct er
     return 0;
 }
 
+int image_open_pagemap(void)
+{
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    return fd >= 0 ? fd : open(IMAGE_ZYGOTE_PROC "/self/pagemap", O_RDONLY | O_CLOEXEC);
+}
+
 int layout_read(struct maps *reader, struct image_map *maps, size_t max, size_t *ret_n, char *names,
                 size_t names_max, size_t *names_len, struct image_mapped *ret_probe,
                 struct err *err)

@@ -43,7 +43,10 @@ struct plan {
     uint64_t pages_at; /* where the file has its first page */
     bool may_map;      /* the file */
     int base_fd, pagemap;
+    int spare;    /* the file again, for a reader of what follows the image */
     bool is_base; /* of the process that this one was forked from */
+    bool is_zygote;
+    struct image_changes changes;
     struct base base;
     struct maps reader;
     uint64_t entries[ENTRIES];
@@ -179,12 +182,14 @@ static inline __attribute__((always_inline)) bool has_page(struct run_cursor *c,
 
 /* Whether the page is as the base has it. */
 static inline __attribute__((always_inline)) bool is_settled(const struct plan *p, uint64_t at,
-                                                             uint64_t entry, const void *base)
+                                                             uint64_t entry, const void *base,
+                                                             struct base_cursor *cursor)
 {
     bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
     bool is_ours = (entry & PM_PRESENT) && !(entry & PM_FILE);
-    return shared && p->is_base ? !page_is_zero((const void *)at) :
-                                  is_ours && pages_are_equal((const void *)at, base);
+    if (shared && p->is_base && !base_differs(&p->changes, cursor, at))
+        return !page_is_zero((const void *)at);
+    return is_ours && pages_are_equal((const void *)at, base);
 }
 
 static inline __attribute__((always_inline)) void forget(uint64_t *from, uint64_t to)
@@ -246,7 +251,7 @@ static inline __attribute__((always_inline)) uint64_t settle_some(struct plan *p
         __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
         if (!(m->prot & PROT_READ) || p->protection[i] == PROTECTION_OTHER)
             open_map(p, i);
-        if (is_settled(p, at, e, want))
+        if (is_settled(p, at, e, want, &s->base))
             continue;
         open_map(p, i);
         copy((char *)at, want, IMAGE_PAGE);
@@ -438,6 +443,7 @@ static BARE __attribute__((noreturn)) void become(struct plan *p)
     call(SYS_rt_sigprocmask, SIG_SETMASK, (long)&h->sigmask, 0, 8, 0, 0);
     call(SYS_close, p->fd, 0, 0, 0, 0, 0);
     call(SYS_close, p->pagemap, 0, 0, 0, 0, 0);
+    call(SYS_close, p->spare, 0, 0, 0, 0, 0);
     go_on(&h->context);
 }
 
@@ -581,16 +587,18 @@ static int open_fds(struct plan *p, struct err *err)
     int r = p->pagemap < 0 ? OTHER("/proc/self/pagemap cannot be read") : move_high(&p->fd, err);
     if (r == 0)
         r = move_high(&p->pagemap, err);
-    const int keep[] = { 3, p->fd, p->pagemap };
     if (r == 0)
-        r = fd_close_all_but(3, keep, 3, err);
+        r = move_high(&p->spare, err);
+    const int keep[] = { 3, p->fd, p->pagemap, p->spare };
+    if (r == 0)
+        r = fd_close_all_but(3, keep, ARRAY_SIZE(keep), err);
     for (size_t i = 0; i < p->t.head->n_fds && r == 0; i++) {
         const struct image_fd *f = &p->t.fds[i];
         const char *name = p->t.names + f->name;
         int fd = open(name, (f->flags & ~O_CLOEXEC) | O_NOCTTY);
         if (fd < 0)
             return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
-        if (f->fd == p->fd || f->fd == p->pagemap)
+        if (f->fd == p->fd || f->fd == p->pagemap || f->fd == p->spare)
             return err_set(err, ERR_CONFLICT, "too many open files");
         if (fd != f->fd && dup2(fd, f->fd) < 0)
             return err_errno(err, ERR_CONFLICT, errno, "opening '%s' again", name);
@@ -614,10 +622,7 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     int r = image_read(p->fd, &head, sizeof(head), err);
     if (r < 0)
         return r;
-    if (head.magic != IMAGE_MAGIC || head.n_maps > IMAGE_MAPS_MAX || head.n_runs > IMAGE_RUNS_MAX ||
-        head.n_longs > IMAGE_LONGS_MAX || head.n_drops > IMAGE_DROPS_MAX ||
-        head.n_patches > IMAGE_PATCHES_MAX || head.n_fds > IMAGE_FDS_MAX ||
-        head.names_bytes > IMAGE_NAMES_MAX)
+    if (head.magic != IMAGE_MAGIC || !image_sizes_are_good(&head))
         return err_set(err, ERR_VALIDATION, "the image is damaged: it has no head");
     size_t len = image_tables_bytes(&head);
     memcpy(p->bytes, &head, sizeof(head));
@@ -627,7 +632,7 @@ static int read_tables(struct plan *p, uint64_t at, uint64_t size, struct err *e
     if (r < 0)
         return r;
     uint64_t pages = image_pad(from + len);
-    if (size != pages + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
+    if (size < pages + p->t.head->n_pages * IMAGE_PAGE + 8 * (1 + p->t.head->n_longs))
         return err_set(err, ERR_VALIDATION, "the image is damaged: it is cut off");
     p->pages_at = pages;
     p->now = (struct image_map *)(void *)(p->bytes + image_pad(len));
@@ -669,18 +674,18 @@ static int prepare(struct plan *p, struct err *err)
     struct stat st;
     off_t begin = lseek(p->fd, 0, SEEK_CUR);
     uint64_t at = (uint64_t)begin + sizeof(mark);
-    if (getpid() != 1)
+    if (getpid() != 1 && !p->is_zygote)
         return OTHER("a kernel without a process namespace of its own");
     if (begin < 0 || fstat(p->fd, &st) < 0 || !S_ISREG(st.st_mode))
         return err_set(err, ERR_VALIDATION, "the image is no file");
     int r = image_read(p->fd, &mark, sizeof(mark), err);
     if (r == 0 && mark.magic != IMAGE_MAGIC)
         r = err_set(err, ERR_VALIDATION, "the image is damaged: it has no mark");
+    if (r == 0)
+        r = archive_read(p->fd, &at, err);
     image_system(system);
     if (r == 0 && memcmp(system, mark.system, sizeof(system)) != 0)
         r = OTHER("the image is of another machine or another version of Linux");
-    if (r == 0)
-        r = archive_read(p->fd, &at, err);
     if (r == 0)
         r = read_tables(p, at, (uint64_t)st.st_size, err);
     if (r == 0)
@@ -713,22 +718,29 @@ static int prepare(struct plan *p, struct err *err)
     return r;
 }
 
-int image_restore(const struct image_source *source, const void *carried, size_t len,
-                  struct err *err)
+int image_restore(struct image_source *source, const void *carried, size_t len, struct err *err)
 {
     struct plan *p = mmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES, PROT_READ | PROT_WRITE,
                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (p != (void *)IMAGE_ROOM_AT)
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     p->fd = source->fd;
+    p->spare = dup(source->fd);
     p->base_fd = source->base_fd;
     p->is_base = source->is_base;
+    p->is_zygote = source->is_zygote;
+    p->changes = *image_changes();
     p->carried.len = MIN_OF(len, sizeof(p->carried.bytes));
-    memcpy(p->carried.bytes, carried, p->carried.len);
+    if (len > 0)
+        memcpy(p->carried.bytes, carried, p->carried.len);
     int r = p->carried.len == len ?
                 prepare(p, err) :
                 err_set(err, ERR_PROTOCOL, "too much came before the image was read");
     if (r < 0) {
+        const int keep[] = { 3, p->spare };
+        struct err ignored = ERR_INIT;
+        source->fd = p->spare;
+        (void)fd_close_all_but(3, keep, ARRAY_SIZE(keep), &ignored);
         munmap(p, IMAGE_ROOM_BYTES);
         base_unmap();
         return r;
@@ -738,8 +750,7 @@ int image_restore(const struct image_source *source, const void *carried, size_t
 
 #else
 
-int image_restore(const struct image_source *source, const void *carried, size_t len,
-                  struct err *err)
+int image_restore(struct image_source *source, const void *carried, size_t len, struct err *err)
 {
     (void)source, (void)carried, (void)len;
     return err_set(err, ERR_UNAVAILABLE, "this build of riddle-kernel cannot read images");

@@ -246,9 +246,9 @@ static void part_runs(struct room *room)
  * the image that the process was made from may be shared with a fork of it, which says nothing.
  */
 static int look_at_page(struct room *room, const struct image_map *m, uint64_t at, uint64_t entry,
-                        const void *base, struct err *err)
+                        const void *base, bool differs, struct err *err)
 {
-    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
+    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE)) && !differs;
     if (!(m->prot & PROT_READ))
         return shared && base ? 0 : err_set(err, ERR_CONFLICT, "memory that cannot be read");
     bool zero = m->kind != IMAGE_FILE && page_is_zero((const void *)at);
@@ -267,6 +267,7 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
                       struct base_cursor *cursor, struct err *err)
 {
     bool all = m->kind == IMAGE_ANON && m->ino;
+    const struct image_changes *changes = image_changes();
     int r = 0;
     if (m->to - m->from > MAPPING_MAX)
         return err_set(err, ERR_CONFLICT, "a mapping of %llu GB",
@@ -284,7 +285,7 @@ static int find_pages(struct room *room, int pagemap, const struct image_map *m,
             const void *base = base_page(&room->base, cursor, at);
             __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
             if (own)
-                r = look_at_page(room, m, at, e, base, err);
+                r = look_at_page(room, m, at, e, base, base_differs(changes, cursor, at), err);
             else if (base)
                 r = add_drop(room, m, at, err);
         }
@@ -301,7 +302,7 @@ static int find_memory(struct room *room, struct err *err)
     int r = layout_read(&room->reader, room->maps, IMAGE_MAPS_MAX, &n, room->names,
                         sizeof(room->names), &room->names_len, NULL, err);
     room->head.n_maps = n;
-    int pagemap = r == 0 ? open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC) : -1;
+    int pagemap = r == 0 ? image_open_pagemap() : -1;
     if (r == 0 && pagemap < 0)
         r = err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
     for (size_t i = 0; i < n && r == 0; i++) {
@@ -399,7 +400,7 @@ static int write_pages(struct room *room, int fd, uint64_t *at, struct err *err)
     return r < 0 ? r : image_write(fd, room->checks, len, err);
 }
 
-static int write_image(struct room *room, int fd, int base_fd, struct err *err)
+static int write_image(struct room *room, int fd, int base_fd, bool is_zygote, struct err *err)
 {
     uint64_t at = sizeof(struct image_mark);
     struct image_mark mark = { .magic = IMAGE_MAGIC };
@@ -407,14 +408,14 @@ static int write_image(struct room *room, int fd, int base_fd, struct err *err)
     int r = base_fd < 0 ? 0 : base_map(base_fd, &room->base, err);
     if (r == 0 && base_fd >= 0)
         room->head.base = room->base.head->check;
-    if (r == 0)
+    if (r == 0 && !is_zygote)
         r = keep_fds(room, fd, base_fd, err);
     if (r == 0)
         r = keep_process(room, err);
     if (r == 0)
         r = image_write(fd, &mark, sizeof(mark), err);
     if (r == 0)
-        r = archive_write(fd, &at, err);
+        r = is_zygote ? archive_write_none(fd, &at, err) : archive_write(fd, &at, err);
     if (r == 0)
         r = write_padding(fd, &at, err);
     if (r < 0)
@@ -431,12 +432,8 @@ static int write_image(struct room *room, int fd, int base_fd, struct err *err)
     return r;
 }
 
-int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
-               int64_t *ret_bytes, struct err *err)
+static int open_room(struct err *err)
 {
-    int r = check_alone(err);
-    if (r < 0)
-        return r;
     void *room = mmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
     if (room != (void *)IMAGE_ROOM_AT) {
@@ -444,7 +441,18 @@ int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len)
             munmap(room, IMAGE_ROOM_BYTES);
         return err_set(err, ERR_CONFLICT, "memory at the address that is reserved for images");
     }
-    r = write_image(room, fd, base_fd, err);
+    return 0;
+}
+
+int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len),
+               int64_t *ret_bytes, struct err *err)
+{
+    int r = check_alone(err);
+    if (r == 0)
+        r = open_room(err);
+    if (r < 0)
+        return r;
+    r = write_image((struct room *)IMAGE_ROOM_AT, fd, base_fd, false, err);
     const struct image_carried *carried = (const void *)IMAGE_ROOM_AT;
     if (r == 1) {
         image_note_mapped(&carried->mapped);
@@ -453,6 +461,19 @@ int image_save(int fd, int base_fd, void (*carry)(const void *bytes, size_t len)
     *ret_bytes = r == 0 ? ((struct room *)IMAGE_ROOM_AT)->bytes : 0;
     munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
     base_unmap();
+    return r < 0 ? r : r == 0 ? IMAGE_SAVED : IMAGE_RESTORED;
+}
+
+/* In the process that was made from it, the base stays mapped for image_note_changes(). */
+int image_save_zygote(int fd, struct err *err)
+{
+    int r = open_room(err);
+    if (r < 0)
+        return r;
+    r = write_image((struct room *)IMAGE_ROOM_AT, fd, fd, true, err);
+    munmap((void *)IMAGE_ROOM_AT, IMAGE_ROOM_BYTES);
+    if (r != 1)
+        base_unmap();
     return r < 0 ? r : r == 0 ? IMAGE_SAVED : IMAGE_RESTORED;
 }
 

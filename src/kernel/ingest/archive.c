@@ -9,11 +9,12 @@
 
 #define BLOCK_BYTES (256u << 10)
 
-static const char *const table_endings[] = { ".csv",  ".tsv",    ".tab",   ".psv",
-                                             ".json", ".ndjson", ".jsonl", ".parquet",
-                                             NULL };
+static const char *const table_endings[] = { ".csv",    ".tsv",   ".tab",     ".psv", ".json",
+                                             ".ndjson", ".jsonl", ".parquet", NULL };
 /* What may be a table, or the text that comes with one: read only if there is nothing better. */
 static const char *const text_endings[] = { ".txt", ".dat", ".data", NULL };
+
+static const char *const book_endings[] = { ".xlsx", ".xlsm", ".xls", ".ods", NULL };
 
 /* Of the name of the file alone. What programs leave in archives begins with a dot. */
 static bool is_candidate(const struct zip_entry *e, const char *const *endings)
@@ -22,8 +23,7 @@ static bool is_candidate(const struct zip_entry *e, const char *const *endings)
     const char *base = slash ? slash + 1 : e->name;
     size_t n = e->name_len - (size_t)(base - e->name);
 
-    if (n == 0 || base[0] == '.' ||
-        (e->name_len >= 9 && strncasecmp(e->name, "__MACOSX/", 9) == 0))
+    if (n == 0 || base[0] == '.' || (e->name_len >= 9 && strncasecmp(e->name, "__MACOSX/", 9) == 0))
         return false;
     for (; *endings; endings++) {
         size_t k = strlen(*endings);
@@ -67,6 +67,11 @@ int archive_open(const char *path, struct archive **ret, struct err *err)
             a->endings = text_endings;
             a->n_files = count(&a->zip, a->endings);
         }
+        if (a->n_files == 0) {
+            a->endings = book_endings;
+            a->has_book = count(&a->zip, a->endings) == 1;
+            a->n_files = a->has_book;
+        }
     }
     if (r == 0 && a->n_files > 0) {
         *ret = a;
@@ -91,8 +96,8 @@ const struct zip_entry *archive_next(struct archive *a)
         const struct zip_entry *e = &a->zip.entries[a->next++];
 
         if (is_candidate(e, a->endings) &&
-            (!a->wanted || (strlen(a->wanted) == e->name_len &&
-                            memcmp(a->wanted, e->name, e->name_len) == 0)))
+            (!a->wanted ||
+             (strlen(a->wanted) == e->name_len && memcmp(a->wanted, e->name, e->name_len) == 0)))
             return e;
     }
     return NULL;

@@ -16,6 +16,7 @@ struct archive {
     struct zip zip;
     const char *const *endings;     /* of the files that may be tables */
     const char *wanted;             /* the only one to be read; NULL: all */
+    bool has_book;                  /* one workbook, and no table besides */
     size_t next, n_files;           /* n_files: that may be tables */
     size_t n_own_scratch;           /* scratch files that are not of one file */
     char member[ARCHIVE_NAME_SIZE]; /* the file that was unpacked last */

@@ -65,12 +65,12 @@ static bool is_boolean(const char *s, size_t len)
 static void look_at_digits(struct column *c, const char *s, size_t len)
 {
     struct when w;
-    char text[16];
+    char text[24];
     int64_t v = 0;
 
     for (size_t i = 0; i < len; i++) {
         if (!isdigit((unsigned char)s[i]) || len > 14) {
-            c->no_compact = c->no_serial = c->no_epoch = true;
+            c->no_compact = c->no_serial = c->no_epoch = c->no_stamp = true;
             return;
         }
         v = v * 10 + (s[i] - '0');
@@ -79,6 +79,11 @@ static void look_at_digits(struct column *c, const char *s, size_t len)
         snprintf(text, sizeof(text), "%.4s-%.2s-%.2s", s, s + 4, s + 6);
     c->no_compact = c->no_compact || len != 8 || v < 18500000 || v > 21500000 ||
                     !when_parse(text, 10, &w);
+    if (len == 14)
+        snprintf(text, sizeof(text), "%.4s-%.2s-%.2s %.2s:%.2s:%.2s", s, s + 4, s + 6, s + 8,
+                 s + 10, s + 12);
+    c->no_stamp = c->no_stamp || len != 14 || v < 18500000000000 || v > 21500000000000 ||
+                  !when_parse(text, 19, &w);
     c->no_serial = c->no_serial || v < 20000 || v > 73050;
     c->seconds_only = c->seconds_only && v >= 631152000 && v < 4102444800;
     c->millis_only = c->millis_only && v >= 631152000000 && v < 4102444800000;
@@ -111,7 +116,7 @@ static bool look_at_number(struct column *c, const char *s, size_t len)
     c->all_spaced = c->all_spaced && n.spaced;
     c->min_digits = MIN_OF(c->min_digits, n.n_digits);
     c->max_digits = MAX_OF(c->max_digits, n.n_digits);
-    if (!c->no_compact || !c->no_serial || !c->no_epoch)
+    if (!c->no_compact || !c->no_serial || !c->no_epoch || !c->no_stamp)
         look_at_digits(c, s, len);
     return true;
 }
@@ -176,6 +181,8 @@ static bool look_at_when(struct column *c, const char *s, size_t len, bool exact
         c->order_counts = true;
         c->separator = w.separator;
     }
+    if (w.short_year && (w.order_counts ? w.part[2] : w.part[0] % 100) >= 30)
+        c->short_years = true;
     c->n_zoned += w.zone;
     c->n_times += exact && w.kind == WHEN_TIME;
     c->fraction_digits = MAX_OF(c->fraction_digits, strlen(w.fraction));
@@ -277,9 +284,25 @@ static bool is_name_of_something(const struct column *c)
            (c->affix == AFFIX_UNIT && c->n_affixed < c->n_values);
 }
 
+/*
+ * 1,250 and 1 150: thousands in two ways of writing. The one notation that fits both would make
+ * 1.25 of the first.
+ */
+static bool mixes_signs(const struct column *c)
+{
+    if (c->no_number || c->any_decimals || !c->any_separated)
+        return false;
+    for (int k = 0; k < _NUMBER_NOTATION_MAX; k++)
+        if ((c->notations & 1u << k) &&
+            (!number_thousands(k)[0] ||
+             !(number_decimal(k) == '.' ? c->perhaps_point : c->perhaps_comma)))
+            return false;
+    return true;
+}
+
 static bool may_be_number(const struct column *c)
 {
-    return c->n_values > 0 && !c->no_number && !is_name_of_something(c);
+    return c->n_values > 0 && !c->no_number && !is_name_of_something(c) && !mixes_signs(c);
 }
 
 static bool may_be_when(const struct column *c)
@@ -353,6 +376,8 @@ static void decide_number(struct column *c, const struct column_signs *signs, ch
         c->code = CODE_SERIAL;
     else if (!c->no_epoch && says_epoch(c->name))
         c->code = c->seconds_only ? CODE_SECONDS : CODE_MILLIS;
+    else if (!c->no_stamp && (says_date(c->name) || says_epoch(c->name)))
+        c->code = CODE_STAMP;
     if (c->code != CODE_NONE) {
         c->type = c->code >= CODE_SECONDS ? COLUMN_TIMESTAMP : COLUMN_DATE;
         c->guessed = true;
@@ -441,6 +466,7 @@ void columns_decide(struct column *columns, size_t n, const struct column_signs 
 
         c->dropped = !c->named && c->n_values == 0 && c->n_nulls == 0;
         c->type = COLUMN_TEXT;
+        c->mixed_signs = c->n_values > 0 && mixes_signs(c) && !may_be_when(c);
         if (said->text || c->n_values == 0 || c->other_nulls)
             continue;
         if (c->n_intervals) {
@@ -518,6 +544,13 @@ static size_t write_code(const struct column *c, const char *s, size_t len, char
         when_of_epoch(v, 0, &w);
     else if (c->code == CODE_MILLIS)
         when_of_epoch(v / 1000, (unsigned)(v % 1000), &w);
+    else if (c->code == CODE_STAMP)
+        w = (struct when){ .kind = WHEN_MOMENT,
+                           .part = { (int)(v / 10000000000), (int)(v / 100000000 % 100),
+                                     (int)(v / 1000000 % 100) },
+                           .hour = (int)(v / 10000 % 100),
+                           .minute = (int)(v / 100 % 100),
+                           .second = (int)(v % 100) };
     return when_write(&w, DATE_YMD, c->type == COLUMN_TIMESTAMP, ret);
 }
 

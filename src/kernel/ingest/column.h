@@ -15,7 +15,7 @@
 #include "base/err.h"
 #include "kernel/ingest/value.h"
 
-#define COLUMN_NULL_WORDS 8
+#define COLUMN_NULL_WORDS 24
 #define COLUMN_SHOWN 40
 
 enum column_type {
@@ -32,7 +32,7 @@ enum column_type {
 };
 
 /* How a date is written in a column of digits. */
-enum column_code { CODE_NONE, CODE_COMPACT, CODE_SERIAL, CODE_SECONDS, CODE_MILLIS };
+enum column_code { CODE_NONE, CODE_COMPACT, CODE_SERIAL, CODE_SECONDS, CODE_MILLIS, CODE_STAMP };
 
 struct column {
     char *name;
@@ -50,11 +50,13 @@ struct column {
     int64_t n_affixed;
     unsigned orders, when_kinds;
     bool order_counts, half_days;
+    bool short_years; /* of two digits, 30 or more: their century is not certain */
     char separator;
     int64_t n_zoned;
     size_t fraction_digits;
     int64_t n_intervals, n_times; /* exact ones */
-    bool no_compact, no_serial, no_epoch; /* digits that are dates, if the name says so */
+    bool mixed_signs;             /* 1,250 and 1 150: thousands are written in two ways */
+    bool no_compact, no_serial, no_epoch, no_stamp; /* digits that are dates, if the name says so */
     bool seconds_only, millis_only;
     int64_t n_good;             /* values before one that was no number or date */
     char bad[COLUMN_SHOWN + 4]; /* … and that one */

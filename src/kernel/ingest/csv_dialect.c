@@ -15,10 +15,12 @@ void csv_dialect_finish(struct csv_dialect *d)
     }
     free(d->names);
     free(d->types);
+    free(d->casts);
     *d = (struct csv_dialect){ 0 };
 }
 
-int csv_dialect_add_column(struct csv_dialect *d, const char *name, const char *type, struct err *err)
+int csv_dialect_add_column(struct csv_dialect *d, const char *name, const char *type,
+                           struct err *err)
 {
     size_t n = d->n_columns;
 
@@ -38,6 +40,33 @@ int csv_dialect_add_column(struct csv_dialect *d, const char *name, const char *
                                         err_set(err, ERR_NO_MEMORY, "out of memory for a column");
 }
 
+static int write_cast(const struct csv_dialect *d, size_t i, struct buf *sql, struct err *err)
+{
+    int r = 0;
+
+    for (const char *p = d->casts[i]; r == 0 && *p; p++)
+        r = *p == '$' ? buf_append_quoted(sql, "\"", d->names[i], err) : buf_append(sql, p, 1, err);
+    if (r == 0)
+        r = buf_printf(sql, err, "::%s AS ", d->types[i]);
+    return r < 0 ? r : buf_append_quoted(sql, "\"", d->names[i], err);
+}
+
+int csv_dialect_write_selection(const struct csv_dialect *d, struct buf *sql, struct err *err)
+{
+    int r = buf_append(sql, "*", 1, err);
+    bool any = false;
+
+    for (size_t i = 0; r == 0 && d->casts && i < d->n_columns; i++) {
+        if (!d->casts[i])
+            continue;
+        r = buf_append_str(sql, any ? "," : " REPLACE (", err);
+        any = true;
+        if (r == 0)
+            r = write_cast(d, i, sql, err);
+    }
+    return r < 0 || !any ? r : buf_append(sql, ")", 1, err);
+}
+
 int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, struct err *err)
 {
     char delimiter[] = { d->delimiter, '\0' };
@@ -48,7 +77,7 @@ int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, stru
         d->has_header ? "true" : "false", d->returns ? "\\r\\n" : "\\n", d->marked ? "\\N" : "");
 
     if (r == 0)
-        r = sql_quote(sql, '\'', delimiter, err);
+        r = buf_append_quoted(sql, "'", delimiter, err);
     if (r == 0 && d->longest_row > LINE_BYTES)
         r = buf_printf(sql, err, ",max_line_size=%zu,buffer_size=%zu", d->longest_row + 1024,
                        2 * d->longest_row + 4096);
@@ -58,11 +87,11 @@ int csv_dialect_write_options(const struct csv_dialect *d, struct buf *sql, stru
         if (i)
             r = buf_append(sql, ",", 1, err);
         if (r == 0)
-            r = sql_quote(sql, '\'', d->names[i], err);
+            r = buf_append_quoted(sql, "'", d->names[i], err);
         if (r == 0)
             r = buf_append(sql, ":", 1, err);
         if (r == 0)
-            r = sql_quote(sql, '\'', d->types[i], err);
+            r = buf_append_quoted(sql, "'", d->casts && d->casts[i] ? "VARCHAR" : d->types[i], err);
     }
     return r < 0 ? r : buf_append_str(sql, "}", err);
 }

@@ -81,7 +81,7 @@ static int check_head(const unsigned char *head, size_t len, const char *name, s
                        "'%.200s' is neither an SQLite nor a DuckDB database, or an encrypted one; "
                        "send an unencrypted copy",
                        name);
-    if (nul && controls * 20 > len)
+    if (nul && controls * 20 > len && controls > 3)
         return err_set(
             err, ERR_VALIDATION,
             "'%.200s' is a binary file, not CSV (a NUL byte at position %zu); export it as CSV "

@@ -14,7 +14,10 @@ struct csv_file {
 /* The bytes of a file that is ingested: VALIDATION if there are none. */
 int csv_file_map(const char *path, struct fd_mapping *ret, struct err *err);
 
-/* VALIDATION, with the kind of file and what to do, if it is no text file with something in it. `name` is the user's. */
+/*
+ * VALIDATION, with the kind of file and what to do, if it is no text file with something in it.
+ * `name` is the user's.
+ */
 int csv_file_inspect(const char *path, const char *name, struct csv_file *ret, struct err *err);
 
 #endif

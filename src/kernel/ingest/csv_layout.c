@@ -85,7 +85,7 @@ static bool looks_clean(const struct csv_field *f, const char *delimiter)
 
 struct trial {
     double score;
-    size_t n_spaced, n_inner; /* fields that begin with a space, of those behind a separator */
+    size_t n_spaced, n_inner; /* fields with a space at an end, of those behind a separator */
 };
 
 static int judge(const char *text, size_t len, const struct csv_layout *layout, struct trial *ret,
@@ -101,7 +101,7 @@ static int judge(const char *text, size_t len, const struct csv_layout *layout, 
     *ret = (struct trial){ 0 };
     csv_records_init(&records, text, len, layout);
     while (n < SAMPLE_RECORDS && (r = csv_records_next(&records, &rec, err)) == 1) {
-        if (csv_record_is_blank(&rec))
+        if (csv_record_is_blank(&rec) || csv_record_is_rule(&rec))
             continue;
         widths[n++] = MIN_OF(rec.n, (size_t)MAX_COUNTED - 1);
         counts[MIN_OF(rec.n, (size_t)MAX_COUNTED - 1)]++;
@@ -111,7 +111,8 @@ static int judge(const char *text, size_t len, const struct csv_layout *layout, 
             clean += looks_clean(&rec.fields[i], layout->delimiter);
             ret->n_inner += i > 0 && rec.fields[i].len > 0 && !rec.fields[i].quoted;
             ret->n_spaced += i > 0 && rec.fields[i].len > 0 && !rec.fields[i].quoted &&
-                             rec.fields[i].text[0] == ' ';
+                             (rec.fields[i].text[0] == ' ' ||
+                              rec.fields[i].text[rec.fields[i].len - 1] == ' ');
         }
     }
     csv_records_finish(&records);
@@ -165,6 +166,30 @@ static bool has_single_quotes(const char *text, size_t len)
     return begins[0] >= 2 && ends[0] >= 2 && begins[0] > 2 * begins[1] && ends[0] > 2 * ends[1];
 }
 
+/* "Wert", then 0,5 and 1,25 on lines of their own: a column of decimals, not two of integers. */
+static bool is_one_column(const char *text, size_t len)
+{
+    size_t lines = 0;
+
+    for (size_t at = 0; at < len;) {
+        const char *end = memchr(text + at, '\n', len - at), *line = text + at;
+        size_t n = end ? (size_t)(end - line) : len - at;
+        struct number number;
+
+        at += n + 1;
+        value_trim(&line, &n);
+        if (n == 0)
+            continue;
+        if (lines++ == 0) {
+            if (memchr(line, ',', n) || value_kind(line, n) != VALUE_TEXT)
+                return false;
+        } else if (!number_parse(line, n, &number) || !(number.notations & 1u << NUMBER_COMMA)) {
+            return false;
+        }
+    }
+    return lines > 2;
+}
+
 int csv_layout_find(const char *text, size_t len, const char *delimiter, const char *quote,
                     struct csv_layout *ret, struct err *err)
 {
@@ -181,6 +206,10 @@ int csv_layout_find(const char *text, size_t len, const char *delimiter, const c
     else if (single)
         best.quote = single;
     best.escape = find_escape(text, n, best.quote, delimiter ? delimiter[0] : ',');
+    if (!delimiter && is_one_column(text, n)) {
+        *ret = best;
+        return 0;
+    }
     for (size_t i = 0; i < ARRAY_SIZE(candidates); i++) {
         struct csv_layout l = best;
         struct trial t;
@@ -206,7 +235,7 @@ int csv_layout_find(const char *text, size_t len, const char *delimiter, const c
     }
     best.escape = find_escape(text, n, best.quote, best.delimiter[0]);
     best.spaces = best.delimiter[0] != ' ' && best.delimiter[0] != '\t' && best_trial.n_inner > 0 &&
-                  best_trial.n_spaced * 10 >= best_trial.n_inner * 9;
+                  best_trial.n_spaced * 10 >= best_trial.n_inner * 7;
     *ret = best;
     return 0;
 }

@@ -160,7 +160,7 @@ static int read_quoted(struct reading *g, struct err *err)
             continue;
         }
         if (c == escape && escape && i + 1 < limit &&
-            (r->data[i + 1] == quote || r->data[i + 1] == escape)) {
+            (r->data[i + 1] == quote || r->data[i + 1] == escape || r->data[i + 1] == '\'')) {
             n = keep(r, r->data + from, i - from, err);
             copied = true;
             from = i + 1;
@@ -342,6 +342,30 @@ int csv_records_next(struct csv_records *r, struct csv_record *ret, struct err *
     r->line += g.line_breaks + 1;
     r->at = g.at < r->len ? g.at + MAX_OF(line_end_at(r, g.at), (size_t)1) : r->len;
     return 1;
+}
+
+/* Are all of its fields lines of dashes: |----|:---:|, ----+-----, ======== */
+bool csv_record_is_rule(const struct csv_record *r)
+{
+    size_t dashes = 0;
+
+    for (size_t i = 0; i < MIN_OF(r->n, (size_t)CSV_MAX_COLUMNS); i++) {
+        const struct csv_field *f = &r->fields[i];
+        size_t own = 0, edges = 0;
+
+        if (f->quoted)
+            return false;
+        for (size_t k = 0; k < f->len; k++) {
+            if (!strchr("-=_+|: ", f->text[k]) || !f->text[k])
+                return false;
+            own += strchr("-=_", f->text[k]) != NULL;
+            edges += f->text[k] == ' ' || f->text[k] == '|';
+        }
+        if (own < 2 && edges < f->len)
+            return false;
+        dashes += own;
+    }
+    return dashes >= 5;
 }
 
 bool csv_record_is_blank(const struct csv_record *r)

@@ -63,5 +63,6 @@ int csv_records_next(struct csv_records *r, struct csv_record *ret, struct err *
 
 /* Nothing but white space in any field? */
 bool csv_record_is_blank(const struct csv_record *r);
+bool csv_record_is_rule(const struct csv_record *r);
 
 #endif

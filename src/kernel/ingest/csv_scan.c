@@ -5,17 +5,52 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+#include "base/macros.h"
 
 #define MAX_INT_DIGITS 18
 #define MAX_REAL_DIGITS 17
 #define ROWS_BETWEEN_CHECKS 65536
 
+static bool is_number(const struct column *c)
+{
+    return c->type == COLUMN_INTEGER || c->type == COLUMN_REAL;
+}
+
+/* Day, month and year are digits, in an order of their own. */
+static bool has_order(const struct column *c)
+{
+    return c->type >= COLUMN_DATE && c->order_counts;
+}
+
+/* A guess may come out another way when the rest of the file is known. */
 bool csv_scan_knows(const struct column *c)
 {
     return c->type <= COLUMN_TIMESTAMP && c->code == CODE_NONE && c->n_nulls == 0 && !c->dropped &&
-           (c->type != COLUMN_INTEGER || !c->any_separated) && c->affix == AFFIX_NONE &&
-           (c->type < COLUMN_INTEGER || c->type > COLUMN_REAL || c->notation == NUMBER_PLAIN) &&
-           (c->type < COLUMN_DATE || !c->order_counts);
+           c->affix == AFFIX_NONE &&
+           (!is_number(c) || c->notation == NUMBER_PLAIN ?
+                c->type != COLUMN_INTEGER || !c->any_separated :
+                !c->guessed && c->notation <= NUMBER_POINTS_COMMA) &&
+           (!has_order(c) ||
+            (c->type == COLUMN_DATE && !c->guessed && c->order != DATE_YMD && !c->half_days));
+}
+
+const char *csv_scan_cast(const struct column *c)
+{
+    static const char *const numbers[] = {
+        [NUMBER_COMMA] = "replace($,',','.')",
+        [NUMBER_COMMAS_POINT] = "replace($,',','')",
+        [NUMBER_POINTS_COMMA] = "replace(replace($,'.',''),',','.')"
+    };
+    static const char *const dates[][3] = {
+        { "strptime($,'%d.%m.%Y')", "strptime($,'%d/%m/%Y')", "strptime($,'%d-%m-%Y')" },
+        { "strptime($,'%m.%d.%Y')", "strptime($,'%m/%d/%Y')", "strptime($,'%m-%d-%Y')" },
+    };
+
+    if (is_number(c) && c->notation != NUMBER_PLAIN)
+        return numbers[c->notation];
+    if (has_order(c))
+        return dates[c->order == DATE_MDY][c->separator == '/' ? 1 : c->separator == '-' ? 2 : 0];
+    return NULL;
 }
 
 static bool is_digit(char c)
@@ -47,6 +82,40 @@ static const char *pass_real(const char *p, const char *end)
     while (p < end && is_digit(*p))
         p++;
     return p - point < 2 || p - from > MAX_REAL_DIGITS + 1 ? NULL : p;
+}
+
+/* With another decimal sign than the point, or signs between thousands; no exponents. */
+static const char *pass_notation(const char *p, const char *end, const struct column *c)
+{
+    char decimal = number_decimal(c->notation), thousands = number_thousands(c->notation)[0];
+    const char *from, *group;
+    size_t digits;
+
+    if (p < end && *p == '-')
+        p++;
+    from = p;
+    while (p < end && is_digit(*p))
+        p++;
+    digits = (size_t)(p - from);
+    if (digits == 0 || (*from == '0' && digits > 1))
+        return NULL;
+    while (thousands && p < end && *p == thousands) {
+        if (*from == '0' || digits > 3)
+            return NULL;
+        group = ++p;
+        while (p < end && is_digit(*p))
+            p++;
+        if (p - group != 3)
+            return NULL;
+    }
+    if (c->type == COLUMN_REAL && p < end && *p == decimal) {
+        group = ++p;
+        while (p < end && is_digit(*p))
+            p++;
+        if (p == group)
+            return NULL;
+    }
+    return p - from > MAX_REAL_DIGITS ? NULL : p; /* the signs count, too: that is safe */
 }
 
 static const char *pass_pattern(const char *p, const char *end, const char *pattern)
@@ -104,8 +173,30 @@ static const char *pass_text(const char *p, const char *end, char delimiter)
     return p;
 }
 
-static const char *pass_value(const char *p, const char *end, enum column_type type, char delimiter)
+/* 31.12.2024, as c->separator and c->order have it. */
+static const char *pass_ordered(const char *p, const char *end, const struct column *c)
 {
+    char pattern[] = "dd.dd.dddd";
+    int day, month;
+
+    pattern[2] = pattern[5] = c->separator;
+    if (end - p < 10 || !pass_pattern(p, end, pattern))
+        return NULL;
+    day = (p[0] - '0') * 10 + p[1] - '0';
+    month = (p[3] - '0') * 10 + p[4] - '0';
+    if (c->order == DATE_MDY)
+        SWAP_VALUES(day, month);
+    return day >= 1 && day <= 31 && month >= 1 && month <= 12 ? p + 10 : NULL;
+}
+
+/* `c` is NULL where the type says all. */
+static const char *pass_value(const char *p, const char *end, enum column_type type,
+                              const struct column *c, char delimiter)
+{
+    if (c && is_number(c) && c->notation != NUMBER_PLAIN && type != COLUMN_TEXT)
+        return pass_notation(p, end, c);
+    if (c && has_order(c) && type != COLUMN_TEXT)
+        return pass_ordered(p, end, c);
     switch (type) {
     case COLUMN_TEXT:
         return pass_text(p, end, delimiter);
@@ -124,7 +215,7 @@ static const char *pass_value(const char *p, const char *end, enum column_type t
 
 /* Behind the closing quote; NULL: there is none. */
 static const char *pass_quoted(const char *p, const char *end, enum column_type type,
-                               char delimiter)
+                               const struct column *c, char delimiter)
 {
     const char *from = ++p;
 
@@ -138,7 +229,7 @@ static const char *pass_quoted(const char *p, const char *end, enum column_type 
     }
     if (type == COLUMN_TEXT)
         return memchr(from, '\0', (size_t)(p - from)) ? NULL : p + 1;
-    return p > from && pass_value(from, p, type, delimiter) == p ? p + 1 : NULL;
+    return p > from && pass_value(from, p, type, c, delimiter) == p ? p + 1 : NULL;
 }
 
 bool csv_scan_is_plain(const struct csv_scan *s, const char *text, size_t len, int64_t *ret_rows)
@@ -151,11 +242,12 @@ bool csv_scan_is_plain(const struct csv_scan *s, const char *text, size_t len, i
             return false; /* a blank line */
         for (size_t i = 0;;) {
             enum column_type type = rows < 0 ? COLUMN_TEXT : s->types[i];
+            const struct column *c = s->columns ? &s->columns[i] : NULL;
 
             if (p < end && *p == '"')
-                p = pass_quoted(p, end, type, s->delimiter);
+                p = pass_quoted(p, end, type, c, s->delimiter);
             else if (p < end && *p != s->delimiter && *p != '\n' && *p != '\r')
-                p = pass_value(p, end, type, s->delimiter);
+                p = pass_value(p, end, type, c, s->delimiter);
             if (!p)
                 return false;
             if (p < end && *p == s->delimiter) {

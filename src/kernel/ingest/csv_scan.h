@@ -19,6 +19,7 @@ struct csv_scan {
     char delimiter;
     bool returns; /* lines end with \r\n */
     const enum column_type *types;
+    const struct column *columns; /* how their values are written; NULL: as DuckDB reads them */
     size_t n_columns;
     const atomic_bool *stop; /* the answer is not wanted any more; may be NULL */
 };
@@ -28,5 +29,11 @@ bool csv_scan_is_plain(const struct csv_scan *s, const char *text, size_t len, i
 
 /* Types that it can check. */
 bool csv_scan_knows(const struct column *c);
+
+/*
+ * What makes a text of the column one that DuckDB casts to its type, with $ for the text; NULL:
+ * DuckDB reads it as it is.
+ */
+const char *csv_scan_cast(const struct column *c);
 
 #endif

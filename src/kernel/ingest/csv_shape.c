@@ -107,7 +107,7 @@ static int read_sample(struct sample *s, const char *text, size_t len, size_t fr
     s->n = s->bytes = 0;
     while (s->n < SAMPLE_ROWS && cells < SAMPLE_CELLS && (s->n < 4 || s->bytes < SAMPLE_BYTES) &&
            (r = csv_records_next(&records, &rec, err)) == 1) {
-        if (csv_record_is_blank(&rec))
+        if (csv_record_is_blank(&rec) || csv_record_is_rule(&rec))
             continue;
         r = add_row(s, &rec, records.at, layout, err);
         cells += MAX_OF(rec.n, layout->width);
@@ -181,8 +181,21 @@ static bool all_text(const struct row *row)
 
 static bool is_year_or_date(const struct cell *c)
 {
-    return c->kind == VALUE_WHEN || (c->kind == VALUE_NUMBER && c->len == 4 &&
-                                     atoi(c->text) >= 1900 && atoi(c->text) <= 2100);
+    const char *text = c->text;
+    size_t len = c->len;
+
+    value_trim(&text, &len);
+    return c->kind == VALUE_WHEN ||
+           (c->kind == VALUE_NUMBER && len == 4 && atoi(text) >= 1900 && atoi(text) <= 2100);
+}
+
+/* Names of groups above a header: ",2020,,2021," */
+static bool is_group_row(const struct row *row)
+{
+    for (size_t i = 0; i < row->n; i++)
+        if (is_typed(row->cells[i].kind) && !is_year_or_date(&row->cells[i]))
+            return false;
+    return row->n_full > 1 && row->cells[0].kind == VALUE_EMPTY;
 }
 
 static bool comes_again(const struct sample *s, size_t column, const struct cell *c, size_t from)
@@ -207,6 +220,8 @@ static bool same_row(const struct row *a, const struct row *b)
             return false;
     return true;
 }
+
+static bool continues_header(const struct sample *s, size_t k);
 
 static bool is_header(const struct sample *s, size_t h)
 {
@@ -233,6 +248,8 @@ static bool is_header(const struct sample *s, size_t h)
             return same == 0;
     if (h + 1 == s->n)
         return same == 0;
+    if (is_group_row(row) && row->n_full < s->usual && continues_header(s, h + 1))
+        return true;
     if (same > 0)
         return texts > 0 &&
                ((above_typed > 0 && above_typed >= same) || (rising == same && rising > 1));
@@ -245,12 +262,15 @@ static bool is_header(const struct sample *s, size_t h)
 static bool continues_header(const struct sample *s, size_t k)
 {
     const struct row *row = &s->rows[k];
-    size_t above = 0, typed = 0;
+    size_t above = 0, typed = 0, from = k + 1;
 
+    /* Units, say, may stand in yet another line of it. */
+    while (from < k + CSV_HEADER_ROWS && from + 1 < s->n && all_text(&s->rows[from]))
+        from++;
     if (k + 2 >= s->n || !all_text(row) || row->n + 1 < s->width)
         return false;
     for (size_t i = 0; i < MIN_OF(row->n, s->width); i++) {
-        if (!column_is_typed(s, i, k + 1))
+        if (!column_is_typed(s, i, from))
             continue;
         typed++;
         above += row->cells[i].kind == VALUE_TEXT && !isdigit((unsigned char)row->cells[i].text[0]);
@@ -269,6 +289,9 @@ static bool may_begin(const struct sample *s, size_t i)
         !(s->width >= 3 && (row->n + 1 == s->width || row->n == s->width + 1) &&
           row->n_full + 1 >= row->n))
         return false;
+    if (is_group_row(row) && row->n_full < s->usual && i + 1 < s->n &&
+        s->rows[i + 1].n_full > row->n_full && continues_header(s, i + 1))
+        return true;
     if (row->n_full < MAX_OF((s->usual + 1) / 2, MIN_OF(s->usual, (size_t)2)))
         return false;
     if (row->n_full >= s->usual || i + 1 == s->n)
@@ -276,8 +299,7 @@ static bool may_begin(const struct sample *s, size_t i)
     /* Less full than usual: a line above the header, if a better one follows. */
     for (size_t k = i + 1; k < MIN_OF(i + 4, s->n); k++)
         if (s->rows[k].n_full > row->n_full && all_text(&s->rows[k]) && continues_header(s, k))
-            return all_text(row) && row->n_full > 1 && k == i + 1 &&
-                   row->cells[0].kind == VALUE_EMPTY;
+            return false;
     return true;
 }
 
@@ -290,6 +312,34 @@ static size_t find_begin(const struct sample *s)
         if (s->rows[i].n == s->width)
             return i;
     return 0;
+}
+
+/*
+ * R writes the names of its rows without a name for their column: the first of a row is one of
+ * 1, 2, 3 … or a text that does not come again.
+ */
+static bool has_row_names(const struct sample *s, size_t h)
+{
+    long before = 0;
+
+    if (s->rows[h].n + 1 != s->width || h + 3 >= s->n)
+        return false;
+    for (size_t i = h + 1; i < s->n; i++) {
+        const struct cell *c = &s->rows[i].cells[0];
+
+        if (s->rows[i].n != s->width || s->rows[i].cells[s->width - 1].kind == VALUE_EMPTY)
+            return false;
+        if (c->kind == VALUE_NUMBER && (i == h + 1 || before > 0)) {
+            long v = strtol(c->text, NULL, 10);
+
+            if (v < 1 || (i == h + 1 ? v != 1 : v != before + 1))
+                return false;
+            before = v;
+        } else if (c->kind != VALUE_TEXT || before > 0 || comes_again(s, 0, c, i + 1)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static void trim_name(char *name)
@@ -321,15 +371,16 @@ static int take_names(const struct sample *s, size_t h, struct csv_shape *shape,
 
         for (size_t k = h; k < h + shape->header_rows; k++) {
             const struct row *row = &s->rows[k];
-            const char *part = i < row->n ? row->cells[i].text : "";
+            size_t at = i - shape->unnamed_first; /* past the end for the first, then */
+            const char *part = at < row->n ? row->cells[at].text : "";
 
-            if (i < row->n && row->cells[i].full_len > NAME_CELL_BYTES)
+            if (at < row->n && row->cells[at].full_len > NAME_CELL_BYTES)
                 return err_set(err, ERR_VALIDATION,
                                "the name of column %zu has %zu bytes, and at most %d can be read: "
                                "is the first line the names of the columns?",
-                               i + 1, row->cells[i].full_len, NAME_CELL_BYTES);
+                               i + 1, row->cells[at].full_len, NAME_CELL_BYTES);
             if (k == h && shape->header_rows > 1) {
-                if (i < row->n && row->cells[i].kind != VALUE_EMPTY)
+                if (at < row->n && row->cells[at].kind != VALUE_EMPTY)
                     group = part;
                 part = group;
             }
@@ -398,7 +449,7 @@ static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sa
     size_t full = 0, first = 0, numbers = 0;
     bool letters = false;
 
-    if (csv_record_is_blank(rec))
+    if (csv_record_is_blank(rec) || csv_record_is_rule(rec))
         return TAIL_BLANK;
     for (size_t i = 0; i < MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS); i++) {
         enum value_kind kind = value_kind(rec->fields[i].text, rec->fields[i].len);
@@ -528,6 +579,7 @@ int csv_shape_find(const char *text, size_t len, const struct csv_layout *layout
                continues_header(s, h + shape.header_rows))
             shape.header_rows++;
         shape.width = MAX_OF(shape.width, MIN_OF(s->rows[h].n, (size_t)CSV_MAX_COLUMNS));
+        shape.unnamed_first = shape.header_rows == 1 && has_row_names(s, h);
     }
     shape.begin = s->n ? s->rows[h].begin : len;
     r = take_names(s, h, &shape, err);

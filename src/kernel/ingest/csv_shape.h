@@ -20,6 +20,7 @@ struct csv_shape {
     size_t begin;              /* where header or data begin: all above is skipped */
     size_t end;                /* totals and notes below begin here */
     int64_t n_totals, n_notes; /* lines behind end */
+    bool unnamed_first;        /* the header has no name for the first column */
     char **names;              /* `width` of them; NULL for an empty one. In the arena */
 };
 

@@ -32,7 +32,8 @@ enum fate {
     FATE_BLANK,
     FATE_REPEATED,
     FATE_BELOW,
-    FATE_COMMENT
+    FATE_COMMENT,
+    FATE_RULE
 };
 
 struct pass {
@@ -44,6 +45,7 @@ struct pass {
     int64_t n_long;
     size_t long_width; /* of the longest with something in it */
     bool writes;
+    bool below_blank; /* only blank lines and titles since the last row */
     struct buf out;
     uint64_t written;
 };
@@ -98,6 +100,8 @@ static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
 
     if (csv_record_is_blank(rec))
         return FATE_BLANK;
+    if (csv_record_is_rule(rec))
+        return FATE_RULE;
     if (rec->begin < s->begin)
         return FATE_ABOVE;
     if (p->counts.header < (int64_t)s->header_rows)
@@ -115,10 +119,9 @@ static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
 static int note_refused(struct pass *p, const struct csv_record *rec, struct err *err)
 {
     struct csv_refused f = { .line = rec->line };
-    struct csv_refusal whole = { .line = rec->line,
-                                 .reason = f.reason,
-                                 .text = p->text + rec->begin,
-                                 .len = rec->len };
+    struct csv_refusal whole = {
+        .line = rec->line, .reason = f.reason, .text = p->text + rec->begin, .len = rec->len
+    };
     size_t n = str_utf8_cut(whole.text, rec->len, CSV_REFUSED_TEXT);
 
     snprintf(f.reason, sizeof(f.reason), "%zu fields instead of %zu", rec->n, p->t->shape.width);
@@ -148,10 +151,30 @@ static void count_row(struct pass *p, const struct csv_record *rec)
  * -----------------------------------------------------------------------------------
  */
 
+/* Does another table begin here? It has names where the columns had numbers or dates. */
+static bool begins_another(const struct pass *p, const struct csv_record *rec)
+{
+    size_t above = 0, texts = 0;
+
+    for (size_t i = 0; i < MIN_OF(rec->n, p->t->n_columns); i++) {
+        const struct column *c = &p->t->columns[i];
+        enum value_kind kind = value_kind(rec->fields[i].text, rec->fields[i].len);
+
+        if (kind == VALUE_NUMBER || kind == VALUE_WHEN)
+            return false;
+        texts += kind == VALUE_TEXT;
+        above += kind == VALUE_TEXT && c->n_values > 0 && !(c->no_number && c->no_when);
+    }
+    return texts > 1 && above > 0;
+}
+
 static void look(struct pass *p, const struct csv_record *rec)
 {
     struct csv_table *t = p->t;
 
+    if (p->below_blank && p->counts.rows > 1 && !p->counts.another_line && begins_another(p, rec))
+        p->counts.another_line = rec->line;
+    p->below_blank = p->below_blank && count_full(rec) == 1; /* a title */
     for (size_t i = 0; i < MIN_OF(rec->n, t->n_columns); i++)
         column_look(&t->columns[i], rec->fields[i].text, rec->fields[i].len,
                     t->shape.layout.exact && !rec->fields[i].quoted, rec->line, &t->signs);
@@ -169,12 +192,11 @@ static int flush(struct pass *p, struct err *err)
 
     p->written += p->out.len;
     if (p->written > hooks->max_bytes)
-        return err_set(
-            err, ERR_VALIDATION,
-            "'%.200s' becomes a table that is larger than the room for it "
-            "(RIDDLE_INGEST_FILE_SIZE, or the disk); send it in "
-            "smaller parts",
-            hooks->name);
+        return err_set(err, ERR_VALIDATION,
+                       "'%.200s' becomes a table that is larger than the room for it "
+                       "(RIDDLE_INGEST_FILE_SIZE, or the disk); send it in "
+                       "smaller parts",
+                       hooks->name);
     r = fd_write_all(hooks->out_fd, p->out.data, p->out.len, err);
     buf_clear(&p->out);
     return r;
@@ -245,6 +267,7 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         break;
     case FATE_BLANK:
         c->blank++;
+        p->below_blank = true;
         break;
     case FATE_REPEATED:
         c->repeated++;
@@ -254,6 +277,9 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         break;
     case FATE_COMMENT:
         c->comments++;
+        break;
+    case FATE_RULE:
+        c->rules++;
         break;
     }
     return r;
@@ -408,7 +434,7 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
                    struct err *err)
 {
     struct pass p = { .t = t, .hooks = hooks, .text = text, .len = len };
-    int64_t rows, refused;
+    int64_t rows, refused, another;
     int r = make_columns(t, err);
 
     set_signs(t, options);
@@ -426,11 +452,13 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
         return r;
     rows = p.counts.rows;
     refused = p.counts.refused;
+    another = p.counts.another_line;
     p = (struct pass){ .t = t, .hooks = hooks, .text = text, .len = len, .writes = true };
     buf_init(&p.out, FLUSH_BYTES + ROW_MAX_BYTES);
     r = go_through(&p, err);
     buf_finish(&p.out);
     t->counts = p.counts;
+    t->counts.another_line = another;
     if (r == 0 && (p.counts.rows != rows || p.counts.refused != refused ||
                    p.counts.records != rows + refused + csv_table_skipped(t)))
         r = err_set(err, ERR_INTERNAL,
@@ -444,7 +472,7 @@ int64_t csv_table_skipped(const struct csv_table *t)
 {
     const struct csv_counts *c = &t->counts;
 
-    return c->above + c->header + c->blank + c->repeated + c->below + c->comments;
+    return c->above + c->header + c->blank + c->repeated + c->below + c->comments + c->rules;
 }
 
 void csv_table_finish(struct csv_table *t)

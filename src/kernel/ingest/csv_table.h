@@ -29,14 +29,15 @@ struct csv_refusal {
 struct csv_counts {
     int64_t records; /* all that the text has */
     int64_t rows, refused;
-    int64_t above, header, blank, repeated, below, comments; /* skipped */
-    int64_t above_rows; /* of those above: they have several fields with something in them */
-    int64_t blank_inside;                                    /* of the blank ones: a row follows */
-    int64_t padded;      /* of the rows: they had too few fields */
-    int64_t padded_line; /* the first of them */
-    int64_t cut;         /* of the rows: they had more separators, and nothing behind them */
-    int64_t irregular;   /* of the rows: quotes stood where they should not */
+    int64_t above, header, blank, repeated, below, comments, rules; /* skipped */
+    int64_t above_rows;   /* of those above: they have several fields with something in them */
+    int64_t blank_inside; /* of the blank ones: a row follows */
+    int64_t padded;       /* of the rows: they had too few fields */
+    int64_t padded_line;  /* the first of them */
+    int64_t cut;          /* of the rows: they had more separators, and nothing behind them */
+    int64_t irregular;    /* of the rows: quotes stood where they should not */
     int64_t irregular_line;
+    int64_t another_line; /* of the rows, behind a blank line: names where numbers stood so far */
 };
 
 struct csv_table {

@@ -256,7 +256,7 @@ static int attach_duckdb(struct database *d, const char *path, struct err *err)
     int r = buf_append_str(&sql, "ATTACH ", err);
 
     if (r == 0)
-        r = sql_quote(&sql, '\'', path, err);
+        r = buf_append_quoted(&sql, "'", path, err);
     if (r == 0)
         r = buf_append_str(&sql, " AS " SOURCE_DB " (READ_ONLY, TYPE duckdb)", err);
     if (r < 0)
@@ -358,7 +358,7 @@ static int write_column(const struct sqlite_column *c, size_t i, struct buf *sql
                 buf_printf(sql, err, "%sCAST(c%zu AS %s) AS ", i ? "," : "", i, casts[c->type]) :
                 buf_printf(sql, err, "%sc%zu AS ", i ? "," : "", i);
 
-    return r < 0 ? r : sql_quote(sql, '"', c->name, err);
+    return r < 0 ? r : buf_append_quoted(sql, "\"", c->name, err);
 }
 
 int database_write_sql(const struct database *d, struct buf *sql, struct err *err)
@@ -373,11 +373,11 @@ int database_write_sql(const struct database *d, struct buf *sql, struct err *er
                                              SOURCE_DB ".",
                            err);
         if (r == 0)
-            r = sql_quote(sql, '"', t->schema, err);
+            r = buf_append_quoted(sql, "\"", t->schema, err);
         if (r == 0)
             r = buf_append_str(sql, ".", err);
         if (r == 0)
-            r = sql_quote(sql, '"', t->table, err);
+            r = buf_append_quoted(sql, "\"", t->table, err);
         return r < 0 || !d->options.text ? r : buf_append_str(sql, ")", err);
     }
     r = buf_append_str(sql, "(SELECT ", err);

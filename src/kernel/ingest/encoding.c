@@ -1,9 +1,9 @@
 /*
- * Encodings. Text that is valid UTF-8 is UTF-8. Otherwise the East Asian encodings are tried: the
- * text must be valid, and most of what
- * comes out must be letters that such texts are made of. Then, letters that stand in a row are
- * Cyrillic or Greek; single ones among
- * ASCII letters are those of Western or Central Europe, on Windows, a Mac or DOS.
+ * Encodings. Text that is valid UTF-8 is UTF-8, and so is text most of which is: what is not is
+ * Windows-1252 then, as if lines of two files were put together. Otherwise the East Asian encodings
+ * are tried: the text must be valid, and most of what comes out must be letters that such texts are
+ * made of. Then, letters that stand in a row are Cyrillic or Greek; single ones among ASCII letters
+ * are those of Western or Central Europe, on Windows, a Mac or DOS.
  */
 
 #include "kernel/ingest/encoding.h"
@@ -61,7 +61,9 @@ static enum script script_of(uint32_t c)
         return SCRIPT_KANA;
     if (c >= 0xac00 && c <= 0xd7a3)
         return SCRIPT_HANGUL;
-    return c >= 0x4e00 && c <= 0x9fff ? SCRIPT_COMMON_HAN : SCRIPT_OTHER;
+    return (c >= 0x4e00 && c <= 0x9fff) || (c >= 0xff01 && c <= 0xff5e) || c == 0xffe5 ?
+               SCRIPT_COMMON_HAN : /* … or wide forms among them */
+               SCRIPT_OTHER;
 }
 
 struct decoded {
@@ -111,14 +113,29 @@ static size_t count_leads(const unsigned char *d, size_t len, unsigned low, unsi
     return n;
 }
 
+/* Second bytes past ASCII: hardly any in DOS texts, whose letters stand among those of ASCII. */
+static size_t count_high_trails(const unsigned char *d, size_t len)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i + 1 < len; i++) {
+        if (d[i] < 0x80)
+            continue;
+        n += d[i + 1] >= 0x80;
+        i++;
+    }
+    return n;
+}
+
 static const char *find_asian(const unsigned char *d, size_t len)
 {
     struct decoded t;
 
-    decode("SHIFT_JIS", d, len, &t);
+    decode("CP932", d, len, &t); /* Shift-JIS with the characters that Windows added */
     if (t.valid && t.n > 0 &&
         (t.scripts[SCRIPT_KANA] + t.scripts[SCRIPT_COMMON_HAN]) * 10 >= t.n * 8 &&
-        t.scripts[SCRIPT_KANA] * 10 >= t.n && count_leads(d, len, 0x81, 0x9f) * 2 >= t.n)
+        (t.scripts[SCRIPT_KANA] * 10 >= t.n || count_high_trails(d, len) * 10 >= t.n * 3) &&
+        count_leads(d, len, 0x81, 0x9f) * 2 >= t.n)
         return "shift_jis";
     decode("EUC-JP", d, len, &t);
     if (t.valid && t.n > 0 && t.scripts[SCRIPT_KANA] * 10 >= t.n * 2 &&
@@ -144,6 +161,25 @@ static bool is_among(unsigned char c, const char *set)
     return strchr(set, c) != NULL;
 }
 
+static bool is_letter(unsigned char c)
+{
+    return isalpha(c) || c >= 0xc0;
+}
+
+/*
+ * Signs of Windows-1252 that are letters of Central Europe in Windows-1250: the first ones within
+ * words, the others also before one (not £ and ¥ before digits).
+ */
+static bool is_central(const unsigned char *d, size_t len, size_t i)
+{
+    bool before = i > 0 && is_letter(d[i - 1]), behind = i + 1 < len && is_letter(d[i + 1]);
+
+    return (before && behind && is_among(d[i], "\xb3\xb9\x9c\xbf\x9f\xbe\x9d\x9e\x9a")) ||
+           (behind && is_among(d[i], "\xa3\xa5\xaf\x8a\x8e\xbc")) ||
+           (before && is_among(d[i], "\xb3\xb9\x9f\x9e\x9a\x9d") && !behind && i + 1 < len &&
+            d[i + 1] != '/' && i > 1 && is_letter(d[i - 2]));
+}
+
 static const char *find_european(const unsigned char *d, size_t len)
 {
     size_t high = 0, runs = 0, upper = 0, lower = 0, controls = 0, mac = 0, dos = 0, central = 0,
@@ -164,8 +200,7 @@ static const char *find_european(const unsigned char *d, size_t len)
         controls += d[i] < 0xa0 && in_word;
         mac += in_word && is_among(d[i], "\x8a\x8e\x8f\x9a\x9f\x87\x88\x8d\x90\x96\x97\xa7");
         dos += in_word && is_among(d[i], "\x81\x82\x84\x94\x85\x87\x8a\xe1\xa0\xa1\xa2\xa3\xa4");
-        central += (i > 0 && isalpha(d[i - 1])) &&
-                   is_among(d[i], "\xb3\xb9\x9c\xbf\x9f\xb9\xbe\x9d\x9e");
+        central += is_central(d, len, i);
     }
     if (high == 0)
         return "utf-8";
@@ -178,19 +213,44 @@ static const char *find_european(const unsigned char *d, size_t len)
     return central * 4 >= high && central > 1 ? "windows-1250" : "windows-1252";
 }
 
-const char *encoding_find(const unsigned char *data, size_t len)
+/* Is most of what is past ASCII UTF-8? */
+static bool is_mostly_utf8(const unsigned char *d, size_t len)
+{
+    size_t good = 0, bad = 0;
+
+    for (size_t i = 0; i < len;) {
+        size_t n = d[i] < 0x80 ? 1 : d[i] >= 0xf0 ? 4 : d[i] >= 0xe0 ? 3 : 2;
+
+        if (d[i] < 0x80) {
+            i++;
+        } else if (d[i] >= 0xc2 && n <= len - i && str_is_utf8((const char *)d + i, n)) {
+            good++;
+            i += n;
+        } else {
+            bad++;
+            i++;
+        }
+    }
+    return good >= 3 && good >= 4 * bad;
+}
+
+const char *encoding_find(const unsigned char *data, size_t len, bool *ret_whole)
 {
     const char *wide = encoding_wide(data, len), *found;
     size_t from = 0, n;
 
+    *ret_whole = false;
     if (wide)
         return wide;
-    if (str_is_utf8((const char *)data, len))
+    *ret_whole = str_is_utf8((const char *)data, len);
+    if (*ret_whole)
         return "utf-8";
     while (from < len && data[from] < 0x80) /* what says something may come late */
         from++;
     from = from > 1024 ? from - 1024 : 0;
     n = MIN_OF(len - from, (size_t)SAMPLE_BYTES);
+    if (is_mostly_utf8(data + from, n))
+        return "utf-8";
     found = find_asian(data + from, n);
     return found ? found : find_european(data + from, n);
 }
@@ -214,8 +274,8 @@ static size_t drop_nuls(char *text, size_t n, int64_t *n_nul)
     return k;
 }
 
-static int convert(iconv_t cd, const unsigned char *data, size_t len, size_t unit, int out,
-                   char *block, bool (*must_stop)(const void *arg), const void *arg,
+static int convert(iconv_t cd, iconv_t other, const unsigned char *data, size_t len, size_t unit,
+                   int out, char *block, bool (*must_stop)(const void *arg), const void *arg,
                    struct encoding_result *ret, struct err *err)
 {
     char *in = (char *)data;
@@ -228,8 +288,13 @@ static int convert(iconv_t cd, const unsigned char *data, size_t len, size_t uni
         int r;
 
         if (n == (size_t)-1 && errno != E2BIG) { /* no text: one unit is passed over */
-            memcpy(to, "\xef\xbf\xbd", 3);
-            to += 3;
+            char *byte = in;
+            size_t one = 1, space = 4;
+
+            if (other == (iconv_t)-1 || iconv(other, &byte, &one, &to, &space) == (size_t)-1) {
+                memcpy(to, "\xef\xbf\xbd", 3);
+                to += 3;
+            }
             in += MIN_OF(unit, left);
             left -= MIN_OF(unit, left);
             ret->n_replaced++;
@@ -258,7 +323,8 @@ int encoding_convert(const unsigned char *data, size_t len, const char *encoding
     size_t unit = strncasecmp(encoding, "utf-16", 6) == 0 ? 2 :
                   strncasecmp(encoding, "utf-32", 6) == 0 ? 4 :
                                                             1;
-    iconv_t cd = iconv_open("UTF-8", encoding);
+    iconv_t cd = iconv_open("UTF-8", str_ieq(encoding, "shift_jis") ? "CP932" : encoding),
+            other = (iconv_t)-1;
     int r;
 
     *ret = (struct encoding_result){ 0 };
@@ -267,13 +333,17 @@ int encoding_convert(const unsigned char *data, size_t len, const char *encoding
             err, ERR_VALIDATION,
             "there is no encoding '%.40s'; try utf-8, windows-1252, shift_jis or gb18030",
             encoding);
+    if (str_ieq(encoding, "utf-8")) /* what such a text has besides: see is_mostly_utf8() */
+        other = iconv_open("UTF-8", "CP1252");
     out = open(out_path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (!block)
         r = err_set(err, ERR_NO_MEMORY, "out of memory for converting the file");
     else if (out < 0)
         r = err_errno(err, ERR_IO, errno, "making the converted file");
     else
-        r = convert(cd, data, len, unit, out, block, must_stop, arg, ret, err);
+        r = convert(cd, other, data, len, unit, out, block, must_stop, arg, ret, err);
     iconv_close(cd);
+    if (other != (iconv_t)-1)
+        iconv_close(other);
     return r;
 }

@@ -12,16 +12,16 @@
 #include "base/err.h"
 
 /*
- * The name that iconv knows it by: "utf-8" if the bytes are that. `len` is of a piece from the
- * beginning.
+ * The name that iconv knows it by: "utf-8" if most of the bytes are that, *ret_whole if all are.
+ * `len` is of a piece from the beginning.
  */
-const char *encoding_find(const unsigned char *data, size_t len);
+const char *encoding_find(const unsigned char *data, size_t len, bool *ret_whole);
 
 /* UTF-16 or UTF-32, by mark or pattern; NULL: neither. */
 const char *encoding_wide(const unsigned char *data, size_t len);
 
 struct encoding_result {
-    int64_t n_replaced; /* places with bytes that are no text: U+FFFD stands there */
+    int64_t n_replaced; /* places with bytes that are no text of that encoding */
     int64_t n_nul;      /* NUL characters, which were left out */
 };
 

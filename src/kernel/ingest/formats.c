@@ -1,9 +1,10 @@
 /*
  * Kinds of files.
  *
- * Scratch files lie in the directory that the caller gives, beside the table that is being made: on a disk, not in memory. How
- * large one may get is known before it is begun: the limit on the size of a file, half of what is free on the disk, and for a
- * packed file what files of that kind ever unpack to. So a bomb ends with a message and not with a full disk.
+ * Scratch files lie in the directory that the caller gives, beside the table that is being made: on
+ * a disk, not in memory. How large one may get is known before it is begun: the limit on the size
+ * of a file, half of what is free on the disk, and for a packed file what files of that kind ever
+ * unpack to. So a bomb ends with a message and not with a full disk.
  */
 
 #include "kernel/ingest/formats.h"
@@ -62,7 +63,9 @@ static bool has_ending(const char *name, const char *suffix)
     return n > k && strncasecmp(name + n - k, suffix, k) == 0;
 }
 
-/* The first two characters that are no white space. Zeros are passed over: the text may be UTF-16. */
+/*
+ * The first two characters that are no white space. Zeros are passed over: the text may be UTF-16.
+ */
 static void first_characters(const unsigned char *head, size_t len, unsigned char ret[2])
 {
     size_t i = 0, n = 0;
@@ -182,8 +185,8 @@ static int unpack_file(struct data_source *s, const struct sql_ingest *in,
     u.data = packed.data;
     u.len = packed.len;
     u.fd = fd;
-    u.most = data_source_room(fd, MAX_OF(UNPACK_FREE_BYTES,
-                                         (uint64_t)packed.len * UNPACK_RATIO_MAX));
+    u.most = data_source_room(fd,
+                              MAX_OF(UNPACK_FREE_BYTES, (uint64_t)packed.len * UNPACK_RATIO_MAX));
     return unpack(&u, s->compression, err);
 }
 
@@ -212,13 +215,15 @@ int data_source_to_utf8(struct data_source *s, const struct sql_ingest *in,
 {
     auto_mapping struct fd_mapping file = { 0 };
     auto_close int fd = -1;
+    bool whole = false;
     int r = csv_file_map(s->path, &file, err);
 
     if (r < 0)
         return r;
-    s->encoding = encoding ? encoding : encoding_find(file.data, file.len);
-    if (str_ieq(s->encoding, "utf-8") && !memchr(file.data, 0, file.len) &&
-        (!encoding || str_is_utf8((const char *)file.data, file.len)))
+    s->encoding = encoding ? encoding : encoding_find(file.data, file.len, &whole);
+    if (encoding && str_ieq(encoding, "utf-8"))
+        whole = str_is_utf8((const char *)file.data, file.len);
+    if (whole && !memchr(file.data, 0, file.len))
         return 0;
     r = data_source_add_scratch(s, in->temp_directory, ".utf8", &fd, err);
     return r < 0 ? r :
@@ -388,6 +393,21 @@ static int next_member(struct data_source *s, const struct sql_ingest *in,
     return r < 0 ? r : 1;
 }
 
+/* The one workbook of the archive is what is read: 0. */
+static int take_book(struct data_source *s, const struct sql_ingest *in,
+                     const struct data_hooks *hooks, struct err *err)
+{
+    struct archive_hooks unpacking = { .must_stop = hooks->must_stop, .arg = hooks->arg };
+    const struct zip_entry *entry = archive_next(s->archive);
+    auto_close int fd = -1;
+    int r = data_source_add_scratch(s, in->temp_directory, ".book", &fd, err);
+
+    if (r < 0)
+        return r;
+    unpacking.max_bytes = data_source_room(fd, UINT64_MAX);
+    return archive_unpack(s->archive, entry, fd, &unpacking, err);
+}
+
 /* 1: its first file that is prepared; 0: it is no archive of data files. */
 static int prepare_archive(struct data_source *s, const struct sql_ingest *in,
                            const struct data_hooks *hooks, struct err *err)
@@ -397,6 +417,11 @@ static int prepare_archive(struct data_source *s, const struct sql_ingest *in,
     if (r <= 0)
         return r;
     s->archive->n_own_scratch = s->n_scratch;
+    if (s->archive->has_book) {
+        r = take_book(s, in, hooks, err);
+        archive_close(TAKE_PTR(s->archive));
+        return r;
+    }
     if (in->options && in->options->sheet) {
         s->archive->wanted = in->options->sheet;
         s->only_one = true;
@@ -472,7 +497,7 @@ int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
 
 const char *data_source_part_name(const struct data_source *s)
 {
-    return s->book               ? xlsx_sheet_name(s->book, s->at_sheet) :
+    return s->book                ? xlsx_sheet_name(s->book, s->at_sheet) :
            s->database            ? database_table_name(s->database, s->at_table) :
            s->records.n_lists > 0 ? s->records.lists[s->at_list].path :
                                     NULL;
@@ -539,7 +564,9 @@ int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
     size_t len = read_head(in->path, head);
     int r = 0;
 
-    *s = (struct data_source){ .path = in->path, .name = in->name };
+    *s = (struct data_source){ .path = in->path,
+                               .name = in->name,
+                               .json_columns = BUF_INIT(JSON_COLUMNS_MAX) };
     s->compression = unpack_kind(head, len);
     if (s->compression != PACKED_NOT) {
         r = unpack_file(s, in, hooks, err);
@@ -592,7 +619,8 @@ int data_source_write_sql(const struct data_source *s, int64_t sample_rows, bool
                r :
                buf_printf(
                    sql, err,
-                   ",format='%s',records=true,compression='uncompressed',maximum_object_size=%d,sample_size=%lld%s)",
+                   ",format='%s',records=true,compression='uncompressed',maximum_object_size=%d,sample_size=%lld%s%.*s)",
                    layouts[s->records.layout], JSON_RECORD_MAX, (long long)sample_rows,
-                   sparse ? ",map_inference_threshold=-1" : "");
+                   sparse ? ",map_inference_threshold=-1" : "", (int)s->json_columns.len,
+                   s->json_columns.len ? s->json_columns.data : "");
 }

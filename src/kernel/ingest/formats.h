@@ -2,8 +2,9 @@
 #define RIDDLE_KERNEL_INGEST_FORMATS_H
 
 /*
- * The kinds of files that can be ingested, told by their content first and their name second, and made ready for DuckDB: what is
- * packed is unpacked, a workbook becomes CSV, and of a JSON file only the records are left.
+ * The kinds of files that can be ingested, told by their content first and their name second, and
+ * made ready for DuckDB: what is packed is unpacked, a workbook becomes CSV, and of a JSON file
+ * only the records are left.
  */
 
 #include <stdbool.h>
@@ -34,6 +35,8 @@ enum data_format {
 
 const char *data_format_name(enum data_format format);
 
+#define JSON_COLUMNS_MAX (8u << 20)
+
 struct data_source {
     enum data_format format;
     enum packed compression;
@@ -42,26 +45,27 @@ struct data_source {
     struct encoding_result converted;
     const char *path; /* what DuckDB is to read: the file itself or the last of the scratch files */
     struct json_records records;
-    const char *whole; /* RECORDS_INSIDE: the file that they are in */
-    size_t at_list;    /* which of its lists is being read */
+    struct buf json_columns; /* ",columns={…}" where DuckDB's own choice fails; empty for none */
+    const char *whole;       /* RECORDS_INSIDE: the file that they are in */
+    size_t at_list;          /* which of its lists is being read */
     struct archive *archive; /* NULL: it is none */
     struct fd_mapping book_file;
     struct xlsx_book *book;
-    struct sheet_writer sheet; /* what came of the sheet that is being read */
+    struct sheet_writer sheet;             /* what came of the sheet that is being read */
     size_t at_sheet, next_sheet, n_passed; /* n_passed: sheets without rows */
-    struct database *database; /* NULL: it is none */
+    struct database *database;             /* NULL: it is none */
     size_t at_table;
     char passed_why[200]; /* of the first that was passed over; "" for none */
     size_t put_off[DATA_MAX_PARTS], n_put_off, at_put_off; /* sheets that are read last */
-    bool only_one, has_part; /* only_one: what was asked for */
-    char *scratch[6];        /* files made on the way */
-    size_t n_own_scratch;    /* those that are not of one table */
+    bool only_one, has_part;                               /* only_one: what was asked for */
+    char *scratch[6];                                      /* files made on the way */
+    size_t n_own_scratch;                                  /* those that are not of one table */
     size_t n_scratch;
 };
 
 /*
- * Finds out what in->path is and prepares it. VALIDATION with what is wrong and what to do; CANCELLED. A file that nothing is known
- * of is CSV. *s must be released in any case.
+ * Finds out what in->path is and prepares it. VALIDATION with what is wrong and what to do;
+ * CANCELLED. A file that nothing is known of is CSV. *s must be released in any case.
  */
 int data_source_prepare(struct data_source *s, const struct sql_ingest *in,
                         const struct data_hooks *hooks, struct err *err);
@@ -76,7 +80,10 @@ int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
 /* The name of its sheet or table, or the path of its list; NULL: it is all of its file. */
 const char *data_source_part_name(const struct data_source *s);
 
-/* Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is that then. */
+/*
+ * Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is
+ * that then.
+ */
 int data_source_add_scratch(struct data_source *s, const char *directory, const char *suffix,
                             int *ret_fd, struct err *err);
 

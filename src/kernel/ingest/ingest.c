@@ -1,16 +1,14 @@
 /*
  * A data file → columnar file, once.
  *
- * Theory of operation. What kind of file it is and what must be done before DuckDB can read it is formats.c's part; JSON and
- * Parquet are read by DuckDB as they are then. How a CSV is separated and where its table is, is
- * decided here (csv_shape.c), not by
- * DuckDB's sniffer. A large file whose first lines leave no doubt is read by DuckDB as it is, while
- * another thread looks whether all of
- * it is as plain (csv_scan.c); if it is not, what was read is thrown away. All other files are gone
- * through twice by our own reader
- * (csv_table.c), which decides on types by all values, accounts for every record, and writes lines
- * that DuckDB can only read one way.
- * DuckDB's rows are counted in the end: a row more or less is an error.
+ * Theory of operation. What kind of file it is and what must be done before DuckDB can read it is
+ * formats.c's part; JSON and Parquet are read by DuckDB as they are then. How a CSV is separated
+ * and where its table is, is decided here (csv_shape.c), not by DuckDB's sniffer. A large file
+ * whose first lines leave no doubt is read by DuckDB as it is, while another thread looks whether
+ * all of it is as plain (csv_scan.c); if it is not, what was read is thrown away. All other files
+ * are gone through twice by our own reader (csv_table.c), which decides on types by all values,
+ * accounts for every record, and writes lines that DuckDB can only read one way. DuckDB's rows are
+ * counted in the end: a row more or less is an error.
  */
 
 #include <inttypes.h>
@@ -24,6 +22,7 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/str.h"
+#include "base/text_name.h"
 #include "kernel/ingest/csv_dialect.h"
 #include "kernel/ingest/csv_file.h"
 #include "kernel/ingest/csv_scan.h"
@@ -31,16 +30,16 @@
 #include "kernel/sql/sql_value.h"
 
 #define NAME_MAX_BYTES 8192 /* of a column */
-#define SNIFFED_ROWS 20480 /* DuckDB's default sample */
 #define PROGRESS_INTERVAL_MS 100
-#define PREPARING_SHARE 0.6      /* of the progress, for what is unpacked or converted first */
-#define PLAIN_BYTES (8 << 20)    /* from here on DuckDB reads plain files itself */
+#define PREPARING_SHARE 0.6   /* of the progress, for what is unpacked or converted first */
+#define PLAIN_BYTES (8 << 20) /* from here on DuckDB reads plain files itself */
 #define PLAIN_COLUMNS 1000
 
 /*
- * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless the file is made with
- * smaller ones, and vectors that are counted in full but hardly touched. Measured for 10,000 columns: 1,450 MB with the large
- * blocks, 330 MB with the small ones, and 800 MB in DuckDB's own count.
+ * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless
+ * the file is made with smaller ones, and vectors that are counted in full but hardly touched.
+ * Measured for 10,000 columns: 1,450 MB with the large blocks, 330 MB with the small ones, and 800
+ * MB in DuckDB's own count.
  */
 #define WIDE_COLUMNS 1000
 #define WIDE_BLOCK_BYTES 16384
@@ -58,6 +57,8 @@ static void cleanup_ingest(struct ingest *g)
     csv_table_finish(&g->table);
     csv_dialect_finish(&g->dialect);
     data_source_finish(&g->source);
+    buf_finish(&g->source.json_columns);
+    free(g->json.loosened);
     free(g->failure);
 }
 
@@ -90,7 +91,11 @@ static int build_statement(struct ingest *g, struct buf *sql, struct err *err)
     int r;
 
     ingest_table_name(g->n_parts, table);
-    r = buf_printf(sql, err, "CREATE OR REPLACE TABLE %s AS SELECT * FROM ", table);
+    r = buf_printf(sql, err, "CREATE OR REPLACE TABLE %s AS SELECT ", table);
+    if (r == 0)
+        r = csv_dialect_write_selection(&g->dialect, sql, err);
+    if (r == 0)
+        r = buf_append_str(sql, " FROM ", err);
     if (r < 0)
         return r;
     return ingest_is_delimited(g) ? write_csv_source(g, sql, err) :
@@ -185,7 +190,7 @@ static int attach_output(struct ingest *g, struct err *err)
     int r = buf_append_str(&sql, "ATTACH ", err);
 
     if (r == 0)
-        r = sql_quote(&sql, '\'', g->in->out_path, err);
+        r = buf_append_quoted(&sql, "'", g->in->out_path, err);
     if (r == 0)
         r = buf_append_str(&sql, " AS " INGEST_DB, err);
     if (r == 0 && is_wide(g))
@@ -321,14 +326,20 @@ static int load_plain(struct ingest *g, struct err *err)
         return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
     if (r < 0)
         return r;
-    for (size_t i = 0; i < g->table.n_columns; i++)
+    g->dialect.casts = calloc(g->table.n_columns, sizeof(*g->dialect.casts));
+    if (!g->dialect.casts)
+        return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
+    for (size_t i = 0; i < g->table.n_columns; i++) {
         types[i] = g->table.columns[i].type;
+        g->dialect.casts[i] = csv_scan_cast(&g->table.columns[i]);
+    }
     g->dialect.delimiter = g->table.shape.layout.delimiter[0];
     g->dialect.has_header = true;
     g->dialect.returns = returns;
     s.scan = (struct csv_scan){ .delimiter = g->dialect.delimiter,
                                 .returns = returns,
                                 .types = types,
+                                .columns = g->table.columns,
                                 .n_columns = g->table.n_columns,
                                 .stop = &g->stop_scanning };
     if (pthread_create(&thread, NULL, scan_beside, &s) != 0)
@@ -347,6 +358,28 @@ static int load_plain(struct ingest *g, struct err *err)
         return 1;
     }
     return start_anew(g, err);
+}
+
+/* Lines of words in a file whose name promises no table, and nobody said that it is one. */
+static bool is_prose(const struct ingest *g)
+{
+    const struct csv_table *t = &g->table;
+    const struct read_options *said = g->in->options;
+
+    size_t n = 0;
+
+    if ((said && (said->header_line >= 0 || said->delimiter)) || g->source.format != DATA_CSV ||
+        !is_text_name(g->source.name))
+        return false;
+    for (size_t i = 0; i < t->n_columns; i++) {
+        if (!t->columns[i].dropped && t->columns[i].type != COLUMN_TEXT)
+            return false;
+        n += !t->columns[i].dropped;
+    }
+    /* A sentence or two have words, and the blanks between them are no separators. */
+    bool blanks = str_eq(t->shape.layout.delimiter, " ");
+    return n == 1 || t->counts.rows < (blanks ? 3 : 1) ||
+           (t->counts.padded + t->counts.refused) * 5 > t->counts.rows;
 }
 
 /* The whole file by our own reader; 0: the table is there; 1: g->failure. */
@@ -372,6 +405,11 @@ static int load_exactly(struct ingest *g, struct err *err)
         r = set_dialect(g, err);
     if (r < 0)
         return r;
+    if (is_prose(g))
+        return err_set(err, ERR_VALIDATION,
+                       "'%.200s' has no columns: its lines have no separator in common; say "
+                       "header_line (0: there is none) to read each line as a row",
+                       g->in->name);
     if (g->dialect.n_columns == 0)
         return err_set(err, ERR_VALIDATION, "CSV has no columns: '%.200s' has separators only",
                        g->in->name);
@@ -395,10 +433,9 @@ static int load_exactly(struct ingest *g, struct err *err)
 /* The text is mapped as UTF-8, and where its table is, is known. */
 static int find_table(struct ingest *g, struct err *err)
 {
-    const struct csv_layout sheet = { .delimiter = ",",
-                                      .quote = '"',
-                                      .exact = true,
-                                      .width = g->source.sheet.width };
+    const struct csv_layout sheet = {
+        .delimiter = ",", .quote = '"', .exact = true, .width = g->source.sheet.width
+    };
     bool is_sheet = g->source.book;
     int r;
 
@@ -411,18 +448,17 @@ static int find_table(struct ingest *g, struct err *err)
     if (!is_sheet && !g->options.delimiter &&
         data_source_says_tabs((const char *)g->text.data, g->text.len, g->source.name))
         g->options.delimiter = "\t";
-    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len,
-                       is_sheet ? &sheet : NULL, &g->options, err);
+    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len, is_sheet ? &sheet : NULL,
+                       &g->options, err);
     g->n_columns = g->table.n_columns;
     return r;
 }
 
 static int to_utf8(struct ingest *g, struct err *err)
 {
-    const struct data_hooks hooks = { .must_stop = hook_must_stop,
-                                      .progress = hook_progress,
-                                      .arg = g,
-                                      .engine = g->e };
+    const struct data_hooks hooks = {
+        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
+    };
 
     return data_source_to_utf8(&g->source, g->in, &hooks, g->options.encoding, err);
 }
@@ -444,17 +480,20 @@ static int load_csv(struct ingest *g, struct err *err)
     return r < 0 ? r : load_exactly(g, err);
 }
 
-/* Names and types of what was made. */
-static int describe_table(struct ingest *g, struct err *err)
+int ingest_describe(struct ingest *g, const char *query, struct err *err)
 {
+    auto_buf struct buf sql = BUF_INIT(INGEST_STATEMENT_MAX);
     auto_result duckdb_result result = { 0 };
     struct csv_dialect *d = &g->dialect;
-    char table[INGEST_TABLE_SIZE], sql[INGEST_TABLE_SIZE + 80];
-    int r = 0;
+    char table[INGEST_TABLE_SIZE];
+    int r;
 
     ingest_table_name(g->n_parts, table);
-    snprintf(sql, sizeof(sql), "SELECT column_name, column_type FROM (DESCRIBE %s)", table);
-    if (duckdb_query(g->e->con, sql, &result) != DuckDBSuccess)
+    r = buf_printf(&sql, err, "SELECT column_name, column_type FROM (DESCRIBE %s)",
+                   query ? query : table);
+    if (r < 0)
+        return r;
+    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
         return err_set(err, ERR_INTERNAL, "describing the table: %s", duckdb_result_error(&result));
     csv_dialect_finish(d);
     d->names = calloc(duckdb_row_count(&result) + 1, sizeof(char *));
@@ -499,8 +538,15 @@ static int load(struct ingest *g, struct err *err)
             g->source.format == DATA_XLSX ? load_exactly(g, err) :
                                             read_rows(g, err);
 
+    if (r == 1 && !ingest_is_delimited(g) && (r = ingest_loosen_records(g, err)) == 1) {
+        r = start_anew(g, err);
+        if (r == 0)
+            r = read_rows(g, err);
+    }
     if (r == 0 && !ingest_is_delimited(g))
-        r = describe_table(g, err);
+        r = ingest_describe(g, NULL, err);
+    if (r == 0)
+        r = ingest_tidy_records(g, err);
     return r != 0 ? r : check_names(g, err);
 }
 
@@ -582,44 +628,6 @@ static int look_at_csv(struct ingest *g, struct err *err)
     return r;
 }
 
-/* How many columns DuckDB sees in JSON or Parquet. 1: g->failure. */
-static int count_columns(struct ingest *g, int64_t *ret, struct err *err)
-{
-    auto_buf struct buf sql = BUF_INIT(64 * 1024);
-    auto_result duckdb_result result = { 0 };
-    int r = buf_append_str(&sql, "SELECT count(*)::BIGINT FROM (DESCRIBE SELECT * FROM ", err);
-
-    if (r == 0)
-        r = data_source_write_sql(&g->source, SNIFFED_ROWS, g->sparse, &sql, err);
-    if (r == 0)
-        r = buf_append_str(&sql, ")", err);
-    if (r < 0)
-        return r;
-    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
-        return ingest_note_failure(g, duckdb_result_error(&result), err);
-    *ret = duckdb_value_int64(&result, 0, 0);
-    return 0;
-}
-
-/*
- * Records with more keys than most of them use look like maps to DuckDB: then it is told that they
- * are not.
- */
-static int look_at_records(struct ingest *g, struct err *err)
-{
-    int64_t n = 1;
-    int r;
-
-    g->sparse = false;
-    r = count_columns(g, &n, err);
-    if (r == 1 && strstr(g->failure, "expected records")) {
-        g->sparse = true;
-        r = count_columns(g, &n, err);
-    }
-    g->n_columns = (size_t)n;
-    return r;
-}
-
 /* The part that is prepared; 1: g->failure. */
 static int look_at_part(struct ingest *g, struct err *err)
 {
@@ -628,7 +636,7 @@ static int look_at_part(struct ingest *g, struct err *err)
     atomic_store(&g->stop_scanning, false);
     return g->source.format == DATA_CSV  ? look_at_csv(g, err) :
            g->source.format == DATA_XLSX ? find_table(g, err) :
-                                           look_at_records(g, err);
+                                           ingest_look_at_records(g, err);
 }
 
 /*
@@ -637,10 +645,9 @@ static int look_at_part(struct ingest *g, struct err *err)
  */
 static int load_all(struct ingest *g, struct err *err)
 {
-    const struct data_hooks hooks = { .must_stop = hook_must_stop,
-                                      .progress = hook_progress,
-                                      .arg = g,
-                                      .engine = g->e };
+    const struct data_hooks hooks = {
+        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
+    };
     int r = take_part(g, err);
 
     if (has_others(g) && (r == 1 || r == -ERR_VALIDATION))
@@ -737,10 +744,9 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
 /* 0: ready to be read; 1: g->failure. */
 static int prepare(struct ingest *g, struct err *err)
 {
-    const struct data_hooks hooks = { .must_stop = hook_must_stop,
-                                      .progress = hook_progress,
-                                      .arg = g,
-                                      .engine = g->e };
+    const struct data_hooks hooks = {
+        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
+    };
     int r = data_source_prepare(&g->source, g->in, &hooks, err);
     struct stat st;
 
@@ -810,12 +816,14 @@ int sql_ingest(struct sql_engine *e, const struct sql_ingest *in, struct result 
 
     /* Without this DuckDB does not count; printing would go to our standard output. */
     if (r == 0)
-        r = sql_run(
-            e,
-            "SET enable_progress_bar_print=false;SET enable_progress_bar=true;"
-            /* Commit straight into the file: a table that goes through the log first is written twice. */
-            "SET wal_autocheckpoint='1KB'",
-            err);
+        r = sql_run(e,
+                    "SET enable_progress_bar_print=false;SET enable_progress_bar=true;"
+                    /*
+             * Commit straight into the file: a table that goes through the log first is written
+             * twice.
+             */
+                    "SET wal_autocheckpoint='1KB'",
+                    err);
     if (r < 0)
         return r;
     if (in->options)

@@ -10,7 +10,7 @@
 #include "kernel/ingest/formats.h"
 #include "kernel/sql/sql_impl.h"
 
-#define INGEST_DB "__ingest" /* the attached output file */
+#define INGEST_DB "__ingest"                    /* the attached output file */
 #define INGEST_STATEMENT_MAX (16 * 1024 * 1024) /* names and types of all columns are in it */
 #define INGEST_SMALL_BYTES (4 << 20)
 #define INGEST_PART_NAME 32
@@ -29,6 +29,13 @@ struct ingest_refused {
     uint64_t written, most;
 };
 
+/* What was made of JSON besides what DuckDB makes of it. */
+struct json_changes {
+    bool *loosened;          /* of each column; NULL: none */
+    size_t n_large, n_mixed; /* columns that are text because of such values */
+    enum { JSON_AS_IS, JSON_LISTS, JSON_KEYS } spread;
+};
+
 /* A table of the file that is done. */
 struct ingest_part {
     struct csv_table table;
@@ -42,6 +49,7 @@ struct ingest_part {
     char *member;   /* the file inside the archive; NULL: there is none */
     int64_t n_valueless, n_errors;
     struct database_changes changes;
+    struct json_changes json;
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
 };
 
@@ -59,6 +67,7 @@ struct ingest {
     size_t n_columns; /* about */
     bool one_by_one;  /* DuckDB reads with one thread */
     bool sparse;      /* JSON: most records lack most keys */
+    struct json_changes json;
     double progress_base;
     int64_t next_progress_ms;
     int64_t n_rows;
@@ -84,6 +93,19 @@ int ingest_keep_part(struct ingest *g, struct err *err);
 /* The part is the one that g describes; a second call puts things back. */
 void ingest_swap_part(struct ingest *g, size_t i);
 void ingest_drop_parts(struct ingest *g);
+
+/* ---- json_table.c ---- */
+
+/* How many columns JSON or Parquet has; 1: g->failure. */
+int ingest_look_at_records(struct ingest *g, struct err *err);
+/*
+ * JSON could not be read, by g->failure. 1: it can be tried once more; 0: there is nothing to try.
+ */
+int ingest_loosen_records(struct ingest *g, struct err *err);
+/* The table is there: types that are of JSON only become others. */
+int ingest_tidy_records(struct ingest *g, struct err *err);
+/* g->dialect has the names and types of the table, or of a query. */
+int ingest_describe(struct ingest *g, const char *query, struct err *err);
 
 /* ---- refused.c ---- */
 

@@ -81,7 +81,8 @@ static void describe_column(const struct column *c, const struct column_signs *s
         [CODE_COMPACT] = "dates written as digits (20240131)",
         [CODE_SERIAL] = "Excel's day numbers, read as dates",
         [CODE_SECONDS] = "seconds since 1970, read as points in time (UTC)",
-        [CODE_MILLIS] = "milliseconds since 1970, read as points in time (UTC)"
+        [CODE_MILLIS] = "milliseconds since 1970, read as points in time (UTC)",
+        [CODE_STAMP] = "points in time written as digits (20240131235959)"
     };
 
     ret[0] = '\0';
@@ -91,6 +92,13 @@ static void describe_column(const struct column *c, const struct column_signs *s
              (c->no_number && c->no_when))
         snprintf(ret, size, "text, because '%s' in line %lld is neither number nor date", c->bad,
                  (long long)c->bad_line);
+    else if (c->type == COLUMN_TEXT && c->mixed_signs)
+        snprintf(ret, size,
+                 "text, because a sign stands between thousands in some values and another one in "
+                 "others");
+    else if (c->type == COLUMN_TEXT && c->other_nulls && !(c->no_number && c->no_when))
+        snprintf(ret, size, "text, because more than %d words stand for no value",
+                 COLUMN_NULL_WORDS);
     else if (c->type == COLUMN_TEXT && c->any_phone && !c->no_number)
         snprintf(ret, size, "text, because the values look like telephone numbers");
     else if ((c->type == COLUMN_INTEGER || c->type == COLUMN_REAL) && c->affix == AFFIX_PERCENT)
@@ -101,6 +109,8 @@ static void describe_column(const struct column *c, const struct column_signs *s
     else if (c->type == COLUMN_DATE && (c->when_kinds & (WHEN_MONTH | WHEN_QUARTER)))
         snprintf(ret, size, "%s, read as their first day",
                  c->when_kinds & WHEN_MONTH ? "months" : "quarters");
+    else if (c->type != COLUMN_TEXT && c->short_years)
+        snprintf(ret, size, "years of two digits, read as 1950 to 2049");
     else if ((c->type == COLUMN_INTEGER || c->type == COLUMN_REAL) && c->guessed)
         snprintf(ret, size, "%s",
                  c->type == COLUMN_INTEGER ?
@@ -125,8 +135,10 @@ static void write_column(const struct column *c, const struct column_signs *sign
     if (nulls) {
         json_out_key(out, "nulls");
         json_out_open(out, '{');
-        for (size_t i = 0; i < c->n_nulls; i++)
-            write_count(out, c->nulls[i].word, c->nulls[i].n);
+        for (size_t i = 0; i < c->n_nulls; i++) {
+            json_out_key_text(out, c->nulls[i].word);
+            json_out_int(out, c->nulls[i].n);
+        }
         json_out_close(out, '}');
     }
     if (order)
@@ -138,37 +150,52 @@ static void write_column(const struct column *c, const struct column_signs *sign
     json_out_close(out, '}');
 }
 
+/* "1 row was refused", "2 rows were refused". */
+static void write_counted(struct json_out *out, int64_t n, const char *one, const char *many)
+{
+    if (n > 0)
+        write_note(out, "%lld %s", (long long)n, n == 1 ? one : many);
+}
+
 static void write_csv_notes(const struct ingest *g, struct json_out *out)
 {
     const struct csv_table *t = &g->table;
     const struct csv_counts *c = &t->counts;
     const struct encoding_result *e = &g->source.converted;
 
-    if (c->refused)
-        write_note(out, "%lld rows were refused: they have more fields than the table has columns",
-                   (long long)c->refused);
-    if (c->above)
-        write_note(out, "%lld lines above the header were skipped", (long long)c->above);
+    write_counted(out, c->refused, "row was refused: it has more fields than the table has columns",
+                  "rows were refused: they have more fields than the table has columns");
+    write_counted(out, c->above, "line above the header was skipped",
+                  "lines above the header were skipped");
     if (c->above_rows)
         write_note(out,
                    "%lld of the lines above the header have several fields; if they are rows of a "
                    "table, say header_line",
                    (long long)c->above_rows);
+    if (t->shape.unnamed_first)
+        write_note(out, "the header has one name less than the rows have fields; the first "
+                        "column was taken for the one without a name");
     if (t->shape.header_rows > 1)
         write_note(out, "%zu header lines were made one", t->shape.header_rows);
     if (t->shape.header_rows == 0)
         write_note(out, "no header line was found; columns are called column0, column1, …");
-    if (c->repeated)
-        write_note(out, "%lld lines that repeat the header were skipped", (long long)c->repeated);
-    if (t->shape.n_totals)
-        write_note(out, "%lld lines of totals at the end were skipped",
-                   (long long)t->shape.n_totals);
-    if (t->shape.n_notes)
-        write_note(out, "%lld lines of notes at the end were skipped", (long long)t->shape.n_notes);
-    if (c->comments)
-        write_note(out, "%lld comment lines were skipped", (long long)c->comments);
-    if (c->blank_inside)
-        write_note(out, "%lld blank lines were skipped", (long long)c->blank_inside);
+    write_counted(out, c->repeated, "line that repeats the header was skipped",
+                  "lines that repeat the header were skipped");
+    /* What looked like lines at the end may be one text in quotes, which is a value. */
+    bool below_as_seen = c->below == t->shape.n_totals + t->shape.n_notes;
+    write_counted(out, below_as_seen ? t->shape.n_totals : 0,
+                  "line of totals at the end was skipped",
+                  "lines of totals at the end were skipped");
+    write_counted(out, below_as_seen ? t->shape.n_notes : c->below,
+                  "line of notes at the end was skipped", "lines of notes at the end were skipped");
+    write_counted(out, c->rules, "line of dashes was skipped", "lines of dashes were skipped");
+    write_counted(out, c->comments, "comment line was skipped", "comment lines were skipped");
+    write_counted(out, c->blank_inside, "blank line was skipped", "blank lines were skipped");
+    if (c->another_line)
+        write_note(out,
+                   "line %lld looks like the header of another table below a blank line; its rows "
+                   "are in this table: make a file or sheet of it to have it apart",
+                   (long long)c->another_line);
     if (c->padded)
         write_note(
             out,
@@ -181,7 +208,12 @@ static void write_csv_notes(const struct ingest *g, struct json_out *out)
             "%lld rows have quotes in odd places (first in line %lld); they were read by their "
             "separators",
             (long long)c->irregular, (long long)c->irregular_line);
-    if (e->n_replaced)
+    if (e->n_replaced && str_ieq(g->source.encoding, "utf-8"))
+        write_note(out,
+                   "%lld bytes are no valid utf-8 and were read as windows-1252; where that has "
+                   "none, U+FFFD stands",
+                   (long long)e->n_replaced);
+    else if (e->n_replaced)
         write_note(out, "%lld places are no valid %s; U+FFFD stands there",
                    (long long)e->n_replaced, g->source.encoding);
     if (e->n_nul)
@@ -286,6 +318,21 @@ static void write_list_notes(const struct ingest *g, const struct ingest_part *p
         write_note(out, "%zu of them could not be read as tables or are too many", n - g->n_parts);
 }
 
+static void write_json_notes(const struct ingest_part *p, struct json_out *out)
+{
+    write_counted(out, (int64_t)p->json.n_large,
+                  "column is text, because of integers that are too large for 64 bits",
+                  "columns are text, because of integers that are too large for 64 bits");
+    write_counted(out, (int64_t)p->json.n_mixed,
+                  "column is text, because it has no values or some of several types",
+                  "columns are text, because they have no values or some of several types");
+    if (p->json.spread)
+        write_note(out, p->json.spread == JSON_LISTS ?
+                            "the file is one object of lists; each list was read as a column" :
+                            "the file is one object of objects; each was read as a row, called by "
+                            "its key");
+}
+
 static void write_archive_notes(const struct ingest *g, struct json_out *out)
 {
     const struct archive *a = g->source.archive;
@@ -342,7 +389,9 @@ static void write_notes(const struct ingest *g, const struct ingest_part *p, str
     bool is_first = p == g->parts;
     bool of_lists = is_first && p->n_lists > 1 && !g->source.archive;
 
-    if (!ingest_is_delimited(g) && !of_lists && !g->source.database &&
+    bool of_json = p->json.n_large || p->json.n_mixed || p->json.spread;
+
+    if (!ingest_is_delimited(g) && !of_lists && !of_json && !g->source.database &&
         !(is_first && g->source.archive))
         return;
     json_out_key(out, "notes");
@@ -353,6 +402,8 @@ static void write_notes(const struct ingest *g, const struct ingest_part *p, str
         write_sheet_notes(g, p, out);
     if (of_lists)
         write_list_notes(g, p, out);
+    if (of_json)
+        write_json_notes(p, out);
     if (g->source.database)
         write_database_notes(g, p, out);
     if (is_first && g->source.archive)
@@ -430,8 +481,8 @@ int ingest_write_report(struct ingest *g, struct err *err)
 /* ---- failures ------------------------------------------------------------------------------------------------------ */
 
 /*
- * The first line of DuckDB's message, without its class; the rest of it is about options that the user does not have. Where it names
- * the file, that becomes the user's name of it.
+ * The first line of DuckDB's message, without its class; the rest of it is about options that the
+ * user does not have. Where it names the file, that becomes the user's name of it.
  */
 void ingest_short_reason(const struct ingest *g, char *ret, size_t size)
 {

@@ -1,6 +1,7 @@
 /*
- * The outline of a JSON file. The text is gone through once, without building anything: strings are skipped, brackets counted, and
- * the keys on the way down remembered. A file of lines is left after its first line.
+ * The outline of a JSON file. The text is gone through once, without building anything: strings are
+ * skipped, brackets counted, and the keys on the way down remembered. A file of lines is left after
+ * its first line.
  */
 
 #include "kernel/ingest/json_file.h"

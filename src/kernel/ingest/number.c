@@ -73,13 +73,59 @@ void value_trim(const char **s, size_t *len)
 /* ---- what stands before and behind ---- */
 
 static const char *const currencies[] = {
-    "$",   "\xe2\x82\xac", "\xc2\xa3", "\xc2\xa5", "\xe2\x82\xb9", "\xe2\x82\xbd", "\xe2\x82\xa9",
-    "US$", "R$",           "C$",       "A$",       "CHF",          "Fr.",          "SFr.",
-    "EUR", "USD",          "GBP",      "JPY",      "CNY",          "INR",          "SEK",
-    "NOK", "DKK",          "PLN",      "CZK",      "HUF",          "BRL",          "CAD",
-    "AUD", "MXN",          "ZAR",      "TRY",      "RUB",          "KRW",          "SGD",
-    "HKD", "NZD",          "kr",       "kr.",      "z\xc5\x82",    "K\xc4\x8d",    "Ft",
-    "Rs",  "Rs.",          "AED",      "Euro",     "euro",         "\xe2\x82\xba", "\xe0\xb8\xbf",
+    "$",
+    "\xe2\x82\xac",
+    "\xc2\xa3",
+    "\xc2\xa5",
+    "\xe2\x82\xb9",
+    "\xe2\x82\xbd",
+    "\xe2\x82\xa9",
+    "US$",
+    "R$",
+    "C$",
+    "A$",
+    "CHF",
+    "Fr.",
+    "SFr.",
+    "EUR",
+    "USD",
+    "GBP",
+    "JPY",
+    "CNY",
+    "INR",
+    "SEK",
+    "NOK",
+    "DKK",
+    "PLN",
+    "CZK",
+    "HUF",
+    "BRL",
+    "CAD",
+    "AUD",
+    "MXN",
+    "ZAR",
+    "TRY",
+    "RUB",
+    "KRW",
+    "SGD",
+    "HKD",
+    "NZD",
+    "kr",
+    "kr.",
+    "z\xc5\x82",
+    "K\xc4\x8d",
+    "Ft",
+    "Rs",
+    "Rs.",
+    "AED",
+    "Euro",
+    "euro",
+    "\xe2\x82\xba",
+    "\xe0\xb8\xbf",
+    "\xef\xbf\xa5",
+    "\xef\xbc\x84",
+    "\xe5\x86\x86",
+    "\xe5\x85\x83", /* ￥ ＄ 円 元 */
 };
 
 static const char *const units[] = {
@@ -302,7 +348,7 @@ static size_t sign_at(const char *s, size_t len, char *ret)
     return len >= 3 && memcmp(s, "\xe2\x80\x99", 3) == 0 ? 3 : 0;
 }
 
-static bool split(const char *s, size_t len, struct groups *g)
+static bool split(const char *s, size_t len, bool negative, struct groups *g)
 {
     size_t i = 0;
 
@@ -321,7 +367,7 @@ static bool split(const char *s, size_t len, struct groups *g)
 
             if (k < len && (s[k] == '+' || s[k] == '-'))
                 k++;
-            else if (g->n == 1) /* 12E3 is an article */
+            else if (g->n == 1 && !negative) /* 12E3 is an article */
                 return false;
             if (k == len || len - k > 3)
                 return false;
@@ -368,7 +414,7 @@ bool number_parse(const char *s, size_t len, struct number *ret)
 
     *ret = (struct number){ 0 };
     value_trim(&s, &len);
-    if (len == 0 || len > 48 || !take_affixes(&s, &len, ret) || !split(s, len, &g))
+    if (len == 0 || len > 48 || !take_affixes(&s, &len, ret) || !split(s, len, ret->negative, &g))
         return false;
     for (size_t i = 0; i < g.n; i++)
         digits += g.digits[i];
@@ -510,6 +556,25 @@ bool is_null_word(const char *s, size_t len)
         "[null]",
         "empty",
         "(none)",
+        ":",
+        "\xe2\x80\xa6",
+        "#nv",
+        "#nd",
+        "n/d",
+        "n/v",
+        "n.c.",
+        "s/d",
+        "sin dato",
+        "sin datos",
+        "no data",
+        "not reported",
+        "keine angabe",
+        "k.a",
+        "kA",
+        "00.00.0000",
+        "00/00/0000",
+        "0000-00-00",
+        "0000/00/00",
     };
 
     if (len == 0 || len > 14)

@@ -72,6 +72,7 @@ int ingest_keep_part(struct ingest *g, struct err *err)
                                .dialect = g->dialect,
                                .n_rows = g->n_rows,
                                .n_kept = g->refused.n,
+                               .json = g->json,
                                .n_valueless = g->source.sheet.n_valueless,
                                .n_errors = g->source.sheet.n_errors };
     p->format = g->source.format;

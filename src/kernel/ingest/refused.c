@@ -66,10 +66,9 @@ static int write_statement(const struct ingest *g, struct buf *sql, struct err *
                                               { "reason", "VARCHAR" },
                                               { "text", "VARCHAR" } };
     struct csv_dialect d = { 0 };
-    int r = buf_printf(sql, err,
-                       "INSERT INTO " INGEST_REFUSED_TABLE
-                       " SELECT %zu,line,reason,text FROM read_csv(",
-                       g->n_parts);
+    int r = buf_printf(
+        sql, err, "INSERT INTO " INGEST_REFUSED_TABLE " SELECT %zu,line,reason,text FROM read_csv(",
+        g->n_parts);
 
     for (size_t i = 0; r == 0 && i < ARRAY_SIZE(columns); i++)
         r = csv_dialect_add_column(&d, columns[i][0], columns[i][1], err);
@@ -101,8 +100,8 @@ int ingest_keep_refused(struct ingest *g, struct err *err)
         return ingest_note_failure(g, duckdb_result_error(&result), err);
     if ((int64_t)duckdb_rows_changed(&result) != g->refused.n)
         return err_set(err, ERR_INTERNAL,
-                       "%" PRId64 " refused rows were written and %" PRIu64 " read",
-                       g->refused.n, (uint64_t)duckdb_rows_changed(&result));
+                       "%" PRId64 " refused rows were written and %" PRIu64 " read", g->refused.n,
+                       (uint64_t)duckdb_rows_changed(&result));
     return 0;
 }
 

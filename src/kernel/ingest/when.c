@@ -155,9 +155,10 @@ static bool is_day(int y, int m, int d)
            d <= days[m - 1] + (m == 2 && is_leap(y));
 }
 
+/* 1950 to 2049, as Windows has it. */
 static int full_year(int y, bool is_short)
 {
-    return is_short ? y + (y < 69 ? 2000 : 1900) : y;
+    return is_short ? y + (y < 50 ? 2000 : 1900) : y;
 }
 
 static char peek(const struct scan *c)
@@ -323,6 +324,20 @@ static bool take_half_day(struct scan *c, struct when *w)
 }
 
 /* h:mm[:ss[.f…]] [am] [zone]. False: there is none, or it is wrong. */
+/* 10:15 Uhr */
+static bool take_clock_word(struct scan *c)
+{
+    size_t from = c->at;
+
+    skip_spaces(c);
+    if (c->len - c->at == 3 && memcmp(c->s + c->at, "Uhr", 3) == 0) {
+        c->at = c->len;
+        return true;
+    }
+    c->at = from;
+    return false;
+}
+
 static bool take_time(struct scan *c, struct when *w)
 {
     size_t n = take_digits(c, 2, &w->hour), from;
@@ -347,6 +362,8 @@ static bool take_time(struct scan *c, struct when *w)
         }
     }
     from = c->at;
+    if (take_clock_word(c))
+        return w->hour < 24 && w->minute < 60 && w->second < 60;
     if (!take_half_day(c, w))
         c->at = from;
     else if (from == c->at)
@@ -530,7 +547,8 @@ static bool parse(const char *s, size_t len, bool weekday, struct when *ret)
         return !compact;
     if (ret->kind != WHEN_DAY)
         return false;
-    if (!take(&c, 'T') && !take(&c, 't')) {
+    if (!take(&c, 'T') && !take(&c, 't') &&
+        !(!ret->order_counts && take(&c, ':'))) { /* 10/Oct/2023:13:55:36 of web servers */
         take(&c, ',');
         if (skip_spaces(&c) == 0)
             return false;
@@ -552,9 +570,38 @@ static bool parse(const char *s, size_t len, bool weekday, struct when *ret)
     return take_time(&c, ret) && c.at == c.len;
 }
 
+/* 2024年4月1日 and 2024년 4월 1일 → 2024-4-1. 0: it is not written so. */
+static size_t from_asian(const char *s, size_t len, char ret[WHEN_TEXT_MAX])
+{
+    static const char *const signs[][3] = { { "\xe5\xb9\xb4", "\xe6\x9c\x88", "\xe6\x97\xa5" },
+                                            { "\xeb\x85\x84", "\xec\x9b\x94", "\xec\x9d\xbc" } };
+    size_t n = 0, k = 0, which;
+
+    if (len < 7 || len >= WHEN_TEXT_MAX || (unsigned char)s[4] < 0xe5)
+        return 0;
+    which = (unsigned char)s[4] == 0xeb;
+    for (size_t i = 0; i < len;) {
+        if (k < 3 && len - i >= 3 && memcmp(s + i, signs[which][k], 3) == 0) {
+            i += 3;
+            if (++k < 3 && i < len)
+                ret[n++] = '-';
+            while (i < len && k < 3 && s[i] == ' ')
+                i++;
+        } else {
+            ret[n++] = s[i++];
+        }
+    }
+    return k >= 2 ? n : 0;
+}
+
 /* "Mar 5, 2024" is in March; "Mar 5 mars 2024" is a Tuesday. */
 bool when_parse(const char *s, size_t len, struct when *ret)
 {
+    char plain[WHEN_TEXT_MAX];
+    size_t n = from_asian(s, len, plain);
+
+    if (n > 0)
+        return parse(plain, n, false, ret);
     return parse(s, len, false, ret) ||
            (len > 0 && !isdigit((unsigned char)s[0]) && parse(s, len, true, ret));
 }

@@ -1,13 +1,15 @@
 /*
  * Theory of operation.
  *
- * The zygote calls jail_confine() when everything is loaded. It enters its own user and mount namespace and arranges its tree as
+ * The zygote calls jail_confine() when everything is loaded. It enters its own user and mount
+ * namespace and arranges its tree as
  *     /host   everything the machine has (the old root)
  *     /jail   the template: a tmpfs with read-only binds of what Python and DuckDB read, and empty mount points
- * A kernel is cloned into fresh namespaces, which gives it a private copy of that tree. Stage one (jail_box) maps its user id, names
- * its host and mounts its own /proc and scratch. Stage two (jail_close) adds what depends on the request (tmpfs sizes, data files),
- * makes /jail the root, forgets /host, drops every privilege, and installs Landlock and the rest of the system-call filter, most of
- * which it inherits from the zygote.
+ * A kernel is cloned into fresh namespaces, which gives it a private copy of that tree. Stage one
+ * (jail_box) maps its user id, names its host and mounts its own /proc and scratch. Stage two
+ * (jail_close) adds what depends on the request (tmpfs sizes, data files), makes /jail the root,
+ * forgets /host, drops every privilege, and installs Landlock and the rest of the system-call
+ * filter, most of which it inherits from the zygote.
  *
  * Nothing in a kernel before the end of jail_close() runs user code or looks at user data.
  */
@@ -37,20 +39,13 @@
 #include "gen/platform.h"
 #include "kernel/jail/syscalls.h"
 
-/* Read by Python, its packages and DuckDB after the fork. What a machine does not have is left out. */
+/*
+ * Read by Python, its packages and DuckDB after the fork. What a machine does not have is left out.
+ */
 static const char *const root_paths[] = {
-    "/usr/lib/python3",
-    PLATFORM_PYTHON_STDLIB,
-    PLATFORM_PYTHON_LOCAL,
-    PLATFORM_LIBRARIES,
-    "/usr/lib/locale",
-    "/usr/share/matplotlib",
-    "/usr/share/python3-plotly",
-    "/usr/share/zoneinfo",
-    "/usr/share/fonts",
-    "/etc/alternatives",
-    "/etc/ld.so.cache",
-    "/etc/matplotlibrc",
+    "/usr/lib/python3", PLATFORM_PYTHON_STDLIB,  PLATFORM_PYTHON_LOCAL,       PLATFORM_LIBRARIES,
+    "/usr/lib/locale",  "/usr/share/matplotlib", "/usr/share/python3-plotly", "/usr/share/zoneinfo",
+    "/usr/share/fonts", "/etc/alternatives",     "/etc/ld.so.cache",          "/etc/matplotlibrc",
 };
 
 static const char *const devices[] = { "null", "zero", "full", "random", "urandom" };
@@ -69,7 +64,8 @@ static const struct {
     { "/workspace", "home/user" },
 };
 
-static const char *const ns_names[JAIL_NS_COUNT] = { "user", "pid", "mnt", "net", "ipc", "uts", "cgroup" };
+static const char *const ns_names[JAIL_NS_COUNT] = { "user", "pid", "mnt",   "net",
+                                                     "ipc",  "uts", "cgroup" };
 
 #define ISOLATION_ERRNO(err, ...) err_errno(err, ERR_ISOLATION, errno, __VA_ARGS__)
 
@@ -87,7 +83,10 @@ static int make_parents(const char *path, bool is_dir, struct err *err)
 
 static int bind_readonly(const char *from, const char *to, uint64_t attr_set, struct err *err)
 {
-    /* Recursive: a non-recursive bind of a tree with locked submounts is refused in a user namespace. */
+    /*
+     * Recursive: a non-recursive bind of a tree with locked submounts is refused in a user
+     * namespace.
+     */
     if (mount(from, to, NULL, MS_BIND | MS_REC, NULL) < 0)
         return ISOLATION_ERRNO(err, "binding '%s'", to);
     struct mount_attr attr = { .attr_set = attr_set };
@@ -135,8 +134,12 @@ static int build_template(struct err *err)
         if (fd < 0)
             return ISOLATION_ERRNO(err, "creating '%s'", to);
         close(fd);
-        /* Writing to a device is not writing to its file system: the node's mode and times are what this protects. */
-        int r = bind_readonly(from, to, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, err);
+        /*
+         * Writing to a device is not writing to its file system: the node's mode and times are what
+         * this protects.
+         */
+        int r = bind_readonly(from, to, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
+                              err);
         if (r < 0)
             return r;
     }
@@ -146,7 +149,8 @@ static int build_template(struct err *err)
             return ISOLATION_ERRNO(err, "creating '%s'", to);
     }
     /* Without AT_RECURSIVE: the device nodes below keep being writable. */
-    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV };
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID |
+                                           MOUNT_ATTR_NODEV };
     if (mount_setattr(AT_FDCWD, "/jail", 0, &attr, sizeof(attr)) < 0)
         return ISOLATION_ERRNO(err, "making the template read-only");
     return 0;
@@ -183,7 +187,10 @@ static int namespace_inodes(const char *proc, uint64_t ret[JAIL_NS_COUNT], struc
     return 0;
 }
 
-/* Whoever wrote the map: who we are outside must not be the machine's root, or the files of root would be ours. */
+/*
+ * Whoever wrote the map: who we are outside must not be the machine's root, or the files of root
+ * would be ours.
+ */
 static int check_outside_id(struct err *err)
 {
     auto_buf struct buf map = BUF_INIT(4096);
@@ -195,7 +202,8 @@ static int check_outside_id(struct err *err)
         count < 1)
         return err_set(err, ERR_ISOLATION, "the map of user ids is not of one range");
     if (outside == 0)
-        return err_set(err, ERR_ISOLATION, "the user namespace would make kernels root of this machine");
+        return err_set(err, ERR_ISOLATION,
+                       "the user namespace would make kernels root of this machine");
     return 0;
 }
 
@@ -204,9 +212,13 @@ static int enter_own_tree(const struct jail_confine_options *opt, struct err *er
     uid_t uid = geteuid();
     gid_t gid = getegid();
     if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-        return errno == ENOSPC ? err_set(err, ERR_ISOLATION, "this machine allows no more user namespaces (user.max_user_namespaces)")
-                               : ISOLATION_ERRNO(err, "entering a user namespace");
-    int r = opt->parent_maps ? opt->write_maps(opt->arg, err) : write_own_maps(uid, gid, 0, "/proc", err);
+        return errno == ENOSPC ?
+                   err_set(
+                       err, ERR_ISOLATION,
+                       "this machine allows no more user namespaces (user.max_user_namespaces)") :
+                   ISOLATION_ERRNO(err, "entering a user namespace");
+    int r = opt->parent_maps ? opt->write_maps(opt->arg, err) :
+                               write_own_maps(uid, gid, 0, "/proc", err);
     if (r == 0)
         r = check_outside_id(err);
     if (r < 0)
@@ -246,11 +258,16 @@ static int filter_calls(const struct jail_template *t, struct err *err)
 
 int jail_confine(struct jail_template *t, const struct jail_confine_options *opt, struct err *err)
 {
+    const struct seccomp_filters compiled = t->filters;
     memset(t, 0, sizeof(*t));
     nets_init(&t->nets);
     t->partial = opt->partial;
     t->container = opt->container;
-    int r = seccomp_compile(&t->filters, err);
+    int r = 0;
+    if (opt->again)
+        t->filters = compiled;
+    else
+        r = seccomp_compile(&t->filters, err);
     if (r < 0)
         return r;
     struct err why = ERR_INIT;
@@ -266,7 +283,8 @@ int jail_confine(struct jail_template *t, const struct jail_confine_options *opt
     }
     r = filter_calls(t, &why);
     if (r < 0 && !t->partial) /* where it is partial, a kernel's own step finds it missing */
-        return err_set(err, ERR_ISOLATION, "jail: %s; 'riddle doctor' tells what to do", why.message);
+        return err_set(err, ERR_ISOLATION, "jail: %s; 'riddle doctor' tells what to do",
+                       why.message);
     return 0;
 }
 
@@ -320,8 +338,8 @@ struct step {
     int (*set)(struct jail_template *t, const struct jail_spec *spec, struct err *err);
 };
 
-static int run_steps(const struct step *steps, size_t n, struct jail_template *t, const struct jail_spec *spec,
-                     struct err *err)
+static int run_steps(const struct step *steps, size_t n, struct jail_template *t,
+                     const struct jail_spec *spec, struct err *err)
 {
     for (size_t i = 0; i < n; i++) {
         if ((steps[i].where == OWN && !t->namespaces) ||
@@ -343,8 +361,8 @@ static int step_session(struct jail_template *t, const struct jail_spec *spec, s
 {
     (void)t, (void)spec;
     /*
-     * A process group is of no namespace: kill(0, …) reaches all that is in it, the zygote and other kernels, if they have the same user.
-     * Landlock forbids that only from ABI 6 on.
+     * A process group is of no namespace: kill(0, …) reaches all that is in it, the zygote and
+     * other kernels, if they have the same user. Landlock forbids that only from ABI 6 on.
      */
     if (setsid() < 0)
         return ISOLATION_ERRNO(err, "starting a session");
@@ -376,7 +394,9 @@ static int step_hostname(struct jail_template *t, const struct jail_spec *spec, 
     struct utsname uts;
     if (sethostname("riddle", 6) < 0 || uname(&uts) < 0)
         return ISOLATION_ERRNO(err, "naming the host");
-    return str_eq(uts.nodename, "riddle") ? 0 : err_set(err, ERR_ISOLATION, "the host name did not change");
+    return str_eq(uts.nodename, "riddle") ?
+               0 :
+               err_set(err, ERR_ISOLATION, "the host name did not change");
 }
 
 static int check_no_network(struct err *err)
@@ -395,7 +415,9 @@ static int check_no_network(struct err *err)
 static int step_container(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    /* Everybody may write to this directory. gVisor does not tell that a file system is read-only. */
+    /*
+     * Everybody may write to this directory. gVisor does not tell that a file system is read-only.
+     */
     if (access("/usr/share/riddle/anybody", W_OK) == 0 || errno != EROFS)
         return err_set(err, ERR_ISOLATION, "the container's root is not read-only");
     if (getuid() == 0 || geteuid() == 0)
@@ -421,7 +443,10 @@ static int step_namespaces(struct jail_template *t, const struct jail_spec *spec
 static int step_root(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    /* The copy inherited from the zygote is locked; a bind of it onto itself is this kernel's own and can become the root. */
+    /*
+     * The copy inherited from the zygote is locked; a bind of it onto itself is this kernel's own
+     * and can become the root.
+     */
     if (mount("/jail", "/jail", NULL, MS_BIND | MS_REC, NULL) < 0)
         return ISOLATION_ERRNO(err, "taking the template");
     return 0;
@@ -439,10 +464,12 @@ static int step_proc(struct jail_template *t, const struct jail_spec *spec, stru
 }
 
 /* `flags` is MS_REMOUNT for one that is there and shall have another size. */
-static int mount_tmpfs(const char *target, unsigned long flags, int64_t bytes, int64_t inodes, struct err *err)
+static int mount_tmpfs(const char *target, unsigned long flags, int64_t bytes, int64_t inodes,
+                       struct err *err)
 {
     char options[128];
-    snprintf(options, sizeof(options), "size=%lld,nr_inodes=%lld,mode=755", (long long)bytes, (long long)inodes);
+    snprintf(options, sizeof(options), "size=%lld,nr_inodes=%lld,mode=755", (long long)bytes,
+             (long long)inodes);
     if (mount("tmpfs", target, "tmpfs", flags | MS_NOSUID | MS_NODEV | MS_NOEXEC, options) < 0)
         return ISOLATION_ERRNO(err, "mounting %s", target);
     struct statfs fs;
@@ -471,18 +498,24 @@ static int step_workspace(struct jail_template *t, const struct jail_spec *spec,
     return r < 0 ? r : mount_tmpfs("/jail/tmp", MS_REMOUNT, spec->tmp_bytes, spec->inodes, err);
 }
 
-/* A mount of the machine's tree by its path; refused if the path no longer is what riddle looked at. */
+/*
+ * A mount of the machine's tree by its path; refused if the path no longer is what riddle looked
+ * at.
+ */
 static int bind_by_path(const struct jail_mount *m, const char *target, struct err *err)
 {
     char from[4200];
     snprintf(from, sizeof(from), "/host%s", m->path);
-    auto_close int tree = open_tree(AT_FDCWD, from, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    auto_close int tree = open_tree(AT_FDCWD, from,
+                                    OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
     if (tree < 0)
         return ISOLATION_ERRNO(err, "opening '%s'", m->path);
     struct stat st;
     if (fstat(tree, &st) < 0 || st.st_dev != m->dev || st.st_ino != m->ino)
-        return err_set(err, ERR_CONFLICT, "'%s' was replaced while it was being opened; try again", m->path);
-    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+        return err_set(err, ERR_CONFLICT, "'%s' was replaced while it was being opened; try again",
+                       m->path);
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                           MOUNT_ATTR_NOEXEC |
                                            (m->writable ? 0u : MOUNT_ATTR_RDONLY) };
     if (mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
         return ISOLATION_ERRNO(err, "restricting '%s'", m->path);
@@ -550,7 +583,10 @@ static int step_data(struct jail_template *t, const struct jail_spec *spec, stru
 static int step_cgroup(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    /* riddle has moved us into our group since the clone. A namespace made now has it as its top and hides what is above. */
+    /*
+     * riddle has moved us into our group since the clone. A namespace made now has it as its top
+     * and hides what is above.
+     */
     if (unshare(CLONE_NEWCGROUP) < 0)
         return ISOLATION_ERRNO(err, "hiding the control groups");
     return 0;
@@ -559,8 +595,12 @@ static int step_cgroup(struct jail_template *t, const struct jail_spec *spec, st
 static int step_pivot(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)t, (void)spec;
-    /* The old root is stacked on the new one and unmounted from under our feet: no directory for it is needed. */
-    if (chdir("/jail") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+    /*
+     * The old root is stacked on the new one and unmounted from under our feet: no directory for it
+     * is needed.
+     */
+    if (chdir("/jail") < 0 || sys_pivot_root(".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+        chdir("/") < 0)
         return ISOLATION_ERRNO(err, "changing the root");
     struct statvfs vfs;
     if (access("/host", F_OK) == 0 || access("/jail", F_OK) == 0)
@@ -591,7 +631,10 @@ static int step_mounts(struct jail_template *t, const struct jail_spec *spec, st
 
 static int step_limits(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
-    /* Memory is the cgroup's (or the watchdog's) business: RLIMIT_AS would break allocators that reserve address space. */
+    /*
+     * Memory is the cgroup's (or the watchdog's) business: RLIMIT_AS would break allocators that
+     * reserve address space.
+     */
     const struct {
         __rlimit_resource_t what;
         rlim_t value;
@@ -626,13 +669,20 @@ static int step_limits(struct jail_template *t, const struct jail_spec *spec, st
     return 0;
 }
 
-/* What nobody shall ever have again. It takes nothing away yet: the kernel holds what it needs to close its jail. */
+/*
+ * What nobody shall ever have again. It takes nothing away yet: the kernel holds what it needs to
+ * close its jail.
+ */
 static int step_bounds(struct jail_template *t, const struct jail_spec *spec, struct err *err)
 {
     (void)spec;
-    /* The bounding set and securebits can only be changed while CAP_SETPCAP is held; without namespaces it may not be. */
+    /*
+     * The bounding set and securebits can only be changed while CAP_SETPCAP is held; without
+     * namespaces it may not be.
+     */
     for (int cap = 0; cap <= 63; cap++)
-        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && t->namespaces)
+        if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) == 1 && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
+            t->namespaces)
             return ISOLATION_ERRNO(err, "dropping capability %d", cap);
     const unsigned long bits = SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP |
                                SECBIT_NO_SETUID_FIXUP_LOCKED | SECBIT_KEEP_CAPS_LOCKED |
@@ -653,13 +703,16 @@ static int step_privileges(struct jail_template *t, const struct jail_spec *spec
     struct __user_cap_data_struct caps[2] = { { 0, 0, 0 }, { 0, 0, 0 } };
     if (syscall(SYS_capset, &head, caps) < 0)
         return ISOLATION_ERRNO(err, "dropping capabilities");
-    /* The kernel dies with riddle even while it is busy. After the last change of credentials, which clears it. */
+    /*
+     * The kernel dies with riddle even while it is busy. After the last change of credentials,
+     * which clears it.
+     */
     if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0)
         return ISOLATION_ERRNO(err, "tying the kernel's life to riddle's");
 
     memset(caps, 0xff, sizeof(caps));
-    if (syscall(SYS_capget, &head, caps) < 0 || caps[0].effective || caps[0].permitted || caps[0].inheritable ||
-        caps[1].effective || caps[1].permitted || caps[1].inheritable)
+    if (syscall(SYS_capget, &head, caps) < 0 || caps[0].effective || caps[0].permitted ||
+        caps[0].inheritable || caps[1].effective || caps[1].permitted || caps[1].inheritable)
         return err_set(err, ERR_ISOLATION, "capabilities are left");
     if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
         return err_set(err, ERR_ISOLATION, "no_new_privs is not set");
@@ -746,7 +799,8 @@ int jail_close(struct jail_template *t, const struct jail_spec *spec, struct err
     return 0;
 }
 
-const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf, size_t n)
+const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf,
+                      size_t n)
 {
     if (!t->namespaces)
         return m->path;

@@ -11,8 +11,9 @@
  *                     waits here.
  *   jail_close()      in a kernel, once its specification is known: stage two, after which it cannot change anything about its box.
  *
- * Each stage is an ordered list of named steps; each step is verified after it is set, and the first one that fails ends the
- * kernel. With `partial` (RIDDLE_JAIL=partial) a layer that the machine denies is left out and named.
+ * Each stage is an ordered list of named steps; each step is verified after it is set, and the
+ * first one that fails ends the kernel. With `partial` (RIDDLE_JAIL=partial) a layer that the
+ * machine denies is left out and named.
  */
 
 #include <linux/filter.h>
@@ -36,7 +37,7 @@ struct jail_template {
     bool container;  /* a container's namespaces, root and groups stand for those of our own */
     struct nets nets;
     struct seccomp_filters filters;
-    unsigned user;   /* id of the kernel in the zygote's user namespace */
+    unsigned user;                    /* id of the kernel in the zygote's user namespace */
     uint64_t ns_inode[JAIL_NS_COUNT]; /* the zygote's: a kernel's must differ */
     char missing[256];                /* names of the layers left out, by commas */
 };
@@ -50,6 +51,7 @@ struct jail_confine_options {
     bool partial;
     bool container;
     bool parent_maps;
+    bool again; /* the template was of a zygote that this process is made from: filters are kept */
     int (*write_maps)(void *arg, struct err *err);
     void *arg;
 };
@@ -102,15 +104,23 @@ static inline bool jail_has_tree(const struct jail_template *t)
     return t->namespaces || t->container;
 }
 
-/* Where a target is once the jail is closed: "/target" with namespaces of our own, else its path. */
-const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf, size_t n);
+/*
+ * Where a target is once the jail is closed: "/target" with namespaces of our own, else its path.
+ */
+const char *jail_path(const struct jail_template *t, const struct jail_mount *m, char *buf,
+                      size_t n);
 
 /* ---- the layers with a file of their own ---- */
 
-/* Compiles the policy into two BPF programs; they are the caller's to free with seccomp_finish(). */
+/*
+ * Compiles the policy into two BPF programs; they are the caller's to free with seccomp_finish().
+ */
 int seccomp_compile(struct seccomp_filters *ret, struct err *err);
 void seccomp_finish(struct seccomp_filters *filters);
-/* With no_new_privs. After the first, a zygote can make kernels and these can close their jails; after the last nobody can. */
+/*
+ * With no_new_privs. After the first, a zygote can make kernels and these can close their jails;
+ * after the last nobody can.
+ */
 int seccomp_apply_first(const struct seccomp_filters *filters, struct err *err);
 int seccomp_apply_last(const struct seccomp_filters *filters, struct err *err);
 

@@ -1,4 +1,7 @@
-/* Trying out each layer of the jail, for `riddle doctor`. A layer that fails is explained by what to do about it. */
+/*
+ * Trying out each layer of the jail, for `riddle doctor`. A layer that fails is explained by what
+ * to do about it.
+ */
 
 #include "kernel/jail/probe.h"
 
@@ -30,10 +33,12 @@ static const char userns_remedy[] =
     "in a container: --security-opt seccomp=unconfined --security-opt apparmor=unconfined, or let the container be the wall "
     "with RIDDLE_JAIL=partial";
 
-static void add(json_t *layers, const char *name, const char *status, const char *detail, const char *remedy)
+static void add(json_t *layers, const char *name, const char *status, const char *detail,
+                const char *remedy)
 {
-    json_array_append_new(layers, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "status", status, "detail", detail,
-                                            "remedy", str_eq(status, PASS) ? "" : remedy));
+    json_array_append_new(layers, json_pack("{s:s, s:s, s:s, s:s}", "name", name, "status", status,
+                                            "detail", detail, "remedy",
+                                            str_eq(status, PASS) ? "" : remedy));
 }
 
 /* Runs fn in a child; its errno (0: it worked) comes back as the exit status. */
@@ -61,15 +66,16 @@ static void probe_namespaces(json_t *layers)
         const char *name;
         int flag;
     } spaces[] = {
-        { "user namespace", CLONE_NEWUSER }, { "pid namespace", CLONE_NEWPID },
-        { "mount namespace", CLONE_NEWNS },  { "network namespace", CLONE_NEWNET },
-        { "ipc namespace", CLONE_NEWIPC },   { "uts namespace", CLONE_NEWUTS },
+        { "user namespace", CLONE_NEWUSER },     { "pid namespace", CLONE_NEWPID },
+        { "mount namespace", CLONE_NEWNS },      { "network namespace", CLONE_NEWNET },
+        { "ipc namespace", CLONE_NEWIPC },       { "uts namespace", CLONE_NEWUTS },
         { "cgroup namespace", CLONE_NEWCGROUP },
     };
     for (size_t i = 0; i < ARRAY_SIZE(spaces); i++) {
         int flag = spaces[i].flag;
         int e = try_in_child(try_unshare, &flag);
-        add(layers, spaces[i].name, e ? FAIL : PASS, e ? strerror(e) : "can be made", userns_remedy);
+        add(layers, spaces[i].name, e ? FAIL : PASS, e ? strerror(e) : "can be made",
+            userns_remedy);
     }
 }
 
@@ -79,7 +85,8 @@ static void probe_seccomp(json_t *layers)
     struct err err = ERR_INIT;
     char detail[128];
     bool good = seccomp_compile(&filters, &err) == 0 && prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0;
-    snprintf(detail, sizeof(detail), "filters of %d and %d instructions", filters.first.len, filters.last.len);
+    snprintf(detail, sizeof(detail), "filters of %d and %d instructions", filters.first.len,
+             filters.last.len);
     add(layers, "seccomp", good ? PASS : FAIL, good ? detail : err.message,
         "use a kernel built with CONFIG_SECCOMP_FILTER");
     seccomp_finish(&filters);
@@ -92,10 +99,12 @@ static void probe_landlock(json_t *layers)
     snprintf(detail, sizeof(detail), abi ? "ABI %d" : "not in this kernel", abi);
     const char *status = abi == 0 ? FAIL : abi < 6 ? CAUTION : PASS;
     if (abi > 0 && abi < 6)
-        snprintf(detail, sizeof(detail), "ABI %d: file rules hold; scoping of sockets and signals needs 6", abi);
+        snprintf(detail, sizeof(detail),
+                 "ABI %d: file rules hold; scoping of sockets and signals needs 6", abi);
     add(layers, "landlock", status, detail,
-        abi ? "Linux 6.12 or newer has all of it; the namespaces cover the rest meanwhile"
-            : "boot a kernel with CONFIG_SECURITY_LANDLOCK and 'landlock' in the lsm= list, or set RIDDLE_JAIL=partial");
+        abi ?
+            "Linux 6.12 or newer has all of it; the namespaces cover the rest meanwhile" :
+            "boot a kernel with CONFIG_SECURITY_LANDLOCK and 'landlock' in the lsm= list, or set RIDDLE_JAIL=partial");
 }
 
 static int try_idmap(void *arg)
@@ -113,9 +122,12 @@ static void probe_packages(json_t *layers)
         const char *module, *package;
         bool needed;
     } list[] = {
-        { "pandas", "python3-pandas", true },       { "numpy", "python3-numpy", true },
-        { "matplotlib", "python3-matplotlib", true }, { "seaborn", "python3-seaborn", true },
-        { "scipy", "python3-scipy", false },        { "sklearn", "python3-sklearn", false },
+        { "pandas", "python3-pandas", true },
+        { "numpy", "python3-numpy", true },
+        { "matplotlib", "python3-matplotlib", true },
+        { "seaborn", "python3-seaborn", true },
+        { "scipy", "python3-scipy", false },
+        { "sklearn", "python3-sklearn", false },
         { "statsmodels", "python3-statsmodels", false },
     };
     char duckdb[64];
@@ -127,7 +139,11 @@ static void probe_packages(json_t *layers)
         snprintf(name, sizeof(name), "python %s", list[i].module);
         snprintf(remedy, sizeof(remedy), "apt-get install %s", list[i].package);
         bool there = access(path, R_OK) == 0;
-        add(layers, name, there ? PASS : list[i].needed ? FAIL : CAUTION, there ? "installed" : "not installed", remedy);
+        add(layers, name,
+            there          ? PASS :
+            list[i].needed ? FAIL :
+                             CAUTION,
+            there ? "installed" : "not installed", remedy);
     }
 }
 

@@ -1,11 +1,12 @@
 /*
- * The system-call policy, as data. Three answers: allowed; an errno for what libraries probe and can do without; and for
- * everything else, named here or not, the process is killed with SIGSYS. New system calls are therefore refused.
+ * The system-call policy, as data. Three answers: allowed; an errno for what libraries probe and
+ * can do without; and for everything else, named here or not, the process is killed with SIGSYS.
+ * New system calls are therefore refused.
  *
- * It is installed in two parts. Checking and translating a long filter takes Linux longer than any other step of the jail, so the
- * zygote installs the long one, once, on itself: kernels inherit it. It allows what the zygote and the steps of the jail need
- * besides. The short one answers those calls as the policy does, and is a kernel's last step. Of two answers Linux takes the
- * stricter.
+ * It is installed in two parts. Checking and translating a long filter takes Linux longer than any
+ * other step of the jail, so the zygote installs the long one, once, on itself: kernels inherit it.
+ * It allows what the zygote and the steps of the jail need besides. The short one answers those
+ * calls as the policy does, and is a kernel's last step. Of two answers Linux takes the stricter.
  */
 
 #include <errno.h>
@@ -35,40 +36,201 @@
 
 static const int allowed[] = {
     /* memory */
-    SC(brk), SC(mmap), SC(munmap), SC(mremap), SC(mprotect), SC(madvise), SC(mincore), SC(msync), SC(mlock),
-    SC(munlock), SC(membarrier),
+    SC(brk),
+    SC(mmap),
+    SC(munmap),
+    SC(mremap),
+    SC(mprotect),
+    SC(madvise),
+    SC(mincore),
+    SC(msync),
+    SC(mlock),
+    SC(munlock),
+    SC(membarrier),
     /* files: what can be reached is decided by the mount namespace and Landlock */
-    SC(read), SC(write), SC(readv), SC(writev), SC(pread64), SC(pwrite64), SC(preadv), SC(pwritev),
-    SC(preadv2), SC(pwritev2), SC(open), SC(openat), SC(creat), SC(close), SC(close_range), SC(lseek), SC(stat),
-    SC(fstat), SC(lstat), SC(newfstatat), SC(statx), SC(access), SC(faccessat), SC(faccessat2), SC(readlink),
-    SC(readlinkat), SC(getdents), SC(getdents64), SC(getcwd), SC(chdir), SC(fchdir), SC(rename), SC(renameat),
-    SC(renameat2), SC(mkdir), SC(mkdirat), SC(rmdir), SC(unlink), SC(unlinkat), SC(link), SC(linkat),
-    SC(symlink), SC(symlinkat), SC(chmod), SC(fchmod), SC(fchmodat), SC(utime), SC(utimes), SC(utimensat),
-    SC(futimesat), SC(truncate), SC(ftruncate), SC(fallocate), SC(fsync), SC(fdatasync), SC(sync_file_range),
-    SC(copy_file_range), SC(sendfile), SC(umask), SC(dup), SC(dup2), SC(dup3), SC(fcntl), SC(flock), SC(pipe),
-    SC(pipe2), SC(statfs), SC(fstatfs), SC(fadvise64), SC(readahead),
+    SC(read),
+    SC(write),
+    SC(readv),
+    SC(writev),
+    SC(pread64),
+    SC(pwrite64),
+    SC(preadv),
+    SC(pwritev),
+    SC(preadv2),
+    SC(pwritev2),
+    SC(open),
+    SC(openat),
+    SC(creat),
+    SC(close),
+    SC(close_range),
+    SC(lseek),
+    SC(stat),
+    SC(fstat),
+    SC(lstat),
+    SC(newfstatat),
+    SC(statx),
+    SC(access),
+    SC(faccessat),
+    SC(faccessat2),
+    SC(readlink),
+    SC(readlinkat),
+    SC(getdents),
+    SC(getdents64),
+    SC(getcwd),
+    SC(chdir),
+    SC(fchdir),
+    SC(rename),
+    SC(renameat),
+    SC(renameat2),
+    SC(mkdir),
+    SC(mkdirat),
+    SC(rmdir),
+    SC(unlink),
+    SC(unlinkat),
+    SC(link),
+    SC(linkat),
+    SC(symlink),
+    SC(symlinkat),
+    SC(chmod),
+    SC(fchmod),
+    SC(fchmodat),
+    SC(utime),
+    SC(utimes),
+    SC(utimensat),
+    SC(futimesat),
+    SC(truncate),
+    SC(ftruncate),
+    SC(fallocate),
+    SC(fsync),
+    SC(fdatasync),
+    SC(sync_file_range),
+    SC(copy_file_range),
+    SC(sendfile),
+    SC(umask),
+    SC(dup),
+    SC(dup2),
+    SC(dup3),
+    SC(fcntl),
+    SC(flock),
+    SC(pipe),
+    SC(pipe2),
+    SC(statfs),
+    SC(fstatfs),
+    SC(fadvise64),
+    SC(readahead),
     /* processes and threads: only this pid namespace can be seen or signalled */
-    SC(fork), SC(vfork), SC(exit), SC(exit_group), SC(wait4), SC(waitid), SC(getpid), SC(getppid), SC(gettid),
-    SC(getpgid), SC(getpgrp), SC(setpgid), SC(getsid), SC(setsid), SC(kill), SC(tkill), SC(tgkill), SC(getuid),
-    SC(geteuid), SC(getgid), SC(getegid), SC(getresuid), SC(getresgid), SC(getgroups), SC(set_tid_address),
-    SC(set_robust_list), SC(get_robust_list), SC(rseq), SC(futex), SC(futex_waitv), SC(arch_prctl), SC(sched_yield),
-    SC(sched_getaffinity), SC(sched_getparam), SC(sched_getscheduler), SC(sched_get_priority_max),
-    SC(sched_get_priority_min), SC(getpriority), SC(getrusage), SC(getrlimit), SC(setrlimit), SC(prlimit64),
-    SC(capget), SC(pidfd_open), SC(pidfd_send_signal),
+    SC(fork),
+    SC(vfork),
+    SC(exit),
+    SC(exit_group),
+    SC(wait4),
+    SC(waitid),
+    SC(getpid),
+    SC(getppid),
+    SC(gettid),
+    SC(getpgid),
+    SC(getpgrp),
+    SC(setpgid),
+    SC(getsid),
+    SC(setsid),
+    SC(kill),
+    SC(tkill),
+    SC(tgkill),
+    SC(getuid),
+    SC(geteuid),
+    SC(getgid),
+    SC(getegid),
+    SC(getresuid),
+    SC(getresgid),
+    SC(getgroups),
+    SC(set_tid_address),
+    SC(set_robust_list),
+    SC(get_robust_list),
+    SC(rseq),
+    SC(futex),
+    SC(futex_waitv),
+    SC(arch_prctl),
+    SC(sched_yield),
+    SC(sched_getaffinity),
+    SC(sched_getparam),
+    SC(sched_getscheduler),
+    SC(sched_get_priority_max),
+    SC(sched_get_priority_min),
+    SC(getpriority),
+    SC(getrusage),
+    SC(getrlimit),
+    SC(setrlimit),
+    SC(prlimit64),
+    SC(capget),
+    SC(pidfd_open),
+    SC(pidfd_send_signal),
     /* signals and time */
-    SC(rt_sigaction), SC(rt_sigprocmask), SC(rt_sigreturn), SC(rt_sigpending), SC(rt_sigtimedwait),
-    SC(rt_sigsuspend), SC(rt_sigqueueinfo), SC(rt_tgsigqueueinfo), SC(sigaltstack), SC(restart_syscall), SC(pause),
-    SC(alarm), SC(setitimer), SC(getitimer), SC(timer_create), SC(timer_settime), SC(timer_gettime),
-    SC(timer_getoverrun), SC(timer_delete), SC(timerfd_create), SC(timerfd_settime), SC(timerfd_gettime),
-    SC(nanosleep), SC(clock_nanosleep), SC(clock_gettime), SC(clock_getres), SC(gettimeofday), SC(time), SC(times),
+    SC(rt_sigaction),
+    SC(rt_sigprocmask),
+    SC(rt_sigreturn),
+    SC(rt_sigpending),
+    SC(rt_sigtimedwait),
+    SC(rt_sigsuspend),
+    SC(rt_sigqueueinfo),
+    SC(rt_tgsigqueueinfo),
+    SC(sigaltstack),
+    SC(restart_syscall),
+    SC(pause),
+    SC(alarm),
+    SC(setitimer),
+    SC(getitimer),
+    SC(timer_create),
+    SC(timer_settime),
+    SC(timer_gettime),
+    SC(timer_getoverrun),
+    SC(timer_delete),
+    SC(timerfd_create),
+    SC(timerfd_settime),
+    SC(timerfd_gettime),
+    SC(nanosleep),
+    SC(clock_nanosleep),
+    SC(clock_gettime),
+    SC(clock_getres),
+    SC(gettimeofday),
+    SC(time),
+    SC(times),
     /* waiting */
-    SC(poll), SC(ppoll), SC(select), SC(pselect6), SC(epoll_create), SC(epoll_create1), SC(epoll_ctl),
-    SC(epoll_wait), SC(epoll_pwait), SC(epoll_pwait2), SC(eventfd), SC(eventfd2), SC(signalfd), SC(signalfd4),
+    SC(poll),
+    SC(ppoll),
+    SC(select),
+    SC(pselect6),
+    SC(epoll_create),
+    SC(epoll_create1),
+    SC(epoll_ctl),
+    SC(epoll_wait),
+    SC(epoll_pwait),
+    SC(epoll_pwait2),
+    SC(eventfd),
+    SC(eventfd2),
+    SC(signalfd),
+    SC(signalfd4),
     /* sockets: only AF_UNIX ones can be made (below), within an empty network namespace */
-    SC(bind), SC(connect), SC(listen), SC(accept), SC(accept4), SC(getsockname), SC(getpeername), SC(sendto),
-    SC(recvfrom), SC(sendmsg), SC(recvmsg), SC(sendmmsg), SC(recvmmsg), SC(shutdown), SC(getsockopt), SC(setsockopt),
+    SC(bind),
+    SC(connect),
+    SC(listen),
+    SC(accept),
+    SC(accept4),
+    SC(getsockname),
+    SC(getpeername),
+    SC(sendto),
+    SC(recvfrom),
+    SC(sendmsg),
+    SC(recvmsg),
+    SC(sendmmsg),
+    SC(recvmmsg),
+    SC(shutdown),
+    SC(getsockopt),
+    SC(setsockopt),
     /* the machine */
-    SC(uname), SC(sysinfo), SC(getrandom), SC(getcpu),
+    SC(uname),
+    SC(sysinfo),
+    SC(getrandom),
+    SC(getcpu),
 };
 
 /* Probed by libraries (or tried by ordinary programs), which take the errno and go on. */
@@ -77,29 +239,91 @@ static const struct {
     int nr[40];
 } refused[] = {
     { ENOSYS,
-      { SC(clone3), SC(openat2), SC(io_uring_setup), SC(io_uring_enter), SC(io_uring_register), SC(mbind),
-        SC(set_mempolicy), SC(get_mempolicy), SC(migrate_pages), SC(move_pages), SC(pkey_alloc), SC(pkey_free),
-        SC(pkey_mprotect), SC(inotify_init), SC(inotify_init1), SC(inotify_add_watch), SC(mq_open), SC(shmget),
-        SC(shmat), SC(shmctl), SC(shmdt), SC(semget), SC(semop), SC(semctl), SC(msgget), SC(msgsnd), SC(msgrcv),
-        SC(landlock_create_ruleset), SC(landlock_add_rule), SC(landlock_restrict_self), 452 /* fchmodat2 */,
-        451 /* cachestat */, -1 } },
+      { SC(clone3),
+        SC(openat2),
+        SC(io_uring_setup),
+        SC(io_uring_enter),
+        SC(io_uring_register),
+        SC(mbind),
+        SC(set_mempolicy),
+        SC(get_mempolicy),
+        SC(migrate_pages),
+        SC(move_pages),
+        SC(pkey_alloc),
+        SC(pkey_free),
+        SC(pkey_mprotect),
+        SC(inotify_init),
+        SC(inotify_init1),
+        SC(inotify_add_watch),
+        SC(mq_open),
+        SC(shmget),
+        SC(shmat),
+        SC(shmctl),
+        SC(shmdt),
+        SC(semget),
+        SC(semop),
+        SC(semctl),
+        SC(msgget),
+        SC(msgsnd),
+        SC(msgrcv),
+        SC(landlock_create_ruleset),
+        SC(landlock_add_rule),
+        SC(landlock_restrict_self),
+        452 /* fchmodat2 */,
+        451 /* cachestat */,
+        -1 } },
     { EPERM,
-      { SC(memfd_create), SC(memfd_secret), SC(mlock2), SC(mlockall), SC(mknod), SC(mknodat), SC(chown), SC(fchown),
-        SC(lchown), SC(fchownat), SC(setuid), SC(setgid), SC(setreuid), SC(setregid), SC(setresuid), SC(setresgid),
-        SC(setgroups), SC(setfsuid), SC(setfsgid), SC(capset), SC(sched_setaffinity), SC(sched_setscheduler),
-        SC(sched_setparam), SC(sched_setattr), SC(sched_getattr), SC(setpriority), SC(ioprio_set), SC(ioprio_get),
-        SC(sethostname), SC(setdomainname), SC(seccomp), SC(chroot), SC(syslog), SC(personality), SC(kcmp), -1 } },
+      { SC(memfd_create),
+        SC(memfd_secret),
+        SC(mlock2),
+        SC(mlockall),
+        SC(mknod),
+        SC(mknodat),
+        SC(chown),
+        SC(fchown),
+        SC(lchown),
+        SC(fchownat),
+        SC(setuid),
+        SC(setgid),
+        SC(setreuid),
+        SC(setregid),
+        SC(setresuid),
+        SC(setresgid),
+        SC(setgroups),
+        SC(setfsuid),
+        SC(setfsgid),
+        SC(capset),
+        SC(sched_setaffinity),
+        SC(sched_setscheduler),
+        SC(sched_setparam),
+        SC(sched_setattr),
+        SC(sched_getattr),
+        SC(setpriority),
+        SC(ioprio_set),
+        SC(ioprio_get),
+        SC(sethostname),
+        SC(setdomainname),
+        SC(seccomp),
+        SC(chroot),
+        SC(syslog),
+        SC(personality),
+        SC(kcmp),
+        -1 } },
     { EOPNOTSUPP,
-      { SC(getxattr), SC(lgetxattr), SC(fgetxattr), SC(setxattr), SC(lsetxattr), SC(fsetxattr), SC(listxattr),
-        SC(llistxattr), SC(flistxattr), SC(removexattr), SC(lremovexattr), SC(fremovexattr), SC(name_to_handle_at),
-        SC(splice), SC(tee), SC(vmsplice), -1 } },
-    /* There is no program to run in the jail; "permission denied" is what subprocess callers handle. */
+      { SC(getxattr), SC(lgetxattr), SC(fgetxattr), SC(setxattr), SC(lsetxattr), SC(fsetxattr),
+        SC(listxattr), SC(llistxattr), SC(flistxattr), SC(removexattr), SC(lremovexattr),
+        SC(fremovexattr), SC(name_to_handle_at), SC(splice), SC(tee), SC(vmsplice), -1 } },
+    /*
+     * There is no program to run in the jail; "permission denied" is what subprocess callers
+     * handle.
+     */
     { EACCES, { SC(execve), SC(execveat), -1 } },
 };
 
 /*
- * Calls that are judged by an argument. libseccomp cannot say "these values are allowed, any other gets this errno" when its
- * default is to kill, so these few are decided by a prelude that runs before its program. All of these arguments are 32-bit.
+ * Calls that are judged by an argument. libseccomp cannot say "these values are allowed, any other
+ * gets this errno" when its default is to kill, so these few are decided by a prelude that runs
+ * before its program. All of these arguments are 32-bit.
  */
 #define ZERO UINT32_MAX
 static const struct arg_rule {
@@ -110,46 +334,86 @@ static const struct arg_rule {
     uint32_t values[14]; /* allowed, 0-terminated; ZERO stands for 0 */
 } by_argument[] = {
     /* threads and forks, but no new namespace (0x80: CLONE_NEWTIME) */
-    { SC(clone), 0, EPERM,
-      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP | 0x80,
+    { SC(clone),
+      0,
+      EPERM,
+      CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS |
+          CLONE_NEWCGROUP | 0x80,
       { 0 } },
     { SC(socket), 0, EACCES, 0, { AF_UNIX } },
     { SC(socketpair), 0, EACCES, 0, { AF_UNIX } },
     /* terminal and pipe questions; any other is answered as by a file that is no terminal */
-    { SC(ioctl), 1, ENOTTY, 0, { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC } },
+    { SC(ioctl),
+      1,
+      ENOTTY,
+      0,
+      { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC } },
     /* not leases, notices, owners or signals: those reach whoever else has the file open */
-    { SC(fcntl), 1, EINVAL, 0,
+    { SC(fcntl),
+      1,
+      EINVAL,
+      0,
       { F_GETFD, F_SETFD, F_GETFL, F_SETFL, F_GETLK, F_SETLK, F_SETLKW, F_OFD_GETLK, F_OFD_SETLK,
         F_OFD_SETLKW, F_DUPFD_CLOEXEC, F_SETPIPE_SZ, F_GETPIPE_SZ, ZERO /* F_DUPFD */ } },
     /* not RLIMIT_CORE: at 1 no handler of dumps is started, at 0 one would be */
-    { SC(prlimit64), 1, EPERM, 0,
+    { SC(prlimit64),
+      1,
+      EPERM,
+      0,
       { RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE,
         RLIMIT_MEMLOCK, RLIMIT_AS, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO,
         RLIMIT_RTTIME, ZERO /* RLIMIT_CPU */ } },
-    { SC(setrlimit), 0, EPERM, 0,
+    { SC(setrlimit),
+      0,
+      EPERM,
+      0,
       { RLIMIT_FSIZE, RLIMIT_DATA, RLIMIT_STACK, RLIMIT_RSS, RLIMIT_NPROC, RLIMIT_NOFILE,
         RLIMIT_MEMLOCK, RLIMIT_AS, RLIMIT_SIGPENDING, RLIMIT_MSGQUEUE, RLIMIT_NICE, RLIMIT_RTPRIO,
         RLIMIT_RTTIME, ZERO } },
     /* not PR_SET_PDEATHSIG: a kernel that clears it would outlive riddle */
-    { SC(prctl), 0, EPERM, 0,
+    { SC(prctl),
+      0,
+      EPERM,
+      0,
       { PR_SET_NAME, PR_GET_NAME, PR_GET_PDEATHSIG, PR_GET_DUMPABLE, PR_CAPBSET_READ,
-        PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_GET_SECUREBITS, PR_SET_TIMERSLACK, PR_GET_TIMERSLACK } },
+        PR_GET_NO_NEW_PRIVS, PR_GET_SECCOMP, PR_GET_SECUREBITS, PR_SET_TIMERSLACK,
+        PR_GET_TIMERSLACK } },
 };
 
-/* What a zygote needs to make kernels, and a kernel to close its jail: judged by the last filter only. */
+/*
+ * What a zygote needs to make kernels, and a kernel to close its jail: judged by the last filter
+ * only.
+ */
 static const int until_closed[] = {
     /* kernels and their namespaces */
-    SC(clone3), SC(setns), SC(unshare), SC(sethostname), SC(io_uring_register),
+    SC(clone3),
+    SC(setns),
+    SC(unshare),
+    SC(sethostname),
+    SC(io_uring_register),
     /* the tree */
-    SC(mount), SC(umount2), SC(pivot_root), SC(open_tree), SC(move_mount), SC(mount_setattr),
+    SC(mount),
+    SC(umount2),
+    SC(pivot_root),
+    SC(open_tree),
+    SC(move_mount),
+    SC(mount_setattr),
     SC(chroot),
     /* the id that the next kernel shall have */
     SC(setresuid),
     /* looking at the network, and the layers themselves */
-    SC(socket), SC(ioctl), SC(prctl), SC(capset), SC(landlock_create_ruleset), SC(landlock_add_rule),
-    SC(landlock_restrict_self), SC(seccomp),
+    SC(socket),
+    SC(ioctl),
+    SC(prctl),
+    SC(capset),
+    SC(landlock_create_ruleset),
+    SC(landlock_add_rule),
+    SC(landlock_restrict_self),
+    SC(seccomp),
     /* limits, and the owner of the control socket's signals */
-    SC(prlimit64), SC(setrlimit), SC(fcntl),
+    SC(prlimit64),
+    SC(setrlimit),
+    SC(fcntl),
 };
 
 static bool is_until_closed(int nr)
@@ -162,26 +426,37 @@ static bool is_until_closed(int nr)
 
 /* Enough for every rule by argument and every call that is judged last. */
 #define HAND_MADE_MAX                                                                              \
-    (4 + ARRAY_SIZE(by_argument) * (4 + 2 * ARRAY_SIZE(by_argument[0].values)) + 2 * ARRAY_SIZE(until_closed))
+    (4 + ARRAY_SIZE(by_argument) * (4 + 2 * ARRAY_SIZE(by_argument[0].values)) +                   \
+     2 * ARRAY_SIZE(until_closed))
 
-/* The calls that are judged by an argument in this filter. The program goes on behind it with the call's number in the accumulator. */
+/*
+ * The calls that are judged by an argument in this filter. The program goes on behind it with the
+ * call's number in the accumulator.
+ */
 static size_t build_by_argument(struct sock_filter *code, bool last)
 {
     size_t n = 0;
     const unsigned int allow = SECCOMP_RET_ALLOW;
-    /* A foreign architecture is left to libseccomp's program, which kills it; its jump is filled in at the end. */
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, arch));
+    /*
+     * A foreign architecture is left to libseccomp's program, which kills it; its jump is filled in
+     * at the end.
+     */
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                             offsetof(struct seccomp_data, arch));
     size_t arch_jump = n++;
-    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr));
+    code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
+                                             offsetof(struct seccomp_data, nr));
     for (size_t i = 0; i < ARRAY_SIZE(by_argument); i++) {
         const struct arg_rule *rule = &by_argument[i];
         if (is_until_closed(rule->nr) != last)
             continue;
         size_t skip = n++;
         code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-                                                 (unsigned)offsetof(struct seccomp_data, args) + 8 * rule->arg);
+                                                 (unsigned)offsetof(struct seccomp_data, args) +
+                                                     8 * rule->arg);
         if (rule->forbidden) {
-            code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, rule->forbidden, 1, 0);
+            code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, rule->forbidden, 1,
+                                                     0);
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allow);
         }
         for (size_t k = 0; k < ARRAY_SIZE(rule->values) && rule->values[k]; k++) {
@@ -189,7 +464,8 @@ static size_t build_by_argument(struct sock_filter *code, bool last)
             code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, value, 0, 1);
             code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, allow);
         }
-        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)rule->errnum);
+        code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+                                                 SECCOMP_RET_ERRNO | (unsigned)rule->errnum);
         /* The accumulator still holds the call's number when the block is jumped over. */
         code[skip] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)rule->nr, 0,
                                                   (unsigned char)(n - skip - 1));
@@ -209,7 +485,8 @@ static size_t build_last(struct sock_filter *code)
             for (size_t m = 0; m < ARRAY_SIZE(refused[k].nr) && refused[k].nr[m] != -1; m++)
                 if (refused[k].nr[m] == until_closed[i])
                     answer = SECCOMP_RET_ERRNO | (unsigned)refused[k].errnum;
-        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)until_closed[i], 0, 1);
+        code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K,
+                                                 (unsigned)until_closed[i], 0, 1);
         code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, answer);
     }
     code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
@@ -233,7 +510,8 @@ static int add_rules(scmp_filter_ctx ctx)
     for (size_t i = 0; i < ARRAY_SIZE(refused) && r == 0; i++)
         for (size_t k = 0; k < ARRAY_SIZE(refused[i].nr) && refused[i].nr[k] != -1 && r == 0; k++)
             if (refused[i].nr[k] >= 0 && !is_until_closed(refused[i].nr[k]))
-                r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)refused[i].errnum), refused[i].nr[k], 0);
+                r = seccomp_rule_add(ctx, SCMP_ACT_ERRNO((unsigned)refused[i].errnum),
+                                     refused[i].nr[k], 0);
     return r;
 }
 
@@ -286,7 +564,9 @@ int seccomp_compile(struct seccomp_filters *ret, struct err *err)
 {
     for (size_t i = 0; i < ARRAY_SIZE(until_closed); i++)
         if (until_closed[i] < 0) /* the first filter would kill who uses it */
-            return err_set(err, ERR_INTERNAL, "seccomp: libseccomp has no number for a call that the jail is made with");
+            return err_set(
+                err, ERR_INTERNAL,
+                "seccomp: libseccomp has no number for a call that the jail is made with");
     struct sock_filter *last = calloc(HAND_MADE_MAX, sizeof(*last));
     if (!last)
         return err_set(err, ERR_NO_MEMORY, "seccomp: out of memory");

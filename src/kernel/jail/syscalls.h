@@ -1,7 +1,10 @@
 #ifndef RIDDLE_KERNEL_JAIL_SYSCALLS_H
 #define RIDDLE_KERNEL_JAIL_SYSCALLS_H
 
-/* Every raw system call of riddle-kernel, where glibc 2.36 has no wrapper (or one that does too much). */
+/*
+ * Every raw system call of riddle-kernel, where glibc 2.36 has no wrapper (or one that does too
+ * much).
+ */
 
 #include <linux/sched.h>
 #include <stddef.h>

@@ -1,9 +1,11 @@
 /*
- * The module `_riddle_frames`: queries whose results are arrays, and DataFrames that are tables. dataframe.h says what maps to what.
+ * The module `_riddle_frames`: queries whose results are arrays, and DataFrames that are tables.
+ * dataframe.h says what maps to what.
  *
- * Life of query(): the text is split into statements, all but the last are run, the last is streamed: DuckDB makes a chunk
- * without the GIL, its values are appended to the columns with it, and the result is never held twice. An interrupt may come
- * at any point: DuckDB sees it while it works, sql_must_stop() between its queries, and PyErr_CheckSignals() between chunks.
+ * Life of query(): the text is split into statements, all but the last are run, the last is
+ * streamed: DuckDB makes a chunk without the GIL, its values are appended to the columns with it,
+ * and the result is never held twice. An interrupt may come at any point: DuckDB sees it while it
+ * works, sql_must_stop() between its queries, and PyErr_CheckSignals() between chunks.
  */
 
 #include "kernel/python/dataframe.h"
@@ -18,10 +20,16 @@
 #include "kernel/sql/sql_impl.h"
 
 #define MAX_MESSAGE_BYTES 4096
-/* pandas warns of fragmentation from 100 blocks on; up to here arrays become columns without a copy. */
+/*
+ * pandas warns of fragmentation from 100 blocks on; up to here arrays become columns without a
+ * copy.
+ */
 #define MAX_BLOCKS 64
 
-/* Python's module functions have no other way to their engine, and there is one engine in a process. */
+/*
+ * Python's module functions have no other way to their engine, and there is one engine in a
+ * process.
+ */
 static struct {
     struct sql_engine *engine;
     PyObject *error; /* SqlError */
@@ -53,7 +61,8 @@ static bool fail(struct query *q, const char *message)
     if (!message || !*message)
         message = "the query failed and DuckDB gave no reason";
     len = str_utf8_cut(message, strlen(message), sizeof(q->failure) - 1);
-    while (len > 1 && strchr(" \n\r\t", message[len - 1])) /* DuckDB ends its messages with blank lines */
+    /* DuckDB ends its messages with blank lines */
+    while (len > 1 && strchr(" \n\r\t", message[len - 1]))
         len--;
     memcpy(q->failure, message, len);
     q->failure[len] = '\0';
@@ -63,7 +72,8 @@ static bool fail(struct query *q, const char *message)
 /* Runs statement i of several for its effect. */
 static bool run_through(struct query *q, duckdb_connection con, idx_t i)
 {
-    bool done = duckdb_prepare_extracted_statement(con, q->statements, i, &q->statement) == DuckDBSuccess;
+    bool done = duckdb_prepare_extracted_statement(con, q->statements, i, &q->statement) ==
+                DuckDBSuccess;
 
     if (!done) {
         fail(q, q->statement ? duckdb_prepare_error(q->statement) : NULL);
@@ -93,7 +103,8 @@ static bool start(struct query *q, const char *sql)
         if (!run_through(q, con, i))
             return false;
     }
-    if (duckdb_prepare_extracted_statement(con, q->statements, n - 1, &q->statement) != DuckDBSuccess)
+    if (duckdb_prepare_extracted_statement(con, q->statements, n - 1, &q->statement) !=
+        DuckDBSuccess)
         return fail(q, q->statement ? duckdb_prepare_error(q->statement) : NULL);
     if (duckdb_pending_prepared_streaming(q->statement, &q->pending) != DuckDBSuccess)
         return fail(q, duckdb_pending_error(q->pending));
@@ -167,10 +178,9 @@ static int read_rows(struct query *q, struct dataframe_column **columns, idx_t n
         duckdb_data_chunk chunk;
         int r = 0;
 
-        Py_BEGIN_ALLOW_THREADS
-        chunk = next_chunk(q);
-        Py_END_ALLOW_THREADS
-        if (q->failure[0]) {
+        Py_BEGIN_ALLOW_THREADS chunk = next_chunk(q);
+        Py_END_ALLOW_THREADS if (q->failure[0])
+        {
             raise_failure(q);
             return -1;
         }
@@ -178,7 +188,7 @@ static int read_rows(struct query *q, struct dataframe_column **columns, idx_t n
             return 0;
         for (idx_t i = 0; r == 0 && i < n_columns; i++) {
             r = dataframe_column_append(columns[i], duckdb_data_chunk_get_vector(chunk, i),
-                                     duckdb_data_chunk_get_size(chunk));
+                                        duckdb_data_chunk_get_size(chunk));
         }
         duckdb_destroy_data_chunk(&chunk);
         if (r < 0 || PyErr_CheckSignals() < 0)
@@ -233,15 +243,16 @@ static int acquire(void)
     unsigned long self = PyThread_get_thread_ident();
 
     if (frames.owner == self) {
-        PyErr_SetString(frames.error, "a query cannot run while another one looks up a DataFrame or reads its result");
+        PyErr_SetString(
+            frames.error,
+            "a query cannot run while another one looks up a DataFrame or reads its result");
         return -1;
     }
     for (;;) {
         PyLockStatus status = PyThread_acquire_lock_timed(frames.lock, 0, 0);
 
         if (status == PY_LOCK_FAILURE) {
-            Py_BEGIN_ALLOW_THREADS
-            status = PyThread_acquire_lock_timed(frames.lock, -1, 1);
+            Py_BEGIN_ALLOW_THREADS status = PyThread_acquire_lock_timed(frames.lock, -1, 1);
             Py_END_ALLOW_THREADS
         }
         if (status == PY_LOCK_ACQUIRED)
@@ -275,24 +286,19 @@ static PyObject *run_query(const char *sql)
     /* An interrupt from before sql_begin() is Python's alone. */
     sql_begin(frames.engine);
     if (PyErr_CheckSignals() == 0) {
-        Py_BEGIN_ALLOW_THREADS
-        started = start(&q, sql);
-        Py_END_ALLOW_THREADS
-        if (started)
-            list = read_result(&q);
-        else
-            raise_failure(&q);
+        Py_BEGIN_ALLOW_THREADS started = start(&q, sql);
+        Py_END_ALLOW_THREADS if (started) list = read_result(&q);
+        else raise_failure(&q);
     }
-    Py_BEGIN_ALLOW_THREADS
-    finish(&q);
-    Py_END_ALLOW_THREADS
-    sql_end(frames.engine);
+    Py_BEGIN_ALLOW_THREADS finish(&q);
+    Py_END_ALLOW_THREADS sql_end(frames.engine);
     return list;
 }
 
 /*
- * Nothing of a query stays behind: neither what its scans held nor an exception of the lookup that nobody asked for. What dies
- * here may run code of the user's (__del__), so the exception under way is put aside.
+ * Nothing of a query stays behind: neither what its scans held nor an exception of the lookup that
+ * nobody asked for. What dies here may run code of the user's (__del__), so the exception under way
+ * is put aside.
  */
 static void drop_remains(void)
 {
@@ -313,7 +319,8 @@ static PyObject *query(PyObject *module, PyObject *arg)
 
     (void)module;
     if (!PyUnicode_Check(arg))
-        return PyErr_Format(PyExc_TypeError, "sql must be a str, not %.100s", Py_TYPE(arg)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "sql must be a str, not %.100s",
+                            Py_TYPE(arg)->tp_name);
     sql = PyUnicode_AsUTF8AndSize(arg, &len);
     if (!sql)
         return NULL;
@@ -368,7 +375,8 @@ static PyObject *numbered_arrays(PyObject *list)
 
 static PyObject *make_frame(PyObject *list)
 {
-    auto_ref PyObject *pandas = PyImport_ImportModule("pandas"), *type = NULL, *args = NULL, *named = NULL;
+    auto_ref PyObject *pandas = PyImport_ImportModule("pandas"), *type = NULL, *args = NULL,
+                      *named = NULL;
     auto_ref PyObject *arrays = numbered_arrays(list), *names = NULL, *frame = NULL;
 
     if (pandas && arrays)
@@ -376,7 +384,8 @@ static PyObject *make_frame(PyObject *list)
     if (type)
         args = PyTuple_Pack(1, arrays);
     if (args)
-        named = Py_BuildValue("{s:O}", "copy", PyList_GET_SIZE(list) > MAX_BLOCKS ? Py_True : Py_False);
+        named = Py_BuildValue("{s:O}", "copy",
+                              PyList_GET_SIZE(list) > MAX_BLOCKS ? Py_True : Py_False);
     if (named)
         names = distinct_names(list);
     if (names)
@@ -397,7 +406,8 @@ static PyObject *set_lookup(PyObject *module, PyObject *arg)
 {
     (void)module;
     if (arg != Py_None && !PyCallable_Check(arg))
-        return PyErr_Format(PyExc_TypeError, "the lookup must be callable or None, not %.100s", Py_TYPE(arg)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "the lookup must be callable or None, not %.100s",
+                            Py_TYPE(arg)->tp_name);
     dataframe_scan_set_lookup(arg == Py_None ? NULL : arg);
     Py_RETURN_NONE;
 }
@@ -405,9 +415,11 @@ static PyObject *set_lookup(PyObject *module, PyObject *arg)
 /* ---- module -------------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
-    { "query", query, METH_O, "query(sql) -> [(name, array), ...]: runs SQL, the columns of the last statement's result" },
+    { "query", query, METH_O,
+      "query(sql) -> [(name, array), ...]: runs SQL, the columns of the last statement's result" },
     { "query_frame", query_frame, METH_O, "query_frame(sql) -> pandas.DataFrame: runs SQL" },
-    { "set_lookup", set_lookup, METH_O, "set_lookup(f): f(name) gives the DataFrame that SQL may call by that name, or None" },
+    { "set_lookup", set_lookup, METH_O,
+      "set_lookup(f): f(name) gives the DataFrame that SQL may call by that name, or None" },
     { NULL, NULL, 0, NULL },
 };
 
@@ -425,7 +437,8 @@ static int register_module(void)
 
     if (!module || dataframe_value_init() < 0 || dataframe_capture_init() < 0)
         return -1;
-    Py_XSETREF(frames.error, PyErr_NewExceptionWithDoc("_riddle_frames.SqlError", "What DuckDB says is wrong with a query.",
+    Py_XSETREF(frames.error, PyErr_NewExceptionWithDoc("_riddle_frames.SqlError",
+                                                       "What DuckDB says is wrong with a query.",
                                                        PyExc_RuntimeError, NULL));
     if (!frames.error || PyModule_AddObjectRef(module, "SqlError", frames.error) < 0)
         return -1;

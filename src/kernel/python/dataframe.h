@@ -9,25 +9,28 @@
  *   set_lookup(f)       f(name) gives the DataFrame of that name or None; a table that DuckDB does not know is asked for there
  *   SqlError            a RuntimeError with DuckDB's message
  *
- * An interrupted query (sql_interrupt()) is a KeyboardInterrupt, one that is out of memory a MemoryError, and what f raises
- * comes out of query(). One query runs at a time; a second thread waits, and f itself cannot run one.
+ * An interrupted query (sql_interrupt()) is a KeyboardInterrupt, one that is out of memory a
+ * MemoryError, and what f raises comes out of query(). One query runs at a time; a second thread
+ * waits, and f itself cannot run one.
  *
- * DuckDB → pandas: integers stay intN, with NULLs float64, or object where float64 would change a value; DECIMAL and HUGEINT
- * float64 (HUGEINT beyond 2^53: object of int); BOOLEAN bool, with NULLs object; DATE and TIMESTAMP datetime64[ns], or
- * object where ns cannot hold a value; TIMESTAMPTZ datetime64[ns, UTC]; VARCHAR and ENUM object of str; TIME, INTERVAL, UUID,
- * BLOB, BIT, BIGNUM, LIST, ARRAY, STRUCT, MAP and UNION object of what Python has for them.
+ * DuckDB → pandas: integers stay intN, with NULLs float64, or object where float64 would change a
+ * value; DECIMAL and HUGEINT float64 (HUGEINT beyond 2^53: object of int); BOOLEAN bool, with NULLs
+ * object; DATE and TIMESTAMP datetime64[ns], or object where ns cannot hold a value; TIMESTAMPTZ
+ * datetime64[ns, UTC]; VARCHAR and ENUM object of str; TIME, INTERVAL, UUID, BLOB, BIT, BIGNUM,
+ * LIST, ARRAY, STRUCT, MAP and UNION object of what Python has for them.
  *
- * pandas → DuckDB: numbers, bool, datetime64 and timedelta64 as they lie in memory; nullable and categorical columns by their
- * values; object columns by what they hold (str, bool, int, float, Decimal, date, datetime, timedelta, bytes), everything else
- * by str(). None, NA, NaT and NaN are NULL.
+ * pandas → DuckDB: numbers, bool, datetime64 and timedelta64 as they lie in memory; nullable and
+ * categorical columns by their values; object columns by what they hold (str, bool, int, float,
+ * Decimal, date, datetime, timedelta, bytes), everything else by str(). None, NA, NaT and NaN are
+ * NULL.
  */
 
 #include "base/err.h"
 #include "kernel/sql/sql.h"
 
 /*
- * In the zygote, after Py_Initialize() and with the GIL: puts the module into sys.modules and tells DuckDB of DataFrames.
- * Kernels inherit both. The engine must live as long as the module is used.
+ * In the zygote, after Py_Initialize() and with the GIL: puts the module into sys.modules and tells
+ * DuckDB of DataFrames. Kernels inherit both. The engine must live as long as the module is used.
  */
 int dataframe_init(struct sql_engine *engine, struct err *err);
 

@@ -1,6 +1,6 @@
 /*
- * Captures of DataFrames: which type each column has for DuckDB, what has to be held so that it can be read without the GIL,
- * and the reading. dataframe_scan.c says when each happens.
+ * Captures of DataFrames: which type each column has for DuckDB, what has to be held so that it can
+ * be read without the GIL, and the reading. dataframe_scan.c says when each happens.
  */
 
 #include "kernel/python/dataframe_scan.h"
@@ -14,7 +14,8 @@
 #include "base/macros.h"
 
 #define MAX_COLUMNS 100000
-#define MAX_TEXT_BYTES ((size_t)UINT32_MAX / 4) /* DuckDB counts in 32 bits, a character may need 4 bytes */
+#define MAX_TEXT_BYTES                                                                             \
+    ((size_t)UINT32_MAX / 4) /* DuckDB counts in 32 bits, a character may need 4 bytes */
 
 /* What a capture needs from the outside, fetched once for all of its columns. */
 struct context {
@@ -84,7 +85,9 @@ static int kind_of(const struct context *x, PyObject *o)
     return SEEN_OTHER;
 }
 
-/* Makes every NULL None, so that the scan need not know the others, and tells what else there is. */
+/*
+ * Makes every NULL None, so that the scan need not know the others, and tells what else there is.
+ */
 static int survey(const struct context *x, PyObject **cells, size_t n)
 {
     int seen = 0;
@@ -127,7 +130,8 @@ static int make_texts(PyObject **cells, size_t n)
         if (PyUnicode_READY(o) < 0)
             return -1;
         if ((size_t)PyUnicode_GET_LENGTH(o) > MAX_TEXT_BYTES) {
-            PyErr_SetString(PyExc_ValueError, "a text is longer than the 1 GB that a table can hold");
+            PyErr_SetString(PyExc_ValueError,
+                            "a text is longer than the 1 GB that a table can hold");
             return -1;
         }
     }
@@ -138,7 +142,8 @@ static int check_bytes(PyObject **cells, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (cells[i] != Py_None && (size_t)PyBytes_GET_SIZE(cells[i]) > MAX_TEXT_BYTES) {
-            PyErr_SetString(PyExc_ValueError, "a value is longer than the 1 GB that a table can hold");
+            PyErr_SetString(PyExc_ValueError,
+                            "a value is longer than the 1 GB that a table can hold");
             return -1;
         }
     }
@@ -156,11 +161,13 @@ static int64_t days_from_civil(int year, int month, int day)
 /* datetime, and date as its midnight. */
 static int64_t us_of(PyObject *o)
 {
-    int64_t days = days_from_civil(PyDateTime_GET_YEAR(o), PyDateTime_GET_MONTH(o), PyDateTime_GET_DAY(o));
+    int64_t days = days_from_civil(PyDateTime_GET_YEAR(o), PyDateTime_GET_MONTH(o),
+                                   PyDateTime_GET_DAY(o));
     int64_t second = 0, us = 0;
 
     if (PyDateTime_Check(o)) {
-        second = PyDateTime_DATE_GET_HOUR(o) * 3600 + PyDateTime_DATE_GET_MINUTE(o) * 60 + PyDateTime_DATE_GET_SECOND(o);
+        second = PyDateTime_DATE_GET_HOUR(o) * 3600 + PyDateTime_DATE_GET_MINUTE(o) * 60 +
+                 PyDateTime_DATE_GET_SECOND(o);
         us = PyDateTime_DATE_GET_MICROSECOND(o);
     }
     return days * FRAMES_US_PER_DAY + second * 1000000 + us;
@@ -194,13 +201,14 @@ static int convert(duckdb_type type, PyObject *o, void *to)
         *(double *)to = PyFloat_AsDouble(o);
         if (!PyErr_Occurred())
             return 0;
-        if (!PyErr_ExceptionMatches(PyExc_OverflowError) && !PyErr_ExceptionMatches(PyExc_ValueError))
+        if (!PyErr_ExceptionMatches(PyExc_OverflowError) &&
+            !PyErr_ExceptionMatches(PyExc_ValueError))
             return -1;
         PyErr_Clear(); /* an int beyond all doubles, a signalling NaN */
         return 1;
     case DUCKDB_TYPE_DATE:
-        *(int32_t *)to =
-            (int32_t)days_from_civil(PyDateTime_GET_YEAR(o), PyDateTime_GET_MONTH(o), PyDateTime_GET_DAY(o));
+        *(int32_t *)to = (int32_t)days_from_civil(PyDateTime_GET_YEAR(o), PyDateTime_GET_MONTH(o),
+                                                  PyDateTime_GET_DAY(o));
         return 0;
     case DUCKDB_TYPE_TIMESTAMP:
         *(int64_t *)to = us_of(o);
@@ -208,14 +216,16 @@ static int convert(duckdb_type type, PyObject *o, void *to)
     default: /* INTERVAL */
         *(duckdb_interval *)to = (duckdb_interval){
             .days = PyDateTime_DELTA_GET_DAYS(o),
-            .micros = PyDateTime_DELTA_GET_SECONDS(o) * INT64_C(1000000) + PyDateTime_DELTA_GET_MICROSECONDS(o),
+            .micros = PyDateTime_DELTA_GET_SECONDS(o) * INT64_C(1000000) +
+                      PyDateTime_DELTA_GET_MICROSECONDS(o),
         };
         return 0;
     }
 }
 
 /* Object cells as plain values. 1: one of them does not fit the type. */
-static int make_plain(struct dataframe_captured *c, duckdb_type type, size_t width, PyObject **cells, size_t n)
+static int make_plain(struct dataframe_captured *c, duckdb_type type, size_t width,
+                      PyObject **cells, size_t n)
 {
     auto_free char *values = calloc(n ? n : 1, width);
     auto_free uint8_t *mask = calloc(n ? n : 1, 1);
@@ -282,7 +292,10 @@ static int hold(const struct context *x, PyObject *array, size_t width, Py_buffe
 
 static int capture_objects(const struct context *x, struct dataframe_captured *c, PyObject *array)
 {
-    /* A copy is ours alone, and contiguous: cells can be replaced in it and no other thread can change it. */
+    /*
+     * A copy is ours alone, and contiguous: cells can be replaced in it and no other thread can
+     * change it.
+     */
     auto_ref PyObject *copy = PyObject_CallMethod(array, "copy", NULL);
     PyObject **cells;
     int seen, r;
@@ -306,8 +319,8 @@ static int capture_objects(const struct context *x, struct dataframe_captured *c
 
 /* ---- arrays -------------------------------------------------------------------------------------------------------- */
 
-static int capture_plain(const struct context *x, struct dataframe_captured *c, PyObject *array, duckdb_type type,
-                         enum dataframe_read read, size_t width)
+static int capture_plain(const struct context *x, struct dataframe_captured *c, PyObject *array,
+                         duckdb_type type, enum dataframe_read read, size_t width)
 {
     if (hold(x, array, width, &c->view) < 0)
         return -1;
@@ -337,7 +350,8 @@ static PyObject *cast(const struct context *x, PyObject *array, const char *dtyp
     return PyObject_CallMethod(x->numpy, "asarray", "Os", array, dtype);
 }
 
-static int capture_moments(const struct context *x, struct dataframe_captured *c, PyObject *array, char kind, bool utc)
+static int capture_moments(const struct context *x, struct dataframe_captured *c, PyObject *array,
+                           char kind, bool utc)
 {
     auto_ref PyObject *ns = cast(x, array, kind == 'M' ? "M8[ns]" : "m8[ns]"), *numbers = NULL;
 
@@ -365,17 +379,24 @@ static const struct {
     duckdb_type type;
     enum dataframe_read read;
 } plain_types[] = {
-    { 'b', 1, DUCKDB_TYPE_BOOLEAN, FRAMES_READ_PLAIN },   { 'i', 1, DUCKDB_TYPE_TINYINT, FRAMES_READ_PLAIN },
-    { 'i', 2, DUCKDB_TYPE_SMALLINT, FRAMES_READ_PLAIN },  { 'i', 4, DUCKDB_TYPE_INTEGER, FRAMES_READ_PLAIN },
-    { 'i', 8, DUCKDB_TYPE_BIGINT, FRAMES_READ_PLAIN },    { 'u', 1, DUCKDB_TYPE_UTINYINT, FRAMES_READ_PLAIN },
-    { 'u', 2, DUCKDB_TYPE_USMALLINT, FRAMES_READ_PLAIN }, { 'u', 4, DUCKDB_TYPE_UINTEGER, FRAMES_READ_PLAIN },
-    { 'u', 8, DUCKDB_TYPE_UBIGINT, FRAMES_READ_PLAIN },   { 'f', 4, DUCKDB_TYPE_FLOAT, FRAMES_READ_FLOAT },
+    { 'b', 1, DUCKDB_TYPE_BOOLEAN, FRAMES_READ_PLAIN },
+    { 'i', 1, DUCKDB_TYPE_TINYINT, FRAMES_READ_PLAIN },
+    { 'i', 2, DUCKDB_TYPE_SMALLINT, FRAMES_READ_PLAIN },
+    { 'i', 4, DUCKDB_TYPE_INTEGER, FRAMES_READ_PLAIN },
+    { 'i', 8, DUCKDB_TYPE_BIGINT, FRAMES_READ_PLAIN },
+    { 'u', 1, DUCKDB_TYPE_UTINYINT, FRAMES_READ_PLAIN },
+    { 'u', 2, DUCKDB_TYPE_USMALLINT, FRAMES_READ_PLAIN },
+    { 'u', 4, DUCKDB_TYPE_UINTEGER, FRAMES_READ_PLAIN },
+    { 'u', 8, DUCKDB_TYPE_UBIGINT, FRAMES_READ_PLAIN },
+    { 'f', 4, DUCKDB_TYPE_FLOAT, FRAMES_READ_FLOAT },
     { 'f', 8, DUCKDB_TYPE_DOUBLE, FRAMES_READ_DOUBLE },
 };
 
-static int capture_array(const struct context *x, struct dataframe_captured *c, PyObject *array, bool utc)
+static int capture_array(const struct context *x, struct dataframe_captured *c, PyObject *array,
+                         bool utc)
 {
-    auto_ref PyObject *dtype = PyObject_GetAttrString(array, "dtype"), *kind = NULL, *size = NULL, *native = NULL;
+    auto_ref PyObject *dtype = PyObject_GetAttrString(array, "dtype"), *kind = NULL, *size = NULL,
+                      *native = NULL;
     auto_ref PyObject *changed = NULL;
     size_t width;
     char k;
@@ -413,10 +434,13 @@ static int capture_array(const struct context *x, struct dataframe_captured *c, 
 }
 
 /* Int64, boolean and the like: an array of values and which of them are missing. */
-static int capture_masked(const struct context *x, struct dataframe_captured *c, PyObject *series, PyObject *dtype)
+static int capture_masked(const struct context *x, struct dataframe_captured *c, PyObject *series,
+                          PyObject *dtype)
 {
-    auto_ref PyObject *missing = PyObject_CallMethod(series, "isna", NULL), *mask = NULL, *values = NULL;
-    auto_ref PyObject *convert_to = PyObject_GetAttrString(series, "to_numpy"), *args = NULL, *named = NULL;
+    auto_ref PyObject *missing = PyObject_CallMethod(series, "isna", NULL), *mask = NULL,
+                      *values = NULL;
+    auto_ref PyObject *convert_to = PyObject_GetAttrString(series, "to_numpy"), *args = NULL,
+                      *named = NULL;
 
     if (missing)
         mask = PyObject_CallMethod(missing, "to_numpy", NULL);
@@ -438,7 +462,8 @@ static int capture_masked(const struct context *x, struct dataframe_captured *c,
 
 static int capture_series(const struct context *x, struct dataframe_captured *c, PyObject *series)
 {
-    auto_ref PyObject *dtype = PyObject_GetAttrString(series, "dtype"), *masked = NULL, *zone = NULL, *values = NULL;
+    auto_ref PyObject *dtype = PyObject_GetAttrString(series, "dtype"), *masked = NULL,
+                      *zone = NULL, *values = NULL;
     int is_numpy = dtype ? PyObject_IsInstance(dtype, x->dtype_type) : -1;
 
     if (is_numpy < 0)
@@ -457,14 +482,18 @@ static int capture_series(const struct context *x, struct dataframe_captured *c,
         values = PyObject_CallMethod(series, "to_numpy", "s", "M8[ns]");
         return values ? capture_array(x, c, values, true) : -1;
     }
-    values = is_numpy ? PyObject_CallMethod(series, "to_numpy", NULL) /* category, string, Sparse, Period, … */
-                      : PyObject_CallMethod(x->numpy, "asarray", "O", series);
+    /* category, string, Sparse, Period, … */
+    values = is_numpy ? PyObject_CallMethod(series, "to_numpy", NULL) :
+                        PyObject_CallMethod(x->numpy, "asarray", "O", series);
     return values ? capture_array(x, c, values, false) : -1;
 }
 
 /* ---- names --------------------------------------------------------------------------------------------------------- */
 
-/* Whether the name is still free, which it then no longer is. DuckDB does not tell upper from lower case. */
+/*
+ * Whether the name is still free, which it then no longer is. DuckDB does not tell upper from lower
+ * case.
+ */
 static int claim(const struct context *x, PyObject *name)
 {
     auto_ref PyObject *lower = PyObject_CallMethod(name, "lower", NULL);
@@ -475,7 +504,8 @@ static int claim(const struct context *x, PyObject *name)
     return PySet_Add(x->taken, lower) < 0 ? -1 : 1;
 }
 
-static int capture_name(const struct context *x, struct dataframe_captured *c, PyObject *label, size_t index)
+static int capture_name(const struct context *x, struct dataframe_captured *c, PyObject *label,
+                        size_t index)
 {
     auto_ref PyObject *wish = PyObject_Str(label), *name = NULL, *bytes = NULL;
     int claimed;
@@ -503,9 +533,11 @@ static int capture_name(const struct context *x, struct dataframe_captured *c, P
 
 /* ---- DataFrames ---------------------------------------------------------------------------------------------------- */
 
-static int capture_columns(const struct context *x, struct dataframe_capture *capture, PyObject *frame, PyObject *labels)
+static int capture_columns(const struct context *x, struct dataframe_capture *capture,
+                           PyObject *frame, PyObject *labels)
 {
-    auto_ref PyObject *iloc = PyObject_GetAttrString(frame, "iloc"), *all = PySlice_New(NULL, NULL, NULL);
+    auto_ref PyObject *iloc = PyObject_GetAttrString(frame, "iloc"),
+                      *all = PySlice_New(NULL, NULL, NULL);
 
     if (!iloc || !all)
         return -1;
@@ -514,7 +546,8 @@ static int capture_columns(const struct context *x, struct dataframe_capture *ca
 
         if (key)
             series = PyObject_GetItem(iloc, key);
-        if (!series || capture_name(x, &capture->columns[i], PyList_GET_ITEM(labels, (Py_ssize_t)i), i) < 0 ||
+        if (!series ||
+            capture_name(x, &capture->columns[i], PyList_GET_ITEM(labels, (Py_ssize_t)i), i) < 0 ||
             capture_series(x, &capture->columns[i], series) < 0)
             return -1;
     }
@@ -552,7 +585,8 @@ struct dataframe_capture *dataframe_capture_create(PyObject *frame, const char *
     Py_ssize_t n_rows;
 
     if (!columns) {
-        PyErr_Format(PyExc_TypeError, "'%.200s' is a %.100s, not a DataFrame", name, Py_TYPE(frame)->tp_name);
+        PyErr_Format(PyExc_TypeError, "'%.200s' is a %.100s, not a DataFrame", name,
+                     Py_TYPE(frame)->tp_name);
         return NULL;
     }
     labels = PySequence_List(columns);
@@ -560,11 +594,13 @@ struct dataframe_capture *dataframe_capture_create(PyObject *frame, const char *
     if (!labels || n_rows < 0 || read_context(&x) < 0)
         return NULL;
     if (PyList_GET_SIZE(labels) == 0 || PyList_GET_SIZE(labels) > MAX_COLUMNS) {
-        PyErr_Format(PyExc_ValueError, "the DataFrame '%.200s' has %zd columns; a table has from 1 to %d", name,
+        PyErr_Format(PyExc_ValueError,
+                     "the DataFrame '%.200s' has %zd columns; a table has from 1 to %d", name,
                      PyList_GET_SIZE(labels), MAX_COLUMNS);
         return NULL;
     }
-    capture = calloc(1, sizeof(*capture) + (size_t)PyList_GET_SIZE(labels) * sizeof(capture->columns[0]));
+    capture = calloc(1, sizeof(*capture) +
+                            (size_t)PyList_GET_SIZE(labels) * sizeof(capture->columns[0]));
     if (!capture) {
         PyErr_NoMemory();
         return NULL;
@@ -644,8 +680,9 @@ static size_t encode(Py_UCS4 ch, char *to)
 }
 
 /*
- * A str never changes and the capture holds a reference, so its characters may be read by any thread. ASCII is lent to DuckDB
- * as it lies there, which the capture outlives; the rest is encoded into the vector's own memory.
+ * A str never changes and the capture holds a reference, so its characters may be read by any
+ * thread. ASCII is lent to DuckDB as it lies there, which the capture outlives; the rest is encoded
+ * into the vector's own memory.
  */
 static bool read_text(PyObject *text, duckdb_vector vector, duckdb_string_t *to, size_t row)
 {
@@ -671,8 +708,8 @@ static bool read_text(PyObject *text, duckdb_vector vector, duckdb_string_t *to,
     return true;
 }
 
-static bool read_cells(const struct dataframe_captured *c, const char *from, size_t n, struct nulls *nulls,
-                       duckdb_string_t *to)
+static bool read_cells(const struct dataframe_captured *c, const char *from, size_t n,
+                       struct nulls *nulls, duckdb_string_t *to)
 {
     PyObject *const *cells = (PyObject *const *)from;
 
@@ -687,7 +724,8 @@ static bool read_cells(const struct dataframe_captured *c, const char *from, siz
     return true;
 }
 
-static void read_moments(const struct dataframe_captured *c, const char *from, size_t n, struct nulls *nulls, void *to)
+static void read_moments(const struct dataframe_captured *c, const char *from, size_t n,
+                         struct nulls *nulls, void *to)
 {
     for (size_t i = 0; i < n; i++) {
         int64_t v, us;
@@ -697,14 +735,16 @@ static void read_moments(const struct dataframe_captured *c, const char *from, s
         if (v == INT64_MIN)
             set_null(nulls, i);
         else if (c->read == FRAMES_READ_DELTA)
-            ((duckdb_interval *)to)[i] = (duckdb_interval){ .days = (int32_t)(us / FRAMES_US_PER_DAY),
-                                                            .micros = us % FRAMES_US_PER_DAY };
+            ((duckdb_interval *)to)[i] = (duckdb_interval){
+                .days = (int32_t)(us / FRAMES_US_PER_DAY), .micros = us % FRAMES_US_PER_DAY
+            };
         else
             ((int64_t *)to)[i] = c->read == FRAMES_READ_NS ? v : us;
     }
 }
 
-bool dataframe_capture_read(const struct dataframe_captured *c, size_t first, size_t n, duckdb_vector vector)
+bool dataframe_capture_read(const struct dataframe_captured *c, size_t first, size_t n,
+                            duckdb_vector vector)
 {
     const char *from = c->data + (ptrdiff_t)first * c->stride;
     struct nulls nulls = { .vector = vector };

@@ -1,9 +1,10 @@
 /*
  * The columns of a result as arrays for pandas, built chunk by chunk while DuckDB streams.
  *
- * Values of fixed width are gathered in a bytearray, which grows in place and which numpy then looks at without a copy;
- * everything else is gathered as references. What dtype a column has is known only at its end: a NULL among integers, a date
- * that nanoseconds cannot hold. So the raw values are kept as DuckDB counts them and converted once.
+ * Values of fixed width are gathered in a bytearray, which grows in place and which numpy then
+ * looks at without a copy; everything else is gathered as references. What dtype a column has is
+ * known only at its end: a NULL among integers, a date that nanoseconds cannot hold. So the raw
+ * values are kept as DuckDB counts them and converted once.
  */
 
 #include "kernel/python/dataframe_impl.h"
@@ -14,7 +15,10 @@
 #include <string.h>
 #include "base/macros.h"
 
-/* Short texts that repeat share one str: as fast as making it, and a column of categories needs a tenth of the memory. */
+/*
+ * Short texts that repeat share one str: as fast as making it, and a column of categories needs a
+ * tenth of the memory.
+ */
 #define MANY_ROWS 2048 /* a whole chunk of DuckDB's */
 #define ROOM_ROWS 32768
 #define TEXT_CACHE_BITS 12
@@ -26,8 +30,9 @@ enum store {
     STORE_FLOAT, /* raw, NULL is NaN */
     STORE_DOUBLE,
     STORE_DECIMAL, /* as doubles, NULL is NaN */
-    STORE_MOMENT,  /* as int64 in DuckDB's unit, NULL is INT64_MIN (numpy's NaT; no value of DuckDB's) */
-    STORE_TEXT,    /* references */
+    /* as int64 in DuckDB's unit, NULL is INT64_MIN (numpy's NaT; no value of DuckDB's) */
+    STORE_MOMENT,
+    STORE_TEXT, /* references */
     STORE_ENUM,
     STORE_OBJECT,
     _STORE_MAX
@@ -58,17 +63,28 @@ static const struct {
     const char *dtype;
     size_t width;
 } stores[] = {
-    { DUCKDB_TYPE_TINYINT, STORE_INTEGER, "i1", 1 },      { DUCKDB_TYPE_SMALLINT, STORE_INTEGER, "i2", 2 },
-    { DUCKDB_TYPE_INTEGER, STORE_INTEGER, "i4", 4 },      { DUCKDB_TYPE_BIGINT, STORE_INTEGER, "i8", 8 },
-    { DUCKDB_TYPE_UTINYINT, STORE_INTEGER, "u1", 1 },     { DUCKDB_TYPE_USMALLINT, STORE_INTEGER, "u2", 2 },
-    { DUCKDB_TYPE_UINTEGER, STORE_INTEGER, "u4", 4 },     { DUCKDB_TYPE_UBIGINT, STORE_INTEGER, "u8", 8 },
-    { DUCKDB_TYPE_BOOLEAN, STORE_BOOLEAN, "?", 1 },       { DUCKDB_TYPE_HUGEINT, STORE_HUGE, NULL, 16 },
-    { DUCKDB_TYPE_UHUGEINT, STORE_HUGE, NULL, 16 },       { DUCKDB_TYPE_FLOAT, STORE_FLOAT, "f4", 4 },
-    { DUCKDB_TYPE_DOUBLE, STORE_DOUBLE, "f8", 8 },        { DUCKDB_TYPE_DECIMAL, STORE_DECIMAL, "f8", 8 },
-    { DUCKDB_TYPE_DATE, STORE_MOMENT, "M8[ns]", 8 },      { DUCKDB_TYPE_TIMESTAMP, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_S, STORE_MOMENT, "M8[ns]", 8 }, { DUCKDB_TYPE_TIMESTAMP_MS, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_TIMESTAMP_NS, STORE_MOMENT, "M8[ns]", 8 }, { DUCKDB_TYPE_TIMESTAMP_TZ, STORE_MOMENT, "M8[ns]", 8 },
-    { DUCKDB_TYPE_VARCHAR, STORE_TEXT, NULL, 0 },         { DUCKDB_TYPE_ENUM, STORE_ENUM, NULL, 0 },
+    { DUCKDB_TYPE_TINYINT, STORE_INTEGER, "i1", 1 },
+    { DUCKDB_TYPE_SMALLINT, STORE_INTEGER, "i2", 2 },
+    { DUCKDB_TYPE_INTEGER, STORE_INTEGER, "i4", 4 },
+    { DUCKDB_TYPE_BIGINT, STORE_INTEGER, "i8", 8 },
+    { DUCKDB_TYPE_UTINYINT, STORE_INTEGER, "u1", 1 },
+    { DUCKDB_TYPE_USMALLINT, STORE_INTEGER, "u2", 2 },
+    { DUCKDB_TYPE_UINTEGER, STORE_INTEGER, "u4", 4 },
+    { DUCKDB_TYPE_UBIGINT, STORE_INTEGER, "u8", 8 },
+    { DUCKDB_TYPE_BOOLEAN, STORE_BOOLEAN, "?", 1 },
+    { DUCKDB_TYPE_HUGEINT, STORE_HUGE, NULL, 16 },
+    { DUCKDB_TYPE_UHUGEINT, STORE_HUGE, NULL, 16 },
+    { DUCKDB_TYPE_FLOAT, STORE_FLOAT, "f4", 4 },
+    { DUCKDB_TYPE_DOUBLE, STORE_DOUBLE, "f8", 8 },
+    { DUCKDB_TYPE_DECIMAL, STORE_DECIMAL, "f8", 8 },
+    { DUCKDB_TYPE_DATE, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_TIMESTAMP, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_TIMESTAMP_S, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_TIMESTAMP_MS, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_TIMESTAMP_NS, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_TIMESTAMP_TZ, STORE_MOMENT, "M8[ns]", 8 },
+    { DUCKDB_TYPE_VARCHAR, STORE_TEXT, NULL, 0 },
+    { DUCKDB_TYPE_ENUM, STORE_ENUM, NULL, 0 },
 };
 
 /* ---- a column's life ----------------------------------------------------------------------------------------------- */
@@ -183,7 +199,9 @@ static int append_raw(struct dataframe_column *c, duckdb_vector vector, idx_t n)
         return -1;
     if (c->store == STORE_DECIMAL) {
         for (idx_t i = 0; i < n; i++)
-            ((double *)to)[i] = dataframe_is_null(validity, i) ? NAN : dataframe_decimal(c->type, data, i);
+            ((double *)to)[i] = dataframe_is_null(validity, i) ?
+                                    NAN :
+                                    dataframe_decimal(c->type, data, i);
         return 0;
     }
     if (c->type->id == DUCKDB_TYPE_DATE) {
@@ -216,7 +234,9 @@ static PyObject *shared_text(struct dataframe_column *c, const duckdb_string_t *
         return dataframe_text(s);
     /* DuckDB fills a short text with zeros, so 16 bytes are the whole of it. */
     memcpy(halves, s, sizeof(halves));
-    entry = &c->cache[((halves[0] ^ halves[1] * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd)) >> (64 - TEXT_CACHE_BITS)];
+    entry = &c->cache[((halves[0] ^ halves[1] * UINT64_C(0x9e3779b97f4a7c15)) *
+                       UINT64_C(0xff51afd7ed558ccd)) >>
+                      (64 - TEXT_CACHE_BITS)];
     if (!entry->text || memcmp(&entry->key, s, sizeof(*s)) != 0) {
         PyObject *text = dataframe_text(s);
 
@@ -236,9 +256,9 @@ static int append_objects(struct dataframe_column *c, duckdb_vector vector, idx_
 
     if (c->capacity - c->n < n) {
         size_t wanted = c->n + with_room(c->n, n);
-        PyObject **grown = wanted <= PY_SSIZE_T_MAX / sizeof(*grown)
-                               ? PyMem_RawRealloc(c->objects, wanted * sizeof(*grown))
-                               : NULL;
+        PyObject **grown = wanted <= PY_SSIZE_T_MAX / sizeof(*grown) ?
+                               PyMem_RawRealloc(c->objects, wanted * sizeof(*grown)) :
+                               NULL;
 
         if (!grown) {
             PyErr_NoMemory();
@@ -248,9 +268,9 @@ static int append_objects(struct dataframe_column *c, duckdb_vector vector, idx_
         c->capacity = wanted;
     }
     for (idx_t i = 0; i < n; i++) {
-        PyObject *made = c->store != STORE_TEXT       ? dataframe_value(c->type, vector, i)
-                         : dataframe_is_null(validity, i) ? Py_NewRef(Py_None)
-                                                       : shared_text(c, &texts[i]);
+        PyObject *made = c->store != STORE_TEXT         ? dataframe_value(c->type, vector, i) :
+                         dataframe_is_null(validity, i) ? Py_NewRef(Py_None) :
+                                                          shared_text(c, &texts[i]);
 
         if (!made)
             return -1;
@@ -278,7 +298,9 @@ static PyObject *array_over(PyObject *bytes, const char *dtype)
     return numpy ? PyObject_CallMethod(numpy, "frombuffer", "Os", bytes, dtype) : NULL;
 }
 
-/* An array of dtype object that takes over n references; they are the caller's still if it fails. */
+/*
+ * An array of dtype object that takes over n references; they are the caller's still if it fails.
+ */
 static PyObject *array_of_objects(PyObject **objects, size_t n)
 {
     auto_ref PyObject *numpy = PyImport_ImportModule("numpy"), *array = NULL;
@@ -291,7 +313,8 @@ static PyObject *array_of_objects(PyObject **objects, size_t n)
         return NULL;
     if ((size_t)view.len != n * sizeof(PyObject *)) {
         PyBuffer_Release(&view);
-        PyErr_SetString(PyExc_RuntimeError, "numpy made an array of another size than it was asked for");
+        PyErr_SetString(PyExc_RuntimeError,
+                        "numpy made an array of another size than it was asked for");
         return NULL;
     }
     for (size_t i = 0; i < n; i++) {
@@ -394,13 +417,14 @@ static PyObject *finish_moment(struct dataframe_column *c)
 {
     int64_t *v = (int64_t *)PyByteArray_AS_STRING(c->raw);
     duckdb_type id = c->type->id;
-    int64_t ns = id == DUCKDB_TYPE_DATE           ? FRAMES_SECONDS_PER_DAY * 1000000000
-                 : id == DUCKDB_TYPE_TIMESTAMP_S  ? 1000000000
-                 : id == DUCKDB_TYPE_TIMESTAMP_MS ? 1000000
-                 : id == DUCKDB_TYPE_TIMESTAMP_NS ? 1
-                                                  : 1000;
+    int64_t ns = id == DUCKDB_TYPE_DATE         ? FRAMES_SECONDS_PER_DAY * 1000000000 :
+                 id == DUCKDB_TYPE_TIMESTAMP_S  ? 1000000000 :
+                 id == DUCKDB_TYPE_TIMESTAMP_MS ? 1000000 :
+                 id == DUCKDB_TYPE_TIMESTAMP_NS ? 1 :
+                                                  1000;
     int64_t most = ns == 1 ? INT64_MAX - 1 : INT64_MAX / ns; /* the largest of all is infinity */
-    auto_ref PyObject *array = NULL, *pandas = NULL, *type = NULL, *args = NULL, *named = NULL, *index = NULL;
+    auto_ref PyObject *array = NULL, *pandas = NULL, *type = NULL, *args = NULL, *named = NULL,
+                      *index = NULL;
 
     for (size_t i = 0; i < c->n; i++) {
         if ((v[i] > most || v[i] < -most) && v[i] != INT64_MIN)

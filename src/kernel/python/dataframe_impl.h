@@ -2,8 +2,8 @@
 #define RIDDLE_KERNEL_PYTHON_DATAFRAME_IMPL_H
 
 /*
- * What the files of the bridge share. Functions that give a PyObject* or -1 follow Python's rule: on failure an exception is
- * set. All need the GIL unless they say otherwise.
+ * What the files of the bridge share. Functions that give a PyObject* or -1 follow Python's rule:
+ * on failure an exception is set. All need the GIL unless they say otherwise.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -79,7 +79,10 @@ int dataframe_scan_register(duckdb_database db, duckdb_connection con, struct er
 void dataframe_scan_set_lookup(PyObject *lookup);
 /* Drops what finished scans have held. */
 void dataframe_scan_drain(void);
-/* Raises again what the lookup (or str() of a cell) raised since the last call; false if it raised nothing. */
+/*
+ * Raises again what the lookup (or str() of a cell) raised since the last call; false if it raised
+ * nothing.
+ */
 bool dataframe_scan_raise(void);
 
 #endif

@@ -1,14 +1,16 @@
 /*
- * DataFrames as tables: a replacement scan turns a name that DuckDB does not know into riddle_frame('name').
+ * DataFrames as tables: a replacement scan turns a name that DuckDB does not know into
+ * riddle_frame('name').
  *
- * Bind takes the GIL, asks for the DataFrame and captures its columns: what lies in memory as DuckDB wants it is held by the
- * buffer protocol; object columns become a copy of the array of references, in which every cell is None or of the one type
- * that the column has. From then on the DataFrame may change or vanish. The scan only reads memory that the capture holds,
- * so it needs no GIL and any number of DuckDB's threads may run it.
+ * Bind takes the GIL, asks for the DataFrame and captures its columns: what lies in memory as
+ * DuckDB wants it is held by the buffer protocol; object columns become a copy of the array of
+ * references, in which every cell is None or of the one type that the column has. From then on the
+ * DataFrame may change or vanish. The scan only reads memory that the capture holds, so it needs no
+ * GIL and any number of DuckDB's threads may run it.
  *
- * The end of a capture needs the GIL again, but DuckDB may end one on a thread of its own while its caller waits with the
- * GIL in hand. So what is finished goes onto a list, and is dropped where the GIL is held anyway: by query() before it returns,
- * by the next bind, or between two bytecodes.
+ * The end of a capture needs the GIL again, but DuckDB may end one on a thread of its own while its
+ * caller waits with the GIL in hand. So what is finished goes onto a list, and is dropped where the
+ * GIL is held anyway: by query() before it returns, by the next bind, or between two bytecodes.
  */
 
 #include "kernel/python/dataframe_impl.h"
@@ -22,7 +24,9 @@
 #define FUNCTION_NAME "riddle_frame"
 #define ROWS_PER_THREAD 122880 /* DuckDB's own row group: less is not worth a second thread */
 
-/* DuckDB's callbacks and Python's module functions meet here; all of it is used with the GIL only. */
+/*
+ * DuckDB's callbacks and Python's module functions meet here; all of it is used with the GIL only.
+ */
 static struct {
     PyObject *lookup;
     PyObject *type, *value, *traceback; /* what a callback raised */
@@ -227,7 +231,8 @@ static void scan(duckdb_function_info info, duckdb_data_chunk output)
         /* count(*) reads the row number, which is no column of ours and which nobody looks at. */
         if (index >= capture->n_columns)
             continue;
-        if (!dataframe_capture_read(&capture->columns[index], first, n, duckdb_data_chunk_get_vector(output, i))) {
+        if (!dataframe_capture_read(&capture->columns[index], first, n,
+                                    duckdb_data_chunk_get_vector(output, i))) {
             duckdb_function_set_error(info, "out of memory");
             return;
         }

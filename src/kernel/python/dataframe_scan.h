@@ -1,7 +1,10 @@
 #ifndef RIDDLE_KERNEL_PYTHON_DATAFRAME_SCAN_H
 #define RIDDLE_KERNEL_PYTHON_DATAFRAME_SCAN_H
 
-/* A DataFrame as it was when a query was bound, readable without the GIL. Shared by dataframe_scan.c and dataframe_capture.c. */
+/*
+ * A DataFrame as it was when a query was bound, readable without the GIL. Shared by
+ * dataframe_scan.c and dataframe_capture.c.
+ */
 
 #include "kernel/python/dataframe_impl.h"
 
@@ -40,7 +43,8 @@ struct dataframe_capture *dataframe_capture_create(PyObject *frame, const char *
 void dataframe_capture_destroy(struct dataframe_capture *capture);
 
 /* Without: rows [first, first + n) into a vector. false when out of memory. */
-bool dataframe_capture_read(const struct dataframe_captured *c, size_t first, size_t n, duckdb_vector vector);
+bool dataframe_capture_read(const struct dataframe_captured *c, size_t first, size_t n,
+                            duckdb_vector vector);
 
 int dataframe_capture_init(void);
 

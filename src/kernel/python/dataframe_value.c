@@ -1,7 +1,9 @@
 /*
- * DuckDB's values as Python objects, one at a time: nested types, and the types for which numpy has no array.
+ * DuckDB's values as Python objects, one at a time: nested types, and the types for which numpy has
+ * no array.
  *
- * Where Python has no such value, the object is text: a year outside 1…9999, "infinity", the time 24:00:00.
+ * Where Python has no such value, the object is text: a year outside 1…9999, "infinity", the time
+ * 24:00:00.
  */
 
 #include "kernel/python/dataframe_impl.h"
@@ -33,14 +35,18 @@ void dataframe_type_destroy(struct dataframe_type *t)
 
 static bool is_known(duckdb_type id)
 {
-    /* What the C API has no name for (TIME_NS, VARIANT) is INVALID there; what comes behind SQLNULL is never in a result. */
+    /*
+     * What the C API has no name for (TIME_NS, VARIANT) is INVALID there; what comes behind SQLNULL
+     * is never in a result.
+     */
     return id > DUCKDB_TYPE_INVALID && id <= DUCKDB_TYPE_SQLNULL && id != DUCKDB_TYPE_ANY;
 }
 
 /* Takes over a string of DuckDB's. */
 static PyObject *take_name(char *s)
 {
-    PyObject *name = s ? PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace") : PyErr_NoMemory();
+    PyObject *name = s ? PyUnicode_DecodeUTF8(s, (Py_ssize_t)strlen(s), "replace") :
+                         PyErr_NoMemory();
 
     duckdb_free(s);
     return name;
@@ -60,7 +66,8 @@ static int read_names(struct dataframe_type *t, duckdb_logical_type type, idx_t 
     return t->names ? 0 : -1;
 }
 
-static int read_children(struct dataframe_type *t, duckdb_logical_type type, idx_t n, const char *column,
+static int read_children(struct dataframe_type *t, duckdb_logical_type type, idx_t n,
+                         const char *column,
                          duckdb_logical_type (*child_of)(duckdb_logical_type, idx_t))
 {
     t->children = calloc(n ? n : 1, sizeof(struct dataframe_type *));
@@ -126,11 +133,13 @@ static int read_type(struct dataframe_type *t, duckdb_logical_type type, const c
     case DUCKDB_TYPE_STRUCT:
         return read_struct(t, type, column);
     case DUCKDB_TYPE_UNION:
-        return read_children(t, type, duckdb_union_type_member_count(type), column, duckdb_union_type_member_type);
+        return read_children(t, type, duckdb_union_type_member_count(type), column,
+                             duckdb_union_type_member_type);
     default:
         if (is_known(t->id))
             return 0;
-        PyErr_Format(dataframe_sql_error(), "column '%.200s' has a type that Python cannot hold; use CAST(... AS VARCHAR)",
+        PyErr_Format(dataframe_sql_error(),
+                     "column '%.200s' has a type that Python cannot hold; use CAST(... AS VARCHAR)",
                      column);
         return -1;
     }
@@ -165,12 +174,16 @@ __int128 dataframe_hugeint(duckdb_hugeint v)
 
 double dataframe_decimal(const struct dataframe_type *t, const void *data, idx_t row)
 {
-    static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
-    __int128 v = t->internal == DUCKDB_TYPE_SMALLINT  ? ((const int16_t *)data)[row]
-                 : t->internal == DUCKDB_TYPE_INTEGER ? ((const int32_t *)data)[row]
-                 : t->internal == DUCKDB_TYPE_BIGINT  ? ((const int64_t *)data)[row]
-                                                      : dataframe_hugeint(((const duckdb_hugeint *)data)[row]);
+    static const double powers[] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                     1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                     1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
+    __int128 v = t->internal == DUCKDB_TYPE_SMALLINT ?
+                     ((const int16_t *)data)[row] :
+                 t->internal == DUCKDB_TYPE_INTEGER ?
+                     ((const int32_t *)data)[row] :
+                 t->internal == DUCKDB_TYPE_BIGINT ?
+                     ((const int64_t *)data)[row] :
+                     dataframe_hugeint(((const duckdb_hugeint *)data)[row]);
 
     /* Both sides exact: the quotient is the double nearest to the decimal. */
     if (v >= -FRAMES_EXACT_DOUBLE && v <= FRAMES_EXACT_DOUBLE && t->scale < ARRAY_SIZE(powers))
@@ -180,15 +193,15 @@ double dataframe_decimal(const struct dataframe_type *t, const void *data, idx_t
 
 uint64_t dataframe_enum_index(const struct dataframe_type *t, const void *data, idx_t row)
 {
-    return t->internal == DUCKDB_TYPE_UTINYINT    ? ((const uint8_t *)data)[row]
-           : t->internal == DUCKDB_TYPE_USMALLINT ? ((const uint16_t *)data)[row]
-                                                  : ((const uint32_t *)data)[row];
+    return t->internal == DUCKDB_TYPE_UTINYINT  ? ((const uint8_t *)data)[row] :
+           t->internal == DUCKDB_TYPE_USMALLINT ? ((const uint16_t *)data)[row] :
+                                                  ((const uint32_t *)data)[row];
 }
 
 static const char *bytes_of(const duckdb_string_t *s)
 {
-    return s->value.inlined.length <= sizeof(s->value.inlined.inlined) ? s->value.inlined.inlined
-                                                                       : s->value.pointer.ptr;
+    return s->value.inlined.length <= sizeof(s->value.inlined.inlined) ? s->value.inlined.inlined :
+                                                                         s->value.pointer.ptr;
 }
 
 PyObject *dataframe_text(const duckdb_string_t *s)
@@ -213,7 +226,10 @@ static PyObject *bits_text(const uint8_t *bytes, size_t len)
     return text;
 }
 
-/* A BIGNUM has a header of three bytes whose first bit is its sign; a negative one has all its bits inverted. */
+/*
+ * A BIGNUM has a header of three bytes whose first bit is its sign; a negative one has all its bits
+ * inverted.
+ */
 static PyObject *bignum_object(const uint8_t *bytes, size_t len)
 {
     bool negative = len > 0 && !(bytes[0] & 0x80);
@@ -238,13 +254,15 @@ static PyObject *bignum_object(const uint8_t *bytes, size_t len)
 static PyObject *uuid_object(duckdb_hugeint v)
 {
     auto_ref PyObject *module = PyImport_ImportModule("uuid"), *type = NULL, *bytes = NULL;
-    uint64_t parts[2] = { __builtin_bswap64((uint64_t)v.upper ^ (UINT64_C(1) << 63)), __builtin_bswap64(v.lower) };
+    uint64_t parts[2] = { __builtin_bswap64((uint64_t)v.upper ^ (UINT64_C(1) << 63)),
+                          __builtin_bswap64(v.lower) };
 
     if (module)
         type = PyObject_GetAttrString(module, "UUID");
     if (type)
         bytes = PyBytes_FromStringAndSize((const char *)parts, sizeof(parts));
-    return bytes ? PyObject_CallFunctionObjArgs(type, Py_None, bytes, NULL) : NULL; /* UUID(hex=None, bytes=…) */
+    /* UUID(hex=None, bytes=…) */
+    return bytes ? PyObject_CallFunctionObjArgs(type, Py_None, bytes, NULL) : NULL;
 }
 
 /* ---- dates and times ----------------------------------------------------------------------------------------------- */
@@ -267,7 +285,8 @@ static struct civil civil_from_days(int64_t days)
     int64_t doy = doe - (365 * yoe + yoe / 4 - yoe / 100), mp = (5 * doy + 2) / 153;
     int month = (int)(mp < 10 ? mp + 3 : mp - 9);
 
-    return (struct civil){ yoe + era * 400 + (month <= 2), month, (int)(doy - (153 * mp + 2) / 5 + 1) };
+    return (struct civil){ yoe + era * 400 + (month <= 2), month,
+                           (int)(doy - (153 * mp + 2) / 5 + 1) };
 }
 
 static PyObject *moment_text(const struct civil *c, int64_t second, int64_t us, bool is_date)
@@ -277,8 +296,8 @@ static PyObject *moment_text(const struct civil *c, int64_t second, int64_t us, 
                      c->year < 0 ? -c->year : c->year, c->month, c->day);
 
     if (!is_date) {
-        n += snprintf(text + n, sizeof(text) - (size_t)n, " %02" PRId64 ":%02" PRId64 ":%02" PRId64, second / 3600,
-                      second / 60 % 60, second % 60);
+        n += snprintf(text + n, sizeof(text) - (size_t)n, " %02" PRId64 ":%02" PRId64 ":%02" PRId64,
+                      second / 3600, second / 60 % 60, second % 60);
     }
     if (us)
         snprintf(text + n, sizeof(text) - (size_t)n, ".%06" PRId64, us);
@@ -287,10 +306,10 @@ static PyObject *moment_text(const struct civil *c, int64_t second, int64_t us, 
 
 PyObject *dataframe_moment(duckdb_type id, int64_t v)
 {
-    int64_t per_second = id == DUCKDB_TYPE_TIMESTAMP_S    ? 1
-                         : id == DUCKDB_TYPE_TIMESTAMP_MS ? 1000
-                         : id == DUCKDB_TYPE_TIMESTAMP_NS ? 1000000000
-                                                          : US_PER_SECOND;
+    int64_t per_second = id == DUCKDB_TYPE_TIMESTAMP_S  ? 1 :
+                         id == DUCKDB_TYPE_TIMESTAMP_MS ? 1000 :
+                         id == DUCKDB_TYPE_TIMESTAMP_NS ? 1000000000 :
+                                                          US_PER_SECOND;
     int64_t infinity = id == DUCKDB_TYPE_DATE ? INT32_MAX : INT64_MAX, days, second = 0, us = 0;
     struct civil c;
 
@@ -303,8 +322,8 @@ PyObject *dataframe_moment(duckdb_type id, int64_t v)
 
         days = floor_div(seconds, FRAMES_SECONDS_PER_DAY);
         second = seconds - days * FRAMES_SECONDS_PER_DAY;
-        us = per_second > US_PER_SECOND ? fraction / (per_second / US_PER_SECOND)
-                                        : fraction * (US_PER_SECOND / per_second);
+        us = per_second > US_PER_SECOND ? fraction / (per_second / US_PER_SECOND) :
+                                          fraction * (US_PER_SECOND / per_second);
     }
     c = civil_from_days(days);
     if (c.year < 1 || c.year > 9999)
@@ -312,8 +331,10 @@ PyObject *dataframe_moment(duckdb_type id, int64_t v)
     if (id == DUCKDB_TYPE_DATE)
         return PyDate_FromDate((int)c.year, c.month, c.day);
     return PyDateTimeAPI->DateTime_FromDateAndTime(
-        (int)c.year, c.month, c.day, (int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60), (int)us,
-        id == DUCKDB_TYPE_TIMESTAMP_TZ ? PyDateTime_TimeZone_UTC : Py_None, PyDateTimeAPI->DateTimeType);
+        (int)c.year, c.month, c.day, (int)(second / 3600), (int)(second / 60 % 60),
+        (int)(second % 60), (int)us,
+        id == DUCKDB_TYPE_TIMESTAMP_TZ ? PyDateTime_TimeZone_UTC : Py_None,
+        PyDateTimeAPI->DateTimeType);
 }
 
 static PyObject *time_object(int64_t us, PyObject *zone)
@@ -322,14 +343,16 @@ static PyObject *time_object(int64_t us, PyObject *zone)
 
     if (us >= FRAMES_US_PER_DAY)
         return PyUnicode_FromString("24:00:00");
-    return PyDateTimeAPI->Time_FromTime((int)(second / 3600), (int)(second / 60 % 60), (int)(second % 60),
-                                        (int)(us % US_PER_SECOND), zone, PyDateTimeAPI->TimeType);
+    return PyDateTimeAPI->Time_FromTime((int)(second / 3600), (int)(second / 60 % 60),
+                                        (int)(second % 60), (int)(us % US_PER_SECOND), zone,
+                                        PyDateTimeAPI->TimeType);
 }
 
 static PyObject *time_tz_object(duckdb_time_tz v)
 {
     duckdb_time_tz_struct parts = duckdb_from_time_tz(v);
-    int64_t us = ((int64_t)parts.time.hour * 3600 + parts.time.min * 60 + parts.time.sec) * US_PER_SECOND +
+    int64_t us = ((int64_t)parts.time.hour * 3600 + parts.time.min * 60 + parts.time.sec) *
+                     US_PER_SECOND +
                  parts.time.micros;
     auto_ref PyObject *offset = PyDelta_FromDSU(0, parts.offset, 0), *zone = NULL;
 
@@ -340,19 +363,21 @@ static PyObject *time_tz_object(duckdb_time_tz v)
 
 static PyObject *interval_object(duckdb_interval v)
 {
-    int64_t days = (int64_t)v.months * DAYS_PER_MONTH + v.days + floor_div(v.micros, FRAMES_US_PER_DAY);
+    int64_t days = (int64_t)v.months * DAYS_PER_MONTH + v.days +
+                   floor_div(v.micros, FRAMES_US_PER_DAY);
     int64_t us = v.micros - floor_div(v.micros, FRAMES_US_PER_DAY) * FRAMES_US_PER_DAY;
 
     if (days > 999999999 || days < -999999999) { /* more than a timedelta holds */
-        return PyUnicode_FromFormat("%d months %d days %lld microseconds", (int)v.months, (int)v.days,
-                                    (long long)v.micros);
+        return PyUnicode_FromFormat("%d months %d days %lld microseconds", (int)v.months,
+                                    (int)v.days, (long long)v.micros);
     }
     return PyDelta_FromDSU((int)days, (int)(us / US_PER_SECOND), (int)(us % US_PER_SECOND));
 }
 
 /* ---- nested -------------------------------------------------------------------------------------------------------- */
 
-static PyObject *list_object(const struct dataframe_type *t, duckdb_vector child, idx_t first, idx_t n)
+static PyObject *list_object(const struct dataframe_type *t, duckdb_vector child, idx_t first,
+                             idx_t n)
 {
     PyObject *list = PyList_New((Py_ssize_t)n);
 
@@ -372,7 +397,8 @@ static PyObject *struct_object(const struct dataframe_type *t, duckdb_vector vec
     PyObject *made = t->names ? PyDict_New() : PyTuple_New((Py_ssize_t)t->n_children);
 
     for (size_t i = 0; made && i < t->n_children; i++) {
-        PyObject *item = dataframe_value(t->children[i], duckdb_struct_vector_get_child(vector, i), row);
+        PyObject *item = dataframe_value(t->children[i], duckdb_struct_vector_get_child(vector, i),
+                                         row);
 
         if (!item) {
             Py_CLEAR(made);
@@ -388,7 +414,8 @@ static PyObject *struct_object(const struct dataframe_type *t, duckdb_vector vec
 }
 
 /* A dict, or a list of pairs when the keys cannot be keys in Python (lists, structs, maps). */
-static PyObject *map_object(const struct dataframe_type *t, duckdb_vector vector, duckdb_list_entry entry)
+static PyObject *map_object(const struct dataframe_type *t, duckdb_vector vector,
+                            duckdb_list_entry entry)
 {
     duckdb_vector pairs = duckdb_list_vector_get_child(vector);
     duckdb_vector keys = duckdb_struct_vector_get_child(pairs, 0);
@@ -399,7 +426,8 @@ static PyObject *map_object(const struct dataframe_type *t, duckdb_vector vector
     auto_ref PyObject *made = hashable ? PyDict_New() : PyList_New(0);
 
     for (idx_t i = entry.offset; made && i < entry.offset + entry.length; i++) {
-        auto_ref PyObject *key = dataframe_value(t->children[0], keys, i), *value = NULL, *pair = NULL;
+        auto_ref PyObject *key = dataframe_value(t->children[0], keys, i), *value = NULL,
+                          *pair = NULL;
 
         if (key)
             value = dataframe_value(t->children[1], values, i);
@@ -413,26 +441,31 @@ static PyObject *map_object(const struct dataframe_type *t, duckdb_vector vector
     return Py_XNewRef(made);
 }
 
-static PyObject *nested_object(const struct dataframe_type *t, duckdb_vector vector, const void *data, idx_t row)
+static PyObject *nested_object(const struct dataframe_type *t, duckdb_vector vector,
+                               const void *data, idx_t row)
 {
     switch (t->id) {
     case DUCKDB_TYPE_LIST: {
         duckdb_list_entry entry = ((const duckdb_list_entry *)data)[row];
 
-        return list_object(t->children[0], duckdb_list_vector_get_child(vector), entry.offset, entry.length);
+        return list_object(t->children[0], duckdb_list_vector_get_child(vector), entry.offset,
+                           entry.length);
     }
     case DUCKDB_TYPE_ARRAY:
-        return list_object(t->children[0], duckdb_array_vector_get_child(vector), row * t->array_size, t->array_size);
+        return list_object(t->children[0], duckdb_array_vector_get_child(vector),
+                           row * t->array_size, t->array_size);
     case DUCKDB_TYPE_MAP:
         return map_object(t, vector, ((const duckdb_list_entry *)data)[row]);
     case DUCKDB_TYPE_STRUCT:
         return struct_object(t, vector, row);
     default: { /* UNION: the first child is the tag, which counts the members behind it */
-        uint8_t tag = ((const uint8_t *)duckdb_vector_get_data(duckdb_struct_vector_get_child(vector, 0)))[row];
+        uint8_t tag = ((const uint8_t *)duckdb_vector_get_data(
+            duckdb_struct_vector_get_child(vector, 0)))[row];
 
         if (tag >= t->n_children)
             Py_RETURN_NONE;
-        return dataframe_value(t->children[tag], duckdb_struct_vector_get_child(vector, (idx_t)tag + 1), row);
+        return dataframe_value(t->children[tag],
+                               duckdb_struct_vector_get_child(vector, (idx_t)tag + 1), row);
     }
     }
 }
@@ -464,7 +497,8 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
         return PyLong_FromUnsignedLongLong(((const uint64_t *)data)[row]);
     case DUCKDB_TYPE_HUGEINT:
     case DUCKDB_TYPE_UHUGEINT: /* little-endian as they lie there */
-        return integer_from_bytes((const unsigned char *)data + row * 16, 16, t->id == DUCKDB_TYPE_HUGEINT);
+        return integer_from_bytes((const unsigned char *)data + row * 16, 16,
+                                  t->id == DUCKDB_TYPE_HUGEINT);
     case DUCKDB_TYPE_FLOAT:
         return PyFloat_FromDouble(((const float *)data)[row]);
     case DUCKDB_TYPE_DOUBLE:
@@ -490,8 +524,9 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
     case DUCKDB_TYPE_ENUM: {
         uint64_t index = dataframe_enum_index(t, data, row);
 
-        return Py_NewRef(index < (uint64_t)PyTuple_GET_SIZE(t->names) ? PyTuple_GET_ITEM(t->names, (Py_ssize_t)index)
-                                                                      : Py_None);
+        return Py_NewRef(index < (uint64_t)PyTuple_GET_SIZE(t->names) ?
+                             PyTuple_GET_ITEM(t->names, (Py_ssize_t)index) :
+                             Py_None);
     }
     case DUCKDB_TYPE_VARCHAR:
         return dataframe_text(&((const duckdb_string_t *)data)[row]);
@@ -503,8 +538,8 @@ PyObject *dataframe_value(const struct dataframe_type *t, duckdb_vector vector, 
 
         if (t->id == DUCKDB_TYPE_BLOB)
             return PyBytes_FromStringAndSize(bytes_of(s), (Py_ssize_t)len);
-        return t->id == DUCKDB_TYPE_BIT ? bits_text((const uint8_t *)bytes_of(s), len)
-                                        : bignum_object((const uint8_t *)bytes_of(s), len);
+        return t->id == DUCKDB_TYPE_BIT ? bits_text((const uint8_t *)bytes_of(s), len) :
+                                          bignum_object((const uint8_t *)bytes_of(s), len);
     }
     case DUCKDB_TYPE_LIST:
     case DUCKDB_TYPE_ARRAY:

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_KERNEL_PYTHON_INTEGER_H
 #define RIDDLE_KERNEL_PYTHON_INTEGER_H
 
-/* Integers as little-endian bytes: public functions since CPython 3.13, private ones of another signature before. */
+/*
+ * Integers as little-endian bytes: public functions since CPython 3.13, private ones of another
+ * signature before.
+ */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

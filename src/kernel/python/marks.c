@@ -27,7 +27,7 @@ static uint64_t digest(PyObject *v, int depth, int *nodes, PyObject *rare);
 static uint64_t digest_items(PyObject *const *items, Py_ssize_t n, uint64_t h, int depth,
                              int *nodes, PyObject *rare)
 {
-    for (Py_ssize_t i = 0; i < n && *nodes > 0; i++)
+    for (Py_ssize_t i = 0; i<n && * nodes> 0; i++)
         h = mix(h, digest(items[i], depth - 1, nodes, rare));
     /* An append to a long list is seen by its end. */
     if (n > 0)
@@ -240,8 +240,8 @@ static Py_ssize_t update(struct marks *m, PyObject *dict, PyObject *given, PyObj
     return PyErr_Occurred() ? -1 : n;
 }
 
-Py_ssize_t marks_update(struct marks *m, PyFrameObject *frame, PyObject *given,
-                        PyObject *mark_rare, PyObject *changed, PyObject *removed)
+Py_ssize_t marks_update(struct marks *m, PyFrameObject *frame, PyObject *given, PyObject *mark_rare,
+                        PyObject *changed, PyObject *removed)
 {
     auto_ref PyObject *locals = PyFrame_GetLocals(frame);
     if (!locals)

@@ -1,9 +1,11 @@
 /*
- * The embedding of CPython: one interpreter, made in the zygote, used by each kernel that is forked from it.
+ * The embedding of CPython: one interpreter, made in the zygote, used by each kernel that is forked
+ * from it.
  *
- * The main thread holds the GIL from python_init() on, across the fork, and between requests; threads that user code leaves
- * behind run only while a cell does. What a cell does is decided in runtime/session.py; here are its start, the module
- * `_riddle` through which it calls back, signals, and the answer when even it cannot give one.
+ * The main thread holds the GIL from python_init() on, across the fork, and between requests;
+ * threads that user code leaves behind run only while a cell does. What a cell does is decided in
+ * runtime/session.py; here are its start, the module `_riddle` through which it calls back,
+ * signals, and the answer when even it cannot give one.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -28,7 +30,7 @@
 /* One interpreter per process: CPython's own state is just as global. */
 static struct {
     /* Of riddle_runtime.session. Kernels do not import: that touches many pages. */
-    PyObject *start, *execute, *state, *save, *load;
+    PyObject *start, *execute, *state, *suspend, *resume, *save, *load;
     struct python_setup setup;
     pid_t pid;               /* of the kernel: a cell may fork, and its children have no say here */
     unsigned long thread;    /* its first one */
@@ -174,7 +176,10 @@ static PyObject *riddle_restore_sigint(PyObject *self, PyObject *arg)
     Py_RETURN_NONE;
 }
 
-/* An interrupted query and the handler of SIGINT both raise KeyboardInterrupt: the second must not hit the runtime. */
+/*
+ * An interrupted query and the handler of SIGINT both raise KeyboardInterrupt: the second must not
+ * hit the runtime.
+ */
 static PyObject *riddle_clear_interrupt(PyObject *self, PyObject *arg)
 {
     (void)self;
@@ -270,7 +275,10 @@ static int own_sigint(struct err *err)
 
 static void set_environment(void)
 {
-    /* Read by libraries when they are loaded. A pool of threads would be lost in the fork, and forbids it. */
+    /*
+     * Read by libraries when they are loaded. A pool of threads would be lost in the fork, and
+     * forbids it.
+     */
     setenv("OPENBLAS_NUM_THREADS", "1", 1);
     setenv("OMP_NUM_THREADS", "1", 1);
     setenv("NUMEXPR_MAX_THREADS", "1", 1);
@@ -360,7 +368,9 @@ int python_init(const char *preload, struct sql_engine *engine, struct err *err)
     py.start = session ? PyObject_GetAttrString(session, "start") : NULL;
     py.execute = py.start ? PyObject_GetAttrString(session, "execute") : NULL;
     py.state = py.execute ? PyObject_GetAttrString(session, "state") : NULL;
-    py.save = py.state ? PyObject_GetAttrString(session, "save") : NULL;
+    py.suspend = py.state ? PyObject_GetAttrString(session, "suspend") : NULL;
+    py.resume = py.suspend ? PyObject_GetAttrString(session, "resume") : NULL;
+    py.save = py.resume ? PyObject_GetAttrString(session, "save") : NULL;
     py.load = py.save ? PyObject_GetAttrString(session, "load") : NULL;
     return py.load ? 0 : fail_python(err, ERR_INTERNAL, "loading the Python runtime");
 }
@@ -393,7 +403,9 @@ const char *python_first_cell(void)
     auto_ref PyObject *name = PyUnicode_FromString("pandas");
     auto_ref PyObject *pandas = name ? PyImport_GetModule(name) : NULL;
     PyErr_Clear();
-    return pandas ? "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" : "1 + 1";
+    return pandas ?
+               "import pandas as pd; df = pd.DataFrame({'k': [1, 1, 2], 'n': [1, 2, 3]}); df.groupby('k')['n'].sum()" :
+               "1 + 1";
 }
 
 /* A fork of the kernel goes on in its place. */
@@ -449,7 +461,10 @@ static void write_value(struct json_out *json, struct piece value, bool has_resu
     json_out_bool(json, has_result);
 }
 
-/* The result of a cell that the runtime could not write: an interrupt or a lack of memory while it did. */
+/*
+ * The result of a cell that the runtime could not write: an interrupt or a lack of memory while it
+ * did.
+ */
 static void write_failure(struct result *out)
 {
     enum wire_verdict verdict = WIRE_VERDICT_ERROR;
@@ -473,7 +488,10 @@ static void write_failure(struct result *out)
     write_value(&out->json, (struct piece){ 0 }, false);
 }
 
-/* From what riddle_runtime.session.execute() returned. False when user code has put something else in its place. */
+/*
+ * From what riddle_runtime.session.execute() returned. False when user code has put something else
+ * in its place.
+ */
 static bool write_result(PyObject *answer, struct result *out)
 {
     struct piece columns, types, rows, error, value, returned, debug, stepped;
@@ -550,11 +568,24 @@ void python_state(struct result *ret)
     PyErr_Clear();
 }
 
-/* Calls one of them with the descriptor; it returns a text. */
-static int call_portable(PyObject *fn, int fd, char *ret_not_kept, size_t n, const char *what,
-                         struct err *err)
+bool python_suspend(void)
 {
-    auto_ref PyObject *answer = PyObject_CallFunction(fn, "i", fd);
+    auto_ref PyObject *did = PyObject_CallNoArgs(py.suspend);
+    PyErr_Clear();
+    return did == Py_True;
+}
+
+void python_resume(void)
+{
+    auto_ref PyObject *did = PyObject_CallNoArgs(py.resume);
+    (void)did;
+    PyErr_Clear(); /* then the next cell that awaits something fails, and says why */
+}
+
+static int take_text(PyObject *made, char *ret_not_kept, size_t n, const char *what,
+                     struct err *err)
+{
+    auto_ref PyObject *answer = made;
     const char *text = answer ? PyUnicode_AsUTF8(answer) : NULL;
     if (!text)
         return fail_python(err, ERR_CONFLICT, what);
@@ -562,14 +593,36 @@ static int call_portable(PyObject *fn, int fd, char *ret_not_kept, size_t n, con
     return 0;
 }
 
-int python_save(int fd, char *ret_not_kept, size_t n, struct err *err)
+int python_save(int fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables, char *ret_not_kept,
+                size_t n, struct err *err)
 {
-    return call_portable(py.save, fd, ret_not_kept, n, "pickling variables", err);
+    auto_ref PyObject *names = PyList_New(0);
+    for (size_t i = 0; names && i < n_tables; i++) {
+        auto_ref PyObject *name = PyUnicode_DecodeUTF8(tables[i], (Py_ssize_t)strlen(tables[i]),
+                                                       "replace");
+        if (name)
+            (void)PyList_Append(names, name);
+    }
+    PyErr_Clear();
+    return take_text(PyObject_CallFunction(py.save, "iO", fd, names ? names : Py_None),
+                     ret_not_kept, n, "pickling variables", err);
+}
+
+pid_t python_fork(void)
+{
+    PyOS_BeforeFork();
+    pid_t pid = fork();
+    if (pid == 0)
+        PyOS_AfterFork_Child();
+    else
+        PyOS_AfterFork_Parent();
+    return pid;
 }
 
 int python_load(int fd, char *ret_not_kept, size_t n, struct err *err)
 {
-    return call_portable(py.load, fd, ret_not_kept, n, "reading pickled variables", err);
+    return take_text(PyObject_CallFunction(py.load, "i", fd), ret_not_kept, n,
+                     "reading pickled variables", err);
 }
 
 void python_interrupt(void)

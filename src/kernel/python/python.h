@@ -2,10 +2,11 @@
 #define RIDDLE_KERNEL_PYTHON_PYTHON_H
 
 /*
- * CPython inside a kernel. The zygote initialises it once (isolated, Debian's interpreter and packages, hash seed 0), preloads
- * packages, warms them and freezes the collector; a forked kernel only starts using it. Everything that is easier said in
- * Python is in runtime/ (embedded in the binary); the C side is the embedding, the `_riddle` module, and the data bridge
- * between DuckDB and pandas.
+ * CPython inside a kernel. The zygote initialises it once (isolated, Debian's interpreter and
+ * packages, hash seed 0), preloads packages, warms them and freezes the collector; a forked kernel
+ * only starts using it. Everything that is easier said in Python is in runtime/ (embedded in the
+ * binary); the C side is the embedding, the `_riddle` module, and the data bridge between DuckDB
+ * and pandas.
  */
 
 #include <stdbool.h>
@@ -19,6 +20,9 @@
 int python_init(const char *preload, struct sql_engine *engine, struct err *err);
 /* In the zygote, last: run the common paths once, collect, gc.freeze(). */
 int python_warm(struct err *err);
+/* sources.c: the files of all modules. Whether one was changed since they were noted. */
+int python_note_sources(struct err *err);
+bool python_sources_changed(void);
 /* Instead, in a zygote for a single run: only what a kernel relies on. */
 int python_settle(struct err *err);
 
@@ -29,7 +33,10 @@ int python_settle(struct err *err);
  */
 int python_prepare(struct err *err);
 
-/* What first cells are made of, with what is loaded: a frame, groups, an aggregate. One line, without a double quote. */
+/*
+ * What first cells are made of, with what is loaded: a frame, groups, an aggregate. One line,
+ * without a double quote.
+ */
 const char *python_first_cell(void);
 
 /*
@@ -48,7 +55,7 @@ struct python_setup {
     int (*reply)(json_t **ret, struct err *err);
     void (*withdraw)(void);
     void (*steps)(const char *json, size_t len); /* lines of a debugged cell */
-    bool (*take_pause)(void); /* whether riddle has asked for a pause of it */
+    bool (*take_pause)(void);                    /* whether riddle has asked for a pause of it */
     void (*adopt)(void); /* a fork takes the kernel's place; NULL: it must not */
 };
 int python_start(const struct python_setup *setup, struct err *err);
@@ -61,7 +68,7 @@ struct python_request {
     long long max_rows;
     long long max_output_bytes; /* of the JSON rows */
     const char *context;        /* a JSON object: variables that are set first; may be NULL */
-    const char *debug; /* a JSON object: the cell is debugged; may be NULL */
+    const char *debug;          /* a JSON object: the cell is debugged; may be NULL */
 };
 
 /*
@@ -81,8 +88,19 @@ void python_state(struct result *ret);
  * those that could not be kept, with the reasons; "": all were. CONFLICT.
  */
 #define PYTHON_NOT_KEPT_SIZE 6400
-int python_save(int fd, char *ret_not_kept, size_t n, struct err *err);
+int python_save(int fd, char (*tables)[SQL_NAME_SIZE], size_t n_tables, char *ret_not_kept,
+                size_t n, struct err *err);
 int python_load(int fd, char *ret_not_kept, size_t n, struct err *err);
+
+/*
+ * Around an image, also in the kernel that is made from it: gives back what the session holds that
+ * no image can have. True: python_resume() must be called.
+ */
+bool python_suspend(void);
+void python_resume(void);
+
+/* fork(2), with an interpreter that works in the child, too. */
+pid_t python_fork(void);
 
 /* Async-signal-safe: KeyboardInterrupt at the next bytecode. */
 void python_interrupt(void);

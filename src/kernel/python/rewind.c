@@ -24,7 +24,7 @@ struct mark {
 static struct {
     atomic_int *active; /* shared by all: the process that runs; 0: the first one */
     pid_t first;
-    bool is_fork; /* this process was let go */
+    bool is_fork;              /* this process was let go */
     struct mark at[MARKS_MAX]; /* by step */
     size_t n, max;
 } r;

@@ -1,7 +1,9 @@
 #ifndef RIDDLE_KERNEL_PYTHON_RUNTIME_H
 #define RIDDLE_KERNEL_PYTHON_RUNTIME_H
 
-/* The Python files of runtime/, compiled in by scripts/embed-files. The list ends with a NULL name. */
+/*
+ * The Python files of runtime/, compiled in by scripts/embed-files. The list ends with a NULL name.
+ */
 
 #include <stddef.h>
 

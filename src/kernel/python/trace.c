@@ -33,9 +33,9 @@
 #define FILES_MAX 64        /* cells whose functions run */
 #define PARKED_MAX 64       /* generators whose variables are remembered */
 #define LEVELS_MAX 20000
-#define SOURCE_MAX 200         /* bytes */
-#define OUTPUT_MAX (8u << 10)  /* of one step */
-#define STEP_MAX (128u << 10)  /* of one step as JSON */
+#define SOURCE_MAX 200        /* bytes */
+#define OUTPUT_MAX (8u << 10) /* of one step */
+#define STEP_MAX (128u << 10) /* of one step as JSON */
 #define BATCH_BYTES (32u << 10)
 #define BATCH_NS INT64_C(20000000)
 #define MARK_NS INT64_C(100000000) /* between states that are kept */
@@ -87,12 +87,12 @@ static struct {
 
     int64_t total, shown, skipped; /* lines; skipped since the last one that was shown */
     int64_t max_steps, max_bytes, bytes;
-    bool rewinds;         /* states are kept to go back to */
-    int64_t goal;         /* it goes back to this step, and tells nothing until then; 0: none */
-    int64_t marked_ns;    /* when the last state was kept */
-    bool is_pending; /* the line of the top level is recorded when it has ended */
-    PyObject *log;   /* what a logpoint says about it */
-    PyObject *raised; /* the exception that was raised last */
+    bool rewinds;      /* states are kept to go back to */
+    int64_t goal;      /* it goes back to this step, and tells nothing until then; 0: none */
+    int64_t marked_ns; /* when the last state was kept */
+    bool is_pending;   /* the line of the top level is recorded when it has ended */
+    PyObject *log;     /* what a logpoint says about it */
+    PyObject *raised;  /* the exception that was raised last */
 
     enum mode mode;
     PyFrameObject *root, *target; /* borrowed, compared only */
@@ -747,8 +747,7 @@ PyObject *trace_begin(PyObject *self, PyObject *args)
     long long max_steps, max_bytes;
     int enters, rewinds;
     (void)self;
-    if (!PyArg_ParseTuple(args, "UOLLpp", &name, &hooks, &max_steps, &max_bytes, &enters,
-                          &rewinds))
+    if (!PyArg_ParseTuple(args, "UOLLpp", &name, &hooks, &max_steps, &max_bytes, &enters, &rewinds))
         return NULL;
     clear();
     t.pid = getpid();

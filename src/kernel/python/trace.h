@@ -52,7 +52,7 @@ void marks_clear(struct marks *m);
  * many there are in both, or -1 with an exception. mark_rare(value) digests what C does not know;
  * variables of the dict `given` that still have the values there are left out.
  */
-Py_ssize_t marks_update(struct marks *m, PyFrameObject *frame, PyObject *given,
-                        PyObject *mark_rare, PyObject *changed, PyObject *removed);
+Py_ssize_t marks_update(struct marks *m, PyFrameObject *frame, PyObject *given, PyObject *mark_rare,
+                        PyObject *changed, PyObject *removed);
 
 #endif

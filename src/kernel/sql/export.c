@@ -121,9 +121,13 @@ static enum export_kind kind_of(duckdb_type type)
 static int add_column(struct buf *b, const struct export_request *req, size_t i,
                       const struct export_column *c, struct err *err)
 {
-    /* What a spreadsheet takes for a formula, and a formula may start programs. */
+    /*
+     * What a spreadsheet takes for a formula, and a formula may start programs: = + - @, a tab or a
+     * carriage return come first. As numbers: texts of one character would take a third of the
+     * time.
+     */
     static const char defused[] =
-        "CASE WHEN left(\"c%zu\", 1) IN ('=', '+', '-', '@', chr(9), chr(13)) AND "
+        "CASE WHEN ascii(\"c%zu\") IN (61, 43, 45, 64, 9, 13) AND "
         "try_cast(\"c%zu\" AS DOUBLE) IS NULL THEN '''' || \"c%zu\" ELSE \"c%zu\" END";
     bool is_flat = req->format == EXPORT_CSV || req->format == EXPORT_XLSX;
     int r = buf_append_str(b, i ? ", " : "", err);
@@ -140,7 +144,7 @@ static int add_column(struct buf *b, const struct export_request *req, size_t i,
         r = buf_printf(b, err, "\"c%zu\"", i);
     if (r == 0)
         r = buf_append_str(b, " AS ", err);
-    return r < 0 ? r : sql_quote(b, '"', c->name, err);
+    return r < 0 ? r : buf_append_quoted(b, "\"", c->name, err);
 }
 
 static int write_statement(struct sql_export *x, const struct export_request *req, struct err *err)

@@ -17,7 +17,7 @@
 #include "base/str.h"
 #include "kernel/sql/sql_impl.h"
 
-#define BATCH 32 /* columns of one query: states of all its aggregates live at once */
+#define BATCH 32           /* columns of one query: states of all its aggregates live at once */
 #define SMALL_ROWS 100000  /* up to here everything is counted exactly, in the first scan */
 #define EXACT_ROWS 2000000 /* up to here what matters is */
 #define PROBED_ROWS 20000  /* a look at so many tells columns that repeat from those that do not */
@@ -138,7 +138,7 @@ static int put_from(const struct profile *p, struct buf *sql, struct err *err)
 {
     int r = buf_append_str(sql, " FROM ", err);
 
-    return r < 0 ? r : sql_quote(sql, '"', p->table, err);
+    return r < 0 ? r : buf_append_quoted(sql, "\"", p->table, err);
 }
 
 /* before + "column" + after */
@@ -148,7 +148,7 @@ static int put_column(struct buf *sql, const char *before, const char *column, c
     int r = buf_append_str(sql, before, err);
 
     if (r == 0)
-        r = sql_quote(sql, '"', column, err);
+        r = buf_append_quoted(sql, "\"", column, err);
     return r < 0 ? r : buf_append_str(sql, after, err);
 }
 
@@ -165,7 +165,7 @@ static int describe(struct profile *p, struct err *err)
     int r = buf_append_str(&sql, "SELECT column_name, column_type FROM (DESCRIBE ", err);
 
     if (r == 0)
-        r = sql_quote(&sql, '"', p->table, err);
+        r = buf_append_quoted(&sql, "\"", p->table, err);
     if (r == 0)
         r = buf_append(&sql, ")", 1, err);
     if (r == 0)
@@ -368,6 +368,70 @@ static int find_top(struct profile *p, struct column *c, struct err *err)
     return 0;
 }
 
+/* Has it a top list that a query must find? The one value of a column is its lowest, too. */
+static bool has_top_to_find(const struct profile *p, const struct column *c)
+{
+    return wants_top(p, c) && (c->distinct != 1 || c->kind == KIND_FLOAT);
+}
+
+/* An entry of a histogram. A name that no column has: theirs come first. */
+#define ENTRY "\"entry of riddle\""
+
+/* The top list of a column as an expression: [{v, n}, …] */
+static int put_top(const struct column *c, struct buf *sql, struct err *err)
+{
+    int r = put_column(sql, "list_transform(list_sort(list_transform(map_entries(histogram(",
+                       c->name, ")", err);
+
+    if (r == 0 && c->kind == KIND_FLOAT)
+        r = put_column(sql, " FILTER (WHERE isfinite(", c->name, "))", err);
+    if (r == 0)
+        r = buf_printf(
+            sql, err,
+            "),lambda " ENTRY ": {'n':-" ENTRY ".value::BIGINT,'v':" ENTRY ".key}))[1:%d],"
+            "lambda " ENTRY ": {'v':%s,'n':-" ENTRY ".n})",
+            PROFILE_TOP, c->kind == KIND_TEXT ? "left(" ENTRY ".v::VARCHAR" CUT_END : ENTRY ".v");
+    return r;
+}
+
+/* Small tables: all top lists of some columns in one scan, as find_top() would find them. */
+static int find_tops(struct profile *p, size_t first, size_t end, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(CODE_MAX_BYTES);
+    auto_json json_t *rows = NULL;
+    size_t n = 0, k;
+    int r = buf_append_str(&sql, "SELECT ", err);
+
+    for (size_t i = first; r == 0 && i < end; i++) {
+        if (!has_top_to_find(p, &p->columns[i]))
+            continue;
+        r = n++ ? buf_append(&sql, ",", 1, err) : 0;
+        if (r == 0)
+            r = put_top(&p->columns[i], &sql, err);
+    }
+    if (r == 0 && n > 0)
+        r = put_from(p, &sql, err);
+    if (r == 0 && n > 0)
+        r = query(p, &sql, &rows, err);
+    n = 0;
+    for (size_t i = first; r == 0 && i < end; i++) {
+        struct column *c = &p->columns[i];
+        json_t *entry;
+
+        if (!has_top_to_find(p, c))
+            continue;
+        c->top = json_array();
+        json_array_foreach(json_array_get(json_array_get(rows, 0), n), k, entry)
+            json_array_append_new(c->top, json_pack("{s:o, s:O?}", "value",
+                                                    told(json_object_get(entry, "v")), "count",
+                                                    json_object_get(entry, "n")));
+        n++;
+        if (!c->top)
+            r = err_set(err, ERR_NO_MEMORY, "out of memory for the profile");
+    }
+    return r;
+}
+
 /* The one value of a column, which the bounds have told already. */
 static int take_only_value(struct column *c, struct err *err)
 {
@@ -405,6 +469,8 @@ static int count_values(struct profile *p, struct column *c, struct err *err)
 {
     int r = 0;
 
+    if (c->top) /* by find_tops() */
+        return 0;
     c->top = json_array();
     if (!c->top)
         return err_set(err, ERR_NO_MEMORY, "out of memory for the profile");
@@ -543,6 +609,8 @@ static int study_batch(struct profile *p, size_t first, size_t end, struct err *
     r = measure(p, first, end, err);
     if (r == 0 && p->rows > SMALL_ROWS && p->rows <= EXACT_ROWS)
         r = probe(p, first, end, err);
+    if (r == 0 && p->rows <= PROBED_ROWS)
+        r = find_tops(p, first, end, err);
     for (size_t i = first; r == 0 && i < end; i++)
         r = study(p, &p->columns[i], err);
     p->table = whole;

@@ -1,11 +1,14 @@
 /*
- * The SQL engine of a kernel: DuckDB opened once in the zygote, set up and locked after the fork, then one statement at a time.
+ * The SQL engine of a kernel: DuckDB opened once in the zygote, set up and locked after the fork,
+ * then one statement at a time.
  *
- * Life of a query: the text is split into statements (one, please), its tree goes through the policy, the statement is
- * prepared, executed as a stream, and rows are written as JSON until a limit is met; the rest is never computed.
+ * Life of a query: the text is split into statements (one, please), its tree goes through the
+ * policy, the statement is prepared, executed as a stream, and rows are written as JSON until a
+ * limit is met; the rest is never computed.
  *
- * Two walls stand behind each other. The policy decides on the tree what a user may ask. The lock makes the engine unable:
- * no file but the attached tables and the spill directory, no extension, no setting. Each is checked after it is set.
+ * Two walls stand behind each other. The policy decides on the tree what a user may ask. The lock
+ * makes the engine unable: no file but the attached tables and the spill directory, no extension,
+ * no setting. Each is checked after it is set.
  */
 
 #include "kernel/sql/sql.h"
@@ -71,8 +74,9 @@ void sql_interrupt(struct sql_engine *e)
     if (atomic_load(&e->busy))
         atomic_store(&e->stop, 1);
     /*
-     * One store into an atomic flag inside DuckDB, which the start of any query clears: without a query it does nothing, and
-     * it reaches queries that Python runs on the same connection as well.
+     * One store into an atomic flag inside DuckDB, which the start of any query clears: without a
+     * query it does nothing, and it reaches queries that Python runs on the same connection as
+     * well.
      */
     duckdb_interrupt(e->con);
     duckdb_interrupt(e->first_con);
@@ -87,19 +91,6 @@ int sql_run(struct sql_engine *e, const char *sql, struct err *err)
     return err_set(err, ERR_INTERNAL, "%s", duckdb_result_error(&result));
 }
 
-int sql_quote(struct buf *b, char q, const char *s, struct err *err)
-{
-    int r = buf_append(b, &q, 1, err);
-
-    for (; r == 0 && *s; s++) {
-        if (*s == q)
-            r = buf_append(b, &q, 1, err);
-        if (r == 0)
-            r = buf_append(b, s, 1, err);
-    }
-    return r < 0 ? r : buf_append(b, &q, 1, err);
-}
-
 int sql_quote_path(struct buf *b, const char *path, struct err *err)
 {
     auto_buf struct buf escaped = BUF_INIT(MAX_SETUP_BYTES);
@@ -108,7 +99,7 @@ int sql_quote_path(struct buf *b, const char *path, struct err *err)
     for (; r == 0 && *path; path++)
         r = strchr("*?[", *path) ? buf_printf(&escaped, err, "[%c]", *path) :
                                    buf_append(&escaped, path, 1, err);
-    return r < 0 ? r : sql_quote(b, '\'', buf_cstr(&escaped), err);
+    return r < 0 ? r : buf_append_quoted(b, "'", buf_cstr(&escaped), err);
 }
 
 int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
@@ -128,7 +119,7 @@ int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
     if (r == 0 && !str_eq(want.temp_directory, has->temp_directory)) {
         r = buf_append_str(&sql, "SET temp_directory=", err);
         if (r == 0)
-            r = sql_quote(&sql, '\'', want.temp_directory, err);
+            r = buf_append_quoted(&sql, "'", want.temp_directory, err);
     }
     if (r == 0 && sql.len)
         r = sql_run(e, buf_cstr(&sql), err);
@@ -140,7 +131,10 @@ int sql_set_limits(struct sql_engine *e, int64_t memory_bytes, int threads,
 
 /* ---- in the zygote ------------------------------------------------------------------------------------------------- */
 
-/* Each exercises a part of DuckDB that the first real query would otherwise page in: its code, its tables, its arenas. */
+/*
+ * Each exercises a part of DuckDB that the first real query would otherwise page in: its code, its
+ * tables, its arenas.
+ */
 static const char *const warm_queries[] = {
     "CREATE TEMP TABLE warm AS SELECT i, i % 7 AS k, i * 0.5 AS x, 'name' || i AS s, DATE '2024-01-01' + i::INT AS d "
     "FROM range(3000) t(i)",
@@ -208,7 +202,10 @@ int sql_engine_create(struct sql_engine **ret, struct err *err)
     /* Kernels have no time zone of their own; what the host's is must not change results. */
     if (r == 0)
         r = sql_run(e, "SET GLOBAL TimeZone='UTC'", err);
-    /* Empty and default members are left out of the tree: it is a quarter of the size, and the policy needs none of them. */
+    /*
+     * Empty and default members are left out of the tree: it is a quarter of the size, and the
+     * policy needs none of them.
+     */
     if (r == 0 &&
         duckdb_prepare(
             e->first_con,
@@ -301,14 +298,20 @@ void *sql_engine_connection(struct sql_engine *e)
 
 /* ---- in the kernel, once ------------------------------------------------------------------------------------------- */
 
-/* Names that mean something else in front of a dot. The tables of such a dataset go by their bare names. */
+/*
+ * Names that mean something else in front of a dot. The tables of such a dataset go by their bare
+ * names.
+ */
 static bool is_reserved_schema(const char *name)
 {
     return str_ieq(name, "information_schema") || str_ieq(name, "pg_catalog") ||
            str_ieq(name, "system") || str_ieq(name, "temp");
 }
 
-/* `main.orders` and `memory.orders` resolve by themselves: the engine's own database is called memory. */
+/*
+ * `main.orders` and `memory.orders` resolve by themselves: the engine's own database is called
+ * memory.
+ */
 static bool is_native_schema(const char *name)
 {
     return str_ieq(name, "main") || str_ieq(name, "memory");
@@ -358,11 +361,11 @@ static int add_view(struct sql_engine *e, struct buf *sql, const char *schema, s
     if (e->places[index].part > 0)
         snprintf(part, sizeof(part), "%zu", e->places[index].part);
     if (r == 0)
-        r = sql_quote(sql, '"', schema, err);
+        r = buf_append_quoted(sql, "\"", schema, err);
     if (r == 0)
         r = buf_append(sql, ".", 1, err);
     if (r == 0)
-        r = sql_quote(sql, '"', e->tables[index], err);
+        r = buf_append_quoted(sql, "\"", e->tables[index], err);
     if (r < 0)
         return r;
     if (e->refused)
@@ -383,7 +386,7 @@ static int attach_table(struct sql_engine *e, const struct sql_table *table, siz
     if (e->places[index].file == index) {
         r = buf_append_str(&sql, "ATTACH ", err);
         if (r == 0)
-            r = sql_quote(&sql, '\'', table->db_path, err);
+            r = buf_append_quoted(&sql, "'", table->db_path, err);
         if (r == 0)
             r = buf_printf(&sql, err, " AS \"%s%zu\" (READ_ONLY);", file_prefix(e), index);
     }
@@ -411,7 +414,7 @@ int sql_engine_qualify(struct sql_engine *e, const char *sql, struct err *err)
         return 0;
     int r = buf_append_str(&all, "CREATE SCHEMA memory.", err);
     if (r == 0)
-        r = sql_quote(&all, '"', e->dataset_id, err);
+        r = buf_append_quoted(&all, "\"", e->dataset_id, err);
     if (r == 0)
         r = buf_append(&all, ";", 1, err);
     for (size_t i = 0; r == 0 && i < e->n_tables; i++)
@@ -496,7 +499,7 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
 
         r = buf_append_str(&sql, "SET allowed_paths=[", err);
         if (r == 0)
-            r = sql_quote(&sql, '\'', setup->written_path, err);
+            r = buf_append_quoted(&sql, "'", setup->written_path, err);
         if (r == 0)
             r = buf_append_str(&sql, "]", err);
         if (r == 0)
@@ -510,8 +513,9 @@ int sql_engine_setup(struct sql_engine *e, const struct sql_setup *setup, struct
 /* ---- policy -------------------------------------------------------------------------------------------------------- */
 
 /*
- * The tree of a statement. If DuckDB cannot give one, *ret_failure has its message and the tree stays NULL. The statement
- * has been parsed before, so what fails here is a statement that is no SELECT, or one past some limit.
+ * The tree of a statement. If DuckDB cannot give one, *ret_failure has its message and the tree
+ * stays NULL. The statement has been parsed before, so what fails here is a statement that is no
+ * SELECT, or one past some limit.
  */
 static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t **ret_tree,
                      char **ret_failure, struct err *err)
@@ -537,7 +541,10 @@ static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t *
         return err_set(err, ERR_INTERNAL, "json_serialize_sql answered nothing");
     }
     text = ((duckdb_string_t *)duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)))[0];
-    /* Not json_parse(): a tree is far deeper than any document; jansson's own bound and the policy's hold here. */
+    /*
+     * Not json_parse(): a tree is far deeper than any document; jansson's own bound and the
+     * policy's hold here.
+     */
     tree = json_loadb(duckdb_string_t_data(&text), duckdb_string_t_length(text),
                       JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL /* constants may be of 128 bits */,
                       &where);
@@ -561,7 +568,10 @@ static int serialize(struct sql_engine *e, const char *sql, size_t len, json_t *
     return 0;
 }
 
-/* The first word of a statement, in lower case, to know what was meant. Comments before it hide it; the message is then general. */
+/*
+ * The first word of a statement, in lower case, to know what was meant. Comments before it hide it;
+ * the message is then general.
+ */
 static void first_word(const char *sql, char *ret, size_t size)
 {
     size_t n = 0;
@@ -613,7 +623,8 @@ static int check_policy(struct sql_engine *e, const struct sql_request *req, str
         else if (kind == SQL_NO_MEMORY)
             result_fail(out, WIRE_VERDICT_MEMORY, "SQL_EXECUTION_ERROR", failure);
         else
-            refuse(out, strstr(failure, "Only SELECT statements") ? not_a_select(req->sql) : failure);
+            refuse(out,
+                   strstr(failure, "Only SELECT statements") ? not_a_select(req->sql) : failure);
         return 1;
     }
     r = sql_policy_check(&policy, tree, &refusal);
@@ -660,11 +671,12 @@ static int extract_statements(struct sql_engine *e, const struct sql_request *re
     if (req->policy && n > 1) {
         first_word(text, word, sizeof(word));
         /* DuckDB splits a PIVOT that must look up its values into several statements. */
-        refuse(out,
-               str_eq(word, "pivot") ?
-                   "this PIVOT would have to look up its values first; list them: "
-                   "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement" :
-                   "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
+        refuse(
+            out,
+            str_eq(word, "pivot") ?
+                "this PIVOT would have to look up its values first; list them: "
+                "PIVOT t ON column IN ('a', 'b') USING sum(x), and send one statement" :
+                "Multiple SQL statements are not allowed. Send them one by one, or combine them with WITH.");
         return 1;
     }
     *ret_n = n;

@@ -32,17 +32,18 @@ struct sql_engine {
     char **tables;
     struct {
         size_t file, part;
-    } *places; /* where each of them is */
+    } * places; /* where each of them is */
     size_t n_tables;
-    bool refused; /* the tables are the rows that were refused */
-    bool reads_sqlite; /* has the table function of ingest/database.c */
+    bool refused;                               /* the tables are the rows that were refused */
+    bool reads_sqlite;                          /* has the table function of ingest/database.c */
     int (*prepare)(void *arg, struct err *err); /* not done yet; NULL: ready */
     void *prepare_arg;
 };
 
 /*
- * An interrupt belongs to the request during which it comes. DuckDB forgets one when a query starts, so between its queries the
- * flag here keeps it; one that comes while nothing runs is forgotten by sql_begin() and by DuckDB alike.
+ * An interrupt belongs to the request during which it comes. DuckDB forgets one when a query
+ * starts, so between its queries the flag here keeps it; one that comes while nothing runs is
+ * forgotten by sql_begin() and by DuckDB alike.
  */
 void sql_begin(struct sql_engine *e);
 void sql_end(struct sql_engine *e);
@@ -51,10 +52,10 @@ bool sql_must_stop(const struct sql_engine *e);
 /* Runs one or more statements for their effect. INTERNAL with DuckDB's message. */
 int sql_run(struct sql_engine *e, const char *sql, struct err *err);
 
-/* Appends s between quotes q (' or "), doubling those inside. */
-int sql_quote(struct buf *b, char q, const char *s, struct err *err);
-
-/* Appends the path as a literal that means this file only, whatever characters of a pattern are in it. */
+/*
+ * Appends the path as a literal that means this file only, whatever characters of a pattern are in
+ * it.
+ */
 int sql_quote_path(struct buf *b, const char *path, struct err *err);
 
 /*

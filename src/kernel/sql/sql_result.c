@@ -1,6 +1,6 @@
 /*
- * The result of a statement: executed as a stream, its rows written as JSON until a limit is met, or its failure sorted into
- * what the query did wrong, what ran out, and what was asked to stop.
+ * The result of a statement: executed as a stream, its rows written as JSON until a limit is met,
+ * or its failure sorted into what the query did wrong, what ran out, and what was asked to stop.
  */
 
 #include <inttypes.h>
@@ -12,7 +12,7 @@
 #include "kernel/sql/sql_value.h"
 
 #define MAX_COLUMNS_BYTES (8 * 1024 * 1024) /* of one type's name */
-#define BEHIND_ROWS_BYTES 256 /* room for the members that follow the rows */
+#define BEHIND_ROWS_BYTES 256               /* room for the members that follow the rows */
 
 static void cleanup_pending(duckdb_pending_result *p)
 {
@@ -36,7 +36,8 @@ enum sql_failure sql_classify(const struct sql_engine *e, const char *message)
     return SQL_FAILED;
 }
 
-int sql_write_failure(struct sql_engine *e, const char *message, struct result *out, struct err *err)
+int sql_write_failure(struct sql_engine *e, const char *message, struct result *out,
+                      struct err *err)
 {
     static const char type[] = "SQL_EXECUTION_ERROR";
 
@@ -168,7 +169,8 @@ static int write_row(struct rows *rows, const struct columns *columns, duckdb_da
 }
 
 /*
- * Pulls chunks until the rows or the bytes are enough. A failure of the query on the way is not an error of this function:
+ * Pulls chunks until the rows or the bytes are enough. A failure of the query on the way is not an
+ * error of this function:
  * *ret_failure then has DuckDB's message.
  */
 static int write_rows(struct sql_engine *e, duckdb_result *result, const struct columns *columns,

@@ -1,5 +1,6 @@
 /*
- * The types of a result's columns, read once from DuckDB into a tree that the writer of cells goes by, and their names.
+ * The types of a result's columns, read once from DuckDB into a tree that the writer of cells goes
+ * by, and their names.
  */
 
 #include <inttypes.h>
@@ -10,7 +11,10 @@
 #include "kernel/sql/sql_value.h"
 #include "kernel/sql/sql_value_impl.h"
 
-/* Readers of the result bound the depth of JSON (JSON_MAX_DEPTH); what is around the value needs some of it. */
+/*
+ * Readers of the result bound the depth of JSON (JSON_MAX_DEPTH); what is around the value needs
+ * some of it.
+ */
 #define MAX_NESTING 40
 
 void sql_type_destroy(struct sql_type *t)

@@ -87,7 +87,10 @@ static int write_bits(struct buf *out, const uint8_t *data, size_t len, bool *re
 
 /* ---- numbers ------------------------------------------------------------------------------------------------------- */
 
-/* The shortest digits that read back as the same number, with a point or exponent so that it stays a float. */
+/*
+ * The shortest digits that read back as the same number, with a point or exponent so that it stays
+ * a float.
+ */
 static int write_double(struct buf *out, double v, bool single, struct err *err)
 {
     char text[40];
@@ -160,7 +163,10 @@ static int64_t floor_div(int64_t a, int64_t b)
     return a / b - (a % b < 0);
 }
 
-/* Days since 1970-01-01 → proleptic Gregorian (Howard Hinnant's algorithm; exact for all of int64's useful range). */
+/*
+ * Days since 1970-01-01 → proleptic Gregorian (Howard Hinnant's algorithm; exact for all of int64's
+ * useful range).
+ */
 static void write_days(char *text, size_t size, int64_t days)
 {
     int64_t z = days + 719468, era = floor_div(z, 146097);
@@ -325,7 +331,10 @@ static int write_struct(const struct sql_type *t, duckdb_vector vector, idx_t ro
     return r < 0 ? r : buf_append(out, "}", 1, err);
 }
 
-/* An object when the keys are texts, else a list of {"key","value"}. A map is a list of structs (key, value). */
+/*
+ * An object when the keys are texts, else a list of {"key","value"}. A map is a list of structs
+ * (key, value).
+ */
 static int write_map(const struct sql_type *t, duckdb_vector vector, duckdb_list_entry entry,
                      struct buf *out, bool *ret_cut, struct err *err)
 {

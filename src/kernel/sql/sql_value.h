@@ -1,7 +1,10 @@
 #ifndef RIDDLE_KERNEL_SQL_SQL_VALUE_H
 #define RIDDLE_KERNEL_SQL_SQL_VALUE_H
 
-/* DuckDB's types and vectors as JSON text: the types of a result are read once, then every cell is written by them. */
+/*
+ * DuckDB's types and vectors as JSON text: the types of a result are read once, then every cell is
+ * written by them.
+ */
 
 #include <duckdb.h>
 #include <stdbool.h>
@@ -22,7 +25,10 @@ int sql_type_check(const struct sql_type *t, const char *column, struct err *err
 
 #define SQL_CELL_MAX_BYTES (64 * 1024) /* of text; the rest is cut */
 
-/* Appends row `row` of the vector. *ret_cut is set (never cleared) when a text was cut. TOO_LARGE when out is full. */
+/*
+ * Appends row `row` of the vector. *ret_cut is set (never cleared) when a text was cut. TOO_LARGE
+ * when out is full.
+ */
 int sql_value_write(const struct sql_type *t, duckdb_vector vector, idx_t row, struct buf *out,
                     bool *ret_cut, struct err *err);
 

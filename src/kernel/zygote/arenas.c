@@ -1,6 +1,7 @@
 /*
- * Arenas of CPython's object allocator, side by side in one reserved range. What is freed goes back to the machine and is the
- * first to be used again; when the range is full, arenas are mappings of their own, as they are without this file.
+ * Arenas of CPython's object allocator, side by side in one reserved range. What is freed goes back
+ * to the machine and is the first to be used again; when the range is full, arenas are mappings of
+ * their own, as they are without this file.
  */
 
 #define PY_SSIZE_T_CLEAN
@@ -57,7 +58,8 @@ void arenas_install(void)
     const size_t size = (size_t)ARENAS_MAX * ARENA_BYTES;
     if (arenas.base)
         return;
-    char *p = mmap(NULL, size + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *p = mmap(NULL, size + HUGE_PAGE_BYTES, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (p == MAP_FAILED)
         return;
     size_t skip = (HUGE_PAGE_BYTES - (uintptr_t)p % HUGE_PAGE_BYTES) % HUGE_PAGE_BYTES;

@@ -1,9 +1,11 @@
 /*
- * The fork server. Everything slow happens once, before the hello: CPython, its packages and DuckDB are loaded and warmed, the
- * collector is frozen, and the process confines itself. From then on it only waits for records and calls clone3, with nothing
- * but its stack: every other page stays shared with its kernels and equal to what it was at the hello.
+ * The fork server. Everything slow happens once, before the hello: CPython, its packages and DuckDB
+ * are loaded and warmed, the collector is frozen, and the process confines itself. From then on it
+ * only waits for records and calls clone3, with nothing but its stack: every other page stays
+ * shared with its kernels and equal to what it was at the hello.
  *
- * Kernels are siblings, not children (CLONE_PARENT): riddle reaps them, and they outlive a zygote that dies.
+ * Kernels are siblings, not children (CLONE_PARENT): riddle reaps them, and they outlive a zygote
+ * that dies.
  */
 
 #include "kernel/zygote/zygote.h"
@@ -58,8 +60,8 @@ static int ask_for_maps(void *arg, struct err *err)
 }
 
 /*
- * fork(2) with namespaces. glibc keeps the thread id in the thread's descriptor and would refresh it in fork(); the kernel knows
- * where that is, and is asked to refresh it instead.
+ * fork(2) with namespaces. glibc keeps the thread id in the thread's descriptor and would refresh
+ * it in fork(); the kernel knows where that is, and is asked to refresh it instead.
  */
 static pid_t clone_kernel(uint64_t flags, int *ret_pidfd)
 {
@@ -113,11 +115,13 @@ static int serve_spawn(const struct zygote_options *opt, const struct kernel_par
     return r;
 }
 
-/* Writes this process to the file, as the base of images. */
+/* Writes this process to the file, as the base of images. 1 in a process that was made from it. */
 static int serve_base(int sock, int fd, struct err *err)
 {
     struct err why = ERR_INIT;
     int r = image_write_base(fd, &why);
+    if (r == IMAGE_RESTORED)
+        return 1;
     close(fd);
     return zygote_send(sock, ZYGOTE_BASED, 0, r < 0 ? 1 : 0, NULL, 0, err);
 }
@@ -140,7 +144,7 @@ int zygote_load_parts(const struct zygote_options *opt, struct kernel_parts *par
     if (r < 0)
         return err_wrap(err, "warming Python");
     parts->has_python = true;
-    return 0;
+    return opt->one_shot ? 0 : python_note_sources(err);
 }
 
 static void arrange_memory(const struct zygote_options *opt)
@@ -206,44 +210,37 @@ static void learn_hot_pages(const struct kernel_parts *parts)
     close(control[1]);
 }
 
-int zygote_serve(const struct zygote_options *opt, struct err *err)
+/* Confines itself and serves. 1 in a process that was made from the base of this one. */
+static int serve(const struct zygote_options *opt, struct kernel_parts *parts,
+                 enum zygote_made made, struct err *err)
 {
-    struct jail_template jail;
-    struct kernel_parts parts = { .jail = &jail };
+    struct jail_template *jail = parts->jail;
     int sock = opt->sock;
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
-    int r = zygote_load_parts(opt, &parts, err);
-    if (r < 0)
-        return r;
-
-    long long threads = proc_status_value(0, "Threads");
-    if (threads > 1)
-        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one", threads);
-    arrange_memory(opt);
-
     struct jail_confine_options confine = {
         .partial = opt->partial,
         .parent_maps = opt->parent_maps,
+        .again = made == ZYGOTE_FROM_BASE,
         .write_maps = ask_for_maps,
         .arg = &sock,
     };
-    r = jail_confine(&jail, &confine, err);
+    int r = jail_confine(jail, &confine, err);
     if (r < 0)
         return r;
     /* Again, because the change of credentials cleared it. */
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
     prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
     prctl(PR_SET_NAME, opt->python ? "riddle-zygote-p" : "riddle-zygote-s", 0, 0, 0);
-    if (parts.has_python && does(opt, "hot"))
-        learn_hot_pages(&parts);
-    r = zygote_send(sock, ZYGOTE_HELLO, getpid(), 1, NULL, 0, err);
+    if (made == ZYGOTE_FROM_BASE)
+        image_note_changes(); /* the pages that kernels use are known */
+    else if (parts->has_python && does(opt, "hot"))
+        learn_hot_pages(parts);
+    r = zygote_send(sock, ZYGOTE_HELLO, getpid(), (int)made, NULL, 0, err);
 
     while (r == 0) {
         struct pollfd pfd = { .fd = sock, .events = POLLIN };
         /* Not at once: what it locks, the kernel that was just cloned wants too. */
-        if (jail.namespaces && does(opt, "nets") && poll(&pfd, 1, IDLE_MS) == 0)
-            nets_make_ahead(&jail.nets);
+        if (jail->namespaces && does(opt, "nets") && poll(&pfd, 1, IDLE_MS) == 0)
+            nets_make_ahead(&jail->nets);
         struct zygote_record rec;
         int fds[3];
         size_t n_fds = 0;
@@ -257,8 +254,55 @@ int zygote_serve(const struct zygote_options *opt, struct err *err)
             continue;
         }
         if (rec.op != ZYGOTE_SPAWN || n_fds != 3)
-            return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted", rec.op, n_fds);
-        r = serve_spawn(opt, &parts, (unsigned)rec.value, rec.status == 1, fds, err);
+            return err_set(err, ERR_PROTOCOL, "record %u with %zu descriptors is not permitted",
+                           rec.op, n_fds);
+        r = serve_spawn(opt, parts, (unsigned)rec.value, rec.status == 1, fds, err);
     }
     return r;
+}
+
+/* With modules of today instead of those that the base was made with. */
+static int start_over(const struct zygote_options *opt, struct err *err)
+{
+    size_t n = 0;
+    for (char **arg = opt->argv; *arg; arg++)
+        if (strcmp(*arg, ZYGOTE_BASE_OPTION) != 0)
+            opt->argv[n++] = *arg;
+    opt->argv[n] = NULL;
+    fprintf(stderr, "riddle-kernel: Python's modules are no longer what they were\n");
+    execv("/proc/self/exe", opt->argv);
+    return err_errno(err, ERR_UNAVAILABLE, errno, "starting riddle-kernel again");
+}
+
+int zygote_serve(const struct zygote_options *opt, struct err *err)
+{
+    struct jail_template jail = { 0 };
+    struct kernel_parts parts = { .jail = &jail };
+    struct err why = ERR_INIT;
+    if (opt->base >= 0) {
+        (void)image_become_base(opt->base, &why); /* it returns only if that cannot be */
+        fprintf(stderr, "riddle-kernel: %s\n", why.message);
+        close(opt->base);
+    }
+    signal(SIGPIPE, SIG_IGN);
+    signal(SIGINT, SIG_IGN); /* a Ctrl-C at the terminal is riddle's to handle */
+    int r = zygote_load_parts(opt, &parts, err);
+    if (r < 0)
+        return r;
+
+    long long threads = proc_status_value(0, "Threads");
+    if (threads > 1)
+        return err_set(err, ERR_INTERNAL, "the zygote has %lld threads; it can only fork with one",
+                       threads);
+    arrange_memory(opt);
+    r = serve(opt, &parts, why.code == ERR_VALIDATION ? ZYGOTE_BASE_DAMAGED : ZYGOTE_LOADED, err);
+    if (r != 1)
+        return r;
+    /* Here, memory is that of the zygote that wrote the base, and everything else is new. */
+    if (parts.has_python && python_sources_changed())
+        return start_over(opt, err);
+    if (does(opt, "arenas"))
+        memory_collapse();
+    r = serve(opt, &parts, ZYGOTE_FROM_BASE, err);
+    return r == 1 ? err_set(err, ERR_INTERNAL, "a base of a base") : r;
 }

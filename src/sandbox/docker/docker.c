@@ -267,8 +267,8 @@ static void take_frames(struct docker_link *l)
     struct mux_frame f;
     int r = 0;
     l->handling = true; /* events may release the link */
-    while (r == 0 && !l->released && !l->base.dead && !l->inbound.under_way &&
-           !l->control_paused && (r = mux_reader_next(&l->in, &f, &err)) == 1)
+    while (r == 0 && !l->released && !l->base.dead && !l->inbound.under_way && !l->control_paused &&
+           (r = mux_reader_next(&l->in, &f, &err)) == 1)
         r = take_frame(l, &f, &err);
     if (r < 0 && !l->released)
         docker_link_fail(l, &err);
@@ -640,8 +640,9 @@ static void docker_kill(struct kernel_link *link)
     remove_container(of(link)); /* the end of its stream tells */
 }
 
-static void docker_usage(struct kernel_link *link, struct kernel_usage *ret)
+static void docker_usage(struct kernel_link *link, unsigned figures, struct kernel_usage *ret)
 {
+    (void)figures; /* the container has sent them all */
     const struct mux_usage *u = &of(link)->usage;
     *ret = (struct kernel_usage){ u->cpu_us, u->peak_memory_bytes, u->oom_kills, u->pids_refused,
                                   0 };

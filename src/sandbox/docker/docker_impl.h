@@ -137,8 +137,8 @@ struct docker_link {
     bool paused, want_paused, is_changing; /* … which takes a call */
     bool updating, busy, handling;
     bool control_paused; /* no frame is taken */
-    bool exit_told; /* the relay has said how the kernel ended */
-    bool removed;   /* the container has been or is being removed */
+    bool exit_told;      /* the relay has said how the kernel ended */
+    bool removed;        /* the container has been or is being removed */
     bool released, timer_closed, stream_closed;
     link_done_fn freeze_done;
     void *freeze_arg;

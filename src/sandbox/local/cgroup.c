@@ -1,10 +1,10 @@
 /*
- * Finding and using control groups. The layout below our base, in each hierarchy: riddle-<pid namespace>-<pid>/k<N>, one
- * directory per kernel.
+ * Finding and using control groups. The layout below our base, in each hierarchy: riddle-<pid
+ * namespace>-<pid>/k<N>, one directory per kernel.
  *
- * v2 has two rules that shape this file: a controller must be enabled in every parent's cgroup.subtree_control, and a group
- * with controllers enabled for its children may hold no process itself, the top one excepted. So a base is made below the first
- * of these that can have it:
+ * v2 has two rules that shape this file: a controller must be enabled in every parent's
+ * cgroup.subtree_control, and a group with controllers enabled for its children may hold no process
+ * itself, the top one excepted. So a base is made below the first of these that can have it:
  *   - the top group (root);
  *   - our own group, if it was delegated to us and nobody else is in it: we move into a leaf, riddle-…/self, and back at the end;
  *   - the nearest group above our own that is ours and has controllers enabled already. A riddle that another one started finds
@@ -50,7 +50,10 @@ static bool get(const char *dir, const char *file, struct buf *b)
 
 /* ---- making our base ---- */
 
-/* Pids mean something within their namespace only, and a hierarchy may be shared between several: both are in the name. */
+/*
+ * Pids mean something within their namespace only, and a hierarchy may be shared between several:
+ * both are in the name.
+ */
 static unsigned long pid_namespace(void)
 {
     struct stat st;
@@ -62,7 +65,10 @@ static void base_name(char *ret, size_t n)
     snprintf(ret, n, "riddle-%lu-%d", pid_namespace(), (int)getpid());
 }
 
-/* A riddle that was killed could not remove its groups: the next one does. `parent` is where ours is going to be. */
+/*
+ * A riddle that was killed could not remove its groups: the next one does. `parent` is where ours
+ * is going to be.
+ */
 static void remove_stale(const char *parent)
 {
     DIR *dir = opendir(parent);
@@ -71,8 +77,8 @@ static void remove_stale(const char *parent)
     for (struct dirent *e; (e = readdir(dir));) {
         unsigned long space;
         int pid;
-        if (sscanf(e->d_name, "riddle-%lu-%d", &space, &pid) != 2 || space != pid_namespace() || pid <= 0 ||
-            kill(pid, 0) == 0 || errno != ESRCH)
+        if (sscanf(e->d_name, "riddle-%lu-%d", &space, &pid) != 2 || space != pid_namespace() ||
+            pid <= 0 || kill(pid, 0) == 0 || errno != ESRCH)
             continue;
         char path[CGROUP_PATH_MAX + 300];
         snprintf(path, sizeof(path), "%.*s/%s", CGROUP_PATH_MAX, parent, e->d_name);
@@ -103,7 +109,8 @@ static void open_v1(struct cgroup_tree *t, const char *cgroup_file, const char *
             continue;
         char parent[2 * CGROUP_PATH_MAX], base[2 * CGROUP_PATH_MAX + 80];
         snprintf(parent, sizeof(parent), "%s%s", point, str_eq(path, "/") ? "" : path);
-        if (access(parent, F_OK) < 0) /* in a container the path is the host's; the mount shows our own group */
+        /* in a container the path is the host's; the mount shows our own group */
+        if (access(parent, F_OK) < 0)
             snprintf(parent, sizeof(parent), "%s", point);
         snprintf(base, sizeof(base), "%s/%s", parent, name);
         remove_stale(parent);
@@ -121,19 +128,23 @@ static void switch_controller(const char *dir, char sign, enum cgroup_controller
     (void)put(dir, "cgroup.subtree_control", word, NULL);
 }
 
-/* Whoever is in `leaf` goes back to where we came from: we, and what we have started and not ended. */
+/*
+ * Whoever is in `leaf` goes back to where we came from: we, and what we have started and not ended.
+ */
 static void leave_leaf(const char *leaf, const char *parent)
 {
     auto_buf struct buf members = BUF_INIT(65536);
     (void)get(leaf, "cgroup.procs", &members);
-    for (char *save = NULL, *pid = strtok_r((char *)buf_cstr(&members), "\n", &save); pid; pid = strtok_r(NULL, "\n", &save))
+    for (char *save = NULL, *pid = strtok_r((char *)buf_cstr(&members), "\n", &save); pid;
+         pid = strtok_r(NULL, "\n", &save))
         (void)put(parent, "cgroup.procs", pid, NULL);
     rmdir(leaf);
 }
 
 /*
- * Removes a base of v2. The controllers go first: while they are enabled for the children of `parent`, nobody can go back into it.
- * Only if there is a leaf have we enabled them there; should another riddle need them by now, the kernel refuses.
+ * Removes a base of v2. The controllers go first: while they are enabled for the children of
+ * `parent`, nobody can go back into it. Only if there is a leaf have we enabled them there; should
+ * another riddle need them by now, the kernel refuses.
  */
 static void remove_v2(const char *base)
 {
@@ -152,8 +163,8 @@ static void remove_v2(const char *base)
 }
 
 /*
- * A group with processes, other than the top one, gives its children no memory controller; it would give them others, and make them
- * groups of threads by that, which no kernel can enter.
+ * A group with processes, other than the top one, gives its children no memory controller; it would
+ * give them others, and make them groups of threads by that, which no kernel can enter.
  */
 static bool is_taken(const char *dir)
 {
@@ -162,7 +173,8 @@ static bool is_taken(const char *dir)
 }
 
 /* Tries to have `wanted` controllers for the children of a new base below `parent`. */
-static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_self, const bool *wanted)
+static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_self,
+                          const bool *wanted)
 {
     if (!move_self && is_taken(parent))
         return false;
@@ -198,6 +210,11 @@ static bool open_v2_below(struct cgroup_tree *t, const char *parent, bool move_s
         t->at[c].version = 2;
         snprintf(t->at[c].base, sizeof(t->at[c].base), "%.*s", CGROUP_PATH_MAX - 1, base);
     }
+    /*
+     * Beside any number of kernels, of 100 each. In version 1 their base group weighs 1024, as one.
+     */
+    if (move_self)
+        (void)put(leaf, "cpu.weight", "1000", NULL);
     return true;
 }
 
@@ -220,7 +237,8 @@ static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *
         return;
     bool wanted[_CGROUP_CONTROLLER_MAX], some = false;
     for (int c = 0; c < _CGROUP_CONTROLLER_MAX; c++) {
-        wanted[c] = t->at[c].version == 0 && str_has_word(buf_cstr(&controllers), controller_names[c]);
+        wanted[c] = t->at[c].version == 0 &&
+                    str_has_word(buf_cstr(&controllers), controller_names[c]);
         some |= wanted[c];
     }
     if (!some)
@@ -230,7 +248,8 @@ static void open_v2(struct cgroup_tree *t, const char *cgroup_file, const char *
     if (!cgroup_own_path(cgroup_file, "", path, sizeof(path)) || strstr(path, "/.."))
         return;
     snprintf(dir, sizeof(dir), "%s%s", point, str_eq(path, "/") ? "" : path);
-    if (access(dir, F_OK) < 0) /* in a container the path may be the host's; the mount shows our own group */
+    /* in a container the path may be the host's; the mount shows our own group */
+    if (access(dir, F_OK) < 0)
         snprintf(dir, sizeof(dir), "%s", point);
     if (strlen(dir) >= CGROUP_PATH_MAX || open_v2_below(t, dir, true, wanted))
         return;
@@ -287,8 +306,9 @@ static int limit_memory(const struct cgroup *g, int64_t bytes, struct err *err)
     group_dir(g, CGROUP_MEMORY, dir, sizeof(dir));
     snprintf(value, sizeof(value), "%lld", (long long)bytes);
     /*
-     * Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap accounting. In v1 the
-     * one may never be below the other: raising needs it first, lowering last.
+     * Swap included: memory+swap has the same limit in v1, swap has none in v2. Absent without swap
+     * accounting. In v1 the one may never be below the other: raising needs it first, lowering
+     * last.
      */
     const char *swap = v1 ? "memory.memsw.limit_in_bytes" : "memory.swap.max";
     (void)put(dir, swap, v1 ? value : "0", NULL);
@@ -354,7 +374,8 @@ int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct e
     return 0;
 }
 
-int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err)
+int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret,
+                  struct err *err)
 {
     struct cgroup g = CGROUP_NONE;
     g.tree = t;
@@ -372,7 +393,8 @@ int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, st
         }
         /* Opened now, while the kernel is being cloned: it waits for what comes after. */
         char path[CGROUP_PATH_MAX + 64];
-        snprintf(path, sizeof(path), "%s/%s", dir, t->at[c].version == 1 ? "tasks" : "cgroup.procs");
+        snprintf(path, sizeof(path), "%s/%s", dir,
+                 t->at[c].version == 1 ? "tasks" : "cgroup.procs");
         g.members[c] = open(path, O_WRONLY | O_CLOEXEC);
         if (g.members[c] < 0) {
             int r = err_errno(err, ERR_ISOLATION, errno, "opening '%s'", path);
@@ -411,7 +433,8 @@ int cgroup_add(struct cgroup *g, pid_t pid, struct err *err)
                 n = write(g->members[c], value, (size_t)len);
             while (n < 0 && errno == EINTR);
         if (n < 0 && r == 0)
-            r = err_errno(err, ERR_IO, errno, "moving a kernel into its control group for %s", controller_names[c]);
+            r = err_errno(err, ERR_IO, errno, "moving a kernel into its control group for %s",
+                          controller_names[c]);
         close(TAKE_FD(g->members[c]));
     }
     return r;
@@ -464,7 +487,17 @@ int cgroup_freeze(const struct cgroup *g, bool frozen, struct err *err)
     char dir[CGROUP_PATH_MAX + 32];
     if (!v2_dir(g, dir, sizeof(dir)))
         return err_set(err, ERR_UNAVAILABLE, "there is no control group that can freeze");
+    /* What stands still may be in swap: it allocates nothing. */
+    if (g->tree->at[CGROUP_MEMORY].version == 2)
+        (void)put(dir, "memory.swap.max", frozen ? "max" : "0", NULL);
     return put(dir, "cgroup.freeze", frozen ? "1" : "0", err);
+}
+
+void cgroup_reclaim_dir(const struct cgroup *g, char *ret, size_t n)
+{
+    ret[0] = '\0';
+    if (g->tree && g->tree->at[CGROUP_MEMORY].version == 2)
+        group_dir(g, CGROUP_MEMORY, ret, n);
 }
 
 bool cgroup_is_frozen(const struct cgroup *g)
@@ -488,48 +521,50 @@ static const struct {
     [CGROUP_PEAK_MEMORY] = { CGROUP_MEMORY, "memory.max_usage_in_bytes", "memory.peak", "" },
 };
 
-/* -1: unknown. */
-static long long figure(struct cgroup *g, enum cgroup_figure f)
+/* `unknown` where it cannot be read. */
+static long long figure(struct cgroup *g, enum cgroup_figure f, long long unknown)
 {
     enum cgroup_controller c = figures[f].controller;
     char text[4096];
     if (!g->tree || !g->tree->at[c].version)
-        return -1;
+        return unknown;
     if (g->fds[f] < 0) {
         char dir[CGROUP_PATH_MAX + 32], path[CGROUP_PATH_MAX + 128];
         group_dir(g, c, dir, sizeof(dir));
-        snprintf(path, sizeof(path), "%s/%s", dir, g->tree->at[c].version == 1 ? figures[f].v1 : figures[f].v2);
+        snprintf(path, sizeof(path), "%s/%s", dir,
+                 g->tree->at[c].version == 1 ? figures[f].v1 : figures[f].v2);
         g->fds[f] = open(path, O_RDONLY | O_CLOEXEC);
     }
     ssize_t n = g->fds[f] < 0 ? -1 : pread(g->fds[f], text, sizeof(text) - 1, 0);
     if (n <= 0)
-        return -1;
+        return unknown;
     text[n] = 0;
     size_t len = strlen(figures[f].key);
     if (len == 0)
         return atoll(text);
-    for (const char *line = text; *line; line = strchrnul(line, '\n') + (*strchrnul(line, '\n') != 0))
+    for (const char *line = text; *line;
+         line = strchrnul(line, '\n') + (*strchrnul(line, '\n') != 0))
         if (strncmp(line, figures[f].key, len) == 0 && line[len] == ' ')
             return atoll(line + len + 1);
-    return -1;
+    return unknown;
 }
 
 long long cgroup_oom_kills(struct cgroup *g)
 {
-    return MAX_OF(0, figure(g, CGROUP_OOM_KILLS));
+    return figure(g, CGROUP_OOM_KILLS, 0);
 }
 
 long long cgroup_pids_refused(struct cgroup *g)
 {
-    return MAX_OF(0, figure(g, CGROUP_PIDS_REFUSED));
+    return figure(g, CGROUP_PIDS_REFUSED, 0);
 }
 
 long long cgroup_pids(struct cgroup *g)
 {
-    return MAX_OF(0, figure(g, CGROUP_PIDS_NOW));
+    return figure(g, CGROUP_PIDS_NOW, 0);
 }
 
 long long cgroup_peak_memory(struct cgroup *g)
 {
-    return figure(g, CGROUP_PEAK_MEMORY);
+    return figure(g, CGROUP_PEAK_MEMORY, -1);
 }

@@ -2,8 +2,9 @@
 #define RIDDLE_SANDBOX_LOCAL_CGROUP_H
 
 /*
- * Control groups, v1, v2 or some of each. Every controller is looked for where it is; one that is not there, or not ours
- * to write, is simply absent, and the provider falls back (rlimits, a watchdog) and says so.
+ * Control groups, v1, v2 or some of each. Every controller is looked for where it is; one that is
+ * not there, or not ours to write, is simply absent, and the provider falls back (rlimits, a
+ * watchdog) and says so.
  */
 
 #include <stdbool.h>
@@ -42,7 +43,7 @@ enum cgroup_figure {
 struct cgroup {
     const struct cgroup_tree *tree; /* NULL: none */
     char name[24];
-    int fds[_CGROUP_FIGURE_MAX]; /* -1: not opened yet */
+    int fds[_CGROUP_FIGURE_MAX];         /* -1: not opened yet */
     int members[_CGROUP_CONTROLLER_MAX]; /* the file a kernel gets in by, until it is in */
     /* Its limits: a pooled kernel mostly has those that it is wanted with. */
     int64_t memory_bytes;
@@ -57,12 +58,14 @@ struct cgroup {
         .pids = -1, .cpus = -1                                                                     \
     }
 
-int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret, struct err *err);
+int cgroup_create(struct cgroup_tree *t, const struct sandbox_limits *limits, struct cgroup *ret,
+                  struct err *err);
 int cgroup_limit(struct cgroup *g, const struct sandbox_limits *limits, struct err *err);
 /*
- * Two ways in. Moving another process waits for every processor to have passed a quiet point, which takes milliseconds; a thread
- * that moves itself does not, but only v1 lets it. So a kernel is given what cgroup_join_fds() says and writes "0" to each, and
- * cgroup_add() moves it where it cannot do so itself. Both before it is told what it is for.
+ * Two ways in. Moving another process waits for every processor to have passed a quiet point, which
+ * takes milliseconds; a thread that moves itself does not, but only v1 lets it. So a kernel is
+ * given what cgroup_join_fds() says and writes "0" to each, and cgroup_add() moves it where it
+ * cannot do so itself. Both before it is told what it is for.
  */
 size_t cgroup_join_fds(const struct cgroup *g, int ret[_CGROUP_CONTROLLER_MAX]);
 int cgroup_add(struct cgroup *g, pid_t pid, struct err *err);
@@ -76,6 +79,8 @@ void cgroup_destroy(struct cgroup *g); /* its processes must be gone */
 bool cgroup_can_freeze(const struct cgroup *g);
 int cgroup_freeze(const struct cgroup *g, bool frozen, struct err *err);
 bool cgroup_is_frozen(const struct cgroup *g);
+/* Where memory.reclaim is. "": the group is not of version 2. */
+void cgroup_reclaim_dir(const struct cgroup *g, char *ret, size_t n);
 
 /* What happened inside; 0 or -1 when unknown. */
 long long cgroup_oom_kills(struct cgroup *g);

@@ -257,15 +257,19 @@ int local_restore(struct kernel_link *link, const char *path, struct err *err)
     if (l->image < 0)
         return err_errno(err, ERR_NOT_FOUND, errno, "opening an image");
     int r = image_file_unlock(l->image, l->base.provider->cfg->image_key, l->base_id, &seal, err);
-    if (r == 0 && l->base_id[0])
+    if (r == 0 && l->base_id[0]) /* without it, the kernel reads what follows the image */
         l->image_base = open_base(provider_of(l), l->base_id);
-    if (r == 0 && l->base_id[0] && l->image_base < 0)
-        r = err_errno(err, ERR_NOT_FOUND, errno, "opening the base of an image");
     if (r == 0 && seal.cipher)
         r = unseal_begin(l, TAKE_FD(l->image), &seal, err);
     else
         seal_end(&seal);
     return r;
+}
+
+/* Its memory is that of its own zygote, whatever the file was a difference to. */
+void local_was_ported(struct kernel_link *link)
+{
+    of(link)->base_id[0] = '\0';
 }
 
 /* Whether the kernel was forked from the process that its image is a difference to. */

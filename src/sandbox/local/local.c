@@ -1,13 +1,16 @@
 /*
- * The local provider: kernels as children of riddle, forked from zygotes into jails made by Linux itself.
+ * The local provider: kernels as children of riddle, forked from zygotes into jails made by Linux
+ * itself.
  *
- * Theory of operation. zygote.c forks a kernel in a worker thread; what it yields becomes a link here, in the loop's thread. A
- * link has four descriptors: the control socket, the pipes of stdout and stderr, and the pidfd, which becomes readable when
- * every process of the kernel's pid namespace is gone. The pidfd is polled for the link's whole life, so a death is noticed
- * in the pool, too; the other three only while a run is under way, so that an idle kernel cannot make riddle read.
+ * Theory of operation. zygote.c forks a kernel in a worker thread; what it yields becomes a link
+ * here, in the loop's thread. A link has four descriptors: the control socket, the pipes of stdout
+ * and stderr, and the pidfd, which becomes readable when every process of the kernel's pid
+ * namespace is gone. The pidfd is polled for the link's whole life, so a death is noticed in the
+ * pool, too; the other three only while a run is under way, so that an idle kernel cannot make
+ * riddle read.
  *
- * Where no control group limits memory, a timer adds up what the kernel's processes use while a run is under way, and an idle
- * kernel is held still (watchdog.h).
+ * Where no control group limits memory, a timer adds up what the kernel's processes use while a run
+ * is under way, and an idle kernel is held still (watchdog.h).
  *
  * A frozen kernel is frozen by its control group of version 2, or stopped by a signal, process by
  * process, where it has none.
@@ -32,7 +35,9 @@
 
 /* Requests that the kernel has not taken yet. */
 #define UNSENT_MAX_BYTES (WIRE_REQUEST_MAX + (2u << 20))
-/* Without control groups memory is looked at this often, or more seldom where looking takes long. */
+/*
+ * Without control groups memory is looked at this often, or more seldom where looking takes long.
+ */
 #define WATCHDOG_MS 10
 #define WATCHDOG_SHARE 10
 #define LOOK_MS 3000
@@ -72,7 +77,10 @@ static void free_link(uv_handle_t *h)
     local_put_link(h->data);
 }
 
-/* The kernel is reaped and nobody holds the link: its handles are closed, and with the last one it is freed. */
+/*
+ * The kernel is reaped and nobody holds the link: its handles are closed, and with the last one it
+ * is freed.
+ */
 static void close_link(struct local_link *l)
 {
     for (int i = 0; i < _END_MAX; i++)
@@ -184,7 +192,8 @@ static void on_watch(uv_timer_t *h)
         local_signal(l, SIGKILL);
         return;
     }
-    int64_t next = MAX_OF((int64_t)WATCHDOG_MS, (clock_now_us() - begun_us) * WATCHDOG_SHARE / 1000);
+    int64_t next = MAX_OF((int64_t)WATCHDOG_MS,
+                          (clock_now_us() - begun_us) * WATCHDOG_SHARE / 1000);
     uv_timer_start(h, on_watch, (uint64_t)next, 0);
 }
 
@@ -230,6 +239,8 @@ static void on_settle(uv_timer_t *h)
         (void)err_set(err, ERR_UNAVAILABLE, "the kernel of this sandbox is gone");
     if (err->code)
         l->frozen = false;
+    if (l->frozen)
+        local_page_out(l);
     l->settled(l->settled_arg, err->code ? err : NULL);
 }
 
@@ -288,7 +299,7 @@ static void local_set_busy(struct kernel_link *link, bool busy)
         let_go(l);
         local_poll_control(l);
     } else {
-        uv_poll_stop(&l->polls[END_CONTROL]);
+        local_poll_stop(l, END_CONTROL);
         buf_clear(&l->unsent);
         hold(l);
     }
@@ -322,13 +333,15 @@ static int local_send(struct kernel_link *link, const void *bytes, size_t len, s
     return r;
 }
 
-static int local_start(struct kernel_link *link, json_t *start, const struct kernel_mount *mounts, size_t n_mounts,
-                       struct err *err)
+static int local_start(struct kernel_link *link, json_t *start, const struct kernel_mount *mounts,
+                       size_t n_mounts, struct err *err)
 {
     struct local_link *l = of(link);
     int fds[FD_PASS_MAX];
     size_t n_fds = 0;
-    int r = n_mounts <= FD_PASS_MAX ? 0 : err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX);
+    int r = n_mounts <= FD_PASS_MAX ?
+                0 :
+                err_set(err, ERR_VALIDATION, "more than %d files", FD_PASS_MAX);
     json_t *list = json_array();
     for (size_t i = 0; i < n_mounts && r == 0; i++) {
         struct shown_file shown;
@@ -372,7 +385,8 @@ static int local_start(struct kernel_link *link, json_t *start, const struct ker
     return r;
 }
 
-static int local_limit(struct kernel_link *link, const struct sandbox_limits *limits, struct err *err)
+static int local_limit(struct kernel_link *link, const struct sandbox_limits *limits,
+                       struct err *err)
 {
     struct local_link *l = of(link);
     l->pids = limits->pids;
@@ -388,28 +402,35 @@ static void local_interrupt(struct kernel_link *link)
 }
 
 /* Processor time of the kernel so far, its ended children not included while it lives. */
-static int64_t cpu_us(const struct local_link *l)
+static int64_t cpu_us(struct local_link *l)
 {
-    clockid_t clock;
     struct timespec t;
     const struct rusage *u = &l->usage;
     if (l->base.dead)
-        return (int64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 + u->ru_utime.tv_usec + u->ru_stime.tv_usec;
-    if (clock_getcpuclockid(l->kernel.pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        return (int64_t)(u->ru_utime.tv_sec + u->ru_stime.tv_sec) * 1000000 + u->ru_utime.tv_usec +
+               u->ru_stime.tv_usec;
+    if (!l->has_clock && clock_getcpuclockid(l->kernel.pid, &l->clock) != 0)
+        return 0;
+    l->has_clock = true;
+    if (clock_gettime(l->clock, &t) < 0)
         return 0;
     return (int64_t)t.tv_sec * 1000000 + t.tv_nsec / 1000;
 }
 
-static void local_usage(struct kernel_link *link, struct kernel_usage *ret)
+static void local_usage(struct kernel_link *link, unsigned figures, struct kernel_usage *ret)
 {
     struct local_link *l = of(link);
-    *ret = (struct kernel_usage){
-        .cpu_us = cpu_us(l),
-        .peak_memory_bytes = cgroup_peak_memory(&l->kernel.group),
-        .oom_kills = cgroup_oom_kills(&l->kernel.group),
-        .pids_refused = cgroup_pids_refused(&l->kernel.group),
-        .pids = cgroup_pids(&l->kernel.group),
-    };
+    struct cgroup *group = &l->kernel.group;
+    if (figures & USAGE_CPU)
+        ret->cpu_us = cpu_us(l);
+    if (figures & USAGE_PEAK)
+        ret->peak_memory_bytes = cgroup_peak_memory(group);
+    if (figures & USAGE_REFUSALS) {
+        ret->oom_kills = cgroup_oom_kills(group);
+        ret->pids_refused = cgroup_pids_refused(group);
+    }
+    if (figures & USAGE_PIDS)
+        ret->pids = cgroup_pids(group);
 }
 
 pid_t local_link_pid(const struct kernel_link *link)
@@ -437,14 +458,16 @@ struct local_spawn {
     struct err err;
 };
 
-static int make_link(struct local *p, struct local_spawn *s, struct kernel_link **ret, struct err *err)
+static int make_link(struct local *p, struct local_spawn *s, struct kernel_link **ret,
+                     struct err *err)
 {
     struct local_link *l = calloc(1, sizeof(*l));
     if (!l) {
         kernel_kill(p, &s->kernel);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     }
-    const int fds[_END_MAX] = { s->kernel.control, s->kernel.out, s->kernel.errout, s->kernel.pidfd };
+    const int fds[_END_MAX] = { s->kernel.control, s->kernel.out, s->kernel.errout,
+                                s->kernel.pidfd };
     l->base.provider = &p->base;
     l->kernel = s->kernel;
     l->pids = s->spec.limits.pids;
@@ -548,7 +571,9 @@ static int queue_spawn(struct local *p, const struct spawn_spec *spec, spawn_fn 
     struct local_spawn *s = calloc(1, sizeof(*s));
     if (!s)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
-    *s = (struct local_spawn){ .provider = p, .spec = *spec, .done = done, .arg = arg, .kernel = KERNEL_PROC_NONE };
+    *s = (struct local_spawn){
+        .provider = p, .spec = *spec, .done = done, .arg = arg, .kernel = KERNEL_PROC_NONE
+    };
     s->work.data = s;
     bool idle = !p->spawns[spec->kind].first;
     *p->spawns[spec->kind].end = s;
@@ -624,8 +649,10 @@ static int find_kernel(const struct config *cfg, char *ret, size_t n, struct err
 {
     int r = local_kernel_path(cfg, ret, n, err);
     if (r == 0 && access(ret, X_OK) < 0)
-        r = err_errno(err, ERR_CONFIG, errno,
-                      "the program riddle-kernel is not at '%s'; build it with 'make' or set RIDDLE_KERNEL", ret);
+        r = err_errno(
+            err, ERR_CONFIG, errno,
+            "the program riddle-kernel is not at '%s'; build it with 'make' or set RIDDLE_KERNEL",
+            ret);
     return r;
 }
 
@@ -772,6 +799,7 @@ const struct provider_ops local_provider = {
     .image = local_image,
     .prepare_image = local_prepare_image,
     .restore = local_restore,
+    .was_ported = local_was_ported,
     .usable = local_usable,
     .health = local_health,
 };

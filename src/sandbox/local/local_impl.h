@@ -2,8 +2,9 @@
 #define RIDDLE_SANDBOX_LOCAL_LOCAL_IMPL_H
 
 /*
- * What the files of the local provider share: local.c (the provider and its links, in the loop's thread), zygote.c (fork
- * servers and spawns, in worker threads), shown.c (files of this host in a jail).
+ * What the files of the local provider share: local.c (the provider and its links, in the loop's
+ * thread), zygote.c (fork servers and spawns, in worker threads), shown.c (files of this host in a
+ * jail).
  */
 
 #include <pthread.h>
@@ -19,16 +20,21 @@
 #include "sandbox/provider.h"
 #include "sandbox/wire.h"
 
+#define BASE_KEY_HEX 16
+
 struct zygote {
-    pid_t pid;       /* 0: not running */
-    bool greeted;    /* it has said hello */
-    bool lost;       /* it did not answer, or not what it should: it is to be replaced */
+    pid_t pid;    /* 0: not running */
+    bool greeted; /* it has said hello */
+    bool lost;    /* it did not answer, or not what it should: it is to be replaced */
     int sock;
-    int stderr_fd;   /* its last words */
-    int64_t anon_kb; /* memory that its kernels share with it */
-    pthread_mutex_t lock;             /* spawns, and whoever wants its base */
-    unsigned generation;              /* counts zygotes of this kind */
-    char base_id[IMAGE_BASE_ID_SIZE]; /* of its memory as a file; "": there is none yet */
+    int stderr_fd;                       /* its last words */
+    int64_t anon_kb;                     /* memory that its kernels share with it */
+    pthread_mutex_t lock;                /* spawns, and whoever wants its base */
+    unsigned generation;                 /* counts zygotes of this kind */
+    char base_id[IMAGE_BASE_ID_SIZE];    /* of its memory as a file; "": there is none yet */
+    char base_key[BASE_KEY_HEX + 1];     /* what the names of its bases begin with */
+    char offered_id[IMAGE_BASE_ID_SIZE]; /* the base that it was given to become; "": none */
+    bool is_base_bad;                    /* … which did not end well: no more of them */
 };
 
 /*
@@ -54,7 +60,10 @@ struct kernel_proc {
     unsigned user;       /* user_ids.h */
 };
 
-#define KERNEL_PROC_NONE { .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE }
+#define KERNEL_PROC_NONE                                                                           \
+    {                                                                                              \
+        .pid = 0, .pidfd = -1, .control = -1, .out = -1, .errout = -1, .group = CGROUP_NONE        \
+    }
 
 struct local_spawn;
 
@@ -74,7 +83,7 @@ struct local {
         int64_t failed_ms;                /* since when they fail, by the wall clock */
         unsigned starts;                  /* of its zygote so far; written in the loop's thread */
     } spawns[_RUN_KIND_MAX];
-    uv_timer_t *look;   /* at zygotes, and at kernels whose zygote ended before it told of them */
+    uv_timer_t *look; /* at zygotes, and at kernels whose zygote ended before it told of them */
     bool seeks_orphans;
     pid_t orphans[ORPHANS_MAX];
     size_t n_orphans;
@@ -84,7 +93,7 @@ struct local {
         char id[IMAGE_BASE_ID_SIZE];
         unsigned generation;
     } bases[_RUN_KIND_MAX]; /* the last ones that were made */
-    size_t n_links; /* not yet freed */
+    size_t n_links;         /* not yet freed */
     int n_resting;
     atomic_bool closing; /* no zygote is started any more; read by spawns */
     void (*closed)(void *arg);
@@ -120,7 +129,7 @@ struct local_link {
     char base_id[IMAGE_BASE_ID_SIZE]; /* what its images are a difference to; "": not known */
     int passed; /* a pipe that goes along with the next request, and a base behind it; -1: none */
     int passed_base;
-    int image, image_base; /* files that go along with the start; -1: none */
+    int image, image_base;       /* files that go along with the start; -1: none */
     struct unsealing *unsealing; /* … and what the start waits for; NULL: nothing */
     bool is_writing;             /* an image */
     link_done_fn written;
@@ -129,6 +138,8 @@ struct local_link {
     bool released;
     int wait_status;
     struct rusage usage;
+    clockid_t clock; /* of the kernel's processor time */
+    bool has_clock;
 };
 
 static inline struct local_link *of(struct kernel_link *l)
@@ -154,6 +165,7 @@ void local_drain(struct kernel_link *link);
 void local_poll_control(struct local_link *l);
 /* Reads stdout and stderr, or leaves them alone. */
 void local_poll_output(struct local_link *l);
+void local_poll_stop(struct local_link *l, int end);
 void local_end_rest(struct local_link *l);
 
 /* ---- local.c, local_probe.c ---- */
@@ -167,7 +179,8 @@ bool local_probe(const struct config *cfg, probe_fn fn, void *arg);
 int zygote_launch(struct local *p, enum run_kind kind, struct err *err);
 void zygote_stop(struct zygote *z); /* kills and reaps it */
 /* *starts is incremented for each zygote that had to be started. */
-int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err);
+int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret,
+                 unsigned *starts, struct err *err);
 /* Starts it if it is dead. */
 int zygote_revive(struct local *p, enum run_kind kind, unsigned *starts, struct err *err);
 /*
@@ -185,8 +198,14 @@ void local_prepare_image(struct kernel_link *link, link_done_fn done, void *arg)
 void local_image(struct kernel_link *link, const char *path, int64_t max_bytes, bool lasting,
                  link_done_fn done, void *arg);
 int local_restore(struct kernel_link *link, const char *path, struct err *err);
+void local_was_ported(struct kernel_link *link);
 /* Whether the kernel was forked from the process that its image is a difference to. */
 bool local_is_own_base(const struct local_link *l);
+
+/* ---- pageout.c ---- */
+
+/* Memory of a kernel that was just frozen goes to swap, if there is some. Does not wait. */
+void local_page_out(struct local_link *l);
 
 /* ---- unseal.c ---- */
 
@@ -208,7 +227,10 @@ int shown_open(struct local *p, const struct kernel_mount *mount, unsigned user,
 void shown_close(struct shown_file *f);
 void id_maps_close(struct local *p);
 
-/* For tests: the first process of the kernel, as the host sees it; 0 when it is gone. The zygote's; 0 when there is none. */
+/*
+ * For tests: the first process of the kernel, as the host sees it; 0 when it is gone. The zygote's;
+ * 0 when there is none.
+ */
 pid_t local_link_pid(const struct kernel_link *l);
 pid_t local_zygote_pid(const struct provider *p, enum run_kind kind);
 

@@ -1,7 +1,8 @@
 /*
- * `riddle doctor` for the local provider. What only the kernel program can know (the layers of the jail, Python's packages,
- * DuckDB) it is asked for, by `riddle-kernel --probe`: the answer is that of the program which will build the jails, under the
- * same user. Control groups are riddle's to make, so they are looked at here.
+ * `riddle doctor` for the local provider. What only the kernel program can know (the layers of the
+ * jail, Python's packages, DuckDB) it is asked for, by `riddle-kernel --probe`: the answer is that
+ * of the program which will build the jails, under the same user. Control groups are riddle's to
+ * make, so they are looked at here.
  */
 
 #include <errno.h>
@@ -23,7 +24,8 @@
 #include "gen/platform.h"
 #include "sandbox/local/local_impl.h"
 
-#define PROBE_TIMEOUT_MS 120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
+#define PROBE_TIMEOUT_MS                                                                           \
+    120000 /* it imports pandas and matplotlib, on whatever disk this machine has */
 #define PROBE_MAX_BYTES (1u << 20)
 
 struct sink {
@@ -31,9 +33,10 @@ struct sink {
     void *arg;
 };
 
-static void say(const struct sink *to, const char *name, enum probe_level level, const char *remedy, const char *fmt, ...)
-    PRINTF_LIKE(5, 6);
-static void say(const struct sink *to, const char *name, enum probe_level level, const char *remedy, const char *fmt, ...)
+static void say(const struct sink *to, const char *name, enum probe_level level, const char *remedy,
+                const char *fmt, ...) PRINTF_LIKE(5, 6);
+static void say(const struct sink *to, const char *name, enum probe_level level, const char *remedy,
+                const char *fmt, ...)
 {
     char detail[ERR_MESSAGE_MAX];
     va_list ap;
@@ -48,7 +51,8 @@ static enum probe_level level_of(const json_t *layer)
     const char *status = json_string_value(json_object_get(layer, "status"));
     if (str_eq(status, "pass"))
         return PROBE_PASS;
-    return str_eq(status, "caution") ? PROBE_CAUTION : PROBE_FAIL; /* what cannot be understood has not passed */
+    /* what cannot be understood has not passed */
+    return str_eq(status, "caution") ? PROBE_CAUTION : PROBE_FAIL;
 }
 
 /* ---- asking the kernel program ---- */
@@ -57,12 +61,14 @@ static enum probe_level level_of(const json_t *layer)
 static int collect(int out_fd, int err_fd, struct buf *out, struct buf *errout, struct err *err)
 {
     int64_t deadline_ms = clock_now_ms() + PROBE_TIMEOUT_MS;
-    struct pollfd fds[2] = { { .fd = out_fd, .events = POLLIN }, { .fd = err_fd, .events = POLLIN } };
+    struct pollfd fds[2] = { { .fd = out_fd, .events = POLLIN },
+                             { .fd = err_fd, .events = POLLIN } };
     struct buf *bufs[2] = { out, errout };
     while (fds[0].fd >= 0 || fds[1].fd >= 0) {
         int64_t left_ms = deadline_ms - clock_now_ms();
         if (left_ms <= 0)
-            return err_set(err, ERR_TIMEOUT, "it gave no answer within %d seconds", PROBE_TIMEOUT_MS / 1000);
+            return err_set(err, ERR_TIMEOUT, "it gave no answer within %d seconds",
+                           PROBE_TIMEOUT_MS / 1000);
         if (poll(fds, 2, (int)left_ms) < 0 && errno != EINTR)
             return err_errno(err, ERR_IO, errno, "reading its answer");
         for (int i = 0; i < 2; i++) {
@@ -82,8 +88,8 @@ static int collect(int out_fd, int err_fd, struct buf *out, struct buf *errout, 
 }
 
 /* Runs `path option` and waits. The exit status is in the sense of wait(2). */
-static int ask_kernel(const char *path, const char *option, struct buf *out, struct buf *errout, int *ret_status,
-                      struct err *err)
+static int ask_kernel(const char *path, const char *option, struct buf *out, struct buf *errout,
+                      int *ret_status, struct err *err)
 {
     extern char **environ;
     int out_pipe[2], err_pipe[2];
@@ -127,14 +133,16 @@ static void first_line(const struct buf *b, char *ret, size_t n)
 /* True if riddle-kernel is there, starts, and is of this version. */
 static bool check_kernel(const char *path, const struct sink *to)
 {
-    static const char build[] = "run 'make' in the source tree, or set RIDDLE_KERNEL to the program's path";
+    static const char build[] =
+        "run 'make' in the source tree, or set RIDDLE_KERNEL to the program's path";
     struct err err = ERR_INIT;
     auto_buf struct buf out = BUF_INIT(PROBE_MAX_BYTES), errout = BUF_INIT(PROBE_MAX_BYTES);
     char line[512], ended[128];
     int status;
 
     if (access(path, X_OK) < 0) {
-        say(to, "riddle-kernel", PROBE_FAIL, build, "'%s' is no program that can be run: %s", path, strerror(errno));
+        say(to, "riddle-kernel", PROBE_FAIL, build, "'%s' is no program that can be run: %s", path,
+            strerror(errno));
         return false;
     }
     if (ask_kernel(path, "--version", &out, &errout, &status, &err) < 0) {
@@ -145,18 +153,24 @@ static bool check_kernel(const char *path, const struct sink *to)
         first_line(&errout, line, sizeof(line));
         proc_describe_exit(status, ended, sizeof(ended));
         /* The dynamic linker names the library that it misses; there are two that matter. */
-        const char *remedy = strstr(line, "libduckdb")    ? "run 'make deps', which fetches DuckDB"
-                             : strstr(line, "libpython") ? "apt-get install " PLATFORM_PYTHON_LIBRARY_PACKAGE
-                             : strstr(line, ".so")       ? "run 'make deps', which installs what is missing"
-                                                         : build;
-        say(to, "riddle-kernel", PROBE_FAIL, remedy, "it does not start: %s (%s)", line[0] ? line : "no message", ended);
+        const char *remedy = strstr(line, "libduckdb") ?
+                                 "run 'make deps', which fetches DuckDB" :
+                             strstr(line, "libpython") ?
+                                 "apt-get install " PLATFORM_PYTHON_LIBRARY_PACKAGE :
+                             strstr(line, ".so") ?
+                                 "run 'make deps', which installs what is missing" :
+                                 build;
+        say(to, "riddle-kernel", PROBE_FAIL, remedy, "it does not start: %s (%s)",
+            line[0] ? line : "no message", ended);
         return false;
     }
     first_line(&out, line, sizeof(line));
     const char *space = strchr(line, ' ');
-    if (!str_starts(line, "riddle-kernel ") || !space || strncmp(space + 1, RIDDLE_VERSION, strlen(RIDDLE_VERSION)) != 0 ||
+    if (!str_starts(line, "riddle-kernel ") || !space ||
+        strncmp(space + 1, RIDDLE_VERSION, strlen(RIDDLE_VERSION)) != 0 ||
         (space[1 + strlen(RIDDLE_VERSION)] != '\0' && space[1 + strlen(RIDDLE_VERSION)] != ' ')) {
-        say(to, "riddle-kernel", PROBE_FAIL, build, "'%s' says it is '%s', and this is riddle %s", path, line, RIDDLE_VERSION);
+        say(to, "riddle-kernel", PROBE_FAIL, build, "'%s' says it is '%s', and this is riddle %s",
+            path, line, RIDDLE_VERSION);
         return false;
     }
     say(to, "riddle-kernel", PROBE_PASS, NULL, "%s (%s)", path, RIDDLE_VERSION);
@@ -183,17 +197,18 @@ static bool check_probe(const char *path, const struct sink *to)
     if (r < 0 || json_array_size(layers) == 0) {
         first_line(&errout, line, sizeof(line));
         proc_describe_exit(status, ended, sizeof(ended));
-        say(to, "probe", PROBE_FAIL, remedy, "riddle-kernel --probe gave no answer that can be used: %s (%s)",
-            line[0]        ? line
-            : r < 0        ? err.message
-                           : "it names no layers",
+        say(to, "probe", PROBE_FAIL, remedy,
+            "riddle-kernel --probe gave no answer that can be used: %s (%s)",
+            line[0] ? line :
+            r < 0   ? err.message :
+                      "it names no layers",
             ended);
         return false;
     }
-    json_array_foreach(layers, i, layer)
-    {
+    json_array_foreach(layers, i, layer) {
         const char *name, *detail, *fix;
-        if (json_get_str(layer, "name", "?", &name, &err) < 0 || json_get_str(layer, "detail", "", &detail, &err) < 0 ||
+        if (json_get_str(layer, "name", "?", &name, &err) < 0 ||
+            json_get_str(layer, "detail", "", &detail, &err) < 0 ||
             json_get_str(layer, "remedy", NULL, &fix, &err) < 0) {
             say(to, "probe", PROBE_FAIL, remedy, "riddle-kernel --probe: %s", err.message);
             continue;

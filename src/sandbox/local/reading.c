@@ -1,6 +1,7 @@
 /*
- * Reading from a kernel: its control socket, stdout and stderr. Whatever it sends, the loop has time
- * for others: bytes of a turn are bounded, and a kernel that takes much of the loop's time rests.
+ * Reading from a kernel: its control socket, stdout and stderr. Whatever it sends, the loop has
+ * time for others: bytes of a turn are bounded, and a kernel that takes much of the loop's time
+ * rests.
  */
 
 #include <errno.h>
@@ -40,14 +41,26 @@ static void deliver(struct local_link *l, int end, const char *bytes, size_t len
 
 static int fd_at(const struct local_link *l, int end)
 {
-    return end == END_CONTROL ? l->kernel.control : end == END_OUT ? l->kernel.out : l->kernel.errout;
+    return end == END_CONTROL ? l->kernel.control :
+           end == END_OUT     ? l->kernel.out :
+                                l->kernel.errout;
+}
+
+/* libuv makes a system call for each stop, also of a handle that does not poll. */
+void local_poll_stop(struct local_link *l, int end)
+{
+    if (uv_is_active((const uv_handle_t *)&l->polls[end]))
+        uv_poll_stop(&l->polls[end]);
 }
 
 static void end_of_file(struct local_link *l, int end)
 {
-    uv_poll_stop(&l->polls[end]);
+    local_poll_stop(l, end);
     l->ended[end] = true;
-    /* Without its control socket a kernel cannot answer any more; if it is not dead already, it is now. */
+    /*
+     * Without its control socket a kernel cannot answer any more; if it is not dead already, it is
+     * now.
+     */
     if (end == END_CONTROL)
         local_signal(l, SIGKILL);
 }
@@ -60,7 +73,8 @@ bool local_read_end(struct local_link *l, int end)
     for (size_t got = 0; got < READ_MAX_BYTES && thread_cpu_us() - begun_us < TURN_US;) {
         if (l->ended[end] || !l->base.events || (end == END_CONTROL && l->control_paused))
             return false;
-        ssize_t n = read(fd_at(l, end), chunk, sizeof(chunk)); /* descriptors that a kernel attaches are discarded */
+        /* descriptors that a kernel attaches are discarded */
+        ssize_t n = read(fd_at(l, end), chunk, sizeof(chunk));
         if (n > 0) {
             got += (size_t)n;
             deliver(l, end, chunk, (size_t)n);
@@ -92,18 +106,21 @@ void local_poll_control(struct local_link *l)
     if (events && !l->resting)
         uv_poll_start(&l->polls[END_CONTROL], events, on_readable);
     else
-        uv_poll_stop(&l->polls[END_CONTROL]);
+        local_poll_stop(l, END_CONTROL);
 }
 
 /* 0, or UNAVAILABLE when nobody is there to take it. */
 static int flush(struct local_link *l, struct err *err)
 {
     while (l->unsent.len > 0) {
-        ssize_t n = send(l->kernel.control, l->unsent.data, l->unsent.len, MSG_DONTWAIT | MSG_NOSIGNAL);
+        ssize_t n = send(l->kernel.control, l->unsent.data, l->unsent.len,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
         if (n > 0)
             buf_consume(&l->unsent, (size_t)n);
         else if (n < 0 && errno != EINTR)
-            return errno == EAGAIN ? 0 : err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
+            return errno == EAGAIN ?
+                       0 :
+                       err_errno(err, ERR_UNAVAILABLE, errno, "sending a request to the kernel");
     }
     return 0;
 }
@@ -124,7 +141,7 @@ void local_poll_output(struct local_link *l)
         if (l->busy && !l->resting)
             uv_poll_start(&l->polls[end], UV_READABLE, on_readable);
         else
-            uv_poll_stop(&l->polls[end]);
+            local_poll_stop(l, end);
     }
 }
 

@@ -1,7 +1,8 @@
 /*
- * Files of the host inside a jail. A plain user's kernels have that user's rights, so they bind the path themselves (and check
- * that it still is the file riddle opened). Root's kernels run as another user and could not even walk to the file: for them
- * riddle makes a detached, read-only mount and passes it on, mapped so that a file which only its owner may read can be read.
+ * Files of the host inside a jail. A plain user's kernels have that user's rights, so they bind the
+ * path themselves (and check that it still is the file riddle opened). Root's kernels run as
+ * another user and could not even walk to the file: for them riddle makes a detached, read-only
+ * mount and passes it on, mapped so that a file which only its owner may read can be read.
  */
 
 #include <errno.h>
@@ -26,8 +27,9 @@ static int wait_for_end(void *arg)
 }
 
 /*
- * A user namespace in which `from` (the owner on disk) is the kernels' id: what mount_setattr wants as a map. A child makes
- * it, riddle writes its maps and keeps the descriptor. The child shares riddle's memory, so that nothing is copied for it.
+ * A user namespace in which `from` (the owner on disk) is the kernels' id: what mount_setattr wants
+ * as a map. A child makes it, riddle writes its maps and keeps the descriptor. The child shares
+ * riddle's memory, so that nothing is copied for it.
  */
 static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to_uid, unsigned to_gid,
                           struct err *err)
@@ -36,7 +38,8 @@ static int mapping_userns(uid_t from_uid, gid_t from_gid, unsigned to_uid, unsig
     sigset_t all, before;
     sigfillset(&all); /* no handler of riddle's may run in the child */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    pid_t pid = clone(wait_for_end, stack + sizeof(stack), CLONE_NEWUSER | CLONE_VM | SIGCHLD, NULL);
+    pid_t pid = clone(wait_for_end, stack + sizeof(stack), CLONE_NEWUSER | CLONE_VM | SIGCHLD,
+                      NULL);
     int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (pid < 0)
@@ -93,13 +96,16 @@ void id_maps_close(struct local *p)
 static int detached_mount(struct local *p, const struct kernel_mount *m, unsigned user,
                           const struct stat *st, struct shown_file *f, struct err *err)
 {
-    f->mount_fd = open_tree(AT_FDCWD, m->path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+    f->mount_fd = open_tree(AT_FDCWD, m->path,
+                            OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
     if (f->mount_fd < 0)
         return err_errno(err, ERR_ISOLATION, errno, "mounting '%s'", m->path);
     struct stat now;
     if (fstat(f->mount_fd, &now) < 0 || now.st_dev != st->st_dev || now.st_ino != st->st_ino)
-        return err_set(err, ERR_CONFLICT, "'%s' was replaced while it was being opened; try again", m->path);
-    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |
+        return err_set(err, ERR_CONFLICT, "'%s' was replaced while it was being opened; try again",
+                       m->path);
+    struct mount_attr attr = { .attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV |
+                                           MOUNT_ATTR_NOEXEC |
                                            (m->writable ? 0u : MOUNT_ATTR_RDONLY) };
     bool mapped = !m->writable && !(st->st_mode & S_IROTH);
     if (mapped) {
@@ -111,10 +117,11 @@ static int detached_mount(struct local *p, const struct kernel_mount *m, unsigne
     }
     if (mount_setattr(f->mount_fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0) {
         if (mapped)
-            return err_errno(err, ERR_ISOLATION, errno,
-                             "'%s' can be read by its owner only, and its file system has no id-mapped mounts; "
-                             "make it readable (chmod o+r) or run riddle as its owner",
-                             m->path);
+            return err_errno(
+                err, ERR_ISOLATION, errno,
+                "'%s' can be read by its owner only, and its file system has no id-mapped mounts; "
+                "make it readable (chmod o+r) or run riddle as its owner",
+                m->path);
         return err_errno(err, ERR_ISOLATION, errno, "restricting the mount of '%s'", m->path);
     }
     return 0;

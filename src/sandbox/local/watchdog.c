@@ -1,6 +1,6 @@
 /*
- * Finding the processes of a pid namespace from outside, parents before children. A process is found through whichever thread
- * forked it, and one whose parent has died is a child of the first.
+ * Finding the processes of a pid namespace from outside, parents before children. A process is
+ * found through whichever thread forked it, and one whose parent has died is a child of the first.
  */
 
 #include "sandbox/local/watchdog.h"
@@ -16,7 +16,10 @@
 #include "base/macros.h"
 #include "base/proc.h"
 
-/* Sweeps until a sweep finds nobody new. Whoever is stopped forks no more, so each leaves only the offspring of the dead. */
+/*
+ * Sweeps until a sweep finds nobody new. Whoever is stopped forks no more, so each leaves only the
+ * offspring of the dead.
+ */
 #define STOP_SWEEPS 8
 
 struct family {
@@ -112,7 +115,10 @@ int64_t watchdog_used_kb(pid_t first, int max, int64_t shared_kb)
 
 /* ---- standing still ---- */
 
-/* Only `first` is ours to wait for: the number of any other may be somebody else's by now, so its parent is asked for. */
+/*
+ * Only `first` is ours to wait for: the number of any other may be somebody else's by now, so its
+ * parent is asked for.
+ */
 static void signal_one(pid_t first, pid_t pid, int sig)
 {
     auto_close int fd = proc_pidfd_open(pid, NULL);

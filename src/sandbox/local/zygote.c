@@ -1,13 +1,15 @@
 /*
  * Fork servers and the kernels forked from them.
  *
- * Theory of operation. riddle starts `riddle-kernel --zygote=sql|python` on first use and keeps a socket to it. A kernel is
- * asked for with three descriptors (control socket, stdout, stderr); the zygote clones it as riddle's own child and answers
- * with a pidfd. The kernel enters its control group, or riddle puts it there, and only then is it told what it is for; until
- * then it does nothing. A zygote that died is started again at the next request; its kernels live on.
+ * Theory of operation. riddle starts `riddle-kernel --zygote=sql|python` on first use and keeps a
+ * socket to it. A kernel is asked for with three descriptors (control socket, stdout, stderr); the
+ * zygote clones it as riddle's own child and answers with a pidfd. The kernel enters its control
+ * group, or riddle puts it there, and only then is it told what it is for; until then it does
+ * nothing. A zygote that died is started again at the next request; its kernels live on.
  *
- * All of this waits for other processes, so it runs in libuv's worker threads. A zygote is killed when the thread that
- * started it ends (PR_SET_PDEATHSIG counts threads, not processes); libuv's workers live as long as riddle does.
+ * All of this waits for other processes, so it runs in libuv's worker threads. A zygote is killed
+ * when the thread that started it ends (PR_SET_PDEATHSIG counts threads, not processes); libuv's
+ * workers live as long as riddle does.
  */
 
 #include <errno.h>
@@ -20,39 +22,56 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include "base/clock.h"
 #include "base/fdio.h"
+#include "base/hash.h"
 #include "base/id.h"
+#include "base/log.h"
 #include "base/proc.h"
 #include "base/str.h"
+#include "base/version.h"
 #include "sandbox/local/local_impl.h"
 
 #define ZYGOTE_START_MS 60000
 #define BASE_MS 20000
+#define LAST_WORDS_MS 200
 #define SPAWN_MS 6000 /* a clone takes milliseconds; one that takes this long is hung */
 
 /* ---- the zygote's process ---- */
 
-/* In the child: becomes the zygote. It has riddle's memory until then: system calls only, and no handler of riddle's may run. */
-static _Noreturn void exec_zygote(struct local *p, int sock, int stderr_fd, char *const argv[],
-                                  char *const envp[])
+/*
+ * In the child: becomes the zygote. It has riddle's memory until then: system calls only, and no
+ * handler of riddle's may run.
+ */
+static _Noreturn void exec_zygote(struct local *p, int sock, int base, int stderr_fd,
+                                  char *const argv[], char *const envp[])
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-    /* A group of its own, as its kernels have: what is typed at a terminal, Ctrl-C above all, is for riddle alone. */
+    /*
+     * A group of its own, as its kernels have: what is typed at a terminal, Ctrl-C above all, is
+     * for riddle alone.
+     */
     setpgid(0, 0);
     int null = open("/dev/null", O_RDWR);
     dup2(null, 0);
     dup2(null, 1);
     dup2(stderr_fd, 2);
+    int high = fcntl(base, F_DUPFD, 10);
     dup2(sock, 3); /* clears close-on-exec */
-    close_range(4, ~0u, 0);
+    if (high >= 0)
+        dup2(high, 4);
+    close_range(high >= 0 ? 5 : 4, ~0u, 0);
     for (int sig = 1; sig < _NSIG; sig++)
         signal(sig, SIG_DFL);
     sigset_t none;
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    /* Equal addresses in every zygote, so that a kernel's memory can be kept as a difference to it. */
+    /*
+     * Equal addresses in every zygote, so that a kernel's memory can be kept as a difference to it.
+     */
     personality(ADDR_NO_RANDOMIZE);
     execve(p->kernel_path, argv, envp);
     static const char msg[] = "cannot run riddle-kernel\n";
@@ -61,11 +80,11 @@ static _Noreturn void exec_zygote(struct local *p, int sock, int stderr_fd, char
 }
 
 /* The zygote's last words, for an error message. */
-static void read_last_words(struct zygote *z, char *ret, size_t n)
+static void read_last_words(struct zygote *z, int wait_ms, char *ret, size_t n)
 {
     size_t len = 0;
     struct pollfd pfd = { .fd = z->stderr_fd, .events = POLLIN };
-    while (len + 1 < n && poll(&pfd, 1, 200) == 1) {
+    while (len + 1 < n && poll(&pfd, 1, wait_ms) == 1) {
         ssize_t got = read(z->stderr_fd, ret + len, n - 1 - len);
         if (got <= 0)
             break;
@@ -101,8 +120,8 @@ void zygote_stop(struct zygote *z)
     (void)end_zygote(z);
 }
 
-static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *rec, int *fds, size_t max_fds,
-                       size_t *ret_n_fds, struct err *err)
+static int wait_record(struct zygote *z, int timeout_ms, struct zygote_record *rec, int *fds,
+                       size_t max_fds, size_t *ret_n_fds, struct err *err)
 {
     struct pollfd pfd = { .fd = z->sock, .events = POLLIN };
     int64_t until = clock_now_ms() + timeout_ms;
@@ -138,6 +157,28 @@ static int write_maps(struct local *p, pid_t pid, struct err *err)
     return r;
 }
 
+static void base_path(const struct local *p, const char *id, char ret[4300])
+{
+    char dir[4200];
+    snprintf(dir, sizeof(dir), "%s/images", p->home);
+    image_base_path(dir, id, ret, 4300);
+}
+
+/* Images that need a base which is damaged would bring back anything but what they were. */
+static void note_base(const struct local *p, struct zygote *z, int made)
+{
+    char why[300], path[4300];
+    if (made == ZYGOTE_FROM_BASE)
+        memcpy(z->base_id, z->offered_id, sizeof(z->base_id));
+    if (made == ZYGOTE_FROM_BASE || !z->offered_id[0])
+        return;
+    read_last_words(z, 0, why, sizeof(why));
+    base_path(p, z->offered_id, path);
+    if (made == ZYGOTE_BASE_DAMAGED)
+        unlink(path);
+    log_info("zygote.base_not_used", LOG_STR("base", z->offered_id), LOG_STR("reason", why));
+}
+
 static int zygote_handshake(struct local *p, struct zygote *z, struct err *err)
 {
     for (;;) {
@@ -146,8 +187,10 @@ static int zygote_handshake(struct local *p, struct zygote *z, struct err *err)
         int r = wait_record(z, ZYGOTE_START_MS, &rec, NULL, 0, &n_fds, err);
         if (r < 0)
             return r;
-        if (rec.op == ZYGOTE_HELLO)
+        if (rec.op == ZYGOTE_HELLO) {
+            note_base(p, z, rec.status);
             return 0;
+        }
         if (rec.op != ZYGOTE_MAP || !p->root)
             return err_set(err, ERR_PROTOCOL, "the zygote sent record %u instead of hello", rec.op);
         struct err why = ERR_INIT;
@@ -158,6 +201,48 @@ static int zygote_handshake(struct local *p, struct zygote *z, struct err *err)
     }
 }
 
+/*
+ * Of all zygotes with these words on their command line. Whether a base is of the same Python and
+ * libraries, too, is for the zygote to find out.
+ */
+static int base_key(char *const argv[], char ret[BASE_KEY_HEX + 1], struct err *err)
+{
+    char hash[HASH_HEX_SIZE];
+    auto_buf struct buf b = BUF_INIT(4096);
+    int r = buf_printf(&b, err, "%s", RIDDLE_VERSION);
+    for (size_t i = 1; argv[i] && r == 0; i++)
+        r = buf_printf(&b, err, "\n%s", argv[i]);
+    if (r == 0)
+        r = hash_bytes(buf_cstr(&b), b.len, hash, err);
+    if (r == 0)
+        snprintf(ret, BASE_KEY_HEX + 1, "%.*s", BASE_KEY_HEX, hash);
+    return r;
+}
+
+/* A base that an earlier zygote of this kind has left. Negative: there is none. */
+static int offer_base(struct local *p, struct zygote *z, char *const argv[])
+{
+    char dir[4200], path[4300];
+    struct stat st;
+    struct err ignored = ERR_INIT;
+    z->offered_id[0] = '\0';
+    snprintf(dir, sizeof(dir), "%s/images", p->home);
+    if (base_key(argv, z->base_key, &ignored) < 0) {
+        z->base_key[0] = '\0';
+        return -1;
+    }
+    if (z->is_base_bad || p->one_shot || !image_newest_base(dir, z->base_key, z->offered_id))
+        return -1;
+    base_path(p, z->offered_id, path);
+    auto_close int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077)) {
+        /* a zygote is what its base says: nobody else may have written it */
+        z->offered_id[0] = '\0';
+        return -1;
+    }
+    return TAKE_FD(fd);
+}
+
 int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
 {
     struct zygote *z = &p->zygotes[kind];
@@ -166,10 +251,11 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
     z->base_id[0] = '\0';
 
     char preload[1200], cache[4200];
-    snprintf(preload, sizeof(preload), "--preload=%s", p->one_shot && !p->plots ? "" : p->base.cfg->preload);
+    snprintf(preload, sizeof(preload), "--preload=%s",
+             p->one_shot && !p->plots ? "" : p->base.cfg->preload);
     snprintf(cache, sizeof(cache), "MPLCONFIGDIR=%s/cache/matplotlib", p->home);
-    char *argv[8] = { (char *)"riddle-kernel", (char *)(kind == RUN_PYTHON ? "--zygote=python" : "--zygote=sql"),
-                      preload };
+    char *argv[9] = { (char *)"riddle-kernel",
+                      (char *)(kind == RUN_PYTHON ? "--zygote=python" : "--zygote=sql"), preload };
     size_t n = 3;
     if (str_eq(p->base.cfg->jail, "partial"))
         argv[n++] = (char *)"--partial";
@@ -177,6 +263,10 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
         argv[n++] = (char *)"--one-shot";
     if (p->root)
         argv[n++] = (char *)"--parent-maps";
+    argv[n] = NULL;
+    auto_close int base = offer_base(p, z, argv);
+    if (base >= 0)
+        argv[n++] = (char *)"--base";
     argv[n] = NULL;
     char *envp[] = { cache, NULL }; /* nothing of ours */
 
@@ -188,13 +278,16 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
         close(pair[1]);
         return err_errno(err, ERR_IO, errno, "making the zygote's pipe");
     }
-    /* No copy of riddle's memory is made for it, so it begins at once; riddle waits until it has begun. */
+    /*
+     * No copy of riddle's memory is made for it, so it begins at once; riddle waits until it has
+     * begun.
+     */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pid_t pid = vfork();
     if (pid == 0)
-        exec_zygote(p, pair[1], words[1], argv, envp);
+        exec_zygote(p, pair[1], base, words[1], argv, envp);
     int why = errno;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     close(pair[1]);
@@ -209,13 +302,13 @@ int zygote_launch(struct local *p, enum run_kind kind, struct err *err)
     return 0;
 }
 
-static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
+static int greet_once(struct local *p, struct zygote *z, struct err *err)
 {
     struct err why = ERR_INIT;
     int r = zygote_handshake(p, z, &why);
     if (r < 0) {
         char last[600];
-        read_last_words(z, last, sizeof(last)); /* up to its end, if it is ending */
+        read_last_words(z, LAST_WORDS_MS, last, sizeof(last)); /* up to its end, if it is ending */
         int status = end_zygote(z);
         z->lost = WIFSIGNALED(status) && why.code != ERR_TIMEOUT; /* somebody killed it */
         char ended[80];
@@ -231,6 +324,24 @@ static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
     z->anon_kb = proc_status_value(z->pid, "RssAnon");
     z->greeted = true;
     return 0;
+}
+
+/* One that did not live through becoming its base is started without. */
+static int zygote_greet(struct local *p, struct zygote *z, struct err *err)
+{
+    struct err why = ERR_INIT;
+    int r = greet_once(p, z, &why);
+    if (r < 0 && z->offered_id[0] && why.code != ERR_ISOLATION && !atomic_load(&p->closing)) {
+        log_warn("zygote.base", LOG_STR("base", z->offered_id), LOG_STR("error", why.message));
+        z->is_base_bad = true;
+        why = (struct err)ERR_INIT;
+        r = zygote_launch(p, (enum run_kind)(z - p->zygotes), &why);
+        if (r == 0)
+            r = greet_once(p, z, &why);
+    }
+    if (r < 0)
+        *err = why;
+    return r;
 }
 
 static int zygote_start(struct local *p, enum run_kind kind, unsigned *starts, struct err *err)
@@ -324,14 +435,15 @@ static int receive_kernel(struct zygote *z, struct kernel_proc *k, struct err *e
     return 0;
 }
 
-static int spawn_once(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, struct err *err)
+static int spawn_once(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret,
+                      struct err *err)
 {
     int r = 0;
     struct kernel_proc k = KERNEL_PROC_NONE;
     k.user = user_ids_take(&p->users);
     int control[2] = { -1, -1 }, out[2] = { -1, -1 }, errout[2] = { -1, -1 };
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 || pipe2(out, O_CLOEXEC) < 0 ||
-        pipe2(errout, O_CLOEXEC) < 0) {
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) < 0 ||
+        pipe2(out, O_CLOEXEC) < 0 || pipe2(errout, O_CLOEXEC) < 0) {
         r = err_errno(err, ERR_IO, errno, "making a kernel's pipes");
     } else {
         k.control = control[0];
@@ -343,7 +455,10 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
         const int child_fds[3] = { control[1], out[1], errout[1] };
         struct zygote *z = &p->zygotes[spec->kind];
         r = ask_for_kernel(z, k.user, spec->pooled, child_fds, err);
-        /* Its group is made while it is being cloned; the answer is read in any case, or the next one would be taken for it. */
+        /*
+         * Its group is made while it is being cloned; the answer is read in any case, or the next
+         * one would be taken for it.
+         */
         struct err why = ERR_INIT;
         int made = cgroup_create(&p->cgroups, &spec->limits, &k.group, &why);
         if (made == 0)
@@ -373,7 +488,8 @@ static int spawn_once(struct local *p, const struct spawn_spec *spec, struct ker
     return 0;
 }
 
-int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret, unsigned *starts, struct err *err)
+int kernel_spawn(struct local *p, const struct spawn_spec *spec, struct kernel_proc *ret,
+                 unsigned *starts, struct err *err)
 {
     pthread_mutex_lock(&p->zygotes[spec->kind].lock);
     int r = zygote_ensure(p, spec->kind, starts, err);
@@ -422,12 +538,12 @@ static int ask_for_base(struct zygote *z, int fd, struct err *err)
 
 static int make_base(struct local *p, struct zygote *z, struct err *err)
 {
-    char dir[4200], path[4300], partial[4320], id[IMAGE_BASE_ID_SIZE];
-    id_hex(id, IMAGE_BASE_ID_SIZE - 1);
-    snprintf(dir, sizeof(dir), "%s/images", p->home);
-    image_base_path(dir, id, path, sizeof(path));
+    char path[4300], partial[4320], id[IMAGE_BASE_ID_SIZE];
+    snprintf(id, sizeof(id), "%s", z->base_key);
+    id_hex(id + strlen(id), sizeof(id) - 1 - strlen(id));
+    base_path(p, id, path);
     snprintf(partial, sizeof(partial), "%s.partial", path);
-    auto_close int fd = open(partial, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    auto_close int fd = open(partial, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return err_errno(err, ERR_IO, errno, "making the base of images");
     int r = ask_for_base(z, fd, err);

@@ -1,7 +1,8 @@
 /*
- * Theory of operation. A lease goes QUEUED → LOADING (executor_load.c: hash and ingest, file by file) → STARTING → IDLE ⇄ RUNNING →
- * gone. Kernels come from the pool, which is filled one spawn at a time for each kind, also when it has size 0 and somebody
- * waits. A SQL sandbox that is given back in good order is kept a while for the same owner's next query on the same tables
+ * Theory of operation. A lease goes QUEUED → LOADING (executor_load.c: hash and ingest, file by
+ * file) → STARTING → IDLE ⇄ RUNNING → gone. Kernels come from the pool, which is filled one spawn
+ * at a time for each kind, also when it has size 0 and somebody waits. A SQL sandbox that is given
+ * back in good order is kept a while for the same owner's next query on the same tables
  * (idle_cache.h).
  *
  * A lease needs a place (admission.h) while it loads, starts and runs: one of its kind, or one for
@@ -22,6 +23,7 @@
 #define IDLE_KEPT_MS 60000
 #define UNLIMITED_MAX 3 /* kernels in a row whose limits cannot be set */
 #define SWEEP_MS 3000
+#define REFILL_MS 5
 #define INGESTS_MAX 4
 /* A kernel that runs nothing and was not measured is counted with this part of its limit. */
 #define UNMEASURED_SHARE 8
@@ -167,7 +169,10 @@ static void trim_pool(struct executor *ex, enum run_kind kind)
     ex->n_pool[kind] = kept;
 }
 
-/* The oldest one that waits for this kind of kernel goes on; or, if there is none to be had, every one is told. */
+/*
+ * The oldest one that waits for this kind of kernel goes on; or, if there is none to be had, every
+ * one is told.
+ */
 static void serve_waiting(struct executor *ex, enum run_kind kind, const struct err *err)
 {
     struct lease *l;
@@ -210,7 +215,8 @@ void executor_fill_pool(struct executor *ex)
 {
     size_t size = ex->one_shot ? 0 : (size_t)MIN_OF(ex->cfg->pool_size, POOL_MAX - 1);
     for (int kind = 0; kind < _RUN_KIND_MAX && !ex->closing; kind++) {
-        bool waited_for = oldest_waiting(ex, kind) || (ex->n_pool[kind] == 0 && wanted_soon(ex, kind));
+        bool waited_for = oldest_waiting(ex, kind) ||
+                          (ex->n_pool[kind] == 0 && wanted_soon(ex, kind));
         if (ex->is_spawning[kind] || (ex->n_pool[kind] >= size && !waited_for))
             continue;
         struct spawning *s = calloc(1, sizeof(*s));
@@ -233,14 +239,31 @@ void executor_fill_pool(struct executor *ex)
     }
 }
 
-struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits)
+static void on_refill(uv_timer_t *h)
+{
+    executor_fill_pool(h->data);
+}
+
+void executor_refill(struct executor *ex)
+{
+    if (ex->one_shot) /* the kernel of the query starts while the table is made */
+        executor_fill_pool(ex);
+    else if (!ex->closing && !uv_is_active((uv_handle_t *)&ex->refill))
+        uv_timer_start(&ex->refill, on_refill, REFILL_MS, 0);
+}
+
+struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind,
+                                         const struct sandbox_limits *limits)
 {
     struct executor *ex = l->ex;
     const struct provider_ops *ops = ex->provider->ops;
-    trim_pool(ex, kind);
     while (ex->n_pool[kind] > 0) {
         struct kernel_link *link = ex->pool[kind][--ex->n_pool[kind]];
         struct err err = ERR_INIT;
+        if (!executor_can_use(ex, link)) { /* it died or was stopped while it waited */
+            ops->release(link);
+            continue;
+        }
         if (!(ops->caps & PROVIDER_LIMIT) || ops->limit(link, limits, &err) == 0)
             return link;
         ops->release(link);
@@ -283,7 +306,9 @@ void lease_is_ready(struct lease *l)
 
 int lease_check_idle(const struct lease *l, struct err *err)
 {
-    return l->state == LEASE_IDLE ? 0 : err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
+    return l->state == LEASE_IDLE ?
+               0 :
+               err_set(err, ERR_CONFLICT, "this sandbox is busy with another run");
 }
 
 void lease_times(const struct lease *l, struct lease_times *ret)
@@ -332,6 +357,11 @@ struct provider *executor_provider(const struct executor *ex)
     return ex->provider;
 }
 
+uv_loop_t *executor_loop(const struct executor *ex)
+{
+    return ex->loop;
+}
+
 /* ---- leases ---- */
 
 static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct err *err)
@@ -372,8 +402,8 @@ static int copy_spec(struct lease *l, const struct sandbox_spec *spec, struct er
 }
 
 int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
-                     const struct run_events *events, lease_ready_fn ready, void *arg, struct lease **ret,
-                     struct err *err)
+                     const struct run_events *events, lease_ready_fn ready, void *arg,
+                     struct lease **ret, struct err *err)
 {
     if (ex->closing)
         return err_set(err, ERR_UNAVAILABLE, "the server is shutting down");
@@ -468,6 +498,15 @@ void lease_release(struct lease *l)
     lease_free(l);
 }
 
+bool lease_is_awaited(const struct lease *l)
+{
+    const struct admission *a = &l->ex->admission;
+    for (int place = 0; place < _PLACE_MAX; place++)
+        if (a->waiting[place] > 0)
+            return true;
+    return false;
+}
+
 /* ---- the executor ---- */
 
 /*
@@ -519,13 +558,15 @@ static void close_all(struct executor *ex)
             ex->provider->ops->release(ex->pool[kind][--ex->n_pool[kind]]);
     if (ex->provider->ops->cancel_spawns)
         ex->provider->ops->cancel_spawns(ex->provider);
-    while (ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON] || ex->n_hashing > 0 || ex->tables.n_ending > 0)
+    while (ex->is_spawning[RUN_SQL] || ex->is_spawning[RUN_PYTHON] || ex->n_hashing > 0 ||
+           ex->tables.n_ending > 0)
         uv_run(ex->loop, UV_RUN_ONCE);
     ex->provider->ops->close(ex->provider, on_closed, ex);
     while (!ex->closed)
         uv_run(ex->loop, UV_RUN_ONCE);
     tables_settle(&ex->tables);
     uv_close((uv_handle_t *)&ex->sweep, NULL);
+    uv_close((uv_handle_t *)&ex->refill, NULL);
     uv_close((uv_handle_t *)&ex->kick, NULL);
     uv_run(ex->loop, UV_RUN_NOWAIT);
     free(ex);
@@ -542,7 +583,10 @@ static unsigned starts(const struct executor *ex)
     return sum;
 }
 
-/* A kernel of SQL is started in no time and shows that sandboxes can be had here; Python's start while the server serves. */
+/*
+ * A kernel of SQL is started in no time and shows that sandboxes can be had here; Python's start
+ * while the server serves.
+ */
 static int wait_for_first(struct executor *ex, struct err *err)
 {
     size_t pool_size = (size_t)ex->cfg->pool_size;
@@ -571,8 +615,8 @@ static int wait_for_first(struct executor *ex, struct err *err)
     return 0;
 }
 
-int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
-                    struct err *err)
+int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt,
+                    struct executor **ret, struct err *err)
 {
     const struct provider_ops *ops = opt && opt->provider ?
                                          opt->provider :
@@ -582,7 +626,9 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, const struct exec
         return ops ? err_set(err, ERR_NO_MEMORY, "out of memory") : -(int)err->code;
     struct provider_options options = { 0 };
     if (opt)
-        options = (struct provider_options){ .one_shot = opt->one_shot, .kind = opt->kind, .code = opt->code };
+        options = (struct provider_options){ .one_shot = opt->one_shot,
+                                             .kind = opt->kind,
+                                             .code = opt->code };
     ex->loop = loop;
     ex->cfg = cfg;
     ex->one_shot = options.one_shot;
@@ -599,6 +645,8 @@ int executor_create(uv_loop_t *loop, const struct config *cfg, const struct exec
     ex->sweep.data = ex;
     uv_timer_start(&ex->sweep, on_sweep, SWEEP_MS, SWEEP_MS);
     uv_unref((uv_handle_t *)&ex->sweep);
+    uv_timer_init(loop, &ex->refill);
+    ex->refill.data = ex;
     uv_idle_init(loop, &ex->kick);
     ex->kick.data = ex;
     if (!ex->one_shot && !(opt && opt->lazy))

@@ -2,9 +2,9 @@
 #define RIDDLE_SANDBOX_POOL_EXECUTOR_H
 
 /*
- * Sandboxes for an event loop: nothing here blocks. A lease is a sandbox of one owner, from executor_acquire() to
- * lease_release(). Acquiring waits for a place (admission.h), hashes and ingests what is new, and
- * takes a kernel from the pool.
+ * Sandboxes for an event loop: nothing here blocks. A lease is a sandbox of one owner, from
+ * executor_acquire() to lease_release(). Acquiring waits for a place (admission.h), hashes and
+ * ingests what is new, and takes a kernel from the pool.
  */
 
 #include <stdbool.h>
@@ -19,20 +19,20 @@ struct lease;
 struct provider_ops;
 
 struct executor_options {
-    bool lazy;     /* start nothing before it is needed */
-    bool one_shot; /* for a command that makes one sandbox and ends */
-    enum run_kind kind; /* … what it runs */
-    const char *code;   /* … to know which packages that needs; may be NULL */
+    bool lazy;                           /* start nothing before it is needed */
+    bool one_shot;                       /* for a command that makes one sandbox and ends */
+    enum run_kind kind;                  /* … what it runs */
+    const char *code;                    /* … to know which packages that needs; may be NULL */
     const struct provider_ops *provider; /* NULL: the one that SANDBOX_PROVIDER names */
 };
 
 /*
- * Opens the provider that SANDBOX_PROVIDER names. Waits, by running the loop, until the first SQL kernel is there, which shows
- * that sandboxes can be had on this machine; Python's come up while the loop runs. Not so with opt (may be NULL) lazy or
- * one_shot.
+ * Opens the provider that SANDBOX_PROVIDER names. Waits, by running the loop, until the first SQL
+ * kernel is there, which shows that sandboxes can be had on this machine; Python's come up while
+ * the loop runs. Not so with opt (may be NULL) lazy or one_shot.
  */
-int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt, struct executor **ret,
-                    struct err *err);
+int executor_create(uv_loop_t *loop, const struct config *cfg, const struct executor_options *opt,
+                    struct executor **ret, struct err *err);
 /* Releases everything and kills what is left, by running the loop. */
 void executor_destroy(struct executor *ex);
 
@@ -54,23 +54,33 @@ struct lease_times {
     int64_t queue_us, load_us, start_us;
 };
 
-/* err is NULL when the sandbox is there; otherwise the lease is already gone when this is called. */
+/*
+ * err is NULL when the sandbox is there; otherwise the lease is already gone when this is called.
+ */
 typedef void (*lease_ready_fn)(struct lease *lease, const struct err *err, void *arg);
-/* result belongs to the callee (run_result_finish); err is set instead when the sandbox broke: release it. */
-typedef void (*lease_done_fn)(struct lease *lease, struct run_result *result, const struct err *err, void *arg);
+/*
+ * result belongs to the callee (run_result_finish); err is set instead when the sandbox broke:
+ * release it.
+ */
+typedef void (*lease_done_fn)(struct lease *lease, struct run_result *result, const struct err *err,
+                              void *arg);
 
 /*
- * UNAVAILABLE at once for a refusable spec when the queue is full. ready is never called from within
- * this call. The spec is copied; events are called for the progress of an ingest.
+ * UNAVAILABLE at once for a refusable spec when the queue is full. ready is never called from
+ * within this call. The spec is copied; events are called for the progress of an ingest.
  */
 int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
-                     const struct run_events *events, lease_ready_fn ready, void *arg, struct lease **ret,
-                     struct err *err);
+                     const struct run_events *events, lease_ready_fn ready, void *arg,
+                     struct lease **ret, struct err *err);
 /* A lease that was parked waits for a place first. */
 int lease_run(struct lease *lease, const struct run_request *req, const struct run_events *events,
               lease_done_fn done, void *arg, struct err *err);
-/* As lease_run: describes a table of the sandbox. The result's body has "profile" (dataset_check_profile() judges it). */
-int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done, void *arg, struct err *err);
+/*
+ * As lease_run: describes a table of the sandbox. The result's body has "profile"
+ * (dataset_check_profile() judges it).
+ */
+int lease_profile(struct lease *lease, const char *table, int64_t timeout_ms, lease_done_fn done,
+                  void *arg, struct err *err);
 
 /*
  * The whole result of a SELECT as a file: "csv", "json", "parquet" or "xlsx". done gets its first
@@ -96,15 +106,16 @@ int lease_list_files(struct lease *lease, lease_done_fn done, void *arg, struct 
 /* The same, with "variables" {name: short repr} and "globals" [name] of Python. */
 int lease_inspect(struct lease *lease, lease_done_fn done, void *arg, struct err *err);
 /*
- * Files of /workspace between runs, a piece at a time, of at most FILE_PIECE_MAX bytes (sandbox.h). CONFLICT at once while a run or
- * another piece is under way. Exactly one of piece and err is set, for the time of the call; after an err lease_alive() tells whether the
- * sandbox is still good. Of a write the piece has only the file's new size.
+ * Files of /workspace between runs, a piece at a time, of at most FILE_PIECE_MAX bytes (sandbox.h).
+ * CONFLICT at once while a run or another piece is under way. Exactly one of piece and err is set,
+ * for the time of the call; after an err lease_alive() tells whether the sandbox is still good. Of
+ * a write the piece has only the file's new size.
  */
-int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
-                    struct err *err);
+int lease_read_file(struct lease *lease, const char *path, int64_t offset, int64_t max_bytes,
+                    lease_file_fn done, void *arg, struct err *err);
 /* The data is copied. */
-int lease_write_file(struct lease *lease, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
-                     struct err *err);
+int lease_write_file(struct lease *lease, const char *path, const void *data, size_t len,
+                     bool append, lease_file_fn done, void *arg, struct err *err);
 int lease_remove_file(struct lease *lease, const char *path, lease_file_fn done, void *arg,
                       struct err *err);
 /* Answers run_events.ask of the run under way, as sandbox_reply(). */
@@ -120,8 +131,9 @@ void lease_times(const struct lease *lease, struct lease_times *ret);
  */
 struct lease_table {
     const char *name;
-    const char *suffix; /* behind the name of the file's first table; "" for that one */
-    size_t file, part;  /* of its spec; which table of the file */
+    const char *suffix;   /* behind the name of the file's first table; "" for that one */
+    size_t file, part;    /* of its spec; which table of the file */
+    const json_t *made;   /* by its ingest: columns, types, row_count */
     const json_t *report; /* of how it was read (docs/files.md) */
 };
 const struct lease_table *lease_tables(const struct lease *lease, size_t *ret_n);
@@ -133,9 +145,10 @@ json_t *lease_rejects(const struct lease *lease);
 struct kernel_link;
 struct kernel_link *lease_link(const struct lease *lease);
 struct provider *executor_provider(const struct executor *ex);
+uv_loop_t *executor_loop(const struct executor *ex);
 /*
- * Between runs, a sandbox that is kept for its variables: it makes room for others until its next run. Negative when there is nothing
- * to keep: release it.
+ * Between runs, a sandbox that is kept for its variables: it makes room for others until its next
+ * run. Negative when there is nothing to keep: release it.
  */
 int lease_park(struct lease *lease);
 /*
@@ -165,6 +178,14 @@ int lease_port(struct lease *lease, const char *path, lease_ready_fn done, void 
  */
 #define LEASE_NOT_KEPT_SIZE 1024
 const char *lease_not_kept(const struct lease *lease);
+/* Why the sandbox was made from the portable form behind its image. NULL: it was not. */
+const char *lease_no_image(const struct lease *lease);
+/*
+ * Of the image that was written last: what a server that cannot use it will not have. "": all
+ * variables will be there; NULL: none will.
+ */
+const char *lease_companion_lacks(const struct lease *lease);
+#define LEASE_NO_COMPANION "all of them: they are too large to be pickled, or could not be"
 /*
  * As lease_port() for a file that is used at once: it is written under its name and not synced, so
  * it is of no use after a loss of power.
@@ -173,6 +194,8 @@ int lease_copy(struct lease *lease, const char *path, lease_ready_fn done, void 
                struct err *err);
 /* In any state; no callback comes after this. */
 void lease_release(struct lease *lease);
+/* Somebody waits for the place that it has. */
+bool lease_is_awaited(const struct lease *lease);
 
 /*
  * Files of this owner were deleted: kernels that wait with their tables open are let go, and with

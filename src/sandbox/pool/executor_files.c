@@ -1,4 +1,7 @@
-/* Files of a leased sandbox, in the event loop: each piece is a request of its own, and its answer is checked before anybody sees it. */
+/*
+ * Files of a leased sandbox, in the event loop: each piece is a request of its own, and its answer
+ * is checked before anybody sees it.
+ */
 
 #include "sandbox/pool/executor_impl.h"
 
@@ -13,18 +16,22 @@ static void on_piece(struct lease *l, struct run_result *result, const struct er
         why = *err;
     if (why.code == ERR_PROTOCOL)
         l->spoilt = true;
-    l->file_done(l, good ? &piece : NULL, good ? NULL : &why, l->file_arg); /* may release the lease */
+    /* may release the lease */
+    l->file_done(l, good ? &piece : NULL, good ? NULL : &why, l->file_arg);
     run_result_finish(&own);
 }
 
 /* Takes the operation's request over. */
-static int begin(struct lease *l, struct workspace_op *op, lease_file_fn done, void *arg, struct err *err)
+static int begin(struct lease *l, struct workspace_op *op, lease_file_fn done, void *arg,
+                 struct err *err)
 {
     int r = workspace_begin(l->sandbox, op, executor_ran, l, err);
     json_decref(op->request);
     if (r < 0)
         return r;
-    l->file_op = (struct workspace_op){ .write = op->write, .offset = op->offset, .max_bytes = op->max_bytes };
+    l->file_op = (struct workspace_op){ .write = op->write,
+                                        .offset = op->offset,
+                                        .max_bytes = op->max_bytes };
     l->file_done = done;
     l->file_arg = arg;
     executor_running(l, on_piece, NULL, true);
@@ -51,8 +58,8 @@ int lease_inspect(struct lease *l, lease_done_fn done, void *arg, struct err *er
     return list(l, true, done, arg, err);
 }
 
-int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg,
-                    struct err *err)
+int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes,
+                    lease_file_fn done, void *arg, struct err *err)
 {
     struct workspace_op op;
     int r = lease_check_idle(l, err);
@@ -61,8 +68,8 @@ int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t m
     return r < 0 ? r : begin(l, &op, done, arg, err);
 }
 
-int lease_write_file(struct lease *l, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
-                     struct err *err)
+int lease_write_file(struct lease *l, const char *path, const void *data, size_t len, bool append,
+                     lease_file_fn done, void *arg, struct err *err)
 {
     struct workspace_op op;
     int r = lease_check_idle(l, err);

@@ -49,10 +49,10 @@ struct lease {
     struct table_file *tables;
     struct lease_table *all; /* once they are all there */
     size_t n_all;
-    size_t at;             /* file being loaded */
+    size_t at;               /* file being loaded */
     struct hashing *hashing; /* of that file */
-    struct ingest *ingest; /* of that file */
-    bool ingested;         /* … which is over: it waits for its hash */
+    struct ingest *ingest;   /* of that file */
+    bool ingested;           /* … which is over: it waits for its hash */
     struct sandbox *sandbox;
     struct engine_run *engine_run; /* of a database, instead of a run in the sandbox */
     bool waits_for_kernel;
@@ -64,7 +64,7 @@ struct lease {
     unsigned n_replaced; /* kernels that ended before they ran anything */
     bool is_reused;      /* its sandbox has answered other runs */
     bool is_remade;      /* its tables were, because one was damaged */
-    bool spoilt; /* a run ended badly: not for reuse */
+    bool spoilt;         /* a run ended badly: not for reuse */
     struct ticket ticket;
     struct pending_run pending;
     int64_t
@@ -83,11 +83,14 @@ struct lease {
         char *path, *partial; /* where it shall be, and where it is written */
         bool lasting;         /* synced, and named when it is complete */
         bool written, answered;
-        bool may_port;    /* what cannot be an image is written in the portable form */
+        bool may_port; /* what cannot be an image is written in the portable form */
         bool is_portable;
         struct err err;
-    } image; /* being written */
+    } image;                            /* being written */
     char not_kept[LEASE_NOT_KEPT_SIZE]; /* of its portable form; "": nothing is missing */
+    char no_image[ERR_MESSAGE_MAX];     /* why it is made from that form although it had an image */
+    bool has_companion; /* the image that was written last is followed by that form … */
+    char companion_lacks[LEASE_NOT_KEPT_SIZE]; /* … without these */
     lease_file_fn file_done;
     void *file_arg;
     const char *export_format; /* a constant */
@@ -113,9 +116,11 @@ struct executor {
     void *make_room_arg;
     struct kernel_link *pool[_RUN_KIND_MAX][POOL_MAX];
     size_t n_pool[_RUN_KIND_MAX];
-    bool is_spawning[_RUN_KIND_MAX]; /* one at a time of each kind: a slow one holds up only its own */
+    /* one at a time of each kind: a slow one holds up only its own */
+    bool is_spawning[_RUN_KIND_MAX];
     struct idle_cache idle;
     uv_timer_t sweep; /* lets go of what was idle too long */
+    uv_timer_t refill;
     uv_idle_t kick; /* starts queued leases from the loop, never from within a caller */
     uint64_t runs[_VERDICT_MAX];
     unsigned first_starts;
@@ -131,9 +136,15 @@ bool lease_has_place(struct lease *l, enum place place, int64_t memory_bytes);
 void lease_give_up_place(struct lease *l);
 enum place place_of(enum run_kind kind);
 
-/* A kernel of this kind with these limits, or NULL: the lease goes on (load_advance()) when there is one, or has failed. */
-struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind, const struct sandbox_limits *limits);
+/*
+ * A kernel of this kind with these limits, or NULL: the lease goes on (load_advance()) when there
+ * is one, or has failed.
+ */
+struct kernel_link *executor_take_kernel(struct lease *l, enum run_kind kind,
+                                         const struct sandbox_limits *limits);
 void executor_fill_pool(struct executor *ex);
+/* The same a moment after a kernel was taken: a fork beside its first cell would delay that. */
+void executor_refill(struct executor *ex);
 /* The lease is over; its user is told why. */
 void lease_fail(struct lease *l, const struct err *err);
 /* The lease has its sandbox. */

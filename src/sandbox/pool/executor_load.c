@@ -1,7 +1,8 @@
 /*
- * From the files of a lease to its sandbox, one file after the other: a file without a known hash is hashed by a worker
- * thread; one that has no table yet is ingested in a kernel of its own. A large file of a size never seen is most likely new:
- * it is ingested while it is hashed, because its hash is only needed for the name of the table.
+ * From the files of a lease to its sandbox, one file after the other: a file without a known hash
+ * is hashed by a worker thread; one that has no table yet is ingested in a kernel of its own. A
+ * large file of a size never seen is most likely new: it is ingested while it is hashed, because
+ * its hash is only needed for the name of the table.
  */
 
 #include <stdio.h>
@@ -50,7 +51,8 @@ static void on_hash_progress(uv_timer_t *t)
 {
     struct hashing *h = t->data;
     if (h->lease && h->lease->events.progress && h->size > 0)
-        h->lease->events.progress(h->lease->events.arg, "hash", MIN_OF(1.0, (double)atomic_load(&h->bytes) / (double)h->size));
+        h->lease->events.progress(h->lease->events.arg, "hash",
+                                  MIN_OF(1.0, (double)atomic_load(&h->bytes) / (double)h->size));
 }
 
 static void free_hashing(uv_handle_t *t)
@@ -203,8 +205,9 @@ static int begin_ingest(struct lease *l, struct err *err)
     struct kernel_link *link = executor_take_kernel(l, RUN_SQL, &limits);
     if (!link)
         return 0;
-    int r = ingest_begin(&ex->tables, link, &l->spec.files[l->at], &l->events, on_ingested, l, &l->ingest, err);
-    executor_fill_pool(ex);
+    int r = ingest_begin(&ex->tables, link, &l->spec.files[l->at], &l->events, on_ingested, l,
+                         &l->ingest, err);
+    executor_refill(ex);
     return r < 0 ? r : 1;
 }
 
@@ -218,10 +221,10 @@ json_t *lease_rejects(const struct lease *l)
         const json_t *report = l->all[i].report;
         json_t *n = json_object_get(report, "refused");
         if (json_integer_value(n) > 0)
-            json_array_append_new(
-                rejects, json_pack("{s:s, s:{s:O, s:O}}", "file",
-                                   l->spec.files[l->all[i].file].name, "rejects", "count", n,
-                                   "lines", json_object_get(report, "refused_rows")));
+            json_array_append_new(rejects,
+                                  json_pack("{s:s, s:{s:O, s:O}}", "file",
+                                            l->spec.files[l->all[i].file].name, "rejects", "count",
+                                            n, "lines", json_object_get(report, "refused_rows")));
     }
     return rejects;
 }
@@ -263,6 +266,7 @@ static int list_file(struct lease *l, size_t file, struct err *err)
     l->all[l->n_all++] = (struct lease_table){ .name = table,
                                                .suffix = "",
                                                .file = file,
+                                               .made = made,
                                                .report = json_object_get(made, "report") };
     for (size_t i = 0; i < json_array_size(parts) && l->n_all < SANDBOX_TABLES_MAX; i++) {
         const json_t *part = json_array_get(parts, i);
@@ -276,6 +280,7 @@ static int list_file(struct lease *l, size_t file, struct err *err)
         l->all[l->n_all] = (struct lease_table){ .name = arena_strdup(&l->arena, name),
                                                  .file = file,
                                                  .part = i + 1,
+                                                 .made = part,
                                                  .report = json_object_get(part, "report") };
         struct lease_table *t = &l->all[l->n_all++];
         if (!t->name)
@@ -338,13 +343,17 @@ static int open_sandbox(struct lease *l, struct kernel_link *link, struct err *e
                 tables[start.n_tables++] = (struct wire_start_table){ .name = l->all[at].name,
                                                                       .mount = start.n_mounts,
                                                                       .part = l->all[at].part };
-            mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target),
-                                                              .path = l->tables[i].path };
+            mounts[start.n_mounts++] = (struct kernel_mount){
+                .target = arena_strdup(&l->arena, target), .path = l->tables[i].path
+            };
         }
         if (l->spec.kind == RUN_PYTHON) {
             snprintf(target, sizeof(target), "data/%.255s", f->name);
-            mounts[start.n_mounts++] = (struct kernel_mount){ .target = arena_strdup(&l->arena, target), .path = f->path,
-                                                              .sha256 = *l->hashes[i] ? l->hashes[i] : NULL };
+            mounts[start.n_mounts++] = (struct kernel_mount){
+                .target = arena_strdup(&l->arena, target),
+                .path = f->path,
+                .sha256 = *l->hashes[i] ? l->hashes[i] : NULL
+            };
         }
         if (l->spec.kind == RUN_PYTHON && f->alias && 3 * n <= FD_PASS_MAX) {
             snprintf(target, sizeof(target), "data/%.255s", f->alias);
@@ -407,7 +416,7 @@ static void start_sandbox(struct lease *l)
         return;
     int r = open_sandbox(l, link, &err);
     l->times.start_us = clock_now_us() - l->since_us;
-    executor_fill_pool(ex);
+    executor_refill(ex);
     if (r == -ERR_UNAVAILABLE && lease_may_replace(l)) {
         load_advance(l);
         return;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/str.h"
+#include "sandbox/image_file.h"
 #include "sandbox/pool/executor_impl.h"
 #include "sandbox/sandbox_impl.h"
 
@@ -97,12 +98,27 @@ static bool port_instead(struct lease *l)
     return false;
 }
 
+/* What the file lacks is in it, for whoever asks for the state of the thread. */
+static void note_lacks(const struct lease *l)
+{
+    struct image_notes notes = { 0 };
+    if (l->ex->cfg->image_key[0])
+        return; /* names of variables are the thread's own */
+    snprintf(notes.not_kept, sizeof(notes.not_kept), "%s", l->not_kept);
+    if (!l->image.is_portable)
+        snprintf(notes.not_elsewhere, sizeof(notes.not_elsewhere), "%s",
+                 l->has_companion ? l->companion_lacks : LEASE_NO_COMPANION);
+    image_file_note(l->image.partial, &notes);
+}
+
 /* Both the kernel and whoever writes the file are done. */
 static void end_image(struct lease *l)
 {
     if (!l->image.written || !l->image.answered || port_instead(l))
         return;
     struct err err = l->image.err;
+    if (!err.code && l->image.lasting)
+        note_lacks(l);
     if (!err.code && l->image.lasting && rename(l->image.partial, l->image.path) < 0)
         err_errno(&err, ERR_IO, errno, "naming an image");
     if (!err.code)
@@ -112,18 +128,39 @@ static void end_image(struct lease *l)
     l->slept(l, err.code ? &err : NULL, l->slept_arg);
 }
 
+static void take_text(const struct run_result *result, const char *key, char *ret, size_t n)
+{
+    const json_t *text = json_object_get(result->body, key);
+    ret[0] = '\0';
+    if (json_string_length(text) > 0)
+        str_show(json_string_value(text), json_string_length(text), ret, n);
+}
+
 static void note_not_kept(struct lease *l, const struct run_result *result)
 {
-    const json_t *text = json_object_get(result->body, "not_kept");
-    l->not_kept[0] = '\0';
-    if (json_string_length(text) > 0)
-        str_show(json_string_value(text), json_string_length(text), l->not_kept,
-                 sizeof(l->not_kept));
+    take_text(result, "not_kept", l->not_kept, sizeof(l->not_kept));
+    take_text(result, "no_image", l->no_image, sizeof(l->no_image));
+}
+
+static void note_companion(struct lease *l, const struct run_result *result)
+{
+    l->has_companion = json_is_string(json_object_get(result->body, "companion_lacks"));
+    take_text(result, "companion_lacks", l->companion_lacks, sizeof(l->companion_lacks));
 }
 
 const char *lease_not_kept(const struct lease *l)
 {
     return l->not_kept[0] ? l->not_kept : NULL;
+}
+
+const char *lease_no_image(const struct lease *l)
+{
+    return l->no_image[0] ? l->no_image : NULL;
+}
+
+const char *lease_companion_lacks(const struct lease *l)
+{
+    return l->has_companion ? l->companion_lacks : NULL;
 }
 
 static void on_written(void *arg, const struct err *err)
@@ -145,6 +182,8 @@ static void on_imaged(struct sandbox *sb, struct run_result *result, const struc
         l->image.err = *err;
     else if (judge(result, &l->image.err) == 0 && l->image.is_portable)
         note_not_kept(l, result);
+    else if (!l->image.err.code)
+        note_companion(l, result);
     if (result)
         run_result_finish(result);
     end_image(l);
@@ -154,11 +193,11 @@ static int begin_image(struct lease *l, struct err *err)
 {
     const struct provider_ops *ops = l->ex->provider->ops;
     const struct sandbox_limits *limits = &l->spec.limits;
-    auto_json json_t *body = l->image.is_portable ? json_pack("{s:b}", "portable", true) : NULL;
-    struct sandbox_request req = { .type = WIRE_IMAGE,
-                                   .body = body,
-                                   .timeout_ms = IMAGE_TIMEOUT_MS,
-                                   .max_output_bytes = 65536 };
+    const char *how = l->image.is_portable ? "portable" : l->image.lasting ? "companion" : NULL;
+    auto_json json_t *body = how ? json_pack("{s:b}", how, true) : NULL;
+    struct sandbox_request req = {
+        .type = WIRE_IMAGE, .body = body, .timeout_ms = IMAGE_TIMEOUT_MS, .max_output_bytes = 65536
+    };
     l->state = LEASE_FROZEN;
     ops->image(lease_link(l), l->image.partial,
                limits->memory_bytes + limits->workspace_bytes + limits->tmp_bytes +
@@ -213,9 +252,11 @@ static int write_image(struct lease *l, const char *path, bool lasting, bool may
     l->image.lasting = lasting;
     l->image.may_port = may_port;
     l->image.is_portable = false;
+    l->has_companion = false;
     l->not_kept[0] = '\0';
     l->image.path = strdup(path);
-    if (!l->image.path || asprintf(&l->image.partial, "%s%s", path, lasting ? ".partial" : "") < 0) {
+    if (!l->image.path ||
+        asprintf(&l->image.partial, "%s%s", path, lasting ? ".partial" : "") < 0) {
         l->image.partial = NULL;
         lease_forget_image(l);
         return err_set(err, ERR_NO_MEMORY, "out of memory");
@@ -253,8 +294,11 @@ static void on_restored(struct sandbox *sb, struct run_result *result, const str
     (void)sb;
     if (err)
         why = *err;
-    else if (judge(result, &why) == 0)
+    else if (judge(result, &why) == 0) {
         note_not_kept(l, result);
+        if (json_is_true(json_object_get(result->body, "ported")))
+            l->ex->provider->ops->was_ported(lease_link(l));
+    }
     if (result)
         run_result_finish(result);
     l->times.start_us = clock_now_us() - l->since_us;

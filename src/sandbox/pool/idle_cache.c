@@ -22,8 +22,9 @@ bool idle_cache_key(const char *owner, const struct sandbox_spec *spec,
     auto_buf struct buf b = BUF_INIT(1u << 20);
     const struct sandbox_limits *l = &spec->limits;
     const char *dataset = spec->dataset_id ? spec->dataset_id : "";
-    int r = buf_printf(&b, NULL, "%zu:%s %zu:%s %lld %f %d %d ", strlen(owner), owner, strlen(dataset), dataset,
-                       (long long)l->memory_bytes, l->cpus, l->pids, l->open_files);
+    int r = buf_printf(&b, NULL, "%zu:%s %zu:%s %lld %f %d %d ", strlen(owner), owner,
+                       strlen(dataset), dataset, (long long)l->memory_bytes, l->cpus, l->pids,
+                       l->open_files);
     for (size_t i = 0; i < spec->n_files && r == 0; i++) {
         if (spec->files[i].raw)
             continue; /* SQL does not see it */

@@ -2,8 +2,9 @@
 #define RIDDLE_SANDBOX_POOL_IDLE_CACHE_H
 
 /*
- * Sandboxes that are done but not yet let go: a SQL kernel holds nothing but read-only tables and a locked engine, so the next
- * query of the same owner on the same tables may have it. Bounded in number and in time; the least recently used goes first.
+ * Sandboxes that are done but not yet let go: a SQL kernel holds nothing but read-only tables and a
+ * locked engine, so the next query of the same owner on the same tables may have it. Bounded in
+ * number and in time; the least recently used goes first.
  */
 
 #include <stddef.h>

@@ -12,15 +12,16 @@
 #include "base/macros.h"
 #include "shop.h"
 
-#define SALES                                                                                                                    \
-    "{'columns':['category','total_amount','rate'],'types':['VARCHAR','DOUBLE','DOUBLE'],'row_count':3,"                         \
+#define SALES                                                                                            \
+    "{'columns':['category','total_amount','rate'],'types':['VARCHAR','DOUBLE','DOUBLE'],'row_count':3," \
     "'rows':[['Housing',12345.678,0.4567],['Food',2345.5,0.25],['Level 7 items',100,0.1]]}"
 #define MONTHS                                                                                                                          \
     "{'columns':['month','n'],'types':['DATE','BIGINT'],'row_count':4,'rows':[['2024-01-01',120],['2024-02-01',150],['2024-03-01',90]," \
     "['2024-04-15',-30]]}"
 
 /* The texts of the figures that were not found, with "|" between them. */
-static void unfounded(const char *text, const char *result, const char *question, char *ret, size_t size)
+static void unfounded(const char *text, const char *result, const char *question, char *ret,
+                      size_t size)
 {
     auto_json json_t *j = json_of(result);
     const json_t *results[] = { j };
@@ -44,10 +45,12 @@ static void test_figures(void **state)
         const char *result, *text, *question, *want;
     } cases[] = {
         /* cells, with rounding, separators and scales */
-        { SALES, "Housing is 12,345.678, or 12,345.68, 12,345.7, 12,346, 12.3k, $12.35k.", NULL, "" },
+        { SALES, "Housing is 12,345.678, or 12,345.68, 12,345.7, 12,346, 12.3k, $12.35k.", NULL,
+          "" },
         { SALES, "Housing is 12,345.69.", NULL, "12,345.69" },
         { SALES, "Housing is 12,344.", NULL, "12,344" },
-        { SALES, "Housing is 12.9k and 0.0123 million and 0.0129 million.", NULL, "12.9k|0.0129 million" },
+        { SALES, "Housing is 12.9k and 0.0123 million and 0.0129 million.", NULL,
+          "12.9k|0.0129 million" },
         { SALES, "About 12,000 for Housing; exactly 12,000 would be wrong.", NULL, "12,000" },
         { SALES, "Roughly $2,300 for Food.", NULL, "" },
         { SALES, "Roughly $2,800 for Food.", NULL, "2,800" },
@@ -58,13 +61,16 @@ static void test_figures(void **state)
         { SALES, "There are 3 rows and 3 columns.", NULL, "" },
         { SALES, "There are 8 rows.", NULL, "8" },
         { SALES, "Level 7 items come last; Level 8 items do not exist.", NULL, "8" },
-        { SALES, "1. Housing\n2. Food\n 3) the rest, the 1st and the 22nd, Q3, SEN-001, col_9, #1.", NULL, "" },
+        { SALES, "1. Housing\n2. Food\n 3) the rest, the 1st and the 22nd, Q3, SEN-001, col_9, #1.",
+          NULL, "" },
         { SALES, "The top 3 are these; the top 9 are not.", NULL, "9" },
         { SALES, "It all sums to 100%.", NULL, "" },
         { SALES, "Above 500 as you asked.", "what is above 500?", "" },
         { SALES, "Above 600 as you did not ask.", "what is above 500?", "600" },
         /* two cells */
-        { SALES, "Together 14,691.18, a difference of 10,000.18, 5.26 times as much, 23.46 times as much.", NULL, "" },
+        { SALES,
+          "Together 14,691.18, a difference of 10,000.18, 5.26 times as much, 23.46 times as much.",
+          NULL, "" },
         { SALES, "In all 14,791.18.", NULL, "" },
         { SALES, "Housing is 83.5% of the total.", NULL, "" },
         { SALES, "Housing is 71.2% of the total.", NULL, "71.2%" },
@@ -82,7 +88,8 @@ static void test_figures(void **state)
         { MONTHS, "see https://example.org/1234/5678", NULL, "" },
         { "{'columns':[],'rows':[]}", "", NULL, "" },
         { "{'columns':[],'rows':[]}", "Nothing but 42", NULL, "42" },
-        { "{'columns':['t'],'rows':[['a 12,5 b'],[null],[{'x':31}],[[71]]]}", "12 31 71 13", NULL, "13" },
+        { "{'columns':['t'],'rows':[['a 12,5 b'],[null],[{'x':31}],[[71]]]}", "12 31 71 13", NULL,
+          "13" },
     };
     for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
         char got[512];
@@ -95,7 +102,8 @@ static void test_figures(void **state)
 static void test_between_results(void **state)
 {
     (void)state;
-    auto_json json_t *a = json_of("{'columns':['n'],'rows':[[200]]}"), *b = json_of("{'columns':['m'],'rows':[[37]]}");
+    auto_json json_t *a = json_of("{'columns':['n'],'rows':[[200]]}"),
+                     *b = json_of("{'columns':['m'],'rows':[[37]]}");
     const json_t *results[] = { a, NULL, b };
     auto_json json_t *none = claims_unfounded("18.5% of them", results, 3, NULL, 0);
     assert_int_equal(json_array_size(none), 0);
@@ -122,7 +130,8 @@ static void test_a_large_result(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_figures), cmocka_unit_test(test_between_results),
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_figures),
+                                        cmocka_unit_test(test_between_results),
                                         cmocka_unit_test(test_a_large_result) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

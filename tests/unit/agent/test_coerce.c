@@ -12,8 +12,8 @@
 #include "base/macros.h"
 #include "shop.h"
 
-#define QUERY                                                                                                                    \
-    "{'type':'object','properties':{'sql':{'type':'string'},'max_rows':{'type':'integer'},'share':{'type':['number','null']},"   \
+#define QUERY                                                                                                                  \
+    "{'type':'object','properties':{'sql':{'type':'string'},'max_rows':{'type':'integer'},'share':{'type':['number','null']}," \
     "'dry':{'type':'boolean'},'tables':{'type':'array'},'more':{'type':'object','properties':{'n':{'type':'integer'}}}},'required':['sql']}"
 
 static void test_arguments(void **state)
@@ -105,26 +105,36 @@ static void test_drafts(void **state)
         const char *text, *want;
         bool fails;
     } cases[] = {
-        { "{'query_mode':'plan','plan':" PLAN ",'assistant_message':'m'}", "{'mode':'plan','plan':" PLAN ",'message':'m'}",
+        { "{'query_mode':'plan','plan':" PLAN ",'assistant_message':'m'}",
+          "{'mode':'plan','plan':" PLAN ",'message':'m'}", false },
+        { "{'parsed':{'query_mode':'sql','sql':'SELECT 1'}}",
+          "{'mode':'sql','sql':'SELECT 1','message':''}", false },
+        { "{'output':{'mode':'python','python_code':'x = 1'}}",
+          "{'mode':'python','python_code':'x = 1','message':''}", false },
+        { "{'parsed':{'output':'{\\'mode\\':\\'sql\\',\\'sql\\':\\'S\\'}'}}",
+          "{'mode':'sql','sql':'S','message':''}", false },
+        { "{'query_mode':'chat','assistant_message':'hello'}", "{'mode':'chat','message':'hello'}",
           false },
-        { "{'parsed':{'query_mode':'sql','sql':'SELECT 1'}}", "{'mode':'sql','sql':'SELECT 1','message':''}", false },
-        { "{'output':{'mode':'python','python_code':'x = 1'}}", "{'mode':'python','python_code':'x = 1','message':''}", false },
-        { "{'parsed':{'output':'{\\'mode\\':\\'sql\\',\\'sql\\':\\'S\\'}'}}", "{'mode':'sql','sql':'S','message':''}", false },
-        { "{'query_mode':'chat','assistant_message':'hello'}", "{'mode':'chat','message':'hello'}", false },
         { "{'assistant_message':'hello'}", "{'mode':'chat','message':'hello'}", false },
         { PLAN, "{'mode':'plan','plan':" PLAN ",'message':''}", false },
-        { "{'query_mode':'plan','plan':'{\\'table\\':\\'t\\'}'}", "{'mode':'plan','plan':{'table':'t'},'message':''}", false },
-        { "{'query_mode':'plan','plan':null,'sql':'SELECT 1'}", "{'mode':'sql','sql':'SELECT 1','message':''}", false },
-        { "{'sql':'```sql\nSELECT 1\n```'}", "{'mode':'sql','sql':'SELECT 1','message':''}", false },
+        { "{'query_mode':'plan','plan':'{\\'table\\':\\'t\\'}'}",
+          "{'mode':'plan','plan':{'table':'t'},'message':''}", false },
+        { "{'query_mode':'plan','plan':null,'sql':'SELECT 1'}",
+          "{'mode':'sql','sql':'SELECT 1','message':''}", false },
+        { "{'sql':'```sql\nSELECT 1\n```'}", "{'mode':'sql','sql':'SELECT 1','message':''}",
+          false },
         { "Here you are:\n```sql\nSELECT 1\n```\nIt counts.",
           "{'mode':'sql','sql':'SELECT 1','message':'Here you are:\\nIt counts.'}", false },
-        { "```python\nresult = 1\n```", "{'mode':'python','python_code':'result = 1','message':''}", false },
-        { "```\nselect 1\n```", "{'mode':'sql','sql':'select 1','message':''}", false },
-        { "```json\n{'mode':'sql','sql':'S'}\n```", "{'mode':'sql','sql':'S','message':''}", false },
-        { "SELECT 1", "{'mode':'sql','sql':'SELECT 1','message':''}", false },
-        { "with a as (select 1) from a", "{'mode':'sql','sql':'with a as (select 1) from a','message':''}", false },
-        { "{'query_mode':'sql','sql':'SELECT 1','assistant_message':'I cou", "{'mode':'sql','sql':'SELECT 1','message':''}",
+        { "```python\nresult = 1\n```", "{'mode':'python','python_code':'result = 1','message':''}",
           false },
+        { "```\nselect 1\n```", "{'mode':'sql','sql':'select 1','message':''}", false },
+        { "```json\n{'mode':'sql','sql':'S'}\n```", "{'mode':'sql','sql':'S','message':''}",
+          false },
+        { "SELECT 1", "{'mode':'sql','sql':'SELECT 1','message':''}", false },
+        { "with a as (select 1) from a",
+          "{'mode':'sql','sql':'with a as (select 1) from a','message':''}", false },
+        { "{'query_mode':'sql','sql':'SELECT 1','assistant_message':'I cou",
+          "{'mode':'sql','sql':'SELECT 1','message':''}", false },
         /* not to be guessed */
         { "", "empty", true },
         { "I cannot do that.", "neither JSON", true },
@@ -166,6 +176,7 @@ static void test_drafts(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arguments), cmocka_unit_test(test_drafts) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_arguments),
+                                        cmocka_unit_test(test_drafts) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -83,13 +83,15 @@ static void test_sentences(void **state)
         { "{'columns':['year','n'],'types':['BIGINT','BIGINT'],'rows':[[2023,5],[2024,7]]}", "sql",
           NULL, "Count by year: lowest for year 2023 (5), up to year 2024 (7)." },
         { "{'columns':['city','kind','n'],'types':['VARCHAR','VARCHAR','BIGINT'],'rows':[['Rome','a',9],['Rome',null,7],['Oslo','a',1]]}",
-          "sql", NULL,
-          "Count by city and kind: highest for Rome / a (9), down to Oslo / a (1)." },
+          "sql", NULL, "Count by city and kind: highest for Rome / a (9), down to Oslo / a (1)." },
         { "{'columns':['a','b','c'],'types':['VARCHAR','BIGINT','DOUBLE'],"
           "'rows':[['x',1000,2.5],['y',2,3]]}",
           "sql", NULL, "2 rows. The first: a x, b 1,000, c 2.5." },
         { "{'columns':['a','b','c'],'rows':[['x',1,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true],['y',2,true]]}",
           "python", NULL, "The code gave 6 rows with 3 columns." },
+        { "{'columns':['a','b','c'],'types':['VARCHAR','VARCHAR','VARCHAR'],'rows':[['x','y','z'],"
+          "['u','v','w']],'truncated':true}",
+          "sql", NULL, "The query gave more than 2 rows with 3 columns." },
         { "{'columns':['a'],'rows':[['one\\nline']]}", "sql", NULL, "A: one?line." },
         { "{'columns':['x','y'],'types':['object','float64'],'rows':[['a',1.5],['b',0.5]]}",
           "python", NULL, "Y by x: highest for a (1.5), down to b (0.5)." },
@@ -121,8 +123,9 @@ static void test_kinds(void **state)
         "{'columns':['id','order_count','x','d','t','m','l','i','h'],"
         "'types':['BIGINT','int64','object','datetime64[ns]','category','object','INTEGER[]','INTERVAL','UHUGEINT'],"
         "'rows':[[1,2,1.5,'2024-01-01 00:00:00','a',1,[1],'1 day','99999999999999999999'],[2,2,2,null,'b','x',null,null,null]]}");
-    static const enum shape_kind want[] = { SHAPE_INTEGER, SHAPE_INTEGER, SHAPE_NUMBER, SHAPE_TIME,   SHAPE_TEXT,
-                                            SHAPE_OTHER,   SHAPE_OTHER,   SHAPE_TEXT,   SHAPE_INTEGER };
+    static const enum shape_kind want[] = { SHAPE_INTEGER, SHAPE_INTEGER, SHAPE_NUMBER,
+                                            SHAPE_TIME,    SHAPE_TEXT,    SHAPE_OTHER,
+                                            SHAPE_OTHER,   SHAPE_TEXT,    SHAPE_INTEGER };
     for (size_t i = 0; i < ARRAY_SIZE(want); i++)
         assert_int_equal(shape_kind_of(r, i), want[i]);
     assert_true(shape_is_label(r, 0));

@@ -25,8 +25,11 @@ static void add(const char *type, json_t *taken)
 static void write_event(void *arg, const char *type, json_t *data)
 {
     struct err err = ERR_INIT;
-    const char *stream = json_string_value(json_object_get(data, "stream")), *text = json_string_value(json_object_get(data, "text"));
-    assert_int_equal(buf_printf(arg, &err, "%s%s%s:%.40s;", type, stream ? "/" : "", stream ? stream : "", text ? text : ""), 0);
+    const char *stream = json_string_value(json_object_get(data, "stream")),
+               *text = json_string_value(json_object_get(data, "text"));
+    assert_int_equal(buf_printf(arg, &err, "%s%s%s:%.40s;", type, stream ? "/" : "",
+                                stream ? stream : "", text ? text : ""),
+                     0);
 }
 
 static void assert_replay(const char *want)
@@ -74,7 +77,8 @@ static void text_is_joined_and_the_newest_status_comes_last(void **state)
     add("step", step("stderr", "c"));
     add("step", step("stdout", "d"));
     add("token", token("Done."));
-    assert_replay("token:Let me see.;tool_call:run;step/stdout:ab;step/stderr:c;step/stdout:d;token:Done.;status:running;");
+    assert_replay(
+        "token:Let me see.;tool_call:run;step/stdout:ab;step/stderr:c;step/stdout:d;token:Done.;status:running;");
     assert_int_equal(turn_log.skipped, 0);
 }
 
@@ -90,7 +94,8 @@ static void output_and_figures_go_first(void **state)
     add("code_run", token("code"));
     add("image", json_pack("{s:s, s:s}", "text", "one", "png", large));
     assert_int_equal(turn_log.skipped, 0);
-    add("image", json_pack("{s:s, s:s}", "text", "two", "png", large)); /* too much: the output goes, then the first figure */
+    /* too much: the output goes, then the first figure */
+    add("image", json_pack("{s:s, s:s}", "text", "two", "png", large));
     assert_replay("token:kept;code_run:code;image:two;");
     assert_int_equal(turn_log.skipped, 2);
     assert_true(turn_log.bytes <= TURN_LOG_BYTES);
@@ -117,7 +122,8 @@ static void nothing_makes_it_grow(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(text_is_joined_and_the_newest_status_comes_last, setup, teardown),
+        cmocka_unit_test_setup_teardown(text_is_joined_and_the_newest_status_comes_last, setup,
+                                        teardown),
         cmocka_unit_test_setup_teardown(output_and_figures_go_first, setup, teardown),
         cmocka_unit_test_setup_teardown(nothing_makes_it_grow, setup, teardown),
     };

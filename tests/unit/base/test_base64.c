@@ -9,8 +9,14 @@ static void test_known(void **state)
     (void)state;
     static const struct {
         const char *plain, *text;
-    } known[] = { { "", "" },         { "f", "Zg==" },         { "fo", "Zm8=" },        { "foo", "Zm9v" },
-                  { "foob", "Zm9vYg==" }, { "fooba", "Zm9vYmE=" }, { "foobar", "Zm9vYmFy" }, { "\xfb\xff\xfe", "+//+" } };
+    } known[] = { { "", "" },
+                  { "f", "Zg==" },
+                  { "fo", "Zm8=" },
+                  { "foo", "Zm9v" },
+                  { "foob", "Zm9vYg==" },
+                  { "fooba", "Zm9vYmE=" },
+                  { "foobar", "Zm9vYmFy" },
+                  { "\xfb\xff\xfe", "+//+" } };
     for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
         struct err err;
         auto_buf struct buf there = BUF_INIT(100), back = BUF_INIT(100);
@@ -45,13 +51,17 @@ static void test_lengths(void **state)
 static void test_refused(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "Z", "Zg", "Zg=", "Zg===", "=", "====", "Zh==", "Zm9=", "Z===", "Zg==Zg==", "Zm9v\n", " Zg==",
-                                       "Zm-v", "Zm_v", "Zm9v=", "Z\xc3\xa9v", "Zm=v", "Zm9vZm9vZm9vZm9!" };
+    static const char *const bad[] = {
+        "Z",    "Zg",   "Zg=",   "Zg===",      "=",      "====",
+        "Zh==", "Zm9=", "Z===",  "Zg==Zg==",   "Zm9v\n", " Zg==",
+        "Zm-v", "Zm_v", "Zm9v=", "Z\xc3\xa9v", "Zm=v",   "Zm9vZm9vZm9vZm9!"
+    };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         struct err err;
         auto_buf struct buf b = BUF_INIT(100);
         assert_works(buf_append_str(&b, "kept", &err), &err);
-        assert_fails(base64_decode(bad[i], strlen(bad[i]), &b, &err), &err, ERR_VALIDATION, "not valid base64");
+        assert_fails(base64_decode(bad[i], strlen(bad[i]), &b, &err), &err, ERR_VALIDATION,
+                     "not valid base64");
         assert_string_equal(buf_cstr(&b), "kept");
     }
 }

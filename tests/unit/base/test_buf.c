@@ -106,12 +106,28 @@ static void test_take(void **state)
     assert_works(buf_append_str(&b, "reused", &e), &e);
 }
 
+static void test_quoted(void **state)
+{
+    auto_buf struct buf b = BUF_INIT(64);
+    struct err e = ERR_INIT;
+
+    (void)state;
+    assert_works(buf_append_quoted(&b, "\"", "", &e), &e);
+    assert_works(buf_append_quoted(&b, "\"", "a\"b'c\"", &e), &e);
+    assert_works(buf_append_quoted(&b, "'", "it's \\ \"so\"", &e), &e);
+    assert_works(buf_append_quoted(&b, "'\\", "'\\x", &e), &e);
+    assert_string_equal(buf_cstr(&b), "\"\"\"a\"\"b'c\"\"\"'it''s \\ \"so\"''''\\\\x'");
+    assert_int_equal(buf_append_quoted(&b, "'", "0123456789012345678901234567890123456789", &e),
+                     -ERR_TOO_LARGE);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_append),        cmocka_unit_test(test_maximum),
         cmocka_unit_test(test_size_overflow), cmocka_unit_test(test_growth),
         cmocka_unit_test(test_consume),       cmocka_unit_test(test_take),
+        cmocka_unit_test(test_quoted),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

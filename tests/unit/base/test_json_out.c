@@ -38,9 +38,10 @@ static void test_everything(void **state)
     json_out_int(&j, 0);
     json_out_close(&j, '}');
     assert_int_equal(json_out_status(&j, &err), 0);
-    assert_string_equal(buf_cstr(&j.text),
-                        "{\"empty\":[],\"list\":[-9223372036854775808,true,false,null,null,\"a\\\"\\\\\\n\\u0001é\",\"a\xef\xbf\xbd"
-                        "b\",1.235,null,{},[1,\"x\"],{\"k\":1}],\"by hand\":[1],\"last\":0}");
+    assert_string_equal(
+        buf_cstr(&j.text),
+        "{\"empty\":[],\"list\":[-9223372036854775808,true,false,null,null,\"a\\\"\\\\\\n\\u0001é\",\"a\xef\xbf\xbd"
+        "b\",1.235,null,{},[1,\"x\"],{\"k\":1}],\"by hand\":[1],\"last\":0}");
     assert_int_equal(json_parse(j.text.data, j.text.len, &back, &err), 0);
     json_out_finish(&j);
 }

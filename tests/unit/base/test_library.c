@@ -24,7 +24,8 @@ static void test_no_such_library(void **state)
 {
     (void)state;
     struct err err = ERR_INIT;
-    assert_int_equal(library_load("libriddle-none.so.7", "libriddle-none7", NULL, 0, &err), -ERR_UNAVAILABLE);
+    assert_int_equal(library_load("libriddle-none.so.7", "libriddle-none7", NULL, 0, &err),
+                     -ERR_UNAVAILABLE);
     assert_non_null(strstr(err.message, "libriddle-none.so.7"));
     assert_non_null(strstr(err.message, "Debian: libriddle-none7"));
 }

@@ -17,7 +17,8 @@
 static char scratch[64];
 static size_t n_mallocs;
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* which have a malloc() of their own */
+#if !defined(__SANITIZE_ADDRESS__) &&                                                              \
+    !defined(__SANITIZE_THREAD__) /* which have a malloc() of their own */
 void *__libc_malloc(size_t size);
 
 void *malloc(size_t size)
@@ -67,8 +68,8 @@ static const char *next(struct maps *m)
 
     if (!maps_next(m, &e))
         return "none";
-    snprintf(text, sizeof(text), "%lx-%lx %s %lx %x:%x %lu '%s'", e.from, e.to, e.perms, e.offset, major(e.device),
-             minor(e.device), e.inode, e.path);
+    snprintf(text, sizeof(text), "%lx-%lx %s %lx %x:%x %lu '%s'", e.from, e.to, e.perms, e.offset,
+             major(e.device), minor(e.device), e.inode, e.path);
     return text;
 }
 
@@ -129,7 +130,10 @@ static void test_deleted_file(void **state)
     close(fd);
 }
 
-/* All of it: more than the buffer holds, in order, each address once, and nothing of the heap is used for it. */
+/*
+ * All of it: more than the buffer holds, in order, each address once, and nothing of the heap is
+ * used for it.
+ */
 static void test_all(void **state)
 {
     struct maps m;
@@ -184,16 +188,19 @@ static void test_lines(void **state)
     struct maps m;
 
     (void)state;
-    open_text(&m, "00400000-00452000 r-xp 00001000 08:02 173521                             /usr/bin/a b\n"
-                  "00e03000-00e24000 rw-p 00000000 00:00 0                                  [heap]\n"
-                  "7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n"
-                  "7f0000002000-7f0000003000 rw-s 10a0b0c0d0 103:fffff 18446744073709551615 /x\\012y (deleted)\n"
-                  "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n");
+    open_text(
+        &m,
+        "00400000-00452000 r-xp 00001000 08:02 173521                             /usr/bin/a b\n"
+        "00e03000-00e24000 rw-p 00000000 00:00 0                                  [heap]\n"
+        "7f0000000000-7f0000001000 ---p 00000000 00:00 0 \n"
+        "7f0000002000-7f0000003000 rw-s 10a0b0c0d0 103:fffff 18446744073709551615 /x\\012y (deleted)\n"
+        "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n");
     assert_string_equal(next(&m), "400000-452000 r-xp 1000 8:2 173521 '/usr/bin/a b'");
     assert_string_equal(next(&m), "e03000-e24000 rw-p 0 0:0 0 '[heap]'");
     assert_string_equal(next(&m), "7f0000000000-7f0000001000 ---p 0 0:0 0 ''");
-    assert_string_equal(next(&m),
-                        "7f0000002000-7f0000003000 rw-s 10a0b0c0d0 103:fffff 18446744073709551615 '/x\\012y (deleted)'");
+    assert_string_equal(
+        next(&m),
+        "7f0000002000-7f0000003000 rw-s 10a0b0c0d0 103:fffff 18446744073709551615 '/x\\012y (deleted)'");
     assert_string_equal(next(&m), "ffffffffff600000-ffffffffff601000 --xp 0 0:0 0 '[vsyscall]'");
     assert_string_equal(next(&m), "none");
     assert_string_equal(next(&m), "none");
@@ -244,13 +251,17 @@ static void test_garbage(void **state)
     open_text(&m, "");
     assert_string_equal(next(&m), "none");
     maps_close(&m);
-    open_text(&m, "5000-6000 r--p 0 00:00 0 /good\n6000-7000 r--p 0 00:00 0 /cu"); /* what is cut may be cut anywhere */
+    /* what is cut may be cut anywhere */
+    open_text(&m, "5000-6000 r--p 0 00:00 0 /good\n6000-7000 r--p 0 00:00 0 /cu");
     assert_string_equal(next(&m), "5000-6000 r--p 0 0:0 0 '/good'");
     assert_string_equal(next(&m), "none");
     maps_close(&m);
 }
 
-/* A line that ends just before, at, or behind the end of the buffer; and those behind it, wherever they are cut. */
+/*
+ * A line that ends just before, at, or behind the end of the buffer; and those behind it, wherever
+ * they are cut.
+ */
 static void test_ends_of_the_buffer(void **state)
 {
     struct maps m;
@@ -264,7 +275,8 @@ static void test_ends_of_the_buffer(void **state)
         text[path_at] = '/';
         len = first;
         for (unsigned i = 0; i < 300; i++)
-            len += (size_t)snprintf(text + len, TEXT_MAX - len, "\n%x000-%x000 rw-p 0 00:00 %u /path/%u", 16 + i, 17 + i, i, i);
+            len += (size_t)snprintf(text + len, TEXT_MAX - len,
+                                    "\n%x000-%x000 rw-p 0 00:00 %u /path/%u", 16 + i, 17 + i, i, i);
         snprintf(text + len, TEXT_MAX - len, "\n");
         open_text(&m, text);
         struct maps_entry e;
@@ -273,7 +285,8 @@ static void test_ends_of_the_buffer(void **state)
         assert_int_equal(strlen(e.path), MIN_OF(first, sizeof(m.text) - 1) - path_at);
         assert_memory_equal(e.path, text + path_at, strlen(e.path));
         for (unsigned i = 0; i < 300; i++) {
-            snprintf(expected, sizeof(expected), "%x000-%x000 rw-p 0 0:0 %u '/path/%u'", 16 + i, 17 + i, i, i);
+            snprintf(expected, sizeof(expected), "%x000-%x000 rw-p 0 0:0 %u '/path/%u'", 16 + i,
+                     17 + i, i, i);
             assert_string_equal(next(&m), expected);
         }
         assert_string_equal(next(&m), "none");
@@ -292,7 +305,8 @@ static void test_long_paths(void **state)
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(lengths); i++) {
-        size_t len = (size_t)snprintf(text, TEXT_MAX, "3000-4000 rw-p 0 00:00 9 /"), path_at = len - 1;
+        size_t len = (size_t)snprintf(text, TEXT_MAX, "3000-4000 rw-p 0 00:00 9 /"),
+               path_at = len - 1;
         while (len < path_at + lengths[i]) {
             text[len] = like_a_line[len % strlen(like_a_line)];
             len++;
@@ -339,9 +353,15 @@ static void test_short_reads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_anonymous),          cmocka_unit_test(test_deleted_file), cmocka_unit_test(test_all),
-        cmocka_unit_test(test_no_proc),            cmocka_unit_test(test_lines),        cmocka_unit_test(test_garbage),
-        cmocka_unit_test(test_ends_of_the_buffer), cmocka_unit_test(test_long_paths),   cmocka_unit_test(test_short_reads),
+        cmocka_unit_test(test_anonymous),
+        cmocka_unit_test(test_deleted_file),
+        cmocka_unit_test(test_all),
+        cmocka_unit_test(test_no_proc),
+        cmocka_unit_test(test_lines),
+        cmocka_unit_test(test_garbage),
+        cmocka_unit_test(test_ends_of_the_buffer),
+        cmocka_unit_test(test_long_paths),
+        cmocka_unit_test(test_short_reads),
     };
     return cmocka_run_group_tests_name("base/maps", tests, open_scratch, close_scratch);
 }

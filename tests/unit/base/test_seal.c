@@ -77,7 +77,7 @@ static void test_what_was_changed_stays_closed(void **state)
     struct sealed all[PIECES];
     char check[HASH_HEX_SIZE];
     seal_all("one", all, check);
-    assert_int_equal(opened(KEY, "one", all, 2, true), 1); /* cut off */
+    assert_int_equal(opened(KEY, "one", all, 2, true), 1);       /* cut off */
     assert_int_equal(opened(KEY, "one", all, PIECES, false), 2); /* goes on behind its end */
     const struct sealed swapped[] = { all[1], all[0] }, skipped[] = { all[0], all[2] };
     assert_int_equal(opened(KEY, "one", swapped, 2, false), 0);

@@ -295,11 +295,16 @@ static void test_stem(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_compare),     cmocka_unit_test(test_identifier),
-        cmocka_unit_test(test_utf8),        cmocka_unit_test(test_utf8_cut),
-        cmocka_unit_test(test_show),        cmocka_unit_test(test_parse_i64),
-        cmocka_unit_test(test_parse_bytes), cmocka_unit_test(test_nearest),
-        cmocka_unit_test(test_stem),        cmocka_unit_test(test_from_double),
+        cmocka_unit_test(test_compare),
+        cmocka_unit_test(test_identifier),
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_utf8_cut),
+        cmocka_unit_test(test_show),
+        cmocka_unit_test(test_parse_i64),
+        cmocka_unit_test(test_parse_bytes),
+        cmocka_unit_test(test_nearest),
+        cmocka_unit_test(test_stem),
+        cmocka_unit_test(test_from_double),
         cmocka_unit_test(test_from_double_is_what_printf_says),
     };
 

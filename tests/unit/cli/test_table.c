@@ -17,8 +17,8 @@ static json_t *load(const char *text)
     return j;
 }
 
-static void check_table(const char *columns, const char *types, const char *rows, struct table_style style,
-                        const char *expected)
+static void check_table(const char *columns, const char *types, const char *rows,
+                        struct table_style style, const char *expected)
 {
     struct err err = ERR_INIT;
     auto_json json_t *c = load(columns), *t = load(types), *r = load(rows);
@@ -41,13 +41,15 @@ static const struct table_style plain = { .width = 0, .colour = false };
 static void test_alignment(void **state)
 {
     (void)state;
-    check_table("[\"name\",\"n\"]", "[\"VARCHAR\",\"BIGINT\"]", "[[\"a\",1],[\"long one\",-1234]]", plain,
+    check_table("[\"name\",\"n\"]", "[\"VARCHAR\",\"BIGINT\"]", "[[\"a\",1],[\"long one\",-1234]]",
+                plain,
                 "name          n\n"
                 "────────  ─────\n"
                 "a             1\n"
                 "long one  -1234\n");
     /* A decimal that comes as text is a number by its type; without types the values decide. */
-    check_table("[\"d\",\"x\"]", "[\"DECIMAL(18,2)\",\"VARCHAR\"]", "[[\"1.50\",\"1\"],[\"22.00\",\"22\"]]", plain,
+    check_table("[\"d\",\"x\"]", "[\"DECIMAL(18,2)\",\"VARCHAR\"]",
+                "[[\"1.50\",\"1\"],[\"22.00\",\"22\"]]", plain,
                 "    d  x\n"
                 "─────  ──\n"
                 " 1.50  1\n"
@@ -62,7 +64,8 @@ static void test_alignment(void **state)
 static void test_wide_characters(void **state)
 {
     (void)state;
-    check_table("[\"w\",\"z\"]", "[]", "[[\"日本\",\"1\"],[\"e\xcc\x81\",\"2\"],[\"äö\",\"3\"]]", plain,
+    check_table("[\"w\",\"z\"]", "[]", "[[\"日本\",\"1\"],[\"e\xcc\x81\",\"2\"],[\"äö\",\"3\"]]",
+                plain,
                 "w     z\n"
                 "────  ─\n"
                 "日本  1\n"
@@ -73,26 +76,27 @@ static void test_wide_characters(void **state)
 static void test_values(void **state)
 {
     (void)state;
-    check_table("[\"v\"]", "[]",
-                "[[true],[9007199254740993],[0.1],[1e300],[{\"a\":[1,null]}],[\"\"],[\"a\\nb\\tc\\u001b[31m\\u009b\\u202e\"]]",
-                plain,
-                "v\n"
-                "─────────────────────────\n"
-                "true\n"
-                "9007199254740993\n"
-                "0.1\n"
-                "1e+300\n"
-                "{\"a\":[1,null]}\n"
-                "\n"
-                "a\\nb\\tc\\x1b[31m\\x9b\\u202e\n");
+    check_table(
+        "[\"v\"]", "[]",
+        "[[true],[9007199254740993],[0.1],[1e300],[{\"a\":[1,null]}],[\"\"],[\"a\\nb\\tc\\u001b[31m\\u009b\\u202e\"]]",
+        plain,
+        "v\n"
+        "─────────────────────────\n"
+        "true\n"
+        "9007199254740993\n"
+        "0.1\n"
+        "1e+300\n"
+        "{\"a\":[1,null]}\n"
+        "\n"
+        "a\\nb\\tc\\x1b[31m\\x9b\\u202e\n");
 }
 
 static void test_narrow(void **state)
 {
     (void)state;
     /* Text gives way, the widest first. */
-    check_table("[\"id\",\"text\"]", "[\"INTEGER\",\"VARCHAR\"]", "[[123456,\"abcdefghijklmnopqrstuvwxyz\"]]",
-                (struct table_style){ .width = 20 },
+    check_table("[\"id\",\"text\"]", "[\"INTEGER\",\"VARCHAR\"]",
+                "[[123456,\"abcdefghijklmnopqrstuvwxyz\"]]", (struct table_style){ .width = 20 },
                 "    id  text\n"
                 "──────  ────────────\n"
                 "123456  abcdefghijk…\n");
@@ -102,12 +106,14 @@ static void test_narrow(void **state)
                 "──────────\n"
                 "日本語日…\n");
     /* Numbers are never cut: the columns that have no room are counted instead. */
-    check_table("[\"a\",\"b\",\"c\"]", "[]", "[[123456789012,123456789012,5]]", (struct table_style){ .width = 20 },
+    check_table("[\"a\",\"b\",\"c\"]", "[]", "[[123456789012,123456789012,5]]",
+                (struct table_style){ .width = 20 },
                 "           a\n"
                 "────────────\n"
                 "123456789012\n"
                 "… 2 more columns; use --csv to have all\n");
-    check_table("[\"a\",\"b\"]", "[]", "[[123456789012,123456789012]]", (struct table_style){ .width = 5 },
+    check_table("[\"a\",\"b\"]", "[]", "[[123456789012,123456789012]]",
+                (struct table_style){ .width = 5 },
                 "           a\n"
                 "────────────\n"
                 "123456789012\n"
@@ -154,7 +160,8 @@ static void test_nothing(void **state)
 static void test_csv(void **state)
 {
     (void)state;
-    check_csv("[\"a\",\"b c\",\"d,e\"]", "[[1,null,\"\"],[\"x\\\"y\\\"\",\"l1\\nl2\",0.1],[true,{\"k\":[1]},\"日本\"]]",
+    check_csv("[\"a\",\"b c\",\"d,e\"]",
+              "[[1,null,\"\"],[\"x\\\"y\\\"\",\"l1\\nl2\",0.1],[true,{\"k\":[1]},\"日本\"]]",
               "a,b c,\"d,e\"\r\n"
               "1,,\"\"\r\n"
               "\"x\"\"y\"\"\",\"l1\nl2\",0.1\r\n"
@@ -176,11 +183,15 @@ static void test_visible(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alignment), cmocka_unit_test(test_wide_characters),
-        cmocka_unit_test(test_values),    cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_alignment),
+        cmocka_unit_test(test_wide_characters),
+        cmocka_unit_test(test_values),
+        cmocka_unit_test(test_narrow),
         cmocka_unit_test(test_ten_thousand_columns),
-        cmocka_unit_test(test_colour),    cmocka_unit_test(test_nothing),
-        cmocka_unit_test(test_csv),       cmocka_unit_test(test_visible),
+        cmocka_unit_test(test_colour),
+        cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_csv),
+        cmocka_unit_test(test_visible),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
 /*
- * A run from the queue to its result on the fake provider, when memory runs out at any step, or when
- * the provider fails at one: one callback for each call that was accepted, a reason with each failure,
- * and an executor that runs the next one.
+ * A run from the queue to its result on the fake provider, when memory runs out at any step, or
+ * when the provider fails at one: one callback for each call that was accepted, a reason with each
+ * failure, and an executor that runs the next one.
  */
 
 #include <uv.h>

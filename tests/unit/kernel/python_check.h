@@ -2,8 +2,8 @@
 #define RIDDLE_TESTS_UNIT_KERNEL_PYTHON_CHECK_H
 
 /*
- * What the tests of the Python half share: one interpreter with a real DuckDB and a table `orders`, cells run in this process
- * without a jail, and checks of their results.
+ * What the tests of the Python half share: one interpreter with a real DuckDB and a table `orders`,
+ * cells run in this process without a jail, and checks of their results.
  */
 
 #include <duckdb.h>
@@ -32,7 +32,10 @@
 #endif
 
 #ifdef SANITIZED
-/* CPython keeps what it has allocated until the process ends; a huge malloc() of a cell must fail, not abort. */
+/*
+ * CPython keeps what it has allocated until the process ends; a huge malloc() of a cell must fail,
+ * not abort.
+ */
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_TESTS_SQL_FIXTURE_H
 #define RIDDLE_TESTS_SQL_FIXTURE_H
 
-/* A directory of its own, CSV files in it, and results as JSON objects: what the tests of the SQL engine share. */
+/*
+ * A directory of its own, CSV files in it, and results as JSON objects: what the tests of the SQL
+ * engine share.
+ */
 
 #include <jansson.h>
 #include <stddef.h>
@@ -13,10 +16,12 @@ int fixture_open(void **state);
 int fixture_close(void **state);
 int fixture_open_tables(void **state); /* fixture_open() and two ingested tables */
 
-extern struct sql_engine *engine; /* the one that all tests of a program share; destroyed by fixture_close_engine() */
+/* the one that all tests of a program share; destroyed by fixture_close_engine() */
+extern struct sql_engine *engine;
 
 int fixture_open_engine(void **state); /* fixture_open() and `engine`, not set up */
-int fixture_open_shop(void **state);   /* fixture_open_tables() and `engine`, set up with them as dataset "My Shop" */
+/* fixture_open_tables() and `engine`, set up with them as dataset "My Shop" */
+int fixture_open_shop(void **state);
 int fixture_close_engine(void **state);
 
 struct sql_engine *fixture_create(void);
@@ -29,7 +34,9 @@ struct sql_engine *fixture_engine(const char *dataset, int64_t memory_bytes,
 const char *fixture_path(const char *name); /* in fixture_dir; one of eight static buffers */
 void fixture_write(const char *name, const void *data, size_t len);
 
-/* The result object; the test fails if the engine fails or the members are no JSON. Caller frees. */
+/*
+ * The result object; the test fails if the engine fails or the members are no JSON. Caller frees.
+ */
 json_t *fixture_sql(struct sql_engine *e, const char *sql, bool policy, int64_t max_rows,
                     int64_t max_bytes);
 json_t *fixture_ingest(struct sql_engine *e, const char *csv, const char *out);

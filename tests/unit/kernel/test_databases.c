@@ -130,11 +130,10 @@ static void test_sqlite_types(void **state)
         "x'', 'seven', '1e5', 0.1, 'n/a', NULL, '2024-01-01 00:00:00.1');"
         "INSERT INTO t(i) VALUES(NULL);");
     result = ingest_well("types.db");
-    assert_json(
-        result, "types",
-        "[\"BIGINT\",\"DOUBLE\",\"BOOLEAN\",\"DATE\",\"TIMESTAMP\",\"TIMESTAMP WITH TIME "
-        "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\","
-        "\"VARCHAR\"]");
+    assert_json(result, "types",
+                "[\"BIGINT\",\"DOUBLE\",\"BOOLEAN\",\"DATE\",\"TIMESTAMP\",\"TIMESTAMP WITH TIME "
+                "ZONE\",\"BLOB\",\"VARCHAR\",\"VARCHAR\",\"VARCHAR\",\"BIGINT\",\"TIMESTAMP\","
+                "\"VARCHAR\"]");
     assert_json(result, "row_count", "3");
     assert_note(result, "columns with values of several types are text");
     assert_note(result, "2 words for no value");
@@ -228,14 +227,13 @@ static void test_duckdb(void **state)
     FILE *f;
 
     (void)state;
-    make_duckdb(
-        "w.duckdb",
-        "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE none(x INT);"
-        "CREATE TABLE t(id INT PRIMARY KEY, m mood, s STRUCT(a INT, b VARCHAR[]), d "
-        "DECIMAL(10, 2));"
-        "INSERT INTO t VALUES (1, 'a', {'a': 1, 'b': ['x']}, 1.25);"
-        "CREATE SCHEMA other; CREATE TABLE other.u AS SELECT range AS i FROM range(5000);"
-        "CREATE VIEW v AS SELECT 1");
+    make_duckdb("w.duckdb",
+                "CREATE TYPE mood AS ENUM ('a', 'b'); CREATE TABLE none(x INT);"
+                "CREATE TABLE t(id INT PRIMARY KEY, m mood, s STRUCT(a INT, b VARCHAR[]), d "
+                "DECIMAL(10, 2));"
+                "INSERT INTO t VALUES (1, 'a', {'a': 1, 'b': ['x']}, 1.25);"
+                "CREATE SCHEMA other; CREATE TABLE other.u AS SELECT range AS i FROM range(5000);"
+                "CREATE VIEW v AS SELECT 1");
     result = ingest_well("w.duckdb");
     assert_json(json_object_get(result, "report"), "format", "\"duckdb\"");
     assert_json(

@@ -1,4 +1,7 @@
-/* Files other than plain CSV: told by their content, unpacked, and read into the same kind of table. */
+/*
+ * Files other than plain CSV: told by their content, unpacked, and read into the same kind of
+ * table.
+ */
 
 #include <setjmp.h>
 #include <signal.h>
@@ -159,7 +162,10 @@ static void test_tsv(void **state)
                  "[\"a\",\"b\"]", "[\"BIGINT\",\"BIGINT\"]", "[[1,2]]");
 }
 
-/* Characters that mean something to DuckDB's patterns, endings that lie, and brackets that are no JSON. */
+/*
+ * Characters that mean something to DuckDB's patterns, endings that lie, and brackets that are no
+ * JSON.
+ */
 static void test_names(void **state)
 {
     static const char *const names[] = { "a[1].csv", "a*.csv",    "a?.csv",
@@ -204,7 +210,10 @@ static void test_gzip(void **state)
     assert_table("in.bin", packed.data, packed.len,
                  "{\"format\":\"ndjson\",\"compression\":\"gzip\"}", "[\"a\"]", "[\"BIGINT\"]",
                  "[[1],[2]]");
-    /* What CSV files are checked for is checked in packed ones: encodings, and decimals behind the sample. */
+    /*
+     * What CSV files are checked for is checked in packed ones: encodings, and decimals behind the
+     * sample.
+     */
     buf_clear(&packed);
     write_gzip(BYTES("a,b\n\xe4,1\n"), &packed);
     assert_table("in.csv.gz", packed.data, packed.len, NULL, "[\"a\",\"b\"]",

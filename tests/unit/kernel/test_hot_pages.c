@@ -133,7 +133,10 @@ static void read_some(void *arg)
     hot_pages_rehearsed();
 }
 
-/* In a child: 0, or what is wrong. Linux maps some pages around one that is read, so only far ones are surely absent. */
+/*
+ * In a child: 0, or what is wrong. Linux maps some pages around one that is read, so only far ones
+ * are surely absent.
+ */
 static int check_view(const char *at)
 {
     if (is_present(at + 128 * 4096))

@@ -1,6 +1,7 @@
 /*
- * The SQL of plans on a real DuckDB: every golden one, and thousands of random plans. What the check accepts must run, must pass
- * the policy that guards a user's SQL, and must compile to the same text each time.
+ * The SQL of plans on a real DuckDB: every golden one, and thousands of random plans. What the
+ * check accepts must run, must pass the policy that guards a user's SQL, and must compile to the
+ * same text each time.
  */
 
 #include "plan/golden.h"
@@ -30,7 +31,9 @@ static const char *sql_type(const struct plan_column *c)
     return str_starts(c->type_name, "DECIMAL") ? c->type_name : types[c->type];
 }
 
-/* Every fifth value of a column is missing; keys of rows come in small numbers, so that joins meet. */
+/*
+ * Every fifth value of a column is missing; keys of rows come in small numbers, so that joins meet.
+ */
 static void put_cell(struct buf *b, const struct plan_column *c, int row, int column)
 {
     static const char *const words[] = { "completed", "returned", "50%_off", "it's",

@@ -1,4 +1,7 @@
-/* Cells: namespace, errors, verdicts, interrupts, streams, tables, policies, and what a fork of the zygote gets. */
+/*
+ * Cells: namespace, errors, verdicts, interrupts, streams, tables, policies, and what a fork of the
+ * zygote gets.
+ */
 
 #include "python_check.h"
 
@@ -28,8 +31,34 @@ static void test_interpreter(void **state)
     (void)state;
     check_table(
         "import sys\n[sys.executable, hash('riddle') == hash('riddle'), sys.flags.isolated, sys.flags.hash_randomization,"
-        " sys.flags.utf8_mode, sys.dont_write_bytecode, '" PLATFORM_PYTHON_PACKAGES "' in sys.path]",
+        " sys.flags.utf8_mode, sys.dont_write_bytecode, '" PLATFORM_PYTHON_PACKAGES
+        "' in sys.path]",
         "[\"value\"]", "[[\"/usr/bin/python3\"],[true],[1],[0],[1],[true],[true]]");
+}
+
+/* A fork server that is made from a base asks whether its modules are still those of the files. */
+static void test_sources(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/riddle-sources-XXXXXX.py";
+    char code[200];
+    struct err err = ERR_INIT;
+    int fd = mkstemps(path, 3);
+    assert_true(fd >= 0 && write(fd, "a = 1\n", 6) == 6);
+    snprintf(code, sizeof(code),
+             "import sys, types\nm = types.ModuleType('sources_of_test')\nm.__file__ = '%s'\n"
+             "sys.modules['sources_of_test'] = m\n1",
+             path);
+    check_table(code, "[\"value\"]", "[[1]]");
+    assert_int_equal(python_note_sources(&err), 0);
+    assert_false(python_sources_changed());
+    assert_int_equal(write(fd, "b = 2\n", 6), 6);
+    assert_true(python_sources_changed());
+    assert_int_equal(python_note_sources(&err), 0);
+    assert_false(python_sources_changed());
+    unlink(path);
+    assert_true(python_sources_changed());
+    close(fd);
 }
 
 static void test_environment(void **state)
@@ -47,7 +76,8 @@ static void test_streams_of_kernels(void **state)
     (void)state;
     check_table("import sys\n[[s.fileno(), s.seekable(), s.line_buffering, s is o] for s, o in"
                 " ((sys.stdout, sys.__stdout__), (sys.stderr, sys.__stderr__))]",
-                "[\"col_1\",\"col_2\",\"col_3\",\"col_4\"]", "[[1,false,true,true],[2,false,true,true]]");
+                "[\"col_1\",\"col_2\",\"col_3\",\"col_4\"]",
+                "[[1,false,true,true],[2,false,true,true]]");
 }
 
 static void test_bad_preload(void **state)
@@ -534,6 +564,8 @@ static void test_policy_allows(void **state)
         /* Libraries import what they need: only the user's own imports are looked at. */
         { "pd.DataFrame({'a': [1]}).to_xml(parser='etree')", NULL },
         { "pd.DataFrame({'a': [1]}).to_html()", NULL },
+        { "import time\ntime.strptime('2024', '%Y').tm_year", NULL },
+        { "from datetime import datetime\ndatetime.utcnow().year", NULL }, /* warns from 3.12 on */
         { "class A:\n    def __init__(self):\n        super().__init__()\n        self.x = 1\nA().x",
           NULL },
         { "signal = pd.Series([1, 2])\nsignal.mean()", NULL },
@@ -586,19 +618,33 @@ int main(int argc, char **argv)
     if (argc > 1 && str_eq(argv[1], "--bad-preload"))
         return bad_preload();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_one_thread),      cmocka_unit_test(test_interpreter),
-        cmocka_unit_test(test_environment),     cmocka_unit_test(test_bad_preload),
-        cmocka_unit_test(test_forks_differ),    cmocka_unit_test(test_streams_of_kernels),
-        cmocka_unit_test(test_namespace),       cmocka_unit_test(test_await),
-        cmocka_unit_test(test_error),           cmocka_unit_test(test_error_of_earlier_cell),
-        cmocka_unit_test(test_hostile_errors),  cmocka_unit_test(test_syntax),
-        cmocka_unit_test(test_validation),      cmocka_unit_test(test_exit),
-        cmocka_unit_test(test_verdicts),        cmocka_unit_test(test_processes),
-        cmocka_unit_test(test_fork_in_cell),    cmocka_unit_test(test_interrupt),
-        cmocka_unit_test(test_interrupt_query), cmocka_unit_test(test_streams),
-        cmocka_unit_test(test_tables),          cmocka_unit_test(test_sql),
-        cmocka_unit_test(test_policy_tree),     cmocka_unit_test(test_policy_allows),
-        cmocka_unit_test(test_policy_run_time), cmocka_unit_test(test_policy_lists),
+        cmocka_unit_test(test_one_thread),
+        cmocka_unit_test(test_interpreter),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_sources),
+        cmocka_unit_test(test_bad_preload),
+        cmocka_unit_test(test_forks_differ),
+        cmocka_unit_test(test_streams_of_kernels),
+        cmocka_unit_test(test_namespace),
+        cmocka_unit_test(test_await),
+        cmocka_unit_test(test_error),
+        cmocka_unit_test(test_error_of_earlier_cell),
+        cmocka_unit_test(test_hostile_errors),
+        cmocka_unit_test(test_syntax),
+        cmocka_unit_test(test_validation),
+        cmocka_unit_test(test_exit),
+        cmocka_unit_test(test_verdicts),
+        cmocka_unit_test(test_processes),
+        cmocka_unit_test(test_fork_in_cell),
+        cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt_query),
+        cmocka_unit_test(test_streams),
+        cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_sql),
+        cmocka_unit_test(test_policy_tree),
+        cmocka_unit_test(test_policy_allows),
+        cmocka_unit_test(test_policy_run_time),
+        cmocka_unit_test(test_policy_lists),
     };
     return cmocka_run_group_tests(tests, start_python, stop_python);
 }

@@ -92,8 +92,10 @@ static void test_indexes(void **state)
     check_table("df.set_index(['k', 'n']).assign(z=0)", "[\"k\",\"n\",\"z\"]",
                 "[[\"a\",1,0],[\"b\",2,0],[\"a\",3,0]]");
     check_table("pd.DataFrame({'v': [1]}, index=['r'])", "[\"index\",\"v\"]", "[[\"r\",1]]");
-    check_table("df['k'].value_counts().rename('k').rename_axis(None)", "[\"index\",\"k\"]", "[[\"a\",2],[\"b\",1]]");
-    check_table("pd.Series([5, 5, 7]).value_counts().rename(None)", "[\"index\",\"value\"]", "[[5,2],[7,1]]");
+    check_table("df['k'].value_counts().rename('k').rename_axis(None)", "[\"index\",\"k\"]",
+                "[[\"a\",2],[\"b\",1]]");
+    check_table("pd.Series([5, 5, 7]).value_counts().rename(None)", "[\"index\",\"value\"]",
+                "[[5,2],[7,1]]");
     /* Row numbers that a filter or a sort has left over are no data. */
     check_table("df[df.n > 1]", "[\"k\",\"n\"]", "[[\"b\",2],[\"a\",3]]");
     check_table("df.groupby('k').agg({'n': ['min', 'max']})", "[\"k\",\"n_min\",\"n_max\"]",

@@ -1,4 +1,6 @@
-/* The SQL engine: values as JSON, limits, the lock, interrupts, memory, and the life across a fork. */
+/*
+ * The SQL engine: values as JSON, limits, the lock, interrupts, memory, and the life across a fork.
+ */
 
 #include <setjmp.h>
 #include <signal.h>
@@ -477,7 +479,9 @@ static void test_memory(void **state)
     sql_engine_destroy(e);
 }
 
-/* With a directory to spill to, the same query works, although the engine may open no other file. */
+/*
+ * With a directory to spill to, the same query works, although the engine may open no other file.
+ */
 static void test_spill(void **state)
 {
     struct sql_engine *e = fixture_engine("ds", 48 << 20, fixture_path("spill"));
@@ -544,7 +548,10 @@ static void test_fork(void **state)
     (void)state;
     assert_true(pid >= 0);
     if (pid == 0) {
-        /* A first process whose only thread makes the engine and forks again: this one is the zygote. */
+        /*
+         * A first process whose only thread makes the engine and forks again: this one is the
+         * zygote.
+         */
         struct sql_engine *e = NULL;
         struct err err = ERR_INIT;
 
@@ -585,5 +592,6 @@ int main(void)
         cmocka_unit_test(test_fork),
     };
 
-    return cmocka_run_group_tests_name("kernel/sql", tests, fixture_open_shop, fixture_close_engine);
+    return cmocka_run_group_tests_name("kernel/sql", tests, fixture_open_shop,
+                                       fixture_close_engine);
 }

@@ -1,4 +1,7 @@
-/* The policy on real SQL, through DuckDB's own parser: what people write is allowed, what reaches outside is refused. */
+/*
+ * The policy on real SQL, through DuckDB's own parser: what people write is allowed, what reaches
+ * outside is refused.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -177,7 +180,10 @@ static void test_policy_refuses(void **state)
     }
 }
 
-/* SQL deep enough to endanger a recursive reader is refused by one bound or another, and nothing falls over. */
+/*
+ * SQL deep enough to endanger a recursive reader is refused by one bound or another, and nothing
+ * falls over.
+ */
 static void test_deep_queries(void **state)
 {
     static const struct {
@@ -229,5 +235,6 @@ int main(void)
         cmocka_unit_test(test_deep_queries),
     };
 
-    return cmocka_run_group_tests_name("kernel/sql_rules", tests, fixture_open_shop, fixture_close_engine);
+    return cmocka_run_group_tests_name("kernel/sql_rules", tests, fixture_open_shop,
+                                       fixture_close_engine);
 }

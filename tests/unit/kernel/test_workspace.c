@@ -1,6 +1,7 @@
 /*
- * The kernel's side of files in /workspace, on a directory of the host: with what the jail does not let user code make (FIFOs, devices,
- * links to real files of the machine), so that this layer is seen to hold by itself.
+ * The kernel's side of files in /workspace, on a directory of the host: with what the jail does not
+ * let user code make (FIFOs, devices, links to real files of the machine), so that this layer is
+ * seen to hold by itself.
  */
 
 #include <fcntl.h>
@@ -75,7 +76,8 @@ static json_t *read_file(const char *path)
     n_emitted = 0;
     struct result out;
     result_init(&out, 4u << 20);
-    auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", path, "offset", 0, "max_bytes", 1 << 20);
+    auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", path, "offset", 0, "max_bytes",
+                                      1 << 20);
     workspace_read(root, req, emit, &out);
     return parsed(&out);
 }
@@ -117,7 +119,8 @@ static void test_fifo(void **state)
     (void)state;
     assert_int_equal(mkfifo("fifo", 0666), 0);
     assert_untouchable("fifo", "'fifo' is not a regular file");
-    assert_untouchable("fifo/x", "'fifo' leads through a link or something else that is no directory");
+    assert_untouchable("fifo/x",
+                       "'fifo' leads through a link or something else that is no directory");
     /* With somebody at its other end, too. */
     auto_close int other = open("fifo", O_RDWR | O_NONBLOCK | O_CLOEXEC);
     assert_true(other >= 0);
@@ -142,9 +145,12 @@ static void test_device(void **state)
     if (mknod("device", S_IFCHR | 0666, (dev_t)((1 << 8) + 3)) < 0)
         skip(); /* only root can */
     alarm(10);
-    json_t *answer = read_file("device"); /* a tmpfs or disk mounted nodev refuses the open itself */
+    /* a tmpfs or disk mounted nodev refuses the open itself */
+    json_t *answer = read_file("device");
     assert_string_equal(json_string_value(json_object_get(answer, "verdict")), "error");
-    assert_string_equal(json_string_value(json_object_get(json_object_get(answer, "error"), "type")), "VALIDATION_ERROR");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(answer, "error"), "type")),
+        "VALIDATION_ERROR");
     json_decref(answer);
     alarm(0);
 }
@@ -162,9 +168,12 @@ static void test_links(void **state)
     assert_int_equal(symlink("..", "sub/up"), 0);
     assert_untouchable("passwd", "'passwd' is a link, and links are not followed");
     assert_untouchable("link", "'link' is a link, and links are not followed");
-    assert_untouchable("dir/secret", "'dir' leads through a link or something else that is no directory");
-    assert_untouchable("dir/new", "'dir' leads through a link or something else that is no directory");
-    assert_untouchable("sub/up/x", "'up' leads through a link or something else that is no directory");
+    assert_untouchable("dir/secret",
+                       "'dir' leads through a link or something else that is no directory");
+    assert_untouchable("dir/new",
+                       "'dir' leads through a link or something else that is no directory");
+    assert_untouchable("sub/up/x",
+                       "'up' leads through a link or something else that is no directory");
     auto_buf struct buf kept = BUF_INIT(100);
     assert_int_equal(fd_read_file(target, &kept, NULL), 0);
     assert_string_equal(buf_cstr(&kept), "secret");
@@ -176,13 +185,16 @@ static void test_links(void **state)
 static void test_paths(void **state)
 {
     (void)state;
-    static const char *const bad[] = { "", ".", "..", "/", "/etc/passwd", "../x", "a/../b", "a//b", "a/", "./a", "a\nb", "a\xff",
-                                       "1/2/3/4/5/6/7/8/9" };
+    static const char *const bad[] = {
+        "",   ".",   "..",   "/",     "/etc/passwd",      "../x", "a/../b", "a//b",
+        "a/", "./a", "a\nb", "a\xff", "1/2/3/4/5/6/7/8/9"
+    };
     for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
         struct result out;
         result_init(&out, 1u << 20);
-        auto_json json_t *req = json_pack("{s:o, s:i, s:i}", "path", json_text(bad[i], strlen(bad[i])), "offset", 0, "max_bytes",
-                                          10);
+        auto_json json_t *req = json_pack("{s:o, s:i, s:i}", "path",
+                                          json_text(bad[i], strlen(bad[i])), "offset", 0,
+                                          "max_bytes", 10);
         workspace_read(root, req, emit, &out);
         if (strchr(bad[i], '\xff')) { /* JSON cannot say it */
             assert_refused(parsed(&out), "NOT_FOUND", "there is no 'a\xef\xbf\xbd' in /workspace");
@@ -221,7 +233,9 @@ static void test_list(void **state)
     static const char *const sorted[] = { "a", "sub-x", "sub/dir/b" };
     assert_int_equal(json_array_size(json_object_get(all, "files")), 3);
     for (size_t i = 0; i < 3; i++)
-        assert_string_equal(json_string_value(json_object_get(json_array_get(json_object_get(all, "files"), i), "path")), sorted[i]);
+        assert_string_equal(json_string_value(json_object_get(
+                                json_array_get(json_object_get(all, "files"), i), "path")),
+                            sorted[i]);
     assert_true(json_is_false(json_object_get(all, "files_truncated")));
 }
 
@@ -235,10 +249,12 @@ static void test_no_workspace(void **state)
     assert_int_equal(out.json.text.len, 0);
     auto_json json_t *req = json_pack("{s:s, s:i, s:i}", "path", "a", "offset", 0, "max_bytes", 1);
     workspace_read(NULL, req, emit, &out);
-    assert_refused(parsed(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
+    assert_refused(parsed(&out), "UNAVAILABLE",
+                   "this jail has no /workspace of its own; 'riddle doctor' tells why");
     result_init(&out, 1000);
     workspace_write(NULL, req, "x", 1, &out);
-    assert_refused(parsed(&out), "UNAVAILABLE", "this jail has no /workspace of its own; 'riddle doctor' tells why");
+    assert_refused(parsed(&out), "UNAVAILABLE",
+                   "this jail has no /workspace of its own; 'riddle doctor' tells why");
 }
 
 int main(void)

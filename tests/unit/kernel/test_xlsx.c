@@ -1,4 +1,7 @@
-/* Workbooks → CSV: cells of every kind, names and types of columns, sheets, and files that are none. */
+/*
+ * Workbooks → CSV: cells of every kind, names and types of columns, sheets, and files that are
+ * none.
+ */
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -163,7 +166,7 @@ static void test_dates(void **state)
     (void)state;
     assert_book(&(struct test_workbook){ .styles = styles, .sheet = dates },
                 HEAD "1900-01-01,2024-01-31 18:00:00,12:00:00\n1900-02-28,2024-01-31,00:00:01\n"
-                "1900-03-01,2024-02-01,00:00:00\n9999-12-31\n");
+                     "1900-03-01,2024-02-01,00:00:00\n9999-12-31\n");
     assert_book(
         &(struct test_workbook){
             .styles = styles,
@@ -173,7 +176,10 @@ static void test_dates(void **state)
                                       STYLED("1", "5") "</row>"
                                                        "<row>" STYLED("5", "2")
                                                            STYLED("99", "7") "</row>" },
-        HEAD "\1" "36:00:00,1.5,-3\n\1" "06:00:00,45322,1900-01-05\n\1" "48:00:00,7\n");
+        HEAD "\1"
+             "36:00:00,1.5,-3\n\1"
+             "06:00:00,45322,1900-01-05\n\1"
+             "48:00:00,7\n");
     assert_book(
         &(struct test_workbook){
             .sheet = HEAD3 "<row>" TEXT("2024-02-29")
@@ -182,11 +188,10 @@ static void test_dates(void **state)
                                        "2024-02-28") "<c t=\"d\"><v>2024-01-31</v></c></row>" },
         HEAD "\"2024-02-29\",\"2023-02-29\",\"2024-01-31T10:30:00\"\n"
              "\"2024-03-01\",\"2024-02-28\",\"2024-01-31\"\n");
-    snprintf(
-        since_1904, sizeof(since_1904),
-        "<workbook><workbookPr date1904=\"1\"/><sheets><sheet name=\"x\" "
-        "r:id=\"rId1\"/></sheets><extLst><ext><x15:workbookPr "
-        "chartTrackingRefBase=\"1\"/></ext></extLst></workbook>");
+    snprintf(since_1904, sizeof(since_1904),
+             "<workbook><workbookPr date1904=\"1\"/><sheets><sheet name=\"x\" "
+             "r:id=\"rId1\"/></sheets><extLst><ext><x15:workbookPr "
+             "chartTrackingRefBase=\"1\"/></ext></extLst></workbook>");
     assert_book(&(struct test_workbook){ .workbook = since_1904,
                                          .styles = styles,
                                          .sheet = HEAD3 "<row>" STYLED("1", "0")
@@ -229,7 +234,10 @@ static void test_sparse(void **state)
     auto_outcome struct outcome o;
 
     (void)state;
-    /* Rows and columns that are not there; places in any order; the sheet begins at C5; a later row is longer. */
+    /*
+     * Rows and columns that are not there; places in any order; the sheet begins at C5; a later row
+     * is longer.
+     */
     read_book(
         &(struct test_workbook){
             .sheet = "<row r=\"5\"><c r=\"C5\" t=\"inlineStr\"><is><t>x</t></is></c>"
@@ -512,9 +520,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_cells), cmocka_unit_test(test_dates),
         cmocka_unit_test(test_format_codes),   cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_sheets),
-        cmocka_unit_test(test_bad_content),    cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_bad_archives),
+        cmocka_unit_test(test_sheets),         cmocka_unit_test(test_bad_content),
+        cmocka_unit_test(test_limits),         cmocka_unit_test(test_bad_archives),
     };
 
     return cmocka_run_group_tests_name("kernel/xlsx", tests, fixture_open, fixture_close);

@@ -58,7 +58,8 @@ static void assert_same(const struct fed *a, const struct fed *b)
     for (size_t i = 0; i < a->draft.n_calls; i++) {
         assert_string_equal(buf_cstr(&a->draft.calls[i].id), buf_cstr(&b->draft.calls[i].id));
         assert_string_equal(buf_cstr(&a->draft.calls[i].name), buf_cstr(&b->draft.calls[i].name));
-        assert_string_equal(buf_cstr(&a->draft.calls[i].arguments), buf_cstr(&b->draft.calls[i].arguments));
+        assert_string_equal(buf_cstr(&a->draft.calls[i].arguments),
+                            buf_cstr(&b->draft.calls[i].arguments));
     }
     assert_int_equal(a->draft.stop, b->draft.stop);
     assert_int_equal(a->draft.is_whole, b->draft.is_whole);

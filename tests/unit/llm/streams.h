@@ -1,7 +1,10 @@
 #ifndef RIDDLE_TESTS_UNIT_LLM_STREAMS_H
 #define RIDDLE_TESTS_UNIT_LLM_STREAMS_H
 
-/* What the tests of providers share: a stream fed to a parser in pieces of any size, and what it made of it. */
+/*
+ * What the tests of providers share: a stream fed to a parser in pieces of any size, and what it
+ * made of it.
+ */
 
 #include "base/check.h"
 #include "llm/llm_impl.h"
@@ -19,7 +22,10 @@ struct fed {
 void feed(struct fed *f, const struct llm_provider *p, const char *stream, size_t len, size_t step);
 void fed_finish(struct fed *f);
 
-/* Fed whole, byte by byte and in some odd splits, the stream gives the same: checks all, and leaves the last in *ret. */
+/*
+ * Fed whole, byte by byte and in some odd splits, the stream gives the same: checks all, and leaves
+ * the last in *ret.
+ */
 void feed_all_ways(struct fed *ret, const struct llm_provider *p, const char *stream);
 
 #endif

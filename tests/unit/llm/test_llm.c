@@ -9,7 +9,8 @@ static void set(const char *name, const char *value)
 }
 
 /* The provider for these settings, or the error's message. */
-static const char *choose(const char *provider, const char *openai_key, const char *openai_url, const char *anthropic_key)
+static const char *choose(const char *provider, const char *openai_key, const char *openai_url,
+                          const char *anthropic_key)
 {
     static struct err err;
     static char name[32];
@@ -29,7 +30,9 @@ static const char *choose(const char *provider, const char *openai_key, const ch
     if (llm_create(&loop, &cfg, &llm, &err) == 0) {
         strcpy(name, llm_provider(llm));
         assert_int_equal(llm_is_builtin(llm), strcmp(name, "builtin") == 0);
-        assert_string_equal(llm_model(llm), llm_is_builtin(llm) ? "" : name[0] == 'o' ? "gpt-6-luna" : "claude-sonnet-5-5");
+        assert_string_equal(llm_model(llm), llm_is_builtin(llm) ? "" :
+                                            name[0] == 'o'      ? "gpt-6-luna" :
+                                                                  "claude-sonnet-5-5");
         llm_destroy(llm);
     } else {
         assert_int_equal(err.code, ERR_CONFIG);
@@ -49,18 +52,26 @@ static void test_choice(void **state)
     assert_string_equal(choose("auto", NULL, "http://localhost:11434/v1", "k"), "openai");
     assert_string_equal(choose("auto", "", "", ""), "builtin");
     assert_string_equal(choose("auto", "k", "", ""), "openai-responses");
-    assert_string_equal(choose("openai", "k", "https://api.openai.com/v1", NULL), "openai-responses");
+    assert_string_equal(choose("openai", "k", "https://api.openai.com/v1", NULL),
+                        "openai-responses");
     assert_string_equal(choose("openai-chat", "k", NULL, NULL), "openai");
-    assert_string_equal(choose("openai-responses", NULL, "http://localhost:11434/v1", NULL), "openai-responses");
-    assert_string_equal(choose("openai-responses", NULL, NULL, "k"), "LLM_PROVIDER is 'openai-responses', but OPENAI_API_KEY is not set");
+    assert_string_equal(choose("openai-responses", NULL, "http://localhost:11434/v1", NULL),
+                        "openai-responses");
+    assert_string_equal(choose("openai-responses", NULL, NULL, "k"),
+                        "LLM_PROVIDER is 'openai-responses', but OPENAI_API_KEY is not set");
     assert_string_equal(choose("anthropic", "k", NULL, "k"), "anthropic");
     assert_string_equal(choose("builtin", "k", NULL, "k"), "builtin");
     assert_string_equal(choose("openai", NULL, "http://localhost:11434/v1", NULL), "openai");
-    assert_string_equal(choose("openai", NULL, NULL, "k"), "LLM_PROVIDER is 'openai', but OPENAI_API_KEY is not set");
-    assert_string_equal(choose("anthropic", "k", NULL, NULL), "LLM_PROVIDER is 'anthropic', but ANTHROPIC_API_KEY is not set");
-    assert_string_equal(choose("openai", "k", "ftp://x/v1", NULL), "OPENAI_BASE_URL must be an http or https URL");
-    assert_string_equal(choose("openai", "k", "file:///etc/passwd", NULL), "OPENAI_BASE_URL must be an http or https URL");
-    assert_string_equal(choose("openai", "k", "nonsense", NULL), "OPENAI_BASE_URL must be an http or https URL");
+    assert_string_equal(choose("openai", NULL, NULL, "k"),
+                        "LLM_PROVIDER is 'openai', but OPENAI_API_KEY is not set");
+    assert_string_equal(choose("anthropic", "k", NULL, NULL),
+                        "LLM_PROVIDER is 'anthropic', but ANTHROPIC_API_KEY is not set");
+    assert_string_equal(choose("openai", "k", "ftp://x/v1", NULL),
+                        "OPENAI_BASE_URL must be an http or https URL");
+    assert_string_equal(choose("openai", "k", "file:///etc/passwd", NULL),
+                        "OPENAI_BASE_URL must be an http or https URL");
+    assert_string_equal(choose("openai", "k", "nonsense", NULL),
+                        "OPENAI_BASE_URL must be an http or https URL");
 }
 
 static void test_builtin_has_no_model(void **state)
@@ -69,7 +80,8 @@ static void test_builtin_has_no_model(void **state)
     struct llm *llm;
     struct err err = ERR_INIT;
     struct llm_request req = { .system = "" };
-    struct llm_events events = { .done = (void (*)(void *, const struct llm_reply *, const struct err *))abort };
+    struct llm_events events = { .done = (void (*)(void *, const struct llm_reply *,
+                                                   const struct err *))abort };
     uv_loop_t loop;
 
     (void)state;
@@ -77,7 +89,8 @@ static void test_builtin_has_no_model(void **state)
     assert_works(config_load(&cfg, NULL, &err), &err);
     uv_loop_init(&loop);
     assert_works(llm_create(&loop, &cfg, &llm, &err), &err);
-    assert_fails(llm_start(llm, &req, &events, NULL, &err), &err, ERR_INTERNAL, "there is no model to ask");
+    assert_fails(llm_start(llm, &req, &events, NULL, &err), &err, ERR_INTERNAL,
+                 "there is no model to ask");
     llm_destroy(llm);
     uv_run(&loop, UV_RUN_DEFAULT);
     uv_loop_close(&loop);
@@ -88,8 +101,10 @@ static void test_urls(void **state)
 {
     static const struct {
         const char *base, *optional, *want;
-    } cases[] = { { "http://h/v1", "", "http://h/v1/x" },      { "http://h/v1/", "", "http://h/v1/x" },
-                  { "http://h", "/v1", "http://h/v1/x" },      { "http://h/v1/", "/v1", "http://h/v1/x" },
+    } cases[] = { { "http://h/v1", "", "http://h/v1/x" },
+                  { "http://h/v1/", "", "http://h/v1/x" },
+                  { "http://h", "/v1", "http://h/v1/x" },
+                  { "http://h/v1/", "/v1", "http://h/v1/x" },
                   { "http://h/api///", "/v1", "http://h/api/v1/x" },
                   { "https://r.openai.azure.com/openai/deployments/d?api-version=2025-04-01", "",
                     "https://r.openai.azure.com/openai/deployments/d/x?api-version=2025-04-01" } };
@@ -143,18 +158,22 @@ static void test_show(void **state)
     char shown[64];
 
     (void)state;
-    assert_string_equal(llm_show("a sk-12345678 b sk-12345678", "sk-12345678", shown, sizeof(shown)), "a [key] b [key]");
+    assert_string_equal(
+        llm_show("a sk-12345678 b sk-12345678", "sk-12345678", shown, sizeof(shown)),
+        "a [key] b [key]");
     assert_string_equal(llm_show("EMPTY choices", "EMPTY", shown, sizeof(shown)), "EMPTY choices");
     /* It is taken out before the text is cut, so not even its beginning is left. */
-    llm_show("0123456789012345678901234567890123456789012345678901234567 sk-12345678", "sk-12345678", shown, sizeof(shown));
+    llm_show("0123456789012345678901234567890123456789012345678901234567 sk-12345678",
+             "sk-12345678", shown, sizeof(shown));
     assert_null(strstr(shown, "sk-"));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choice),  cmocka_unit_test(test_builtin_has_no_model), cmocka_unit_test(test_urls),
-        cmocka_unit_test(test_origins), cmocka_unit_test(test_prices),               cmocka_unit_test(test_show),
+        cmocka_unit_test(test_choice), cmocka_unit_test(test_builtin_has_no_model),
+        cmocka_unit_test(test_urls),   cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_prices), cmocka_unit_test(test_show),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /*
- * Ten thousand malformed answers over real HTTP on loopback: good streams of both protocols, changed at random in head and body, cut
- * or reset. Each call ends exactly once, with a reply or with an error that has a reason, and a good answer is understood afterwards.
- * The numbers are pseudo-random, so a failure comes again.
+ * Ten thousand malformed answers over real HTTP on loopback: good streams of both protocols,
+ * changed at random in head and body, cut or reset. Each call ends exactly once, with a reply or
+ * with an error that has a reason, and a good answer is understood afterwards. The numbers are
+ * pseudo-random, so a failure comes again.
  */
 
 #include <arpa/inet.h>
@@ -66,9 +67,26 @@ static unsigned pick(struct server *s, unsigned n)
 
 static void change(struct server *s, char *b, size_t *len)
 {
-    static const char *const words[] = { "\n\n",     "data: ",    "{",          "}",       "[",      "]",          "\"",
-                                         "null",     "\\u0000",   "\\ud83d",    "\xff",    "\r",     "[DONE]",     "-1",
-                                         "99999999", "\"error\":", "{\"error\":{\"message\":\"" KEY "\"}}", "event: error\n", "1e999", ":" };
+    static const char *const words[] = { "\n\n",
+                                         "data: ",
+                                         "{",
+                                         "}",
+                                         "[",
+                                         "]",
+                                         "\"",
+                                         "null",
+                                         "\\u0000",
+                                         "\\ud83d",
+                                         "\xff",
+                                         "\r",
+                                         "[DONE]",
+                                         "-1",
+                                         "99999999",
+                                         "\"error\":",
+                                         "{\"error\":{\"message\":\"" KEY "\"}}",
+                                         "event: error\n",
+                                         "1e999",
+                                         ":" };
     size_t at = *len ? pick(s, (unsigned)*len) : 0, n = 1 + pick(s, 60);
     const char *word = words[pick(s, ARRAY_SIZE(words))];
 
@@ -122,10 +140,13 @@ static size_t compose(struct server *s, char *b)
         "HTTP/1.1 500 Oops\r\nRetry-After: Thu, 99 Foo 2099 25:61:61 GMT\r\n\r\n",
         "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n",
         "HTTP/1.1 401 No\r\nContent-Type: text/plain\r\n\r\n" KEY,
-        "HTTP/1.1 400 No\r\nContent-Type: application/json\r\n\r\n{\"error\":{\"message\":\"temperature " KEY "\"}}",
+        "HTTP/1.1 400 No\r\nContent-Type: application/json\r\n\r\n{\"error\":{\"message\":\"temperature " KEY
+        "\"}}",
     };
     /* Most heads are good, so that bodies are reached. */
-    const char *head = atomic_load(&s->is_good) ? heads[0] : heads[pick(s, 3) ? pick(s, 3) : pick(s, ARRAY_SIZE(heads))];
+    const char *head = atomic_load(&s->is_good) ?
+                           heads[0] :
+                           heads[pick(s, 3) ? pick(s, 3) : pick(s, ARRAY_SIZE(heads))];
     size_t head_len = strlen(head), len = strlen(s->stream), total;
     bool change_head = pick(s, 20) == 0;
 
@@ -147,7 +168,8 @@ static void serve(struct server *s, int fd)
     size_t len = 0, need = 0, sent = 0, total;
     ssize_t n;
 
-    while ((need == 0 || len < need) && (n = recv(fd, request + len, sizeof(request) - 1 - len, 0)) > 0) {
+    while ((need == 0 || len < need) &&
+           (n = recv(fd, request + len, sizeof(request) - 1 - len, 0)) > 0) {
         len += (size_t)n;
         request[len] = '\0';
         char *end = strstr(request, "\r\n\r\n"), *length = strcasestr(request, "content-length:");
@@ -240,7 +262,8 @@ static void on_done(void *arg, const struct llm_reply *reply, const struct err *
 
 static void start_one(struct tally *t)
 {
-    static const struct llm_message question = { .role = LLM_USER, .content = "What is the answer?" };
+    static const struct llm_message question = { .role = LLM_USER,
+                                                 .content = "What is the answer?" };
     struct llm_request req = { .messages = &question, .n_messages = 1, .timeout_ms = 20000 };
     struct llm_events events = { .token = on_token, .done = on_done, .arg = t };
     struct err err = ERR_INIT;
@@ -278,14 +301,18 @@ static void run(const char *provider, const char *stream)
     uv_run(&loop, UV_RUN_DEFAULT);
     assert_int_equal(t.started, STREAMS / 2);
     assert_int_equal(t.ended, STREAMS / 2);
-    sum = t.errors[ERR_LLM_BAD_RESPONSE] + t.errors[ERR_LLM_UNAVAILABLE] + t.errors[ERR_LLM_REJECTED] +
-          t.errors[ERR_LLM_RATE_LIMITED];
-    print_message("%s: %u streams in %lld ms: %u replies, %u cannot be read, %u cut or failed, %u refused, %u limited\n", provider,
-                  t.ended, (long long)(clock_now_ms() - begun), t.replies, t.errors[ERR_LLM_BAD_RESPONSE],
-                  t.errors[ERR_LLM_UNAVAILABLE], t.errors[ERR_LLM_REJECTED], t.errors[ERR_LLM_RATE_LIMITED]);
-    assert_int_equal(t.replies + sum, STREAMS / 2); /* no time-out, and nothing that is not the server's fault */
+    sum = t.errors[ERR_LLM_BAD_RESPONSE] + t.errors[ERR_LLM_UNAVAILABLE] +
+          t.errors[ERR_LLM_REJECTED] + t.errors[ERR_LLM_RATE_LIMITED];
+    print_message(
+        "%s: %u streams in %lld ms: %u replies, %u cannot be read, %u cut or failed, %u refused, %u limited\n",
+        provider, t.ended, (long long)(clock_now_ms() - begun), t.replies,
+        t.errors[ERR_LLM_BAD_RESPONSE], t.errors[ERR_LLM_UNAVAILABLE], t.errors[ERR_LLM_REJECTED],
+        t.errors[ERR_LLM_RATE_LIMITED]);
+    /* no time-out, and nothing that is not the server's fault */
+    assert_int_equal(t.replies + sum, STREAMS / 2);
     /* Every kind was there: a server that always refuses would prove nothing. */
-    assert_true(t.replies > 100 && t.errors[ERR_LLM_BAD_RESPONSE] > 100 && t.errors[ERR_LLM_UNAVAILABLE] > 100);
+    assert_true(t.replies > 100 && t.errors[ERR_LLM_BAD_RESPONSE] > 100 &&
+                t.errors[ERR_LLM_UNAVAILABLE] > 100);
 
     atomic_store(&server.is_good, true);
     t.limit = t.started;
@@ -315,7 +342,8 @@ static void test_anthropic(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(test_openai), cmocka_unit_test(test_anthropic) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(test_openai),
+                                        cmocka_unit_test(test_anthropic) };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,9 @@ static void test_lines(void **state)
     expect("data:  a\n\n", "| a;");
     expect("data: a:b: c\n\n", "|a:b: c;");
     expect("\n\n\ndata: a\n\n\n\n", "|a;");
-    expect("\xef\xbb\xbf" "data: a\n\n", "|a;");
+    expect("\xef\xbb\xbf"
+           "data: a\n\n",
+           "|a;");
 }
 
 static void test_fields(void **state)
@@ -107,11 +109,16 @@ static void test_long_name(void **state)
     sse_reader_finish(&r);
 }
 
-/* A line without end, and an event of endless lines: both are refused at the limit, and hold no more memory than it. */
+/*
+ * A line without end, and an event of endless lines: both are refused at the limit, and hold no
+ * more memory than it.
+ */
 static void test_limits(void **state)
 {
-    static const char *const pieces[] = { "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
-                                          "data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n" };
+    static const char *const pieces[] = {
+        "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx",
+        "data: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx\n"
+    };
 
     (void)state;
     for (size_t i = 0; i < ARRAY_SIZE(pieces); i++) {
@@ -125,7 +132,9 @@ static void test_limits(void **state)
         while (result == 0 && n++ < 2 * SSE_READ_EVENT_MAX / len)
             result = sse_read(&r, pieces[i], len, hear, &h, &err);
         assert_int_equal(result, -ERR_LLM_BAD_RESPONSE);
-        assert_string_equal(err.message, "an event of the model's stream is larger than the limit of 4194304 bytes");
+        assert_string_equal(
+            err.message,
+            "an event of the model's stream is larger than the limit of 4194304 bytes");
         assert_true(r.line.cap + r.data.cap <= SSE_READ_EVENT_MAX + 128);
         sse_reader_finish(&r);
     }
@@ -134,8 +143,9 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines), cmocka_unit_test(test_fields),    cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_stops), cmocka_unit_test(test_long_name), cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_lines),     cmocka_unit_test(test_fields),
+        cmocka_unit_test(test_cut),       cmocka_unit_test(test_stops),
+        cmocka_unit_test(test_long_name), cmocka_unit_test(test_limits),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

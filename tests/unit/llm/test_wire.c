@@ -1,14 +1,20 @@
-/* What servers send that is not quite the protocol, what has to go back to them, and what they refuse. */
+/*
+ * What servers send that is not quite the protocol, what has to go back to them, and what they
+ * refuse.
+ */
 
 #include "streams.h"
 
-#define CHUNK(delta, finish) "data: {\"choices\":[{\"index\":0,\"delta\":" delta ",\"finish_reason\":" finish "}]}\n\n"
-#define CALL(index, name, arguments)                                                                                                       \
-    "{\"tool_calls\":[{\"index\":" index ",\"function\":{\"name\":\"" name "\",\"arguments\":\"" arguments "\"}}]}"
+#define CHUNK(delta, finish)                                                                       \
+    "data: {\"choices\":[{\"index\":0,\"delta\":" delta ",\"finish_reason\":" finish "}]}\n\n"
+#define CALL(index, name, arguments)                                                               \
+    "{\"tool_calls\":[{\"index\":" index ",\"function\":{\"name\":\"" name                         \
+    "\",\"arguments\":\"" arguments "\"}}]}"
 
 static const struct llm_tool offered[] = { { .name = "run_sql" }, { .name = "list_files" } };
 
-static void assert_call(const struct llm_draft *d, size_t i, const char *name, const char *arguments)
+static void assert_call(const struct llm_draft *d, size_t i, const char *name,
+                        const char *arguments)
 {
     assert_true(i < d->n_calls);
     assert_string_equal(buf_cstr(&d->calls[i].name), name);
@@ -31,7 +37,8 @@ static void test_lenient_json(void **state)
         { "{\"seed\":14836394043272784000,\"n\":7}", "{\"seed\":1.4836394043272784e+19,\"n\":7}" },
         { "{\"a\":1,\"a\":2}", "{\"a\":2}" },
         { "{\"p\":NaN,\"q\":-Infinity,\"r\":1e999}", "{\"p\":null,\"q\":null,\"r\":null}" },
-        { "\"a\\ud83d b\\u0000\\udc00\\ud83d\\ude00\"", "\"a\xef\xbf\xbd b\xef\xbf\xbd\xef\xbf\xbd😀\"" },
+        { "\"a\\ud83d b\\u0000\\udc00\\ud83d\\ude00\"",
+          "\"a\xef\xbf\xbd b\xef\xbf\xbd\xef\xbf\xbd😀\"" },
         { "\"\xff tab\there\"", "\"\xef\xbf\xbd tab\\there\"" },
     };
     struct err err = ERR_INIT;
@@ -52,8 +59,11 @@ static void test_large_numbers_in_a_stream(void **state)
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_openai, CHUNK("{\"content\":\"hi\"}", "null")
-                  "data: {\"choices\":[{\"index\":0,\"seed\":14836394043272784000,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
+    feed_all_ways(
+        &f, &llm_openai,
+        CHUNK(
+            "{\"content\":\"hi\"}",
+            "null") "data: {\"choices\":[{\"index\":0,\"seed\":14836394043272784000,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\n");
     assert_int_equal(f.result, 0);
     assert_string_equal(buf_cstr(&f.draft.text), "hi");
     fed_finish(&f);
@@ -64,8 +74,10 @@ static void test_calls_that_are_all_number_0(void **state)
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_openai, CHUNK(CALL("0", "run_sql", "{\\\"sql\\\":1}"), "null") CHUNK(CALL("0", "list_files", "{}"), "null")
-                  CHUNK(CALL("0", "run_sql", "{\\\"sql\\\":2}"), "\"tool_calls\""));
+    feed_all_ways(&f, &llm_openai,
+                  CHUNK(CALL("0", "run_sql", "{\\\"sql\\\":1}"), "null")
+                      CHUNK(CALL("0", "list_files", "{}"), "null")
+                          CHUNK(CALL("0", "run_sql", "{\\\"sql\\\":2}"), "\"tool_calls\""));
     assert_int_equal(f.result, 0);
     assert_int_equal(f.draft.n_calls, 3);
     assert_call(&f.draft, 0, "run_sql", "{\"sql\":1}");
@@ -174,9 +186,16 @@ static void test_calls_written_as_text(void **state)
         "<|tool_calls_section_begin|><|tool_call_begin|>functions.run_sql:0<|tool_call_argument_begin|>{\"sql\": \"SELECT 1\"}<|tool_call_end|>",
         "<think>hm</think>\n<tool_call>{\"name\": \"run_sql\", \"arguments\": {\"sql\": \"SELECT 1\"}}</tool_call>",
     };
-    static const char *const words[] = { "{\"name\": \"Ann\", \"age\": 3}", "{\"answer\": 4}", "```json\n{\"a\": 1}\n```",
-                                         "```sql\nSELECT 1\n```", "[1] is a source.", "{curly} words", "{\"name\": \"run_sql\"",
-                                         "Call {\"name\": \"run_sql\", \"arguments\": {}} yourself." };
+    static const char *const words[] = {
+        "{\"name\": \"Ann\", \"age\": 3}",
+        "{\"answer\": 4}",
+        "```json\n{\"a\": 1}\n```",
+        "```sql\nSELECT 1\n```",
+        "[1] is a source.",
+        "{curly} words",
+        "{\"name\": \"run_sql\"",
+        "Call {\"name\": \"run_sql\", \"arguments\": {}} yourself."
+    };
 
     (void)state;
     for (size_t step = 1; step < 60; step += 6) {
@@ -210,7 +229,10 @@ static void test_words_before_a_call(void **state)
     struct told told;
 
     (void)state;
-    write_text(&d, &told, "Let me look.\n<tool_call>\n{\"name\": \"list_files\", \"arguments\": {}}\n</tool_call>", 5);
+    write_text(
+        &d, &told,
+        "Let me look.\n<tool_call>\n{\"name\": \"list_files\", \"arguments\": {}}\n</tool_call>",
+        5);
     assert_string_equal(told.text, "Let me look.\n");
     assert_call(&d, 0, "list_files", "{}");
     llm_draft_finish(&d);
@@ -223,38 +245,53 @@ static void test_kept_members_of_chat(void **state)
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_openai,
-                  CHUNK("{\"role\":\"assistant\",\"reasoning_content\":\"think \",\"content\":null}", "null")
-                  CHUNK("{\"reasoning_content\":\"twice\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,\"text\":\"a\"}]}", "null")
-                  CHUNK("{\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,\"text\":\"b\",\"signature\":\"s\"}]}", "null")
-                  CHUNK("{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"type\":\"function\",\"extra_content\":{\"google\":{\"thought_signature\":"
-                        "\"sig\"}},\"function\":{\"name\":\"run_sql\",\"arguments\":\"{}\"}}]}", "\"tool_calls\""));
+    feed_all_ways(
+        &f, &llm_openai,
+        CHUNK("{\"role\":\"assistant\",\"reasoning_content\":\"think \",\"content\":null}", "null") CHUNK(
+            "{\"reasoning_content\":\"twice\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,\"text\":\"a\"}]}",
+            "null")
+            CHUNK(
+                "{\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,\"text\":\"b\",\"signature\":\"s\"}]}",
+                "null")
+                CHUNK(
+                    "{\"tool_calls\":[{\"index\":0,\"id\":\"a\",\"type\":\"function\",\"extra_content\":{\"google\":{\"thought_signature\":"
+                    "\"sig\"}},\"function\":{\"name\":\"run_sql\",\"arguments\":\"{}\"}}]}",
+                    "\"tool_calls\""));
     assert_int_equal(f.result, 0);
     assert_string_equal(buf_cstr(&f.draft.thinking), "think twice");
     auto_json json_t *kept = llm_openai.keep(&f.draft);
     auto_free char *text = json_to_str(kept);
-    assert_string_equal(text, "{\"message\":{\"reasoning_content\":\"think twice\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,"
-                              "\"text\":\"ab\",\"signature\":\"s\"}]},\"calls\":[{\"extra_content\":{\"google\":{\"thought_signature\":\"sig\"}}}]}");
+    assert_string_equal(
+        text,
+        "{\"message\":{\"reasoning_content\":\"think twice\",\"reasoning_details\":[{\"type\":\"reasoning.text\",\"index\":0,"
+        "\"text\":\"ab\",\"signature\":\"s\"}]},\"calls\":[{\"extra_content\":{\"google\":{\"thought_signature\":\"sig\"}}}]}");
     fed_finish(&f);
 
-    struct llm_message message = { .role = LLM_ASSISTANT, .calls = calls, .n_calls = 1, .kept = kept };
+    struct llm_message message = {
+        .role = LLM_ASSISTANT, .calls = calls, .n_calls = 1, .kept = kept
+    };
     struct llm_request req = { .messages = &message, .n_messages = 1 };
     auto_json json_t *body = llm_openai.request(&t, &req, 0);
     const json_t *sent = json_array_get(json_object_get(body, "messages"), 0);
-    assert_string_equal(json_string_value(json_object_get(sent, "reasoning_content")), "think twice");
-    assert_non_null(json_object_get(json_array_get(json_object_get(sent, "tool_calls"), 0), "extra_content"));
+    assert_string_equal(json_string_value(json_object_get(sent, "reasoning_content")),
+                        "think twice");
+    assert_non_null(
+        json_object_get(json_array_get(json_object_get(sent, "tool_calls"), 0), "extra_content"));
     auto_json json_t *without = llm_openai.request(&t, &req, LLM_NO_ECHO);
     sent = json_array_get(json_object_get(without, "messages"), 0);
     assert_null(json_object_get(sent, "reasoning_content"));
     message.kept = NULL;
-    auto_json json_t *filled = llm_openai.request(&t, &req, LLM_FILL_REASONING | LLM_FILL_SIGNATURE);
+    auto_json json_t *filled = llm_openai.request(&t, &req,
+                                                  LLM_FILL_REASONING | LLM_FILL_SIGNATURE);
     sent = json_array_get(json_object_get(filled, "messages"), 0);
     assert_string_equal(json_string_value(json_object_get(sent, "reasoning_content")), ".");
-    assert_non_null(json_object_get(json_array_get(json_object_get(sent, "tool_calls"), 0), "extra_content"));
+    assert_non_null(
+        json_object_get(json_array_get(json_object_get(sent, "tool_calls"), 0), "extra_content"));
 }
 
 #define EVENT(name, rest) "event: " name "\ndata: {\"type\":\"" name "\"" rest "}\n\n"
-#define BLOCK(index, block) EVENT("content_block_start", ",\"index\":" index ",\"content_block\":" block)
+#define BLOCK(index, block)                                                                        \
+    EVENT("content_block_start", ",\"index\":" index ",\"content_block\":" block)
 #define DELTA(index, delta) EVENT("content_block_delta", ",\"index\":" index ",\"delta\":" delta)
 
 static void test_kept_blocks_of_anthropic(void **state)
@@ -262,52 +299,79 @@ static void test_kept_blocks_of_anthropic(void **state)
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_anthropic,
-                  BLOCK("0", "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}")
-                  DELTA("0", "{\"type\":\"thinking_delta\",\"thinking\":\"hm \"}") DELTA("0", "{\"type\":\"thinking_delta\",\"thinking\":\"so\"}")
-                  DELTA("0", "{\"type\":\"signature_delta\",\"signature\":\"sig\"}")
-                  BLOCK("1", "{\"type\":\"redacted_thinking\",\"data\":\"xyz\"}")
-                  BLOCK("2", "{\"type\":\"text\",\"text\":\"\"}") DELTA("2", "{\"type\":\"text_delta\",\"text\":\"Look.\"}")
-                  BLOCK("3", "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{}}")
-                  DELTA("3", "{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"q\\\":1}\"}")
-                  BLOCK("4", "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"run_sql\",\"input\":{}}")
-                  DELTA("4", "{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"sql\\\":\\\"x\\\"}\"}")
-                  EVENT("message_delta", ",\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{\"output_tokens\":5}")
-                  EVENT("message_stop", ""));
+    feed_all_ways(
+        &f, &llm_anthropic,
+        BLOCK("0", "{\"type\":\"thinking\",\"thinking\":\"\",\"signature\":\"\"}") DELTA(
+            "0", "{\"type\":\"thinking_delta\",\"thinking\":\"hm \"}")
+            DELTA("0", "{\"type\":\"thinking_delta\",\"thinking\":\"so\"}") DELTA(
+                "0", "{\"type\":\"signature_delta\",\"signature\":\"sig\"}")
+                BLOCK("1", "{\"type\":\"redacted_thinking\",\"data\":\"xyz\"}") BLOCK(
+                    "2", "{\"type\":\"text\",\"text\":\"\"}")
+                    DELTA("2", "{\"type\":\"text_delta\",\"text\":\"Look.\"}") BLOCK(
+                        "3",
+                        "{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{}}")
+                        DELTA("3",
+                              "{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"q\\\":1}\"}")
+                            BLOCK(
+                                "4",
+                                "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"run_sql\",\"input\":{}}")
+                                DELTA(
+                                    "4",
+                                    "{\"type\":\"input_json_delta\",\"partial_json\":\"{\\\"sql\\\":\\\"x\\\"}\"}")
+                                    EVENT(
+                                        "message_delta",
+                                        ",\"delta\":{\"stop_reason\":\"tool_use\"},\"usage\":{\"output_tokens\":5}")
+                                        EVENT("message_stop", ""));
     assert_int_equal(f.result, 0);
     assert_string_equal(buf_cstr(&f.draft.text), "Look.");
     assert_string_equal(buf_cstr(&f.draft.thinking), "hm so");
     assert_int_equal(f.draft.n_calls, 1);
-    assert_json(llm_anthropic.keep(&f.draft),
-                "[{\"type\":\"thinking\",\"thinking\":\"hm so\",\"signature\":\"sig\"},{\"type\":\"redacted_thinking\",\"data\":\"xyz\"},"
-                "{\"type\":\"text\",\"text\":\"Look.\"},{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},"
-                "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"run_sql\",\"input\":{\"sql\":\"x\"}}]");
+    assert_json(
+        llm_anthropic.keep(&f.draft),
+        "[{\"type\":\"thinking\",\"thinking\":\"hm so\",\"signature\":\"sig\"},{\"type\":\"redacted_thinking\",\"data\":\"xyz\"},"
+        "{\"type\":\"text\",\"text\":\"Look.\"},{\"type\":\"server_tool_use\",\"id\":\"s\",\"name\":\"web_search\",\"input\":{\"q\":1}},"
+        "{\"type\":\"tool_use\",\"id\":\"a\",\"name\":\"run_sql\",\"input\":{\"sql\":\"x\"}}]");
     fed_finish(&f);
 }
 
 static void test_responses(void **state)
 {
-    struct llm_target t = { .key = (char *)"k", .model = (char *)"gpt-6-luna", .max_tokens = 9, .effort = "low" };
+    struct llm_target t = {
+        .key = (char *)"k", .model = (char *)"gpt-6-luna", .max_tokens = 9, .effort = "low"
+    };
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_responses,
-                  EVENT("response.created", ",\"response\":{\"id\":\"r\",\"error\":null}")
-                  EVENT("response.output_item.done", ",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"id\":\"rs\",\"summary\":[],"
-                        "\"encrypted_content\":\"enc\"}")
-                  EVENT("response.output_item.added", ",\"output_index\":1,\"item\":{\"type\":\"message\",\"id\":\"m\",\"content\":[]}")
-                  EVENT("response.output_text.delta", ",\"output_index\":1,\"delta\":\"Let me \"")
-                  EVENT("response.output_text.delta", ",\"output_index\":1,\"delta\":\"look.\"")
-                  EVENT("response.output_item.done", ",\"output_index\":1,\"item\":{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\","
+    feed_all_ways(
+        &f, &llm_responses,
+        EVENT("response.created", ",\"response\":{\"id\":\"r\",\"error\":null}") EVENT(
+            "response.output_item.done",
+            ",\"output_index\":0,\"item\":{\"type\":\"reasoning\",\"id\":\"rs\",\"summary\":[],"
+            "\"encrypted_content\":\"enc\"}")
+            EVENT("response.output_item.added",
+                  ",\"output_index\":1,\"item\":{\"type\":\"message\",\"id\":\"m\",\"content\":[]}")
+                EVENT("response.output_text.delta", ",\"output_index\":1,\"delta\":\"Let me \"") EVENT(
+                    "response.output_text.delta", ",\"output_index\":1,\"delta\":\"look.\"")
+                    EVENT(
+                        "response.output_item.done",
+                        ",\"output_index\":1,\"item\":{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\","
                         "\"content\":[{\"type\":\"output_text\",\"text\":\"Let me look.\"}]}")
-                  EVENT("response.output_item.added", ",\"output_index\":2,\"item\":{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\","
-                        "\"name\":\"run_sql\",\"arguments\":\"\"}")
-                  EVENT("response.function_call_arguments.delta", ",\"output_index\":2,\"delta\":\"{\\\"sql\\\":\"")
-                  EVENT("response.function_call_arguments.delta", ",\"output_index\":2,\"delta\":\"1}\"")
-                  EVENT("response.output_item.done", ",\"output_index\":2,\"item\":{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\","
-                        "\"name\":\"run_sql\",\"arguments\":\"{\\\"sql\\\":1}\"}")
-                  EVENT("response.completed", ",\"response\":{\"status\":\"completed\",\"error\":null,\"output\":[],\"usage\":{\"input_tokens\":7,"
-                        "\"input_tokens_details\":{\"cached_tokens\":4},\"output_tokens\":3}}"));
+                        EVENT(
+                            "response.output_item.added",
+                            ",\"output_index\":2,\"item\":{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\","
+                            "\"name\":\"run_sql\",\"arguments\":\"\"}")
+                            EVENT("response.function_call_arguments.delta",
+                                  ",\"output_index\":2,\"delta\":\"{\\\"sql\\\":\"")
+                                EVENT("response.function_call_arguments.delta",
+                                      ",\"output_index\":2,\"delta\":\"1}\"")
+                                    EVENT(
+                                        "response.output_item.done",
+                                        ",\"output_index\":2,\"item\":{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\","
+                                        "\"name\":\"run_sql\",\"arguments\":\"{\\\"sql\\\":1}\"}")
+                                        EVENT(
+                                            "response.completed",
+                                            ",\"response\":{\"status\":\"completed\",\"error\":null,\"output\":[],\"usage\":{\"input_tokens\":7,"
+                                            "\"input_tokens_details\":{\"cached_tokens\":4},\"output_tokens\":3}}"));
     assert_int_equal(f.result, 0);
     assert_string_equal(buf_cstr(&f.draft.text), "Let me look.");
     assert_call(&f.draft, 0, "run_sql", "{\"sql\":1}");
@@ -319,19 +383,24 @@ static void test_responses(void **state)
     fed_finish(&f);
 
     struct llm_image image = { "image/png", "iVBOR" };
-    struct llm_message messages[] = { { .role = LLM_USER, .content = "hi" },
-                                      { .role = LLM_ASSISTANT, .content = "Let me look.", .kept = kept },
-                                      { .role = LLM_TOOL, .tool_call_id = "c1", .content = "1", .images = &image, .n_images = 1 } };
-    struct llm_request req = { .system = "sys", .messages = messages, .n_messages = 3, .tools = offered, .n_tools = 1 };
-    assert_json(llm_responses.request(&t, &req, 0),
-                "{\"model\":\"gpt-6-luna\",\"input\":[{\"role\":\"user\",\"content\":\"hi\"},{\"type\":\"reasoning\",\"id\":\"rs\",\"summary\":[],"
-                "\"encrypted_content\":\"enc\"},{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\","
-                "\"text\":\"Let me look.\"}]},{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\",\"name\":\"run_sql\",\"arguments\":"
-                "\"{\\\"sql\\\":1}\"},{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":[{\"type\":\"input_text\",\"text\":\"1\"},"
-                "{\"type\":\"input_image\",\"image_url\":\"data:image/png;base64,iVBOR\"}]}],\"stream\":true,\"store\":false,\"instructions\":"
-                "\"sys\",\"tools\":[{\"type\":\"function\",\"name\":\"run_sql\",\"description\":\"\",\"parameters\":{\"type\":\"object\","
-                "\"properties\":{}},\"strict\":false}],\"tool_choice\":\"auto\",\"include\":[\"reasoning.encrypted_content\"],\"reasoning\":"
-                "{\"effort\":\"low\"},\"max_output_tokens\":9}");
+    struct llm_message messages[] = {
+        { .role = LLM_USER, .content = "hi" },
+        { .role = LLM_ASSISTANT, .content = "Let me look.", .kept = kept },
+        { .role = LLM_TOOL, .tool_call_id = "c1", .content = "1", .images = &image, .n_images = 1 }
+    };
+    struct llm_request req = {
+        .system = "sys", .messages = messages, .n_messages = 3, .tools = offered, .n_tools = 1
+    };
+    assert_json(
+        llm_responses.request(&t, &req, 0),
+        "{\"model\":\"gpt-6-luna\",\"input\":[{\"role\":\"user\",\"content\":\"hi\"},{\"type\":\"reasoning\",\"id\":\"rs\",\"summary\":[],"
+        "\"encrypted_content\":\"enc\"},{\"type\":\"message\",\"id\":\"m\",\"role\":\"assistant\",\"content\":[{\"type\":\"output_text\","
+        "\"text\":\"Let me look.\"}]},{\"type\":\"function_call\",\"id\":\"f\",\"call_id\":\"c1\",\"name\":\"run_sql\",\"arguments\":"
+        "\"{\\\"sql\\\":1}\"},{\"type\":\"function_call_output\",\"call_id\":\"c1\",\"output\":[{\"type\":\"input_text\",\"text\":\"1\"},"
+        "{\"type\":\"input_image\",\"image_url\":\"data:image/png;base64,iVBOR\"}]}],\"stream\":true,\"store\":false,\"instructions\":"
+        "\"sys\",\"tools\":[{\"type\":\"function\",\"name\":\"run_sql\",\"description\":\"\",\"parameters\":{\"type\":\"object\","
+        "\"properties\":{}},\"strict\":false}],\"tool_choice\":\"auto\",\"include\":[\"reasoning.encrypted_content\"],\"reasoning\":"
+        "{\"effort\":\"low\"},\"max_output_tokens\":9}");
 }
 
 static void test_responses_that_end_otherwise(void **state)
@@ -339,36 +408,53 @@ static void test_responses_that_end_otherwise(void **state)
     struct fed f;
 
     (void)state;
-    feed_all_ways(&f, &llm_responses, EVENT("response.incomplete", ",\"response\":{\"status\":\"incomplete\",\"incomplete_details\":{\"reason\":"
-                                            "\"max_output_tokens\"},\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\","
-                                            "\"text\":\"half\"}]}]}"));
+    feed_all_ways(
+        &f, &llm_responses,
+        EVENT(
+            "response.incomplete",
+            ",\"response\":{\"status\":\"incomplete\",\"incomplete_details\":{\"reason\":"
+            "\"max_output_tokens\"},\"output\":[{\"type\":\"message\",\"content\":[{\"type\":\"output_text\","
+            "\"text\":\"half\"}]}]}"));
     assert_int_equal(f.draft.stop, LLM_STOP_LENGTH);
     assert_string_equal(buf_cstr(&f.draft.text), "half");
     fed_finish(&f);
-    feed_all_ways(&f, &llm_responses, EVENT("response.failed", ",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"server_error\","
-                                            "\"message\":\"boom\"},\"output\":[]}"));
+    feed_all_ways(&f, &llm_responses,
+                  EVENT("response.failed",
+                        ",\"response\":{\"status\":\"failed\",\"error\":{\"code\":\"server_error\","
+                        "\"message\":\"boom\"},\"output\":[]}"));
     assert_int_equal(f.result, -ERR_LLM_UNAVAILABLE);
     assert_string_equal(f.err.message, "the model's server reports an error: boom");
     fed_finish(&f);
-    feed_all_ways(&f, &llm_responses, EVENT("error", ",\"code\":\"rate_limit_exceeded\",\"message\":\"slow\",\"param\":null"));
+    feed_all_ways(
+        &f, &llm_responses,
+        EVENT("error", ",\"code\":\"rate_limit_exceeded\",\"message\":\"slow\",\"param\":null"));
     assert_int_equal(f.result, -ERR_LLM_RATE_LIMITED);
     fed_finish(&f);
 }
 
-/* Arguments that are no object are never sent back as they are: llama.cpp and vLLM parse the history. */
+/*
+ * Arguments that are no object are never sent back as they are: llama.cpp and vLLM parse the
+ * history.
+ */
 static void test_unreadable_arguments_go_back_readable(void **state)
 {
     struct llm_target t = { .key = (char *)"k", .model = (char *)"m", .max_tokens = 9 };
-    struct llm_tool_call calls[] = { { "a", "f", "{{{{ no" }, { "b", "f", "[1]" }, { "c", "f", "{\"x\": 1}" } };
+    struct llm_tool_call calls[] = { { "a", "f", "{{{{ no" },
+                                     { "b", "f", "[1]" },
+                                     { "c", "f", "{\"x\": 1}" } };
     struct llm_message message = { .role = LLM_ASSISTANT, .calls = calls, .n_calls = 3 };
     struct llm_request req = { .messages = &message, .n_messages = 1 };
-    static const char *const want[] = { "{\"unreadable\":\"{{{{ no\"}", "{\"unreadable\":\"[1]\"}", "{\"x\": 1}" };
+    static const char *const want[] = { "{\"unreadable\":\"{{{{ no\"}", "{\"unreadable\":\"[1]\"}",
+                                        "{\"x\": 1}" };
 
     (void)state;
     auto_json json_t *body = llm_openai.request(&t, &req, 0);
-    const json_t *sent = json_object_get(json_array_get(json_object_get(body, "messages"), 0), "tool_calls");
+    const json_t *sent = json_object_get(json_array_get(json_object_get(body, "messages"), 0),
+                                         "tool_calls");
     for (size_t i = 0; i < 3; i++)
-        assert_string_equal(json_string_value(json_object_get(json_object_get(json_array_get(sent, i), "function"), "arguments")), want[i]);
+        assert_string_equal(json_string_value(json_object_get(
+                                json_object_get(json_array_get(sent, i), "function"), "arguments")),
+                            want[i]);
 }
 
 /* Errors of every shape are read to their reason. */
@@ -383,7 +469,8 @@ static void test_complaints(void **state)
         { "{\"error\":\"plain\"}", "plain" },
         { "{\"detail\":[{\"type\":\"extra_forbidden\",\"loc\":[\"body\",\"stream_options\"],\"msg\":\"Extra inputs are not permitted\"}]}",
           "stream_options; Extra inputs are not permitted" },
-        { "{\"object\":\"error\",\"message\":{\"detail\":[{\"loc\":[\"body\",\"x\"],\"msg\":\"no\"}]},\"code\":\"422\"}", "x; no" },
+        { "{\"object\":\"error\",\"message\":{\"detail\":[{\"loc\":[\"body\",\"x\"],\"msg\":\"no\"}]},\"code\":\"422\"}",
+          "x; no" },
         { "{\"error\":{\"message\":\"Provider returned error\",\"code\":400,\"metadata\":{\"raw\":\"{\\\"error\\\":{\\\"message\\\":\\\"too hot\\\"}}\"}}}",
           "Provider returned error; too hot" },
         { "{\"detail\":\"Not Found\"}", "Not Found" },
@@ -403,7 +490,8 @@ static void test_complaints(void **state)
 
 static unsigned learn(const char *message, unsigned now)
 {
-    auto_json json_t *body = json_pack("{s:{s:s, s:s}}", "error", "message", message, "type", "invalid_request_error");
+    auto_json json_t *body = json_pack("{s:{s:s, s:s}}", "error", "message", message, "type",
+                                       "invalid_request_error");
     struct llm_complaint c;
 
     assert_true(llm_complaint_read(body, true, &c));
@@ -413,21 +501,38 @@ static unsigned learn(const char *message, unsigned now)
 static void test_quirks(void **state)
 {
     (void)state;
-    assert_int_equal(llm_quirks_known("http://h/v1", "gpt-6-luna"), LLM_COMPLETION_TOKENS | LLM_EFFORT_NONE);
-    assert_int_equal(llm_quirks_known("http://h/v1", "openai/gpt-6-astra"), LLM_COMPLETION_TOKENS | LLM_EFFORT_NONE | LLM_RESPONSES);
+    assert_int_equal(llm_quirks_known("http://h/v1", "gpt-6-luna"),
+                     LLM_COMPLETION_TOKENS | LLM_EFFORT_NONE);
+    assert_int_equal(llm_quirks_known("http://h/v1", "openai/gpt-6-astra"),
+                     LLM_COMPLETION_TOKENS | LLM_EFFORT_NONE | LLM_RESPONSES);
     assert_int_equal(llm_quirks_known("http://h/v1", "gpt-4o-mini"), LLM_NO_ENCRYPTED);
-    assert_int_equal(llm_quirks_known("https://api.deepseek.com/chat/completions", "x"), LLM_FILL_REASONING);
+    assert_int_equal(llm_quirks_known("https://api.deepseek.com/chat/completions", "x"),
+                     LLM_FILL_REASONING);
     assert_int_equal(llm_quirks_known("http://h/v1", "llama3.1:8b"), 0);
 
-    assert_int_equal(learn("Function tools with reasoning_effort are not supported for gpt-9 in /v1/chat/completions. Please use /v1/responses "
-                           "or set reasoning_effort to 'none'.", 0), LLM_RESPONSES);
-    assert_int_equal(learn("Function tools with reasoning_effort are not supported. Use /v1/responses or set reasoning_effort to 'none'.",
-                           LLM_NO_RESPONSES), LLM_EFFORT_NONE);
-    assert_int_equal(learn("The reasoning_content in the thinking mode must be passed back to the API.", 0), LLM_FILL_REASONING);
+    assert_int_equal(
+        learn(
+            "Function tools with reasoning_effort are not supported for gpt-9 in /v1/chat/completions. Please use /v1/responses "
+            "or set reasoning_effort to 'none'.",
+            0),
+        LLM_RESPONSES);
+    assert_int_equal(
+        learn(
+            "Function tools with reasoning_effort are not supported. Use /v1/responses or set reasoning_effort to 'none'.",
+            LLM_NO_RESPONSES),
+        LLM_EFFORT_NONE);
+    assert_int_equal(
+        learn("The reasoning_content in the thinking mode must be passed back to the API.", 0),
+        LLM_FILL_REASONING);
     assert_int_equal(learn("property 'reasoning' is unsupported", 0), LLM_NO_ECHO);
-    assert_int_equal(learn("Function call is missing a thought_signature in functionCall parts", 0), LLM_FILL_SIGNATURE);
-    assert_int_equal(learn("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", 0), LLM_COMPLETION_TOKENS);
-    assert_int_equal(learn("max_tokens is too large: 16000. This model's maximum context length is 8192", 0), LLM_NO_MAX_TOKENS);
+    assert_int_equal(learn("Function call is missing a thought_signature in functionCall parts", 0),
+                     LLM_FILL_SIGNATURE);
+    assert_int_equal(
+        learn("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens' instead.", 0),
+        LLM_COMPLETION_TOKENS);
+    assert_int_equal(
+        learn("max_tokens is too large: 16000. This model's maximum context length is 8192", 0),
+        LLM_NO_MAX_TOKENS);
     assert_int_equal(learn("this is about something else", 0), 0);
 }
 

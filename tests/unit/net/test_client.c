@@ -1,6 +1,6 @@
 /*
- * The HTTP client: what a user may do from within its callbacks, and its limits. What servers do to it is tested through models
- * (tests/integration/test_llm.py, tests/unit/llm/test_llm_fuzzed.c).
+ * The HTTP client: what a user may do from within its callbacks, and its limits. What servers do to
+ * it is tested through models (tests/integration/test_llm.py, tests/unit/llm/test_llm_fuzzed.c).
  */
 
 #include <arpa/inet.h>
@@ -65,7 +65,8 @@ static void stop_server(struct server *s)
     close(s->listener);
 }
 
-#define ANSWER "HTTP/1.1 200 OK\r\nContent-Type: Text/Plain; charset=x\r\nRetry-After: 1.5\r\nConnection: close\r\n\r\nhello"
+#define ANSWER                                                                                     \
+    "HTTP/1.1 200 OK\r\nContent-Type: Text/Plain; charset=x\r\nRetry-After: 1.5\r\nConnection: close\r\n\r\nhello"
 
 enum deed { NOTHING, CANCEL, DESTROY, START, START_AND_CANCEL, FAIL, ENOUGH };
 
@@ -108,7 +109,8 @@ static void act(struct asked *a, enum deed deed)
     }
 }
 
-static int on_body(void *arg, const struct client_response *resp, const char *data, size_t len, struct err *err)
+static int on_body(void *arg, const struct client_response *resp, const char *data, size_t len,
+                   struct err *err)
 {
     struct asked *a = arg;
 
@@ -242,7 +244,8 @@ static void test_limits(void **state)
     ask(ANSWER, a, NOTHING, NOTHING);
     assert_int_equal(a[0].bodies, 0);
     assert_int_equal(a[0].err.code, ERR_TOO_LARGE);
-    snprintf(want, sizeof(want), "the answer of %.*s is larger than its limit: 4 bytes of body", (int)strlen(a[0].url) - 1, a[0].url);
+    snprintf(want, sizeof(want), "the answer of %.*s is larger than its limit: 4 bytes of body",
+             (int)strlen(a[0].url) - 1, a[0].url);
     assert_string_equal(a[0].err.message, want);
     forget(a);
 }
@@ -275,7 +278,9 @@ static void test_refused(void **state)
 {
     static const struct client_header split = { "X-Test", "a\r\nX-Other: b" };
     struct client *client;
-    struct client_options o = { .method = "GET", .url = "http://127.0.0.1:1/", .headers = &split, .n_headers = 1 };
+    struct client_options o = {
+        .method = "GET", .url = "http://127.0.0.1:1/", .headers = &split, .n_headers = 1
+    };
     struct client_events events = { .done = on_done };
     struct err err = ERR_INIT;
     uv_loop_t loop;
@@ -287,7 +292,8 @@ static void test_refused(void **state)
                  "the header 'X-Test' has a line break in its value");
     o.n_headers = 0;
     o.url = "file:///etc/passwd";
-    assert_fails(client_start(client, &o, &events, NULL, &err), &err, ERR_INVALID_INPUT, "not an http or https URL");
+    assert_fails(client_start(client, &o, &events, NULL, &err), &err, ERR_INVALID_INPUT,
+                 "not an http or https URL");
     client_destroy(client);
     client_destroy(NULL);
     uv_run(&loop, UV_RUN_DEFAULT);
@@ -297,8 +303,9 @@ static void test_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plain),   cmocka_unit_test(test_deeds), cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_nothing), cmocka_unit_test(test_cut),   cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_plain),  cmocka_unit_test(test_deeds),
+        cmocka_unit_test(test_limits), cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_cut),    cmocka_unit_test(test_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -286,11 +286,10 @@ static void test_loopback(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_hosts),    cmocka_unit_test(test_origins),
-        cmocka_unit_test(test_keys),     cmocka_unit_test(test_bad_settings),
-        cmocka_unit_test(test_rate),
-        cmocka_unit_test(test_client),     cmocka_unit_test(test_many_callers),
-        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_hosts),        cmocka_unit_test(test_origins),
+        cmocka_unit_test(test_keys),         cmocka_unit_test(test_bad_settings),
+        cmocka_unit_test(test_rate),         cmocka_unit_test(test_client),
+        cmocka_unit_test(test_many_callers), cmocka_unit_test(test_loopback),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

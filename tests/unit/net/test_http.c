@@ -2,6 +2,7 @@
 
 #include "client.h"
 
+#include <sys/eventfd.h>
 #include <unistd.h>
 #include "base/clock.h"
 #include "base/log.h"
@@ -426,7 +427,10 @@ static void test_malformed(void **state)
     ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nzz\r\n", &r);
     assert_int_equal(r.status, 400);
     /* Refused by libmicrohttpd since version 1.0, by us before. */
-    ask(f.port, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", &r);
+    ask(f.port,
+        "POST /echo HTTP/1.1\r\n" HOST
+        "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        &r);
     assert_int_equal(r.status, 400);
     ask(f.port, "GET http://other/hello HTTP/1.1\r\n" HOST "\r\n", &r);
     expect_error(&r, 400, "INVALID_INPUT", "the request target must begin with '/'");
@@ -477,6 +481,61 @@ static void test_binding(void **state)
     loop_destroy(loop);
 }
 
+/* ---- the end ---- */
+
+static void set_flag(void *arg)
+{
+    *(bool *)arg = true;
+}
+
+static void on_event(uv_poll_t *h, int status, int events)
+{
+    (void)status, (void)events;
+    uv_poll_stop(h);
+    *(int *)h->data += 1;
+}
+
+/* Files that have the numbers of the daemon's descriptors are still watched when the server is destroyed. */
+static void test_end_leaves_other_files_alone(void **state)
+{
+    enum { FILES = 12 };
+    uv_poll_t polls[FILES];
+    struct http_options o = { .host = "127.0.0.1" };
+    struct http_server *s = NULL;
+    struct loop *loop;
+    struct err e;
+    bool is_stopped = false;
+    int fds[FILES], n_seen = 0;
+
+    (void)state;
+    assert_works(loop_create(&loop, &e), &e);
+    assert_works(http_server_create(loop, &o, &s, &e), &e);
+    assert_works(http_server_start(s, &e), &e);
+    http_server_stop(s, 0, set_flag, &is_stopped);
+    while (!is_stopped)
+        uv_run(loop_uv(loop), UV_RUN_ONCE);
+    for (int i = 0; i < FILES; i++) {
+        fds[i] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        assert_true(fds[i] >= 0);
+        assert_int_equal(uv_poll_init(loop_uv(loop), &polls[i], fds[i]), 0);
+        polls[i].data = &n_seen;
+        assert_int_equal(uv_poll_start(&polls[i], UV_READABLE, on_event), 0);
+    }
+    uv_run(loop_uv(loop), UV_RUN_NOWAIT);
+    http_server_destroy(s);
+    for (int i = 0; i < FILES; i++)
+        assert_int_equal(eventfd_write(fds[i], 1), 0);
+    for (int i = 0; i < 3; i++)
+        uv_run(loop_uv(loop), UV_RUN_NOWAIT);
+    assert_int_equal(n_seen, FILES);
+    for (int i = 0; i < FILES; i++) {
+        uv_close((uv_handle_t *)&polls[i], NULL);
+        close(fds[i]);
+    }
+    uv_run(loop_uv(loop), UV_RUN_NOWAIT);
+    loop_destroy(loop);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,7 +548,7 @@ int main(void)
         cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_endless_body),
         cmocka_unit_test(test_long_url),       cmocka_unit_test(test_long_headers),
         cmocka_unit_test(test_malformed),      cmocka_unit_test(test_gzip),
-        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_binding),        cmocka_unit_test(test_end_leaves_other_files_alone),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -151,8 +151,7 @@ static void test_rate(void **state)
     struct reply r;
 
     (void)state;
-    start((struct guard_options){
-        .window_ms = 3600000,
+    start((struct guard_options){ .window_ms = 3600000,
                                   .max_chats = 2,
                                   .max_requests = 2,
                                   .api_keys = "ann:0123456789abcdef" });
@@ -161,8 +160,7 @@ static void test_rate(void **state)
         assert_int_equal(r.status, 200);
     }
     ask(f.port, "GET /owner HTTP/1.1\r\n" HOST ANN "\r\n", &r);
-    expect_error(&r, 429, "RATE_LIMITED",
-                 "Rate limit exceeded. Please wait and try again.");
+    expect_error(&r, 429, "RATE_LIMITED", "Rate limit exceeded. Please wait and try again.");
     assert_string_equal(header_of(&r, "Retry-After"), "3600");
     ask(f.port, "GET /public HTTP/1.1\r\n" HOST ANN "\r\n", &r);
     assert_int_equal(r.status, 200);

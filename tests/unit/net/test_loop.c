@@ -173,12 +173,53 @@ static void test_lag_is_busy_time(void **state)
     assert_int_equal(long_ones + lag.busy.count - n, 1);
 }
 
+static void slow_work(void *arg)
+{
+    usleep(50000);
+    *(pthread_t *)arg = pthread_self();
+}
+
+static void background_done(void *arg)
+{
+    assert_false(pthread_equal(*(pthread_t *)arg, pthread_self()));
+    strcat(order, "b");
+}
+
+static void test_background(void **state)
+{
+    pthread_t of[2];
+    struct err e;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++)
+        assert_works(loop_background(loop_uv(loop), slow_work, background_done, &of[i], &e), &e);
+    assert_string_equal(order, "");
+    loop_run(loop);
+    assert_string_equal(order, "bb");
+}
+
+/* A loop that ends waits for it: nothing wakes a loop that is gone. */
+static void test_destroy_with_background_work(void **state)
+{
+    struct loop *other;
+    pthread_t of;
+    struct err e;
+
+    (void)state;
+    assert_works(loop_create(&other, &e), &e);
+    assert_works(loop_background(loop_uv(other), slow_work, background_done, &of, &e), &e);
+    loop_destroy(other);
+    assert_string_equal(order, "b");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_defer, setup, teardown),
         cmocka_unit_test_setup_teardown(test_timers, setup, teardown),
         cmocka_unit_test_setup_teardown(test_work, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_background, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_destroy_with_background_work, setup, teardown),
         cmocka_unit_test_setup_teardown(test_lag_is_busy_time, setup, teardown),
         cmocka_unit_test_setup_teardown(test_signals, setup, teardown),
         cmocka_unit_test_setup_teardown(test_destroy_busy, setup, teardown),

@@ -222,14 +222,23 @@ static void test_openapi(void **state)
     static const struct schema_field fields[] = {
         { .name = "sql", .types = SCHEMA_STRING, .required = true }, { .name = NULL }
     };
-    static const struct schema body = { .name = "RunRequest", .fields = fields },
-                               answer = { .name = "Run", .open = true };
-    static const struct route_response answers[] = {
-        { .status = 201, .body = &answer, .doc = "The run." }, { .status = 0 }
-    };
-    static const struct route_response many[] = {
-        { .status = 200, .body = &answer, .is_array = true }, { .status = 0 }
-    };
+    static const struct schema body = { .name = "RunRequest", .fields = fields };
+    static const struct route_response answers[] = { { .status = 201, .doc = "The run." },
+                                                     { .status = 409, .doc = "Another runs." },
+                                                     { .status = 0 } };
+    static const struct route_response many[] = { { .status = 200 }, { .status = 0 } };
+    static const char types[] =
+        "{\"types\": {\"Run\": {\"//\": \"A run.\", \"id\": \"string: Its id.\", \"left?\": "
+        "\"number|null\", \"state\": \"'on'|'off'|null\", \"next\": \"Run|null\", \"any\": \"any\", "
+        "\"by\": {\"*\": [\"Run\"]}}}, \"answers\": {\"createRun\": \"Run\", \"createRun 409\": "
+        "{\"why\": \"string\"}, \"getFile\": [\"Run\"]}}";
+    static const char made[] =
+        "{\"type\":\"object\",\"description\":\"A run.\",\"properties\":{\"id\":{\"type\":\"string\","
+        "\"description\":\"Its id.\"},\"left\":{\"type\":[\"number\",\"null\"]},\"state\":{\"anyOf\":"
+        "[{\"enum\":[\"on\",\"off\"]},{\"type\":\"null\"}]},\"next\":{\"anyOf\":[{\"$ref\":"
+        "\"#/components/schemas/Run\"},{\"type\":\"null\"}]},\"any\":{},\"by\":{\"type\":\"object\","
+        "\"additionalProperties\":{\"type\":\"array\",\"items\":{\"$ref\":"
+        "\"#/components/schemas/Run\"}}}},\"required\":[\"id\",\"state\",\"next\",\"any\",\"by\"]}";
     static const struct route_param params[] = {
         { .field = { .name = "path", .types = SCHEMA_STRING, .doc = "Where." } },
         { .field = { .name = "limit", .types = SCHEMA_INTEGER, .dflt = "10" }, .in_query = true },
@@ -242,8 +251,9 @@ static void test_openapi(void **state)
           .responses = many, .flags = ROUTE_PUBLIC },
         { HTTP_GET, "/page", nothing, .flags = ROUTE_HIDDEN },
     };
-    const struct openapi_info info = { .title = "Riddle", .version = "1", .has_keys = true };
-    auto_json json_t *doc = NULL;
+    struct openapi_info info = { .title = "Riddle", .version = "1", .has_keys = true };
+    auto_json json_t *doc = NULL, *described = NULL;
+    auto_free char *run = NULL;
     json_t *post, *get;
     struct router *r;
     struct err e;
@@ -251,6 +261,8 @@ static void test_openapi(void **state)
     (void)state;
     assert_works(router_create(&r, &e), &e);
     assert_works(router_add(r, table, ARRAY_SIZE(table), &e), &e);
+    assert_works(json_parse(types, sizeof(types) - 1, &described, &e), &e);
+    info.answers = described;
     doc = openapi_document(r, &info);
     router_destroy(r);
 #define TEXT(node, ...)                                                                            \
@@ -271,7 +283,13 @@ static void test_openapi(void **state)
     assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:{s:s}}}}}}", "responses", "201", "content",
                              "application/json", "schema", "$ref"),
                         "#/components/schemas/Run");
-    static const char *const statuses[] = { "201", "400", "401", "403", "404",
+    assert_string_equal(TEXT(post, "{s:{s:{s:{s:{s:{s:{s:{s:s}}}}}}}}", "responses", "409",
+                             "content", "application/json", "schema", "properties", "why", "type"),
+                        "string");
+    run = json_to_str(
+        json_object_get(json_object_get(json_object_get(doc, "components"), "schemas"), "Run"));
+    assert_string_equal(run, made);
+    static const char *const statuses[] = { "201", "400", "401", "403", "404", "409",
                                             "411", "413", "415", "422", "429", "500" };
     assert_int_equal(json_object_size(json_object_get(post, "responses")), ARRAY_SIZE(statuses));
     for (size_t i = 0; i < ARRAY_SIZE(statuses); i++)

@@ -142,9 +142,8 @@ static void test_ignores(void **state)
     assert_works(schema_validate(&schema, j, &report, &e), &e);
     got = json_to_str(j);
     assert_string_equal(
-        got,
-        "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"timeout\":1},"
-        "\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\"}]}}");
+        got, "{\"name\":\"a\",\"mode\":\"slow\",\"note\":\"\",\"limits\":{\"timeout\":1},"
+             "\"filter\":{\"column\":\"c\",\"any_of\":[{\"column\":\"d\"}]}}");
     assert_string_equal(report.ignored, "user limits.x? filter.any_of[0].z");
     for (int i = 0; i < 100; i++) {
         snprintf(key, sizeof(key), "a_field_that_nobody_knows_%d", i);
@@ -188,10 +187,10 @@ static void test_faults(void **state)
         assert_int_equal(json_array_size(list), 1);
         loc = json_to_str(json_object_get(json_array_get(list, 0), "loc"));
         assert_string_equal(loc, cases[i].loc);
-        assert_string_equal(
-            json_string_value(json_object_get(json_array_get(list, 0), "type")), cases[i].type);
-        assert_string_equal(
-            json_string_value(json_object_get(json_array_get(list, 0), "msg")), e.message);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "type")),
+                            cases[i].type);
+        assert_string_equal(json_string_value(json_object_get(json_array_get(list, 0), "msg")),
+                            e.message);
     }
 }
 
@@ -322,12 +321,11 @@ static void test_in_place(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accepts),     cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_ignores),
-        cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_open),
-        cmocka_unit_test(test_closed),        cmocka_unit_test(test_text),
-        cmocka_unit_test(test_json_schema), cmocka_unit_test(test_in_place),
+        cmocka_unit_test(test_accepts),  cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_ignores),  cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_open),     cmocka_unit_test(test_closed),
+        cmocka_unit_test(test_text),     cmocka_unit_test(test_json_schema),
+        cmocka_unit_test(test_in_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

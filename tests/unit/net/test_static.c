@@ -38,8 +38,10 @@ static void write_file(const char *name, const char *text)
 
 static size_t pack_script(void)
 {
-    z_stream z = { .next_in = (unsigned char *)script, .avail_in = sizeof(script) - 1,
-                   .next_out = packed, .avail_out = sizeof(packed) };
+    z_stream z = { .next_in = (unsigned char *)script,
+                   .avail_in = sizeof(script) - 1,
+                   .next_out = packed,
+                   .avail_out = sizeof(packed) };
 
     assert_int_equal(deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY), Z_OK);
     assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
@@ -53,8 +55,9 @@ static int setup(void **state)
                                           { "app-1A2B.js.gz", packed, 0 },
                                           { NULL, NULL, 0 } };
     struct static_options o = { .dir = dir, .fallback = "index.html", .max_age_s = 0 };
-    struct static_options m = { .files = files, .max_age_s = 60, .hashed_names = true,
-                                .csp = "default-src 'none'" };
+    struct static_options m = {
+        .files = files, .max_age_s = 60, .hashed_names = true, .csp = "default-src 'none'"
+    };
     char path[160];
     struct err e;
 
@@ -258,10 +261,10 @@ static void test_no_directory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files),      cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_kept_packed),
-        cmocka_unit_test(test_no_way_out), cmocka_unit_test(test_etag),
-        cmocka_unit_test(test_gzip),       cmocka_unit_test(test_no_directory),
+        cmocka_unit_test(test_files),        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_kept_packed),  cmocka_unit_test(test_no_way_out),
+        cmocka_unit_test(test_etag),         cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_no_directory),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

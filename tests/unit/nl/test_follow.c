@@ -1,4 +1,7 @@
-/* Questions that lean on the one before, over a table of deliveries: what they become, and which stand on their own. */
+/*
+ * Questions that lean on the one before, over a table of deliveries: what they become, and which
+ * stand on their own.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,12 +18,15 @@ static struct nl_schema *schema_of_deliveries(void)
 {
     struct err err = ERR_INIT;
     struct nl_schema *s = NULL;
-    static const char *const columns[][2] = { { "delivery_id", "BIGINT" }, { "region", "VARCHAR" }, { "product", "VARCHAR" }, { "cost", "DOUBLE" },
-                                              { "sent_on", "DATE" },       { "late", "BOOLEAN" },   { "carrier", "VARCHAR" } };
+    static const char *const columns[][2] = { { "delivery_id", "BIGINT" }, { "region", "VARCHAR" },
+                                              { "product", "VARCHAR" },    { "cost", "DOUBLE" },
+                                              { "sent_on", "DATE" },       { "late", "BOOLEAN" },
+                                              { "carrier", "VARCHAR" } };
     static const struct {
         int column;
         const char *value;
-    } values[] = { { 1, "North" }, { 1, "South" }, { 2, "Books" }, { 2, "Toys" }, { 6, "Swift" }, { 6, "Crane" } };
+    } values[] = { { 1, "North" }, { 1, "South" }, { 2, "Books" },
+                   { 2, "Toys" },  { 6, "Swift" }, { 6, "Crane" } };
     assert_int_equal(nl_schema_create("d", &s, &err), 0);
     int t = nl_schema_add_table(s, "deliveries", 5000, &err);
     for (size_t i = 0; i < ARRAY_SIZE(columns); i++)
@@ -49,7 +55,8 @@ static void to_sql(const json_t *plan, char *ret, size_t n)
 }
 
 /* Asks one question after the other; the caller gets the last answer, and its arena. */
-static void ask(const struct nl_schema *s, const char *const *questions, struct arena *a, struct nl_answer *ret)
+static void ask(const struct nl_schema *s, const char *const *questions, struct arena *a,
+                struct nl_answer *ret)
 {
     struct err err = ERR_INIT;
     auto_json json_t *plan = NULL;
@@ -107,13 +114,41 @@ static void test_follow_ups(void **state)
           BY_REGION "GROUP BY \"region\" ORDER BY \"region\" ASC LIMIT 1000" },
         { { "total cost by region", "as a chart" }, BY_REGION LARGEST_FIRST },
         { { "how many deliveries in 2023", "and in 2024?", "only Toys" },
-          "SELECT COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"sent_on\" >= "
-          "'2024-01-01' AND \"sent_on\" < '2025-01-01' AND \"product\" = 'Toys' LIMIT 1000" },
+          "SELECT COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"product\" = 'Toys' AND "
+          "\"sent_on\" >= '2024-01-01' AND \"sent_on\" < '2025-01-01' LIMIT 1000" },
         { { "average cost of Books by region", "for Toys" },
           "SELECT \"region\", AVG(\"cost\") AS \"avg_cost\" FROM \"deliveries\" WHERE "
           "\"product\" = 'Toys' GROUP BY \"region\" ORDER BY \"avg_cost\" DESC, \"region\" ASC "
           "LIMIT 1000" },
         { { "total cost of Books by region", "remove the filter" }, BY_REGION LARGEST_FIRST },
+        { { "total cost by region", "as percentages" },
+          "SELECT \"region\", SUM(\"cost\") AS \"total_cost\", (100.0 * SUM(\"cost\") / "
+          "SUM(SUM(\"cost\")) OVER ()) AS \"percentage\" FROM \"deliveries\" " LARGEST_FIRST },
+        { { "total cost by region", "which is the lowest?" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" ASC, \"region\" ASC LIMIT 1" },
+        { { "which region has the highest total cost?", "and the second highest?" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1 OFFSET 1" },
+        { { "total cost by region", "only Books", "what's the total?" },
+          "SELECT SUM(\"cost\") AS \"total_cost\" FROM \"deliveries\" WHERE \"product\" = "
+          "'Books' LIMIT 1000" },
+        { { "top 5 regions by cost", "make it 10" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 10" },
+        { { "top 5 regions by cost", "show all of them" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1000" },
+        { { "total cost by region", "break it down by product" },
+          "SELECT \"region\", \"product\", SUM(\"cost\") AS \"total_cost\" FROM "
+          "\"deliveries\" GROUP BY \"region\", \"product\" ORDER BY \"total_cost\" DESC LIMIT "
+          "1000" },
+        { { "total cost by product", "only North", "and by region?" },
+          BY_REGION "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1000" },
+        { { "total cost by region", "May 2023" },
+          BY_REGION
+          "WHERE \"sent_on\" >= '2023-05-01' AND \"sent_on\" < '2023-06-01' " LARGEST_FIRST },
+        { { "which region has the highest total cost?", "what is its average cost?" },
+          "SELECT AVG(\"cost\") AS \"avg_cost\" FROM \"deliveries\" WHERE \"region\" IN ( "
+          "SELECT \"region\" FROM ( " BY_REGION
+          "GROUP BY \"region\" ORDER BY \"total_cost\" DESC LIMIT 1 ) AS \"source\" ) LIMIT "
+          "1000" },
         { { "how many deliveries were late?", "and per month?" },
           "SELECT CAST(date_trunc('month', \"sent_on\") AS DATE) AS \"month\", COUNT(*) AS \"row_count\" FROM \"deliveries\" WHERE \"late\" = "
           "TRUE GROUP BY CAST(date_trunc('month', \"sent_on\") AS DATE) ORDER BY \"month\" ASC LIMIT 1000" },
@@ -127,7 +162,8 @@ static void test_follow_ups(void **state)
         arena_init(&a, 8 * NL_ARENA_BYTES);
         ask(s, cases[i].questions, &a, &answer);
         if (answer.n_choices == 0)
-            fail_msg("'%s' after '%s' is not understood", cases[i].questions[1], cases[i].questions[0]);
+            fail_msg("'%s' after '%s' is not understood", cases[i].questions[1],
+                     cases[i].questions[0]);
         to_sql(answer.choices[0].plan, sql, sizeof(sql));
         if (strcmp(sql, cases[i].sql) != 0)
             print_error("'%s' after '%s'\n", cases[i].questions[1], cases[i].questions[0]);
@@ -157,8 +193,11 @@ static void test_charts(void **state)
         ask(s, cases[i].questions, &a, &answer);
         assert_int_equal(answer.status, NL_ANSWERED);
         assert_non_null(answer.choices[0].chart);
-        assert_string_equal(json_string_value(json_object_get(answer.choices[0].chart, "mark")), cases[i].mark);
-        assert_string_equal(json_string_value(json_object_get(json_object_get(answer.choices[0].chart, "x"), "field")), cases[i].x);
+        assert_string_equal(json_string_value(json_object_get(answer.choices[0].chart, "mark")),
+                            cases[i].mark);
+        assert_string_equal(json_string_value(json_object_get(
+                                json_object_get(answer.choices[0].chart, "x"), "field")),
+                            cases[i].x);
         nl_answer_finish(&answer);
     }
     nl_schema_destroy(s);
@@ -167,7 +206,9 @@ static void test_charts(void **state)
 /* The same with and without what came before. */
 static void test_complete_questions_stand_alone(void **state)
 {
-    static const char *const questions[] = { "how many deliveries are there?", "average cost by carrier", "which region has the highest total cost?",
+    static const char *const questions[] = { "how many deliveries are there?",
+                                             "average cost by carrier",
+                                             "which region has the highest total cost?",
                                              "and how many deliveries were late in 2023?" };
     struct nl_schema *s = schema_of_deliveries();
     (void)state;
@@ -189,10 +230,14 @@ static void test_complete_questions_stand_alone(void **state)
 /* A plan that somebody else wrote, and words that mean nothing here. */
 static void test_what_cannot_follow(void **state)
 {
-    static const char *const plans[] = { "{}", "[]", "{\"table\": \"nowhere\"}", "{\"table\": 5, \"select\": {\"a\": 1}, \"filters\": 7}",
-                                         ("{\"table\": \"deliveries\", \"select\": [1, {}, null], \"group_by\": \"x\", \"order_by\": [3], "
-                                          "\"filters\": [null, {\"not\": 1}]}") };
-    static const char *const questions[] = { "and by region?", "as a chart", "top 3 instead", "and the average?", "sort by cost", "without Books",
+    static const char *const plans[] = {
+        "{}", "[]", "{\"table\": \"nowhere\"}",
+        "{\"table\": 5, \"select\": {\"a\": 1}, \"filters\": 7}",
+        ("{\"table\": \"deliveries\", \"select\": [1, {}, null], \"group_by\": \"x\", \"order_by\": [3], "
+         "\"filters\": [null, {\"not\": 1}]}")
+    };
+    static const char *const questions[] = { "and by region?",      "as a chart",   "top 3 instead",
+                                             "and the average?",    "sort by cost", "without Books",
                                              "only the purple ones" };
     struct nl_schema *s = schema_of_deliveries();
     struct err err = ERR_INIT;
@@ -204,13 +249,15 @@ static void test_what_cannot_follow(void **state)
             auto_json json_t *plan = json_loads(plans[p], JSON_DECODE_ANY, NULL);
             assert_non_null(plan);
             arena_init(&a, 2 * NL_ARENA_BYTES);
-            assert_int_equal(nl_plan(s, questions[i], &(struct nl_context){ plan, "?" }, &a, &answer, &err), 0);
+            assert_int_equal(
+                nl_plan(s, questions[i], &(struct nl_context){ plan, "?" }, &a, &answer, &err), 0);
             nl_answer_finish(&answer);
         }
     auto_arena struct arena a;
     struct nl_answer answer;
     arena_init(&a, 8 * NL_ARENA_BYTES);
-    ask(s, (const char *const[]){ "total cost by region", "only the purple ones", NULL }, &a, &answer);
+    ask(s, (const char *const[]){ "total cost by region", "only the purple ones", NULL }, &a,
+        &answer);
     assert_int_not_equal(answer.status, NL_ANSWERED);
     nl_answer_finish(&answer);
     nl_schema_destroy(s);

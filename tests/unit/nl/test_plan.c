@@ -127,6 +127,59 @@ static void test_kinds(void **state)
     nl_schema_destroy(s);
 }
 
+/* Kinds of questions whose reading has to be among the candidates; weights choose. */
+static void test_among_the_readings(void **state)
+{
+    static const struct {
+        const char *question, *reading;
+    } cases[] = {
+        { "sales with an amount above 50 or below 20",
+          "all columns of `sales` where `amount` > 50 or `amount` < 20" },
+        { "which cities have two or more sales",
+          "groups by `city` of `sales` where number of rows >= 2" },
+        { "sales in 2024 or after", "all columns of `sales` where `sale_date` >= '2024-01-01'" },
+        { "cities with an amount over 500 and an amount under 100",
+          "different `city` of `sales` where `city` is among: `city` of `sales` where "
+          "`amount` > 500 and `city` is among: `city` of `sales` where `amount` < 100" },
+        { "the average amount for Toys and Books",
+          "average of `amount` by `category` of `sales` where `category` = 'Toys' or "
+          "'Books'" },
+        { "the top 3 highest amounts",
+          "`sale_id` of `sales`, ordered by `amount` downwards, top 3" },
+        { "city and amount of all sales, sorted by amount descending and then by city",
+          "`city`, `amount` of `sales`, ordered by `amount` downwards, then `city`" },
+        { "cities that came up at least twice",
+          "groups by `city` of `sales` where number of rows >= 2" },
+        { "the number of different cities and categories",
+          "number of different `city`, number of different `category` of `sales`" },
+        { "which categories are in the same city as Toys",
+          "different `category` of `sales` where `city` = the greatest `city` of `sales` "
+          "where `category` = 'Toys' and `category` not = 'Toys'" },
+        { "cities that end with the letter e", "all columns of `sales` where `city` endswith 'e'" },
+    };
+    struct nl_schema *s = schema_of_shop();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct err err = ERR_INIT;
+        auto_arena struct arena a;
+        json_t *all = NULL, *c;
+        size_t k;
+        bool found = false;
+        arena_init(&a, NL_ARENA_BYTES);
+        assert_int_equal(nl_candidates(s, cases[i].question, &a, &all, &err), 0);
+        json_array_foreach(all, k, c)
+            found = found ||
+                    strcmp(json_string_value(json_object_get(c, "reading")), cases[i].reading) == 0;
+        json_array_foreach(all, k, c)
+            if (!found)
+                print_error("'%s': %s\n", cases[i].question,
+                            json_string_value(json_object_get(c, "reading")));
+        json_decref(all);
+        assert_true(found);
+    }
+    nl_schema_destroy(s);
+}
+
 /* What the best reading calls its figure; readings that are not valid plans are no choices. */
 static void assert_named(const struct nl_schema *s, const char *question, const char *name)
 {
@@ -140,6 +193,32 @@ static void assert_named(const struct nl_schema *s, const char *question, const 
     assert_string_equal(json_string_value(json_object_get(json_array_get(select, 0), "alias")),
                         name);
     nl_answer_finish(&answer);
+}
+
+/* A reading in words says which rows it is about, whichever rule made it. */
+static void test_words_name_the_rows(void **state)
+{
+    static const char *const cases[] = {
+        "highest amount in Rome",
+        "the 3 sales with the highest amount in Rome",
+        "difference in average amount between Toys and Books in Rome",
+        "amount at weekends vs weekdays in Rome",
+        "running total of amount by month in Rome",
+    };
+    struct nl_schema *s = schema_of_shop();
+    (void)state;
+    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+        struct err err = ERR_INIT;
+        auto_arena struct arena a;
+        struct nl_answer answer;
+        arena_init(&a, NL_ARENA_BYTES);
+        assert_int_equal(nl_plan(s, cases[i], NULL, &a, &answer, &err), 0);
+        assert_true(answer.n_choices > 0);
+        if (!strstr(answer.choices[0].reading, "`city` = 'Rome'"))
+            fail_msg("'%s' is read as: %s", cases[i], answer.choices[0].reading);
+        nl_answer_finish(&answer);
+    }
+    nl_schema_destroy(s);
 }
 
 /* Signs and letters of other scripts in names of columns. */
@@ -268,6 +347,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds),
+        cmocka_unit_test(test_among_the_readings),
+        cmocka_unit_test(test_words_name_the_rows),
         cmocka_unit_test(test_signs_in_names),
         cmocka_unit_test(test_nonsense_is_declined),
         cmocka_unit_test(test_bad_questions),

@@ -23,8 +23,10 @@ static void test_numbers(void **state)
     static const struct {
         const char *text;
         double number;
-    } cases[] = { { "1,234", 1234 }, { "12.5", 12.5 }, { "$40", 40 }, { "30%", 30 }, { "12k", 12000 }, { "seven", 7 },
-                  { "twenty five", 25 }, { "two million", 2e6 }, { "3rd", 3 }, { "-4", -4 } };
+    } cases[] = { { "1,234", 1234 },     { "12.5", 12.5 },       { "$40", 40 },
+                  { "30%", 30 },         { "12k", 12000 },       { "seven", 7 },
+                  { "twenty five", 25 }, { "two million", 2e6 }, { "3rd", 3 },
+                  { "-4", -4 } };
     (void)state;
     auto_arena struct arena a;
     arena_init(&a, 1u << 20);
@@ -54,8 +56,9 @@ static void test_quotes_and_possessives(void **state)
 
 static void test_stems(void **state)
 {
-    static const char *const same[][2] = { { "categories", "category" }, { "boxes", "box" },     { "ordered", "order" },
-                                           { "people", "person" },       { "named", "name" },    { "cities", "city" },
+    static const char *const same[][2] = { { "categories", "category" }, { "boxes", "box" },
+                                           { "ordered", "order" },       { "people", "person" },
+                                           { "named", "name" },          { "cities", "city" },
                                            { "running", "run" },         { "classes", "class" } };
     (void)state;
     auto_arena struct arena a;
@@ -71,8 +74,9 @@ static void test_names(void **state)
         const char *name;
         int n;
         const char *first, *last;
-    } cases[] = { { "order_date", 2, "order", "date" }, { "orderDate", 2, "order", "date" }, { "Order Date", 2, "order", "date" },
-                  { "HTTPStatus", 2, "http", "status" }, { "fname", 2, "first", "name" },    { "StuID", 2, "stu", "id" } };
+    } cases[] = { { "order_date", 2, "order", "date" }, { "orderDate", 2, "order", "date" },
+                  { "Order Date", 2, "order", "date" }, { "HTTPStatus", 2, "http", "status" },
+                  { "fname", 2, "first", "name" },      { "StuID", 2, "stu", "id" } };
     (void)state;
     auto_arena struct arena a;
     arena_init(&a, 1u << 20);
@@ -105,10 +109,14 @@ static void test_dates(void **state)
     static const struct {
         const char *text, *from, *to;
         int n;
-    } cases[] = { { "March 2024", "2024-03-01", "2024-03-31", 2 },     { "7th September, 1987", "1987-09-07", "1987-09-07", 3 },
-                  { "2024-02-29", "2024-02-29", "2024-02-29", 1 },     { "Feb 2023", "2023-02-01", "2023-02-28", 2 },
-                  { "Q2 2023", "2023-04-01", "2023-06-30", 2 },        { "December 25 2020", "2020-12-25", "2020-12-25", 3 },
-                  { "2023-02-29", NULL, NULL, 0 },                     { "may be", NULL, NULL, 0 } };
+    } cases[] = { { "March 2024", "2024-03-01", "2024-03-31", 2 },
+                  { "7th September, 1987", "1987-09-07", "1987-09-07", 3 },
+                  { "2024-02-29", "2024-02-29", "2024-02-29", 1 },
+                  { "Feb 2023", "2023-02-01", "2023-02-28", 2 },
+                  { "Q2 2023", "2023-04-01", "2023-06-30", 2 },
+                  { "December 25 2020", "2020-12-25", "2020-12-25", 3 },
+                  { "2023-02-29", NULL, NULL, 0 },
+                  { "may be", NULL, NULL, 0 } };
     (void)state;
     auto_arena struct arena a;
     arena_init(&a, 1u << 20);
@@ -130,8 +138,12 @@ static void test_dates(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_numbers), cmocka_unit_test(test_quotes_and_possessives), cmocka_unit_test(test_stems),
-        cmocka_unit_test(test_names),   cmocka_unit_test(test_words_that_agree),       cmocka_unit_test(test_dates),
+        cmocka_unit_test(test_numbers),
+        cmocka_unit_test(test_quotes_and_possessives),
+        cmocka_unit_test(test_stems),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_words_that_agree),
+        cmocka_unit_test(test_dates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

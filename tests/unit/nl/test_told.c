@@ -27,9 +27,9 @@ static struct nl_schema *schema_of(const struct told *told, size_t n_told,
                                    const struct metric *metrics, size_t n_metrics)
 {
     static const char *const columns[][3] = {
-        { "0", "id", "BIGINT" },     { "0", "cust_id", "BIGINT" }, { "0", "st", "VARCHAR" },
-        { "0", "qty", "BIGINT" },    { "0", "prc", "DOUBLE" },     { "0", "v1", "DOUBLE" },
-        { "0", "v2", "DOUBLE" },     { "0", "day", "DATE" },       { "1", "cust_id", "BIGINT" },
+        { "0", "id", "BIGINT" },      { "0", "cust_id", "BIGINT" }, { "0", "st", "VARCHAR" },
+        { "0", "qty", "BIGINT" },     { "0", "prc", "DOUBLE" },     { "0", "v1", "DOUBLE" },
+        { "0", "v2", "DOUBLE" },      { "0", "day", "DATE" },       { "1", "cust_id", "BIGINT" },
         { "1", "region", "VARCHAR" },
     };
     static const char *const statuses[] = { "completed", "returned", "open" };

@@ -1,7 +1,10 @@
 #ifndef RIDDLE_TESTS_UNIT_PLAN_GOLDEN_H
 #define RIDDLE_TESTS_UNIT_PLAN_GOLDEN_H
 
-/* What the tests over tests/golden share: its files by name, its registry, a plan compiled from JSON. */
+/*
+ * What the tests over tests/golden share: its files by name, its registry, a plan compiled from
+ * JSON.
+ */
 
 #include <dirent.h>
 #include <stdio.h>

@@ -2,8 +2,9 @@
 #define RIDDLE_TESTS_UNIT_PLAN_RANDOM_PLAN_H
 
 /*
- * Random plans over the tables of tests/golden/registry.json that are right by construction: expressions are built by type, names
- * are those of the tables, what is shown is grouped by. One seed, one plan.
+ * Random plans over the tables of tests/golden/registry.json that are right by construction:
+ * expressions are built by type, names are those of the tables, what is shown is grouped by. One
+ * seed, one plan.
  */
 
 #include "plan/golden.h"
@@ -49,7 +50,10 @@ static bool fits(enum plan_type wanted, enum plan_type t)
            (wanted == TYPE_DATE && t == TYPE_TIMESTAMP);
 }
 
-/* A column of the type, NULL if the tables have none. UNKNOWN: of any, NUMBER: also an integer, DATE: also a timestamp. */
+/*
+ * A column of the type, NULL if the tables have none. UNKNOWN: of any, NUMBER: also an integer,
+ * DATE: also a timestamp.
+ */
 static const struct column *pick_column(struct generator *g, enum plan_type wanted)
 {
     size_t from = pick(g, (unsigned)g->n_columns);
@@ -121,7 +125,10 @@ static void put_form(struct generator *g, struct buf *b, int depth, const char *
 #define D TYPE_DATE
 #define B TYPE_BOOL
 
-/* Divisors are never zero and factors are small: what overflows at run time is no question of the compiler. */
+/*
+ * Divisors are never zero and factors are small: what overflows at run time is no question of the
+ * compiler.
+ */
 static void put_number(struct generator *g, struct buf *b, int depth)
 {
     switch (pick(g, 16)) {

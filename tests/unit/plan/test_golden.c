@@ -1,4 +1,7 @@
-/* Plans and their SQL, pair by pair; refused plans and their messages; and that docs/plans.md shows only what is golden. */
+/*
+ * Plans and their SQL, pair by pair; refused plans and their messages; and that docs/plans.md shows
+ * only what is golden.
+ */
 
 #include "plan/golden.h"
 
@@ -117,7 +120,10 @@ static void test_rejected(void **state)
 
 /* ---- docs/plans.md ---- */
 
-/* The next fenced block of the language behind *at, without its fences; NULL at the end. Moves *at behind it. */
+/*
+ * The next fenced block of the language behind *at, without its fences; NULL at the end. Moves *at
+ * behind it.
+ */
 static char *next_block(const char **at, const char *language)
 {
     char fence[32];

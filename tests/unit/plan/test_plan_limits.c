@@ -144,7 +144,10 @@ static void test_aliases_of_aliases(void **state)
     }
 }
 
-/* Many terms in one item, and that item named many times, end as an error, not as a walk without end. */
+/*
+ * Many terms in one item, and that item named many times, end as an error, not as a walk without
+ * end.
+ */
 static void test_wide_aliases(void **state)
 {
     auto_buf struct buf text = BUF_INIT(200000);

@@ -1,4 +1,7 @@
-/* The SQL policy on hand-made trees: what is allowed, what is refused and how, and that the unknown is refused. */
+/*
+ * The SQL policy on hand-made trees: what is allowed, what is refused and how, and that the unknown
+ * is refused.
+ */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,7 @@
-/* The runner's checks (every bad request: which error, which words) and the response for every way a run can end. */
+/*
+ * The runner's checks (every bad request: which error, which words) and the response for every way
+ * a run can end.
+ */
 
 #include <limits.h>
 #include <setjmp.h>
@@ -116,12 +119,14 @@ static void test_every_field(void **state)
     (void)state;
     struct err err = ERR_INIT;
     struct runner_request req;
-    assert_int_equal(parse("{\"dataset_id\":\"shop-1.b\",\"files\":[{\"path\":\"@/orders.csv\"},{\"name\":\"Things.csv\","
-                           "\"path\":\"@/items.csv\"}],\"query_type\":\"python\",\"sql\":null,\"python_code\":\"1\","
-                           "\"timeout_seconds\":60,\"max_rows\":1000,\"max_output_bytes\":1000000,\"svg\":true,"
-                           "\"python_policy\":\"open\",\"memory_mb\":64}",
-                           0, &req, &err),
-                     0);
+    assert_int_equal(
+        parse(
+            "{\"dataset_id\":\"shop-1.b\",\"files\":[{\"path\":\"@/orders.csv\"},{\"name\":\"Things.csv\","
+            "\"path\":\"@/items.csv\"}],\"query_type\":\"python\",\"sql\":null,\"python_code\":\"1\","
+            "\"timeout_seconds\":60,\"max_rows\":1000,\"max_output_bytes\":1000000,\"svg\":true,"
+            "\"python_policy\":\"open\",\"memory_mb\":64}",
+            0, &req, &err),
+        0);
     assert_string_equal(req.dataset_id, "shop-1.b");
     assert_int_equal(req.run.kind, RUN_PYTHON);
     assert_int_equal(req.run.policy, POLICY_OPEN);
@@ -137,7 +142,10 @@ static void test_every_field(void **state)
     runner_request_finish(&req);
 }
 
-/* Without query_type the code that is there decides, as with the two entrypoints of the first runner. */
+/*
+ * Without query_type the code that is there decides, as with the two entrypoints of the first
+ * runner.
+ */
 static void test_kind_inferred(void **state)
 {
     (void)state;
@@ -146,7 +154,8 @@ static void test_kind_inferred(void **state)
     assert_int_equal(parse("{" ORDERS ",\"python_code\":\"1\"}", 0, &req, &err), 0);
     assert_int_equal(req.run.kind, RUN_PYTHON);
     runner_request_finish(&req);
-    assert_int_equal(parse("{" ORDERS ",\"python_code\":\"1\"," SQL ",\"query_type\":null}", 0, &req, &err), 0);
+    assert_int_equal(
+        parse("{" ORDERS ",\"python_code\":\"1\"," SQL ",\"query_type\":null}", 0, &req, &err), 0);
     assert_int_equal(req.run.kind, RUN_SQL);
     runner_request_finish(&req);
 }
@@ -162,7 +171,8 @@ static void test_paths_of_the_host(void **state)
     assert_int_equal(parse(outer, RUNNER_HOST_PATHS, &req, &err), 0);
     assert_string_equal(req.files[0].path, outside);
     runner_request_finish(&req);
-    assert_int_equal(parse("{\"files\":[{\"path\":\"@/link.csv\"}]," SQL "}", RUNNER_HOST_PATHS, &req, &err), 0);
+    assert_int_equal(
+        parse("{\"files\":[{\"path\":\"@/link.csv\"}]," SQL "}", RUNNER_HOST_PATHS, &req, &err), 0);
     assert_string_equal(req.files[0].path, outside);
     assert_string_equal(req.files[0].table, "link");
     runner_request_finish(&req);
@@ -192,39 +202,51 @@ static const struct {
     { "{" ORDERS ",\"python_code\":{}}", ERR_VALIDATION, "'python_code' must be a string" },
     { "{" ORDERS "}", ERR_VALIDATION, "=SQL query is required" },
     { "{" ORDERS ",\"sql\":\" \\n\"}", ERR_VALIDATION, "=SQL query is required" },
-    { "{" ORDERS ",\"query_type\":\"python\"," SQL "}", ERR_VALIDATION, "=python_code is required" },
-    { "{" ORDERS ",\"query_type\":\"python\",\"python_code\":\"\"}", ERR_VALIDATION, "=python_code is required" },
+    { "{" ORDERS ",\"query_type\":\"python\"," SQL "}", ERR_VALIDATION,
+      "=python_code is required" },
+    { "{" ORDERS ",\"query_type\":\"python\",\"python_code\":\"\"}", ERR_VALIDATION,
+      "=python_code is required" },
     { "{" SQL "}", ERR_VALIDATION, "=At least one file is required" },
     { "{" SQL ",\"files\":[]}", ERR_VALIDATION, "=At least one file is required" },
     { "{" SQL ",\"files\":{}}", ERR_VALIDATION, "'files' must be an array" },
     { "{" SQL ",\"files\":[1]}", ERR_VALIDATION, "files[0]: expected an object" },
-    { "{" SQL ",\"files\":[{\"name\":\"orders.csv\"}]}", ERR_VALIDATION, "files[0]: 'path' is required" },
+    { "{" SQL ",\"files\":[{\"name\":\"orders.csv\"}]}", ERR_VALIDATION,
+      "files[0]: 'path' is required" },
     { "{" SQL ",\"files\":[{\"path\":7}]}", ERR_VALIDATION, "files[0]: 'path' must be a string" },
     { "{" SQL ",\"files\":[{\"pth\":\"@/orders.csv\"}]}", ERR_VALIDATION,
       "files[0]: 'path' is required" },
-    { "{" ORDERS "," SQL ",\"timeout_seconds\":0}", ERR_VALIDATION, "=Timeout must be between 1 and 60 seconds" },
-    { "{" ORDERS "," SQL ",\"timeout_seconds\":61}", ERR_VALIDATION, "=Timeout must be between 1 and 60 seconds" },
+    { "{" ORDERS "," SQL ",\"timeout_seconds\":0}", ERR_VALIDATION,
+      "=Timeout must be between 1 and 60 seconds" },
+    { "{" ORDERS "," SQL ",\"timeout_seconds\":61}", ERR_VALIDATION,
+      "=Timeout must be between 1 and 60 seconds" },
     { "{" ORDERS "," SQL ",\"timeout_seconds\":\"5\"}", ERR_VALIDATION,
       "='timeout_seconds' must be an integer, not string" },
     { "{" ORDERS "," SQL ",\"timeout_seconds\":2.5}", ERR_VALIDATION,
       "='timeout_seconds' must be an integer, not number" },
     { "{" ORDERS "," SQL ",\"timeout_seconds\":true}", ERR_VALIDATION,
       "='timeout_seconds' must be an integer, not boolean" },
-    { "{" ORDERS "," SQL ",\"max_rows\":0}", ERR_VALIDATION, "='max_rows' must be between 1 and 1000, not 0" },
-    { "{" ORDERS "," SQL ",\"max_rows\":1001}", ERR_VALIDATION, "='max_rows' must be between 1 and 1000, not 1001" },
+    { "{" ORDERS "," SQL ",\"max_rows\":0}", ERR_VALIDATION,
+      "='max_rows' must be between 1 and 1000, not 0" },
+    { "{" ORDERS "," SQL ",\"max_rows\":1001}", ERR_VALIDATION,
+      "='max_rows' must be between 1 and 1000, not 1001" },
     { "{" ORDERS "," SQL ",\"max_output_bytes\":1024}", ERR_VALIDATION,
       "='max_output_bytes' must be greater than 1024 and at most 1000000" },
     { "{" ORDERS "," SQL ",\"max_output_bytes\":1000001}", ERR_VALIDATION,
       "='max_output_bytes' must be greater than 1024 and at most 1000000" },
-    { "{" ORDERS "," SQL ",\"memory_mb\":63}", ERR_VALIDATION, "='memory_mb' must be between 64 and 512, not 63" },
-    { "{" ORDERS "," SQL ",\"memory_mb\":513}", ERR_VALIDATION, "='memory_mb' must be between 64 and 512, not 513" },
+    { "{" ORDERS "," SQL ",\"memory_mb\":63}", ERR_VALIDATION,
+      "='memory_mb' must be between 64 and 512, not 63" },
+    { "{" ORDERS "," SQL ",\"memory_mb\":513}", ERR_VALIDATION,
+      "='memory_mb' must be between 64 and 512, not 513" },
     { "{" ORDERS "," SQL ",\"svg\":1}", ERR_VALIDATION, "'svg' must be" },
     { "{" ORDERS "," SQL ",\"python_policy\":\"lax\"}", ERR_VALIDATION,
       "=unknown python_policy 'lax': use restricted or open" },
     { "{" ORDERS "," SQL ",\"dataset_id\":\"\"}", ERR_VALIDATION, "'dataset_id' must be 1 to 128" },
-    { "{" ORDERS "," SQL ",\"dataset_id\":\"a\\\"b\"}", ERR_VALIDATION, "'dataset_id' must be 1 to 128" },
-    { "{" SQL ",\"files\":[{\"path\":\"orders.csv\"}]}", ERR_VALIDATION, "path 'orders.csv' must be absolute" },
-    { "{" SQL ",\"files\":[{\"path\":\"@/nothing.csv\"}]}", ERR_VALIDATION, "/nothing.csv' does not exist" },
+    { "{" ORDERS "," SQL ",\"dataset_id\":\"a\\\"b\"}", ERR_VALIDATION,
+      "'dataset_id' must be 1 to 128" },
+    { "{" SQL ",\"files\":[{\"path\":\"orders.csv\"}]}", ERR_VALIDATION,
+      "path 'orders.csv' must be absolute" },
+    { "{" SQL ",\"files\":[{\"path\":\"@/nothing.csv\"}]}", ERR_VALIDATION,
+      "/nothing.csv' does not exist" },
     { "{" SQL ",\"files\":[{\"path\":\"@/orders.csv/x.csv\"}]}", ERR_VALIDATION,
       "/x.csv' does not exist" },
     { "{" SQL ",\"files\":[{\"path\":\"/etc/passwd\"}]}", ERR_VALIDATION,
@@ -246,8 +268,10 @@ static const struct {
       "Invalid table name 'a b'" },
     { "{" SQL ",\"files\":[{\"name\":\"../up.csv\",\"path\":\"@/orders.csv\"}]}", ERR_VALIDATION,
       "file name '../up.csv' cannot be used" },
-    { "{" SQL ",\"files\":[{\"name\":\"\",\"path\":\"@/orders.csv\"}]}", ERR_VALIDATION, "file name '' cannot be used" },
-    { "{" SQL ",\"files\":[{\"path\":\"@/orders.csv\"},{\"name\":\"Orders.tsv\",\"path\":\"@/items.csv\"}]}",
+    { "{" SQL ",\"files\":[{\"name\":\"\",\"path\":\"@/orders.csv\"}]}", ERR_VALIDATION,
+      "file name '' cannot be used" },
+    { "{" SQL
+      ",\"files\":[{\"path\":\"@/orders.csv\"},{\"name\":\"Orders.tsv\",\"path\":\"@/items.csv\"}]}",
       ERR_VALIDATION, "duplicate table name 'Orders' (from files 'orders.csv' and 'Orders.tsv')" },
 };
 
@@ -259,10 +283,11 @@ static void test_bad_requests(void **state)
         struct runner_request req;
         const char *words = bad[i].words;
         int r = parse(bad[i].request, 0, &req, &err);
-        bool right = words[0] == '=' ? str_eq(err.message, words + 1) : strstr(err.message, words) != NULL;
+        bool right = words[0] == '=' ? str_eq(err.message, words + 1) :
+                                       strstr(err.message, words) != NULL;
         if (r != -(int)bad[i].code || !right)
-            fail_msg("%s\n  gave %s: %s\n  not %s: %s", bad[i].request, err_name(err.code), err.message,
-                     err_name(bad[i].code), words);
+            fail_msg("%s\n  gave %s: %s\n  not %s: %s", bad[i].request, err_name(err.code),
+                     err.message, err_name(bad[i].code), words);
     }
 }
 
@@ -271,7 +296,8 @@ static void test_directory(void **state)
     (void)state;
     struct err err = ERR_INIT;
     struct runner_request req;
-    assert_int_equal(parse("{\"files\":[{\"name\":\"d.csv\",\"path\":\"@\"}]," SQL "}", RUNNER_HOST_PATHS, &req, &err),
+    assert_int_equal(parse("{\"files\":[{\"name\":\"d.csv\",\"path\":\"@\"}]," SQL "}",
+                           RUNNER_HOST_PATHS, &req, &err),
                      -ERR_VALIDATION);
     assert_non_null(strstr(err.message, "is a directory: name a CSV file in it"));
 }
@@ -288,7 +314,8 @@ static void test_unreadable(void **state)
     if (is_root)
         assert_int_equal(seteuid(0), 0);
     assert_int_equal(r, -ERR_VALIDATION);
-    assert_non_null(strstr(err.message, "secret.csv' cannot be read: give this user the right to read it"));
+    assert_non_null(
+        strstr(err.message, "secret.csv' cannot be read: give this user the right to read it"));
     assert_non_null(strstr(err.message, "Permission denied"));
 }
 
@@ -311,7 +338,8 @@ static void check_code_of(size_t len, const char *key, const char *type, int exp
     auto_free char *code = malloc(len + 1), *path = expand("@/orders.csv");
     memset(code, 'x', len);
     code[len] = '\0';
-    auto_json json_t *request = json_pack("{s:s, s:s, s:[{s:s}]}", key, code, "query_type", type, "files", "path", path);
+    auto_json json_t *request = json_pack("{s:s, s:s, s:[{s:s}]}", key, code, "query_type", type,
+                                          "files", "path", path);
     assert_int_equal(runner_request_from_json(&cfg, 0, request, &req, &err), expected);
     if (expected < 0) {
         assert_non_null(strstr(err.message, "the limit is 1 MB (1048576 bytes)"));
@@ -356,9 +384,11 @@ static void test_success(void **state)
     struct runner_request req = request_of(RUN_SQL);
     struct run_result result = {
         .verdict = VERDICT_OK,
-        .body = json_pack("{s:[ss], s:[ss], s:[[i,s],[i,n]], s:i, s:b, s:n, s:f, s:[{s:s, s:{s:i}}]}", "columns", "id", "name",
-                          "types", "BIGINT", "VARCHAR", "rows", 1, "a", 2, "row_count", 2, "truncated", 1, "error",
-                          "exec_time_ms", 12.6, "rejects", "file", "a.csv", "rejects", "count", 3),
+        .body = json_pack(
+            "{s:[ss], s:[ss], s:[[i,s],[i,n]], s:i, s:b, s:n, s:f, s:[{s:s, s:{s:i}}]}", "columns",
+            "id", "name", "types", "BIGINT", "VARCHAR", "rows", 1, "a", 2, "row_count", 2,
+            "truncated", 1, "error", "exec_time_ms", 12.6, "rejects", "file", "a.csv", "rejects",
+            "count", 3),
         .displays = json_array(),
         .start_us = 4500,
         .load_us = 250,
@@ -386,33 +416,40 @@ static const struct {
     const char *error_type, *error_message; /* of the kernel; NULL: none */
     const char *status, *type, *words;
 } endings[] = {
-    { VERDICT_ERROR, RUN_SQL, false, "SQL_EXECUTION_ERROR", "no such table", "error", "SQL_EXECUTION_ERROR",
-      "=no such table" },
-    { VERDICT_ERROR, RUN_PYTHON, false, "PYTHON_EXECUTION_ERROR", "ZeroDivisionError: division by zero", "error",
-      "PYTHON_EXECUTION_ERROR", "=ZeroDivisionError: division by zero" },
-    { VERDICT_ERROR, RUN_PYTHON, false, "VALIDATION_ERROR", "result_df must be a DataFrame", "error",
-      "VALIDATION_ERROR", "=result_df must be a DataFrame" },
-    { VERDICT_ERROR, RUN_SQL, false, NULL, NULL, "error", "RUNNER_INTERNAL_ERROR", "gave no reason" },
+    { VERDICT_ERROR, RUN_SQL, false, "SQL_EXECUTION_ERROR", "no such table", "error",
+      "SQL_EXECUTION_ERROR", "=no such table" },
+    { VERDICT_ERROR, RUN_PYTHON, false, "PYTHON_EXECUTION_ERROR",
+      "ZeroDivisionError: division by zero", "error", "PYTHON_EXECUTION_ERROR",
+      "=ZeroDivisionError: division by zero" },
+    { VERDICT_ERROR, RUN_PYTHON, false, "VALIDATION_ERROR", "result_df must be a DataFrame",
+      "error", "VALIDATION_ERROR", "=result_df must be a DataFrame" },
+    { VERDICT_ERROR, RUN_SQL, false, NULL, NULL, "error", "RUNNER_INTERNAL_ERROR",
+      "gave no reason" },
     { VERDICT_TIMEOUT, RUN_SQL, false, NULL, NULL, "timeout", "RUNNER_TIMEOUT",
       "=Query exceeded timeout of 7 seconds" },
     { VERDICT_TIMEOUT, RUN_PYTHON, false, NULL, NULL, "timeout", "RUNNER_TIMEOUT",
       "=Python execution exceeded timeout of 7 seconds" },
-    { VERDICT_POLICY, RUN_SQL, false, "SQL_POLICY_VIOLATION", "only SELECT", "error", "SQL_POLICY_VIOLATION",
-      "=only SELECT" },
+    { VERDICT_POLICY, RUN_SQL, false, "SQL_POLICY_VIOLATION", "only SELECT", "error",
+      "SQL_POLICY_VIOLATION", "=only SELECT" },
     { VERDICT_POLICY, RUN_PYTHON, false, "PYTHON_POLICY_VIOLATION", "Blocked import: os", "error",
       "PYTHON_POLICY_VIOLATION", "=Blocked import: os" },
-    { VERDICT_POLICY, RUN_PYTHON, false, NULL, NULL, "error", "PYTHON_POLICY_VIOLATION", "not allowed by the policy" },
-    { VERDICT_POLICY, RUN_PYTHON, false, "KILLED", "a forbidden system call", "error", "PYTHON_POLICY_VIOLATION",
-      "=a forbidden system call" },
-    { VERDICT_MEMORY, RUN_PYTHON, false, "PYTHON_EXECUTION_ERROR", "MemoryError", "error", "MEMORY_LIMIT",
-      "memory limit of 512 MB" },
-    { VERDICT_PROCESSES, RUN_PYTHON, false, NULL, NULL, "error", "PROCESS_LIMIT", "limit of 64 processes and threads" },
-    { VERDICT_OUTPUT, RUN_PYTHON, false, NULL, NULL, "error", "OUTPUT_LIMIT", "limit of 65536 bytes" },
-    { VERDICT_FILESIZE, RUN_PYTHON, false, NULL, NULL, "error", "FILE_SIZE_LIMIT", "limit of 64 MB" },
+    { VERDICT_POLICY, RUN_PYTHON, false, NULL, NULL, "error", "PYTHON_POLICY_VIOLATION",
+      "not allowed by the policy" },
+    { VERDICT_POLICY, RUN_PYTHON, false, "KILLED", "a forbidden system call", "error",
+      "PYTHON_POLICY_VIOLATION", "=a forbidden system call" },
+    { VERDICT_MEMORY, RUN_PYTHON, false, "PYTHON_EXECUTION_ERROR", "MemoryError", "error",
+      "MEMORY_LIMIT", "memory limit of 512 MB" },
+    { VERDICT_PROCESSES, RUN_PYTHON, false, NULL, NULL, "error", "PROCESS_LIMIT",
+      "limit of 64 processes and threads" },
+    { VERDICT_OUTPUT, RUN_PYTHON, false, NULL, NULL, "error", "OUTPUT_LIMIT",
+      "limit of 65536 bytes" },
+    { VERDICT_FILESIZE, RUN_PYTHON, false, NULL, NULL, "error", "FILE_SIZE_LIMIT",
+      "limit of 64 MB" },
     { VERDICT_KILLED, RUN_PYTHON, true, NULL, NULL, "error", "KILLED", "was interrupted" },
-    { VERDICT_KILLED, RUN_PYTHON, false, NULL, NULL, "error", "KILLED", "was killed before it ended" },
-    { VERDICT_KILLED, RUN_PYTHON, false, "KILLED", "the kernel ended by itself (signal 11)", "error", "KILLED",
-      "the kernel ended by itself (signal 11): run it again" },
+    { VERDICT_KILLED, RUN_PYTHON, false, NULL, NULL, "error", "KILLED",
+      "was killed before it ended" },
+    { VERDICT_KILLED, RUN_PYTHON, false, "KILLED", "the kernel ended by itself (signal 11)",
+      "error", "KILLED", "the kernel ended by itself (signal 11): run it again" },
 };
 
 static void test_every_ending(void **state)
@@ -429,8 +466,8 @@ static void test_every_ending(void **state)
         };
         if (endings[i].error_type)
             json_object_set_new(result.body, "error",
-                                json_pack("{s:s, s:s, s:i}", "type", endings[i].error_type, "message",
-                                          endings[i].error_message, "line", 3));
+                                json_pack("{s:s, s:s, s:i}", "type", endings[i].error_type,
+                                          "message", endings[i].error_message, "line", 3));
         auto_json json_t *response = runner_response(&req, &result);
         const char *message = error_at(response, "message"), *words = endings[i].words;
         assert_string_equal(text_at(response, "status"), endings[i].status);
@@ -443,9 +480,11 @@ static void test_every_ending(void **state)
         assert_int_equal(json_array_size(json_object_get(response, "columns")), 0);
         assert_int_equal(json_array_size(json_object_get(response, "rows")), 0);
         assert_int_equal(json_integer_value(json_object_get(response, "row_count")), 0);
-        assert_int_equal(json_is_true(json_object_get(response, "state_lost")), !endings[i].interrupted);
+        assert_int_equal(json_is_true(json_object_get(response, "state_lost")),
+                         !endings[i].interrupted);
         if (endings[i].error_type)
-            assert_int_equal(json_integer_value(json_object_get(json_object_get(response, "error"), "line")), 3);
+            assert_int_equal(
+                json_integer_value(json_object_get(json_object_get(response, "error"), "line")), 3);
         assert_false(runner_succeeded(response));
         run_result_finish(&result);
     }
@@ -514,7 +553,10 @@ static void test_failures(void **state)
     }
 }
 
-/* What never reaches a sandbox still gets a whole response on the descriptor, and the exit status of a failure. */
+/*
+ * What never reaches a sandbox still gets a whole response on the descriptor, and the exit status
+ * of a failure.
+ */
 static void test_once(void **state)
 {
     (void)state;
@@ -539,13 +581,13 @@ static void test_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_every_field),
-        cmocka_unit_test(test_kind_inferred),   cmocka_unit_test(test_paths_of_the_host),
-        cmocka_unit_test(test_bad_requests),    cmocka_unit_test(test_directory),
-        cmocka_unit_test(test_unreadable),      cmocka_unit_test(test_too_many_files),
-        cmocka_unit_test(test_code_size),       cmocka_unit_test(test_success),
-        cmocka_unit_test(test_every_ending),    cmocka_unit_test(test_python_without_result),
-        cmocka_unit_test(test_failures),        cmocka_unit_test(test_once),
+        cmocka_unit_test(test_defaults),      cmocka_unit_test(test_every_field),
+        cmocka_unit_test(test_kind_inferred), cmocka_unit_test(test_paths_of_the_host),
+        cmocka_unit_test(test_bad_requests),  cmocka_unit_test(test_directory),
+        cmocka_unit_test(test_unreadable),    cmocka_unit_test(test_too_many_files),
+        cmocka_unit_test(test_code_size),     cmocka_unit_test(test_success),
+        cmocka_unit_test(test_every_ending),  cmocka_unit_test(test_python_without_result),
+        cmocka_unit_test(test_failures),      cmocka_unit_test(test_once),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

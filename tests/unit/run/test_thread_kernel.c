@@ -1,6 +1,6 @@
 /*
- * The kernel of a thread: its table, pair by pair, and the machine on scripted sandboxes. The functions of the executor are this
- * file's own: what a test does not answer stays under way.
+ * The kernel of a thread: its table, pair by pair, and the machine on scripted sandboxes. The
+ * functions of the executor are this file's own: what a test does not answer stays under way.
  */
 
 #include <setjmp.h>
@@ -17,7 +17,10 @@
 
 /* ---- the table ---- */
 
-/* For each state, by event: the next state, "" when the event is refused; with f or i when the provider must freeze or image. */
+/*
+ * For each state, by event: the next state, "" when the event is refused; with f or i when the
+ * provider must freeze or image.
+ */
 #define EVENTS "want ready failed run ran copy copied freeze frozen image imaged died drop told"
 static const char *const expected[_KERNEL_STATE_MAX][_KERNEL_EVENT_MAX + 1] = {
     { "none", "starting", "", "", "", "", "", "", "", "", "", "", "", "none", "" },
@@ -48,7 +51,9 @@ static void table_decides_every_pair(void **state)
         assert_string_equal(kernel_state_name((enum kernel_state)s), expected[s][0]);
         for (int e = 0; e < _KERNEL_EVENT_MAX; e++) {
             const char *want = expected[s][e + 1];
-            unsigned needs = want[0] && want[1] == ':' ? (*want == 'f' ? KERNEL_CAN_FREEZE : KERNEL_CAN_IMAGE) : 0;
+            unsigned needs = want[0] && want[1] == ':' ?
+                                 (*want == 'f' ? KERNEL_CAN_FREEZE : KERNEL_CAN_IMAGE) :
+                                 0;
             struct kernel_move move;
             struct err err = ERR_INIT;
             int r = kernel_move((enum kernel_state)s, (enum kernel_event)e, ~0u, &move, &err);
@@ -76,7 +81,8 @@ static void table_has_no_dead_ends(void **state)
         for (int s = 0; s < _KERNEL_STATE_MAX; s++)
             for (int e = 0; e < _KERNEL_EVENT_MAX; e++) {
                 struct kernel_move move;
-                if (seen[s] && kernel_move((enum kernel_state)s, (enum kernel_event)e, ~0u, &move, NULL) == 0)
+                if (seen[s] &&
+                    kernel_move((enum kernel_state)s, (enum kernel_event)e, ~0u, &move, NULL) == 0)
                     seen[move.next] = true;
             }
     for (int s = 0; s < _KERNEL_STATE_MAX; s++) {
@@ -103,8 +109,9 @@ static struct lease leases[8];
 static size_t n_leases;
 static bool refuse_run, refuse_acquire;
 
-int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec, const struct run_events *events,
-                     lease_ready_fn ready, void *arg, struct lease **ret, struct err *err)
+int executor_acquire(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
+                     const struct run_events *events, lease_ready_fn ready, void *arg,
+                     struct lease **ret, struct err *err)
 {
     (void)ex, (void)events;
     assert_string_equal(owner, "ann");
@@ -116,8 +123,8 @@ int executor_acquire(struct executor *ex, const char *owner, const struct sandbo
     return 0;
 }
 
-int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events, lease_done_fn done, void *arg,
-              struct err *err)
+int lease_run(struct lease *l, const struct run_request *req, const struct run_events *events,
+              lease_done_fn done, void *arg, struct err *err)
 {
     (void)req, (void)events;
     if (refuse_run)
@@ -137,14 +144,15 @@ static int begin_file(struct lease *l, lease_file_fn done, void *arg)
     return 0;
 }
 
-int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes, lease_file_fn done, void *arg, struct err *err)
+int lease_read_file(struct lease *l, const char *path, int64_t offset, int64_t max_bytes,
+                    lease_file_fn done, void *arg, struct err *err)
 {
     (void)path, (void)offset, (void)max_bytes, (void)err;
     return begin_file(l, done, arg);
 }
 
-int lease_write_file(struct lease *l, const char *path, const void *data, size_t len, bool append, lease_file_fn done, void *arg,
-                     struct err *err)
+int lease_write_file(struct lease *l, const char *path, const void *data, size_t len, bool append,
+                     lease_file_fn done, void *arg, struct err *err)
 {
     (void)path, (void)data, (void)len, (void)append, (void)err;
     return begin_file(l, done, arg);
@@ -230,7 +238,9 @@ static void answer_failed(struct lease *l)
 
 static void answer_ran(struct lease *l, bool lost)
 {
-    struct run_result result = { .verdict = lost ? VERDICT_KILLED : VERDICT_OK, .state_lost = lost, .body = json_object() };
+    struct run_result result = { .verdict = lost ? VERDICT_KILLED : VERDICT_OK,
+                                 .state_lost = lost,
+                                 .body = json_object() };
     lease_done_fn fn = TAKE_PTR(l->done);
     if (lost)
         l->alive = false;
@@ -257,7 +267,8 @@ static int op_sleep(struct lease *l, lease_ready_fn done, void *arg, struct err 
     return 0;
 }
 
-static int op_image(struct lease *l, const char *path, lease_ready_fn done, void *arg, struct err *err)
+static int op_image(struct lease *l, const char *path, lease_ready_fn done, void *arg,
+                    struct err *err)
 {
     assert_string_equal(path, "image-1");
     return op_sleep(l, done, arg, err);
@@ -272,8 +283,9 @@ static int op_copy(struct lease *l, const char *path, lease_ready_fn done, void 
 
 static const char *restored_from = "image-1";
 
-static int op_restore(struct executor *ex, const char *owner, const struct sandbox_spec *spec, const char *path, lease_ready_fn ready,
-                      void *arg, struct lease **ret, struct err *err)
+static int op_restore(struct executor *ex, const char *owner, const struct sandbox_spec *spec,
+                      const char *path, lease_ready_fn ready, void *arg, struct lease **ret,
+                      struct err *err)
 {
     assert_string_equal(path, restored_from);
     return executor_acquire(ex, owner, spec, NULL, ready, arg, ret, err);
@@ -341,6 +353,18 @@ const char *lease_not_kept(const struct lease *l)
 {
     (void)l;
     return not_kept;
+}
+
+const char *lease_no_image(const struct lease *l)
+{
+    (void)l;
+    return NULL;
+}
+
+const char *lease_companion_lacks(const struct lease *l)
+{
+    (void)l;
+    return NULL;
 }
 
 static void answer_slept(struct lease *l)
@@ -506,7 +530,8 @@ static void a_kernel_that_dies_is_a_loss_until_it_is_told(void **state)
     assert_int_equal(last_verdict, VERDICT_KILLED);
     assert_state(KERNEL_LOST);
     assert_true(l->released);
-    assert_string_equal(thread_kernel_take_loss(kernel), "the code that ran last ended its sandbox");
+    assert_string_equal(thread_kernel_take_loss(kernel),
+                        "the code that ran last ended its sandbox");
     assert_state(KERNEL_NONE);
     l = make_hot();
     l->alive = false; /* between two runs */

@@ -20,8 +20,8 @@
 #define OK_HEAD "\"verdict\":\"ok\",\"exec_time_ms\":1.5"
 #define TABLE                                                                                      \
     OK_HEAD                                                                                        \
-        ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"rows\":[[1]],\"row_count\":1" \
-        ",\"truncated\":false"
+    ",\"columns\":[\"a\"],\"types\":[\"INT\"],\"rows\":[[1]],\"row_count\":1"                      \
+    ",\"truncated\":false"
 
 static struct inbox in;
 static struct inbox_item item;
@@ -190,8 +190,7 @@ static const struct {
     { WIRE_EXEC, WIRE_RESULT, "[]", false },
     { WIRE_EXEC, WIRE_RESULT, "{\"verdict\":\"ok\",\"verdict\":\"ok\"}", false },
     { WIRE_INGEST, WIRE_INGESTED,
-      "{" OK_HEAD
-      ",\"columns\":[\"a\"],"
+      "{" OK_HEAD ",\"columns\":[\"a\"],"
       "\"types\":[\"INT\"],\"row_count\":9,\"report\":{\"rows\":9,\"refused\":0"
       ",\"refused_rows\":[]}}",
       true },

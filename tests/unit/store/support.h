@@ -1,7 +1,10 @@
 #ifndef RIDDLE_TESTS_UNIT_STORE_SUPPORT_H
 #define RIDDLE_TESTS_UNIT_STORE_SUPPORT_H
 
-/* What the tests of the store share: a scratch directory, a store in it, and short ways to fill and read it. */
+/*
+ * What the tests of the store share: a scratch directory, a store in it, and short ways to fill and
+ * read it.
+ */
 
 #include "base/check.h"
 
@@ -28,7 +31,10 @@ struct upload sample_upload(const char *file_id, const char *owner, int64_t size
 /* Puts and must succeed; returns the value. */
 int64_t keep(struct store *s, enum record_type type, const void *record);
 
-/* The record as the API shows it; the same of the one with this id, which must be there. Caller frees. */
+/*
+ * The record as the API shows it; the same of the one with this id, which must be there. Caller
+ * frees.
+ */
 char *shown(enum record_type type, const void *record, bool brief);
 char *fetched(struct store *s, enum record_type type, const char *owner, const char *id);
 

@@ -1,6 +1,7 @@
 /*
- * The SQLite store and its file: schema and migrations, what is refused, what happens when the file is locked, the disk full, the
- * directory not writable, the content damaged; and that what was acknowledged is there after `kill -9`.
+ * The SQLite store and its file: schema and migrations, what is refused, what happens when the file
+ * is locked, the disk full, the directory not writable, the content damaged; and that what was
+ * acknowledged is there after `kill -9`.
  */
 
 #include "store/support.h"
@@ -45,7 +46,9 @@ static int try_open(const char *path, struct store **ret)
     return store_open(&options, NULL, ret, &err);
 }
 
-/* The call failed with this code, and its message is exactly this with the path of the place in it. */
+/*
+ * The call failed with this code, and its message is exactly this with the path of the place in it.
+ */
 #define assert_fails_at(call, code, fmt)                                                           \
     do {                                                                                           \
         char message_[ERR_MESSAGE_MAX];                                                            \
@@ -125,6 +128,36 @@ static void test_an_acknowledged_write_was_synced(void **state)
     }
 }
 
+static off_t log_bytes(void)
+{
+    char log[128];
+    struct stat st;
+    snprintf(log, sizeof(log), "%s-wal", place.path);
+    assert_int_equal(stat(log, &st), 0);
+    return st.st_size;
+}
+
+/* All of them are synced before the answer: that takes longer than the execution. */
+static void test_an_execution_writes_few_pages(void **state)
+{
+    (void)state;
+    enum { RUNS = 50, PAGE = 4096 + 24 };
+    place_open(&place, "sqlite");
+    struct capsule c = sample_capsule("first", "ann");
+    c.dataset_id = "";
+    c.thread_id = "sandbox";
+    keep(place.store, RECORD_CAPSULE, &c);
+    off_t before = log_bytes();
+    for (int i = 0; i < RUNS; i++) {
+        char id[40];
+        snprintf(id, sizeof(id), "%08x-run", (unsigned)i * 2654435761u);
+        c.run_id = id;
+        keep(place.store, RECORD_CAPSULE, &c);
+    }
+    /* The row, its id, time, thread and size; now and then the file grows by a page. */
+    assert_in_range((log_bytes() - before) / PAGE, RUNS, 7 * RUNS);
+}
+
 static void test_lists_use_an_index(void **state)
 {
     (void)state;
@@ -134,6 +167,7 @@ static void test_lists_use_an_index(void **state)
         "SELECT question FROM run_capsules WHERE owner = 'a' AND status = 's' AND query_mode = 'm' "
         "ORDER BY created_at DESC, run_id DESC",
         "SELECT question FROM run_capsules WHERE owner = 'a' AND dataset_id = 'd' AND created_at >= 'x' "
+        "AND dataset_id <> '' "
         "ORDER BY created_at DESC, run_id DESC",
         "SELECT question FROM run_capsules WHERE owner = 'a' AND thread_id = 't' "
         "ORDER BY created_at DESC, run_id DESC",
@@ -194,6 +228,9 @@ static void test_every_old_version_is_brought_forward(void **state)
         keep(place.store, RECORD_UPLOAD, &u);
         sqlite3 *db = other_open();
         assert_int_equal(other_int(db, "PRAGMA user_version"), sqlite_schema_version);
+        assert_int_equal(other_int(db, "SELECT sum(bytes) FROM run_sizes WHERE owner = 'ann' "
+                                       "AND run_id = 'old' AND created_at < '2026-01-02'"),
+                         1024);
         sqlite3_close(db);
         place_close(&place);
         assert_int_equal(unlink(place.path), 0);
@@ -360,7 +397,9 @@ static void test_paths_that_cannot_be(void **state)
     assert_non_null(strstr(err.message, "make the file and its directory writable"));
 }
 
-/* Runs fn in a child, as nobody if this is root, whom no permission stops. Returns what it returns. */
+/*
+ * Runs fn in a child, as nobody if this is root, whom no permission stops. Returns what it returns.
+ */
 static int in_child(int (*fn)(void), bool as_nobody)
 {
     int status;
@@ -482,7 +521,10 @@ static void test_a_damaged_file(void **state)
 #define FULL                                                                                       \
     "no space is left for the store '%s'; free some, or point CAPSULE_DB_PATH to another disk"
 
-/* Fills the store until it fails, which must be for want of room; then all that was acknowledged is there and it is still read. */
+/*
+ * Fills the store until it fails, which must be for want of room; then all that was acknowledged is
+ * there and it is still read.
+ */
 static int fill_up(void)
 {
     struct store *s;
@@ -736,6 +778,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_new_file),
         TEST(test_an_acknowledged_write_was_synced),
+        TEST(test_an_execution_writes_few_pages),
         TEST(test_lists_use_an_index),
         TEST(test_every_old_version_is_brought_forward),
         TEST(test_a_step_that_fails_leaves_the_old_version),

@@ -763,7 +763,9 @@ static void test_text_has_limits(void **state)
                      "run: 'run_id' is longer than the 128 bytes that can be kept");
 }
 
-/* A page ends early rather than hold more text than fits, and the next one goes on where it ended. */
+/*
+ * A page ends early rather than hold more text than fits, and the next one goes on where it ended.
+ */
 static void test_a_page_has_a_size(void **state)
 {
     (void)state;
@@ -849,7 +851,9 @@ static void test_a_batch_with_a_bad_record_leaves_nothing(void **state)
         int r = store_put_batch_wait(store, puts, ARRAY_SIZE(puts), NULL, &err);
         assert_int_equal(r, -(int)cases[i].code);
         assert_not_found(RECORD_CAPSULE, "ann", "r-1", "run not found");
-        assert_string_equal(list_ids(store, RECORD_MESSAGE, &(struct store_query){ .owner = "ann", .thread_id = "t-1" }), "");
+        assert_string_equal(list_ids(store, RECORD_MESSAGE,
+                                     &(struct store_query){ .owner = "ann", .thread_id = "t-1" }),
+                            "");
     }
     /* The store goes on as if nothing had been. */
     keep(store, RECORD_CAPSULE, &good);
@@ -863,9 +867,10 @@ static void test_a_batch_has_a_size(void **state)
     for (size_t i = 0; i < ARRAY_SIZE(puts); i++)
         puts[i] = (struct store_put){ RECORD_THREAD, &t, STORE_PUT };
     assert_works(store_put_batch_wait(store, puts, STORE_BATCH_MAX, NULL, &err), &err);
-    assert_fails(store_put_batch_wait(store, puts, 0, NULL, &err), &err, ERR_VALIDATION, "0 records; a batch has 1 to 16");
-    assert_fails(store_put_batch_wait(store, puts, STORE_BATCH_MAX + 1, NULL, &err), &err, ERR_VALIDATION,
-                 "17 records; a batch has 1 to 16");
+    assert_fails(store_put_batch_wait(store, puts, 0, NULL, &err), &err, ERR_VALIDATION,
+                 "0 records; a batch has 1 to 16");
+    assert_fails(store_put_batch_wait(store, puts, STORE_BATCH_MAX + 1, NULL, &err), &err,
+                 ERR_VALIDATION, "17 records; a batch has 1 to 16");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)

@@ -1,4 +1,7 @@
-/* What every store promises to an event loop: callbacks, group commit, closing. Run over every backend of this build. */
+/*
+ * What every store promises to an event loop: callbacks, group commit, closing. Run over every
+ * backend of this build.
+ */
 
 #include "store/support.h"
 
@@ -99,15 +102,17 @@ static void test_a_refused_batch_does_not_spoil_the_others(void **state)
         const struct store_put puts[] = { { RECORD_CAPSULE, &a, STORE_CREATE },
                                           { RECORD_CAPSULE, &b, STORE_CREATE },
                                           { RECORD_MESSAGE, &lost, STORE_PUT } };
-        assert_works(store_put_batch(store, puts, i % 3 == 1 ? 3 : 2, tell_done, &told[i], &err), &err);
+        assert_works(store_put_batch(store, puts, i % 3 == 1 ? 3 : 2, tell_done, &told[i], &err),
+                     &err);
     }
     uv_run(&place.loop, UV_RUN_DEFAULT);
     for (int i = 0; i < 12; i++) {
         assert_int_equal(told[i].calls, 1);
         assert_int_equal(told[i].err.code, i % 3 == 1 ? ERR_NOT_FOUND : ERR_NONE);
     }
-    assert_string_equal(list_ids(store, RECORD_CAPSULE, &(struct store_query){ .owner = "ann" }),
-                        "r11-b r11-a r09-b r09-a r08-b r08-a r06-b r06-a r05-b r05-a r03-b r03-a r02-b r02-a r00-b r00-a");
+    assert_string_equal(
+        list_ids(store, RECORD_CAPSULE, &(struct store_query){ .owner = "ann" }),
+        "r11-b r11-a r09-b r09-a r08-b r08-a r06-b r06-a r05-b r05-a r03-b r03-a r02-b r02-a r00-b r00-a");
 }
 
 #define WRITERS 64

@@ -58,7 +58,7 @@ function Notes({ answer, text }: { answer: Answer; text: string }) {
 function Meta({ turn, answer, bad }: { turn: Turn; answer: Answer; bad: boolean }) {
   const own = isCode(turn.question), runs = answer.code_runs?.length, who = own ? null : answer.model === 'builtin' ? 'Built-in planner' : answer.model;
   const facts = [who, answer.total_ms ? seconds(answer.total_ms) : null].filter(Boolean).join(' · ');
-  const confirmable = !answer.verified && answer.run_id && runs && !turn.error && !bad && !own && !isPlan(turn.question);
+  const confirmable = !answer.verified && answer.run_id && !!runs && !turn.error && !bad && !own && !isPlan(turn.question);
   if (!facts && !confirmable && !answer.verified && !answer.response) return null;
   return (
     <div class="foot">

@@ -4,12 +4,15 @@
  */
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo, useRef } from 'preact/hooks';
+import { chunk } from '../api/chunk';
 import type { Chart, Result } from '../api/types';
 import { Button } from '../shared/button';
 import { Menu } from '../shared/menu';
 import { save } from '../shared/save';
 import { type Choice, choiceOf, KINDS, recordsOf, specOf } from './spec';
 import type { Drawn } from './vega';
+
+const vega = chunk(() => import('./vega'));
 
 const dark = () => window.matchMedia('(prefers-color-scheme: dark)');
 
@@ -24,7 +27,7 @@ export function ChartView({ chart, result }: { chart: Chart; result: Result }) {
     async function draw() {
       const mine = ++turn;
       try {
-        const { draw: paint } = await import('./vega');
+        const { draw: paint } = await vega();
         if (gone || mine !== turn || !box.current) return;
         const made = await paint(box.current, specOf(chart, now, choice.value !== null, records, result, width), () => !gone && mine === turn);
         if (!made) return;

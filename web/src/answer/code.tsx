@@ -1,11 +1,13 @@
 /* Code that was run: coloured, to copy, and to change and run again in the thread's own kernel. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
-import { post } from '../api/call';
-import type { Answer, Output, Result } from '../api/types';
+import { posted } from '../api/call';
+import { chunk } from '../api/chunk';
+import type { Executed } from '../api/types';
 import { stepped } from '../debug/open';
 import { Button, CopyButton } from '../shared/button';
 import { seconds } from '../shared/text';
+import { stateOf } from '../threads/list';
 import { running, thread } from '../threads/state';
 import { coloured, type Language } from './colours';
 import type { Editor } from './editor';
@@ -13,10 +15,12 @@ import { Figure } from './figure';
 import { ResultView } from './result';
 import { printed } from './printed';
 
+const loadEditor = chunk(() => import('./editor'));
+
 interface Props { code: string; language: Language; output?: string; ms?: number; failed?: boolean }
 
 export function CodeBlock({ code, language, output, ms, failed }: Props) {
-  const editing = useSignal(false), again = useSignal<Answer | null>(null), busy = useSignal(false), error = useSignal<string | null>(null);
+  const editing = useSignal(false), again = useSignal<Executed | null>(null), busy = useSignal(false), error = useSignal<string | null>(null);
   const box = useRef<HTMLDivElement>(null), editor = useRef<Editor | null>(null), text = useRef(code);
 
   async function run() {
@@ -24,8 +28,8 @@ export function CodeBlock({ code, language, output, ms, failed }: Props) {
     busy.value = true;
     error.value = null;
     try {
-      const answer = await post('/thread/{thread_id}/execute', { thread_id: thread.value.id }, { language, code: text.current });
-      again.value = await answer.json() as Answer;
+      again.value = await posted('/thread/{thread_id}/execute', { thread_id: thread.value.id }, { language, code: text.current });
+      stateOf(thread.value.id, 'hot');
     } catch (problem) {
       error.value = (problem as Error).message;
     }
@@ -35,7 +39,7 @@ export function CodeBlock({ code, language, output, ms, failed }: Props) {
   useEffect(() => {
     if (!editing.value) return undefined;
     let gone = false;
-    void import('./editor').then(({ edit }) => {
+    void loadEditor().then(({ edit }) => {
       if (gone || !box.current) return;
       editor.current = edit(box.current, text.current, language, { change: t => { text.current = t; }, run, leave: () => { editing.value = false; } });
     });
@@ -65,8 +69,8 @@ export function CodeBlock({ code, language, output, ms, failed }: Props) {
         <div class="again" aria-live="polite">
           {wrong && <div class="problem"><span>{wrong}</span></div>}
           {result && printed(result) && <pre tabIndex={0} class="output">{printed(result)}</pre>}
-          {result && !!result.columns?.length && <ResultView result={result as Result} run={again.value?.run_id} />}
-          {(result?.outputs ?? []).map((o: Output) => <Figure output={o} />)}
+          {result && !!result.columns?.length && <ResultView result={result} run={again.value?.run_id} />}
+          {(result?.outputs ?? []).map(o => <Figure output={o} />)}
         </div>
       )}
     </div>

@@ -1,17 +1,17 @@
 import { useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
-import { address, call, key } from '../api/call';
+import { address, call, key, type Params } from '../api/call';
 import type { Result } from '../api/types';
 import { Menu } from '../shared/menu';
 import { guarded } from '../shared/say';
 import { save } from '../shared/save';
 import { flat, writers } from '../shared/text';
-import { ownRows, type RowPage, runSource, servedRows } from './rows';
+import { ownRows, type RowPage, type Rows, runSource, servedRows } from './rows';
 import { DataTable } from './table';
 
 const FORMATS = [['csv', 'CSV'], ['xlsx', 'Excel'], ['parquet', 'Parquet'], ['json', 'JSON']] as const;
 
-/* All rows, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
+/* All rows that are shown, in their order, as the server writes them. A browser streams a download itself; one with a key is fetched first. */
 export async function exported(url: string, name: string): Promise<void> {
   if (key()) {
     save(await (await call(url)).blob(), name);
@@ -23,8 +23,8 @@ export async function exported(url: string, name: string): Promise<void> {
   link.click();
 }
 
-export const SaveRows = ({ url }: { url: (format: string) => string }) => (
-  <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exported(url(format), `result.${format}`)) }))} />
+export const SaveRows = ({ rows, url }: { rows: Rows; url: (how: Params) => string }) => (
+  <Menu label="Save the rows" icon="down" items={FORMATS.map(([format, label]) => ({ label, act: () => guarded(() => exported(url({ ...rows.query(), format }), `result.${format}`)) }))} />
 );
 
 /* One number is shown as one number. Of a result that was cut the server has the rest. */
@@ -32,7 +32,7 @@ export function ResultView({ result, run }: { result: Result; run?: string }) {
   const whole = useSignal<RowPage | null>(null);
   useEffect(() => {
     whole.value = null;
-    if (result.truncated && run) runSource(run)(0).then(page => { if (page.total > result.rows.length) whole.value = page; }, () => undefined);
+    if (result.truncated && run) runSource(run)(0).then(page => { if ((page.total ?? 0) > result.rows.length) whole.value = page; }, () => undefined);
   }, [result, run]);
   const rows = useMemo(() => (whole.value ? servedRows(runSource(run!), whole.value) : ownRows(result.columns, result.types, result.rows)), [result, whole.value]);
   const one = result.rows.length === 1 && result.columns.length === 1 ? result.rows[0][0] : null;
@@ -42,6 +42,6 @@ export function ResultView({ result, run }: { result: Result; run?: string }) {
   }
   const own = () => save(new Blob([`${flat(result.columns, result.rows, ',')}\n`], { type: 'text/csv' }), 'result.csv');
   const tools = run && (!result.truncated || whole.value)
-    ? <SaveRows url={format => address('/runs/{run_id}/export', { run_id: run, format })} /> : undefined;
+    ? <SaveRows rows={rows} url={how => address('/runs/{run_id}/export', { run_id: run, ...how })} /> : undefined;
   return <DataTable key={whole.value ? 'all' : 'first'} rows={rows} truncated={result.truncated && !whole.value} tools={tools} saveOwn={own} />;
 }

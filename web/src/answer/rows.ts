@@ -1,6 +1,7 @@
 /* Where a table's rows come from: those of an answer, or pages that the server sends as they are needed. */
 import { signal } from '@preact/signals';
 import { get, type Params } from '../api/call';
+import type { RowsPage } from '../api/types';
 import { shownText, type Value } from '../shared/text';
 
 export interface Sort { column: number; down: boolean }
@@ -14,6 +15,7 @@ export interface Rows {
   arrange: (sort: Sort | null, filter: string) => void;
   sample: () => Value[][];
   canFilter: boolean;
+  query: () => Params; /* the arrangement, as the server takes it */
   version: { value: number }; /* a signal: counts whenever rows come or change places */
 }
 
@@ -34,9 +36,10 @@ function compare(a: Value, b: Value): number {
 /* `key` tells what a value is sorted by. */
 export function ownRows(columns: string[], types: string[] | undefined, rows: Value[][], key = (v: Value) => v): Rows {
   const version = signal(0);
-  let order: number[] | null = null;
+  let order: number[] | null = null, query: Params = {};
   return {
     columns, types, version, canFilter: true,
+    query: () => query,
     total: () => order?.length ?? rows.length,
     row: i => rows[order ? order[i] : i],
     need: () => undefined,
@@ -44,6 +47,7 @@ export function ownRows(columns: string[], types: string[] | undefined, rows: Va
     arrange(sort, filter) {
       const wanted = filter.trim().toLowerCase();
       order = null;
+      query = arranged(columns, sort, filter);
       if (wanted || sort) {
         order = [...rows.keys()];
         if (wanted) order = order.filter(i => rows[i].some(v => v !== null && shownText(v).toLowerCase().includes(wanted)));
@@ -63,13 +67,16 @@ export function ownRows(columns: string[], types: string[] | undefined, rows: Va
 export const PAGE = 200;
 const KEPT_PAGES = 60;
 
-export interface RowPage { columns: string[]; types?: string[]; rows: Value[][]; total: number }
+export type RowPage = RowsPage;
 
 /* Asks for a page of rows: of a run, or of a table. */
 export type Source = (offset: number, more?: Params) => Promise<RowPage>;
 export const runSource = (run: string): Source => (offset, more) => get('/runs/{run_id}/rows', { run_id: run, offset, limit: PAGE, ...more });
 export const tableSource = (data: string, table: string): Source => (offset, more) =>
   get('/data/{data_id}/tables/{table}/rows', { data_id: data, table, offset, limit: PAGE, ...more });
+
+const arranged = (columns: string[], sort: Sort | null, filter: string): Record<string, string> =>
+  ({ ...(sort && { sort: (sort.down ? '-' : '') + columns[sort.column] }), ...(filter.trim() && { filter: holds(columns, filter.trim()) }) });
 
 const text = (s: string) => `'${s.replaceAll("'", "''")}'`, name = (s: string) => `"${s.replaceAll('"', '""')}"`;
 /* As a condition of SQL: some column holds the text. */
@@ -79,7 +86,7 @@ const holds = (columns: string[], wanted: string) =>
 /* All rows, in pages that the server sends. The first page is there already. */
 export function servedRows(source: Source, { columns, types, rows: first, total }: RowPage): Rows {
   const version = signal(0);
-  let pages = new Map<number, Value[][]>([[0, first]]), asked = new Set<number>(), query: Record<string, string> = {}, size = total, era = 0;
+  let pages = new Map<number, Value[][]>([[0, first]]), asked = new Set<number>(), query: Record<string, string> = {}, size = total ?? first.length, era = 0;
   async function bring(p: number) {
     const mine = era;
     asked.add(p);
@@ -95,6 +102,7 @@ export function servedRows(source: Source, { columns, types, rows: first, total 
   }
   return {
     columns, types, version, canFilter: true,
+    query: () => query,
     total: () => size,
     row: i => pages.get(Math.floor(i / PAGE))?.[i % PAGE],
     need(from, to) {
@@ -103,11 +111,11 @@ export function servedRows(source: Source, { columns, types, rows: first, total 
     },
     sample: () => first,
     arrange(sort, filter) {
-      query = { ...(sort && { sort: (sort.down ? '-' : '') + columns[sort.column] }), ...(filter.trim() && { filter: holds(columns, filter.trim()) }) };
+      query = arranged(columns, sort, filter);
       era++;
       pages = new Map();
       asked = new Set();
-      if (!filter.trim()) size = total;
+      if (!filter.trim()) size = total ?? first.length;
       void bring(0);
       version.value++;
     },

@@ -139,7 +139,7 @@ export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', p
           {rows.canFilter && whole > 5 && (
             <Button class="quiet" icon="search" aria-pressed={filtering.value} onClick={() => { filtering.value = !filtering.value; if (!filtering.value && filter.value) { filter.value = ''; arrange(); } }}>Filter</Button>
           )}
-          <CopyButton text={() => flat(rows.columns, all(), '\t')} />
+          <CopyButton text={() => flat(rows.columns, all(), '\t')} done={() => (all().length < total ? `Copied ${count(all().length, 'row')}` : 'Copied')} />
           {tools ?? (saveOwn && <Button class="quiet" icon="down" onClick={saveOwn}>CSV</Button>)}
         </div>
       )}

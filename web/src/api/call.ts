@@ -1,9 +1,11 @@
 /*
  * Requests to the server. Every path is checked against the OpenAPI description when the types are (tests/integration/test_page.py): the
- * page cannot call what the server does not have.
+ * page cannot call what the server does not have, nor read what it does not answer.
  */
 import { signal } from '@preact/signals';
-import type { DeleteParameters, DeletePath, GetParameters, GetPath, PatchBodies, PatchParameters, PatchPath, PostBodies, PostParameters, PostPath } from 'riddle-openapi';
+import type {
+  DeleteParameters, DeletePath, GetAnswers, GetParameters, GetPath, PatchAnswers, PatchBodies, PatchParameters, PatchPath, PostAnswers, PostBodies, PostParameters, PostPath,
+} from 'riddle-openapi';
 import { keep, kept } from '../shared/keep';
 import { sentence } from '../shared/text';
 
@@ -45,6 +47,27 @@ export function problem(status: number, body: string, retryAfter: string | null)
   return new Problem(sentence(String(text || `The server answered with status ${status}.`)), status, files);
 }
 
+/* The server cannot be reached. It is asked again and again, until it answers. */
+export const away = signal(false);
+const SOON_MS = 500, SELDOM_MS = 5000;
+let returned: Promise<void> | null = null;
+export function untilReturned(): Promise<void> {
+  away.value = true;
+  returned ??= (async () => {
+    for (let ms = SOON_MS; ; ms = Math.min(ms * 1.5, SELDOM_MS)) {
+      await new Promise(done => setTimeout(done, ms));
+      try {
+        await fetch('/healthz', { cache: 'no-store' });
+        break;
+      } catch { /* not yet */ }
+    }
+    returned = null;
+    away.value = false;
+  })();
+  return returned;
+}
+
+/* What only reads waits for a server that is away; nothing else is sent twice. */
 export async function call(path: string, options: RequestInit = {}): Promise<Response> {
   for (;;) {
     const own = key();
@@ -52,7 +75,12 @@ export async function call(path: string, options: RequestInit = {}): Promise<Res
     try {
       answer = await fetch(path, { ...options, headers: { ...options.headers, ...(own && { Authorization: `Bearer ${own}` }) } });
     } catch (error) {
-      throw (error as Error).name === 'AbortError' ? error : new Problem("The server can't be reached. Is it still running?");
+      if ((error as Error).name === 'AbortError') throw error;
+      const back = untilReturned();
+      if (options.method && options.method !== 'GET') throw new Problem("The server can't be reached. Is it still running?");
+      await back;
+      options.signal?.throwIfAborted();
+      continue;
     }
     if (answer.status === 401) await askKey();
     else if (!answer.ok) throw problem(answer.status, await answer.text(), answer.headers.get('Retry-After'));
@@ -82,8 +110,16 @@ type Of<Names extends string> = { [name in Names]?: Params[string] };
 type Body<Bodies, P> = P extends keyof Bodies ? Bodies[P] : Record<string, never>;
 
 export const fetched = <P extends GetPath>(path: P, params?: Of<GetParameters[P]>, options?: RequestInit) => call(address(path, params), options);
-export const get = async <T>(...request: Parameters<typeof fetched>): Promise<T> => parse<T>(await (await fetched(...request)).text());
-export const post = <P extends PostPath>(path: P, params: Of<PostParameters[P]>, body: Body<PostBodies, P>, options?: RequestInit) =>
-  call(address(path, params), { ...json('POST', body), ...options });
-export const patch = <P extends PatchPath>(path: P, params: Of<PatchParameters[P]>, body: Body<PatchBodies, P>) => call(address(path, params), json('PATCH', body));
+/* What a path answers, as the description has it. */
+type Made<Answers, P> = P extends keyof Answers ? Answers[P] : never;
+const body = async <T>(answer: Promise<Response>) => parse<T>(await (await answer).text());
+
+export const get = <P extends GetPath>(path: P, params?: Of<GetParameters[P]>, options?: RequestInit) =>
+  body<Made<GetAnswers, P>>(fetched(path, params, options));
+export const post = <P extends PostPath>(path: P, params: Of<PostParameters[P]>, sent: Body<PostBodies, P>, options?: RequestInit) =>
+  call(address(path, params), { ...json('POST', sent), ...options });
+export const posted = <P extends PostPath>(path: P, params: Of<PostParameters[P]>, sent: Body<PostBodies, P>, options?: RequestInit) =>
+  body<Made<PostAnswers, P>>(post(path, params, sent, options));
+export const patch = <P extends PatchPath>(path: P, params: Of<PatchParameters[P]>, sent: Body<PatchBodies, P>) =>
+  body<Made<PatchAnswers, P>>(call(address(path, params), json('PATCH', sent)));
 export const remove = <P extends DeletePath>(path: P, params: Of<DeleteParameters[P]>) => call(address(path, params), { method: 'DELETE' });

@@ -1,6 +1,7 @@
 import { parse } from './call';
+import type { StreamEvent } from './types';
 
-export interface StreamEvent { type: string; [key: string]: any }
+export type { StreamEvent };
 
 const BUSY_MS = 8;
 const pause = () => new Promise(done => setTimeout(done));

@@ -2,7 +2,7 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, get, patch, remove } from '../api/call';
-import type { Column, Report, Schema, Table } from '../api/types';
+import type { Column, Report, Schema, SchemaTable, Table } from '../api/types';
 import { exported, SaveRows } from '../answer/result';
 import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
 import { DataTable } from '../answer/table';
@@ -19,12 +19,7 @@ import { loadSchema, schema } from './schema';
 import { loadSets } from './sets';
 import { lastRead } from './upload';
 
-type TableDetail = Partial<Omit<Table, 'schema'>> & { columns?: (Column & { name: string })[] | Record<string, Column> };
-
-function detailed({ columns, report }: TableDetail): Partial<Table> {
-  const schema = Array.isArray(columns) ? Object.fromEntries(columns.map(c => [c.name, c])) : columns ?? {};
-  return { ...(report && { report }), schema };
-}
+const detailed = ({ columns, report }: Table) => ({ ...(report && { report }), schema: Object.fromEntries(columns.map(c => [c.name!, c])) });
 
 /* What both know of a column; what people wrote about it wins. */
 const merged = (known: Record<string, Column>, more: Record<string, Column> | undefined) =>
@@ -67,7 +62,7 @@ function ColumnView({ name, column, rows, note, setRole }: { name: string; colum
   return (
     <li class="col">
       <button type="button" class="name" aria-expanded={open.value} onClick={() => { open.value = !open.value; }}>
-        <span class="tag" title={type}>{typeWord(type) || 'text'}</span><b dir="auto">{name}</b>
+        <span class="tag" title={type}>{typeWord(type) || 'text'}</span><b dir="auto" title={name}>{name}</b>
         <small>{nulls > 0 ? `${(nulls * 100).toFixed(nulls < 0.01 ? 1 : 0)} % empty` : column.distinct !== undefined ? `${group(String(column.distinct))} different` : ''}</small>
         <Icon name="chevron" />
       </button>
@@ -94,7 +89,7 @@ function ColumnView({ name, column, rows, note, setRole }: { name: string; colum
 const SEPARATORS: Record<string, string> = { '\t': 'tabs', ';': 'semicolons', '|': 'bars', ' ': 'blanks' };
 
 export function ReportView({ report, data, table }: { report: Report; data: string; table?: string }) {
-  const facts = [report.rows !== undefined && count(report.rows, 'row'), report.refused ? `${count(report.refused, 'line')} refused` : '', report.skipped ? `${count(report.skipped, 'line')} skipped` : '',
+  const facts = [report.rows !== undefined && count(report.rows, 'row'),
     report.encoding && report.encoding !== 'utf-8' && `encoding ${report.encoding}`, report.delimiter && report.delimiter !== ',' && `separated by ${SEPARATORS[report.delimiter] ?? report.delimiter}`,
     report.header_line !== undefined && report.header_line !== 1 && `names in line ${report.header_line}`, report.decimal === ',' && 'decimal commas'].filter(Boolean);
   return (
@@ -122,16 +117,18 @@ export function TableDialog() {
   const close = () => { shownTable.value = null; };
   return (
     <Dialog id="all-rows" title={now.table} onClose={close} full>
-      <DataTable rows={rows} label={`Rows of ${now.table}`} tools={<SaveRows url={format => address('/data/{data_id}/tables/{table}/export', { data_id: now.data, table: now.table, format })} />} />
+      <DataTable rows={rows} label={`Rows of ${now.table}`} tools={<SaveRows rows={rows} url={how => address('/data/{data_id}/tables/{table}/export', { data_id: now.data, table: now.table, ...how })} />} />
       <div class="actions"><Button onClick={close}>Close</Button></div>
     </Dialog>
   );
 }
 
-function TableView({ data, table: known, open, own }: { data: string; table: Table; open: boolean; own: boolean }) {
+const MANY = 15; /* columns that are searched through */
+
+function TableView({ data, table: known, open, own }: { data: string; table: SchemaTable; open: boolean; own: boolean }) {
   /* What was read of it in detail comes when it is opened: roles, histograms, the report. */
-  const more = useSignal<Partial<Table> | null>(null), wanted = useSignal(open);
-  const look = () => get<TableDetail>('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
+  const more = useSignal<Pick<SchemaTable, 'report' | 'schema'> | null>(null), wanted = useSignal(open), wantedColumn = useSignal('');
+  const look = () => get('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
   useEffect(() => { if (wanted.value && !more.value) void look(); }, [wanted.value]);
   const refresh = async () => {
     const fresh = await loadSchema(data, true);
@@ -152,11 +149,12 @@ function TableView({ data, table: known, open, own }: { data: string; table: Tab
   const notes = new Map((table.report?.columns ?? []).map(c => [c.name, c.note]));
   return (
     <details class="table" open={open} onToggle={event => { if (event.currentTarget.open) wanted.value = true; }}>
-      <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== undefined ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
+      <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== null ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
       {table.report && <ReportView report={table.report} data={data} table={table.table} />}
       {own && table.report && <Reading data={data} report={table.report} done={readAgain} />}
-      <ul class="cols">{columns.map(([name, column]) => <ColumnView name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
+      {columns.length > MANY && <p class="find-column"><input type="search" aria-label="Find a column" placeholder="Find a column" value={wantedColumn.value} onInput={event => { wantedColumn.value = event.currentTarget.value; }} /></p>}
+      <ul class="cols">{columns.filter(([name]) => name.toLowerCase().includes(wantedColumn.value.trim().toLowerCase())).map(([name, column]) => <ColumnView key={name} name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
       <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>
       {!!table.sample_rows?.length && <div class="sample"><DataTable rows={sample} label={`First rows of ${table.table}`} plain /></div>}
     </details>
@@ -175,7 +173,7 @@ async function removeData(data: Schema) {
 
 export function DataPanel({ data }: { data: Schema }) {
   const kind = useSignal('');
-  useEffect(() => { get<{ kind: string }>('/data/{data_id}', { data_id: data.id }).then(got => { kind.value = got.kind; }, () => undefined); }, [data.id]);
+  useEffect(() => { get('/data/{data_id}', { data_id: data.id }).then(got => { kind.value = got.kind; }, () => undefined); }, [data.id]);
   return (
     <aside id="data" aria-label="Data">
       <div class="head"><h2 dir="auto">{data.name}</h2><Button class="quiet" icon="close" aria-label="Close the data" onClick={() => { panelOpen.value = false; }} /></div>

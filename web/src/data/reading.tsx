@@ -2,9 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { get, patch } from '../api/call';
-import type { Report } from '../api/types';
-
-type Options = Record<string, string | number | null>;
+import type { ReadOptions, Report } from '../api/types';
 
 const DELIMITERS: [string, string][] = [[',', 'comma'], [';', 'semicolon'], ['tab', 'tab'], ['|', 'bar'], ['space', 'blank']];
 const DECIMALS: [string, string][] = [['.', 'point'], [',', 'comma']];
@@ -12,14 +10,13 @@ const ORDERS: [string, string][] = [['dmy', 'day first'], ['mdy', 'month first']
 const TYPES: [string, string][] = [['text', 'all as text']];
 
 export function Reading({ data, report, done }: { data: string; report: Report; done: () => Promise<unknown> }) {
-  const said = useSignal<Options>({}), busy = useSignal(false), problem = useSignal('');
-  useEffect(() => { get<{ options?: Options }>('/data/{data_id}', { data_id: data }).then(got => { said.value = got.options ?? {}; }, () => undefined); }, [data]);
-  const change = async (name: string, value: string | number | null) => {
+  const said = useSignal<ReadOptions>({}), busy = useSignal(false), problem = useSignal('');
+  useEffect(() => { get('/data/{data_id}', { data_id: data }).then(got => { said.value = got.options ?? {}; }, () => undefined); }, [data]);
+  const change = async (name: keyof ReadOptions, value: string | number | null) => {
     busy.value = true;
     problem.value = '';
     try {
-      const answer = await patch('/data/{data_id}', { data_id: data }, { options: { [name]: value } });
-      said.value = ((await answer.json()) as { options?: Options }).options ?? {};
+      said.value = (await patch('/data/{data_id}', { data_id: data }, { options: { [name]: value } })).options ?? {};
       await done();
     } catch (error) {
       problem.value = (error as Error).message;
@@ -27,7 +24,7 @@ export function Reading({ data, report, done }: { data: string; report: Report; 
       busy.value = false;
     }
   };
-  const pick = (label: string, name: string, choices: [string, string][]) => (
+  const pick = (label: string, name: keyof ReadOptions, choices: [string, string][]) => (
     <label><span>{label}</span>
       <select name={name} disabled={busy.value} value={String(said.value[name] ?? '')} onChange={event => change(name, event.currentTarget.value || null)}>
         <option value="">as found</option>
@@ -35,7 +32,7 @@ export function Reading({ data, report, done }: { data: string; report: Report; 
       </select>
     </label>
   );
-  const type = (label: string, name: string, found: string) => (
+  const type = (label: string, name: keyof ReadOptions, found: string) => (
     <label><span>{label}</span>
       <input name={name} disabled={busy.value} placeholder={found} value={String(said.value[name] ?? '')}
         onKeyDown={event => { if (event.key === 'Enter') event.currentTarget.blur(); }}
@@ -48,7 +45,7 @@ export function Reading({ data, report, done }: { data: string; report: Report; 
       <div class="adjust" aria-busy={busy.value || undefined}>
         {text && pick('Separated by', 'delimiter', DELIMITERS)}
         {text && pick('Decimal sign', 'decimal', DECIMALS)}
-        {type('Line of the names (0: none)', 'header_line', String(report.header_line ?? ''))}
+        {type('Header line (0: none)', 'header_line', String(report.header_line ?? ''))}
         {pick('Dates', 'date_order', ORDERS)}
         {pick('Values', 'types', TYPES)}
         {(report.sheets ?? 0) > 1 && type('Sheet', 'sheet', report.sheet ?? '')}

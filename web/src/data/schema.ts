@@ -10,7 +10,7 @@ export const schema = signal<Schema | null>(null);
 const known = new Map<string, Schema>();
 
 export async function loadSchema(id: string, anew = false): Promise<Schema> {
-  if (anew || !known.has(id)) known.set(id, await get<Schema>('/datasets/{dataset_id}/schema', { dataset_id: id }));
+  if (anew || !known.has(id)) known.set(id, await get('/datasets/{dataset_id}/schema', { dataset_id: id }));
   return known.get(id)!;
 }
 

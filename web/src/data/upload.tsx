@@ -1,7 +1,8 @@
 /* Files from the person: chosen, dropped anywhere, or a table that is pasted. */
 import { signal } from '@preact/signals';
-import { askKey, get, key, post, type Problem, problem } from '../api/call';
-import type { Report } from '../api/types';
+import { askKey, fetched, get, key, posted, type Problem, problem, remove } from '../api/call';
+import { events } from '../api/events';
+import type { Report, Upload, UploadResponse } from '../api/types';
 import { go } from '../route';
 import { Button } from '../shared/button';
 import { notice } from '../shared/say';
@@ -9,11 +10,10 @@ import { running, thread } from '../threads/state';
 import { added } from './added';
 import { chosen, loadSets } from './sets';
 
-interface UploadedFile { file_id: string; filename: string; status?: string; progress?: number; error?: string; table?: string; rows?: number; columns?: string[]; report?: Report }
 interface Uploading { text: string; part: number | null; cancel: () => void }
 
 /* How the files of the last upload were read. */
-export const lastRead = signal<{ id: string; name: string; table?: string; report: Report }[]>([]);
+export const lastRead = signal<{ id: string; name: string; table: string | null; report: Report }[]>([]);
 export const uploading = signal<Uploading | null>(null);
 
 export function UploadProgress() {
@@ -31,11 +31,11 @@ export function UploadProgress() {
 class Cancelled extends Error {}
 
 /* fetch() tells nothing about an upload's progress, so this is the older way. */
-function send(files: File[], progress: (part: number) => void, cancelled: AbortSignal): Promise<{ files: UploadedFile[]; errors?: { filename: string; error: string }[] }> {
+function send(files: File[], progress: (part: number) => void, cancelled: AbortSignal): Promise<UploadResponse> {
   return new Promise((resolve, reject) => {
     const form = new FormData(), request = new XMLHttpRequest(), own = key();
     for (const file of files) form.append('files', file);
-    request.open('POST', '/upload');
+    request.open('POST', '/upload?wait=false');
     if (own) request.setRequestHeader('Authorization', `Bearer ${own}`);
     request.upload.onprogress = event => { if (event.lengthComputable) progress(event.loaded / event.total); };
     request.onerror = () => reject(new Error('The upload was cut off. Is the server still running?'));
@@ -47,7 +47,13 @@ function send(files: File[], progress: (part: number) => void, cancelled: AbortS
   });
 }
 
-const wait = (ms: number) => new Promise(resolve => setTimeout(resolve, ms));
+
+/* Follows the reading of an upload to its end. */
+async function reading(id: string, progress: (part: number | null) => void, cancelled: AbortSignal): Promise<Upload> {
+  for await (const event of events(await fetched('/uploads/{file_id}/events', { file_id: id }, { signal: cancelled })))
+    if (event.type === 'status') progress((event as unknown as Upload).progress || null);
+  return get('/uploads/{file_id}', { file_id: id });
+}
 
 export async function upload(list: Iterable<File>): Promise<void> {
   const files = [...list];
@@ -71,25 +77,24 @@ export async function upload(list: Iterable<File>): Promise<void> {
         await askKey();
       }
     const ready: string[] = [], read: typeof lastRead.value = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
-    for (const file of answer.files) { /* a large one is still being read (202) */
-      let now = file;
-      while (now.status === 'processing') {
-        if (cancel.signal.aborted) throw new Cancelled();
-        show(`Reading ${file.filename}`, now.progress ?? null);
-        await wait(300);
-        now = await get<UploadedFile>('/uploads/{file_id}', { file_id: file.file_id });
-      }
-      if (now.error) wrong.push(`${file.filename}: ${now.error}`);
-      else {
+    for (const file of answer.files) {
+      const now = await reading(file.file_id, part => show(`Reading ${file.filename}`, part), cancel.signal).catch(async error => {
+        if (cancel.signal.aborted) await Promise.allSettled(answer!.files.map(f => remove('/uploads/{file_id}', { file_id: f.file_id })));
+        throw cancel.signal.aborted ? new Cancelled() : error;
+      });
+      if (now.error) {
+        wrong.push(`${file.filename}: ${now.error}`);
+        void remove('/uploads/{file_id}', { file_id: file.file_id }).catch(() => undefined); /* nothing can be asked about it */
+      } else {
         ready.push(file.file_id);
+        if (now.note) wrong.push(`${file.filename} has no table. ${now.note}`);
         if (now.report) read.push({ id: file.file_id, name: file.filename, table: now.table, report: now.report });
       }
     }
     const here = thread.value;
     if (ready.length && here) { /* the thread goes on, with more data */
-      const got = await post('/thread/{thread_id}/data', { thread_id: here.id }, { data: ready });
-      const { files: has } = await got.json() as { files?: { name: string; table?: string }[] };
-      const tables = (has ?? []).filter(f => answer!.files.some(u => u.filename === f.name) && f.table).map(f => f.table);
+      const { files: has } = await posted('/thread/{thread_id}/data', { thread_id: here.id }, { data: ready });
+      const tables = has.filter(f => answer!.files.some(u => u.filename === f.name) && f.table).map(f => f.table);
       added.value = `${what} was added to this thread${tables.length ? `: ask about ${tables.join(', ')}` : ''}.`;
       await loadSets();
     } else if (ready.length) {
@@ -109,7 +114,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
 export const chooseFiles = () => document.getElementById('file')!.click();
 
 export function FileInput() {
-  return <input type="file" id="file" class="unseen" multiple tabIndex={-1} aria-label="Files to upload" accept=".csv,.tsv,.json,.ndjson,.jsonl,.parquet,.xlsx,.xls,.ods,.db,.db3,.sqlite,.sqlite3,.duckdb,.gz,.zst,.zip,.txt"
+  return <input type="file" id="file" class="unseen" multiple tabIndex={-1} aria-label="Files to upload" accept=".csv,.tsv,.json,.ndjson,.jsonl,.parquet,.xlsx,.xls,.ods,.db,.db3,.sqlite,.sqlite3,.duckdb,.gz,.zst,.zip,.txt,.tab,.psv,.dat,.log"
     onChange={event => { const input = event.currentTarget; void upload(input.files!).then(() => { input.value = ''; }); }} />;
 }
 

@@ -4,7 +4,7 @@
  */
 import { batch, computed, signal } from '@preact/signals';
 import type { DebugCommand } from 'riddle-openapi';
-import { get, post, remove } from '../api/call';
+import { get, post, posted, remove } from '../api/call';
 import { events, type StreamEvent } from '../api/events';
 import { momentAt, nextAt, type Pause, type Step, type Told } from './history';
 import type { Stepped } from './open';
@@ -20,7 +20,7 @@ const EVALUATED_MAX = 50;
 
 async function dataOf(of: Stepped): Promise<{ datasets: string[]; file_ids?: string[] }> {
   if (!of.thread) return { datasets: of.datasets };
-  const { datasets, file_ids } = await get<{ datasets?: string[] | null; file_ids?: string[] | null }>('/thread/{thread_id}/status', { thread_id: of.thread });
+  const { datasets, file_ids } = await get('/thread/{thread_id}/status', { thread_id: of.thread });
   return { datasets: datasets ?? (file_ids?.length ? [] : of.datasets), ...(file_ids?.length && { file_ids }) };
 }
 
@@ -90,8 +90,7 @@ export function newSession(of: Stepped) {
       pause.value = outcome.value = problem.value = chosen.value = null;
     });
     try {
-      const data = await dataOf(of), made = await post('/sandbox/create', {}, { ...TERMS, ...data });
-      const { sandbox_id: id } = await made.json() as { sandbox_id: string };
+      const data = await dataOf(of), { sandbox_id: id } = await posted('/sandbox/create', {}, { ...TERMS, ...data });
       if (own !== mine) { /* closed meanwhile */
         await remove('/sandbox/{sandbox_id}', { sandbox_id: id }).catch(() => undefined);
         return;
@@ -113,10 +112,7 @@ export function newSession(of: Stepped) {
 
   /* One at a time: the kernel takes no second command while it works on one. */
   async function send<T>(command: Word, more: Omit<DebugCommand, 'command'> = {}): Promise<T> {
-    const run = async () => {
-      const answer = await post('/sandbox/{sandbox_id}/debug/{debug_id}', { sandbox_id: sandbox, debug_id: debug }, { command, ...more });
-      return await answer.json() as T;
-    };
+    const run = () => posted('/sandbox/{sandbox_id}/debug/{debug_id}', { sandbox_id: sandbox, debug_id: debug }, { command, ...more }) as Promise<T>;
     if (command === 'stop' || command === 'pause') return run();
     const mine = turn.then(run);
     turn = mine.catch(() => undefined);

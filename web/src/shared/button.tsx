@@ -10,12 +10,12 @@ export function Button({ icon, children, class: name, ...more }: Props) {
 }
 
 /* Says "Copied" for a moment. */
-export function CopyButton({ text, label = 'Copy' }: { text: () => string; label?: string }) {
+export function CopyButton({ text, label = 'Copy', done: copied = () => 'Copied' }: { text: () => string; label?: string; done?: () => string }) {
   const [done, setDone] = useState(false);
   useEffect(() => {
     if (!done) return undefined;
     const timer = setTimeout(() => setDone(false), 1500);
     return () => clearTimeout(timer);
   }, [done]);
-  return <Button class="quiet" icon={done ? 'check' : 'copy'} onClick={() => copy(text()).then(() => setDone(true))}>{done ? 'Copied' : label}</Button>;
+  return <Button class="quiet" icon={done ? 'check' : 'copy'} onClick={() => copy(text()).then(() => setDone(true))}>{done ? copied() : label}</Button>;
 }

@@ -2,6 +2,7 @@
 import { useSignal } from '@preact/signals';
 import { useEffect } from 'preact/hooks';
 import { fetched, get } from '../api/call';
+import type { Check, Setting } from '../api/types';
 import { guarded } from '../shared/say';
 import { bytes, group, seconds, sentence } from '../shared/text';
 
@@ -41,17 +42,13 @@ function Group({ title, items }: { title: string; items: [string, string, string
   );
 }
 
-interface Setting { name: string; section: string; kind: string; value: number | boolean | string | null; default: string; doc: string; is_set?: boolean }
-
 const shownSetting = (s: Setting) => (s.kind === 'text' || s.kind === 'secret' ? (s.is_set ? 'set' : 'not set')
   : s.kind === 'bytes' ? bytes(s.value as number) : s.kind === 'boolean' ? (s.value ? 'on' : 'off') : String(s.value));
-
-interface Check { name: string; status: 'pass' | 'caution' | 'fail'; detail?: string; remedy?: string }
 
 /* What riddle doctor finds. What passed is a number until it is asked for. */
 function Doctor() {
   const checks = useSignal<Check[] | null>(null), problem = useSignal<string | null>(null);
-  useEffect(() => { get<{ checks: Check[] }>('/doctor').then(got => { checks.value = got.checks; }, error => { problem.value = (error as Error).message; }); }, []);
+  useEffect(() => { get('/doctor').then(got => { checks.value = got.checks; }, error => { problem.value = (error as Error).message; }); }, []);
   const good = checks.value?.filter(c => c.status === 'pass') ?? [], others = checks.value?.filter(c => c.status !== 'pass') ?? [];
   return (
     <section class="doctor" aria-label="Checks of the machine">
@@ -66,7 +63,7 @@ function Doctor() {
 /* Texts and secrets never leave the server: only whether they are set. */
 function Settings() {
   const all = useSignal<Setting[] | null>(null);
-  const bring = (open: boolean) => { if (open && !all.value) void guarded(async () => { all.value = (await get<{ settings: Setting[] }>('/settings')).settings; }); };
+  const bring = (open: boolean) => { if (open && !all.value) void guarded(async () => { all.value = (await get('/settings')).settings; }); };
   const sections = [...new Set((all.value ?? []).map(s => s.section))];
   return (
     <details class="settings" onToggle={event => bring(event.currentTarget.open)}>

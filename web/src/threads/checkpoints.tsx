@@ -1,7 +1,8 @@
 /* Branching a thread, and its checkpoints: what its variables can be set back to. */
 import { signal } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
-import { get, post, remove } from '../api/call';
+import { get, post, posted, remove } from '../api/call';
+import type { Checkpoint } from '../api/types';
 import { go } from '../route';
 import { Button } from '../shared/button';
 import { Dialog } from '../shared/dialog';
@@ -10,15 +11,13 @@ import { ago, bytes, count } from '../shared/text';
 import { tell } from './follow';
 import { change, loadThreads } from './list';
 
-interface Checkpoint { checkpoint_id: string; name: string | null; created_at: string; message_count: number; bytes: number; messages_after?: number }
-
 export const showing = signal<string | null>(null); /* the thread whose checkpoints are shown */
 
 const when = (c: Checkpoint) => (ago(c.created_at) === 'now' ? 'just now' : `${ago(c.created_at)} ago`);
 const nameOf = (c: Checkpoint) => c.name || `After ${count(c.message_count, 'message')}`;
 
 export async function forkThread(id: string, title: string | null | undefined): Promise<void> {
-  const fork = await (await post('/thread/{thread_id}/fork', { thread_id: id }, {})).json() as { thread_id: string; not_kept?: string };
+  const fork = await posted('/thread/{thread_id}/fork', { thread_id: id }, {});
   if (title) await change(fork.thread_id, { title: `${title.slice(0, 190)} (fork)` });
   tell({ type: 'threads' });
   await loadThreads();
@@ -30,7 +29,7 @@ export async function forkThread(id: string, title: string | null | undefined): 
 /* Every action ends with the list as the server has it, or with why it could not be done. */
 export function Checkpoints() {
   const id = showing.value, [list, setList] = useState<Checkpoint[] | null>(null), [name, setName] = useState(''), [problem, setProblem] = useState(''), [done, setDone] = useState(''), [busy, setBusy] = useState(false);
-  const load = async () => setList((await get<{ checkpoints: Checkpoint[] }>('/thread/{thread_id}/checkpoints', { thread_id: id })).checkpoints);
+  const load = async () => setList((await get('/thread/{thread_id}/checkpoints', { thread_id: id })).checkpoints);
   const attempt = async (act: () => Promise<unknown>) => {
     setBusy(true);
     setProblem('');
@@ -55,7 +54,7 @@ export function Checkpoints() {
     await load();
   });
   const goBack = (c: Checkpoint) => attempt(async () => {
-    const back = await (await post('/thread/{thread_id}/rollback', { thread_id: id }, { checkpoint: c.checkpoint_id })).json() as Checkpoint;
+    const back = await posted('/thread/{thread_id}/rollback', { thread_id: id }, { checkpoint: c.checkpoint_id });
     setDone(`Variables are as they were at “${nameOf(c)}”.${back.messages_after ? ` The ${count(back.messages_after, 'later message')} can still be read.` : ''}`);
   });
   const drop = (c: Checkpoint) => attempt(async () => {

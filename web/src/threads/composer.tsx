@@ -25,7 +25,7 @@ function split(text: string): { mode: Mode; text: string } {
 }
 
 export function Composer() {
-  const area = useRef<HTMLTextAreaElement>(null), text = useSignal(''), recall = useSignal(0), offered = useSignal<string[]>([]);
+  const area = useRef<HTMLTextAreaElement>(null), text = useSignal(''), recall = useSignal(0), offered = useSignal<string[]>([]), picked = useSignal(0);
   const names = useComputed(() => [...new Set(Object.entries(columnsByTable.value).flatMap(([table, columns]) => [table, ...columns]))]);
   const fit = () => {
     const box = area.current!;
@@ -50,6 +50,7 @@ export function Composer() {
     }
     if (wanted.focus) area.current!.focus();
   });
+  useSignalEffect(() => { void mode.value; if (area.current) requestAnimationFrame(() => area.current && fit()); });
   const at = route.value.view === 'thread' ? route.value.id : 'start';
   useEffect(() => { focusQuestion(); recall.value = 0; }, [at]);
 
@@ -71,8 +72,10 @@ export function Composer() {
   const wordAt = () => /[\p{L}\p{N}_]+$/u.exec(area.current!.value.slice(0, area.current!.selectionStart))?.[0] ?? '';
   const offer = () => {
     const word = wordAt().toLowerCase();
-    offered.value = word.length < 2 ? [] : names.value.filter(n => n.toLowerCase().startsWith(word) && n.toLowerCase() !== word).slice(0, 5);
+    picked.value = 0;
+    offered.value = word.length < 2 ? [] : names.peek().filter(n => n.toLowerCase().startsWith(word) && n.toLowerCase() !== word).slice(0, 5);
   };
+  useSignalEffect(() => { if (names.value.length && document.activeElement === area.current) offer(); }); /* the names may come while one is written */
   function complete(name: string) {
     const box = area.current!, caret = box.selectionStart, from = caret - wordAt().length;
     put(box.value.slice(0, from) + name + box.value.slice(caret));
@@ -96,7 +99,10 @@ export function Composer() {
       submit();
     } else if (event.key === 'Tab' && !event.shiftKey && offered.value.length) {
       event.preventDefault();
-      complete(offered.value[0]);
+      complete(offered.value[picked.value]);
+    } else if ((event.key === 'ArrowDown' || event.key === 'ArrowUp') && offered.value.length > 1 && !recall.value) {
+      event.preventDefault();
+      picked.value = (picked.value + (event.key === 'ArrowDown' ? 1 : offered.value.length - 1)) % offered.value.length;
     } else if (event.key === 'Escape' && offered.value.length) {
       event.stopPropagation();
       offered.value = [];
@@ -119,25 +125,25 @@ export function Composer() {
       {notice.value && (
         <div id="notice" role="alert"><div class="problem"><span>{notice.value}</span><Button onClick={() => { notice.value = null; }}>Close</Button></div></div>
       )}
-      {start && !!prompts.value.length && (
+      {start && !text.value && !!prompts.value.length && (
         <div id="chips" class="chips" role="group" aria-label="Questions to try">{prompts.value.map(p => <Button onClick={() => ask(p)}>{p}</Button>)}</div>
       )}
       {!!offered.value.length && (
-        <div id="offered" class="chips" role="group" aria-label="Names of columns (Tab takes the first)">
-          {offered.value.map((n, i) => <Button tabIndex={-1} onClick={() => complete(n)}>{n}{i === 0 && <kbd>Tab</kbd>}</Button>)}
+        <div id="offered" class="chips" role="group" aria-label="Names of columns (arrow keys choose, Tab takes)">
+          {offered.value.map((n, i) => <Button tabIndex={-1} class={i === picked.value ? 'picked' : undefined} onClick={() => complete(n)}>{n}{i === picked.value && <kbd>Tab</kbd>}</Button>)}
         </div>
       )}
       <form id="ask" class={mode.value} onSubmit={event => { event.preventDefault(); submit(); }}>
         <label for="question" class="unseen">Your question</label>
         <textarea id="question" rows={1} maxLength={mode.value === "question" ? 4000 : 1000000} placeholder={hint} autocomplete="off" enterkeyhint="send" spellcheck={mode.value === 'question'}
-          ref={area} dir="auto" onInput={event => { text.value = event.currentTarget.value; recall.value = 0; fit(); offer(); }} onKeyDown={onKeyDown} onBlur={() => setTimeout(() => { offered.value = []; }, 200)} />
+          ref={area} dir="auto" onInput={event => { text.value = event.currentTarget.value; recall.value = 0; fit(); offer(); }} onKeyDown={onKeyDown} onBlur={() => setTimeout(() => { if (document.activeElement !== area.current) offered.value = []; }, 200)} />
         <div class="row">
           <Button class="quiet" icon="plus" aria-label="Add a file" title="Add a file" disabled={!!uploading.value} onClick={chooseFiles} />
           <div class="modes" role="group" aria-label="What you write">
             {MODES.map(m => <button type="button" aria-pressed={mode.value === m.id} onClick={() => { mode.value = m.id; area.current!.focus(); }}>{m.name}</button>)}
           </div>
           <span />
-          {mode.value === 'python' && <Button class="quiet" icon="steps" aria-label="Step through" title="Step through" disabled={!text.value.trim()} onClick={stepThrough} />}
+          {mode.value === 'python' && !running.value && <Button class="quiet" icon="steps" aria-label="Step through" title="Step through" disabled={!text.value.trim()} onClick={stepThrough} />}
           {running.value
             ? <Button id="stop" title="Stop (Esc)" onClick={stopTurn}><Icon name="stop" />Stop</Button>
             : <button type="submit" id="send" title="Ask (Enter)"><Icon name="send" />{mode.value === 'question' ? 'Ask' : 'Run'}</button>}

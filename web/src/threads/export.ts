@@ -3,19 +3,19 @@
  * API tells: the messages, and the capsules of their runs.
  */
 import { fetched, get, post } from '../api/call';
-import type { Message, Result, Schema } from '../api/types';
+import type { Message, Messages, Result } from '../api/types';
 import type { Item } from '../shared/menu';
 import { notice } from '../shared/say';
 import { save } from '../shared/save';
 import { plain, shownText, type Value } from '../shared/text';
 import type { Listed } from './list';
 
-interface Ran { question: string; words: string; sql?: string; python?: string; result?: Result; data?: string }
+interface Ran { question: string; words: string; sql?: string; python?: string; result?: Result; data?: string | null }
 
 async function told(id: string): Promise<Ran[]> {
   const all: Message[] = [];
   for (let cursor: string | null = null; ;) {
-    const page: { messages: Message[]; before: string | null } = await get('/threads/{thread_id}/messages', { thread_id: id, limit: 200, cursor });
+    const page: Messages = await get('/threads/{thread_id}/messages', { thread_id: id, limit: 200, cursor });
     all.unshift(...page.messages);
     cursor = page.before;
     if (!cursor) break;
@@ -28,8 +28,8 @@ async function told(id: string): Promise<Ran[]> {
       last.words = m.content;
       if (!m.run_id || !m.metadata?.code) continue;
       try {
-        const run = await get<{ python_code?: string; compiled_sql?: string; result?: Result; result_json?: Result }>('/runs/{run_id}', { run_id: m.run_id });
-        Object.assign(last, { python: run.python_code ?? undefined, sql: run.compiled_sql ?? undefined, result: run.result ?? run.result_json });
+        const run = await get('/runs/{run_id}', { run_id: m.run_id });
+        Object.assign(last, { python: run.python_code ?? undefined, sql: run.compiled_sql ?? undefined, result: run.result_json ?? undefined });
       } catch { /* its capsule is gone: the words are there */ }
     }
   return out;
@@ -109,7 +109,7 @@ function reading({ name, times, texts }: DataFile): string {
 async function tablesOf(runs: Ran[]): Promise<Map<string, DataFile>> {
   const data = runs.find(r => r.data)?.data, files = new Map<string, DataFile>();
   if (!data) return files;
-  const schema = await get<Schema>('/datasets/{dataset_id}/schema', { dataset_id: data });
+  const schema = await get('/datasets/{dataset_id}/schema', { dataset_id: data });
   for (const { table, schema: columns } of schema.files) {
     const typed = (type: RegExp) => Object.entries(columns).filter(([, c]) => type.test(c.sql_type ?? '')).map(([name]) => name);
     files.set(table, { name: `${table}.csv`, times: typed(/^(DATE|TIMESTAMP)/), texts: typed(/^VARCHAR/) });

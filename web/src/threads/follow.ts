@@ -1,5 +1,5 @@
 /* Tabs of one browser tell each other what changed. */
-export type News = { type: 'threads' } | { type: 'turn'; thread: string; ended: boolean };
+export type News = { type: 'threads' } | { type: 'deleted'; thread: string } | { type: 'turn'; thread: string; ended: boolean };
 
 const channel = 'BroadcastChannel' in window ? new BroadcastChannel('riddle') : null;
 

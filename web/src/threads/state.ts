@@ -4,14 +4,14 @@
  */
 import { batch, computed, effect, signal, untracked } from '@preact/signals';
 import { events, type StreamEvent } from '../api/events';
-import { fetched, get, post, Problem, remove } from '../api/call';
-import type { Answer, CodeRun, Message, Result } from '../api/types';
+import { fetched, get, post, posted, Problem, remove } from '../api/call';
+import type { Answer, Message } from '../api/types';
 import { chosen, loadSets, nameOf, sets } from '../data/sets';
 import { added } from '../data/added';
 import { go, route } from '../route';
 import { guarded, notice, said } from '../shared/say';
 import { heard, tell } from './follow';
-import { forget, loadThreads, touch } from './list';
+import { forget, loadThreads, stateOf, touch } from './list';
 import { fresh, newTurn, taker, type Turn } from './turn';
 
 export interface Thread { id: string; data: string | null; name: string }
@@ -49,15 +49,12 @@ function leave() {
 async function verifiedRuns(data: string | null): Promise<Set<string>> {
   if (!data) return new Set();
   try {
-    const { verified } = await get<{ verified: { run_id: string }[] }>('/verified', { limit: 200, dataset_id: data });
+    const { verified } = await get('/verified', { limit: 200, dataset_id: data });
     return new Set(verified.map(v => v.run_id));
   } catch {
     return new Set(); /* the page works without */
   }
 }
-
-interface Capsule { result?: Result; result_json?: Result; python_code?: string; compiled_sql?: string; plan_json?: unknown; exec_time_ms?: number;
-  usage_json?: Answer['usage']; timings_json?: Record<string, unknown> }
 
 function pastTurns(messages: Message[], skip: string | undefined, confirmed: Set<string>): Turn[] {
   const made: Turn[] = [];
@@ -69,16 +66,16 @@ function pastTurns(messages: Message[], skip: string | undefined, confirmed: Set
       turn.answer.value = {};
       made.push(turn);
     } else if (m.role === 'assistant' && made.length) {
-      const turn = made[made.length - 1], words: Answer = { ...m.metadata, response: m.content, run_id: m.run_id };
-      turn.runId = m.run_id;
+      const turn = made[made.length - 1], words: Answer = { ...m.metadata, response: m.content, run_id: m.run_id ?? undefined };
+      turn.runId = words.run_id;
       turn.confirmed = !!m.run_id && confirmed.has(m.run_id);
       turn.answer.value = words;
       if (m.run_id && m.metadata?.code) turn.more = async () => {
         turn.more = undefined;
         try {
-          const run = await get<Capsule>('/runs/{run_id}', { run_id: m.run_id }), code = run.python_code || run.compiled_sql;
-          const ran: CodeRun[] = code ? [{ language: run.python_code ? 'python' : 'sql', code, plan: run.plan_json, exec_ms: run.exec_time_ms }] : [];
-          turn.answer.value = { ...words, result: run.result || run.result_json, code_runs: ran, usage: words.usage ?? run.usage_json };
+          const run = await get('/runs/{run_id}', { run_id: m.run_id }), code = run.python_code || run.compiled_sql;
+          const ran: Answer['code_runs'] = code ? [{ language: run.python_code ? 'python' : 'sql', code, plan: run.plan_json ?? undefined, exec_ms: run.exec_time_ms ?? undefined }] : [];
+          turn.answer.value = { ...words, result: run.result_json, code_runs: ran, usage: words.usage ?? run.usage_json };
         } catch { /* the words are there */ }
       };
     }
@@ -92,8 +89,7 @@ function shownOf(m: Message): string {
   return (m.metadata as { reading?: string } | null)?.reading?.replaceAll('`', '') || 'A reading that you picked';
 }
 
-interface Page { messages: Message[]; before: string | null }
-const page = (id: string, cursor?: string) => get<Page>('/threads/{thread_id}/messages', { thread_id: id, limit: HISTORY, cursor });
+const page = (id: string, cursor?: string) => get('/threads/{thread_id}/messages', { thread_id: id, limit: HISTORY, cursor });
 
 /* The turn that is under way in a thread: what was asked, and the events from its beginning. null: there is none. */
 async function followTurn(id: string) {
@@ -147,7 +143,7 @@ export async function deleteThread(id: string) {
     if ((error as Problem).status !== 404) throw error;
   }
   forget(id);
-  tell({ type: 'threads' });
+  tell({ type: 'deleted', thread: id });
   if (route.value.view === 'thread' && route.value.id === id) go({ view: 'start' });
 }
 
@@ -163,6 +159,15 @@ function begin(question: string, shown?: string): Turn {
   return turn;
 }
 
+const SETTLED_MS = 2500; /* a kernel that was started for the turn, or given up after it, is counted by then */
+const RUNS = new Set(['step', 'code_run', 'image']);
+
+/* A turn that ended while nobody followed it, from the history. */
+async function endedTurn(turn: Turn): Promise<Turn | undefined> {
+  const { messages } = await page(thread.value!.id), known = new Set(turns.value.map(t => t.runId));
+  return pastTurns(messages, undefined, new Set()).reverse().find(t => t.question === turn.question && t.runId && !known.has(t.runId));
+}
+
 /* Shows a turn to its end. A connection that is cut is taken up again while the turn is under way. */
 async function show(turn: Turn, own: AbortController & { sent?: boolean }, start: () => Promise<AsyncGenerator<StreamEvent>>) {
   control = own;
@@ -172,14 +177,22 @@ async function show(turn: Turn, own: AbortController & { sent?: boolean }, start
     own.sent = true;
     for (;;) {
       try {
-        for await (const event of stream) events.take(event);
+        for await (const event of stream) {
+          events.take(event);
+          if (RUNS.has(event.type ?? '') || event.stage === 'executing') stateOf(thread.value!.id, 'hot'); /* code runs in it */
+        }
       } catch (error) {
         if ((error as Error).name === 'AbortError') throw error;
       }
       if (events.done() || control !== own) break;
       const again = await followTurn(thread.value!.id);
-      if (!again) {
-        turn.error ||= 'The connection was cut before the answer was complete.';
+      if (control !== own) break;
+      if (!again) { /* it ended meanwhile: its answer is kept, or it is lost */
+        const kept = await endedTurn(turn);
+        if (kept) {
+          turns.value = turns.value.map(t => (t === turn ? kept : t));
+          events.give(kept.answer.value!);
+        } else turn.error ||= 'The connection was cut before the answer was complete.';
         break;
       }
       own.signal.addEventListener('abort', () => again.own.abort());
@@ -199,8 +212,10 @@ async function show(turn: Turn, own: AbortController & { sent?: boolean }, start
   turn.runId = turn.answer.value?.run_id;
   said.value = turn.error ? `Problem: ${turn.error}` : turn.stopped ? 'Stopped' : 'The answer is there';
   if (thread.value) {
-    tell({ type: 'turn', thread: thread.value.id, ended: true });
+    const { id } = thread.value;
+    tell({ type: 'turn', thread: id, ended: true });
     void loadThreads();
+    setTimeout(() => void get('/thread/{thread_id}/status', { thread_id: id }).then(now => stateOf(id, now.sandbox_status), () => undefined), SETTLED_MS);
   }
 }
 
@@ -217,8 +232,7 @@ export async function ask(question: string, shown?: string): Promise<void> {
   await show(begin(text, shown), own, async () => {
     if (!thread.value) {
       const title = (shown ?? text).slice(0, 120);
-      const answer = await post('/thread/new', {}, { datasets: chosen.value, title }, { signal: own.signal });
-      const { thread_id: id } = await answer.json() as { thread_id: string };
+      const { thread_id: id } = await posted('/thread/new', {}, { datasets: chosen.value, title }, { signal: own.signal });
       thread.value = { id, data: chosen.value[0], name: nameOf(chosen.value) };
       touch(id, title);
       go({ view: 'thread', id });
@@ -252,6 +266,12 @@ export function retry(turn: Turn) {
 
 heard(async message => {
   if (message.type === 'threads') void loadThreads();
+  else if (message.type === 'deleted') {
+    forget(message.thread);
+    if (thread.value?.id !== message.thread) return;
+    go({ view: 'start' }, true);
+    notice.value = 'This thread was deleted in another tab.';
+  }
   else if (message.type === 'turn') {
     void loadThreads();
     const here = thread.value;

@@ -5,7 +5,7 @@ import { guarded } from '../shared/say';
 import { earlier, loading, running, showEarlier, thread, turns } from './state';
 import { TurnView } from './turn-view';
 
-export function ThreadView() {
+export default function ThreadView() {
   const root = useRef<HTMLDivElement>(null), near = useRef(true), opening = useRef(true), shown = useRef<string | undefined>(undefined);
   const scroller = () => root.current?.closest<HTMLElement>('.scroller');
   /* Stays at the end while an answer comes, if the reader is there, and while a thread that was opened takes its place. */

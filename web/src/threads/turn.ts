@@ -44,7 +44,7 @@ export function taker(turn: Turn) {
     take(event: StreamEvent) {
       const { type } = event;
       if (type === 'status' || type === 'progress' || type === 'tool_call') {
-        now.status = type !== 'tool_call' ? event.text ?? now.status : TOOLS[event.name] || `Using ${event.name}`;
+        now.status = type !== 'tool_call' ? event.text ?? now.status : TOOLS[event.name ?? ''] || `Using ${event.name}`;
         now.progress = event.progress || 0;
         now.prompt = event.stage === 'input' ? event.prompt ?? '' : null;
       } else if (type === 'thinking') {
@@ -66,6 +66,8 @@ export function taker(turn: Turn) {
       thought = '';
       turn.error = undefined;
     },
+    /* The answer, from elsewhere. */
+    give(answer: Answer) { done = answer; },
     done: () => done,
     end() {
       cancelAnimationFrame(frame);

@@ -173,10 +173,9 @@ static int collect_cell(struct ods_sheet *s, struct err *err)
             r = xml_skip(&s->x, err);
         }
     }
-    return r == -ERR_TOO_LARGE ?
-               err_set(err, ERR_VALIDATION, "a cell has more than %d characters",
-                       XLSX_MAX_CELL_CHARS) :
-               r;
+    return r == -ERR_TOO_LARGE ? err_set(err, ERR_VALIDATION, "a cell has more than %d characters",
+                                         XLSX_MAX_CELL_CHARS) :
+                                 r;
 }
 
 /* PT26H30M05.5S → 26:30:05.5, marked if it is no time of the day. False: it is none. */
@@ -242,10 +241,10 @@ static int add_cell(struct ods_sheet *s, bool text, const char *from, size_t len
     r = buf_append(&s->text, from, len, err);
     if (r == 0)
         r = buf_append(&s->cells, &c, sizeof(c), err);
-    return r == -ERR_TOO_LARGE ? err_set(err, ERR_VALIDATION,
-                                         "row %" PRId64 " has more than %u MB of text", s->row,
-                                         SHEET_MAX_ROW_BYTES >> 20) :
-                                 r;
+    return r == -ERR_TOO_LARGE ?
+               err_set(err, ERR_VALIDATION, "row %" PRId64 " has more than %u MB of text", s->row,
+                       SHEET_MAX_ROW_BYTES >> 20) :
+               r;
 }
 
 /* A number, date, time or truth value, which s->value is by its attribute; else its text. */
@@ -276,13 +275,11 @@ static int add_value(struct ods_sheet *s, const char *type, size_t n, struct err
 
 static int read_cell(struct ods_sheet *s, struct err *err)
 {
-    static const char *const names[][2] = { { "float", "value" },
-                                            { "percentage", "value" },
-                                            { "currency", "value" },
-                                            { "date", "date-value" },
-                                            { "time", "time-value" },
-                                            { "boolean", "boolean-value" },
-                                            { "string", "string-value" } };
+    static const char *const names[][2] = {
+        { "float", "value" },        { "percentage", "value" }, { "currency", "value" },
+        { "date", "date-value" },    { "time", "time-value" },  { "boolean", "boolean-value" },
+        { "string", "string-value" }
+    };
     struct xml_attributes a = xml_attributes(&s->x);
     int64_t n = repeated(&s->x, "number-columns-repeated");
     auto_buf struct buf value = BUF_INIT(XLSX_MAX_CELL_BYTES);

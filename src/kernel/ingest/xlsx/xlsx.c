@@ -1,8 +1,8 @@
 /*
  * Workbooks of Excel: which parts of the archive matter and what they say. The order of things: the
- * relationships of the package name
- * the workbook; the workbook names its sheets; its relationships say in which files those, the strings and the styles are;
- * styles and strings are read into memory; then xlsx_sheet.c streams each sheet.
+ * relationships of the package name the workbook; the workbook names its sheets; its relationships
+ * say in which files those, the strings and the styles are; styles and strings are read into
+ * memory; then xlsx_sheet.c streams each sheet.
  */
 
 #include "kernel/ingest/xlsx/xlsx.h"
@@ -84,7 +84,10 @@ int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **r
 
 /* ---- relationships ------------------------------------------------------------------------------------------------- */
 
-/* `target` as a relationship of a part in `directory` says it → the path in the archive. False: it is no part in it. */
+/*
+ * `target` as a relationship of a part in `directory` says it → the path in the archive. False: it
+ * is no part in it.
+ */
 static bool resolve(const char *directory, const char *target, char *ret, size_t size)
 {
     int n;
@@ -332,7 +335,10 @@ static int read_styles(struct xlsx_book *wb, struct err *err)
 {
     auto_zip_stream struct zip_stream *stream = NULL;
     auto_xml struct xml x = { 0 };
-    /* Excel has at most 250 of its own formats; more than these and looking them up would take long. */
+    /*
+     * Excel has at most 250 of its own formats; more than these and looking them up would take
+     * long.
+     */
     auto_buf struct buf customs = BUF_INIT(5000 * sizeof(struct custom_format));
     bool in_cell_styles = false, in_formats = false;
     int r = xlsx_open_part(wb, wb->styles_path, &stream, &x, err);

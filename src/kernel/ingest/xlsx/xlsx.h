@@ -40,8 +40,8 @@ int xlsx_open(const void *data, size_t len, const struct xlsx_options *options,
               struct xlsx_book **ret, struct err *err);
 void xlsx_close(struct xlsx_book *b); /* takes NULL */
 
-const char *xlsx_format_name(const struct xlsx_book *b);     /* "xlsx", "ods" or "xls" */
-size_t xlsx_n_sheets(const struct xlsx_book *b);              /* visible ones; at least one */
+const char *xlsx_format_name(const struct xlsx_book *b); /* "xlsx", "ods" or "xls" */
+size_t xlsx_n_sheets(const struct xlsx_book *b);         /* visible ones; at least one */
 const char *xlsx_sheet_name(const struct xlsx_book *b, size_t i);
 
 /* Errors as above. */

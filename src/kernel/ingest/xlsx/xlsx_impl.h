@@ -14,7 +14,14 @@
 #define XLSX_MAX_CELL_BYTES (XLSX_MAX_CELL_CHARS * 7)
 
 /* How a number is shown, as far as it says what the number is. */
-enum number_format { FORMAT_NUMBER, FORMAT_DATE, FORMAT_TIME, FORMAT_ELAPSED, _FORMAT_MAX };
+enum number_format {
+    FORMAT_NUMBER,
+    FORMAT_DATE,
+    FORMAT_TIME,
+    FORMAT_ELAPSED,
+    FORMAT_PADDED, /* + n: with n digits, zeros in front (00000): the code of something */
+    _FORMAT_MAX = FORMAT_PADDED + 19
+};
 
 struct xlsx_sheet {
     const char *id, *name, *path; /* path NULL: none is known */
@@ -25,7 +32,7 @@ struct xlsx_book {
     struct arena arena; /* of the sheets */
     struct xlsx_options options;
     bool ods;
-    const void *xls; /* libfreexl's handle; NULL: it is none of those */
+    const void *xls;           /* libfreexl's handle; NULL: it is none of those */
     struct xlsx_sheet *sheets; /* visible ones */
     size_t n_sheets, sheets_cap;
     char strings_path[512], styles_path[512]; /* "" for none */
@@ -89,7 +96,10 @@ void xls_close(struct xlsx_book *b);
 int xlsx_open_part(struct xlsx_book *wb, const char *path, struct zip_stream **ret_stream,
                    struct xml *x, struct err *err);
 
-/* Appends the text behind a START up to its END, that of the elements <t> only when `runs`; ≤ XLSX_MAX_CELL_BYTES. */
+/*
+ * Appends the text behind a START up to its END, that of the elements <t> only when `runs`; ≤
+ * XLSX_MAX_CELL_BYTES.
+ */
 int xlsx_collect_text(struct xml *x, bool runs, struct buf *out, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /*
- * Values of cells: numbers that are dates, numbers that are numbers, text that is a date, and the types that columns of them have.
+ * Values of cells: numbers that are dates, numbers that are numbers, text that is a date, and the
+ * types that columns of them have.
  */
 
 #include <ctype.h>
@@ -15,7 +16,10 @@
 
 /* ---- formats ------------------------------------------------------------------------------------------------------- */
 
-/* Some built-in formats have no code in the file. 27 to 36 and 50 to 58 are dates in East Asian versions. */
+/*
+ * Some built-in formats have no code in the file. 27 to 36 and 50 to 58 are dates in East Asian
+ * versions.
+ */
 enum number_format xlsx_builtin_format(long id)
 {
     if ((id >= 14 && id <= 17) || id == 22 || (id >= 27 && id <= 36) || (id >= 50 && id <= 58))
@@ -25,7 +29,10 @@ enum number_format xlsx_builtin_format(long id)
     return id == 46 ? FORMAT_ELAPSED : FORMAT_NUMBER;
 }
 
-/* [h], [mm], [ss]: hours, minutes, seconds that go on past a day. [Red] and [$€-407] are something else. */
+/*
+ * [h], [mm], [ss]: hours, minutes, seconds that go on past a day. [Red] and [$€-407] are something
+ * else.
+ */
 static bool is_elapsed(const char *s, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
@@ -39,8 +46,12 @@ enum number_format xlsx_format_of(const char *code)
 {
     bool date = false, month = false, time = false;
 
+    size_t zeros = strspn(code, "0");
+
     if (strcasecmp(code, "General") == 0)
         return FORMAT_NUMBER;
+    if (zeros >= 2 && zeros <= 18 && (!code[zeros] || code[zeros] == ';'))
+        return (enum number_format)(FORMAT_PADDED + zeros);
     for (const char *p = code; *p && *p != ';'; p++) { /* the first section decides */
         const char *close;
 
@@ -92,7 +103,10 @@ enum number_format xlsx_format_of(const char *code)
 
 /* ---- dates --------------------------------------------------------------------------------------------------------- */
 
-/* Days since 1970-01-01 → year, month, day (the proleptic Gregorian calendar, in eras of 400 years that begin in March). */
+/*
+ * Days since 1970-01-01 → year, month, day (the proleptic Gregorian calendar, in eras of 400 years
+ * that begin in March).
+ */
 static void civil(int64_t days, int *year, int *month, int *day)
 {
     int64_t z = days + 719468, era = (z >= 0 ? z : z - 146096) / 146097, doe = z - era * 146097;
@@ -105,8 +119,8 @@ static void civil(int64_t days, int *year, int *month, int *day)
 }
 
 /*
- * Excel counts days from 1900-01-01 as 1, and 60 as the 29th of February 1900, which did not exist; so from 61 on the count
- * is one too high. Workbooks from the Mac may count from 1904-01-01 as 0.
+ * Excel counts days from 1900-01-01 as 1, and 60 as the 29th of February 1900, which did not exist;
+ * so from 61 on the count is one too high. Workbooks from the Mac may count from 1904-01-01 as 0.
  */
 static int64_t days_of_serial(int64_t serial, bool since_1904)
 {
@@ -190,7 +204,10 @@ enum cell_kind xlsx_number(struct buf *text, enum number_format format, bool sin
 
     if (!parse_double(buf_cstr(text), &v))
         return CELL_NONE;
-    if (format != FORMAT_NUMBER)
+    if (format > FORMAT_PADDED && v == floor(v) && v >= 0 && v < 1e15) {
+        snprintf(out, sizeof(out), "%0*.0f", (int)(format - FORMAT_PADDED), v);
+        kind = CELL_TEXT;
+    } else if (format != FORMAT_NUMBER && format < FORMAT_PADDED)
         kind = format_serial(v, format, since_1904, out, sizeof(out));
     if (kind == CELL_NONE && is_short_integer(buf_cstr(text)))
         return CELL_INTEGER;

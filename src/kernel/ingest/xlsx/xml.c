@@ -1,6 +1,6 @@
 /*
- * The pull parser. Tokens point into one buffer, which is refilled in front of a token that is not whole: a tag always is, text
- * comes in pieces.
+ * The pull parser. Tokens point into one buffer, which is refilled in front of a token that is not
+ * whole: a tag always is, text comes in pieces.
  */
 
 #include "kernel/ingest/xlsx/xml.h"
@@ -26,7 +26,10 @@ void xml_finish(struct xml *x)
 
 /* ---- bytes --------------------------------------------------------------------------------------------------------- */
 
-/* More bytes behind those that are there. 1 if some came, 0 at the end of the document or of the buffer. */
+/*
+ * More bytes behind those that are there. 1 if some came, 0 at the end of the document or of the
+ * buffer.
+ */
 static int fill(struct xml *x, struct err *err)
 {
     if (x->at_eof)

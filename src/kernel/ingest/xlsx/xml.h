@@ -2,9 +2,10 @@
 #define RIDDLE_KERNEL_INGEST_XLSX_XML_H
 
 /*
- * A pull parser for the XML of office documents, which comes as a stream of any length: UTF-8, elements, attributes, text. There
- * are no entities but the five of XML and numbers, and a DOCTYPE is refused, so nothing in a document can name a file or
- * grow. Messages are clauses for a sentence that the caller begins; bad documents are VALIDATION.
+ * A pull parser for the XML of office documents, which comes as a stream of any length: UTF-8,
+ * elements, attributes, text. There are no entities but the five of XML and numbers, and a DOCTYPE
+ * is refused, so nothing in a document can name a file or grow. Messages are clauses for a sentence
+ * that the caller begins; bad documents are VALIDATION.
  */
 
 #include <stdbool.h>
@@ -54,7 +55,10 @@ int xml_next(struct xml *x, struct err *err);
 
 bool xml_is(const struct xml *x, const char *name);
 
-/* Steps through the attributes of a START: name without prefix, value as written. False at the end or at nonsense. */
+/*
+ * Steps through the attributes of a START: name without prefix, value as written. False at the end
+ * or at nonsense.
+ */
 struct xml_attributes {
     const char *at, *end;
     const char *name, *value;
@@ -67,7 +71,9 @@ static inline struct xml_attributes xml_attributes(const struct xml *x)
 bool xml_next_attribute(struct xml_attributes *a);
 bool xml_attribute_is(const struct xml_attributes *a, const char *name);
 
-/* The value with its references replaced, "" if there is no such attribute. *ret is cleared first. */
+/*
+ * The value with its references replaced, "" if there is no such attribute. *ret is cleared first.
+ */
 int xml_attribute_text(const struct xml *x, const char *name, struct buf *ret, struct err *err);
 
 /* Behind a START: everything up to its END. */

@@ -1,5 +1,6 @@
 /*
- * ZIP archives, as far as office documents use them: stored and deflated entries, ZIP64, one disk, no encryption.
+ * ZIP archives, as far as office documents use them: stored and deflated entries, ZIP64, one disk,
+ * no encryption.
  */
 
 #include "kernel/ingest/xlsx/zip.h"
@@ -19,7 +20,10 @@
 #define LOCAL_BYTES 30
 #define INPUT_CHUNK (1u << 20)
 
-/* Deflate cannot do more than 1,032 to 1. Sheets stay below 100; what is small may be as dense as it likes. */
+/*
+ * Deflate cannot do more than 1,032 to 1. Sheets stay below 100; what is small may be as dense as
+ * it likes.
+ */
 #define RATIO_MAX 300
 #define RATIO_FREE_BYTES (32u << 20)
 
@@ -91,7 +95,9 @@ static int find_directory(const struct zip *z, struct directory *ret, struct err
     return 0;
 }
 
-/* Sizes of 4 GB and more are in the extra field, each only if its place in the record is all ones. */
+/*
+ * Sizes of 4 GB and more are in the extra field, each only if its place in the record is all ones.
+ */
 static void read_zip64(const unsigned char *extra, size_t len, bool has_size, bool has_compressed,
                        bool has_at, struct zip_entry *e)
 {

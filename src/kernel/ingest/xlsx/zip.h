@@ -2,9 +2,10 @@
 #define RIDDLE_KERNEL_INGEST_XLSX_ZIP_H
 
 /*
- * Reading ZIP archives that come from anywhere: the directory, and the entries as streams. Nothing in the archive is believed:
- * offsets are checked against the file, sizes are counted while unpacking, and the checksum is compared at the end. Messages
- * are clauses ("its directory is damaged") for a sentence that the caller begins; bad archives are VALIDATION.
+ * Reading ZIP archives that come from anywhere: the directory, and the entries as streams. Nothing
+ * in the archive is believed: offsets are checked against the file, sizes are counted while
+ * unpacking, and the checksum is compared at the end. Messages are clauses ("its directory is
+ * damaged") for a sentence that the caller begins; bad archives are VALIDATION.
  */
 
 #include <stddef.h>

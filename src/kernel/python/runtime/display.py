@@ -54,6 +54,15 @@ class Display:
             else:
                 self.emit(self.parts(obj))
 
+    def last(self, obj):
+        """The value of the last line, if it is a picture: a figure of an earlier cell, an image."""
+        if is_figure(obj) and not self.figures:
+            self.figure(obj)
+        elif any(callable(getattr(type(obj), method, None)) for method in ("_repr_png_", "_repr_svg_")):
+            parts = self.parts(obj)
+            if "png" in parts or "svg" in parts:
+                self.emit(parts)
+
     def parts(self, obj):
         data = {"text": bounded_repr(obj)}
         if isinstance(obj, type):
@@ -147,15 +156,16 @@ def note(text):
 # ---- matplotlib, whenever it is imported ----
 
 
-class _PyplotHook(importlib.abc.MetaPathFinder):
-    """Lets the real finders find matplotlib.pyplot and changes show() once it is loaded."""
+class _LoadHook(importlib.abc.MetaPathFinder):
+    """Lets the real finders find some modules and changes each as it is loaded: {name: load(module, execute)}."""
 
-    def __init__(self, hook):
-        self._hook = hook
+    def __init__(self, hooks):
+        self._hooks = hooks
         self._busy = False
 
     def find_spec(self, fullname, path=None, target=None):
-        if fullname != "matplotlib.pyplot" or self._busy:
+        hook = self._hooks.get(fullname)
+        if hook is None or self._busy:
             return None
         self._busy = True
         try:
@@ -165,13 +175,30 @@ class _PyplotHook(importlib.abc.MetaPathFinder):
         if spec is None or spec.loader is None:
             return None
         execute = spec.loader.exec_module
-
-        def exec_module(module):
-            execute(module)
-            self._hook(module)
-
-        spec.loader.exec_module = exec_module
+        spec.loader.exec_module = lambda module: hook(module, execute)
         return spec
+
+
+def _load_quietly(module, execute):
+    """psutil prints a traceback when it finds no /proc/stat, and then goes on."""
+    told, sys.stderr = sys.stderr, io.StringIO()
+    try:
+        execute(module)
+    finally:
+        sys.stderr = told
+
+
+def _load_plotly(module, execute):
+    """plotly draws in a browser: show() writes a page that can be opened there."""
+    execute(module)
+    shown = []
+
+    def show(figure, *args, **kwargs):
+        shown.append(path := f"plotly-{len(shown) + 1}.html")
+        figure.write_html(path)
+        print(f"plotly draws in a browser: the figure is in {path}")
+
+    module.BaseFigure.show = show
 
 
 def install(display):
@@ -180,12 +207,17 @@ def install(display):
     def show(*args, **kwargs):
         display.show()
 
-    def hook(pyplot):
+    def change(pyplot):
         pyplot.show = show  # a plain function: pyplot sets attributes of it
         sys.modules["matplotlib.figure"].Figure.show = lambda figure, warn=True: display.figure(figure)
 
-    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _PyplotHook)]
+    def load(pyplot, execute):
+        execute(pyplot)
+        change(pyplot)
+
+    hooks = {"matplotlib.pyplot": load, "psutil._pslinux": _load_quietly, "plotly.basedatatypes": _load_plotly}
+    sys.meta_path[:] = [f for f in sys.meta_path if not isinstance(f, _LoadHook)]
     if "matplotlib.pyplot" in sys.modules:
-        hook(sys.modules["matplotlib.pyplot"])
-    else:
-        sys.meta_path.insert(0, _PyplotHook(hook))
+        change(sys.modules["matplotlib.pyplot"])
+        del hooks["matplotlib.pyplot"]
+    sys.meta_path.insert(0, _LoadHook(hooks))

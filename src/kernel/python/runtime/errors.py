@@ -50,10 +50,34 @@ def of_exception(error, cell):
         return failure("error", ERROR, safe_text(error))
     if isinstance(error, ModuleNotFoundError) and isinstance(error.name, str) and not hasattr(error, "__notes__"):
         error.add_note(_way_out(error.name))
+    elif isinstance(error, OSError) and not hasattr(error, "__notes__") and _is_network(error):
+        error.add_note("A sandbox has no network: data comes in as files, or from a database of the server.")
     return failure(verdict_of(error), ERROR, describe(error) + suffix, line, user_traceback(error))
 
 
+def _is_network(error):
+    """Was a name or a host looked for?"""
+    for _ in range(20):
+        if error is None:
+            return False
+        if type(error).__name__ == "gaierror" or getattr(error, "errno", None) in (errno.ENETUNREACH, errno.EHOSTUNREACH):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+_INSTEAD = {
+    "duckdb": 'sql("SELECT …") is DuckDB: it sees all tables and gives a DataFrame.',
+    "polars": "pandas is there, and sql() for what is large.",
+    "pyarrow": "read_parquet() and to_parquet() of pandas work without it.",
+    "fastparquet": "read_parquet() and to_parquet() of pandas work without it.",
+}
+
+
 def _way_out(module):
+    instead = _INSTEAD.get(module.partition(".")[0])
+    if instead:
+        return instead
     package = "python3-" + module.partition(".")[0].replace("_", "-").lower()
     return ("Packages cannot be installed in a sandbox. Whoever runs Riddle can install Debian's "
             f"{cut(package, 100)}, if there is one, and start Riddle again.")

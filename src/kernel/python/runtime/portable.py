@@ -4,9 +4,11 @@ Pickles are by cloudpickle, so that functions and classes of cells are in them. 
 that reads them, as in the one that wrote them. What cannot be pickled is left out, and named with the reason.
 """
 
+import contextlib
 import io
 import os
 import pickle
+import signal
 from types import ModuleType
 
 from .values import cut, safe_text
@@ -14,8 +16,27 @@ from .values import cut, safe_text
 TEXT_MAX = 1500
 REASON_MAX = 120
 _GIVEN = "given"
+ALL_S = 2.0  # for all variables at once, and for one of them: code of the user's classes runs meanwhile
+ONE_S = 0.5
 
 
+class _TooLong(BaseException):
+    def __str__(self):
+        return "pickling takes too long"
+
+
+@contextlib.contextmanager
+def _within(seconds):
+    def stop(*_):
+        raise _TooLong
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before if before is not None else signal.SIG_DFL)
 
 
 def _pickler(file, namespace, given):
@@ -46,9 +67,10 @@ class _Unpickler(pickle.Unpickler):
         return self.namespace[name[1]]
 
 
-def _dump(value, namespace, given):
+def _dump(value, namespace, given, seconds=ALL_S):
     file = io.BytesIO()
-    _pickler(file, namespace, given).dump(value)
+    with _within(seconds):
+        _pickler(file, namespace, given).dump(value)
     return file.getbuffer()
 
 
@@ -67,24 +89,24 @@ def _variables(namespace, given):
             if isinstance(name, str) and not (name.startswith("__") and name.endswith("__")) and given.get(name, given) is not value}
 
 
-def save(fd, namespace, given):
-    """Writes what can be kept to a pipe. Returns the names of what cannot be, with the reasons."""
-    variables, left_out = _variables(namespace, given), {}
+def save(fd, namespace, given, tables):
+    """Writes what can be kept to a pipe. Returns the names of what cannot be, with the reasons: variables, and SQL's temporary tables."""
+    variables, left_out = _variables(namespace, given), {name: "a temporary table of SQL" for name in tables}
     ids = {id(value): name for name, value in given.items() if not isinstance(value, ModuleType)}
     try:
         pickled = _dump(variables, namespace, ids)
-    except Exception:  # some of them; methods of the user's own classes run here
+    except (Exception, _TooLong):  # some of them; methods of the user's own classes run here
         pickled = None
     while pickled is None:
         for name, value in list(variables.items()):
             try:
-                _dump({name: value}, namespace, ids)
-            except Exception as error:
+                _dump({name: value}, namespace, ids, ONE_S)
+            except (Exception, _TooLong) as error:
                 left_out[name] = _why(value, error)
                 del variables[name]
         try:
             pickled = _dump(variables, namespace, ids)
-        except Exception as error:  # together, not one by one
+        except (Exception, _TooLong) as error:  # together, not one by one
             if not variables:
                 raise
             left_out.update({name: _why(value, error) for name, value in variables.items()})

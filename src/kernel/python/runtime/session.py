@@ -13,6 +13,7 @@ import io
 import json
 import linecache
 import os
+import selectors
 import sys
 from types import ModuleType
 
@@ -245,6 +246,7 @@ class Session:
             finally:
                 trailing = namespace.pop(TRAILING, None) if wanted else None
                 self.display.show()
+            self.display.last(trailing)
             if self.display.figures and results.is_drawing(trailing):
                 trailing = None
             assigned = self._assigned(tree, before)
@@ -475,8 +477,25 @@ def state():
     return _session.state()
 
 
-def save(fd):
-    return portable.save(fd, _session.namespace, _session.born)
+def suspend():
+    """Before an image: the descriptors of the event loop, which no image can have. A loop that waits for others, too, keeps them."""
+    loop = _session.loop
+    if loop is None or loop.is_closed() or len(loop._selector.get_map()) > 1:
+        return False
+    loop._close_self_pipe()
+    loop._selector.close()
+    return True
+
+
+def resume():
+    """After it, here and in the kernel that is made from the image. Tasks and timers are objects, and go on."""
+    loop = _session.loop
+    loop._selector = selectors.DefaultSelector()
+    loop._make_self_pipe()
+
+
+def save(fd, tables):
+    return portable.save(fd, _session.namespace, _session.born, tables or [])
 
 
 def load(fd):

@@ -1,6 +1,7 @@
 """What the zygote does once, so that kernels forked from it need not: first uses of lazy imports, caches and code paths."""
 
 import asyncio
+import contextlib
 import io
 import linecache
 import os
@@ -98,6 +99,8 @@ def warm():
     for code in ("1 + 1", *(_PANDAS[:4] if "pandas" in sys.modules else ())) * 10:
         scratch.execute(code.encode(), False, False, 200, 65536)
     scratch.execute(b"import math\nmath.pi", True, False, 200, 65536)
+    with contextlib.suppress(ImportError):  # each image is followed by what it pickles
+        import cloudpickle  # noqa: F401
     if scratch.loop is not None:  # its descriptors must not be shared by kernels
         scratch.loop.close()
         asyncio.set_event_loop(None)

@@ -1,0 +1,648 @@
+/* /thread and /threads: threads are begun, listed, looked at, moved between hot, warm and cold, and deleted. */
+
+#include <stdio.h>
+#include <string.h>
+#include "api/chats.h"
+#include "data/threads.h"
+#include "base/clock.h"
+#include "base/limits.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#define SEARCH_MAX 200
+/* A server that has just started need not keep a new thread waiting for Python. */
+#define WARM_WAIT_MS 500
+
+/* ---- POST /thread/new ---- */
+
+static const struct schema_field id_item = { .name = "",
+                                             .types = SCHEMA_STRING,
+                                             SCHEMA_RANGE(1, 200) };
+static const struct schema_field new_fields[] = {
+    { .name = "file_ids",
+      .types = SCHEMA_ARRAY,
+      .nullable = true,
+      .items = &id_item,
+      SCHEMA_MAX(16),
+      .doc = "Uploads to ask about." },
+    { .name = "datasets",
+      .types = SCHEMA_ARRAY,
+      .nullable = true,
+      .items = &id_item,
+      SCHEMA_MAX(16),
+      .doc = "Datasets to ask about." },
+    { .name = "title", .types = SCHEMA_STRING, .nullable = true, SCHEMA_MAX(200) },
+    { .name = "thread_id",
+      .types = SCHEMA_STRING,
+      .nullable = true,
+      SCHEMA_RANGE(1, 100),
+      .doc = "An id of your own; must be new." },
+    { .name = NULL },
+};
+static const struct schema new_schema = {
+    .name = "NewThread",
+    .doc = "What a new thread is about; the bundled transactions when nothing is named.",
+    .fields = new_fields
+};
+
+/* A request that waits for the agent or the store. */
+struct waiting {
+    struct http_request *req; /* NULL: the client left */
+    struct chat *chat;
+    int (*move)(struct chat *c, struct err *err); /* to freeze, cool or wake */
+    int64_t begun_us, created_us;
+    bool had_files;
+};
+
+static void waiting_left(void *arg)
+{
+    ((struct waiting *)arg)->req = NULL;
+}
+
+static struct waiting *wait_for(struct http_request *req)
+{
+    struct waiting *w = calloc(1, sizeof(*w));
+    if (w) {
+        w->req = req;
+        w->begun_us = clock_now_us();
+    }
+    return w;
+}
+
+static void deferred(struct http_request *req, struct waiting *w, int r, struct err *err)
+{
+    if (r < 0) {
+        free(w);
+        if (err->code == ERR_UNAVAILABLE)
+            http_reply_busy(req, 1, "%s", err->message);
+        else
+            http_reply_error(req, err);
+    } else {
+        http_defer(req, waiting_left, w);
+    }
+}
+
+static void on_warm(void *arg, bool is_hot)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    const struct data_view *d = chat_data(w->chat);
+    json_t *files = json_array();
+    int64_t now = clock_now_us();
+    for (size_t i = 0; d && i < d->n_files; i++)
+        json_array_append_new(files, json_string(d->files[i].name));
+    json_t *answer = json_pack(
+        "{s:s, s:s, s:s, s:o, s:s, s:O, s:{s:f, s:f, s:f}}", "thread_id", chat_id(w->chat),
+        "container_status", is_hot ? "hot" : "cold", "workspace", "/workspace", "attached_files",
+        files, "dataset_id", d ? d->dataset_id : "", "prompts",
+        d && d->prompts ? d->prompts : json_null(), "timings_ms", "schema_build",
+        (double)(w->created_us - w->begun_us) / 1000, "container_startup",
+        (double)(now - w->created_us) / 1000, "total", (double)(now - w->begun_us) / 1000);
+    chat_unref(w->chat);
+    free(w);
+    if (req)
+        http_reply_json(req, 200, answer);
+    else
+        json_decref(answer);
+}
+
+static void on_new(struct chat *chat, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    if (err) {
+        if (w->req)
+            http_reply_error(w->req, err);
+        free(w);
+        return;
+    }
+    w->chat = chat;
+    w->created_us = clock_now_us();
+    chat_warm(chat, WARM_WAIT_MS, on_warm, w);
+}
+
+static void post_thread(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    const json_t *body = http_body_json(req), *datasets = json_object_get(body, "datasets"),
+                 *uploads = json_object_get(body, "file_ids");
+    struct waiting *w = wait_for(req);
+    struct chat_spec spec = { .owner = http_owner(req),
+                              .thread_id = json_string_value(json_object_get(body, "thread_id")),
+                              .title = json_string_value(json_object_get(body, "title")),
+                              .datasets = json_is_array(datasets) ?
+                                              datasets :
+                                              NULL, /* [] is a thread without data */
+                              .uploads = json_array_size(uploads) ? uploads : NULL };
+    int r = w ? chat_create(app_of(req)->agent, &spec, on_new, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* ---- looking at threads ---- */
+
+/*
+ * {state, has_variables, since, last_move, last_move_ms}; the last three only when its kernel was
+ * in another state before.
+ */
+static json_t *sandbox_json(const struct chat *c)
+{
+    struct chat_sandbox s = { .state = "cold" };
+    char since[CLOCK_ISO_SIZE];
+    if (c)
+        chat_sandbox(c, &s);
+    json_t *o = json_pack("{s:s, s:b}", "state", s.state, "has_variables", s.has_variables);
+    if (s.bytes > 0)
+        json_object_set_new(o, "bytes", json_integer(s.bytes));
+    if (s.refusal)
+        json_object_set_new(o, "not_cooled", json_string(s.refusal));
+    struct image_notes notes = { 0 };
+    if (c && s.bytes > 0)
+        chat_image_notes(c, &notes);
+    if (notes.not_kept[0])
+        json_object_set_new(o, "not_kept", json_string(notes.not_kept));
+    if (notes.not_elsewhere[0])
+        json_object_set_new(o, "not_elsewhere", json_string(notes.not_elsewhere));
+    if (s.moved.to && str_eq(s.moved.to, s.state)) {
+        clock_iso8601(clock_wall_ms() - (clock_now_ms() - s.moved.at_ms), since);
+        json_object_set_new(o, "since", json_string(since));
+        json_object_set_new(o, "last_move", json_sprintf("%s→%s", s.moved.from, s.moved.to));
+        json_object_set_new(o, "last_move_ms", json_real((double)s.moved.us / 1000));
+    }
+    return o;
+}
+
+static void reply_read_error(struct http_request *req, const struct err *err)
+{
+    if (err->code == ERR_NOT_FOUND)
+        http_reply_fail(req, ERR_NOT_FOUND, "Thread not found");
+    else
+        http_reply_error(req, err);
+}
+
+/* NULL: the thread was made without a word about them. */
+static json_t *ids_json(const char *text)
+{
+    json_t *ids = NULL;
+    if (text)
+        (void)json_parse(text, strlen(text), &ids, NULL);
+    return ids;
+}
+
+static void got_status(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err) {
+        reply_read_error(req, err);
+        return;
+    }
+    const struct thread *t = &page->threads[0];
+    struct agent *agent = app_of(req)->agent;
+    const struct chat *c = chat_find(agent, http_owner(req), t->thread_id);
+    auto_json json_t *sandbox = sandbox_json(c);
+    int64_t bytes = c ? 0 : agent_image_bytes(agent, http_owner(req), t->thread_id);
+    if (bytes > 0) {
+        json_object_set_new(sandbox, "bytes", json_integer(bytes));
+        json_object_set_new(sandbox, "has_variables", json_true());
+    }
+    auto_json json_t *datasets = ids_json(t->datasets_json), *uploads = ids_json(t->uploads_json);
+    http_reply_json(
+        req, 200,
+        json_pack("{s:s, s:O, s:O, s:I, s:s?, s:s?, s:s?, s:s*, s:O?, s:O?}", "thread_id",
+                  t->thread_id, "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
+                  sandbox, "message_count", (json_int_t)t->message_count, "title", t->title,
+                  "created_at", t->created_at, "updated_at", t->updated_at, "forked_from",
+                  t->forked_from, "datasets", datasets, "file_ids", uploads));
+}
+
+static void get_status(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? store_get(app_of(req)->store, RECORD_THREAD, http_owner(req),
+                          http_param(req, "thread_id"), got_status, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void reply_stopped(struct http_request *req, size_t n)
+{
+    http_reply_json(req, 200,
+                    json_pack("{s:s, s:I}", "thread_id", http_param(req, "thread_id"), "stopped",
+                              (json_int_t)n));
+}
+
+/* A thread that is not in memory has nothing to stop. */
+static void got_stopped(const struct err *err, const struct store_page *page, void *arg)
+{
+    (void)page;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (req && err)
+        reply_read_error(req, err);
+    else if (req)
+        reply_stopped(req, 0);
+}
+
+static void post_stop(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct chat *c = chat_find(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"));
+    if (c) {
+        reply_stopped(req, chat_stop(c));
+        return;
+    }
+    struct waiting *w = wait_for(req);
+    int r = w ? store_get(app_of(req)->store, RECORD_THREAD, http_owner(req),
+                          http_param(req, "thread_id"), got_stopped, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* ---- POST /thread/{id}/freeze, /wake ---- */
+
+static void on_settled(void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    if (req) {
+        auto_json json_t *sandbox = sandbox_json(w->chat);
+        http_reply_json(req, 200,
+                        json_pack("{s:s, s:O, s:O}", "thread_id", chat_id(w->chat),
+                                  "sandbox_status", json_object_get(sandbox, "state"), "sandbox",
+                                  sandbox));
+    }
+    chat_unref(w->chat);
+    free(w);
+}
+
+/* Moves the kernel, and answers when it has come to rest. */
+static void opened_to_move(struct chat *c, const struct err *err, void *arg)
+{
+    struct waiting *w = arg;
+    struct err why = ERR_INIT;
+    if (err) {
+        if (w->req)
+            reply_read_error(w->req, err);
+        free(w);
+        return;
+    }
+    w->chat = c;
+    if (w->req && w->move(c, &why) < 0) {
+        http_reply_error(w->req, &why);
+        chat_unref(c);
+        free(w);
+        return;
+    }
+    chat_when_settled(c, on_settled, w);
+}
+
+static void open_to(struct http_request *req, int (*move)(struct chat *c, struct err *err))
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? 0 : err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0) {
+        w->move = move;
+        r = chat_open(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"),
+                      opened_to_move, w, &err);
+    }
+    deferred(req, w, r, &err);
+}
+
+static void post_freeze(struct http_request *req)
+{
+    open_to(req, chat_freeze);
+}
+
+static void post_cool(struct http_request *req)
+{
+    open_to(req, chat_cool);
+}
+
+static void post_wake(struct http_request *req)
+{
+    open_to(req, chat_wake);
+}
+
+static void got_threads(const struct err *err, const struct store_page *page, void *arg)
+{
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err) {
+        http_reply_error(req, err);
+        return;
+    }
+    json_t *threads = json_object(), *order = json_array();
+    for (size_t i = 0; i < page->n; i++) {
+        const struct thread *t = &page->threads[i];
+        const struct chat *c = chat_find(app_of(req)->agent, http_owner(req), t->thread_id);
+        struct chat_sandbox sandbox = { .state = "cold" };
+        if (c)
+            chat_sandbox(c, &sandbox);
+        json_t *thread = json_pack("{s:I, s:s, s:b, s:s?, s:s?, s:b}", "message_count",
+                                   (json_int_t)t->message_count, "sandbox_status", sandbox.state,
+                                   "cached", c != NULL, "title", t->title, "updated_at",
+                                   t->updated_at, "pinned", t->pinned > 0);
+        if (!c)
+            sandbox.bytes = agent_image_bytes(app_of(req)->agent, http_owner(req), t->thread_id);
+        if (sandbox.bytes > 0)
+            json_object_set_new(thread, "bytes", json_integer(sandbox.bytes));
+        json_object_set_new(threads, t->thread_id, thread);
+        json_array_append_new(order, json_string(t->thread_id));
+    }
+    http_reply_json(req, 200,
+                    json_pack("{s:o, s:o, s:s?}", "threads", threads, "order", order, "next",
+                              *page->next ? page->next : NULL));
+}
+
+static void list_threads(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    const char *wanted = http_query(req, "search"), *pinned = http_query(req, "pinned");
+    char pattern[3 + 8 * SEARCH_MAX], *p = pattern;
+    struct waiting *w = wait_for(req);
+    *p++ = '%';
+    for (const char *s = wanted; s && *s && p < pattern + 8 * SEARCH_MAX; s++) {
+        if (strchr("%_\\", *s))
+            *p++ = '\\';
+        *p++ = *s;
+    }
+    strcpy(p, "%");
+    struct store_query query = { .owner = http_owner(req),
+                                 .state = "open",
+                                 .cursor = http_query(req, "cursor"),
+                                 .title_like = wanted && *wanted ? pattern : NULL,
+                                 .pinned = pinned && str_eq(pinned, "true") ? "1" : NULL,
+                                 .limit = (int)http_query_i64(req, "limit", STORE_LIMIT_DEFAULT) };
+    int r = w ? store_list(app_of(req)->store, RECORD_THREAD, &query, got_threads, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+/* No messages: of a new thread, or of none. */
+static void got_silent_thread(const struct err *err, const struct store_page *page, void *arg)
+{
+    (void)page;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    free(w);
+    if (!req)
+        return;
+    if (err)
+        reply_read_error(req, err);
+    else
+        http_reply_json(req, 200,
+                        json_pack("{s:s, s:[], s:n}", "thread_id", http_param(req, "thread_id"),
+                                  "messages", "before"));
+}
+
+/*
+ * Both histories: with all that is kept of each message, or only who said what. Of a thread that
+ * nobody has used yet the first is empty,
+ * because clients make up ids and ask at once; the second is not found.
+ */
+static void reply_messages(struct waiting *w, const struct err *err, const struct store_page *page,
+                           bool brief)
+{
+    struct http_request *req = w->req;
+    struct err unread = ERR_INIT;
+    if (req && !err && page->n == 0 && brief &&
+        store_get(app_of(req)->store, RECORD_THREAD, http_owner(req), http_param(req, "thread_id"),
+                  got_silent_thread, w, &unread) == 0)
+        return;
+    free(w);
+    if (!req)
+        return;
+    if (err || unread.code) {
+        reply_read_error(req, err ? err : &unread);
+        return;
+    }
+    auto_buf struct buf text = BUF_INIT(64u << 20);
+    auto_json json_t *id = json_string(http_param(req, "thread_id"));
+    struct err why = ERR_INIT;
+    int r = buf_append_str(&text, "{\"thread_id\":", &why);
+    auto_free char *quoted = json_dumps(id, JSON_ENCODE_ANY);
+    if (r == 0)
+        r = buf_append_str(&text, quoted ? quoted : "null", &why);
+    if (r == 0)
+        r = buf_append_str(&text, ",\"messages\":[", &why);
+    for (size_t i = 0; i < page->n && r == 0; i++) {
+        const struct message *m = &page->messages[i];
+        if (i)
+            r = buf_append_str(&text, ",", &why);
+        if (r == 0 && brief) {
+            auto_json json_t *one = json_pack("{s:s, s:s, s:s?}", "role", m->role, "content",
+                                              m->content ? m->content : "", "run_id", m->run_id);
+            r = json_write(one, &text, &why);
+        } else if (r == 0) {
+            r = record_json(RECORD_MESSAGE, m, false, &text, &why);
+        }
+    }
+    if (r == 0)
+        r = *page->next ? buf_printf(&text, &why, "],\"before\":\"%s\"}", page->next) :
+                          buf_append_str(&text, "],\"before\":null}", &why);
+    if (r < 0)
+        http_reply_error(req, &why);
+    else
+        http_reply_bytes(req, 200, "application/json", text.data, text.len);
+}
+
+static void got_messages(const struct err *err, const struct store_page *page, void *arg)
+{
+    reply_messages(arg, err, page, false);
+}
+
+static void got_history(const struct err *err, const struct store_page *page, void *arg)
+{
+    reply_messages(arg, err, page, true);
+}
+
+static void list_messages(struct http_request *req, int limit, store_read_fn got)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    struct store_query query = { .owner = http_owner(req),
+                                 .thread_id = http_param(req, "thread_id"),
+                                 .cursor = http_query(req, "cursor"),
+                                 .limit = limit };
+    int r = w ? store_list(app_of(req)->store, RECORD_MESSAGE, &query, got, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    deferred(req, w, r, &err);
+}
+
+static void get_messages(struct http_request *req)
+{
+    long long limit = http_query_i64(req, "limit", 50);
+    list_messages(req, (int)MAX_OF(1, MIN_OF(limit, STORE_LIMIT_MAX)), got_messages);
+}
+
+static void get_history(struct http_request *req)
+{
+    list_messages(req, STORE_LIMIT_MAX, got_history);
+}
+
+static void deleted(const struct err *err, int64_t value, void *arg)
+{
+    (void)value;
+    struct waiting *w = arg;
+    struct http_request *req = w->req;
+    bool had_files = w->had_files;
+    free(w);
+    if (!req)
+        return;
+    /* files may be there before the thread is */
+    if (err && !(err->code == ERR_NOT_FOUND && had_files))
+        reply_read_error(req, err);
+    else
+        http_reply_json(
+            req, 200,
+            json_pack("{s:s, s:b}", "thread_id", http_param(req, "thread_id"), "deleted", 1));
+}
+
+static void delete_thread(struct http_request *req)
+{
+    struct err err = ERR_INIT;
+    struct waiting *w = wait_for(req);
+    int r = w ? chat_delete(app_of(req)->agent, http_owner(req), http_param(req, "thread_id"),
+                            deleted, w, &err) :
+                err_set(&err, ERR_NO_MEMORY, "out of memory");
+    if (r == 0)
+        w->had_files = data_thread_forget(app_of(req)->data, http_owner(req),
+                                          http_param(req, "thread_id"));
+    deferred(req, w, r, &err);
+}
+
+/* ---- the table ---- */
+
+static const struct route_param thread_params[] = {
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `thread_id` of a thread." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param messages_params[] = {
+    { .field = { .name = "thread_id",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_RANGE(1, 100),
+                 .doc = "The `thread_id` of a thread." } },
+    { .in_query = true,
+      .field = { .name = "limit",
+                 .types = SCHEMA_INTEGER,
+                 .doc = "The newest so many, at most 200; 50 when missing." } },
+    { .in_query = true,
+      .field = { .name = "cursor",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(STORE_CURSOR_SIZE),
+                 .doc = "`before` of a page." } },
+    { .field = { .name = NULL } },
+};
+static const struct route_param list_params[] = {
+    { .in_query = true,
+      .field = { .name = "limit",
+                 .types = SCHEMA_INTEGER,
+                 SCHEMA_RANGE(1, STORE_LIMIT_MAX),
+                 .doc = "Per page." } },
+    { .in_query = true,
+      .field = { .name = "cursor",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(STORE_CURSOR_SIZE),
+                 .doc = "`next` of a page." } },
+    { .in_query = true,
+      .field = { .name = "search",
+                 .types = SCHEMA_STRING,
+                 SCHEMA_MAX(SEARCH_MAX),
+                 .doc = "Only threads whose title holds this text." } },
+    { .in_query = true,
+      .field = { .name = "pinned", .types = SCHEMA_BOOLEAN, .doc = "true: only pinned threads." } },
+    { .field = { .name = NULL } },
+};
+
+static const struct route_response stop_responses[] = {
+    { 200, NULL, "{thread_id, stopped}: how many turns and executions are being stopped." },
+    { .status = 0 }
+};
+static const struct route_response new_responses[] = {
+    { 200, NULL,
+      "{thread_id, container_status, workspace, attached_files, dataset_id, prompts, timings_ms}" },
+    { .status = 0 }
+};
+static const struct route_response status_responses[] = {
+    { 200, NULL,
+      "{thread_id, sandbox_status: hot, warm (frozen) or cold, sandbox: {state, has_variables, "
+      "bytes (of its image), since, last_move, last_move_ms}, message_count, forked_from, "
+      "datasets, file_ids (null: it was made without a word about them)}" },
+    { .status = 0 }
+};
+static const struct route_response move_responses[] = {
+    { 200, NULL,
+      "{thread_id, sandbox_status, sandbox: {state, has_variables, since, last_move, "
+      "last_move_ms}}" },
+    { .status = 0 }
+};
+static const struct route_response history_responses[] = {
+    { 200, NULL, "{thread_id, messages: [{role, content}]}, oldest first" }, { .status = 0 }
+};
+static const struct route_response messages_responses[] = {
+    { 200, NULL,
+      "{thread_id, messages: [{id, created_at, dataset_id, role, content, run_id, metadata}]}, oldest first" },
+    { .status = 0 }
+};
+static const struct route_response threads_responses[] = {
+    { 200, NULL,
+      "{threads: {id: {message_count, sandbox_status, bytes (of its image), cached, title, "
+      "updated_at, pinned}}, order, "
+      "next}" },
+    { .status = 0 }
+};
+static const struct route_response delete_responses[] = { { 200, NULL, "{thread_id, deleted}" },
+                                                          { .status = 0 } };
+
+#define THREAD_ERRORS                                                                              \
+    (ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(VALIDATION) | ROUTE_ERR(UNAVAILABLE) | ROUTE_ERR(CONFLICT))
+
+static const struct route routes[] = {
+    { HTTP_POST, "/thread/new", post_thread, .id = "createThread", .tag = "threads",
+      .summary = "Begin a thread", .body = &new_schema, .responses = new_responses,
+      .errors = THREAD_ERRORS, .flags = ROUTE_BODY_OPTIONAL },
+    { HTTP_POST, "/thread/{thread_id}/stop", post_stop, .id = "stopThread", .tag = "threads",
+      .summary = "Stop what runs and waits in a thread", .params = thread_params,
+      .responses = stop_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_POST, "/thread/{thread_id}/freeze", post_freeze, .id = "freezeThread", .tag = "threads",
+      .summary = "Freeze the kernel of a thread: it keeps its variables and uses no processor",
+      .params = thread_params, .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/{thread_id}/cool", post_cool, .id = "coolThread", .tag = "threads",
+      .summary = "Write the kernel of a thread to a file and end it: the next code goes on with it",
+      .params = thread_params, .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(CONFLICT) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_POST, "/thread/{thread_id}/wake", post_wake, .id = "wakeThread", .tag = "threads",
+      .summary = "Thaw the kernel of a thread, or start one", .params = thread_params,
+      .responses = move_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) | ROUTE_ERR(FEATURE_DISABLED) | ROUTE_ERR(UNAVAILABLE) },
+    { HTTP_GET, "/thread/{thread_id}/status", get_status, .id = "getThreadStatus", .tag = "threads",
+      .summary = "A thread and its sandbox", .params = thread_params, .responses = status_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/thread/{thread_id}/history", get_history, .id = "getThreadHistory",
+      .tag = "threads", .summary = "Who said what", .params = thread_params,
+      .responses = history_responses, .errors = ROUTE_ERR(NOT_FOUND) },
+    { HTTP_GET, "/threads", list_threads, .id = "listThreads", .tag = "threads",
+      .summary = "Your threads, the last used first", .params = list_params,
+      .responses = threads_responses },
+    { HTTP_GET, "/threads/{thread_id}/messages", get_messages, .id = "listMessages",
+      .tag = "threads", .summary = "Messages with their runs", .params = messages_params,
+      .responses = messages_responses },
+    { HTTP_DELETE, "/thread/{thread_id}", delete_thread, .id = "deleteThread", .tag = "threads",
+      .summary = "Forget a thread", .params = thread_params, .responses = delete_responses,
+      .errors = ROUTE_ERR(NOT_FOUND) },
+};
+
+const struct route_table thread_routes = { routes, ARRAY_SIZE(routes) };

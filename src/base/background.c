@@ -1,0 +1,142 @@
+/* One queue, served by a thread for every two processors. */
+
+#include "base/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "base/macros.h"
+
+#define THREADS_MAX 4
+#define BACKGROUND_NICE 10
+#define DISCARD_AT_ONCE_MAX 1000 /* values, freed in 25 µs */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t more, begun;
+    struct background_job *first, **last;
+    int n_threads; /* 0: none was started yet */
+    int n_begun;
+} queue = { .lock = PTHREAD_MUTEX_INITIALIZER,
+            .more = PTHREAD_COND_INITIALIZER,
+            .begun = PTHREAD_COND_INITIALIZER };
+
+static void *serve(void *arg)
+{
+    void *volatile first = malloc(1); /* a thread's heap is chosen now */
+    free(first);
+    (void)arg;
+    /* Of this thread alone, on Linux. */
+    id_t self = (id_t)syscall(SYS_gettid);
+    if (getpriority(PRIO_PROCESS, self) < BACKGROUND_NICE)
+        (void)setpriority(PRIO_PROCESS, self, BACKGROUND_NICE);
+    pthread_mutex_lock(&queue.lock);
+    queue.n_begun++;
+    pthread_cond_signal(&queue.begun);
+    for (;;) {
+        while (!queue.first)
+            pthread_cond_wait(&queue.more, &queue.lock);
+        struct background_job *job = queue.first;
+        queue.first = job->next;
+        if (!queue.first)
+            queue.last = NULL;
+        pthread_mutex_unlock(&queue.lock);
+        job->fn(job);
+        pthread_mutex_lock(&queue.lock);
+    }
+    return NULL;
+}
+
+/* With the lock. Signals are for the threads that were there before. */
+static void start_threads(void)
+{
+    int wanted = (int)MAX_OF(1, MIN_OF(sysconf(_SC_NPROCESSORS_ONLN) / 2, THREADS_MAX));
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    while (queue.n_threads < wanted && pthread_create(&thread, NULL, serve, NULL) == 0) {
+        pthread_detach(thread);
+        queue.n_threads++;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+int background_start(void)
+{
+    pthread_mutex_lock(&queue.lock);
+    if (queue.n_threads == 0)
+        start_threads();
+    while (queue.n_begun < queue.n_threads)
+        pthread_cond_wait(&queue.begun, &queue.lock);
+    int n = queue.n_threads;
+    pthread_mutex_unlock(&queue.lock);
+    return n;
+}
+
+bool background_run(struct background_job *job)
+{
+    job->next = NULL;
+    pthread_mutex_lock(&queue.lock);
+    if (queue.n_threads == 0)
+        start_threads();
+    bool taken = queue.n_threads > 0;
+    if (taken) {
+        *(queue.last ? queue.last : &queue.first) = job;
+        queue.last = &job->next;
+        pthread_cond_signal(&queue.more);
+    }
+    pthread_mutex_unlock(&queue.lock);
+    return taken;
+}
+
+/* ---- values to be freed ---- */
+
+struct discarded {
+    struct background_job job;
+    json_t *value;
+};
+
+static void discard(struct background_job *job)
+{
+    struct discarded *d = (struct discarded *)job;
+    json_decref(d->value);
+    free(d);
+}
+
+/* Subtracts what a value holds, itself included, until nothing is left. */
+static void count_values(const json_t *value, size_t *left)
+{
+    if (*left == 0)
+        return;
+    --*left;
+    if (json_is_array(value)) {
+        for (size_t i = 0; i < json_array_size(value) && *left > 0; i++)
+            count_values(json_array_get(value, i), left);
+    } else if (json_is_object(value)) {
+        json_t *object = (json_t *)(uintptr_t)value; /* iterating changes nothing */
+        for (void *at = json_object_iter(object); at && *left > 0;
+             at = json_object_iter_next(object, at))
+            count_values(json_object_iter_value(at), left);
+    }
+}
+
+void json_discard(json_t *value)
+{
+    size_t left = DISCARD_AT_ONCE_MAX;
+    if (!value)
+        return;
+    count_values(value, &left);
+    struct discarded *d = left == 0 ? malloc(sizeof(*d)) : NULL;
+    if (d) {
+        *d = (struct discarded){ .job.fn = discard, .value = value };
+        if (background_run(&d->job))
+            return;
+    }
+    free(d);
+    json_decref(value);
+}

@@ -1,0 +1,551 @@
+/*
+ * Constructions: what words do to each other by where they stand, whatever the data is about. Verbs
+ * that nothing here has, words of degree, two words for one column, nouns for rows, and what a
+ * preposition says of a value.
+ */
+
+#include <string.h>
+
+#include "nl/frame.h"
+
+#define NEAR_ROWS 0.3 /* as near as another word for the rows is to their name */
+
+static bool one_of(const char *w, const char *const *list, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(w, list[i]))
+            return true;
+    return false;
+}
+#define ONE_OF(w, ...)                                                                             \
+    one_of(w, (const char *const[]){ __VA_ARGS__ },                                                \
+           ARRAY_SIZE(((const char *const[]){ __VA_ARGS__ })))
+
+static const char *word_at(const struct frame *f, int i)
+{
+    return i >= 0 && i < f->q->n && !f->q->t[i].quoted ? f->q->t[i].text : "";
+}
+
+static bool ends_with(const char *w, const char *end)
+{
+    size_t n = strlen(w), k = strlen(end);
+    return n > k + 1 && str_eq(w + n - k, end);
+}
+
+/* ---- before words are linked ---- */
+
+/* "exceptionally slow", "suspiciously high": one word for all of them. */
+static void name_degrees(struct frame *f)
+{
+    for (int i = 0; i + 1 < f->q->n; i++) {
+        if (!ONE_OF(word_at(f, i), "exceptionally", "abnormally", "extremely", "suspiciously",
+                    "strangely", "oddly", "weirdly", "extraordinarily", "remarkably",
+                    "surprisingly", "excessively", "anomalously", "atypically"))
+            continue;
+        for (size_t p = 0; p < fr_n_phrases; p++)
+            if (strncmp(fr_phrases[p].words, "unusually ", 10) == 0 &&
+                str_eq(fr_phrases[p].words + 10, word_at(f, i + 1)))
+                f->q->t[i].text = "unusually";
+    }
+}
+
+/* "how high is the share of …", "split the orders by …": what is asked stands behind. */
+static void skip_openings(struct frame *f)
+{
+    int n = f->q->n;
+    if (n > 3 && str_eq(word_at(f, 0), "how") &&
+        ONE_OF(word_at(f, 1), "high", "large", "big", "great", "low", "small") &&
+        ONE_OF(word_at(f, 2), "is", "are", "was", "were")) {
+        int at = 3 + ONE_OF(word_at(f, 3), "the", "our", "their");
+        if (ONE_OF(word_at(f, at), "share", "percentage", "proportion", "average", "mean", "median",
+                   "total", "number", "rate", "fraction", "percent", "sum", "difference", "gap"))
+            for (int i = 0; i < 3; i++)
+                f->q->t[i] = (struct nl_token){
+                    .text = "the", .stem = "the", .raw = f->q->t[i].raw, .is_stop = true
+                };
+    }
+    bool verb = ONE_OF(word_at(f, 0), "split", "divide", "segment", "slice", "categorise",
+                       "categorize", "separate", "break", "cluster", "aggregate", "bucket");
+    for (int i = 1; i < n && verb; i++)
+        if (ONE_OF(word_at(f, i), "by", "per", "into", "across")) {
+            f->q->t[0].is_stop = true;
+            f->q->t[0].lex = NULL;
+            for (int k = 1; k < i; k++)
+                if (ONE_OF(word_at(f, k), "down", "up")) {
+                    f->q->t[k].is_stop = true;
+                    f->q->t[k].lex = NULL;
+                }
+            break;
+        }
+}
+
+/* Words that the ways of a language put in front; the rest is read as if they were not there. */
+void fr_before_linking(struct frame *f)
+{
+    name_degrees(f);
+    skip_openings(f);
+}
+
+/* ---- after words are linked ---- */
+
+static bool covers(const struct frame *f, int token, const struct nl_mention **ret)
+{
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].start <= token && f->m.m[i].end > token) {
+            *ret = &f->m.m[i];
+            return true;
+        }
+    return false;
+}
+
+static void make_light(struct nl_mention *m)
+{
+    m->kind = KIND_MARK;
+    m->mark = (enum nl_mark)FM_LIGHT;
+    m->ref = m->other = fr_none;
+    m->used = true;
+}
+
+/* A column that numbers the rows and is called as they are: "a ticket", "weekly ticket count". */
+static void name_rows(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+        const struct nl_name *t = c ? &f->s->tables[m->ref.table].words : NULL;
+        bool repeats = c && c->n_values > 0 && !c->is_unique && !c->is_key && !c->many_values;
+        if (!c || repeats || c->words.n != 1 || t->n != 1 ||
+            !str_eq(c->words.stems[0], t->stems[0]) || m->end - m->start != 1)
+            continue;
+        const char *before = word_at(f, m->start - 1), *after = word_at(f, m->end);
+        bool bucket = i > 0 && fr_is(m - 1, FM_BUCKET) && (m - 1)->end == m->start;
+        if (!bucket && !ONE_OF(before, "a", "an", "per", "each", "every") &&
+            !ONE_OF(after, "count", "counts", "volume", "volumes", "numbers", "figures", "total",
+                    "totals"))
+            continue;
+        m->kind = KIND_TABLE;
+        m->table = m->ref.table;
+        m->ref = m->other = fr_none;
+        m->score = 1;
+    }
+}
+
+/* "ticket volume", "visitor numbers": how many of them. */
+static void count_behind(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i], *next = fr_at(f, i + 1);
+        const struct nl_mention *other;
+        if (m->kind != KIND_TABLE || m->end >= f->q->n ||
+            !ONE_OF(word_at(f, m->end), "volume", "volumes", "numbers", "figures", "tally"))
+            continue;
+        if (!covers(f, m->end, &other)) {
+            f->q->t[m->end].is_stop = true;
+        } else if (other == next && next->end - next->start == 1 && next->score < 0.8) {
+            make_light(next);
+        }
+    }
+}
+
+/* "delays at departure", "delayed on arrival": two words, one column. */
+static void merge_columns(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++)
+        for (int k = i + 1; k < f->m.n && k <= i + 2; k++) {
+            struct nl_mention *a = &f->m.m[i], *b = &f->m.m[k];
+            if (a->kind != KIND_COLUMN || b->kind != KIND_COLUMN || a->ref.table != b->ref.table ||
+                b->end - b->start != 1 || a->end - a->start != 1 ||
+                (a->score >= 0.9 && b->score >= 0.9) ||
+                !ONE_OF(word_at(f, b->start - 1), "at", "on", "upon", "in", "of", "for") ||
+                !fr_is_measure(fr_c(f, b->ref)) || (k > i + 1 && fr_gap(f, a, b) > 1))
+                continue;
+            struct nl_tokens *pair = &(
+                struct nl_tokens){ .t = { f->q->t[a->start], f->q->t[b->start] }, .n = 2 };
+            int found = -1, n = 0;
+            for (int c = 0; c < f->s->tables[a->ref.table].n_columns; c++)
+                if (nl_name_score(&f->s->tables[a->ref.table].columns[c].words, pair, 0, 2) > 0) {
+                    found = c;
+                    n++;
+                }
+            if (n != 1)
+                continue;
+            a->ref.column = found;
+            a->other = fr_none;
+            a->score = 0.9;
+            make_light(b);
+        }
+}
+
+/*
+ * "gifts paid in cash", "trips ended at noon": a participle behind its noun and before a
+ * preposition says what happened, and is no measure, unless that is called so.
+ */
+static void drop_participles(struct frame *f)
+{
+    for (int i = 1; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i], *before = m - 1, *next = fr_at(f, i + 1);
+        const struct nl_lex *lex = m->kind == KIND_COLUMN && m->end - m->start == 1 ?
+                                       nl_lex_of(f->a, f->q->t[m->start].text) :
+                                       NULL;
+        if (!lex || !lex->is_verb || m->score >= 0.8 || !fr_is_measure(fr_c(f, m->ref)) ||
+            before->kind != KIND_TABLE || before->end != m->start || !next ||
+            next->kind != KIND_VALUE || next->start - m->end > 2 ||
+            !ONE_OF(word_at(f, m->end), "in", "by", "with", "via", "at", "on", "from", "to",
+                    "through", "for", "using"))
+            continue;
+        make_light(m);
+    }
+}
+
+/* "new members each year": those that came to be then. */
+static void drop_new(struct frame *f)
+{
+    for (int i = 0; i < f->q->n; i++) {
+        const struct nl_mention *m = NULL, *next = NULL;
+        if (!str_eq(word_at(f, i), "new") || !covers(f, i + 1, &next) || next->kind != KIND_TABLE ||
+            nl_own_date(&f->s->tables[next->table]) < 0)
+            continue;
+        if (!covers(f, i, &m))
+            f->q->t[i].is_stop = true;
+        else if (m->kind == KIND_COLUMN && m->score < 0.8)
+            make_light(&f->m.m[m - f->m.m]);
+    }
+}
+
+/* The table's amount, if there is one that nothing else there could be taken for. */
+static bool amount_of(const struct frame *f, int table, bool money, struct nl_ref *ret)
+{
+    int same = 0;
+    if (!(money ? nl_money_measure : nl_main_measure)(f->s, table, ret) ||
+        !fr_is_measure(fr_c(f, *ret)) || fr_c(f, *ret)->formula)
+        return false;
+    const struct nl_column *best = fr_c(f, *ret);
+    for (int c = 0; c < f->s->tables[table].n_columns; c++) {
+        const struct nl_column *col = &f->s->tables[table].columns[c];
+        bool shares = false;
+        for (int a = 0; a < col->words.n; a++)
+            for (int b = 0; b < best->words.n; b++)
+                shares |= str_eq(col->words.stems[a], best->words.stems[b]) &&
+                          !fr_is_unit(col->words.words[a]);
+        same += shares && fr_is_measure(col);
+    }
+    return same == 1;
+}
+
+/* The only table that has an amount. */
+static bool only_amount(const struct frame *f, struct nl_ref *ret)
+{
+    struct nl_ref one;
+    int n = 0;
+    for (int t = 0; t < f->s->n_tables; t++)
+        if (amount_of(f, t, true, &one)) {
+            *ret = one;
+            n++;
+        }
+    return n == 1;
+}
+
+/* "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage. */
+static void name_revenue(struct frame *f)
+{
+    struct nl_ref ref;
+    const struct nl_mention *m;
+    for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
+        if (covers(f, i, &m) ||
+            !ONE_OF(word_at(f, i), "revenue", "revenues", "turnover", "takings", "income", "sales",
+                    "earnings", "proceeds") ||
+            !only_amount(f, &ref))
+            continue;
+        const struct nl_column *c = fr_c(f, ref);
+        bool spent = false;
+        for (int w = 0; w < c->words.n; w++)
+            spent |= ONE_OF(c->words.stems[w], "cost", "salary", "wag", "pay", "budget", "expens",
+                            "spend", "fin", "debt", "incom", "loss", "tip");
+        if (spent)
+            continue;
+        int at = f->m.n++;
+        while (at > 0 && f->m.m[at - 1].start > i) {
+            f->m.m[at] = f->m.m[at - 1];
+            at--;
+        }
+        f->m.m[at] = (struct nl_mention){ .kind = KIND_COLUMN,
+                                          .start = i,
+                                          .end = i + 1,
+                                          .score = 0.65,
+                                          .ref = ref,
+                                          .other = fr_none,
+                                          .table = -1 };
+    }
+}
+
+/* "order total", "invoice value": the amount of each of them. */
+static void name_totals(struct frame *f)
+{
+    struct nl_ref ref;
+    for (int i = 1; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i], *before = m - 1;
+        if (!fr_is(m, FM_AGG) || m->arg != FUNC_SUM || m->end - m->start != 1 ||
+            before->kind != KIND_TABLE || before->end != m->start ||
+            !amount_of(f, before->table, true, &ref))
+            continue;
+        m->kind = KIND_COLUMN;
+        m->ref = ref;
+        m->score = 0.8;
+    }
+}
+
+void fr_after_linking(struct frame *f)
+{
+    name_totals(f);
+    name_revenue(f);
+    name_rows(f);
+    count_behind(f);
+    merge_columns(f);
+    drop_participles(f);
+    drop_new(f);
+}
+
+/* ---- verbs and particles ---- */
+
+/* Whether an unknown word stands where a verb stands: "do we stock", "which agent handled". */
+bool fr_is_verb_at(const struct frame *f, int i)
+{
+    const struct nl_token *t = &f->q->t[i];
+    const struct nl_lex *lex = t->lex ? t->lex : nl_lex_of(f->a, t->text);
+    const struct nl_mention *m = NULL;
+    if (!lex || !lex->is_verb || t->quoted || i == 0)
+        return false;
+    const char *before = word_at(f, i - 1);
+    if (!lex->is_noun && !lex->is_other)
+        return true;
+    if (ONE_OF(before, "we", "you", "they", "i", "who", "anyone", "anybody", "someone", "somebody",
+               "everyone", "people", "has", "have", "had", "been", "being", "did", "get", "gets",
+               "got", "not", "to"))
+        return true;
+    bool after_name = covers(f, i - 1, &m) &&
+                      (m->kind == KIND_TABLE || m->kind == KIND_COLUMN || m->kind == KIND_VALUE);
+    if (!after_name)
+        return false;
+    if (ends_with(t->text, "ed") || ends_with(before, "s"))
+        return true;
+    /* "which branch lends the most", "how many tickets does an agent handle" */
+    if (ONE_OF(word_at(f, 0), "which", "what", "who") && ends_with(t->text, "s"))
+        return true;
+    for (int k = i - 2; k >= 0 && k >= i - 4; k--)
+        if (ONE_OF(word_at(f, k), "does", "do", "did"))
+            return true;
+    return false;
+}
+
+/* "how many are still out", "which ones are down": the particle is what is asked for. */
+bool fr_is_state_at(const struct frame *f, int i)
+{
+    const struct nl_mention *m = NULL;
+    if (!ONE_OF(word_at(f, i), "out", "up", "down", "off", "over", "away", "back", "in", "on") ||
+        (i + 1 < f->q->n && !f->q->t[i].comma_after) || covers(f, i, &m))
+        return false;
+    int k = i - 1;
+    while (k > 0 &&
+           ONE_OF(word_at(f, k), "still", "currently", "now", "already", "all", "yet", "not"))
+        k--;
+    return k > 0 && ONE_OF(word_at(f, k), "is", "are", "was", "were", "be");
+}
+
+/* ---- measures that are not said ---- */
+
+static bool has_free_measure(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++)
+        if (fr_is_col(fr_at(f, i)) && !fr_at(f, i)->used && fr_is_measure(fr_c(f, f->m.m[i].ref)))
+            return true;
+    return false;
+}
+
+/* "median donation", "how much did they give", "mean total": of the amount that rows have. */
+void fr_read_amounts(struct frame *f)
+{
+    struct nl_ref ref;
+    for (int i = 0; i < f->m.n && f->n_measures == 0 && !f->super; i++) {
+        struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1);
+        if (!fr_is(m, FM_AGG) || m->used || has_free_measure(f) || f->said[FM_COUNT])
+            continue;
+        bool much = str_eq(word_at(f, m->start), "how"), sum = m->arg == FUNC_SUM;
+        bool of_rows = next && next->kind == KIND_TABLE && fr_gap(f, m, next) == 0;
+        bool said = sum && (much || !of_rows);
+        if (sum ? !(said && only_amount(f, &ref)) :
+                  !(of_rows ? amount_of(f, next->table, false, &ref) :
+                              fr_is(next, FM_AGG) && next->arg == FUNC_SUM && only_amount(f, &ref)))
+            continue;
+        f->measures[f->n_measures++] = (struct nl_item){ .ref = ref, .func = m->arg, .bucket = -1 };
+        f->anchor = ref.table;
+        m->used = true;
+        if (of_rows && !sum)
+            next->used = true;
+        if (fr_is(next, FM_AGG) && next->arg == FUNC_SUM) {
+            next->used = true;
+            f->measures[0].func = FUNC_SUM;
+            f->average_of_groups = m->arg == FUNC_AVG && f->r.n_group > 0;
+        }
+    }
+}
+
+/* "which campaign brought in the most": an amount, where the verb is one of money. */
+bool fr_amount_of_verb(const struct frame *f, int mention, struct nl_ref *ret)
+{
+    int at = f->m.m[mention].start - 1;
+    if (at > 0 && ONE_OF(word_at(f, at), "in", "up", "us"))
+        at--;
+    return ONE_OF(word_at(f, at), "raised", "raises", "raise", "earned", "earns", "earn", "brought",
+                  "brings", "bring", "made", "makes", "make", "spent", "spends", "spend", "gave",
+                  "gives", "give", "donated", "donates", "donate", "cost", "costs", "paid", "pays",
+                  "pay", "collected", "collects", "generated", "generates", "generate", "grossed",
+                  "contributed", "contributes", "yielded", "yields") &&
+           only_amount(f, ret);
+}
+
+/* ---- nouns that nothing here has ---- */
+
+int fr_fact_table(const struct nl_schema *s)
+{
+    int found = s->n_tables == 1 ? 0 : -1;
+    for (int t = 0; t < s->n_tables && s->n_tables > 1; t++) {
+        bool from = false, to = false;
+        for (int k = 0; k < s->n_keys; k++) {
+            from |= s->keys[k].from_table == t;
+            to |= s->keys[k].to_table == t;
+        }
+        if (from && !to && found >= 0)
+            return -1;
+        if (from && !to)
+            found = t;
+    }
+    return found;
+}
+
+static double nearness(const struct nl_name *n, const struct nl_lex *lex)
+{
+    double best = 0;
+    for (int w = 0; w < n->n; w++)
+        if (n->lex[w])
+            best = MAX_OF(best, nl_lex_cosine(n->lex[w], lex));
+    return best;
+}
+
+/*
+ * "how many tickets came in last week", where the rows are called issues: a plural of what is done,
+ * said or made, at the place of the subject, where nothing else names rows.
+ */
+void fr_find_noun(struct frame *f)
+{
+    const struct nl_mention *m;
+    int table = fr_fact_table(f->s);
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].kind == KIND_TABLE)
+            return;
+    for (int i = 0; i < f->q->n && table >= 0; i++) {
+        const struct nl_token *t = &f->q->t[i];
+        if (t->is_stop || fr_is_light(t->text))
+            continue;
+        if (covers(f, i, &m)) {
+            if (m->kind == KIND_VALUE || fr_is(m, FM_COUNT) || fr_is(m, FM_SHARE) ||
+                fr_is(m, FM_LIGHT) || fr_is(m, FM_DIST) || fr_is(m, FM_RUNNING) ||
+                (fr_is(m, FM_BUCKET) && m->hint))
+                continue;
+            return;
+        }
+        const struct nl_lex *lex = t->lex;
+        size_t n = strlen(t->text);
+        if (!lex || !lex->is_noun || !lex->is_event || n < 4 || t->text[n - 1] != 's' ||
+            t->text[n - 2] == 's' || fr_is_verb_at(f, i))
+            return;
+        int said = 0;
+        for (int k = 0; k < f->m.n; k++)
+            said += fr_is_col(&f->m.m[k]) || f->m.m[k].kind == KIND_VALUE ||
+                    fr_is(&f->m.m[k], FM_TIME);
+        if (said == 0 && nearness(&f->s->tables[table].words, lex) < NEAR_ROWS)
+            return;
+        f->noun = i;
+        f->noun_is_rows = true;
+        f->head = table;
+        return;
+    }
+}
+
+/* "safari users", "crime novels": a noun behind a value says what such a thing is. */
+static bool is_kind_of(const struct frame *f, int i)
+{
+    const struct nl_mention *m = NULL, *next = NULL;
+    const struct nl_lex *lex = f->q->t[i].lex;
+    return i > 0 && lex && lex->is_noun && (lex->is_event || lex->is_person) &&
+           covers(f, i - 1, &m) && m->kind == KIND_VALUE && m->used && !m->is_part &&
+           !f->q->t[i - 1].comma_after && (!covers(f, i + 1, &next) || next->kind == KIND_MARK);
+}
+
+bool fr_sums_unknown(const struct frame *f)
+{
+    const struct nl_mention *other;
+    for (int i = 0; i < f->m.n; i++) {
+        int at = f->m.m[i].end;
+        if (!fr_is(&f->m.m[i], FM_AGG))
+            continue;
+        while (at < f->q->n && ONE_OF(word_at(f, at), "the", "our", "of", "a", "all", "total"))
+            at++;
+        if (at < f->q->n && !covers(f, at, &other) && !f->q->t[at].is_stop &&
+            !fr_is_light(word_at(f, at)) && !fr_is_verb_at(f, at))
+            return true;
+    }
+    return false;
+}
+
+bool fr_is_noun_at(const struct frame *f, int i)
+{
+    return (i == f->noun && f->noun_is_rows) || is_kind_of(f, i);
+}
+
+/* ---- what a preposition says of a value ---- */
+
+static bool is_called_one_of(const struct nl_column *c, const char *const *stems, size_t n)
+{
+    for (int w = 0; w < c->words.n; w++)
+        for (size_t k = 0; k < n; k++)
+            if (strncmp(c->words.stems[w], stems[k], strlen(stems[k])) == 0)
+                return true;
+    return false;
+}
+
+static bool has_value(const struct nl_column *c, const char *text)
+{
+    for (size_t v = 0; v < c->n_values && c->type == TYPE_TEXT; v++)
+        if (str_ieq(c->values[v], text))
+            return true;
+    return false;
+}
+
+int fr_place_value(const struct frame *f, const struct nl_mention *m, struct nl_ref *ref)
+{
+    static const char *const from[] = { "origin", "from", "sourc", "depart",
+                                        "start",  "send", "pickup" },
+                             *const to[] = { "dest",   "to",        "target",  "arriv", "end",
+                                             "receiv", "recipient", "dropoff", "reciev" };
+    const struct nl_table *t = &f->s->tables[ref->table];
+    int n = 0, found = -1, fits = 0, at = m->start - 1;
+    while (at > 0 && ONE_OF(word_at(f, at), "the", "airport", "station", "city"))
+        at--;
+    bool leaves = ONE_OF(word_at(f, at), "from", "leaving", "departing"),
+         comes = ONE_OF(word_at(f, at), "to", "into", "towards", "reaching");
+    for (int c = 0; c < t->n_columns; c++) {
+        if (!has_value(&t->columns[c], m->text))
+            continue;
+        n++;
+        if ((leaves && is_called_one_of(&t->columns[c], from, ARRAY_SIZE(from))) ||
+            (comes && is_called_one_of(&t->columns[c], to, ARRAY_SIZE(to)))) {
+            fits++;
+            found = c;
+        }
+    }
+    if (n > 1 && fits == 1) {
+        ref->column = found;
+        return 1;
+    }
+    return n;
+}
