@@ -7,6 +7,8 @@
 
 #include "nl/frame.h"
 
+#define FAR_SCORE 0.5 /* of a link to one of two words of a name */
+
 int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b)
 {
     int n = 0;
@@ -344,12 +346,19 @@ static bool is_said_unit(const struct frame *f, int at)
     return false;
 }
 
+/* One word of a longer name, and not even that: a word that is only used like it. */
+static bool is_far(const struct frame *f, const struct nl_mention *m)
+{
+    return m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < FAR_SCORE &&
+           f->q->t[m->start].near;
+}
+
 static bool all_understood(struct frame *f)
 {
     bool covered[NL_MAX_TOKENS] = { false };
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
-        bool fine = m->used || is_harmless(f, m);
+        bool fine = (m->used || is_harmless(f, m)) && !is_far(f, m);
         for (int k = m->start; k < m->end; k++)
             covered[k] = fine;
         if (!fine && f->n_unknown < FRAME_UNKNOWN) {

@@ -129,6 +129,7 @@ struct frame {
     struct nl_ref entity;  /* whose rows or groups; column < 0: the table's */
     bool entity_plural;    /* "which agents have": several */
     bool entity_many;      /* its word is a plural */
+    bool entity_one;       /* its word is a singular */
     int entity_bucket;     /* months, weekdays: the best of those; -1 */
     bool within;           /* of each group: top n per group */
     int per;               /* table that a measure is divided by: revenue per order; -1 */

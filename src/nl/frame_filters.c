@@ -446,16 +446,20 @@ static void read_comparisons(struct frame *f)
     }
 }
 
-/* "with 100 to 200 seats" */
+/* "with 100 to 200 seats", "aged 40 to 60" */
 static void read_spans(struct frame *f)
 {
-    for (int i = 0; i + 2 < f->m.n; i++) {
+    for (int i = 0; i + 1 < f->m.n; i++) {
         struct nl_mention *a = fr_at(f, i), *b = fr_at(f, i + 1), *c = fr_at(f, i + 2);
         bool to = str_eq(token(f, a->end), "to") || str_eq(token(f, a->end), "-");
         if (a->kind != KIND_NUMBER || a->used || b->kind != KIND_NUMBER || b->used || !to ||
-            b->start != a->end + 1 || !fr_is_col(c) || c->used || c->start != b->end ||
-            !fr_is_compared(f, c->ref))
+            b->start != a->end + 1)
             continue;
+        if (!fr_is_col(c) || c->used || c->start != b->end || !fr_is_compared(f, c->ref)) {
+            c = fr_at(f, i - 1);
+            if (!fr_is_col(c) || c->used || fr_gap(f, c, a) > 0 || !fr_is_compared(f, c->ref))
+                continue;
+        }
         struct nl_filter *x = fr_filter(f, c->ref, FILTER_BETWEEN);
         x->number[0] = a->number;
         x->number[1] = b->number;

@@ -8,7 +8,8 @@
 
 #include "nl/frame.h"
 
-#define NEAR_ROWS 0.3 /* as near as another word for the rows is to their name */
+#define NEAR_SAME 0.45 /* as near as two words for one thing are, where rows are named */
+#define NEAR_ROWS 0.3  /* as near as another word for the rows is to their name */
 
 static bool one_of(const char *w, const char *const *list, size_t n)
 {
@@ -130,6 +131,55 @@ static void name_rows(struct frame *f)
     }
 }
 
+/* The table that the noun may stand for by its meaning; -1: none, or more than one. */
+static int rows_called(const struct frame *f, const char *noun)
+{
+    const struct nl_lex *lex = nl_lex_of(f->a, noun);
+    int found = -1;
+    bool many = ends_with(noun, "s") && !ends_with(noun, "ss");
+    for (int t = 0; t < f->s->n_tables && lex && many; t++) {
+        const struct nl_name *n = &f->s->tables[t].words;
+        bool same = false;
+        for (int w = 0; w < n->n; w++) /* nurses are used like doctors, and are none */
+            same |= n->lex[w] && (nl_lex_match(n->lex[w], lex) > 0 ||
+                                  (!lex->is_person && !n->lex[w]->is_person &&
+                                   nl_lex_cosine(n->lex[w], lex) >= NEAR_SAME));
+        if (same && found >= 0)
+            return -1;
+        if (same)
+            found = t;
+    }
+    return found;
+}
+
+/*
+ * "how many rides", "rides by hour", where the rows are trips and a column is called rider type:
+ * another word for the rows at their place, not a part of that name.
+ */
+static void name_rows_by_meaning(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++)
+        if (f->m.m[i].kind == KIND_TABLE)
+            return;
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        if (fr_is(m, FM_COUNT) || fr_is(m, FM_SHARE) || fr_is(m, FM_LIGHT) || fr_is(m, FM_ROWS) ||
+            m->kind == KIND_VALUE || m->kind == KIND_NUMBER || fr_is(m, FM_TOP) ||
+            fr_is(m, FM_BUCKET))
+            continue;
+        int t = m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6 ?
+                    rows_called(f, word_at(f, m->start)) :
+                    -1;
+        if (t < 0 || t != m->ref.table)
+            return;
+        m->kind = KIND_TABLE;
+        m->table = t;
+        m->ref = m->other = fr_none;
+        m->score = 0.75;
+        return;
+    }
+}
+
 /* "ticket volume", "visitor numbers": how many of them. */
 static void count_behind(struct frame *f)
 {
@@ -245,6 +295,23 @@ static bool only_amount(const struct frame *f, struct nl_ref *ret)
     return n == 1;
 }
 
+/* A word that nothing has linked becomes a mention of the column. */
+static void insert_column(struct frame *f, int token, struct nl_ref ref, double score)
+{
+    int at = f->m.n++;
+    while (at > 0 && f->m.m[at - 1].start > token) {
+        f->m.m[at] = f->m.m[at - 1];
+        at--;
+    }
+    f->m.m[at] = (struct nl_mention){ .kind = KIND_COLUMN,
+                                      .start = token,
+                                      .end = token + 1,
+                                      .score = score,
+                                      .ref = ref,
+                                      .other = fr_none,
+                                      .table = -1 };
+}
+
 /* "revenue" where the only amount is a fare: what is taken in, but not a cost or a wage. */
 static void name_revenue(struct frame *f)
 {
@@ -263,18 +330,7 @@ static void name_revenue(struct frame *f)
                             "spend", "fin", "debt", "incom", "loss", "tip");
         if (spent)
             continue;
-        int at = f->m.n++;
-        while (at > 0 && f->m.m[at - 1].start > i) {
-            f->m.m[at] = f->m.m[at - 1];
-            at--;
-        }
-        f->m.m[at] = (struct nl_mention){ .kind = KIND_COLUMN,
-                                          .start = i,
-                                          .end = i + 1,
-                                          .score = 0.65,
-                                          .ref = ref,
-                                          .other = fr_none,
-                                          .table = -1 };
+        insert_column(f, i, ref, 0.65);
     }
 }
 
@@ -294,11 +350,105 @@ static void name_totals(struct frame *f)
     }
 }
 
+/*
+ * What stands around the mention asks how much of it there was: "by region", "per month", "in
+ * May". A number that something is compared with, "all" and superlatives right before it ("the
+ * biggest expense") ask for rows, unless the best of some groups is asked for ("which month had
+ * the highest sales").
+ */
+static bool asks_how_much(const struct frame *f, int at)
+{
+    const struct nl_mention *m = &f->m.m[at], *before = at > 0 ? m - 1 : NULL;
+    bool grouped = false, how_much = fr_is(before, FM_AGG), compared = false;
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *x = &f->m.m[i];
+        if (fr_is(x, FM_COUNT) || fr_is(x, FM_ROWS) || fr_is(x, FM_COMMON) || fr_is(x, FM_FIRST) ||
+            fr_is(x, FM_NULL))
+            return false;
+        grouped |= fr_is(x, FM_BY) || fr_is(x, FM_EACH) || fr_is(x, FM_BUCKET);
+        how_much |= fr_is(x, FM_SHARE) || fr_is(x, FM_TREND) || fr_is(x, FM_CHANGE) ||
+                    fr_is(x, FM_VS) || fr_is(x, FM_RUNNING) || fr_is(x, FM_TIME);
+        compared |= fr_is(x, FM_CMP) && i + 1 < f->m.n && f->m.m[i + 1].kind == KIND_NUMBER;
+    }
+    if (compared || ONE_OF(word_at(f, 0), "list") || ONE_OF(word_at(f, m->start - 1), "all"))
+        return false;
+    if (fr_is(before, FM_SUPER) && before->end == m->start)
+        return grouped && at > 1;
+    return grouped || how_much;
+}
+
+/*
+ * "sales by region", "expenses in May", where the rows are called so: their amounts, not how many
+ * rows there are. "How many sales" and "the latest sale" are of the rows.
+ */
+static void name_amounts(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        struct nl_ref ref;
+        if (m->kind != KIND_TABLE || m->end - m->start != 1 ||
+            !ONE_OF(word_at(f, m->start), "sales", "revenue", "revenues", "turnover", "takings",
+                    "income", "earnings", "proceeds", "expenses", "expense", "expenditure",
+                    "expenditures", "costs", "spending", "spend", "spent", "outgoings") ||
+            !asks_how_much(f, i) || !nl_money_measure(f->s, m->table, &ref) ||
+            !fr_is_measure(fr_c(f, ref)))
+            continue;
+        m->kind = KIND_COLUMN;
+        m->ref = ref;
+        m->other = fr_none;
+        m->score = 0.8;
+        m->table = -1;
+    }
+}
+
+/* The only measure that is in the unit. */
+static bool measure_in(const struct frame *f, const char *unit, struct nl_ref *ret)
+{
+    int n = 0;
+    for (int t = 0; t < f->s->n_tables; t++)
+        for (int c = 0; c < f->s->tables[t].n_columns; c++) {
+            const struct nl_column *col = &f->s->tables[t].columns[c];
+            bool named = false;
+            for (int w = 0; w < col->words.n; w++)
+                named |= fr_is_unit(col->words.words[w]);
+            if (!named || !fr_is_measure(col) || fr_unit_factor(col, unit) != 1)
+                continue;
+            *ret = (struct nl_ref){ t, c };
+            n++;
+        }
+    return n == 1;
+}
+
+/* "total kilometres", "5 issues that took the most hours": what is measured so. */
+static void name_units(struct frame *f)
+{
+    struct nl_ref ref;
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i];
+        if (m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6 &&
+            fr_is_unit(word_at(f, m->start)) && measure_in(f, word_at(f, m->start), &ref)) {
+            m->ref = ref;
+            m->other = fr_none;
+            m->score = 0.8;
+        }
+    }
+    for (int i = 0; i < f->q->n && f->m.n < NL_MAX_MENTIONS; i++) {
+        const struct nl_mention *m;
+        bool number = i > 0 && f->q->t[i - 1].is_number;
+        if (!number && fr_is_unit(word_at(f, i)) && !str_eq(word_at(f, i - 1), "in") &&
+            !covers(f, i, &m) && measure_in(f, word_at(f, i), &ref))
+            insert_column(f, i, ref, 0.8);
+    }
+}
+
 void fr_after_linking(struct frame *f)
 {
+    name_units(f);
     name_totals(f);
+    name_amounts(f);
     name_revenue(f);
     name_rows(f);
+    name_rows_by_meaning(f);
     count_behind(f);
     merge_columns(f);
     drop_participles(f);

@@ -284,6 +284,9 @@ static void set_entity(struct frame *f, struct nl_mention *m)
     const char *word = f->q->t[m->end - 1].text;
     size_t n = strlen(word);
     f->entity_many = n > 3 && word[n - 1] == 's' && word[n - 2] != 's';
+    const struct nl_lex *lex = nl_lex_of(f->a, word);
+    f->entity_one = !f->entity_many && lex && lex->is_noun && !str_eq(word, "people") &&
+                    !str_eq(word, "staff");
     f->entity_plural = f->entity_many && m->end < f->q->n &&
                        (str_eq(f->q->t[m->end].text, "have") ||
                         str_eq(f->q->t[m->end].text, "are"));

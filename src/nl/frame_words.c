@@ -76,7 +76,7 @@ bool fr_is_light(const char *word)
         "someone somebody anyone anybody everyone everybody everything anything something "
         "people person folks guys thing things stuff bring brings brought brung say says said "
         "ask asked answer answers answered reach reached receive received receives win seen "
-        "looked hold held there's let's im ok okay hi hello hey thanks thank kindly quick "
+        "looked hold held there's let's im ok okay hi hello hey thanks thank thx pls plz kindly quick "
         "quickly exactly actually simply basically approximately roughly around many's "
         "they're we've we're it's not's that's name names i.e e.g ie eg namely count counts "
         "counted counting distinct different various unique individual respectively available "

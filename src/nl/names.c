@@ -47,6 +47,42 @@ static size_t second_word(const char *w, size_t len)
     return 0;
 }
 
+/* What people write in names of columns for words that they say in full. */
+static const struct {
+    const char *shortened, *full;
+} abbreviations[] = {
+    { "acct", "account" },       { "addr", "address" },     { "amt", "amount" },
+    { "approx", "approximate" }, { "appt", "appointment" }, { "avg", "average" },
+    { "bal", "balance" },        { "cat", "category" },     { "chk", "check" },
+    { "cnt", "count" },          { "cntry", "country" },    { "ctry", "country" },
+    { "curr", "currency" },      { "cust", "customer" },    { "dept", "department" },
+    { "dest", "destination" },   { "disc", "discount" },    { "dist", "distance" },
+    { "div", "division" },       { "dt", "date" },          { "dur", "duration" },
+    { "emp", "employee" },       { "est", "estimated" },    { "freq", "frequency" },
+    { "grp", "group" },          { "hosp", "hospital" },    { "ht", "height" },
+    { "inv", "invoice" },        { "lang", "language" },    { "loc", "location" },
+    { "lvl", "level" },          { "mbr", "member" },       { "mfr", "manufacturer" },
+    { "mgr", "manager" },        { "mth", "month" },        { "mthly", "monthly" },
+    { "nbr", "number" },         { "nm", "name" },          { "num", "number" },
+    { "orig", "origin" },        { "pmt", "payment" },      { "pop", "population" },
+    { "prod", "product" },       { "proj", "project" },     { "pymt", "payment" },
+    { "qtr", "quarter" },        { "qty", "quantity" },     { "rev", "revenue" },
+    { "rpt", "report" },         { "spd", "speed" },        { "src", "source" },
+    { "stn", "station" },        { "svc", "service" },      { "tel", "phone" },
+    { "temp", "temperature" },   { "tot", "total" },        { "trx", "transaction" },
+    { "txn", "transaction" },    { "usr", "user" },         { "veh", "vehicle" },
+    { "vol", "volume" },         { "whse", "warehouse" },   { "wk", "week" },
+    { "wt", "weight" },          { "yr", "year" },
+};
+
+static const char *in_full(const char *word)
+{
+    for (size_t i = 0; i < ARRAY_SIZE(abbreviations); i++)
+        if (str_eq(abbreviations[i].shortened, word))
+            return abbreviations[i].full;
+    return NULL;
+}
+
 static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size_t len)
 {
     if (n->n == NL_MAX_WORDS || len == 0)
@@ -56,6 +92,9 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
         return -1;
     for (char *c = w; *c; c++)
         *c = (char)tolower((unsigned char)*c);
+    const char *full = in_full(w);
+    if (full && !(w = arena_strdup(a, full)))
+        return -1;
     /* fname and lname are what people write for first and last name. */
     static const struct {
         const char *word, *a, *b;

@@ -8,6 +8,9 @@
 
 #define SOME_ROWS 10
 
+#define OWN_NAMES 0.9     /* of rows have a name that no other has */
+#define SHARED_NAMES 0.25 /* names for a row, at the least, where some share one */
+
 /* ---- the best of them ---- */
 
 bool fr_is_ranked(struct frame *f)
@@ -18,7 +21,8 @@ bool fr_is_ranked(struct frame *f)
 bool fr_apply_ranked(struct frame *f)
 {
     f->is_plain = f->nth <= 1 && f->r.n_group == 0;
-    int n = f->super_n > 0 ? f->super_n : f->said[FM_TOP] && f->nth == 0 ? SOME_ROWS : 1;
+    bool some = f->said[FM_TOP] && f->nth == 0 && !f->entity_one;
+    int n = f->super_n > 0 ? f->super_n : some ? SOME_ROWS : 1;
     struct nl_item by = f->by;
     bool down = f->super > 0;
     if (f->n_measures > 0 && !f->has_by) {
@@ -73,13 +77,17 @@ bool fr_apply_ranked(struct frame *f)
         return false;
     bool rows = f->entity_bucket < 0 && f->entity.column < 0 && by.func < 0 &&
                 by.ref.table == f->entity.table;
-    /* what nearly every row has its own of is a name of the row */
+    /*
+     * What nearly every row has its own of is a name of the row. What some rows share is one, too,
+     * where the measure cannot be summed up ("the 5 wines with the best rating").
+     */
     const struct nl_column *named = fr_c(f, f->entity);
     if (named && by.func < 0 && by.ref.table == f->entity.table &&
-        f->s->tables[f->entity.table].n_rows > 0 &&
-        (double)named->n_values > 0.25 * (double)f->s->tables[f->entity.table].n_rows &&
-        f->r.n_group == 0)
-        rows = true;
+        f->s->tables[f->entity.table].n_rows > 0 && f->r.n_group == 0) {
+        double own = (double)named->n_values / (double)f->s->tables[f->entity.table].n_rows;
+        rows |= own > OWN_NAMES ||
+                (own > SHARED_NAMES && fr_default_func(fr_c(f, by.ref)) != FUNC_SUM);
+    }
     f->n_measures = 0;
     struct nl_item chosen[NL_MAX_SELECT];
     int n_chosen = f->r.n_select;

@@ -400,7 +400,10 @@ static void take_role(struct nl_column *c)
         c->is_flag = false;
 }
 
-/* The date that rows are counted by: when they began, rather than when they ended. */
+/*
+ * The date that rows are counted by: the one that is called as they are ("appointment date"), else
+ * when they began, rather than when they ended.
+ */
 int nl_own_date(const struct nl_table *t)
 {
     static const char *const late[] = { "due",      "end",    "ship",     "deliver", "discharg",
@@ -412,9 +415,11 @@ int nl_own_date(const struct nl_table *t)
     int best = -1, worst = 100;
     for (int c = 0; c < t->n_columns; c++) {
         const struct nl_name *n = &t->columns[c].words;
-        int bad = 0;
+        int bad = 1;
         bool birth = false;
         for (int w = 0; w < n->n; w++) {
+            for (int k = 0; k < t->words.n; k++)
+                bad -= n->n > 1 && bad > 0 && str_eq(n->stems[w], t->words.stems[k]);
             birth |= strncmp(n->stems[w], "birth", 5) == 0 || str_eq(n->stems[w], "born") ||
                      str_eq(n->stems[w], "dob");
             for (size_t k = 0; k < ARRAY_SIZE(late); k++)

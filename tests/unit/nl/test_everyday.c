@@ -554,6 +554,74 @@ static void test_any_words(void **state)
 }
 
 /* What words do to each other by where they stand, on a table of trips between places. */
+struct asked {
+    const char *question, *sql; /* NULL: no answer */
+};
+
+static void check_asked(const struct nl_schema *s, const struct asked *cases, size_t n)
+{
+    struct err err = ERR_INIT;
+    for (size_t i = 0; i < n; i++) {
+        auto_arena struct arena a;
+        struct nl_answer answer;
+        char sql[2000] = "";
+        arena_init(&a, NL_ARENA_BYTES);
+        assert_int_equal(nl_plan(s, cases[i].question, NULL, &a, &answer, &err), 0);
+        if (answer.status == NL_ANSWERED)
+            to_sql(answer.choices[0].plan, sql, sizeof(sql));
+        if (strcmp(sql, cases[i].sql ? cases[i].sql : "") != 0)
+            print_error("%s\n", cases[i].question);
+        assert_string_equal(sql, cases[i].sql ? cases[i].sql : "");
+        nl_answer_finish(&answer);
+    }
+}
+
+/* Rows that are called as what they sum up to, and columns with names that are cut short. */
+static void test_amounts(void **state)
+{
+    static const char *const columns[][2] = { { "entered_on", "DATE" }, { "sale_dt", "DATE" },
+                                              { "region", "VARCHAR" },  { "prod_nm", "VARCHAR" },
+                                              { "qty", "BIGINT" },      { "amt", "DOUBLE" },
+                                              { "transit_h", "BIGINT" } };
+    static const struct asked cases[] = {
+        { "sales by region",
+          "SELECT region, SUM(amt) AS total_amt FROM sales GROUP BY region ORDER BY total_amt DESC, "
+          "region ASC LIMIT 1000" },
+        { "how many sales by region",
+          "SELECT region, COUNT(*) AS row_count FROM sales GROUP BY region ORDER BY row_count DESC, "
+          "region ASC LIMIT 1000" },
+        { "sales in May 2024",
+          "SELECT SUM(amt) AS total_amt FROM sales WHERE sale_dt >= '2024-05-01' AND sale_dt < "
+          "'2024-06-01' LIMIT 1000" },
+        { "which region sells the most",
+          "SELECT region, SUM(qty) AS total_qty FROM sales GROUP BY region "
+          "ORDER BY total_qty DESC LIMIT 1" },
+        { "top region by amount", "SELECT region, SUM(amt) AS total_amt FROM sales GROUP BY region "
+                                  "ORDER BY total_amt DESC LIMIT 1" },
+        { "total quantity by product",
+          "SELECT prod_nm, SUM(qty) AS total_qty FROM sales GROUP BY prod_nm ORDER BY total_qty DESC, "
+          "prod_nm ASC LIMIT 1000" },
+        { "total hours by region",
+          "SELECT region, SUM(transit_h) AS total_transit_h FROM sales GROUP BY region ORDER BY "
+          "total_transit_h DESC, region ASC LIMIT 1000" },
+        { "top 3 regions by diagnosis", NULL },
+    };
+    static const char *const regions[] = { "North", "South" };
+    struct err err = ERR_INIT;
+    struct nl_schema *s = NULL;
+    (void)state;
+    assert_int_equal(nl_schema_create("shop", &s, &err), 0);
+    assert_int_equal(nl_schema_add_table(s, "sales", 900, &err), 0);
+    for (size_t c = 0; c < ARRAY_SIZE(columns); c++)
+        assert_int_equal(nl_schema_add_column(s, 0, columns[c][0], columns[c][1], &err), (int)c);
+    for (size_t i = 0; i < ARRAY_SIZE(regions); i++)
+        assert_int_equal(nl_schema_add_value(s, 0, 2, regions[i], &err), 0);
+    assert_int_equal(nl_schema_set_range(s, 0, 1, "2023-01-02", "2024-05-31", &err), 0);
+    assert_int_equal(nl_schema_finish(s, &err), 0);
+    check_asked(s, cases, ARRAY_SIZE(cases));
+    nl_schema_destroy(s);
+}
+
 static void test_constructions(void **state)
 {
     static const char *const columns[][2] = {
@@ -561,9 +629,7 @@ static void test_constructions(void **state)
         { "destination", "VARCHAR" },  { "carrier", "VARCHAR" }, { "dep_delay_min", "BIGINT" },
         { "arr_delay_min", "BIGINT" }, { "fare_eur", "DOUBLE" }, { "cancelled", "BOOLEAN" }
     };
-    static const struct {
-        const char *question, *sql; /* NULL: no answer */
-    } cases[] = {
+    static const struct asked cases[] = {
         { "trips from Oslo to Rome, how many?",
           "SELECT COUNT(*) AS row_count FROM trips WHERE origin = 'Oslo' AND destination = 'Rome' LIMIT 1000" },
         { "how many Oslo trips", NULL }, /* from there, or to it? */
@@ -601,19 +667,7 @@ static void test_constructions(void **state)
         assert_int_equal(nl_schema_add_value(s, 0, places[i].column, places[i].value, &err), 0);
     assert_int_equal(nl_schema_set_range(s, 0, 1, "2023-01-02", "2024-05-31", &err), 0);
     assert_int_equal(nl_schema_finish(s, &err), 0);
-    for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-        auto_arena struct arena a;
-        struct nl_answer answer;
-        char sql[2000] = "";
-        arena_init(&a, NL_ARENA_BYTES);
-        assert_int_equal(nl_plan(s, cases[i].question, NULL, &a, &answer, &err), 0);
-        if (answer.status == NL_ANSWERED)
-            to_sql(answer.choices[0].plan, sql, sizeof(sql));
-        if (strcmp(sql, cases[i].sql ? cases[i].sql : "") != 0)
-            print_error("%s\n", cases[i].question);
-        assert_string_equal(sql, cases[i].sql ? cases[i].sql : "");
-        nl_answer_finish(&answer);
-    }
+    check_asked(s, cases, ARRAY_SIZE(cases));
     nl_schema_destroy(s);
 }
 
@@ -621,6 +675,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_constructions),
+        cmocka_unit_test(test_amounts),
         cmocka_unit_test(test_questions),
         cmocka_unit_test(test_rules),
         cmocka_unit_test(test_declined_by_name),
