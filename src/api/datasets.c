@@ -9,16 +9,28 @@
 #include "data/file_sets.h"
 #include "data/told.h"
 
+/* Says of the entries from this one on where their data is from. */
+static size_t set_kind(json_t *list, size_t from, const char *kind)
+{
+    size_t i = from;
+    for (; i < json_array_size(list); i++)
+        json_object_set_new(json_array_get(list, i), "kind", json_string(kind));
+    return i;
+}
+
 static json_t *all_summaries(struct data_room *room, const char *owner)
 {
     json_t *list = json_array();
     for (size_t i = 0; i < registry_count(room->registry); i++)
         json_array_append_new(list, told_summary(room, owner, registry_get(room->registry, i)));
+    size_t n = set_kind(list, 0, "bundled");
     database_sets_append(room, list, told_summary, owner);
+    n = set_kind(list, n, "database");
     for (struct file_set *set = room->files->newest; set; set = set->next)
         if (!set->thread_id && set->status == FILE_READY && !set->raw &&
             file_set_visible(set, owner))
             json_array_append_new(list, told_summary(room, owner, &set->dataset));
+    set_kind(list, n, "upload");
     return json_pack("{s:o}", "datasets", list);
 }
 

@@ -85,7 +85,10 @@ static size_t count_columns(const json_t *schema)
 
 json_t *prompts_of(const json_t *schema)
 {
-    if (count_columns(schema) > COLUMNS_MAX)
+    size_t n_columns = count_columns(schema);
+    if (n_columns == 0)
+        return json_array();
+    if (n_columns > COLUMNS_MAX)
         return json_pack("[s, s]", "How many rows are there?", "Show the first 10 rows");
     struct nl_schema *s = NULL;
     struct err err = ERR_INIT;

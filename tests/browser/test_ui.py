@@ -353,15 +353,15 @@ def test_key_is_asked_for_and_kept_for_the_tab(blank, tmp_path):
         assert not blank.visible("#key") and blank.texts("#sets [data-id] b")[0] == "mine.csv"
 
 
-@pytest.mark.parametrize("stream, said", [
-    ("event: status\ndata: {\"type\":\"status\",\"text\":\"Thinking\"}\n\n", "The connection was cut before the answer was complete."),
-    (events(("error", {"message": "the model is <b>tired</b>"}), ("done", {})), "the model is <b>tired</b>"),
-], ids=["cut", "error"])
-def test_streams_that_end_badly(page, stream, said):
-    page.fake("/message/stream", stream, "text/event-stream")
-    turn = ask(page, "anything")
-    assert page.text(f"{turn} .problem span") == said
-    assert page.visible("#send") and page.texts(f"{turn} .problem button") == ["Try again"]
+def test_streams_that_end_badly(page):
+    for stream, said in (
+            ("event: status\ndata: {\"type\":\"status\",\"text\":\"Thinking\"}\n\n", "The connection was cut before the answer was complete."),
+            (events(("error", {"message": "the model is <b>tired</b>"}), ("done", {})), "the model is <b>tired</b>")):
+        page.fake("/message/stream", stream, "text/event-stream")
+        turn = ask(page, "anything")
+        assert page.text(f"{turn} .problem span") == said
+        assert page.visible("#send") and page.texts(f"{turn} .problem button") == ["Try again"]
+        page.unfake()
 
 
 # ---- what a model may answer ----
@@ -418,6 +418,7 @@ def test_words_of_a_model(page):
 
 def test_a_choice_runs_its_own_plan(page):
     plan = {"dataset_id": "ecommerce", "table": "orders", "select": [{"func": "count", "column": "*", "alias": "n"}]}
+    choose(page, "E-commerce Orders")
     page.fake("/message/stream", events(("done", {"response": "Which?\n1. count of rows\n2. other", "status": "succeeded", "choices": [
         {"reading": "count of `orders`", "plan": plan}, {"reading": "other", "plan": plan}]})), "text/event-stream")
     turn = ask(page, "anything")
@@ -434,44 +435,67 @@ ROWS = {"columns": ["when", "kind", "value"], "types": ["DATE", "VARCHAR", "DOUB
         "rows": [[f"2024-0{m}-01", kind, m * factor] for m in range(1, 7) for kind, factor in (("a", 1.5), ("b", -2))]}
 
 
-@pytest.mark.parametrize("mark, encoding, selector, count", [
+CHARTS = [  # (mark, encoding, what is drawn, how often)
     ("bar", {"x": {"field": "when", "type": "nominal"}, "y": {"field": "value", "type": "quantitative"}, "color": {"field": "kind"}}, "rect", 12),
     ("line", {"x": {"field": "when", "type": "temporal"}, "y": {"field": "value", "type": "quantitative"}, "color": {"field": "kind"}}, "line", 2),
     ("point", {"x": {"field": "value", "type": "quantitative"}, "y": {"field": "value", "type": "quantitative"}}, "symbol", 12),
-    ("arc", {"theta": {"field": "value", "type": "quantitative"}, "color": {"field": "when", "type": "nominal"}}, "arc", 12),
-], ids=["bar", "line", "point", "arc"])
-def test_charts(page, mark, encoding, selector, count):
-    chart = {"mark": mark, "encoding": encoding, "data": {"name": "result"}}
-    page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "chart": chart, "result": ROWS})), "text/event-stream")
+    ("arc", {"theta": {"field": "value", "type": "quantitative"}, "color": {"field": "when", "type": "nominal"}}, "arc", 6)]
+
+
+def answered(page, **answer):
+    """A turn with this answer."""
+    page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", **answer})), "text/event-stream")
     turn = ask(page, "anything")
-    marks = f"{turn} .chart .mark-{selector}.role-mark path"
-    drawn = page.wait(f"[...document.querySelectorAll('{marks}')].map(e => e.outerHTML)")
-    assert len(drawn) == count and not [d for d in drawn if "NaN" in d or "undefined" in d]
-    texts = page.eval(f"[...document.querySelectorAll('{turn} .chart svg text')].map(t => t.textContent)")
-    if mark in ("bar", "line"):
-        assert {"a", "b"} <= set(texts)  # the legend
-    page.size(390, 800)
-    page.wait(f"document.querySelector('{turn} .chart svg').getBoundingClientRect().width < 390")
-    outside = page.eval(f"""(box => [...document.querySelectorAll('{marks}')].filter(e => {{
-        const r = e.getBoundingClientRect(); return r.left < box.left - 4 || r.right > box.right + 4 || r.top < box.top - 4 || r.bottom > box.bottom + 4;
-    }}).length)(document.querySelector('{turn} .chart svg').getBoundingClientRect())""")
-    assert outside == 0 and stays_inside(page) and page.problems == []
+    page.unfake()
+    return turn
 
 
-@pytest.mark.parametrize("values", [
-    [1e300] * 12, [2 ** 53] * 12, [1e16 + 2 * m for m in range(12)], [-1e308, 1e308] * 6, [5e-324] * 12, [0] * 12, [7] * 12,
-], ids=["large and equal", "2^53", "close together", "all there is", "least", "zero", "equal"])
-def test_charts_of_any_numbers_end(page, values):
-    """Steps between them that are too small to count would be counted for ever."""
-    rows = {**ROWS, "rows": [[f"2024-{m + 1:02}-01", "a", v] for m, v in enumerate(values)]}
-    for mark in ("line", "bar"):
-        chart = {"mark": mark, "encoding": {"x": {"field": "when", "type": "temporal" if mark == "line" else "nominal"},
-                                            "y": {"field": "value", "type": "quantitative"}}, "data": {"name": "result"}}
-        page.fake("/message/stream", events(("done", {"response": "x", "status": "succeeded", "chart": chart, "result": rows})), "text/event-stream")
-        turn = ask(page, "anything")
-        page.wait(f"document.querySelector('{turn} .chart svg')")
-        assert page.eval(f"document.querySelectorAll('{turn} .chart svg text').length") < 100
-        page.unfake()
+def test_charts(page):
+    for mark, encoding, selector, count in CHARTS:
+        page.size(1100, 820)
+        turn = answered(page, chart={"mark": mark, "encoding": encoding, "data": {"name": "result"}}, result=ROWS)
+        marks = f"{turn} .chart .mark-{selector}.role-mark path"
+        drawn = page.wait(f"[...document.querySelectorAll('{marks}')].map(e => e.outerHTML)")
+        assert len(drawn) == count and not [d for d in drawn if "NaN" in d or "undefined" in d], mark
+        texts = page.eval(f"[...document.querySelectorAll('{turn} .chart svg text')].map(t => t.textContent)")
+        legend = {"bar": {"a", "b"}, "line": {"a", "b"}, "arc": {"2024-01-01", "2024-06-01"}}.get(mark, set())
+        assert legend <= set(texts)
+        page.size(390, 800)
+        page.wait(f"document.querySelector('{turn} .chart svg').getBoundingClientRect().width < 390")
+        outside = page.eval(f"""(box => [...document.querySelectorAll('{marks}')].filter(e => {{
+            const r = e.getBoundingClientRect(); return r.left < box.left - 4 || r.right > box.right + 4 || r.top < box.top - 4 || r.bottom > box.bottom + 4;
+        }}).length)(document.querySelector('{turn} .chart svg').getBoundingClientRect())""")
+        assert outside == 0 and stays_inside(page) and page.problems == []
+
+
+def test_of_many_series_the_largest_are_drawn_and_rows_are_charted(page):
+    rows = {"columns": ["when", "kind", "total_value"], "types": ["DATE", "VARCHAR", "DOUBLE"],
+            "rows": [[f"2024-0{m}-01", f"k{k:02}", k * m] for m in range(1, 7) for k in range(30)]}
+    encoding = {"x": {"field": "when", "type": "temporal"}, "y": {"field": "total_value", "type": "quantitative"}, "color": {"field": "kind"}}
+    for chart in ({"mark": "line", "encoding": encoding, "data": {"name": "result"}}, None):  # None: one that the page makes
+        turn = answered(page, chart=chart, result=rows)
+        if not chart:
+            page.click(f"{turn} .rows .bar button", "Chart")
+        assert page.wait(f"document.querySelectorAll('{turn} .chart .mark-line.role-mark path').length") == 8
+        assert page.text(f"{turn} .chart .note") == "The 8 largest of 30 by kind; the table has all."
+        assert "k29" in page.eval(f"[...document.querySelectorAll('{turn} .chart svg text')].map(t => t.textContent)")
+    page.click(f"{turn} .kinds button", "Pie")
+    page.wait(f"document.querySelectorAll('{turn} .chart .mark-arc path').length === 6")
+    assert page.text(f"{turn} figcaption") == "Total value by when" and page.problems == []
+
+
+# Steps between them that are too small to count would be counted for ever.
+HARD_NUMBERS = [[1e300] * 12, [2 ** 53] * 12, [1e16 + 2 * m for m in range(12)], [-1e308, 1e308] * 6, [5e-324] * 12, [0] * 12, [7] * 12]
+
+
+def test_charts_of_any_numbers_end(page):
+    for values in HARD_NUMBERS:
+        rows = {**ROWS, "rows": [[f"2024-{m + 1:02}-01", "a", v] for m, v in enumerate(values)]}
+        for mark, kind in (("line", "temporal"), ("bar", "nominal")):
+            encoding = {"x": {"field": "when", "type": kind}, "y": {"field": "value", "type": "quantitative"}}
+            turn = answered(page, chart={"mark": mark, "encoding": encoding, "data": {"name": "result"}}, result=rows)
+            page.wait(f"document.querySelector('{turn} .chart svg')")
+            assert page.eval(f"document.querySelectorAll('{turn} .chart svg text').length") < 100
     assert page.problems == []
 
 

@@ -230,7 +230,7 @@ def test_fork_and_roll_back(page, server):
     ask(page, "PYTHON: total = 0\nprint(total)")
 
     page.click("header .menu > button")
-    page.click("header [role=menuitem]", "Fork this thread")
+    page.click("header [role=menuitem]", "Fork")
     page.wait(f"location.pathname !== {json.dumps(first)} && document.querySelectorAll('.turn').length === 2")
     page.wait("document.querySelector('header h1').innerText.endsWith('(fork)')")
     ask(page, "PYTHON: total += 7\nprint(total)")

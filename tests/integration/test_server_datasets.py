@@ -17,9 +17,9 @@ def test_list(shared):
     assert list(answer.json) == ["datasets"]
     *datasets, database = answer.json["datasets"]
     assert [d["id"] for d in datasets] == ["ecommerce", "support", "sensors", "transactions"]
-    assert database["id"] == "files" and database["prompts"] == []
+    assert (database["id"], database["kind"], database["prompts"]) == ("files", "database", [])
     for d in datasets:
-        assert set(d) == {"id", "name", "description", "prompts", "version_hash"}
+        assert set(d) == {"id", "name", "kind", "description", "prompts", "version_hash"} and d["kind"] == "bundled"
         assert len(d["prompts"]) == 6 and all(d["prompts"]) and d["name"] and d["description"]
         assert d["version_hash"].startswith("sha256:") and len(d["version_hash"]) == 71
 

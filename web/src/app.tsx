@@ -17,10 +17,10 @@ import { Button } from './shared/button';
 import { Help, helping } from './shared/help';
 import { Mark } from './shared/icon';
 import { Menu } from './shared/menu';
-import { guarded, said } from './shared/say';
-import { Checkpoints, forkThread, showing } from './threads/checkpoints';
+import { said } from './shared/say';
+import { Checkpoints } from './threads/checkpoints';
 import { Composer } from './threads/composer';
-import { Sidebar } from './threads/sidebar';
+import { Sidebar, threadItems } from './threads/sidebar';
 import { stopTurn, thread, turns } from './threads/state';
 import { threads } from './threads/list';
 
@@ -31,16 +31,14 @@ const Debug = lazy(chunk(() => import('./debug/debug')));
 const side = signal(false); /* the drawer of a narrow window */
 
 function Head() {
-  const here = thread.value, title = here && threads.value.find(t => t.id === here.id)?.title;
+  const here = thread.value, listed = here && threads.value.find(t => t.id === here.id), title = listed?.title;
   return (
     <header>
       <Button class="quiet only-narrow" icon="menu" aria-label="Show the threads" aria-expanded={side.value} onClick={() => { side.value = true; }} />
       {here ? <h1 dir="auto">{title || 'Thread'}</h1> : <h1 class="only-narrow brand"><Mark />Riddle</h1>}
       {here?.name && <p id="about" dir="auto">{here.name}</p>}
       <span class="gap" />
-      {here && <Menu label="Fork or roll back" icon="branch" items={[
-        { label: 'Fork this thread', icon: 'branch', act: () => guarded(() => forkThread(here.id, title)) },
-        { label: 'Checkpoints', icon: 'flag', act: () => { showing.value = here.id; } }]} />}
+      {listed && <Menu label="Fork, save or delete this thread" items={threadItems(listed)} />}
       {schema.value && route.value.view !== 'status' && <Button id="show-data" class="quiet" icon="data" aria-expanded={panelOpen.value} onClick={() => { panelOpen.value = !panelOpen.value; }}>Data</Button>}
       <Button class="quiet not-narrow" icon="help" aria-label="Keyboard" title="Keyboard (?)" onClick={() => { helping.value = true; }} />
     </header>

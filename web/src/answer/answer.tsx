@@ -13,7 +13,8 @@ import { Confirm } from './confirm';
 import { Figure } from './figure';
 import { printed } from './printed';
 import { Ran } from './ran';
-import { ResultView } from './result';
+import { ReadingText } from './reading-text';
+import { oneNumber, ResultView } from './result';
 
 /* The very plan that was offered: its description, sent as a question, might be read in yet another way. */
 const pick = (choice: Choice) => (choice.plan ? ask(`PLAN: ${JSON.stringify(choice.plan)}`, plain(choice.reading)) : ask(choice.reading));
@@ -29,10 +30,12 @@ async function download(path: string) {
 
 const Chips = ({ children }: { children: preact.ComponentChildren }) => <div class="chips">{children}</div>;
 
-/* What an answer says. While it came and now that it is whole this is one Markdown, which is not made again. */
+/* What an answer says, without its reading, which has a line of its own. While it came and now that it is whole this is one Markdown, which is
+   not made again. */
 export function wordsOf(turn: Turn, answer: Answer): string {
-  const text = answer.response ?? '';
+  const text = (answer.response ?? '').replace(` Read as: ${answer.reading}.`, () => '');
   if (standing(turn, answer).problem || answer.status === 'cancelled') return '';
+  if (answer.reading && oneNumber(answer.result) && !text.includes('\n')) return ''; /* the number says it, and its reading what it is */
   if (isCode(turn.question) && (printed(answer.result) || answer.images?.length)) return ''; /* its output speaks for itself */
   return answer.choices?.length || answer.suggestions?.length ? text.split('\n')[0] : text; /* the rest repeats the buttons */
 }
@@ -48,7 +51,7 @@ function Notes({ answer, text }: { answer: Answer; text: string }) {
   return (
     <>
       {!!flagged.length && <p class="note doubt">Underlined figures are in no result of this answer. Check them before you use them.</p>}
-      {answer.reading && !text.includes(answer.reading) && <p class="note">Read as: {plain(answer.reading)}</p>}
+      {answer.reading && !text.includes(answer.reading) && <p class="note reading-of">{!oneNumber(answer.result) && 'Read as: '}<ReadingText text={answer.reading} /></p>}
       {!!lost.length && <p class="note doubt">Not understood: {lost.map((word, i) => <>{i > 0 && ', '}<q>{word}</q></>)}</p>}
       {answer.warning && !text.includes(answer.warning) && <p class="note doubt">{answer.warning}</p>}
     </>
@@ -73,7 +76,7 @@ function Meta({ turn, answer, bad }: { turn: Turn; answer: Answer; bad: boolean 
 /* All of an answer but its words. */
 export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
   const { result } = answer, own = isCode(turn.question), { stopped, problem } = standing(turn, answer), good = !stopped && !problem;
-  const images = answer.images?.length ? answer.images : result?.outputs ?? [];
+  const images = answer.images?.length ? answer.images : result?.outputs ?? [], read = answer.reading ? oneNumber(result) : null;
   return (
     <>
       {stopped && <p class="note">Stopped before it was finished.</p>}
@@ -86,12 +89,13 @@ export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
       )}
       {good && (
         <>
+          {read && <p class="stat"><b>{read}</b></p>}
           <Notes answer={answer} text={wordsOf(turn, answer)} />
           {!!answer.choices?.length && <Chips>{answer.choices.map(c => <Button onClick={() => pick(c)}>{plain(c.reading)}</Button>)}</Chips>}
           {!!answer.suggestions?.length && <Chips>{answer.suggestions.map(s => <Button onClick={() => ask(s)}>{s}</Button>)}</Chips>}
           {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}
           {answer.chart && result && !!result.rows?.length && <ChartView chart={answer.chart} result={result} />}
-          {!!result?.columns?.length && <ResultView result={result} run={answer.run_id} />}
+          {!!result?.columns?.length && !read && <ResultView result={result} run={answer.run_id} charted={!!answer.chart} />}
         </>
       )}
       {images.map(output => <Figure output={output} />)}

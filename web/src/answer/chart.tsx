@@ -9,7 +9,8 @@ import type { Chart, Result } from '../api/types';
 import { Button } from '../shared/button';
 import { Menu } from '../shared/menu';
 import { save } from '../shared/save';
-import { type Choice, choiceOf, KINDS, recordsOf, specOf } from './spec';
+import { sentence } from '../shared/text';
+import { type Choice, choiceOf, human, KINDS, measured, MOST_BARS, recordsOf, seriesOf, specOf } from './spec';
 import type { Drawn } from './vega';
 
 const vega = chunk(() => import('./vega'));
@@ -66,13 +67,15 @@ export function ChartView({ chart, result }: { chart: Chart; result: Result }) {
   );
   const columns = result.columns.map(c => [c, c] as [string, string]), numbers = columns.filter((_c, i) => asked.numeric[i]);
   const title = specTitle(chart, now!, choice.value !== null);
-  const shownBars = now!.kind === 'bar' && records.length > 60;
+  const { kind, series } = now!, bars = kind === 'bar' ? new Set(records.map(r => r[now!.x])).size : 0;
+  const all = series && kind !== 'arc' ? new Set(records.map(r => String(r[series]))).size : 0, few = all ? seriesOf(now!, records).length : 0;
   return (
     <figure class="chart">
-      <figcaption>{title}</figcaption>
+      <figcaption dir="auto">{title}</figcaption>
       <div class="canvas" ref={box} />
       {error.value && <p class="note">This chart can't be drawn. {error.value}</p>}
-      {shownBars && <p class="note">The first 60 of {records.length}; the table has all.</p>}
+      {bars > MOST_BARS && <p class="note">The first {MOST_BARS} of {bars}; the table has all.</p>}
+      {few < all && <p class="note">The {few} largest of {all} by {human(series!)}; the table has all.</p>}
       <div class="bar">
         <div class="kinds" role="group" aria-label="Kind of chart">
           {KINDS.map(kind => <button type="button" aria-pressed={now!.kind === kind.mark} onClick={() => set({ kind: kind.mark })}>{kind.name}</button>)}
@@ -80,16 +83,16 @@ export function ChartView({ chart, result }: { chart: Chart; result: Result }) {
         <span />
         <Button class="quiet" aria-expanded={open.value} onClick={() => { open.value = !open.value; }}>Adjust</Button>
         <Menu label="Save the chart" icon="down" items={[
-          { label: 'PNG image', act: async () => save(await drawn.current!.png(), 'chart.png') },
-          { label: 'SVG drawing', act: async () => save(new Blob([await drawn.current!.svg()], { type: 'image/svg+xml' }), 'chart.svg') }]} />
+          { label: 'PNG image', act: async () => save(await drawn.current!.png(title), 'chart.png') },
+          { label: 'SVG drawing', act: async () => save(new Blob([await drawn.current!.svg(title)], { type: 'image/svg+xml' }), 'chart.svg') }]} />
       </div>
       {open.value && (
         <div class="adjust">
-          {pick('Across', 'x', columns)}
+          {pick(kind === 'arc' ? 'Slices' : 'Across', 'x', columns)}
           {pick('Value', 'y', numbers)}
-          {pick('Colour', 'series', [['', 'none'], ...columns])}
-          {pick('Together', 'aggregate', [['', 'as they are'], ['sum', 'sum'], ['mean', 'average'], ['count', 'count'], ['min', 'least'], ['max', 'most']])}
-          {pick('Order', 'sort', [['', 'as they come'], ['-y', 'largest first'], ['y', 'smallest first'], ['x', 'by name']])}
+          {kind !== 'arc' && pick('Colour', 'series', [['', 'none'], ...columns])}
+          {pick('Combine rows', 'aggregate', [['', 'as they are'], ['sum', 'total'], ['mean', 'average'], ['count', 'number of rows'], ['min', 'lowest'], ['max', 'highest']])}
+          {kind !== 'arc' && pick('Order', 'sort', [['', 'as they come'], ['-y', 'largest first'], ['y', 'smallest first'], ['x', 'by name']])}
           {choice.value && <Button class="quiet" onClick={() => { choice.value = null; }}>Reset</Button>}
         </div>
       )}
@@ -98,6 +101,6 @@ export function ChartView({ chart, result }: { chart: Chart; result: Result }) {
 }
 
 function specTitle(chart: Chart, choice: Choice, changed: boolean): string {
-  if (!changed && typeof chart.title === 'string') return chart.title;
-  return `${choice.aggregate ? `${choice.aggregate} of ` : ''}${choice.y} by ${choice.x}${choice.series ? ` and ${choice.series}` : ''}`;
+  if (!changed && !choice.aggregate && typeof chart.title === 'string') return chart.title;
+  return sentence(`${measured(choice)} by ${human(choice.x)}${choice.series && choice.kind !== 'arc' ? ` and ${human(choice.series)}` : ''}`);
 }

@@ -56,25 +56,31 @@ function marksIn(text: string, flagged: Flag[]): string {
   return out;
 }
 
-/* Sentinels in text nodes become marks; anywhere else they go. */
-function placeMarks(root: ParentNode): void {
+/*
+ * Parts of a text that are elements: flagged figures, words that are written from the right (a number behind one would be moved to its other
+ * side), and dates, which are not broken at their hyphens.
+ */
+const RIGHT = '\\u0590-\\u08ff\\ufb1d-\\ufdff\\ufe70-\\ufefc';
+const PARTS = new RegExp(`(\ue000[^\ue001]*\ue001|[${RIGHT}](?:[${RIGHT}\\s'",.;:!?-]*[${RIGHT}])?|\\b\\d{4}-\\d\\d-\\d\\d\\b)`);
+
+function element(part: string): Node {
+  const node = document.createElement(part.startsWith(OPEN) ? 'mark' : /^\d/.test(part) ? 'span' : 'bdi');
+  if (part.startsWith(OPEN)) node.title = UNFOUNDED;
+  if (node.localName === 'span') node.className = 'unbroken';
+  node.textContent = bare(part);
+  return node;
+}
+
+/* Sentinels anywhere else go. */
+function placeParts(root: ParentNode): void {
   for (const node of root.querySelectorAll('a'))
     for (const name of ['href', 'title']) {
       const value = node.getAttribute(name);
       if (value) node.setAttribute(name, value.replace(/[\ue000\ue001]|%EE%80%8[01]/gi, ''));
     }
   const walk = document.createTreeWalker(root as unknown as Node, NodeFilter.SHOW_TEXT), texts: Text[] = [];
-  while (walk.nextNode()) if (/[\ue000\ue001]/.test(walk.currentNode.nodeValue!)) texts.push(walk.currentNode as Text);
-  for (const text of texts) {
-    const parts = text.nodeValue!.split(/(\ue000[^\ue001]*\ue001)/).map(part => {
-      if (!part.startsWith(OPEN)) return bare(part);
-      const mark = document.createElement('mark');
-      mark.title = UNFOUNDED;
-      mark.textContent = bare(part);
-      return mark;
-    });
-    text.replaceWith(...parts);
-  }
+  while (walk.nextNode()) if (PARTS.test(walk.currentNode.nodeValue!) || /[\ue000\ue001]/.test(walk.currentNode.nodeValue!)) texts.push(walk.currentNode as Text);
+  for (const text of texts) text.replaceWith(...text.nodeValue!.split(PARTS).map((part, i) => (i % 2 ? element(part) : bare(part))));
 }
 
 function made(text: string): DocumentFragment {
@@ -93,7 +99,7 @@ function made(text: string): DocumentFragment {
     box.append(table);
   }
   for (const pre of fragment.querySelectorAll('pre')) pre.tabIndex = 0;
-  placeMarks(fragment);
+  placeParts(fragment);
   return fragment;
 }
 

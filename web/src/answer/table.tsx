@@ -34,9 +34,9 @@ function widths(columns: Writer[], rows: Value[][]): number[] {
   });
 }
 
-interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; saveOwn?: () => void; label?: string; plain?: boolean; draw?: Draw }
+interface Props { rows: Rows; truncated?: boolean; tools?: ComponentChildren; label?: string; plain?: boolean; draw?: Draw }
 
-export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', plain = false, draw }: Props) {
+export function DataTable({ rows, truncated, tools, label = 'Result', plain = false, draw }: Props) {
   const scroll = useRef<HTMLDivElement>(null), sort = useSignal<Sort | null>(null), filter = useSignal(''), filtering = useSignal(false);
   const first = useSignal(0), top = useSignal(0), visible = useSignal(VIEW);
   const large = useMemo(() => rows.total() > SMALL, [rows]);
@@ -116,8 +116,10 @@ export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', p
                   const on = sort.value?.column === i ? (sort.value.down ? 'descending' : 'ascending') : undefined;
                   return (
                     <th scope="col" class={c.numeric ? 'number' : undefined} aria-sort={on} title={c.type ? `${c.name} (${c.type})` : c.name}>
-                      <button type="button" onClick={() => sortBy(i)} dir="auto">{c.name}</button>
-                      <small aria-hidden="true">{on ? (on === 'ascending' ? '↑' : '↓') : typeWord(c.type)}</small>
+                      <div>
+                        <button type="button" onClick={() => sortBy(i)} dir="auto">{c.name}</button>
+                        <small aria-hidden="true">{on ? (on === 'ascending' ? '↑' : '↓') : typeWord(c.type)}</small>
+                      </div>
                     </th>
                   );
                 })}
@@ -140,7 +142,7 @@ export function DataTable({ rows, truncated, tools, saveOwn, label = 'Result', p
             <Button class="quiet" icon="search" aria-pressed={filtering.value} onClick={() => { filtering.value = !filtering.value; if (!filtering.value && filter.value) { filter.value = ''; arrange(); } }}>Filter</Button>
           )}
           <CopyButton text={() => flat(rows.columns, all(), '\t')} done={() => (all().length < total ? `Copied ${count(all().length, 'row')}` : 'Copied')} />
-          {tools ?? (saveOwn && <Button class="quiet" icon="down" onClick={saveOwn}>CSV</Button>)}
+          {tools}
         </div>
       )}
     </div>

@@ -1,8 +1,9 @@
 /* Vega, loaded when the first chart is shown. Expressions are interpreted: the page's policy lets nobody compile code from text. */
-import embed from 'vega-embed';
+import embed, { type Result } from 'vega-embed';
 import { expressionInterpreter } from 'vega-interpreter';
 
-export interface Drawn { png: () => Promise<Blob>; svg: () => Promise<string>; finish: () => void }
+type View = Result['view'];
+export interface Drawn { png: (title: string) => Promise<Blob>; svg: (title: string) => Promise<string>; finish: () => void }
 
 const css = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
@@ -22,19 +23,30 @@ export async function draw(box: HTMLElement, spec: object, wanted: () => boolean
   const own = document.createElement('div');
   const many = ((spec as { data?: { values?: unknown[] } }).data?.values?.length ?? 0) > 2000;
   const clean = JSON.parse(JSON.stringify(spec, (key, value) => (key === 'stroke' && value === 'var' ? undefined : value))) as object;
-  const { view, finalize } = await embed(own, clean as never, {
+  const options = {
     actions: false, ast: true, expr: expressionInterpreter, renderer: many ? 'canvas' : 'svg', defaultStyle: false, config: theme() as never,
     tooltip: { disableDefaultStyle: true, theme: 'riddle' }, logLevel: 1,
     loader: { load: async () => { throw new Error('a chart loads nothing'); } } as never,
-  });
+  } as const;
+  const { finalize } = await embed(own, clean as never, options);
   if (!wanted()) {
     finalize();
     return null;
   }
   box.replaceChildren(own);
-  const png = async () => {
+  /* A picture stands alone: it has its title, and a background that its colours can be read on. */
+  const alone = async <T>(title: string, take: (view: View) => Promise<T>): Promise<T> => {
+    const shown = { ...clean, background: css('--card'), padding: 16, title: { text: title, anchor: 'start', color: css('--ink'), fontSize: 15, offset: 14 } };
+    const { view, finalize: end } = await embed(document.createElement('div'), shown as never, options);
+    try {
+      return await take(view);
+    } finally {
+      end();
+    }
+  };
+  const png = (title: string) => alone(title, async view => {
     const canvas = await view.toCanvas(2) as HTMLCanvasElement;
     return new Promise<Blob>((done, failed) => canvas.toBlob(blob => (blob ? done(blob) : failed(new Error('no picture came')))));
-  };
-  return { png, svg: () => view.toSVG(), finish: finalize };
+  });
+  return { png, svg: title => alone(title, view => view.toSVG()), finish: finalize };
 }

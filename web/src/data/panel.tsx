@@ -2,8 +2,8 @@
 import { signal, useSignal } from '@preact/signals';
 import { useEffect, useMemo } from 'preact/hooks';
 import { address, get, patch, remove } from '../api/call';
-import type { Column, Report, Schema, SchemaTable, Table } from '../api/types';
-import { exported, SaveRows } from '../answer/result';
+import type { Column, Schema, SchemaTable, Table } from '../api/types';
+import { SaveRows } from '../answer/result';
 import { ownRows, type RowPage, servedRows, tableSource } from '../answer/rows';
 import { DataTable } from '../answer/table';
 import { Button } from '../shared/button';
@@ -15,9 +15,10 @@ import { draft } from '../threads/composer-state';
 import { go } from '../route';
 import { describe } from './describe';
 import { Reading } from './reading';
-import { loadSchema, schema } from './schema';
+import { ReportView } from './report';
+import { refreshSchema, schema } from './schema';
 import { loadSets } from './sets';
-import { lastRead } from './upload';
+import { readAgain } from './upload';
 
 const detailed = ({ columns, report }: Table) => ({ ...(report && { report }), schema: Object.fromEntries(columns.map(c => [c.name!, c])) });
 
@@ -85,27 +86,6 @@ function ColumnView({ name, column, rows, note, setRole }: { name: string; colum
   );
 }
 
-/* What is as in most files is not worth a word. */
-const SEPARATORS: Record<string, string> = { '\t': 'tabs', ';': 'semicolons', '|': 'bars', ' ': 'blanks' };
-
-export function ReportView({ report, data, table }: { report: Report; data: string; table?: string }) {
-  const facts = [report.rows !== undefined && count(report.rows, 'row'),
-    report.encoding && report.encoding !== 'utf-8' && `encoding ${report.encoding}`, report.delimiter && report.delimiter !== ',' && `separated by ${SEPARATORS[report.delimiter] ?? report.delimiter}`,
-    report.header_line !== undefined && report.header_line !== 1 && `names in line ${report.header_line}`, report.decimal === ',' && 'decimal commas'].filter(Boolean);
-  return (
-    <div class="report">
-      {!!facts.length && <p class="note">Read: {facts.join(', ')}.</p>}
-      {report.notes?.map(n => <p class="note doubt">{n}</p>)}
-      {!!report.refused_rows?.length && (
-        <details><summary>{count(report.refused ?? report.refused_rows.length, 'line')} that could not be read</summary>
-          <ul>{report.refused_rows.map(r => <li><b>{r.line}</b> {r.reason}<pre>{r.text}</pre></li>)}</ul>
-          {table && <Button class="small" icon="down" onClick={() => guarded(() => exported(address('/data/{data_id}/tables/{table}/refused', { data_id: data, table }), `${table}-refused.csv`))}>Save all of them</Button>}
-        </details>
-      )}
-    </div>
-  );
-}
-
 /* All rows of a table, over the page. */
 const shownTable = signal<{ data: string; table: string; page: RowPage } | null>(null);
 const showRows = (data: string, table: string) => guarded(async () => { shownTable.value = { data, table, page: await tableSource(data, table)(0) }; });
@@ -129,30 +109,21 @@ function TableView({ data, table: known, open, own }: { data: string; table: Sch
   /* What was read of it in detail comes when it is opened: roles, histograms, the report. */
   const more = useSignal<Pick<SchemaTable, 'report' | 'schema'> | null>(null), wanted = useSignal(open), wantedColumn = useSignal('');
   const look = () => get('/data/{data_id}/tables/{table}', { data_id: data, table: known.table }).then(got => { more.value = detailed(got); }, () => undefined);
-  useEffect(() => { if (wanted.value && !more.value) void look(); }, [wanted.value]);
-  const refresh = async () => {
-    const fresh = await loadSchema(data, true);
-    await look();
-    if (schema.peek()?.id === data) schema.value = fresh;
-  };
+  useEffect(() => { if (wanted.value) void look(); }, [wanted.value, known]);
   const setRole = (column: string, role: string) => guarded(async () => {
     await patch('/datasets/{dataset_id}', { dataset_id: data }, { tables: { [known.table]: { columns: { [column]: { role } } } } });
-    await refresh();
+    await refreshSchema(data);
   });
-  const readAgain = async () => {
-    await refresh();
-    lastRead.value = lastRead.peek().map(read => (read.id === data && more.peek()?.report ? { ...read, report: more.peek()!.report! } : read));
-  };
   const table = { ...known, ...more.value, schema: merged(known.schema, more.value?.schema) };
   const columns = Object.entries(table.schema), names = columns.map(([name]) => name), rows = table.row_count ?? 0;
   const sample = useMemo(() => ownRows(names, columns.map(([, c]) => c.sql_type ?? ''), (table.sample_rows ?? []).map(r => names.map(n => r[n] ?? null))), [table]);
   const notes = new Map((table.report?.columns ?? []).map(c => [c.name, c.note]));
   return (
     <details class="table" open={open} onToggle={event => { if (event.currentTarget.open) wanted.value = true; }}>
-      <summary><b dir="auto">{table.table}</b> <small>{table.row_count !== null ? count(rows, 'row') : ''}, {count(columns.length, 'column')}</small></summary>
+      <summary><b dir="auto">{table.table}</b> <small>{[table.row_count !== null && count(rows, 'row'), count(columns.length, 'column')].filter(Boolean).join(', ')}</small></summary>
       {table.description && <p class="note" dir="auto">{table.description}</p>}
-      {table.report && <ReportView report={table.report} data={data} table={table.table} />}
-      {own && table.report && <Reading data={data} report={table.report} done={readAgain} />}
+      {table.report && <ReportView report={table.report} data={data} table={table.table} again={own ? () => readAgain(data) : undefined} />}
+      {own && table.report && <Reading data={data} report={table.report} done={() => readAgain(data)} />}
       {columns.length > MANY && <p class="find-column"><input type="search" aria-label="Find a column" placeholder="Find a column" value={wantedColumn.value} onInput={event => { wantedColumn.value = event.currentTarget.value; }} /></p>}
       <ul class="cols">{columns.filter(([name]) => name.toLowerCase().includes(wantedColumn.value.trim().toLowerCase())).map(([name, column]) => <ColumnView key={name} name={name} column={column} rows={rows} note={notes.get(name)} setRole={role => void setRole(name, role)} />)}</ul>
       <p class="open-rows"><Button class="small" icon="table" onClick={() => showRows(data, table.table)}>All rows</Button></p>

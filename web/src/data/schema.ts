@@ -14,6 +14,12 @@ export async function loadSchema(id: string, anew = false): Promise<Schema> {
   return known.get(id)!;
 }
 
+/* After what is known of it has changed. */
+export async function refreshSchema(id: string): Promise<void> {
+  const fresh = await loadSchema(id, true);
+  if (schema.peek()?.id === id) schema.value = fresh;
+}
+
 export function watchSchema() {
   effect(() => {
     const id = dataId.value;

@@ -7,7 +7,10 @@ import { count } from '../shared/text';
 export const sets = signal<DataSet[] | null>(null);
 export const chosen = signal<string[]>([]);
 
-export const nameOf = (ids: string[]) => ids.map(id => sets.value?.find(s => s.id === id)?.name || id).join(', ');
+/* Names of uploads that are in no list: files without a table. */
+export const unlisted = signal<Record<string, string>>({});
+
+export const nameOf = (ids: string[]) => ids.map(id => sets.value?.find(s => s.id === id)?.name || unlisted.value[id] || id).join(', ');
 /* Those that somebody wrote; the schema of other data has some (schema.ts). */
 export const written = computed(() => sets.value?.find(s => s.id === chosen.value[0])?.prompts ?? []);
 
@@ -23,8 +26,8 @@ async function loadContents(): Promise<void> {
 
 export async function loadSets(): Promise<void> {
   const { datasets } = await get('/datasets');
-  const still = chosen.value.filter(id => datasets.some(s => s.id === id));
-  sets.value = datasets;
-  chosen.value = still.length || !datasets.length ? still : [datasets[0].id];
+  const still = chosen.value.filter(id => datasets.some(s => s.id === id) || id in unlisted.value);
+  sets.value = [...datasets.filter(s => s.kind === 'upload'), ...datasets.filter(s => s.kind !== 'upload')]; /* what people brought comes first */
+  chosen.value = still.length || !datasets.length ? still : [sets.value[0].id];
   setTimeout(() => void loadContents().catch(() => undefined), 100);
 }

@@ -8,12 +8,25 @@ import { Button } from '../shared/button';
 import { notice } from '../shared/say';
 import { running, thread } from '../threads/state';
 import { added } from './added';
-import { chosen, loadSets } from './sets';
+import { refreshSchema } from './schema';
+import { chosen, loadSets, unlisted } from './sets';
 
 interface Uploading { text: string; part: number | null; cancel: () => void }
 
-/* How the files of the last upload were read. */
-export const lastRead = signal<{ id: string; name: string; table: string | null; report: Report }[]>([]);
+/* How the files of the last upload were read. A file without a table has no report. */
+interface Read { id: string; name: string; tables: { table: string; report: Report }[] }
+export const lastRead = signal<Read[]>([]);
+
+function readOf({ file_id: id, filename: name, table, report, tables = [] }: Upload): Read {
+  return { id, name, tables: [{ table, report }, ...tables].filter((t): t is Read['tables'][number] => !!t.table && !!t.report) };
+}
+
+/* After a file was read another way. */
+export async function readAgain(id: string): Promise<void> {
+  const [now] = await Promise.all([get('/uploads/{file_id}', { file_id: id }), refreshSchema(id), loadSets()]);
+  lastRead.value = lastRead.peek().map(read => (read.id === id ? readOf(now) : read));
+}
+
 export const uploading = signal<Uploading | null>(null);
 
 export function UploadProgress() {
@@ -76,7 +89,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
         if ((error as Problem).status !== 401) throw error;
         await askKey();
       }
-    const ready: string[] = [], read: typeof lastRead.value = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
+    const ready: string[] = [], read: Read[] = [], wrong = (answer.errors || []).map(e => `${e.filename}: ${e.error}`);
     for (const file of answer.files) {
       const now = await reading(file.file_id, part => show(`Reading ${file.filename}`, part), cancel.signal).catch(async error => {
         if (cancel.signal.aborted) await Promise.allSettled(answer!.files.map(f => remove('/uploads/{file_id}', { file_id: f.file_id })));
@@ -88,7 +101,7 @@ export async function upload(list: Iterable<File>): Promise<void> {
       } else {
         ready.push(file.file_id);
         if (now.note) wrong.push(`${file.filename} has no table. ${now.note}`);
-        if (now.report) read.push({ id: file.file_id, name: file.filename, table: now.table, report: now.report });
+        read.push(readOf(now));
       }
     }
     const here = thread.value;
@@ -98,11 +111,12 @@ export async function upload(list: Iterable<File>): Promise<void> {
       added.value = `${what} was added to this thread${tables.length ? `: ask about ${tables.join(', ')}` : ''}.`;
       await loadSets();
     } else if (ready.length) {
+      unlisted.value = { ...unlisted.value, ...Object.fromEntries(read.map(r => [r.id, r.name])) };
       chosen.value = ready;
       go({ view: 'start' });
       await loadSets();
-      chosen.value = ready;
       lastRead.value = read;
+      document.querySelector('.scroller')!.scrollTop = 0;
     }
     if (wrong.length) notice.value = wrong.join('\n');
   } catch (error) {

@@ -7,6 +7,8 @@ export const bytes = (n: number) =>
 export const group = (text: string) =>
   text.replace(/^(-?)(\d+)/, (_all, sign: string, digits: string) => sign + digits.replace(/\B(?=(\d{3})+$)/g, ','));
 export const count = (n: number, one: string, many = `${one}s`) => `${group(String(n))} ${n === 1 ? one : many}`;
+/* A text in pieces; every other one is a date, which is not broken at its hyphens. */
+export const DATES = /(\b\d{4}-\d\d-\d\d\b)/;
 export const plain = (text: string) => text.replaceAll('`', '');
 
 /* "5 min", "3 h", "12 Nov": how long ago, as a list has room for. */

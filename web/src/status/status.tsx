@@ -61,16 +61,14 @@ function Doctor() {
 }
 
 /* Texts and secrets never leave the server: only whether they are set. */
-function Settings() {
-  const all = useSignal<Setting[] | null>(null);
-  const bring = (open: boolean) => { if (open && !all.value) void guarded(async () => { all.value = (await get('/settings')).settings; }); };
-  const sections = [...new Set((all.value ?? []).map(s => s.section))];
+function Settings({ all }: { all: Setting[] }) {
+  const sections = [...new Set(all.map(s => s.section))];
   return (
-    <details class="settings" onToggle={event => bring(event.currentTarget.open)}>
+    <details class="settings">
       <summary>Settings that are in force</summary>
       {sections.map(section => (
         <section class="panel"><h2>{section}</h2>
-          <dl>{all.value!.filter(s => s.section === section).map(s => <div><dt title={s.doc}>{s.name}<small>default: {s.default || 'none'}</small></dt><dd>{shownSetting(s)}</dd></div>)}</dl>
+          <dl>{all.filter(s => s.section === section).map(s => <div><dt title={s.doc}>{s.name}<small>default: {s.default || 'none'}</small></dt><dd>{shownSetting(s)}</dd></div>)}</dl>
         </section>
       ))}
     </details>
@@ -81,6 +79,8 @@ const number = (v: number) => group(String(Math.round(v * 100) / 100));
 
 export default function Status() {
   const metrics = useSignal<Metrics | null>(null), health = useSignal<{ status: string; [key: string]: unknown } | null>(null), error = useSignal<string | null>(null);
+  const settings = useSignal<Setting[]>([]), provider = settings.value.find(s => s.name === 'SANDBOX_PROVIDER')?.value;
+  useEffect(() => { void guarded(async () => { settings.value = (await get('/settings')).settings; }); }, []);
   useEffect(() => {
     let gone = false, timer = 0;
     async function look() {
@@ -106,7 +106,7 @@ export default function Status() {
     const half = m && quantile(m, name, 0.5), most = m && quantile(m, name, 0.99);
     if (half === null || most === null) return [];
     const shown = (v: number) => (v === Infinity ? 'over a minute' : `≤ ${seconds(v * 1000)}`);
-    return [[title, `${shown(half)}`, 'half of them'], [title, `${shown(most)}`, '99 of 100']];
+    return [[title, `${shown(half)}`, 'median'], [title, `${shown(most)}`, '99th percentile']];
   };
   const value = (name: string, title: string, write = number): [string, string][] => (one(name) === undefined ? [] : [[title, write(one(name)!)]]);
   const happened = (items: [string, string][]) => items.filter(([name, v]) => v !== '0' || name === 'Ok');
@@ -122,18 +122,18 @@ export default function Status() {
       )}
       {m && (
         <div class="panels">
-          <Group title="Kernels" items={[...by('riddle_kernels', 'state'), ...value('riddle_kernel_places', 'Places'), ...value('riddle_queue_depth', 'Runs waiting'), ...value('riddle_zygote_restarts_total', 'Zygotes restarted')]} />
-          <Group title="Threads" items={[...by('riddle_threads', 'state'), ...value('riddle_turns', 'Turns under way'), ...value('riddle_threads_evicted_total', 'Kernels given up')]} />
+          <Group title="Kernels" items={[...(provider ? [['Provider', String(provider)] as [string, string]] : []), ...by('riddle_kernels', 'state'), ...value('riddle_kernel_places', 'At most'), ...value('riddle_queue_depth', 'Runs waiting'), ...value('riddle_zygote_restarts_total', 'Fork servers restarted')]} />
+          <Group title="Threads in memory" items={[...by('riddle_threads', 'state'), ...value('riddle_turns', 'Turns under way'), ...value('riddle_threads_evicted_total', 'Kernels evicted')]} />
           <Group title="Runs by verdict" items={[...happened(by('riddle_runs_total', 'verdict')), ...happened(value('riddle_runs_refused_total', 'Refused, queue full'))]} />
           <Group title="Turns by end" items={by('riddle_turns_total', 'status')} />
           <Group title="Latency" items={[...times('riddle_run_seconds', 'Runs'), ...times('riddle_http_request_seconds', 'Requests'), ...times('riddle_loop_lag_seconds', 'Event loop')]} />
           <Group title="Memory of kernels" items={all('riddle_kernel_memory_bytes').map(s => [s.labels.what === 'held' ? 'Reserved' : 'Budget', bytes(s.value)] as [string, string]).concat(value('riddle_images_bytes', 'Images of cold threads', bytes))} />
           <Group title="Connections" items={[...value('riddle_http_connections', 'Open'), ...value('riddle_http_requests_in_flight', 'Requests under way'), ...value('riddle_http_event_streams', 'Event streams')]} />
-          <Group title="Model" items={[...value('riddle_llm_calls_total', 'Calls'), ...by('riddle_llm_tokens_total', 'kind').map(([n, v]) => [`Tokens, ${n.toLowerCase()}`, v] as [string, string]), ...value('riddle_llm_cost_usd_total', 'Cost', v => `$${v.toFixed(4)}`)]} />
+          <Group title="Model" items={!one('riddle_llm_calls_total') ? [] : [...value('riddle_llm_calls_total', 'Calls'), ...by('riddle_llm_tokens_total', 'kind').map(([n, v]) => [`Tokens, ${n.toLowerCase()}`, v] as [string, string]), ...value('riddle_llm_cost_usd_total', 'Cost', v => `$${v.toFixed(4)}`)]} />
         </div>
       )}
       <Doctor />
-      <Settings />
+      <Settings all={settings.value} />
     </div>
   );
 }

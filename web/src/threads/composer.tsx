@@ -50,7 +50,7 @@ export function Composer() {
     }
     if (wanted.focus) area.current!.focus();
   });
-  useSignalEffect(() => { void mode.value; if (area.current) requestAnimationFrame(() => area.current && fit()); });
+  useSignalEffect(() => { void mode.value, void thread.value; if (area.current) requestAnimationFrame(() => area.current && fit()); });
   const at = route.value.view === 'thread' ? route.value.id : 'start';
   useEffect(() => { focusQuestion(); recall.value = 0; }, [at]);
 
@@ -117,7 +117,7 @@ export function Composer() {
 
   const data = thread.value?.name || nameOf(chosen.value);
   const hint = mode.value === 'sql' ? 'SELECT …' : mode.value === 'python' ? 'Python: variables stay, tables are data frames'
-    : thread.value ? 'Ask another question' : chosen.value.length ? `Ask about ${data}` : 'Add a file, then ask about it';
+    : thread.value ? 'Ask another question' : chosen.value.length ? `Ask about ${data.length > 40 ? `${data.slice(0, 38)}…` : data}` : 'Add a file, then ask about it';
   const start = route.value.view === 'start' && !turns.value.length;
   return (
     <footer>

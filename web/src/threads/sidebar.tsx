@@ -2,7 +2,7 @@ import { signal } from '@preact/signals';
 import { follow, go, pathOf, route } from '../route';
 import { Button } from '../shared/button';
 import { Icon, Mark } from '../shared/icon';
-import { Menu } from '../shared/menu';
+import { type Item, Menu } from '../shared/menu';
 import { guarded } from '../shared/say';
 import { ago } from '../shared/text';
 import { forkThread, showing } from './checkpoints';
@@ -30,6 +30,15 @@ function Rename({ item }: { item: Listed }) {
   );
 }
 
+/* What can be done with a thread, in the list and at its head. */
+export const threadItems = (item: Listed): Item[] => [
+  { label: item.pinned ? 'Unpin' : 'Pin', icon: 'pin', act: () => guarded(() => change(item.id, { pinned: !item.pinned })) },
+  { label: 'Fork', icon: 'branch', act: () => guarded(() => forkThread(item.id, item.title)) },
+  { label: 'Checkpoints', icon: 'flag', act: () => { showing.value = item.id; } },
+  ...exportItems(item),
+  { label: 'Delete', icon: 'trash', danger: true, act: () => window.confirm('Delete this thread with all its questions and answers?') && guarded(() => deleteThread(item.id)) },
+];
+
 function Line({ item, chosen }: { item: Listed; chosen: () => void }) {
   const here = route.value.view === 'thread' && route.value.id === item.id;
   if (renaming.value === item.id) return <Rename item={item} />;
@@ -38,16 +47,10 @@ function Line({ item, chosen }: { item: Listed; chosen: () => void }) {
       <a href={pathOf({ view: 'thread', id: item.id })} aria-current={here ? 'page' : undefined}
         onClick={event => { follow({ view: 'thread', id: item.id })(event); chosen(); }}>
         <i class={`state ${item.sandbox_status}`} role="img" aria-label={item.sandbox_status} title={STATES[item.sandbox_status]} />
-        <span dir="auto">{item.title || 'Untitled'}</span>
+        <span dir="auto" title={item.title ?? undefined}>{item.title || 'Untitled'}</span>
         <small>{ago(item.updated_at)}</small>
       </a>
-      <Menu label={`Actions for ${item.title || 'this thread'}`} items={[
-        { label: 'Rename', icon: 'pencil', act: () => { renaming.value = item.id; } },
-        { label: item.pinned ? 'Unpin' : 'Pin', icon: 'pin', act: () => guarded(() => change(item.id, { pinned: !item.pinned })) },
-        { label: 'Fork', icon: 'branch', act: () => guarded(() => forkThread(item.id, item.title)) },
-        { label: 'Checkpoints', icon: 'flag', act: () => { showing.value = item.id; } },
-        ...exportItems(item),
-        { label: 'Delete', icon: 'trash', danger: true, act: () => window.confirm('Delete this thread with all its questions and answers?') && guarded(() => deleteThread(item.id)) }]} />
+      <Menu label={`Actions for ${item.title || 'this thread'}`} items={[{ label: 'Rename', icon: 'pencil', act: () => { renaming.value = item.id; } }, ...threadItems(item)]} />
     </li>
   );
 }
