@@ -137,6 +137,11 @@ int nl_read_month(const struct nl_tokens *q, int i, char from[11], char to[11])
     bool led = false;
     for (size_t k = 0; k < ARRAY_SIZE(before) && i > 0; k++)
         led |= strcmp(q->t[i - 1].text, before[k]) == 0;
+    const char *next = i + 1 < q->n ? q->t[i + 1].text : "";
+    static const char *const behind[] = { "vs", "versus", "compared" };
+    for (size_t k = 0; k < ARRAY_SIZE(behind); k++)
+        led |= strcmp(next, behind[k]) == 0 || (i > 0 && strcmp(q->t[i - 1].text, behind[k]) == 0);
+    led |= t->capital && i > 0;
     /* "may" and "march" are verbs too, and "mar" may be anything. */
     if (m == 0 || (!led && (m == 5 || m == 3 || strlen(t->text) <= 4)))
         return 0;

@@ -203,6 +203,8 @@ bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret);
 /* A column of the table that an adjective's hint speaks of. */
 bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *ret, int *ret_dir);
+/* The measure of the hint that shares a word with the other column: soldOn, soldPrice. */
+bool fr_hint_like(const struct frame *f, struct nl_ref like, const char *hint, struct nl_ref *ret);
 /* Whether more of the column is less of what the adjective says: the slowest takes the longest. */
 bool fr_turns(const struct frame *f, const char *hint, struct nl_ref ref);
 int fr_default_func(const struct nl_column *c);

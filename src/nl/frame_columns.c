@@ -136,6 +136,28 @@ bool fr_hint(const struct frame *f, int table, const char *hint, struct nl_ref *
     return false;
 }
 
+bool fr_hint_like(const struct frame *f, struct nl_ref like, const char *hint, struct nl_ref *ret)
+{
+    const struct nl_column *other = fr_c(f, like);
+    for (hint += *hint == '#'; *hint; hint += strcspn(hint, "|"), hint += *hint == '|') {
+        size_t n = strcspn(hint, "|");
+        for (int c = 0; c < f->s->tables[like.table].n_columns; c++) {
+            const struct nl_column *col = &f->s->tables[like.table].columns[c];
+            bool hinted = false, shares = false;
+            for (int w = 0; w < col->words.n; w++) {
+                hinted |= strncmp(col->words.stems[w], hint, n) == 0;
+                for (int k = 0; k < other->words.n; k++)
+                    shares |= str_eq(col->words.stems[w], other->words.stems[k]);
+            }
+            if (hinted && shares && fr_is_measure(col)) {
+                *ret = (struct nl_ref){ like.table, c };
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 bool fr_turns(const struct frame *f, const char *hint, struct nl_ref ref)
 {
     const struct nl_column *c = hint && strchr(hint, '~') ? fr_c(f, ref) : NULL;

@@ -608,11 +608,7 @@ void fr_find_noun(struct frame *f)
         if (!lex || !lex->is_noun || !lex->is_event || n < 4 || t->text[n - 1] != 's' ||
             t->text[n - 2] == 's' || fr_is_verb_at(f, i))
             return;
-        int said = 0;
-        for (int k = 0; k < f->m.n; k++)
-            said += fr_is_col(&f->m.m[k]) || f->m.m[k].kind == KIND_VALUE ||
-                    fr_is(&f->m.m[k], FM_TIME);
-        if (said == 0 && nearness(&f->s->tables[table].words, lex) < NEAR_ROWS)
+        if (nearness(&f->s->tables[table].words, lex) < NEAR_ROWS)
             return;
         f->noun = i;
         f->noun_is_rows = true;

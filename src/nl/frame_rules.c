@@ -86,10 +86,17 @@ bool fr_apply_summed(struct frame *f)
         int dir;
         if (!fr_is(m, FM_MORE))
             continue;
-        if (m->hint && fr_hint(f, f->anchor, m->hint, &ref, &dir))
+        bool found = m->hint && fr_hint(f, f->anchor, m->hint, &ref, &dir);
+        for (int k = 0; k < f->s->n_keys && m->hint && !found; k++)
+            found = f->s->keys[k].to_table == f->anchor &&
+                    fr_hint(f, f->s->keys[k].from_table, m->hint, &ref, &dir);
+        if (found) {
             f->measures[f->n_measures++] = fr_item(ref, FUNC_AVG);
-        else if (!f->counts && !(m->end - m->start > 1) && f->head < 0)
+            f->anchor = ref.table;
+        } else if (!f->counts && (m->hint || m->end - m->start == 1) &&
+                   (m->hint || f->head < 0)) {
             return false;
+        }
     }
     for (int i = 0; i < f->m.n && vs && f->n_measures == 1; i++)
         if (fr_is(fr_at(f, i), FM_AGG) && !fr_at(f, i)->used)

@@ -357,6 +357,10 @@ static void read_target(struct frame *f, int i, const char *hint)
     } else if (near && is_measure_at(f, a)) {
         f->by = item_of(a->ref, -1);
         a->used = f->has_by = true;
+    } else if (near && hint && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
+               fr_hint_like(f, a->ref, hint, &f->by.ref)) { /* "the most expensive sale" */
+        f->by = item_of(f->by.ref, -1);
+        a->used = f->has_by = true;
     } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
                !str_eq(f->q->t[m->end - 1].text, "most") &&
                !str_eq(f->q->t[m->end - 1].text, "least")) {

@@ -422,7 +422,7 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 }
                 break;
             }
-            if (content == 0 && !(capitals && end - i == 1 && strlen(t->text) > 1 && end < 0))
+            if (content == 0 && end - i < 2) /* but "no show" may be a value */
                 continue;
             if (end == i + 1 && t->is_number && !t->is_ordinal)
                 continue;
