@@ -204,6 +204,24 @@ static bool rests_on_use(const struct frame *f)
     return false;
 }
 
+/* "men over 65", where nothing says of what: the other reader has guessed a column for it. */
+static bool guesses_number(const struct frame *f, const struct nl_reading *r)
+{
+    bool left = false, compared = false;
+    for (int i = 0; i < f->m.n; i++)
+        left |= f->m.m[i].kind == KIND_NUMBER && !f->m.m[i].used;
+    for (int i = 0; i < r->n_filters; i++)
+        compared |= r->filters[i].n_numbers > 0 && r->filters[i].ref.table >= 0;
+    for (int i = 0; i < r->n_filters && compared; i++)
+        for (int k = 0; k < f->m.n && r->filters[i].n_numbers > 0; k++)
+            if (f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, r->filters[i].ref))
+                compared = false; /* the column is named */
+    for (int i = 0; i < r->n_filters; i++)
+        compared |= r->filters[i].n_numbers > 0 && r->filters[i].having == FUNC_COUNT &&
+                    !f->said[FM_COUNT] && r->n_group == 0;
+    return left && compared;
+}
+
 /* What the reader by weights has no notion of, or takes for less. */
 static bool leaves_out(const struct frame *f, const struct nl_candidate *best)
 {
@@ -266,6 +284,7 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
                                  verb_before_time(f) || f->is_ambiguous || rests_on_use(f));
     ret->must_ask |= !unnamed && !complete && (fr_sums_unknown(f) || f->leaves_state);
+    ret->must_ask |= !unnamed && !complete && best && guesses_number(f, &best->reading);
     /* "who owes us the most": the verb says the most of what */
     ret->must_ask |= !unnamed && !complete && best && f->n_foreign_verbs > 0 && f->said[FM_SUPER] &&
                      counts_rows(&best->reading);

@@ -247,13 +247,13 @@ static void read_absent(struct frame *f)
                 return;
             found = f->s->keys[k].from_table;
         }
-    if (found < 0)
+    int end = fr_at(f, at)->end;
+    if (found < 0 || !fr_is_done_in(f, found, end))
         return;
     f->anti = found;
     f->head = first;
     fr_at(f, at)->used = true;
     /* the verb says what the other table is full of */
-    int end = fr_at(f, at)->end;
     for (int i = end; i < f->q->n && i <= end + 2; i++)
         f->q->t[i].is_stop = true;
 }
@@ -377,14 +377,15 @@ static bool all_understood(struct frame *f)
             f->leaves_state = true;
             continue;
         }
-        if (covered[i] || t->is_stop || fr_is_light(t->text) || (i == f->noun && is_rows(f)) ||
+        bool restricts = !covered[i] && fr_restricts_at(f, i);
+        if (covered[i] || ((t->is_stop || fr_is_light(t->text)) && !restricts) || (i == f->noun && is_rows(f)) ||
             fr_is_noun_at(f, i) || is_said_unit(f, i) ||
             (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
             continue;
         bool in_mention = false;
         for (int k = 0; k < f->m.n; k++)
             in_mention |= f->m.m[k].start <= i && f->m.m[k].end > i;
-        bool verb = fr_is_verb_at(f, i);
+        bool verb = fr_is_verb_at(f, i) && !restricts;
         bool foreign = !in_mention && !nl_in_phrase(f->q, i);
         f->n_foreign += foreign && !verb;
         f->n_foreign_verbs += foreign && verb;

@@ -451,9 +451,15 @@ static void read_spans(struct frame *f)
 {
     for (int i = 0; i + 1 < f->m.n; i++) {
         struct nl_mention *a = fr_at(f, i), *b = fr_at(f, i + 1), *c = fr_at(f, i + 2);
-        bool to = str_eq(token(f, a->end), "to") || str_eq(token(f, a->end), "-");
+        if (b && fr_is(b, FM_CMP) && !b->used && b->start == a->end && c && c->start == b->end &&
+            str_eq(token(f, b->end - 1), "to")) { /* "from 90 up to 100 points" */
+            b->used = true;
+            b = c;
+            c = fr_at(f, i + 3);
+        }
+        bool to = str_eq(token(f, b->start - 1), "to") || str_eq(token(f, b->start - 1), "-");
         if (a->kind != KIND_NUMBER || a->used || b->kind != KIND_NUMBER || b->used || !to ||
-            b->start != a->end + 1)
+            b->start > a->end + 2)
             continue;
         if (!fr_is_col(c) || c->used || c->start != b->end || !fr_is_compared(f, c->ref)) {
             c = fr_at(f, i - 1);

@@ -137,12 +137,12 @@ static int rows_called(const struct frame *f, const char *noun)
     const struct nl_lex *lex = nl_lex_of(f->a, noun);
     int found = -1;
     bool many = ends_with(noun, "s") && !ends_with(noun, "ss");
-    for (int t = 0; t < f->s->n_tables && lex && many; t++) {
+    for (int t = 0; t < f->s->n_tables && lex; t++) {
         const struct nl_name *n = &f->s->tables[t].words;
         bool same = false;
         for (int w = 0; w < n->n; w++) /* nurses are used like doctors, and are none */
-            same |= n->lex[w] && (nl_lex_match(n->lex[w], lex) > 0 ||
-                                  (!lex->is_person && !n->lex[w]->is_person &&
+            same |= n->lex[w] && (nl_lex_match(n->lex[w], lex) >= (many ? 0.01 : 0.6) ||
+                                  (many && !lex->is_person && !n->lex[w]->is_person &&
                                    nl_lex_cosine(n->lex[w], lex) >= NEAR_SAME));
         if (same && found >= 0)
             return -1;
@@ -165,7 +165,7 @@ static void name_rows_by_meaning(struct frame *f)
         struct nl_mention *m = &f->m.m[i];
         if (fr_is(m, FM_COUNT) || fr_is(m, FM_SHARE) || fr_is(m, FM_LIGHT) || fr_is(m, FM_ROWS) ||
             m->kind == KIND_VALUE || m->kind == KIND_NUMBER || fr_is(m, FM_TOP) ||
-            fr_is(m, FM_BUCKET))
+            fr_is(m, FM_BUCKET) || fr_is(m, FM_SUPER) || fr_is(m, FM_AGG) || fr_is(m, FM_ONAVG))
             continue;
         int t = m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6 ?
                     rows_called(f, word_at(f, m->start)) :
@@ -501,6 +501,26 @@ bool fr_is_state_at(const struct frame *f, int i)
     return k > 0 && ONE_OF(word_at(f, k), "is", "are", "was", "were", "be");
 }
 
+/*
+ * A verb in a relative clause says which rows are meant: "games that the home team won". What it
+ * says is lost if it is passed over, unless it leads to a condition: "who gave 3 or less".
+ */
+bool fr_restricts_at(const struct frame *f, int i)
+{
+    static const char *const states[] = { "won",  "win",  "wins", "lost",     "sold",
+                                          "kept", "held", "sent", "complete", "available" };
+    if (!one_of(word_at(f, i), states, ARRAY_SIZE(states)) &&
+        (f->q->t[i].is_stop || fr_is_light(word_at(f, i)) || !fr_is_verb_at(f, i)))
+        return false;
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start > i && f->m.m[k].start <= i + 3)
+            return false;
+    for (int k = i - 1; k > 1 && k >= i - 5; k--)
+        if (ONE_OF(word_at(f, k), "who", "that", "which", "where", "whose"))
+            return true;
+    return false;
+}
+
 /* ---- measures that are not said ---- */
 
 static bool has_free_measure(struct frame *f)
@@ -542,9 +562,22 @@ void fr_read_amounts(struct frame *f)
 /* "which campaign brought in the most": an amount, where the verb is one of money. */
 bool fr_amount_of_verb(const struct frame *f, int mention, struct nl_ref *ret)
 {
-    int at = f->m.m[mention].start - 1;
+    int at = f->m.m[mention].start - 1, named = 0;
     if (at > 0 && ONE_OF(word_at(f, at), "in", "up", "us"))
         at--;
+    for (int t = 0; t < f->s->n_tables && at >= 0; t++) /* "spend the most": spend_eur */
+        for (int c = 0; c < f->s->tables[t].n_columns; c++) {
+            const struct nl_column *col = &f->s->tables[t].columns[c];
+            bool same = false;
+            for (int w = 0; w < col->words.n; w++)
+                same |= str_eq(col->words.stems[w], f->q->t[at].stem);
+            if (!same || !fr_is_measure(col))
+                continue;
+            *ret = (struct nl_ref){ t, c };
+            named++;
+        }
+    if (named > 0)
+        return named == 1;
     return ONE_OF(word_at(f, at), "raised", "raises", "raise", "earned", "earns", "earn", "brought",
                   "brings", "bring", "made", "makes", "make", "spent", "spends", "spend", "gave",
                   "gives", "give", "donated", "donates", "donate", "cost", "costs", "paid", "pays",
@@ -615,6 +648,25 @@ void fr_find_noun(struct frame *f)
         f->head = table;
         return;
     }
+}
+
+/*
+ * Whether rows of the table are what the words from a token on speak of: "never sold" of order
+ * lines, but not "nobody is responsible".
+ */
+bool fr_is_done_in(const struct frame *f, int table, int from)
+{
+    const struct nl_table *t = &f->s->tables[table];
+    bool other = false;
+    for (int i = from; i < f->q->n && i <= from + 2; i++) {
+        const struct nl_lex *lex = nl_lex_of(f->a, word_at(f, i));
+        if (!lex || nl_is_stop(word_at(f, i)))
+            continue;
+        if (lex->is_verb)
+            return true;
+        other |= nearness(&t->words, lex) < NEAR_ROWS;
+    }
+    return !other;
 }
 
 /* "safari users", "crime novels": a noun behind a value says what such a thing is. */

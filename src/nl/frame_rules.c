@@ -51,8 +51,9 @@ bool fr_apply_summed(struct frame *f)
         each |= fr_is(fr_at(f, i), FM_AND) && fr_at(f, i - 1)->kind == KIND_VALUE &&
                 fr_at(f, i + 1)->kind == KIND_VALUE &&
                 fr_same(fr_at(f, i - 1)->ref, fr_at(f, i + 1)->ref);
-    if ((vs || each) && f->r.n_group == 0)
-        for (int i = 0; i < f->r.n_filters && f->r.n_group == 0; i++)
+    int n_group = f->r.n_group;
+    if ((vs || each) && n_group <= (each && !vs))
+        for (int i = 0; i < f->r.n_filters && f->r.n_group == n_group; i++)
             if (f->r.filters[i].n_texts == 2 && f->r.filters[i].op == FILTER_EQ &&
                 !f->r.filters[i].negated)
                 f->r.group[f->r.n_group++] = fr_item(f->r.filters[i].ref, -1);

@@ -391,6 +391,13 @@ static void link_part(const struct nl_schema *s, const struct nl_scope *scope,
     }
 }
 
+/* A verb that says little, unless the data has it as a value: "played", "listed". */
+static bool is_participle(const char *word)
+{
+    size_t n = strlen(word);
+    return n >= 5 && strcmp(word + n - 2, "ed") == 0;
+}
+
 static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                         const struct nl_tokens *q, struct nl_spans *sp)
 {
@@ -422,8 +429,8 @@ static void link_values(const struct nl_schema *s, const struct nl_scope *scope,
                 }
                 break;
             }
-            if (content == 0 && end - i < 2) /* but "no show" may be a value */
-                continue;
+            if (content == 0 && end - i < 2 && !is_participle(t->text))
+                continue; /* but "no show" and "played" may be values */
             if (end == i + 1 && t->is_number && !t->is_ordinal)
                 continue;
             double weight = end == i + 1 ?
