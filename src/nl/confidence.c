@@ -128,6 +128,13 @@ static bool counts_rows(const struct nl_reading *r)
     return false;
 }
 
+/* Rows are summed up: a word that means nothing here may be which of them. */
+static bool puts_together(const struct nl_reading *r)
+{
+    const struct nl_item *x[NL_MAX_SELECT];
+    return aggregates(r, x) > 0;
+}
+
 /* "the average rate of suites", read over a table that has no suites. */
 static bool drops_value(const struct frame *f, const struct nl_reading *r)
 {
@@ -210,8 +217,9 @@ static bool guesses_number(const struct frame *f, const struct nl_reading *r)
     bool left = false, compared = false;
     for (int i = 0; i < f->m.n; i++)
         left |= f->m.m[i].kind == KIND_NUMBER && !f->m.m[i].used;
-    for (int i = 0; i < r->n_filters; i++)
-        compared |= r->filters[i].n_numbers > 0 && r->filters[i].ref.table >= 0;
+    for (int i = 0; i < r->n_filters; i++) /* a year is told by itself */
+        compared |= r->filters[i].n_numbers > 0 && r->filters[i].ref.table >= 0 &&
+                    !nl_is_year(fr_c(f, r->filters[i].ref));
     for (int i = 0; i < r->n_filters && compared; i++)
         for (int k = 0; k < f->m.n && r->filters[i].n_numbers > 0; k++)
             if (f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, r->filters[i].ref))
@@ -220,6 +228,21 @@ static bool guesses_number(const struct frame *f, const struct nl_reading *r)
         compared |= r->filters[i].n_numbers > 0 && r->filters[i].having == FUNC_COUNT &&
                     !f->said[FM_COUNT] && r->n_group == 0;
     return left && compared;
+}
+
+/* "which requests have no address", read without the "no". */
+static bool drops_negation(const struct frame *f, const struct nl_candidate *best)
+{
+    bool said = false;
+    for (int i = 0; i < f->m.n; i++)
+        said |= fr_is(&f->m.m[i], FM_NOT);
+    for (int i = 0; i < best->reading.n_filters; i++) {
+        const struct nl_filter *x = &best->reading.filters[i];
+        if (x->negated || x->op == FILTER_IS_NULL || x->op == FILTER_NE ||
+            x->op == FILTER_IS_NOT_NULL)
+            return false;
+    }
+    return said && !(best->key && strstr(best->key, "not_in"));
 }
 
 /* What the reader by weights has no notion of, or takes for less. */
@@ -284,12 +307,15 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
                                  verb_before_time(f) || f->is_ambiguous || rests_on_use(f));
     ret->must_ask |= !unnamed && !complete && (fr_sums_unknown(f) || f->leaves_state);
-    ret->must_ask |= !unnamed && !complete && best && guesses_number(f, &best->reading);
+    ret->must_ask |= !unnamed && !complete && best &&
+                     (guesses_number(f, &best->reading) || drops_negation(f, best) ||
+                      (f->n_foreign_verbs > 0 && best->reading.n_filters == 0 &&
+                       counts_rows(&best->reading)));
     /* "who owes us the most": the verb says the most of what */
     ret->must_ask |= !unnamed && !complete && best && f->n_foreign_verbs > 0 && f->said[FM_SUPER] &&
                      counts_rows(&best->reading);
     ret->must_ask |= !unnamed && (has_tie(f) || (f->n_foreign > 0 && !complete && best &&
-                                                 counts_rows(&best->reading)));
+                                                 puts_together(&best->reading)));
     ret->must_ask |= !unnamed && ((!complete && leaves_out(f, best)) || fr_leans(f) ||
                                   (!complete && best &&
                                    (best->features[FEATURE_UNUSED_NUMBER] > 0 ||

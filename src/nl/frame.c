@@ -7,8 +7,6 @@
 
 #include "nl/frame.h"
 
-#define FAR_SCORE 0.5 /* of a link to one of two words of a name */
-
 int fr_gap(const struct frame *f, const struct nl_mention *a, const struct nl_mention *b)
 {
     int n = 0;
@@ -265,6 +263,8 @@ static bool is_harmless(struct frame *f, const struct nl_mention *m)
     const struct nl_mention *next = m + 1 < f->m.m + f->m.n ? m + 1 : NULL;
     if (m->kind == KIND_TABLE)
         return in_scope(&f->r.scope, m->table) || m->table == f->semi || m->table == f->anti;
+    if (m->kind == KIND_COLUMN && fr_is_subject(f, m))
+        return true;
     if (m->kind == KIND_COLUMN && m->end - m->start == 1) {
         /* "shipped by rail": every row of these was */
         const struct nl_column *c = fr_c(f, m->ref);
@@ -346,19 +346,12 @@ static bool is_said_unit(const struct frame *f, int at)
     return false;
 }
 
-/* One word of a longer name, and not even that: a word that is only used like it. */
-static bool is_far(const struct frame *f, const struct nl_mention *m)
-{
-    return m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < FAR_SCORE &&
-           f->q->t[m->start].near;
-}
-
 static bool all_understood(struct frame *f)
 {
     bool covered[NL_MAX_TOKENS] = { false };
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
-        bool fine = (m->used || is_harmless(f, m)) && !is_far(f, m);
+        bool fine = m->used || is_harmless(f, m);
         for (int k = m->start; k < m->end; k++)
             covered[k] = fine;
         if (!fine && f->n_unknown < FRAME_UNKNOWN) {
@@ -378,8 +371,8 @@ static bool all_understood(struct frame *f)
             continue;
         }
         bool restricts = !covered[i] && fr_restricts_at(f, i);
-        if (covered[i] || ((t->is_stop || fr_is_light(t->text)) && !restricts) || (i == f->noun && is_rows(f)) ||
-            fr_is_noun_at(f, i) || is_said_unit(f, i) ||
+        if (covered[i] || ((t->is_stop || fr_is_light(t->text)) && !restricts) ||
+            (i == f->noun && is_rows(f)) || fr_is_noun_at(f, i) || is_said_unit(f, i) ||
             (str_eq(t->text, "square") && is_said_unit(f, i + 1)))
             continue;
         bool in_mention = false;

@@ -215,6 +215,7 @@ void fr_before_linking(struct frame *f);
 void fr_after_linking(struct frame *f);
 /* Whether the word, which nothing here has, stands where a verb stands. */
 bool fr_is_done_in(const struct frame *f, int table, int from);
+bool fr_is_subject(const struct frame *f, const struct nl_mention *m);
 bool fr_restricts_at(const struct frame *f, int i);
 bool fr_is_verb_at(const struct frame *f, int token);
 /* A noun that nothing here has, where only rows can be meant; the reading is of the main table. */

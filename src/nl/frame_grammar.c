@@ -8,6 +8,7 @@
 
 #include "nl/frame.h"
 
+#define SUBJECTS 20    /* different names, at the least, of those who have rows */
 #define NEAR_SAME 0.45 /* as near as two words for one thing are, where rows are named */
 #define NEAR_ROWS 0.3  /* as near as another word for the rows is to their name */
 
@@ -152,6 +153,24 @@ static int rows_called(const struct frame *f, const char *noun)
     return found;
 }
 
+/* "complaints" where a column is called complaint type: rows of which there are kinds. */
+static bool is_kind_column(const struct frame *f, const struct nl_mention *m)
+{
+    const struct nl_name *n = &fr_c(f, m->ref)->words;
+    const char *word = word_at(f, m->start);
+    int named = 0;
+    if (n->n != 2 || !ends_with(word, "s") || !str_eq(n->stems[0], f->q->t[m->start].stem) ||
+        !ONE_OF(n->words[1], "type", "kind", "category", "class", "reason", "status", "state"))
+        return false;
+    for (int c = 0; c < f->s->tables[m->ref.table].n_columns; c++) {
+        const struct nl_name *other = &f->s->tables[m->ref.table].columns[c].words;
+        bool own = other->n > 1 && ONE_OF(other->words[other->n - 1], "id", "name", "code", "no",
+                                          "number", "title");
+        named += own && str_eq(other->stems[0], n->stems[0]);
+    }
+    return named == 0;
+}
+
 /*
  * "how many rides", "rides by hour", where the rows are trips and a column is called rider type:
  * another word for the rows at their place, not a part of that name.
@@ -167,9 +186,11 @@ static void name_rows_by_meaning(struct frame *f)
             m->kind == KIND_VALUE || m->kind == KIND_NUMBER || fr_is(m, FM_TOP) ||
             fr_is(m, FM_BUCKET) || fr_is(m, FM_SUPER) || fr_is(m, FM_AGG) || fr_is(m, FM_ONAVG))
             continue;
-        int t = m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6 ?
-                    rows_called(f, word_at(f, m->start)) :
-                    -1;
+        int t = -1;
+        if (m->kind == KIND_COLUMN && m->end - m->start == 1 && is_kind_column(f, m))
+            t = m->ref.table;
+        else if (m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < 0.6)
+            t = rows_called(f, word_at(f, m->start));
         if (t < 0 || t != m->ref.table)
             return;
         m->kind = KIND_TABLE;
@@ -521,6 +542,26 @@ bool fr_restricts_at(const struct frame *f, int i)
     return false;
 }
 
+/*
+ * "how long do patients wait", "visits of customers over 60": whoever has a row, where something of
+ * theirs is asked for. A name or an id in the plural, which nothing groups by and nothing counts.
+ */
+bool fr_is_subject(const struct frame *f, const struct nl_mention *m)
+{
+    const struct nl_column *c = fr_c(f, m->ref);
+    const char *word = word_at(f, m->start), *before = word_at(f, m->start - 1);
+    const struct nl_lex *lex = m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
+    if (!lex || !lex->is_person || !ends_with(word, "s") || !c || fr_is_measure(c) ||
+        (!c->is_id && !c->many_values && c->n_values < SUBJECTS) ||
+        (f->n_measures == 0 && !f->counts) || f->counted.table >= 0 || f->super != 0)
+        return false;
+    for (int t = 0; t < f->r.scope.n; t++)
+        if (f->r.scope.tables[t] == m->ref.table)
+            return !ONE_OF(before, "by", "per", "each", "every", "no", "without", "not",
+                           "different", "distinct", "which", "many");
+    return false;
+}
+
 /* ---- measures that are not said ---- */
 
 static bool has_free_measure(struct frame *f)
@@ -634,6 +675,12 @@ void fr_find_noun(struct frame *f)
                 fr_is(m, FM_LIGHT) || fr_is(m, FM_DIST) || fr_is(m, FM_RUNNING) ||
                 (fr_is(m, FM_BUCKET) && m->hint))
                 continue;
+            return;
+        }
+        if (ONE_OF(t->text, "items", "articles", "goods", "entries", "occurrences", "instances")) {
+            f->noun = i; /* any rows may be called so */
+            f->noun_is_rows = true;
+            f->head = table;
             return;
         }
         const struct nl_lex *lex = t->lex;

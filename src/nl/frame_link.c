@@ -7,6 +7,7 @@
 #include "nl/frame.h"
 
 #define NEAR_COSINE 0.55 /* of words that may stand for each other */
+#define FAR_SCORE 0.5    /* of a link to one of two words of a name */
 #define NEAR_MARGIN 0.06 /* by which one is nearer than all others */
 
 /* ---- spelling ---- */
@@ -119,6 +120,7 @@ static bool is_named(const struct nl_name *n, const struct nl_token *t)
 {
     for (int w = 0; w < n->n; w++)
         if (str_eq(n->stems[w], t->stem) || str_eq(n->words[w], t->text) ||
+            (n->shortened[w] && str_ieq(n->shortened[w], t->text)) ||
             (n->synonyms[w][0] & t->synonyms[0]) || (n->synonyms[w][1] & t->synonyms[1]))
             return true;
     return false;
@@ -635,6 +637,13 @@ static int words_of(const char *text)
     return n;
 }
 
+/* One word of a longer name, and not even that: a word that is only used like it. */
+static bool is_far(const struct frame *f, const struct nl_mention *m)
+{
+    return m->kind == KIND_COLUMN && m->end - m->start == 1 && m->score < FAR_SCORE &&
+           f->q->t[m->start].near;
+}
+
 /*
  * Half a name is no name: "visits" is not first_visit, "time" is not full_time, and a word
  * somewhere in a long text is not
@@ -643,6 +652,8 @@ static int words_of(const char *text)
 static bool is_sound(const struct frame *f, struct nl_mention *m)
 {
     const struct nl_column *c = fr_c(f, m->ref);
+    if (is_far(f, m))
+        return false;
     if (m->kind == KIND_VALUE && (m->is_piece || m->is_part)) {
         size_t sum = 0;
         for (size_t v = 0; v < c->n_values && v < 50; v++)

@@ -94,8 +94,7 @@ bool fr_apply_summed(struct frame *f)
         if (found) {
             f->measures[f->n_measures++] = fr_item(ref, FUNC_AVG);
             f->anchor = ref.table;
-        } else if (!f->counts && (m->hint || m->end - m->start == 1) &&
-                   (m->hint || f->head < 0)) {
+        } else if (!f->counts && (m->hint || m->end - m->start == 1) && (m->hint || f->head < 0)) {
             return false;
         }
     }

@@ -418,6 +418,16 @@ static void read_target(struct frame *f, int i, const char *hint)
         if (said)
             func->used = true;
     }
+    /* "on which weekday are returns requested most": how often */
+    bool most = str_eq(f->q->t[m->end - 1].text, "most") ||
+                str_eq(f->q->t[m->end - 1].text, "least");
+    struct nl_mention *verb = fr_at(f, i - 1);
+    if (!f->has_by && !hint && most && f->entity_bucket >= 0 && fr_is_col(verb) &&
+        nl_is_date(fr_c(f, verb->ref)) && fr_gap(f, verb, m) == 0) {
+        f->by = item_of(fr_none, FUNC_COUNT);
+        f->anchor = verb->ref.table;
+        verb->used = f->has_by = true;
+    }
     struct nl_ref ref;
     if (!has_entity(f)) /* "the cheapest cable": rows that a value tells */
         for (int e = i + 1; e < f->m.n && e <= i + 2 && !has_entity(f); e++)

@@ -5,6 +5,7 @@
  */
 
 #include <stdio.h>
+#include <ctype.h>
 #include <string.h>
 
 #include "base/macros.h"
@@ -320,12 +321,33 @@ static bool is_spelled(const char *value, const char *word)
            (len == n + 1 && word[n] == 's' && strncasecmp(value, word, n) == 0);
 }
 
+/*
+ * Whether two spellings of one stem are forms of one word: "Returned" and "returns", but not
+ * "Animalia" and "animals".
+ */
+static bool is_form(const char *value, const char *word)
+{
+    static const char *const ends[] = { "",    "s",   "es",   "e",     "ed", "d",   "ing",
+                                        "er",  "ers", "y",    "ies",   "ly", "n",   "en",
+                                        "ied", "ion", "ions", "al",    "or", "ors", "'s",
+                                        "st",  "est", "ment", "ation", "ity" };
+    size_t same = 0;
+    while (value[same] && tolower((unsigned char)value[same]) == tolower((unsigned char)word[same]))
+        same++;
+    bool fine[2] = { false, false };
+    for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+        fine[0] |= strcasecmp(value + same, ends[i]) == 0;
+        fine[1] |= strcasecmp(word + same, ends[i]) == 0;
+    }
+    return same < 3 || (fine[0] && fine[1]) || strpbrk(value, " -_/.&") != NULL;
+}
+
 static void link_value(const struct nl_schema *s, const struct nl_scope *scope, const char *key,
                        const char *spelled, struct nl_spans *sp, int i, int end, double weight)
 {
     struct nl_mention *m = NULL;
     for (const struct nl_value *v = nl_find_value(s, key, NULL); v; v = nl_find_value(s, key, v)) {
-        if (!nl_in_scope(scope, v->table) || v->is_part)
+        if (!nl_in_scope(scope, v->table) || v->is_part || (spelled && !is_form(v->text, spelled)))
             continue;
         if (!m) {
             m = nl_add_span(sp, KIND_VALUE, i, end, weight);

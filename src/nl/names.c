@@ -58,8 +58,10 @@ static const struct {
     { "curr", "currency" },      { "cust", "customer" },    { "dept", "department" },
     { "dest", "destination" },   { "disc", "discount" },    { "dist", "distance" },
     { "div", "division" },       { "dt", "date" },          { "dur", "duration" },
-    { "emp", "employee" },       { "exp", "expiry" },       { "prc", "price" },
-           { "est", "estimated" },    { "freq", "frequency" },
+    { "desc", "description" },   { "flg", "flag" },         { "haz", "hazardous" },
+    { "rcv", "received" },       { "reord", "reorder" },    { "supp", "supplier" },
+    { "vend", "vendor" },        { "emp", "employee" },     { "exp", "expiry" },
+    { "prc", "price" },          { "est", "estimated" },    { "freq", "frequency" },
     { "grp", "group" },          { "hosp", "hospital" },    { "ht", "height" },
     { "inv", "invoice" },        { "lang", "language" },    { "loc", "location" },
     { "lvl", "level" },          { "mbr", "member" },       { "mfr", "manufacturer" },
@@ -76,7 +78,7 @@ static const struct {
     { "wt", "weight" },          { "yr", "year" },
 };
 
-static const char *in_full(const char *word)
+const char *nl_in_full(const char *word)
 {
     for (size_t i = 0; i < ARRAY_SIZE(abbreviations); i++)
         if (str_eq(abbreviations[i].shortened, word))
@@ -93,7 +95,7 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
         return -1;
     for (char *c = w; *c; c++)
         *c = (char)tolower((unsigned char)*c);
-    const char *full = in_full(w);
+    const char *full = nl_in_full(w);
     if (full && !(w = arena_strdup(a, full)))
         return -1;
     /* fname and lname are what people write for first and last name. */
@@ -122,6 +124,7 @@ static int add_name_word(struct arena *a, struct nl_name *n, const char *s, size
                    add_name_word(a, n, w + second, w_len - second);
     }
     n->words[n->n] = w;
+    n->shortened[n->n] = full ? arena_strndup(a, s, len) : NULL;
     n->stems[n->n] = nl_stem(a, w);
     static const char *const small[] = { "of", "the", "in", "by", "for", "and", "to",
                                          "at", "on",  "a",  "is", "or",  "per" };

@@ -28,6 +28,7 @@ struct nl_tokens;
 
 struct nl_name {
     const char *words[NL_MAX_WORDS];
+    const char *shortened[NL_MAX_WORDS]; /* as it is written, if that is an abbreviation; NULL */
     const char *stems[NL_MAX_WORDS];
     double weights[NL_MAX_WORDS];
     uint64_t synonyms[NL_MAX_WORDS][2];     /* a bit for each group that the word belongs to */
@@ -187,6 +188,8 @@ struct nl_tokens {
 int nl_tokenize(const char *question, struct arena *a, struct nl_tokens *ret, struct err *err);
 /* The stem of a word in lower case, in the arena. NULL when it is full. */
 const char *nl_stem(struct arena *a, const char *word);
+/* "qty" is "quantity"; NULL for what is no abbreviation. */
+const char *nl_in_full(const char *word);
 bool nl_is_stop(const char *word);
 /* snake_case, camelCase and spaced names into words. */
 int nl_split_name(struct arena *a, const char *name, struct nl_name *ret);

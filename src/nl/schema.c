@@ -433,11 +433,17 @@ int nl_own_date(const struct nl_table *t)
     return best;
 }
 
-/* A table of prices and quantities has a revenue, unless it has a column for that already. */
+/*
+ * A table of prices and quantities has a revenue, unless it has a column for that already, or
+ * people have said what revenue is.
+ */
 static int add_revenue(struct nl_schema *s, int table, struct err *err)
 {
     struct nl_table *t = &s->tables[table];
     struct nl_formula f = { -1, -1, -1, false };
+    for (int i = 0; i < s->n_metrics; i++)
+        if (STEM_IN(&s->metrics[i].words, "revenu", "sal", "turnover"))
+            return 0;
     for (int i = 0; i < t->n_columns; i++) {
         const struct nl_column *c = &t->columns[i];
         bool number = c->type == TYPE_INTEGER || c->type == TYPE_NUMBER;

@@ -426,7 +426,11 @@ static int add_token(struct arena *a, struct nl_tokens *q, const char *s, size_t
         *c = (char)tolower((unsigned char)*c);
     t->capital = isupper((unsigned char)s[0]);
     t->text = lower;
-    t->stem = quoted ? nl_value_key(a, lower) : nl_stem(a, lower);
+    const char *full = quoted ? NULL : nl_in_full(lower);
+    const struct nl_lex *known = full ? nl_lex_of(a, lower) : NULL;
+    if (known && known->is_known)
+        full = NULL; /* a cat is no category, unless in the name of a column */
+    t->stem = quoted ? nl_value_key(a, lower) : nl_stem(a, full ? full : lower);
     if (!t->stem)
         return -1;
     nl_synonym_groups(t->stem, t->synonyms);
@@ -652,6 +656,8 @@ double nl_word_match(const struct nl_name *name, int word, const struct nl_token
 {
     const char *w = name->words[word], *stem = name->stems[word];
     if (strcmp(stem, t->stem) == 0 || strcmp(w, t->text) == 0)
+        return 1;
+    if (name->shortened[word] && str_ieq(name->shortened[word], t->text))
         return 1;
     if ((name->synonyms[word][0] & t->synonyms[0]) || (name->synonyms[word][1] & t->synonyms[1]))
         return 0.75;

@@ -381,8 +381,10 @@ const char *nl_told_rewrite(const struct nl_schema *s, const char *question, str
     for (int m = 0; m < s->n_metrics; m++)
         for (int i = 0; i + s->metrics[m].words.n <= n; i++) {
             int k = 0;
-            while (k < s->metrics[m].words.n &&
-                   str_eq(words[i + k].stem, s->metrics[m].words.stems[k]))
+            const struct nl_name *name = &s->metrics[m].words;
+            while (k < name->n &&
+                   (str_eq(words[i + k].stem, name->stems[k]) ||
+                    (name->shortened[k] && str_ieq(words[i + k].stem, name->shortened[k]))))
                 k++;
             if (k == s->metrics[m].words.n && (!best || k > best->words.n)) {
                 best = &s->metrics[m];

@@ -596,7 +596,7 @@ static const char *const synonym_groups[] = {
     " leav left terminat termination exit quit resign depart ",
     " usag consumption consum use utiliz utilization demand ",
     " state provinc region ",
-    " student pupil ",
+    " student pupil kid child learner ",
     " teacher instructor professor faculty ",
     " employe staff work worker personnel colleagu workforc ",
     " movi film ",
