@@ -93,9 +93,9 @@ struct rows_op {
     const char *format;
     char name[300];
     struct http_stream *stream;
-    struct buf piece;
+    struct buf piece, next; /* the one that is being sent, and the one behind it */
     size_t at;
-    bool is_asked, is_over, failed;
+    bool has_next, is_asked, is_over, failed;
 };
 
 static void op_free(struct rows_op *op)
@@ -106,6 +106,7 @@ static void op_free(struct rows_op *op)
     buf_finish(&op->sql);
     buf_finish(&op->count);
     buf_finish(&op->piece);
+    buf_finish(&op->next);
     json_decref(op->body);
     free(op);
 }
@@ -144,6 +145,7 @@ static struct rows_op *op_create(struct http_request *req, const struct selectio
     buf_init(&op->sql, 2 * CODE_MAX_BYTES);
     buf_init(&op->count, 2 * CODE_MAX_BYTES);
     buf_init(&op->piece, FILE_PIECE_MAX + 1);
+    buf_init(&op->next, FILE_PIECE_MAX + 1);
     return op;
 }
 
@@ -310,20 +312,35 @@ void rows_send(struct http_request *req, const struct selection *s)
 
 /* ---- all of them, as a file ---- */
 
+/* The next piece is made while this one is on its way. */
+static void ask_next(struct rows_op *op)
+{
+    struct err err = ERR_INIT;
+    if (op->is_over || op->is_asked || op->has_next || op->failed)
+        return;
+    op->is_asked = lease_export_next(op->lease, &err) == 0;
+    op->failed = !op->is_asked;
+}
+
+static void take_next(struct rows_op *op)
+{
+    SWAP_VALUES(op->piece, op->next);
+    op->at = 0;
+    op->has_next = false;
+}
+
 static ssize_t stream_read(void *arg, char *buf, size_t max)
 {
     struct rows_op *op = arg;
-    struct err err = ERR_INIT;
     if (op->failed)
         return HTTP_STREAM_FAIL;
+    if (op->at == op->piece.len && op->has_next)
+        take_next(op);
     size_t n = MIN_OF(max, op->piece.len - op->at);
-    memcpy(buf, op->piece.data + op->at, n);
+    if (n > 0)
+        memcpy(buf, op->piece.data + op->at, n);
     op->at += n;
-    /* The next piece is made while this one is on its way. */
-    if (op->at == op->piece.len && !op->is_over && !op->is_asked) {
-        op->is_asked = lease_export_next(op->lease, &err) == 0;
-        op->failed = !op->is_asked;
-    }
+    ask_next(op);
     if (n > 0)
         return (ssize_t)n;
     return op->failed ? HTTP_STREAM_FAIL : op->is_over ? HTTP_STREAM_END : HTTP_STREAM_WAIT;
@@ -343,11 +360,11 @@ static void on_piece(struct lease *lease, const struct file_piece *piece, const 
     struct rows_op *op = arg;
     struct err why = ERR_INIT;
     op->is_asked = false;
-    op->at = 0;
-    buf_clear(&op->piece);
-    if (!err && buf_append(&op->piece, piece->data, piece->len, &why) < 0)
+    buf_clear(&op->next);
+    if (!err && buf_append(&op->next, piece->data, piece->len, &why) < 0)
         err = &why;
     op->is_over = !err && piece->end;
+    op->has_next = !err && !piece->end;
     if (op->stream) {
         op->failed = err != NULL; /* the client must see that this is not the whole file */
         http_stream_ready(op->stream);
