@@ -60,9 +60,10 @@ NUMBERS = {
     "euro": lambda v, p: number(v, ".", ",", p) + " €",
     "dollar": lambda v, p: ("-" if v < 0 else "") + "$" + number(abs(v), ",", ".", p),
     "brackets": lambda v, p: f"({number(-v, ',', '.', p)})" if v < 0 else number(v, ",", ".", p),
+    "accounting": lambda v, p: f" $({number(-v, ',', '.', p)})" if v < 0 else f" ${number(v, ',', '.', p)} ",
+    "unit": lambda v, p: number(v, ".", ",", p) + " bales",
     "behind": lambda v, p: number(-v, ".", ",", p) + "-" if v < 0 else number(v, ".", ",", p),
 }
-COMMA = {"comma", "points", "spaces", "euro", "behind"}
 DATES = {
     "iso": lambda d: d.isoformat(),
     "dots": lambda d: d.strftime("%d.%m.%Y"),

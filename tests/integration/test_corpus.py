@@ -139,6 +139,17 @@ def padded_book():
     return out.getvalue()
 
 
+def merged_book():
+    book = openpyxl.Workbook()
+    for row in (["Sales"], [], ["Region", "Q1", None, "Total"], [None, 2023, 2024, None], ["North", 1.5, 2.5, 4], ["South", 2, 3, 5], ["West", 1, 1, 2]):
+        book.active.append(row)
+    for cells in ("A1:D1", "A3:A4", "B3:C3", "D3:D4"):
+        book.active.merge_cells(cells)
+    out = io.BytesIO()
+    book.save(out)
+    return out.getvalue()
+
+
 def zipped(name, data):
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w") as z:
@@ -172,12 +183,38 @@ KINDS = [
     ("null_words.csv", "id,v\n1,2.5\n2,\\N\n3,-1E5\n", ["id", "v"], ["1", "2.5"], None),
     ("padded.csv", " id , name ,amount \n 1 , Ann , 5.5 \n 2 , Bob ,  6.25\n", ["id", "name", "amount"], ["1", "Ann", "5.5"], None),
     ("below.csv", 'id,text,n\n1,a,2\n2,"one\ntwo\nthree",3\n', ["id", "text", "n"], ["1", "a", "2"], None),
-    ("stacked.csv", "a,b\nN,1\nS,3\n\nStaff\nname,age\nAnn,30\n", ["a", "b"], ["N", "1"], "header of another table"),
+    ("stacked.csv", "a,b\nN,1\nS,3\n\nStaff\nname,age\nAnn,30\n", ["a", "b"], ["N", "1"], "a table of its own"),
     ("large.json", '[{"zip":"01234","n":1,"big":12345678901234567890},{"zip":"9","n":2,"big":2}]', ["zip", "n", "big"],
      ["01234", "1", "12345678901234567890"], "too large for 64 bits"),
+    ("moments.ndjson", '{"ts":"2024-01-01T00:00:00.123Z"}\n{"ts":"2024-01-01T00:00:01.5Z"}\n{"ts":"2024-01-01T00:00:02Z","x":"a"}\n', ["ts", "x"],
+     ["2024-01-01 00:00:00.123", None], None),
     ("kinds.ndjson", '{"id":"x","v":"12"}\n{"id":2,"v":13}\n', ["id", "v"], ["x", "12"], "of several types"),
     ("lists.json", '{"a":[1,2,3],"b":["x","y","z"]}', ["a", "b"], ["1", "x"], "each list was read as a column"),
     ("keys.json", json.dumps(RUSSIAN_DOLL), ["key", "name", "age"], ["u1", "A", "3"], "each was read as a row"),
+    ("bank.csv", '"Konto:";"DE12 / Giro";\n\n"Tag";"Zweck";"Betrag (EUR)";\n"28.03.2024";"Strom; Gas";"-85,00";\n"27.03.2024";"Lohn";"3.250,17";\n'.encode("cp1252"),
+     ["Tag", "Zweck", "Betrag (EUR)"], ["2024-03-28", "Strom; Gas", "-85.0"], "line above the header"),
+    ("grid.txt", "List\n\n---------------------\n|Doc  |Date      |Amt      |Cur|\n---------------------\n|00012|31.01.2024|12.345,67|EUR|\n"
+     "|00013|02.02.2024|1.200,00-|EUR|\n---------------------\n|*    |          |11.145,67|EUR|\n", ["Doc", "Date", "Amt", "Cur"],
+     ["00012", "2024-01-31", "12345.67", "EUR"], "line of totals"),
+    ("survey.csv", 'Start,Q1,Q2\nStart Date,How satisfied are you?,"Anything else?\n\nTell us."\n"{""Id"":""start""}","{""Id"":""QID1""}","{""Id"":""QID2""}"\n'
+     '2024-01-05 10:00:01,Very,"Good.\nAgain, ""yes""."\n2024-01-06 11:00:00,Not,\n2024-01-07 12:00:00,Very,ok\n', ["Start", "Q1", "Q2"],
+     ["2024-01-05 10:00:01", "Very", 'Good.\nAgain, "yes".'], "3 header lines"),
+    ("positions.txt", "NAME               DEPT     HIRED       SALARY\nSmith, John        Sales    2019-03-01  54,000.00\n"
+     "Doe, Jane                   2020-11-15  71,250.50\nvan der Berg, Mia  R and D  2022-01-10   9,999.99\n", ["NAME", "DEPT", "HIRED", "SALARY"],
+     ["Smith, John", "Sales", "2019-03-01", "54000.0"], "by their position"),
+    ("ledger.csv", 'Account,Jan,Feb\nSales," $1,200.00 "," $900.00 "\nReturns, $(50.00), $-   \n', ["Account", "Jan", "Feb"], ["Sales", "1200.0", "900.0"],
+     None),
+    ("pulse.csv", "who,heart\nAnn,150 bpm\nBob,160 bpm\nCyd,171 bpm\n", ["who", "heart"], ["Ann", "150"], None),
+    ("streets.csv", "who,home\nAnn,12 Main\nBob,14 Main\nCyd,3 Main\n", ["who", "home"], ["Ann", "12 Main"], None),
+    ("days.csv", "who,day\nAnn,12 mar\nBob,14 mar\nCyd,3 mar\n", ["who", "day"], ["Ann", "12 mar"], None),
+    ("yen.csv", "\u65e5\u4ed8,\u58f2\u4e0a\n2024/04/01,\"\\1,234,567\"\n2024/04/02,\"\\987\"\n".encode("cp932"), ["\u65e5\u4ed8", "\u58f2\u4e0a"],
+     ["2024-04-01", "1234567"], None),
+    ("unseen.csv", "Order\u00a0ID,Customer\u200b\n1,Ann\n2,Bob\n", ["Order ID", "Customer"], ["1", "Ann"], None),
+    ("web.log", "".join(f'10.0.0.{i} - - [10/Oct/2023:13:55:0{i} +0200] "GET /p{i} HTTP/1.1" 200 {i}\n' for i in range(1, 8)),
+     [f"column{i}" for i in range(7)], ["10.0.0.1", "-", "-", "2023-10-10 11:55:01+00", "GET /p1 HTTP/1.1", "200", "1"], "no header"),
+    ("subtotals.csv", "Region,Item,Units\nN,a,1\n,b,2\nN Total,,3\nS,a,4\n,b,5\nS Total,,9\nGrand Total,,12\n", ["Region", "Item", "Units"],
+     ["N", "a", "1"], "subtotals of rows above"),
+    ("merged.xlsx", merged_book(), ["Region", "Q1 2023", "Q1 2024", "Total"], ["North", "1.5", "2.5", "4"], "2 header lines"),
     ("codes.xlsx", padded_book(), ["zip", "n"], ["01067", "0"], None),
     ("packed.zip", zipped("in/book.xlsx", padded_book()), ["zip", "n"], ["01067", "0"], None),
 ]

@@ -343,7 +343,8 @@ def test_every_list_of_a_json_file_is_a_table(server):
     assert (file["table"], file["rows"], file["columns"], report["records"]) == ("firm", 3, ["id", "total", "items"], "orders")
     assert report["notes"] == ["the file has 4 lists of objects; each is a table", "1 of them could not be read as tables or are too many"]
     assert [(t["table"], t["rows"], t["columns"], t["report"]["records"]) for t in file["tables"]] == [
-        ("firm_customers", 2, ["name", "since"], "customers"), ("firm_meta_links", 1, ["rel"], "meta.links")]
+        ("firm_items", 3, ["parent_id", "n"], "items"), ("firm_customers", 2, ["name", "since"], "customers"),
+        ("firm_meta_links", 1, ["rel"], "meta.links")]
     data_id = file["file_id"]
     run = server.sql(data_id, "SELECT sum(total), max(since), any_value(rel) FROM firm, firm_customers, firm_meta_links")
     assert run.json["result"]["rows"] == [[3.0, "2024-01-31", "self"]], run.body

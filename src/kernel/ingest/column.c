@@ -102,6 +102,7 @@ static bool look_at_number(struct column *c, const char *s, size_t len)
                                   memcmp(c->affix_text, n.affix_text, n.affix_len) != 0)))
             return false;
         c->affix = n.affix;
+        c->worded = n.worded;
         memcpy(c->affix_text, n.affix_text, n.affix_len);
         c->affix_text[n.affix_len] = '\0';
         c->n_affixed++;
@@ -281,7 +282,8 @@ static bool is_name_of_something(const struct column *c)
            /* 555 123 456: a telephone's, if all are as long */
            (c->all_spaced && !c->any_decimals && c->min_digits == c->max_digits &&
             c->min_digits >= PHONE_DIGITS) ||
-           (c->affix == AFFIX_UNIT && c->n_affixed < c->n_values);
+           (c->affix == AFFIX_UNIT &&
+            (c->n_affixed < c->n_values || (c->worded && c->n_values < 3)));
 }
 
 /*

@@ -46,6 +46,7 @@ struct column {
         all_spaced;
     unsigned min_digits, max_digits;
     enum affix_kind affix;
+    bool worded; /* a unit that is not known as one */
     char affix_text[16];
     int64_t n_affixed;
     unsigned orders, when_kinds;

@@ -190,6 +190,84 @@ static bool is_one_column(const char *text, size_t len)
     return lines > 2;
 }
 
+/* ---- columns by their position ---- */
+
+#define CUT_LINES 400
+#define CUT_CHARACTERS 1000
+#define CUT_PRIOR 0.85
+
+struct line {
+    size_t last; /* the character behind its text */
+    bool gaps;          /* two spaces and more between words */
+    bool rule;          /* of dashes */
+};
+
+/* Counts in filled[] the lines that have something at each character. False: it has a tab. */
+static bool look_at_line(const char *s, size_t len, unsigned *filled, struct line *ret)
+{
+    size_t at = 0, spaces = 0;
+
+    *ret = (struct line){ .rule = true };
+    for (size_t i = 0; i < len && at < CUT_CHARACTERS; i++) {
+        if (((unsigned char)s[i] & 0xc0) == 0x80)
+            continue;
+        if (s[i] == '\t')
+            return false;
+        if (s[i] == ' ') {
+            spaces++;
+        } else {
+            ret->gaps = ret->gaps || (ret->last > 0 && spaces >= 2);
+            ret->last = at + 1;
+            spaces = 0;
+            ret->rule = ret->rule && strchr("-=_+|", s[i]);
+            if (filled)
+                filled[at]++;
+        }
+        at++;
+    }
+    return true;
+}
+
+/* Where no line has anything for two characters, one column ends and the next begins. */
+static void find_cuts(const char *text, size_t len, struct csv_layout *ret)
+{
+    unsigned filled[CUT_CHARACTERS] = { 0 };
+    size_t lines = 0, used = 0, end = 0, gap = 0;
+    bool begun = false;
+
+    for (size_t at = 0; at < len && lines < CUT_LINES;) {
+        const char *line = text + at, *next = memchr(line, '\n', len - at);
+        size_t n = next ? (size_t)(next - line) : len - at;
+        struct line l;
+
+        at += n + 1;
+        n -= n > 0 && line[n - 1] == '\r';
+        if (!look_at_line(line, n, NULL, &l))
+            return;
+        if (l.rule) /* or blank */
+            continue;
+        lines++;
+        if (!l.gaps)
+            continue;
+        used++;
+        end = MAX_OF(end, l.last);
+        (void)look_at_line(line, n, filled, &l);
+    }
+    if (used < 3 || used * 10 < lines * 7)
+        return;
+    for (size_t i = 0; i < end; i++) {
+        if (filled[i] > 0 && begun && gap >= 2) {
+            if (ret->n_cuts == CSV_MAX_CUTS) {
+                ret->n_cuts = 0;
+                return;
+            }
+            ret->cuts[ret->n_cuts++] = (unsigned short)i;
+        }
+        gap = filled[i] > 0 ? 0 : gap + 1;
+        begun = begun || filled[i] > 0;
+    }
+}
+
 int csv_layout_find(const char *text, size_t len, const char *delimiter, const char *quote,
                     struct csv_layout *ret, struct err *err)
 {
@@ -228,6 +306,18 @@ int csv_layout_find(const char *text, size_t len, const char *delimiter, const c
             best = l;
         }
     }
+    if (!delimiter) {
+        struct csv_layout l = { .returns_end = best.returns_end };
+        struct trial t;
+
+        find_cuts(text, n, &l);
+        if (l.n_cuts > 0 && judge(text, n, &l, &t, err) < 0)
+            return -err->code;
+        if (l.n_cuts > 0 && t.score * CUT_PRIOR > best_trial.score) {
+            *ret = l;
+            return 0;
+        }
+    }
     if (delimiter) {
         strncpy(best.delimiter, delimiter, sizeof(best.delimiter) - 1);
         if (judge(text, n, &best, &best_trial, err) < 0)
@@ -235,7 +325,8 @@ int csv_layout_find(const char *text, size_t len, const char *delimiter, const c
     }
     best.escape = find_escape(text, n, best.quote, best.delimiter[0]);
     best.spaces = best.delimiter[0] != ' ' && best.delimiter[0] != '\t' && best_trial.n_inner > 0 &&
-                  best_trial.n_spaced * 10 >= best_trial.n_inner * 7;
+                  best_trial.n_spaced * 10 >=
+                      best_trial.n_inner * (best.delimiter[0] == '|' ? 2 : 7); /* a grid */
     *ret = best;
     return 0;
 }

@@ -241,6 +241,24 @@ static int read_plain(struct reading *g, struct err *err)
     return add_field(g, r->data + from, to - from, quoted, err);
 }
 
+/* [31/Jan/2024:10:00:00 +0200] in the logs of web servers is one field. 0: there is none here. */
+static int read_bracketed(struct reading *g, struct err *err)
+{
+    const struct csv_records *r = g->r;
+    size_t i = g->at + 1;
+    int n;
+
+    if (g->at >= g->end || r->data[g->at] != '[')
+        return 0;
+    while (i < g->end && r->data[i] != ']' && r->data[i] != '[' && !line_end_at(r, i))
+        i++;
+    if (i >= g->end || r->data[i] != ']' || !ends_field(g, i + 1))
+        return 0;
+    n = add_field(g, r->data + g->at + 1, i - g->at - 1, true, err);
+    g->at = i + 1;
+    return n < 0 ? n : 1;
+}
+
 /* All fields up to a line end or g->end; g->at is there then. */
 static int read_fields(struct reading *g, struct err *err)
 {
@@ -265,6 +283,8 @@ static int read_fields(struct reading *g, struct err *err)
             if (done == 0)
                 g->at = was;
         }
+        if (done == 0 && l->delimiter[0] == ' ')
+            done = read_bracketed(g, err);
         if (done == 0)
             done = read_plain(g, err);
         if (done < 0)
@@ -302,6 +322,38 @@ static void place_copies(struct csv_records *r, size_t n)
     }
 }
 
+/* A line whose fields are told by their position. One with a word across a cut is one field. */
+static int read_cut(struct reading *g, struct csv_records *r, struct err *err)
+{
+    const struct csv_layout *l = r->layout;
+    size_t end = find_line_end(r, r->at), from = r->at, at = r->at, n = 0;
+    bool across = false;
+    int done = 0;
+
+    *g = (struct reading){ .r = r, .at = r->at, .end = end };
+    for (size_t i = 0; i <= l->n_cuts && done == 0; i++) {
+        size_t to = end;
+
+        for (; i < l->n_cuts && at < end && n < l->cuts[i]; n++)
+            for (at++; at < end && ((unsigned char)r->data[at] & 0xc0) == 0x80; at++)
+                ;
+        if (i < l->n_cuts) {
+            across = across || (at > r->at && at < end && !is_space(r->data[at - 1]) &&
+                                !is_space(r->data[at]));
+            to = at;
+        }
+        while (from < to && is_space(r->data[from]))
+            from++;
+        done = add_field(g, r->data + from, trim_end(r->data, from, to) - from, false, err);
+        from = at;
+    }
+    g->at = end;
+    if (!across || done < 0)
+        return done;
+    g->n = 0;
+    return add_field(g, r->data + r->at, end - r->at, false, err);
+}
+
 int csv_records_next(struct csv_records *r, struct csv_record *ret, struct err *err)
 {
     struct reading g, other;
@@ -310,8 +362,9 @@ int csv_records_next(struct csv_records *r, struct csv_record *ret, struct err *
 
     if (r->at >= r->len)
         return 0;
-    n = try(&g, r, spans ? QUOTES_SPAN_LINES : QUOTES_IN_LINE, err);
-    if (n == 0 && r->layout->quote && r->expected > 0 &&
+    n = r->layout->n_cuts ? read_cut(&g, r, err) :
+                            try(&g, r, spans ? QUOTES_SPAN_LINES : QUOTES_IN_LINE, err);
+    if (n == 0 && r->layout->quote && !r->layout->n_cuts && r->expected > 0 &&
         (g.stray || (g.n != r->expected && g.line_breaks > 0) ||
          (g.n < r->expected && memchr(r->data + r->at, r->layout->quote, g.at - r->at)))) {
         bool fits = g.n == r->expected && !(g.stray && g.line_breaks > 0);

@@ -13,6 +13,7 @@
 #include "base/err.h"
 
 #define CSV_MAX_COLUMNS 20000
+#define CSV_MAX_CUTS 63
 
 struct csv_layout {
     char delimiter[4]; /* one to three bytes; "" if a line is one field */
@@ -21,6 +22,9 @@ struct csv_layout {
     bool spaces;       /* white space around fields is not part of them: a, b, c */
     bool runs;         /* several separators in a row are one (aligned columns) */
     bool returns_end;  /* a carriage return alone ends a line, too */
+    /* Columns by their position: characters before field 1, 2 …; n_cuts 0: by separators. */
+    unsigned short cuts[CSV_MAX_CUTS];
+    size_t n_cuts;
     /* Of a sheet (sheet_writer.h): */
     bool exact;   /* numbers, dates, times and truth values have no quotes, and text has */
     size_t width; /* of every record: missing fields are empty; 0: each has its own */

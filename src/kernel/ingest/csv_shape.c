@@ -189,13 +189,21 @@ static bool is_year_or_date(const struct cell *c)
            (c->kind == VALUE_NUMBER && len == 4 && atoi(text) >= 1900 && atoi(text) <= 2100);
 }
 
-/* Names of groups above a header: ",2020,,2021," */
-static bool is_group_row(const struct row *row)
+/*
+ * Names of groups above a header: ",2020,,2021,". The first cell may have a name, if the one below
+ * is empty: "Region,2020,,2021," above ",Q1,Q2,Q1,Q2".
+ */
+static bool is_group_row(const struct sample *s, size_t k)
 {
+    const struct row *row = &s->rows[k];
+
     for (size_t i = 0; i < row->n; i++)
         if (is_typed(row->cells[i].kind) && !is_year_or_date(&row->cells[i]))
             return false;
-    return row->n_full > 1 && row->cells[0].kind == VALUE_EMPTY;
+    return row->n_full > 1 &&
+           (row->cells[0].kind == VALUE_EMPTY ||
+            (k + 1 < s->n && s->rows[k + 1].cells[0].kind == VALUE_EMPTY &&
+             row->n_full < row->n && s->rows[k + 1].n_full + 1 >= row->n_full));
 }
 
 static bool comes_again(const struct sample *s, size_t column, const struct cell *c, size_t from)
@@ -248,7 +256,7 @@ static bool is_header(const struct sample *s, size_t h)
             return same == 0;
     if (h + 1 == s->n)
         return same == 0;
-    if (is_group_row(row) && row->n_full < s->usual && continues_header(s, h + 1))
+    if (is_group_row(s, h) && row->n_full < s->usual && continues_header(s, h + 1))
         return true;
     if (same > 0)
         return texts > 0 &&
@@ -263,17 +271,26 @@ static bool continues_header(const struct sample *s, size_t k)
 {
     const struct row *row = &s->rows[k];
     size_t above = 0, typed = 0, from = k + 1;
+    bool grouped; /* below names of groups, years are names, too */
 
     /* Units, say, may stand in yet another line of it. */
     while (from < k + CSV_HEADER_ROWS && from + 1 < s->n && all_text(&s->rows[from]))
         from++;
-    if (k + 2 >= s->n || !all_text(row) || row->n + 1 < s->width)
+    if (k + 2 >= s->n || row->n + 1 < s->width)
+        return false;
+    grouped = k > 0 && row->cells[0].kind == VALUE_EMPTY && is_group_row(s, k - 1);
+    if (!all_text(row) && !grouped)
         return false;
     for (size_t i = 0; i < MIN_OF(row->n, s->width); i++) {
+        const struct cell *c = &row->cells[i];
+        bool year = grouped && is_year_or_date(c);
+
+        if (is_typed(c->kind) && !year)
+            return false;
         if (!column_is_typed(s, i, from))
             continue;
         typed++;
-        above += row->cells[i].kind == VALUE_TEXT && !isdigit((unsigned char)row->cells[i].text[0]);
+        above += year || (c->kind == VALUE_TEXT && !isdigit((unsigned char)c->text[0]));
     }
     return above > 0 && 2 * above >= typed;
 }
@@ -289,7 +306,7 @@ static bool may_begin(const struct sample *s, size_t i)
         !(s->width >= 3 && (row->n + 1 == s->width || row->n == s->width + 1) &&
           row->n_full + 1 >= row->n))
         return false;
-    if (is_group_row(row) && row->n_full < s->usual && i + 1 < s->n &&
+    if (is_group_row(s, i) && row->n_full < s->usual && i + 1 < s->n &&
         s->rows[i + 1].n_full > row->n_full && continues_header(s, i + 1))
         return true;
     if (row->n_full < MAX_OF((s->usual + 1) / 2, MIN_OF(s->usual, (size_t)2)))
@@ -342,17 +359,49 @@ static bool has_row_names(const struct sample *s, size_t h)
     return true;
 }
 
+/* White space of all kinds becomes a space; what has no width goes. */
 static void trim_name(char *name)
 {
-    size_t len = strlen(name);
+    static const char *const invisible[] = { "\xe2\x80\x8b", "\xe2\x80\x8e", "\xe2\x80\x8f",
+                                             "\xe2\x81\xa0", "\xef\xbb\xbf", "\xc2\xad" };
+    size_t len = strlen(name), to = 0;
     const char *from = name;
 
-    for (size_t i = 0; i < len; i++)
-        if (name[i] == '\n' || name[i] == '\r' || name[i] == '\t')
-            name[i] = ' ';
-    value_trim(&from, &len);
-    memmove(name, from, len);
-    name[len] = '\0';
+    for (size_t i = 0; i < len;) {
+        size_t n = 0;
+
+        for (size_t k = 0; k < ARRAY_SIZE(invisible); k++)
+            if (strncmp(name + i, invisible[k], strlen(invisible[k])) == 0)
+                n = strlen(invisible[k]);
+        i += n;
+        if (n > 0)
+            continue;
+        n = value_space(name + i, len - i);
+        name[to++] = n > 0 ? ' ' : name[i];
+        i += MAX_OF(n, (size_t)1);
+    }
+    value_trim(&from, &to);
+    memmove(name, from, to);
+    name[to] = '\0';
+}
+
+/* Has the first header line a name for each column, and those below it more to say than names? */
+static bool has_descriptions(const struct sample *s, size_t h, size_t n)
+{
+    const struct row *row = &s->rows[h];
+    size_t named = 0, below = 0;
+
+    for (size_t i = 0; i < row->n; i++) {
+        if (row->cells[i].kind == VALUE_EMPTY)
+            return false;
+        named += row->cells[i].len;
+        for (size_t k = 0; k < i; k++)
+            if (str_eq(row->cells[k].text, row->cells[i].text))
+                return false;
+        for (size_t k = h + 1; k < h + n; k++)
+            below += i < s->rows[k].n ? s->rows[k].cells[i].len : 0;
+    }
+    return below > 2 * named;
 }
 
 /*
@@ -361,6 +410,7 @@ static void trim_name(char *name)
  */
 static int take_names(const struct sample *s, size_t h, struct csv_shape *shape, struct err *err)
 {
+    size_t n_rows = has_descriptions(s, h, shape->header_rows) ? 1 : shape->header_rows;
     const char *group = "";
 
     shape->names = arena_alloc(s->arena, (shape->width + 1) * sizeof(char *));
@@ -369,7 +419,7 @@ static int take_names(const struct sample *s, size_t h, struct csv_shape *shape,
     for (size_t i = 0; i < shape->width; i++) {
         char *name = NULL;
 
-        for (size_t k = h; k < h + shape->header_rows; k++) {
+        for (size_t k = h; k < h + n_rows; k++) {
             const struct row *row = &s->rows[k];
             size_t at = i - shape->unnamed_first; /* past the end for the first, then */
             const char *part = at < row->n ? row->cells[at].text : "";
@@ -379,10 +429,16 @@ static int take_names(const struct sample *s, size_t h, struct csv_shape *shape,
                                "the name of column %zu has %zu bytes, and at most %d can be read: "
                                "is the first line the names of the columns?",
                                i + 1, row->cells[at].full_len, NAME_CELL_BYTES);
-            if (k == h && shape->header_rows > 1) {
-                if (at < row->n && row->cells[at].kind != VALUE_EMPTY)
+            if (k == h && n_rows > 1) {
+                const struct row *below = &s->rows[k + 1];
+                bool named = at < row->n && row->cells[at].kind != VALUE_EMPTY;
+
+                /* A name with nothing below it is its column's alone. */
+                if (named && at < below->n && below->cells[at].kind == VALUE_EMPTY)
+                    group = "";
+                else if (named)
                     group = part;
-                part = group;
+                part = named ? part : group;
             }
             if (!*part || (name && str_eq(name, part)))
                 continue;
@@ -431,6 +487,9 @@ static bool is_total_word(const char *s, size_t len)
         "\xe5\x90\x88\xe8\xae\xa1",
         "\xe5\x90\x88\xe8\xa8\x88",
         "column total",
+        "*", /* SAP */
+        "**",
+        "***",
     };
 
     value_trim(&s, &len);
@@ -462,7 +521,8 @@ static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sa
         }
         numbers += kind == VALUE_NUMBER;
     }
-    if (letters && numbers > 0 && is_total_word(rec->fields[first].text, rec->fields[first].len))
+    if (numbers > 0 && full > numbers &&
+        is_total_word(rec->fields[first].text, rec->fields[first].len))
         return TAIL_TOTAL;
     if (full == 1 && first == 0 && letters && s->width > 1 &&
         (s->usual >= 3 || (s->usual == 2 && rec->n == 1)))
@@ -538,7 +598,8 @@ int csv_shape_find(const char *text, size_t len, const struct csv_layout *layout
     auto_free struct sample *s = calloc(1, sizeof(*s));
     struct csv_shape shape = { 0 };
     char separator[4] = "";
-    size_t from = layout ? 0 : sep_line(text, len, separator), h;
+    size_t from = layout || options->first_line > 1 ? 0 : sep_line(text, len, separator), h;
+    int64_t line = MAX_OF(options->first_line, 1) + (from > 0);
     int r = 0;
 
     if (!s)
@@ -553,7 +614,7 @@ int csv_shape_find(const char *text, size_t len, const struct csv_layout *layout
                                                  NULL,
                             options->quote, &shape.layout, err);
     if (r == 0)
-        r = read_sample(s, text, len, from, from ? 2 : 1, &shape.layout, err);
+        r = read_sample(s, text, len, from, line, &shape.layout, err);
     if (r < 0)
         return r;
     measure(s);
@@ -563,7 +624,7 @@ int csv_shape_find(const char *text, size_t len, const struct csv_layout *layout
                            "the file has more than %d columns; at most %d can be read here: leave "
                            "out columns, or turn columns into rows (name, value)",
                            CSV_MAX_COLUMNS, CSV_MAX_COLUMNS);
-    r = read_sample(s, text, len, from, from ? 2 : 1, &shape.layout,
+    r = read_sample(s, text, len, from, line, &shape.layout,
                     err); /* stray quotes are read by the width now */
     if (r < 0)
         return r;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include "base/fdio.h"
 #include "base/macros.h"
 #include "base/str.h"
@@ -46,6 +47,10 @@ struct pass {
     size_t long_width; /* of the longest with something in it */
     bool writes;
     bool below_blank; /* only blank lines and titles since the last row */
+    bool after_blank; /* the next record is the first behind a blank line */
+    size_t block_at;  /* where that one stood */
+    int64_t block_line;
+    uint64_t names; /* columns where the last record has names of another table, perhaps */
     struct buf out;
     uint64_t written;
 };
@@ -113,6 +118,8 @@ static enum fate fate_of(const struct pass *p, const struct csv_record *rec)
         return FATE_COMMENT;
     if (is_repeated_header(p->t, rec))
         return FATE_REPEATED;
+    if (s->layout.n_cuts && rec->n < s->width) /* a word stands across columns */
+        return FATE_REFUSED;
     return rec->n > s->width && full_width(rec) > s->width ? FATE_REFUSED : FATE_ROW;
 }
 
@@ -133,6 +140,29 @@ static int note_refused(struct pass *p, const struct csv_record *rec, struct err
     return p->hooks->refused ? p->hooks->refused(p->hooks->arg, &whole, err) : 0;
 }
 
+/* "North Total", "Subtotal": a sum of rows above, with cells left empty. */
+static bool is_subtotal(const struct csv_record *rec, size_t width)
+{
+    static const char *const words[] = { "total", "subtotal", "summe", "zwischensumme" };
+    size_t first = 0;
+
+    while (first < MIN_OF(rec->n, width) && rec->fields[first].len == 0)
+        first++;
+    if (first == MIN_OF(rec->n, width))
+        return false;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+        const char *text = rec->fields[first].text;
+        size_t len = rec->fields[first].len, n = strlen(words[i]);
+
+        value_trim(&text, &len);
+        if (len >= n && ((strncasecmp(text, words[i], n) == 0 && (len == n || text[n] == ' ')) ||
+                         (strncasecmp(text + len - n, words[i], n) == 0 &&
+                          (len == n || text[len - n - 1] == ' '))))
+            return count_full(rec) > 1 && count_full(rec) < width;
+    }
+    return false;
+}
+
 static void count_row(struct pass *p, const struct csv_record *rec)
 {
     struct csv_counts *c = &p->counts;
@@ -144,6 +174,8 @@ static void count_row(struct pass *p, const struct csv_record *rec)
     c->cut += rec->n > p->t->shape.width;
     if (rec->irregular && c->irregular++ == 0)
         c->irregular_line = rec->line;
+    if (is_subtotal(rec, p->t->shape.width) && c->subtotals++ == 0)
+        c->subtotal_line = rec->line;
 }
 
 /*
@@ -151,30 +183,53 @@ static void count_row(struct pass *p, const struct csv_record *rec)
  * -----------------------------------------------------------------------------------
  */
 
-/* Does another table begin here? It has names where the columns had numbers or dates. */
-static bool begins_another(const struct pass *p, const struct csv_record *rec)
+/* Names where the columns had numbers or dates, as bits of the first 64 columns. */
+static uint64_t names_of_another(const struct pass *p, const struct csv_record *rec)
 {
     size_t above = 0, texts = 0;
+    uint64_t names = 0;
 
-    for (size_t i = 0; i < MIN_OF(rec->n, p->t->n_columns); i++) {
-        const struct column *c = &p->t->columns[i];
+    for (size_t i = 0; i < MIN_OF(rec->n, (size_t)CSV_MAX_COLUMNS); i++) {
+        const struct column *c = i < p->t->n_columns ? &p->t->columns[i] : NULL;
         enum value_kind kind = value_kind(rec->fields[i].text, rec->fields[i].len);
 
         if (kind == VALUE_NUMBER || kind == VALUE_WHEN)
-            return false;
+            return 0;
+        if (kind == VALUE_TEXT && i < 64)
+            names |= (uint64_t)1 << i;
         texts += kind == VALUE_TEXT;
-        above += kind == VALUE_TEXT && c->n_values > 0 && !(c->no_number && c->no_when);
+        above += kind == VALUE_TEXT && c && c->n_values > 0 && !(c->no_number && c->no_when);
     }
-    return texts > 1 && above > 0;
+    return texts > 1 && above > 0 ? names : 0;
+}
+
+/* Another table: names behind a blank line (a title between them), and numbers or dates below. */
+static void look_for_another(struct pass *p, const struct csv_record *rec)
+{
+    if (p->counts.another_line)
+        return;
+    for (size_t i = 0; p->names && i < MIN_OF(rec->n, (size_t)64); i++) {
+        enum value_kind kind = value_kind(rec->fields[i].text, rec->fields[i].len);
+
+        if ((p->names >> i & 1) && (kind == VALUE_NUMBER || kind == VALUE_WHEN)) {
+            p->counts.another_at = p->block_at;
+            p->counts.another_line = p->block_line;
+            break;
+        }
+    }
+    if (p->after_blank) {
+        p->block_at = rec->begin;
+        p->block_line = rec->line;
+    }
+    p->after_blank = false;
+    p->names = p->below_blank && p->counts.rows > 1 ? names_of_another(p, rec) : 0;
+    p->below_blank = p->below_blank && count_full(rec) == 1; /* a title */
 }
 
 static void look(struct pass *p, const struct csv_record *rec)
 {
     struct csv_table *t = p->t;
 
-    if (p->below_blank && p->counts.rows > 1 && !p->counts.another_line && begins_another(p, rec))
-        p->counts.another_line = rec->line;
-    p->below_blank = p->below_blank && count_full(rec) == 1; /* a title */
     for (size_t i = 0; i < MIN_OF(rec->n, t->n_columns); i++)
         column_look(&t->columns[i], rec->fields[i].text, rec->fields[i].len,
                     t->shape.layout.exact && !rec->fields[i].quoted, rec->line, &t->signs);
@@ -246,15 +301,19 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
     c->records++;
     switch (fate_of(p, rec)) {
     case FATE_ROW:
+        if (!p->writes)
+            look_for_another(p, rec);
         count_row(p, rec);
         if (p->writes)
             return write_row(p, rec, err);
         look(p, rec);
         break;
     case FATE_REFUSED:
+        if (!p->writes)
+            look_for_another(p, rec);
         if (p->writes)
             r = note_refused(p, rec, err);
-        p->n_long++;
+        p->n_long += rec->n > p->t->shape.width;
         p->long_width = MAX_OF(p->long_width, MIN_OF(full_width(rec), (size_t)CSV_MAX_COLUMNS));
         c->refused++;
         break;
@@ -267,7 +326,7 @@ static int take(struct pass *p, const struct csv_record *rec, struct err *err)
         break;
     case FATE_BLANK:
         c->blank++;
-        p->below_blank = true;
+        p->below_blank = p->after_blank = true;
         break;
     case FATE_REPEATED:
         c->repeated++;
@@ -293,6 +352,7 @@ static int go_through(struct pass *p, struct err *err)
     int r;
 
     csv_records_init(&records, p->text, p->len, &p->t->shape.layout);
+    records.line = p->t->first_line;
     records.expected = p->t->shape.layout.exact ? 0 : p->t->shape.width;
     while ((r = csv_records_next(&records, &rec, err)) == 1) {
         r = take(p, &rec, err);
@@ -403,7 +463,7 @@ int csv_table_find(struct csv_table *t, const char *text, size_t len,
 {
     int r;
 
-    *t = (struct csv_table){ 0 };
+    *t = (struct csv_table){ .first_line = MAX_OF(options->first_line, 1) };
     arena_init(&t->arena, ARENA_MAX_BYTES);
     r = csv_shape_find(text, len, layout, options, &t->arena, &t->shape, err);
     set_signs(t, options);
@@ -434,12 +494,16 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
                    struct err *err)
 {
     struct pass p = { .t = t, .hooks = hooks, .text = text, .len = len };
-    int64_t rows, refused, another;
+    int64_t rows, refused;
     int r = make_columns(t, err);
 
     set_signs(t, options);
     if (r == 0)
         r = go_through(&p, err);
+    if (r == 0 && hooks->split && p.counts.another_at > 0) {
+        t->counts = p.counts;
+        return 1;
+    }
     if (r == 0 && must_widen(&p)) {
         r = widen(t, p.long_width, err);
         p = (struct pass){ .t = t, .hooks = hooks, .text = text, .len = len };
@@ -452,13 +516,11 @@ int csv_table_read(struct csv_table *t, const char *text, size_t len,
         return r;
     rows = p.counts.rows;
     refused = p.counts.refused;
-    another = p.counts.another_line;
     p = (struct pass){ .t = t, .hooks = hooks, .text = text, .len = len, .writes = true };
     buf_init(&p.out, FLUSH_BYTES + ROW_MAX_BYTES);
     r = go_through(&p, err);
     buf_finish(&p.out);
     t->counts = p.counts;
-    t->counts.another_line = another;
     if (r == 0 && (p.counts.rows != rows || p.counts.refused != refused ||
                    p.counts.records != rows + refused + csv_table_skipped(t)))
         r = err_set(err, ERR_INTERNAL,

@@ -37,7 +37,11 @@ struct csv_counts {
     int64_t cut;          /* of the rows: they had more separators, and nothing behind them */
     int64_t irregular;    /* of the rows: quotes stood where they should not */
     int64_t irregular_line;
-    int64_t another_line; /* of the rows, behind a blank line: names where numbers stood so far */
+    int64_t subtotals;    /* of the rows: they say that they are sums of others */
+    int64_t subtotal_line;
+    /* Another table begins here, behind a blank line: names where numbers stood so far. */
+    size_t another_at;
+    int64_t another_line;
 };
 
 struct csv_table {
@@ -46,6 +50,7 @@ struct csv_table {
     struct column *columns; /* n_columns */
     size_t n_columns;
     struct column_signs signs;
+    int64_t first_line; /* of the text, in its file */
     struct csv_counts counts;
     struct csv_refused refused[CSV_REFUSED_SHOWN];
     size_t longest_row; /* of what was written, in bytes */
@@ -55,6 +60,7 @@ struct csv_hooks {
     const char *name; /* of the file, for messages */
     int out_fd;
     uint64_t max_bytes;
+    bool split; /* csv_table_read() ends where another table begins */
     bool (*must_stop)(const void *arg);
     void (*progress)(void *arg, double fraction); /* may be NULL */
     /* Each record that is refused, in order; may be NULL. */
@@ -79,7 +85,7 @@ int csv_table_guess(struct csv_table *t, const char *text, size_t len,
 
 /*
  * All rows, written to hooks->out_fd: fields with commas between them, \N for nothing, text in
- * quotes, no header.
+ * quotes, no header. 1: nothing was written, because another table begins (counts.another_at).
  */
 int csv_table_read(struct csv_table *t, const char *text, size_t len,
                    const struct read_options *options, const struct csv_hooks *hooks,

@@ -127,6 +127,12 @@ static void drop_scratch(struct data_source *s, size_t keep)
     }
 }
 
+void data_source_drop_scratch(struct data_source *s, size_t keep, const char *path)
+{
+    drop_scratch(s, keep);
+    s->path = path;
+}
+
 void data_source_finish(struct data_source *s)
 {
     drop_scratch(s, 0);

@@ -80,6 +80,9 @@ int data_source_next_part(struct data_source *s, const struct sql_ingest *in,
 /* The name of its sheet or table, or the path of its list; NULL: it is all of its file. */
 const char *data_source_part_name(const struct data_source *s);
 
+/* Removes scratch files but the first `keep`; s->path is `path` then. */
+void data_source_drop_scratch(struct data_source *s, size_t keep, const char *path);
+
 /*
  * Makes a new scratch file, of which the source is the owner, and opens it for writing; s->path is
  * that then.

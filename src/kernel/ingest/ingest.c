@@ -12,7 +12,6 @@
  */
 
 #include <inttypes.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,18 +21,12 @@
 #include "base/clock.h"
 #include "base/macros.h"
 #include "base/str.h"
-#include "base/text_name.h"
-#include "kernel/ingest/csv_dialect.h"
 #include "kernel/ingest/csv_file.h"
-#include "kernel/ingest/csv_scan.h"
 #include "kernel/ingest/ingest_impl.h"
 #include "kernel/sql/sql_value.h"
 
 #define NAME_MAX_BYTES 8192 /* of a column */
 #define PROGRESS_INTERVAL_MS 100
-#define PREPARING_SHARE 0.6   /* of the progress, for what is unpacked or converted first */
-#define PLAIN_BYTES (8 << 20) /* from here on DuckDB reads plain files itself */
-#define PLAIN_COLUMNS 1000
 
 /*
  * Very wide files. DuckDB keeps buffers for each column, whatever is in it: blocks of 256 kB unless
@@ -109,8 +102,8 @@ static void tell_progress(struct ingest *g, double fraction)
                         MIN_OF(g->progress_base + fraction * (1 - g->progress_base), 1.0));
 }
 
-/* From another thread: read_rows() ends soon, and fails. */
-static void stop_reading(struct ingest *g)
+/* From another thread: ingest_read_rows() ends soon, and fails. */
+void ingest_stop_reading(struct ingest *g)
 {
     atomic_store(&g->stop_reading, true);
     duckdb_interrupt(g->e->con); /* alone it would be forgotten by a statement that has not begun */
@@ -144,7 +137,7 @@ static void drive(struct ingest *g, duckdb_pending_result pending)
 }
 
 /* The table, by g->dialect. 0 and g->n_rows; 1 and g->failure. */
-static int read_rows(struct ingest *g, struct err *err)
+int ingest_read_rows(struct ingest *g, struct err *err)
 {
     auto_buf struct buf sql = BUF_INIT(INGEST_STATEMENT_MAX);
     duckdb_prepared_statement statement = NULL;
@@ -218,7 +211,7 @@ static void remove_output(const struct ingest *g)
 }
 
 /* Forgets what has been read: a new, empty file is attached, unless it has other tables by now. */
-static int start_anew(struct ingest *g, struct err *err)
+int ingest_start_anew(struct ingest *g, struct err *err)
 {
     int r = g->n_parts ? 0 : sql_run(g->e, "DETACH " INGEST_DB, err);
 
@@ -236,17 +229,12 @@ static int start_anew(struct ingest *g, struct err *err)
 
 /* ---- the flow ------------------------------------------------------------------------------------------------------ */
 
-static bool hook_must_stop(const void *arg)
+bool ingest_must_stop(const void *arg)
 {
     return sql_must_stop(((const struct ingest *)arg)->e);
 }
 
-static int hook_refused(void *arg, const struct csv_refusal *refusal, struct err *err)
-{
-    return ingest_refuse(arg, refusal, err);
-}
-
-static void hook_progress(void *arg, double fraction)
+void ingest_progress(void *arg, double fraction)
 {
     struct ingest *g = arg;
     int64_t now = clock_now_ms();
@@ -254,230 +242,7 @@ static void hook_progress(void *arg, double fraction)
     if (!g->in->progress || now < g->next_progress_ms)
         return;
     g->next_progress_ms = now + PROGRESS_INTERVAL_MS;
-    g->in->progress(g->in->progress_arg, MIN_OF(fraction, 1.0) * PREPARING_SHARE);
-}
-
-static int set_dialect(struct ingest *g, struct err *err)
-{
-    int r = 0;
-
-    csv_dialect_finish(&g->dialect);
-    for (size_t i = 0; r == 0 && i < g->table.n_columns; i++)
-        if (!g->table.columns[i].dropped)
-            r = csv_dialect_add_column(&g->dialect, g->table.columns[i].name,
-                                       column_type_name(&g->table.columns[i]), err);
-    return r;
-}
-
-struct scanning {
-    struct ingest *g;
-    struct csv_scan scan;
-    bool plain;
-    int64_t n_rows;
-};
-
-static void *scan_beside(void *arg)
-{
-    struct scanning *s = arg;
-
-    s->plain = csv_scan_is_plain(&s->scan, (const char *)s->g->text.data, s->g->text.len,
-                                 &s->n_rows);
-    if (!s->plain) /* the reading may stop */
-        stop_reading(s->g);
-    return NULL;
-}
-
-/* Do the first lines leave no doubt, and is the file worth the trouble? */
-static int may_be_plain(struct ingest *g, struct err *err)
-{
-    const struct csv_layout *l = &g->table.shape.layout;
-    const char *text = (const char *)g->text.data, *line;
-    size_t typed = 0;
-    int r;
-
-    if (g->text.len < PLAIN_BYTES || g->table.n_columns < 2 || g->table.n_columns > PLAIN_COLUMNS ||
-        l->delimiter[1] || l->quote != '"' || l->escape || l->spaces || l->runs || l->returns_end ||
-        g->options.encoding || g->table.shape.begin != 0 || g->table.shape.end != g->text.len ||
-        memcmp(text, "\xef\xbb\xbf", 3) == 0)
-        return 0;
-    r = csv_table_guess(&g->table, text, g->text.len, &g->options, err);
-    if (r <= 0)
-        return r;
-    for (size_t i = 0; i < g->table.n_columns; i++) {
-        if (!csv_scan_knows(&g->table.columns[i]))
-            return 0;
-        typed += g->table.columns[i].type != COLUMN_TEXT;
-    }
-    line = memchr(text, '\n', g->text.len);
-    g->dialect.returns = line && line > text && line[-1] == '\r';
-    return typed > 0;
-}
-
-/* 1: the table is there. 0: the file is not plain. */
-static int load_plain(struct ingest *g, struct err *err)
-{
-    auto_free enum column_type *types = calloc(g->table.n_columns, sizeof(*types));
-    struct scanning s = { .g = g };
-    bool returns = g->dialect.returns;
-    pthread_t thread;
-    int r = set_dialect(g, err);
-
-    if (!types)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
-    if (r < 0)
-        return r;
-    g->dialect.casts = calloc(g->table.n_columns, sizeof(*g->dialect.casts));
-    if (!g->dialect.casts)
-        return err_set(err, ERR_NO_MEMORY, "out of memory for columns");
-    for (size_t i = 0; i < g->table.n_columns; i++) {
-        types[i] = g->table.columns[i].type;
-        g->dialect.casts[i] = csv_scan_cast(&g->table.columns[i]);
-    }
-    g->dialect.delimiter = g->table.shape.layout.delimiter[0];
-    g->dialect.has_header = true;
-    g->dialect.returns = returns;
-    s.scan = (struct csv_scan){ .delimiter = g->dialect.delimiter,
-                                .returns = returns,
-                                .types = types,
-                                .columns = g->table.columns,
-                                .n_columns = g->table.n_columns,
-                                .stop = &g->stop_scanning };
-    if (pthread_create(&thread, NULL, scan_beside, &s) != 0)
-        return 0;
-    r = read_rows(g, err);
-    if (r != 0)
-        atomic_store(&g->stop_scanning, true);
-    pthread_join(thread, NULL);
-    if (r < 0 || sql_must_stop(g->e))
-        return r < 0 ? r : err_set(err, ERR_CANCELLED, "interrupted");
-    if (r == 0 && s.plain && s.n_rows == g->n_rows) {
-        g->table.counts = (struct csv_counts){ .records = s.n_rows + 1,
-                                               .rows = s.n_rows,
-                                               .header = 1 };
-        g->source.encoding = "utf-8";
-        return 1;
-    }
-    return start_anew(g, err);
-}
-
-/* Lines of words in a file whose name promises no table, and nobody said that it is one. */
-static bool is_prose(const struct ingest *g)
-{
-    const struct csv_table *t = &g->table;
-    const struct read_options *said = g->in->options;
-
-    size_t n = 0;
-
-    if ((said && (said->header_line >= 0 || said->delimiter)) || g->source.format != DATA_CSV ||
-        !is_text_name(g->source.name))
-        return false;
-    for (size_t i = 0; i < t->n_columns; i++) {
-        if (!t->columns[i].dropped && t->columns[i].type != COLUMN_TEXT)
-            return false;
-        n += !t->columns[i].dropped;
-    }
-    /* A sentence or two have words, and the blanks between them are no separators. */
-    bool blanks = str_eq(t->shape.layout.delimiter, " ");
-    return n == 1 || t->counts.rows < (blanks ? 3 : 1) ||
-           (t->counts.padded + t->counts.refused) * 5 > t->counts.rows;
-}
-
-/* The whole file by our own reader; 0: the table is there; 1: g->failure. */
-static int load_exactly(struct ingest *g, struct err *err)
-{
-    struct csv_hooks hooks = { .name = g->in->name,
-                               .must_stop = hook_must_stop,
-                               .progress = hook_progress,
-                               .refused = hook_refused,
-                               .arg = g };
-    auto_close int fd = -1;
-    int r = data_source_add_scratch(&g->source, g->in->temp_directory, ".rows", &fd, err);
-
-    if (r < 0)
-        return r;
-    hooks.out_fd = fd;
-    hooks.max_bytes = data_source_room(fd, UINT64_MAX);
-    g->path = g->source.path;
-    r = csv_table_read(&g->table, (const char *)g->text.data, g->text.len, &g->options, &hooks,
-                       err);
-    g->progress_base = PREPARING_SHARE;
-    if (r == 0)
-        r = set_dialect(g, err);
-    if (r < 0)
-        return r;
-    if (is_prose(g))
-        return err_set(err, ERR_VALIDATION,
-                       "'%.200s' has no columns: its lines have no separator in common; say "
-                       "header_line (0: there is none) to read each line as a row",
-                       g->in->name);
-    if (g->dialect.n_columns == 0)
-        return err_set(err, ERR_VALIDATION, "CSV has no columns: '%.200s' has separators only",
-                       g->in->name);
-    g->dialect.delimiter = ',';
-    g->dialect.marked = true;
-    g->dialect.longest_row = g->table.longest_row;
-    r = read_rows(g, err);
-    if (r == 0 && g->n_rows != g->table.counts.rows &&
-        !g->one_by_one) { /* text with line breaks, cut in parallel */
-        g->one_by_one = true;
-        r = start_anew(g, err);
-        if (r == 0)
-            r = read_rows(g, err);
-    }
-    if (r == 0 && g->n_rows != g->table.counts.rows)
-        r = err_set(err, ERR_INTERNAL, "%" PRId64 " rows were written and %" PRId64 " read",
-                    g->table.counts.rows, g->n_rows);
-    return r == 0 ? ingest_keep_refused(g, err) : r;
-}
-
-/* The text is mapped as UTF-8, and where its table is, is known. */
-static int find_table(struct ingest *g, struct err *err)
-{
-    const struct csv_layout sheet = {
-        .delimiter = ",", .quote = '"', .exact = true, .width = g->source.sheet.width
-    };
-    bool is_sheet = g->source.book;
-    int r;
-
-    fd_mapping_finish(&g->text);
-    csv_table_finish(&g->table);
-    r = csv_file_map(g->source.path, &g->text, err);
-    if (r < 0)
-        return r;
-    g->options.delimiter = g->in->options ? g->in->options->delimiter : NULL;
-    if (!is_sheet && !g->options.delimiter &&
-        data_source_says_tabs((const char *)g->text.data, g->text.len, g->source.name))
-        g->options.delimiter = "\t";
-    r = csv_table_find(&g->table, (const char *)g->text.data, g->text.len, is_sheet ? &sheet : NULL,
-                       &g->options, err);
-    g->n_columns = g->table.n_columns;
-    return r;
-}
-
-static int to_utf8(struct ingest *g, struct err *err)
-{
-    const struct data_hooks hooks = {
-        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
-    };
-
-    return data_source_to_utf8(&g->source, g->in, &hooks, g->options.encoding, err);
-}
-
-/* 0: the table is there; 1: g->failure. */
-static int load_csv(struct ingest *g, struct err *err)
-{
-    int r = may_be_plain(g, err);
-
-    if (r == 1)
-        r = load_plain(g, err);
-    if (r != 0)
-        return r < 0 ? r : 0;
-    if (!g->source.encoding) {
-        r = to_utf8(g, err);
-        if (r == 0)
-            r = find_table(g, err);
-    }
-    return r < 0 ? r : load_exactly(g, err);
+    g->in->progress(g->in->progress_arg, MIN_OF(fraction, 1.0) * INGEST_PREPARING_SHARE);
 }
 
 int ingest_describe(struct ingest *g, const char *query, struct err *err)
@@ -534,14 +299,14 @@ static int check_names(const struct ingest *g, struct err *err)
 
 static int load(struct ingest *g, struct err *err)
 {
-    int r = g->source.format == DATA_CSV  ? load_csv(g, err) :
-            g->source.format == DATA_XLSX ? load_exactly(g, err) :
-                                            read_rows(g, err);
+    int r = g->source.format == DATA_CSV  ? ingest_load_csv(g, err) :
+            g->source.format == DATA_XLSX ? ingest_load_exactly(g, err) :
+                                            ingest_read_rows(g, err);
 
     if (r == 1 && !ingest_is_delimited(g) && (r = ingest_loosen_records(g, err)) == 1) {
-        r = start_anew(g, err);
+        r = ingest_start_anew(g, err);
         if (r == 0)
-            r = read_rows(g, err);
+            r = ingest_read_rows(g, err);
     }
     if (r == 0 && !ingest_is_delimited(g))
         r = ingest_describe(g, NULL, err);
@@ -607,25 +372,9 @@ static int take_part(struct ingest *g, struct err *err)
                     g->n_rows);
     if (r == 0 && (g->source.book || g->source.archive) && g->n_rows == 0)
         return pass_part(g, err);
-    return r == 0 ? ingest_keep_part(g, err) : r;
-}
-
-/* Large files are read as they are first: see load_plain(). */
-static int look_at_csv(struct ingest *g, struct err *err)
-{
-    int r = csv_file_inspect(g->source.path, g->source.name, &g->file, err);
-
-    if (r == 0 && (g->file.size_bytes < PLAIN_BYTES || g->options.encoding))
-        r = to_utf8(g, err);
     if (r == 0)
-        r = find_table(g, err);
-    if (r == 0 && !g->source.encoding &&
-        encoding_wide(g->text.data, MIN_OF(g->text.len, (size_t)4096))) {
-        r = to_utf8(g, err);
-        if (r == 0)
-            r = find_table(g, err);
-    }
-    return r;
+        r = ingest_keep_part(g, err);
+    return r == 0 ? ingest_keep_nested(g, err) : r;
 }
 
 /* The part that is prepared; 1: g->failure. */
@@ -634,8 +383,8 @@ static int look_at_part(struct ingest *g, struct err *err)
     g->path = g->source.path;
     atomic_store(&g->stop_reading, false);
     atomic_store(&g->stop_scanning, false);
-    return g->source.format == DATA_CSV  ? look_at_csv(g, err) :
-           g->source.format == DATA_XLSX ? find_table(g, err) :
+    return g->source.format == DATA_CSV  ? ingest_look_at_csv(g, err) :
+           g->source.format == DATA_XLSX ? ingest_find_table(g, err) :
                                            ingest_look_at_records(g, err);
 }
 
@@ -646,7 +395,7 @@ static int look_at_part(struct ingest *g, struct err *err)
 static int load_all(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = {
-        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
+        .must_stop = ingest_must_stop, .progress = ingest_progress, .arg = g, .engine = g->e
     };
     int r = take_part(g, err);
 
@@ -655,12 +404,16 @@ static int load_all(struct ingest *g, struct err *err)
     while (r == 0 && g->n_parts < DATA_MAX_PARTS) {
         struct err why = ERR_INIT;
 
-        r = data_source_next_part(&g->source, g->in, &hooks, &why);
-        if (r == 0)
-            break;
         g->one_by_one = false;
-        if (r == 1)
-            r = look_at_part(g, &why);
+        if (g->next_line > 0) {
+            r = ingest_find_next_table(g, &why);
+        } else {
+            r = data_source_next_part(&g->source, g->in, &hooks, &why);
+            if (r == 0)
+                break;
+            if (r == 1)
+                r = look_at_part(g, &why);
+        }
         if (r == 0)
             r = check_room(g, &why);
         if (r == 0)
@@ -745,7 +498,7 @@ static int fill_output(struct ingest *g, bool *ret_made, struct err *err)
 static int prepare(struct ingest *g, struct err *err)
 {
     const struct data_hooks hooks = {
-        .must_stop = hook_must_stop, .progress = hook_progress, .arg = g, .engine = g->e
+        .must_stop = ingest_must_stop, .progress = ingest_progress, .arg = g, .engine = g->e
     };
     int r = data_source_prepare(&g->source, g->in, &hooks, err);
     struct stat st;
@@ -756,7 +509,7 @@ static int prepare(struct ingest *g, struct err *err)
     if (stat(g->path, &st) == 0)
         g->file.size_bytes = st.st_size;
     if (g->source.n_scratch > 0)
-        g->progress_base = PREPARING_SHARE;
+        g->progress_base = INGEST_PREPARING_SHARE;
     if (r == 0)
         r = look_at_part(g, err);
     /* Of several lists, files or tables one may be of something else than rows, or damaged. */

@@ -14,6 +14,7 @@
 #define INGEST_STATEMENT_MAX (16 * 1024 * 1024) /* names and types of all columns are in it */
 #define INGEST_SMALL_BYTES (4 << 20)
 #define INGEST_PART_NAME 32
+#define INGEST_TITLE 64
 
 /* Refused rows that are kept beside the table; the report says if there are more. */
 #define INGEST_REFUSED_ROWS 1000000
@@ -50,6 +51,8 @@ struct ingest_part {
     int64_t n_valueless, n_errors;
     struct database_changes changes;
     struct json_changes json;
+    bool nested;                 /* `part` is a column of the table that it was a list in */
+    int64_t next_line;           /* of its text, where the next table begins; 0: there is none */
     char name[INGEST_PART_NAME]; /* what its table's name ends in */
 };
 
@@ -61,6 +64,10 @@ struct ingest {
     struct csv_file file;
     struct data_source source;
     struct fd_mapping text; /* CSV: the file, as UTF-8 */
+    /* CSV: the part of the text that has the table; another one may begin behind it. */
+    size_t from, to;
+    int64_t next_line;     /* where that one begins; 0: there is none */
+    char title[INGEST_TITLE]; /* of a table inside a text or another table */
     struct csv_table table; /* CSV: what was found in it */
     const char *path;       /* the file that DuckDB reads */
     struct csv_dialect dialect;
@@ -84,6 +91,30 @@ static inline bool ingest_is_delimited(const struct ingest *g)
     return g->source.format == DATA_CSV || g->source.format == DATA_XLSX;
 }
 
+/* ---- ingest.c ---- */
+
+#define INGEST_PREPARING_SHARE 0.6 /* of the progress, for what is unpacked or converted first */
+/* The table, by g->dialect. 0 and g->n_rows; 1 and g->failure. */
+int ingest_read_rows(struct ingest *g, struct err *err);
+/* From another thread: ingest_read_rows() ends soon, and fails. */
+void ingest_stop_reading(struct ingest *g);
+/* Forgets what has been read: a new, empty file is attached, unless it has other tables by now. */
+int ingest_start_anew(struct ingest *g, struct err *err);
+bool ingest_must_stop(const void *arg);
+void ingest_progress(void *arg, double fraction);
+
+/* ---- load_csv.c ---- */
+
+/* The encoding is known for small files, and where the first table is. */
+int ingest_look_at_csv(struct ingest *g, struct err *err);
+/* The text is mapped as UTF-8, and where its first table is, is known. */
+int ingest_find_table(struct ingest *g, struct err *err);
+/* The table that begins at g->next_line. */
+int ingest_find_next_table(struct ingest *g, struct err *err);
+/* 0: the table is there; 1: g->failure. The second reads all of it by our own reader. */
+int ingest_load_csv(struct ingest *g, struct err *err);
+int ingest_load_exactly(struct ingest *g, struct err *err);
+
 /* ---- parts.c: files with several tables ---- */
 
 #define INGEST_TABLE_SIZE 48
@@ -104,6 +135,8 @@ int ingest_look_at_records(struct ingest *g, struct err *err);
 int ingest_loosen_records(struct ingest *g, struct err *err);
 /* The table is there: types that are of JSON only become others. */
 int ingest_tidy_records(struct ingest *g, struct err *err);
+/* Lists of objects in columns of the table that was kept last become tables beside it. */
+int ingest_keep_nested(struct ingest *g, struct err *err);
 /* g->dialect has the names and types of the table, or of a query. */
 int ingest_describe(struct ingest *g, const char *query, struct err *err);
 

@@ -157,7 +157,8 @@ static void write_counted(struct json_out *out, int64_t n, const char *one, cons
         write_note(out, "%lld %s", (long long)n, n == 1 ? one : many);
 }
 
-static void write_csv_notes(const struct ingest *g, struct json_out *out)
+static void write_csv_notes(const struct ingest *g, const struct ingest_part *p,
+                            struct json_out *out)
 {
     const struct csv_table *t = &g->table;
     const struct csv_counts *c = &t->counts;
@@ -191,11 +192,18 @@ static void write_csv_notes(const struct ingest *g, struct json_out *out)
     write_counted(out, c->rules, "line of dashes was skipped", "lines of dashes were skipped");
     write_counted(out, c->comments, "comment line was skipped", "comment lines were skipped");
     write_counted(out, c->blank_inside, "blank line was skipped", "blank lines were skipped");
-    if (c->another_line)
+    if (p->next_line)
         write_note(out,
-                   "line %lld looks like the header of another table below a blank line; its rows "
-                   "are in this table: make a file or sheet of it to have it apart",
-                   (long long)c->another_line);
+                   "another table begins in line %lld, below a blank line; it is a table of its "
+                   "own",
+                   (long long)p->next_line);
+    if (c->subtotals)
+        write_note(out,
+                   "%lld rows seem to be subtotals of rows above (first in line %lld); sums over "
+                   "all rows count twice what they add up",
+                   (long long)c->subtotals, (long long)c->subtotal_line);
+    if (t->shape.layout.n_cuts)
+        write_note(out, "columns were told by their position in the lines");
     if (c->padded)
         write_note(
             out,
@@ -248,7 +256,7 @@ static void write_sheet_notes(const struct ingest *g, const struct ingest_part *
 {
     size_t n = xlsx_n_sheets(g->source.book);
 
-    if (p == g->parts && g->n_parts > 1)
+    if (p == g->parts && g->n_parts > 1 && n > 1)
         write_note(out, "the workbook has %zu visible sheets; each with rows is a table", n);
     if (p == g->parts && g->source.n_passed)
         write_note(out, "%zu sheets without a table in them were passed over", g->source.n_passed);
@@ -308,18 +316,22 @@ static void write_csv(const struct ingest *g, const struct ingest_part *p, struc
 static void write_list_notes(const struct ingest *g, const struct ingest_part *p,
                              struct json_out *out)
 {
-    size_t n = p->n_lists;
+    size_t n = p->n_lists, read = 0;
 
+    for (size_t i = 0; i < g->n_parts; i++)
+        read += !g->parts[i].nested;
     if (g->source.only_one)
         write_note(out, "the file has %zu lists of objects; only '%s' was read", n, p->part);
     else
         write_note(out, "the file has %zu lists of objects; each is a table", n);
-    if (!g->source.only_one && n > g->n_parts)
-        write_note(out, "%zu of them could not be read as tables or are too many", n - g->n_parts);
+    if (!g->source.only_one && n > read)
+        write_note(out, "%zu of them could not be read as tables or are too many", n - read);
 }
 
 static void write_json_notes(const struct ingest_part *p, struct json_out *out)
 {
+    if (p->nested)
+        write_note(out, "the lists in column '%s' are the rows of this table", p->part);
     write_counted(out, (int64_t)p->json.n_large,
                   "column is text, because of integers that are too large for 64 bits",
                   "columns are text, because of integers that are too large for 64 bits");
@@ -389,7 +401,7 @@ static void write_notes(const struct ingest *g, const struct ingest_part *p, str
     bool is_first = p == g->parts;
     bool of_lists = is_first && p->n_lists > 1 && !g->source.archive;
 
-    bool of_json = p->json.n_large || p->json.n_mixed || p->json.spread;
+    bool of_json = p->json.n_large || p->json.n_mixed || p->json.spread || p->nested;
 
     if (!ingest_is_delimited(g) && !of_lists && !of_json && !g->source.database &&
         !(is_first && g->source.archive))
@@ -397,7 +409,7 @@ static void write_notes(const struct ingest *g, const struct ingest_part *p, str
     json_out_key(out, "notes");
     json_out_open(out, '[');
     if (ingest_is_delimited(g))
-        write_csv_notes(g, out);
+        write_csv_notes(g, p, out);
     if (g->source.book)
         write_sheet_notes(g, p, out);
     if (of_lists)
@@ -438,7 +450,7 @@ static void write_report(const struct ingest *g, const struct ingest_part *p, st
     }
     if (p->member)
         write_member(out, "file", p->member);
-    if (p->n_lists > 0)
+    if (p->n_lists > 0 || p->nested)
         write_member(out, "records", p->part);
     if (ingest_is_delimited(g))
         write_csv(g, p, out);

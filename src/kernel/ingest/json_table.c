@@ -231,11 +231,176 @@ static int plain_text(struct ingest *g, struct err *err)
     return r < 0 ? r : ingest_describe(g, NULL, err);
 }
 
+/* ---- moments ---- */
+
+#define MOMENT "'\\d{4}-\\d\\d-\\d\\d[T ]\\d\\d:\\d\\d(:\\d\\d(\\.\\d{1,6})?)?Z?'"
+
+/* Are all texts of a column moments as ISO 8601 writes them? */
+static int is_moment(struct ingest *g, const char *table, const char *name, int64_t rows, bool *ret,
+                     struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(256 * 1024);
+    auto_result duckdb_result result = { 0 };
+    int r = buf_append_str(&sql, "SELECT coalesce(bool_and(regexp_full_match(c," MOMENT
+                                 ")),false)::BIGINT FROM (SELECT ",
+                           err);
+
+    if (r == 0)
+        r = buf_append_quoted(&sql, "\"", name, err);
+    if (r == 0)
+        r = buf_printf(&sql, err, " AS c FROM %s LIMIT %lld)", table, (long long)rows);
+    if (r == 0)
+        *ret = duckdb_query(g->e->con, buf_cstr(&sql), &result) == DuckDBSuccess &&
+               duckdb_value_int64(&result, 0, 0) == 1;
+    return r;
+}
+
+/* DuckDB knows them only if all are written to the same fraction of a second. */
+static int read_moments(struct ingest *g, struct err *err)
+{
+    char table[INGEST_TABLE_SIZE];
+    bool any = false;
+
+    ingest_table_name(g->n_parts, table);
+    for (size_t i = 0; i < g->dialect.n_columns; i++) {
+        auto_buf struct buf sql = BUF_INIT(256 * 1024);
+        const char *name = g->dialect.names[i];
+        bool moment = false;
+        int r = str_eq(g->dialect.types[i], "VARCHAR") ?
+                    is_moment(g, table, name, 100, &moment, err) : /* most are told by a few */
+                    0;
+
+        if (r == 0 && moment)
+            r = is_moment(g, table, name, INT64_MAX, &moment, err);
+        if (r == 0)
+            r = buf_printf(&sql, err, "ALTER TABLE %s ALTER ", table);
+        if (r == 0)
+            r = buf_append_quoted(&sql, "\"", name, err);
+        if (r == 0)
+            r = buf_append_str(&sql, " TYPE TIMESTAMP", err);
+        if (r < 0)
+            return r;
+        any = (moment && runs(g, buf_cstr(&sql))) || any;
+    }
+    return any ? ingest_describe(g, NULL, err) : 0;
+}
+
 int ingest_tidy_records(struct ingest *g, struct err *err)
 {
     int r = is_json(g) ? tighten(g, err) : 0;
 
     if (r == 0 && is_json(g))
         r = spread(g, err);
-    return r == 0 && is_json(g) ? plain_text(g, err) : r;
+    if (r == 0 && is_json(g))
+        r = plain_text(g, err);
+    return r == 0 && is_json(g) ? read_moments(g, err) : r;
+}
+
+/* ---- lists of objects inside the objects ---- */
+
+/* What tells the rows of a table apart: a column that is called so, if its values do. */
+static int find_key(struct ingest *g, const struct csv_dialect *d, const char *table,
+                    const char **ret, struct err *err)
+{
+    static const char *const names[] = { "id", "_id", "uuid", "key", "code", "number" };
+
+    *ret = NULL;
+    for (size_t k = 0; !*ret && k < ARRAY_SIZE(names); k++)
+        for (size_t i = 0; !*ret && i < d->n_columns; i++) {
+            auto_buf struct buf sql = BUF_INIT(64 * 1024);
+            auto_result duckdb_result result = { 0 };
+            int r;
+
+            if (!str_ieq(d->names[i], names[k]) ||
+                (!str_eq(d->types[i], "BIGINT") && !str_eq(d->types[i], "VARCHAR") &&
+                 !str_eq(d->types[i], "UUID")))
+                continue;
+            r = buf_append_str(&sql, "SELECT (count(DISTINCT ", err);
+            if (r == 0)
+                r = buf_append_quoted(&sql, "\"", d->names[i], err);
+            if (r == 0)
+                r = buf_printf(&sql, err, ")=count(*))::BIGINT FROM %s", table);
+            if (r < 0)
+                return r;
+            if (duckdb_query(g->e->con, buf_cstr(&sql), &result) == DuckDBSuccess &&
+                duckdb_value_int64(&result, 0, 0) == 1)
+                *ret = d->names[i];
+        }
+    return 0;
+}
+
+/* A table of the list in `column`: the key of its record, and the list's own keys. */
+static int write_nested(const char *parent, const char *table, const char *column, const char *key,
+                        struct buf *sql, struct err *err)
+{
+    int r = buf_printf(sql, err, "CREATE TABLE %s AS SELECT ", table);
+
+    if (r == 0)
+        r = key ? buf_append_quoted(sql, "\"", key, err) : buf_append_str(sql, "rowid+1", err);
+    if (r == 0)
+        r = buf_append_str(sql, " AS \"parent_", err);
+    if (r == 0)
+        r = buf_append_str(sql, key ? key : "row", err);
+    if (r == 0)
+        r = buf_append_str(sql, "\",unnest(", err);
+    if (r == 0)
+        r = buf_append_quoted(sql, "\"", column, err);
+    if (r == 0)
+        r = buf_printf(sql, err, ",max_depth:=2) FROM %s", parent);
+    return r;
+}
+
+static int keep_nested(struct ingest *g, size_t parent, size_t i, const char *key, struct err *err)
+{
+    auto_buf struct buf sql = BUF_INIT(256 * 1024);
+    auto_result duckdb_result result = { 0 };
+    const struct csv_dialect *d = &g->parts[parent].dialect;
+    char from[INGEST_TABLE_SIZE], table[INGEST_TABLE_SIZE];
+    int r;
+
+    ingest_table_name(parent, from);
+    ingest_table_name(g->n_parts, table);
+    r = write_nested(from, table, d->names[i], key, &sql, err);
+    if (r < 0 || !runs(g, buf_cstr(&sql)))
+        return r; /* two columns would have one name, say: the list stays where it is */
+    buf_clear(&sql);
+    r = buf_printf(&sql, err, "SELECT count(*)::BIGINT FROM %s", table);
+    if (r < 0)
+        return r;
+    if (duckdb_query(g->e->con, buf_cstr(&sql), &result) != DuckDBSuccess)
+        return err_set(err, ERR_INTERNAL, "counting rows: %s", duckdb_result_error(&result));
+    g->n_rows = duckdb_value_int64(&result, 0, 0);
+    r = ingest_describe(g, NULL, err);
+    if (r < 0)
+        return r;
+    const char *name = d->names[i];
+    size_t n = str_utf8_cut(name, strlen(name), sizeof(g->title) - 1);
+    snprintf(g->title, sizeof(g->title), "%.*s", (int)n, name);
+    r = ingest_keep_part(g, err);
+    g->title[0] = '\0';
+    return r;
+}
+
+int ingest_keep_nested(struct ingest *g, struct err *err)
+{
+    size_t parent = g->n_parts - 1;
+    char table[INGEST_TABLE_SIZE];
+    const char *key = NULL;
+    bool looked = false;
+    int r = 0;
+
+    ingest_table_name(parent, table);
+    for (size_t i = 0; is_json(g) && r == 0 && i < g->parts[parent].dialect.n_columns; i++) {
+        const char *type = g->parts[parent].dialect.types[i];
+
+        if (!str_starts(type, "STRUCT(") || !str_ends(type, ")[]") || str_ends(type, "[][]") ||
+            g->n_parts == DATA_MAX_PARTS)
+            continue;
+        if (!looked)
+            r = find_key(g, &g->parts[parent].dialect, table, &key, err);
+        looked = true;
+        if (r == 0)
+            r = keep_nested(g, parent, i, key, err);
+    }
+    return r;
 }

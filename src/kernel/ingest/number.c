@@ -35,8 +35,7 @@ const char *number_thousands(enum number_notation n)
     return notations[n].shown;
 }
 
-/* Bytes of the white space at s: also the ones without a break. */
-static size_t space_at(const char *s, size_t len)
+size_t value_space(const char *s, size_t len)
 {
     if (len == 0)
         return 0;
@@ -54,16 +53,16 @@ void value_trim(const char **s, size_t *len)
 {
     size_t n;
 
-    while ((n = space_at(*s, *len)) > 0) {
+    while ((n = value_space(*s, *len)) > 0) {
         *s += n;
         *len -= n;
     }
     while (*len > 0) {
-        if (space_at(*s + *len - 1, 1))
+        if (value_space(*s + *len - 1, 1))
             *len -= 1;
-        else if (*len >= 2 && space_at(*s + *len - 2, 2) == 2)
+        else if (*len >= 2 && value_space(*s + *len - 2, 2) == 2)
             *len -= 2;
-        else if (*len >= 3 && space_at(*s + *len - 3, 3) == 3)
+        else if (*len >= 3 && value_space(*s + *len - 3, 3) == 3)
             *len -= 3;
         else
             break;
@@ -126,6 +125,7 @@ static const char *const currencies[] = {
     "\xef\xbc\x84",
     "\xe5\x86\x86",
     "\xe5\x85\x83", /* ￥ ＄ 円 元 */
+    "\\",            /* the yen sign of Shift-JIS */
 };
 
 static const char *const units[] = {
@@ -260,17 +260,45 @@ static bool take_sign(const char **s, size_t *len, struct number *n)
     return k > 0;
 }
 
+static bool take_brackets(const char **s, size_t *len)
+{
+    if (*len <= 2 || (*s)[0] != '(' || (*s)[*len - 1] != ')')
+        return false;
+    *s += 1;
+    *len -= 2;
+    value_trim(s, len);
+    return true;
+}
+
+/*
+ * 150 bpm, 12 stores: a word behind a space may be a unit, if the whole column has it. Streets (12
+ * Main), months (12 Mar) and halves of a day are none.
+ */
+static bool is_word(const char *before, const char *s, size_t len)
+{
+    char day[40];
+    struct when w;
+    size_t n = 0, capitals = 0;
+
+    for (size_t i = 0; i < len; i++) {
+        if (!isalpha((unsigned char)s[i]) && !(s[i] & 0x80))
+            return false;
+        n += ((unsigned char)s[i] & 0xc0) != 0x80;
+        capitals += isupper((unsigned char)s[i]) != 0;
+    }
+    if (!value_space(before, 1) || n < 2 || n > 12 || (capitals > 0 && capitals < n && n > 2) ||
+        strncasecmp(s, "am", len) == 0 || strncasecmp(s, "pm", len) == 0)
+        return false;
+    snprintf(day, sizeof(day), "1 %.*s 2024", (int)MIN_OF(len, sizeof(day) - 8), s);
+    return !when_parse(day, strlen(day), &w);
+}
+
 /* Everything that is no part of the digits. False: it is no number. */
 static bool take_affixes(const char **s, size_t *len, struct number *n)
 {
-    bool sign = false, brackets = *len > 2 && (*s)[0] == '(' && (*s)[*len - 1] == ')';
+    bool sign = false, brackets = take_brackets(s, len);
     size_t k, digits;
 
-    if (brackets) {
-        *s += 1;
-        *len -= 2;
-        value_trim(s, len);
-    }
     sign = take_sign(s, len, n);
     value_trim(s, len);
     if (*len > 0 && !isdigit((unsigned char)(*s)[0]) && (*s)[0] != '.' && (*s)[0] != ',') {
@@ -281,6 +309,8 @@ static bool take_affixes(const char **s, size_t *len, struct number *n)
         *s += k;
         *len -= k;
         value_trim(s, len);
+        if (!sign && !brackets)
+            brackets = take_brackets(s, len); /* $(50.00) */
         if (!sign)
             sign = take_sign(s, len, n);
         value_trim(s, len);
@@ -299,7 +329,7 @@ static bool take_affixes(const char **s, size_t *len, struct number *n)
         } else if (rest_len == 2 && rest[0] == '.' && rest[1] == '-') { /* 5.- in Switzerland */
             rest_len = 0;
         } else if (*rest == '-' && !sign && !brackets &&
-                   (rest_len == 1 || space_at(rest + 1, rest_len - 1))) {
+                   (rest_len == 1 || value_space(rest + 1, rest_len - 1))) {
             n->negative = sign = true;
             rest++;
             rest_len--;
@@ -314,7 +344,10 @@ static bool take_affixes(const char **s, size_t *len, struct number *n)
             set_affix(n, AFFIX_CURRENCY, rest, rest_len);
         else if (rest_len > 0 && longest_of(units, ARRAY_SIZE(units), rest, rest_len, true))
             set_affix(n, AFFIX_UNIT, rest, rest_len);
-        else if (rest_len > 0)
+        else if (rest_len > 0 && is_word(rest - 1, rest, rest_len)) {
+            set_affix(n, AFFIX_UNIT, rest, rest_len);
+            n->worded = true;
+        } else if (rest_len > 0)
             return false;
         *len = digits;
     }
@@ -336,7 +369,7 @@ struct groups {
 /* The sign between digits at s: ' for all apostrophes, a space for all spaces. */
 static size_t sign_at(const char *s, size_t len, char *ret)
 {
-    size_t n = space_at(s, len);
+    size_t n = value_space(s, len);
 
     *ret = ' ';
     if (n > 0)
@@ -577,8 +610,16 @@ bool is_null_word(const char *s, size_t len)
         "0000/00/00",
     };
 
-    if (len == 0 || len > 14)
+    if (len == 0 || len > 14 || (isdigit((unsigned char)s[0]) && s[0] != '0'))
         return false;
+    if (len > 1 && s[len - 1] == '-') { /* "$ -": nothing, as accountants write it */
+        size_t sign = longest_of(currencies, ARRAY_SIZE(currencies), s, len, false), rest = sign;
+
+        while (sign > 0 && rest < len && s[rest] == ' ')
+            rest++;
+        if (sign > 0 && rest + 1 == len)
+            return true;
+    }
     for (size_t i = 0; i < ARRAY_SIZE(words); i++)
         if (strlen(words[i]) == len && strncasecmp(words[i], s, len) == 0)
             return true;
@@ -595,7 +636,7 @@ enum value_kind value_kind(const char *s, size_t len)
         return VALUE_EMPTY;
     if (is_null_word(s, len))
         return VALUE_NULL_WORD;
-    if (number_parse(s, len, &n))
+    if (number_parse(s, len, &n) && !n.worded)
         return VALUE_NUMBER;
     return when_parse(s, len, &w) ? VALUE_WHEN : VALUE_TEXT;
 }

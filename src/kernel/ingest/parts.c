@@ -62,7 +62,8 @@ static void name_member(const struct ingest *g, const char *list, char ret[INGES
 
 int ingest_keep_part(struct ingest *g, struct err *err)
 {
-    const char *part = data_source_part_name(&g->source);
+    bool nested = g->title[0] && !ingest_is_delimited(g);
+    const char *part = nested ? g->title : data_source_part_name(&g->source);
     struct ingest_part *p;
 
     if (!g->parts && !(g->parts = calloc(DATA_MAX_PARTS, sizeof(*g->parts))))
@@ -81,7 +82,11 @@ int ingest_keep_part(struct ingest *g, struct err *err)
     p->n_lists = g->source.records.n_found;
     if (g->source.database)
         p->changes = database_changes(g->source.database);
-    if (g->source.archive)
+    p->next_line = g->next_line;
+    p->nested = nested;
+    if (g->from > 0 || nested)
+        make_name(g, g->title, p->name);
+    else if (g->source.archive)
         name_member(g, p->n_lists > 1 ? part : NULL, p->name);
     else
         make_name(g, part, p->name);

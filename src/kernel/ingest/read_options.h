@@ -23,6 +23,7 @@ struct read_options {
     const char *sheet;
     const char *null_words[READ_NULL_WORDS];
     size_t n_null_words;
+    int64_t first_line; /* not the user's: of the text that is read, in its file; 0: the first */
 };
 
 #define READ_OPTIONS_INIT                                                                          \

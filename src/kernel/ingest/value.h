@@ -39,6 +39,7 @@ struct number {
     char perhaps;   /* . or , if that is either its decimal sign or one between thousands: 1.500 */
     bool separated; /* some sign stands between its digits */
     bool spaced;    /* by white space */
+    bool worded;    /* its unit is a word that is not known as one */
     unsigned n_digits;
     const char *body; /* digits and signs between them */
     size_t body_len;
@@ -102,6 +103,8 @@ bool is_null_word(const char *s, size_t len);
 enum value_kind { VALUE_EMPTY, VALUE_NULL_WORD, VALUE_NUMBER, VALUE_WHEN, VALUE_TEXT };
 enum value_kind value_kind(const char *s, size_t len);
 
+/* Bytes of the white space at s, the ones without a break among them; 0: there is none. */
+size_t value_space(const char *s, size_t len);
 /* White space of all kinds at both ends. */
 void value_trim(const char **s, size_t *len);
 
