@@ -37,8 +37,8 @@
 /* Of one page that the base has: with more words that differ it is written as a whole. */
 #define IMAGE_PATCH_WORDS 64
 #define IMAGE_PATCHES_MAX (1u << 20)
-/* How far ahead pages are fetched that are only looked at. */
-#define IMAGE_PREFETCH (16 * IMAGE_PAGE)
+/* How many pages ahead those are fetched that are only looked at. */
+#define IMAGE_PREFETCH 16
 #define IMAGE_FDS_MAX 1024
 #define IMAGE_NAMES_MAX (4u << 20)
 #define IMAGE_SIGNALS 64

@@ -19,11 +19,12 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/image/base.h"
+#include "kernel/image/pagemap.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
 #define STACK_BYTES (256u << 10)
-#define ENTRIES 512
+#define ENTRIES 4096
 #define GAP_PAGES 64 /* so many are discarded without a look at them */
 #define PIECES 512   /* of one preadv() */
 #define HIGH_FD 200
@@ -49,6 +50,7 @@ struct plan {
     struct image_changes changes;
     struct base base;
     struct maps reader;
+    struct pagemap_zeros zeros;
     uint64_t entries[ENTRIES];
     unsigned char protection[IMAGE_MAPS_MAX]; /* enum protection */
     struct iovec pieces[PIECES];
@@ -63,17 +65,7 @@ struct plan {
 
 #define BARE __attribute__((no_stack_protector, noinline))
 
-static inline __attribute__((always_inline)) long call(long nr, long a, long b, long c, long d,
-                                                       long e, long f)
-{
-    long ret;
-    register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-    __asm__ volatile("syscall"
-                     : "=a"(ret)
-                     : "a"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-                     : "rcx", "r11", "memory");
-    return ret;
-}
+#define call bare_call
 
 static inline __attribute__((always_inline)) void copy(char *to, const char *from, uint64_t len)
 {
@@ -180,14 +172,22 @@ static inline __attribute__((always_inline)) bool has_page(struct run_cursor *c,
     return c->at < c->n && c->runs[c->at].from <= at;
 }
 
+/* Whether the page is the zygote's, which has it as the base, or zero. */
+static inline __attribute__((always_inline)) bool is_zygotes(const struct plan *p, uint64_t at,
+                                                             uint64_t entry,
+                                                             struct base_cursor *cursor)
+{
+    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
+    return shared && p->is_base && !base_differs(&p->changes, cursor, at);
+}
+
 /* Whether the page is as the base has it. */
 static inline __attribute__((always_inline)) bool is_settled(const struct plan *p, uint64_t at,
                                                              uint64_t entry, const void *base,
                                                              struct base_cursor *cursor)
 {
-    bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE));
     bool is_ours = (entry & PM_PRESENT) && !(entry & PM_FILE);
-    if (shared && p->is_base && !base_differs(&p->changes, cursor, at))
+    if (is_zygotes(p, at, entry, cursor))
         return !page_is_zero((const void *)at);
     return is_ours && pages_are_equal((const void *)at, base);
 }
@@ -225,20 +225,34 @@ struct settling {
     struct base_cursor base;
 };
 
+/* The first page from `at` on that the image has something to say of. */
+static inline __attribute__((always_inline)) uint64_t next_said(struct settling *s, uint64_t at)
+{
+    uint64_t run = next_page(&s->run, at), far = next_page(&s->far, at),
+             drop = next_page(&s->drop, at), next = run < far ? run : far;
+    return drop < next ? drop : next;
+}
+
 /* Pages of one mapping, as many as the page map is read of at a time. Returns where they end. */
 static inline __attribute__((always_inline)) uint64_t settle_some(struct plan *p, size_t i,
                                                                   uint64_t at, struct settling *s)
 {
     const struct image_map *m = &p->t.maps[i];
-    uint64_t n = (m->to - at) / IMAGE_PAGE, gone = 0;
+    uint64_t n = (m->to - at) / IMAGE_PAGE, gone = 0, said = 0;
     n = n < ENTRIES ? n : ENTRIES;
     if (call(SYS_pread64, p->pagemap, (long)p->entries, (long)(n * 8), (long)(at / IMAGE_PAGE * 8),
              0, 0) != (long)(n * 8))
         die(EXIT_LAYOUT);
+    bool no_zeros = pagemap_has_no_zeros(&p->zeros, at, at + n * IMAGE_PAGE);
     for (uint64_t k = 0; k < n; k++, at += IMAGE_PAGE) {
         uint64_t e = p->entries[k];
         bool ours = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
         const void *want = base_page(&p->base, &s->base, at);
+        said = said > at ? said : next_said(s, at);
+        if (no_zeros && want && at < said && is_zygotes(p, at, e, &s->base)) {
+            forget(&gone, at);
+            continue;
+        }
         bool follows = has_page(&s->run, at) || has_page(&s->far, at);
         bool dropped = want && has_page(&s->drop, at);
         if (ours && !follows && (!want || dropped)) {
@@ -248,7 +262,9 @@ static inline __attribute__((always_inline)) uint64_t settle_some(struct plan *p
         forget(&gone, at);
         if (!want || dropped || follows)
             continue;
-        __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
+        uint64_t ahead = k + IMAGE_PREFETCH < n ? p->entries[k + IMAGE_PREFETCH] : 0;
+        if (!no_zeros || (ahead & PM_EXCLUSIVE))
+            __builtin_prefetch((const char *)at + IMAGE_PREFETCH * IMAGE_PAGE);
         if (!(m->prot & PROT_READ) || p->protection[i] == PROTECTION_OTHER)
             open_map(p, i);
         if (is_settled(p, at, e, want, &s->base))
@@ -270,6 +286,7 @@ static BARE void settle(struct plan *p)
     struct settling s = { .run = { t->runs, t->head->n_runs, 0 },
                           .far = { t->longs, t->head->n_longs, 0 },
                           .drop = { t->drops, t->head->n_drops, 0 } };
+    pagemap_find_zeros(p->pagemap, 0, IMAGE_ADDRESS_MAX, &p->zeros);
     for (size_t i = 0; i < t->head->n_maps; i++) {
         const struct image_map *m = &t->maps[i];
         if (m->kind == IMAGE_SYSTEM || m->kind == IMAGE_STACK || m->is_shared)
@@ -282,9 +299,13 @@ static BARE void settle(struct plan *p)
             next = far < next ? far : next;
             next = base_next(&p->base, &s.base) < next ? base_next(&p->base, &s.base) : next;
             next = m->to < next ? m->to : next;
+            bool is_fixed = m->kind == IMAGE_FILE && !(m->prot & PROT_WRITE) &&
+                            p->protection[i] == PROTECTION_SAME;
             if (m->kind == IMAGE_ANON && next > at && next - at >= GAP_PAGES * IMAGE_PAGE) {
                 call(SYS_madvise, (long)at, (long)(next - at), MADV_DONTNEED, 0, 0, 0);
                 at = next;
+            } else if (is_fixed && next > at) {
+                at = next; /* the file's: nobody has written there */
             } else {
                 at = settle_some(p, i, at, &s);
             }

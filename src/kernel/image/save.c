@@ -20,6 +20,7 @@
 #include "base/macros.h"
 #include "base/str.h"
 #include "kernel/image/base.h"
+#include "kernel/image/pagemap.h"
 
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 
@@ -35,7 +36,7 @@ struct room {
     struct image_fd fds[IMAGE_FDS_MAX];
     char names[IMAGE_NAMES_MAX];
     size_t names_len;
-    uint64_t entries[4096];
+    struct pagemap_walk walk;
     struct maps reader;
     struct base base;
     uint64_t checks[1 + IMAGE_LONGS_MAX];
@@ -242,16 +243,20 @@ static void part_runs(struct room *room)
 
 /*
  * One page that is the process's own, not of a file. What it shares with the zygote is as the base
- * has it, unless it is the page of zeros that Linux shows where nothing was written yet. A page of
- * the image that the process was made from may be shared with a fork of it, which says nothing.
+ * has it, unless it is the page of zeros that Linux shows where nothing was written yet; range says
+ * whether it is, unless the walk is blind. A page of the image that the process was made from may
+ * be shared with a fork of it, which says nothing.
  */
 static int look_at_page(struct room *room, const struct image_map *m, uint64_t at, uint64_t entry,
-                        const void *base, bool differs, struct err *err)
+                        const struct pagemap_range *range, const void *base, bool differs,
+                        struct err *err)
 {
     bool shared = (entry & PM_PRESENT) && !(entry & (PM_EXCLUSIVE | PM_FILE)) && !differs;
     if (!(m->prot & PROT_READ))
         return shared && base ? 0 : err_set(err, ERR_CONFLICT, "memory that cannot be read");
-    bool zero = m->kind != IMAGE_FILE && page_is_zero((const void *)at);
+    bool zero = m->kind == IMAGE_FILE                  ? false :
+                shared && base && !room->walk.is_blind ? range->categories & PAGE_ZERO :
+                                                         page_is_zero((const void *)at);
     if (base && zero)
         return add_drop(room, m, at, err);
     if (zero || (base && (shared || add_patches(room, at, base))))
@@ -259,40 +264,64 @@ static int look_at_page(struct room *room, const struct image_map *m, uint64_t a
     return add_page(room, m, at, err);
 }
 
+/* What the base has where the process has nothing, or a file's page. */
+static int drop_gap(struct room *room, const struct image_map *m, uint64_t at, uint64_t to,
+                    struct base_cursor *cursor, struct err *err)
+{
+    int r = 0;
+    while (at < to && r == 0) {
+        bool has = base_page(&room->base, cursor, at) != NULL;
+        if (has)
+            r = add_drop(room, m, at, err);
+        at = has ? at + IMAGE_PAGE : base_next(&room->base, cursor);
+    }
+    return r;
+}
+
+/* is_image: the pages are those of the image that the process was made from. */
+static int look_at_range(struct room *room, const struct image_map *m,
+                         const struct pagemap_range *range, bool is_image,
+                         struct base_cursor *cursor, struct err *err)
+{
+    const struct image_changes *changes = image_changes();
+    uint64_t e = PM_PRESENT | PM_EXCLUSIVE;
+    int r = 0;
+    for (uint64_t at = range->from; at < range->to && r == 0; at += IMAGE_PAGE) {
+        if (!is_image && !pagemap_walk_entry(&room->walk, range, at, &e))
+            return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
+        const void *base = base_page(&room->base, cursor, at);
+        if (e & PM_EXCLUSIVE)
+            __builtin_prefetch((const char *)at + IMAGE_PREFETCH * IMAGE_PAGE);
+        if ((e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE))
+            r = look_at_page(room, m, at, e, range, base, base_differs(changes, cursor, at), err);
+        else if (base)
+            r = add_drop(room, m, at, err);
+    }
+    return r;
+}
+
 /*
  * Pages that are the process's own: not those of a file that nobody has written to, unless that is
  * the image that the process was made from.
  */
-static int find_pages(struct room *room, int pagemap, const struct image_map *m,
-                      struct base_cursor *cursor, struct err *err)
+static int find_pages(struct room *room, const struct image_map *m, struct base_cursor *cursor,
+                      struct err *err)
 {
-    bool all = m->kind == IMAGE_ANON && m->ino;
-    const struct image_changes *changes = image_changes();
+    struct pagemap_range range = { .from = m->from, .to = m->to };
+    uint64_t at = m->from;
     int r = 0;
     if (m->to - m->from > MAPPING_MAX)
         return err_set(err, ERR_CONFLICT, "a mapping of %llu GB",
                        (unsigned long long)((m->to - m->from) >> 30));
-    for (uint64_t at = m->from; at < m->to;) {
-        size_t want = MIN_OF((m->to - at) / IMAGE_PAGE, ARRAY_SIZE(room->entries));
-        ssize_t n = pread(pagemap, room->entries, want * 8, (off_t)(at / IMAGE_PAGE * 8));
-        if (n != (ssize_t)(want * 8))
-            return err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
-        for (size_t i = 0; i < want && r == 0; i++, at += IMAGE_PAGE) {
-            uint64_t e = all ? PM_PRESENT | PM_EXCLUSIVE : room->entries[i];
-            bool own = (e & (PM_PRESENT | PM_SWAP)) && !(e & PM_FILE);
-            if (!own && at < base_next(&room->base, cursor))
-                continue;
-            const void *base = base_page(&room->base, cursor, at);
-            __builtin_prefetch((const char *)at + IMAGE_PREFETCH);
-            if (own)
-                r = look_at_page(room, m, at, e, base, base_differs(changes, cursor, at), err);
-            else if (base)
-                r = add_drop(room, m, at, err);
-        }
-        if (r < 0)
-            return r;
+    if (m->kind == IMAGE_ANON && m->ino)
+        return look_at_range(room, m, &range, true, cursor, err);
+    while (r == 0 && pagemap_walk_next(&room->walk, at, m->to, &range)) {
+        r = drop_gap(room, m, at, range.from, cursor, err);
+        if (r == 0)
+            r = look_at_range(room, m, &range, false, cursor, err);
+        at = range.to;
     }
-    return 0;
+    return r < 0 ? r : drop_gap(room, m, at, m->to, cursor, err);
 }
 
 static int find_memory(struct room *room, struct err *err)
@@ -305,13 +334,15 @@ static int find_memory(struct room *room, struct err *err)
     int pagemap = r == 0 ? image_open_pagemap() : -1;
     if (r == 0 && pagemap < 0)
         r = err_set(err, ERR_UNAVAILABLE, "/proc/self/pagemap cannot be read");
+    if (r == 0)
+        pagemap_walk_begin(&room->walk, pagemap, 0, IMAGE_ADDRESS_MAX);
     for (size_t i = 0; i < n && r == 0; i++) {
         struct image_map *m = &room->maps[i];
         if (m->kind == IMAGE_FILE && m->offset == 0 &&
             (m->prot & (PROT_READ | PROT_WRITE)) == PROT_READ)
             m->first = image_hash(1, (const void *)m->from, IMAGE_PAGE);
         if (m->kind != IMAGE_SYSTEM && !m->is_shared)
-            r = find_pages(room, pagemap, m, &cursor, err);
+            r = find_pages(room, m, &cursor, err);
     }
     if (pagemap >= 0)
         close(pagemap);

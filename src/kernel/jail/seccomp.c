@@ -342,12 +342,15 @@ static const struct arg_rule {
       { 0 } },
     { SC(socket), 0, EACCES, 0, { AF_UNIX } },
     { SC(socketpair), 0, EACCES, 0, { AF_UNIX } },
-    /* terminal and pipe questions; any other is answered as by a file that is no terminal */
+    /*
+     * terminal and pipe questions, and which of the process's own pages are there; any other is
+     * answered as by a file that is no terminal
+     */
     { SC(ioctl),
       1,
       ENOTTY,
       0,
-      { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC } },
+      { TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIOCLEX, FIONCLEX, FIOASYNC, IOCTL_PAGEMAP_SCAN } },
     /* not leases, notices, owners or signals: those reach whoever else has the file open */
     { SC(fcntl),
       1,

@@ -12,6 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* PAGEMAP_SCAN, _IOWR('f', 16, struct pm_scan_arg): Linux 6.7. */
+#define IOCTL_PAGEMAP_SCAN 0xc0606610u
+
 static inline long sys_clone3(struct clone_args *args, size_t size)
 {
     return syscall(SYS_clone3, args, size);

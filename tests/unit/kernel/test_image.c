@@ -1,5 +1,6 @@
-/* Tables of images: what is damaged or forged is refused, whatever it is. */
+/* Tables of images: what is damaged or forged is refused. Which pages a process has. */
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,10 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/macros.h"
 #include "kernel/image/image_impl.h"
+#include "kernel/image/pagemap.h"
 
 struct file {
     struct image_head head;
@@ -160,6 +163,66 @@ static void survives_anything(void **state)
     }
 }
 
+#if defined(__x86_64__)
+
+#define PAGES 3000
+
+/* 'w' written to, 'r' only read, which shows Linux's page of zeros, '.' not there. */
+static char kind_of(size_t i)
+{
+    return i < 1000 ? "w.r.ww.rr"[i % 9] : i < 2000 ? '.' : i % 700 ? 'w' : 'r';
+}
+
+static void finds_the_pages_that_are_there(void **state)
+{
+    (void)state;
+    static struct pagemap_walk walk;
+    struct pagemap_range range;
+    struct pagemap_zeros zeros;
+    char seen[PAGES];
+    memset(seen, '.', sizeof(seen));
+    char *at = mmap(NULL, PAGES * IMAGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                    -1, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    (void)madvise(at, PAGES * IMAGE_PAGE, MADV_NOHUGEPAGE);
+    for (size_t i = 0; i < PAGES; i++) {
+        volatile char *page = at + i * IMAGE_PAGE;
+        if (kind_of(i) == 'w')
+            *page = 1;
+        else if (kind_of(i) == 'r')
+            (void)*page;
+    }
+    uint64_t from = (uint64_t)at, to = from + PAGES * IMAGE_PAGE, entry;
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0);
+    pagemap_walk_begin(&walk, fd, from, to);
+    /* In two pieces, as two mappings would be. */
+    for (uint64_t now = from, end = from + 2500 * IMAGE_PAGE; now < to; now = end, end = to)
+        for (; pagemap_walk_next(&walk, now, end, &range); now = range.to)
+            for (uint64_t page = range.from; page < range.to; page += IMAGE_PAGE) {
+                assert_true(range.from >= now && range.to <= end);
+                assert_true(pagemap_walk_entry(&walk, &range, page, &entry));
+                bool is_zero = walk.is_blind ? !*(char *)page : range.categories & PAGE_ZERO;
+                if (entry & PM_PRESENT)
+                    seen[(page - from) / IMAGE_PAGE] = is_zero ? 'r' : 'w';
+            }
+    for (size_t i = 0; i < PAGES; i++)
+        assert_int_equal(seen[i], kind_of(i));
+    pagemap_find_zeros(fd, from + 2000 * IMAGE_PAGE, to, &zeros);
+    if (!walk.is_blind) {
+        assert_int_equal(zeros.n, 2);
+        assert_false(pagemap_has_no_zeros(&zeros, from + 2100 * IMAGE_PAGE, to));
+        assert_true(
+            pagemap_has_no_zeros(&zeros, from + 2101 * IMAGE_PAGE, from + 2800 * IMAGE_PAGE));
+    }
+    pagemap_find_zeros(fd, from, to, &zeros);
+    assert_true(zeros.n < 0); /* too many of them */
+    close(fd);
+    munmap(at, PAGES * IMAGE_PAGE);
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -167,6 +230,9 @@ int main(void)
         cmocka_unit_test(refuses_what_is_cut_or_changed),
         cmocka_unit_test(refuses_what_is_forged),
         cmocka_unit_test(survives_anything),
+#if defined(__x86_64__)
+        cmocka_unit_test(finds_the_pages_that_are_there),
+#endif
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
