@@ -61,6 +61,7 @@ struct kernel {
     bool is_ported;            /* it was made from a portable form, and that was not told yet */
     char not_kept[PYTHON_NOT_KEPT_SIZE]; /* … which lacks these; "": none, or told */
     char no_image[ERR_MESSAGE_MAX];      /* why it was made from that behind an image; "": told */
+    pid_t companion;                     /* the child that wrote one, to be reaped; 0: none */
 };
 
 /* A signal handler has no argument: what it may touch is here. */
@@ -538,14 +539,25 @@ static void write_portable(struct kernel *k, int fd, struct result *out)
     json_out_str(&out->json, not_kept, strlen(not_kept));
 }
 
+static void reap_companion(struct kernel *k)
+{
+    if (!k->companion)
+        return;
+    kill(k->companion, SIGKILL);
+    while (waitpid(k->companion, NULL, 0) < 0 && errno == EINTR)
+        ;
+    k->companion = 0;
+}
+
 /*
  * Behind its image the kernel writes its variables in the portable form. A child does that, because
  * code of the user's classes runs meanwhile: what it changes, and how long it takes, is of no
- * consequence.
+ * consequence. Nobody waits while Linux takes the child apart: that is done after the answer.
  */
 static void write_companion(struct kernel *k, int fd, struct result *out)
 {
     struct companion {
+        atomic_bool ended;
         bool done;
         char not_kept[PYTHON_NOT_KEPT_SIZE];
     } *c = mmap(NULL, sizeof(*c), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -556,13 +568,19 @@ static void write_companion(struct kernel *k, int fd, struct result *out)
         struct err err = ERR_INIT;
         c->done = image_write_companion(fd, &err) == 0 &&
                   save_variables(k, fd, c->not_kept, &err) == 0;
+        close(fd);
+        atomic_store(&c->ended, true);
         _exit(0);
     }
     int64_t until = clock_now_ms() + COMPANION_MS;
-    while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
-        if (clock_now_ms() >= until)
-            kill(pid, SIGKILL);
-        usleep(COMPANION_LOOK_US);
+    k->companion = MAX_OF(pid, 0);
+    while (k->companion && !atomic_load(&c->ended)) {
+        if (waitpid(pid, NULL, WNOHANG) == pid)
+            k->companion = 0;
+        else if (clock_now_ms() >= until)
+            reap_companion(k);
+        else
+            usleep(COMPANION_LOOK_US);
     }
     c->not_kept[sizeof(c->not_kept) - 1] = 0;
     if (c->done) {
@@ -797,6 +815,7 @@ _Noreturn void kernel_main(const struct kernel_parts *parts, int control_fd, int
     while (control_next(&m)) {
         answer(&k, &m);
         json_decref(m.body);
+        reap_companion(&k);
         if (parts->answered)
             parts->answered();
     }

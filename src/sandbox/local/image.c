@@ -53,6 +53,8 @@ static void write_work(uv_work_t *work)
                         (long long)w->max_bytes);
         if (r == 0)
             r = write_piece(w, piece, n, sealed);
+        if (r == 0 && w->lasting) /* less to wait for at the end; ignored where it cannot be */
+            (void)sync_file_range(w->file, 0, 0, SYNC_FILE_RANGE_WRITE);
         if (n < IMAGE_PIECE_BYTES)
             break;
     }
