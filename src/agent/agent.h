@@ -194,6 +194,9 @@ int chat_import_messages(struct chat *c, const json_t *messages,
 int64_t chat_message_count(const struct chat *c);
 /* Of the image of a thread that is cold, in memory or not; some seconds old at most. 0: none. */
 int64_t agent_image_bytes(struct agent *a, const char *owner, const char *thread_id);
+/* What the image of a thread that is not in memory lacks, as chat_image_notes(). */
+void agent_image_notes(const struct agent *a, const char *owner, const char *thread_id,
+                       struct image_notes *ret);
 /* Of all of the owner's, checkpoints included; those that share their bytes count once. */
 int64_t agent_owner_image_bytes(struct agent *a, const char *owner);
 

@@ -420,6 +420,25 @@ void chat_sandbox(const struct chat *c, struct chat_sandbox *ret)
         ret->bytes = st.st_size;
 }
 
+void agent_image_notes(const struct agent *a, const char *owner, const char *thread_id,
+                       struct image_notes *ret)
+{
+    char thread[HASH_HEX_SIZE], path[IMAGE_PATH_SIZE];
+    *ret = (struct image_notes){ 0 };
+    snprintf(path, sizeof(path), "%s/images", a->env.cfg->home);
+    DIR *dir = keeper_thread_name(owner, thread_id, thread) ? opendir(path) : NULL;
+    for (const struct dirent *e; dir && (e = readdir(dir));)
+        if (strncmp(e->d_name, thread, IMAGE_THREAD_HEX) == 0 && !strchr(e->d_name, '.') &&
+            !strstr(e->d_name, "-lost") &&
+            snprintf(path, sizeof(path), "%s/images/%s", a->env.cfg->home, e->d_name) <
+                (int)sizeof(path)) {
+            image_file_noted(path, ret);
+            break;
+        }
+    if (dir)
+        closedir(dir);
+}
+
 void chat_image_notes(const struct chat *c, struct image_notes *ret)
 {
     char path[IMAGE_PATH_SIZE];

@@ -140,6 +140,14 @@ static void post_thread(struct http_request *req)
 
 /* ---- looking at threads ---- */
 
+static void add_notes(json_t *sandbox, const struct image_notes *notes)
+{
+    if (notes->not_kept[0])
+        json_object_set_new(sandbox, "not_kept", json_string(notes->not_kept));
+    if (notes->not_elsewhere[0])
+        json_object_set_new(sandbox, "not_elsewhere", json_string(notes->not_elsewhere));
+}
+
 /*
  * {state, has_variables, since, last_move, last_move_ms}; the last three only when its kernel was
  * in another state before.
@@ -158,10 +166,7 @@ static json_t *sandbox_json(const struct chat *c)
     struct image_notes notes = { 0 };
     if (c && s.bytes > 0)
         chat_image_notes(c, &notes);
-    if (notes.not_kept[0])
-        json_object_set_new(o, "not_kept", json_string(notes.not_kept));
-    if (notes.not_elsewhere[0])
-        json_object_set_new(o, "not_elsewhere", json_string(notes.not_elsewhere));
+    add_notes(o, &notes);
     if (s.moved.to && str_eq(s.moved.to, s.state)) {
         clock_iso8601(clock_wall_ms() - (clock_now_ms() - s.moved.at_ms), since);
         json_object_set_new(o, "since", json_string(since));
@@ -207,6 +212,9 @@ static void got_status(const struct err *err, const struct store_page *page, voi
     if (bytes > 0) {
         json_object_set_new(sandbox, "bytes", json_integer(bytes));
         json_object_set_new(sandbox, "has_variables", json_true());
+        struct image_notes notes;
+        agent_image_notes(agent, http_owner(req), t->thread_id, &notes);
+        add_notes(sandbox, &notes);
     }
     auto_json json_t *datasets = ids_json(t->datasets_json), *uploads = ids_json(t->uploads_json);
     http_reply_json(

@@ -338,6 +338,8 @@ def test_another_build_reads_the_pickles_behind_the_image(tmp_path):
         assert value(server, some, "next(g)") == 2
     other_build(program)
     with server:
+        status = server.get(f"/thread/{some}/status").json["sandbox"]  # of a thread that nobody has used since the start
+        assert status["state"] == "cold" and "g (generator" in status["not_elsewhere"], status
         answer = execute(server, all_kept, "open('/workspace/f.txt').read() + str(kept) + str(p.x)")
         assert answer["result"]["rows"] == [["file{'a': [1]}3"]], answer
         assert "another version of" in answer["state_lost_reason"] and "riddle-kernel" in answer["state_lost_reason"], answer
