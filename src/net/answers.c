@@ -8,7 +8,7 @@
 
 #define DEPTH_MAX 16
 
-static json_t *type_to_json(const json_t *type, int depth);
+static json_t *type_to_json(const json_t *types, const json_t *type, int depth);
 
 /* One alternative: `text` is not terminated. */
 static json_t *one_to_json(const char *text, size_t len)
@@ -61,10 +61,12 @@ static json_t *text_to_json(const char *text)
     return made;
 }
 
-static json_t *fields_to_json(const json_t *fields, int depth)
+struct fields {
+    json_t *made, *properties, *required;
+};
+
+static void add_fields(const json_t *types, const json_t *fields, struct fields *f, int depth)
 {
-    json_t *made = json_pack("{s:s}", "type", "object");
-    auto_json json_t *properties = json_object(), *required = json_array();
     const char *name;
     json_t *type;
 
@@ -73,26 +75,39 @@ static json_t *fields_to_json(const json_t *fields, int depth)
         bool optional = str_ends(name, "?");
 
         if (str_eq(name, "//")) {
-            json_object_set(made, "description", type);
+            json_object_set(f->made, "description", type);
+        } else if (str_eq(name, "+")) {
+            if (depth < DEPTH_MAX)
+                add_fields(types, json_object_get(types, json_string_value(type)), f, depth + 1);
         } else if (str_eq(name, "*")) {
-            json_object_set_new(made, "additionalProperties", type_to_json(type, depth + 1));
+            json_object_set_new(f->made, "additionalProperties",
+                                type_to_json(types, type, depth + 1));
         } else {
             json_t *key = json_stringn(name, len - optional);
 
-            json_object_set_new(properties, json_string_value(key), type_to_json(type, depth + 1));
+            json_object_set_new(f->properties, json_string_value(key),
+                                type_to_json(types, type, depth + 1));
             if (!optional)
-                json_array_append(required, key);
+                json_array_append(f->required, key);
             json_decref(key);
         }
     }
-    if (json_object_size(properties) > 0)
-        json_object_set(made, "properties", properties);
-    if (json_array_size(required) > 0)
-        json_object_set(made, "required", required);
-    return made;
 }
 
-static json_t *type_to_json(const json_t *type, int depth)
+static json_t *fields_to_json(const json_t *types, const json_t *fields, int depth)
+{
+    auto_json json_t *properties = json_object(), *required = json_array();
+    struct fields f = { json_pack("{s:s}", "type", "object"), properties, required };
+
+    add_fields(types, fields, &f, depth);
+    if (json_object_size(properties) > 0)
+        json_object_set(f.made, "properties", properties);
+    if (json_array_size(required) > 0)
+        json_object_set(f.made, "required", required);
+    return f.made;
+}
+
+static json_t *type_to_json(const json_t *types, const json_t *type, int depth)
 {
     if (depth > DEPTH_MAX)
         return NULL;
@@ -100,11 +115,11 @@ static json_t *type_to_json(const json_t *type, int depth)
         return text_to_json(json_string_value(type));
     if (json_is_array(type))
         return json_pack("{s:s, s:o}", "type", "array", "items",
-                         type_to_json(json_array_get(type, 0), depth + 1));
-    return json_is_object(type) ? fields_to_json(type, depth) : NULL;
+                         type_to_json(types, json_array_get(type, 0), depth + 1));
+    return json_is_object(type) ? fields_to_json(types, type, depth) : NULL;
 }
 
-json_t *answer_type_to_json(const json_t *type)
+json_t *answer_type_to_json(const json_t *types, const json_t *type)
 {
-    return type_to_json(type, 0);
+    return type_to_json(types, type, 0);
 }

@@ -12,13 +12,14 @@
  * A type is a text, an array of one type, or an object. A text is alternatives separated by '|',
  * each a JSON type, "any", a name of `types`, or a literal in single quotes; what follows ": " is a
  * description. A field whose name ends in '?' may be missing. The field "*" is the type of fields
- * whose names are not known; "//" describes the object. `answers` has the type of every operation's
+ * whose names are not known; "+" names a type whose fields this one has, too; "//" describes the
+ * object. `answers` has the type of every operation's
  * success by its id, and of another status by id and status.
  */
 
 #include "base/json.h"
 
 /* JSON Schema of a type. NULL when out of memory or when the form is broken. */
-json_t *answer_type_to_json(const json_t *type);
+json_t *answer_type_to_json(const json_t *types, const json_t *type);
 
 #endif

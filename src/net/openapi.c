@@ -108,7 +108,9 @@ static json_t *responses_of(const struct route *route, const struct openapi_info
             json_t *media = json_object();
 
             if (type)
-                json_object_set_new(media, "schema", answer_type_to_json(type));
+                json_object_set_new(
+                    media, "schema",
+                    answer_type_to_json(json_object_get(info->answers, "types"), type));
             json_object_set_new(
                 answer, "content",
                 json_pack("{s:o}", a->content_type ? a->content_type : "application/json", media));
@@ -243,10 +245,11 @@ json_t *openapi_document(const struct router *r, const struct openapi_info *info
         if (route->tag && !known)
             json_array_append_new(tags, json_pack("{s:s}", "name", route->tag));
     }
-    json_object_foreach(json_object_get(info->answers, "types"), name, type) {
+    const json_t *types = json_object_get(info->answers, "types");
+    json_object_foreach((json_t *)types, name, type) {
         assert(!json_object_get(json_object_get(components, "schemas"), name)); /* a body's name */
         json_object_set_new(json_object_get(components, "schemas"), name,
-                            answer_type_to_json(type));
+                            answer_type_to_json(types, type));
     }
     if (info->has_keys) {
         json_object_set_new(components, "securitySchemes",

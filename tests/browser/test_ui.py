@@ -181,6 +181,19 @@ def test_hostile_data_stays_text(page, tmp_path):
     page.click("#new")
     page.wait("document.getElementById('start')")
     assert stays_inside(page)
+    named = tmp_path / "<img src=x onerror=window.hit=4>.csv"
+    named.write_text("day,n\n03/04/2025,1\n05/06/2025,2\n")
+    upload(page, named)
+    assert named.name in page.text("#start .read") and "guess" in page.text("#start .guess")
+    page.click("#show-data")
+    page.wait("document.querySelector('#data .col')")
+    assert page.text("#data h2") == named.name
+    page.click("#data [aria-label='Close the data']")
+    title = "SQL: SELECT '<img src=x onerror=window.hit=5>' AS x"
+    ask(page, title)
+    assert page.text("header h1") == title
+    page.wait("document.querySelector('#threads li.here span')?.textContent.includes('<img src=x')")
+    assert page.eval("[window.hit ?? null, document.querySelectorAll('img').length]") == [None, 0] and page.problems == []
 
 
 # ---- threads ----

@@ -177,8 +177,13 @@ def test_pasted_table_is_uploaded(page):
 
 def test_markdown_in_full(page):
     text = ("# Sales\n\nNorth **leads**, ~~south~~ follows. See [the docs](https://example.com/a?b=1).\n\n| region | total |\n|---|--:|\n| north | 35 |\n| south | 12 |\n\n"
-            "> quoted\n\n1. one\n   - nested\n2. two\n\n```sql\nSELECT 1\n```\n\n---\nline\nbreak")
+            "> quoted\n\n1. one\n   - nested\n2. two\n\n```sql\nSELECT 1\n```\n\n---\nline\nbreak\n\nMost for القاهرة (35) on 2025-08-12.")
     turn = shows(page, {"response": text})
+    # The number stays behind the name that is written from the right, and a date is not broken.
+    assert page.texts(f"{turn} bdi") == ["القاهرة"] and page.texts(f"{turn} .unbroken") == ["2025-08-12"]
+    name, number = page.eval(f"(r => [r(0), r(1)])(i => {{ const range = document.createRange(), n = document.querySelector('{turn} bdi'); "
+                             "range.selectNode(i ? n.nextSibling : n); return range.getBoundingClientRect().left; })")
+    assert name < number
     assert page.texts(f"{turn} .text th") == ["region", "total"] and page.texts(f"{turn} .text td") == ["north", "35", "south", "12"]
     assert page.eval(f"(a => [a.href, a.rel, a.target])(document.querySelector('{turn} .text a'))") == ["https://example.com/a?b=1", "noopener noreferrer", "_blank"]
     assert page.text(f"{turn} .text h1") == "Sales" and page.text(f"{turn} del") == "south" and page.text(f"{turn} li li") == "nested"

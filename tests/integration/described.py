@@ -45,6 +45,13 @@ class Description:
         trouble = self.fault(schema, json.loads(body), "")
         return trouble and f"{operation['operationId']} {status}: {trouble}"
 
+    def event_misfit(self, data):
+        """What of an event is not as described; None when it fits one of the schemas of events with its type."""
+        named = {name: schema for name, schema in self.schemas.items() if name.endswith("Event") and "properties" in schema
+                 and data.get("type") in schema["properties"]["type"]["enum"]}
+        faults = {name: self.fault(schema, data, "") for name, schema in named.items()}
+        return None if None in faults.values() else f"event {json.dumps(data)[:300]}: {faults}"
+
     def fault(self, schema, value, where):
         if "$ref" in schema:
             return self.fault(self.schemas[schema["$ref"].rsplit("/", 1)[1]], value, where)

@@ -50,7 +50,7 @@ class Answer:
 
 
 def read_events(response):
-    """(name, data) of each event of an SSE response; its type is the name of an unnamed event."""
+    """(name, data) of each event of an SSE response, which is as described; its type is the name of an unnamed event."""
     name = data = None
     for line in response:
         line = line.decode().rstrip("\n")
@@ -58,6 +58,8 @@ def read_events(response):
             name = line[7:]
         elif line.startswith("data: "):
             data = json.loads(line[6:])
+            misfit = description().event_misfit(data)
+            assert not misfit, misfit
         elif not line and data is not None:
             yield name or data["type"], data
             name = data = None

@@ -79,6 +79,7 @@ export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
   const images = answer.images?.length ? answer.images : result?.outputs ?? [], read = answer.reading ? oneNumber(result) : null;
   return (
     <>
+      {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}
       {stopped && <p class="note">Stopped before it was finished.</p>}
       {problem && (
         <div class="problem" role={turn.past ? undefined : 'alert'}>
@@ -87,13 +88,13 @@ export function AnswerView({ turn, answer }: { turn: Turn; answer: Answer }) {
             : <Button onClick={() => { draft.value = { text: turn.question, focus: true }; }}>Edit</Button>)}
         </div>
       )}
+      {problem && own && result?.error?.traceback && <details><summary>Traceback</summary><pre class="output" tabIndex={0}>{result.error.traceback}</pre></details>}
       {good && (
         <>
           {read && <p class="stat"><b>{read}</b></p>}
           <Notes answer={answer} text={wordsOf(turn, answer)} />
           {!!answer.choices?.length && <Chips>{answer.choices.map(c => <Button onClick={() => pick(c)}>{plain(c.reading)}</Button>)}</Chips>}
           {!!answer.suggestions?.length && <Chips>{answer.suggestions.map(s => <Button onClick={() => ask(s)}>{s}</Button>)}</Chips>}
-          {own && printed(result) && <pre class="output" tabIndex={0}>{printed(result)}</pre>}
           {answer.chart && result && !!result.rows?.length && <ChartView chart={answer.chart} result={result} />}
           {!!result?.columns?.length && !read && <ResultView result={result} run={answer.run_id} charted={!!answer.chart} />}
         </>

@@ -1,13 +1,9 @@
 import { parse } from './call';
-import type { StreamEvent } from './types';
-
-export type { StreamEvent };
-
 const BUSY_MS = 8;
 const pause = () => new Promise(done => setTimeout(done));
 
 /* The events of a stream as they come; "type" is in the data as well. Thousands of them that come at once leave room for frames. */
-export async function* events(answer: Response): AsyncGenerator<StreamEvent> {
+export async function* events<T extends { type: string }>(answer: Response): AsyncGenerator<T> {
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '', began = performance.now();
   for (;;) {
@@ -24,7 +20,7 @@ export async function* events(answer: Response): AsyncGenerator<StreamEvent> {
         began = performance.now();
       }
       if (data) {
-        const event = parse<StreamEvent>(data);
+        const event = parse<T>(data);
         yield name ? { ...event, type: name } : event;
       }
     }

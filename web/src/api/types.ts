@@ -2,8 +2,8 @@
 import type * as api from 'riddle-openapi';
 
 export type {
-  Chart, Check, Checkpoint, Choice, CodeRun, Column, DataSet, Event as StreamEvent, Executed, Flag, ListedThread, Message, Messages, Output, ReadOptions, Report, Result,
-  RowsPage, Schema, SchemaTable, Setting, Table, Threads, Upload, UploadedFile, UploadResponse,
+  Chart, Check, Checkpoint, Choice, CodeRun, Column, DataSet, Executed, Flag, ListedThread, Message, Messages, Output, PauseEvent, ReadingEvent, ReadOptions, Report, Result,
+  RowsPage, SandboxEvent, Schema, SchemaTable, Setting, StepEvent, Table, Threads, TurnEvent, Upload, UploadedFile, UploadResponse, Variable,
 } from 'riddle-openapi';
 
 /* While it comes, and in the history of a thread, only some of an answer is there. */

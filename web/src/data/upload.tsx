@@ -2,7 +2,7 @@
 import { signal } from '@preact/signals';
 import { askKey, fetched, get, key, posted, type Problem, problem, remove } from '../api/call';
 import { events } from '../api/events';
-import type { Report, Upload, UploadResponse } from '../api/types';
+import type { ReadingEvent, Report, Upload, UploadResponse } from '../api/types';
 import { go } from '../route';
 import { Button } from '../shared/button';
 import { notice } from '../shared/say';
@@ -63,8 +63,8 @@ function send(files: File[], progress: (part: number) => void, cancelled: AbortS
 
 /* Follows the reading of an upload to its end. */
 async function reading(id: string, progress: (part: number | null) => void, cancelled: AbortSignal): Promise<Upload> {
-  for await (const event of events(await fetched('/uploads/{file_id}/events', { file_id: id }, { signal: cancelled })))
-    if (event.type === 'status') progress((event as unknown as Upload).progress || null);
+  for await (const event of events<ReadingEvent>(await fetched('/uploads/{file_id}/events', { file_id: id }, { signal: cancelled })))
+    if (event.type === 'status') progress(event.progress || null);
   return get('/uploads/{file_id}', { file_id: id });
 }
 

@@ -1,17 +1,10 @@
 /* What the steps that were told say about any moment: the frames and their variables, what changed last, what was written. */
 
-export interface Told { type: string; repr: string; size?: number; shape?: number[] }
-export type Variables = Record<string, Told>;
+import type { PauseEvent, StepEvent, Variable } from '../api/types';
 
-export interface Step {
-  step: number; line: number; function: string; depth: number; cell?: string; variables?: Variables; removed?: string[]; output?: string;
-  stderr?: string; returned?: Told; exception?: string; log?: string; skipped?: number; resumed?: boolean;
-}
-
-export interface Pause {
-  reason: string; step: number; line: number; depth: number; function: string; cell?: string; variables?: Variables; note?: string;
-  frames: { function: string; line: number; cell?: string }[]; exception?: { type: string; message: string };
-}
+export type Told = Variable;
+export type Step = Pick<StepEvent, 'step' | 'line' | 'function' | 'depth'> & Partial<StepEvent>;
+export type Pause = PauseEvent & Required<Pick<PauseEvent, 'step' | 'line' | 'depth' | 'function' | 'frames'>>;
 
 export interface Frame { name: string; variables: Map<string, Told> }
 

@@ -5,7 +5,8 @@
 import { batch, computed, signal } from '@preact/signals';
 import type { DebugCommand } from 'riddle-openapi';
 import { get, post, posted, remove } from '../api/call';
-import { events, type StreamEvent } from '../api/events';
+import { events } from '../api/events';
+import type { SandboxEvent } from '../api/types';
 import { momentAt, nextAt, type Pause, type Step, type Told } from './history';
 import type { Stepped } from './open';
 
@@ -52,16 +53,18 @@ export function newSession(of: Stepped) {
     if (sent !== points.value) void sendPoints(); /* set before the code began */
   }
 
-  function take(event: StreamEvent) {
-    if (event.type === 'step' && event.line !== undefined) {
-      waiting.push(event as unknown as Step);
+  function take(event: SandboxEvent) {
+    if (event.type === 'step') {
+      if (!('line' in event)) return; /* output: the steps have it, too */
+      waiting.push(event);
       frame ||= requestAnimationFrame(flush);
     } else if (event.type === 'status' || event.type === 'result' || event.type === 'error') batch(() => {
       flush();
-      if (event.type === 'result') outcome.value = event as unknown as Outcome;
+      if (event.type === 'result') outcome.value = event;
       else if (event.type === 'error') problem.value = event.message || event.error?.message || 'The execution failed.';
-      else if (event.stage === 'debugging') debug = event.debug_id;
-      else if (event.stage === 'paused') paused(event as unknown as Pause);
+      else if ('reason' in event) {
+        if (event.line !== undefined) paused(event as Pause);
+      } else if (event.stage === 'debugging') debug = event.debug_id ?? '';
       else if (event.stage === 'running') {
         pause.value = null;
         state.value = 'running';
@@ -99,7 +102,7 @@ export function newSession(of: Stepped) {
       sent = points.value;
       const answer = await post('/sandbox/{sandbox_id}/debug', { sandbox_id: id },
         { code: of.code, stop_on_entry: true, rewind: true, exceptions: 'uncaught', breakpoints: [...sent].map(line => ({ line })) }, { signal: mine.signal });
-      for await (const event of events(answer)) if (own === mine) take(event);
+      for await (const event of events<SandboxEvent>(answer)) if (own === mine) take(event);
     } catch (error) {
       if (own === mine && (error as Error).name !== 'AbortError') problem.value = (error as Error).message;
     }

@@ -3,9 +3,9 @@
  * coming back (or another tab) follows it again.
  */
 import { batch, computed, effect, signal, untracked } from '@preact/signals';
-import { events, type StreamEvent } from '../api/events';
+import { events } from '../api/events';
 import { fetched, get, post, posted, Problem, remove } from '../api/call';
-import type { Answer, Message } from '../api/types';
+import type { Answer, Message, TurnEvent } from '../api/types';
 import { chosen, loadSets, nameOf, sets } from '../data/sets';
 import { added } from '../data/added';
 import { go, route } from '../route';
@@ -95,8 +95,8 @@ const page = (id: string, cursor?: string) => get('/threads/{thread_id}/messages
 async function followTurn(id: string) {
   const own = new AbortController(), answer = await fetched('/thread/{thread_id}/turn/stream', { thread_id: id }, { signal: own.signal });
   if (answer.status === 204) return null;
-  const stream = events(answer), first = await stream.next();
-  return first.done ? null : { own, stream, asked: first.value };
+  const stream = events<TurnEvent>(answer), first = await stream.next();
+  return first.done || first.value.type !== 'status' ? null : { own, stream, asked: first.value };
 }
 
 async function openThread(id: string) {
@@ -169,7 +169,7 @@ async function endedTurn(turn: Turn): Promise<Turn | undefined> {
 }
 
 /* Shows a turn to its end. A connection that is cut is taken up again while the turn is under way. */
-async function show(turn: Turn, own: AbortController & { sent?: boolean }, start: () => Promise<AsyncGenerator<StreamEvent>>) {
+async function show(turn: Turn, own: AbortController & { sent?: boolean }, start: () => Promise<AsyncGenerator<TurnEvent>>) {
   control = own;
   const events = taker(turn);
   try {
@@ -179,7 +179,7 @@ async function show(turn: Turn, own: AbortController & { sent?: boolean }, start
       try {
         for await (const event of stream) {
           events.take(event);
-          if (RUNS.has(event.type ?? '') || event.stage === 'executing') stateOf(thread.value!.id, 'hot'); /* code runs in it */
+          if (RUNS.has(event.type) || ('stage' in event && event.stage === 'executing')) stateOf(thread.value!.id, 'hot'); /* code runs in it */
         }
       } catch (error) {
         if ((error as Error).name === 'AbortError') throw error;
@@ -239,7 +239,7 @@ export async function ask(question: string, shown?: string): Promise<void> {
     }
     const answer = await post('/thread/{thread_id}/message/stream', { thread_id: thread.value.id }, { message: text }, { signal: own.signal });
     tell({ type: 'turn', thread: thread.value.id, ended: false });
-    return events(answer);
+    return events<TurnEvent>(answer);
   });
 }
 

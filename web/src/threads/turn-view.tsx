@@ -12,6 +12,8 @@ import type { Live, Turn } from './turn';
 
 /* A line for input(). */
 function Asked({ prompt }: { prompt: string }) {
+  const line = useRef<HTMLInputElement>(null);
+  useEffect(() => line.current?.focus(), []);
   const send = (event: SubmitEvent) => {
     event.preventDefault();
     const text = String(new FormData(event.currentTarget as HTMLFormElement).get('line') ?? '');
@@ -19,7 +21,7 @@ function Asked({ prompt }: { prompt: string }) {
   };
   return (
     <form class="asked-line" onSubmit={send}>
-      <label>{prompt || 'The code waits for a line'} <input name="line" autocomplete="off" maxLength={65536} autofocus /></label>
+      <label>{prompt || 'The code waits for a line'} <input name="line" autocomplete="off" maxLength={65536} ref={line} /></label>
       <Button type="submit">Send</Button>
     </form>
   );

@@ -3,8 +3,7 @@
  * come by the thousand; what is shown changes once a frame.
  */
 import { type Signal, signal } from '@preact/signals';
-import type { StreamEvent } from '../api/events';
-import type { Answer, CodeRun, Output } from '../api/types';
+import type { Answer, CodeRun, Output, TurnEvent } from '../api/types';
 
 export interface Live { status: string; progress: number; text: string; output: string; images: Output[]; runs: CodeRun[];
   prompt: string | null /* of input(), while the code waits for a line */ }
@@ -41,23 +40,23 @@ export function taker(turn: Turn) {
     turn.live.value = { ...now };
   };
   return {
-    take(event: StreamEvent) {
-      const { type } = event;
-      if (type === 'status' || type === 'progress' || type === 'tool_call') {
-        now.status = type !== 'tool_call' ? event.text ?? now.status : TOOLS[event.name ?? ''] || `Using ${event.name}`;
+    take(event: TurnEvent) {
+      if (event.type === 'status' || event.type === 'progress') {
+        now.status = event.text ?? now.status;
         now.progress = event.progress || 0;
         now.prompt = event.stage === 'input' ? event.prompt ?? '' : null;
-      } else if (type === 'thinking') {
+      } else if (event.type === 'tool_call') now.status = TOOLS[event.name] || `Using ${event.name}`;
+      else if (event.type === 'thinking') {
         thought = (thought + event.text).slice(-160);
         now.status = thought.replace(/\s+/g, ' ');
-      } else if (type === 'token') now.text += event.text;
-      else if (type === 'step') now.output = (now.output + event.text).slice(-20000);
-      else if (type === 'code_run') {
+      } else if (event.type === 'token') now.text += event.text;
+      else if (event.type === 'step') now.output = (now.output + event.text).slice(-20000);
+      else if (event.type === 'code_run') {
         now.output = '';
-        now.runs = [...now.runs, event as unknown as CodeRun];
-      } else if (type === 'image') now.images = [...now.images, event as Output];
-      else if (type === 'error') turn.error = event.message || event.error?.message;
-      else if (type === 'done') done = event as Answer;
+        now.runs = [...now.runs, event];
+      } else if (event.type === 'image') now.images = [...now.images, event];
+      else if (event.type === 'error') turn.error = event.message || event.error?.message;
+      else if (event.type === 'done') done = event as Answer;
       frame ||= requestAnimationFrame(show);
     },
     /* Forgets what was shown of a turn whose events come again. */
