@@ -60,7 +60,7 @@ static json_t *result_of(struct turn *t, const json_t *answer)
 /* How the question was read, and which of its words were not. */
 static void tell_reading(struct turn *t, const json_t *answer)
 {
-    static const char *const told[] = { "reading", "not_understood" };
+    static const char *const told[] = { "reading", "understood", "not_understood" };
     for (size_t i = 0; i < ARRAY_SIZE(told); i++)
         if (json_object_get(answer, told[i]))
             json_object_set(t->extra, told[i], json_object_get(answer, told[i]));

@@ -66,6 +66,8 @@ static void tell_best(const struct reading *r, json_t *out)
     json_object_set_new(out, "sql", json_string(buf_cstr(&t->sql)));
     if (best->chart)
         json_object_set(out, "chart", best->chart);
+    if (best->rule && json_array_size(r->plans.meanings) > 0)
+        json_object_set(out, "understood", r->plans.meanings);
     if (best->rule)
         json_object_set_new(out, "rule", json_string(best->rule));
     for (size_t i = 0; i < ARRAY_SIZE(keys); i++)

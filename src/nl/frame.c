@@ -637,18 +637,59 @@ static const char *say_mention(struct frame *f, const struct nl_mention *m)
     }
 }
 
+static const struct nl_mention *mention_of(const struct frame *f, int word)
+{
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start <= word && f->m.m[k].end > word)
+            return &f->m.m[k];
+    return NULL;
+}
+
+static void put_words(const struct frame *f, int from, int end, struct buf *b)
+{
+    for (int k = from; k < end; k++)
+        (void)buf_printf(b, NULL, "%s%s", k > from ? " " : "", f->q->t[k].text);
+}
+
+/* What words stand for in the data; NULL: they are no names of anything. */
+static const char *say_meaning(struct frame *f, const struct nl_mention *m)
+{
+    switch (m->kind) {
+    case KIND_COLUMN:
+        return arena_printf(f->a, "column `%s`", fr_c(f, m->ref)->name);
+    case KIND_VALUE:
+        return arena_printf(f->a, "value '%s' of `%s`", m->text, fr_c(f, m->ref)->name);
+    case KIND_TABLE:
+        return arena_printf(f->a, "table `%s`", f->s->tables[m->table].name);
+    default:
+        return NULL;
+    }
+}
+
+json_t *fr_meanings(struct frame *f)
+{
+    json_t *words = json_array();
+    for (int i = 0; i < f->q->n; i++) {
+        const struct nl_mention *m = mention_of(f, i);
+        const char *is = m && m->used ? say_meaning(f, m) : NULL;
+        if (is) {
+            auto_buf struct buf text = BUF_INIT(4000);
+            put_words(f, i, m->end, &text);
+            json_array_append_new(words, json_pack("{s:s, s:s}", "text", buf_cstr(&text), "is", is));
+        }
+        i = m ? m->end - 1 : i;
+    }
+    return words;
+}
+
 json_t *fr_explain(struct frame *f)
 {
     json_t *words = json_array();
     for (int i = 0; i < f->q->n;) {
-        const struct nl_mention *m = NULL;
-        for (int k = 0; k < f->m.n && !m; k++)
-            if (f->m.m[k].start <= i && f->m.m[k].end > i)
-                m = &f->m.m[k];
+        const struct nl_mention *m = mention_of(f, i);
         int end = m ? m->end : i + 1;
         auto_buf struct buf text = BUF_INIT(4000);
-        for (int k = i; k < end; k++)
-            (void)buf_printf(&text, NULL, "%s%s", k > i ? " " : "", f->q->t[k].text);
+        put_words(f, i, end, &text);
         json_t *w = json_pack("{s:s, s:s}", "text", buf_cstr(&text), "is",
                               m ? say_mention(f, m) :
                               f->q->t[i].is_stop || fr_is_light(f->q->t[i].text) ?

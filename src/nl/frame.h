@@ -252,6 +252,8 @@ bool fr_apply_rules(struct frame *f);
 
 /* What each word became. New reference. */
 json_t *fr_explain(struct frame *f);
+/* [{"text", "is"}] of the words that name something of the data. New reference. */
+json_t *fr_meanings(struct frame *f);
 /* What each word of a question is, and nothing more. */
 int fr_begin(const struct nl_schema *s, const char *question, struct arena *a, struct frame **ret,
              struct err *err);

@@ -220,6 +220,8 @@ static void offer_frame(const struct nl_schema *s, struct frame *f, bool complet
         json_decref(f->chart);
         return;
     }
+    json_decref(ret->meanings);
+    ret->meanings = fr_meanings(f);
     ret->choices[ret->n_choices++] = (struct nl_choice){ .reading = f->reading,
                                                          .plan = f->plan,
                                                          .chart = f->chart,

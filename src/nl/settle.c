@@ -168,5 +168,6 @@ void nl_answer_finish(struct nl_answer *a)
         json_decref(a->choices[i].plan);
         json_decref(a->choices[i].chart);
     }
+    json_decref(a->meanings);
     *a = (struct nl_answer){ .status = NL_DECLINED };
 }

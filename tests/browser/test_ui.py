@@ -71,6 +71,8 @@ def test_a_question_in_words(page, server):
     assert rows == {name: n for name, n in truth}
     assert page.wait(f"document.querySelectorAll('{turn} {BARS}').length") == len(truth)
     assert "Built-in planner" in page.text(f"{turn} .meta")
+    page.click(f"{turn} .ran summary")
+    assert page.texts(f"{turn} .meanings li") == ["tickets → table tickets", "priority → column priority"]
 
 
 def test_example_prompt_is_one_click(page):
@@ -492,6 +494,9 @@ def test_of_many_series_the_largest_are_drawn_and_rows_are_charted(page):
         assert page.wait(f"document.querySelectorAll('{turn} .chart .mark-line.role-mark path').length") == 8
         assert page.text(f"{turn} .chart .note") == "The 8 largest of 30 by kind; the table has all."
         assert "k29" in page.eval(f"[...document.querySelectorAll('{turn} .chart svg text')].map(t => t.textContent)")
+    page.click(f"{turn} .kinds button", "Area")
+    corners = page.wait(f"[...document.querySelectorAll('{turn} .chart .mark-area.role-mark path')].map(e => e.getAttribute('d').match(/[ML]/g).length)")
+    assert corners == [12] * 8  # an upper and a lower one for each of six months
     page.click(f"{turn} .kinds button", "Pie")
     page.wait(f"document.querySelectorAll('{turn} .chart .mark-arc path').length === 6")
     assert page.text(f"{turn} figcaption") == "Total value by when" and page.problems == []

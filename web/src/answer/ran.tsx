@@ -1,6 +1,7 @@
 import type { Answer } from '../api/types';
 import { group, plain, seconds } from '../shared/text';
 import { CodeBlock } from './code';
+import { ReadingText } from './reading-text';
 
 /* How it was answered: as a sentence, as code, how long each part took, by which model at what cost. */
 export function Ran({ answer, own }: { answer: Answer; own: boolean }) {
@@ -15,6 +16,11 @@ export function Ran({ answer, own }: { answer: Answer; own: boolean }) {
   return (
     <details class="ran">
       <summary>{own ? 'What was run' : 'How this was answered'}{runs.length > 1 ? ` (${runs.length} steps)` : ''}</summary>
+      {!!answer.understood?.length && (
+        <ul class="meanings" aria-label="What words were understood as">
+          {answer.understood.map(w => <li><q dir="auto">{w.text}</q> → <ReadingText text={w.is} /></li>)}
+        </ul>
+      )}
       {!!facts.length && <dl class="facts">{facts.map(([name, value]) => <><dt>{name}</dt><dd>{value}</dd></>)}</dl>}
       {runs.map(run => (
         <CodeBlock code={run.code} language={run.language === 'python' ? 'python' : 'sql'} ms={run.exec_ms}

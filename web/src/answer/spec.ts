@@ -89,6 +89,16 @@ export function seriesOf({ series, y }: Choice, records: Record_[]): string[] {
   return names.filter(n => largest.has(n));
 }
 
+/* Areas one upon the other. Vega-Lite's own way fills gaps by comparing dates that are never equal. */
+function piles({ x, y, series }: Choice, drawn: string[], records: Record_[]): Record_[] {
+  const at = new Map(records.map(r => [`${String(r[series!])}\n${String(r[x])}`, r])), high = new Map<unknown, number>(), places = [...new Set(records.map(r => r[x]))];
+  return drawn.flatMap(name => places.map(place => {
+    const record = at.get(`${name}\n${String(place)}`), low = high.get(place) ?? 0, top = low + (Number(record?.[y]) || 0);
+    high.set(place, top);
+    return { ...record, [x]: place, [series!]: name, '\u200blow': low, '\u200bhigh': top };
+  }));
+}
+
 /* The slices of a pie: one for each name, small ones of many together. */
 function slicesOf({ x, y, aggregate }: Choice, records: Record_[], write: (v: Value) => string): Record_[] {
   const found = new Map<string, number[]>(), put = aggregate ?? 'sum';
@@ -147,11 +157,14 @@ export function specOf(chart: Chart, choice: Choice | null, changed: boolean, re
     }
     return { ...bars, height: 260, encoding: { x: { ...across, scale: { paddingInner: shown < 8 ? 0.4 : 0.2 } }, y: value, ...(grouped ? { xOffset: { field: path(series!) } } : {}), ...(colour ? { color: colour } : {}), tooltip, description } };
   }
-  const dots = records.length <= 60 * Math.max(1, drawn.length / 2), piled = !!series && isAdditive(choice);
+  const dots = records.length <= 60 * Math.max(1, drawn.length / 2), piled = kind === 'area' && !!series && !aggregate && isAdditive(choice);
   const mark = kind === 'line' ? { type: 'line', strokeWidth: 2, tooltip: true, ...(dots ? { point: { size: 28 } } : {}) }
     : kind === 'area' ? { type: 'area', line: true, opacity: piled ? 0.8 : 0.35, tooltip: true } : { type: 'point', filled: true, opacity: 0.65, size: 44, tooltip: true };
+  if (piled)
+    return { ...base, data: { values: piles(choice, drawn, few) }, height: 260, mark,
+      encoding: { x: across, y: { ...value, field: '\u200bhigh', stack: null }, y2: { field: '\u200blow' }, color: colour, tooltip, description } };
   const scale = kind === 'area' ? undefined : { zero: nearZero(records, y) };
-  return { ...base, height: 260, mark, encoding: { x: kind === 'point' && xType === 'quantitative' ? { ...across, scale: { zero: nearZero(records, x) } } : across, y: { ...value, scale, ...(kind === 'area' && series ? { stack: piled ? 'zero' : null } : {}) }, ...(colour ? { color: colour } : {}), tooltip, description } };
+  return { ...base, height: 260, mark, encoding: { x: kind === 'point' && xType === 'quantitative' ? { ...across, scale: { zero: nearZero(records, x) } } : across, y: { ...value, scale, ...(kind === 'area' && series ? { stack: null } : {}) }, ...(colour ? { color: colour } : {}), tooltip, description } };
 }
 
 /* A time without a zone is what it says, wherever the reader is: it is drawn as if it were UTC. */

@@ -30,7 +30,7 @@ function widths(columns: Writer[], rows: Value[][]): number[] {
   return columns.map((c, i) => {
     let most = c.name.length + 5;
     for (const row of rows.slice(0, 200)) if (row?.[i] !== null && row?.[i] !== undefined) most = Math.max(most, c.write(row[i]).length);
-    return Math.round(Math.min(340, Math.max(76, most * 7.6 + 30)));
+    return Math.round(Math.min(340, Math.max(76, most * 8.2 + 32)));
   });
 }
 
