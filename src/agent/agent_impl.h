@@ -241,6 +241,7 @@ struct turn {
     struct chat_code code; /* what is executed; its limits are those of all code of the turn */
     struct turn_ear *ears;
     struct turn_log log;
+    json_t *answer; /* of an execution, from when its capsule is handed to the store */
     bool cancelled, timed_out, started, finishing;
     bool streamed; /* words went out as they came */
     int64_t begun_us, call_begun_us, deadline_ms;

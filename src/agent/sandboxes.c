@@ -102,7 +102,7 @@ void chat_note_execution(struct chat *c, const json_t *answer)
     const char *status = json_string_value(json_object_get(answer, "status"));
     double ms = json_number_value(
         json_object_get(json_object_get(answer, "timings_ms"), "exec_total"));
-    json_t *debug = json_deep_copy(json_object_get(json_object_get(answer, "result"), "debug"));
+    json_t *debug = json_copy(json_object_get(json_object_get(answer, "result"), "debug"));
     json_object_del(debug, "logs");
     json_decref(c->last_execution);
     c->last_execution = json_pack(

@@ -625,6 +625,7 @@ void turn_free(struct turn *t)
     json_decref(t->run.plan);
     json_decref(t->first_failure);
     json_decref(t->plan);
+    json_discard(t->answer);
     json_discard(t->result);
     json_discard(t->results);
     json_decref(t->code_runs);

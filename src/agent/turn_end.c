@@ -254,7 +254,9 @@ static void on_stored(const struct err *err, int64_t value, void *arg)
     }
     if (t->message)
         remember(t);
-    auto_discard json_t *answer = t->message ? answer_json(t) : execution_json(t);
+    auto_discard json_t *answer = t->answer ? TAKE_PTR(t->answer) :
+                                  t->message ? answer_json(t) :
+                                               execution_json(t);
     if (c->terms && answer)
         chat_note_execution(c, answer);
     struct err out_of_memory = ERR_INIT;
@@ -350,6 +352,8 @@ static void store_turn(struct turn *t)
     if (capsule_store(c->agent->env.store, &spec, messages,
                       t->message && !c->deleted ? ARRAY_SIZE(messages) : 0, on_stored, t, &err) < 0)
         on_stored(&err, 0, t);
+    else if (!t->message) /* made while the store syncs */
+        t->answer = execution_json(t);
 }
 
 void turn_finish(struct turn *t)

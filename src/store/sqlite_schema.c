@@ -169,10 +169,12 @@ static const char step_words_and_verified[] =
  */
 #define TEXT_BYTES(of) "coalesce(length(CAST(" of " AS BLOB)), 0)"
 #define FIGURE_BYTES(part) "coalesce(json_extract(value, '$." part "_bytes'), 0)"
+/* Most results refer to none, and need not be parsed for that. */
 #define RUN_FIGURES(row)                                                                           \
-    "(SELECT coalesce(sum(" FIGURE_BYTES("png") " + " FIGURE_BYTES("svg") " + " FIGURE_BYTES(      \
-        "html") " + " FIGURE_BYTES("json") "), 0) FROM json_each(" row                             \
-                                           "result_json, '$.outputs') WHERE type = 'object')"
+    "(CASE WHEN instr(" row "result_json, '_bytes\"') THEN (SELECT coalesce(sum(" FIGURE_BYTES(    \
+        "png") " + " FIGURE_BYTES("svg") " + " FIGURE_BYTES("html") " + " FIGURE_BYTES(            \
+        "json") "), 0) FROM json_each(" row                                                        \
+                "result_json, '$.outputs') WHERE type = 'object') ELSE 0 END)"
 #define RUN_BYTES(row)                                                                             \
     "1024 + " TEXT_BYTES(row "result_json") " + " TEXT_BYTES(row "python_code") " + " TEXT_BYTES(  \
         row "compiled_sql") " + " TEXT_BYTES(row "plan_json") " + " RUN_FIGURES(row)

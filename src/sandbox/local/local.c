@@ -153,7 +153,7 @@ static void on_pidfd(uv_poll_t *h, int status, int events)
         return;
     }
     for (int end = 0; end < END_PIDFD; end++)
-        uv_poll_stop(&l->polls[end]);
+        local_poll_stop(l, end);
     struct kernel_exit how = {
         .code = WIFEXITED(l->wait_status) ? WEXITSTATUS(l->wait_status) : -1,
         .signal = WIFSIGNALED(l->wait_status) ? WTERMSIG(l->wait_status) : 0,
@@ -292,14 +292,12 @@ static void local_set_busy(struct kernel_link *link, bool busy)
     if (l->busy == busy || l->base.dead)
         return;
     l->busy = busy;
-    if (busy)
-        local_end_rest(l); /* a client asks for more */
-    local_poll_output(l);
     if (busy) {
+        local_end_rest(l); /* a client asks for more */
+        local_poll_output(l);
         let_go(l);
         local_poll_control(l);
-    } else {
-        local_poll_stop(l, END_CONTROL);
+    } else { /* polled for until something comes: most often the next request is first */
         buf_clear(&l->unsent);
         hold(l);
     }

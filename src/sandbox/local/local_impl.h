@@ -108,6 +108,7 @@ struct local_link {
     struct kernel_link base;
     struct kernel_proc kernel;
     uv_poll_t polls[_END_MAX];
+    int polled[END_PIDFD]; /* events that each is polled for: reading.c */
     uv_timer_t watch;
     int open_handles; /* that the loop still knows */
     struct buf unsent;

@@ -46,11 +46,23 @@ static int fd_at(const struct local_link *l, int end)
                                 l->kernel.errout;
 }
 
-/* libuv makes a system call for each stop, also of a handle that does not poll. */
+static void on_readable(uv_poll_t *h, int status, int events);
+
+/* libuv makes system calls for each start and each stop, also where nothing changes. */
+static void poll_for(struct local_link *l, int end, int events)
+{
+    if (l->polled[end] == events)
+        return;
+    l->polled[end] = events;
+    if (events)
+        uv_poll_start(&l->polls[end], events, on_readable);
+    else
+        uv_poll_stop(&l->polls[end]);
+}
+
 void local_poll_stop(struct local_link *l, int end)
 {
-    if (uv_is_active((const uv_handle_t *)&l->polls[end]))
-        uv_poll_stop(&l->polls[end]);
+    poll_for(l, end, 0);
 }
 
 static void end_of_file(struct local_link *l, int end)
@@ -69,13 +81,17 @@ static void end_of_file(struct local_link *l, int end)
 bool local_read_end(struct local_link *l, int end)
 {
     char chunk[PIECE_BYTES];
-    int64_t begun_us = thread_cpu_us();
-    for (size_t got = 0; got < READ_MAX_BYTES && thread_cpu_us() - begun_us < TURN_US;) {
+    int64_t begun_us = 0;
+    for (size_t got = 0; got < READ_MAX_BYTES;) {
+        if (got && thread_cpu_us() - begun_us >= TURN_US)
+            return true;
         if (l->ended[end] || !l->base.events || (end == END_CONTROL && l->control_paused))
             return false;
         /* descriptors that a kernel attaches are discarded */
         ssize_t n = read(fd_at(l, end), chunk, sizeof(chunk));
         if (n > 0) {
+            if (!got)
+                begun_us = thread_cpu_us();
             got += (size_t)n;
             deliver(l, end, chunk, (size_t)n);
             if ((size_t)n < sizeof(chunk) && end == END_CONTROL)
@@ -95,18 +111,13 @@ void local_drain(struct kernel_link *link)
     (void)local_read_end(of(link), END_ERR);
 }
 
-static void on_readable(uv_poll_t *h, int status, int events);
-
 void local_poll_control(struct local_link *l)
 {
     bool writes = l->unsent.len > 0 && !l->unsealing; /* nothing comes before the start */
     int events = (l->control_paused ? 0 : UV_READABLE) | (writes ? UV_WRITABLE : 0);
     if (l->ended[END_CONTROL] || !l->busy)
         return;
-    if (events && !l->resting)
-        uv_poll_start(&l->polls[END_CONTROL], events, on_readable);
-    else
-        local_poll_stop(l, END_CONTROL);
+    poll_for(l, END_CONTROL, l->resting ? 0 : events);
 }
 
 /* 0, or UNAVAILABLE when nobody is there to take it. */
@@ -136,12 +147,8 @@ void local_end_rest(struct local_link *l)
 void local_poll_output(struct local_link *l)
 {
     for (int end = END_OUT; end <= END_ERR; end++) {
-        if (l->ended[end])
-            continue;
-        if (l->busy && !l->resting)
-            uv_poll_start(&l->polls[end], UV_READABLE, on_readable);
-        else
-            local_poll_stop(l, end);
+        if (!l->ended[end])
+            poll_for(l, end, l->busy && !l->resting ? UV_READABLE : 0);
     }
 }
 
@@ -184,9 +191,15 @@ static void read_from(struct local_link *l, int end, int events)
 static void on_readable(uv_poll_t *h, int status, int events)
 {
     struct local_link *l = h->data;
+    int end = (int)(h - l->polls);
+    if (status < 0) /* libuv has stopped it; a broken descriptor shows when it is read */
+        l->polled[end] = 0;
+    if (!l->busy) {
+        local_poll_stop(l, end);
+        return;
+    }
     int64_t begun_us = thread_cpu_us();
-    (void)status; /* a broken descriptor shows when it is read */
-    read_from(l, (int)(h - l->polls), events);
+    read_from(l, end, events);
     int64_t took_us = thread_cpu_us() - begun_us;
     if (took_us >= TURN_US)
         begin_rest(l, took_us);

@@ -1,15 +1,16 @@
 """What code of a sandbox says about itself: debug(), inspect_var(), get_debug_info().
 
-Everything is kept for one execution and goes out with its result. Counts are exact; of the logs the newest are kept, up to
-LOGS_MAX of them and LOGS_SIZE_MAX characters.
+Everything is kept for one execution and goes out with its result, as texts and numbers that JSON takes as they are. Counts
+are exact; of the logs the newest are kept, up to LOGS_MAX of them and LOGS_SIZE_MAX characters.
 """
 
+import copy
 import datetime
 import sys
 from collections import deque
 from types import FunctionType, ModuleType
 
-from .values import bounded_repr, cut, safe_text
+from .values import bounded_repr, cut, key_text, safe_text
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 LOGS_MAX = 1000
@@ -99,15 +100,21 @@ class Log:
     def inspect_var(self, name, value):
         if not self.enabled:
             return
-        name = cut(safe_text(name), SHORT)
+        name = cut(key_text(name), SHORT)
         if name not in self.variables and len(self.variables) >= VARIABLES_MAX:
             return
         seen = self.variables.setdefault(name, deque(maxlen=VALUES_MAX))
         shown = short(value, REPR_MAX)
-        seen.append({"timestamp": now(), "value": cut(shown, SHORT), "type": type(value).__name__, "size": size_of(value), "repr": shown})
+        kind = cut(type(value).__name__, SHORT)
+        seen.append({"timestamp": now(), "value": cut(shown, SHORT), "type": kind, "size": size_of(value), "repr": shown})
         self.add("DEBUG", f"{name} = {cut(shown, SHORT)}", None, frame_info(sys._getframe(1)))
 
     def get_debug_info(self):
+        return copy.deepcopy(self.summary())  # the cell may change what it gets
+
+    # ---- what the session calls ----
+
+    def summary(self):
         return {
             "total_logs": sum(self.counts.values()),
             "log_levels": dict(self.counts),
@@ -116,13 +123,11 @@ class Log:
             "recent_logs": [entry for entry, _ in list(self.logs)[-RECENT:]],
         }
 
-    # ---- what the session calls ----
-
     def report(self):
         """All that is kept of this execution."""
         if not self.enabled:
             return None
-        report = self.get_debug_info()
+        report = self.summary()
         report["logs"] = [entry for entry, _ in self.logs]
         report["variables"] = {name: list(seen)[-RECENT:] for name, seen in list(self.variables.items())[:VALUES_MAX]}
         return report
@@ -137,5 +142,6 @@ def frame_info(frame):
         if len(shown) == LOCALS_MAX:
             break
         if not isinstance(value, (FunctionType, ModuleType)):
-            shown[cut(name, SHORT)] = short(value)
-    return {"filename": code.co_filename, "function": code.co_name, "line_number": frame.f_lineno, "locals": shown}
+            shown[cut(key_text(name), SHORT)] = short(value)
+    where = {"filename": cut(code.co_filename, REPR_MAX), "function": cut(code.co_name, REPR_MAX)}
+    return {**where, "line_number": frame.f_lineno, "locals": shown}

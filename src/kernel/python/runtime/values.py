@@ -54,6 +54,14 @@ def safe_text(value, how=str):
         return f"<{type(value).__name__} object: {how.__name__}() failed with {type(error).__name__}>"
 
 
+def key_text(key):
+    """A key of a JSON object. Texts that become equal once surrogates and NULs are replaced would be the same key twice."""
+    name = key if type(key) is str else safe_text(key)
+    if not name.isascii() or "\0" in name:
+        name = _surrogates.sub("\ufffd", name).replace("\0", "\ufffd")
+    return name
+
+
 class Converter:
     """Turns values into what JSON can hold. `was_cut` tells whether anything was left out."""
 
@@ -87,6 +95,11 @@ class Converter:
         if depth > DEPTH_MAX or self.nodes < 0:
             self.was_cut = True
             return "…"
+        kind = type(value)
+        if kind is dict:
+            return self.mapping(value, depth)
+        if kind is list or kind is tuple:
+            return self.items(value, depth)
         np, pd = sys.modules.get("numpy"), sys.modules.get("pandas")
         if pd is not None and (value is pd.NaT or value is pd.NA):
             return None
@@ -173,11 +186,7 @@ class Converter:
             if self.nodes < 0:
                 self.was_cut = True
                 break
-            # Texts that become equal once surrogates and NULs are replaced would be the same key twice.
-            name = key if type(key) is str else safe_text(key)
-            if not name.isascii() or "\0" in name:
-                name = _surrogates.sub("\ufffd", name).replace("\0", "\ufffd")
-            out[self.text(name)] = self.plain(item, depth + 1)
+            out[self.text(key_text(key))] = self.plain(item, depth + 1)
         return out
 
 
