@@ -5,6 +5,7 @@ help, because no Python code runs, faulthandler_timeout of pytest.ini shows wher
 TEST_SLOWNESS is how many times longer than usual things may take.
 """
 
+import faulthandler
 import os
 import signal
 
@@ -30,6 +31,8 @@ def limited(item, phase):
     def on_alarm(_signal, _frame):
         pytest.fail(f"{phase} of {item.nodeid} took longer than {seconds} s")
 
+    if seconds > LIMIT_S:
+        faulthandler.cancel_dump_traceback_later()  # it is early for this test, and can crash a process whose threads are running
     before = signal.signal(signal.SIGALRM, on_alarm)
     signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN_S)
     try:

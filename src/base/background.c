@@ -14,6 +14,8 @@
 #define THREADS_MAX 4
 #define BACKGROUND_NICE 10
 #define DISCARD_AT_ONCE_MAX 1000 /* values, freed in 25 µs */
+#define WRITE_AT_ONCE_MAX 5000   /* values, written in 150 µs */
+#define TEXT_PER_VALUE 16        /* bytes of text that count as another value */
 
 static struct {
     pthread_mutex_t lock;
@@ -114,7 +116,9 @@ static void count_values(const json_t *value, size_t *left)
     if (*left == 0)
         return;
     --*left;
-    if (json_is_array(value)) {
+    if (json_is_string(value)) {
+        *left -= MIN_OF(*left, json_string_length(value) / TEXT_PER_VALUE);
+    } else if (json_is_array(value)) {
         for (size_t i = 0; i < json_array_size(value) && *left > 0; i++)
             count_values(json_array_get(value, i), left);
     } else if (json_is_object(value)) {
@@ -123,6 +127,13 @@ static void count_values(const json_t *value, size_t *left)
              at = json_object_iter_next(object, at))
             count_values(json_object_iter_value(at), left);
     }
+}
+
+bool json_is_large(const json_t *value)
+{
+    size_t left = WRITE_AT_ONCE_MAX;
+    count_values(value, &left);
+    return left == 0;
 }
 
 void json_discard(json_t *value)

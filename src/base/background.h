@@ -27,6 +27,12 @@ struct background_job {
 bool background_run(struct background_job *job);
 
 /*
+ * Whether writing the value takes more than a fraction of a millisecond: it holds thousands of
+ * others, or as much text.
+ */
+bool json_is_large(const json_t *value);
+
+/*
  * json_decref() of a value that may hold very many others: freeing 200,000 of them takes 5 ms.
  * NULL is fine. In any thread.
  */

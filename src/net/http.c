@@ -386,7 +386,7 @@ static void fail_in_flight(struct http_server *s)
                 fn(req->close_arg);
             }
             http_reply_error(req, &e);
-        } else if (req->state != REQUEST_SENDING || req->stream.source) {
+        } else if (!req->large && (req->state != REQUEST_SENDING || req->stream.source)) {
             http_kill(req);
         }
     }

@@ -24,7 +24,8 @@
 #define HTTP_ARENA_MAX (4u * 1024 * 1024)
 #define HTTP_SPARE_MAX 256          /* requests kept for reuse */
 #define HTTP_GZIP_MIN 1400          /* less fits into one packet anyway */
-#define HTTP_GZIP_MAX (512u * 1024) /* more would hold up the loop for too long */
+#define HTTP_GZIP_MAX (512u * 1024) /* more takes longer than most clients save by it */
+#define HTTP_GZIP_AT_ONCE_MAX (64u * 1024) /* more is packed beside the loop */
 
 enum request_state { REQUEST_NEW, REQUEST_BODY, REQUEST_HANDLING, REQUEST_SENDING };
 
@@ -119,6 +120,7 @@ struct http_request {
     void (*destroy_data)(void *data);
 
     bool deferred, replied, suspended, watched, gone;
+    struct large_reply *large; /* its answer is being written beside the loop */
     void (*on_close)(void *arg);
     void *close_arg;
 
@@ -198,6 +200,8 @@ enum MHD_Result request_access(struct http_request *req, const char *method, con
 /* ---- http_reply.c ---- */
 
 enum MHD_Result reply_queue(struct http_request *req);
+/* The request ends before its large answer is written. */
+void reply_forget_large(struct http_request *req);
 /* 422, and the fault in `detail` as FastAPI lists it, besides the error object. */
 void reply_invalid(struct http_request *req, const char *where, const struct schema_report *report,
                    const struct err *err);

@@ -1,7 +1,8 @@
 /*
  * Answers. A reply function makes the MHD response and marks the request as answered; reply_queue()
  * hands it to MHD from inside MHD's own callback, now or after the suspended connection was
- * resumed.
+ * resumed. Long JSON is written, and long text packed, by a thread in the background; the request
+ * is suspended meanwhile.
  */
 
 #include <assert.h>
@@ -155,40 +156,161 @@ static void *gzip(const void *data, size_t len, size_t *ret_len)
     return NULL;
 }
 
-/* True when it replied compressed. */
-static bool reply_gzip(struct http_request *req, int status, const char *content_type,
-                       const void *data, size_t len)
+static bool is_packed_size(size_t len)
 {
-    size_t packed_len;
-    void *packed;
+    return len >= HTTP_GZIP_MIN && len <= HTTP_GZIP_MAX;
+}
 
-    if (len < HTTP_GZIP_MIN || len > HTTP_GZIP_MAX || !content_type ||
-        !is_compressible(content_type))
+static void reply_packed(struct http_request *req, int status, const char *content_type,
+                         void *packed, size_t len)
+{
+    http_add_header(req, "Content-Encoding", "gzip");
+    reply_buffer(req, status, content_type, packed, len, MHD_RESPMEM_MUST_FREE);
+}
+
+/* ---- large answers ---- */
+
+struct large_reply {
+    struct http_request *req; /* NULL: it has ended */
+    int status;
+    const char *content_type; /* in the request's memory */
+    json_t *json;             /* to be written to data */
+    void *data;               /* NULL afterwards: memory is out */
+    size_t len;
+    bool wants_gzip, is_packed;
+};
+
+static void write_large(void *arg)
+{
+    struct large_reply *l = arg;
+    auto_buf struct buf b = BUF_INIT(SIZE_MAX);
+
+    if (l->json && json_write(l->json, &b, NULL) == 0) {
+        l->len = b.len;
+        l->data = buf_take(&b);
+    }
+    if (l->data && l->wants_gzip && is_packed_size(l->len)) {
+        size_t len;
+        void *packed = gzip(l->data, l->len, &len);
+
+        if (packed) {
+            free(l->data);
+            l->data = packed;
+            l->len = len;
+            l->is_packed = true;
+        }
+    }
+}
+
+static void reply_no_memory(struct http_request *req)
+{
+    static const char text[] =
+        "{\"error\":{\"type\":\"OUT_OF_MEMORY\",\"message\":\"out of memory\"},"
+        "\"detail\":\"out of memory\"}";
+
+    http_reply_static(req, 500, "application/json", text, sizeof(text) - 1);
+}
+
+static void large_written(void *arg)
+{
+    struct large_reply *l = arg;
+    struct http_request *req = l->req;
+
+    if (req) {
+        req->large = NULL;
+        req->replied = false;
+    }
+    if (req && !l->data)
+        reply_no_memory(req);
+    else if (req && l->is_packed)
+        reply_packed(req, l->status, l->content_type, TAKE_PTR(l->data), l->len);
+    else if (req)
+        reply_buffer(req, l->status, l->content_type, TAKE_PTR(l->data), l->len,
+                     MHD_RESPMEM_MUST_FREE);
+    free(l->data);
+    json_discard(l->json);
+    free(l);
+}
+
+void reply_forget_large(struct http_request *req)
+{
+    if (req->large)
+        req->large->req = NULL;
+    req->large = NULL;
+}
+
+/* Takes json or data when it returns true: it is answered later. */
+static bool reply_later(struct http_request *req, int status, const char *content_type,
+                        json_t *json, void *data, size_t len, bool wants_gzip)
+{
+    struct err ignored = ERR_INIT;
+    struct large_reply *l = req->state == REQUEST_HANDLING ? malloc(sizeof(*l)) : NULL;
+
+    if (!l)
+        return false;
+    *l = (struct large_reply){ .req = req,
+                               .status = status,
+                               .content_type = arena_strdup(&req->arena, content_type),
+                               .json = json,
+                               .data = data,
+                               .len = len,
+                               .wants_gzip = wants_gzip };
+    if (!l->content_type ||
+        loop_background(loop_uv(req->server->loop), write_large, large_written, l, &ignored) < 0) {
+        free(l);
+        return false;
+    }
+    req->large = l;
+    req->replied = req->deferred = true;
+    return true;
+}
+
+/* Whether the client takes the content packed; says that the answer depends on it. */
+static bool may_pack(struct http_request *req, const char *content_type)
+{
+    if (!content_type || !is_compressible(content_type))
         return false;
     http_add_header(req, "Vary", "Accept-Encoding");
-    if (!http_accepts_gzip(req))
+    return http_accepts_gzip(req);
+}
+
+/* owned: the data, if it may be kept; NULL: it is the caller's. True: it was taken or copied. */
+static bool reply_gzip(struct http_request *req, int status, const char *content_type,
+                       const void *data, void *owned, size_t len)
+{
+    size_t packed_len;
+    void *packed, *kept = owned;
+
+    if (!is_packed_size(len) || !may_pack(req, content_type))
         return false;
+    if (len > HTTP_GZIP_AT_ONCE_MAX) {
+        if (!kept && (kept = malloc(len)))
+            memcpy(kept, data, len);
+        if (kept && reply_later(req, status, content_type, NULL, kept, len, true))
+            return true;
+        if (!owned)
+            free(kept);
+        return false;
+    }
     packed = gzip(data, len, &packed_len);
     if (!packed)
         return false;
-    http_add_header(req, "Content-Encoding", "gzip");
-    reply_buffer(req, status, content_type, packed, packed_len, MHD_RESPMEM_MUST_FREE);
+    free(owned);
+    reply_packed(req, status, content_type, packed, packed_len);
     return true;
 }
 
 void http_reply_bytes(struct http_request *req, int status, const char *content_type,
                       const void *data, size_t len)
 {
-    if (!reply_gzip(req, status, content_type, data, len))
+    if (!reply_gzip(req, status, content_type, data, NULL, len))
         reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_COPY);
 }
 
 void http_reply_taken(struct http_request *req, int status, const char *content_type, void *data,
                       size_t len)
 {
-    if (reply_gzip(req, status, content_type, data, len))
-        free(data);
-    else
+    if (!reply_gzip(req, status, content_type, data, data, len))
         reply_buffer(req, status, content_type, data, len, MHD_RESPMEM_MUST_FREE);
 }
 
@@ -231,20 +353,24 @@ void http_reply_file(struct http_request *req, int status, const char *content_t
 
 void http_reply_json(struct http_request *req, int status, json_t *taken)
 {
-    static const char no_memory[] =
-        "{\"error\":{\"type\":\"OUT_OF_MEMORY\",\"message\":\"out of memory\"},\"detail\":\"out of memory\"}";
+    static const char type[] = "application/json";
     auto_discard json_t *json = taken;
     auto_buf struct buf b = BUF_INIT(SIZE_MAX);
     size_t len;
     char *text;
 
+    if (json && json_is_large(json) &&
+        reply_later(req, status, type, json, NULL, 0, may_pack(req, type))) {
+        json = NULL;
+        return;
+    }
     if (!json || json_write(json, &b, NULL) < 0) {
-        http_reply_static(req, 500, "application/json", no_memory, sizeof(no_memory) - 1);
+        reply_no_memory(req);
         return;
     }
     len = b.len;
     text = buf_take(&b);
-    http_reply_taken(req, status, "application/json", text, len);
+    http_reply_taken(req, status, type, text, len);
 }
 
 static json_t *error_json(const struct err *err)

@@ -4,6 +4,7 @@
 
 #include <string.h>
 #include "base/json.h"
+#include "base/macros.h"
 #include "base/str.h"
 
 static const char *const policy_names[_POLICY_MAX] = { "restricted", "open" };
@@ -11,6 +12,20 @@ static const char *const policy_names[_POLICY_MAX] = { "restricted", "open" };
 static char *text_of(const json_t *value)
 {
     return value && !json_is_null(value) ? json_to_str(value) : NULL;
+}
+
+/* Of the files that the result's outputs refer to (figures.c). */
+static int64_t figure_bytes(const json_t *result)
+{
+    static const char *const keys[] = { "png_bytes", "svg_bytes", "html_bytes", "json_bytes" };
+    int64_t sum = 0;
+    size_t i;
+    json_t *output;
+    json_array_foreach(json_object_get(result, "outputs"), i, output) {
+        for (size_t k = 0; k < ARRAY_SIZE(keys); k++)
+            sum += json_integer_value(json_object_get(output, keys[k]));
+    }
+    return sum;
 }
 
 int capsule_store(struct store *s, const struct capsule_spec *spec, const struct message *messages,
@@ -24,8 +39,8 @@ int capsule_store(struct store *s, const struct capsule_spec *spec, const struct
     auto_free char *error = text_of(json_object_get(spec->result, "error"));
     auto_free char *timings = text_of(spec->timings), *usage = text_of(spec->usage),
                    *plan = text_of(spec->plan);
-    auto_free char *limits_text = text_of(limits), *result = text_of(spec->result);
-    if (!limits_text || (spec->result && !result))
+    auto_free char *limits_text = text_of(limits);
+    if (!limits_text)
         return err_set(err, ERR_NO_MEMORY, "out of memory");
     const struct capsule c = {
         .run_id = spec->run_id,
@@ -47,7 +62,8 @@ int capsule_store(struct store *s, const struct capsule_spec *spec, const struct
         .plan_json = plan,
         .compiled_sql = spec->sql,
         .python_code = spec->python,
-        .result_json = result,
+        .result = spec->result && !json_is_null(spec->result) ? spec->result : NULL,
+        .figure_bytes = figure_bytes(spec->result),
     };
     struct store_put puts[STORE_BATCH_MAX] = { { RECORD_CAPSULE, &c, STORE_CREATE } };
     for (size_t i = 0; i < n_messages && i + 1 < STORE_BATCH_MAX; i++)

@@ -7,6 +7,9 @@
  * reads. A finished request goes into a third queue, from which the loop's thread calls back; one
  * that somebody waits for (*_wait) is signalled instead.
  *
+ * The result of a run is handed in as a value. A large one is turned into text by a thread in the
+ * background, which then puts the request into the queue of writes.
+ *
  * When a transaction fails as a whole its writes are tried again one by one, so that one that does
  * not fit on the disk does not take the others with it; not so when the store is locked, for that
  * was waited for already.
@@ -18,6 +21,7 @@
 #include <signal.h>
 #include <string.h>
 #include <time.h>
+#include "base/json.h"
 
 #define QUEUE_MAX 8192
 #define QUEUE_MAX_BYTES ((size_t)256 << 20)
@@ -78,6 +82,8 @@ void request_free(struct request *r)
     for (size_t i = 0; i < r->n_parts; i++)
         free(r->parts[i].record);
     arena_finish(&r->arena);
+    json_discard(r->unwritten);
+    free(r->written);
     free(r);
 }
 
@@ -263,7 +269,7 @@ static void wait_for_writes(struct store *s, const struct upkeep *u)
         until.tv_sec++;
         until.tv_nsec -= 1000000000;
     }
-    while (!s->writes.head && !s->closing)
+    while (!s->writes.head && (!s->closing || s->n_unwritten > 0))
         if (pthread_cond_timedwait(&s->writes_there, &s->lock, &until) != 0)
             return;
 }
@@ -295,9 +301,9 @@ static void *writer_main(void *arg)
     for (;;) {
         size_t n = 0, bytes = 0;
         pthread_mutex_lock(&s->lock);
-        if (!s->closing)
+        if (!s->closing || s->n_unwritten > 0)
             wait_for_writes(s, &upkeep);
-        bool closing = s->closing;
+        bool closing = s->closing && s->n_unwritten == 0;
         while (s->writes.head && n < BATCH_MAX && bytes <= BATCH_MAX_BYTES) {
             batch[n] = queue_pop(&s->writes);
             bytes += batch[n++]->bytes;
@@ -453,11 +459,63 @@ int dispatch_start(struct store *s, struct err *err)
     return 0;
 }
 
+/* ---- results ---- */
+
+static int write_result(struct request *r, struct err *err)
+{
+    const struct record_field *f = record_field(RECORD_CAPSULE, "result_json");
+    auto_buf struct buf text = BUF_INIT(f->max_bytes + 1);
+    if (json_write(r->unwritten, &text, err) < 0)
+        return err->code == ERR_NO_MEMORY ?
+                   -(int)err->code :
+                   err_set(err, ERR_TOO_LARGE,
+                           "run: '%s' is longer than the %zu bytes that can be kept", f->name,
+                           f->max_bytes);
+    r->bytes += text.len;
+    r->capsule->result_json = r->written = buf_take(&text);
+    return 0;
+}
+
+/* In the background. */
+static void write_result_later(struct background_job *job)
+{
+    struct request *r = (struct request *)job;
+    struct store *s = r->store;
+    r->result = write_result(r, &r->err);
+    bool failed = r->result < 0;
+    if (failed)
+        complete(s, r);
+    pthread_mutex_lock(&s->lock);
+    if (!failed)
+        queue_push(&s->writes, r);
+    s->n_unwritten--;
+    pthread_cond_signal(&s->writes_there); /* the writer also waits for the last of these */
+    pthread_mutex_unlock(&s->lock);
+}
+
 /* ---- handing in ---- */
+
+/* With the lock. True if the request comes into the queue by itself, once its result is text. */
+static bool is_written_later(struct store *s, struct request *r)
+{
+    if (!r->unwritten || r->written)
+        return false;
+    r->store = s;
+    r->job.fn = write_result_later;
+    if (!background_run(&r->job))
+        return false;
+    s->n_unwritten++;
+    return true;
+}
 
 /* Takes the request in any case. */
 static int submit(struct store *s, struct request *r, struct err *err)
 {
+    if (r->unwritten && (r->waited || !json_is_large(r->unwritten)) && write_result(r, err) < 0) {
+        int failed = -(int)err->code;
+        request_free(r);
+        return failed;
+    }
     struct queue *q = is_write(r) ? &s->writes : &s->reads;
     int result = 0;
     assert(r->waited || s->loop);
@@ -468,7 +526,7 @@ static int submit(struct store *s, struct request *r, struct err *err)
         s->stats.refused++;
         result = err_set(err, ERR_UNAVAILABLE,
                          "the store is behind with its work; try again later");
-    } else {
+    } else if (!is_written_later(s, r)) {
         queue_push(q, r);
         pthread_cond_signal(is_write(r) ? &s->writes_there : &s->reads_there);
     }

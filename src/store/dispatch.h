@@ -4,6 +4,7 @@
 /* Requests, and the threads that carry them out: what store.c and dispatch.c share. */
 
 #include <pthread.h>
+#include "base/background.h"
 #include "store/store_impl.h"
 
 enum request_kind {
@@ -24,6 +25,7 @@ struct part {
 };
 
 struct request {
+    struct background_job job; /* first: writes the result */
     struct request *next;
     enum request_kind kind;
     enum record_type type;
@@ -33,6 +35,10 @@ struct request {
     struct arena arena;
     struct part *parts; /* of a put, in the arena */
     size_t n_parts;
+    struct capsule *capsule; /* one of the parts: its result is to be written */
+    json_t *unwritten;       /* that result */
+    char *written;
+    struct store *store; /* that waits for it */
     size_t bytes; /* of the records */
     const char *owner, *id, *error_json, *before;
     int64_t max_bytes;
@@ -74,6 +80,7 @@ struct store {
     pthread_mutex_t lock; /* everything below */
     pthread_cond_t writes_there, reads_there, finished;
     struct queue writes, reads, done;
+    size_t n_unwritten; /* requests that become writes once their result is text */
     bool closing;
     struct store_stats stats;
     struct err write_failure, read_failure; /* of the last one, if it was the store's */

@@ -49,6 +49,7 @@ static const struct record_field capsule_fields[] = {
     FIELD(capsule, compiled_sql, FIELD_TEXT, FIELD_HEAVY, CODE_MAX_BYTES),
     FIELD(capsule, python_code, FIELD_TEXT, FIELD_HEAVY, CODE_MAX_BYTES),
     FIELD(capsule, result_json, FIELD_JSON, FIELD_HEAVY, RESULT_MAX_BYTES),
+    FIELD(capsule, figure_bytes, FIELD_INT, FIELD_HEAVY | FIELD_HIDDEN, 0),
 };
 
 static const struct record_field thread_fields[] = {

@@ -195,6 +195,11 @@ static int make_put(const struct store_put *puts, size_t n, struct request **ret
         r->n_parts++;
         r->bytes += bytes[i];
         copied = record != NULL;
+        const struct capsule *c = puts[i].type == RECORD_CAPSULE ? puts[i].record : NULL;
+        if (copied && c && c->result && !r->unwritten) {
+            r->capsule = record;
+            r->unwritten = json_incref((json_t *)(uintptr_t)c->result);
+        }
     }
     if (!copied) {
         request_free(r);

@@ -16,6 +16,7 @@
  * page is finished.
  */
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,6 +51,12 @@ struct capsule {
     const char *error_json, *timings_json, *usage_json;
     /* Left out of lists: */
     const char *limits_json, *plan_json, *compiled_sql, *python_code, *result_json;
+    /*
+     * With a put, instead of result_json: a large one is written beside the loop. The store holds
+     * a reference until its callback; nobody changes the value meanwhile.
+     */
+    const json_t *result;
+    int64_t figure_bytes; /* of the files that the result refers to */
 };
 
 struct thread {

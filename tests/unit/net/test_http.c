@@ -32,6 +32,16 @@ static void post_echo(struct http_request *req)
     http_reply_json(req, 201, json_incref(http_body_json(req)));
 }
 
+/* As many numbers as are written beside the loop. */
+static void get_many(struct http_request *req)
+{
+    json_t *list = json_array();
+
+    for (int i = 0; i < 20000; i++)
+        json_array_append_new(list, json_integer(i % 10));
+    http_reply_json(req, 200, list);
+}
+
 static void get_big(struct http_request *req)
 {
     static char text[20001];
@@ -82,6 +92,7 @@ static const struct route routes[] = {
     { HTTP_PUT, "/echo", post_echo, .id = "optional", .body = &echo_schema,
       .flags = ROUTE_BODY_OPTIONAL },
     { HTTP_GET, "/big", get_big, .id = "big" },
+    { HTTP_GET, "/many", get_many, .id = "many" },
     { HTTP_GET, "/silent", get_silent, .id = "silent" },
     { HTTP_GET, "/work", get_work, .id = "work" },
 };
@@ -454,6 +465,32 @@ static void test_gzip(void **state)
     assert_null(header_of(&r, "Content-Encoding"));
 }
 
+static void test_large_answers(void **state)
+{
+    static const char request[] = "GET /many HTTP/1.1\r\n" HOST "\r\n";
+    struct reply r;
+
+    (void)state;
+    ask(f.port, request, &r);
+    assert_int_equal(r.status, 200);
+    assert_int_equal(r.len, 40001);
+    assert_memory_equal(r.body, "[0,1,2,", 7);
+    ask(f.port, "GET /many HTTP/1.1\r\n" HOST "Accept-Encoding: gzip\r\n\r\n", &r);
+    assert_string_equal(header_of(&r, "Content-Encoding"), "gzip");
+    assert_string_equal(header_of(&r, "Vary"), "Accept-Encoding");
+    assert_true(r.len < 1000);
+    /* Clients that leave meanwhile. */
+    for (int i = 0; i < 50; i++) {
+        int fd = dial(f.port);
+
+        assert_int_equal(send(fd, request, sizeof(request) - 1, MSG_NOSIGNAL),
+                         sizeof(request) - 1);
+        close(fd);
+    }
+    ask(f.port, request, &r);
+    assert_int_equal(r.len, 40001);
+}
+
 /* ---- binding ---- */
 
 static void test_binding(void **state)
@@ -548,6 +585,7 @@ int main(void)
         cmocka_unit_test(test_refused_bodies), cmocka_unit_test(test_endless_body),
         cmocka_unit_test(test_long_url),       cmocka_unit_test(test_long_headers),
         cmocka_unit_test(test_malformed),      cmocka_unit_test(test_gzip),
+        cmocka_unit_test(test_large_answers),
         cmocka_unit_test(test_binding),        cmocka_unit_test(test_end_leaves_other_files_alone),
     };
 

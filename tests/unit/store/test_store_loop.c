@@ -6,6 +6,7 @@
 #include "store/support.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 
 static struct place place;
 static struct store *store; /* of the place */
@@ -185,14 +186,60 @@ static void test_writes_at_once_share_transactions(void **state)
     assert_non_null(strstr(last, "top 5 categories"));
 }
 
+static json_t *many(int n)
+{
+    json_t *rows = json_array();
+    for (int i = 0; i < n; i++)
+        json_array_append_new(rows, json_integer(i));
+    return json_pack("{s:o}", "rows", rows);
+}
+
+/* Beside the loop when they are large; what is too large is told as an error. */
+static void test_results_are_written_as_text(void **state)
+{
+    (void)state;
+    const int sizes[] = { 3, 20000 };
+    for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+        struct told put = { 0 };
+        struct store_page page;
+        struct capsule c = sample_capsule(i == 0 ? "small" : "large", "ann");
+        auto_json json_t *result = many(sizes[i]);
+        auto_free char *text = json_to_str(result);
+        c.result_json = NULL;
+        c.result = result;
+        assert_works(store_put_capsule(store, &c, STORE_CREATE, tell_done, &put, &err), &err);
+        assert_int_equal(put.calls, 0);
+        uv_run(&place.loop, UV_RUN_DEFAULT);
+        assert_int_equal(put.err.code, ERR_NONE);
+        assert_works(store_get_wait(store, RECORD_CAPSULE, "ann", c.run_id, &page, &err), &err);
+        assert_string_equal(page.capsules[0].result_json, text);
+        store_page_finish(&page);
+    }
+    struct told refused = { 0 };
+    struct capsule c = sample_capsule("huge", "ann");
+    auto_free char *text = malloc((33 << 20) + 1);
+    memset(text, 'x', 33 << 20);
+    text[33 << 20] = '\0';
+    auto_json json_t *huge = json_string(text);
+    c.result_json = NULL;
+    c.result = huge;
+    assert_works(store_put_capsule(store, &c, STORE_CREATE, tell_done, &refused, &err), &err);
+    uv_run(&place.loop, UV_RUN_DEFAULT);
+    assert_int_equal(refused.calls, 1);
+    assert_int_equal(refused.err.code, ERR_TOO_LARGE);
+}
+
 static void test_close_does_what_was_handed_in(void **state)
 {
     static struct told told[200];
+    auto_json json_t *large = many(20000);
     memset(told, 0, sizeof(told));
     for (int i = 0; i < 200; i++) {
         char id[16];
         snprintf(id, sizeof(id), "r%03d", i);
         struct capsule c = sample_capsule(id, "ann");
+        if (i % 20 == 0)
+            c.result = large;
         assert_works(store_put_capsule(store, &c, STORE_PUT, tell_done, &told[i], &err), &err);
     }
     store_close(store);
@@ -249,6 +296,7 @@ int main(void)
             TEST(test_one_bad_write_does_not_spoil_the_others),
             TEST(test_a_refused_batch_does_not_spoil_the_others),
             TEST(test_writes_at_once_share_transactions),
+            TEST(test_results_are_written_as_text),
             TEST(test_close_does_what_was_handed_in),
             TEST(test_without_a_loop),
             TEST(test_unknown_provider),
