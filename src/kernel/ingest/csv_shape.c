@@ -506,6 +506,7 @@ enum tail_kind { TAIL_NONE, TAIL_BLANK, TAIL_TOTAL, TAIL_NOTE };
 static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sample *s)
 {
     size_t full = 0, first = 0, numbers = 0;
+    struct number number; /* its unit may be a word, as in the rows */
     bool letters = false;
 
     if (csv_record_is_blank(rec) || csv_record_is_rule(rec))
@@ -519,7 +520,7 @@ static enum tail_kind kind_of_tail(const struct csv_record *rec, const struct sa
             first = i;
             letters = kind == VALUE_TEXT;
         }
-        numbers += kind == VALUE_NUMBER;
+        numbers += number_parse(rec->fields[i].text, rec->fields[i].len, &number);
     }
     if (numbers > 0 && full > numbers &&
         is_total_word(rec->fields[first].text, rec->fields[first].len))

@@ -62,8 +62,8 @@ static int may_be_plain(struct ingest *g, struct err *err)
 
     if (g->text.len < PLAIN_BYTES || g->table.n_columns < 2 || g->table.n_columns > PLAIN_COLUMNS ||
         l->n_cuts || l->delimiter[1] || l->quote != '"' || l->escape || l->spaces || l->runs ||
-        l->returns_end || g->options.encoding || g->table.shape.begin != 0 || g->table.shape.end != g->text.len ||
-        memcmp(text, "\xef\xbb\xbf", 3) == 0)
+        l->returns_end || g->options.encoding || g->table.shape.begin != 0 ||
+        g->table.shape.end != g->text.len || memcmp(text, "\xef\xbb\xbf", 3) == 0)
         return 0;
     r = csv_table_guess(&g->table, text, g->text.len, &g->options, err);
     if (r <= 0)
