@@ -241,8 +241,23 @@ int fr_time_at(const struct nl_tokens *q, int i, struct fr_time *t);
 /* The days [from, to] of a time by the column's own span; false if they cannot be told. */
 bool fr_days(const struct frame *f, const struct fr_time *t, char from[11], char to[11]);
 void fr_read_filters(struct frame *f);
+void fr_read_comparisons(struct frame *f);
+void fr_read_spans(struct frame *f);
+void fr_read_equals(struct frame *f);
+void fr_number_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op, double n);
+void fr_text_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op, const char *text);
+/* A "not" that belongs to mention i. */
+bool fr_negated(struct frame *f, int i);
 void fr_place_times(struct frame *f);
 void fr_read_shape(struct frame *f);
+void fr_read_ends(struct frame *f);
+void fr_read_super(struct frame *f);
+void fr_read_first(struct frame *f);
+void fr_add_measure(struct frame *f, struct nl_ref ref, int func);
+/* A measure that no one has used yet. */
+bool fr_measure_at(const struct frame *f, const struct nl_mention *m);
+/* What there can be a best one of: rows, values of a category, months. */
+bool fr_is_entity(const struct frame *f, const struct nl_mention *m);
 struct nl_filter *fr_filter(struct frame *f, struct nl_ref ref, enum plan_filter_op op);
 void fr_date_filter(struct frame *f, struct nl_ref ref, int op, const char *from, const char *to);
 

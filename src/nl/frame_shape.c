@@ -1,24 +1,19 @@
-/* What is asked for: groups, superlatives, measures, counts, columns to list. */
+/* What is asked for: groups, measures, counts, columns to list; frame_super.c has the best ones. */
 
 #include <string.h>
 
-#include "nl/frame.h"
+#include "nl/rules.h"
 
 #define SMALL_ROWS 30
 #define FEW_VALUES 15
 
-static struct nl_item item_of(struct nl_ref ref, int func)
-{
-    return (struct nl_item){ .ref = ref, .func = func, .bucket = -1 };
-}
-
-static void add_measure(struct frame *f, struct nl_ref ref, int func)
+void fr_add_measure(struct frame *f, struct nl_ref ref, int func)
 {
     for (int i = 0; i < f->n_measures; i++)
         if (fr_same(f->measures[i].ref, ref) && f->measures[i].func == func)
             return;
     if (f->n_measures < FRAME_MEASURES)
-        f->measures[f->n_measures++] = item_of(ref, func);
+        f->measures[f->n_measures++] = fr_item(ref, func);
 }
 
 static void add_group_item(struct frame *f, struct nl_ref ref, int bucket)
@@ -27,12 +22,12 @@ static void add_group_item(struct frame *f, struct nl_ref ref, int bucket)
         if (fr_same(f->r.group[i].ref, ref) && f->r.group[i].bucket == bucket)
             return;
     if (f->r.n_group < (int)ARRAY_SIZE(f->r.group)) {
-        f->r.group[f->r.n_group] = item_of(ref, -1);
+        f->r.group[f->r.n_group] = fr_item(ref, -1);
         f->r.group[f->r.n_group++].bucket = bucket;
     }
 }
 
-static bool is_measure_at(const struct frame *f, const struct nl_mention *m)
+bool fr_measure_at(const struct frame *f, const struct nl_mention *m)
 {
     return fr_is_col(m) && !m->used && fr_is_measure(fr_c(f, m->ref));
 }
@@ -45,10 +40,10 @@ static bool read_by_measure(struct frame *f, int i)
     struct nl_mention *m = fr_at(f, i), *a = fr_at(f, i + 1), *b = fr_at(f, i + 2);
     /* "A vs B by price": compared by it */
     if (f->said[FM_VS] && m->end - m->start == 1 && f->r.n_filters > 0) {
-        bool func = fr_is(a, FM_AGG) && is_measure_at(f, b);
+        bool func = fr_is(a, FM_AGG) && fr_measure_at(f, b);
         struct nl_mention *c = func ? b : a;
-        if (func || (is_measure_at(f, a) && fr_c(f, a->ref)->n_values > SMALL_ROWS)) {
-            add_measure(f, c->ref, func ? a->arg : fr_default_func(fr_c(f, c->ref)));
+        if (func || (fr_measure_at(f, a) && fr_c(f, a->ref)->n_values > SMALL_ROWS)) {
+            fr_add_measure(f, c->ref, func ? a->arg : fr_default_func(fr_c(f, c->ref)));
             m->used = a->used = c->used = true;
             return true;
         }
@@ -56,17 +51,17 @@ static bool read_by_measure(struct frame *f, int i)
     bool ranks = f->said[FM_SUPER] || f->said[FM_TOP] || f->said[FM_RANK] || f->said[FM_COMMON];
     if (!ranks || !a)
         return false;
-    if (fr_is(a, FM_AGG) && is_measure_at(f, b)) {
-        f->by = item_of(b->ref, a->arg);
+    if (fr_is(a, FM_AGG) && fr_measure_at(f, b)) {
+        f->by = fr_item(b->ref, a->arg);
         a->used = b->used = true;
     } else if (fr_is(a, FM_COUNT) && b &&
                (b->kind == KIND_TABLE || (fr_is_col(b) && !fr_is_measure(fr_c(f, b->ref))))) {
-        f->by = item_of(fr_none, FUNC_COUNT);
+        f->by = fr_item(fr_none, FUNC_COUNT);
         if (b->kind == KIND_TABLE)
             f->anchor = b->table;
         a->used = b->used = true;
-    } else if (is_measure_at(f, a)) {
-        f->by = item_of(a->ref, -1);
+    } else if (fr_measure_at(f, a)) {
+        f->by = fr_item(a->ref, -1);
         a->used = true;
     } else {
         return false;
@@ -224,10 +219,10 @@ static void read_groups(struct frame *f)
                 m->used = next->used = true;
                 continue;
             }
-            bool of_few = fr_is(func, FM_AGG) && func->arg != FUNC_SUM && is_measure_at(f, next) &&
+            bool of_few = fr_is(func, FM_AGG) && func->arg != FUNC_SUM && fr_measure_at(f, next) &&
                           fr_c(f, next->ref)->type == TYPE_INTEGER &&
                           fr_c(f, next->ref)->n_values <= FEW_VALUES;
-            if (measure && is_measure_at(f, next) && !of_few) {
+            if (measure && fr_measure_at(f, next) && !of_few) {
                 f->per_ref = next->ref;
                 m->used = next->used = true;
                 continue;
@@ -255,347 +250,6 @@ static void read_groups(struct frame *f)
     }
 }
 
-/* ---- superlatives ---- */
-
-static bool is_entity(const struct frame *f, const struct nl_mention *m)
-{
-    return m && !m->used &&
-           (m->kind == KIND_TABLE || fr_is(m, FM_BUCKET) ||
-            (fr_is_col(m) && fr_is_category(f, m->ref)));
-}
-
-/* Products by their number are the rows of the table that has the number for its key. */
-static struct nl_ref named_by_id(const struct frame *f, struct nl_ref ref)
-{
-    const struct nl_column *c = fr_c(f, ref);
-    struct nl_ref key;
-    if (!c->is_id)
-        return ref;
-    for (int i = 0; i < f->s->n_keys; i++)
-        if (f->s->keys[i].from_table == ref.table && f->s->keys[i].from_column == ref.column)
-            return (struct nl_ref){ f->s->keys[i].to_table, -1 };
-    return c->is_key && fr_key(f->s, ref.table, &key) && fr_same(key, ref) ?
-               (struct nl_ref){ ref.table, -1 } :
-               ref;
-}
-
-static void set_entity(struct frame *f, struct nl_mention *m)
-{
-    const char *word = f->q->t[m->end - 1].text;
-    size_t n = strlen(word);
-    f->entity_many = n > 3 && word[n - 1] == 's' && word[n - 2] != 's';
-    const struct nl_lex *lex = nl_lex_of(f->a, word);
-    f->entity_one = !f->entity_many && lex && lex->is_noun && !str_eq(word, "people") &&
-                    !str_eq(word, "staff");
-    f->entity_plural = f->entity_many && m->end < f->q->n &&
-                       (str_eq(f->q->t[m->end].text, "have") ||
-                        str_eq(f->q->t[m->end].text, "are"));
-    m->used = true;
-    if (m->kind == KIND_TABLE)
-        f->entity = (struct nl_ref){ m->table, -1 };
-    else if (fr_is_col(m))
-        f->entity = named_by_id(f, m->ref);
-    else
-        f->entity_bucket = m->arg;
-}
-
-static bool has_entity(const struct frame *f)
-{
-    return f->entity.table >= 0 || f->entity_bucket >= 0;
-}
-
-/* How many: "top 5", "the three biggest"; which one: "second biggest". */
-static void read_how_many(struct frame *f, int i)
-{
-    struct nl_mention *m = fr_at(f, i), *before = fr_at(f, i - 1), *next = fr_at(f, i + 1);
-    if (before && before->kind == KIND_NUMBER && !before->used && before->end == m->start &&
-        before->number >= 1) {
-        if (f->q->t[before->start].is_ordinal)
-            f->nth = (int)before->number;
-        else
-            f->super_n = (int)before->number;
-        before->used = true;
-    } else if (fr_is(before, FM_RANK) && before->arg > 1 && before->end == m->start) {
-        f->nth = before->arg;
-        before->used = true;
-    } else if (next && next->kind == KIND_NUMBER && !next->used && next->start == m->end &&
-               next->number >= 1 && !f->q->t[next->start].is_ordinal) {
-        f->super_n = (int)next->number;
-        next->used = true;
-    }
-    /* "3 countries with the highest revenue" */
-    for (int k = 0; k < i && !f->super_n && !f->nth; k++) {
-        struct nl_mention *n = fr_at(f, k), *what = fr_at(f, k + 1);
-        if (n->kind == KIND_NUMBER && !n->used && is_entity(f, what) && what->start == n->end &&
-            n->number >= 1 && n->number <= 1000) {
-            f->super_n = (int)n->number;
-            n->used = true;
-        }
-    }
-}
-
-static void read_target(struct frame *f, int i, const char *hint)
-{
-    struct nl_mention *m = fr_at(f, i);
-    int k = i + 1, dir = 1;
-    while (fr_at(f, k) && fr_at(f, k)->used)
-        k++;
-    struct nl_mention *a = fr_at(f, k), *b = fr_at(f, k + 1);
-    bool near = a && fr_gap(f, m, a) <= 1;
-    if (near && fr_is(a, FM_AGG) && is_measure_at(f, b)) {
-        f->by = item_of(b->ref, a->arg);
-        a->used = b->used = f->has_by = true;
-    } else if (near && fr_is(a, FM_COUNT) && b && !b->used &&
-               (b->kind == KIND_TABLE || fr_is_col(b))) {
-        a->used = b->used = f->has_by = true;
-        if (b->kind == KIND_TABLE) {
-            f->by = item_of(fr_none, FUNC_COUNT);
-            f->anchor = b->table;
-        } else {
-            f->by = item_of(b->ref, fr_is_measure(fr_c(f, b->ref)) ? -1 : FUNC_COUNT_DISTINCT);
-        }
-    } else if (near && is_measure_at(f, a)) {
-        f->by = item_of(a->ref, -1);
-        a->used = f->has_by = true;
-    } else if (near && hint && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
-               fr_hint_like(f, a->ref, hint, &f->by.ref)) { /* "the most expensive sale" */
-        f->by = item_of(f->by.ref, -1);
-        a->used = f->has_by = true;
-    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
-               !str_eq(f->q->t[m->end - 1].text, "most") &&
-               !str_eq(f->q->t[m->end - 1].text, "least")) {
-        f->by = item_of(a->ref, -1);
-        a->used = f->has_by = true;
-    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) && b &&
-               b->kind == KIND_TABLE && b->table != a->ref.table) { /* "the most moved item" */
-        f->by = item_of(fr_none, FUNC_COUNT);
-        f->anchor = a->ref.table;
-        a->used = f->has_by = true;
-    }
-    /* whose: behind the adjective, or before it */
-    for (int e = i + 1; e < f->m.n && e <= i + 3 && !has_entity(f) &&
-                        (hint || fr_is(m, FM_TOP) || fr_is(m, FM_COMMON) || f->has_by);
-         e++)
-        if (is_entity(f, fr_at(f, e)) && fr_gap(f, m, fr_at(f, e)) <= 1)
-            set_entity(f, fr_at(f, e));
-    for (int e = 0; e < i && !has_entity(f);
-         e++) /* "the name of the airport with …": the airport */
-        if (is_entity(f, fr_at(f, e)) && fr_at(f, e)->kind == KIND_TABLE && f->has_by &&
-            f->by.func < 0 && f->by.ref.table == fr_at(f, e)->table)
-            set_entity(f, fr_at(f, e));
-    for (int e = 0; e < i && !has_entity(f); e++)
-        if (is_entity(f, fr_at(f, e)))
-            set_entity(f, fr_at(f, e));
-    if (!has_entity(f))
-        for (int e = i + 1; e < f->m.n && e <= i + 3 && !has_entity(f); e++)
-            if (is_entity(f, fr_at(f, e)) && fr_gap(f, m, fr_at(f, e)) <= 1)
-                set_entity(f, fr_at(f, e));
-    /* "which city has the most customers" */
-    if (!f->has_by && !hint)
-        for (int e = i + 1; e < f->m.n && e <= i + 2; e++) {
-            struct nl_mention *t = fr_at(f, e);
-            if (t->kind == KIND_TABLE && !t->used && fr_gap(f, m, t) <= 2) {
-                f->by = item_of(fr_none, FUNC_COUNT);
-                f->anchor = t->table;
-                t->used = f->has_by = true;
-                break;
-            }
-            if (is_measure_at(f, t)) {
-                f->by = item_of(t->ref, -1);
-                t->used = f->has_by = true;
-                break;
-            }
-        }
-    /* "in which month was revenue highest" */
-    bool one = has_entity(f) && (!f->entity_many || f->super_n > 0);
-    for (int e = i - 1; e >= 0 && e >= i - 2 && !f->has_by && !hint && one; e--) {
-        struct nl_mention *t = fr_at(f, e), *func = fr_at(f, e - 1);
-        if (!is_measure_at(f, t))
-            continue;
-        bool said = fr_is(func, FM_AGG) && !func->used;
-        f->by = item_of(t->ref, said ? func->arg : -1);
-        t->used = f->has_by = true;
-        if (said)
-            func->used = true;
-    }
-    /* "on which weekday are returns requested most": how often */
-    bool most = str_eq(f->q->t[m->end - 1].text, "most") ||
-                str_eq(f->q->t[m->end - 1].text, "least");
-    struct nl_mention *verb = fr_at(f, i - 1);
-    if (!f->has_by && !hint && most && f->entity_bucket >= 0 && fr_is_col(verb) &&
-        nl_is_date(fr_c(f, verb->ref)) && fr_gap(f, verb, m) == 0) {
-        f->by = item_of(fr_none, FUNC_COUNT);
-        f->anchor = verb->ref.table;
-        verb->used = f->has_by = true;
-    }
-    struct nl_ref ref;
-    if (!has_entity(f)) /* "the cheapest cable": rows that a value tells */
-        for (int e = i + 1; e < f->m.n && e <= i + 2 && !has_entity(f); e++)
-            if (f->m.m[e].kind == KIND_VALUE && fr_gap(f, m, fr_at(f, e)) == 0 &&
-                (f->has_by ? f->by.ref.table == f->m.m[e].ref.table :
-                             hint && fr_hint(f, f->m.m[e].ref.table, hint, &ref, &dir)))
-                f->entity = (struct nl_ref){ f->m.m[e].ref.table, -1 };
-    if (!f->has_by && hint && has_entity(f) && f->entity_bucket < 0) {
-        if (fr_hint(f, f->entity.table, hint, &ref, &dir)) {
-            f->by = item_of(ref, -1);
-            f->super *= dir;
-            f->has_by = true;
-        } else {
-            for (int t = 0; t < f->s->n_tables && !f->has_by; t++)
-                if (t != f->entity.table && fr_hint(f, t, hint, &ref, &dir)) {
-                    f->by = item_of(ref, -1);
-                    f->super *= dir;
-                    f->has_by = true;
-                }
-        }
-    }
-}
-
-/* Delays, waits, costs: the more, the worse. */
-static bool high_is_bad(const struct nl_column *c)
-{
-    static const char *const stems[] = { "delay",  "wait",    "cost",    "pric", "error",
-                                         "defect", "downtim", "loss",    "debt", "complaint",
-                                         "rank",   "late",    "latency", "fail", "respons",
-                                         "lead",   "fin",     "fee" };
-    static const char *const good[] = { "total", "revenu", "sal", "valu", "incom", "turnover" };
-    for (int w = 0; c && w < c->words.n; w++) /* the total price is somebody's revenue */
-        for (size_t k = 0; k < ARRAY_SIZE(good); k++)
-            if (str_eq(c->words.stems[w], good[k]))
-                return false;
-    for (int w = 0; c && w < c->words.n; w++)
-        for (size_t k = 0; k < ARRAY_SIZE(stems); k++)
-            if (str_eq(c->words.stems[w], stems[k]))
-                return true;
-    return false;
-}
-
-/* "the lowest and the highest price": both ends, of all or of each group. */
-static void read_ends(struct frame *f)
-{
-    for (int i = 0; i + 2 < f->m.n; i++) {
-        struct nl_mention *a = fr_at(f, i), *and_ = fr_at(f, i + 1), *b = fr_at(f, i + 2);
-        if (!fr_is(a, FM_SUPER) || a->used || !fr_is(and_, FM_AND) || !fr_is(b, FM_SUPER) ||
-            b->used || a->arg + b->arg != 0 || f->said[FM_DIFF])
-            continue;
-        struct nl_mention *c = NULL;
-        for (int k = i + 3; k < f->m.n && k <= i + 5 && !c; k++)
-            if (is_measure_at(f, fr_at(f, k)))
-                c = fr_at(f, k);
-            else if (is_entity(f, fr_at(f, k)))
-                return; /* which of them, not how much */
-        for (int k = i - 1; k >= 0 && k >= i - 2 && !c; k--)
-            if (is_measure_at(f, fr_at(f, k)))
-                c = fr_at(f, k);
-        if (!c)
-            return;
-        add_measure(f, c->ref, a->arg > 0 ? FUNC_MAX : FUNC_MIN);
-        add_measure(f, c->ref, b->arg > 0 ? FUNC_MAX : FUNC_MIN);
-        a->used = and_->used = b->used = c->used = true;
-    }
-}
-
-static void read_super(struct frame *f)
-{
-    for (int i = 0; i < f->m.n && !f->super; i++) {
-        struct nl_mention *m = fr_at(f, i);
-        if (m->used || (!fr_is(m, FM_SUPER) && !fr_is(m, FM_COMMON) && !fr_is(m, FM_TOP) &&
-                        !fr_is(m, FM_RANK)))
-            continue;
-        if (f->said[FM_DIFF] || f->said[FM_ROWS])
-            return;
-        if (fr_is(m, FM_RANK) && m->arg > 1) {
-            struct nl_mention *next = fr_at(f, i + 1);
-            if (next && (fr_is(next, FM_SUPER) || fr_is(next, FM_COMMON)) && next->start == m->end)
-                continue;
-            if (m->end - m->start < 2)
-                continue; /* "second" alone */
-            f->nth = m->arg;
-        }
-        f->super = fr_is(m, FM_RANK) ? 1 : m->arg;
-        m->used = true;
-        if (!fr_is(m, FM_RANK))
-            read_how_many(f, i);
-        else if (m->arg == 1)
-            f->super_n = 1000;
-        const char *hint = m->hint && *m->hint != '?' ? m->hint : NULL;
-        if (fr_is(m, FM_COMMON)) {
-            f->by = item_of(fr_none, FUNC_COUNT);
-            f->has_by = true;
-        }
-        /* "highest price": the greatest value, unless something has it */
-        int way = f->super;
-        read_target(f, i, hint);
-        if (!f->has_by && !hint && has_entity(f) && fr_amount_of_verb(f, i, &f->by.ref)) {
-            f->by = item_of(f->by.ref, -1);
-            f->has_by = true;
-        }
-        if (f->super == way && f->has_by && fr_turns(f, hint, f->by.ref))
-            f->super = -way;
-        if (m->hint && *m->hint == '?' && f->has_by && high_is_bad(fr_c(f, f->by.ref)))
-            f->super = -f->super; /* the worst delay is the longest */
-        if (m->hint && *m->hint == '?' && !f->has_by) {
-            f->super = 0;
-            m->used = false;
-        }
-    }
-}
-
-/* The first, the latest: by the day. */
-static void read_first(struct frame *f)
-{
-    for (int i = 0; i < f->m.n; i++) {
-        struct nl_mention *m = fr_at(f, i), *next = fr_at(f, i + 1);
-        if (!fr_is(m, FM_FIRST) || m->used || f->super)
-            continue;
-        bool several = next && next->kind == KIND_NUMBER && next->start == m->end;
-        if (several && (m->arg < 0 || next->used || next->number < 1 || f->said[FM_ROWS]))
-            continue; /* the first 10 */
-        struct nl_ref ref = fr_none;
-        int table = -1;
-        for (int k = 0; k < f->m.n; k++) {
-            struct nl_mention *c = fr_at(f, k);
-            if (fr_is_col(c) && !c->used && nl_is_date(fr_c(f, c->ref)) && ref.table < 0) {
-                ref = c->ref;
-                c->used = true;
-            }
-        }
-        for (int k = 0; k < f->m.n && table < 0; k++)
-            if (f->m.m[k].kind == KIND_TABLE && !f->m.m[k].used) {
-                table = f->m.m[k].table;
-                f->m.m[k].used = true;
-            }
-        if (table < 0 && ref.table >= 0)
-            table = ref.table;
-        for (int k = 0; k < f->r.n_filters && table < 0; k++)
-            table = f->r.filters[k].ref.table;
-        if (table < 0 && f->s->n_tables == 1)
-            table = 0;
-        if (table < 0 || (ref.table < 0 && !fr_date_column(f, table, &ref)))
-            return;
-        m->used = true;
-        if (f->said[FM_WHEN]) {
-            add_measure(f, ref, m->arg > 0 ? FUNC_MAX : FUNC_MIN);
-            for (int k = i + 1; k < f->m.n; k++) /* "the first and the last" */
-                if (fr_is(fr_at(f, k), FM_FIRST)) {
-                    add_measure(f, ref, fr_at(f, k)->arg > 0 ? FUNC_MAX : FUNC_MIN);
-                    fr_at(f, k)->used = true;
-                }
-            f->anchor = ref.table;
-            return;
-        }
-        if (several) { /* the latest 5 */
-            f->super_n = (int)next->number;
-            next->used = true;
-        }
-        f->super = m->arg;
-        f->entity = (struct nl_ref){ table, -1 };
-        f->by = item_of(ref, -1);
-        f->has_by = f->super_rows = true;
-        return;
-    }
-}
-
 /* ---- measures ---- */
 
 /* Whether a name has one of the hint's words, or a unit of them. */
@@ -619,27 +273,27 @@ static void read_aggregates(struct frame *f)
             continue;
         for (int k = i + 1; k < f->m.n && k <= i + 5 && !m->used; k++) {
             struct nl_mention *c = fr_at(f, k);
-            if (is_measure_at(f, c) ||
+            if (fr_measure_at(f, c) ||
                 (fr_is_col(c) && !c->used && fr_c(f, c->ref)->is_numeric && m->arg != FUNC_SUM &&
                  !fr_c(f, c->ref)->is_id && !nl_is_year(fr_c(f, c->ref)))) {
-                add_measure(f, c->ref, m->arg);
+                fr_add_measure(f, c->ref, m->arg);
                 for (int j = i + 1; j < k; j++) /* "minimum and maximum price" */
                     if (fr_is(fr_at(f, j), FM_AGG) && !fr_at(f, j)->used) {
-                        add_measure(f, c->ref, fr_at(f, j)->arg);
+                        fr_add_measure(f, c->ref, fr_at(f, j)->arg);
                         fr_at(f, j)->used = true;
                     }
                 m->used = c->used = true;
                 struct nl_mention *and_ = fr_at(f, k + 1), *more = fr_at(f, k + 2);
-                if (fr_is(and_, FM_AND) && is_measure_at(f, more) && more->start - and_->end <= 1) {
-                    add_measure(f, more->ref, m->arg);
+                if (fr_is(and_, FM_AND) && fr_measure_at(f, more) && more->start - and_->end <= 1) {
+                    fr_add_measure(f, more->ref, m->arg);
                     and_->used = more->used = true;
                 }
-            } else if (fr_is(c, FM_COUNT) && is_measure_at(f, fr_at(f, k + 1)) &&
+            } else if (fr_is(c, FM_COUNT) && fr_measure_at(f, fr_at(f, k + 1)) &&
                        fr_at(f, k + 1)->start - c->end <= 1) {
                 c->used = true; /* "median number of seats" */
             } else if (fr_is(c, FM_AGG) && c->arg == FUNC_SUM && m->arg == FUNC_AVG && k == i + 1 &&
-                       is_measure_at(f, fr_at(f, k + 1)) && f->r.n_group == 1) {
-                add_measure(f, fr_at(f, k + 1)->ref, FUNC_SUM); /* "average total cost per day" */
+                       fr_measure_at(f, fr_at(f, k + 1)) && f->r.n_group == 1) {
+                fr_add_measure(f, fr_at(f, k + 1)->ref, FUNC_SUM); /* "average total cost per day" */
                 f->average_of_groups = m->used = c->used = fr_at(f, k + 1)->used = true;
             } else if (fr_is(c, FM_COUNT) && m->arg == FUNC_AVG) {
                 f->average_of_groups = m->used = true;
@@ -661,8 +315,8 @@ static void read_aggregates(struct frame *f)
             f->anchor = f->head = thing->table;
         }
         for (int k = i - 1; k >= 0 && k >= i - 4 && !m->used; k--) /* "hours spent in total" */
-            if (is_measure_at(f, fr_at(f, k))) {
-                add_measure(f, fr_at(f, k)->ref, m->arg);
+            if (fr_measure_at(f, fr_at(f, k))) {
+                fr_add_measure(f, fr_at(f, k)->ref, m->arg);
                 m->used = fr_at(f, k)->used = true;
             }
     }
@@ -691,14 +345,14 @@ static void read_aggregates(struct frame *f)
             for (int k = 0; k < f->m.n;
                  k++) { /* a column that is named comes before the adverb's */
                 struct nl_mention *c = fr_at(f, k);
-                if (is_measure_at(f, c) && k > i && speaks_of(f, m->hint, c->ref)) {
-                    add_measure(f, c->ref, FUNC_AVG);
+                if (fr_measure_at(f, c) && k > i && speaks_of(f, m->hint, c->ref)) {
+                    fr_add_measure(f, c->ref, FUNC_AVG);
                     c->used = m->used = true;
                     break;
                 }
             }
             if (!m->used && table >= 0 && fr_hint(f, table, m->hint, &ref, &dir) && dir > 0) {
-                add_measure(f, ref, FUNC_AVG);
+                fr_add_measure(f, ref, FUNC_AVG);
                 m->used = true;
             }
             continue;
@@ -706,13 +360,13 @@ static void read_aggregates(struct frame *f)
         for (int k = 0; k < f->n_measures; k++)
             m->used |= f->measures[k].func == FUNC_AVG;
         for (int k = i - 1; k >= 0 && !m->used; k--)
-            if (is_measure_at(f, fr_at(f, k))) {
-                add_measure(f, fr_at(f, k)->ref, FUNC_AVG);
+            if (fr_measure_at(f, fr_at(f, k))) {
+                fr_add_measure(f, fr_at(f, k)->ref, FUNC_AVG);
                 m->used = fr_at(f, k)->used = true;
             }
         for (int k = i + 1; k < f->m.n && !m->used; k++)
-            if (is_measure_at(f, fr_at(f, k))) {
-                add_measure(f, fr_at(f, k)->ref, FUNC_AVG);
+            if (fr_measure_at(f, fr_at(f, k))) {
+                fr_add_measure(f, fr_at(f, k)->ref, FUNC_AVG);
                 m->used = fr_at(f, k)->used = true;
             }
         if (!m->used && f->by.func < 0 && f->has_by && f->by.ref.table >= 0) {
@@ -776,7 +430,7 @@ static void read_counts(struct frame *f)
                 f->counts = true; /* exams by their date: the rows */
                 f->anchor = next->ref.table;
             } else if (fr_is_measure(c) && !distinct) {
-                add_measure(f, next->ref, f->average_of_groups ? FUNC_AVG : FUNC_SUM);
+                fr_add_measure(f, next->ref, f->average_of_groups ? FUNC_AVG : FUNC_SUM);
                 f->average_of_groups = false;
             } else {
                 f->counts = true;
@@ -826,7 +480,7 @@ static void read_rest(struct frame *f)
     for (int i = 0; i < f->m.n; i++)
         if (fr_is_col(fr_at(f, i)) && !fr_at(f, i)->used) {
             columns++;
-            measures += is_measure_at(f, fr_at(f, i));
+            measures += fr_measure_at(f, fr_at(f, i));
         }
     for (int i = 0; i < f->m.n; i++) {
         struct nl_mention *m = fr_at(f, i);
@@ -844,12 +498,12 @@ static void read_rest(struct frame *f)
                         f->head == m->ref.table && (f->r.n_filters > 0 || f->n_times > 0) &&
                         i + 1 < f->m.n &&
                         str_eq(m->end < f->q->n ? f->q->t[m->end].text : "", "of");
-        if (is_measure_at(f, m) && (summed || bare || of_table) && !f->counts &&
+        if (fr_measure_at(f, m) && (summed || bare || of_table) && !f->counts &&
             f->n_measures < FRAME_MEASURES && (f->n_measures == 0 || summed)) {
-            add_measure(f, m->ref, fr_default_func(c));
+            fr_add_measure(f, m->ref, fr_default_func(c));
             m->used = true;
         } else if (!summed && !f->counts && f->r.n_select < NL_MAX_SELECT) {
-            f->r.select[f->r.n_select++] = item_of(m->ref, -1);
+            f->r.select[f->r.n_select++] = fr_item(m->ref, -1);
             f->lists = m->used = true;
         }
     }
@@ -878,9 +532,9 @@ static void read_having(struct frame *f)
 void fr_read_shape(struct frame *f)
 {
     read_groups(f);
-    read_ends(f);
-    read_super(f);
-    read_first(f);
+    fr_read_ends(f);
+    fr_read_super(f);
+    fr_read_first(f);
     read_aggregates(f);
     fr_read_amounts(f);
     read_counts(f);

@@ -1,0 +1,345 @@
+/* Numbers that narrow the rows: comparisons, ranges, "room 204". */
+
+#include <string.h>
+
+#include "nl/frame.h"
+
+static const char *token(const struct frame *f, int i)
+{
+    return i >= 0 && i < f->q->n ? f->q->t[i].text : "";
+}
+
+static bool is_one(const char *w)
+{
+    return str_eq(w, "a") || str_eq(w, "an") || str_eq(w, "one");
+}
+
+/* The number behind a comparison, and its unit. Returns the token after both; 0: there is none. */
+static int number_after(struct frame *f, int at, double *ret, const char **ret_unit)
+{
+    *ret_unit = NULL;
+    while (at < f->q->n && (str_eq(token(f, at), "the") || str_eq(token(f, at), "about")))
+        at++;
+    if (at >= f->q->n)
+        return 0;
+    if (f->q->t[at].is_number && !f->q->t[at].quoted && !is_one(token(f, at))) {
+        *ret = f->q->t[at].number;
+        if (strchr(f->q->t[at].text, '%'))
+            *ret_unit = "%";
+        at++;
+    } else if (is_one(token(f, at)) && fr_is_unit(token(f, at + 1))) {
+        *ret = 1;
+        at++;
+    } else if (str_eq(token(f, at), "one")) {
+        *ret = 1;
+        at++;
+    } else if (str_eq(token(f, at), "once")) {
+        *ret = 1;
+        *ret_unit = "times";
+        return at + 1;
+    } else {
+        return 0;
+    }
+    if (fr_is_unit(token(f, at)) || str_eq(token(f, at), "times"))
+        *ret_unit = token(f, at++);
+    return at;
+}
+
+static void use_tokens(struct frame *f, int from, int to)
+{
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start >= from && f->m.m[k].end <= to) {
+            f->m.m[k].used = true;
+            if (fr_is(&f->m.m[k], FM_TIME))
+                f->times[f->m.m[k].arg].used = false;
+        }
+    for (int i = from; i < to && i < f->q->n; i++)
+        f->q->t[i].is_stop = true;
+}
+
+static struct nl_mention *mention_from(struct frame *f, int token_at, int *ret_index)
+{
+    for (int k = 0; k < f->m.n; k++)
+        if (f->m.m[k].start >= token_at) {
+            *ret_index = k;
+            return &f->m.m[k];
+        }
+    *ret_index = -1;
+    return NULL;
+}
+
+/* The table that the question is about, as far as words before it tell. */
+static int table_before(struct frame *f, int i)
+{
+    for (int k = i - 1; k >= 0; k--)
+        if (f->m.m[k].kind == KIND_TABLE)
+            return f->m.m[k].table;
+    for (int k = i - 1; k >= 0; k--)
+        if (f->m.m[k].ref.table >= 0)
+            return f->m.m[k].ref.table;
+    return f->s->n_tables == 1 ? 0 : -1;
+}
+
+/* What the number of comparison i is a number of. */
+static bool compared_column(struct frame *f, int i, int after, const char *unit, const char *hint,
+                            struct nl_ref *ret, int *ret_having, struct nl_mention **ret_used)
+{
+    int k;
+    struct nl_mention *next = mention_from(f, after, &k), *before = NULL;
+    *ret_having = -1;
+    *ret_used = NULL;
+    bool adjacent = next && fr_gap(f, fr_at(f, i), next) <= 1 && next->start - after <= 2 &&
+                    !f->q->t[after - 1].comma_after;
+    if (unit && str_eq(unit, "times")) {
+        *ret = fr_none;
+        *ret_having = FUNC_COUNT;
+        return true;
+    }
+    if (adjacent && fr_is_col(next) && !next->used && fr_is_compared(f, next->ref)) {
+        *ret = next->ref;
+        *ret_used = next;
+        return true;
+    }
+    if (adjacent && fr_is_col(next) && !next->used && next->start == after && next > f->m.m &&
+        fr_is_category(f, next->ref) && !fr_c(f, next->ref)->is_flag && i > 0) {
+        *ret = next->ref; /* "cities with more than 3 hotels": different ones */
+        *ret_having = FUNC_COUNT_DISTINCT;
+        *ret_used = next;
+        return true;
+    }
+    if (adjacent && next->kind == KIND_TABLE && !next->used && next->start == after) {
+        *ret = fr_none;
+        *ret_having = FUNC_COUNT;
+        *ret_used = next;
+        f->anchor = next->table;
+        return true;
+    }
+    for (int b = i - 1; b >= 0 && b >= i - 3 && !before; b--) {
+        struct nl_mention *m = fr_at(f, b);
+        if (fr_is_col(m) && !m->used && fr_is_compared(f, m->ref) && fr_gap(f, m, fr_at(f, i)) <= 2)
+            before = m;
+        else if (m->kind == KIND_VALUE || fr_is(m, FM_TIME))
+            break;
+    }
+    if (before) {
+        struct nl_mention *agg = NULL;
+        for (int b = (int)(before - f->m.m) - 1; b >= 0 && b >= (int)(before - f->m.m) - 1; b--)
+            agg = fr_at(f, b);
+        *ret = before->ref;
+        *ret_used = before;
+        if (fr_is(agg, FM_AGG) && fr_gap(f, agg, before) == 0) {
+            *ret_having = agg->arg;
+            agg->used = true;
+        }
+        return true;
+    }
+    if (adjacent && next->kind == KIND_TABLE && table_before(f, i) != next->table) {
+        *ret = fr_none;
+        *ret_having = FUNC_COUNT;
+        *ret_used = next;
+        f->anchor = next->table;
+        return true;
+    }
+    int table = table_before(f, i), dir;
+    if (hint && table >= 0 && fr_hint(f, table, hint, ret, &dir) && dir > 0)
+        return true;
+    if (unit && table >= 0) { /* the only column in this unit */
+        int found = 0;
+        for (int c = 0; c < f->s->tables[table].n_columns; c++) {
+            const struct nl_column *col = &f->s->tables[table].columns[c];
+            if (!fr_is_measure(col) || fr_unit_factor(col, unit) == 0)
+                continue;
+            bool named = false;
+            for (int w = 0; w < col->words.n; w++)
+                named |= fr_is_unit(col->words.words[w]) || str_eq(col->words.stems[w], "pric") ||
+                         str_eq(col->words.stems[w], "cost") ||
+                         str_eq(col->words.stems[w], "total") ||
+                         str_eq(col->words.stems[w], "amount");
+            if (named) {
+                *ret = (struct nl_ref){ table, c };
+                found++;
+            }
+        }
+        if (found == 1)
+            return true;
+    }
+    return false;
+}
+
+static double in_unit_of(const struct frame *f, struct nl_ref ref, double n, const char *unit)
+{
+    double factor = unit && fr_c(f, ref) ? fr_unit_factor(fr_c(f, ref), unit) : 1;
+    return factor > 0 ? n * factor : n;
+}
+
+void fr_read_comparisons(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i), *used;
+        double n;
+        const char *unit;
+        struct nl_ref ref;
+        int having, after;
+        bool reversed = m->hint && str_eq(m->hint, "<");
+        if (!fr_is(m, FM_CMP) || m->used || (m->hint && m->hint[0] == '@'))
+            continue;
+        if (reversed) { /* "2 or less" */
+            struct nl_mention *number = fr_at(f, i - 1);
+            if (!number || number->kind != KIND_NUMBER)
+                continue;
+            n = number->number;
+            after = m->end;
+            unit = fr_is_unit(token(f, after)) ? token(f, after) : NULL;
+            if (!compared_column(f, i - 1, after + (unit != NULL), unit, NULL, &ref, &having,
+                                 &used))
+                continue;
+            use_tokens(f, number->start, after + (unit != NULL));
+        } else {
+            after = number_after(f, m->end, &n, &unit);
+            if (!after || !compared_column(f, i, after, unit, m->hint, &ref, &having, &used))
+                continue;
+            use_tokens(f, m->start, after);
+        }
+        m->used = true;
+        if (used)
+            used->used = true;
+        bool not = fr_negated(f, i);
+        struct nl_filter *x = fr_filter(f, ref, (enum plan_filter_op)m->arg);
+        x->number[0] = in_unit_of(f, ref, n, unit);
+        x->n_numbers = 1;
+        x->having = having;
+        x->negated = not ;
+    }
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i), *used;
+        double n, n2;
+        const char *unit, *unit2;
+        struct nl_ref ref;
+        int having;
+        if (!fr_is(m, FM_BETWEEN) || m->used)
+            continue;
+        int mid = number_after(f, m->end, &n, &unit);
+        if (!mid || !(str_eq(token(f, mid), "and") || str_eq(token(f, mid), "to")))
+            continue;
+        int after = number_after(f, mid + 1, &n2, &unit2);
+        if (!after || (!unit && !unit2 && n >= 1900 && n <= 2100 && n2 >= 1900 && n2 <= 2100))
+            continue;
+        if (!compared_column(f, i, after, unit2 ? unit2 : unit, NULL, &ref, &having, &used))
+            continue;
+        use_tokens(f, m->start, after);
+        m->used = true;
+        if (used)
+            used->used = true;
+        struct nl_filter *x = fr_filter(f, ref, FILTER_BETWEEN);
+        x->number[0] = in_unit_of(f, ref, n, unit2 ? unit2 : unit);
+        x->number[1] = in_unit_of(f, ref, n2, unit2 ? unit2 : unit);
+        x->n_numbers = 2;
+        x->having = having;
+    }
+}
+
+/* "with 100 to 200 seats", "aged 40 to 60" */
+void fr_read_spans(struct frame *f)
+{
+    for (int i = 0; i + 1 < f->m.n; i++) {
+        struct nl_mention *a = fr_at(f, i), *b = fr_at(f, i + 1), *c = fr_at(f, i + 2);
+        if (b && fr_is(b, FM_CMP) && !b->used && b->start == a->end && c && c->start == b->end &&
+            str_eq(token(f, b->end - 1), "to")) { /* "from 90 up to 100 points" */
+            b->used = true;
+            b = c;
+            c = fr_at(f, i + 3);
+        }
+        bool to = str_eq(token(f, b->start - 1), "to") || str_eq(token(f, b->start - 1), "-");
+        if (a->kind != KIND_NUMBER || a->used || b->kind != KIND_NUMBER || b->used || !to ||
+            b->start > a->end + 2)
+            continue;
+        if (!fr_is_col(c) || c->used || c->start != b->end || !fr_is_compared(f, c->ref)) {
+            c = fr_at(f, i - 1);
+            if (!fr_is_col(c) || c->used || fr_gap(f, c, a) > 0 || !fr_is_compared(f, c->ref))
+                continue;
+        }
+        struct nl_filter *x = fr_filter(f, c->ref, FILTER_BETWEEN);
+        x->number[0] = a->number;
+        x->number[1] = b->number;
+        x->n_numbers = 2;
+        a->used = b->used = c->used = true;
+    }
+}
+
+/* "status 404 or 500", "13 story points", "year 9", "room 204" */
+void fr_read_equals(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = fr_at(f, i), *before = fr_at(f, i - 1), *next = fr_at(f, i + 1),
+                          *c = NULL;
+        if (m->kind != KIND_NUMBER || m->used || f->said[FM_DIST])
+            continue;
+        if (fr_is(before, FM_BUCKET) && before->arg == BUCKET_YEAR && before->end == m->start &&
+            m->number < 1000) {
+            struct nl_ref ref = fr_none; /* "year 9": a column of school years */
+            for (int t = 0; t < f->s->n_tables; t++)
+                for (int k = 0; k < f->s->tables[t].n_columns; k++)
+                    if (nl_is_year(&f->s->tables[t].columns[k]) && ref.table < 0)
+                        ref = (struct nl_ref){ t, k };
+            if (ref.table >= 0) {
+                fr_number_filter(f, ref, FILTER_EQ, m->number);
+                m->used = before->used = true;
+            }
+            continue;
+        }
+        struct nl_mention *second_of = fr_at(f, i + 2), *col_of = fr_at(f, i + 3);
+        if (fr_is(next, FM_OR) && second_of && second_of->kind == KIND_NUMBER &&
+            fr_is_col(col_of) && !col_of->used && col_of->start == second_of->end &&
+            fr_c(f, col_of->ref)->is_numeric && !fr_c(f, col_of->ref)->is_id &&
+            !fr_is_col(before)) { /* "3 or 4 bedrooms" */
+            struct nl_filter *x = fr_filter(f, col_of->ref, FILTER_EQ);
+            x->text[0] = f->q->t[m->start].text;
+            x->text[1] = f->q->t[second_of->start].text;
+            x->n_texts = 2;
+            m->used = next->used = second_of->used = col_of->used = true;
+            continue;
+        }
+        bool of = before &&
+                  (m->start - before->end == 0 ||
+                   (m->start - before->end <= 2 &&
+                    (str_eq(token(f, before->end), "of") || str_eq(token(f, before->end), "is") ||
+                     str_eq(token(f, before->end), "was") ||
+                     str_eq(token(f, before->end), "equals"))));
+        if (fr_is_col(before) && of && !before->used && !nl_is_date(fr_c(f, before->ref)))
+            c = before;
+        else if (fr_is_col(next) && next->start == m->end && !next->used &&
+                 fr_c(f, next->ref)->is_numeric &&
+                 !fr_c(f, next->ref)->is_id && /* "5 customers" are five */
+                 !fr_is(before, FM_TOP) && !fr_is(before, FM_FIRST) && !fr_is(before, FM_COUNT))
+            c = next;
+        if (!c)
+            continue;
+        const struct nl_column *col = fr_c(f, c->ref);
+        if (col->is_numeric && !col->numeric_text) {
+            /* "404 or 500" */
+            struct nl_mention *or_ = fr_at(f, i + 1), *second = fr_at(f, i + 2);
+            struct nl_filter *x = fr_filter(f, c->ref, FILTER_EQ);
+            if (fr_is(or_, FM_OR) && second && second->kind == KIND_NUMBER && c == before) {
+                x->text[0] = f->q->t[m->start].text;
+                x->text[1] = f->q->t[second->start].text;
+                x->n_texts = 2;
+                or_->used = second->used = true;
+            } else {
+                x->number[0] = m->number;
+                x->n_numbers = 1;
+            }
+            x->negated = fr_negated(f, i - (c == before));
+        } else if (col->type == TYPE_TEXT) {
+            const char *text = NULL;
+            for (size_t v = 0; v < col->n_values; v++)
+                if (str_ieq(col->values[v], f->q->t[m->start].text))
+                    text = col->values[v];
+            if (!text)
+                continue;
+            fr_text_filter(f, c->ref, FILTER_EQ, text);
+        } else {
+            continue;
+        }
+        m->used = c->used = true;
+    }
+}
