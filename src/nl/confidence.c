@@ -13,6 +13,7 @@
 
 #define LOGIT_MAX 5.0
 #define TIE 0.99
+#define MANY_GROUPS 30
 
 const char *const nl_evidence_names[_EVIDENCE_MAX] = {
 #define X(id, name) [EVIDENCE_##id] = name,
@@ -183,17 +184,22 @@ static bool has_tie(const struct frame *f)
 {
     for (int i = 0; i < f->m.n; i++) {
         const struct nl_mention *m = &f->m.m[i];
-        if (m->kind == KIND_COLUMN && m->other.table == m->ref.table && m->score < 0.9 &&
-            m->other_score >= TIE * m->score && fr_is_measure(fr_c(f, m->ref)) &&
-            fr_is_measure(fr_c(f, m->other)))
+        if (m->kind != KIND_COLUMN || m->other.table != m->ref.table || m->score >= 0.9 ||
+            m->other_score < TIE * m->score)
+            continue;
+        if (fr_is_measure(fr_c(f, m->ref)) && fr_is_measure(fr_c(f, m->other)))
             return true;
+        /* "which city" where there are the sender's and the recipient's */
+        for (int k = 0; k < f->r.n_group; k++)
+            if (fr_same(f->r.group[k].ref, m->ref) && fr_c(f, m->other)->type == TYPE_TEXT)
+                return true;
     }
     return false;
 }
 
 /*
  * "nurses" where there are doctors: words that are used alike are not always words for the same.
- * What is counted or summed up by such a link has to be confirmed.
+ * What is counted, summed up or listed by such a link has to be confirmed.
  */
 static bool rests_on_use(const struct frame *f)
 {
@@ -202,9 +208,11 @@ static bool rests_on_use(const struct frame *f)
         const struct nl_token *t = &f->q->t[m->start];
         bool what = m->kind == KIND_TABLE;
         for (int k = 0; k < f->n_measures && m->kind == KIND_COLUMN; k++)
-            what |= fr_same(f->measures[k].ref, m->ref) && !fr_is_unit(t->text) &&
-                    !str_eq(t->text, "money");
-        if (what && m->end - m->start == 1 && t->near && m->score <= 0.6 && t->lex &&
+            what |= fr_same(f->measures[k].ref, m->ref);
+        for (int k = 0; k < f->r.n_select && f->r.n_group == 0 && m->kind == KIND_COLUMN; k++)
+            what |= fr_same(f->r.select[k].ref, m->ref) && fr_c(f, m->ref)->type == TYPE_TEXT;
+        bool unit = m->kind == KIND_COLUMN && (fr_is_unit(t->text) || str_eq(t->text, "money"));
+        if (what && !unit && m->end - m->start == 1 && t->near && m->score <= 0.6 && t->lex &&
             t->lex->is_noun)
             return true;
     }
@@ -245,6 +253,33 @@ static bool drops_negation(const struct frame *f, const struct nl_candidate *bes
     return said && !(best->key && strstr(best->key, "not_in"));
 }
 
+/* "average delay", read as how many are delayed: what to do with the numbers was left out. */
+static bool drops_function(const struct frame *f, const struct nl_candidate *best)
+{
+    static const int unused[] = { FEATURE_UNUSED_AGG, FEATURE_UNUSED_SUPER, FEATURE_UNUSED_CMP };
+    for (size_t i = 0; i < ARRAY_SIZE(unused); i++)
+        if (best->features[unused[i]] > 0)
+            return true;
+    for (int i = 0; i < best->reading.n_group; i++) { /* nobody groups by amounts */
+        const struct nl_column *c = fr_c(f, best->reading.group[i].ref);
+        if (best->reading.group[i].bucket < 0 && c && fr_is_measure(c) && c->n_values > MANY_GROUPS)
+            return true;
+    }
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        bool there = !fr_is(m, FM_AGG) || m->arg == FUNC_SUM;
+        for (int k = 0; k < best->reading.n_select && !there; k++)
+            there = best->reading.select[k].func == m->arg;
+        for (int k = 0; k < best->reading.n_order && !there; k++)
+            there = best->reading.order[k].func == m->arg || best->reading.order[k].func < 0;
+        for (int k = 0; k < best->reading.n_filters && !there; k++)
+            there = best->reading.filters[k].having == m->arg || best->reading.filters[k].than;
+        if (!there || (fr_is(m, FM_OUT) && best->reading.n_filters == 0))
+            return true;
+    }
+    return false;
+}
+
 /* What the reader by weights has no notion of, or takes for less. */
 static bool leaves_out(const struct frame *f, const struct nl_candidate *best)
 {
@@ -258,6 +293,32 @@ static bool leaves_out(const struct frame *f, const struct nl_candidate *best)
     /* the best of each group, and not the best group */
     return (f->said[FM_EACH] && (f->said[FM_TOP] || f->said[FM_COMMON])) ||
            (f->said[FM_DIST] && f->said[FM_AGG]);
+}
+
+/* What the rules guessed though every word found its place. */
+static void weigh_guesses(const struct frame *f, double *e)
+{
+    double soft = 0;
+    bool counts = false;
+    int light = 0;
+    for (int i = 0; i < f->m.n; i++) {
+        const struct nl_mention *m = &f->m.m[i];
+        if (m->used && (m->kind == KIND_COLUMN || m->kind == KIND_TABLE))
+            soft += 1 - fmin(m->score, 1);
+    }
+    for (int i = 0; i < f->r.n_select; i++)
+        counts |= f->r.select[i].func == FUNC_COUNT;
+    for (int i = 0; i < f->q->n; i++) {
+        bool linked = f->q->t[i].is_stop || nl_is_stop(f->q->t[i].text);
+        for (int k = 0; k < f->m.n && !linked; k++)
+            linked = f->m.m[k].start <= i && f->m.m[k].end > i;
+        light += !linked;
+    }
+    bool said = f->said[FM_AGG] || f->said[FM_ONAVG] || f->said[FM_SUPER] || f->said[FM_TOP];
+    e[EVIDENCE_RULE_SOFT] = fmin(soft, 1.5);
+    e[EVIDENCE_RULE_DEFAULT] = f->n_measures > 0 && !said;
+    e[EVIDENCE_RULE_COUNT] = counts && !f->said[FM_COUNT] && !f->said[FM_COMMON];
+    e[EVIDENCE_RULE_LIGHT] = MIN_OF(light, 3);
 }
 
 void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool complete,
@@ -298,6 +359,8 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
                                  f->m.m[i].is_part;
     }
     e[EVIDENCE_RULE_WEAK] += complete && f->noun_is_rows;
+    if (complete)
+        weigh_guesses(f, e);
     if (complete && best) {
         bool same = say_the_same(&f->r, &best->reading);
         e[same ? EVIDENCE_AGREE : EVIDENCE_DISAGREE] = 1;
@@ -306,6 +369,7 @@ void nl_evidence_begin(const struct nl_schema *s, const struct frame *f, bool co
     ret->evidence = e;
     ret->must_ask = !unnamed && ((!complete && best && drops_value(f, &best->reading)) ||
                                  verb_before_time(f) || f->is_ambiguous || rests_on_use(f));
+    ret->must_ask |= !unnamed && !complete && best && drops_function(f, best);
     ret->must_ask |= !unnamed && !complete && (fr_sums_unknown(f) || f->leaves_state);
     ret->must_ask |= !unnamed && !complete && best &&
                      (guesses_number(f, &best->reading) || drops_negation(f, best) ||
@@ -328,7 +392,9 @@ void nl_evidence_of(const struct nl_answer *a, double ret[_EVIDENCE_MAX])
 {
     static const int of_rule[] = { EVIDENCE_RULE,         EVIDENCE_RULE_LIST, EVIDENCE_RULE_SUMS,
                                    EVIDENCE_RULE_RANKING, EVIDENCE_RULE_WEAK, EVIDENCE_RULE_PART,
-                                   EVIDENCE_RULE_JOINED,  EVIDENCE_RULE_VERB };
+                                   EVIDENCE_RULE_JOINED,  EVIDENCE_RULE_VERB, EVIDENCE_RULE_SOFT,
+                                   EVIDENCE_RULE_DEFAULT, EVIDENCE_RULE_COUNT,
+                                   EVIDENCE_RULE_LIGHT };
     static const int guesses[] = { FEATURE_GUESSED_COLUMN, FEATURE_DEFAULT_MEASURE,
                                    FEATURE_IMPLIED_COUNT,  FEATURE_IMPLIED_AGG,
                                    FEATURE_COUNT_FLAG,     FEATURE_TYPE_CLASH };

@@ -346,6 +346,22 @@ static bool is_said_unit(const struct frame *f, int at)
     return false;
 }
 
+/*
+ * "stock value by category", read as how many rows there are: the noun that says what is measured
+ * was not found.
+ */
+static bool is_lost_amount(const struct frame *f, int at)
+{
+    static const char *const words[] = { "value", "values", "amount", "amounts", "worth", "size" };
+    bool amount = false, counted = f->n_measures == 0 && !f->has_by;
+    for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+        amount |= str_eq(f->q->t[at].text, words[i]);
+    for (int i = 0; i < f->r.n_select && counted && amount; i++)
+        if (f->r.select[i].func == FUNC_COUNT && !f->said[FM_COUNT])
+            return true;
+    return false;
+}
+
 static bool all_understood(struct frame *f)
 {
     bool covered[NL_MAX_TOKENS] = { false };
@@ -370,7 +386,7 @@ static bool all_understood(struct frame *f)
             f->leaves_state = true;
             continue;
         }
-        bool restricts = !covered[i] && fr_restricts_at(f, i);
+        bool restricts = !covered[i] && (fr_restricts_at(f, i) || is_lost_amount(f, i));
         if (covered[i] || ((t->is_stop || fr_is_light(t->text)) && !restricts) ||
             (i == f->noun && is_rows(f)) || fr_is_noun_at(f, i) || is_said_unit(f, i) ||
             (str_eq(t->text, "square") && is_said_unit(f, i + 1)))

@@ -124,6 +124,7 @@ struct frame {
     struct nl_ref counted;
     int super, super_n, nth; /* direction; how many; the second, the third */
     bool super_rows;         /* rows are ordered, not groups */
+    bool super_amount;       /* the most of something: sums are ordered, not rows */
     struct nl_item by;       /* what the superlative orders by; func -1 with ref none: count */
     bool has_by;
     struct nl_ref entity;  /* whose rows or groups; column < 0: the table's */
@@ -199,6 +200,7 @@ bool fr_is_compared(const struct frame *f, struct nl_ref ref);
 /* Groups of rows: a text with few values, a flag, a small number. */
 bool fr_is_category(const struct frame *f, struct nl_ref ref);
 bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret);
+bool fr_person(const struct frame *f, int table, struct nl_ref *ret);
 bool fr_key(const struct nl_schema *s, int table, struct nl_ref *ret);
 bool fr_date_column(const struct frame *f, int table, struct nl_ref *ret);
 /* A column of the table that an adjective's hint speaks of. */
@@ -210,6 +212,8 @@ bool fr_turns(const struct frame *f, const char *hint, struct nl_ref ref);
 int fr_default_func(const struct nl_column *c);
 
 int fr_link(struct frame *f, struct err *err);
+/* Of a struct frame: spans beyond names, values and phrases. */
+void fr_more_spans(void *ctx, struct nl_spans *sp);
 /* Constructions (frame_grammar.c), before and after words are linked. */
 void fr_before_linking(struct frame *f);
 void fr_after_linking(struct frame *f);
@@ -228,7 +232,10 @@ int fr_fact_table(const struct nl_schema *s);
 bool fr_sums_unknown(const struct frame *f);
 /* Measures that are meant though none is named. */
 void fr_read_amounts(struct frame *f);
-bool fr_amount_of_verb(const struct frame *f, int mention, struct nl_ref *ret);
+/* The amount that the verb before token `at` speaks of: "raised", "paid". */
+bool fr_amount_of_verb(const struct frame *f, int at, struct nl_ref *ret);
+/* The table's amount, if there is one that nothing else there could be taken for. */
+bool fr_amount_of(const struct frame *f, int table, bool money, struct nl_ref *ret);
 /* "how many are still out": a particle that says which. */
 bool fr_is_state_at(const struct frame *f, int token);
 /*

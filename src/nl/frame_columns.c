@@ -24,7 +24,7 @@ bool fr_is_measure(const struct nl_column *c)
 bool fr_is_compared(const struct frame *f, struct nl_ref ref)
 {
     const struct nl_column *c = fr_c(f, ref);
-    return c && c->is_numeric && !c->is_flag && !c->is_id;
+    return c && c->is_numeric && !c->is_flag && !c->is_id && !c->is_serial;
 }
 
 bool fr_is_category(const struct frame *f, struct nl_ref ref)
@@ -74,6 +74,26 @@ bool fr_label(const struct nl_schema *s, int table, struct nl_ref *ret)
         }
     }
     return fr_key(s, table, ret);
+}
+
+/* A column of people, as its name says: borrower, agent, sales_rep; the only one of the table. */
+bool fr_person(const struct frame *f, int table, struct nl_ref *ret)
+{
+    int n = 0;
+    for (int c = 0; table >= 0 && c < f->s->tables[table].n_columns; c++) {
+        const struct nl_column *col = &f->s->tables[table].columns[c];
+        const struct nl_name *w = &col->words;
+        int head = w->n - 1 - (w->n > 1 && str_eq(w->stems[w->n - 1], "nam"));
+        struct nl_lex lex;
+        if (col->type != TYPE_TEXT || col->is_flag || w->n == 0)
+            continue;
+        nl_lex_find(w->words[head], &lex);
+        if (!lex.is_noun || !lex.is_person)
+            continue;
+        *ret = (struct nl_ref){ table, c };
+        n++;
+    }
+    return n == 1;
 }
 
 static bool own_date_column(const struct frame *f, int table, struct nl_ref *ret)

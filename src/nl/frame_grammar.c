@@ -268,6 +268,42 @@ static void drop_participles(struct frame *f)
     }
 }
 
+/*
+ * "which supplier provides the most", "which genre gets borrowed the most": a verb that reminds of
+ * a column, where another word names it or the verb stands before "the most".
+ */
+static void drop_verbs(struct frame *f)
+{
+    for (int i = 0; i < f->m.n; i++) {
+        struct nl_mention *m = &f->m.m[i], *next = fr_at(f, i + 1);
+        const struct nl_column *c = m->kind == KIND_COLUMN ? fr_c(f, m->ref) : NULL;
+        const char *word = word_at(f, m->start);
+        const struct nl_lex *lex = c && m->end - m->start == 1 ? nl_lex_of(f->a, word) : NULL;
+        if (!lex || !lex->is_verb || m->score >= 0.8 || i == 0 || c->type != TYPE_TEXT ||
+            !(ends_with(word, "ed") || (ends_with(word, "s") && !lex->is_noun)))
+            continue;
+        bool named = false;
+        for (int k = 0; k < f->m.n; k++)
+            named |= k != i && f->m.m[k].kind == KIND_COLUMN && fr_same(f->m.m[k].ref, m->ref) &&
+                     f->m.m[k].score > m->score;
+        bool most = next && (fr_is(next, FM_SUPER) || fr_is(next, FM_COMMON)) &&
+                    next->start == m->end && ends_with(word_at(f, next->end - 1), "st");
+        bool subject = (m - 1)->kind == KIND_COLUMN || (m - 1)->kind == KIND_TABLE;
+        if (named || (most && subject))
+            make_light(m);
+    }
+}
+
+/* "billing related": what kind they are of, and no correlation. */
+static void drop_related(struct frame *f)
+{
+    for (int i = 1; i < f->m.n; i++)
+        if (fr_is(&f->m.m[i], FM_CORR) && f->m.m[i - 1].kind == KIND_VALUE &&
+            f->m.m[i].start - f->m.m[i - 1].end <= 0 &&
+            str_eq(word_at(f, f->m.m[i].start), "related"))
+            make_light(&f->m.m[i]);
+}
+
 /* "new members each year": those that came to be then. */
 static void drop_new(struct frame *f)
 {
@@ -284,7 +320,7 @@ static void drop_new(struct frame *f)
 }
 
 /* The table's amount, if there is one that nothing else there could be taken for. */
-static bool amount_of(const struct frame *f, int table, bool money, struct nl_ref *ret)
+bool fr_amount_of(const struct frame *f, int table, bool money, struct nl_ref *ret)
 {
     int same = 0;
     if (!(money ? nl_money_measure : nl_main_measure)(f->s, table, ret) ||
@@ -309,7 +345,7 @@ static bool only_amount(const struct frame *f, struct nl_ref *ret)
     struct nl_ref one;
     int n = 0;
     for (int t = 0; t < f->s->n_tables; t++)
-        if (amount_of(f, t, true, &one)) {
+        if (fr_amount_of(f, t, true, &one)) {
             *ret = one;
             n++;
         }
@@ -363,7 +399,7 @@ static void name_totals(struct frame *f)
         struct nl_mention *m = &f->m.m[i], *before = m - 1;
         if (!fr_is(m, FM_AGG) || m->arg != FUNC_SUM || m->end - m->start != 1 ||
             before->kind != KIND_TABLE || before->end != m->start ||
-            !amount_of(f, before->table, true, &ref))
+            !fr_amount_of(f, before->table, true, &ref))
             continue;
         m->kind = KIND_COLUMN;
         m->ref = ref;
@@ -473,6 +509,8 @@ void fr_after_linking(struct frame *f)
     count_behind(f);
     merge_columns(f);
     drop_participles(f);
+    drop_verbs(f);
+    drop_related(f);
     drop_new(f);
 }
 
@@ -584,7 +622,7 @@ void fr_read_amounts(struct frame *f)
         bool of_rows = next && next->kind == KIND_TABLE && fr_gap(f, m, next) == 0;
         bool said = sum && (much || !of_rows);
         if (sum ? !(said && only_amount(f, &ref)) :
-                  !(of_rows ? amount_of(f, next->table, false, &ref) :
+                  !(of_rows ? fr_amount_of(f, next->table, false, &ref) :
                               fr_is(next, FM_AGG) && next->arg == FUNC_SUM && only_amount(f, &ref)))
             continue;
         f->measures[f->n_measures++] = (struct nl_item){ .ref = ref, .func = m->arg, .bucket = -1 };
@@ -601,10 +639,10 @@ void fr_read_amounts(struct frame *f)
 }
 
 /* "which campaign brought in the most": an amount, where the verb is one of money. */
-bool fr_amount_of_verb(const struct frame *f, int mention, struct nl_ref *ret)
+bool fr_amount_of_verb(const struct frame *f, int at, struct nl_ref *ret)
 {
-    int at = f->m.m[mention].start - 1, named = 0;
-    if (at > 0 && ONE_OF(word_at(f, at), "in", "up", "us"))
+    int named = 0;
+    if (--at > 0 && ONE_OF(word_at(f, at), "in", "up", "us"))
         at--;
     for (int t = 0; t < f->s->n_tables && at >= 0; t++) /* "spend the most": spend_eur */
         for (int c = 0; c < f->s->tables[t].n_columns; c++) {

@@ -80,6 +80,49 @@ static int table_before(struct frame *f, int i)
     return f->s->n_tables == 1 ? 0 : -1;
 }
 
+/* A word for people before the comparison. */
+static bool speaks_of_people(const struct frame *f, int end)
+{
+    for (int i = 0; i < end; i++) {
+        struct nl_lex lex;
+        nl_lex_find(f->q->t[i].text, &lex);
+        if ((lex.is_noun && lex.is_person) || str_eq(token(f, i), "people"))
+            return true;
+    }
+    return false;
+}
+
+/*
+ * A number that no word says anything of: "members over 60" are older, "donations over 500" have
+ * that amount, and "donors who gave more than 2000 in total" have it together.
+ */
+static bool implied_column(const struct frame *f, int i, int table, int after, struct nl_ref *ret,
+                           int *ret_having)
+{
+    int at = fr_at((struct frame *)f, i)->start;
+    double n = f->q->t[after - 1].number;
+    if (table < 0)
+        return false;
+    for (int c = 0; c < f->s->tables[table].n_columns && n > 0 && n < 120; c++) {
+        const struct nl_column *col = &f->s->tables[table].columns[c];
+        if (fr_is_measure(col) && str_eq(col->words.words[col->words.n - 1], "age") &&
+            speaks_of_people(f, at)) {
+            *ret = (struct nl_ref){ table, c };
+            return true;
+        }
+    }
+    bool together = str_eq(token(f, after), "in") && str_eq(token(f, after + 1), "total");
+    if (fr_amount_of_verb(f, at, ret)) {
+        f->q->t[at - 1].is_stop = true;
+        if (together)
+            *ret_having = FUNC_SUM;
+        return true;
+    }
+    const struct nl_mention *before = i > 0 ? &f->m.m[i - 1] : NULL;
+    return before && before->kind == KIND_TABLE && before->end == at && !together &&
+           fr_amount_of(f, table, true, ret);
+}
+
 /* What the number of comparison i is a number of. */
 static bool compared_column(struct frame *f, int i, int after, const char *unit, const char *hint,
                             struct nl_ref *ret, int *ret_having, struct nl_mention **ret_used)
@@ -141,6 +184,13 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
         return true;
     }
     int table = table_before(f, i), dir;
+    struct nl_mention *covers = unit ? mention_from(f, after - 1, &k) : NULL;
+    if (covers && covers->start == after - 1 && fr_is_col(covers) && !covers->used &&
+        fr_is_compared(f, covers->ref)) { /* "2 days to resolve" of hours_to_resolve */
+        *ret = covers->ref;
+        *ret_used = covers;
+        return true;
+    }
     if (hint && table >= 0 && fr_hint(f, table, hint, ret, &dir) && dir > 0)
         return true;
     if (unit && table >= 0) { /* the only column in this unit */
@@ -163,7 +213,7 @@ static bool compared_column(struct frame *f, int i, int after, const char *unit,
         if (found == 1)
             return true;
     }
-    return false;
+    return !unit && !hint && implied_column(f, i, table, after, ret, ret_having);
 }
 
 static double in_unit_of(const struct frame *f, struct nl_ref ref, double n, const char *unit)

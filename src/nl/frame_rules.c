@@ -101,7 +101,8 @@ bool fr_apply_summed(struct frame *f)
     for (int i = 0; i < f->m.n && vs && f->n_measures == 1; i++)
         if (fr_is(fr_at(f, i), FM_AGG) && !fr_at(f, i)->used)
             f->measures[0].func = fr_at(f, i)->arg; /* "which costs more, A or B? average" */
-        else if (fr_is(fr_at(f, i), FM_ONAVG) && !fr_at(f, i)->used)
+        else if ((fr_is(fr_at(f, i), FM_ONAVG) && !fr_at(f, i)->used) ||
+                 (fr_is(fr_at(f, i), FM_MORE) && fr_at(f, i)->hint)) /* "who is faster" */
             f->measures[0].func = FUNC_AVG;
     if (vs)
         USE_MARKS(f, FM_VS, FM_MORE, FM_OR, FM_AND, FM_ONAVG, FM_WHO, FM_COUNT, FM_AGG);
@@ -116,6 +117,11 @@ bool fr_apply_summed(struct frame *f)
         fr_show(f, f->measures[i]);
     if (f->counts && f->n_measures > 0)
         return false;
+    for (int i = 0; i < f->r.n_group && f->counted.table >= 0; i++)
+        if (fr_same(f->r.group[i].ref, f->counted))
+            return false; /* each has one of itself */
+    if (f->said[FM_DISTINCT] && f->counts && f->counted.table < 0 && f->noun >= 0)
+        return false; /* "different cars": what tells them apart is not known */
     return fr_join(f) && fr_finish(f);
 }
 /* ---- lists ---- */
@@ -182,10 +188,15 @@ bool fr_apply_list(struct frame *f)
         fr_show(f, fr_item(fr_none, FUNC_COUNT));
         return fr_join(f) && fr_finish(f);
     }
-    if (f->r.n_select == 1 && f->r.n_filters == 0 && f->head < 0 && !times &&
+    if (f->r.n_select == 1 && f->head < 0 && !times &&
         fr_is_category(f, f->r.select[0].ref) && !fr_c(f, f->r.select[0].ref)->is_unique)
         f->r.distinct = true; /* "which categories are there" */
     bool columns = f->r.n_select > 0;
+    bool acts = f->q->n > 2 && str_eq(f->q->t[0].text, "what") &&
+                (str_eq(f->q->t[1].text, "did") || str_eq(f->q->t[1].text, "do") ||
+                 str_eq(f->q->t[1].text, "does"));
+    if (!columns && acts)
+        return false; /* "what did we earn" asks for no rows */
     if (columns && f->q->n > 0 && str_eq(f->q->t[0].text, "how"))
         return false; /* "how is the campaign doing" is no list */
     struct nl_ref own;

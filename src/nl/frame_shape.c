@@ -229,8 +229,14 @@ static void read_groups(struct frame *f)
             }
         }
         int k = i + 1;
+        struct nl_mention *also = fr_at(f, i - 1); /* "gender split by plan": by both */
+        bool split = fr_is(m, FM_BY) && str_starts(f->q->t[m->start].text, "split") &&
+                     fr_is_col(also) && !also->used && fr_is_category(f, also->ref) &&
+                     also->end == m->start;
         if (!read_group_at(f, k))
             continue;
+        if (split && read_group_at(f, i - 1))
+            f->counts = true;
         m->used = true;
         for (;;) { /* "by channel and status" */
             struct nl_mention *sep = fr_at(f, k + 1);
@@ -293,7 +299,8 @@ static void read_aggregates(struct frame *f)
                 c->used = true; /* "median number of seats" */
             } else if (fr_is(c, FM_AGG) && c->arg == FUNC_SUM && m->arg == FUNC_AVG && k == i + 1 &&
                        fr_measure_at(f, fr_at(f, k + 1)) && f->r.n_group == 1) {
-                fr_add_measure(f, fr_at(f, k + 1)->ref, FUNC_SUM); /* "average total cost per day" */
+                /* "average total cost per day" */
+                fr_add_measure(f, fr_at(f, k + 1)->ref, FUNC_SUM);
                 f->average_of_groups = m->used = c->used = fr_at(f, k + 1)->used = true;
             } else if (fr_is(c, FM_COUNT) && m->arg == FUNC_AVG) {
                 f->average_of_groups = m->used = true;
@@ -380,14 +387,17 @@ static void read_aggregates(struct frame *f)
     }
 }
 
-/* Only words between that go with any noun. */
+/* Only words between that go with any noun, or values: "how many monthly donors". */
 static bool is_adjacent(const struct frame *f, int from, int to)
 {
     for (int i = from; i < to; i++) {
         const char *w = f->q->t[i].text;
-        if (!(str_eq(w, "the") || str_eq(w, "of") || str_eq(w, "different") ||
-              str_eq(w, "distinct") || str_eq(w, "unique") || str_eq(w, "our") ||
-              str_eq(w, "all") || f->q->t[i].quoted))
+        bool fine = str_eq(w, "the") || str_eq(w, "of") || str_eq(w, "different") ||
+                    str_eq(w, "distinct") || str_eq(w, "unique") || str_eq(w, "our") ||
+                    str_eq(w, "all") || f->q->t[i].quoted;
+        for (int k = 0; k < f->m.n && !fine; k++)
+            fine = f->m.m[k].kind == KIND_VALUE && f->m.m[k].start <= i && f->m.m[k].end > i;
+        if (!fine)
             return false;
     }
     return true;

@@ -109,6 +109,9 @@ static void read_target(struct frame *f, int i, const char *hint)
         f->by = fr_item(f->by.ref, -1);
         a->used = f->has_by = true;
     } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
+               fr_is(m, FM_COMMON)) { /* "busiest shipping day": counted by that date */
+        a->used = b && fr_is(b, FM_BUCKET);
+    } else if (near && fr_is_col(a) && !a->used && nl_is_date(fr_c(f, a->ref)) &&
                !str_eq(f->q->t[m->end - 1].text, "most") &&
                !str_eq(f->q->t[m->end - 1].text, "least")) {
         f->by = fr_item(a->ref, -1);
@@ -152,9 +155,17 @@ static void read_target(struct frame *f, int i, const char *hint)
                 t->used = f->has_by = true;
                 break;
             }
+            /* "provides the most items": different ones */
+            if (f->super_amount && fr_is_col(t) && !t->used && has_entity(f) &&
+                t->score >= 0.8 && !fr_same(t->ref, f->entity) && fr_is_category(f, t->ref) &&
+                fr_gap(f, m, t) == 0) {
+                f->by = fr_item(t->ref, FUNC_COUNT_DISTINCT);
+                t->used = f->has_by = true;
+                break;
+            }
         }
     /* "in which month was revenue highest" */
-    bool one = has_entity(f) && (!f->entity_many || f->super_n > 0);
+    bool one = has_entity(f) ? !f->entity_many || f->super_n > 0 : f->said[FM_WHO];
     for (int e = i - 1; e >= 0 && e >= i - 2 && !f->has_by && !hint && one; e--) {
         struct nl_mention *t = fr_at(f, e), *func = fr_at(f, e - 1);
         if (!fr_measure_at(f, t))
@@ -196,6 +207,18 @@ static void read_target(struct frame *f, int i, const char *hint)
                 }
         }
     }
+}
+
+/* "which station is the largest": by the only number that stations have. */
+static bool only_measure(const struct frame *f, int table, struct nl_ref *ret)
+{
+    int n = 0;
+    for (int c = 0; c < f->s->tables[table].n_columns; c++)
+        if (fr_is_measure(&f->s->tables[table].columns[c])) {
+            *ret = (struct nl_ref){ table, c };
+            n++;
+        }
+    return n == 1;
 }
 
 /* Delays, waits, costs: the more, the worse. */
@@ -270,10 +293,21 @@ void fr_read_super(struct frame *f)
             f->by = fr_item(fr_none, FUNC_COUNT);
             f->has_by = true;
         }
+        f->super_amount = str_eq(f->q->t[m->end - 1].text, "most") ||
+                          str_eq(f->q->t[m->end - 1].text, "least") ||
+                          str_eq(f->q->t[m->end - 1].text, "fewest");
         /* "highest price": the greatest value, unless something has it */
         int way = f->super;
         read_target(f, i, hint);
-        if (!f->has_by && !hint && has_entity(f) && fr_amount_of_verb(f, i, &f->by.ref)) {
+        if (!f->has_by && !hint && has_entity(f) && fr_amount_of_verb(f, m->start, &f->by.ref)) {
+            f->by = fr_item(f->by.ref, -1);
+            f->has_by = true;
+            for (int k = MAX_OF(m->start - 2, 0); k < m->start; k++)
+                if (!str_eq(f->q->t[k].text, "not"))
+                    f->q->t[k].is_stop = true; /* the verb has said it */
+        }
+        if (!f->has_by && hint && strstr(hint, "siz") && f->entity.table >= 0 &&
+            only_measure(f, f->entity.table, &f->by.ref)) {
             f->by = fr_item(f->by.ref, -1);
             f->has_by = true;
         }

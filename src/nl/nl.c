@@ -55,6 +55,11 @@ static int add_candidate(const struct nl_schema *s, struct nl_candidate *c, stru
         (c->features[FEATURE_IMPLIED_COUNT] > 0 && c->features[FEATURE_UNUSED_COLUMN] > 0) ||
         (c->features[FEATURE_GROUP_MEASURE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0) ||
         (c->features[FEATURE_GROUP_UNIQUE] > 0 && c->features[FEATURE_SUPER_COUNT] > 0);
+    for (int i = 0; i < c->reading.n_select; i++) /* numbers of rows are not summed up */
+        guessed |= (c->reading.select[i].func == FUNC_SUM || c->reading.select[i].func == FUNC_AVG) &&
+                   nl_col(s, c->reading.select[i].ref) &&
+                   (nl_col(s, c->reading.select[i].ref)->is_key ||
+                    nl_col(s, c->reading.select[i].ref)->is_serial);
     if (c->features[FEATURE_UNSUPPORTED] > 0 || (guessed && !all->unnamed))
         c->score -= UNSUPPORTED_PENALTY;
     auto_free char *key = json_to_str(c->plan);

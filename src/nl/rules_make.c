@@ -4,6 +4,8 @@
 
 #include "nl/rules.h"
 
+#define ROW_COLUMNS 5
+
 const char *fr_expr(struct frame *f, struct nl_ref ref)
 {
     return nl_expr_of(f->s, &f->r, ref, true, f->a);
@@ -133,6 +135,16 @@ int fr_only_table(const struct frame *f)
 void fr_show_row(struct frame *f, int table)
 {
     struct nl_ref key, label;
+    const struct nl_column *named = fr_label(f->s, table, &label) ? fr_c(f, label) : NULL;
+    if (!named || (named->n_values > 0 && !named->is_unique && !named->is_name && !named->is_id &&
+                   !named->many_values)) {
+        for (int c = 0; c < f->s->tables[table].n_columns && f->r.n_select < ROW_COLUMNS; c++) {
+            const struct nl_column *col = &f->s->tables[table].columns[c];
+            if (!col->formula && !fr_is_measure(col)) /* nothing names a row: what tells it */
+                fr_show(f, fr_item((struct nl_ref){ table, c }, -1));
+        }
+        return;
+    }
     if (fr_key(f->s, table, &key))
         fr_show(f, fr_item(key, -1));
     if (fr_label(f->s, table, &label))

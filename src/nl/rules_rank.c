@@ -37,6 +37,20 @@ bool fr_apply_ranked(struct frame *f)
     }
     if (!f->has_by)
         return false;
+    struct nl_ref person; /* "who paid the highest fine", "who closed the most tickets" */
+    int of = by.ref.table >= 0 ? by.ref.table : f->anchor;
+    bool of_rows = f->entity.column < 0 && f->entity.table == of && by.ref.table < 0;
+    for (int i = 0; i < f->m.n && f->said[FM_WHO] && by.ref.table < 0; i++)
+        if (fr_is_col(fr_at(f, i)) && nl_is_date(fr_c(f, fr_at(f, i)->ref)) && of < 0) {
+            of = fr_at(f, i)->ref.table; /* "who registered most often" */
+            fr_at(f, i)->used = true;
+            of_rows = f->entity.table == of && fr_same(f->entity, fr_at(f, i)->ref);
+        }
+    if (f->said[FM_WHO] && (f->entity.table < 0 || of_rows) && f->entity_bucket < 0 &&
+        f->r.n_group == 0 && fr_person(f, of, &person)) {
+        f->entity = person;
+        f->super_rows = by.func < 0 && by.ref.table >= 0 && !f->super_amount;
+    }
     /* "the highest price": nothing has it */
     if (f->entity.table < 0 && f->entity_bucket < 0 && by.ref.table >= 0 && f->r.n_group == 0 &&
         by.func < 0 && (f->said[FM_WHO] || f->nth > 1 || f->super_n > 1))
@@ -83,11 +97,13 @@ bool fr_apply_ranked(struct frame *f)
      */
     const struct nl_column *named = fr_c(f, f->entity);
     if (named && by.func < 0 && by.ref.table == f->entity.table &&
-        f->s->tables[f->entity.table].n_rows > 0 && f->r.n_group == 0) {
+        f->s->tables[f->entity.table].n_rows > 0 && f->r.n_group == 0 &&
+        !f->super_amount) {
         double own = (double)named->n_values / (double)f->s->tables[f->entity.table].n_rows;
         rows |= own > OWN_NAMES ||
                 (own > SHARED_NAMES && fr_default_func(fr_c(f, by.ref)) != FUNC_SUM);
     }
+    rows |= f->super_rows && named;
     f->n_measures = 0;
     struct nl_item chosen[NL_MAX_SELECT];
     int n_chosen = f->r.n_select;

@@ -117,6 +117,9 @@ static void test_questions(void **state)
         { "loans by branch and genre",
           "SELECT branch, genre, COUNT(*) AS row_count FROM loans GROUP BY branch, genre "
           "ORDER BY row_count DESC, branch ASC, genre ASC" LAST },
+        { "genre split by branch",
+          "SELECT branch, genre, COUNT(*) AS row_count FROM loans GROUP BY branch, genre "
+          "ORDER BY row_count DESC, branch ASC, genre ASC" LAST },
         { "total fee in March",
           "SELECT SUM(fee) AS total_fee FROM loans WHERE lent_at >= '2024-03-01' AND lent_at < '2024-04-01'" LAST },
         { "how many loans in the last 24 hours?",
