@@ -691,7 +691,8 @@ json_t *fr_meanings(struct frame *f)
         if (is) {
             auto_buf struct buf text = BUF_INIT(4000);
             put_words(f, i, m->end, &text);
-            json_array_append_new(words, json_pack("{s:s, s:s}", "text", buf_cstr(&text), "is", is));
+            json_array_append_new(words,
+                                  json_pack("{s:s, s:s}", "text", buf_cstr(&text), "is", is));
         }
         i = m ? m->end - 1 : i;
     }

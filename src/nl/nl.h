@@ -100,7 +100,7 @@ struct nl_answer {
     bool expects_one;  /* the question speaks of one thing: "what is", "who has" */
     bool must_ask;     /* a word means nothing here, or two columns equally well */
     bool unnamed;      /* the question does not name the only table that there is */
-    json_t *meanings;  /* of the reading by rules: [{"text", "is"}], words that name data; or NULL */
+    json_t *meanings;  /* by rules: [{"text", "is"}] of words that name data; NULL: not known */
     const char *meant; /* the question that it was read as, with words of the one before; NULL */
     const char *suggestions[3]; /* when declined: questions that work on this data */
     size_t n_suggestions;
